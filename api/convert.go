@@ -54,7 +54,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		Block:    string(d.Block), Route: string(d.Route), Broadcast: Broadcast{Fail: string(d.BroadcastFail)},
 		Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
 		WaitForExecutor: orNone(d.WaitForExecutor),
-		Overlap:         Overlap{Limit: d.Overlap.Limit, Group: d.Overlap.Group, Full: string(d.Overlap.Full), Max: d.Overlap.Max},
+		Overlap:         Overlap{Limit: d.Overlap.Limit, Group: d.Overlap.Group, Full: string(d.Overlap.Full), Max: d.Overlap.Max, Key: d.Overlap.Key},
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
 			On: on},
 		PauseAfter: d.PauseAfter, Keep: Keep{Days: d.Keep.Days}, After: parentsOf(d.After), Within: orNone(d.Within),
@@ -76,7 +76,7 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 			Route: core.Route(j.Route), BroadcastFail: core.BroadcastFail(j.Broadcast.Fail),
 			Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days},
 			Retry:      core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
-			Overlap:    core.Overlap{Limit: j.Overlap.Limit, Group: j.Overlap.Group, Full: core.Full(j.Overlap.Full), Max: j.Overlap.Max},
+			Overlap:    core.Overlap{Limit: j.Overlap.Limit, Group: j.Overlap.Group, Full: core.Full(j.Overlap.Full), Max: j.Overlap.Max, Key: j.Overlap.Key},
 			PauseAfter: j.PauseAfter, After: coreParents(j.After),
 		},
 		Misfire: core.Misfire(j.Misfire), Paused: j.Paused, IfRev: j.IfRev, Declared: j.Declared,
@@ -277,8 +277,8 @@ func permitOf(p *core.Permits, first core.RunID) *Permit {
 	if p == nil {
 		return nil
 	}
-	kind, name, _ := strings.Cut(p.Name, "/")
-	out := &Permit{Of: kind + " " + name, Limit: p.Limit, HeldBy: []string{}, Place: slices.Index(p.Queue, first) + 1, Waiting: len(p.Queue)}
+	limit, value := core.SplitPermit(p.Name)
+	out := &Permit{Of: strings.Replace(limit, "/", " ", 1), Value: value, Limit: p.Limit, HeldBy: []string{}, Place: slices.Index(p.Queue, first) + 1, Waiting: len(p.Queue)}
 	for _, h := range p.Holders {
 		out.HeldBy = append(out.HeldBy, h.First.String())
 		out.Has = out.Has || h.First == first

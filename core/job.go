@@ -76,8 +76,9 @@ func (j *Job) WaitsUntil(app *App, slot Instant) time.Time {
 	return slot.Time().Add(wait)
 }
 
-// Permit is the name of the limit that counts the job's runs, empty if none does.
-func (d *Def) Permit() string {
+// Limit is the name of the limit that counts the job's runs, empty if none does. Where it
+// has a key each value has a limit of its own, see Job.Permit.
+func (d *Def) Limit() string {
 	switch {
 	case d.Overlap.Limit == 0:
 		return ""

@@ -64,6 +64,8 @@ type Overlap struct {
 	Group string `json:"group,omitempty"`
 	Full  Full   `json:"full,omitempty"`
 	Max   int    `json:"max,omitempty"` // of those that wait
+	// Key points into a run's params: the limit holds for each value that is there.
+	Key string `json:"key,omitempty"`
 }
 
 // Backoff says how the delay between attempts grows.

@@ -22,7 +22,7 @@ const (
 	RunKill // KillBy, KillAt
 	RunLate
 	RunTime  // At, Slot
-	RunGiven // Params, Addresses, Key, By, RerunOf, Shard
+	RunGiven // Params, Addresses, Key, By, RerunOf, Shard, Permit
 	RunApp   // only compared
 	RunPlace
 )
@@ -70,7 +70,7 @@ var runFields = [...]struct {
 	{nil, func(r, to *Run) { r.At, r.Slot = to.At, to.Slot }},
 	{nil, func(r, to *Run) {
 		r.Params, r.Addresses, r.Key, r.By, r.RerunOf = to.Params, slices.Clone(to.Addresses), to.Key, to.By, to.RerunOf
-		r.Shard = to.Shard
+		r.Shard, r.Permit = to.Shard, to.Permit
 	}},
 	{func(r, was *Run) bool { return r.App == was.App }, nil},
 	{func(r, was *Run) bool { return r.Place == was.Place }, func(r, to *Run) { r.Place = to.Place }},

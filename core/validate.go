@@ -227,6 +227,9 @@ func (o *Overlap) validate() error {
 			return err
 		}
 	}
+	if err := checkPointer("overlap.key", o.Key); err != nil {
+		return err
+	}
 	if o.Full == FullReplace && o.Max != 0 {
 		return Invalid("overlap.max", fmt.Sprint(o.Max), "leave it out: with full: replace as many wait as the limit says, the newest")
 	}

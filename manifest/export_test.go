@@ -76,7 +76,7 @@ func fullJob() core.Job {
 			BroadcastFail: core.BroadcastFailAll, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
 			Retry: core.Retry{Max: 3, Delay: time.Minute, Backoff: core.BackoffExponential, MaxDelay: time.Hour, On: []core.State{core.Lost}},
 			Keep:  core.Keep{Days: 90}, LostAfter: time.Hour, WaitForExecutor: 10 * time.Minute,
-			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5}, PauseAfter: 4, Call: fullCall(),
+			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5, Key: "/tenant"}, PauseAfter: 4, Call: fullCall(),
 			After: []core.Parent{{Job: "reports/list", ID: 3, When: core.UponFailure}, {Job: "pay/ledger", ID: 4, When: core.UponSuccess}}},
 		Sched: core.Sched{State: core.Paused, Misfire: core.MisfireAll, Grace: 30 * time.Second, Deadline: 36 * time.Hour,
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Hour, Offset: 5 * time.Minute, Aligned: true}},
@@ -143,7 +143,7 @@ jobs:
     retry: {max: 3, delay: 60s, backoff: exponential, maxDelay: 1h, on: [lost]}
     lostAfter: 1h
     waitForExecutor: 10m
-    overlap: {limit: 3, group: db, full: skip, max: 5}
+    overlap: {limit: 3, group: db, full: skip, max: 5, key: /tenant}
     pauseAfter: 4
     keep: {days: 90}
     paused: true

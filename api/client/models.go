@@ -831,6 +831,9 @@ type Overlap struct {
 	// Group All jobs that name it share the limit, and are to say the same. Left out: the job alone.
 	Group string `json:"group,omitempty,omitzero"`
 
+	// Key A JSON pointer into the params, as /tenant: the limit holds for each value there. Left out: for all together.
+	Key string `json:"key,omitempty,omitzero"`
+
 	// Limit So many at once.
 	Limit int `json:"limit,omitempty,omitzero"`
 
@@ -880,6 +883,9 @@ type Permit struct {
 
 	// Place Among those that wait, from 1; left out: it does not stand there
 	Place int `json:"place,omitempty,omitzero"`
+
+	// Value Where the limit has a key, a hash of the value that the run has there; none: it has none
+	Value string `json:"value,omitempty,omitzero"`
 
 	// Waiting How many wait
 	Waiting int `json:"waiting,omitempty,omitzero"`

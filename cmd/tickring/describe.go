@@ -150,6 +150,9 @@ func (c *descCmd) Run(e *conn) error {
 		if o.Group != "" {
 			of = "all jobs of group " + o.Group
 		}
+		if o.Key != "" {
+			of += " with the same value at " + o.Key + " of their params"
+		}
 		beyond := "the next is skipped"
 		if o.Full == string(core.FullQueue) {
 			beyond = fmt.Sprintf("the next waits, up to %d", o.Max)

@@ -96,13 +96,22 @@ func (e *Env) waitText(r *api.Run) string {
 // permitText says how an open run stands among those that share its limit.
 func permitText(r *api.Run) string {
 	p := r.Permit
-	switch {
-	case p == nil:
+	if p == nil {
 		return ""
+	}
+	of := p.Of
+	switch p.Value {
+	case "":
+	case core.NoValue:
+		of += " without a value at its key"
+	default:
+		of += " with value " + p.Value + " at its key"
+	}
+	switch {
 	case p.Has:
-		return fmt.Sprintf("it has one of %s, of %d", p.Of, p.Limit)
+		return fmt.Sprintf("it has one of %s, of %d", of, p.Limit)
 	case p.Place == 0:
-		return fmt.Sprintf("it will ask for one of %s, of %d", p.Of, p.Limit)
+		return fmt.Sprintf("it will ask for one of %s, of %d", of, p.Limit)
 	}
 	held := p.HeldBy
 	more := ""
@@ -111,7 +120,7 @@ func permitText(r *api.Run) string {
 		held = held[:heldShown]
 	}
 	return fmt.Sprintf("waits for one of %s, of %d, held by run %s%s: place %d of %d",
-		p.Of, p.Limit, strings.Join(held, ", "), more, p.Place, p.Waiting)
+		of, p.Limit, strings.Join(held, ", "), more, p.Place, p.Waiting)
 }
 
 // heldShown is how many of those that hold a permit are named.

@@ -253,7 +253,7 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 		r.Owner, r.Until, r.Journal, r.SentAt, r.Address = c.Owner, c.Until, c.Journal, now, first(it.order)
 	}
 	if r.Tries = it.choice.tries; it.of == nil { // what comes of a shard's end is the broadcast's
-		r.Follow(&it.job.Def)
+		r.Follow(it.job)
 	}
 	return r
 }

@@ -32,7 +32,7 @@ type permitAsk struct {
 
 // replaces reports whether a run that waits goes in the place of another.
 func (a *permitAsk) replaces() bool {
-	return a.put != nil && !a.put.To.MaybeSent && a.it.job.Def.Overlap.Full == core.FullReplace && a.it.job.Def.Permit() == a.run.Permit
+	return a.put != nil && !a.put.To.MaybeSent && a.it.job.Def.Overlap.Full == core.FullReplace && a.it.job.Def.Counts(a.run.Permit)
 }
 
 // limited takes the fires out that a limit counts, by limit: it may take a while to ask for
@@ -42,9 +42,7 @@ func (b *batch) limited() (groups map[string][]*item) {
 	b.items = slices.DeleteFunc(b.items, func(it *item) bool {
 		name := ""
 		if it.phase == (undecided{}) {
-			if name = it.run.Permit; name == "" && it.job != nil {
-				name = it.job.Def.Permit()
-			}
+			name = it.permit()
 		}
 		if name != "" {
 			groups[name] = append(groups[name], it)
@@ -52,6 +50,17 @@ func (b *batch) limited() (groups map[string][]*item) {
 		return name != ""
 	})
 	return groups
+}
+
+// permit is the name of the limit that counts a fire, empty if none does.
+func (it *item) permit() string {
+	switch {
+	case it.run.Permit != "" || it.job == nil || it.job.Def.Limit() == "":
+		return it.run.Permit
+	case it.recorded:
+		return it.job.Permit(it.run)
+	}
+	return it.job.Permit(&core.Run{At: it.fire.At})
 }
 
 // claimLimited takes such fires through all steps.
@@ -222,7 +231,7 @@ func (b *batch) replace(ctx context.Context, name string, list []*permitAsk) {
 func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
 	for _, a := range list {
 		o := a.it.job.Def.Overlap
-		if a.it.job.Def.Permit() != p.Name {
+		if !a.it.job.Def.Counts(p.Name) {
 			o = core.Overlap{Limit: max(p.Limit, 1), Max: core.MaxQueue}
 		}
 		asked := core.Asked{First: a.run.First, Until: b.claimed(a.it).Until, Limit: o.Limit, Max: o.Max,

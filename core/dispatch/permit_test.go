@@ -242,10 +242,16 @@ func TestLostPermits(t *testing.T) {
 // edit gives a job another limit.
 func (l *limited) edit(id core.JobID, o core.Overlap) {
 	l.t.Helper()
+	l.define(id, func(d *core.Def) { d.Overlap = o })
+}
+
+func (l *limited) define(id core.JobID, change func(d *core.Def)) {
+	l.t.Helper()
 	jobs, _, err := l.s.Jobs(l.t.Context(), []core.JobID{id})
 	must(l.t, err)
 	j := *jobs[id]
-	j.Def.Overlap, l.rev = o, l.rev+1
+	l.rev++
+	change(&j.Def)
 	j.Normalize()
 	must(l.t, j.Validate())
 	edit := manage.Update{Seen: j.Sched.Rev, Job: j, Change: core.Change{ID: l.rev, App: "a", Job: id}}
@@ -275,6 +281,46 @@ func TestLimitChangedUnderLoad(t *testing.T) {
 		l.comes()
 		if len(l.sent) != 6 || !slices.Contains(l.sent, ids[4]) || !slices.Contains(l.sent, more[0]) { // both at once
 			t.Errorf("raised: sent %v, want %v and %v", l.sent, ids, more)
+		}
+	})
+}
+
+// TestKey: the limit holds for each value, whatever job of the group a run is of; what a
+// trigger gives counts, and a run is counted as it was made whatever its job says since.
+func TestKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := core.Overlap{Limit: 1, Group: "db", Key: "/tenant"}
+		l := newLimited(t, map[core.JobID]core.Overlap{7: o, 8: o, 9: {Limit: 1, Group: "db"}})
+		l.define(7, func(d *core.Def) { d.Params = `{"tenant": "a"}` })
+		l.define(8, func(d *core.Def) { d.Params, d.Template = `{"tenant": "{{scheduledAt 'b'}}"}`, true })
+		a, b, none := l.fires(7, 2), l.fires(8, 2), l.fires(9, 2)
+		if want := []core.RunID{a[0], b[0], none[0]}; !slices.Equal(l.sent, want) {
+			t.Fatalf("sent %v, want %v", l.sent, want)
+		}
+		l.define(7, func(d *core.Def) { d.Params = `{"tenant": "b"}` })
+		by := func(n uint32, params string) core.RunID {
+			jobs, _, err := l.s.Jobs(t.Context(), []core.JobID{8})
+			must(t, err)
+			id := core.NumberedRun(8, n)
+			r := core.Run{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: l.at, Slot: l.at, Attempt: 1, First: id, Params: &params}
+			r.Follow(jobs[8])
+			must(t, l.s.Create(t.Context(), []core.Run{r})[0])
+			l.ring(id, core.CauseAPI)
+			return id
+		}
+		given := []core.RunID{by(1, `{"tenant":"a"}`), by(2, `{"tenant":"c"}`), by(3, "nobody")}
+		if !slices.Equal(l.sent[3:], given[1:]) {
+			t.Fatalf("sent %v, want %v", l.sent[3:], given[1:])
+		}
+		l.ends(a[0], core.Succeeded)
+		l.comes()
+		l.ends(a[1], core.Succeeded)
+		l.comes()
+		if !slices.Equal(l.sent[5:], []core.RunID{a[1], given[0]}) || l.most != 5 {
+			t.Errorf("sent %v of %v and %v, %d at once", l.sent[5:], a, given, l.most)
+		}
+		if waits := l.fires(7, 1)[0]; l.run(waits).State != core.Queued || l.run(waits).Permit != l.run(b[0]).Permit {
+			t.Errorf("%+v", l.run(waits))
 		}
 	})
 }

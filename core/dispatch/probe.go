@@ -205,7 +205,7 @@ func (b *batch) asking(items []*item) (groups map[string][]*item, rest []*item) 
 			rest = append(rest, it)
 			continue
 		}
-		key := it.job.Def.App + "\n" + it.job.Def.Permit() + "\n" + strings.Join(it.order, "\n")
+		key := it.job.Def.App + "\n" + it.permit() + "\n" + strings.Join(it.order, "\n")
 		if it.asksIdle() != 0 { // each goes by a yes of its own
 			key = it.fire.Run.String()
 		}

@@ -764,3 +764,37 @@ func TestClosed(t *testing.T) {
 		t.Fatalf("a read was answered %v", err)
 	}
 }
+
+// TestFreePermitsAreSwept: an item that nobody holds or waits for goes after an hour, and
+// none that was written meanwhile.
+func TestFreePermitsAreSwept(t *testing.T) {
+	s, now := testStore(t, t.TempDir(), Options{Synchronous: "OFF"}), time.Now()
+	for i := range sweepSlice + 10 { // more than one sweep looks at
+		p := core.Permits{Name: fmt.Sprintf("job/7/%d", i), V: 1, Limit: 1}
+		if i == 3 {
+			p.Holders = []core.Holder{{First: 9}}
+		}
+		if err := s.PutPermits(t.Context(), []core.Permits{p})[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := []string{"job/7/3", "job/7/4", "job/7/5", "job/7/1000"}
+	for i, step := range []struct {
+		after time.Duration
+		want  int
+	}{{0, 4}, {50 * time.Minute, 4}, {20 * time.Minute, 2}, {3 * time.Hour, 1}} {
+		now = now.Add(step.after)
+		if _, err := s.Sweep(t.Context(), now, 0, 20*24*time.Hour, 10000); err != nil {
+			t.Fatal(err)
+		}
+		found, err := s.Permits(t.Context(), names)
+		if err != nil || len(found) != step.want {
+			t.Errorf("at %s %d are left, want %d: %v", now, len(found), step.want, err)
+		}
+		if i == 1 {
+			if err := s.PutPermits(t.Context(), []core.Permits{{Name: "job/7/4", V: 2, Limit: 1}})[0]; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -818,7 +818,10 @@ func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
 }
 
 // permitOf begins the names under which permits are in the table state.
-const permitOf = "permit/"
+const (
+	permitOf   = "permit/"
+	permitsEnd = "permit0" // behind them all
+)
 
 // Permits implements the ports.
 func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
@@ -843,6 +846,56 @@ func permits(c *sqlite.Conn, name string) (p core.Permits, err error) {
 		return json.Unmarshal(columnBytes(st, 0), &p)
 	})
 	return p, err
+}
+
+// storedPermits also has the millisecond at which a sweep found first that nobody holds one
+// or waits.
+type storedPermits struct {
+	core.Permits
+	Free int64 `json:",omitempty"`
+}
+
+// keepPermits is how long an item stays that nobody holds or waits for: longer than any
+// write of it is under way.
+const keepPermits = time.Hour
+
+// sweepPermits removes those that have been free for long, of the next names.
+func (s *Store) sweepPermits(tx *tx, now time.Time, limit int) (removed int, more bool, err error) {
+	var found []storedPermits
+	if err := query(tx.Conn, "SELECT value FROM state WHERE name > ? AND name < ? ORDER BY name LIMIT ?",
+		values(max(s.sweepPermit, permitOf), permitsEnd, sweepSlice), func(st *sqlite.Stmt) error {
+			var p storedPermits
+			err := json.Unmarshal(columnBytes(st, 0), &p)
+			found = append(found, p)
+			return err
+		}); err != nil {
+		return 0, false, err
+	}
+	last := ""
+	for _, p := range found {
+		if last = permitOf + p.Name; len(p.Holders)+len(p.Queue) > 0 {
+			continue
+		}
+		switch {
+		case p.Free == 0:
+			p.Free = core.Millis(now)
+			var body []byte
+			if body, err = json.Marshal(p); err == nil {
+				err = query(tx.Conn, "UPDATE state SET value = ? WHERE name = ?", values(body, last), nil)
+			}
+		case p.Free < core.Millis(now.Add(-keepPermits)) && removed < limit:
+			err = query(tx.Conn, "DELETE FROM state WHERE name = ?", values(last), nil)
+			removed++
+		}
+		if err != nil {
+			return 0, false, err
+		}
+	}
+	if len(found) < sweepSlice {
+		last = ""
+	}
+	tx.after = append(tx.after, func() { s.sweepPermit = last })
+	return removed, last != "", nil
 }
 
 // PutPermits implements the ports.

@@ -97,6 +97,8 @@ type Store struct {
 	lastRow   int64
 	sweepFrom int64
 	sweepID   int64
+	// sweepPermit is the last name that a sweep of permits looked at.
+	sweepPermit string
 
 	sweepJournal atomic.Int64 // row after which the next look at journals goes on
 }

@@ -107,7 +107,7 @@ func job(id core.JobID) core.Job {
 			Handler: "demo", Params: "{}", Template: true, Route: core.RouteRound, Block: core.BlockSerial, Timeout: time.Minute,
 			Retry:     core.Retry{Max: 2, Delay: time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}},
 			LostAfter: 10 * time.Minute, WaitForExecutor: time.Hour, Keep: core.Keep{Days: 7}, Declared: core.DeclaredCode,
-			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5}, Call: aCall,
+			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5, Key: "/tenant"}, Call: aCall,
 			Created: base.Add(123 * time.Millisecond)},
 		Sched: core.Sched{ID: id, App: "orders", State: core.Started, Rev: 100, RevAt: base,
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 * * * * ?"}}, Timezone: "Europe/Berlin", Jitter: time.Second},

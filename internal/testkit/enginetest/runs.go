@@ -513,6 +513,7 @@ func changed(t *testing.T, h Harness) {
 		n++
 		to := r
 		to.At, to.Slot, to.Params, to.Addresses = at(slot), at(slot), params, addresses
+		to.Permit = []string{"group/db/none", "job/1", ""}[n%3] // by a key that points into the params
 		c := operate.Triggered{Put: r.Retime(to, base.Add(time.Duration(n)*time.Second)), Drop: []core.DueItem{d}, Entry: d,
 			Change: core.Change{ID: 1000 + n, At: base, By: "bob", Verb: core.VerbChanged, App: "orders", Job: 1, Old: "{}", New: "{}"}}
 		c.Entry.PlanAt = at(slot - 5)

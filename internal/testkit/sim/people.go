@@ -203,7 +203,7 @@ func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
 		spec.Def.BroadcastFail = core.BroadcastFailAll
 	}
 	spec.Def.WaitForExecutor = w.waitForExecutor(d)
-	w.overlap(d, &spec.Def)
+	w.overlap(d, &spec.Def, s.Timezone == "")
 	if chosen == core.RouteBroadcast && spec.Def.Overlap.Full == core.FullReplace {
 		spec.Def.Overlap.Full = core.FullSkip
 	}
@@ -356,6 +356,9 @@ func (w *World) change(d *dice, p *process, me core.Actor) {
 	params := ""
 	if c.At == nil || d.n(3) == 0 {
 		params = strings.Repeat(fmt.Sprint("c", d.n(1000)), 1+d.n(200))
+		if w.keyed(a.job) {
+			params = d.tenant()
+		}
 		c.Params = &params
 	}
 	of := &changed{began: time.Now(), params: params}
@@ -404,7 +407,9 @@ func (w *World) edit(d *dice, p *process, me core.Actor, ref string) {
 	}
 	spec := manage.JobSpec{Def: job.Def, Schedule: job.Sched.Schedule, Misfire: job.Sched.Misfire, Grace: job.Sched.Grace,
 		Deadline: job.Sched.Deadline}
-	spec.Def.Params = fmt.Sprint("v", d.n(1000))
+	if !spec.Def.Template {
+		spec.Def.Params = fmt.Sprint("v", d.n(1000))
+	}
 	w.parents(d, &spec.Def, []string{w.someJob(d)})
 	if len(spec.Schedule.Any) == 1 && d.n(2) == 0 {
 		when := spec.Schedule.Any[0]
@@ -506,6 +511,9 @@ func (w *World) trigger(d *dice, p *process, me core.Actor, ref string) {
 	params := ""
 	if r.Key == "" && d.n(2) == 0 {
 		params = strings.Repeat(fmt.Sprint("p", d.n(1000)), 1+d.n(200)) // short, or as long as an engine may keep elsewhere
+		if w.keyed(ref) {
+			params = d.tenant()
+		}
 		r.Params = &params
 	}
 	w.ask(p, func(ctx context.Context, m *people.People) {

@@ -2,7 +2,9 @@ package sim
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +23,7 @@ const (
 
 // overlap is a job's limit, or none. Who holds a permit waits for nobody else: how long
 // others wait would hang on that.
-func (w *World) overlap(d *dice, def *core.Def) {
+func (w *World) overlap(d *dice, def *core.Def, utc bool) {
 	if !w.cfg.Limits || d.n(3) > 0 || w.cfg.Waits && (def.App == come || def.WaitForExecutor > 0) {
 		return
 	}
@@ -32,10 +34,39 @@ func (w *World) overlap(d *dice, def *core.Def) {
 	if d.n(2) == 0 {
 		def.Overlap.Limit, def.Overlap.Group = groupLimit, group
 	}
+	if utc && d.n(3) > 0 {
+		def.Overlap.Key, def.Template, def.Params = tenantKey, true, tenantParams
+	}
+}
+
+// A limit with a key holds for each tenant; those of a schedule are named by the minute.
+const (
+	tenantKey    = "/for/1/tenant"
+	tenantParams = `{"for": ["x", {"tenant": "{{scheduledAt mm}}"}], "at": "{{runId}}"}`
+)
+
+// tenant are params of a trigger by hand, of one of a few tenants or of none.
+func (d *dice) tenant() string {
+	list := []string{`{"for":["y",{"tenant":"a","n":` + strconv.Itoa(d.n(1000)) + `}]}`, `{"n": 1, "for": [0, {"tenant": "a"}]}`,
+		`{"for":[0,{"tenant":"b"}]}`, `{"for":[{"tenant":"b"}]}`, "b"}
+	return list[d.n(len(list))]
+}
+
+// tenantOf is whom a run of a job with a key is for, by its text alone.
+func tenantOf(r *core.Run) string {
+	if r.Params == nil {
+		return r.At.Time().UTC().Format("04")
+	}
+	if !strings.Contains(*r.Params, ",{") && !strings.Contains(*r.Params, ", {") {
+		return "nobody"
+	}
+	_, rest, _ := strings.Cut(*r.Params, `"tenant"`)
+	return strings.Split(rest, `"`)[1]
 }
 
 // limited is what is known of those that share a limit.
 type limited struct {
+	permit  string // what its runs say
 	limit   int
 	jobs    map[core.JobID]bool
 	open    map[core.RunID]bool // chains that are not over, by their first run
@@ -43,29 +74,61 @@ type limited struct {
 	crowded []trouble           // when there were more than the limit
 }
 
-// limitOf finds it; nil where no limit counts the runs of a job. Callers hold mu.
-func (t *truth) limitOf(job core.JobID) *limited {
+// hasLimit reports whether one counts the runs of a job. Callers hold mu.
+func (t *truth) hasLimit(job core.JobID) bool {
 	revs := t.jobs[job]
-	if len(revs) == 0 {
+	return len(revs) > 0 && revs[len(revs)-1].def.Overlap.Limit > 0
+}
+
+// limitOf finds the limit that counts a run; nil where none does. Callers hold mu.
+func (t *truth) limitOf(r *core.Run) *limited {
+	job := r.ID.Job()
+	if !t.hasLimit(job) {
 		return nil
 	}
-	def := &revs[len(revs)-1].def // no edit changes what is read here
-	name := def.Permit()
-	if name == "" {
-		return nil
+	revs := t.jobs[job]
+	o := &revs[len(revs)-1].def.Overlap // no edit changes it
+	name := job.String()
+	if o.Group != "" {
+		name = o.Group
+	}
+	if o.Key != "" {
+		name += " for " + tenantOf(r)
+		t.w.count("counted by a key", 1)
 	}
 	l := t.limits[name]
 	if l == nil {
-		l = &limited{limit: def.Overlap.Limit, jobs: map[core.JobID]bool{}, open: map[core.RunID]bool{}, work: map[core.RunID]bool{}}
+		l = &limited{permit: r.Permit, limit: o.Limit, jobs: map[core.JobID]bool{}, open: map[core.RunID]bool{}, work: map[core.RunID]bool{}}
 		t.limits[name] = l
+		for other, of := range t.limits {
+			if of != l && of.permit == l.permit {
+				t.fail(r.ID, "run %d of limit %s has permit %s, which is that of %s", r.ID, name, r.Permit, other)
+			}
+		}
+	}
+	if r.Permit != l.permit {
+		t.fail(r.ID, "run %d of limit %s has permit %s, others have %s", r.ID, name, r.Permit, l.permit)
 	}
 	l.jobs[job] = true
 	return l
 }
 
+// goesOn reports whether a chain that a limit counts is open.
+func (t *truth) goesOn(first core.RunID) bool {
+	for _, l := range t.limits {
+		if l.open[first] {
+			return true
+		}
+	}
+	return false
+}
+
 // joins notes a run that is stored and open, leaves that the chain of one is over.
 func (t *truth) joins(r *core.Run) {
-	if l := t.limitOf(r.ID.Job()); l != nil && r.State.Open() && r.Shard.Of == 0 {
+	if !r.State.Open() || r.Shard.Of != 0 {
+		return
+	}
+	if l := t.limitOf(r); l != nil {
 		if l.open[r.First] = true; len(l.open) == l.limit+1 && (len(l.crowded) == 0 || l.crowded[len(l.crowded)-1].until.Before(time.Now())) {
 			l.crowded = append(l.crowded, trouble{time.Now(), time.Now().Add(1000 * time.Hour)})
 		}
@@ -73,25 +136,33 @@ func (t *truth) joins(r *core.Run) {
 }
 
 func (t *truth) leaves(p *core.RunPut) {
-	l := t.limitOf(p.ID.Job())
-	if l == nil || p.GoesOn() {
+	if !t.hasLimit(p.ID.Job()) || p.GoesOn() {
 		return
 	}
 	r, _ := t.run(p.ID)
-	if !l.open[r.First] || r.Shard.Of != 0 {
-		return
-	}
-	delete(l.open, r.First)
-	delete(l.work, r.First)
-	if len(l.open) == l.limit {
-		l.crowded[len(l.crowded)-1].until = time.Now()
+	for _, l := range t.limits { // a trigger that was changed may have asked by its old params
+		if !l.open[r.First] || r.Shard.Of != 0 {
+			continue
+		}
+		delete(l.open, r.First)
+		delete(l.work, r.First)
+		if len(l.open) == l.limit {
+			l.crowded[len(l.crowded)-1].until = time.Now()
+		}
 	}
 }
 
 // atWork asserts promise 8 of section 9, where something arrived.
 func (t *truth) atWork(r *core.Run) {
-	l := t.limitOf(r.ID.Job())
-	first := t.chainOf(r)
+	of, first := r, t.chainOf(r)
+	if r.Shard.Of != 0 { // its broadcast is counted
+		whole, _ := t.run(first)
+		of = &whole
+	}
+	if !t.hasLimit(r.ID.Job()) || of.ID == 0 {
+		return
+	}
+	l := t.limitOf(of)
 	if l == nil || !l.open[first] {
 		return
 	}
@@ -135,10 +206,9 @@ func (t *truth) PutPermits(ctx context.Context, list []core.Permits) []error {
 		}
 		for k, h := range was.Holders {
 			r, stored := t.run(h.First)
-			l := t.limitOf(h.First.Job())
 			switch {
-			case slices.Contains(has, had[k]), l == nil:
-			case stored && l.open[h.First]:
+			case slices.Contains(has, had[k]), !t.hasLimit(h.First.Job()):
+			case stored && t.goesOn(h.First):
 				t.fail(h.First, "permits %s: that of run %d (%s) is freed, and its chain is not over", is.Name, h.First, r.State)
 			case !stored && time.Now().Add(t.w.slack()).Before(h.Until):
 				t.fail(h.First, "permits %s: that of run %d is freed before its until", is.Name, h.First)
@@ -179,12 +249,18 @@ func (w *World) permitsFree() {
 // permitted is what has a run wait for others of its limit, until its next look. Callers
 // hold mu of the truth and of the world.
 func (t *truth) permitted(job core.JobID) (list []trouble) {
-	l := t.limitOf(job)
-	if l == nil {
+	if !t.hasLimit(job) {
 		return nil
 	}
-	list = slices.Concat(l.crowded, t.w.faults.finishing, t.w.faults.planning)
-	for other := range l.jobs {
+	list = slices.Concat(t.w.faults.finishing, t.w.faults.planning)
+	others := map[core.JobID]bool{}
+	for _, l := range t.limits {
+		if l.jobs[job] {
+			list = append(list, l.crowded...)
+			maps.Copy(others, l.jobs)
+		}
+	}
+	for other := range others {
 		list = append(list, t.w.faults.limited[other]...)
 	}
 	for i := range list {
@@ -215,4 +291,10 @@ func (t *truth) replaced(p *core.RunPut, was *core.Run) {
 	case was.KillBy != "" || !was.KillAt.IsZero():
 		t.fail(was.ID, "run %d is killed for run %d, and %q killed it before", was.ID, id, was.KillBy)
 	}
+}
+
+// keyed reports whether the limit of a job has a key.
+func (w *World) keyed(ref string) bool {
+	job, err := w.people.Job(bg, ref)
+	return err == nil && job.Def.Overlap.Key != ""
 }

@@ -292,6 +292,9 @@ func (t *truth) ChangeTriggered(ctx context.Context, c operate.Triggered) error 
 		return r.Until.Equal(c.Put.To.Until) && !before.Until.Equal(r.Until)
 	}) {
 		t.moved[id] = true
+		if r, ok := t.run(id); ok {
+			t.joins(&r)
+		}
 		t.story(id).born = time.Now()
 		t.w.count("trigger changed", 1)
 		if !c.Put.Holds(&before) {
@@ -564,7 +567,7 @@ func (t *truth) inLane(inv *invocation, out []ring.Out) {
 			case f.Of != 0 && m.Try == 0: // its broadcast came once more
 			case was == nil && m.Slow && f.Cause != core.CauseRetry:
 				t.w.count("put on the slow lane", 1)
-			case was != nil && !m.Slow && t.limitOf(f.Run.Job()) != nil: // another's end, in this invocation, woke it
+			case was != nil && !m.Slow && t.hasLimit(f.Run.Job()): // another's end, in this invocation, woke it
 			case was != nil && !m.Slow:
 				t.fail(f.Run, "run %d came on the slow lane and is put on the fast one", f.Run)
 			case was != nil && m.Try > was.Try:

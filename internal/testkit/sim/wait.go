@@ -134,7 +134,7 @@ func (t *truth) awaited(run core.RunID, app string, slot time.Time) (list []trou
 func (t *truth) queued(ctx context.Context, r *core.Run) {
 	st := t.story(r.ID)
 	st.queued = true
-	if t.limitOf(r.ID.Job()) != nil {
+	if t.hasLimit(r.ID.Job()) {
 		return
 	}
 	t.w.count("waits for an executor", 1)

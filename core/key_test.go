@@ -1,0 +1,107 @@
+package core_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/core"
+)
+
+func permitOf(params, key string) string {
+	j := core.Job{Def: core.Def{ID: 7, Overlap: core.Overlap{Limit: 1, Key: key}}}
+	return j.Permit(&core.Run{Params: &params})
+}
+
+// TestKeyCountsByValue: params with the same JSON at the key are counted together, others
+// apart, and all that have none together.
+func TestKeyCountsByValue(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	groups := []struct {
+		key    string
+		params []string // each list is of one limit
+	}{
+		{"/tenant", []string{`{"tenant":"a"}`, ` {"n": 1, "tenant" : "\u0061"}`}},
+		{"/tenant", []string{`{"tenant":"b"}`}},
+		{"/tenant", []string{`{"tenant":1}`, `{"tenant": 1, "n":[]}`}},
+		{"/tenant", []string{`{"tenant":"1"}`}},
+		{"/tenant", []string{`{"tenant":1.0}`}},
+		{"/tenant", []string{`{"tenant":12345678901234567890}`}},
+		{"/tenant", []string{`{"tenant":12345678901234567891}`}},
+		{"/tenant", []string{`{"tenant":null}`}},
+		{"/tenant", []string{`{"tenant":{"a":1,"b":2}}`, `{"tenant":{"b":2,"a":1}}`}},
+		{"/tenant", []string{`{"tenant":"` + long + `"}`}},
+		{"/tenant", []string{``, `x`, `{"Tenant":"a"}`, `{"tenant":"a"} 2`, `["a"]`, `"tenant"`, `{"tenant":`}},
+	}
+	of := map[string]int{}
+	for i, g := range groups {
+		for _, params := range g.params {
+			name := permitOf(params, g.key)
+			if was, is := of[name]; is && was != i {
+				t.Errorf("%.40q is counted with %.40q", params, groups[was].params[0])
+			}
+			of[name] = i
+			if len(name) > 40 {
+				t.Errorf("%.40q is named by %d bytes", params, len(name))
+			}
+		}
+	}
+	if len(of) != len(groups) {
+		t.Errorf("%d limits of %d: %v", len(of), len(groups), of)
+	}
+	if none := permitOf(`x`, "/tenant"); none != "job/7/"+core.NoValue {
+		t.Error(none)
+	}
+}
+
+func TestKeyPoints(t *testing.T) {
+	doc := `{"a":[{"b":"found"},1],"x/y":{"~":"found"},"":"found","~1":"found"}`
+	for key, is := range map[string]bool{"/a/0/b": true, "/x~1y/~0": true, "/": true, "/~01": true, "/a/00/b": false, "/a/-1": false,
+		"/a/2": false, "/a/-": false, "/a/0/b/c": false, "/a/+0/b": false} {
+		if found := permitOf(doc, key) == permitOf(`{"":"found"}`, "/"); found != is {
+			t.Errorf("%s: %v", key, found)
+		}
+	}
+}
+
+// TestKeyOfTemplate: it goes by what the template becomes, of what is known before a run
+// is sent.
+func TestKeyOfTemplate(t *testing.T) {
+	j := core.Job{Def: core.Def{ID: 7, Template: true, Overlap: core.Overlap{Limit: 1, Group: "db", Key: "/day"},
+		Params: `{"day":"{{scheduledAt yyyy-MM-dd}}","run":"{{runId}}","since":"{{lastSuccessAt}}"}`}}
+	j.Sched.Schedule.Timezone = "Asia/Kolkata"
+	day := `{"day":"1970-01-02"}`
+	given := j.Permit(&core.Run{Params: &day})
+	if early := j.Permit(&core.Run{ID: 5, At: 18*3600 + 1800}); early != given || !strings.HasPrefix(given, "group/db/") {
+		t.Errorf("%s, want %s", early, given)
+	}
+	if before := j.Permit(&core.Run{At: 18*3600 + 1799}); before == given {
+		t.Error(before)
+	}
+	limit, value := core.SplitPermit(given)
+	if limit != "group/db" || !j.Def.Counts(given) || j.Def.Counts(limit) || value == "" {
+		t.Error(limit, value)
+	}
+	j.Def.Overlap.Key = ""
+	if got := j.Permit(&core.Run{}); got != "group/db" || j.Def.Counts(given) || !j.Def.Counts(limit) {
+		t.Error(got)
+	}
+}
+
+func TestKeyIsBounded(t *testing.T) {
+	for key, want := range map[string]string{
+		"": "", "/": "", "/tenant": "", "/a~0b~1c/租户": "", strings.Repeat("/a", 16): "",
+		"tenant": "begins with /", "#/tenant": "begins with /", "/a~b": "~0", "/a~": "~0", "/~2": "~0", "/a\nb": "printable", "/\xff": "printable",
+		strings.Repeat("/a", 17): "16", "/" + strings.Repeat("a", 1<<20): "256",
+	} {
+		j := core.Job{Def: core.Def{App: "a", Name: "j", Handler: "h", Overlap: core.Overlap{Limit: 1, Key: key}}}
+		j.Normalize()
+		err := j.Validate()
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || len(err.Error()) > 1000) {
+			t.Errorf("%.20q: %v", key, err)
+		}
+	}
+	j := core.Job{Def: core.Def{App: "a", Name: "j", Handler: "h", Overlap: core.Overlap{Key: "/a"}}}
+	if j.Normalize(); j.Validate() == nil {
+		t.Error("a key without a limit")
+	}
+}
