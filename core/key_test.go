@@ -90,7 +90,8 @@ func TestKeyOfTemplate(t *testing.T) {
 func TestKeyIsBounded(t *testing.T) {
 	for key, want := range map[string]string{
 		"": "", "/": "", "/tenant": "", "/a~0b~1c/租户": "", strings.Repeat("/a", 16): "",
-		"tenant": "begins with /", "#/tenant": "begins with /", "/a~b": "~0", "/a~": "~0", "/~2": "~0", "/a\nb": "printable", "/\xff": "printable",
+		"tenant": "begins with /", "#/tenant": "begins with /", "/a~b": "~0", "/a~": "~0", "/~2": "~0",
+		"/a\nb": "printable", "/\xff": "printable",
 		strings.Repeat("/a", 17): "16", "/" + strings.Repeat("a", 1<<20): "256",
 	} {
 		j := core.Job{Def: core.Def{App: "a", Name: "j", Handler: "h", Overlap: core.Overlap{Limit: 1, Key: key}}}

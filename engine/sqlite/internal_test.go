@@ -771,18 +771,21 @@ func TestFreePermitsAreSwept(t *testing.T) {
 	s, now := testStore(t, t.TempDir(), Options{Synchronous: "OFF"}), time.Now()
 	for i := range sweepSlice + 10 { // more than one sweep looks at
 		p := core.Permits{Name: fmt.Sprintf("job/7/%d", i), V: 1, Limit: 1}
-		if i == 3 {
+		switch i {
+		case 3:
+			p.Join = &core.Join{}
+		case 6:
 			p.Holders = []core.Holder{{First: 9}}
 		}
 		if err := s.PutPermits(t.Context(), []core.Permits{p})[0]; err != nil {
 			t.Fatal(err)
 		}
 	}
-	names := []string{"job/7/3", "job/7/4", "job/7/5", "job/7/1000"}
+	names := []string{"job/7/3", "job/7/4", "job/7/5", "job/7/6", "job/7/1000"}
 	for i, step := range []struct {
 		after time.Duration
 		want  int
-	}{{0, 4}, {50 * time.Minute, 4}, {20 * time.Minute, 2}, {3 * time.Hour, 1}} {
+	}{{0, 5}, {50 * time.Minute, 5}, {20 * time.Minute, 3}, {3 * time.Hour, 2}} {
 		now = now.Add(step.after)
 		if _, err := s.Sweep(t.Context(), now, 0, 20*24*time.Hour, 10000); err != nil {
 			t.Fatal(err)

@@ -873,7 +873,7 @@ func (s *Store) sweepPermits(tx *tx, now time.Time, limit int) (removed int, mor
 	}
 	last := ""
 	for _, p := range found {
-		if last = permitOf + p.Name; len(p.Holders)+len(p.Queue) > 0 {
+		if last = permitOf + p.Name; len(p.Holders)+len(p.Queue) > 0 || p.Join != nil {
 			continue
 		}
 		switch {
