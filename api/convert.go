@@ -81,6 +81,9 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 		},
 		Misfire: core.Misfire(j.Misfire), Paused: j.Paused, IfRev: j.IfRev, Declared: j.Declared,
 	}
+	if j.Overlap.Key != "" {
+		return spec, core.Invalid("overlap.key", j.Overlap.Key, "not yet: a key comes with a later version; leave it out")
+	}
 	for _, state := range j.Retry.On {
 		spec.Def.Retry.On = append(spec.Def.Retry.On, core.State(state))
 	}

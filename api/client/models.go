@@ -831,7 +831,7 @@ type Overlap struct {
 	// Group All jobs that name it share the limit, and are to say the same. Left out: the job alone.
 	Group string `json:"group,omitempty,omitzero"`
 
-	// Key A JSON pointer into the params, as /tenant: the limit holds for each value there. Left out: for all together.
+	// Key Not yet: a JSON pointer into the params, for each value of which the limit holds.
 	Key string `json:"key,omitempty,omitzero"`
 
 	// Limit So many at once.
