@@ -54,7 +54,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		Block:    string(d.Block), Route: string(d.Route), Broadcast: Broadcast{Fail: string(d.BroadcastFail)},
 		Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
 		WaitForExecutor: orNone(d.WaitForExecutor),
-		Overlap:         Overlap{Limit: d.Overlap.Limit, Group: d.Overlap.Group, Full: string(d.Overlap.Full), Max: d.Overlap.Max, Key: d.Overlap.Key},
+		Overlap:         overlapOf(d.Overlap),
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
 			On: on},
 		PauseAfter: d.PauseAfter, Keep: Keep{Days: d.Keep.Days}, After: parentsOf(d.After), Within: orNone(d.Within),
@@ -76,13 +76,10 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 			Route: core.Route(j.Route), BroadcastFail: core.BroadcastFail(j.Broadcast.Fail),
 			Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days},
 			Retry:      core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
-			Overlap:    core.Overlap{Limit: j.Overlap.Limit, Group: j.Overlap.Group, Full: core.Full(j.Overlap.Full), Max: j.Overlap.Max, Key: j.Overlap.Key},
+			Overlap:    coreOverlap(j.Overlap),
 			PauseAfter: j.PauseAfter, After: coreParents(j.After),
 		},
 		Misfire: core.Misfire(j.Misfire), Paused: j.Paused, IfRev: j.IfRev, Declared: j.Declared,
-	}
-	if j.Overlap.Key != "" {
-		return spec, core.Invalid("overlap.key", j.Overlap.Key, "not yet: a key comes with a later version; leave it out")
 	}
 	for _, state := range j.Retry.On {
 		spec.Def.Retry.On = append(spec.Def.Retry.On, core.State(state))
@@ -246,11 +243,19 @@ func pauseOf(p core.Pause) *Pause {
 	return &Pause{From: p.From, Until: p.To, By: p.By, Reason: p.Why}
 }
 
+func overlapOf(o core.Overlap) Overlap {
+	return Overlap{Limit: o.Limit, Group: o.Group, Full: string(o.Full), Max: o.Max, Key: o.Key}
+}
+
+func coreOverlap(o Overlap) core.Overlap {
+	return core.Overlap{Limit: o.Limit, Group: o.Group, Full: core.Full(o.Full), Max: o.Max, Key: o.Key}
+}
+
 // AppOf is an app in the words of the document: without its secrets.
 func AppOf(a *core.App) App {
 	app := App{Name: a.Name, Title: a.Title, Set: a.Set, HasToken: a.Token != "", Executors: a.Executors, Withheld: a.Withheld,
 		WaitForExecutor: orNone(a.WaitForExecutor), Rev: a.Rev, CreatedAt: a.Created, Pause: pauseOf(a.Pause),
-		Call: callOf(a.Call.Shown())}
+		Overlap: overlapOf(a.Overlap), Call: callOf(a.Call.Shown())}
 	for _, p := range a.Allow {
 		app.Allow = append(app.Allow, p.String())
 	}
@@ -260,7 +265,7 @@ func AppOf(a *core.App) App {
 // AppSpecOf is a spec in the words of the document.
 func AppSpecOf(a manage.AppSpec) AppSpec {
 	return AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
-		WaitForExecutor: orNone(a.WaitForExecutor), Call: callOf(a.Call), IfRev: a.IfRev}
+		WaitForExecutor: orNone(a.WaitForExecutor), Overlap: overlapOf(a.Overlap), Call: callOf(a.Call), IfRev: a.IfRev}
 }
 
 // ManageApp is the spec as package manage takes it. Its errors name the field.
@@ -271,7 +276,7 @@ func ManageApp(a AppSpec) (manage.AppSpec, error) {
 	}
 	call, err := coreCall(a.Call)
 	return manage.AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
-		WaitForExecutor: wait, Call: call, IfRev: a.IfRev}, err
+		WaitForExecutor: wait, Overlap: coreOverlap(a.Overlap), Call: call, IfRev: a.IfRev}, err
 }
 
 // runOf is a run in the words of the document; job is nil when it is not known.

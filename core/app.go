@@ -17,7 +17,8 @@ type App struct {
 	Allow     []netip.Prefix // addresses that its executors may have besides the server's own policy
 	// WaitForExecutor is that of its jobs that do not say; 0: they do not wait.
 	WaitForExecutor time.Duration
-	Call            *Call // of its call: executors, under that of a job
+	Overlap         Overlap // that of its jobs that do not say
+	Call            *Call   // of its call: executors, under that of a job
 	// Withheld are the names of jobs that code had declared and somebody deleted:
 	// no declaration makes them again. In the order of their deletions.
 	Withheld []string

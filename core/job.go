@@ -76,16 +76,17 @@ func (j *Job) WaitsUntil(app *App, slot Instant) time.Time {
 	return slot.Time().Add(wait)
 }
 
-// Limit is the name of the limit that counts the job's runs, empty if none does. Where it
-// has a key each value has a limit of its own, see Job.Permit.
-func (d *Def) Limit() string {
-	switch {
-	case d.Overlap.Limit == 0:
-		return ""
-	case d.Overlap.Group != "":
-		return "group/" + d.Overlap.Group
+// Overlap is the limit of the job's runs: its word, or else its app's. Nothing goes in the
+// place of a broadcast, and that in nothing's.
+func (j *Job) Overlap(app *App) Overlap {
+	o := j.Def.Overlap
+	if o.Limit == 0 && app != nil {
+		o = app.Overlap
 	}
-	return "job/" + d.ID.String()
+	if o.Full == FullReplace && j.Def.Route == RouteBroadcast {
+		o.Full, o.Max = FullQueue, QueueIfUnsaid
+	}
+	return o
 }
 
 // Declared says of a job that code has declared who made its definition last.

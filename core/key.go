@@ -20,20 +20,31 @@ const (
 // NoValue is in place of the hash where params have nothing at the key, or are no JSON.
 const NoValue = "none"
 
-// Permit is the name of the limit that counts a run, empty if none does: that of its job,
-// and behind it where the job has a key a hash of the value that the run's params have
-// there. It is the same whenever it is asked for while the job is: what is not known
-// before a run is sent is left empty.
-func (j *Job) Permit(r *Run) string {
-	name := j.Def.Limit()
-	if name == "" || j.Def.Overlap.Key == "" {
+// Permit is the name of the limit that counts a run, empty if none does: that of its job or
+// app, and behind it where it has a key a hash of the value that the run's params have
+// there. It is the same whenever it is asked for while these are: what is not known before
+// a run is sent is left empty.
+func (j *Job) Permit(app *App, r *Run) string {
+	o := j.Overlap(app)
+	name := o.name(j.Def.ID)
+	if name == "" || o.Key == "" {
 		return name
 	}
 	params, err := j.paramsToCount(r)
 	if err != nil {
 		return name + "/" + NoValue
 	}
-	return name + "/" + valueAt(params, j.Def.Overlap.Key)
+	return name + "/" + valueAt(params, o.Key)
+}
+
+func (o *Overlap) name(job JobID) string {
+	switch {
+	case o.Limit == 0:
+		return ""
+	case o.Group != "":
+		return "group/" + o.Group
+	}
+	return "job/" + job.String()
 }
 
 func (j *Job) paramsToCount(r *Run) (string, error) {
@@ -62,10 +73,10 @@ func SplitPermit(name string) (limit, value string) {
 	return name, ""
 }
 
-// Counts reports whether a permit of that name is of the limit that the job has now.
-func (d *Def) Counts(name string) bool {
+// Counts reports whether a permit of that name is of the limit, which a job has.
+func (o *Overlap) Counts(job JobID, name string) bool {
 	limit, value := SplitPermit(name)
-	return limit == d.Limit() && (value != "") == (d.Overlap.Key != "")
+	return limit == o.name(job) && (value != "") == (o.Key != "")
 }
 
 // valueAt is a hash of what JSON has at a pointer of RFC 6901. The order of members does

@@ -9,7 +9,7 @@ import (
 
 func permitOf(params, key string) string {
 	j := core.Job{Def: core.Def{ID: 7, Overlap: core.Overlap{Limit: 1, Key: key}}}
-	return j.Permit(&core.Run{Params: &params})
+	return j.Permit(&core.App{}, &core.Run{Params: &params})
 }
 
 // TestKeyCountsByValue: params with the same JSON at the key are counted together, others
@@ -70,19 +70,19 @@ func TestKeyOfTemplate(t *testing.T) {
 		Params: `{"day":"{{scheduledAt yyyy-MM-dd}}","run":"{{runId}}","since":"{{lastSuccessAt}}"}`}}
 	j.Sched.Schedule.Timezone = "Asia/Kolkata"
 	day := `{"day":"1970-01-02"}`
-	given := j.Permit(&core.Run{Params: &day})
-	if early := j.Permit(&core.Run{ID: 5, At: 18*3600 + 1800}); early != given || !strings.HasPrefix(given, "group/db/") {
+	given := j.Permit(&core.App{}, &core.Run{Params: &day})
+	if early := j.Permit(&core.App{}, &core.Run{ID: 5, At: 18*3600 + 1800}); early != given || !strings.HasPrefix(given, "group/db/") {
 		t.Errorf("%s, want %s", early, given)
 	}
-	if before := j.Permit(&core.Run{At: 18*3600 + 1799}); before == given {
+	if before := j.Permit(&core.App{}, &core.Run{At: 18*3600 + 1799}); before == given {
 		t.Error(before)
 	}
 	limit, value := core.SplitPermit(given)
-	if limit != "group/db" || !j.Def.Counts(given) || j.Def.Counts(limit) || value == "" {
+	if limit != "group/db" || !j.Def.Overlap.Counts(7, given) || j.Def.Overlap.Counts(7, limit) || value == "" {
 		t.Error(limit, value)
 	}
 	j.Def.Overlap.Key = ""
-	if got := j.Permit(&core.Run{}); got != "group/db" || j.Def.Counts(given) || !j.Def.Counts(limit) {
+	if got := j.Permit(&core.App{}, &core.Run{}); got != "group/db" || j.Def.Overlap.Counts(7, given) || !j.Def.Overlap.Counts(7, limit) {
 		t.Error(got)
 	}
 }

@@ -63,6 +63,7 @@ type AppRecord struct {
 	Withheld  []string       `json:"withheld,omitempty"`
 	// WaitForExecutor is as of App.
 	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
+	Overlap         Overlap       `json:"overlap,omitzero"`
 	Call            *Call         `json:"call,omitempty"` // without its secrets
 	// The last pause, in milliseconds; zero as in Pause.
 	PauseFrom int64  `json:"pauseFrom,omitempty"`
@@ -76,7 +77,7 @@ func AppRecordOf(a *App) AppRecord {
 	r := pauseRecord(a.Rev, a.Pause)
 	r.Name, r.Title, r.Set, r.HasToken, r.Executors, r.Allow, r.Withheld = a.Name, a.Title, a.Set, a.Token != "", a.Executors, a.Allow,
 		a.Withheld
-	r.WaitForExecutor, r.Call = a.WaitForExecutor, a.Call.Shown()
+	r.WaitForExecutor, r.Overlap, r.Call = a.WaitForExecutor, a.Overlap, a.Call.Shown()
 	return r
 }
 

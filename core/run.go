@@ -130,8 +130,8 @@ type Run struct {
 	// fails, that it does is owed.
 	PauseAfter bool
 
-	// Permit names the limit that counts the run; empty: none does. It is that of the job
-	// and of the run's params when it was made, and its chain's.
+	// Permit names the limits that count the run, see Job.Permit; empty: none does. It is
+	// taken when the run is first to be sent, and its chain's from then on.
 	Permit string
 
 	// Parent is the run after which it comes, 0 none.
@@ -301,11 +301,10 @@ func (s Skip) Covers(at Instant) bool { return s.First <= at && at <= s.Last }
 // keeps nothing else waiting.
 func (r *Run) RepeatedRetry() bool { return r.Cause == CauseRetry && r.Attempt > 3 }
 
-// Follow takes from its job, when a run is made, what is to come of its end: the permit
-// that counts it, whether a failure may pause the job, and whether it has children. Its
-// params and instant are set before.
-func (r *Run) Follow(j *Job) {
-	r.Permit, r.PauseAfter, r.Place = j.Permit(r), j.Def.PauseAfter > 0, j.Def.FirstPlace()
+// Follow takes from its job, when a run is made, what is to come of its end: whether a
+// failure may pause the job, and whether it has children.
+func (r *Run) Follow(d *Def) {
+	r.PauseAfter, r.Place = d.PauseAfter > 0, d.FirstPlace()
 }
 
 // Fire is the fire of a run that is stored.

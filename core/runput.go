@@ -25,6 +25,7 @@ const (
 	RunGiven // Params, Addresses, Key, By, RerunOf, Shard, Permit
 	RunApp   // only compared
 	RunPlace
+	RunPermit // of RunGiven alone, whose others are in To as they were read; a put has one of the two
 )
 
 // RunPut is one conditional write of a stored run: where the fields of If are as in
@@ -74,6 +75,7 @@ var runFields = [...]struct {
 	}},
 	{func(r, was *Run) bool { return r.App == was.App }, nil},
 	{func(r, was *Run) bool { return r.Place == was.Place }, func(r, to *Run) { r.Place = to.Place }},
+	{nil, func(r, to *Run) { r.Permit = to.Permit }},
 }
 
 // Holds reports whether a run, as stored, meets the condition.
@@ -107,6 +109,14 @@ func (p *RunPut) Made(r *Run) bool {
 
 // GoesOn reports whether another attempt follows the run that the put ends.
 func (p *RunPut) GoesOn() bool { return p.To.Then != 0 }
+
+// Counted has a put that takes a run, or has it wait, note which limits count it.
+func (p RunPut) Counted(permit string) RunPut {
+	if p.Was.Permit != permit {
+		p.To.Permit, p.Set = permit, p.Set|RunPermit
+	}
+	return p
+}
 
 // put is one of an open run as read.
 func (r *Run) put(if_, set RunFields, to Run) RunPut {
@@ -166,7 +176,9 @@ func (r *Run) GiveBack() RunPut {
 
 // Wait notes that a run as read, that nobody has and nobody sent, waits for an executor.
 func (r *Run) Wait() RunPut {
-	return r.put(RunOwner|RunUntil|RunMaybeSent, RunState, Run{State: Queued})
+	to := *r
+	to.State = Queued
+	return r.put(RunOwner|RunUntil|RunMaybeSent, RunState, to)
 }
 
 // SkipUnsent ends a run as read that nobody has, and nobody sent.
@@ -205,9 +217,10 @@ func (r *Run) GiveUp(at time.Time) RunPut {
 }
 
 // Retime gives a trigger that waits, as read, the instant, params and addresses of to.
-// Its until becomes now, or later than the one read, and it has not been sent.
+// Its until becomes now, or later than the one read, and it has not been sent. The limits
+// that count it are taken anew.
 func (r *Run) Retime(to Run, now time.Time) RunPut {
-	to.SentAt, to.Until = time.Time{}, now
+	to.SentAt, to.Until, to.Permit = time.Time{}, now, ""
 	if !now.After(r.Until) {
 		to.Until = r.Until.Add(time.Millisecond)
 	}

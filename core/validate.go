@@ -69,12 +69,7 @@ func (j *Job) Normalize() {
 	fill(&d.LostAfter, 10*time.Minute)
 	fill(&d.Keep.Days, 30)
 	fill(&d.Retry.Delay, 30*time.Second)
-	if d.Overlap.Limit > 0 {
-		fill(&d.Overlap.Full, FullQueue)
-		if d.Overlap.Full != FullReplace {
-			fill(&d.Overlap.Max, QueueIfUnsaid)
-		}
-	}
+	d.Overlap = d.Overlap.Normal()
 	if d.Children = nil; len(d.After) == 0 {
 		d.After = nil
 	}
@@ -210,6 +205,17 @@ func (d *Def) validateTexts() error {
 		return err
 	}
 	return t.checkParent()
+}
+
+// Normal is a limit with what was left out.
+func (o Overlap) Normal() Overlap {
+	if o.Limit > 0 {
+		fill(&o.Full, FullQueue)
+		if o.Full != FullReplace {
+			fill(&o.Max, QueueIfUnsaid)
+		}
+	}
+	return o
 }
 
 func (o *Overlap) validate() error {
@@ -426,6 +432,9 @@ func (a *App) Validate() error {
 		}
 	}
 	if err := bounded("waitForExecutor", a.WaitForExecutor, 0, MaxWait); err != nil {
+		return err
+	}
+	if err := a.Overlap.validate(); err != nil {
 		return err
 	}
 	return a.Call.validate()

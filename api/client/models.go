@@ -17,10 +17,13 @@ type App struct {
 	Executors []string  `json:"executors,omitempty,omitzero"`
 	HasToken  bool      `json:"hasToken"`
 	Name      string    `json:"name"`
-	Pause     *Pause    `json:"pause,omitempty"`
-	Rev       int64     `json:"rev"`
-	Set       string    `json:"set,omitempty,omitzero"`
-	Title     string    `json:"title,omitempty,omitzero"`
+
+	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
+	Overlap Overlap `json:"overlap,omitempty,omitzero"`
+	Pause   *Pause  `json:"pause,omitempty"`
+	Rev     int64   `json:"rev"`
+	Set     string  `json:"set,omitempty,omitzero"`
+	Title   string  `json:"title,omitempty,omitzero"`
 
 	// WaitForExecutor How long runs of its jobs that do not say wait for an executor
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
@@ -61,7 +64,10 @@ type AppSpec struct {
 
 	// Name 1 to 64 of a-z A-Z 0-9 . _ -
 	Name string `json:"name,omitempty,omitzero"`
-	Set  string `json:"set,omitempty,omitzero"`
+
+	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
+	Overlap Overlap `json:"overlap,omitempty,omitzero"`
+	Set     string  `json:"set,omitempty,omitzero"`
 
 	// Title Free text.
 	Title string `json:"title,omitempty,omitzero"`
@@ -831,7 +837,7 @@ type Overlap struct {
 	// Group All jobs that name it share the limit, and are to say the same. Left out: the job alone.
 	Group string `json:"group,omitempty,omitzero"`
 
-	// Key Not yet: a JSON pointer into the params, for each value of which the limit holds.
+	// Key A JSON pointer into the params, as /tenant: the limit holds for each value there. Left out: for all together.
 	Key string `json:"key,omitempty,omitzero"`
 
 	// Limit So many at once.

@@ -145,22 +145,7 @@ func (c *descCmd) Run(e *conn) error {
 		retry += fmt.Sprintf(", after %s, %s, on %s", j.Retry.Delay, j.Retry.Backoff, strings.Join(j.Retry.On, ", "))
 	}
 	add("retry", retry)
-	if o := j.Overlap; o.Limit > 0 {
-		of := "this job"
-		if o.Group != "" {
-			of = "all jobs of group " + o.Group
-		}
-		if o.Key != "" {
-			of += " with the same value at " + o.Key + " of their params"
-		}
-		beyond := "the next is skipped"
-		if o.Full == string(core.FullQueue) {
-			beyond = fmt.Sprintf("the next waits, up to %d", o.Max)
-		} else if o.Full == string(core.FullReplace) {
-			beyond = "the next goes in the place of the one at work longest, which is killed"
-		}
-		add("overlap", fmt.Sprintf("%d at work at once, of %s; %s", o.Limit, of, beyond))
-	}
+	add("overlap", overlapText(j.Overlap, "this job"))
 	if j.PauseAfter > 0 {
 		add("paused after", fmt.Sprintf("%d failures in a row", j.PauseAfter))
 	}
@@ -249,6 +234,7 @@ func (c *descCmd) app(e *conn) error {
 	add("token", token)
 	add("allow", strings.Join(a.Allow, ", "))
 	add("its jobs wait for an executor", a.WaitForExecutor)
+	add("overlap of its jobs", overlapText(a.Overlap, "each job that says none"))
 	add("set", a.Set)
 	for _, c := range manifest.DiffApp(nil, &a) {
 		if strings.HasPrefix(c.Path, "call.") {
@@ -267,4 +253,25 @@ func (c *descCmd) app(e *conn) error {
 	table(e.Stdout, *about)
 	e.printf("more: tickring get %s · tickring changes %s\n", a.Name, a.Name)
 	return nil
+}
+
+// overlapText is a limit in words, empty of none.
+func overlapText(o api.Overlap, of string) string {
+	if o.Limit == 0 {
+		return ""
+	}
+	if o.Group != "" {
+		of = "all jobs of group " + o.Group
+	}
+	if o.Key != "" {
+		of += " with the same value at " + o.Key + " of their params"
+	}
+	beyond := "the next is skipped"
+	switch core.Full(o.Full) {
+	case core.FullQueue:
+		beyond = fmt.Sprintf("the next waits, up to %d", o.Max)
+	case core.FullReplace:
+		beyond = "the next goes in the place of the one at work longest, which is killed"
+	}
+	return fmt.Sprintf("%d at work at once, of %s; %s", o.Limit, of, beyond)
 }

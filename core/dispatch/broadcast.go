@@ -159,7 +159,7 @@ func (b *batch) broadcast(ctx context.Context, w *writes) {
 	drop := map[*item]bool{}
 	for _, c := range list {
 		if c.put != nil {
-			c.put.Set |= core.RunGiven
+			c.put.Set = c.put.Set&^core.RunPermit | core.RunGiven
 		}
 		if c.err != nil {
 			drop[c.it], c.it.phase = true, passing{why: c.err}

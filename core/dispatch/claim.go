@@ -22,7 +22,7 @@ const lookRounds = 5
 func (b *batch) claim(ctx context.Context, items []*item) {
 	open := make([]*item, 0, len(items))
 	for _, it := range items {
-		if !it.recorded && it.phase == (undecided{}) && (it.try == 0 || !b.mayWait(it) && it.job.Def.Overlap.Limit == 0) {
+		if !it.recorded && it.phase == (undecided{}) && (it.try == 0 || !b.mayWait(it) && it.permit() == "") {
 			open = append(open, it)
 		}
 	}
@@ -166,9 +166,9 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		w.puts, w.putOf = append(w.puts, it.run.SkipUnsent(it.reason, now)), append(w.putOf, it)
 	case toTake:
 		if b.route(it) {
-			w.puts, w.putOf = append(w.puts, it.run.Take(b.claimed(it), first(it.order), now, it.choice.tries)), append(w.putOf, it)
+			w.puts, w.putOf = append(w.puts, it.run.Take(b.claimed(it), first(it.order), now, it.choice.tries).Counted(it.permit())), append(w.putOf, it)
 		} else if it.waits() && it.run.State != core.Queued {
-			w.puts, w.putOf = append(w.puts, it.run.Wait()), append(w.putOf, it)
+			w.puts, w.putOf = append(w.puts, it.run.Wait().Counted(it.permit())), append(w.putOf, it)
 		}
 	case toRetake:
 		it.order = ownOrder(it.run.Address)
@@ -253,7 +253,8 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 		r.Owner, r.Until, r.Journal, r.SentAt, r.Address = c.Owner, c.Until, c.Journal, now, first(it.order)
 	}
 	if r.Tries = it.choice.tries; it.of == nil { // what comes of a shard's end is the broadcast's
-		r.Follow(it.job)
+		r.Follow(&it.job.Def)
+		r.Permit = it.permit()
 	}
 	return r
 }

@@ -30,9 +30,16 @@ type permitAsk struct {
 	err    error
 }
 
+// overlap is the limit as its job or app has it now; false: they have another.
+func (a *permitAsk) overlap(name string) (core.Overlap, bool) {
+	o := a.it.job.Overlap(a.it.app)
+	return o, o.Counts(a.it.job.Def.ID, name)
+}
+
 // replaces reports whether a run that waits goes in the place of another.
 func (a *permitAsk) replaces() bool {
-	return a.put != nil && !a.put.To.MaybeSent && a.it.job.Def.Overlap.Full == core.FullReplace && a.it.job.Def.Counts(a.run.Permit)
+	o, is := a.overlap(a.run.Permit)
+	return a.put != nil && !a.put.To.MaybeSent && o.Full == core.FullReplace && is
 }
 
 // limited takes the fires out that a limit counts, by limit: it may take a while to ask for
@@ -52,15 +59,18 @@ func (b *batch) limited() (groups map[string][]*item) {
 	return groups
 }
 
-// permit is the name of the limit that counts a fire, empty if none does.
+// permit is the name of the limit that counts a fire, empty if none does: of one that was to
+// be sent before what it was then, else what its job and app say now.
 func (it *item) permit() string {
-	switch {
-	case it.run.Permit != "" || it.job == nil || it.job.Def.Limit() == "":
-		return it.run.Permit
-	case it.recorded:
-		return it.job.Permit(it.run)
+	switch r := it.run; {
+	case r.Permit != "" || it.job == nil || it.of != nil || r.Cause == core.CauseRetry:
+		return r.Permit
+	case r.ID == 0:
+		return it.job.Permit(it.app, &core.Run{At: it.fire.At})
+	case r.State == core.Planned || r.State == core.Queued:
+		return it.job.Permit(it.app, r)
 	}
-	return it.job.Permit(&core.Run{At: it.fire.At})
+	return ""
 }
 
 // claimLimited takes such fires through all steps.
@@ -84,8 +94,10 @@ func (b *batch) permits(ctx context.Context, w *writes) {
 		}
 	}
 	for i := range w.puts {
-		if p := &w.puts[i]; p.Was.Permit != "" && p.Set&core.RunOwner != 0 {
-			asks[p.Was.Permit] = append(asks[p.Was.Permit], &permitAsk{it: w.putOf[i], run: &p.Was, put: p})
+		if p := &w.puts[i]; p.To.Permit != "" && p.Set&core.RunOwner != 0 {
+			was := p.Was
+			was.Permit = p.To.Permit
+			asks[was.Permit] = append(asks[was.Permit], &permitAsk{it: w.putOf[i], run: &was, put: p})
 		}
 	}
 	if len(asks) == 0 {
@@ -137,7 +149,7 @@ func (b *batch) answered(a *permitAsk) bool {
 			until = a.it.fire.Slot.Time().Add(d)
 		}
 		a.it.phase = passing{waits: until, why: errNoPermit}
-		*a.put = a.it.run.Wait()
+		*a.put = a.it.run.Wait().Counted(a.run.Permit)
 		return a.run.State != core.Queued
 	}
 	if a.it.reason = reason; a.create != nil {
@@ -230,13 +242,14 @@ func (b *batch) replace(ctx context.Context, name string, list []*permitAsk) {
 // now than that under which the run was made, the run goes by what that one was.
 func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
 	for _, a := range list {
-		o := a.it.job.Def.Overlap
-		if !a.it.job.Def.Counts(p.Name) {
+		o, is := a.overlap(p.Name)
+		replaces := o.Full == core.FullReplace
+		if !is {
 			o = core.Overlap{Limit: max(p.Limit, 1), Max: core.MaxQueue}
 		}
 		asked := core.Asked{First: a.run.First, Until: b.claimed(a.it).Until, Limit: o.Limit, Max: o.Max,
 			Skips: o.Full == core.FullSkip, Stored: a.put != nil}
-		if a.it.job.Def.Overlap.Full == core.FullReplace {
+		if replaces {
 			if asked.Max = core.MaxQueue; a.replaces() {
 				asked.Max = asked.Limit
 			}

@@ -147,10 +147,10 @@ func (f *Finish) makeChildren(ctx context.Context, r *core.Run) error {
 		if job := jobs[o.Run.Job()]; job != nil {
 			d := &job.Def
 			c.App, c.Rev, c.Retries = d.App, job.Sched.Rev, d.Retry.Max
+			c.Follow(d)
 			if c.Params, err = handedOn(job, &c, r.Data); err != nil {
 				return fmt.Errorf("params of job %d: %w", d.ID, err)
 			}
-			c.Follow(job)
 		}
 		owed, fires = append(owed, c), append(fires, c.Fire())
 	}

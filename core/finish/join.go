@@ -68,7 +68,6 @@ func (f *Finish) putJoin(ctx context.Context, d *core.Def, change func(*core.Joi
 func (f *Finish) await(ctx context.Context, job *core.Job, j core.Join) error {
 	run := f.joined(job, &j)
 	run.At, run.Slot = j.Begun, j.End
-	run.Follow(job)
 	there, err := f.create(ctx, []core.Run{run})
 	switch {
 	case err != nil:
@@ -85,6 +84,7 @@ func (f *Finish) joined(job *core.Job, j *core.Join) core.Run {
 	n, _ := j.Round.Number()
 	run := core.Run{ID: j.Round, App: d.App, State: core.Planned, Cause: core.CauseParent, Rev: job.Sched.Rev, Seq: int64(n), Attempt: 1,
 		First: j.Round, Parent: j.Parent, Retries: d.Retry.Max}
+	run.Follow(d)
 	return run
 }
 
@@ -116,7 +116,6 @@ func (f *Finish) makeRound(ctx context.Context, job *core.Job, j *core.Join) err
 		return err
 	}
 	want.Params = params
-	want.Follow(job)
 	run, made, err := f.found(ctx, &want)
 	for try := 0; err == nil && !made && run.AwaitsJoin(); try++ {
 		if try == readTries {
@@ -138,7 +137,6 @@ func (f *Finish) makeRound(ctx context.Context, job *core.Job, j *core.Join) err
 func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) error {
 	skip := f.joined(job, j)
 	skip.At, skip.Slot = j.Begun, j.End
-	skip.Follow(job)
 	skip.State, skip.Reason, skip.EndedAt = core.Skipped, core.ReasonJoin, f.o.Now()
 	run, made, err := f.found(ctx, &skip)
 	if err != nil || made {

@@ -153,6 +153,7 @@ type AppSpec struct {
 	Allow     []string // as 10.0.0.0/8, or a single address
 	// WaitForExecutor is as of core.App.
 	WaitForExecutor time.Duration
+	Overlap         core.Overlap
 	Call            *core.Call // core.AsStored in it leaves a secret as it is
 	IfRev           *int64
 }

@@ -195,6 +195,7 @@ func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 	x.As = core.Run{App: d.App, State: core.Planned, Cause: cmp.Or(r.q.Cause, core.CauseManual), Rev: x.Job.Sched.Rev, At: of.At, Slot: r.slot,
 		Attempt: 1, Retries: d.Retry.Max, Addresses: of.Addresses, Key: r.key(of.ID), By: r.by, RerunOf: of.ID,
 	}
+	x.As.Follow(d)
 	if whole := of.IsBroadcast(); whole && !r.q.SameAddress {
 		x.As.Addresses = nil // to those that are there now
 	} else if !whole {
@@ -218,7 +219,6 @@ func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 		}
 	}
 	x.As.Params, err = r.params(ctx, x)
-	x.As.Follow(x.Job)
 	return err
 }
 
@@ -264,7 +264,6 @@ func (r *rerunning) params(ctx context.Context, x *Rerun) (*string, error) {
 		fill.Run = as.ID
 		text, err := t.Fill(fill)
 		as.Params = &text
-		as.Permit = x.Job.Permit(as)
 		return err
 	}
 	return nil, x.fill(&core.Run{ID: x.Of.ID}) // is it short enough

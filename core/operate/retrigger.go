@@ -64,9 +64,6 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 		if c.Addresses != nil {
 			next.Addresses = slices.Clone(*c.Addresses)
 		}
-		if job.Def.Counts(run.Permit) { // by a key, perhaps, that points into its params
-			next.Permit = job.Permit(&next)
-		}
 		if sameTrigger(&run, &next) {
 			return op.way(ctx, run, g, true), nil
 		}

@@ -54,7 +54,7 @@ func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerReque
 		Rev: job.Sched.Rev, At: slot, Slot: slot,
 		Attempt: 1, Retries: d.Retry.Max, Params: r.Params, Addresses: slices.Clone(r.Addresses), Key: r.Key, By: actor.Name,
 	}
-	run.Follow(&job)
+	run.Follow(d)
 	if r.Retries != nil {
 		run.Retries = *r.Retries
 	}

@@ -40,6 +40,7 @@ type (
 		Executors []string       `json:"executors,omitempty"`
 		Allow     []netip.Prefix `json:"allow,omitempty"`
 		Withheld  []string       `json:"withheld,omitempty"`
+		Overlap   core.Overlap   `json:"overlap,omitzero"`
 		Wait      time.Duration  `json:"waitForExecutor,omitempty"`
 		Call      *core.Call     `json:"call,omitempty"`
 		Pause     storedPause    `json:"pause"`
@@ -116,7 +117,7 @@ func encodeApp(a *core.App) item {
 	it := stateKey("app", a.Name)
 	it["rev"] = number(a.Rev)
 	it["body"] = text(jsonText(storedApp{Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
-		Withheld: a.Withheld, Wait: a.WaitForExecutor, Call: a.Call,
+		Withheld: a.Withheld, Wait: a.WaitForExecutor, Overlap: a.Overlap, Call: a.Call,
 		Pause: encodePause(a.Pause), Past: encodePast(a.Past), Created: millis(a.Created)}))
 	return it
 }
@@ -128,7 +129,7 @@ func decodeApp(it item) (core.App, error) {
 	}
 	rev, err := intOf(it, "rev")
 	return core.App{Name: stringOf(it, "key"), Title: v.Title, Set: v.Set, Token: v.Token, Executors: v.Executors, Allow: v.Allow,
-		Withheld: v.Withheld, WaitForExecutor: v.Wait, Call: v.Call, Rev: rev,
+		Withheld: v.Withheld, WaitForExecutor: v.Wait, Overlap: v.Overlap, Call: v.Call, Rev: rev,
 		Pause: v.Pause.decode(), Past: v.Past.decode(), Created: fromMillis(v.Created)}, err
 }
 

@@ -444,6 +444,7 @@ var runFields = [...]struct {
 		return err
 	}},
 	{[]string{"place"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindInt(st, at, r.Place); return nil }},
+	{[]string{"given"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { return bindGiven(st, at, r) }},
 }
 
 // putText is the statement of puts that set and compare the same fields.

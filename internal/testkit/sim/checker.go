@@ -524,11 +524,11 @@ func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 			return fmt.Sprintf("%s after its slot, with a deadline of %s", late, of.sched.Deadline)
 		}
 	case core.ReasonOverlap:
-		if of.def.Block != core.BlockDiscardLater && of.def.Overlap.Full == core.FullQueue && of.def.Overlap.Group == "" {
+		if o := w.overlapOf(&of.def); of.def.Block != core.BlockDiscardLater && o.Full == core.FullQueue && o.Group == "" {
 			return "and no executor refused it for that"
 		}
 	case core.ReasonQueueFull:
-		if of.def.Overlap.Full != core.FullQueue {
+		if w.overlapOf(&of.def).Full != core.FullQueue {
 			return "and it could not wait"
 		}
 	case core.ReasonCancelled:

@@ -61,6 +61,10 @@ func (w *World) setUp(d *dice) {
 			w.appWaits = w.waitForExecutor(d)
 			spec.WaitForExecutor = w.appWaits
 		}
+		if w.cfg.Limits && !w.cfg.Waits && d.n(3) == 0 {
+			spec.Overlap = core.Overlap{Limit: 1 + d.n(3), Full: core.Fulls[d.n(3)]}
+			w.appOverlap[a.name] = spec.Overlap
+		}
 		if _, err := w.people.SaveApp(bg, god, spec); err != nil {
 			panic(err)
 		}

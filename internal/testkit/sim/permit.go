@@ -66,7 +66,7 @@ func tenantOf(r *core.Run) string {
 
 // limited is what is known of those that share a limit.
 type limited struct {
-	permit  string // what its runs say
+	permit  string // what its runs say; empty: none has yet
 	limit   int
 	jobs    map[core.JobID]bool
 	open    map[core.RunID]bool // chains that are not over, by their first run
@@ -77,7 +77,19 @@ type limited struct {
 // hasLimit reports whether one counts the runs of a job. Callers hold mu.
 func (t *truth) hasLimit(job core.JobID) bool {
 	revs := t.jobs[job]
-	return len(revs) > 0 && revs[len(revs)-1].def.Overlap.Limit > 0
+	return len(revs) > 0 && t.w.overlapOf(&revs[len(revs)-1].def).Limit > 0
+}
+
+// overlapOf is a job's limit; no edit changes it.
+func (w *World) overlapOf(def *core.Def) core.Overlap {
+	o := def.Overlap
+	if o.Limit == 0 {
+		o = w.appOverlap[def.App]
+	}
+	if o.Full == core.FullReplace && def.Route == core.RouteBroadcast {
+		o.Full = core.FullQueue
+	}
+	return o
 }
 
 // limitOf finds the limit that counts a run; nil where none does. Callers hold mu.
@@ -87,7 +99,7 @@ func (t *truth) limitOf(r *core.Run) *limited {
 		return nil
 	}
 	revs := t.jobs[job]
-	o := &revs[len(revs)-1].def.Overlap // no edit changes it
+	o := t.w.overlapOf(&revs[len(revs)-1].def)
 	name := job.String()
 	if o.Group != "" {
 		name = o.Group
@@ -98,19 +110,27 @@ func (t *truth) limitOf(r *core.Run) *limited {
 	}
 	l := t.limits[name]
 	if l == nil {
-		l = &limited{permit: r.Permit, limit: o.Limit, jobs: map[core.JobID]bool{}, open: map[core.RunID]bool{}, work: map[core.RunID]bool{}}
+		l = &limited{limit: o.Limit, jobs: map[core.JobID]bool{}, open: map[core.RunID]bool{}, work: map[core.RunID]bool{}}
 		t.limits[name] = l
-		for other, of := range t.limits {
-			if of != l && of.permit == l.permit {
-				t.fail(r.ID, "run %d of limit %s has permit %s, which is that of %s", r.ID, name, r.Permit, other)
-			}
-		}
-	}
-	if r.Permit != l.permit {
-		t.fail(r.ID, "run %d of limit %s has permit %s, others have %s", r.ID, name, r.Permit, l.permit)
 	}
 	l.jobs[job] = true
 	return l
+}
+
+// hasPermit asserts that what waits for a permit, or arrived, is counted by its own limit
+// and no other. Callers hold mu.
+func (t *truth) hasPermit(r *core.Run, l *limited) {
+	if l.permit == "" {
+		l.permit = r.Permit
+		for _, of := range t.limits {
+			if of != l && of.permit == l.permit {
+				t.fail(r.ID, "run %d has permit %q, which is that of others", r.ID, r.Permit)
+			}
+		}
+	}
+	if r.Permit == "" || r.Permit != l.permit {
+		t.fail(r.ID, "run %d has permit %q, others of its limit have %q", r.ID, r.Permit, l.permit)
+	}
 }
 
 // goesOn reports whether a chain that a limit counts is open.
@@ -166,6 +186,7 @@ func (t *truth) atWork(r *core.Run) {
 	if l == nil || !l.open[first] {
 		return
 	}
+	t.hasPermit(of, l)
 	l.work[first] = true
 	t.w.count("at work under a limit", 1)
 	if len(l.work) > l.limit {
@@ -284,7 +305,7 @@ func (t *truth) replaced(p *core.RunPut, was *core.Run) {
 	switch {
 	case err != nil || !stored || len(revs) == 0:
 		t.fail(was.ID, "run %d is killed for %q, which is no run", was.ID, p.To.KillBy)
-	case was.Permit == "" || newer.Permit != was.Permit || revs[len(revs)-1].def.Overlap.Full != core.FullReplace:
+	case was.Permit == "" || newer.Permit != "" && newer.Permit != was.Permit || t.w.overlapOf(&revs[len(revs)-1].def).Full != core.FullReplace:
 		t.fail(was.ID, "run %d of %q is killed for run %d of %q", was.ID, was.Permit, id, newer.Permit)
 	case was.Attempt == 1 && was.Slot > newer.Slot:
 		t.fail(was.ID, "run %d, due at %s, is killed for run %d, due at %s", was.ID, was.Slot, id, newer.Slot)

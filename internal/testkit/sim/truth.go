@@ -391,7 +391,8 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			t.w.claimed(&core.Run{ID: p.ID, Owner: p.To.Owner, Until: p.To.Until})
 			t.taken(ctx, p, was)
 		case "Wait":
-			t.queued(ctx, was)
+			is, _ := t.run(p.ID)
+			t.queued(ctx, &is)
 		case "GiveBack":
 			if r, _ := t.run(p.ID); was.MaybeSent && r.Address != was.Address {
 				t.fail(p.ID, "run %d was given back without its address although it may have been sent", p.ID)

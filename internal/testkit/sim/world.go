@@ -113,6 +113,8 @@ type World struct {
 	serial int                // of jobs made by people
 	// appWaits is how long jobs of the app wait whose executors come and go.
 	appWaits time.Duration
+	// appOverlap is the limit of jobs that say none, by app.
+	appOverlap map[string]core.Overlap
 	jobs     []string // app/name of those that people know
 	asked    []asked
 	faults   *troubles
@@ -123,7 +125,7 @@ type World struct {
 // Run makes a world, lets it live and judges it. It has to be called in a
 // bubble; it returns when every goroutine of the world has ended.
 func Run(cfg Config) Report {
-	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{},
+	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{}, appOverlap: map[string]core.Overlap{},
 		changes: map[core.RunID][]*changed{}, faults: newTroubles(),
 		log: slog.New(slog.DiscardHandler)}
 	// Bubbles begin in 2000, run IDs in 2020.
