@@ -274,7 +274,8 @@ func jobAfter(spec *manage.JobSpec, old *core.Job) Job {
 func appAfter(spec *manage.AppSpec, old core.App) App {
 	after := AppOf(&old)
 	after.Title, after.Executors, after.Allow = spec.Title, spec.Executors, spec.Allow
-	after.WaitForExecutor, after.Overlap, after.Call = orNone(spec.WaitForExecutor), overlapOf(spec.Overlap.Normal()), callOf(spec.Call.Shown())
+	after.WaitForExecutor, after.Call = orNone(spec.WaitForExecutor), callOf(spec.Call.Shown())
+	after.Overlap, after.Limits = overlapOf(spec.Overlap.Normal()), limitsOf(spec.Limits)
 	if spec.Set != "" {
 		after.Set = spec.Set
 	}

@@ -251,11 +251,15 @@ func coreOverlap(o Overlap) core.Overlap {
 	return core.Overlap{Limit: o.Limit, Group: o.Group, Full: core.Full(o.Full), Max: o.Max, Key: o.Key}
 }
 
+func limitsOf(l core.Limits) AppLimits {
+	return AppLimits{InFlight: l.InFlight, PerSecond: l.PerSecond}
+}
+
 // AppOf is an app in the words of the document: without its secrets.
 func AppOf(a *core.App) App {
 	app := App{Name: a.Name, Title: a.Title, Set: a.Set, HasToken: a.Token != "", Executors: a.Executors, Withheld: a.Withheld,
 		WaitForExecutor: orNone(a.WaitForExecutor), Rev: a.Rev, CreatedAt: a.Created, Pause: pauseOf(a.Pause),
-		Overlap: overlapOf(a.Overlap), Call: callOf(a.Call.Shown())}
+		Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits), Call: callOf(a.Call.Shown())}
 	for _, p := range a.Allow {
 		app.Allow = append(app.Allow, p.String())
 	}
@@ -265,7 +269,8 @@ func AppOf(a *core.App) App {
 // AppSpecOf is a spec in the words of the document.
 func AppSpecOf(a manage.AppSpec) AppSpec {
 	return AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
-		WaitForExecutor: orNone(a.WaitForExecutor), Overlap: overlapOf(a.Overlap), Call: callOf(a.Call), IfRev: a.IfRev}
+		WaitForExecutor: orNone(a.WaitForExecutor), Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits),
+		Call: callOf(a.Call), IfRev: a.IfRev}
 }
 
 // ManageApp is the spec as package manage takes it. Its errors name the field.
@@ -276,7 +281,8 @@ func ManageApp(a AppSpec) (manage.AppSpec, error) {
 	}
 	call, err := coreCall(a.Call)
 	return manage.AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
-		WaitForExecutor: wait, Overlap: coreOverlap(a.Overlap), Call: call, IfRev: a.IfRev}, err
+		WaitForExecutor: wait, Overlap: coreOverlap(a.Overlap), Limits: core.Limits{InFlight: a.Limits.InFlight, PerSecond: a.Limits.PerSecond},
+		Call: call, IfRev: a.IfRev}, err
 }
 
 // runOf is a run in the words of the document; job is nil when it is not known.
@@ -286,10 +292,13 @@ func permitOf(p *core.Permits, first core.RunID) *Permit {
 		return nil
 	}
 	limit, value := core.SplitPermit(p.Name)
-	out := &Permit{Of: strings.Replace(limit, "/", " ", 1), Value: value, Limit: p.Limit, HeldBy: []string{}, Place: slices.Index(p.Queue, first) + 1, Waiting: len(p.Queue)}
+	out := &Permit{Of: strings.Replace(limit, "/", " ", 1), Value: value, Limit: p.Limit, Has: p.Holds(first), HeldBy: []string{},
+		Place: slices.Index(p.Queue, first) + 1, Waiting: len(p.Queue)}
 	for _, h := range p.Holders {
 		out.HeldBy = append(out.HeldBy, h.First.String())
-		out.Has = out.Has || h.First == first
+	}
+	if at := p.From(first); at != 0 {
+		out.Begins = at.Time()
 	}
 	return out
 }

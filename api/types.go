@@ -8,6 +8,7 @@ type (
 	App                = client.App
 	AppList            = client.AppList
 	AppResult          = client.AppResult
+	AppLimits          = client.AppLimits
 	AppSpec            = client.AppSpec
 	ApplyRequest       = client.ApplyRequest
 	ApplyResult        = client.ApplyResult

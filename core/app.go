@@ -18,6 +18,7 @@ type App struct {
 	// WaitForExecutor is that of its jobs that do not say; 0: they do not wait.
 	WaitForExecutor time.Duration
 	Overlap         Overlap // that of its jobs that do not say
+	Limits          Limits  // of all its runs
 	Call            *Call   // of its call: executors, under that of a job
 	// Withheld are the names of jobs that code had declared and somebody deleted:
 	// no declaration makes them again. In the order of their deletions.

@@ -20,11 +20,44 @@ const (
 // NoValue is in place of the hash where params have nothing at the key, or are no JSON.
 const NoValue = "none"
 
-// Permit is the name of the limit that counts a run, empty if none does: that of its job or
-// app, and behind it where it has a key a hash of the value that the run's params have
-// there. It is the same whenever it is asked for while these are: what is not known before
-// a run is sent is left empty.
+// Permit is the names of the limits that count a run, empty if none does: that of its job,
+// and that of all runs of its app. It is the same whenever it is asked for while these are.
 func (j *Job) Permit(app *App, r *Run) string {
+	name := j.permit(app, r)
+	switch {
+	case app == nil || app.Limits == (Limits{}):
+		return name
+	case name == "":
+		return permitOfApp + app.Name
+	}
+	return name + permitsPart + permitOfApp + app.Name
+}
+
+const (
+	permitOfApp = "app/"
+	permitsPart = "+"
+)
+
+// PermitNames are the names that a run's permit has, in the order in which they are asked.
+func PermitNames(permit string) []string {
+	if permit == "" {
+		return nil
+	}
+	return strings.Split(permit, permitsPart)
+}
+
+// Counts reports whether a permit of that name is of the limits of all runs of the app.
+func (l Limits) Counts(app, name string) bool {
+	return l != (Limits{}) && name == permitOfApp+app
+}
+
+// IsPermitOfApp reports whether a permit of that name counts all runs of an app.
+func IsPermitOfApp(name string) bool { return strings.HasPrefix(name, permitOfApp) }
+
+// permit is the name of the limit of its job, and behind it where that has a key a hash of
+// the value that the run's params have there: what is not known before a run is sent is
+// left empty in these.
+func (j *Job) permit(app *App, r *Run) string {
 	o := j.Overlap(app)
 	name := o.name(j.Def.ID)
 	if name == "" || o.Key == "" {

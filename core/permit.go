@@ -15,6 +15,10 @@ type Permits struct {
 	Limit   int
 	Holders []Holder
 	Queue   []RunID // first runs of chains that wait, in the order in which they came
+	// Second is the latest in which attempts begin, where a limit counts these; Begun says
+	// how many.
+	Second Instant `json:",omitempty"`
+	Begun  int     `json:",omitempty"`
 	// Join stands alone, in the item of a job that comes after all of its parents.
 	Join *Join `json:",omitempty"`
 }
@@ -24,6 +28,9 @@ type Permits struct {
 type Holder struct {
 	First RunID
 	Until time.Time // of the claim that nothing was stored of yet; zero: its run was stored
+	// Attempt is the last that was given a second to begin in, which is From.
+	Attempt int     `json:",omitempty"`
+	From    Instant `json:",omitempty"`
 }
 
 // Bounds of a limit.
@@ -35,12 +42,17 @@ const (
 
 // Asked is a run that is to be claimed.
 type Asked struct {
-	First  RunID
-	Until  time.Time // of the claim, where no run is stored yet
-	Limit  int
-	Max    int  // of those that wait
-	Skips  bool // it is skipped where there is no permit, and does not wait
-	Stored bool // its run is: only then it may stand in the queue
+	First RunID
+	Until time.Time // of the claim, where no run is stored yet
+	Limit int
+	Max   int // of those that wait
+	// PerSecond is how many attempts begin in a second, 0: as many as may. Attempt is which of
+	// its chain it is, now by the clock of who asks.
+	PerSecond int
+	Attempt   int
+	Now       Instant
+	Skips     bool // it is skipped where there is no permit, and does not wait
+	Stored    bool // its run is: only then it may stand in the queue
 }
 
 // PermitAnswer is what becomes of a run that asks.
@@ -51,6 +63,7 @@ const (
 	PermitWaits
 	PermitSkips // there is none, and it does not wait
 	PermitFull  // so many wait that it may not
+	PermitLater // it has one, and begins in a second that is to come: Permits.From
 )
 
 // Ask answers a run that is to be claimed, and notes it; changed says whether p did. Who
@@ -61,12 +74,12 @@ func (p *Permits) Ask(a Asked) (answer PermitAnswer, changed bool) {
 		p.Limit = a.Limit
 		p.fill()
 	}
-	if i := slices.IndexFunc(p.Holders, func(h Holder) bool { return h.First == a.First }); i >= 0 {
+	if i := p.holder(a.First); i >= 0 {
 		h := &p.Holders[i]
 		if !a.Stored && h.Until.Before(a.Until) {
 			h.Until, changed = a.Until, true
 		}
-		return PermitGranted, changed
+		return p.begin(h, a, changed)
 	}
 	switch {
 	case slices.Contains(p.Queue, a.First):
@@ -77,7 +90,7 @@ func (p *Permits) Ask(a Asked) (answer PermitAnswer, changed bool) {
 			h.Until = a.Until
 		}
 		p.Holders = append(p.Holders, h)
-		return PermitGranted, true
+		return p.begin(&p.Holders[len(p.Holders)-1], a, true)
 	case a.Skips:
 		return PermitSkips, changed
 	case len(p.Queue) >= a.Max:
@@ -87,6 +100,43 @@ func (p *Permits) Ask(a Asked) (answer PermitAnswer, changed bool) {
 	}
 	p.Queue = append(p.Queue, a.First)
 	return PermitWaits, true
+}
+
+// begin gives an attempt of a holder its second, once: the first that has room, none before
+// those of others. A clock that was set back does not make it wait for what it said before.
+func (p *Permits) begin(h *Holder, a Asked, changed bool) (PermitAnswer, bool) {
+	if a.PerSecond == 0 {
+		return PermitGranted, changed
+	}
+	if h.Attempt < a.Attempt {
+		switch furthest := a.Now + Instant(p.Limit/a.PerSecond) + 2; {
+		case p.Second < a.Now, p.Second > furthest:
+			p.Second, p.Begun = a.Now, 0
+		case p.Begun >= a.PerSecond:
+			p.Second, p.Begun = p.Second+1, 0
+		}
+		p.Begun++
+		h.Attempt, h.From, changed = a.Attempt, p.Second, true
+	}
+	if h.From > a.Now && h.From <= p.Second {
+		return PermitLater, changed
+	}
+	return PermitGranted, changed
+}
+
+// From is when the attempt of a holder begins, where that is known.
+func (p *Permits) From(first RunID) Instant {
+	if i := p.holder(first); i >= 0 {
+		return p.Holders[i].From
+	}
+	return 0
+}
+
+// Holds reports whether a chain has a permit.
+func (p *Permits) Holds(first RunID) bool { return p.holder(first) >= 0 }
+
+func (p *Permits) holder(first RunID) int {
+	return slices.IndexFunc(p.Holders, func(h Holder) bool { return h.First == first })
 }
 
 // Release takes chains out that are over, or wait no more, and gives the permits that
@@ -113,7 +163,7 @@ func (p *Permits) fill() {
 // Given are those that waited in was and hold a permit now.
 func (p *Permits) Given(was *Permits) (first []RunID) {
 	for _, id := range was.Queue {
-		if slices.ContainsFunc(p.Holders, func(h Holder) bool { return h.First == id }) {
+		if p.Holds(id) {
 			first = append(first, id)
 		}
 	}

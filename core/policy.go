@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -66,6 +67,20 @@ type Overlap struct {
 	Max   int    `json:"max,omitempty"` // of those that wait
 	// Key points into a run's params: the limit holds for each value that is there.
 	Key string `json:"key,omitempty"`
+}
+
+// Limits bound what of all runs of an app is at work at once, and is begun in a second.
+type Limits struct {
+	InFlight  int `json:"inFlight,omitempty"` // 0: MaxLimit
+	PerSecond int `json:"perSecond,omitempty"`
+}
+
+// Overlap is a limit as if it were that of a job.
+func (l Limits) Overlap() Overlap {
+	if l == (Limits{}) {
+		return Overlap{}
+	}
+	return Overlap{Limit: cmp.Or(l.InFlight, MaxLimit), Full: FullQueue, Max: MaxQueue}
 }
 
 // Backoff says how the delay between attempts grows.

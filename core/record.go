@@ -64,6 +64,7 @@ type AppRecord struct {
 	// WaitForExecutor is as of App.
 	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
 	Overlap         Overlap       `json:"overlap,omitzero"`
+	Limits          Limits        `json:"limits,omitzero"`
 	Call            *Call         `json:"call,omitempty"` // without its secrets
 	// The last pause, in milliseconds; zero as in Pause.
 	PauseFrom int64  `json:"pauseFrom,omitempty"`
@@ -77,7 +78,7 @@ func AppRecordOf(a *App) AppRecord {
 	r := pauseRecord(a.Rev, a.Pause)
 	r.Name, r.Title, r.Set, r.HasToken, r.Executors, r.Allow, r.Withheld = a.Name, a.Title, a.Set, a.Token != "", a.Executors, a.Allow,
 		a.Withheld
-	r.WaitForExecutor, r.Overlap, r.Call = a.WaitForExecutor, a.Overlap, a.Call.Shown()
+	r.WaitForExecutor, r.Overlap, r.Limits, r.Call = a.WaitForExecutor, a.Overlap, a.Limits, a.Call.Shown()
 	return r
 }
 

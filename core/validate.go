@@ -218,6 +218,18 @@ func (o Overlap) Normal() Overlap {
 	return o
 }
 
+func (l Limits) validate() error {
+	for _, f := range []struct {
+		name string
+		n    int
+	}{{"limits.inFlight", l.InFlight}, {"limits.perSecond", l.PerSecond}} {
+		if f.n < 0 || f.n > MaxLimit {
+			return Invalid(f.name, fmt.Sprint(f.n), fmt.Sprintf("1 to %d are allowed", MaxLimit))
+		}
+	}
+	return nil
+}
+
 func (o *Overlap) validate() error {
 	if *o == (Overlap{}) {
 		return nil
@@ -435,6 +447,9 @@ func (a *App) Validate() error {
 		return err
 	}
 	if err := a.Overlap.validate(); err != nil {
+		return err
+	}
+	if err := a.Limits.validate(); err != nil {
 		return err
 	}
 	return a.Call.validate()

@@ -88,7 +88,8 @@ func fullApp() core.App {
 	return core.App{Name: "Reports", Title: "报表", Set: "finance", Token: "s3cret", Executors: []string{"call:https://x.example",
 		"http://h:9999"},
 		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, WaitForExecutor: time.Minute,
-		Overlap: core.Overlap{Limit: 2, Group: "db", Full: core.FullQueue, Max: 100, Key: "/tenant"}, Call: fullCall()}
+		Overlap: core.Overlap{Limit: 2, Group: "db", Full: core.FullQueue, Max: 100, Key: "/tenant"},
+		Limits:  core.Limits{InFlight: 200, PerSecond: 50}, Call: fullCall()}
 }
 
 func fullCall() *core.Call {
@@ -115,6 +116,7 @@ apps:
     allow: ["10.0.0.0/8", "fd00::/8"]
     waitForExecutor: 60s
     overlap: {limit: 2, group: db, full: queue, max: 100, key: /tenant}
+    limits: {inFlight: 200, perSecond: 50}
     call: {headers: {X-Key: "***", X-Team: finance}, hidden: [X-Key], auth: {bearer: "***"}, expect: [200, 202], maxAnswer: 64KB}
     # token: set; it is never printed, and left out here it stays as it is
 

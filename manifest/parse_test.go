@@ -43,7 +43,6 @@ const exampleRefusals = `example.yaml:7:66: defaults.notify: not yet: notices co
 example.yaml:7:107: defaults.keep.log: not yet: keeping logs of runs comes with a later version; leave it out
 example.yaml:9:1: channels: not yet: channels of notices come with a later version; leave it out
 example.yaml:15:1: calendars: not yet: calendars come with a later version; leave it out
-example.yaml:25:5: apps[0].limits: not yet: limits of an app come with a later version; leave it out
 example.yaml:44:7: jobs[0].schedule.calendar: not yet: calendars come with a later version; leave it out
 example.yaml:56:5: jobs[0].notify: not yet: notices come with a later version; leave it out
 example.yaml:57:22: jobs[0].keep.log: not yet: keeping logs of runs comes with a later version; leave it out

@@ -16,7 +16,10 @@ type App struct {
 	CreatedAt time.Time `json:"createdAt"`
 	Executors []string  `json:"executors,omitempty,omitzero"`
 	HasToken  bool      `json:"hasToken"`
-	Name      string    `json:"name"`
+
+	// Limits What of all its runs is at work at once, and begins in a second, whatever its jobs say; what is beyond waits. Left out: no limit.
+	Limits AppLimits `json:"limits,omitempty,omitzero"`
+	Name   string    `json:"name"`
 
 	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
@@ -30,6 +33,15 @@ type App struct {
 
 	// Withheld Jobs that its code declared and somebody deleted: code does not make them again
 	Withheld []string `json:"withheld,omitempty,omitzero"`
+}
+
+// AppLimits What of all its runs is at work at once, and begins in a second, whatever its jobs say; what is beyond waits. Left out: no limit.
+type AppLimits struct {
+	// InFlight So many runs at work at once, until no attempt follows. Left out beside perSecond: 1000.
+	InFlight int `json:"inFlight,omitempty,omitzero"`
+
+	// PerSecond So many attempts begin in a second.
+	PerSecond int `json:"perSecond,omitempty,omitzero"`
 }
 
 // AppList defines model for AppList.
@@ -61,6 +73,9 @@ type AppSpec struct {
 	// Executors Fixed addresses: http://…, https://…, call:https://… Left out: those that register.
 	Executors []string `json:"executors,omitempty,omitzero"`
 	IfRev     *int64   `json:"ifRev,omitempty"`
+
+	// Limits What of all its runs is at work at once, and begins in a second, whatever its jobs say; what is beyond waits. Left out: no limit.
+	Limits AppLimits `json:"limits,omitempty,omitzero"`
 
 	// Name 1 to 64 of a-z A-Z 0-9 . _ -
 	Name string `json:"name,omitempty,omitzero"`
@@ -877,6 +892,9 @@ type PauseRequest struct {
 
 // Permit How a run stands among those that share its limit.
 type Permit struct {
+	// Begins When its attempt may begin, of a limit by the second
+	Begins time.Time `json:"begins,omitempty,omitzero"`
+
 	// Has Whether it may be at work
 	Has bool `json:"has"`
 

@@ -235,6 +235,12 @@ func (c *descCmd) app(e *conn) error {
 	add("allow", strings.Join(a.Allow, ", "))
 	add("its jobs wait for an executor", a.WaitForExecutor)
 	add("overlap of its jobs", overlapText(a.Overlap, "each job that says none"))
+	if l := a.Limits; l.InFlight > 0 {
+		add("limit of all its runs", fmt.Sprintf("%d at work at once", l.InFlight))
+	}
+	if l := a.Limits; l.PerSecond > 0 {
+		add("limit of what it begins", fmt.Sprintf("%d in a second", l.PerSecond))
+	}
 	add("set", a.Set)
 	for _, c := range manifest.DiffApp(nil, &a) {
 		if strings.HasPrefix(c.Path, "call.") {

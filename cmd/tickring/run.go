@@ -59,7 +59,7 @@ func (c *runCmd) Run(e *conn) error {
 			add("sent", sent)
 		}
 		add("waits", e.waitText(&r))
-		add("permit", permitText(&r))
+		add("permit", e.permitText(&r))
 		if !r.EndedAt.IsZero() {
 			ended := e.full(r.EndedAt, r.Timezone)
 			if !r.SentAt.IsZero() {

@@ -94,7 +94,7 @@ func (e *Env) waitText(r *api.Run) string {
 }
 
 // permitText says how an open run stands among those that share its limit.
-func permitText(r *api.Run) string {
+func (e *Env) permitText(r *api.Run) string {
 	p := r.Permit
 	if p == nil {
 		return ""
@@ -108,6 +108,8 @@ func permitText(r *api.Run) string {
 		of += " with value " + p.Value + " at its key"
 	}
 	switch {
+	case p.Has && r.State == string(core.Queued) && !p.Begins.IsZero():
+		return fmt.Sprintf("it has one of %s, of %d, and begins at %s, when so many in a second have their turn", of, p.Limit, e.full(p.Begins, ""))
 	case p.Has:
 		return fmt.Sprintf("it has one of %s, of %d", of, p.Limit)
 	case p.Place == 0:

@@ -266,13 +266,16 @@ func TestPermitText(t *testing.T) {
 	p := api.Permit{Of: "group db", Limit: 4, HeldBy: []string{"1", "2", "3", "4"}, Place: 3, Waiting: 10}
 	has, asks := p, p
 	has.Has, has.Place, asks.Place = true, 0, 0
+	later := has
+	later.Begins = time.Date(2027, 1, 1, 12, 0, 5, 0, time.UTC)
 	for want, p := range map[string]*api.Permit{
-		"waits for one of group db, of 4, held by run 1, 2, 3 and 1 more: place 3 of 10": &p,
+		"it has one of group db, of 4, and begins at 2027-01-01 12:00:05 Z, when so many in a second have their turn": &later,
+		"waits for one of group db, of 4, held by run 1, 2, 3 and 1 more: place 3 of 10":                              &p,
 		"it has one of group db, of 4":          &has,
 		"it will ask for one of group db, of 4": &asks,
 		"":                                      nil,
 	} {
-		if got := permitText(&api.Run{Permit: p}); got != want {
+		if got := (&Env{Globals: &Globals{}}).permitText(&api.Run{Permit: p, State: "queued"}); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -56,7 +56,8 @@ type RunView struct {
 	ThenAt core.Instant // when the retry that followed is due; 0 where there is none, or it is kept no more
 	// Waits is until when it waits for an executor, where it does.
 	Waits time.Time
-	// Permits are those of the limit that counts it, where it is open.
+	// Permits are those of a limit that counts it, where it is open: of the one that it waits
+	// for, where it waits.
 	Permits *core.Permits
 }
 
@@ -496,12 +497,19 @@ func (q *Ask) view(ctx context.Context, r core.Run) (RunView, error) {
 	}
 	v := RunView{Run: r, Job: jobs[r.ID.Job()], ThenAt: at[r.Then], Waits: waits[r.ID]}
 	if r.Permit != "" && r.State.Open() {
-		found, err := q.store.Permits(ctx, []string{r.Permit})
+		names := core.PermitNames(r.Permit)
+		found, err := q.store.Permits(ctx, names)
 		if err != nil {
 			return RunView{}, core.Passing(err)
 		}
-		if p, is := found[r.Permit]; is {
-			v.Permits = &p
+		for _, name := range names { // the one that it waits for, or else the last
+			p, is := found[name]
+			if !is {
+				continue
+			}
+			if v.Permits = &p; !p.Holds(r.First) {
+				break
+			}
 		}
 	}
 	return v, nil

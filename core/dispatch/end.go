@@ -92,6 +92,7 @@ func (b *batch) putBack(ctx context.Context) {
 		now  bool
 		// waits is when the last look for an executor is.
 		waits time.Time
+		at    core.Instant
 	}
 	var gives []core.RunPut
 	groups := map[group][]*item{}
@@ -104,9 +105,9 @@ func (b *batch) putBack(ctx context.Context) {
 		if p.claimed {
 			gives = append(gives, it.run.GiveBack())
 		}
-		g := group{it.fire.Slot, it.try + 1, it.slow, false, p.waits}
+		g := group{it.fire.Slot, it.try + 1, it.slow, false, p.waits, p.at}
 		if p.slowly {
-			g = group{it.fire.Slot, it.try, true, true, p.waits}
+			g = group{it.fire.Slot, it.try, true, true, p.waits, p.at}
 		}
 		groups[g] = append(groups[g], it)
 	}
@@ -119,6 +120,8 @@ func (b *batch) putBack(ctx context.Context) {
 		at := b.now()
 		switch {
 		case g.now:
+		case g.at != 0:
+			at = b.d.laterLook(g.at)
 		case g.waits.IsZero():
 			at = at.Add(b.d.backoff(g.try, b.d.o.BackoffMax))
 		default:

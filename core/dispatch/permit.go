@@ -25,20 +25,29 @@ type permitAsk struct {
 	run    *core.Run
 	create *core.Run    // nil: it is a put
 	put    *core.RunPut // nil: it is a create
+	name   string       // of the limit that it asks
+	names  []string     // of those that it is still to ask
 	answer core.PermitAnswer
-	ends   core.RunID // the first run of the chain at work in whose place it goes; 0: none
+	from   core.Instant // of PermitLater
+	ends   core.RunID   // the first run of the chain at work in whose place it goes; 0: none
 	err    error
 }
 
 // overlap is the limit as its job or app has it now; false: they have another.
 func (a *permitAsk) overlap(name string) (core.Overlap, bool) {
+	if core.IsPermitOfApp(name) {
+		if a.it.app == nil {
+			return core.Overlap{}, false
+		}
+		return a.it.app.Limits.Overlap(), a.it.app.Limits.Counts(a.it.app.Name, name)
+	}
 	o := a.it.job.Overlap(a.it.app)
 	return o, o.Counts(a.it.job.Def.ID, name)
 }
 
 // replaces reports whether a run that waits goes in the place of another.
 func (a *permitAsk) replaces() bool {
-	o, is := a.overlap(a.run.Permit)
+	o, is := a.overlap(a.name)
 	return a.put != nil && !a.put.To.MaybeSent && o.Full == core.FullReplace && is
 }
 
@@ -87,25 +96,44 @@ func (b *batch) claimLimited(ctx context.Context, items []*item, senders *sync.W
 // permit become records of what waits, or is skipped. One whose record is not stored yet
 // does not enter the queue, where nothing but its message would say that it waits.
 func (b *batch) permits(ctx context.Context, w *writes) {
-	asks := map[string][]*permitAsk{}
+	var asks []*permitAsk
 	for i := range w.creates {
 		if r := &w.creates[i]; r.Permit != "" && r.State == core.Running {
-			asks[r.Permit] = append(asks[r.Permit], &permitAsk{it: w.createOf[i], run: r, create: r})
+			asks = append(asks, &permitAsk{it: w.createOf[i], run: r, create: r, names: core.PermitNames(r.Permit)})
 		}
 	}
 	for i := range w.puts {
 		if p := &w.puts[i]; p.To.Permit != "" && p.Set&core.RunOwner != 0 {
 			was := p.Was
 			was.Permit = p.To.Permit
-			asks[was.Permit] = append(asks[was.Permit], &permitAsk{it: w.putOf[i], run: &was, put: p})
+			asks = append(asks, &permitAsk{it: w.putOf[i], run: &was, put: p, names: core.PermitNames(was.Permit)})
 		}
 	}
 	if len(asks) == 0 {
 		return
 	}
+	for b.askNext(ctx, asks) {
+	}
+	drop := map[*item]bool{}
+	for _, a := range asks {
+		drop[a.it] = !b.answered(a)
+	}
+	w.drop(drop)
+}
+
+// askNext asks for the next permit of those that have all that they asked for yet; false:
+// there is none.
+func (b *batch) askNext(ctx context.Context, asks []*permitAsk) bool {
+	byName := map[string][]*permitAsk{}
+	for _, a := range asks {
+		if len(a.names) > 0 && a.err == nil && a.answer == core.PermitGranted {
+			a.name, a.names = a.names[0], a.names[1:]
+			byName[a.name] = append(byName[a.name], a)
+		}
+	}
 	var all sync.WaitGroup
 	places := make(chan struct{}, permitsAtOnce)
-	for name, list := range asks {
+	for name, list := range byName {
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
@@ -114,13 +142,7 @@ func (b *batch) permits(ctx context.Context, w *writes) {
 		})
 	}
 	all.Wait()
-	drop := map[*item]bool{}
-	for _, list := range asks {
-		for _, a := range list {
-			drop[a.it] = !b.answered(a)
-		}
-	}
-	w.drop(drop)
+	return len(byName) > 0
 }
 
 // answered makes of a claim what its answer leads to; false: nothing is written now.
@@ -135,7 +157,7 @@ func (b *batch) answered(a *permitAsk) bool {
 		return true
 	case core.PermitFull:
 		reason = core.ReasonQueueFull
-	case core.PermitWaits:
+	case core.PermitWaits, core.PermitLater:
 		switch {
 		case a.create != nil: // once that is stored it is looked at, and enters the queue
 			*a.create = b.recorded(a.it, b.now(), core.Queued)
@@ -148,7 +170,7 @@ func (b *batch) answered(a *permitAsk) bool {
 		if d := a.it.job.Sched.Deadline; d > 0 {
 			until = a.it.fire.Slot.Time().Add(d)
 		}
-		a.it.phase = passing{waits: until, why: errNoPermit}
+		a.it.phase = passing{waits: until, at: a.from, why: errNoPermit}
 		*a.put = a.it.run.Wait().Counted(a.run.Permit)
 		return a.run.State != core.Queued
 	}
@@ -177,7 +199,7 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 		was := p.Clone()
 		changed := b.askAllOf(p, list)
 		if !slices.ContainsFunc(list, func(a *permitAsk) bool {
-			return a.answer != core.PermitGranted && (a.run.First == first || !slices.Contains(was.Queue, a.run.First))
+			return a.answer != core.PermitGranted && a.answer != core.PermitLater && (a.run.First == first || !slices.Contains(was.Queue, a.run.First))
 		}) {
 			return changed, nil
 		}
@@ -249,6 +271,10 @@ func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
 		}
 		asked := core.Asked{First: a.run.First, Until: b.claimed(a.it).Until, Limit: o.Limit, Max: o.Max,
 			Skips: o.Full == core.FullSkip, Stored: a.put != nil}
+		ofApp := core.IsPermitOfApp(p.Name)
+		if is && ofApp {
+			asked.PerSecond, asked.Attempt, asked.Now = a.it.app.Limits.PerSecond, a.run.Attempt, core.InstantOf(b.now())
+		}
 		if replaces {
 			if asked.Max = core.MaxQueue; a.replaces() {
 				asked.Max = asked.Limit
@@ -258,7 +284,13 @@ func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
 			asked.Max, asked.Skips = core.MaxQueue+1, false
 		}
 		answer, noted := p.Ask(asked)
-		a.answer, changed = answer, changed || noted
+		if ofApp && answer == core.PermitFull { // it comes again, beside those that wait in line
+			answer = core.PermitWaits
+		}
+		a.answer, changed, a.from = answer, changed || noted, 0
+		if answer == core.PermitLater {
+			a.from = p.From(a.run.First)
+		}
 		a.ends = 0
 		switch i := slices.Index(p.Queue, a.run.First); {
 		case answer == core.PermitFull && len(p.Queue) > 0:

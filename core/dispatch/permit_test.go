@@ -325,6 +325,115 @@ func TestKey(t *testing.T) {
 	})
 }
 
+// app gives the app other words.
+func (l *limited) app(change func(a *core.App)) {
+	l.t.Helper()
+	apps, _, err := l.s.Apps(l.t.Context(), []string{"a"})
+	must(l.t, err)
+	a := apps["a"]
+	was := a.Rev
+	a.Rev++
+	change(&a)
+	a.Overlap = a.Overlap.Normal()
+	must(l.t, a.Validate())
+	must(l.t, l.s.PutApp(l.t.Context(), was, a, core.Change{ID: a.Rev, App: "a"}))
+}
+
+// TestOverlapOfAnApp: it is that of jobs which say none, each its own or all of a group.
+func TestOverlapOfAnApp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {}, 8: {}, 9: {Limit: 2}})
+		l.app(func(a *core.App) { a.Overlap = core.Overlap{Limit: 1} })
+		a, b, own := l.fires(7, 2), l.fires(8, 2), l.fires(9, 3)
+		if want := []core.RunID{a[0], b[0], own[0], own[1]}; !slices.Equal(l.sent, want) {
+			t.Fatalf("sent %v, want %v", l.sent, want)
+		}
+		l.app(func(a *core.App) { a.Overlap = core.Overlap{Limit: 1, Group: "db"} })
+		more := slices.Concat(l.fires(7, 1), l.fires(8, 1))
+		if !slices.Equal(l.sent[4:], more[:1]) {
+			t.Errorf("sent %v of %v", l.sent[4:], more)
+		}
+		l.ends(a[0], core.Succeeded) // under what it was sent by
+		l.comes()
+		if l.sent[len(l.sent)-1] != a[1] {
+			t.Errorf("sent %v, want %d last", l.sent, a[1])
+		}
+		l.app(func(a *core.App) { a.Overlap = core.Overlap{} })
+		if free := l.fires(7, 2); !slices.Equal(l.sent[6:], free) {
+			t.Errorf("sent %v, want %v", l.sent[6:], free)
+		}
+	})
+}
+
+// TestInFlight: of all runs of an app no more are at work than it says, beside what their
+// jobs say; who waits for the app has what his job limits, and they go in order.
+func TestInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {}, 8: {Limit: 1}, 9: {}})
+		l.app(func(a *core.App) { a.Limits.InFlight = 3 })
+		a, b, c := l.fires(7, 2), l.fires(8, 2), l.fires(9, 2)
+		if want := []core.RunID{a[0], a[1], b[0]}; !slices.Equal(l.sent, want) || l.run(c[1]).State != core.Queued {
+			t.Fatalf("sent %v, want %v; the last is %s", l.sent, want, l.run(c[1]).State)
+		}
+		if r := l.run(b[0]); r.Permit != "job/8+app/a" {
+			t.Error(r.Permit)
+		}
+		l.ends(b[0], core.Succeeded) // b[1] waits for its job, and comes behind the others of the app
+		l.comes()
+		l.ends(a[0], core.Failed)
+		l.comes()
+		l.ends(a[1], core.Succeeded)
+		l.comes()
+		if want := []core.RunID{c[0], c[1], b[1]}; !slices.Equal(l.sent[3:], want) || l.most != 3 {
+			t.Errorf("sent %v, want %v, %d at once", l.sent[3:], want, l.most)
+		}
+		for _, id := range l.sent[3:] {
+			l.ends(id, core.Succeeded)
+		}
+		held, err := l.s.Permits(t.Context(), []string{"app/a", "job/8"})
+		must(t, err)
+		for name, p := range held {
+			if len(p.Holders)+len(p.Queue) > 0 {
+				t.Errorf("%s: %+v", name, p)
+			}
+		}
+	})
+}
+
+// TestPerSecond: no more attempts begin in a second than their app says, in order, retries
+// counted; what comes again while it waits has its second already.
+func TestPerSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {}})
+		l.define(7, func(d *core.Def) { d.Retry = core.Retry{Max: 1, Delay: time.Second} })
+		l.app(func(a *core.App) { a.Limits.PerSecond = 2 })
+		ids := l.fires(7, 7)
+		for s := range 4 {
+			got := slices.Sorted(slices.Values(l.sent)) // those of a second come in any order
+			if want := ids[:min(7, 2*s+2)]; !slices.Equal(got, want) {
+				t.Fatalf("after %d s: sent %v, want %v", s, got, want)
+			}
+			if s < 3 {
+				l.ring(ids[6], core.CauseSchedule) // a copy
+			}
+			time.Sleep(time.Second)
+			l.comes()
+		}
+		for _, id := range ids[:3] {
+			l.ends(id, core.Failed)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		l.comes()
+		if len(l.sent) != 9 {
+			t.Fatalf("sent %v", l.sent)
+		}
+		time.Sleep(time.Second)
+		if l.comes(); len(l.sent) != 10 || l.run(l.sent[9]).Attempt != 2 {
+			t.Errorf("sent %v", l.sent)
+		}
+	})
+}
+
 // TestGroupRenamed: what was made under the old name goes by that, and nothing waits for
 // ever; what is new goes by the new one.
 func TestGroupRenamed(t *testing.T) {

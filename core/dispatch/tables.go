@@ -31,6 +31,7 @@ type (
 		slowly  bool // nothing of it failed: it only belongs on the slow lane
 		// waits is until when it waits for an executor; zero: it does not.
 		waits time.Time
+		at    core.Instant // when its attempt begins, where that is known
 		why   error
 	}
 	// undeliverable: to go to the dead letters.

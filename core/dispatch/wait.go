@@ -131,14 +131,30 @@ func (d *Dispatcher) wake(ctx context.Context, app string) {
 	}
 }
 
+// laterLook is when what begins in a second that is to come is looked at: in that, or before
+// it where that is far away.
+func (d *Dispatcher) laterLook(begins core.Instant) time.Time {
+	now := d.o.Now()
+	if most := now.Add(d.o.WaitLook); begins.Time().After(most) {
+		return most
+	}
+	return d.notAtOnce(begins.Time())
+}
+
+// notAtOnce is a time that no clock takes for past: a queue that counts whole seconds, or
+// goes by another clock, would bring a message at once, again and again.
+func (d *Dispatcher) notAtOnce(at time.Time) time.Time {
+	if soonest := d.o.Now().Add(d.o.BackoffMin); at.Before(soonest) {
+		return soonest
+	}
+	return at
+}
+
 // waitLook is when look n (from 1) is of what waits for an executor until a moment: the
 // last directly after it, when a deadline that ended the wait is past too.
 func (d *Dispatcher) waitLook(try int, until time.Time) time.Time {
 	at := d.o.Now().Add(d.backoff(try, d.o.WaitLook))
-	last := until.Add(time.Millisecond)
-	if soonest := d.o.Now().Add(d.o.BackoffMin); last.Before(soonest) {
-		last = soonest // a queue that counts whole seconds would bring it at once, again and again
-	}
+	last := d.notAtOnce(until.Add(time.Millisecond))
 	if at.After(last) {
 		return last
 	}

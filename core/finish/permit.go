@@ -65,12 +65,14 @@ func (f *Finish) Release(ctx context.Context, run *core.Run) {
 	if run.Permit == "" || run.State.Open() || run.Then != 0 {
 		return
 	}
-	err := f.PutPermits(ctx, run.Permit, nil, func(p *core.Permits) (bool, error) {
-		return p.Release(func(first core.RunID) bool { return first == run.First }), nil
-	})
-	if err != nil {
-		f.o.Log.Info("a permit is freed by who wants it", "permit", run.Permit, "run", run.ID, "job", run.ID.Job(), "instant", run.At.String(),
-			"err", err)
+	for _, name := range core.PermitNames(run.Permit) {
+		err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
+			return p.Release(func(first core.RunID) bool { return first == run.First }), nil
+		})
+		if err != nil {
+			f.o.Log.Info("a permit is freed by who wants it", "permit", name, "run", run.ID, "job", run.ID.Job(), "instant", run.At.String(),
+				"err", err)
+		}
 	}
 }
 

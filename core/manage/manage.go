@@ -154,6 +154,7 @@ type AppSpec struct {
 	// WaitForExecutor is as of core.App.
 	WaitForExecutor time.Duration
 	Overlap         core.Overlap
+	Limits          core.Limits
 	Call            *core.Call // core.AsStored in it leaves a secret as it is
 	IfRev           *int64
 }

@@ -41,6 +41,7 @@ type (
 		Allow     []netip.Prefix `json:"allow,omitempty"`
 		Withheld  []string       `json:"withheld,omitempty"`
 		Overlap   core.Overlap   `json:"overlap,omitzero"`
+		Limits    core.Limits    `json:"limits,omitzero"`
 		Wait      time.Duration  `json:"waitForExecutor,omitempty"`
 		Call      *core.Call     `json:"call,omitempty"`
 		Pause     storedPause    `json:"pause"`
@@ -117,7 +118,7 @@ func encodeApp(a *core.App) item {
 	it := stateKey("app", a.Name)
 	it["rev"] = number(a.Rev)
 	it["body"] = text(jsonText(storedApp{Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
-		Withheld: a.Withheld, Wait: a.WaitForExecutor, Overlap: a.Overlap, Call: a.Call,
+		Withheld: a.Withheld, Wait: a.WaitForExecutor, Overlap: a.Overlap, Limits: a.Limits, Call: a.Call,
 		Pause: encodePause(a.Pause), Past: encodePast(a.Past), Created: millis(a.Created)}))
 	return it
 }
@@ -129,7 +130,7 @@ func decodeApp(it item) (core.App, error) {
 	}
 	rev, err := intOf(it, "rev")
 	return core.App{Name: stringOf(it, "key"), Title: v.Title, Set: v.Set, Token: v.Token, Executors: v.Executors, Allow: v.Allow,
-		Withheld: v.Withheld, WaitForExecutor: v.Wait, Overlap: v.Overlap, Call: v.Call, Rev: rev,
+		Withheld: v.Withheld, WaitForExecutor: v.Wait, Overlap: v.Overlap, Limits: v.Limits, Call: v.Call, Rev: rev,
 		Pause: v.Pause.decode(), Past: v.Past.decode(), Created: fromMillis(v.Created)}, err
 }
 
@@ -349,6 +350,9 @@ func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Pe
 		if p.V, p.Limit = v, int(limit); err == nil {
 			err = unpackPermits(&p, body.Value)
 		}
+		if b, is := it["begun"].(*types.AttributeValueMemberB); err == nil && is {
+			err = unpackBegun(&p, b.Value)
+		}
 		if text := stringOf(it, "join"); err == nil && text != "" {
 			err = json.Unmarshal([]byte(text), &p.Join)
 		}
@@ -400,6 +404,43 @@ func unpackPermits(p *core.Permits, b []byte) error {
 	return nil
 }
 
+// packBegun is when the attempts of the holders begin, in their order.
+func packBegun(p *core.Permits) (b []byte) {
+	b = binary.AppendUvarint(b, uint64(p.Second))
+	b = binary.AppendUvarint(b, uint64(p.Begun))
+	for _, h := range p.Holders {
+		if b = binary.AppendUvarint(b, uint64(h.Attempt)); h.Attempt > 0 {
+			b = binary.AppendVarint(b, int64(p.Second)-int64(h.From))
+		}
+	}
+	return b
+}
+
+func unpackBegun(p *core.Permits, b []byte) error {
+	bad := false
+	next := func() uint64 {
+		v, n := binary.Uvarint(b)
+		if bad = bad || n <= 0; !bad {
+			b = b[n:]
+		}
+		return v
+	}
+	p.Second, p.Begun = core.Instant(next()), int(next())
+	for i := range p.Holders {
+		h := &p.Holders[i]
+		if h.Attempt = int(next()); h.Attempt > 0 && !bad {
+			before, n := binary.Varint(b)
+			if bad = n <= 0; !bad {
+				h.From, b = p.Second-core.Instant(before), b[n:]
+			}
+		}
+	}
+	if bad || len(b) > 0 {
+		return errors.New("damaged")
+	}
+	return nil
+}
+
 // PutPermits implements the ports.
 func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
 	errs := make([]error, len(list))
@@ -407,6 +448,9 @@ func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
 		p := &list[i]
 		it := stateKey(permitOf, p.Name)
 		it["v"], it["limit"], it["body"] = number(p.V), number(int64(p.Limit)), &types.AttributeValueMemberB{Value: packPermits(p)}
+		if p.Second != 0 {
+			it["begun"] = &types.AttributeValueMemberB{Value: packBegun(p)}
+		}
 		if p.Join != nil {
 			b, err := json.Marshal(p.Join)
 			if errs[i] = err; err != nil {

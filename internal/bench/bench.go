@@ -42,7 +42,7 @@ type Options struct {
 }
 
 // Names of the scenarios, in their order.
-var Names = []string{"second-100", "second-1000", "second-10000", "burst-10000", "burst-50000", "highest", "hang", "children",
+var Names = []string{"second-100", "second-1000", "second-10000", "burst-10000", "burst-50000", "highest", "hang", "children", "overlap",
 	"apply", "idle", "soak"}
 
 // Row is one line of the table.
@@ -94,6 +94,7 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 			"highest":      b.highest,
 			"hang":         b.hanging,
 			"children":     b.children,
+			"overlap":      b.overlap,
 			"apply":        b.apply,
 			"idle":         b.idle,
 			"soak":         b.soak,
@@ -362,9 +363,32 @@ func (b *bench) children(ctx context.Context) ([]Row, error) {
 		return nil, err
 	}
 	defer r.stop()
-	r.children = true
+	r.of = ofChildren
 	row, _, err := b.measure(ctx, r, "children", parents, b.o.For, 1)
 	row.Note = "from the end of a parent to its child"
+	return []Row{row}, err
+}
+
+// overlap is 1,000 jobs, each every second on the second and at work for 250 ms, over 100
+// groups of limit 3: they could work on 1,200 a second.
+func (b *bench) overlap(ctx context.Context) ([]Row, error) {
+	const groups, limit = 100, 3
+	jobs := secondly(benchApp, 1000)
+	for i := range jobs {
+		group := fmt.Sprintf("g%d", i%groups)
+		jobs[i].Def.Params, jobs[i].Def.Overlap = group, core.Overlap{Limit: limit, Group: group, Max: core.MaxQueue}
+	}
+	r, err := b.rig(ctx, jobs)
+	if err != nil {
+		return nil, err
+	}
+	defer r.stop()
+	r.of = ofPermits
+	row, rep, err := b.measure(ctx, r, "overlap", 1000, b.o.For, 1)
+	row.Note = fmt.Sprintf("from a free permit to its next run; at most %d of %d at work at once", rep.AtOnce, limit)
+	if err == nil && rep.AtOnce > limit {
+		err = fmt.Errorf("%d runs of a group are at work at once, and its limit is %d", rep.AtOnce, limit)
+	}
 	return []Row{row}, err
 }
 

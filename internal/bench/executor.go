@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,6 +33,7 @@ type Report struct {
 	P90        time.Duration `json:"p90"`
 	P99        time.Duration `json:"p99"`
 	Max        time.Duration `json:"max"`
+	AtOnce     int           `json:"atOnce,omitempty"`     // of permits: most at work of a group
 	ByInstants []Tail        `json:"byInstants,omitempty"` // of equal parts of the span
 }
 
@@ -42,16 +44,32 @@ type Tail struct {
 }
 
 // RunExecutor is the executor process: it tells its URL on out, and answers each
-// line "FROM TO PARTS CHILDREN" on in with a Report of the instants FROM <= i < TO, until
-// in ends: of the fires of these, or, where CHILDREN is true, of what came after them, each
-// counted from the end of its parent.
+// line "FROM TO PARTS OF" on in with a Report of the instants FROM <= i < TO, until in
+// ends: of the fires of these, counted from their slots; of children, what came after them,
+// each counted from the end of its parent; or of permits, which are those whose params
+// name a group, each at work for a while and counted from when a permit of its group was free.
 func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 	var mu sync.Mutex
 	late := map[core.Instant][]int32{} // microseconds, capped at half an hour
 	seen := map[int64]bool{}
 	twice := map[core.Instant]int64{}
 	var fam family
+	var c crowd
 	e, err := miniexec.Start(miniexec.Options{App: o.App, Admin: o.Admin, Token: o.Token, HangFrom: o.HangFrom,
+		Handle: func(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
+			if r.Params != "" {
+				t := time.NewTimer(atWork)
+				defer t.Stop()
+				select {
+				case <-t.C:
+				case <-ctx.Done():
+				}
+				mu.Lock()
+				c.ends(r.Params, time.Now())
+				mu.Unlock()
+			}
+			return wire.CodeSuccess, ""
+		},
 		Received: func(r *wire.Run, at time.Time) {
 			instant, planned := core.RunID(r.LogID).Planned()
 			if !planned {
@@ -70,6 +88,9 @@ func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 			seen[r.LogID] = true
 			late[instant] = append(late[instant], us)
 			fam.parent(r, instant, at)
+			if r.Params != "" {
+				c.comes(r.Params, instant, at)
+			}
 		}})
 	if err != nil {
 		return err
@@ -80,14 +101,18 @@ func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 	for lines.Scan() {
 		var from, to core.Instant
 		var parts int
-		var children bool
-		if _, err := fmt.Sscan(lines.Text(), &from, &to, &parts, &children); err != nil {
+		of := ""
+		if _, err := fmt.Sscan(lines.Text(), &from, &to, &parts, &of); err != nil {
 			return fmt.Errorf("read command %q: %w", lines.Text(), err)
 		}
 		mu.Lock()
 		r := report(late, twice, from, to, parts)
-		if children {
+		switch of {
+		case ofChildren:
 			r = report(fam.after, fam.twice, from, to, parts)
+		case ofPermits:
+			r = report(c.after, twice, from, to, parts)
+			r.AtOnce = c.most
 		}
 		mu.Unlock()
 		if err := json.NewEncoder(out).Encode(r); err != nil {
@@ -95,6 +120,55 @@ func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 		}
 	}
 	return lines.Err()
+}
+
+// What a report may be of, but for fires.
+const (
+	ofFires    = "fires"
+	ofChildren = "children"
+	ofPermits  = "permits"
+)
+
+// atWork is how long a run works whose params name a group.
+const atWork = 250 * time.Millisecond
+
+// crowd is who is at work, by group. The zero value is nobody.
+type crowd struct {
+	groups map[string]*crowded
+	after  map[core.Instant][]int32 // from when a permit was free and the run due
+	most   int                      // at once, of any group
+}
+
+type crowded struct {
+	work int
+	free []time.Time // since when the permits are free that are
+}
+
+func (c *crowd) comes(group string, instant core.Instant, at time.Time) {
+	if c.groups == nil {
+		c.groups, c.after = map[string]*crowded{}, map[core.Instant][]int32{}
+	}
+	g := c.groups[group]
+	if g == nil {
+		g = &crowded{}
+		c.groups[group] = g
+	}
+	g.work++
+	c.most = max(c.most, g.work)
+	since := instant.Time()
+	if len(g.free) > 0 {
+		if g.free[0].After(since) {
+			since = g.free[0]
+		}
+		g.free = g.free[1:]
+	}
+	c.after[instant] = append(c.after[instant], int32(min(at.Sub(since).Microseconds(), 1<<31-1)))
+}
+
+func (c *crowd) ends(group string, at time.Time) {
+	g := c.groups[group]
+	g.work--
+	g.free = append(g.free, at)
 }
 
 // parents is how many jobs of the scenario of children have one: the jobs 1 … parents, whose

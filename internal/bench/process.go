@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -115,8 +116,8 @@ type rig struct {
 	exec   *process
 	others []*process
 	url    string
-	// children: what came after the fires of instants is asked for, not these.
-	children bool
+	// of is what is asked for of instants; empty: their fires.
+	of string
 }
 
 func newRig(ctx context.Context, dir string, serveArgs ...string) (*rig, error) {
@@ -201,7 +202,7 @@ func waitReady(ctx context.Context, dir string, limit time.Duration) (string, er
 // received asks the executor what it got of the instants from <= i < to.
 func (r *rig) received(from, to core.Instant, parts int) (Report, error) {
 	var rep Report
-	if _, err := fmt.Fprintln(r.exec.in, int64(from), int64(to), parts, r.children); err != nil {
+	if _, err := fmt.Fprintln(r.exec.in, int64(from), int64(to), parts, cmp.Or(r.of, ofFires)); err != nil {
 		return rep, fmt.Errorf("ask the executor: %w", err)
 	}
 	line, err := r.exec.out.ReadBytes('\n')

@@ -925,7 +925,8 @@ func permits(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	until := time.Now().UTC().Truncate(time.Millisecond)
 	a := core.Permits{Name: "group/db", V: 1, Limit: 3, Holders: []core.Holder{{First: 7, Until: until}, {First: 9}},
-		Queue: []core.RunID{11, 10}}
+		Queue: []core.RunID{11, 10}, Second: 1 << 31, Begun: 7}
+	a.Holders[1].Attempt, a.Holders[1].From = 101, a.Second.Add(-time.Hour)
 	b := core.Permits{Name: "job/7", V: 1, Limit: 1}
 	allNil(t, e.Dispatch.PutPermits(ctx, []core.Permits{a, b}))
 	read := func(want map[string]core.Permits) {
@@ -952,6 +953,25 @@ func permits(t *testing.T, h Harness) {
 	ahead.V = 4
 	refused(t, e.Dispatch.PutPermits(ctx, []core.Permits{ahead})[0])
 	read(map[string]core.Permits{a.Name: a, b.Name: b})
+
+	// What counts a run is noted as it is taken, or waits, beside all that it was given.
+	for i, long := range []int{1, 2000} {
+		r := put(t, e, core.NumberedRun(9, uint32(i)), func(r *core.Run) {
+			params := strings.Repeat("p", long)
+			unowned(r)
+			r.Params, r.Addresses, r.Key, r.By = &params, []string{"http://10.0.0.1:9999"}, "k", "ann"
+		})
+		waits := r.Wait().Counted("group/db")
+		answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{waits}), "ok")
+		waits.Apply(&r)
+		sameRun(t, e, r)
+		take := r.Take(core.Claim{Owner: "nonce-9", Until: base.Add(time.Minute)}, "", base, nil).Counted("group/db+app/orders")
+		answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{take, waits}), "ok", "refused")
+		if take.Apply(&r); r.Permit != "group/db+app/orders" || r.Key != "k" {
+			t.Errorf("%+v", r)
+		}
+		sameRun(t, e, r)
+	}
 }
 
 // letters: what is buried is there to be listed, newest first, until it is dropped.

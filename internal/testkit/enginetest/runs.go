@@ -502,7 +502,7 @@ func changed(t *testing.T, h Harness) {
 		id := core.NumberedRun(1, n)
 		r := core.Run{ID: id, App: "orders", State: core.Planned, Cause: core.CauseManual, Rev: 3, At: at(10), Slot: at(10), Attempt: 1,
 			First: id, Retries: 2,
-			Params: params, Addresses: []string{"http://10.0.0.1:9999"}, Key: "k", By: "ann"}
+			Params: params, Addresses: []string{"http://10.0.0.1:9999"}, Key: "k", By: "ann", Permit: "job/1"}
 		d := core.DueItem{PlanAt: at(5), Job: 1, Run: id}
 		ok(t, e.Manage.PutTriggered(ctx, r, d))
 		return r, d
@@ -513,7 +513,6 @@ func changed(t *testing.T, h Harness) {
 		n++
 		to := r
 		to.At, to.Slot, to.Params, to.Addresses = at(slot), at(slot), params, addresses
-		to.Permit = []string{"group/db/none", "job/1", ""}[n%3] // by a key that points into the params
 		c := operate.Triggered{Put: r.Retime(to, base.Add(time.Duration(n)*time.Second)), Drop: []core.DueItem{d}, Entry: d,
 			Change: core.Change{ID: 1000 + n, At: base, By: "bob", Verb: core.VerbChanged, App: "orders", Job: 1, Old: "{}", New: "{}"}}
 		c.Entry.PlanAt = at(slot - 5)

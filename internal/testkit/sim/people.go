@@ -65,6 +65,10 @@ func (w *World) setUp(d *dice) {
 			spec.Overlap = core.Overlap{Limit: 1 + d.n(3), Full: core.Fulls[d.n(3)]}
 			w.appOverlap[a.name] = spec.Overlap
 		}
+		if w.cfg.Limits && !w.cfg.Waits && d.n(3) == 0 {
+			spec.Limits = core.Limits{InFlight: 3 + d.n(10), PerSecond: d.n(2) * (2 + d.n(6))}
+			w.appLimits[a.name] = spec.Limits
+		}
 		if _, err := w.people.SaveApp(bg, god, spec); err != nil {
 			panic(err)
 		}

@@ -69,15 +69,17 @@ type limited struct {
 	permit  string // what its runs say; empty: none has yet
 	limit   int
 	jobs    map[core.JobID]bool
-	open    map[core.RunID]bool // chains that are not over, by their first run
-	work    map[core.RunID]bool // those of which something arrived
-	crowded []trouble           // when there were more than the limit
+	open    map[core.RunID]bool  // chains that are not over, by their first run
+	work    map[core.RunID]bool  // those of which something arrived
+	crowded []trouble            // when there were more than the limit
+	begun   map[core.Instant]int // attempts that begin in a second
+	later   []trouble            // when some had to wait for theirs
 }
 
 // hasLimit reports whether one counts the runs of a job. Callers hold mu.
 func (t *truth) hasLimit(job core.JobID) bool {
 	revs := t.jobs[job]
-	return len(revs) > 0 && t.w.overlapOf(&revs[len(revs)-1].def).Limit > 0
+	return len(revs) > 0 && (t.w.overlapOf(&revs[len(revs)-1].def).Limit > 0 || t.w.appLimits[revs[len(revs)-1].def.App] != core.Limits{})
 }
 
 // overlapOf is a job's limit; no edit changes it.
@@ -92,43 +94,69 @@ func (w *World) overlapOf(def *core.Def) core.Overlap {
 	return o
 }
 
-// limitOf finds the limit that counts a run; nil where none does. Callers hold mu.
-func (t *truth) limitOf(r *core.Run) *limited {
+// limitsOf finds the limits that count a run. Callers hold mu.
+func (t *truth) limitsOf(r *core.Run) (list []*limited) {
 	job := r.ID.Job()
-	if !t.hasLimit(job) {
+	revs := t.jobs[job]
+	if len(revs) == 0 {
 		return nil
 	}
-	revs := t.jobs[job]
-	o := t.w.overlapOf(&revs[len(revs)-1].def)
-	name := job.String()
-	if o.Group != "" {
-		name = o.Group
+	def := &revs[len(revs)-1].def
+	find := func(name string, limit int) {
+		l := t.limits[name]
+		if l == nil {
+			l = &limited{limit: limit, jobs: map[core.JobID]bool{}, open: map[core.RunID]bool{}, work: map[core.RunID]bool{},
+				begun: map[core.Instant]int{}}
+			t.limits[name] = l
+		}
+		l.jobs[job] = true
+		list = append(list, l)
 	}
-	if o.Key != "" {
-		name += " for " + tenantOf(r)
-		t.w.count("counted by a key", 1)
+	if o := t.w.overlapOf(def); o.Limit > 0 {
+		name := job.String()
+		if o.Group != "" {
+			name = o.Group
+		}
+		if o.Key != "" {
+			name += " for " + tenantOf(r)
+			t.w.count("counted by a key", 1)
+		}
+		find(name, o.Limit)
 	}
-	l := t.limits[name]
-	if l == nil {
-		l = &limited{limit: o.Limit, jobs: map[core.JobID]bool{}, open: map[core.RunID]bool{}, work: map[core.RunID]bool{}}
-		t.limits[name] = l
+	if limits := t.w.appLimits[def.App]; limits != (core.Limits{}) {
+		find(appPermit+def.App, limits.InFlight)
 	}
-	l.jobs[job] = true
-	return l
+	return list
 }
+
+const appPermit = "app/"
 
 // hasPermit asserts that what waits for a permit, or arrived, is counted by its own limit
 // and no other. Callers hold mu.
-func (t *truth) hasPermit(r *core.Run, l *limited) {
+func (t *truth) hasPermit(r *core.Run) {
+	list := t.limitsOf(r)
+	names := core.PermitNames(r.Permit)
+	if len(names) != len(list) {
+		t.fail(r.ID, "run %d has permit %q, and %d limits count it", r.ID, r.Permit, len(list))
+		return
+	}
+	for i, l := range list {
+		if l.open[r.First] {
+			t.isPermit(r, l, names[i])
+		}
+	}
+}
+
+func (t *truth) isPermit(r *core.Run, l *limited, name string) {
 	if l.permit == "" {
-		l.permit = r.Permit
+		l.permit = name
 		for _, of := range t.limits {
 			if of != l && of.permit == l.permit {
 				t.fail(r.ID, "run %d has permit %q, which is that of others", r.ID, r.Permit)
 			}
 		}
 	}
-	if r.Permit == "" || r.Permit != l.permit {
+	if name != l.permit {
 		t.fail(r.ID, "run %d has permit %q, others of its limit have %q", r.ID, r.Permit, l.permit)
 	}
 }
@@ -148,7 +176,7 @@ func (t *truth) joins(r *core.Run) {
 	if !r.State.Open() || r.Shard.Of != 0 {
 		return
 	}
-	if l := t.limitOf(r); l != nil {
+	for _, l := range t.limitsOf(r) {
 		if l.open[r.First] = true; len(l.open) == l.limit+1 && (len(l.crowded) == 0 || l.crowded[len(l.crowded)-1].until.Before(time.Now())) {
 			l.crowded = append(l.crowded, trouble{time.Now(), time.Now().Add(1000 * time.Hour)})
 		}
@@ -182,15 +210,54 @@ func (t *truth) atWork(r *core.Run) {
 	if !t.hasLimit(r.ID.Job()) || of.ID == 0 {
 		return
 	}
-	l := t.limitOf(of)
-	if l == nil || !l.open[first] {
+	for _, l := range t.limitsOf(of) {
+		if !l.open[first] {
+			continue
+		}
+		t.hasPermit(of)
+		l.work[first] = true
+		t.w.count("at work under a limit", 1)
+		if len(l.work) > l.limit {
+			t.fail(r.ID, "run %d arrived, and %d are at work where %d may be: %v", r.ID, len(l.work), l.limit, slices.Sorted(keysOf(l.work)))
+		}
+	}
+	t.begins(of, first)
+}
+
+// begins asserts that an attempt that is counted by the second does not come before its own.
+func (t *truth) begins(r *core.Run, first core.RunID) {
+	if t.w.appLimits[r.App].PerSecond == 0 {
 		return
 	}
-	t.hasPermit(of, l)
-	l.work[first] = true
-	t.w.count("at work under a limit", 1)
-	if len(l.work) > l.limit {
-		t.fail(r.ID, "run %d arrived, and %d are at work where %d may be: %v", r.ID, len(l.work), l.limit, slices.Sorted(keysOf(l.work)))
+	found, err := t.Store.Permits(bg, []string{appPermit + r.App})
+	p := found[appPermit+r.App]
+	if from := p.From(first); err == nil && from != 0 && from <= p.Second && time.Now().Add(t.w.slack()).Before(from.Time()) {
+		t.fail(r.ID, "run %d arrived, and begins at %s", r.ID, from)
+	}
+}
+
+// beginsIn asserts that no more attempts of an app begin in a second than it says.
+func (t *truth) beginsIn(was, is *core.Permits) {
+	app, ofApp := strings.CutPrefix(is.Name, appPermit)
+	l := t.limits[is.Name]
+	if !ofApp || l == nil || t.w.appLimits[app].PerSecond == 0 {
+		return
+	}
+	if is.Second < was.Second { // a clock was set back
+		clear(l.begun)
+	}
+	for _, h := range is.Holders {
+		if i := slices.IndexFunc(was.Holders, func(o core.Holder) bool { return o.First == h.First }); i >= 0 && was.Holders[i].Attempt == h.Attempt ||
+			h.Attempt == 0 {
+			continue
+		}
+		t.w.count("begins in a second of its app", 1)
+		if l.begun[h.From]++; l.begun[h.From] > t.w.appLimits[app].PerSecond {
+			t.fail(h.First, "in the second %s %d attempts begin of app %s", h.From, l.begun[h.From], app)
+		}
+		if h.From.Time().After(time.Now()) {
+			l.later = append(l.later, trouble{time.Now(), h.From.Time().Add(t.w.slack())})
+		}
 	}
 }
 
@@ -221,6 +288,7 @@ func (t *truth) PutPermits(ctx context.Context, list []core.Permits) []error {
 			return list
 		}
 		t.noted(was.Join, is.Join)
+		t.beginsIn(&was, &is)
 		had, has := of(&was), of(&is)
 		if len(has) > max(is.Limit, len(had)) {
 			t.fail(0, "permits %s: %d are held of %d", is.Name, len(has), is.Limit)
@@ -277,7 +345,7 @@ func (t *truth) permitted(job core.JobID) (list []trouble) {
 	others := map[core.JobID]bool{}
 	for _, l := range t.limits {
 		if l.jobs[job] {
-			list = append(list, l.crowded...)
+			list = slices.Concat(list, l.crowded, l.later)
 			maps.Copy(others, l.jobs)
 		}
 	}
@@ -305,7 +373,7 @@ func (t *truth) replaced(p *core.RunPut, was *core.Run) {
 	switch {
 	case err != nil || !stored || len(revs) == 0:
 		t.fail(was.ID, "run %d is killed for %q, which is no run", was.ID, p.To.KillBy)
-	case was.Permit == "" || newer.Permit != "" && newer.Permit != was.Permit || t.w.overlapOf(&revs[len(revs)-1].def).Full != core.FullReplace:
+	case was.Permit == "" || newer.Permit != "" && core.PermitNames(newer.Permit)[0] != core.PermitNames(was.Permit)[0] || t.w.overlapOf(&revs[len(revs)-1].def).Full != core.FullReplace:
 		t.fail(was.ID, "run %d of %q is killed for run %d of %q", was.ID, was.Permit, id, newer.Permit)
 	case was.Attempt == 1 && was.Slot > newer.Slot:
 		t.fail(was.ID, "run %d, due at %s, is killed for run %d, due at %s", was.ID, was.Slot, id, newer.Slot)

@@ -135,8 +135,8 @@ func (t *truth) queued(ctx context.Context, r *core.Run) {
 	st := t.story(r.ID)
 	st.queued = true
 	if t.hasLimit(r.ID.Job()) {
-		if l := t.limitOf(r); r.Shard.Of == 0 && l.open[r.First] {
-			t.hasPermit(r, l)
+		if r.Shard.Of == 0 && r.Cause != core.CauseRetry {
+			t.hasPermit(r)
 		}
 		return
 	}

@@ -115,9 +115,10 @@ type World struct {
 	appWaits time.Duration
 	// appOverlap is the limit of jobs that say none, by app.
 	appOverlap map[string]core.Overlap
-	jobs     []string // app/name of those that people know
-	asked    []asked
-	faults   *troubles
+	appLimits  map[string]core.Limits // those of all runs of an app
+	jobs       []string               // app/name of those that people know
+	asked      []asked
+	faults     *troubles
 	// changes are what people asked of triggers that waited.
 	changes map[core.RunID][]*changed
 }
@@ -126,7 +127,7 @@ type World struct {
 // bubble; it returns when every goroutine of the world has ended.
 func Run(cfg Config) Report {
 	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{}, appOverlap: map[string]core.Overlap{},
-		changes: map[core.RunID][]*changed{}, faults: newTroubles(),
+		appLimits: map[string]core.Limits{}, changes: map[core.RunID][]*changed{}, faults: newTroubles(),
 		log: slog.New(slog.DiscardHandler)}
 	// Bubbles begin in 2000, run IDs in 2020.
 	d := w.dice("world")
