@@ -109,7 +109,8 @@ func (e *Env) permitText(r *api.Run) string {
 	}
 	switch {
 	case p.Has && r.State == string(core.Queued) && !p.Begins.IsZero():
-		return fmt.Sprintf("it has one of %s, of %d, and begins at %s, when so many in a second have their turn", of, p.Limit, e.full(p.Begins, ""))
+		return fmt.Sprintf("it has one of %s, of %d, and begins at %s, when so many in a second have their turn", of, p.Limit,
+			e.full(p.Begins, ""))
 	case p.Has:
 		return fmt.Sprintf("it has one of %s, of %d", of, p.Limit)
 	case p.Place == 0:

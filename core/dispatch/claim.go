@@ -166,7 +166,8 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		w.puts, w.putOf = append(w.puts, it.run.SkipUnsent(it.reason, now)), append(w.putOf, it)
 	case toTake:
 		if b.route(it) {
-			w.puts, w.putOf = append(w.puts, it.run.Take(b.claimed(it), first(it.order), now, it.choice.tries).Counted(it.permit())), append(w.putOf, it)
+			take := it.run.Take(b.claimed(it), first(it.order), now, it.choice.tries)
+			w.puts, w.putOf = append(w.puts, take.Counted(it.permit())), append(w.putOf, it)
 		} else if it.waits() && it.run.State != core.Queued {
 			w.puts, w.putOf = append(w.puts, it.run.Wait().Counted(it.permit())), append(w.putOf, it)
 		}

@@ -199,7 +199,8 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 		was := p.Clone()
 		changed := b.askAllOf(p, list)
 		if !slices.ContainsFunc(list, func(a *permitAsk) bool {
-			return a.answer != core.PermitGranted && a.answer != core.PermitLater && (a.run.First == first || !slices.Contains(was.Queue, a.run.First))
+			return a.answer != core.PermitGranted && a.answer != core.PermitLater &&
+				(a.run.First == first || !slices.Contains(was.Queue, a.run.First))
 		}) {
 			return changed, nil
 		}

@@ -302,7 +302,8 @@ func TestKey(t *testing.T) {
 			jobs, _, err := l.s.Jobs(t.Context(), []core.JobID{8})
 			must(t, err)
 			id := core.NumberedRun(8, n)
-			r := core.Run{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: l.at, Slot: l.at, Attempt: 1, First: id, Params: &params}
+			r := core.Run{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: l.at, Slot: l.at, Attempt: 1,
+				First: id, Params: &params}
 			r.Follow(&jobs[8].Def)
 			must(t, l.s.Create(t.Context(), []core.Run{r})[0])
 			l.ring(id, core.CauseAPI)

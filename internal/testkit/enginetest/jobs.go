@@ -472,8 +472,9 @@ func apps(t *testing.T, h Harness) {
 	a := core.App{Name: "orders", Title: "Orders", Set: "s", Token: "secret", Executors: []string{"http://10.0.0.1:9999/"},
 		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Withheld: []string{"gone", "clean"}, Rev: 5,
 		WaitForExecutor: time.Hour,
-		Overlap:         core.Overlap{Limit: 2, Group: "db", Full: core.FullReplace, Key: "/tenant"}, Limits: core.Limits{InFlight: 200, PerSecond: 50},
-		Call: aCall, Pause: core.Pause{From: base, By: "ann", Why: "x"}, Created: base}
+		Overlap:         core.Overlap{Limit: 2, Group: "db", Full: core.FullReplace, Key: "/tenant"},
+		Limits:          core.Limits{InFlight: 200, PerSecond: 50},
+		Call:            aCall, Pause: core.Pause{From: base, By: "ann", Why: "x"}, Created: base}
 	ch := core.Change{ID: 5, At: base, By: "ann", Verb: "created", App: "orders"}
 	refused(t, e.Manage.PutApp(ctx, 4, a, ch))
 	same(t, "no app", readApp(t, h, e, "orders"), nil)

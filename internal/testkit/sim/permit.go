@@ -247,8 +247,8 @@ func (t *truth) beginsIn(was, is *core.Permits) {
 		clear(l.begun)
 	}
 	for _, h := range is.Holders {
-		if i := slices.IndexFunc(was.Holders, func(o core.Holder) bool { return o.First == h.First }); i >= 0 && was.Holders[i].Attempt == h.Attempt ||
-			h.Attempt == 0 {
+		i := slices.IndexFunc(was.Holders, func(o core.Holder) bool { return o.First == h.First })
+		if h.Attempt == 0 || i >= 0 && was.Holders[i].Attempt == h.Attempt {
 			continue
 		}
 		t.w.count("begins in a second of its app", 1)
@@ -373,7 +373,8 @@ func (t *truth) replaced(p *core.RunPut, was *core.Run) {
 	switch {
 	case err != nil || !stored || len(revs) == 0:
 		t.fail(was.ID, "run %d is killed for %q, which is no run", was.ID, p.To.KillBy)
-	case was.Permit == "" || newer.Permit != "" && core.PermitNames(newer.Permit)[0] != core.PermitNames(was.Permit)[0] || t.w.overlapOf(&revs[len(revs)-1].def).Full != core.FullReplace:
+	case was.Permit == "" || newer.Permit != "" && core.PermitNames(newer.Permit)[0] != core.PermitNames(was.Permit)[0] ||
+		t.w.overlapOf(&revs[len(revs)-1].def).Full != core.FullReplace:
 		t.fail(was.ID, "run %d of %q is killed for run %d of %q", was.ID, was.Permit, id, newer.Permit)
 	case was.Attempt == 1 && was.Slot > newer.Slot:
 		t.fail(was.ID, "run %d, due at %s, is killed for run %d, due at %s", was.ID, was.Slot, id, newer.Slot)

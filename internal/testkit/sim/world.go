@@ -126,8 +126,8 @@ type World struct {
 // Run makes a world, lets it live and judges it. It has to be called in a
 // bubble; it returns when every goroutine of the world has ended.
 func Run(cfg Config) Report {
-	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{}, appOverlap: map[string]core.Overlap{},
-		appLimits: map[string]core.Limits{}, changes: map[core.RunID][]*changed{}, faults: newTroubles(),
+	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{},
+		appOverlap: map[string]core.Overlap{}, appLimits: map[string]core.Limits{}, changes: map[core.RunID][]*changed{}, faults: newTroubles(),
 		log: slog.New(slog.DiscardHandler)}
 	// Bubbles begin in 2000, run IDs in 2020.
 	d := w.dice("world")
