@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -104,5 +105,22 @@ func TestKeyIsBounded(t *testing.T) {
 	j := core.Job{Def: core.Def{App: "a", Name: "j", Handler: "h", Overlap: core.Overlap{Key: "/a"}}}
 	if j.Normalize(); j.Validate() == nil {
 		t.Error("a key without a limit")
+	}
+}
+
+// TestLimitsOfAnAppAreBounded: what an app says for its jobs is as bounded as what they say.
+func TestLimitsOfAnAppAreBounded(t *testing.T) {
+	for field, a := range map[string]core.App{
+		"":                 {Overlap: core.Overlap{Limit: 3, Group: "db", Key: "/tenant"}, Limits: core.Limits{InFlight: 1000, PerSecond: 1000}},
+		"overlap.limit":    {Overlap: core.Overlap{Group: "db"}},
+		"overlap.key":      {Overlap: core.Overlap{Limit: 1, Key: "tenant"}},
+		"limits.inFlight":  {Limits: core.Limits{InFlight: 1001}},
+		"limits.perSecond": {Limits: core.Limits{PerSecond: -1}},
+	} {
+		a.Name, a.Overlap = "a", a.Overlap.Normal()
+		err := a.Validate()
+		if e := (*core.Error)(nil); field == "" && err != nil || field != "" && (!errors.As(err, &e) || e.Field != field) {
+			t.Errorf("%s: %v", field, err)
+		}
 	}
 }
