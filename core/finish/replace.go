@@ -14,7 +14,7 @@ import (
 // then that is none to replace it.
 func (f *Finish) Replace(ctx context.Context, holder core.RunID, newer *core.Run) (later bool, err error) {
 	run, due := core.Run{Then: holder}, core.Instant(0) // of the first attempt: a retry of an older one is due later yet
-	for range core.MaxRetries + 1 { // to the last attempt of the chain
+	for range core.MaxRetries + 1 {                     // to the last attempt of the chain
 		runs, unread, err := f.store.Runs(ctx, []core.RunID{run.Then})
 		if err == nil && len(unread) > 0 {
 			err = core.ErrThrottled
