@@ -27,7 +27,7 @@ type Permits struct {
 // time alone frees only one of which no run is stored.
 type Holder struct {
 	First RunID
-	Until time.Time // of the claim that nothing was stored of yet; zero: its run was stored
+	Until time.Time `json:",omitzero"` // of the claim that nothing was stored of yet; zero: its run was stored
 	// Attempt is the last that was given a second to begin in, which is From.
 	Attempt int     `json:",omitempty"`
 	From    Instant `json:",omitempty"`
