@@ -25,7 +25,7 @@ type Store interface {
 
 // Finisher ends runs; *finish.Finish does.
 type Finisher interface {
-	End(ctx context.Context, results []finish.Result) []error
+	Close(ctx context.Context, results []finish.Result) ([]error, *finish.Rest)
 }
 
 // Options of a Callback.
@@ -116,8 +116,9 @@ func (c *Callback) batch(ctx context.Context, from Caller, results []finish.Resu
 			ids = append(ids, r.Run)
 		}
 	}
-	ids = c.blind(ctx, from, results, ids, first, errs)
+	ids, blind := c.blind(ctx, from, results, ids, first, errs)
 	c.judge(ctx, from, results, ids, first, errs)
+	blind()
 	for i, r := range results {
 		if k, ok := first[r.Run]; ok && k != i {
 			errs[i] = errs[k]
@@ -128,9 +129,9 @@ func (c *Callback) batch(ctx context.Context, from Caller, results []finish.Resu
 // blind ends runs of which nothing has to be read: successes of jobs whose app is
 // known, and whose caller has its token. It answers the others, and what was
 // refused: why, reading tells. That a job's runs are of the app is a condition of
-// the write, for a job may have moved since.
+// the write, for a job may have moved since. What follows of these ends rest makes.
 func (c *Callback) blind(ctx context.Context, from Caller, results []finish.Result, ids []core.RunID, first map[core.RunID]int,
-	errs []error) (others []core.RunID) {
+	errs []error) (others []core.RunID, rest func()) {
 	may := c.proves(ctx, from, ids, c.o.Now())
 	var ends []finish.Result
 	for _, id := range ids {
@@ -143,16 +144,23 @@ func (c *Callback) blind(ctx context.Context, from Caller, results []finish.Resu
 		ends = append(ends, end)
 	}
 	if len(ends) == 0 {
-		return others
+		return others, func() {}
 	}
-	for k, err := range c.finish.End(ctx, ends) {
-		if errors.Is(err, core.ErrRefused) {
+	answers, follow := c.finish.Close(ctx, ends)
+	judged := make([]bool, len(ends))
+	for k, err := range answers {
+		if judged[k] = errors.Is(err, core.ErrRefused); judged[k] {
 			others = append(others, ends[k].Run)
-			continue
 		}
-		errs[first[ends[k].Run]] = err
 	}
-	return others
+	return others, func() {
+		follow.Make(ctx)
+		for k, err := range answers {
+			if !judged[k] {
+				errs[first[ends[k].Run]] = err
+			}
+		}
+	}
 }
 
 // judge reads the runs of results, and ends those that their caller may end.
@@ -189,7 +197,8 @@ func (c *Callback) judge(ctx context.Context, from Caller, results []finish.Resu
 		}
 	}
 	if len(ends) > 0 {
-		answers := c.finish.End(ctx, ends)
+		answers, follow := c.finish.Close(ctx, ends)
+		follow.Make(ctx)
 		for k, e := range ends {
 			errs[first[e.Run]] = answers[k]
 		}

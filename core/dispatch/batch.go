@@ -30,6 +30,7 @@ type item struct {
 	held     bool         // it counts among the fires in hand
 	asked    bool         // for a permit
 	awaited  bool         // by a call:, for as long as that lasts
+	ending   bool         // it is being closed
 	order    []string     // addresses to try, the claimed one first
 	choice   choice       // of what was asked, where the route asks
 	success  core.Instant // of the job's last success, where its template names it

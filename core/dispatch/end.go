@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -11,12 +12,16 @@ import (
 )
 
 // endWhileOpen closes what was answered with its end each JournalEvery, until open
-// ends: until then a crash sends it again, though it ran. And it puts back what
-// was told to come again, or to go on the slow lane: beside a call of an hour it
-// would be late.
+// ends: until then a crash sends it again, though it ran. Nothing waits for what follows
+// of the ends before it. And it puts back what was told to come again, or to go on the
+// slow lane: beside a call of an hour it would be late.
 func (b *batch) endWhileOpen(ctx, open context.Context) {
+	var ends sync.WaitGroup
+	defer ends.Wait()
 	for thinned := time.Now(); sleep(open, b.d.o.JournalEvery); {
-		b.end(ctx)
+		if items := b.toEnd(); len(items) > 0 {
+			ends.Go(func() { b.end(ctx, items) })
+		}
 		b.putBack(ctx)
 		if time.Since(thinned) >= b.d.o.GateWait {
 			thinned = time.Now()
@@ -27,18 +32,29 @@ func (b *batch) endWhileOpen(ctx, open context.Context) {
 
 // closeEnded closes what failed for good, and what its answer ended (step 8).
 func (b *batch) closeEnded(ctx context.Context) {
-	of, errs := b.end(ctx)
+	of, errs := b.end(ctx, b.toEnd())
 	for try := 0; len(of) > 0 && try < 8 && b.inTime(b.d.o.Reserve) && sleep(ctx, 50*time.Millisecond<<min(try, 5)); try++ {
-		of, errs = b.end(ctx)
+		of, errs = b.end(ctx, b.toEnd())
 	}
 	for k, it := range of {
 		b.set(it, unclosed(errs[k], it.phase.(ended), it.run.MaybeSent, it.run.Until))
 	}
 }
 
-// end closes once what is to be closed, and answers what still is, and why.
-func (b *batch) end(ctx context.Context) (of []*item, errs []error) {
+// toEnd takes what is to be closed and is not being closed.
+func (b *batch) toEnd() []*item {
 	items := in[ended](b)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	items = slices.DeleteFunc(items, func(it *item) bool { return it.ending })
+	for _, it := range items {
+		it.ending = true
+	}
+	return items
+}
+
+// end closes items once, and answers what is still to be closed, and why.
+func (b *batch) end(ctx context.Context, items []*item) (of []*item, errs []error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
@@ -54,6 +70,11 @@ func (b *batch) end(ctx context.Context) (of []*item, errs []error) {
 		} else {
 			of, errs = append(of, items[k]), append(errs, err)
 		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, it := range items {
+		it.ending = false
 	}
 	return of, errs
 }

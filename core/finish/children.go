@@ -12,34 +12,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// piece is how many children are made together, familiesAtOnce of how many runs of a call
-// side by side.
-const (
-	piece          = 25
-	familiesAtOnce = 1000
-)
-
-// families are runs of one call that were closed, and whose children follow: side by side,
-// for each takes some writes, one after the other.
-type families []family
-
-type family struct {
-	run core.Run
-	i   int // of its answer
-}
-
-func (fam families) make(ctx context.Context, f *Finish, errs []error) {
-	var all sync.WaitGroup
-	places := make(chan struct{}, familiesAtOnce)
-	for k := range fam {
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
-			errs[fam[k].i] = f.Mend(ctx, &fam[k].run)
-		})
-	}
-	all.Wait()
-}
+// piece is how many children are made together.
+const piece = 25
 
 // Children makes the runs that come after the end of a chain, place by place: C1 and F2 to
 // F4 of the protocol. Any number of callers may do it any number of times.

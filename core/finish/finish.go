@@ -87,11 +87,19 @@ const readTries = 4
 // End closes runs, one answer for each result: nil means that its end is
 // stored with all it owes (a run that was closed before counts as well), a
 // not-found error that there is no such run, any other that the caller is to
-// try again.
+// try again. All closes are written before anything is made of what follows of them.
 func (f *Finish) End(ctx context.Context, results []Result) []error {
+	errs, rest := f.Close(ctx, results)
+	rest.Make(ctx)
+	return errs
+}
+
+// Close writes the closes of End and no more: an answer is nil only once the rest is made.
+func (f *Finish) Close(ctx context.Context, results []Result) ([]error, *Rest) {
 	errs := make([]error, len(results))
+	rest := &Rest{f: f, errs: errs}
 	var lost []core.RunPut
-	todo := f.endBlind(ctx, results, errs, &lost)
+	todo := f.endBlind(ctx, results, rest, &lost)
 	ids := make([]core.RunID, 0, len(todo))
 	for _, i := range todo {
 		ids = append(ids, results[i].Run)
@@ -103,14 +111,14 @@ func (f *Finish) End(ctx context.Context, results []Result) []error {
 			}
 			break
 		}
-		todo, ids = f.endOnce(ctx, results, todo, ids, errs, &lost, try == 0)
+		todo, ids = f.endOnce(ctx, results, todo, ids, rest, &lost, try == 0)
 	}
-	return errs
+	return errs, rest
 }
 
 // endBlind closes what need not be read, and answers what is to be read: all the
 // rest, and what has no clear answer yet. Closes whose answer was lost are added to lost.
-func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error, lost *[]core.RunPut) (todo []int) {
+func (f *Finish) endBlind(ctx context.Context, results []Result, rest *Rest, lost *[]core.RunPut) (todo []int) {
 	closes := make([]core.RunPut, 0, len(results)) // one is a kilobyte
 	var at []int
 	for i := range results {
@@ -123,34 +131,27 @@ func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error, l
 	if len(closes) == 0 {
 		return todo
 	}
-	var fam families
 	for k, err := range f.store.PutRuns(ctx, closes) {
 		i, c := at[k], &closes[k]
 		switch {
 		case err == nil && c.Seen != nil:
-			errs[i] = f.done(ctx, *c.Seen, c, i, &fam)
+			f.done(*c.Seen, c, i, rest)
 		case errors.Is(err, core.ErrThrottled):
-			errs[i] = fmt.Errorf("close run %d: %w", c.ID, err)
+			rest.errs[i] = fmt.Errorf("close run %d: %w", c.ID, err)
 		default: // refused or unknown: read and judge
 			todo = append(todo, i)
 			noteLost(lost, c, err)
 		}
 	}
-	fam.make(ctx, f, errs)
 	slices.Sort(todo)
 	return todo
 }
 
-// done does what follows of a close that is stored; run is as it was before. Where
-// children follow, that is left to fam.
-func (f *Finish) done(ctx context.Context, run core.Run, c *core.RunPut, i int, fam *families) error {
+// done takes that a close is stored; run is as it was before.
+func (f *Finish) done(run core.Run, c *core.RunPut, i int, rest *Rest) {
 	c.Apply(&run)
 	f.Ended(&run)
-	if run.OwesChildren() {
-		*fam = append(*fam, family{run, i})
-		return nil
-	}
-	return f.Mend(ctx, &run)
+	rest.add(&run, i)
 }
 
 // Ended tells of a run that this process closed. A chain that came to nothing is in the
@@ -181,8 +182,9 @@ func (f *Finish) tellLost(lost *[]core.RunPut, run *core.Run) {
 
 // endOnce reads and closes the results named by todo, and answers those whose
 // close has no clear answer yet.
-func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids []core.RunID, errs []error, lost *[]core.RunPut,
+func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids []core.RunID, rest *Rest, lost *[]core.RunPut,
 	first bool) (again []int, againIDs []core.RunID) {
+	errs := rest.errs
 	found, unread, err := f.read(ctx, results, todo, ids, first)
 	if err != nil {
 		for _, i := range todo {
@@ -220,7 +222,9 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			errs[i] = core.ErrRefused
 		case !run.State.Open():
 			f.tellLost(lost, &run)
-			errs[i] = f.closed(ctx, &run, r)
+			if errs[i] = f.noteLate(ctx, &run, r); errs[i] == nil {
+				rest.found(&run, i)
+			}
 		case r.Reported && !run.Had():
 			f.o.Log.Warn("report of a run that nobody sent is not its end", "run", r.Run, "job", run.ID.Job(), "app", run.App)
 			errs[i] = &core.Error{Code: core.CodeNotFound, Reason: fmt.Sprintf("run %d was not sent to anybody", r.Run), Err: ErrUnsent}
@@ -249,12 +253,11 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 	if len(closes) == 0 {
 		return again, againIDs
 	}
-	var fam families
 	for k, err := range f.store.PutRuns(ctx, closes) {
 		i, c := at[k], &closes[k]
 		switch {
 		case err == nil:
-			errs[i] = f.done(ctx, found[c.ID], c, i, &fam)
+			f.done(found[c.ID], c, i, rest)
 		case errors.Is(err, core.ErrThrottled):
 			errs[i] = fmt.Errorf("close run %d: %w", c.ID, err)
 		default: // refused or unknown: read and judge
@@ -267,7 +270,6 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			again, againIDs = append(again, i), append(againIDs, c.ID)
 		}
 	}
-	fam.make(ctx, f, errs)
 	return again, againIDs
 }
 
@@ -391,8 +393,8 @@ func (f *Finish) retried(ctx context.Context, r *Result, run *core.Run, jobs map
 	return c, nil
 }
 
-// closed is what a result means to a run that was closed before it.
-func (f *Finish) closed(ctx context.Context, run *core.Run, r *Result) error {
+// noteLate notes what a result says of a run that was closed before it.
+func (f *Finish) noteLate(ctx context.Context, run *core.Run, r *Result) error {
 	if (run.State == core.Lost || run.State == core.TimedOut) && run.Late == nil && r.Owner == "" && !r.Unowned &&
 		r.State != core.Lost && !(r.State == run.State && r.Code == run.Code) {
 		late := core.LateResult{At: f.o.Now(), Code: r.Code, Message: core.TruncateMessage(r.Message)}
@@ -400,7 +402,7 @@ func (f *Finish) closed(ctx context.Context, run *core.Run, r *Result) error {
 			return fmt.Errorf("note late result of run %d: %w", run.ID, err)
 		}
 	}
-	return f.Mend(ctx, run)
+	return nil
 }
 
 // Mend does what follows of a closed run: it makes what that owes (F2 to F4), and where

@@ -378,6 +378,42 @@ func TestTwoReportsInOneCall(t *testing.T) {
 	}
 }
 
+// TestClosesComeFirst: no close of a call waits for what follows of another end of it.
+func TestClosesComeFirst(t *testing.T) {
+	r := newRig(t)
+	r.family(2)
+	fails, succeeds, seen, over := core.NumberedRun(1, 901), core.NumberedRun(1, 902), core.NumberedRun(1, 903), core.NumberedRun(1, 904)
+	r.run(fails, nil)
+	for _, of := range []core.RunID{succeeds, seen, over} {
+		r.run(of, func(run *core.Run) { run.Place = 1 })
+	}
+	found, _, err := r.s.Runs(t.Context(), []core.RunID{seen})
+	r.must(err)
+	run := found[seen]
+	if err := r.end(finish.Result{Run: over, State: core.Succeeded}); err != nil { // its children are there
+		t.Fatal(err)
+	}
+	r.s.order = nil
+	for i, err := range r.f.End(t.Context(), []finish.Result{{Run: succeeds, State: core.Succeeded}, {Run: over, State: core.Succeeded},
+		{Run: fails, State: core.Failed, Reason: core.ReasonHandler}, {Run: seen, State: core.Succeeded, Seen: &run}}) {
+		if err != nil {
+			t.Errorf("end %d: %v", i, err)
+		}
+	}
+	last, follow := 0, len(r.s.order)
+	for i, op := range r.s.order {
+		switch op {
+		case "close":
+			last = i
+		case "create", "enqueue", "clear owed":
+			follow = min(follow, i)
+		}
+	}
+	if r.s.calls["create"] < 3 || follow < last {
+		t.Errorf("the calls are %v", r.s.order)
+	}
+}
+
 // TestSecondReportMakesWhatIsOwed: wherever the first one breaks off, a second
 // makes all of it, and makes it once: tables F1 to F4.
 func TestSecondReportMakesWhatIsOwed(t *testing.T) {

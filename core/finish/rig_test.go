@@ -38,12 +38,14 @@ type store struct {
 	*memory.Store
 	faults map[string][]fault
 	calls  map[string]int
-	mu     sync.Mutex // of both
+	order  []string   // of the calls
+	mu     sync.Mutex // of these
 }
 
 func (s *store) next(op string) fault {
 	s.mu.Lock()
 	s.calls[op]++
+	s.order = append(s.order, op)
 	var f fault
 	if list := s.faults[op]; len(list) > 0 {
 		f, s.faults[op] = list[0], list[1:]

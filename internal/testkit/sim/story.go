@@ -231,8 +231,8 @@ func (t *truth) excused(id *core.RunID, st *story, first, second *arrival) {
 		journal = max(journal, end.Sub(w))
 	}
 	trouble, paused, slack := first.inv.trouble, first.inv.paused, 2*journal
-	if first.kind == dispatch.AnswerEnded { // closed by three or four calls, not journalled, after those of the ends before it
-		trouble, slack = trouble || first.inv.rough, 24*first.inv.slowest
+	if first.kind == dispatch.AnswerEnded { // closed by three or four calls, not journalled
+		trouble, slack = trouble || first.inv.rough, 8*first.inv.slowest
 	}
 	first.inv.mu.Unlock()
 	after := end.Sub(first.answered)
