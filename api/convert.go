@@ -350,7 +350,8 @@ func runOf(r *core.Run, job *core.Job) Run {
 		out.Late = &LateResult{At: r.Late.At, Code: r.Late.Code, Message: r.Late.Message}
 	}
 	for _, t := range r.Tries {
-		out.Tries = append(out.Tries, Try{Address: t.Address, Code: t.Code, Message: t.Message, Request: t.Request, Log: t.Log})
+		out.Tries = append(out.Tries, Try{Address: t.Address, Code: t.Code, Message: t.Message, Request: t.Request, Log: t.Log,
+			By: string(t.By), Of: t.Of, From: t.From})
 	}
 	return out
 }

@@ -270,7 +270,7 @@ type LateResult struct {
 }
 
 // Try is one address that was asked, and what it answered; or, of Address
-// itself, what is needed to find the run there.
+// itself, what is needed to find the run there, or what it was chosen from (ChosenFrom).
 type Try struct {
 	Address string `json:"address"`
 	Code    int    `json:"code,omitempty"`
@@ -279,6 +279,34 @@ type Try struct {
 	// of logs that it writes to.
 	Request string `json:"request,omitempty"`
 	Log     string `json:"log,omitempty"`
+	// By is the route that chose Address, Of from how many, From the first of them.
+	By   Route    `json:"by,omitempty"`
+	Of   int      `json:"of,omitempty"`
+	From []string `json:"from,omitempty"`
+}
+
+// fromMax bounds the bytes of a choice that is kept: a run stays one unit of a store.
+const fromMax = 200
+
+// ChosenFrom is what is kept of a choice: nothing where the list alone tells it (its first, or
+// there is but one), or the route's answers do; else the count and the first of the list.
+func ChosenFrom(route Route, address string, list []string) []Try {
+	switch route {
+	case RouteFirst, RouteFailover, RouteBusyover, RouteBroadcast:
+		return nil
+	}
+	room := fromMax - len(address)
+	if len(list) < 2 || room < 0 {
+		return nil
+	}
+	t := Try{Address: address, By: route, Of: len(list)}
+	for _, a := range list {
+		if room -= len(a) + len(`"",`); room < 0 || strings.ContainsAny(a, `&<>"\`) { // longer as JSON
+			break
+		}
+		t.From = append(t.From, a)
+	}
+	return []Try{t}
 }
 
 // Skip is one record for instants of one job that were skipped in a row. It

@@ -1442,11 +1442,20 @@ type TriggerResult struct {
 // Try defines model for Try.
 type Try struct {
 	Address string `json:"address"`
-	Code    int    `json:"code,omitempty,omitzero"`
+
+	// By Of an address that a route chose of two or more: the route (not first, which takes the first, nor one that asks)
+	By   string `json:"by,omitempty,omitzero"`
+	Code int    `json:"code,omitempty,omitzero"`
+
+	// From The first of those, as many as are short enough to be kept
+	From []string `json:"from,omitempty,omitzero"`
 
 	// Log The log group that it writes to
 	Log     string `json:"log,omitempty,omitzero"`
 	Message string `json:"message,omitempty,omitzero"`
+
+	// Of Of how many it was chosen
+	Of int `json:"of,omitempty,omitzero"`
 
 	// Request Of a Lambda function that has the run: the ID of the invocation
 	Request string `json:"request,omitempty,omitzero"`

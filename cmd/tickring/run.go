@@ -72,6 +72,10 @@ func (c *runCmd) Run(e *conn) error {
 				add("invoked", t.Address+"   request "+t.Request+"   log group "+t.Log)
 				continue
 			}
+			if t.Of > 0 {
+				add("chosen", chosenText(&t))
+				continue
+			}
 			add("asked", strings.TrimSpace(t.Address+"   "+e.firstLine(t.Message)))
 		}
 		add("address", r.Address)
@@ -150,6 +154,19 @@ func (c *runCmd) Run(e *conn) error {
 			e.printf("run it again: tickring rerun %s\n", r.ID)
 		}
 	})
+}
+
+// chosenText says of which addresses a route chose.
+func chosenText(t *api.Try) string {
+	text := fmt.Sprintf("%s by %s from %d", t.Address, t.By, t.Of)
+	if len(t.From) == 0 {
+		return text
+	}
+	text += ": " + strings.Join(t.From, ", ")
+	if len(t.From) < t.Of {
+		text += ", …"
+	}
+	return text
 }
 
 // overText says why a run that is past its timeout is still open.

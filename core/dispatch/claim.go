@@ -351,6 +351,12 @@ func (b *batch) route(it *item) bool {
 	default:
 		it.order = it.choice.order
 	}
+	if it.of == nil && len(it.run.Addresses) == 0 && len(it.order) > 0 { // else the run says it anyway
+		if chosen := core.ChosenFrom(it.job.Def.Route, it.order[0], addresses); chosen != nil {
+			before := slices.DeleteFunc(slices.Clone(it.run.Tries), func(t core.Try) bool { return t.Of > 0 })
+			it.choice.tries = append(before, chosen...)
+		}
+	}
 	if len(it.order) == 0 {
 		if until := it.job.WaitsUntil(it.app, it.fire.Slot); b.mayWait(it) && !b.now().After(until) {
 			it.phase = passing{waits: until, why: errNobody}

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,13 @@ func TestRoutesAreDone(t *testing.T) {
 				case route.AskNothing:
 					if len(g.sender.beats) != 0 {
 						t.Errorf("asks nothing, and %v were asked", g.sender.beats)
+					}
+					var chosen []core.Try // from these, where the list alone does not tell
+					if r != core.RouteFirst && !route.All(r) {
+						chosen = []core.Try{{Address: run.Address, By: r, Of: 3, From: addresses}}
+					}
+					if !reflect.DeepEqual(run.Tries, chosen) {
+						t.Errorf("noted %+v, want %+v", run.Tries, chosen)
 					}
 				case route.AskBeat, route.AskIdle:
 					if !slices.Equal(g.sender.beats, addresses) || run.Address != addresses[2] || len(run.Tries) != 3 {

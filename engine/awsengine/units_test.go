@@ -96,6 +96,26 @@ func TestLongAnswersUnits(t *testing.T) {
 	})
 }
 
+// TestChoiceUnits: what a route chose from costs a claim, and all that follows, nothing.
+func TestChoiceUnits(t *testing.T) {
+	f := newFakes(t, awsengine.Options{})
+	s, ctx := f.store, t.Context()
+	var list []string
+	for i := range 100 {
+		list = append(list, fmt.Sprintf("h%d:9", i))
+	}
+	r := oneRun(core.PlannedRun(1, core.InstantOf(base)))
+	r.Address = list[50]
+	r.Tries = core.ChosenFrom(core.RouteRandom, r.Address, list)
+	f.cost(t, "a claim", 1, 0, func() { ok(t, s.Create(ctx, []core.Run{r})...) })
+	f.cost(t, "an end", 1, 0, func() {
+		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &r)})...)
+	})
+	if found, _, err := s.Runs(ctx, []core.RunID{r.ID}); err != nil || !reflect.DeepEqual(found[r.ID].Tries, r.Tries) {
+		t.Errorf("chosen from %+v, %v", found[r.ID].Tries, err)
+	}
+}
+
 // TestBatches: claims, ends and advances travel 25 to a request.
 func TestBatches(t *testing.T) {
 	f := newFakes(t, awsengine.Options{})

@@ -46,7 +46,8 @@ func fullRun(id core.RunID) core.Run {
 	r.Owes = []core.Owed{{Run: core.NumberedRun(id.Job(), 8), Kind: core.CauseRetry, Slot: at(99)}}
 	r.Then = core.NumberedRun(id.Job(), 8)
 	r.Late = &core.LateResult{At: base.Add(2 * time.Hour), Code: 200, Message: "done"}
-	r.Tries = []core.Try{{Address: "http://a/", Code: 500, Message: "no"}, {Address: "http://b/"}}
+	r.Tries = []core.Try{{Address: "http://a/", Code: 500, Message: "no"},
+		{Address: "http://b/", By: core.RouteRandom, Of: 3, From: []string{"http://a/", "http://b/"}}}
 	r.Journal.Nonce = "nonce-0"
 	return r
 }
