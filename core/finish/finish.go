@@ -409,6 +409,10 @@ func (f *Finish) noteLate(ctx context.Context, run *core.Run, r *Result) error {
 // the chain ends with it frees its permit and makes its children and the next fire of a
 // fixed delay. Any number of callers may do it any number of times.
 func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
+	return f.mend(ctx, run, true)
+}
+
+func (f *Finish) mend(ctx context.Context, run *core.Run, release bool) error {
 	if run.IsBroadcast() && run.State.Open() {
 		return f.gather(ctx, run, true)
 	}
@@ -420,7 +424,9 @@ func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
 	if run.Then != 0 {
 		return nil
 	}
-	f.Release(ctx, run)
+	if release {
+		f.Release(ctx, run)
+	}
 	err := f.Children(ctx, run)
 	if run.FixedDelay {
 		err = errors.Join(err, f.ChainEnded(ctx, run.First, run.EndedAt))

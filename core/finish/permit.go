@@ -23,68 +23,141 @@ const (
 // others wrote it meanwhile; change answers whether it did anything. Those that waited and
 // are given a permit by it are woken, but for those whose fire the caller has in hand.
 func (f *Finish) PutPermits(ctx context.Context, name string, inHand []core.RunID, change func(p *core.Permits) (bool, error)) error {
-	given := map[core.RunID]bool{} // also by a write whose answer was lost
+	c := &permitChange{name: name, inHand: inHand, change: change}
+	f.putPermits(ctx, []*permitChange{c})
+	return c.err
+}
+
+// permitChange is what PutPermits does with one item.
+type permitChange struct {
+	name   string
+	inHand []core.RunID
+	change func(p *core.Permits) (bool, error)
+	given  map[core.RunID]bool // also by a write whose answer was lost; false: in hand
+	err    error
+}
+
+// putPermits does several together, each item with its own answer.
+func (f *Finish) putPermits(ctx context.Context, todo []*permitChange) {
+	var next []core.RunID // those to wake
+	defer func() { f.wake(ctx, next) }()
+	fail := func(why string, err error) {
+		for _, c := range todo {
+			c.err = fmt.Errorf("%s permits %s: %w", why, c.name, err)
+		}
+	}
 	for try := range permitTries {
 		if try > 0 && !pause(ctx, time.Duration(1+rand.IntN(5*min(try, 10)))*time.Millisecond) {
-			return ctx.Err()
+			fail("write", ctx.Err())
+			return
 		}
-		found, err := f.store.Permits(ctx, []string{name})
+		names := make([]string, len(todo))
+		for i, c := range todo {
+			names[i] = c.name
+		}
+		found, err := f.store.Permits(ctx, names)
 		if err != nil {
-			return fmt.Errorf("read permits %s: %w", name, err)
+			fail("read", err)
+			return
 		}
-		p := found[name]
-		p.Name = name
-		was := p.Clone()
-		changed, err := change(&p)
-		if err != nil {
-			return err
+		var puts []core.Permits
+		var of []*permitChange
+		for _, c := range todo {
+			p := found[c.name]
+			p.Name = c.name
+			was := p.Clone()
+			changed, err := c.change(&p)
+			switch {
+			case err != nil:
+				c.err = err
+			case !changed:
+				next = append(next, c.has(&p)...)
+			default:
+				c.note(p.Given(&was))
+				p.V++
+				puts, of = append(puts, p), append(of, c)
+			}
 		}
-		if !changed {
-			f.wake(ctx, &p, given)
-			return nil
+		todo = nil
+		if len(puts) == 0 {
+			return
 		}
-		for _, id := range p.Given(&was) {
-			given[id] = !slices.Contains(inHand, id)
+		for k, err := range f.store.PutPermits(ctx, puts) {
+			switch c := of[k]; {
+			case err == nil:
+				next = append(next, c.has(&puts[k])...)
+			case errors.Is(err, core.ErrThrottled):
+				c.err = fmt.Errorf("write permits %s: %w", c.name, err)
+			default:
+				todo = append(todo, c)
+			}
 		}
-		p.V++
-		switch err := f.store.PutPermits(ctx, []core.Permits{p})[0]; {
-		case err == nil:
-			f.wake(ctx, &p, given)
-			return nil
-		case errors.Is(err, core.ErrThrottled):
-			return fmt.Errorf("write permits %s: %w", name, err)
+		if len(todo) == 0 {
+			return
 		}
 	}
-	return fmt.Errorf("write permits %s, which others write: %w", name, core.ErrThrottled)
+	fail("write what others write too:", core.ErrThrottled)
 }
 
-// Release frees the permit of a run whose chain is over, or its place among those that
-// wait. What fails is made good by who wants the permit: he looks whether those that have
-// it are over.
-func (f *Finish) Release(ctx context.Context, run *core.Run) {
-	if run.Permit == "" || run.State.Open() || run.Then != 0 {
-		return
+func (c *permitChange) note(given []core.RunID) {
+	if c.given == nil {
+		c.given = map[core.RunID]bool{}
 	}
-	for _, name := range core.PermitNames(run.Permit) {
-		err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
-			return p.Release(func(first core.RunID) bool { return first == run.First }), nil
-		})
-		if err != nil {
-			f.o.Log.Info("a permit is freed by who wants it", "permit", name, "run", run.ID, "job", run.ID.Job(), "instant", run.At.String(),
-				"err", err)
-		}
+	for _, id := range given {
+		c.given[id] = !slices.Contains(c.inHand, id)
 	}
 }
 
-// wake puts copies of those on the ring that hold a permit now; what it does not reach
-// comes at its next look.
-func (f *Finish) wake(ctx context.Context, p *core.Permits, given map[core.RunID]bool) {
-	var next []core.RunID
+// has are those that hold a permit by it and are to be woken.
+func (c *permitChange) has(p *core.Permits) (next []core.RunID) {
 	for _, h := range p.Holders {
-		if given[h.First] {
+		if c.given[h.First] {
 			next = append(next, h.First)
 		}
 	}
+	return next
+}
+
+// Release frees the permits of runs whose chains are over, or their places among those
+// that wait. What fails is made good by who wants the permit: he looks whether those that
+// have it are over.
+func (f *Finish) Release(ctx context.Context, runs ...*core.Run) {
+	over := map[string]map[core.RunID]*core.Run{}
+	for _, run := range runs {
+		if run.State.Open() || run.Then != 0 {
+			continue
+		}
+		for _, name := range core.PermitNames(run.Permit) {
+			if over[name] == nil {
+				over[name] = map[core.RunID]*core.Run{}
+			}
+			over[name][run.First] = run
+		}
+	}
+	if len(over) == 0 {
+		return
+	}
+	list := make([]*permitChange, 0, len(over))
+	for name, of := range over {
+		list = append(list, &permitChange{name: name, change: func(p *core.Permits) (bool, error) {
+			return p.Release(func(first core.RunID) bool { return of[first] != nil }), nil
+		}})
+	}
+	f.putPermits(ctx, list)
+	for _, c := range list {
+		if c.err == nil {
+			continue
+		}
+		for _, run := range over[c.name] {
+			f.o.Log.Info("a permit is freed by who wants it", "permit", c.name, "run", run.ID, "job", run.ID.Job(), "instant", run.At.String(),
+				"err", c.err)
+		}
+	}
+}
+
+// wake puts copies of those on the ring that hold a permit now, of one slot together; what
+// it does not reach comes at its next look.
+func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 	if len(next) == 0 {
 		return
 	}
@@ -92,11 +165,16 @@ func (f *Finish) wake(ctx context.Context, p *core.Permits, given map[core.RunID
 	if err != nil {
 		return
 	}
-	var out []ring.Out
+	fires := map[core.Instant][]core.Fire{}
 	for _, id := range next {
 		if r, is := runs[id]; is && r.State == core.Queued {
-			out = append(out, ring.Out{NotBefore: f.o.Now(), Message: ring.Message{Kind: ring.KindFires, Slot: r.Slot, Try: 1,
-				Fires: []core.Fire{r.Fire()}}})
+			fires[r.Slot] = append(fires[r.Slot], r.Fire())
+		}
+	}
+	var out []ring.Out
+	for slot, of := range fires {
+		for chunk := range slices.Chunk(of, ring.MaxFires) {
+			out = append(out, ring.Out{NotBefore: f.o.Now(), Message: ring.Message{Kind: ring.KindFires, Slot: slot, Try: 1, Fires: chunk}})
 		}
 	}
 	if len(out) > 0 {
