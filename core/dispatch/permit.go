@@ -192,19 +192,27 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 		inHand[i], a.it.asked = a.run.First, true
 	}
 	err := b.d.finish.PutPermits(ctx, name, inHand, func(p *core.Permits) (bool, error) {
-		first := core.RunID(0) // of those that wait
-		if len(p.Queue) > 0 {
-			first = p.Queue[0]
-		}
 		was := p.Clone()
 		changed := b.askAllOf(p, list)
-		if !slices.ContainsFunc(list, func(a *permitAsk) bool {
-			return a.answer != core.PermitGranted && a.answer != core.PermitLater &&
-				(a.run.First == first || !slices.Contains(was.Queue, a.run.First))
-		}) {
+		// Nobody waits, or is skipped, for what is over. Of those that wait the first sees to
+		// it; the others see to that one.
+		var late, sees bool
+		for _, a := range list {
+			if a.answer != core.PermitGranted && a.answer != core.PermitLater {
+				later := slices.Index(was.Queue, a.run.First) > 0
+				late, sees = late || later, sees || !later
+			}
+		}
+		if late && !sees {
+			first, err := b.d.finish.Over(ctx, &core.Permits{Name: name, Queue: was.Queue[:1]})
+			if err != nil {
+				return false, err
+			}
+			sees = first[was.Queue[0]]
+		}
+		if !sees {
 			return changed, nil
 		}
-		// Nobody waits, or is skipped, for what is over. Of those that wait the first sees to it.
 		over, err := b.d.finish.Over(ctx, &was)
 		if err != nil {
 			return false, err

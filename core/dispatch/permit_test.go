@@ -239,6 +239,37 @@ func TestLostPermits(t *testing.T) {
 	})
 }
 
+// TestLostPermitsOfAll: where the end at work and the one at the head of the queue both
+// failed to free theirs, those behind find it by themselves.
+func TestLostPermitsOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
+		ids := l.fires(7, 4)
+		time.Sleep(20 * time.Second)
+		l.comes()
+		if len(l.sent) != 1 || l.run(ids[1]).State != core.Queued {
+			t.Fatalf("sent %v, the second is %s", l.sent, l.run(ids[1]).State)
+		}
+		// Ends whose releases are lost: closed without finish. Nothing speaks of the second.
+		clear(l.work)
+		for _, id := range ids[:2] {
+			must(t, l.s.PutRuns(t.Context(), []core.RunPut{core.End(id, core.Run{State: core.Skipped, EndedAt: time.Now()})})[0])
+		}
+		time.Sleep(20 * time.Second)
+		got, err := l.s.Receive(t.Context(), ring.KindFires, 10)
+		must(t, err)
+		for _, x := range got {
+			if x.Message.Fires[0].Run == ids[1] || l.d.Handle(t.Context(), []ring.Message{x.Message})[0].Ack {
+				must(t, l.s.Ack(t.Context(), []engine.Delivery{x})[0])
+			}
+		}
+		l.comes()
+		if len(l.sent) != 2 || l.sent[1] != ids[2] || l.most != 1 {
+			t.Errorf("sent %v, %d at once", l.sent, l.most)
+		}
+	})
+}
+
 // edit gives a job another limit.
 func (l *limited) edit(id core.JobID, o core.Overlap) {
 	l.t.Helper()
