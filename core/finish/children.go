@@ -1,6 +1,7 @@
 package finish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,138 +16,324 @@ import (
 // piece is how many children are made together.
 const piece = 25
 
+// family is what is made of the end of one chain.
+type family struct {
+	run    core.Run
+	parent *core.Job    // as read for the children after its place; nil: it is gone, or not read yet
+	list   []core.Child // of these
+	put    core.RunPut  // what is to be noted on the run
+	tries  int
+	err    error
+}
+
 // Children makes the runs that come after the end of a chain, place by place: C1 and F2 to
 // F4 of the protocol. Any number of callers may do it any number of times.
 func (f *Finish) Children(ctx context.Context, run *core.Run) error {
-	r := *run
-	for tries := 0; r.OwesChildren(); {
-		parent, err := f.job(ctx, r.ID.Job())
-		if err != nil {
-			return err
-		}
-		var list []core.Child // of a job that is gone: none
-		if parent != nil {
-			list = parent.Def.ChildrenAfter(&r)
-		}
-		put, err := f.nextPlace(ctx, &r, list)
-		if err != nil {
-			return fmt.Errorf("children of run %d: %w", r.ID, err)
-		}
-		switch err := f.store.PutRuns(ctx, []core.RunPut{put})[0]; {
-		case err == nil:
-			put.Apply(&r)
-			tries = 0
-		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, tries == readTries:
-			return fmt.Errorf("note the children of run %d: %w", r.ID, err)
-		default: // refused or unknown: by what is stored
-			tries++
-			found, unread, err := f.store.Runs(ctx, []core.RunID{r.ID})
-			if err == nil && len(unread) > 0 {
-				err = core.ErrThrottled
-			}
-			if err != nil {
-				return fmt.Errorf("read run %d, whose children follow: %w", r.ID, err)
-			}
-			r = found[r.ID]
-		}
-	}
-	return nil
+	return f.families(ctx, []*core.Run{run})[0]
 }
 
-// nextPlace draws the IDs of the next children in list; of those that are drawn it makes
-// the runs and sends them. It answers what is to be noted of that.
-func (f *Finish) nextPlace(ctx context.Context, r *core.Run, list []core.Child) (put core.RunPut, err error) {
-	switch {
-	case len(r.Owes) == 0 && len(list) == 0:
-		put = r.NoteChildren(0)
-		put.If |= core.RunOwes
-		return put, nil
-	case len(r.Owes) == 0:
-		owes, err := f.draw(ctx, list[:min(len(list), piece)])
-		return r.Draw(owes), err
+// families makes the children of several, each step of all together, with an answer for each.
+func (f *Finish) families(ctx context.Context, runs []*core.Run) []error {
+	all := make([]*family, len(runs))
+	for i, r := range runs {
+		all[i] = &family{run: *r}
 	}
-	if err := f.makeChildren(ctx, r); err != nil {
-		return put, err
+	for {
+		var drawn, rest []*family
+		for _, fam := range all {
+			switch {
+			case fam.err != nil || !fam.run.OwesChildren():
+			case len(fam.run.Owes) > 0:
+				drawn = append(drawn, fam)
+			default:
+				fam.parent, rest = nil, append(rest, fam)
+			}
+		}
+		if len(drawn)+len(rest) == 0 {
+			break
+		}
+		f.lists(ctx, slices.Concat(drawn, rest))
+		f.draw(ctx, rest)
+		f.makeChildren(ctx, drawn)
+		f.noteMade(ctx, slices.Concat(drawn, rest))
 	}
-	last, place := r.Owes[len(r.Owes)-1].Run.Job(), int64(0)
-	if slices.ContainsFunc(list, func(c core.Child) bool { return c.Job > last }) {
-		place = core.PlaceAfter(last)
+	errs := make([]error, len(all))
+	for i, fam := range all {
+		if fam.err != nil {
+			errs[i] = fmt.Errorf("children of run %d: %w", fam.run.ID, fam.err)
+		}
 	}
-	return r.NoteChildren(place), nil
+	return errs
 }
 
-// draw draws the IDs of children, each of its own job's, side by side.
-func (f *Finish) draw(ctx context.Context, list []core.Child) ([]core.Owed, error) {
-	owes, errs := make([]core.Owed, len(list)), make([]error, len(list))
-	slot := core.InstantOf(f.o.Now())
+// without are the families that nothing has failed for.
+func without(all []*family) []*family {
+	return slices.DeleteFunc(slices.Clone(all), func(fam *family) bool { return fam.err != nil })
+}
+
+// lists reads the children of each that were not read since its place is what it is.
+func (f *Finish) lists(ctx context.Context, all []*family) {
+	var ids []core.JobID
+	for _, fam := range all {
+		if fam.parent == nil {
+			ids = append(ids, fam.run.ID.Job())
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	slices.Sort(ids)
+	jobs, unread, err := f.store.Jobs(ctx, slices.Compact(ids))
+	bad, err := core.Besides(err)
+	for _, fam := range all {
+		job := fam.run.ID.Job()
+		switch {
+		case fam.parent != nil:
+		case err != nil || bad[job] != nil:
+			fam.err = fmt.Errorf("read job %d: %w", job, cmp.Or(err, bad[job]))
+		case slices.Contains(unread, job):
+			fam.err = fmt.Errorf("read job %d: %w", job, core.ErrThrottled)
+		case jobs[job] == nil:
+			fam.list = nil
+		default:
+			fam.parent, fam.list = jobs[job], jobs[job].Def.ChildrenAfter(&fam.run)
+		}
+	}
+}
+
+// draw draws the IDs of the next children, those of one job together, of the jobs side by side.
+func (f *Finish) draw(ctx context.Context, all []*family) {
+	type want struct {
+		fam   *family
+		place int
+	}
+	wants := map[core.JobID][]want{}
+	for _, fam := range without(all) {
+		if len(fam.list) == 0 {
+			fam.put = fam.run.NoteChildren(0)
+			fam.put.If |= core.RunOwes
+			continue
+		}
+		next := fam.list[:min(len(fam.list), piece)]
+		for i, c := range next {
+			wants[c.Job] = append(wants[c.Job], want{fam, i})
+		}
+		fam.put = fam.run.Draw(make([]core.Owed, len(next)))
+	}
+	first, errs := make(map[core.JobID]uint32, len(wants)), map[core.JobID]error{}
+	var mu sync.Mutex
 	var lanes sync.WaitGroup
-	for i, c := range list {
+	for job, of := range wants {
 		lanes.Go(func() {
-			n, err := f.store.Numbers(ctx, c.Job, 1)
-			if err != nil {
-				err = fmt.Errorf("draw a number of job %d: %w", c.Job, err)
+			n, err := f.store.Numbers(ctx, job, len(of))
+			mu.Lock()
+			defer mu.Unlock()
+			if first[job] = n; err != nil {
+				errs[job] = fmt.Errorf("draw numbers of job %d: %w", job, err)
 			}
-			owes[i], errs[i] = core.Owed{Run: core.NumberedRun(c.Job, n), Kind: core.CauseParent, Slot: slot}, err
 		})
 	}
 	lanes.Wait()
-	return owes, errors.Join(errs...)
+	slot := core.InstantOf(f.o.Now())
+	for job, of := range wants {
+		for i, w := range of {
+			w.fam.put.To.Owes[w.place] = core.Owed{Run: core.NumberedRun(job, first[job]+uint32(i)), Kind: core.CauseParent, Slot: slot}
+			w.fam.err = cmp.Or(w.fam.err, errs[job])
+		}
+	}
 }
 
-// makeChildren is F2 and F3 of the children that a run owes.
-func (f *Finish) makeChildren(ctx context.Context, r *core.Run) error {
-	ids := make([]core.JobID, len(r.Owes))
-	for i, o := range r.Owes {
-		ids[i] = o.Run.Job()
+// noteMade notes on the run of each what was drawn or made.
+func (f *Finish) noteMade(ctx context.Context, all []*family) {
+	all = without(all)
+	puts, again := make([]core.RunPut, len(all)), []core.RunID{}
+	for i, fam := range all {
+		puts[i] = fam.put
 	}
+	if len(puts) == 0 {
+		return
+	}
+	answers := f.store.PutRuns(ctx, puts)
+	for i, fam := range all {
+		switch err := answers[i]; {
+		case err == nil:
+			puts[i].Apply(&fam.run)
+			fam.tries = 0
+		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, fam.tries == readTries:
+			fam.err = fmt.Errorf("note them: %w", err)
+		default: // refused or unknown: by what is stored
+			fam.tries++
+			fam.parent, again = nil, append(again, fam.run.ID)
+		}
+	}
+	if len(again) == 0 {
+		return
+	}
+	found, unread, err := f.store.Runs(ctx, again)
+	for i, fam := range all {
+		switch {
+		case answers[i] == nil || fam.err != nil:
+		case err != nil:
+			fam.err = fmt.Errorf("read the run: %w", err)
+		case slices.Contains(unread, fam.run.ID):
+			fam.err = fmt.Errorf("read the run: %w", core.ErrThrottled)
+		default:
+			id := fam.run.ID
+			fam.run = found[id]
+			fam.run.ID = id
+		}
+	}
+}
+
+// child is one that is to be made.
+type child struct {
+	of  *family
+	run core.Run
+}
+
+// makeChildren is F2 and F3 of the children that runs owe.
+func (f *Finish) makeChildren(ctx context.Context, all []*family) {
+	owed, joins := f.owed(ctx, without(all))
+	f.joins(ctx, joins)
+	owed = slices.DeleteFunc(owed, func(c child) bool { return c.of.err != nil })
+	if len(owed) > 0 {
+		f.sendChildren(ctx, f.createChildren(ctx, owed))
+	}
+	for _, fam := range without(all) {
+		last, place := fam.run.Owes[len(fam.run.Owes)-1].Run.Job(), int64(0)
+		if slices.ContainsFunc(fam.list, func(c core.Child) bool { return c.Job > last }) {
+			place = core.PlaceAfter(last)
+		}
+		fam.put = fam.run.NoteChildren(place)
+	}
+}
+
+// joining is an end that is to be noted for a join.
+type joining struct {
+	of    *family
+	drawn core.RunID
+}
+
+// owed are the children that families owe, those of joins by their jobs.
+func (f *Finish) owed(ctx context.Context, all []*family) (owed []child, joins map[*core.Job][]joining) {
+	var ids []core.JobID
+	for _, fam := range all {
+		for _, o := range fam.run.Owes {
+			ids = append(ids, o.Run.Job())
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
 	jobs, unread, err := f.store.Jobs(ctx, ids)
 	bad, err := core.Besides(err)
-	if err := core.Unread(unread, err); err != nil {
-		return err
+	var apps map[core.JobID]string
+	if err == nil {
+		gone := slices.DeleteFunc(slices.Clone(ids), func(id core.JobID) bool { return jobs[id] != nil || slices.Contains(unread, id) })
+		apps, err = f.appsOf(ctx, gone, bad)
 	}
-	apps, err := f.appsOf(ctx, ids, jobs, bad)
-	if err != nil {
-		return err
-	}
-	owed, fires := make([]core.Run, 0, len(r.Owes)), make([]core.Fire, 0, len(r.Owes))
-	var joins []core.Owed
-	for _, o := range r.Owes {
-		if job := jobs[o.Run.Job()]; job != nil && job.Def.Joins() {
-			joins = append(joins, o)
+	joins = map[*core.Job][]joining{}
+	for _, fam := range all {
+		if fam.err = err; err != nil {
 			continue
 		}
-		n, _ := o.Run.Number()
-		c := core.Run{ID: o.Run, App: apps[o.Run.Job()], State: core.Planned, Cause: o.Kind, At: o.Slot, Slot: o.Slot, Seq: int64(n),
-			Attempt: 1, First: o.Run, Parent: r.ID}
-		if job := jobs[o.Run.Job()]; job != nil {
-			d := &job.Def
-			c.App, c.Rev, c.Retries = d.App, job.Sched.Rev, d.Retry.Max
-			c.Follow(d)
-			if c.Params, err = handedOn(job, &c, r.Data); err != nil {
-				return fmt.Errorf("params of job %d: %w", d.ID, err)
+		for _, o := range fam.run.Owes {
+			job := jobs[o.Run.Job()]
+			if job != nil && job.Def.Joins() {
+				joins[job] = append(joins[job], joining{fam, o.Run})
+				continue
 			}
+			n, _ := o.Run.Number()
+			c := core.Run{ID: o.Run, App: apps[o.Run.Job()], State: core.Planned, Cause: o.Kind, At: o.Slot, Slot: o.Slot, Seq: int64(n),
+				Attempt: 1, First: o.Run, Parent: fam.run.ID}
+			switch {
+			case slices.Contains(unread, o.Run.Job()):
+				fam.err = fmt.Errorf("read job %d: %w", o.Run.Job(), core.ErrThrottled)
+			case job != nil:
+				d := &job.Def
+				c.App, c.Rev, c.Retries = d.App, job.Sched.Rev, d.Retry.Max
+				c.Follow(d)
+				if c.Params, err = handedOn(job, &c, fam.run.Data); err != nil {
+					fam.err, err = fmt.Errorf("params of job %d: %w", d.ID, err), nil
+				}
+			}
+			owed = append(owed, child{fam, c})
 		}
-		owed, fires = append(owed, c), append(fires, c.Fire())
 	}
-	for _, o := range joins {
-		if err := f.join(ctx, jobs[o.Run.Job()], r, o.Run); err != nil {
-			return err
+	return owed, joins
+}
+
+// joins notes ends for joins, those of one join one after the other.
+func (f *Finish) joins(ctx context.Context, of map[*core.Job][]joining) {
+	var mu sync.Mutex
+	var lanes sync.WaitGroup
+	for job, list := range of {
+		lanes.Go(func() {
+			for _, j := range list {
+				if err := f.join(ctx, job, &j.of.run, j.drawn); err != nil {
+					mu.Lock()
+					j.of.err = cmp.Or(j.of.err, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	lanes.Wait()
+}
+
+// createChildren is F2; the answer is what is to be sent of them.
+func (f *Finish) createChildren(ctx context.Context, owed []child) (fires []child) {
+	runs := make([]core.Run, len(owed))
+	for i, c := range owed {
+		runs[i] = c.run
+	}
+	var there []child
+	for i, err := range f.createEach(ctx, runs) {
+		switch c := owed[i]; {
+		case errors.Is(err, core.ErrRefused):
+			there = append(there, c)
+			fires = append(fires, c)
+		case err != nil:
+			c.of.err = err
+		default:
+			fires = append(fires, c)
 		}
-	}
-	if len(owed) == 0 {
-		return nil
-	}
-	there, err := f.create(ctx, owed)
-	if err != nil {
-		return err
 	}
 	if len(there) > 0 {
-		if err := f.sendThere(ctx, there); err != nil {
-			return err
+		ids := make([]core.RunID, len(there))
+		for i, c := range there {
+			ids[i] = c.run.ID
+		}
+		if err := f.sendThere(ctx, ids); err != nil {
+			for _, c := range there {
+				c.of.err = err
+			}
 		}
 	}
-	return f.enqueue(ctx, ring.Out{NotBefore: r.Owes[0].Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: r.Owes[0].Slot,
-		Fires: fires}})
+	return slices.DeleteFunc(fires, func(c child) bool { return c.of.err != nil })
+}
+
+// sendChildren is F3 of those that are made: fires of one slot go together.
+func (f *Finish) sendChildren(ctx context.Context, made []child) {
+	bySlot := map[core.Instant][]child{}
+	for _, c := range made {
+		bySlot[c.run.Slot] = append(bySlot[c.run.Slot], c)
+	}
+	for slot, of := range bySlot {
+		for part := range slices.Chunk(of, ring.MaxFires) {
+			m := ring.Message{Kind: ring.KindFires, Slot: slot}
+			for _, c := range part {
+				m.Fires = append(m.Fires, c.run.Fire())
+			}
+			if err := f.enqueue(ctx, ring.Out{NotBefore: slot.Time(), Message: m}); err != nil {
+				for _, c := range part {
+					c.of.err = err
+				}
+			}
+		}
+	}
 }
 
 // sendThere sends those of some runs on their way that are stored and that nobody has, as
@@ -185,24 +372,22 @@ func handedOn(job *core.Job, c *core.Run, data string) (*string, error) {
 	return &text, err
 }
 
-// appsOf names the apps of the jobs that are gone or cannot be understood: their fires
+// appsOf names the apps of jobs that are gone or cannot be understood: their fires
 // are judged as any.
-func (f *Finish) appsOf(ctx context.Context, ids []core.JobID, jobs map[core.JobID]*core.Job, bad core.Unreadable) (map[core.JobID]string,
-	error) {
+func (f *Finish) appsOf(ctx context.Context, jobs []core.JobID, bad core.Unreadable) (map[core.JobID]string, error) {
 	apps := map[core.JobID]string{}
-	rest := slices.DeleteFunc(slices.Clone(ids), func(id core.JobID) bool { return jobs[id] != nil })
-	if len(rest) == 0 {
+	if len(jobs) == 0 {
 		return nil, nil
 	}
-	tombs, err := f.store.Tombstones(ctx, rest)
+	tombs, err := f.store.Tombstones(ctx, jobs)
 	if err != nil {
 		return nil, fmt.Errorf("read tombstones: %w", err)
 	}
-	scheds, _, err := f.store.Scheds(ctx, rest)
+	scheds, _, err := f.store.Scheds(ctx, jobs)
 	if _, err = core.Besides(err); err != nil {
 		return nil, fmt.Errorf("read schedules: %w", err)
 	}
-	for _, id := range rest {
+	for _, id := range jobs {
 		if apps[id] = tombs[id].App; bad[id] != nil {
 			apps[id] = scheds[id].App
 		}

@@ -413,21 +413,34 @@ func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
 }
 
 func (f *Finish) mend(ctx context.Context, run *core.Run, release bool) error {
+	more, err := f.before(ctx, run, release)
+	if !more {
+		return err
+	}
+	return f.after(ctx, run, f.Children(ctx, run))
+}
+
+// before is what follows of a run before its children; more says whether these come.
+func (f *Finish) before(ctx context.Context, run *core.Run, release bool) (more bool, err error) {
 	if run.IsBroadcast() && run.State.Open() {
-		return f.gather(ctx, run, true)
+		return false, f.gather(ctx, run, true)
 	}
 	if len(run.Owes) > 0 && run.Owes[0].Kind != core.CauseParent {
 		if err := f.make(ctx, run); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if run.Then != 0 {
-		return nil
+		return false, nil
 	}
 	if release {
 		f.Release(ctx, run)
 	}
-	err := f.Children(ctx, run)
+	return true, nil
+}
+
+// after is what follows besides the children of a run; err is what came of these.
+func (f *Finish) after(ctx context.Context, run *core.Run, err error) error {
 	if run.FixedDelay {
 		err = errors.Join(err, f.ChainEnded(ctx, run.First, run.EndedAt))
 	}
@@ -470,24 +483,43 @@ func (f *Finish) make(ctx context.Context, run *core.Run) error {
 
 // create is F2: one that exists is well, and is answered as there.
 func (f *Finish) create(ctx context.Context, owed []core.Run) (there []core.RunID, err error) {
-	for try := 0; ; try++ {
-		unknown := false
-		there = there[:0]
-		for i, err := range f.store.Create(ctx, owed) {
-			switch {
-			case err == nil:
-			case errors.Is(err, core.ErrRefused):
-				there = append(there, owed[i].ID)
-			case errors.Is(err, core.ErrThrottled), try == readTries, ctx.Err() != nil:
-				return nil, fmt.Errorf("create run %d: %w", owed[i].ID, err)
-			default:
-				unknown = true
-			}
-		}
-		if !unknown {
-			return there, nil
+	for i, err := range f.createEach(ctx, owed) {
+		switch {
+		case err == nil:
+		case errors.Is(err, core.ErrRefused):
+			there = append(there, owed[i].ID)
+		default:
+			return nil, err
 		}
 	}
+	return there, nil
+}
+
+// createEach is F2 with an answer for each: refused is one that exists.
+func (f *Finish) createEach(ctx context.Context, owed []core.Run) []error {
+	errs, todo := make([]error, len(owed)), make([]int, len(owed))
+	for i := range todo {
+		todo[i] = i
+	}
+	for try := 0; len(todo) > 0; try++ {
+		runs, of := make([]core.Run, len(todo)), todo
+		for k, i := range todo {
+			runs[k] = owed[i]
+		}
+		todo = nil
+		for k, err := range f.store.Create(ctx, runs) {
+			i := of[k]
+			switch {
+			case err == nil, errors.Is(err, core.ErrRefused):
+				errs[i] = err
+			case errors.Is(err, core.ErrThrottled), try == readTries, ctx.Err() != nil:
+				errs[i] = fmt.Errorf("create run %d: %w", owed[i].ID, err)
+			default: // unknown
+				todo = append(todo, i)
+			}
+		}
+	}
+	return errs
 }
 
 // send puts a recorded run on its way: on the ring, or into the due index when

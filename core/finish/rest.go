@@ -8,8 +8,9 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// familiesAtOnce is of how many runs of a call the children are made side by side.
-const familiesAtOnce = 1000
+// restAtOnce is of how many runs of a call what follows is made side by side, familiesAtOnce
+// of how many the children are made together.
+const restAtOnce, familiesAtOnce = 1000, 100
 
 // freesFirst reports that nothing is to be made of an end before its permit is freed.
 func (e ended) freesFirst() bool {
@@ -42,34 +43,57 @@ func (r *Rest) found(run *core.Run, i int) {
 	r.same = append(r.same, [2]int{i, r.of[k].i})
 }
 
-// Make makes it, children side by side, and completes the answers of Close. Permits of
-// those that owe nothing before are freed together.
+// Make makes it, side by side but for shards, and completes the answers of Close. Permits of
+// those that owe nothing before are freed together, and their children are made together.
 func (r *Rest) Make(ctx context.Context) {
 	var free []*core.Run
+	var families, shards, others []ended
 	for _, e := range r.of {
-		if e.freesFirst() {
+		first := e.freesFirst()
+		if first {
 			free = append(free, e.run)
+		}
+		switch {
+		case e.run.ShardEnded():
+			shards = append(shards, e)
+		case first && e.run.OwesChildren():
+			families = append(families, e)
+		default:
+			others = append(others, e)
 		}
 	}
 	r.f.Release(ctx, free...)
 	var all sync.WaitGroup
-	places := make(chan struct{}, familiesAtOnce)
-	for _, e := range r.of {
-		if e.run.OwesChildren() {
-			places <- struct{}{}
-			all.Go(func() {
-				defer func() { <-places }()
-				r.errs[e.i] = r.f.mend(ctx, e.run, !e.freesFirst())
-			})
-		}
+	for part := range slices.Chunk(families, familiesAtOnce) {
+		all.Go(func() { r.makeFamilies(ctx, part) })
 	}
-	for _, e := range r.of {
-		if !e.run.OwesChildren() {
-			r.errs[e.i] = r.f.mend(ctx, e.run, !e.freesFirst())
-		}
+	places := make(chan struct{}, restAtOnce)
+	for _, e := range others {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			r.mend(ctx, e)
+		})
+	}
+	for _, e := range shards { // so that one of a broadcast is the last, and closes it
+		r.mend(ctx, e)
 	}
 	all.Wait()
 	for _, s := range r.same {
 		r.errs[s[0]] = r.errs[s[1]]
+	}
+}
+
+func (r *Rest) mend(ctx context.Context, e ended) {
+	r.errs[e.i] = r.f.mend(ctx, e.run, !e.freesFirst())
+}
+
+func (r *Rest) makeFamilies(ctx context.Context, part []ended) {
+	runs := make([]*core.Run, len(part))
+	for i, e := range part {
+		runs[i] = e.run
+	}
+	for i, err := range r.f.families(ctx, runs) {
+		r.errs[part[i].i] = r.f.after(ctx, part[i].run, err)
 	}
 }
