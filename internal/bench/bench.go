@@ -349,13 +349,14 @@ func (b *bench) hang(ctx context.Context, name string, after time.Duration) (Row
 	return row, err
 }
 
-// children is 1,000 jobs, each every second on the second, and one after each, counted from
-// the end of its parent.
+// children is 1,000 jobs, each every second on the second and at work for 0 to 999 ms, and
+// one after each, counted from the end of its parent.
 func (b *bench) children(ctx context.Context) ([]Row, error) {
 	jobs := secondly(benchApp, parents)
 	for i := range parents {
 		c := job(benchApp, fmt.Sprintf("c%d", i), core.When{})
 		c.Schedule, c.Def.After = core.Schedule{}, []core.Parent{{Job: benchApp + "/" + jobs[i].Def.Name}}
+		jobs[i].Def.Params, c.Def.Params = isParent, ""
 		jobs = append(jobs, c)
 	}
 	r, err := b.rig(ctx, jobs)

@@ -57,13 +57,15 @@ func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 	var c crowd
 	e, err := miniexec.Start(miniexec.Options{App: o.App, Admin: o.Admin, Token: o.Token, HangFrom: o.HangFrom,
 		Handle: func(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
-			if r.Params != "" {
-				t := time.NewTimer(atWork)
-				defer t.Stop()
-				select {
-				case <-t.C:
-				case <-ctx.Done():
-				}
+			switch instant, planned := core.RunID(r.LogID).Planned(); {
+			case r.Params == "" || !planned:
+			case r.Params == isParent:
+				work(ctx, time.Duration(r.JobID%1000)*time.Millisecond)
+				mu.Lock()
+				fam.ends(r, instant, time.Now())
+				mu.Unlock()
+			default:
+				work(ctx, atWork)
 				mu.Lock()
 				c.ends(r.Params, time.Now())
 				mu.Unlock()
@@ -87,8 +89,7 @@ func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 			}
 			seen[r.LogID] = true
 			late[instant] = append(late[instant], us)
-			fam.parent(r, instant, at)
-			if r.Params != "" {
+			if r.Params != "" && r.Params != isParent {
 				c.comes(r.Params, instant, at)
 			}
 		}})
@@ -129,8 +130,21 @@ const (
 	ofPermits  = "permits"
 )
 
-// atWork is how long a run works whose params name a group.
-const atWork = 250 * time.Millisecond
+// atWork is how long a run works whose params name a group; one whose params are isParent
+// works for as many milliseconds as the number of its job says, 0 to 999.
+const (
+	atWork   = 250 * time.Millisecond
+	isParent = "parent"
+)
+
+func work(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
 
 // crowd is who is at work, by group. The zero value is nobody.
 type crowd struct {
@@ -175,8 +189,7 @@ func (c *crowd) ends(group string, at time.Time) {
 // children are the next so many, in the same order.
 const parents = 1000
 
-// family is what came after runs that ended at once, in the order of these. The zero value
-// is none.
+// family is what came after runs that ended, in the order of these. The zero value is none.
 type family struct {
 	ended map[int32][]ended // by job
 	after map[core.Instant][]int32
@@ -189,10 +202,7 @@ type ended struct {
 	at      time.Time
 }
 
-func (f *family) parent(r *wire.Run, instant core.Instant, at time.Time) {
-	if r.JobID > parents {
-		return
-	}
+func (f *family) ends(r *wire.Run, instant core.Instant, at time.Time) {
 	if f.ended == nil {
 		f.ended, f.after, f.seen = map[int32][]ended{}, map[core.Instant][]int32{}, map[int64]bool{}
 		f.twice = map[core.Instant]int64{}
