@@ -23,12 +23,17 @@ import (
 // TestBroadcast holds docs/aws.md to what a broadcast uses beside what its shards write,
 // which is what any run does. Its addresses make it long.
 func TestBroadcast(t *testing.T) {
-	one := broadcastOf(t, core.RouteFirst, 5)
+	spreads := func(route core.Route, executors int) measured {
+		specs := orders(1, "spreads-")
+		specs[0].Def.Route = route
+		return fireOf(t, executors, specs)
+	}
+	one := spreads(core.RouteFirst, 5)
 	if is := one.on["runs"].Write; is != 2 {
 		t.Errorf("a run writes %.0f units of runs, a claim and an end", is)
 	}
 	for executors, own := range map[int]float64{2: 3, 10: 3, 100: 10} {
-		m, n := broadcastOf(t, core.RouteBroadcast, executors), float64(executors)
+		m, n := spreads(core.RouteBroadcast, executors), float64(executors)
 		if is := m.write - (one.write - 2) - 2*n; is != own {
 			t.Errorf("%d executors: %.0f units written beside those of its shards; docs/aws.md says %.0f", executors, is, own)
 		}
@@ -38,8 +43,36 @@ func TestBroadcast(t *testing.T) {
 	}
 }
 
-// broadcastOf is what one fire uses, to its end.
-func broadcastOf(t *testing.T, route core.Route, executors int) (m measured) {
+// TestChildren holds docs/aws.md to what children use. Those of one end share a journal.
+func TestChildren(t *testing.T) {
+	family := func(n int, join bool) measured {
+		specs := orders(1+n, "family-")
+		for i := 1; i <= n; i++ {
+			c := &specs[i]
+			c.Schedule, c.Def.After = core.Schedule{}, []core.Parent{{Job: c.Def.App + "/" + specs[0].Def.Name}}
+			if join {
+				c.Def.Within = time.Hour
+			}
+		}
+		return fireOf(t, 1, specs)
+	}
+	alone := family(0, false)
+	for _, c := range []struct {
+		n           int
+		join        bool
+		write, read float64
+	}{{1, false, 1 + 2 + 4, 11}, {10, false, 1 + 2 + 10*4, 66}, {1, true, 1 + 2 + 4 + 2, 13}} {
+		m := family(c.n, c.join)
+		write, read := m.write-alone.write, m.read-alone.read
+		if write != c.write || read > c.read {
+			t.Errorf("%d children, join %v: %.0f units written and %.1f read beside those of their parent; want %.0f and at most %.1f",
+				c.n, c.join, write, read, c.write, c.read)
+		}
+	}
+}
+
+// fireOf is what one fire of the first of some jobs uses, to the end of all that follows.
+func fireOf(t *testing.T, executors int, specs []manage.JobSpec) (m measured) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
 		ctx, stop := context.WithCancel(t.Context())
@@ -59,12 +92,13 @@ func broadcastOf(t *testing.T, route core.Route, executors int) (m measured) {
 		if _, err := d.manage().SaveApp(ctx, ann, app); err != nil {
 			t.Fatal(err)
 		}
-		specs := orders(1, "spreads-")
-		specs[0].Def.Route = route
-		saved := d.manage().Save(ctx, ann, specs)[0]
-		if saved.Err != nil {
-			t.Fatal(saved.Err)
+		results := d.manage().Save(ctx, ann, specs)
+		for _, r := range results {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
 		}
+		saved := results[0]
 		at := core.InstantOf(time.Now()) + 2
 		q.Purge(fakeaws.Names.Fires)
 		fire := core.Fire{Run: core.PlannedRun(saved.ID, at), Rev: saved.Rev, At: at, Slot: at, Cause: core.CauseSchedule}
