@@ -71,3 +71,59 @@ func TestChildren(t *testing.T) {
 		t.Errorf("children of the first: %+v, %v", children, err)
 	}
 }
+
+// TestThousandChildren: 1,000 jobs after one, and 100 each after the one before it, all come,
+// once.
+func TestThousandChildren(t *testing.T) {
+	const fan, chain = 1000, 100
+	var mu sync.Mutex
+	got := map[string]int{}
+	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		got[r.URL.Path]++
+	}))
+	defer web.Close()
+	s := start(t, Options{})
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
+		t.Fatal(err)
+	}
+	specs := []manage.JobSpec{{Def: core.Def{App: "web", Name: "first", Handler: "POST /first"}}}
+	after := func(name, parent string) {
+		specs = append(specs, manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: "POST /" + name,
+			After: []core.Parent{{Job: "web/" + parent}}}})
+	}
+	for i := range fan {
+		after(fmt.Sprintf("fan-%d", i), "first")
+	}
+	for i := range chain {
+		parent := "fan-0"
+		if i > 0 {
+			parent = fmt.Sprintf("chain-%d", i-1)
+		}
+		after(fmt.Sprintf("chain-%d", i), parent)
+	}
+	for _, r := range s.Manage().Save(t.Context(), actor, specs) {
+		if r.Err != nil {
+			t.Fatal(r.Name, r.Err)
+		}
+	}
+	if _, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/first"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 2*time.Minute, func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(got) < fan+chain+1 {
+			return fmt.Errorf("%d of %d came", len(got), fan+chain+1)
+		}
+		return nil
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	for path, times := range got {
+		if times != 1 {
+			t.Errorf("%s came %d times", path, times)
+		}
+	}
+}
