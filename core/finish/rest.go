@@ -2,6 +2,7 @@ package finish
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -31,7 +32,10 @@ type ended struct {
 	i   int // of its answer
 }
 
-func (r *Rest) add(run *core.Run, i int) { r.of, r.errs[i] = append(r.of, ended{run, i}), nil }
+// errRest is the answer until what follows is made: to whoever dies on the way as well.
+var errRest = fmt.Errorf("what follows of the run is not made: %w", core.ErrThrottled)
+
+func (r *Rest) add(run *core.Run, i int) { r.of, r.errs[i] = append(r.of, ended{run, i}), errRest }
 
 // found adds a run that was found closed, perhaps by this very call.
 func (r *Rest) found(run *core.Run, i int) {
@@ -40,7 +44,7 @@ func (r *Rest) found(run *core.Run, i int) {
 		r.add(run, i)
 		return
 	}
-	r.same = append(r.same, [2]int{i, r.of[k].i})
+	r.same, r.errs[i] = append(r.same, [2]int{i, r.of[k].i}), errRest
 }
 
 // Make makes it, side by side but for shards, and completes the answers of Close. Permits of
