@@ -218,7 +218,9 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 			return false, err
 		}
 		if was.Release(func(first core.RunID) bool { return over[first] }) {
-			b.askAllOf(&was, list)
+			b.askAllOf(&was, slices.DeleteFunc(slices.Clone(list), func(a *permitAsk) bool { // what is closed asks no more
+				return a.put != nil && over[a.run.First]
+			}))
 			*p, changed = was, true
 		}
 		return changed, nil

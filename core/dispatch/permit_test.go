@@ -270,6 +270,50 @@ func TestLostPermitsOfAll(t *testing.T) {
 	})
 }
 
+// closes closes a run the moment before permits are read, and keeps what is written of these.
+type closes struct {
+	*memory.Store
+	before func()
+	wrote  []core.Permits
+}
+
+func (c *closes) PutPermits(ctx context.Context, list []core.Permits) []error {
+	c.wrote = append(c.wrote, list...)
+	return c.Store.PutPermits(ctx, list)
+}
+
+func (c *closes) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
+	if c.before != nil {
+		c.before()
+		c.before = nil
+	}
+	return c.Store.Permits(ctx, names)
+}
+
+// TestClosedAsksNoMore: a run that is closed while it asks does not stand in line again.
+func TestClosedAsksNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
+		ids := l.fires(7, 3)
+		time.Sleep(20 * time.Second)
+		l.comes()
+		s := &closes{Store: l.s}
+		log := slog.New(slog.DiscardHandler)
+		l.f = finish.New(s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
+		l.d = dispatch.New(s, l.s, l, l.f, dispatch.Options{Log: log})
+		ends := func(id core.RunID) {
+			must(t, l.s.PutRuns(t.Context(), []core.RunPut{core.End(id, core.Run{State: core.Skipped, EndedAt: time.Now()})})[0])
+		}
+		ends(ids[0])
+		s.before = func() { ends(ids[1]) }
+		f := core.Fire{Run: ids[1], Rev: 1, At: l.at - 1, Slot: l.at - 1, Cause: core.CauseSchedule}
+		l.d.Handle(t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: f.Slot, Try: 1, Fires: []core.Fire{f}}})
+		if len(s.wrote) != 1 || !s.wrote[0].Holds(ids[2]) || len(s.wrote[0].Queue) > 0 {
+			t.Errorf("permits became %+v, want run %d alone", s.wrote, ids[2])
+		}
+	})
+}
+
 // edit gives a job another limit.
 func (l *limited) edit(id core.JobID, o core.Overlap) {
 	l.t.Helper()
