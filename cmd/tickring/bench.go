@@ -18,7 +18,7 @@ type BenchCmd struct {
 
 // BenchServeCmd measures a server.
 type BenchServeCmd struct {
-	Scenario []string      `arg:"" optional:"" help:"Of second-100, second-1000, second-10000, burst-10000, burst-50000, highest, hang, children, apply, idle, soak; all but soak if none is named."`
+	Scenario []string      `arg:"" optional:"" help:"Of second-100, second-1000, second-10000, burst-10000, burst-50000, highest, hang, children, overlap, apply, idle, soak; all but soak if none is named."`
 	For      time.Duration `help:"How long a rate is measured." default:"60s"`
 	SoakFor  time.Duration `help:"How long the soak is." default:"10m"`
 	SoakKeep time.Duration `help:"How long runs are kept in the soak." default:"2m"`
