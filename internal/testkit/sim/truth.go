@@ -1057,8 +1057,10 @@ func (t *truth) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	defer t.mu.Unlock()
 	err := t.Store.PutGlobal(ctx, seen, g)
 	if t.took(0, "a change of everything", err, func() bool {
+		// By a clock that is behind what is stored, all who read the same give the same
+		// Rev: what stands may be what another wrote, whose write arrived late.
 		is, _ := t.Store.Global(bg)
-		return is.Rev == g.Rev && !errors.Is(err, core.ErrRefused)
+		return is.Rev == g.Rev && !errors.Is(err, core.ErrRefused) && !errors.Is(err, core.ErrThrottled)
 	}) {
 		t.pausedBy("", g.Pause, g.Rev)
 	}
