@@ -1042,11 +1042,13 @@ func (t *truth) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone,
 func (t *truth) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	err := t.Store.PutApp(ctx, seen, a, c)
-	if t.took(0, "a change of an app", err, func() bool {
+	rev := func() int64 {
 		found, _, _ := t.Store.Apps(bg, []string{a.Name})
-		return found[a.Name].Rev == a.Rev && seen != a.Rev && !errors.Is(err, core.ErrRefused)
-	}) {
+		return found[a.Name].Rev
+	}
+	before := rev()
+	err := t.Store.PutApp(ctx, seen, a, c)
+	if t.took(0, "a change of an app", err, func() bool { return became(a.Rev, before, rev(), err) }) {
 		t.pausedBy(a.Name, a.Pause, a.Rev)
 	}
 	return err
@@ -1055,16 +1057,24 @@ func (t *truth) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 func (t *truth) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	err := t.Store.PutGlobal(ctx, seen, g)
-	if t.took(0, "a change of everything", err, func() bool {
-		// By a clock that is behind what is stored, all who read the same give the same
-		// Rev: what stands may be what another wrote, whose write arrived late.
+	rev := func() int64 {
 		is, _ := t.Store.Global(bg)
-		return is.Rev == g.Rev && !errors.Is(err, core.ErrRefused) && !errors.Is(err, core.ErrThrottled)
-	}) {
+		return is.Rev
+	}
+	before := rev()
+	err := t.Store.PutGlobal(ctx, seen, g)
+	if t.took(0, "a change of everything", err, func() bool { return became(g.Rev, before, rev(), err) }) {
 		t.pausedBy("", g.Pause, g.Rev)
 	}
 	return err
+}
+
+// became tells whether a write whose answer leaves it open made a revision the wanted
+// one. Two who read the same at one moment, or by a clock that is behind what is stored,
+// give the same: where something else kept this one from being made, the one that
+// stands is another's.
+func became(want, before, now int64, err error) bool {
+	return now == want && before != want && !errors.Is(err, core.ErrRefused) && !errors.Is(err, core.ErrThrottled)
 }
 
 func (t *truth) pausedBy(app string, p core.Pause, rev int64) {
