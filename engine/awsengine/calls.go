@@ -240,12 +240,17 @@ func (s *Store) executeOnce(ctx context.Context, list []statement, batch []int, 
 		}
 		return nil
 	}
+	unsure := leftOpen(out.ResultMetadata)
 	for k, i := range batch {
 		if k >= len(out.Responses) {
 			errs[i] = errors.New("no answer to a statement")
 			continue
 		}
-		if errs[i] = statementAnswer(list[i].table, out.Responses[k].Error); errors.Is(errs[i], core.ErrThrottled) {
+		switch errs[i] = statementAnswer(list[i].table, out.Responses[k].Error); {
+		case !errors.Is(errs[i], core.ErrThrottled):
+		case unsure:
+			errs[i] = errors.New("an attempt had no answer, and in a later one a statement was throttled")
+		default:
 			left = append(left, i)
 		}
 	}

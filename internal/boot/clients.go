@@ -15,6 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go/middleware"
+
+	"github.com/tickring/tickring/engine/awsengine"
 )
 
 // Clients are how the functions talk to AWS. The zero value of a field is its default.
@@ -58,6 +60,7 @@ func (c Clients) Of(sdk aws.Config) (store, others aws.Config) {
 	others.HTTPClient = client
 	store.HTTPClient = &timed{c, client}
 	store.Retryer = c.retryer
+	store.APIOptions = append(store.APIOptions, awsengine.Sure)
 	return store, others
 }
 

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,22 +15,26 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine/awsengine"
 )
 
 // cloud is AWS as a server here: what is asked is answered with an empty object,
-// unless stalls says of a request that it is to have no answer.
+// unless stalls says of a request that it is to have no answer, or answers has another.
 type cloud struct {
 	*httptest.Server
-	conns  atomic.Int32 // that were made
-	asked  atomic.Int32
-	stalls func(r *http.Request) bool
+	conns   atomic.Int32 // that were made
+	asked   atomic.Int32
+	stalls  func(r *http.Request) bool
+	answers func() (status int, body string)
 }
 
 // of is the connection by which a request came.
 type of struct{}
 
 func newCloud(t *testing.T) *cloud {
-	c := &cloud{stalls: func(*http.Request) bool { return false }}
+	c := &cloud{stalls: func(*http.Request) bool { return false }, answers: func() (int, string) { return http.StatusOK, "{}" }}
 	done := make(chan struct{})
 	c.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.asked.Add(1)
@@ -38,7 +43,9 @@ func newCloud(t *testing.T) *cloud {
 			return
 		}
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-		w.Write([]byte("{}"))
+		status, body := c.answers()
+		w.WriteHeader(status)
+		w.Write([]byte(body))
 	}))
 	c.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
 		return context.WithValue(ctx, of{}, int(c.conns.Add(1)))
@@ -199,5 +206,46 @@ func TestRequestsBeginTheirOwnChain(t *testing.T) {
 	}
 	if err := get(t.Context(), db); err != nil || chain.Load() != "" {
 		t.Errorf("a request of the chain %q, %v", chain.Load(), err)
+	}
+}
+
+// A request that was throttled says that nothing happened; not where an attempt of it
+// before had no answer, for that one may have been done.
+func TestThrottledAfterNoAnswer(t *testing.T) {
+	const whole = `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"more than there is"}`
+	const part = `{"Responses":[{"Error":{"Code":"ProvisionedThroughputExceeded","Message":"more than there is"}}]}`
+	for _, x := range []struct {
+		name    string
+		status  int
+		body    string
+		silent  int32 // attempts without an answer, first
+		nothing bool  // it says that nothing happened
+	}{
+		{"throttled", http.StatusBadRequest, whole, 0, true},
+		{"no answer, then throttled", http.StatusBadRequest, whole, 1, false},
+		{"a statement throttled", http.StatusOK, part, 0, true},
+		{"no answer, then a statement throttled", http.StatusOK, part, 1, false},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			c := newCloud(t)
+			var n atomic.Int32
+			c.stalls = func(*http.Request) bool { return n.Add(1) <= x.silent }
+			c.answers = func() (int, string) { return x.status, x.body }
+			db, _ := c.clients(Clients{Attempt: 50 * time.Millisecond, BackoffMax: time.Millisecond})
+			s, err := awsengine.New(db, nil, awsengine.Options{Insist: time.Millisecond,
+				Names: awsengine.Names{Jobs: "j", Runs: "r", State: "s", Fires: "f", Slow: "l", Checks: "c", Dead: "d"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if x.status == http.StatusOK {
+				id := core.PlannedRun(1, 1)
+				err = s.Create(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, State: core.Running}})[0]
+			} else {
+				err = s.PutLease(t.Context(), core.Lease{}, core.Lease{Name: "p0", Owner: "me", Epoch: 1})
+			}
+			if err == nil || errors.Is(err, core.ErrThrottled) != x.nothing {
+				t.Errorf("answered %v", err)
+			}
+		})
 	}
 }
