@@ -133,6 +133,12 @@ func (p *Permits) From(first RunID) Instant {
 	return 0
 }
 
+// Past reports whether the claim to come of a holder was to come before now.
+func (p *Permits) Past(first RunID, now time.Time) bool {
+	i := p.holder(first)
+	return i >= 0 && now.After(p.Holders[i].Until)
+}
+
 // Holds reports whether a chain has a permit.
 func (p *Permits) Holds(first RunID) bool { return p.holder(first) >= 0 }
 
