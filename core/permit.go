@@ -109,8 +109,9 @@ func (p *Permits) begin(h *Holder, a Asked, changed bool) (PermitAnswer, bool) {
 	if a.PerSecond == 0 {
 		return PermitGranted, changed
 	}
-	if h.Attempt < a.Attempt || h.From > p.Second {
-		switch furthest := a.Now + Instant(p.Limit/a.PerSecond) + 2; {
+	furthest := a.Now + Instant(max(p.Limit, len(p.Holders))/a.PerSecond) + 2 // as all that have a permit would need
+	if h.Attempt < a.Attempt || h.From > min(p.Second, furthest+1) {
+		switch {
 		case p.Second < a.Now, p.Second > furthest:
 			p.Second, p.Begun = a.Now, 0
 		case p.Begun >= a.PerSecond:
