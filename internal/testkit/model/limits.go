@@ -547,14 +547,14 @@ func (g *limiting) answers(s *lined, l *line, k, i, j int) uint8 {
 	return isToWait
 }
 
-// begin gives a holder its second, once.
+// begin gives a holder its second, and another where that lies after all that are given.
 func (g *limiting) begin(s *lined, l *line, x *permitted, j int) uint8 {
 	if j != appsLimit || g.w.Begins == 0 || g.w.SecondsUnasked {
 		return isGranted
 	}
 	now := s.now - s.back
 	furthest := now + int8(g.w.App.Limit/g.w.Begins) + 2
-	if x.given == 0 {
+	if x.given == 0 || !g.w.GivenBelieved && x.from > min(l.second, furthest+1) {
 		switch {
 		case l.second < now, l.second > furthest && !g.w.NeverAnew:
 			l.second, l.begun = now, 0
@@ -566,7 +566,7 @@ func (g *limiting) begin(s *lined, l *line, x *permitted, j int) uint8 {
 			g.breaks("9: a second is given of a clock that was set back")
 		}
 	}
-	if x.from <= now || g.w.TurnUnawaited || !g.w.GivenBelieved && x.from > min(l.second, furthest+1) {
+	if x.from <= now || g.w.TurnUnawaited {
 		return isGranted
 	}
 	if x.from > furthest+1 {
