@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/schedule"
 )
@@ -352,6 +353,19 @@ func runOf(r *core.Run, job *core.Job) Run {
 	for _, t := range r.Tries {
 		out.Tries = append(out.Tries, Try{Address: t.Address, Code: t.Code, Message: t.Message, Request: t.Request, Log: t.Log,
 			By: string(t.By), Of: t.Of, From: t.From})
+	}
+	return out
+}
+
+func ranWithOf(w *ask.RanWith) *RanWith {
+	if w == nil {
+		return nil
+	}
+	d := w.Def
+	out := &RanWith{Handler: d.Handler, Params: d.Params, Template: d.Template, Route: string(d.Route), Block: string(d.Block),
+		Timeout: orNone(d.Timeout), Change: w.Rev, At: core.FromMillis(w.RevAt)}
+	if c := w.Change; c != nil {
+		out.Change, out.At, out.Verb, out.By = c.ID, c.At, c.Verb, c.By
 	}
 	return out
 }

@@ -65,6 +65,14 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 		s.fail(w, r, err)
 		return
 	}
+	if v.Skip == nil {
+		with, err := s.m.RanWith(r.Context(), &v.Run, v.Job)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		out.With = ranWithOf(with)
+	}
 	for i := range shards {
 		out.Shards = append(out.Shards, shardOf(&shards[i]))
 	}
