@@ -287,6 +287,19 @@ func ManageApp(a AppSpec) (manage.AppSpec, error) {
 }
 
 // runOf is a run in the words of the document; job is nil when it is not known.
+// countedBy names the limits that counted a run which has ended.
+func countedBy(r *core.Run) *Permit {
+	out := &Permit{HeldBy: []string{}}
+	for _, name := range core.PermitNames(r.Permit) {
+		limit, value := core.SplitPermit(name)
+		if out.Of != "" {
+			out.Of += ", "
+		}
+		out.Of, out.Value = out.Of+strings.Replace(limit, "/", " ", 1), cmp.Or(out.Value, value)
+	}
+	return out
+}
+
 // permitOf is how a chain stands among those that share its limit.
 func permitOf(p *core.Permits, first core.RunID) *Permit {
 	if p == nil {

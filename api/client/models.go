@@ -1255,6 +1255,9 @@ type Run struct {
 	LogID   int64  `json:"logId"`
 	Message string `json:"message,omitempty,omitzero"`
 
+	// Missing Of a join that is not complete the parents that it waits for, until dueAt; only when one run is read
+	Missing []string `json:"missing,omitempty,omitzero"`
+
 	// Params In place of the job's
 	Params *string `json:"params,omitempty"`
 

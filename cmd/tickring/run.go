@@ -57,6 +57,9 @@ func (c *runCmd) Run(e *conn) error {
 			add("sent", sent)
 		}
 		add("waits", e.waitText(&r))
+		if len(r.Missing) > 0 {
+			add("waits", fmt.Sprintf("for %s, until %s", strings.Join(r.Missing, ", "), e.full(r.DueAt, r.Timezone)))
+		}
 		add("permit", e.permitText(&r))
 		if !r.EndedAt.IsZero() {
 			ended := e.full(r.EndedAt, r.Timezone)
