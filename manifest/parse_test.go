@@ -507,6 +507,20 @@ jobs:
 			t.Errorf("%s: %v", bad.to, err)
 		}
 	}
+	for _, bad := range []struct{ value, want string }{ // one error each
+		{"{env: LINES}", "m:7:44: jobs[0].call.headers.X-Key: the value of a header is at most 4096 printable ASCII characters, " +
+			"no line break, no space around"},
+		{"{env: NONE}", "m:7:50: jobs[0].call.headers.X-Key.env: the environment has no NONE"},
+	} {
+		text := strings.Replace(strings.Replace(file, "{env: KEY}", bad.value, 1), "hidden: [X-Old]", "hidden: [X-Old, X-Key]", 1)
+		e := env("LINES", "two\nlines")
+		e.Parameter = o.Parameter
+		for _, text := range []string{text, strings.Replace(text, ", X-Key]", "]", 1)} {
+			if _, err := Parse("m", []byte(text), e); err == nil || err.Error() != bad.want {
+				t.Errorf("%v, want %s", err, bad.want)
+			}
+		}
+	}
 	o.Parameter = func(string) (string, error) { return "", errors.New("no stack") }
 	if _, err := Parse("m", []byte(file), o); err == nil || !strings.Contains(err.Error(),
 		"m:8:25: jobs[0].call.auth.oauth.clientSecret.ssm: /a/b: no stack") {
