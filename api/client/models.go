@@ -902,7 +902,7 @@ type Permit struct {
 	HeldBy []string `json:"heldBy"`
 	Limit  int      `json:"limit"`
 
-	// Of What is limited: group NAME, or job NUMBER
+	// Of What is limited: group NAME, job NUMBER, or app NAME
 	Of string `json:"of"`
 
 	// Place Among those that wait, from 1; left out: it does not stand there
