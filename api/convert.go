@@ -29,7 +29,7 @@ func JobOf(j *core.Job) Job {
 		job.Pause = &Pause{Of: ofJob, From: s.RevAt, Until: s.PauseUntil.Time(), By: s.PauseBy, Reason: s.PauseWhy}
 	}
 	if c, err := schedule.Compile(s.Schedule, d.ID); err == nil {
-		job.Words = c.Describe()
+		job.Words = c.DescribeJob(d)
 	}
 	return job
 }

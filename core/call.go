@@ -61,25 +61,46 @@ func (c *Call) Over(under *Call) *Call {
 	if c == nil || under == nil {
 		return cmp.Or(c, under)
 	}
-	out := Call{Auth: c.Auth, MaxAnswer: cmp.Or(c.MaxAnswer, under.MaxAnswer), Expect: c.Expect,
-		Hidden: slices.Concat(c.Hidden, under.Hidden)}
+	rest := under.Besides(c)
+	if rest == nil {
+		return c
+	}
+	out := Call{Auth: cmp.Or(c.Auth, rest.Auth), MaxAnswer: cmp.Or(c.MaxAnswer, rest.MaxAnswer), Expect: c.Expect,
+		Hidden: slices.Concat(c.Hidden, rest.Hidden), Headers: map[string]string{}}
 	if len(out.Expect) == 0 {
-		out.Expect = under.Expect
+		out.Expect = rest.Expect
 	}
-	out.Headers = maps.Clone(under.Headers)
-	if out.Headers == nil {
-		out.Headers = map[string]string{}
+	maps.Copy(out.Headers, rest.Headers)
+	maps.Copy(out.Headers, c.Headers)
+	return &out
+}
+
+// Besides is what counts of c under one that is over it, nil if nothing does.
+func (c *Call) Besides(over *Call) *Call {
+	if c == nil || over == nil {
+		return c
 	}
-	own := false
-	for name, value := range c.Headers {
+	out := *c
+	out.Headers = maps.Clone(c.Headers)
+	own := over.Auth != Auth{}
+	for name := range over.Headers {
 		own = own || strings.EqualFold(name, "authorization")
 		maps.DeleteFunc(out.Headers, func(n, _ string) bool { return strings.EqualFold(n, name) })
-		out.Headers[name] = value
 	}
-	if !own {
-		out.Auth = cmp.Or(c.Auth, under.Auth)
+	out.Hidden = slices.DeleteFunc(slices.Clone(c.Hidden), func(name string) bool {
+		_, is := out.Headers[name]
+		return !is
+	})
+	if own {
+		out.Auth = Auth{}
 	}
-	return &out
+	if len(over.Expect) > 0 {
+		out.Expect = nil
+	}
+	if over.MaxAnswer != 0 {
+		out.MaxAnswer = 0
+	}
+	return out.Normal()
 }
 
 // Equal reports whether two calls say the same.

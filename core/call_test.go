@@ -83,6 +83,16 @@ func TestCallOver(t *testing.T) {
 	if got := (&Call{Headers: map[string]string{"Authorization": "x"}}).Over(app); got.Auth != (Auth{}) {
 		t.Errorf("the auth of the app beside a header of the job that says it: %+v", got)
 	}
+	all := &Call{Headers: map[string]string{"X-Team": "***", "X-App": "pay"}, Hidden: []string{"X-Team"}, Auth: Auth{Bearer: "a"},
+		Expect: []int{200}, MaxAnswer: 5000}
+	over := &Call{Headers: map[string]string{"x-team": "mine", "X-App": "other"}, Auth: Auth{Basic: Basic{User: "u"}}, Expect: []int{202},
+		MaxAnswer: 6000}
+	if rest := all.Besides(job); !rest.Equal(&Call{Headers: map[string]string{"X-App": "pay"}, Auth: Auth{Bearer: "a"}, Expect: []int{200}}) {
+		t.Errorf("of the app there counts beside the job %+v", rest)
+	}
+	if rest := all.Besides(over); rest != nil || over.Over(all) != over || len(all.Headers) != 2 {
+		t.Errorf("%+v", rest)
+	}
 	if job.Over(nil) != job || (*Call)(nil).Over(app) != app || (*Call)(nil).Over(nil) != nil {
 		t.Error("over nothing")
 	}

@@ -18,23 +18,31 @@
 //  5. When the slot has come dispatch.Dispatcher.Handle takes the messages. It
 //     reads jobs, apps and pauses, judges each fire anew, and chooses addresses
 //     with route.Order.
-//  6. It claims each run by a write that succeeds for one dispatcher only, and not
+//  6. A run that a limit counts (core.Job.Permit) asks for its permit first, by
+//     core.Permits.Ask in one stored item: what gets none is queued, or skipped,
+//     or goes in the place of another (finish.Finish.Replace).
+//  7. It claims each run by a write that succeeds for one dispatcher only, and not
 //     before the slot: that would keep the run's ID from the fire of a newer
 //     revision at the same second. A refused claim is looked at: done, somebody
-//     else's, or to be taken over.
-//  7. It sends: send.Sender.Send, by the scheme of the address; over the wire
+//     else's, or to be taken over. A broadcast is claimed for all its shards, by
+//     core.Run.Spread, and is sent to nobody: finish.Finish.Spread puts a fire of
+//     each shard on the ring, which goes this way from step 5 on.
+//  8. It sends: send.Sender.Send, by the scheme of the address; over the wire
 //     that is wirehttp.Client.Run with the bytes of wire.AppendRun.
-//  8. The journal says which runs were accepted or are unconfirmed. It is
+//  9. The journal says which runs were accepted or are unconfirmed. It is
 //     stored before the message is acked.
-//  9. The executor calls back: wirehttp.NewHandler takes the bytes,
+//  10. The executor calls back: wirehttp.NewHandler takes the bytes,
 //     callback.Translate makes the end of a run of each item,
 //     callback.Callback.Callback asks whether its caller may end that run, and
 //     finish.Finish.End closes it together with what its end owes, such as a retry.
-//  10. finish.Finish.Mend makes what is owed, again if need be;
-//     finish.Finish.ChainEnded makes the next fire of a fixed delay.
-//  11. finish.Watchdog.Pass reads the journals later: what is lost is closed,
+//  11. finish.Finish.Mend makes what is owed, again if need be. Where no attempt
+//     follows, finish.Finish.Release frees the permit for those that wait,
+//     finish.Finish.Children makes the runs that come after this one, which begin
+//     at step 5, and finish.Finish.ChainEnded the next fire of a fixed delay. The
+//     end of the last shard is that of its broadcast (core.Shard.Verdict).
+//  12. finish.Watchdog.Pass reads the journals later: what is lost is closed,
 //     what is owed is made.
-//  12. ask.Ask.Audit proves it: of what the schedules demanded nothing is
+//  13. ask.Ask.Audit proves it: of what the schedules demanded nothing is
 //     unaccounted for.
 //
 // assembly.Assembly makes what does this on an engine.Engine, and tells each part

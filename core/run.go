@@ -14,7 +14,7 @@ type State string
 
 const (
 	Planned   State = "planned" // recorded before its slot
-	Queued    State = "queued"  // waits for an executor of its app
+	Queued    State = "queued"  // waits for a permit, or for an executor of its app
 	Running   State = "running" // claimed: accepted, being sent, or unconfirmed
 	Succeeded State = "succeeded"
 	Failed    State = "failed"

@@ -64,16 +64,15 @@ func (r *Run) ShardFires() []Fire {
 
 // Verdict is how a broadcast ends whose shards ended so, each with its last attempt.
 func (s Shard) Verdict(ends []Run) (state State, reason Reason, message string) {
-	n := map[State]int{}
+	n, failures := map[State]int{}, 0
 	for i := range ends {
-		if st := ends[i].State; st.Failure() {
-			n[Failed]++
-		} else {
-			n[st]++
+		n[ends[i].State]++
+		if ends[i].State.Failure() {
+			failures++
 		}
 	}
 	message = fmt.Sprintf("%d of %d shards succeeded", n[Succeeded], len(ends))
-	for _, what := range []State{Failed, Killed, Skipped} {
+	for _, what := range []State{Failed, TimedOut, Lost, Killed, Skipped} {
 		if n[what] > 0 {
 			message += fmt.Sprintf(", %d %s", n[what], what)
 		}
@@ -81,7 +80,7 @@ func (s Shard) Verdict(ends []Run) (state State, reason Reason, message string) 
 	switch {
 	case n[Succeeded] == len(ends), s.All && n[Succeeded] > 0:
 		return Succeeded, "", message
-	case n[Failed] > 0:
+	case failures > 0:
 		return Failed, ReasonShards, message
 	case n[Killed] > 0:
 		return Killed, ReasonPerson, message

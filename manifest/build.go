@@ -204,6 +204,10 @@ func (b *builder) hide(form object, path string) {
 	call, _ := form["call"].(object)
 	headers, _ := call["headers"].(object)
 	list, _ := call["hidden"].([]any)
+	list = slices.DeleteFunc(list, func(name any) bool { // it is said what is wrong with its value
+		_, written := b.places[fmt.Sprintf("%s.call.headers.%v", path, name)]
+		return written && headers[fmt.Sprint(name)] == nil
+	})
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		if b.hidden[path+".call.headers."+name] {
 			list = append(list, name)
@@ -211,6 +215,13 @@ func (b *builder) hide(form object, path string) {
 	}
 	if len(list) > 0 {
 		call["hidden"] = list
+	}
+}
+
+// forget takes a header that is gone out of those whose values are secrets.
+func forget(call object, name string) {
+	if list, is := call["hidden"].([]any); is {
+		call["hidden"] = slices.DeleteFunc(slices.Clone(list), func(v any) bool { return v == name })
 	}
 }
 
@@ -352,8 +363,10 @@ func mend(form object, e *core.Error) string {
 				key, _, _ = strings.Cut(rest, "[")
 				break
 			}
+			call := in
 			if in, _ = in[key].(object); key == "headers" { // whose names may have dots
 				key = below
+				forget(call, key)
 				break
 			}
 			rest = below

@@ -520,7 +520,7 @@ type Job struct {
 	// Route Which executor a run goes to; broadcast: to each that is there, as runs of their own.
 	Route string `json:"route,omitempty,omitzero"`
 
-	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
+	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
 	// Set The manifest that made it
@@ -645,7 +645,7 @@ type JobBase struct {
 	// Route Which executor a run goes to; broadcast: to each that is there, as runs of their own.
 	Route string `json:"route,omitempty,omitzero"`
 
-	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
+	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
 	// Set The manifest that made it
@@ -776,7 +776,7 @@ type JobSpec struct {
 	// Route Which executor a run goes to; broadcast: to each that is there, as runs of their own.
 	Route string `json:"route,omitempty,omitzero"`
 
-	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
+	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
 	// Set The manifest that made it
@@ -902,7 +902,7 @@ type Permit struct {
 	HeldBy []string `json:"heldBy"`
 	Limit  int      `json:"limit"`
 
-	// Of What is limited: group NAME, or job NUMBER
+	// Of What is limited: group NAME, job NUMBER, or app NAME
 	Of string `json:"of"`
 
 	// Place Among those that wait, from 1; left out: it does not stand there
@@ -932,7 +932,7 @@ type PreviewRequest struct {
 	// From Now if left out
 	From time.Time `json:"from,omitempty,omitzero"`
 
-	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
+	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
 	Schedule Schedule `json:"schedule"`
 }
 
@@ -1315,7 +1315,7 @@ type RunPage struct {
 	Skips []Skip `json:"skips,omitempty,omitzero"`
 }
 
-// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
+// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
 type Schedule struct {
 	Any []Rule `json:"any,omitempty,omitzero"`
 

@@ -45,6 +45,11 @@ type createCmd struct {
 	Paused     bool              `help:"Make it paused." group:"Policy"`
 }
 
+func (c *createCmd) Help() string {
+	return `What has no flag here (limits, jobs that come after others, headers of a call, and more) is said in a file:
+tickring apply -f FILE, or tickring edit APP/NAME once the job is there.`
+}
+
 func (c *createCmd) Run(env *Env) error {
 	app, name, found := strings.Cut(c.Job, "/")
 	if !found {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -28,8 +29,15 @@ func (c *descCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
+	of, err := e.ofApp(&j)
+	if err != nil {
+		e.notef("what app %s says for its jobs cannot be read: %s\n", j.App, e.errorText(err))
+	}
 	if e.json() {
-		return e.printJSON(j)
+		return e.printJSON(struct {
+			api.Job
+			OfApp *ofApp `json:"ofApp,omitempty"`
+		}{j, of})
 	}
 	var waiting []api.Run
 	_, err = pages(e, "", parts.Pages[api.RunPage]{
@@ -134,7 +142,10 @@ func (c *descCmd) Run(e *conn) error {
 	add("grace", j.Grace)
 	add("deadline", cmp.Or(j.Deadline, "none"))
 	route := j.Route
-	if j.Broadcast.Fail == string(core.BroadcastFailAll) {
+	switch core.BroadcastFail(j.Broadcast.Fail) {
+	case core.BroadcastFailAny:
+		route += "   it has failed where a shard of it did not succeed"
+	case core.BroadcastFailAll:
 		route += "   it has failed where no shard of it succeeded"
 	}
 	add("route", route)
@@ -145,7 +156,23 @@ func (c *descCmd) Run(e *conn) error {
 		retry += fmt.Sprintf(", after %s, %s, on %s", j.Retry.Delay, j.Retry.Backoff, strings.Join(j.Retry.On, ", "))
 	}
 	add("retry", retry)
+	add("waits for executor", waitsFor(j.WaitForExecutor))
 	add("overlap", overlapText(j.Overlap, "this job"))
+	if of != nil {
+		inherited := func(name, value string) {
+			if value != "" {
+				add(name, value+"   of its app")
+			}
+		}
+		inherited("waits for executor", waitsFor(of.WaitForExecutor))
+		inherited("overlap", overlapText(of.Overlap, "this job"))
+		limitsText(inherited, of.Limits)
+		for _, c := range manifest.DiffApp(nil, &api.App{Call: of.Call}) {
+			if strings.HasPrefix(c.Path, "call.") {
+				inherited(c.Path, c.New)
+			}
+		}
+	}
 	if j.PauseAfter > 0 {
 		add("paused after", fmt.Sprintf("%d failures in a row", j.PauseAfter))
 	}
@@ -172,7 +199,63 @@ func (c *descCmd) Run(e *conn) error {
 
 // described are the fields of a job that describe says in words.
 var described = []string{"app", "name", "title", "labels", "handler", "params", "template", "schedule", "misfire", "grace", "deadline",
-	"block", "route", "broadcast", "timeout", "retry", "overlap", "pauseAfter", "lostAfter", "keep", "paused", "set"}
+	"block", "route", "broadcast", "timeout", "retry", "overlap", "waitForExecutor", "after", "within", "pauseAfter", "lostAfter", "keep",
+	"paused", "set"}
+
+// ofApp is what the app of a job says for it, where the job says nothing, and the limits of
+// the app, which count all its runs.
+type ofApp struct {
+	WaitForExecutor string        `json:"waitForExecutor,omitempty"`
+	Overlap         api.Overlap   `json:"overlap,omitzero"`
+	Limits          api.AppLimits `json:"limits,omitzero"`
+	Call            api.Call      `json:"call,omitzero"`
+}
+
+// ofApp reads it, nil where that is nothing.
+func (e *conn) ofApp(j *api.Job) (*ofApp, error) {
+	a, err := e.GetApp(e.Ctx, j.App)
+	if err != nil {
+		return nil, err
+	}
+	app, err := api.ManageApp(api.AppSpec{Overlap: a.Overlap, Call: a.Call})
+	if err != nil {
+		return nil, err
+	}
+	job, err := api.ManageJob(api.JobSpec{Route: j.Route, Overlap: j.Overlap, Call: j.Call})
+	if err != nil {
+		return nil, err
+	}
+	is := core.App{Call: app.Call.Besides(job.Def.Call)}
+	if j.Overlap.Limit == 0 {
+		is.Overlap = (&core.Job{Def: job.Def}).Overlap(&core.App{Overlap: app.Overlap})
+	}
+	shown := api.AppOf(&is)
+	of := ofApp{Overlap: shown.Overlap, Limits: a.Limits, Call: shown.Call}
+	if j.WaitForExecutor == "" {
+		of.WaitForExecutor = a.WaitForExecutor
+	}
+	if reflect.ValueOf(of).IsZero() {
+		return nil, nil
+	}
+	return &of, nil
+}
+
+func waitsFor(span string) string {
+	if span == "" {
+		return ""
+	}
+	return span + ", where none is there"
+}
+
+// limitsText tells the limits of all runs of an app.
+func limitsText(add func(name, value string), l api.AppLimits) {
+	if l.InFlight > 0 {
+		add("limit of all its runs", fmt.Sprintf("%d at work at once", l.InFlight))
+	}
+	if l.PerSecond > 0 {
+		add("limit of what it begins", fmt.Sprintf("%d in a second", l.PerSecond))
+	}
+}
 
 // written is a schedule as its owner wrote it.
 func written(s *api.Schedule) string {
@@ -235,12 +318,7 @@ func (c *descCmd) app(e *conn) error {
 	add("allow", strings.Join(a.Allow, ", "))
 	add("its jobs wait for an executor", a.WaitForExecutor)
 	add("overlap of its jobs", overlapText(a.Overlap, "each job that says none"))
-	if l := a.Limits; l.InFlight > 0 {
-		add("limit of all its runs", fmt.Sprintf("%d at work at once", l.InFlight))
-	}
-	if l := a.Limits; l.PerSecond > 0 {
-		add("limit of what it begins", fmt.Sprintf("%d in a second", l.PerSecond))
-	}
+	limitsText(add, a.Limits)
 	add("set", a.Set)
 	for _, c := range manifest.DiffApp(nil, &a) {
 		if strings.HasPrefix(c.Path, "call.") {

@@ -206,6 +206,9 @@ func scheduleText(j *api.Job) string {
 	case len(s.Any) > 0:
 		return fmt.Sprintf("%d schedules", len(s.Any))
 	}
+	if len(j.After) > 0 {
+		return "after other jobs"
+	}
 	return "by hand only"
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
@@ -56,7 +57,9 @@ func (c *runCmd) Run(e *conn) error {
 			}
 			add("sent", sent)
 		}
-		add("waits", e.waitText(&r))
+		if !waitsForPermit(&r) {
+			add("waits", e.waitText(&r))
+		}
 		if len(r.Missing) > 0 {
 			add("waits", fmt.Sprintf("for %s, until %s", strings.Join(r.Missing, ", "), e.full(r.DueAt, r.Timezone)))
 		}
@@ -88,9 +91,7 @@ func (c *runCmd) Run(e *conn) error {
 			add("shard", text)
 		}
 		shardsText(add, r.Shards)
-		if r.Shards == nil && (r.Attempt > 1 || r.Retries > 0 || r.Then != "") {
-			add("attempt", fmt.Sprintf("%d, %d may follow", r.Attempt, r.Retries))
-		}
+		add("attempt", attemptText(&r))
 		add("after", r.Parent)
 		for _, c := range r.Children {
 			add("followed by", fmt.Sprintf("%s   %s   %s", c.ID, c.Job, c.State))
@@ -143,6 +144,11 @@ func (c *runCmd) Run(e *conn) error {
 				e.printf("change: tickring edit-trigger %s   ", r.ID)
 			}
 			e.printf("cancel: tickring kill %s\n", r.ID)
+		case waitsForPermit(&r):
+			if held := r.Permit.HeldBy; !r.Permit.Has && len(held) > 0 {
+				e.printf("what it waits for: tickring run %s   ", held[0])
+			}
+			e.printf("cancel: tickring kill %s\n", r.ID)
 		case r.State == string(core.Queued):
 			e.printf("who is there: tickring executors %s   cancel: tickring kill %s\n", r.App, r.ID)
 		case core.State(r.State).Open():
@@ -156,6 +162,25 @@ func (c *runCmd) Run(e *conn) error {
 			e.printf("run it again: tickring rerun %s\n", r.ID)
 		}
 	})
+}
+
+// attemptText says which attempt of its chain a run is, and how many may follow it; empty
+// where it is all.
+func attemptText(r *api.Run) string {
+	switch {
+	case r.Shards != nil || r.Attempt <= 1 && r.Retries == 0 && r.Then == "":
+		return ""
+	case !core.State(r.State).Open() && r.Then == "":
+		return fmt.Sprintf("%d, the last", r.Attempt)
+	case r.Reason == string(core.ReasonSnoozed): // it used none up
+		return fmt.Sprintf("%d, %d may follow", r.Attempt, r.Retries+1)
+	}
+	return fmt.Sprintf("%d, %d may follow", r.Attempt, r.Retries)
+}
+
+// waitsForPermit reports whether a run is queued for its permit, or for its turn with it.
+func waitsForPermit(r *api.Run) bool {
+	return r.State == string(core.Queued) && r.Permit != nil && (!r.Permit.Has || r.Permit.Begins.After(time.Now()))
 }
 
 // chosenText says of which addresses a route chose.

@@ -100,6 +100,9 @@ func (e *Env) permitText(r *api.Run) string {
 		return ""
 	}
 	of := p.Of
+	if r.Job != "" && of == fmt.Sprintf("job %d", r.JobID) {
+		of = "job " + r.Job
+	}
 	switch p.Value {
 	case "":
 	case core.NoValue:

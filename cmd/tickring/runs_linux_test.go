@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestRunsPage: each example of docs/runs.md can be applied, below the lines with which the page begins.
+// TestRunsPage: each example of docs/runs.md can be applied, by itself where it is a whole file,
+// else below the lines with which the page begins.
 func TestRunsPage(t *testing.T) {
 	t.Setenv("TICKRING_DATA", t.TempDir())
 	t.Setenv("LEDGER_TOKEN", "secret-of-the-ledger")
@@ -20,10 +21,9 @@ func TestRunsPage(t *testing.T) {
 	}
 	examples := pageBlocks(t, "runs.md")("yaml")
 	for _, example := range examples[1:] {
-		head := examples[0]
-		if strings.HasPrefix(example, "apps:") { // in place of those of the page
-			head = "version: 1"
+		if !strings.HasPrefix(example, "version: 1\n") {
+			example = examples[0] + "\n" + example
 		}
-		apply(head + "\n" + example + "\n")
+		apply(example + "\n")
 	}
 }

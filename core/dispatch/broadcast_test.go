@@ -391,7 +391,7 @@ func TestBroadcast(t *testing.T) {
 			t.Error(b.sent)
 		}
 		must(t, b.end(runs[1], core.Succeeded))
-		b.is(id, "failed shards 2 of 3 shards succeeded, 1 failed")
+		b.is(id, "failed shards 2 of 3 shards succeeded, 1 lost")
 	})
 	in("changed before its shards are sent", func(t *testing.T) {
 		b := newSpreading(t, 2, nil)

@@ -275,6 +275,27 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+func TestDescribeJob(t *testing.T) {
+	a, b := core.Parent{Job: "x/p1", When: core.UponSuccess}, core.Parent{Job: "y/p2", When: core.UponFailure}
+	for _, c := range []struct {
+		when   []core.When
+		after  []core.Parent
+		within time.Duration
+		want   string
+	}{
+		{nil, nil, 0, "by hand only"},
+		{nil, []core.Parent{a}, 0, "after x/p1"},
+		{nil, []core.Parent{a, b}, 0, "after any of x/p1, y/p2 (failed)"},
+		{nil, []core.Parent{b}, time.Hour, "after all of y/p2 (failed) within 1 h"},
+		{nil, []core.Parent{a, a, a, a, a}, 6 * time.Hour, "after all of x/p1, x/p1, x/p1 and 2 more within 6 h"},
+		{[]core.When{every(time.Minute)}, []core.Parent{a}, 0, "every minute, and after x/p1"},
+	} {
+		if got := mustCompile(t, core.Schedule{Any: c.when}).DescribeJob(&core.Def{After: c.after, Within: c.within}); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 func TestTraps(t *testing.T) {
 	for _, c := range []struct {
 		zone, expr string

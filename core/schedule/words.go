@@ -67,6 +67,38 @@ func (s *Schedule) Describe() string {
 	return text
 }
 
+// maxAfter is how many jobs are named after which one comes.
+const maxAfter = 3
+
+// DescribeJob says when a job comes: what its schedule says, and after which jobs.
+func (s *Schedule) DescribeJob(d *core.Def) string {
+	if len(d.After) == 0 {
+		return s.Describe()
+	}
+	var names []string
+	for _, p := range d.After[:min(len(d.After), maxAfter)] {
+		name := p.Job
+		if p.When != core.UponSuccess {
+			name += " (" + string(p.When) + ")"
+		}
+		names = append(names, name)
+	}
+	text := strings.Join(names, ", ")
+	if more := len(d.After) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	switch {
+	case d.Within > 0:
+		text = "all of " + text + " within " + words(int64(d.Within/time.Second))
+	case len(d.After) > 1:
+		text = "any of " + text
+	}
+	if len(s.rules) > 0 {
+		return s.Describe() + ", and after " + text
+	}
+	return "after " + text
+}
+
 // words writes seconds with units: "30 s", "1 h 30 min", "2 d".
 func words(seconds int64) string {
 	var parts []string

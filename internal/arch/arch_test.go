@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -284,7 +285,7 @@ func TestListsAreComplete(t *testing.T) {
 // TestDocNamesWhatExists: what core/doc.go leads a reader to is there.
 func TestDocNamesWhatExists(t *testing.T) {
 	dirs := map[string]string{"server": "server", "engine": "engine", "send": "send", "wire": "wire", "wirehttp": "wirehttp",
-		"assembly": "internal/assembly"}
+		"assembly": "internal/assembly", "core": "core"}
 	for _, p := range []string{"cron", "schedule", "plan", "ring", "route", "tick", "dispatch", "callback", "registry", "manage", "ask",
 		"finish"} {
 		dirs[p] = "core/" + p
@@ -361,6 +362,31 @@ func TestReadmeNamesWhatExists(t *testing.T) {
 			t.Errorf("README.md names %s, which does not exist", m[1])
 		}
 	}
+	code := goText(t)
+	for _, m := range regexp.MustCompile("`(?:[A-Z]\\w*\\.)?([A-Z]\\w+)`").FindAllStringSubmatch(table, -1) {
+		if !regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(code) {
+			t.Errorf("README.md names %s, which no Go file has", m[1])
+		}
+	}
+}
+
+// goText is all Go files of core and api that are no tests.
+func goText(t *testing.T) string {
+	var b strings.Builder
+	for _, dir := range []string{"../../core", "../../api"} {
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			b.Write(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String()
 }
 
 func exists(path string) bool {

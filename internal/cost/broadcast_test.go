@@ -72,7 +72,7 @@ func TestChildren(t *testing.T) {
 }
 
 // fireOf is what one fire of the first of some jobs uses, to the end of all that follows.
-func fireOf(t *testing.T, executors int, specs []manage.JobSpec) (m measured) {
+func fireOf(t *testing.T, executors int, specs []manage.JobSpec, of ...func(*manage.AppSpec)) (m measured) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
 		ctx, stop := context.WithCancel(t.Context())
@@ -88,6 +88,9 @@ func fireOf(t *testing.T, executors int, specs []manage.JobSpec) (m measured) {
 		*app.Token = token
 		for i := range executors {
 			app.Executors = append(app.Executors, fmt.Sprintf("http://10.0.0.%d:9999", i+1))
+		}
+		for _, say := range of {
+			say(&app)
 		}
 		if _, err := d.manage().SaveApp(ctx, ann, app); err != nil {
 			t.Fatal(err)
