@@ -283,7 +283,7 @@ func (w *World) person(p *process, n int) {
 			return
 		}
 		ref := w.someJob(d)
-		what := d.n(17)
+		what := d.n(20)
 		if w.cfg.Machine && (what == 6 || what == 7) {
 			// A clock that is ahead lets fall what lies in such a pause; its end by
 			// a clock that was set back then lies before that.
@@ -335,6 +335,8 @@ func (w *World) person(p *process, n int) {
 			}
 		case 14, 15, 16:
 			w.change(d, p, me)
+		case 17, 18, 19:
+			w.rerun(d, p, me)
 		}
 	}
 }

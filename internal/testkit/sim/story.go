@@ -17,6 +17,7 @@ type story struct {
 	looked   []time.Time // when each of them was made
 	closed   time.Time
 	born     time.Time // when it was asked for, or made; zero: by its schedule
+	made     time.Time // of a trigger: when it was first stored
 	decided  time.Time // when it was first sent, or closed
 	queued   bool      // it waited for an executor
 	left     bool      // and that by the watchdog: who claimed it died, and then it fell
@@ -38,6 +39,7 @@ type arrival struct {
 	logged   int64 // the trigger time that it carried
 	slot     core.Instant
 	params   *string
+	got      string    // the params that it was sent with
 	answered time.Time // zero: its sender never saw an answer
 	kind     dispatch.AnswerKind
 }
@@ -175,7 +177,7 @@ func (t *truth) arrived(inv *invocation, in *incarnation, sh *dispatch.Shipment,
 	t.atWork(r)
 	t.trace(contextOf(inv), r.ID, "arrived at %s", sh.Address)
 	a := arrival{at: time.Now(), address: sh.Address, owner: r.Owner, maybe: r.MaybeSent, inv: inv, logged: core.Millis(r.SentAt),
-		slot: r.Slot, params: r.Params}
+		slot: r.Slot, params: r.Params, got: sh.Params}
 	if len(st.arrivals) == 0 {
 		st.arrivals = append(st.arrivals, a)
 		return

@@ -118,6 +118,8 @@ type World struct {
 	appLimits  map[string]core.Limits // those of all runs of an app
 	jobs       []string               // app/name of those that people know
 	asked      []asked
+	agains     []*again // commands to run again what ended
+	answers    []answer // to them
 	faults     *troubles
 	// changes are what people asked of triggers that waited.
 	changes map[core.RunID][]*changed
