@@ -102,13 +102,14 @@ func (p *Permits) Ask(a Asked) (answer PermitAnswer, changed bool) {
 	return PermitWaits, true
 }
 
-// begin gives an attempt of a holder its second, once: the first that has room, none before
-// those of others. A clock that was set back does not make it wait for what it said before.
+// begin gives an attempt of a holder its second: the first that has room, none before those
+// of others. Once, unless the count began anew since, before that second: what was given
+// before counts no more, for a clock was set back, or the limit was another.
 func (p *Permits) begin(h *Holder, a Asked, changed bool) (PermitAnswer, bool) {
 	if a.PerSecond == 0 {
 		return PermitGranted, changed
 	}
-	if h.Attempt < a.Attempt {
+	if h.Attempt < a.Attempt || h.From > p.Second {
 		switch furthest := a.Now + Instant(p.Limit/a.PerSecond) + 2; {
 		case p.Second < a.Now, p.Second > furthest:
 			p.Second, p.Begun = a.Now, 0
@@ -118,7 +119,7 @@ func (p *Permits) begin(h *Holder, a Asked, changed bool) (PermitAnswer, bool) {
 		p.Begun++
 		h.Attempt, h.From, changed = a.Attempt, p.Second, true
 	}
-	if h.From > a.Now && h.From <= p.Second {
+	if h.From > a.Now {
 		return PermitLater, changed
 	}
 	return PermitGranted, changed

@@ -31,7 +31,41 @@ func TestSecondsOfAPermit(t *testing.T) {
 	want(5, 1, now+1, core.PermitLater, now+2)
 	want(6, 1, now+hour, core.PermitGranted, now+hour)
 	want(7, 1, now+3, core.PermitGranted, now+3)
-	want(6, 1, now+3, core.PermitGranted, now+hour) // what that clock said counts no more
-	want(8, 1, now+3, core.PermitGranted, now+3)
+	want(6, 1, now+3, core.PermitGranted, now+3) // what that clock said counts no more
+	want(8, 1, now+3, core.PermitLater, now+4)
 	want(9, 1, now+3, core.PermitLater, now+4)
+}
+
+// TestPerSecondRaised: what has a second that is to come keeps it, or at least no more begin
+// at once than may, where the number is changed.
+func TestPerSecondRaised(t *testing.T) {
+	for name, change := range map[string]func(a *core.Asked){
+		"perSecond is raised":              func(a *core.Asked) { a.PerSecond = 10 },
+		"inFlight is lowered, one retries": func(a *core.Asked) { a.Limit, a.First, a.Attempt = 100, 1, 2 },
+	} {
+		p := core.Permits{Name: "app/a"}
+		ask := core.Asked{Limit: 1000, Max: 1000, PerSecond: 1, Attempt: 1, Now: 1000, Stored: true}
+		for i := range 900 {
+			ask.First = core.RunID(i + 1)
+			p.Ask(ask)
+		}
+		now := ask
+		now.Now, now.First = 1002, 9999
+		change(&now)
+		p.Ask(now)
+		begin := 0
+		for i := range 900 {
+			a := now
+			a.First, a.Attempt = core.RunID(i+1), 1
+			if p.From(a.First) <= 1002 {
+				continue // it has begun, or begins now, as it was given
+			}
+			if answer, _ := p.Ask(a); answer == core.PermitGranted {
+				begin++
+			}
+		}
+		if begin > 10 {
+			t.Errorf("%s: %d begin in one second", name, begin)
+		}
+	}
 }

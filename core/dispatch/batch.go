@@ -28,7 +28,7 @@ type item struct {
 	run      *core.Run    // once claimed or looked at; before, an empty one that all share
 	named    bool         // the watchdog will come to a journal that names it: stored in time, or announced
 	held     bool         // it counts among the fires in hand
-	asked    bool         // for a permit
+	asked    string       // the limits that it was asked for last, if any
 	awaited  bool         // by a call:, for as long as that lasts
 	ending   bool         // it is being closed
 	order    []string     // addresses to try, the claimed one first

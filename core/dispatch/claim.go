@@ -129,8 +129,10 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		if it.phase = (done{}); it.lost != nil && it.lost.Made(it.run) {
 			b.d.finish.Ended(it.run)
 		}
-		if it.asked { // perhaps after its end
-			b.d.finish.Release(ctx, it.run)
+		if it.asked != "" { // perhaps after its end, under a name that was never stored
+			asked := *it.run
+			asked.Permit = it.asked
+			b.d.finish.Release(ctx, &asked)
 		}
 		if it.run.ShardEnded() && b.d.finish.Mend(ctx, it.run) != nil { // who closed it may have died before its broadcast was
 			it.phase = settled(core.Left)
@@ -170,6 +172,8 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 			w.puts, w.putOf = append(w.puts, take.Counted(it.permit())), append(w.putOf, it)
 		} else if it.waits() && it.run.State != core.Queued {
 			w.puts, w.putOf = append(w.puts, it.run.Wait().Counted(it.permit())), append(w.putOf, it)
+		} else if it.waits() { // perhaps it was given a permit meanwhile
+			b.d.finish.HandBack(ctx, it.run)
 		}
 	case toRetake:
 		it.order = ownOrder(it.run.Address)

@@ -43,12 +43,14 @@ func (b *batch) closeEnded(ctx context.Context) {
 
 // toEnd takes what is to be closed and is not being closed.
 func (b *batch) toEnd() []*item {
-	items := in[ended](b)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	items = slices.DeleteFunc(items, func(it *item) bool { return it.ending })
-	for _, it := range items {
-		it.ending = true
+	var items []*item
+	for _, it := range b.items {
+		if _, is := it.phase.(ended); is && !it.ending {
+			it.ending = true
+			items = append(items, it)
+		}
 	}
 	return items
 }
@@ -119,7 +121,7 @@ func (b *batch) putBack(ctx context.Context) {
 	groups := map[group][]*item{}
 	for _, it := range in[passing](b) {
 		p := it.phase.(passing)
-		if it.waits() && b.d.waits.has(it) {
+		if it.waits() && p.at == 0 && b.d.waits.has(it) { // one that has its second comes in that
 			b.set(it, done{}) // this was a copy
 			continue
 		}

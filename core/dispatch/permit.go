@@ -52,13 +52,16 @@ func (a *permitAsk) replaces() bool {
 }
 
 // limited takes the fires out that a limit counts, by limit: it may take a while to ask for
-// it, which is no other fire's wait.
+// it, which is no other fire's wait. Those of an app that has limits ask for these
+// together: they would be in each other's way.
 func (b *batch) limited() (groups map[string][]*item) {
 	groups = map[string][]*item{}
 	b.items = slices.DeleteFunc(b.items, func(it *item) bool {
 		name := ""
 		if it.phase == (undecided{}) {
-			name = it.permit()
+			if names := core.PermitNames(it.permit()); len(names) > 0 {
+				name = names[len(names)-1]
+			}
 		}
 		if name != "" {
 			groups[name] = append(groups[name], it)
@@ -177,7 +180,7 @@ func (b *batch) answered(a *permitAsk) bool {
 	if a.it.reason = reason; a.create != nil {
 		*a.create = b.recorded(a.it, b.now(), core.Skipped)
 	} else {
-		*a.put = a.it.run.SkipUnsent(reason, b.now())
+		*a.put = a.it.run.SkipUnsent(reason, b.now()).Counted(a.run.Permit)
 	}
 	return true
 }
@@ -189,7 +192,7 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 	})
 	inHand := make([]core.RunID, len(list))
 	for i, a := range list {
-		inHand[i], a.it.asked = a.run.First, true
+		inHand[i], a.it.asked = a.run.First, a.run.Permit
 	}
 	err := b.d.finish.PutPermits(ctx, name, inHand, func(p *core.Permits) (bool, error) {
 		was := p.Clone()

@@ -9,14 +9,15 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// waits remember the fires that wait for an executor and were put on the ring here, for
-// the Waker: without one nothing is remembered, for where others dispatch beside, what
-// is remembered may be over. What is forgotten comes at its next look.
+// waits remember the fires that wait for an executor or a permit and were put on the ring
+// here: for the Waker, and to tell a copy of one. Where others dispatch beside, what is
+// remembered may be over; then another has put it on the ring later, or it waits no more.
+// What is forgotten comes at its next look.
 type waits struct {
 	mu   sync.Mutex
-	out  map[core.RunID]awaiting // nil without a Waker
-	came map[string]int64        // by app: the number of who came last
-	n    int64                   // of who came last of all
+	out  map[core.RunID]awaiting
+	came map[string]int64 // by app: the number of who came last
+	n    int64            // of who came last of all
 }
 
 // comes notes that somebody of an app came.
@@ -57,7 +58,7 @@ const maxWaits = 10_000
 func (w *waits) note(it *item, try int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.out == nil || try < 2 { // a copy of look 0 could not be told from what is sent anew
+	if try < 2 { // a copy of look 0 could not be told from what is sent anew
 		return
 	}
 	if len(w.out) >= maxWaits {
@@ -89,7 +90,7 @@ func (w *waits) has(it *item) bool {
 // wait for an executor of an app at once, for one has come. Those that it does not reach
 // come at their next look, and so does each of these once more, which finds it decided.
 func (d *Dispatcher) Waker() (wake func(ctx context.Context, app string)) {
-	d.waits.out, d.waits.came = map[core.RunID]awaiting{}, map[string]int64{}
+	d.waits.came = map[string]int64{}
 	return func(ctx context.Context, app string) {
 		d.waits.comes(app)
 		d.wake(ctx, app)

@@ -155,6 +155,33 @@ func (f *Finish) Release(ctx context.Context, runs ...*core.Run) {
 	}
 }
 
+// HandBack frees the permits of a run that waits for an executor and was never sent, once
+// it has the first of them: others are to be at work meanwhile. The last goes first, for
+// who has that waits for no other. What fails is tried again at its next look.
+func (f *Finish) HandBack(ctx context.Context, run *core.Run) {
+	names := core.PermitNames(run.Permit)
+	if len(names) == 0 || run.First != run.ID {
+		return
+	}
+	holds := false
+	err := f.PutPermits(ctx, names[0], nil, func(p *core.Permits) (bool, error) {
+		holds = p.Holds(run.First)
+		return false, nil
+	})
+	for _, name := range slices.Backward(names) {
+		if err != nil || !holds {
+			break
+		}
+		err = f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
+			return p.Release(func(first core.RunID) bool { return first == run.First }), nil
+		})
+	}
+	if err != nil {
+		f.o.Log.Info("a permit is kept by a run for which nobody is there", "permit", run.Permit, "run", run.ID, "job", run.ID.Job(),
+			"instant", run.At.String(), "err", err)
+	}
+}
+
 // wake puts copies of those on the ring that hold a permit now, of one slot together; what
 // it does not reach comes at its next look.
 func (f *Finish) wake(ctx context.Context, next []core.RunID) {
@@ -216,13 +243,19 @@ func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool
 			}
 			delete(last, first)
 			if is {
-				over[first] = !r.State.Open() && r.Then == 0
+				over[first] = !r.State.Open() && r.Then == 0 || moved(&r, now)
 			} else {
 				over[first] = now.After(until[first])
 			}
 		}
 	}
 	return over, nil
+}
+
+// moved reports that a run was given another time since it asked: nobody asks for what is
+// due so far ahead, by whatever clock.
+func moved(r *core.Run, now time.Time) bool {
+	return r.State == core.Planned && r.Owner == "" && !r.MaybeSent && r.Permit == "" && r.Slot.Time().After(now.Add(time.Minute))
 }
 
 func pause(ctx context.Context, d time.Duration) bool {

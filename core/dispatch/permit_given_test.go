@@ -1,0 +1,208 @@
+package dispatch_test
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+// TestGivenASecondAfterWaiting: who waits in line and is given a permit begins in the second that it is given.
+func TestGivenASecondAfterWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {}})
+		l.app(func(a *core.App) { a.Limits = core.Limits{InFlight: 1, PerSecond: 1} })
+		l.fires(7, 30)
+		for range 30 { // they have waited for a while
+			time.Sleep(time.Second)
+			l.comes()
+		}
+		began := time.Now()
+		for len(l.sent) < 6 && time.Since(began) < 3*time.Minute {
+			n, t0 := len(l.sent), time.Now()
+			l.ends(l.sent[n-1], core.Succeeded) // each ends within its second
+			l.comes()
+			for len(l.sent) == n && time.Since(t0) < time.Minute {
+				time.Sleep(200 * time.Millisecond)
+				l.comes()
+			}
+			t.Logf("run %d began %s after the end before", len(l.sent), time.Since(t0))
+			time.Sleep(300 * time.Millisecond)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%d runs took %s, with one a second", len(l.sent), took)
+		}
+	})
+}
+
+// TestRetimedGivesItsPermitBack: a trigger that was given back, for its executor had no room,
+// and is then given another time holds nobody up until that.
+func TestRetimedGivesItsPermitBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
+		log := slog.New(slog.DiscardHandler)
+		full := &atomic.Bool{}
+		full.Store(true)
+		l.d = dispatch.New(l.s, l.s, fullOnce{l, full}, l.f, dispatch.Options{Log: log})
+		id := core.NumberedRun(7, 1)
+		must(t, l.s.Create(t.Context(), []core.Run{{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: l.at, Slot: l.at,
+			Attempt: 1, First: id}})[0])
+		l.ring(id, core.CauseAPI)
+		r := l.run(id)
+		if r.State != core.Planned || r.Owner != "" {
+			t.Fatalf("%+v", r)
+		}
+		full.Store(false)
+		next := r
+		next.Slot = core.InstantOf(time.Now().Add(30 * 24 * time.Hour))
+		next.At = next.Slot
+		must(t, l.s.ChangeTriggered(t.Context(), operate.Triggered{Put: r.Retime(next, time.Now()),
+			Entry:  core.DueItem{PlanAt: next.Slot.Add(-10 * time.Minute), Job: 7, Run: id},
+			Change: core.Change{ID: 9, At: time.Now(), By: "p", Verb: core.VerbChanged, App: "a", Job: 7}}))
+		ids := l.fires(7, 1)
+		for range 4 {
+			time.Sleep(15 * time.Second)
+			l.comes()
+		}
+		if s := l.run(ids[0]).State; s != core.Running {
+			p, _ := l.s.Permits(t.Context(), []string{"job/7"})
+			t.Errorf("after a minute it is %s, for run %d, due in 30 days, holds the permit: %+v; its own Permit is %q", s, id, p["job/7"], l.run(id).Permit)
+		}
+	})
+}
+
+type fullOnce struct {
+	*limited
+	full *atomic.Bool
+}
+
+func (f fullOnce) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
+	if f.full.Load() {
+		return dispatch.Answer{Kind: dispatch.AnswerBusy}
+	}
+	return f.limited.Send(ctx, s)
+}
+
+// TestAskedAndFoundClosed: who asked for a trigger that he then finds closed frees its permit.
+func TestAskedAndFoundClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
+		s := &closes{Store: l.s}
+		log := slog.New(slog.DiscardHandler)
+		l.f = finish.New(s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
+		l.d = dispatch.New(s, l.s, l, l.f, dispatch.Options{Log: log})
+		id := core.NumberedRun(7, 1)
+		must(t, l.s.Create(t.Context(), []core.Run{{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: l.at, Slot: l.at,
+			Attempt: 1, First: id}})[0])
+		s.before = func() { // a person cancels it
+			must(t, l.f.End(t.Context(), []finish.Result{{Run: id, State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}})[0])
+		}
+		l.ring(id, core.CauseAPI)
+		p, err := l.s.Permits(t.Context(), []string{"job/7"})
+		must(t, err)
+		if len(l.sent) != 0 || l.run(id).State != core.Skipped || len(p["job/7"].Holders) > 0 {
+			t.Errorf("sent %v, %s, %+v", l.sent, l.run(id).State, p["job/7"])
+		}
+	})
+}
+
+// TestManyJobsOfAnApp: what asks for an app's permit beside others of its batch asks with them.
+func TestManyJobsOfAnApp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		jobs := map[core.JobID]core.Overlap{}
+		for id := range core.JobID(200) {
+			jobs[id+7] = core.Overlap{}
+		}
+		l := newLimited(t, jobs)
+		l.app(func(a *core.App) { a.Overlap, a.Limits = core.Overlap{Limit: 1}, core.Limits{InFlight: 1000} })
+		s := &counts{Store: l.s}
+		log := slog.New(slog.DiscardHandler)
+		l.f = finish.New(s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
+		l.d = dispatch.New(s, l.s, l, l.f, dispatch.Options{Log: log})
+		var msgs []ring.Message
+		at := core.InstantOf(time.Now())
+		for part := range slices.Chunk(slices.Sorted(maps.Keys(jobs)), 25) {
+			m := ring.Message{Kind: ring.KindFires, Slot: at}
+			for _, id := range part {
+				m.Fires = append(m.Fires, core.Fire{Run: core.PlannedRun(id, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule})
+			}
+			msgs = append(msgs, m)
+		}
+		t0 := time.Now()
+		l.d.Handle(t.Context(), msgs)
+		t.Logf("%d of 200 sent in %s, %d writes of app/a, %d reads", len(l.sent), time.Since(t0), s.n, s.reads)
+		if len(l.sent) < 200 || s.n > 20 {
+			t.Errorf("%d of 200 sent, with %d writes of app/a", len(l.sent), s.n)
+		}
+	})
+}
+
+// counts counts, and takes as long as DynamoDB.
+type counts struct {
+	*memory.Store
+	mu       sync.Mutex
+	n, reads int
+}
+
+func (c *counts) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
+	time.Sleep(5 * time.Millisecond)
+	if slices.Contains(names, "app/a") {
+		c.mu.Lock()
+		c.reads++
+		c.mu.Unlock()
+	}
+	return c.Store.Permits(ctx, names)
+}
+
+func (c *counts) PutPermits(ctx context.Context, list []core.Permits) []error {
+	time.Sleep(7 * time.Millisecond)
+	for _, p := range list {
+		if p.Name == "app/a" {
+			c.mu.Lock()
+			c.n++
+			c.mu.Unlock()
+		}
+	}
+	return c.Store.PutPermits(ctx, list)
+}
+
+// TestGivenAPermitWithNobodyThere: who comes to the head of the line while nobody is there to
+// take him does not keep the permit from other apps for as long as he waits for an executor.
+func TestGivenAPermitWithNobodyThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1, Group: "db"}})
+		must(t, l.s.PutApp(t.Context(), 0, core.App{Name: "b", Executors: []string{"http://10.0.0.2:1"}, Rev: 1}, core.Change{ID: 1, App: "b"}))
+		j := core.Job{Def: core.Def{ID: 8, App: "b", Name: "j8", Handler: "h", Overlap: core.Overlap{Limit: 1, Group: "db"}}}
+		j.Normalize()
+		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+		must(t, l.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "b", Job: 8}})[0])
+		of := l.fires(8, 1)
+		waits := l.fires(7, 1)
+		next := l.fires(8, 1)
+		time.Sleep(20 * time.Second)
+		l.comes()
+		l.app(func(a *core.App) { a.Executors, a.WaitForExecutor = nil, 6*time.Hour })
+		l.ends(of[0], core.Succeeded)
+		for range 4 {
+			l.comes()
+			time.Sleep(15 * time.Second)
+		}
+		if l.run(next[0]).State != core.Running {
+			p, _ := l.s.Permits(t.Context(), []string{"group/db"})
+			t.Errorf("after a minute app b's run is %s, and app a's %s holds the permit: %+v", l.run(next[0]).State, l.run(waits[0]).State, p)
+		}
+	})
+}
