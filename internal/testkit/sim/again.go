@@ -23,8 +23,8 @@ type again struct {
 	of    core.RunID
 	job   string // of it, app/name
 	asks  operate.RerunRequest
-	by    string
-	given int // how often
+	by    map[string]bool // who gave it
+	given int             // how often
 }
 
 // keysAgain are those of commands; those of triggers are among them.
@@ -35,8 +35,8 @@ const keysAgain = 40
 func (w *World) rerun(d *dice, p *process, me core.Actor) {
 	var c *again
 	w.mu.Lock()
-	if n := len(w.agains); n > 0 && d.n(4) == 0 {
-		if c = w.agains[d.n(n)]; c.asks.Key == "" {
+	if n := len(w.repeats); n > 0 && d.n(4) == 0 {
+		if c = w.repeats[d.n(n)]; c.asks.Key == "" {
 			c = nil
 		}
 	}
@@ -87,7 +87,7 @@ func (w *World) newRerun(d *dice, me core.Actor) *again {
 		return nil
 	}
 	def := &revs[len(revs)-1].def
-	c := &again{of: of.ID, job: def.App + "/" + def.Name, by: me.Name, asks: operate.RerunRequest{Run: of.ID.String()}}
+	c := &again{of: of.ID, job: def.App + "/" + def.Name, by: map[string]bool{}, asks: operate.RerunRequest{Run: of.ID.String()}}
 	if d.n(2) == 0 {
 		c.asks.Cause = core.CauseAPI
 	}
@@ -116,7 +116,7 @@ func (w *World) newRerun(d *dice, me core.Actor) *again {
 		}
 	}
 	w.mu.Lock()
-	w.agains = append(w.agains, c)
+	w.repeats = append(w.repeats, c)
 	w.mu.Unlock()
 	return c
 }
@@ -125,6 +125,7 @@ func (w *World) newRerun(d *dice, me core.Actor) *again {
 func (w *World) giveAgain(p *process, me core.Actor, c *again) (done bool) {
 	w.mu.Lock()
 	c.given++
+	c.by[me.Name] = true
 	w.mu.Unlock()
 	var over bool // guarded by mu
 	w.ask(p, func(ctx context.Context, m *people.People) {
@@ -192,23 +193,23 @@ func (w *World) ranAgain(byID map[core.RunID]*core.Run, all []core.Run) {
 			continue
 		}
 		w.count("runs again", 1)
-		i := slices.IndexFunc(w.agains, func(c *again) bool { return c.of == r.RerunOf && c.asks.Key == r.Key && c.makes(r) })
+		i := slices.IndexFunc(w.repeats, func(c *again) bool { return c.of == r.RerunOf && c.asks.Key == r.Key && c.makes(r) })
 		if i < 0 {
 			t.fail(r.ID, "run %d runs %d again with the key %q, and nobody asked for that: %+v", r.ID, r.RerunOf, r.Key, *r)
 			continue
 		}
-		if c := w.agains[i]; c.asks.Key == "" {
+		if c := w.repeats[i]; c.asks.Key == "" {
 			made[c]++
 		}
 		if of := byID[r.RerunOf]; of == nil {
 			t.fail(r.ID, "run %d runs %d again, which is not there", r.ID, r.RerunOf)
 		} else {
-			w.isAgain(r, of, w.agains[i])
+			w.isAgain(r, of, w.repeats[i])
 		}
 	}
 	for c, n := range made { // those of commands that say the same are among its own
 		given := 0
-		for _, o := range w.agains {
+		for _, o := range w.repeats {
 			if o.of == c.of && o.asks.Key == "" {
 				given += o.given
 			}
@@ -225,7 +226,7 @@ func (c *again) makes(r *core.Run) bool {
 	if cause == "" {
 		cause = core.CauseManual
 	}
-	return r.Cause == cause && r.By == c.by
+	return r.Cause == cause && c.by[r.By]
 }
 
 // isAgain asserts that a run is another again. Callers hold mu of the truth.
@@ -256,29 +257,52 @@ func (w *World) isAgain(r, of *core.Run, c *again) {
 	if len(w.changes[r.ID]) > 0 {
 		return // it has other params by now
 	}
+	if r.IsBroadcast() && of.IsBroadcast() && c.asks.SameAddress && w.alone(c) && !slices.Equal(r.Addresses, of.Addresses) {
+		t.fail(r.ID, "broadcast %d, which runs %d again, goes to %v, and had to go to %v", r.ID, of.ID, r.Addresses, of.Addresses)
+	}
+	if got := t.gotAll(r); len(got) > 0 {
+		w.hadThose(r, of, c, got)
+	}
 	for _, a := range st.arrivals {
 		if (c.asks.SameAddress && a.address != of.Address || len(c.asks.Addresses) > 0 && !slices.Contains(c.asks.Addresses, a.address)) &&
 			w.alone(c) {
 			t.fail(r.ID, "run %d, which runs %d again, arrived at %s: asked for were %v, the same %v, which is %s", r.ID, of.ID, a.address,
 				c.asks.Addresses, c.asks.SameAddress, of.Address)
 		}
-		w.hadThose(r, of, c, a.got)
 	}
+}
+
+// gotAll are the params that a run arrived with, or the shards of a broadcast, in which it
+// is called ID. Callers hold mu.
+func (t *truth) gotAll(r *core.Run) (list []string) {
+	ids := []core.RunID{r.ID}
+	for i := range r.Shard.Total {
+		if r.IsBroadcast() {
+			ids = append(ids, r.Shard.IDOf(i))
+		}
+	}
+	for _, id := range ids {
+		if st := t.stories[id]; st != nil {
+			for _, a := range st.arrivals {
+				list = append(list, strings.ReplaceAll(a.got, id.String(), "ID"))
+			}
+		}
+	}
+	return list
 }
 
 // alone reports that no other command says the same but for what a run may be changed in.
 func (w *World) alone(c *again) bool {
-	return !slices.ContainsFunc(w.agains, func(o *again) bool { return o != c && o.of == c.of && o.asks.Key == c.asks.Key })
+	return !slices.ContainsFunc(w.repeats, func(o *again) bool { return o != c && o.of == c.of && o.asks.Key == c.asks.Key })
 }
 
 // hadThose asserts that a run again was sent with the params that were asked for, or with
 // those of the first. Callers hold mu of the truth.
-func (w *World) hadThose(r, of *core.Run, c *again, got string) {
+func (w *World) hadThose(r, of *core.Run, c *again, got []string) {
 	if !w.alone(c) {
 		return
 	}
 	t := w.truth
-	same := func(text string, id core.RunID) string { return strings.ReplaceAll(text, id.String(), "ID") }
 	var those []string
 	switch {
 	case c.asks.Params != nil:
@@ -286,9 +310,7 @@ func (w *World) hadThose(r, of *core.Run, c *again, got string) {
 	case of.Params != nil:
 		those = append(those, *of.Params)
 	default:
-		for _, a := range t.story(of.ID).arrivals {
-			those = append(those, same(a.got, of.ID))
-		}
+		those = t.gotAll(of)
 		when := of.SentAt
 		if when.IsZero() {
 			when = of.EndedAt
@@ -310,7 +332,9 @@ func (w *World) hadThose(r, of *core.Run, c *again, got string) {
 		}
 	}
 	w.count("run again with its params", 1)
-	if !slices.Contains(those, same(got, r.ID)) && !slices.Contains(those, got) {
-		t.fail(r.ID, "run %d, which runs %d again, was sent with %.80q, and had to be with one of %.200q", r.ID, of.ID, got, those)
+	for _, text := range got {
+		if !slices.Contains(those, text) {
+			t.fail(r.ID, "run %d, which runs %d again, was sent with %.80q, and had to be with one of %.200q", r.ID, of.ID, text, those)
+		}
 	}
 }

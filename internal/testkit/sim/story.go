@@ -89,6 +89,7 @@ func (t *truth) sending(inv *invocation, in *incarnation, sh *dispatch.Shipment)
 	st := t.story(id)
 	st.sends++
 	st.sent, st.ended = time.Now(), time.Time{}
+	t.wentByIdle(in, sh)
 	t.decided(id)
 	t.trace(contextOf(inv), id, "sent to %s, job revision %d, maybe %v", sh.Address, sh.Job.Sched.Rev, sh.Run.MaybeSent)
 	var since time.Duration // it held its fires until the slot by the clock of then

@@ -59,7 +59,8 @@ type truth struct {
 	rows     map[core.JobID]*rows
 	kin      kin
 	rounds   rounds
-	nobody   []trouble // when no executor of the app was there whose executors come and go
+	idle     map[idleAt]int // answers that an address is, which no fire went by yet
+	nobody   []trouble      // when no executor of the app was there whose executors come and go
 	faults   []string
 	nfaults  int
 	events   map[core.RunID][]event
@@ -104,7 +105,8 @@ func newTruth(w *World) *truth {
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
 		compiled: map[revKey]*schedule.Schedule{}, events: map[core.RunID][]event{},
-		wholes: map[core.RunID]core.RunID{}, limits: map[string]*limited{}, rows: map[core.JobID]*rows{}, kin: newKin(), rounds: newRounds(),
+		wholes: map[core.RunID]core.RunID{}, limits: map[string]*limited{}, idle: map[idleAt]int{}, rows: map[core.JobID]*rows{}, kin: newKin(),
+		rounds: newRounds(),
 	}
 }
 
