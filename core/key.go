@@ -28,9 +28,9 @@ func (j *Job) Permit(app *App, r *Run) string {
 	case app == nil || app.Limits == (Limits{}):
 		return name
 	case name == "":
-		return permitOfApp + app.Name
+		return PermitOfApp(app.Name)
 	}
-	return name + permitsPart + permitOfApp + app.Name
+	return name + permitsPart + PermitOfApp(app.Name)
 }
 
 const (
@@ -50,6 +50,9 @@ func PermitNames(permit string) []string {
 func (l Limits) Counts(app, name string) bool {
 	return l != (Limits{}) && name == permitOfApp+app
 }
+
+// PermitOfApp is the name of the limits of all runs of an app.
+func PermitOfApp(app string) string { return permitOfApp + app }
 
 // IsPermitOfApp reports whether a permit of that name counts all runs of an app.
 func IsPermitOfApp(name string) bool { return strings.HasPrefix(name, permitOfApp) }

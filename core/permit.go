@@ -109,8 +109,9 @@ func (p *Permits) begin(h *Holder, a Asked, changed bool) (PermitAnswer, bool) {
 	if a.PerSecond == 0 {
 		return PermitGranted, changed
 	}
-	if h.Attempt < a.Attempt || h.From > p.Second {
-		switch furthest := a.Now + Instant(p.Limit/a.PerSecond) + 2; {
+	furthest := a.Now + Instant(max(p.Limit, len(p.Holders))/a.PerSecond) + 2 // as all that have a permit would need
+	if h.Attempt < a.Attempt || h.From > min(p.Second, furthest+1) {
+		switch {
 		case p.Second < a.Now, p.Second > furthest:
 			p.Second, p.Begun = a.Now, 0
 		case p.Begun >= a.PerSecond:
@@ -131,6 +132,12 @@ func (p *Permits) From(first RunID) Instant {
 		return p.Holders[i].From
 	}
 	return 0
+}
+
+// Past reports whether the claim to come of a holder was to come before now.
+func (p *Permits) Past(first RunID, now time.Time) bool {
+	i := p.holder(first)
+	return i >= 0 && now.After(p.Holders[i].Until)
 }
 
 // Holds reports whether a chain has a permit.

@@ -34,6 +34,13 @@ func TestSecondsOfAPermit(t *testing.T) {
 	want(6, 1, now+3, core.PermitGranted, now+3) // what that clock said counts no more
 	want(8, 1, now+3, core.PermitLater, now+4)
 	want(9, 1, now+3, core.PermitLater, now+4)
+	want(10, 1, now+3, core.PermitLater, now+5)
+	want(1, 3, now+3, core.PermitLater, now+5)
+	if a, _ := p.Ask(core.Asked{First: 1, Limit: 2, PerSecond: 2, Attempt: 3, Now: now, Stored: true}); a != core.PermitLater ||
+		p.From(1) != now+5 {
+		t.Errorf("%d from %d: ten have a permit yet, and may need so many seconds", a, p.From(1))
+	}
+	want(1, 3, now+3-hour, core.PermitGranted, now+3-hour) // set back while it waits, and nobody asks anew
 }
 
 // TestPerSecondRaised: what has a second that is to come keeps it, or at least no more begin

@@ -314,6 +314,66 @@ func TestClosedAsksNoMore(t *testing.T) {
 	})
 }
 
+// meets calls a func before the item of permits of a name is read, once only is not held
+// under another.
+type meets struct {
+	*memory.Store
+	name, other string
+	only        core.RunID
+	then        func()
+}
+
+func (m *meets) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
+	if m.then != nil && slices.Contains(names, m.name) {
+		other, err := m.Store.Permits(ctx, []string{m.other})
+		if p := other[m.other]; err == nil && !p.Holds(m.only) {
+			then := m.then
+			m.then = nil
+			then()
+		}
+	}
+	return m.Store.Permits(ctx, names)
+}
+
+// TestNeverBegan: what has both permits and never began loses that of its app first. Else it
+// would keep that one while it waits for its job's, which another has who waits for it.
+func TestNeverBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
+		l.app(func(a *core.App) { a.Limits.InFlight = 1 })
+		fire := func() core.Fire {
+			l.at++
+			return core.Fire{Run: core.PlannedRun(7, l.at), Rev: 1, At: l.at, Slot: l.at, Cause: core.CauseSchedule}
+		}
+		dead, next := fire(), fire()
+		comes := func(f core.Fire) {
+			l.d.Handle(t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: f.Slot, Fires: []core.Fire{f}}})
+		}
+		for _, name := range []string{"job/7", "app/a"} { // whoever asked for these died before his claim
+			p := core.Permits{Name: name, V: 1, Limit: 1, Holders: []core.Holder{{First: dead.Run, Until: time.Now().Add(-time.Second)}}}
+			must(t, l.s.PutPermits(t.Context(), []core.Permits{p})[0])
+		}
+		s := &meets{Store: l.s, name: "app/a", other: "job/7", only: dead.Run, then: func() { comes(dead) }}
+		log := slog.New(slog.DiscardHandler)
+		l.f = finish.New(s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
+		l.d = dispatch.New(s, l.s, l, l.f, dispatch.Options{Log: log})
+		comes(next)
+		if s.then != nil {
+			t.Fatal("nobody came between the two asks")
+		}
+		for range 3 {
+			time.Sleep(20 * time.Second)
+			l.comes()
+			for id := range l.work {
+				l.ends(id, core.Succeeded)
+			}
+		}
+		if len(l.sent) != 2 || l.most != 1 {
+			t.Errorf("sent %v, %d at once: they are %s and %s", l.sent, l.most, l.run(next.Run).State, l.run(dead.Run).State)
+		}
+	})
+}
+
 // edit gives a job another limit.
 func (l *limited) edit(id core.JobID, o core.Overlap) {
 	l.t.Helper()

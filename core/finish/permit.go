@@ -210,7 +210,8 @@ func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 }
 
 // Over tells of some of the chains of an item of permits which are over: of a few, chosen
-// by lot, and of those that have waited longest.
+// by lot, and of those that have waited longest. Holders that never began are out of the
+// limits of their apps when it answers.
 func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool, error) {
 	last, until := map[core.RunID]core.RunID{}, map[core.RunID]time.Time{} // by chain
 	for _, i := range rand.Perm(len(p.Holders))[:min(len(p.Holders), permitLooks)] {
@@ -221,6 +222,7 @@ func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool
 		last[first] = first
 	}
 	over := map[core.RunID]bool{}
+	var never []core.RunID
 	now := f.o.Now()
 	for len(last) > 0 {
 		ids := make([]core.RunID, 0, len(last))
@@ -244,9 +246,14 @@ func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool
 			delete(last, first)
 			if is {
 				over[first] = !r.State.Open() && r.Then == 0 || moved(&r, now)
-			} else {
-				over[first] = now.After(until[first])
+			} else if over[first] = now.After(until[first]); over[first] && p.Holds(first) {
+				never = append(never, first)
 			}
+		}
+	}
+	if len(never) > 0 && !core.IsPermitOfApp(p.Name) {
+		if err := f.leaveApps(ctx, never); err != nil {
+			return nil, err
 		}
 	}
 	return over, nil
@@ -256,6 +263,52 @@ func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool
 // due so far ahead, by whatever clock.
 func moved(r *core.Run, now time.Time) bool {
 	return r.State == core.Planned && r.Owner == "" && !r.MaybeSent && r.Permit == "" && r.Slot.Time().After(now.Add(time.Minute))
+}
+
+// leaveApps takes chains that never began out of the limits of their apps, before they are
+// taken out of those of their jobs: who has the second permit has the first, or two would
+// wait for each other. The item is written whatever is found in it, so that no ask of such
+// a chain is on its way to it any more.
+func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) error {
+	ids := make([]core.JobID, 0, len(never))
+	for _, first := range never {
+		if !slices.Contains(ids, first.Job()) {
+			ids = append(ids, first.Job())
+		}
+	}
+	jobs, unread, err := f.store.Jobs(ctx, ids)
+	if _, err = core.Besides(err); err == nil && len(unread) > 0 {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return fmt.Errorf("read jobs of what never began: %w", err)
+	}
+	apps := map[string][]core.RunID{}
+	for _, first := range never {
+		if j := jobs[first.Job()]; j != nil { // else it is never claimed
+			apps[core.PermitOfApp(j.Def.App)] = append(apps[core.PermitOfApp(j.Def.App)], first)
+		}
+	}
+	for name, of := range apps {
+		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
+			runs, unread, err := f.store.Runs(ctx, of)
+			if err == nil && len(unread) > 0 {
+				err = core.ErrThrottled
+			}
+			if err != nil {
+				return false, fmt.Errorf("read runs of permits %s: %w", name, err)
+			}
+			now := f.o.Now()
+			p.Release(func(first core.RunID) bool {
+				_, is := runs[first]
+				return slices.Contains(of, first) && !is && p.Past(first, now)
+			})
+			return true, nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func pause(ctx context.Context, d time.Duration) bool {

@@ -12,12 +12,12 @@
 //
 // What would be too large beside all of that has a world of its own, which takes the
 // claim of a run for what World has shown: Broadcast, Join,
-// Replace, Again, PauseAfter.
+// Replace, Again, PauseAfter, Limits.
 //
 // It models one job and at most two fires. Time is order alone: until passes
 // when its owner is dead (or slow, where the bounds say so), the watchdog comes
 // after the invocations that hold the fire. It refuses to say anything of sizes,
-// clocks, lanes, gates, jitter, the late rule, limits of more than one or
-// pauses of apps, and it runs none of the product's code: that the code follows the page
+// clocks (but for that of Limits), lanes, gates, jitter, the late rule, limits that are
+// changed or pauses of apps, and it runs none of the product's code: that the code follows the page
 // is for the other tests. It imports nothing of ours.
 package model

@@ -115,8 +115,32 @@ var small = []smallWorld{
 	{"a replacement", &Replace{Runs: 2, Retries: 1, Crashes: 1, Writes: 1, Busy: 1, All: 1}},
 	{"a replacement, three runs", &Replace{Runs: 3, Busy: 1, All: 1}},
 	{"a replacement of what does not end", &Replace{Runs: 2, Endless: true, NoWalk: true, Crashes: 1, All: 1}},
+	{"two limits", limits(Limits{Runs: 3, Of: keyed})},
+	{"two limits, a fault", limits(Limits{Runs: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1})},
+	{"two limits, a late write", limits(Limits{Runs: 2, Crashes: 1, Writes: 1, All: 2, Late: true})},
+	{"two limits, skips", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1, Skips: true}}})},
+	{"two limits, full queues", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1}}, App: Bound{Limit: 1}, Cancels: 1})},
+	{"two limits of two", limits(Limits{Runs: 3, Jobs: [3]Bound{{Limit: 2, Max: 2}}, App: Bound{Limit: 2, Max: 2}})},
+	{"seconds", limits(Limits{Runs: 2, Of: own, App: Bound{Limit: 2, Max: 1}, Begins: 1, Clock: 1, Crashes: 1, All: 1})},
+	{"seconds, a clock that is set back", limits(Limits{Runs: 2, Of: own, App: Bound{Limit: 2, Max: 1}, Begins: 1, Clock: 1, Back: 8})},
 	{"a run again", &Again{Asks: 3, Crashes: 2, Writes: 2, All: 2}},
 	{"a shard again", &Again{Asks: 2, Shard: true, Crashes: 1, Writes: 1, All: 1}},
+}
+
+// Which limit of a job counts each run: two jobs, one of which has a key; and a limit for each.
+var (
+	keyed = [4]uint8{0, 0, 1, 2}
+	own   = [4]uint8{0, 1, 2}
+)
+
+// limits is a world of limits, each of one where it says nothing else.
+func limits(w Limits) *Limits {
+	for _, b := range []*Bound{&w.Jobs[0], &w.Jobs[1], &w.Jobs[2], &w.App} {
+		if *b == (Bound{}) {
+			*b = Bound{Limit: 1, Max: maxLimited}
+		}
+	}
+	return &w
 }
 
 // longerSmall are those of the page's second table.
@@ -133,6 +157,22 @@ var longerSmall = []smallWorld{
 	{"a replacement, three runs", &Replace{Runs: 3, Crashes: 1, Writes: 1, Busy: 1, All: 1}},
 	{"a replacement of what does not end", &Replace{Runs: 3, Endless: true, NoWalk: true, Crashes: 1, Writes: 1, All: 1}},
 	{"a run again", &Again{Asks: 3, Crashes: 2, Writes: 2, All: 2}},
+	{"two limits", limits(Limits{Runs: 3, Of: keyed, Crashes: 2, Writes: 2, Seconds: 1, All: 2})},
+	{"two limits, a late write", limits(Limits{Runs: 3, Of: keyed, Crashes: 1, Writes: 1, Seconds: 1, All: 2, Late: true})},
+	{"two limits, three faults", limits(Limits{Runs: 2, Crashes: 2, Writes: 2, Seconds: 1, Cancels: 1, All: 3, Late: true})},
+	{"two limits, four runs", limits(Limits{Runs: 4, Of: keyed, App: Bound{Limit: 2, Max: 2}, Crashes: 1, All: 1})},
+	{"limits of two", limits(Limits{Runs: 3, Jobs: [3]Bound{{Limit: 2, Max: 2}}, App: Bound{Limit: 2, Max: 2}, Cancels: 1, Crashes: 1,
+		Writes: 1, Seconds: 1, All: 1})},
+	{"full queues", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1}}, App: Bound{Limit: 1}, Cancels: 1, Crashes: 1, Writes: 1,
+		Seconds: 1, All: 1})},
+	{"a limit that skips", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1, Skips: true}}, Crashes: 1, Writes: 1, All: 2,
+		Late: true})},
+	{"lost releases", limits(Limits{Runs: 4, Cancels: 1, Crashes: 2, All: 2, EnderDies: true})},
+	{"seconds", limits(Limits{Runs: 3, Of: own, App: Bound{Limit: 2, Max: 1}, Begins: 1, Clock: 1, Crashes: 1, Writes: 1, All: 1})},
+	{"seconds, a cancellation", limits(Limits{Runs: 3, Of: own, App: Bound{Limit: 2, Max: 1}, Begins: 1, Clock: 1, Cancels: 1})},
+	{"seconds, a clock that is set back", limits(Limits{Runs: 3, Of: own, App: Bound{Limit: 2, Max: 1}, Begins: 1, Back: 8})},
+	{"seconds, a clock that is set back, a fault", limits(Limits{Runs: 2, Of: own, App: Bound{Limit: 2, Max: 1}, Begins: 1, Clock: 1,
+		Back: 8, Crashes: 1, Writes: 1, Seconds: 1, All: 1})},
 	{"a join", &Join{Ends: [2]int{1, 1}, Windows: true, Dispatchers: 2, Crashes: 2, Writes: 2, All: 2, Late: true}},
 	{"a join, three ends", &Join{Ends: [2]int{2, 1}, Windows: true, Crashes: 1, Writes: 1, All: 1}},
 	{"a join, four ends", &Join{Ends: [2]int{2, 2}, Windows: true}},
@@ -240,6 +280,10 @@ func TestEachSmallRuleIsNeeded(t *testing.T) {
 		w.ReplaceRules = rules
 		return without{&w, rules}
 	}
+	line := func(w Limits, rules LimitsRules) without {
+		w.LimitsRules = rules
+		return without{limits(w), rules}
+	}
 	pauses := func(w PauseAfter, rules PauseRules) without {
 		w.PauseRules = rules
 		return without{&w, rules}
@@ -248,8 +292,47 @@ func TestEachSmallRuleIsNeeded(t *testing.T) {
 	asks := Again{Asks: 2, Shard: true, Crashes: 1, Writes: 1, All: 1}
 	ends := Join{Ends: [2]int{2, 1}, Windows: true}
 	faults := Join{Ends: [2]int{1, 1}, Windows: true, Crashes: 1, Writes: 1, All: 1}
+	const (
+		tooMany = "8: more are at work than the limit says"
+		tooSoon = "9: more begin than seconds let"
+		noEnd   = " has not ended"
+	)
+	two := Bound{Limit: 2, Max: 2}
+	pair, dies := Limits{Runs: 2}, Limits{Runs: 2, Crashes: 1, All: 1}
+	retakes := Limits{Runs: 2, Crashes: 1, Writes: 1, All: 2, Late: true}
+	skips := Limits{Runs: 2, Jobs: [3]Bound{{Limit: 1, Skips: true}}, Crashes: 1, Writes: 1, All: 2, Late: true}
+	full := Limits{Runs: 3, Jobs: [3]Bound{{Limit: 1, Max: 1}}, App: Bound{Limit: 1}}
+	seconds := Limits{Runs: 2, Of: own, App: two, Begins: 1, Clock: 1}
+	back := Limits{Runs: 2, Of: own, App: two, Begins: 1, Clock: 1, Back: 8}
 	broken := map[string]bool{}
 	for _, c := range []missing{
+		{line(dies, LimitsRules{OverUnseen: true}), 8, noEnd},
+		{line(Limits{Runs: 3, App: two, Cancels: 1, Crashes: 2, All: 2, EnderDies: true}, LimitsRules{FirstAloneLooks: true}), 21, noEnd},
+		{line(skips, LimitsRules{SkipsUnseen: true}), 6, "9: a run is skipped for what is over"},
+		{line(Limits{Runs: 3, Cancels: 1, Crashes: 1, All: 1, EnderDies: true}, LimitsRules{ClosedAsksAgain: true}), 12,
+			"9: what is over, and was taken out, stands there again"},
+		{line(dies, LimitsRules{TimeFreesStored: true}), 12, tooMany},
+		{line(pair, LimitsRules{UntilUnsaid: true}), 12, tooMany},
+		{line(dies, LimitsRules{UntilKept: true}), 17, tooMany},
+		{line(dies, LimitsRules{StaysBehind: true}), 10, noEnd},
+		{line(retakes, LimitsRules{OnlyIfThere: true}), 13, noEnd},
+		{line(Limits{Runs: 3, App: two, Writes: 1, All: 1, Late: true}, LimitsRules{LateAsk: true}), 12, tooMany},
+		{line(Limits{Runs: 2, App: two, Writes: 1, All: 1}, LimitsRules{UnknownGranted: true}), 10, tooMany},
+		{line(retakes, LimitsRules{RetakeAsksNot: true}), 20, tooMany},
+		{line(skips, LimitsRules{RetakeSkipped: true}), 16, "9: what may be at work is skipped"},
+		{line(pair, LimitsRules{AppsFirst: true}), 4, noEnd},
+		{line(Limits{Runs: 3, App: two}, LimitsRules{NewestFirst: true}), 18, "9: who waits longer is not given the permit"},
+		{line(full, LimitsRules{MaxIgnored: true}), 12, "9: more wait than may"},
+		{line(Limits{Runs: 3, Of: own, App: Bound{Limit: 1, Max: 1}}, LimitsRules{AppSkips: true}), 13,
+			"9: a run is skipped for the limit of its app"},
+		{line(pair, LimitsRules{FreedFirst: true}), 13, tooMany},
+		{line(Limits{Runs: 3, Of: own, App: two, Writes: 1, All: 1}, LimitsRules{FreedTogether: true}), 20, tooMany},
+		{line(pair, LimitsRules{FreedUngiven: true}), 13, noEnd},
+		{line(seconds, LimitsRules{SecondsUnasked: true}), 10, tooSoon},
+		{line(seconds, LimitsRules{SecondsUnbegun: true}), 10, tooSoon},
+		{line(seconds, LimitsRules{TurnUnawaited: true}), 10, tooSoon},
+		{line(back, LimitsRules{NeverAnew: true}), 4, "9: a second is given of a clock that was set back"},
+		{line(back, LimitsRules{GivenBelieved: true}), 11, "9: who has a permit waits for a second of a clock that was set back"},
 		{pauses(halts, PauseRules{OldFailures: true}), 9, noRow},
 		{pauses(PauseAfter{After: 2, Runs: 3, Fails: 2}, PauseRules{SuccessIgnored: true}), 10, noRow},
 		{pauses(halts, PauseRules{PausedBlindly: true}), 9, "5: a job is paused"},

@@ -1,0 +1,981 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Limits is section 9 of the page where two limits count each run: runs of two jobs of one
+// app ask for the permit of their job's limit, of which each value of its key has one of its
+// own, and then for that of their app's. An item is read and written in one step: what is
+// read of runs beside it either stays so, or a write of the item goes with it. until passes
+// for dead owners alone, of all claims of a run at once. No journal is stored, so that what
+// is not acked is sent again to its executor, which has it; no message of who is given a
+// permit comes, for it may always be lost. There are no retries.
+type Limits struct {
+	Runs int      // at most 4
+	Of   [4]uint8 // which of Jobs counts each
+	Jobs [3]Bound
+	App  Bound
+
+	Cancels int // by people, of what nobody has
+	Begins  int // as many attempts as begin in a second of the app; 0: all
+	Clock   int // the last second that comes while nobody waits for one
+	Back    int // how far the clock of who asks is set back, once at any moment; 0: never
+
+	EnderDies bool // nobody else
+
+	Crashes, Writes, Seconds, All int
+	Late                          bool // one write may arrive at any later moment
+
+	LimitsRules
+}
+
+// Bound is what a limit says.
+type Bound struct {
+	Limit, Max int
+	Skips      bool
+}
+
+// LimitsRules are those that can be broken, as in Rules.
+type LimitsRules struct {
+	OverUnseen      bool // by who wants the permit of what is over
+	FirstAloneLooks bool // though nobody comes any more for the first of those that wait
+	SkipsUnseen     bool // what is over, by who is skipped for it
+	ClosedAsksAgain bool // what was taken out as over, in the same write
+	TimeFreesStored bool // a run that is stored, and its owner's until is past
+	UntilUnsaid     bool // by a claim to come
+	UntilKept       bool // that of an earlier claim, though a later is to come
+	StaysBehind     bool // in its app's limit, though it is taken out of its job's as never stored
+	OnlyIfThere     bool // is the app's item written before that
+	LateAsk         bool // the item is written whatever it is by now
+	UnknownGranted  bool // an ask without answer
+	RetakeAsksNot   bool // for any permit
+	RetakeSkipped   bool // like any other, where no permit is free
+	AppsFirst       bool // by some the permit of their app is asked for first
+	NewestFirst     bool // of those that wait
+	MaxIgnored      bool // more wait than may
+	AppSkips        bool // what finds the queue of its app full
+	FreedFirst      bool // permits, before the closes
+	FreedTogether   bool // permits of a batch, though not each close is answered
+	FreedUngiven    bool // nobody who waits is given what is freed
+	SecondsUnasked  bool // whoever has a permit begins
+	SecondsUnbegun  bool // how many begin in the last second is not counted
+	TurnUnawaited   bool // whoever was given a second begins before it
+	NeverAnew       bool // a second that is far ahead is believed
+	GivenBelieved   bool // so is that of a holder
+}
+
+const (
+	maxLimited = 4
+	appsLimit  = 3 // the place of the app's item behind those of jobs
+)
+
+// lined is a state of it.
+type lined struct {
+	items     [appsLimit + 1]line
+	runs      [maxLimited]counted
+	hands     [3]limiter
+	late      lateLine
+	now, back int8
+	cancels   uint8
+	left      budget
+}
+
+// line is an item: of an app it has the last second that was given, and how many begin in it.
+type line struct {
+	holders [2]permitted
+	queue   [maxLimited]uint8 // 1 + runs
+	second  int8
+	begun   uint8
+}
+
+// permitted is a holder: 1 + its run, the claims whose until it has, and the second that it
+// was given.
+type permitted struct {
+	run, until, given uint8
+	from              int8
+}
+
+// An until, and an owner, is the bits of those at work whose it is, or one of these.
+const (
+	untilToCome = 4 // of dead ones
+	untilPast   = 8
+)
+
+// counted is a run: planned where it waits.
+type counted struct{ is, owner, exec, message uint8 }
+
+// Messages.
+const (
+	asPlanned = 1 + iota // its run is not looked at before the first write
+	afterwards
+)
+
+// limiter is somebody at work: two dispatchers, and who ends runs. saw is what a look found,
+// step which of its limits it asks; of is 1 + the run that it takes out of its app's limit,
+// out those that it took, unless the item of its job was written meanwhile (stale). ends, ended
+// and frees are bits of runs, and of items.
+type limiter struct{ at, run, saw, step, asked, out, of, stale, ends, ended, frees uint8 }
+
+const limitsEnder = 2
+
+// lateLine is a write that is on its way: of an item, or of a run.
+type lateLine struct {
+	what, item, fresh uint8
+	line              line
+	run, saw, to      uint8
+	owner             uint8
+}
+
+// Late writes.
+const (
+	lateLineAsk = 1 + iota
+	lateLineRun
+)
+
+// Stations.
+const (
+	limitsIdle = iota
+	limitsLook
+	limitsAsk
+	limitsOut
+	limitsQueue
+	limitsSkip
+	limitsClaim
+	limitsSend
+	limitsAck
+	limitsFree
+	limitsEnd
+)
+
+// Answers of an ask.
+const (
+	isGranted = iota
+	isToWait
+	isToSkip
+	isFull
+	isLater
+)
+
+// Search looks at every state, or at about most of them.
+func (w *Limits) Search(most int) Report { return look[lined](w, most) }
+
+func (w *Limits) start() lined {
+	var s lined
+	for i := range w.Runs {
+		s.runs[i].message = asPlanned
+	}
+	s.cancels = uint8(w.Cancels)
+	s.left = budget{crash: uint8(w.Crashes), write: uint8(w.Writes), second: uint8(w.Seconds), all: uint8(w.All)}
+	return s
+}
+
+// limiting makes the steps from a state.
+type limiting struct {
+	pen[lined]
+	w *Limits
+}
+
+func (w *Limits) moves(say bool) func(*lined) []move[lined] {
+	g := &limiting{w: w, pen: pen[lined]{say: say, left: func(s *lined) *budget { return &s.left }, tidy: w.tidy}}
+	return g.from
+}
+
+func (g *limiting) from(s *lined) []move[lined] {
+	g.out = g.out[:0]
+	for i := range g.w.Runs {
+		g.receive(s, i)
+		if s.dying(i) {
+			t := *s
+			t.passes(i)
+			g.emit(&t, false, "until of dead claims of %s passes", limitedName(i))
+		}
+	}
+	g.ends(s)
+	for k := range s.hands {
+		if s.hands[k].at == limitsIdle {
+			continue
+		}
+		g.step(*s, k)
+		if s.left.crash > 0 && (k == limitsEnder || !g.w.EnderDies) {
+			t := *s
+			t.leave(k)
+			g.dies(t, limitsWho(k))
+		}
+	}
+	if s.late.what != 0 {
+		g.arrive(*s)
+	}
+	if int(s.now) < g.w.Clock || s.awaited() {
+		t := *s
+		t.now++
+		g.emit(&t, false, "a second passes")
+	}
+	if g.w.Back > 0 && s.back == 0 {
+		t := *s
+		t.back = int8(g.w.Back)
+		g.emit(&t, false, "the clock is set back")
+	}
+	return g.out
+}
+
+// awaited reports that a second is to come in which somebody begins.
+func (s *lined) awaited() bool {
+	return slices.ContainsFunc(s.items[appsLimit].holders[:], func(x permitted) bool {
+		return x.run != 0 && x.from > s.now-s.back && !closed(s.runs[x.run-1].is)
+	})
+}
+
+// receive lets a dispatcher have a message; that another has it still is a fault.
+func (g *limiting) receive(s *lined, i int) {
+	r := s.runs[i]
+	for k := range limitsEnder {
+		second := s.hands[1-k].run == uint8(i+1)
+		if s.hands[k].at != limitsIdle || r.message == 0 || second && s.left.second == 0 {
+			continue
+		}
+		t := *s
+		if second {
+			t.left.spend(&t.left.second)
+		}
+		t.hands[k] = limiter{at: limitsLook, run: uint8(i + 1)}
+		if r.message == asPlanned {
+			t.hands[k].at, t.hands[k].saw = limitsAsk, absent
+		}
+		g.emit(&t, second, "%s receives the message of %s", limitsWho(k), limitedName(i))
+	}
+}
+
+// ends lets one or two runs end together, or a person cancel what nobody has.
+func (g *limiting) ends(s *lined) {
+	if s.hands[limitsEnder].at != limitsIdle {
+		return
+	}
+	at := uint8(limitsEnd)
+	if g.w.FreedFirst {
+		at = limitsFree
+	}
+	for a := range g.w.Runs {
+		for b := a; b < g.w.Runs; b++ {
+			if s.atWork(a) && s.atWork(b) {
+				t := *s
+				t.hands[limitsEnder] = limiter{at: at, ends: 1<<a | 1<<b}
+				if g.w.FreedFirst {
+					t.hands[limitsEnder].ended, t.hands[limitsEnder].frees = 1<<a|1<<b, g.itemsOf(1<<a|1<<b)
+				}
+				g.emit(&t, false, "ends of %s and %s come", limitedName(a), limitedName(b))
+			}
+		}
+		if s.cancels > 0 && s.runs[a].is == planned {
+			t := *s
+			t.cancels--
+			t.hands[limitsEnder] = limiter{at: limitsEnd, saw: planned, ends: 1 << a}
+			g.emit(&t, false, "a person cancels %s", limitedName(a))
+		}
+	}
+}
+
+// atWork reports that a run was sent, and is open.
+func (s *lined) atWork(i int) bool { return s.runs[i].is == open && s.runs[i].exec == running }
+
+func (s *lined) dying(i int) bool {
+	is := s.runs[i].owner == untilToCome
+	for j := range s.items {
+		for _, h := range s.items[j].holders {
+			is = is || h.run == uint8(i+1) && h.until == untilToCome
+		}
+	}
+	return is
+}
+
+func (s *lined) passes(i int) {
+	pass := func(until *uint8) {
+		if *until == untilToCome {
+			*until = untilPast
+		}
+	}
+	each := func(l *line) {
+		for x := range l.holders {
+			if l.holders[x].run == uint8(i+1) {
+				pass(&l.holders[x].until)
+			}
+		}
+	}
+	pass(&s.runs[i].owner)
+	for j := range s.items {
+		each(&s.items[j])
+	}
+	each(&s.late.line)
+	if s.late.what == lateLineRun && s.late.run == uint8(i) {
+		pass(&s.late.owner)
+	}
+}
+
+// untils calls f for each until and owner that there is.
+func (s *lined) untils(f func(*uint8)) {
+	for j := range s.items {
+		for x := range s.items[j].holders {
+			f(&s.items[j].holders[x].until)
+		}
+	}
+	for x := range s.late.line.holders {
+		f(&s.late.line.holders[x].until)
+	}
+	for i := range s.runs {
+		f(&s.runs[i].owner)
+	}
+	f(&s.late.owner)
+}
+
+// leave ends the work of a hand: its claims are a dead owner's.
+func (s *lined) leave(k int) {
+	if bit := uint8(1) << k; k < limitsEnder {
+		s.untils(func(u *uint8) {
+			if *u&bit != 0 {
+				if *u &^= bit; *u == 0 {
+					*u = untilToCome
+				}
+			}
+		})
+	}
+	s.hands[k] = limiter{}
+}
+
+// passing leaves a fire to a new message.
+func (s *lined) passing(k int) {
+	s.runs[s.hands[k].run-1].message = afterwards
+	s.leave(k)
+}
+
+// itemOf is the place of the limit that a run asks in a step.
+func (g *limiting) itemOf(i int, step uint8) int {
+	if g.w.AppsFirst && i%2 == 1 {
+		step = 1 - step
+	}
+	if step == 1 {
+		return appsLimit
+	}
+	return int(g.w.Of[i])
+}
+
+func (g *limiting) itemsOf(runs uint8) (items uint8) {
+	for i := range g.w.Runs {
+		if runs&(1<<i) != 0 {
+			items |= 1<<g.w.Of[i] | 1<<appsLimit
+		}
+	}
+	return items
+}
+
+func (g *limiting) bound(j int) Bound {
+	if j == appsLimit {
+		return g.w.App
+	}
+	return g.w.Jobs[j]
+}
+
+func (g *limiting) step(s lined, k int) {
+	h, who := s.hands[k], limitsWho(k)
+	i := int(h.run) - 1
+	switch h.at {
+	case limitsLook:
+		g.lookAtRun(s, k, i)
+	case limitsAsk:
+		g.ask(s, k, i)
+	case limitsOut:
+		g.takeOut(s, k)
+	case limitsQueue:
+		g.put(s, k, who+" stores that "+limitedName(i)+" waits", planned, 0, func(t *lined, a answer) {
+			if t.hands[k].at = limitsLook; a == throttled {
+				t.passing(k)
+			}
+		})
+	case limitsSkip:
+		g.put(s, k, who+" closes "+limitedName(i)+" as skipped", skipped, 0, func(t *lined, a answer) {
+			x := &t.hands[k]
+			switch {
+			case a == throttled:
+				t.leave(k)
+			case a == ok && h.saw == planned: // its record says which limits count it
+				x.at, x.ended, x.frees = limitsFree, 1<<i, g.itemsOf(1<<i)
+			case a == ok:
+				x.at = limitsAck
+			default:
+				x.at = limitsLook
+			}
+		})
+	case limitsClaim:
+		g.put(s, k, who+" claims "+limitedName(i), open, 1<<k, func(t *lined, a answer) {
+			if t.hands[k].at = limitsLook; a == ok {
+				t.hands[k].at = limitsSend
+			} else if a == throttled {
+				t.passing(k)
+			}
+		})
+	case limitsSend:
+		g.send(s, k, i)
+	case limitsAck:
+		s.runs[i].message = 0
+		s.leave(k)
+		g.emit(&s, false, "%s acks its message", who)
+	case limitsFree:
+		g.free(s, k)
+	case limitsEnd:
+		g.end(s, k)
+	}
+}
+
+func (g *limiting) lookAtRun(s lined, k, i int) {
+	h, r := &s.hands[k], &s.runs[i]
+	words := castState(r.is)
+	switch {
+	case r.is == absent, r.is == planned:
+		h.at, h.step, h.saw = limitsAsk, 0, r.is
+	case r.is != open && h.asked == 1: // perhaps after its end
+		h.at, h.ended, h.frees = limitsFree, 1<<i, g.itemsOf(1<<i)
+	case r.is != open:
+		h.at = limitsAck
+	case r.owner == 1<<k:
+		h.at = limitsSend
+	case r.owner == untilPast:
+		if h.at, h.step, h.saw = limitsAsk, 0, open; g.w.RetakeAsksNot {
+			h.at = limitsClaim
+		}
+	default:
+		words += ", another's"
+		s.leave(k)
+	}
+	g.emit(&s, false, "%s looks at %s: %s", limitsWho(k), limitedName(i), words)
+}
+
+// condition is that of a write of a run that was seen so.
+func (s *lined) condition(i int, saw uint8) bool {
+	r := &s.runs[i]
+	return r.is == saw && (saw != open || r.owner == untilPast)
+}
+
+// put writes a run that was looked at.
+func (g *limiting) put(s lined, k int, what string, to, owner uint8, then func(*lined, answer)) {
+	h := s.hands[k]
+	i := int(h.run) - 1
+	var later func(*lined)
+	if g.w.Late && s.late.what == 0 && s.condition(i, h.saw) {
+		later = func(t *lined) {
+			t.late = lateLine{what: lateLineRun, fresh: 1, run: uint8(i), saw: h.saw, to: to, owner: owner}
+		}
+	}
+	g.write(s, what, func(t *lined) bool {
+		if !t.condition(i, h.saw) {
+			return false
+		}
+		t.becomes(i, to, owner)
+		return true
+	}, then, later)
+}
+
+func (s *lined) becomes(i int, is, owner uint8) {
+	r := &s.runs[i]
+	if r.is, r.owner = is, owner; s.late.what == lateLineRun && s.late.run == uint8(i) {
+		s.late.fresh = 0
+	}
+}
+
+// arrive lets the write come that was on its way.
+func (g *limiting) arrive(s lined) {
+	l := s.late
+	s.late = lateLine{}
+	if l.what == lateLineAsk {
+		if l.fresh == 1 || g.w.LateAsk {
+			g.written(&s, int(l.item), l.line)
+		}
+		g.emit(&s, false, "the ask that was on its way arrives")
+		return
+	}
+	if l.fresh == 1 && s.condition(int(l.run), l.saw) {
+		s.becomes(int(l.run), l.to, l.owner)
+	}
+	g.emit(&s, false, "the write of %s that was on its way arrives", limitedName(int(l.run)))
+}
+
+// over reports that a chain has ended, or that nothing of it is stored and its claim is not
+// to come any more.
+func (g *limiting) over(s *lined, fire, until uint8) bool {
+	r := &s.runs[fire-1]
+	switch {
+	case g.w.OverUnseen:
+		return false
+	case g.w.TimeFreesStored && r.is == open && r.owner == untilPast:
+		return true
+	}
+	return closed(r.is) || r.is == absent && until&(1|2|untilToCome) == 0
+}
+
+// answers is the table "Ask", for a run and an item.
+func (g *limiting) answers(s *lined, l *line, k, i, j int) uint8 {
+	h, me, b := s.hands[k], uint8(i+1), g.bound(j)
+	stored, resend := h.saw != absent, h.saw == open
+	if x := l.holder(me); x != nil {
+		if !stored && !g.w.UntilKept && x.until != 1<<k {
+			x.until = x.until&(1|2) | 1<<k
+		}
+		return g.begin(s, l, x, j)
+	}
+	waiting, room := l.waiting(), l.room(b.Limit)
+	switch {
+	case slices.Contains(l.queue[:], me):
+		return isToWait
+	case room && waiting == 0:
+		x := l.hold(me)
+		if !stored && !g.w.UntilUnsaid {
+			x.until = 1 << k
+		}
+		return g.begin(s, l, x, j)
+	case b.Skips && (!resend || g.w.RetakeSkipped):
+		return isToSkip
+	case waiting >= b.Max && (!resend || g.w.RetakeSkipped) && !g.w.MaxIgnored:
+		if j == appsLimit && !g.w.AppSkips { // it comes again, beside those that wait in line
+			return isToWait
+		}
+		return isFull
+	case !stored:
+		return isToWait
+	}
+	if l.queue[waiting] = me; waiting >= b.Max && !resend {
+		g.breaks("9: more wait than may")
+	}
+	return isToWait
+}
+
+// begin gives a holder its second, and another where that lies after all that are given.
+func (g *limiting) begin(s *lined, l *line, x *permitted, j int) uint8 {
+	if j != appsLimit || g.w.Begins == 0 || g.w.SecondsUnasked {
+		return isGranted
+	}
+	now := s.now - s.back
+	furthest := now + int8(g.w.App.Limit/g.w.Begins) + 2
+	if x.given == 0 || !g.w.GivenBelieved && x.from > min(l.second, furthest+1) {
+		switch {
+		case l.second < now, l.second > furthest && !g.w.NeverAnew:
+			l.second, l.begun = now, 0
+		case int(l.begun) >= g.w.Begins && !g.w.SecondsUnbegun:
+			l.second, l.begun = l.second+1, 0
+		}
+		l.begun++
+		if x.given, x.from = 1, l.second; x.from > furthest+1 {
+			g.breaks("9: a second is given of a clock that was set back")
+		}
+	}
+	if x.from <= now || g.w.TurnUnawaited {
+		return isGranted
+	}
+	if x.from > furthest+1 {
+		g.breaks("9: who has a permit waits for a second of a clock that was set back")
+	}
+	return isLater
+}
+
+// ask is one of the asks of a claim.
+func (g *limiting) ask(s lined, k, i int) {
+	h := s.hands[k]
+	h.asked = 1
+	s.hands[k].asked = 1
+	j := g.itemOf(i, h.step)
+	was, after := s.items[j], s.items[j]
+	is := g.answers(&s, &after, k, i, j)
+	if (is == isToWait || (is == isToSkip || is == isFull) && !g.w.SkipsUnseen) && g.sees(&s, &was, uint8(i+1)) {
+		if x := g.neverStored(&s, &was, h.out); x != 0 && j != appsLimit && !g.w.StaysBehind && !g.w.AppsFirst {
+			s.hands[k].at, s.hands[k].of = limitsOut, x
+			g.emit(&s, false, "%s finds in %s that nothing of %s is stored, and its until is past", limitsWho(k), itemName(j), limitedName(int(x)-1))
+			return
+		}
+		if gone := g.takesOver(&s, &was, j); gone != 0 {
+			if gone&(1<<i) == 0 || g.w.ClosedAsksAgain { // what is closed asks no more
+				is = g.answers(&s, &was, k, i, j)
+			}
+			if l := was.holder(uint8(i + 1)); gone&(1<<i) != 0 && closed(s.runs[i].is) && (l != nil || slices.Contains(was.queue[:], uint8(i+1))) {
+				g.breaks("9: what is over, and was taken out, stands there again")
+			}
+			after = was
+		}
+	}
+	next := func(t *lined) {
+		x := &t.hands[k]
+		x.out = 0
+		switch {
+		case is == isGranted && x.step == 0:
+			x.step = 1
+		case is == isGranted:
+			x.at = limitsClaim
+		case is == isToSkip, is == isFull:
+			if x.at = limitsSkip; j == appsLimit {
+				g.breaks("9: a run is skipped for the limit of its app")
+			}
+			switch {
+			case h.saw == open:
+				g.breaks("9: what may be at work is skipped")
+			case g.neverStored(t, &t.items[j], 0) != 0:
+				g.breaks("9: a run is skipped for what is over")
+			}
+		case h.saw == absent:
+			x.at = limitsQueue
+		default:
+			t.passing(k)
+		}
+	}
+	words := limitsWho(k) + " asks " + itemName(j) + " for " + limitedName(i) + ": " + answerName(is)
+	if after == s.items[j] {
+		next(&s)
+		g.emit(&s, false, "%s", words)
+		return
+	}
+	var later func(*lined)
+	if g.w.Late && s.late.what == 0 {
+		later = func(t *lined) { t.late = lateLine{what: lateLineAsk, item: uint8(j), fresh: 1, line: after} }
+	}
+	g.write(s, words, func(t *lined) bool {
+		g.written(t, j, after)
+		return true
+	}, func(t *lined, a answer) {
+		switch {
+		case a == throttled:
+			t.passing(k)
+		case a == ok, g.w.UnknownGranted:
+			next(t)
+		}
+	}, later)
+}
+
+// sees reports that who asks looks at what is over: not one behind the first in the queue,
+// but where that is over itself.
+func (g *limiting) sees(s *lined, was *line, me uint8) bool {
+	if slices.Index(was.queue[:], me) <= 0 {
+		return true
+	}
+	return !g.w.FirstAloneLooks && g.over(s, was.queue[0], untilPast)
+}
+
+// neverStored finds a holder that is over though its chain never began.
+func (g *limiting) neverStored(s *lined, l *line, but uint8) uint8 {
+	for _, x := range l.holders {
+		if x.run != 0 && but&(1<<(x.run-1)) == 0 && s.runs[x.run-1].is == absent && g.over(s, x.run, x.until) {
+			return x.run
+		}
+	}
+	return 0
+}
+
+// takesOver takes out what is over, and gives those that wait what is free.
+func (g *limiting) takesOver(s *lined, l *line, j int) (gone uint8) {
+	for _, x := range l.holders {
+		if x.run != 0 && g.over(s, x.run, x.until) {
+			gone |= 1 << (x.run - 1)
+		}
+	}
+	for _, f := range l.queue {
+		if f != 0 && g.over(s, f, untilPast) {
+			gone |= 1 << (f - 1)
+		}
+	}
+	l.release(gone)
+	g.fill(l, j)
+	return gone
+}
+
+// takeOut takes what was never stored out of its app's limit, before it is taken out of its
+// job's: what holds the second permit holds the first. The write is made in any case, so
+// that no ask of it is under way any more.
+func (g *limiting) takeOut(s lined, k int) {
+	h := s.hands[k]
+	after := s.items[appsLimit]
+	if x := after.holder(h.of); x != nil && s.runs[h.of-1].is == absent && g.over(&s, h.of, x.until) {
+		after.release(1 << (h.of - 1))
+		g.fill(&after, appsLimit)
+	}
+	then := func(t *lined, a answer) {
+		switch x := &t.hands[k]; a {
+		case ok:
+			if x.at, x.of = limitsAsk, 0; x.stale == 0 {
+				x.out |= 1 << (h.of - 1)
+			}
+			x.stale = 0
+		case throttled:
+			t.passing(k)
+		}
+	}
+	if g.w.OnlyIfThere && after == s.items[appsLimit] {
+		then(&s, ok)
+		g.emit(&s, false, "%s finds that %s does not have the permit of its app", limitsWho(k), limitedName(int(h.of)-1))
+		return
+	}
+	var later func(*lined)
+	if g.w.Late && s.late.what == 0 {
+		later = func(t *lined) { t.late = lateLine{what: lateLineAsk, item: appsLimit, fresh: 1, line: after} }
+	}
+	g.write(s, limitsWho(k)+" takes "+limitedName(int(h.of)-1)+" out of its app's limit", func(t *lined) bool {
+		g.written(t, appsLimit, after)
+		return true
+	}, then, later)
+}
+
+// written is what a write of an item does, and must not.
+func (g *limiting) written(s *lined, j int, is line) {
+	was := s.items[j]
+	s.items[j] = is
+	for _, x := range is.holders { // of those that are given one
+		if x.run == 0 || was.holder(x.run) != nil {
+			continue
+		}
+		for _, f := range was.queue {
+			if f == x.run {
+				break
+			}
+			if f != 0 && slices.Contains(is.queue[:], f) {
+				g.breaks("9: who waits longer is not given the permit")
+			}
+		}
+	}
+	if s.late.what == lateLineAsk && s.late.item == uint8(j) {
+		s.late.fresh = 0
+	}
+	for k := range limitsEnder { // who took one out of its app's limit has read this item before
+		if h := &s.hands[k]; h.run != 0 && g.w.Of[h.run-1] == uint8(j) {
+			if h.out = 0; h.at == limitsOut {
+				h.stale = 1
+			}
+		}
+	}
+}
+
+func (g *limiting) send(s lined, k, i int) {
+	s.hands[k].at = limitsAck
+	r := &s.runs[i]
+	if r.exec == idle && r.is == open {
+		r.exec = running
+		for step := range uint8(2) {
+			j, n := g.itemOf(i, step), 0
+			for o := range g.w.Runs {
+				if s.atWork(o) && (j == appsLimit || g.w.Of[o] == g.w.Of[i]) {
+					n++
+				}
+			}
+			if n > g.bound(j).Limit {
+				g.breaks("8: more are at work than the limit says")
+			}
+		}
+		began := 0
+		for o := range g.w.Runs {
+			began += int(s.runs[o].exec)
+		}
+		if g.w.Begins > 0 && s.back == 0 && began > g.w.Begins*int(s.now+1) {
+			g.breaks("9: more begin than seconds let")
+		}
+	}
+	g.emit(&s, false, "%s sends %s", limitsWho(k), limitedName(i))
+}
+
+// end closes the runs of a batch, one after the other, and then frees their permits.
+func (g *limiting) end(s lined, k int) {
+	h := s.hands[k]
+	i := 0
+	for h.ends&(1<<i) == 0 {
+		i++
+	}
+	is := uint8(succeeded)
+	if h.saw == planned {
+		is = skipped
+	}
+	g.write(s, limitsWho(k)+" closes "+limitedName(i), func(t *lined) bool {
+		if r := &t.runs[i]; r.is != open && is != skipped || is == skipped && r.is != planned {
+			return false
+		}
+		t.becomes(i, is, 0)
+		return true
+	}, func(t *lined, a answer) {
+		if a == unknown {
+			return // it is read, and closed again
+		}
+		x := &t.hands[k]
+		if x.ends &^= 1 << i; a != throttled && closed(t.runs[i].is) || g.w.FreedTogether {
+			x.ended |= 1 << i
+		}
+		if x.ends != 0 {
+			return
+		}
+		if x.at, x.frees = limitsFree, g.itemsOf(x.ended); x.frees == 0 || g.w.FreedFirst {
+			t.leave(k)
+		}
+	}, nil)
+}
+
+// free takes chains that are over out of one item after the other.
+func (g *limiting) free(s lined, k int) {
+	h := s.hands[k]
+	j := 0
+	for h.frees&(1<<j) == 0 {
+		j++
+	}
+	after := s.items[j]
+	if after.release(h.ended) && !g.w.FreedUngiven {
+		g.fill(&after, j)
+	}
+	then := func(t *lined, a answer) {
+		if a == unknown {
+			return // it is read, and written again
+		}
+		x := &t.hands[k]
+		if x.frees &^= 1 << j; x.frees != 0 {
+			return
+		}
+		switch {
+		case k < limitsEnder:
+			x.at = limitsAck
+		case x.ends != 0: // broken: not closed yet
+			x.at, x.ended = limitsEnd, 0
+		default:
+			t.leave(k)
+		}
+	}
+	if after == s.items[j] {
+		then(&s, ok)
+		g.emit(&s, false, "%s finds nothing to free in %s", limitsWho(k), itemName(j))
+		return
+	}
+	g.write(s, limitsWho(k)+" frees permits of "+itemName(j), func(t *lined) bool {
+		g.written(t, j, after)
+		return true
+	}, then, nil)
+}
+
+func (l *line) holder(fire uint8) *permitted {
+	for x := range l.holders {
+		if l.holders[x].run == fire {
+			return &l.holders[x]
+		}
+	}
+	return nil
+}
+
+func (l *line) hold(fire uint8) *permitted {
+	x := l.holder(0)
+	*x = permitted{run: fire}
+	return x
+}
+
+func (l *line) waiting() (n int) {
+	for n < len(l.queue) && l.queue[n] != 0 {
+		n++
+	}
+	return n
+}
+
+// room reports that fewer hold it than may.
+func (l *line) room(limit int) bool {
+	for _, x := range l.holders {
+		if x.run != 0 {
+			limit--
+		}
+	}
+	return limit > 0
+}
+
+// release takes runs out, and keeps the order of the others.
+func (l *line) release(gone uint8) (changed bool) {
+	is := func(f uint8) bool { return f != 0 && gone&(1<<(f-1)) != 0 }
+	for x := range l.holders {
+		if is(l.holders[x].run) {
+			l.holders[x], changed = permitted{}, true
+		}
+	}
+	n := 0
+	for _, f := range l.queue {
+		if is(f) {
+			changed = true
+		} else if f != 0 {
+			l.queue[n] = f
+			n++
+		}
+	}
+	clear(l.queue[n:])
+	return changed
+}
+
+// fill gives those that have waited longest what is free.
+func (g *limiting) fill(l *line, j int) {
+	for l.queue[0] != 0 && l.room(g.bound(j).Limit) {
+		at := 0
+		if g.w.NewestFirst {
+			at = l.waiting() - 1
+		}
+		f := l.queue[at]
+		copy(l.queue[at:], l.queue[at+1:])
+		l.queue[len(l.queue)-1] = 0
+		l.hold(f)
+	}
+}
+
+// rest: each run has ended.
+func (w *Limits) rest(s *lined) (far int, why string) {
+	if s.hands != [3]limiter{} || s.late.what != 0 {
+		return 0, "somebody is at work"
+	}
+	for i := range w.Runs {
+		if !closed(s.runs[i].is) {
+			return 1, limitedName(i) + " has not ended"
+		}
+	}
+	for i := range w.Runs {
+		if s.runs[i].message != 0 {
+			return 2, "a message is on the ring"
+		}
+	}
+	return 3, ""
+}
+
+// tidy makes states equal that differ in what is read no more, and in the order of hands
+// and holders.
+func (w *Limits) tidy(s *lined) (swapped swaps, _ string) {
+	if l := &s.left; l.all == 0 {
+		l.crash, l.write, l.second = 0, 0, 0
+	}
+	for i := range s.runs {
+		if r := &s.runs[i]; closed(r.is) && w.Begins == 0 {
+			r.exec = idle
+		}
+	}
+	if s.late.what == lateLineAsk && s.late.fresh == 0 && !w.LateAsk || s.late.what == lateLineRun && s.late.fresh == 0 {
+		s.late = lateLine{}
+	}
+	if a, b := s.hands[0], s.hands[1]; a.key() < b.key() {
+		s.hands[0], s.hands[1] = b, a
+		swapped.disp = true
+		s.untils(func(u *uint8) {
+			if x := *u & 3; x == 1 || x == 2 {
+				*u ^= 3
+			}
+		})
+	}
+	for j := range s.items {
+		s.items[j].sort()
+	}
+	s.late.line.sort()
+	return swapped, ""
+}
+
+func (l *line) sort() {
+	slices.SortFunc(l.holders[:], func(a, b permitted) int { return cmp.Compare(a.run-1, b.run-1) })
+}
+
+func (h limiter) key() uint64 {
+	return pack(h.at, h.run, h.saw, h.step, h.asked, h.out, h.ended|h.of<<4, h.frees|h.stale<<4)
+}
+
+func limitsWho(k int) string { return [...]string{"D1", "D2", "who ends runs"}[k] }
+
+func limitedName(i int) string { return [...]string{"r1", "r2", "r3", "r4"}[i] }
+
+func itemName(j int) string { return [...]string{"L1", "L2", "L3", "the app's limit"}[j] }
+
+func answerName(a uint8) string {
+	return [...]string{"granted", "waits", "skipped", "full", "later"}[a]
+}
