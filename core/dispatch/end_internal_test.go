@@ -32,7 +32,8 @@ func TestEndsSideBySide(t *testing.T) {
 	for n := range 3000 {
 		r := core.Run{ID: core.NumberedRun(7, 1), App: "a", State: core.Running, Owner: "me", Attempt: 1}
 		r.First = r.ID
-		d := New(nil, nil, nil, finish.New(closesAll{run: r}, nil, finish.Options{Log: log}), Options{Log: log, Nonce: func() string { return "me" }})
+		d := New(nil, nil, nil, finish.New(closesAll{run: r}, nil, finish.Options{Log: log}),
+			Options{Log: log, Nonce: func() string { return "me" }})
 		b := newBatch(d, nil, nil)
 		b.items = append(b.items, &item{fire: r.Fire(), run: &r, phase: ended{Answer{State: core.Succeeded, Kind: AnswerEnded}}})
 		var ends sync.WaitGroup

@@ -79,7 +79,7 @@ func TestRetimedGivesItsPermitBack(t *testing.T) {
 		}
 		if s := l.run(ids[0]).State; s != core.Running {
 			p, _ := l.s.Permits(t.Context(), []string{"job/7"})
-			t.Errorf("after a minute it is %s, for run %d, due in 30 days, holds the permit: %+v; its own Permit is %q", s, id, p["job/7"], l.run(id).Permit)
+			t.Errorf("after a minute it is %s, for run %d, due in 30 days, holds the permit: %+v", s, id, p["job/7"])
 		}
 	})
 }
@@ -203,6 +203,31 @@ func TestGivenAPermitWithNobodyThere(t *testing.T) {
 		if l.run(next[0]).State != core.Running {
 			p, _ := l.s.Permits(t.Context(), []string{"group/db"})
 			t.Errorf("after a minute app b's run is %s, and app a's %s holds the permit: %+v", l.run(next[0]).State, l.run(waits[0]).State, p)
+		}
+	})
+}
+
+// TestChangedTriggerLeavesItsApp: a trigger that asked before a person changed what counts it
+// waits for its job's permit, and keeps that of its app from nobody meanwhile.
+func TestChangedTriggerLeavesItsApp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
+		l.app(func(a *core.App) { a.Limits.InFlight = 1 })
+		id := core.NumberedRun(7, 1)
+		must(t, l.s.Create(t.Context(), []core.Run{{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: l.at + 1, Slot: l.at + 1,
+			Attempt: 1, First: id}})[0])
+		must(t, l.s.PutPermits(t.Context(), []core.Permits{{Name: "app/a", V: 1, Limit: 1, Holders: []core.Holder{{First: id}}}})[0])
+		next := l.fires(7, 1)[0] // it has its job's permit, and waits for its app's
+		l.ring(id, core.CauseAPI)
+		for range 3 {
+			time.Sleep(20 * time.Second)
+			l.comes()
+			for id := range l.work {
+				l.ends(id, core.Succeeded)
+			}
+		}
+		if len(l.sent) != 2 || l.most != 1 {
+			t.Errorf("sent %v, %d at once: they are %s and %s", l.sent, l.most, l.run(next).State, l.run(id).State)
 		}
 	})
 }

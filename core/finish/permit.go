@@ -168,18 +168,26 @@ func (f *Finish) HandBack(ctx context.Context, run *core.Run) {
 		holds = p.Holds(run.First)
 		return false, nil
 	})
-	for _, name := range slices.Backward(names) {
-		if err != nil || !holds {
-			break
-		}
-		err = f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
-			return p.Release(func(first core.RunID) bool { return first == run.First }), nil
-		})
+	if err == nil && holds {
+		slices.Reverse(names)
+		err = f.Leave(ctx, run.First, names...)
 	}
 	if err != nil {
 		f.o.Log.Info("a permit is kept by a run for which nobody is there", "permit", run.Permit, "run", run.ID, "job", run.ID.Job(),
 			"instant", run.At.String(), "err", err)
 	}
+}
+
+// Leave takes a chain out of items of permits, in their order.
+func (f *Finish) Leave(ctx context.Context, first core.RunID, names ...string) error {
+	for _, name := range names {
+		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
+			return p.Release(func(x core.RunID) bool { return x == first }), nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // wake puts copies of those on the ring that hold a permit now, of one slot together; what
