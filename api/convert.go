@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/schedule"
 )
@@ -286,6 +287,19 @@ func ManageApp(a AppSpec) (manage.AppSpec, error) {
 }
 
 // runOf is a run in the words of the document; job is nil when it is not known.
+// countedBy names the limits that counted a run which has ended.
+func countedBy(r *core.Run) *Permit {
+	out := &Permit{HeldBy: []string{}}
+	for _, name := range core.PermitNames(r.Permit) {
+		limit, value := core.SplitPermit(name)
+		if out.Of != "" {
+			out.Of += ", "
+		}
+		out.Of, out.Value = out.Of+strings.Replace(limit, "/", " ", 1), cmp.Or(out.Value, value)
+	}
+	return out
+}
+
 // permitOf is how a chain stands among those that share its limit.
 func permitOf(p *core.Permits, first core.RunID) *Permit {
 	if p == nil {
@@ -352,6 +366,19 @@ func runOf(r *core.Run, job *core.Job) Run {
 	for _, t := range r.Tries {
 		out.Tries = append(out.Tries, Try{Address: t.Address, Code: t.Code, Message: t.Message, Request: t.Request, Log: t.Log,
 			By: string(t.By), Of: t.Of, From: t.From})
+	}
+	return out
+}
+
+func ranWithOf(w *ask.RanWith) *RanWith {
+	if w == nil {
+		return nil
+	}
+	d := w.Def
+	out := &RanWith{Handler: d.Handler, Params: d.Params, Template: d.Template, Route: string(d.Route), Block: string(d.Block),
+		Timeout: orNone(d.Timeout), Change: w.Rev, At: core.FromMillis(w.RevAt)}
+	if c := w.Change; c != nil {
+		out.Change, out.At, out.Verb, out.By = c.ID, c.At, c.Verb, c.By
 	}
 	return out
 }

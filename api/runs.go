@@ -65,6 +65,14 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 		s.fail(w, r, err)
 		return
 	}
+	if v.Skip == nil {
+		with, err := s.m.RanWith(r.Context(), &v.Run, v.Job)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		out.With = ranWithOf(with)
+	}
 	for i := range shards {
 		out.Shards = append(out.Shards, shardOf(&shards[i]))
 	}
@@ -72,7 +80,10 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 		c := runOf(&children[i].Run, children[i].Job)
 		out.Children = append(out.Children, ChildRun{ID: c.ID, Job: cmp.Or(c.Job, c.App), State: c.State})
 	}
-	out.WaitsUntil, out.Permit = v.Waits, permitOf(v.Permits, v.Run.First)
+	out.WaitsUntil, out.Permit, out.Missing = v.Waits, permitOf(v.Permits, v.Run.First), v.Missing
+	if out.Permit == nil && !v.Run.State.Open() && v.Run.Permit != "" {
+		out.Permit = countedBy(&v.Run)
+	}
 	if v.Skip != nil {
 		skip := skipOf(*v.Skip)
 		out.Skip = &skip

@@ -45,6 +45,7 @@ type (
 	Shard              = client.Shard
 	ShardRun           = client.ShardRun
 	Permit             = client.Permit
+	RanWith            = client.RanWith
 	Limit              = client.Limit
 	ListChangesParams  = client.ListChangesParams
 	ListJobsParams     = client.ListJobsParams

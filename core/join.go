@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -72,11 +73,40 @@ func (d *Def) ComesAfter(parent JobID) bool {
 }
 
 // Complete reports whether no parent is missing.
-func (j *Join) Complete(d *Def) bool {
-	return d.Joins() && !slices.ContainsFunc(d.After, func(p Parent) bool {
-		i := j.of(p.ID)
-		return i < 0 || !j.Marks[i].Counts
-	})
+func (j *Join) Complete(d *Def) bool { return d.Joins() && len(j.Missing(d)) == 0 }
+
+// Missing are the parents that have not ended as asked in the round.
+func (j *Join) Missing(d *Def) (names []string) {
+	for _, p := range d.After {
+		if i := j.of(p.ID); i < 0 || !j.Marks[i].Counts {
+			names = append(names, p.Job)
+		}
+	}
+	return names
+}
+
+// Lacks says of a round that is over what it lacks, in less than 200 bytes.
+func (j *Join) Lacks(d *Def) string {
+	missing := j.Missing(d)
+	if len(missing) == 0 { // its parents are others by now
+		return ""
+	}
+	clip := func(name string) string {
+		if len(name) <= 60 {
+			return name
+		}
+		return name[:57] + "…"
+	}
+	text, first := clip(missing[0]), "run "+j.Parent.String()
+	if n := len(missing) - 1; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	for _, p := range d.After {
+		if p.ID == j.Parent.Job() {
+			first = clip(p.Job)
+		}
+	}
+	return fmt.Sprintf("%s had not ended as asked within %s of %s", text, j.End.Time().Sub(j.Begun.Time()), first)
 }
 
 // Counted are the parents' runs that count in the round.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -117,6 +118,9 @@ type Run struct {
 	MaybeSent bool // an earlier owner may have sent it to Address; never cleared
 	Journal   JournalKey
 	SentAt    time.Time // trigger time, the wire's logDateTime: set by the first claim and kept
+	// SentRev is the revision of its job that the last claim had read; 0: it is Rev, as of each
+	// planned run.
+	SentRev int64
 
 	// The chain of attempts.
 	Attempt int   // from 1
@@ -334,6 +338,10 @@ func (r *Run) RepeatedRetry() bool { return r.Cause == CauseRetry && r.Attempt >
 func (r *Run) Follow(d *Def) {
 	r.PauseAfter, r.Place = d.PauseAfter > 0, d.FirstPlace()
 }
+
+// RevSent is the revision of its job that a run was sent under; before that, and where an
+// older version claimed it, the one that it was made under.
+func (r *Run) RevSent() int64 { return cmp.Or(r.SentRev, r.Rev) }
 
 // Fire is the fire of a run that is stored.
 func (r *Run) Fire() Fire {

@@ -26,6 +26,7 @@ const (
 	RunApp   // only compared
 	RunPlace
 	RunPermit // of RunGiven alone, whose others are in To as they were read; a put has one of the two
+	RunSentRev
 )
 
 // RunPut is one conditional write of a stored run: where the fields of If are as in
@@ -76,6 +77,7 @@ var runFields = [...]struct {
 	{func(r, was *Run) bool { return r.App == was.App }, nil},
 	{func(r, was *Run) bool { return r.Place == was.Place }, func(r, to *Run) { r.Place = to.Place }},
 	{nil, func(r, to *Run) { r.Permit = to.Permit }},
+	{nil, func(r, to *Run) { r.SentRev = to.SentRev }},
 }
 
 // Holds reports whether a run, as stored, meets the condition.
@@ -114,6 +116,18 @@ func (p *RunPut) GoesOn() bool { return p.To.Then != 0 }
 func (p RunPut) Counted(permit string) RunPut {
 	if p.Was.Permit != permit {
 		p.To.Permit, p.Set = permit, p.Set|RunPermit
+	}
+	return p
+}
+
+// Under has a put that takes a run note the revision of its job as read, where that is not
+// the run's own.
+func (p RunPut) Under(rev int64) RunPut {
+	if rev == p.Was.Rev {
+		rev = 0
+	}
+	if p.Was.SentRev != rev {
+		p.To.SentRev, p.Set = rev, p.Set|RunSentRev
 	}
 	return p
 }

@@ -941,6 +941,27 @@ type Proofs struct {
 	Proofs []string `json:"proofs"`
 }
 
+// RanWith What the job of a run said when that was sent, of one that waits what it says now. What the run says itself comes before it.
+type RanWith struct {
+	// At When that was made
+	At    time.Time `json:"at"`
+	Block string    `json:"block,omitempty,omitzero"`
+	By    string    `json:"by,omitempty,omitzero"`
+
+	// Change The revision since which it says so
+	Change  int64  `json:"change"`
+	Handler string `json:"handler,omitempty,omitzero"`
+	Params  string `json:"params,omitempty,omitzero"`
+	Route   string `json:"route,omitempty,omitzero"`
+
+	// Template Whether the params are filled for each run
+	Template bool   `json:"template,omitempty,omitzero"`
+	Timeout  string `json:"timeout,omitempty,omitzero"`
+
+	// Verb created or updated; left out where no record of it is found
+	Verb string `json:"verb,omitempty,omitzero"`
+}
+
 // RedriveRequest defines model for RedriveRequest.
 type RedriveRequest struct {
 	// After Go on after this letter
@@ -1234,6 +1255,9 @@ type Run struct {
 	LogID   int64  `json:"logId"`
 	Message string `json:"message,omitempty,omitzero"`
 
+	// Missing Of a join that is not complete the parents that it waits for, until dueAt; only when one run is read
+	Missing []string `json:"missing,omitempty,omitzero"`
+
 	// Params In place of the job's
 	Params *string `json:"params,omitempty"`
 
@@ -1278,6 +1302,9 @@ type Run struct {
 
 	// WaitsUntil Of a queued run: how long it waits for an executor of its app
 	WaitsUntil time.Time `json:"waitsUntil,omitempty,omitzero"`
+
+	// With What the job of a run said when that was sent, of one that waits what it says now. What the run says itself comes before it.
+	With *RanWith `json:"with,omitempty"`
 }
 
 // RunPage defines model for RunPage.

@@ -172,7 +172,7 @@ func testServer() *httptest.Server {
 			for i := range runs {
 				runs[i] = core.Run{ID: core.NumberedRun(1, uint32(100+i)), App: "shop", State: core.Running, Cause: core.CauseAPI,
 					At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()), Address: "http://10.0.0.7:9999",
-					SentAt: time.Now().Add(time.Duration(i) * time.Second)}
+					Rev: time.Now().UnixMilli(), SentAt: time.Now().Add(time.Duration(i) * time.Second)}
 			}
 			runs[2].Message = "queued"
 			data.Dispatch.Create(r.Context(), runs)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
@@ -22,12 +21,11 @@ func (c *runCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	with, again := e.ranWith(&r)
+	again := e.again(&r)
 	return e.show(struct {
 		api.Run
-		With    *ranWith `json:"with,omitempty"`
 		RerunAs []string `json:"rerunAs,omitempty"`
-	}{r, with, again}, func() {
+	}{r, again}, func() {
 		if r.Skip != nil {
 			e.printf("%s   %s\n", runName(&r), e.skipLine(r.Skip, r.Timezone))
 			switch core.Reason(r.Skip.Reason) {
@@ -59,6 +57,9 @@ func (c *runCmd) Run(e *conn) error {
 			add("sent", sent)
 		}
 		add("waits", e.waitText(&r))
+		if len(r.Missing) > 0 {
+			add("waits", fmt.Sprintf("for %s, until %s", strings.Join(r.Missing, ", "), e.full(r.DueAt, r.Timezone)))
+		}
 		add("permit", e.permitText(&r))
 		if !r.EndedAt.IsZero() {
 			ended := e.full(r.EndedAt, r.Timezone)
@@ -99,6 +100,7 @@ func (c *runCmd) Run(e *conn) error {
 		add("first", r.First)
 		add("then", r.Then)
 		add("key", r.Key)
+		with := r.With
 		if with != nil {
 			add("handler", with.Handler)
 			add("route", with.Route+"   block "+with.Block+"   timeout "+cmp.Or(with.Timeout, "none"))
@@ -177,60 +179,22 @@ func overText(r *api.Run) string {
 	return "   its executor has other runs of this job, which a kill would end too: it ends when it is alone there"
 }
 
-// ranWith is what the job of a run said when the run was sent, and which change had made
-// it say so. What the run itself says comes before it.
-type ranWith struct {
-	Handler  string    `json:"handler,omitempty"`
-	Params   string    `json:"params,omitempty"`
-	Template bool      `json:"template,omitempty"`
-	Route    string    `json:"route,omitempty"`
-	Block    string    `json:"block,omitempty"`
-	Timeout  string    `json:"timeout,omitempty"`
-	Change   int64     `json:"change"`
-	At       time.Time `json:"at"`
-	Verb     string    `json:"verb,omitempty"` // left out where no record was found
-	By       string    `json:"by,omitempty"`
-}
-
-// changesOfRun is among how many changes of its job the one is looked for by which a run went.
+// changesOfRun is among how many changes of its job those are looked for that run it again.
 const changesOfRun = 100
 
-// ranWith reads what a run ran with, or would now, nil where no record says it; and which
-// runs run it again.
-func (e *conn) ranWith(r *api.Run) (with *ranWith, again []string) {
+// again are the runs that run one again, as far as they are found.
+func (e *conn) again(r *api.Run) (runs []string) {
 	if r.JobID == 0 || r.Skip != nil {
-		return nil, nil
+		return nil
 	}
 	list, err := e.ListChanges(e.Ctx, api.ListChangesParams{Job: fmt.Sprint(r.JobID), Limit: changesOfRun})
 	if err != nil {
-		return nil, nil // what is known of the run is shown without it
+		return nil // what is known of the run is shown without it
 	}
-	when := r.SentAt
-	if when.IsZero() {
-		when = r.EndedAt
+	for i := range list.Changes {
+		runs = append(runs, rerunAs(&list.Changes[i], r.ID)...)
 	}
-	for i := range list.Changes { // the newest first
-		ch := &list.Changes[i]
-		again = append(again, rerunAs(ch, r.ID)...)
-		made := ch.Verb == core.VerbCreated || ch.Verb == core.VerbUpdated
-		rec, ok := core.ParseJobRecord(string(ch.New))
-		if !made || !ok || rec.Def == nil || !when.IsZero() && when.Before(ch.At) {
-			continue
-		}
-		was := api.JobOf(&core.Job{Def: *rec.Def})
-		return withOf(&was, rec.Rev, ch), again
-	}
-	// Much was done to it that changed nothing, triggers by hand perhaps.
-	j, err := e.GetJobByNumber(e.Ctx, fmt.Sprint(r.JobID))
-	at := core.FromMillis(j.Rev)
-	if err != nil || !when.IsZero() && when.Before(at) {
-		return nil, again
-	}
-	return withOf(&j, j.Rev, &api.Change{At: at}), again
-}
-
-func withOf(j *api.Job, rev int64, ch *api.Change) *ranWith {
-	return &ranWith{j.Handler, j.Params, j.Template, j.Route, j.Block, j.Timeout, rev, ch.At, ch.Verb, ch.By}
+	return runs
 }
 
 // rerunAs are the runs that run another again, as a change says.

@@ -108,6 +108,8 @@ func (e *Env) permitText(r *api.Run) string {
 		of += " with value " + p.Value + " at its key"
 	}
 	switch {
+	case !core.State(r.State).Open():
+		return "of " + of
 	case p.Has && r.State == string(core.Queued) && !p.Begins.IsZero():
 		return fmt.Sprintf("it has one of %s, of %d, and begins at %s, when so many in a second have their turn", of, p.Limit,
 			e.full(p.Begins, ""))

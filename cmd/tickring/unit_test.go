@@ -279,4 +279,8 @@ func TestPermitText(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+	over := &api.Run{State: "failed", Permit: &api.Permit{Of: "group db, app shop", Value: "x"}}
+	if got := (&Env{Globals: &Globals{}}).permitText(over); got != "of group db, app shop with value x at its key" {
+		t.Errorf("after its end: %q", got)
+	}
 }

@@ -52,6 +52,8 @@ type Records interface {
 	// Changes reads the change records of a job (or with job 0 of an app and
 	// its jobs; with both empty of everything), newest first.
 	Changes(ctx context.Context, app string, job core.JobID, limit int) ([]core.Change, error)
+	// ChangesUpTo reads those of a job whose ID is at most last, newest first.
+	ChangesUpTo(ctx context.Context, job core.JobID, last int64, limit int) ([]core.Change, error)
 	// Skips reads the skipped records of a job that reach into the span.
 	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
 }

@@ -59,6 +59,8 @@ type RunView struct {
 	// Permits are those of a limit that counts it, where it is open: of the one that it waits
 	// for, where it waits.
 	Permits *core.Permits
+	// Missing are the parents for which it waits, where it is that of a join.
+	Missing []string
 }
 
 // RunFilter says which runs; the zero value is all, newest first.
@@ -496,6 +498,16 @@ func (q *Ask) view(ctx context.Context, r core.Run) (RunView, error) {
 		return RunView{}, err
 	}
 	v := RunView{Run: r, Job: jobs[r.ID.Job()], ThenAt: at[r.Then], Waits: waits[r.ID]}
+	if r.AwaitsJoin() && v.Job != nil {
+		name := v.Job.Def.JoinName()
+		found, err := q.store.Permits(ctx, []string{name})
+		if err != nil {
+			return RunView{}, core.Passing(err)
+		}
+		if j := found[name].Join; j != nil && j.Round == r.ID {
+			v.Missing = j.Missing(&v.Job.Def)
+		}
+	}
 	if r.Permit != "" && r.State.Open() {
 		names := core.PermitNames(r.Permit)
 		found, err := q.store.Permits(ctx, names)

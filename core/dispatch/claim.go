@@ -169,7 +169,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 	case toTake:
 		if b.route(it) {
 			take := it.run.Take(b.claimed(it), first(it.order), now, it.choice.tries)
-			w.puts, w.putOf = append(w.puts, take.Counted(it.permit())), append(w.putOf, it)
+			w.puts, w.putOf = append(w.puts, take.Under(it.job.Sched.Rev).Counted(it.permit())), append(w.putOf, it)
 		} else if it.waits() && it.run.State != core.Queued {
 			w.puts, w.putOf = append(w.puts, it.run.Wait().Counted(it.permit())), append(w.putOf, it)
 		} else if it.waits() { // perhaps it was given a permit meanwhile
@@ -177,7 +177,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		}
 	case toRetake:
 		it.order = ownOrder(it.run.Address)
-		w.puts, w.putOf = append(w.puts, it.run.Take(b.claimed(it), "", now, nil)), append(w.putOf, it)
+		w.puts, w.putOf = append(w.puts, it.run.Take(b.claimed(it), "", now, nil).Under(it.job.Sched.Rev)), append(w.putOf, it)
 	case toWait:
 		at := it.run.Until
 		if !at.After(now) { // its owner lives all the same
@@ -256,6 +256,9 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	case core.Running:
 		c := b.claimed(it)
 		r.Owner, r.Until, r.Journal, r.SentAt, r.Address = c.Owner, c.Until, c.Journal, now, first(it.order)
+		if rev := it.job.Sched.Rev; rev != r.Rev { // of a shard, or what came with an ID of its own
+			r.SentRev = rev
+		}
 	}
 	if r.Tries = it.choice.tries; it.of == nil { // what comes of a shard's end is the broadcast's
 		r.Follow(&it.job.Def)

@@ -438,7 +438,7 @@ func TestSettledBesideLongCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t)
 		long, first := c.job(7, nil)
-		quick, second := c.job(8, func(j *core.Job) { j.Def.Timeout = 5 * time.Minute })
+		quick, second := c.job(8, func(j *core.Job) { j.Def.Timeout, j.Def.LostAfter = 5*time.Minute, 2*time.Minute })
 		c.send = func(s dispatch.Shipment) dispatch.Answer {
 			if s.Run.ID == long {
 				wait(30 * time.Minute)
@@ -454,8 +454,8 @@ func TestSettledBesideLongCall(t *testing.T) {
 			}
 		}()
 		wait(15 * time.Second)
-		if _, waiting, _, err := c.s.Depth(t.Context(), ring.KindCheck); err != nil || waiting != 1 {
-			t.Errorf("%d checks wait for the run with a timeout, %v", waiting, err)
+		if _, waiting, _, err := c.s.Depth(t.Context(), ring.KindCheck); err != nil || waiting != 2 {
+			t.Errorf("%d checks wait for the run with a timeout, and taken for lost before the walk comes, %v", waiting, err)
 		}
 		<-ended
 		for _, id := range []core.RunID{long, quick} {

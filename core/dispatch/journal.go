@@ -171,14 +171,22 @@ func (b *batch) thin(ctx context.Context) {
 func (b *batch) checks(ctx context.Context, items []*item) {
 	byTime := map[core.Instant][]core.RunID{}
 	for _, it := range items {
-		if p := it.phase; p != settled(core.Accepted) && p != settled(core.Unconfirmed) || it.job.Def.Timeout <= 0 {
+		if p := it.phase; p != settled(core.Accepted) && p != settled(core.Unconfirmed) {
 			continue
 		}
-		at := core.Ceil(b.now().Add(it.job.Def.Timeout + b.d.o.TimeoutGrace))
-		if at.Time().Sub(b.now()) > ring.Farthest {
-			continue // the journal is read in time for these
+		var after []time.Duration
+		if d := it.job.Def.Timeout; d > 0 {
+			after = append(after, d+b.d.o.TimeoutGrace)
 		}
-		byTime[at] = append(byTime[at], it.fire.Run)
+		if d := it.job.Def.LostAfter; d < b.d.o.Behind {
+			after = append(after, d+b.d.o.TimeoutGrace)
+		}
+		for _, d := range after {
+			// For what is farther away the journal is read in time.
+			if at := core.Ceil(b.now().Add(d)); at.Time().Sub(b.now()) <= ring.Farthest {
+				byTime[at] = append(byTime[at], it.fire.Run)
+			}
+		}
 	}
 	if len(byTime) == 0 {
 		return

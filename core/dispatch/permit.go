@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +33,8 @@ type permitAsk struct {
 	from   core.Instant // of PermitLater
 	ends   core.RunID   // the first run of the chain at work in whose place it goes; 0: none
 	err    error
+	// As its last answer found them: how many are at work, and how many wait.
+	held, waiting int
 }
 
 // overlap is the limit as its job or app has it now; false: they have another.
@@ -189,7 +193,32 @@ func (b *batch) answered(a *permitAsk) bool {
 	} else {
 		*a.put = a.it.run.SkipUnsent(reason, b.now()).Counted(a.run.Permit)
 	}
+	a.tell()
 	return true
+}
+
+// tell has the end of a run that is skipped say why.
+func (a *permitAsk) tell() {
+	of, value := core.SplitPermit(a.name)
+	if of = strings.Replace(of, "/", " ", 1); value != "" {
+		of += " with its value"
+	}
+	are := "are"
+	if a.held == 1 {
+		are = "is"
+	}
+	text := fmt.Sprintf("%d of %s %s at work, the most that may be", a.held, of, are)
+	switch {
+	case a.answer == core.PermitFull:
+		text = fmt.Sprintf("%d wait for %s, the most that may wait", a.waiting, of)
+	case a.ends != 0:
+		text = fmt.Sprintf("run %d, due later, goes in its place", a.ends)
+	}
+	if a.create != nil {
+		a.create.Message = text
+	} else {
+		a.put.To.Message = text
+	}
 }
 
 // ask asks for runs under one name.
@@ -312,7 +341,7 @@ func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
 		if answer == core.PermitLater {
 			a.from = p.From(a.run.First)
 		}
-		a.ends = 0
+		a.ends, a.held, a.waiting = 0, len(p.Holders), len(p.Queue)
 		switch i := slices.Index(p.Queue, a.run.First); {
 		case answer == core.PermitFull && len(p.Queue) > 0:
 			a.ends = p.Queue[0]

@@ -214,8 +214,8 @@ func TestChangedTriggerLeavesItsApp(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
 		l.app(func(a *core.App) { a.Limits.InFlight = 1 })
 		id := core.NumberedRun(7, 1)
-		must(t, l.s.Create(t.Context(), []core.Run{{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: l.at + 1, Slot: l.at + 1,
-			Attempt: 1, First: id}})[0])
+		must(t, l.s.Create(t.Context(), []core.Run{{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1,
+			At: l.at + 1, Slot: l.at + 1, Attempt: 1, First: id}})[0])
 		must(t, l.s.PutPermits(t.Context(), []core.Permits{{Name: "app/a", V: 1, Limit: 1, Holders: []core.Holder{{First: id}}}})[0])
 		next := l.fires(7, 1)[0] // it has its job's permit, and waits for its app's
 		l.ring(id, core.CauseAPI)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -160,17 +161,18 @@ func TestLimitSkips(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1, Full: core.FullSkip}, 8: {Limit: 1, Max: 2}})
 		ids := l.fires(7, 3)
 		for _, id := range ids[1:] {
-			if r := l.run(id); r.State != core.Skipped || r.Reason != core.ReasonOverlap {
-				t.Errorf("%s: %s", r.State, r.Reason)
+			if r := l.run(id); r.State != core.Skipped || r.Reason != core.ReasonOverlap ||
+				r.Message != "1 of job 7 is at work, the most that may be" {
+				t.Errorf("%s: %s: %s", r.State, r.Reason, r.Message)
 			}
 		}
 		more := l.fires(8, 5)
 		states := map[string]int{}
 		for _, id := range more {
 			r := l.run(id)
-			states[fmt.Sprint(r.State, " ", r.Reason)]++
+			states[strings.TrimSpace(fmt.Sprint(r.State, " ", r.Reason, " ", r.Message))]++
 		}
-		if states["running "] != 1 || states["queued "] != 2 || states["skipped queue-full"] != 2 {
+		if states["running"] != 1 || states["queued"] != 2 || states["skipped queue-full 2 wait for job 8, the most that may wait"] != 2 {
 			t.Errorf("%v", states)
 		}
 		l.ends(ids[0], core.Succeeded)

@@ -84,6 +84,7 @@ func TestReplace(t *testing.T) {
 		r := k.run(id)
 		return fmt.Sprint(r.State, " ", r.Reason)
 	}
+	goes := func(id core.RunID) string { return fmt.Sprintf("run %d, due later, goes in its place", id) }
 	t.Run("one", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
@@ -178,8 +179,8 @@ func TestReplace(t *testing.T) {
 			newer := k.fires(7, 1)[0]
 			old := late(k, at)
 			k.checks(w)
-			if end(k, old) != "skipped overlap" || end(k, newer) != "running " || k.kills != 0 {
-				t.Errorf("%s, %s, %d kills", end(k, old), end(k, newer), k.kills)
+			if end(k, old) != "skipped overlap" || end(k, newer) != "running " || k.kills != 0 || k.run(old).Message != goes(newer) {
+				t.Errorf("%s %q, %s, %d kills", end(k, old), k.run(old).Message, end(k, newer), k.kills)
 			}
 		})
 	})
@@ -209,8 +210,8 @@ func TestReplace(t *testing.T) {
 			k.at += 5
 			newer := k.fires(7, 1)[0]
 			old := late(k, at)
-			if end(k, old) != "skipped overlap" || k.run(newer).State != core.Queued {
-				t.Fatalf("%s, the newer is %s", end(k, old), end(k, newer))
+			if end(k, old) != "skipped overlap" || k.run(newer).State != core.Queued || k.run(old).Message != goes(newer) {
+				t.Fatalf("%s %q, the newer is %s", end(k, old), k.run(old).Message, end(k, newer))
 			}
 			k.checks(w)
 			if end(k, first) != "killed replaced" || end(k, newer) != "running " || k.most != 1 {

@@ -134,6 +134,9 @@ func (w *Watchdog) talk(ctx context.Context, t *talk, minute int64, walked bool)
 		c.executor(asking, minute)
 	}
 	cancel()
+	if !walked {
+		c.soon()
+	}
 	undone = append(c.undone, w.end(ctx, c.ends)...)
 	out := checks(c.idle, w.f.o.Now().Add(w.o.IdleGap), true)
 	out = append(out, checks(c.waits, w.f.o.Now().Add(min(max(c.oldest/4, w.o.IdleGap), ring.Farthest)), false)...)
@@ -165,7 +168,7 @@ type conversation struct {
 	walked    bool
 	ends      []ending
 	idle      []core.RunID      // seem to be forgotten: a second look is due
-	waits     []core.RunID      // past their timeout, and not alone there
+	waits     []core.RunID      // past their timeout, and not alone there; or to be lost before the walk comes
 	againKeys []core.JournalKey // of these two
 	oldest    time.Duration
 	undone    []core.JournalKey
@@ -174,6 +177,21 @@ type conversation struct {
 func (c *conversation) end(a *ask, res *Result) {
 	if res != nil {
 		c.ends = append(c.ends, ending{*res, a.key})
+	}
+}
+
+// soon has those looked at again whose job takes them for lost before the walk comes to
+// them, and that are open yet.
+func (c *conversation) soon() {
+	seen := slices.Concat(c.idle, c.waits)
+	for i := range c.ends {
+		seen = append(seen, c.ends[i].result.Run)
+	}
+	for i := range c.t.asks {
+		a := &c.t.asks[i]
+		if a.after < c.w.o.Behind && a.age < c.w.o.Behind && !slices.Contains(seen, a.run) {
+			c.waits, c.againKeys, c.oldest = append(c.waits, a.run), append(c.againKeys, a.key), max(c.oldest, a.age)
+		}
 	}
 }
 

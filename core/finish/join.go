@@ -137,18 +137,19 @@ func (f *Finish) makeRound(ctx context.Context, job *core.Job, j *core.Join) err
 func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) error {
 	skip := f.joined(job, j)
 	skip.At, skip.Slot = j.Begun, j.End
-	skip.State, skip.Reason, skip.EndedAt = core.Skipped, core.ReasonJoin, f.o.Now()
+	skip.State, skip.Reason, skip.EndedAt, skip.Message = core.Skipped, core.ReasonJoin, f.o.Now(), j.Lacks(&job.Def)
 	run, made, err := f.found(ctx, &skip)
 	if err != nil || made {
 		return err
 	}
-	return f.skipAwaiting(ctx, &run)
+	return f.skipAwaiting(ctx, &run, skip.Message)
 }
 
 // skipAwaiting closes a run whose join is over, where it still waits.
-func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run) error {
+func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string) error {
 	for try := 0; run.AwaitsJoin(); try++ {
 		put := run.SkipUnsent(core.ReasonJoin, f.o.Now())
+		put.To.Message = message
 		err := f.store.PutRuns(ctx, []core.RunPut{put})[0]
 		switch {
 		case err == nil:
@@ -242,7 +243,7 @@ func (f *Finish) JoinDue(ctx context.Context, run *core.Run) error {
 	case early:
 		return fmt.Errorf("join of run %d: its window is not over: %w", run.ID, core.ErrThrottled)
 	case is.Round != run.ID:
-		return f.skipAwaiting(ctx, run)
+		return f.skipAwaiting(ctx, run, "")
 	}
 	return f.endRound(ctx, job, is)
 }

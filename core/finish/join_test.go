@@ -146,6 +146,11 @@ func TestJoinOver(t *testing.T) {
 		}
 		r.must(r.closes(2, 0)())
 		r.wantJoins("the next", 0, 1, 1)
+		for _, run := range r.numbered(joinJob) {
+			if want := "orders/job-2 had not ended as asked within 1h0m0s of orders/job-1"; run.State == core.Skipped && run.Message != want {
+				t.Errorf("%q, want %q", run.Message, want)
+			}
+		}
 	}
 }
 

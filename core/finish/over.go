@@ -46,15 +46,26 @@ func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
 		c.left(asks)
 		return
 	}
+	told := map[core.RunID]bool{}
 	for i := range asks {
-		end := Result{Run: asks[i].run, State: core.TimedOut, Reason: core.ReasonTimeout,
-			Message: "its time was over, and the executor was told to end it"}
-		if asks[i].replaced {
-			end.State, end.Reason, end.Killed = core.Killed, core.ReasonReplaced, true
-			end.Message = "a newer run goes in its place, and the executor was told to end this one"
-		}
-		c.end(&asks[i], &end)
+		told[asks[i].run] = true
+		c.end(&asks[i], toldToEnd(asks[i].run, asks[i].replaced))
 	}
+	for i := range open { // those that waited to be alone there, too
+		if r := &open[i]; r.Address == c.t.at.address && (r.PastTimeout() || r.Replaced()) && !told[r.ID] {
+			c.end(&ask{}, toldToEnd(r.ID, r.Replaced()))
+		}
+	}
+}
+
+// toldToEnd is the end of a run whose executor was told to end what it has of the job.
+func toldToEnd(run core.RunID, replaced bool) *Result {
+	if replaced {
+		return &Result{Run: run, State: core.Killed, Reason: core.ReasonReplaced, Killed: true,
+			Message: "a newer run goes in its place, and the executor was told to end this one"}
+	}
+	return &Result{Run: run, State: core.TimedOut, Reason: core.ReasonTimeout,
+		Message: "its time was over, and the executor was told to end it"}
 }
 
 // giveUp records of runs that they are past their timeout, of which it is not recorded

@@ -65,7 +65,12 @@ func TestTimeoutOfOneOfSeveral(t *testing.T) {
 		}
 	}
 	r.must(r.end(finish.Result{Run: other, State: core.Succeeded, Code: 200, Reported: true}))
+	third := core.PlannedRun(1, core.InstantOf(begin)+23)
+	r.run(third, func(x *core.Run) { x.KillAt = begin }) // its time is over too, and it waits to be alone
 	r.must(r.check(false))
+	if got := r.stored(third); got.State != core.TimedOut || got.Reason != core.ReasonTimeout {
+		t.Errorf("another past its timeout there: %+v", got)
+	}
 	if got := r.stored(id); got.State != core.TimedOut || got.Then == 0 || r.p.kills != 1 || len(r.messages(ring.KindCheck)) != 0 {
 		t.Errorf("alone: %+v, told %d times", got, r.p.kills)
 	}

@@ -812,3 +812,38 @@ func TestUnreadIsNotGone(t *testing.T) {
 		}
 	}
 }
+
+// TestLostBeforeTheWalk: a run whose job takes it for lost before the walk comes is looked
+// at until that is due, whether its executor is busy or says nothing, and ends soon after
+// that is gone.
+func TestLostBeforeTheWalk(t *testing.T) {
+	r := newWatchRig(t)
+	r.job(1, func(j *core.Job) { j.Def.LostAfter = time.Minute })
+	r.sent(nil)
+	again := func(want int) {
+		t.Helper()
+		r.must(r.check(false))
+		m := r.messages(ring.KindCheck)
+		if len(m) != want || want == 1 && (len(m[0].Check.Runs) != 1 || m[0].Check.Runs[0] != id || m[0].Check.Idle) {
+			t.Errorf("%s after the send %d looks are asked for: %+v", r.now.Sub(begin), len(m), m)
+		}
+	}
+	r.now = begin.Add(65 * time.Second)
+	r.registered(0)
+	again(1)
+	r.now, r.p.idleErr = begin.Add(2*time.Minute), errUnknown
+	again(1)
+	r.now, r.p.idleErr = begin.Add(10*time.Minute), nil
+	r.registered(0)
+	again(0)
+	if got := r.stored(id); got.State != core.Running {
+		t.Fatalf("%+v", got)
+	}
+	r.registered(91 * time.Second)
+	r.now = begin.Add(4 * time.Minute)
+	r.registered(91 * time.Second)
+	again(0)
+	if got := r.stored(id); got.State != core.Lost || got.Reason != core.ReasonGone {
+		t.Errorf("its executor is gone: %+v", got)
+	}
+}

@@ -21,7 +21,8 @@ func (f *fixture) broadcast() (whole core.Run, shards []core.Run) {
 	j := f.Create(s)
 	at := core.InstantOf(f.Clock)
 	id := core.PlannedRun(j.Def.ID, at)
-	whole = core.Run{ID: id, App: "shop", Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id, SentAt: f.Clock}
+	whole = core.Run{ID: id, App: "shop", Cause: core.CauseSchedule, Rev: j.Sched.Rev, At: at, Slot: at, Attempt: 1, First: id,
+		SentAt: f.Clock}
 	whole.Spread(core.NumberedRun(j.Def.ID, 10), []string{"http://10.0.0.1:9999", "http://10.0.0.2:9999",
 		"http://10.0.0.3:9999", "http://10.0.0.4:9999"}, false)
 	runs := []core.Run{whole}

@@ -57,7 +57,7 @@ func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) 
 	if err := actor.Validate(); err != nil {
 		return RerunResult{}, err
 	}
-	r := rerunning{op: op, q: &q, by: actor.Name, now: op.ask.Stamp(), ran: map[core.JobID][]core.JobRecord{}}
+	r := rerunning{op: op, q: &q, by: actor.Name, now: op.ask.Stamp(), ran: map[jobRev]*ask.RanWith{}}
 	t := TriggerRequest{Cause: q.Cause, Params: q.Params, Key: q.Key, Retries: q.Retries}
 	var err error
 	if r.slot, err = t.check(r.now); err != nil {
@@ -111,7 +111,12 @@ type rerunning struct {
 	now  time.Time
 	slot core.Instant
 	g    core.Global
-	ran  map[core.JobID][]core.JobRecord // what jobs were, newest first, as far as it was read
+	ran  map[jobRev]*ask.RanWith // as far as it was read
+}
+
+type jobRev struct {
+	job core.JobID
+	rev int64
 }
 
 // filtered is the page of runs that the filter takes.
@@ -268,34 +273,22 @@ func (r *rerunning) params(ctx context.Context, x *Rerun) (*string, error) {
 
 // ranWith is what the job of a run was when that was sent.
 func (r *rerunning) ranWith(ctx context.Context, x *Rerun) (core.JobRecord, error) {
-	when := x.Of.SentAt
-	if when.IsZero() {
-		when = x.Of.EndedAt
+	at := jobRev{x.Job.Def.ID, x.Of.RevSent()}
+	if at.rev == x.Job.Sched.Rev {
+		return core.RecordOf(&x.Job.Sched, &x.Job.Def), nil
 	}
-	now := core.RecordOf(&x.Job.Sched, &x.Job.Def)
-	if core.Millis(when) >= now.Rev {
-		return now, nil
-	}
-	id := x.Job.Def.ID
-	list, read := r.ran[id]
+	with, read := r.ran[at]
 	if !read {
-		changes, err := r.op.ask.Changes(ctx, "", id.String(), ask.MaxPage)
-		if err != nil {
-			return now, err
+		var err error
+		if with, err = r.op.ask.RanWith(ctx, &x.Of, x.Job); err != nil {
+			return core.JobRecord{}, err
 		}
-		for i := range changes {
-			if rec, is := core.ParseJobRecord(changes[i].New); is && rec.Def != nil {
-				list = append(list, rec)
-			}
-		}
-		r.ran[id] = list
+		r.ran[at] = with
 	}
-	for _, rec := range list {
-		if rec.Rev <= core.Millis(when) {
-			return rec, nil
-		}
+	if with == nil {
+		return core.JobRecord{}, core.Errorf(core.CodeRefused, "it is not known any more what run %d was sent with: give params", x.Of.ID)
 	}
-	return now, core.Errorf(core.CodeRefused, "it is not known any more what run %d was sent with: give params", x.Of.ID)
+	return with.JobRecord, nil
 }
 
 // successBefore is the newest instant before one whose run succeeded, 0 if there is none

@@ -3,6 +3,7 @@ package operate_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -12,11 +13,16 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// ended stores a run of a job that ended at a moment; change makes it another.
+// ended stores a run of a job as it was made that ended at a moment; change makes it another.
 func (f *fixture) ended(job core.JobID, at core.Instant, change func(r *core.Run)) core.Run {
 	f.T.Helper()
 	id := core.PlannedRun(job, at)
+	changes, err := f.E.Manage.ChangesUpTo(ctx, job, math.MaxInt64, 100)
+	if err != nil {
+		f.T.Fatal(err)
+	}
 	r := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1,
+		Rev:   changes[len(changes)-1].ID, // as it was made
 		First: id, SentAt: at.Time(), EndedAt: at.Time().Add(time.Second), Address: "http://10.0.0.1:9999"}
 	if change != nil {
 		change(&r)

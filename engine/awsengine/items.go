@@ -177,6 +177,7 @@ type runItem struct {
 	MaybeSent  bool     `dynamodbav:"maybeSent,omitempty"`
 	Journal    string   `dynamodbav:"journal,omitempty"`
 	SentAt     int64    `dynamodbav:"sentAt,omitempty"`
+	SentRev    int64    `dynamodbav:"sentRev,omitempty"`
 	Attempt    int      `dynamodbav:"attempt,omitempty"`
 	First      int64    `dynamodbav:"first,omitempty"`
 	Retries    int      `dynamodbav:"retries,omitempty"`
@@ -234,6 +235,7 @@ func encodeRun(r *core.Run, expires int64) (it, rest item, err error) {
 	v := runItem{Job: int64(r.ID.Job()), Run: int64(r.ID), App: r.App, State: string(r.State), Cause: string(r.Cause), Rev: r.Rev,
 		At: int64(r.At), Slot: int64(r.Slot), Seq: r.Seq,
 		Owner: r.Owner, Until: millis(r.Until), Address: r.Address, MaybeSent: r.MaybeSent, SentAt: millis(r.SentAt),
+		SentRev: r.SentRev,
 		Attempt: r.Attempt, First: int64(r.First), Retries: r.Retries, FixedDelay: r.FixedDelay, Addresses: r.Addresses, Key: r.Key, By: r.By,
 		Permit: r.Permit, PauseAfter: r.PauseAfter, RerunOf: int64(r.RerunOf), Parent: int64(r.Parent), Place: r.Place,
 		KillBy: r.KillBy, KillAt: millis(r.KillAt), EndedAt: millis(r.EndedAt), Reason: string(r.Reason), Code: r.Code, Then: int64(r.Then),
@@ -282,6 +284,7 @@ func decodeRun(it item) (r core.Run, rest bool, err error) {
 	r = core.Run{ID: core.RunID(v.Run), App: v.App, State: core.State(v.State), Cause: core.Cause(v.Cause), Rev: v.Rev, At: core.Instant(v.At),
 		Slot: core.Instant(v.Slot), Seq: v.Seq,
 		Owner: v.Owner, Until: fromMillis(v.Until), Address: v.Address, MaybeSent: v.MaybeSent, SentAt: fromMillis(v.SentAt),
+		SentRev: v.SentRev,
 		Attempt: v.Attempt, First: core.RunID(v.First), Retries: v.Retries, FixedDelay: v.FixedDelay, Params: v.Params, Addresses: v.Addresses,
 		Key: v.Key, By: v.By, Permit: v.Permit, PauseAfter: v.PauseAfter, RerunOf: core.RunID(v.RerunOf),
 		Parent: core.RunID(v.Parent), Place: v.Place,

@@ -742,7 +742,7 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit i
 		}
 	}
 	lists, errs := make([][]core.Change, len(ofs)), make([]error, len(ofs))
-	s.parallel(len(ofs), func(i int) { lists[i], errs[i] = s.changesOf(ctx, ofs[i], limit) })
+	s.parallel(len(ofs), func(i int) { lists[i], errs[i] = s.changesOf(ctx, equal("of", text(ofs[i])), limit) })
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -751,9 +751,16 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit i
 	return list[:min(len(list), limit)], nil
 }
 
-func (s *Store) changesOf(ctx context.Context, of string, limit int) ([]core.Change, error) {
+// ChangesUpTo implements ask.Store.
+func (s *Store) ChangesUpTo(ctx context.Context, job core.JobID, last int64, limit int) ([]core.Change, error) {
+	e := equal("of", text(changesOfJob(job)))
+	e.test("key", "<=", text(fmt.Sprintf("%019d#~", last))) // behind all of that ID
+	return s.changesOf(ctx, e, limit)
+}
+
+func (s *Store) changesOf(ctx context.Context, e *expr, limit int) ([]core.Change, error) {
 	var list []core.Change
-	err := s.query(ctx, equal("of", text(of)).newest(s.o.Names.State, limit), func(it item) (bool, error) {
+	err := s.query(ctx, e.newest(s.o.Names.State, limit), func(it item) (bool, error) {
 		var v changeItem
 		if err := attributevalue.UnmarshalMap(it, &v); err != nil {
 			return false, fmt.Errorf("read a change record: %w", err)

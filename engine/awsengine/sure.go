@@ -22,7 +22,7 @@ func Sure(stack *middleware.Stack) error {
 		) {
 			out, meta, err := next.HandleFinalize(ctx, in)
 			if err != nil && leftOpen(meta) && errors.Is(answer("", err), core.ErrThrottled) {
-				err = fmt.Errorf("an attempt had no answer, and a later one: %v", err)
+				err = fmt.Errorf("an attempt had no answer, and a later one: %s", err.Error())
 			}
 			return out, meta, err
 		}), (*retry.Attempt)(nil).ID(), middleware.Before)

@@ -590,7 +590,7 @@ func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 }
 
 // Changes implements ask.Store, in the order of falling IDs.
-func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit int) (list []core.Change, err error) {
+func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit int) ([]core.Change, error) {
 	where, bound := "", []any{limit}
 	switch {
 	case job != 0:
@@ -598,6 +598,15 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit i
 	case app != "":
 		where, bound = "WHERE app = ?2", append(bound, app)
 	}
+	return s.changes(ctx, where, bound...)
+}
+
+// ChangesUpTo implements ask.Store, as Changes.
+func (s *Store) ChangesUpTo(ctx context.Context, job core.JobID, last int64, limit int) ([]core.Change, error) {
+	return s.changes(ctx, "WHERE job = ?2 AND id <= ?3", limit, job, last)
+}
+
+func (s *Store) changes(ctx context.Context, where string, bound ...any) (list []core.Change, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT id, at, by, verb, app, job, name, why, old, new FROM changes "+where+" ORDER BY id DESC, n DESC LIMIT ?1",
 			values(bound...), func(st *sqlite.Stmt) error {

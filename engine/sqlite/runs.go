@@ -118,6 +118,7 @@ type given struct {
 	Pauses    bool       `json:"pauses,omitempty"`
 	Parent    core.RunID `json:"parent,omitempty"`
 	Shard     core.Shard `json:"shard,omitzero"`
+	SentRev   int64      `json:"sentRev,omitempty"`
 }
 
 // An open run has in ended and code something of the length that they will have,
@@ -142,7 +143,7 @@ func isPlain(r *core.Run) bool {
 
 func hasGiven(r *core.Run) bool {
 	return r.Params != nil || len(r.Addresses) > 0 || r.Key != "" || r.By != "" || r.Permit != "" || r.RerunOf != 0 || r.PauseAfter ||
-		r.Parent != 0 || r.Shard != core.Shard{}
+		r.Parent != 0 || r.Shard != core.Shard{} || r.SentRev != 0
 }
 
 // bindJournal binds a journal's key; a nonce that is the owner's is left out.
@@ -205,7 +206,8 @@ func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error
 }
 
 func bindGiven(st *sqlite.Stmt, at int, r *core.Run) error {
-	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit, r.PauseAfter, r.Parent, r.Shard}, !hasGiven(r))
+	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit, r.PauseAfter, r.Parent, r.Shard, r.SentRev},
+		!hasGiven(r))
 }
 
 // scanRun reads a row of runColumns.
@@ -259,7 +261,7 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 		var g given
 		err = errors.Join(err, columnJSON(st, 29, &g))
 		r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit = g.Params, g.Addresses, g.Key, g.By, g.RerunOf, g.Permit
-		r.PauseAfter, r.Parent, r.Shard = g.Pauses, g.Parent, g.Shard
+		r.PauseAfter, r.Parent, r.Shard, r.SentRev = g.Pauses, g.Parent, g.Shard, g.SentRev
 	}
 	if err != nil {
 		return fmt.Errorf("run %d: %w", r.ID, err)
@@ -388,7 +390,7 @@ func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error 
 }
 
 // runFields are the columns of each field of a run, in the order of core.RunFields, and
-// what binds one.
+// what binds one. Where a column is set twice both are the same, and SQLite takes the last.
 var runFields = [...]struct {
 	columns []string
 	bind    func(tx *tx, st *sqlite.Stmt, at int, r *core.Run) error
@@ -444,6 +446,7 @@ var runFields = [...]struct {
 		return err
 	}},
 	{[]string{"place"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindInt(st, at, r.Place); return nil }},
+	{[]string{"given"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { return bindGiven(st, at, r) }},
 	{[]string{"given"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { return bindGiven(st, at, r) }},
 }
 

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"testing"
@@ -449,6 +450,15 @@ func changes(t *testing.T, h Harness) {
 	read("", 0, 6, 5, 4, 3, 2, 1, 0)
 	read("", 0, 2, 5, 4)
 	read("c", 0, 10)
+	for _, c := range []struct {
+		last  int64
+		limit int
+		want  []core.Change
+	}{{50, 10, []core.Change{all[4], all[0]}}, {49, 10, all[:1]}, {50, 1, all[4:5]}, {9, 10, nil}, {math.MaxInt64, 1, all[4:5]}} {
+		got, err := e.Manage.ChangesUpTo(ctx, 1, c.last, c.limit)
+		ok(t, err)
+		same(t, fmt.Sprintf("the newest %d up to %d", c.limit, c.last), got, c.want)
+	}
 
 	// Two people do something in one millisecond, and a third changes the job.
 	first, second, edited := of("d", 4, 70), of("d", 4, 70), of("d", 4, 70)

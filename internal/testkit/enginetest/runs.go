@@ -232,6 +232,24 @@ func takeOver(t *testing.T, h Harness) {
 	if r := mustRun(t, e, fresh.ID); !r.MaybeSent || r.Owner != "nonce-10" || len(r.Tries) != 1 || !r.Journal.IsZero() {
 		t.Fatalf("taken twice: %+v", r)
 	}
+
+	// The revision that it is sent under stands there where it is another, also beside what counts it.
+	under := put(t, e, id[5], unowned)
+	for _, c := range []struct {
+		rev, want int64
+		permit    string
+	}{{7, 7, ""}, {under.Rev, 0, "job/1"}, {8, 8, "job/2"}, {8, 8, "job/2"}} {
+		p := under.Take(claim, "http://new/", base, nil).Under(c.rev).Counted(c.permit)
+		answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{p}), "ok")
+		if p.Apply(&under); under.SentRev != c.want || under.Permit != c.permit {
+			t.Fatalf("under revision %d: %+v", c.rev, under)
+		}
+		sameRun(t, e, under)
+	}
+	made := run(id[6])
+	made.SentRev = 3
+	allNil(t, e.Dispatch.Create(ctx, []core.Run{made}))
+	sameRun(t, e, made)
 }
 
 func readdress(t *testing.T, h Harness) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -379,6 +380,13 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit i
 		return nil
 	})
 	return list, err
+}
+
+// ChangesUpTo implements ask.Store, as Changes.
+func (s *Store) ChangesUpTo(ctx context.Context, job core.JobID, last int64, limit int) ([]core.Change, error) {
+	list, err := s.Changes(ctx, "", job, math.MaxInt)
+	list = slices.DeleteFunc(list, func(c core.Change) bool { return c.ID > last })
+	return list[:min(len(list), limit)], err
 }
 
 // Apps implements the ports.
