@@ -227,7 +227,7 @@ func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 	return err
 }
 
-// params are those of the new run in place of the job's; nil where these are the same.
+// params are those of the new run in place of the job's; nil where it has the same template.
 // A template is filled with the instant of the first run, by its dispatch; one that asks
 // for the last success here, for that is the one before that instant.
 func (r *rerunning) params(ctx context.Context, x *Rerun) (*string, error) {
@@ -242,10 +242,7 @@ func (r *rerunning) params(ctx context.Context, x *Rerun) (*string, error) {
 		return nil, err
 	}
 	now := &x.Job.Def
-	if !was.Def.Template {
-		if was.Def.Params == now.Params && !now.Template {
-			return nil, nil
-		}
+	if !was.Def.Template { // also where the job has the same now: it may be edited before this is sent
 		return &was.Def.Params, nil
 	}
 	t, err := core.ParseTemplate(was.Def.Params)

@@ -57,8 +57,8 @@ func TestRerun(t *testing.T) {
 		t.Errorf("only asked: %+v", x)
 	}
 	x := again(operate.RerunRequest{Key: "k"})
-	if r := x.As; r.RerunOf != first.ID || r.At != at || r.Slot != core.InstantOf(f.Clock) || r.Params != nil || r.Cause != core.CauseManual ||
-		r.By != "ann" || r.Retries != 3 || r.First != r.ID || r.Addresses != nil {
+	if r := x.As; r.RerunOf != first.ID || r.At != at || r.Slot != core.InstantOf(f.Clock) || r.Params == nil || *r.Params != "of then" ||
+		r.Cause != core.CauseManual || r.By != "ann" || r.Retries != 3 || r.First != r.ID || r.Addresses != nil {
 		t.Errorf("%+v", r)
 	}
 	if fires := f.Fires(); len(fires) != 1 || fires[0].Run != x.As.ID || fires[0].At != at {

@@ -212,8 +212,10 @@ func (w *World) final() map[core.JobID]*tally {
 			}
 		}
 		w.chains(revs, planned, byID)
+		w.ranAgain(byID, numbered)
 		w.count("fires", len(numbered))
 	}
+	w.toldAgain()
 	for _, a := range w.asked {
 		r, ok := t.run(a.run)
 		if !ok {
@@ -500,6 +502,9 @@ func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 	_, fixed := of.sched.Schedule.FixedDelay()
 	late := r.EndedAt.Add(w.slack()).Sub(r.Slot.Time())
 	newer := slices.ContainsFunc(revs, func(x revision) bool { return x.rev > r.Rev })
+	if !r.Cause.Planned() && (r.Reason == core.ReasonMisfire || r.Reason == core.ReasonDeadline) {
+		return "and nobody judges that late"
+	}
 	switch r.Reason {
 	case core.ReasonChanged, core.ReasonDeleted:
 		if !newer {

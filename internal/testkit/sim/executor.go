@@ -93,7 +93,19 @@ func (s sender) Idle(ctx context.Context, app *core.App, address string, job cor
 		defer x.mu.Unlock()
 		return len(x.at[address].jobs[job]) == 0, nil
 	})
-	switch w := s.in.p.w; {
+	w := s.in.p.w
+	if invocationOf(ctx) != nil { // for a fire whose route chooses who is idle
+		switch {
+		case err != nil:
+			w.unanswered(app.Name)
+		case !idle:
+			w.busyWith(job)
+		default:
+			w.truth.saidIdle(s.in, question{address, job})
+		}
+		return idle, err
+	}
+	switch {
 	case err != nil:
 		w.noted(question{address, 0})
 	case !idle:

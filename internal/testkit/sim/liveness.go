@@ -81,6 +81,7 @@ type troubles struct {
 	runs                     map[core.RunID][]trouble
 	apps                     map[string][]trouble       // what their executors do
 	unheard                  map[string][]trouble       // that an executor of the app was asked for a run and did not answer
+	busy                     map[core.JobID][]trouble   // that an executor was asked for an idle one, and works on it
 	limited                  map[core.JobID][]trouble   // those of the runs of jobs, for others of their limit
 	unproven                 map[question][]trouble     // which an executor did not answer, or by its work
 	moved                    map[core.JobID]time.Time   // when the index was last told of a job
@@ -90,7 +91,8 @@ type troubles struct {
 func newTroubles() *troubles {
 	return &troubles{jobs: map[core.JobID][]trouble{}, runs: map[core.RunID][]trouble{}, apps: map[string][]trouble{},
 		moved: map[core.JobID]time.Time{}, claims: map[core.RunID][]time.Time{}, unproven: map[question][]trouble{},
-		back: map[core.Instant][]trouble{}, unheard: map[string][]trouble{}, limited: map[core.JobID][]trouble{}}
+		back: map[core.Instant][]trouble{}, unheard: map[string][]trouble{}, busy: map[core.JobID][]trouble{},
+		limited: map[core.JobID][]trouble{}}
 }
 
 // trouble notes that a call of a process goes wrong, or takes long.
@@ -407,7 +409,7 @@ func (w *World) inTheWay(runs []core.RunID, app string, slot time.Time, finishin
 	defer w.mu.Unlock()
 	f := w.faults
 	list := slices.Concat(f.all, f.planning, f.jobs[runs[0].Job()], f.apps[app], earlier(slot, f.clocks),
-		w.truth.awaited(runs[0], app, slot), w.truth.permitted(runs[0].Job()))
+		w.truth.awaited(runs[0], app, slot), w.truth.permitted(runs[0].Job()), w.nextIdle(runs[0].Job()))
 	for _, id := range runs {
 		list = slices.Concat(list, f.runs[id], f.held(id))
 	}

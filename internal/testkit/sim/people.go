@@ -61,11 +61,11 @@ func (w *World) setUp(d *dice) {
 			w.appWaits = w.waitForExecutor(d)
 			spec.WaitForExecutor = w.appWaits
 		}
-		if w.cfg.Limits && !w.cfg.Waits && d.n(3) == 0 {
+		if w.cfg.Limits && d.n(3) == 0 {
 			spec.Overlap = core.Overlap{Limit: 1 + d.n(3), Full: core.Fulls[d.n(3)]}
 			w.appOverlap[a.name] = spec.Overlap
 		}
-		if w.cfg.Limits && !w.cfg.Waits && d.n(3) == 0 {
+		if w.cfg.Limits && d.n(3) == 0 {
 			spec.Limits = core.Limits{InFlight: 3 + d.n(10), PerSecond: d.n(2) * (2 + d.n(6))}
 			w.appLimits[a.name] = spec.Limits
 		}
@@ -181,7 +181,7 @@ func (w *World) slowMix(d *dice) []manage.JobSpec {
 // spec is a job with policies drawn by the seed.
 func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
 	app, chosen := apps[d.n(len(apps))].name, core.Routes[d.n(len(core.Routes))]
-	if chosen == core.RouteBusyover { // how long a fire waits for who is idle hangs on all others of its job
+	if chosen == core.RouteBusyover && (app == "gamma" || app == "delta") { // which nobody asks whether they are busy
 		chosen = core.RouteFailover
 	}
 	spec := manage.JobSpec{
@@ -283,7 +283,7 @@ func (w *World) person(p *process, n int) {
 			return
 		}
 		ref := w.someJob(d)
-		what := d.n(17)
+		what := d.n(20)
 		if w.cfg.Machine && (what == 6 || what == 7) {
 			// A clock that is ahead lets fall what lies in such a pause; its end by
 			// a clock that was set back then lies before that.
@@ -335,6 +335,10 @@ func (w *World) person(p *process, n int) {
 			}
 		case 14, 15, 16:
 			w.change(d, p, me)
+		case 17, 18, 19:
+			for range 1 + d.n(4) {
+				w.rerun(d, p, me)
+			}
 		}
 	}
 }

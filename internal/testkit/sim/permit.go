@@ -21,10 +21,9 @@ const (
 	groupLimit = 2
 )
 
-// overlap is a job's limit, or none. Who holds a permit waits for nobody else: how long
-// others wait would hang on that.
+// overlap is a job's limit, or none.
 func (w *World) overlap(d *dice, def *core.Def, utc bool) {
-	if !w.cfg.Limits || d.n(3) > 0 || w.cfg.Waits && (def.App == come || def.WaitForExecutor > 0) {
+	if !w.cfg.Limits || d.n(3) > 0 {
 		return
 	}
 	def.Overlap = core.Overlap{Limit: 1 + d.n(2), Full: core.Fulls[d.n(3)], Max: 1 + d.n(20)}
@@ -177,10 +176,34 @@ func (t *truth) joins(r *core.Run) {
 		return
 	}
 	for _, l := range t.limitsOf(r) {
-		if l.open[r.First] = true; len(l.open) == l.limit+1 && (len(l.crowded) == 0 || l.crowded[len(l.crowded)-1].until.Before(time.Now())) {
-			l.crowded = append(l.crowded, trouble{time.Now(), time.Now().Add(1000 * time.Hour)})
+		l.open[r.First] = true
+		t.crowd(l)
+	}
+}
+
+// crowd notes whether there are more chains than a limit lets be at work. Those that wait
+// because nobody is there leave their places to others.
+func (t *truth) crowd(l *limited) {
+	n, now := len(l.open), time.Now()
+	if n > l.limit && t.isNobody() {
+		for first := range l.open {
+			if t.idles(first) {
+				n--
+			}
 		}
 	}
+	switch last := len(l.crowded) - 1; {
+	case n > l.limit && (last < 0 || !l.crowded[last].until.After(now)):
+		l.crowded = append(l.crowded, trouble{now, now.Add(1000 * time.Hour)})
+	case n <= l.limit && last >= 0 && l.crowded[last].until.After(now):
+		l.crowded[last].until = now
+	}
+}
+
+// idles reports that the first run of a chain waits, of an app of which nobody is there.
+func (t *truth) idles(first core.RunID) bool {
+	r, _ := t.run(first)
+	return r.App == come && r.State == core.Queued && len(t.story(first).arrivals) == 0 && len(r.Addresses) == 0
 }
 
 func (t *truth) leaves(p *core.RunPut) {
@@ -194,9 +217,7 @@ func (t *truth) leaves(p *core.RunPut) {
 		}
 		delete(l.open, r.First)
 		delete(l.work, r.First)
-		if len(l.open) == l.limit {
-			l.crowded[len(l.crowded)-1].until = time.Now()
-		}
+		t.crowd(l)
 	}
 }
 
@@ -248,7 +269,7 @@ func (t *truth) beginsIn(was, is *core.Permits) {
 	}
 	for _, h := range is.Holders {
 		i := slices.IndexFunc(was.Holders, func(o core.Holder) bool { return o.First == h.First })
-		if h.Attempt == 0 || i >= 0 && was.Holders[i].Attempt == h.Attempt {
+		if h.Attempt == 0 || i >= 0 && was.Holders[i].Attempt == h.Attempt && was.Holders[i].From == h.From {
 			continue
 		}
 		t.w.count("begins in a second of its app", 1)
@@ -297,6 +318,8 @@ func (t *truth) PutPermits(ctx context.Context, list []core.Permits) []error {
 			r, stored := t.run(h.First)
 			switch {
 			case slices.Contains(has, had[k]), !t.hasLimit(h.First.Job()):
+			case stored && t.handsBack(&r):
+				t.w.count("permit handed back", 1)
 			case stored && t.goesOn(h.First):
 				t.fail(h.First, "permits %s: that of run %d (%s) is freed, and its chain is not over", is.Name, h.First, r.State)
 			case !stored && time.Now().Add(t.w.slack()).Before(h.Until):
@@ -320,6 +343,14 @@ func (t *truth) PutPermits(ctx context.Context, list []core.Permits) []error {
 		}
 	}
 	return errs
+}
+
+// handsBack reports that a run may lose its permit though it goes on: nobody had it, and it
+// waits for an executor, or was given another time.
+func (t *truth) handsBack(r *core.Run) bool {
+	until, _ := t.waitsUntil(r.ID, r.Slot.Time())
+	waits := r.State == core.Queued && until.After(r.Slot.Time())
+	return r.First == r.ID && !r.Had() && len(t.story(r.ID).arrivals) == 0 && (waits || r.State == core.Planned && t.moved[r.ID])
 }
 
 // permitsFree asserts in the end that no permit is held, and nobody waits, of whom

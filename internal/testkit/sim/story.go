@@ -17,6 +17,7 @@ type story struct {
 	looked   []time.Time // when each of them was made
 	closed   time.Time
 	born     time.Time // when it was asked for, or made; zero: by its schedule
+	made     time.Time // of a trigger: when it was first stored
 	decided  time.Time // when it was first sent, or closed
 	queued   bool      // it waited for an executor
 	left     bool      // and that by the watchdog: who claimed it died, and then it fell
@@ -38,6 +39,7 @@ type arrival struct {
 	logged   int64 // the trigger time that it carried
 	slot     core.Instant
 	params   *string
+	got      string    // the params that it was sent with
 	answered time.Time // zero: its sender never saw an answer
 	kind     dispatch.AnswerKind
 }
@@ -87,6 +89,7 @@ func (t *truth) sending(inv *invocation, in *incarnation, sh *dispatch.Shipment)
 	st := t.story(id)
 	st.sends++
 	st.sent, st.ended = time.Now(), time.Time{}
+	t.wentByIdle(in, sh)
 	t.decided(id)
 	t.trace(contextOf(inv), id, "sent to %s, job revision %d, maybe %v", sh.Address, sh.Job.Sched.Rev, sh.Run.MaybeSent)
 	var since time.Duration // it held its fires until the slot by the clock of then
@@ -175,7 +178,7 @@ func (t *truth) arrived(inv *invocation, in *incarnation, sh *dispatch.Shipment,
 	t.atWork(r)
 	t.trace(contextOf(inv), r.ID, "arrived at %s", sh.Address)
 	a := arrival{at: time.Now(), address: sh.Address, owner: r.Owner, maybe: r.MaybeSent, inv: inv, logged: core.Millis(r.SentAt),
-		slot: r.Slot, params: r.Params}
+		slot: r.Slot, params: r.Params, got: sh.Params}
 	if len(st.arrivals) == 0 {
 		st.arrivals = append(st.arrivals, a)
 		return

@@ -35,6 +35,7 @@ type truth struct {
 	words    map[core.RunID][]int64    // what handlers that failed said of their retry
 	owing    map[core.RunID]core.RunID // an owed run to the closed run that owes it
 	owes     map[core.RunID]struct{}   // closed runs that owe something
+	over     []core.RunID              // runs that ended
 	covers   map[core.JobID][]cover
 	fires    map[core.RunID]int  // unacked messages that name it
 	slots    map[fireAt]int      // the same, of one slot
@@ -58,7 +59,8 @@ type truth struct {
 	rows     map[core.JobID]*rows
 	kin      kin
 	rounds   rounds
-	nobody   []trouble // when no executor of the app was there whose executors come and go
+	idle     map[idleAt]int // answers that an address is, which no fire went by yet
+	nobody   []trouble      // when no executor of the app was there whose executors come and go
 	faults   []string
 	nfaults  int
 	events   map[core.RunID][]event
@@ -103,7 +105,8 @@ func newTruth(w *World) *truth {
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
 		compiled: map[revKey]*schedule.Schedule{}, events: map[core.RunID][]event{},
-		wholes: map[core.RunID]core.RunID{}, limits: map[string]*limited{}, rows: map[core.JobID]*rows{}, kin: newKin(), rounds: newRounds(),
+		wholes: map[core.RunID]core.RunID{}, limits: map[string]*limited{}, idle: map[idleAt]int{}, rows: map[core.JobID]*rows{}, kin: newKin(),
+		rounds: newRounds(),
 	}
 }
 
@@ -210,6 +213,7 @@ func (t *truth) created(ctx context.Context, r *core.Run) {
 	if r.State.Open() {
 		t.open[r.ID] = struct{}{}
 	} else {
+		t.over = append(t.over, r.ID)
 		t.decided(r.ID)
 	}
 	if _, planned := r.ID.Planned(); !planned && t.wholes[r.ID] == 0 {
@@ -263,7 +267,7 @@ func (t *truth) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 		t.joins(&run)
 		t.born(&run)
 		t.open[run.ID] = struct{}{}
-		t.story(run.ID).born = time.Now()
+		t.story(run.ID).born, t.story(run.ID).made = time.Now(), time.Now()
 		t.entries[run.ID]++
 		t.named[run.ID] = true
 	}
@@ -466,6 +470,7 @@ func (t *truth) taken(ctx context.Context, p *core.RunPut, was *core.Run) {
 // ended notes an end; reported is one that somebody told.
 func (t *truth) ended(ctx context.Context, p *core.RunPut, reported bool) {
 	delete(t.open, p.ID)
+	t.over = append(t.over, p.ID)
 	t.leaves(p)
 	if reported {
 		c := &p.To

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/route"
 )
 
@@ -94,7 +96,17 @@ func (t *truth) there() {
 	case !is && was:
 		t.nobody = append(t.nobody, trouble{now, now.Add(1000 * time.Hour)})
 		t.trace(bg, 0, "no executor of %s is there", come)
+	default:
+		return
 	}
+	for _, l := range t.limits {
+		t.crowd(l)
+	}
+}
+
+// isNobody reports that nobody is there now. Callers hold mu.
+func (t *truth) isNobody() bool {
+	return len(t.nobody) > 0 && t.nobody[len(t.nobody)-1].until.After(time.Now())
 }
 
 // waitsUntil is when a run of a slot waits no longer, and whether its job asks before it
@@ -120,7 +132,7 @@ func (t *truth) awaited(run core.RunID, app string, slot time.Time) (list []trou
 		list = slices.Clone(t.nobody)
 	}
 	if asks {
-		list = slices.Concat(list, t.w.faults.unheard[app])
+		list = slices.Concat(list, t.w.faults.unheard[app], t.w.faults.busy[run.Job()])
 	}
 	for i := range list {
 		if list[i].until = list[i].until.Add(waitLook); list[i].until.After(until) {
@@ -135,6 +147,14 @@ func (t *truth) queued(ctx context.Context, r *core.Run) {
 	st := t.story(r.ID)
 	st.queued = true
 	if t.hasLimit(r.ID.Job()) {
+		if r.App == come && t.isNobody() {
+			t.w.count("waits for an executor beside a limit", 1)
+			for _, l := range t.limits {
+				if l.open[r.First] {
+					t.crowd(l)
+				}
+			}
+		}
 		if r.Shard.Of == 0 && r.Cause != core.CauseRetry {
 			t.hasPermit(r)
 		}
@@ -182,4 +202,51 @@ func (w *World) unanswered(app string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults.unheard[app] = append(w.faults.unheard[app], trouble{time.Now(), time.Now()})
+}
+
+// busyWith notes that an address was asked for a run that is to go to who has none of its
+// job, and has one.
+func (w *World) busyWith(job core.JobID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts["asked who is idle: busy"]++
+	w.faults.busy[job] = append(w.faults.busy[job], trouble{time.Now(), time.Now()})
+}
+
+// nextIdle is what has a run of a job come again where another went by the answer that it
+// asked for. Callers hold mu of the world.
+func (w *World) nextIdle(job core.JobID) []trouble {
+	list := slices.Clone(w.faults.busy[job])
+	for i := range list {
+		list[i].until = list[i].until.Add(w.deployed.backoffMax * 5 / 4)
+	}
+	return list
+}
+
+// idleAt is an address that was asked for by one process whether it runs nothing of a job.
+type idleAt struct {
+	in *incarnation
+	q  question
+}
+
+// saidIdle notes that it does not: one fire goes by that.
+func (t *truth) saidIdle(in *incarnation, q question) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.idle[idleAt{in, q}]++
+	t.w.count("asked who is idle: idle", 1)
+}
+
+// wentByIdle asserts of what is sent first, of a job whose runs go to who is idle, that its
+// address said so, for this run and no other. Callers hold mu.
+func (t *truth) wentByIdle(in *incarnation, sh *dispatch.Shipment) {
+	r, job := sh.Run, &sh.Job.Def
+	if job.Route != core.RouteBusyover || t.story(r.ID).sends > 1 || r.MaybeSent || r.Shard.Of != 0 ||
+		strings.HasPrefix(sh.Address, "call:") || strings.HasPrefix(sh.Address, "lambda:") {
+		return
+	}
+	k := idleAt{in, question{sh.Address, job.ID}}
+	if t.idle[k]--; t.idle[k] < 0 {
+		t.fail(r.ID, "run %d goes to %s for it is idle, and that was said to others alone", r.ID, sh.Address)
+	}
 }

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/wire"
 )
 
 // Nobody is there for a while. Who comes back gets what waits: at once where one process
@@ -75,5 +77,52 @@ func TestExecutorsComeBack(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A run waits for a permit, all its executors go, and then it is given that: others go on in
+// its place, and it once somebody is there. What is late here the checker finds by itself.
+func TestGivenAPermitWithNobodyThere(t *testing.T) {
+	const work, away = 20 * time.Second, 80 * time.Second
+	limited := func(app string) manage.JobSpec {
+		j := byHand(app, "one")
+		j.Def.Overlap = core.Overlap{Limit: 1, Group: group}
+		return j
+	}
+	jobs := []manage.JobSpec{limited("alpha"), limited(come)}
+	jobs[1].Def.WaitForExecutor = 5 * time.Minute
+	for name, c := range map[string]Config{"one machine": {Wakes: true}, "functions": {Far: true}} {
+		if c.Wakes && *flagEngine == "aws" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			c.Waits, c.Jobs, c.For = true, jobs, 3*time.Minute
+			c.Behave = func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+				w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+				e, t := w.execs.at[sh.Address], w.execs.takes(sh)
+				w.after(work, func() {
+					if w.execs.end(e, t) {
+						w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200})
+					}
+				})
+				return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+			}
+			c.Act = func(w *World) {
+				trigger("alpha/one")(w) // at work from 10 s to 30 s
+				trigger(come + "/one")(w)
+				w.sleep(bg, 7*time.Second)
+				w.allGo(away, false)
+				trigger("alpha/one")(w)
+			}
+			r := directed(t, c)
+			r.want(t, "state succeeded", 3)
+			if r.Counts["permit handed back"] == 0 {
+				t.Error("no permit was handed back")
+			}
+			runs := r.runs(t, 1)
+			if len(runs) != 2 || runs[1].SentAt.Sub(runs[0].EndedAt) > moment {
+				t.Errorf("%+v", runs)
+			}
+		})
 	}
 }
