@@ -619,6 +619,9 @@ func (t *truth) loses(got []engine.Delivery) []engine.Delivery {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.DeleteFunc(got, func(d engine.Delivery) bool {
+		if len(d.Message.Fires) == 0 { // a check
+			return false
+		}
 		found, _, _ := t.Store.Jobs(bg, []core.JobID{d.Message.Fires[0].Run.Job()})
 		if j := found[d.Message.Fires[0].Run.Job()]; j == nil || j.Def.App != apps[0].name {
 			return false
