@@ -8,7 +8,7 @@
 // (executor.go); and a checker. What must hold at each step is asserted where it
 // happens (truth.go, story.go), what must be true in the end is counted at the end
 // (checker.go), when it had to be decided is bounded by the faults in its way
-// (liveness.go), and the product's own audit is held repeatst all that (audit.go).
+// (liveness.go), and the product's own audit is held against all that (audit.go).
 // The rules are docs/claim-protocol.md; its section 8 lists the windows that are
 // counted and not refused. A world runs in a bubble of testing/synctest and is made
 // by its seed as far as the order of goroutines allows.
