@@ -181,8 +181,9 @@ func (b *batch) answered(a *permitAsk) bool {
 			return false
 		}
 		until := b.now().Add(permitWait)
-		if d := a.it.job.Sched.Deadline; d > 0 {
-			until = a.it.fire.Slot.Time().Add(d)
+		// What is triggered by hand goes on after it, and is not to be looked at each second.
+		if end := a.it.fire.Slot.Time().Add(a.it.job.Sched.Deadline); end.After(b.now()) {
+			until = end
 		}
 		a.it.phase = passing{waits: until, at: a.from, why: errNoPermit}
 		*a.put = a.it.run.Wait().Counted(a.run.Permit)

@@ -231,3 +231,30 @@ func TestChangedTriggerLeavesItsApp(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitsAfterItsDeadline: what was triggered by hand waits for its permit beyond the
+// deadline of its job, and is looked at no more often than before it.
+func TestWaitsAfterItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
+		l.fires(7, 1)
+		id := core.NumberedRun(7, 1)
+		at := core.InstantOf(time.Now())
+		must(t, l.s.Create(t.Context(), []core.Run{{ID: id, App: "a", State: core.Planned, Cause: core.CauseManual, Rev: 1, At: at, Slot: at,
+			Attempt: 1, First: id}})[0])
+		l.define(7, func(j *core.Job) { j.Sched.Deadline = 10 * time.Second })
+		l.at = at
+		l.ring(id, core.CauseManual)
+		looks := 0
+		for range 120 {
+			time.Sleep(time.Second)
+			if due, _, _, err := l.s.Depth(t.Context(), ring.KindFires); err != nil || due > 0 {
+				looks++
+			}
+			l.comes()
+		}
+		if r := l.run(id); r.State != core.Queued || looks > 16 {
+			t.Errorf("looked at %d times in two minutes: %s", looks, r.State)
+		}
+	})
+}

@@ -379,16 +379,16 @@ func TestNeverBegan(t *testing.T) {
 // edit gives a job another limit.
 func (l *limited) edit(id core.JobID, o core.Overlap) {
 	l.t.Helper()
-	l.define(id, func(d *core.Def) { d.Overlap = o })
+	l.define(id, func(j *core.Job) { j.Def.Overlap = o })
 }
 
-func (l *limited) define(id core.JobID, change func(d *core.Def)) {
+func (l *limited) define(id core.JobID, change func(j *core.Job)) {
 	l.t.Helper()
 	jobs, _, err := l.s.Jobs(l.t.Context(), []core.JobID{id})
 	must(l.t, err)
 	j := *jobs[id]
 	l.rev++
-	change(&j.Def)
+	change(&j)
 	j.Normalize()
 	must(l.t, j.Validate())
 	edit := manage.Update{Seen: j.Sched.Rev, Job: j, Change: core.Change{ID: l.rev, App: "a", Job: id}}
@@ -428,13 +428,13 @@ func TestKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := core.Overlap{Limit: 1, Group: "db", Key: "/tenant"}
 		l := newLimited(t, map[core.JobID]core.Overlap{7: o, 8: o, 9: {Limit: 1, Group: "db"}})
-		l.define(7, func(d *core.Def) { d.Params = `{"tenant": "a"}` })
-		l.define(8, func(d *core.Def) { d.Params, d.Template = `{"tenant": "{{scheduledAt 'b'}}"}`, true })
+		l.define(7, func(j *core.Job) { j.Def.Params = `{"tenant": "a"}` })
+		l.define(8, func(j *core.Job) { j.Def.Params, j.Def.Template = `{"tenant": "{{scheduledAt 'b'}}"}`, true })
 		a, b, none := l.fires(7, 2), l.fires(8, 2), l.fires(9, 2)
 		if want := []core.RunID{a[0], b[0], none[0]}; !slices.Equal(l.sent, want) {
 			t.Fatalf("sent %v, want %v", l.sent, want)
 		}
-		l.define(7, func(d *core.Def) { d.Params = `{"tenant": "b"}` })
+		l.define(7, func(j *core.Job) { j.Def.Params = `{"tenant": "b"}` })
 		by := func(n uint32, params string) core.RunID {
 			jobs, _, err := l.s.Jobs(t.Context(), []core.JobID{8})
 			must(t, err)
@@ -543,7 +543,7 @@ func TestInFlight(t *testing.T) {
 func TestPerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {}})
-		l.define(7, func(d *core.Def) { d.Retry = core.Retry{Max: 1, Delay: time.Second} })
+		l.define(7, func(j *core.Job) { j.Def.Retry = core.Retry{Max: 1, Delay: time.Second} })
 		l.app(func(a *core.App) { a.Limits.PerSecond = 2 })
 		ids := l.fires(7, 7)
 		for s := range 4 {

@@ -61,11 +61,11 @@ func (w *World) setUp(d *dice) {
 			w.appWaits = w.waitForExecutor(d)
 			spec.WaitForExecutor = w.appWaits
 		}
-		if w.cfg.Limits && !w.cfg.Waits && d.n(3) == 0 {
+		if w.cfg.Limits && d.n(3) == 0 {
 			spec.Overlap = core.Overlap{Limit: 1 + d.n(3), Full: core.Fulls[d.n(3)]}
 			w.appOverlap[a.name] = spec.Overlap
 		}
-		if w.cfg.Limits && !w.cfg.Waits && d.n(3) == 0 {
+		if w.cfg.Limits && d.n(3) == 0 {
 			spec.Limits = core.Limits{InFlight: 3 + d.n(10), PerSecond: d.n(2) * (2 + d.n(6))}
 			w.appLimits[a.name] = spec.Limits
 		}

@@ -182,15 +182,18 @@ func (t *truth) joins(r *core.Run) {
 }
 
 // crowd notes whether there are more chains than a limit lets be at work. Those that wait
-// because nobody is there leave their places to others.
+// because nobody is there leave their places to others, and each may want one yet: once its
+// wait is over.
 func (t *truth) crowd(l *limited) {
 	n, now := len(l.open), time.Now()
 	if n > l.limit && t.isNobody() {
+		idle := 0
 		for first := range l.open {
 			if t.idles(first) {
-				n--
+				idle++
 			}
 		}
+		n -= max(0, idle-1)
 	}
 	switch last := len(l.crowded) - 1; {
 	case n > l.limit && (last < 0 || !l.crowded[last].until.After(now)):
