@@ -315,9 +315,13 @@ func (w *World) hadThose(r, of *core.Run, c *again, got []string) {
 		if when.IsZero() {
 			when = of.EndedAt
 		}
-		// A change that came between the reading of the job and the claim may count for it.
+		// A change that came between the reading of the job and the claim may count for it;
+		// what was never sent goes by the revision under which it was made.
 		revs := t.jobs[of.ID.Job()]
 		for i := range revs {
+			if of.SentAt.IsZero() && revs[i].rev == of.Rev && !revs[i].def.Template {
+				those = append(those, revs[i].def.Params)
+			}
 			from, to := revs[i].revAt.Add(-w.slack()), time.Now()
 			if i+1 < len(revs) {
 				to = revs[i+1].revAt.Add(w.deployed.invocation + w.slack())

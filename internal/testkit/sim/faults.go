@@ -189,8 +189,8 @@ func (p *port) wait(ctx context.Context, d time.Duration) error {
 func read[T any](p *port, ctx context.Context, op string, do func(ctx context.Context) (T, error)) (v T, err error) {
 	var zero T
 	ctx = p.asks(ctx, op, true)
-	began := time.Now()
-	defer func() { invocationOf(ctx).took(began, err) }()
+	took := invocationOf(ctx).begins()
+	defer func() { took(err) }()
 	fate, d, delay := p.begin(ctx, op, false)
 	switch fate {
 	case Before, Lost, After:
@@ -229,8 +229,8 @@ func writes[T any](p *port, ctx context.Context, op string, items []T, do func(c
 	}
 	w := p.in.p.w
 	ctx = p.asks(ctx, op, false)
-	began := time.Now()
-	defer func() { invocationOf(ctx).took(began, errors.Join(answers...)) }()
+	took := invocationOf(ctx).begins()
+	defer func() { took(errors.Join(answers...)) }()
 	over := ctx.Err()
 	fate, d, delay := p.begin(ctx, op, true)
 	if over != nil { // a client begins no request then

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/bits"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -222,17 +223,27 @@ type invocation struct {
 	// The same of all its calls, for ends that are closed and not journalled.
 	rough   bool
 	slowest time.Duration
+	open    []time.Time // since when each call that has no answer yet is under way
 }
 
-// took notes how long a call took, and whether it was answered well.
-func (inv *invocation) took(began time.Time, err error) {
+// begins notes a call; what it answers notes how long that took, and whether it was
+// answered well.
+func (inv *invocation) begins() (took func(err error)) {
 	if inv == nil {
-		return
+		return func(error) {}
 	}
+	began := time.Now()
 	inv.mu.Lock()
-	inv.slowest = max(inv.slowest, time.Since(began))
-	inv.rough = inv.rough || err != nil
+	inv.open = append(inv.open, began)
 	inv.mu.Unlock()
+	return func(err error) {
+		inv.mu.Lock()
+		i := slices.Index(inv.open, began)
+		inv.open = slices.Delete(inv.open, i, i+1)
+		inv.slowest = max(inv.slowest, time.Since(began))
+		inv.rough = inv.rough || err != nil
+		inv.mu.Unlock()
+	}
 }
 
 // looked is what the invocation saw of another's journal, and when by its clock.

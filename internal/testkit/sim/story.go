@@ -235,7 +235,11 @@ func (t *truth) excused(id *core.RunID, st *story, first, second *arrival) {
 	}
 	trouble, paused, slack := first.inv.trouble, first.inv.paused, 2*journal
 	if first.kind == dispatch.AnswerEnded { // closed by three or four calls, not journalled
-		trouble, slack = trouble || first.inv.rough, 8*first.inv.slowest
+		slowest := first.inv.slowest
+		for _, began := range first.inv.open { // one may be that which closes it
+			slowest = max(slowest, end.Sub(began))
+		}
+		trouble, slack = trouble || first.inv.rough, 8*slowest
 	}
 	first.inv.mu.Unlock()
 	after := end.Sub(first.answered)
