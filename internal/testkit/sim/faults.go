@@ -371,7 +371,10 @@ func keyed[K comparable, V any](p *port, ctx context.Context, op string, keys []
 	if err != nil {
 		return nil, nil, err
 	}
-	return a.found, append(a.left, left...), nil
+	if left = append(a.left, left...); len(left) > 0 { // the store had no room to read them
+		invocationOf(ctx).roughly()
+	}
+	return a.found, left, nil
 }
 
 // What follows is every port, through one of the four functions above.

@@ -246,6 +246,15 @@ func (inv *invocation) begins() (took func(err error)) {
 	}
 }
 
+// roughly notes that a call was not answered well.
+func (inv *invocation) roughly() {
+	if inv != nil {
+		inv.mu.Lock()
+		inv.rough = true
+		inv.mu.Unlock()
+	}
+}
+
 // looked is what the invocation saw of another's journal, and when by its clock.
 type looked struct {
 	clock   time.Time
