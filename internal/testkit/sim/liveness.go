@@ -29,6 +29,17 @@ import (
 // trouble is one fault: from, and until when its consequences may last.
 type trouble struct{ from, until time.Time }
 
+// with notes one more: what goes on where the last one is not over, is one with it.
+func with(list []trouble, t trouble) []trouble {
+	if n := len(list); n > 0 && !t.from.Before(list[n-1].from) && !t.from.After(list[n-1].until) {
+		if t.until.After(list[n-1].until) {
+			list[n-1].until = t.until
+		}
+		return list
+	}
+	return append(list, t)
+}
+
 // always is a moment that is the same at any time.
 func always(d time.Duration) func(time.Time) time.Duration {
 	return func(time.Time) time.Duration { return d }
@@ -109,22 +120,22 @@ func (w *World) trouble(ctx context.Context, in *incarnation, op string, takes t
 		if op == "DropLease" || op == "PutLease" || op == "Leases" || op == "Another" {
 			d = a.lease
 		}
-		f.planning = append(f.planning, until(d))
-		f.finishing = append(f.finishing, until(a.finishing))
+		f.planning = with(f.planning, until(d))
+		f.finishing = with(f.finishing, until(a.finishing))
 	case "dispatcher":
 		inv := invocationOf(ctx)
 		if inv == nil {
-			f.all = append(f.all, until(time.Second))
+			f.all = with(f.all, until(time.Second))
 			break
 		}
 		for _, id := range inv.all {
-			f.runs[id] = append(f.runs[id], until(a.again))
-			f.limited[id.Job()] = append(f.limited[id.Job()], until(a.again))
+			f.runs[id] = with(f.runs[id], until(a.again))
+			f.limited[id.Job()] = with(f.limited[id.Job()], until(a.again))
 		}
 	case "user": // what was to be planned at once is left to the tick
-		f.planning = append(f.planning, until(a.lease))
+		f.planning = with(f.planning, until(a.lease))
 	default:
-		f.finishing = append(f.finishing, until(a.finishing))
+		f.finishing = with(f.finishing, until(a.finishing))
 	}
 }
 
@@ -147,20 +158,20 @@ func (w *World) gone(p *process, until time.Time) {
 	f := w.faults
 	switch p.kind() {
 	case "ticker":
-		f.planning = append(f.planning, trouble{now, until.Add(a.lease)})
-		f.finishing = append(f.finishing, trouble{now, until.Add(a.lease)})
+		f.planning = with(f.planning, trouble{now, until.Add(a.lease)})
+		f.finishing = with(f.finishing, trouble{now, until.Add(a.lease)})
 	case "dispatcher":
 		for _, id := range runs {
-			f.runs[id] = append(f.runs[id], trouble{now, until.Add(a.again)})
-			f.limited[id.Job()] = append(f.limited[id.Job()], trouble{now, until.Add(a.again)})
+			f.runs[id] = with(f.runs[id], trouble{now, until.Add(a.again)})
+			f.limited[id.Job()] = with(f.limited[id.Job()], trouble{now, until.Add(a.again)})
 		}
 		if w.cfg.Wakes { // no other takes meanwhile what comes due
-			f.all = append(f.all, trouble{now, until})
+			f.all = with(f.all, trouble{now, until})
 		}
 	case "user":
-		f.planning = append(f.planning, trouble{now, until.Add(a.lease)})
+		f.planning = with(f.planning, trouble{now, until.Add(a.lease)})
 	default:
-		f.finishing = append(f.finishing, trouble{now, until.Add(a.finishing)})
+		f.finishing = with(f.finishing, trouble{now, until.Add(a.finishing)})
 	}
 }
 
@@ -169,8 +180,8 @@ func (w *World) troubleOf(from, until time.Time, runs ...core.RunID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range runs {
-		w.faults.runs[id] = append(w.faults.runs[id], trouble{from, until})
-		w.faults.limited[id.Job()] = append(w.faults.limited[id.Job()], trouble{from, until})
+		w.faults.runs[id] = with(w.faults.runs[id], trouble{from, until})
+		w.faults.limited[id.Job()] = with(w.faults.limited[id.Job()], trouble{from, until})
 	}
 }
 
@@ -179,7 +190,7 @@ func (w *World) troubleOf(from, until time.Time, runs ...core.RunID) {
 func (w *World) troubleLeft(until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.faults.left = append(w.faults.left, trouble{time.Now(), until.Add(w.deployed.watched())})
+	w.faults.left = with(w.faults.left, trouble{time.Now(), until.Add(w.deployed.watched())})
 }
 
 // putBack notes a message that comes again at a moment: where another's claim is in its
@@ -192,29 +203,29 @@ func (w *World) putBack(d *engine.Delivery, at time.Time) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.faults.back[slot] = append(w.faults.back[slot], trouble{time.Now(), at})
+	w.faults.back[slot] = with(w.faults.back[slot], trouble{time.Now(), at})
 }
 
 func (w *World) troubleAt(app string, from, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.faults.apps[app] = append(w.faults.apps[app], trouble{from, until})
+	w.faults.apps[app] = with(w.faults.apps[app], trouble{from, until})
 }
 
 func (w *World) troubleForAll(until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.faults.all = append(w.faults.all, trouble{time.Now(), until})
+	w.faults.all = with(w.faults.all, trouble{time.Now(), until})
 }
 
 func (w *World) troublePlanning(until time.Time, jobs ...core.JobID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(jobs) == 0 {
-		w.faults.planning = append(w.faults.planning, trouble{time.Now(), until})
+		w.faults.planning = with(w.faults.planning, trouble{time.Now(), until})
 	}
 	for _, id := range jobs {
-		w.faults.jobs[id] = append(w.faults.jobs[id], trouble{time.Now(), until})
+		w.faults.jobs[id] = with(w.faults.jobs[id], trouble{time.Now(), until})
 	}
 }
 
@@ -226,7 +237,7 @@ func (w *World) stale(behind time.Duration) {
 	now := time.Now()
 	for id, at := range w.faults.moved {
 		if now.Sub(at) <= behind+time.Second {
-			w.faults.jobs[id] = append(w.faults.jobs[id], trouble{now, now.Add(w.deployed.aftermath().planning + 2*w.deployed.wake)})
+			w.faults.jobs[id] = with(w.faults.jobs[id], trouble{now, now.Add(w.deployed.aftermath().planning + 2*w.deployed.wake)})
 		} else if now.Sub(at) > time.Minute {
 			delete(w.faults.moved, id)
 		}
@@ -289,7 +300,7 @@ type question struct {
 func (w *World) noted(q question) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.faults.unproven[q] = append(w.faults.unproven[q], trouble{time.Now(), time.Now()})
+	w.faults.unproven[q] = with(w.faults.unproven[q], trouble{time.Now(), time.Now()})
 }
 
 // looks is until when the watchdog has looked at a run again, from a moment on at which
@@ -403,7 +414,7 @@ func (d *deployment) watched() time.Duration {
 	return 2*age + d.behind + 2*time.Minute + d.idleGap
 }
 
-// inTheWay is all that was in the way of a run of a slot, in the order of its beginnings.
+// inTheWay is all that was in the way of a run of a slot.
 func (w *World) inTheWay(runs []core.RunID, app string, slot time.Time, finishing bool) []trouble {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -424,7 +435,6 @@ func (w *World) inTheWay(runs []core.RunID, app string, slot time.Time, finishin
 			list = append(list, t)
 		}
 	}
-	slices.SortFunc(list, func(a, b trouble) int { return a.from.Compare(b.from) })
 	return list
 }
 
@@ -465,12 +475,13 @@ func (w *World) inTime(what string, runs []core.RunID, app string, moment time.D
 	if decided.Sub(due) <= moment {
 		return
 	}
-	limit := bound(due, always(moment), w.inTheWay(runs, app, slot, finishing))
+	way := slices.DeleteFunc(w.inTheWay(runs, app, slot, finishing),
+		func(t trouble) bool { return !t.until.After(due) || t.from.After(decided) })
+	slices.SortFunc(way, func(a, b trouble) int { return a.from.Compare(b.from) })
+	limit := bound(due, always(moment), way)
 	if decided.After(limit) {
-		for _, t := range w.inTheWay(runs, app, slot, finishing) {
-			if t.until.After(due) && t.from.Before(decided) {
-				w.truth.trace(bg, runs[0], "in its way from +%.3f to +%.3f", t.from.Sub(w.began).Seconds(), t.until.Sub(w.began).Seconds())
-			}
+		for _, t := range way {
+			w.truth.trace(bg, runs[0], "in its way from +%.3f to +%.3f", t.from.Sub(w.began).Seconds(), t.until.Sub(w.began).Seconds())
 		}
 		w.truth.fail(runs[0], "%s %d was due at %s and decided %s later: %s after all that was in its way", what, runs[0],
 			due.Format("15:04:05.000"), decided.Sub(due), decided.Sub(limit))

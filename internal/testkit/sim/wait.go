@@ -201,7 +201,7 @@ func (t *truth) waited(r *core.Run, st *story) {
 func (w *World) unanswered(app string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.faults.unheard[app] = append(w.faults.unheard[app], trouble{time.Now(), time.Now()})
+	w.faults.unheard[app] = with(w.faults.unheard[app], trouble{time.Now(), time.Now()})
 }
 
 // busyWith notes that an address was asked for a run that is to go to who has none of its
@@ -210,7 +210,7 @@ func (w *World) busyWith(job core.JobID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts["asked who is idle: busy"]++
-	w.faults.busy[job] = append(w.faults.busy[job], trouble{time.Now(), time.Now()})
+	w.faults.busy[job] = with(w.faults.busy[job], trouble{time.Now(), time.Now()})
 }
 
 // nextIdle is what has a run of a job come again where another went by the answer that it
