@@ -70,7 +70,15 @@ type message struct {
 
 type queue struct {
 	list []*message
+	next time.Time     // nothing is visible before it
 	wake chan struct{} // closed when a waiter is to look again; nil without waiters
+}
+
+// shows notes when a message is visible next.
+func (q *queue) shows(at time.Time) {
+	if at.Before(q.next) {
+		q.next = at
+	}
 }
 
 func (q *queue) rouse() {
@@ -162,6 +170,7 @@ func (q *SQS) put(url string, x *queue, text, reason string, delay int32) int64 
 	m := &message{sent: time.Now(), Message: Message{ID: q.last, Body: text, Reason: reason,
 		Hidden: time.Now().Add(time.Duration(delay) * time.Second)}}
 	x.list = append(x.list, m)
+	x.shows(m.Hidden)
 	x.rouse()
 	if q.Observe != nil {
 		q.Observe(url, m.Message, false)
@@ -339,6 +348,7 @@ func (q *SQS) redrive(url string, m *message) {
 	dead := &message{sent: m.sent, Message: Message{ID: m.ID, Body: m.Body, Reason: m.Reason}}
 	x := q.queues[Names.Dead]
 	x.list = append(x.list, dead)
+	x.shows(dead.Hidden)
 	x.rouse()
 	if q.Observe != nil {
 		q.Observe(url, m.Message, true)
@@ -355,12 +365,17 @@ func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Messag
 		return nil, 0, nil, err
 	}
 	now := time.Now()
-	next = time.Hour
+	if x.wake == nil {
+		x.wake = make(chan struct{})
+	}
+	if x.next.After(now) {
+		return nil, x.next.Sub(now), x.wake, nil
+	}
+	x.next = now.Add(time.Hour)
 	var visible []*message
 	x.list = slices.DeleteFunc(x.list, func(m *message) bool {
-		d := m.Hidden.Sub(now)
-		if d > 0 {
-			next = min(next, d)
+		if m.Hidden.After(now) {
+			x.shows(m.Hidden)
 			return false
 		}
 		if *in.QueueUrl != Names.Dead && m.Receives >= q.MaxReceives {
@@ -377,6 +392,7 @@ func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Messag
 	shuffle(len(visible), func(i, j int) { visible[i], visible[j] = visible[j], visible[i] })
 	hide := func(m *message) {
 		m.Hidden, m.inFlight = now.Add(time.Duration(in.VisibilityTimeout)*time.Second), true
+		x.shows(m.Hidden)
 	}
 	if f.Spent != nil && len(visible) > 0 {
 		left := visible[:0]
@@ -388,7 +404,6 @@ func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Messag
 			m.Receives++
 			m.handle++
 			hide(m)
-			next = min(next, m.Hidden.Sub(now))
 		}
 		visible, f.Spent = left, nil
 	}
@@ -396,11 +411,16 @@ func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Messag
 	if f.Short > 0 {
 		most = min(most, f.Short)
 	}
+	if len(visible) > most {
+		x.next = now
+	}
 	for i, m := range visible[:min(len(visible), most)] {
 		m.Receives++
 		m.handle++
 		if f.Again == nil || !f.Again(i) {
 			hide(m)
+		} else {
+			x.next = now
 		}
 		one := types.Message{MessageId: aws.String(strconv.FormatInt(m.ID, 10)), Body: aws.String(m.Body),
 			ReceiptHandle: aws.String(fmt.Sprintf("%d/%d", m.ID, m.handle)), Attributes: map[string]string{}}
@@ -417,13 +437,7 @@ func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Messag
 		}
 		got = append(got, one)
 	}
-	if len(got) == 0 {
-		if x.wake == nil {
-			x.wake = make(chan struct{})
-		}
-		wake = x.wake
-	}
-	return got, max(next, time.Microsecond), wake, nil
+	return got, max(x.next.Sub(now), time.Microsecond), x.wake, nil
 }
 
 // of finds the message of a handle: nil if it is gone, old if it was received
@@ -475,7 +489,7 @@ func (q *SQS) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatch
 				continue
 			}
 			if m != nil && !old && (f.Again == nil || !f.Again(i)) {
-				x.list = append(x.list[:at:at], x.list[at+1:]...)
+				x.list = slices.Delete(x.list, at, at+1)
 				if q.Observe != nil {
 					q.Observe(*in.QueueUrl, m.Message, true)
 				}
@@ -521,6 +535,7 @@ func (q *SQS) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.ChangeMe
 				err = sender("InvalidParameterValue", "Reason: Message does not exist or is not available for visibility timeout change.")
 			case !old:
 				m.Hidden = now.Add(time.Duration(e.VisibilityTimeout) * time.Second)
+				x.shows(m.Hidden)
 				x.rouse()
 			}
 			if err != nil {
