@@ -55,6 +55,10 @@ type Asked struct {
 	Stored    bool // its run is: only then it may stand in the queue
 }
 
+// clocksApart is how many seconds the clocks of two that ask may be apart before one takes
+// what the other gave for that of a clock that was set.
+const clocksApart = 5
+
 // PermitAnswer is what becomes of a run that asks.
 type PermitAnswer uint8
 
@@ -109,7 +113,7 @@ func (p *Permits) begin(h *Holder, a Asked, changed bool) (PermitAnswer, bool) {
 	if a.PerSecond == 0 {
 		return PermitGranted, changed
 	}
-	furthest := a.Now + Instant(max(p.Limit, len(p.Holders))/a.PerSecond) + 2 // as all that have a permit would need
+	furthest := a.Now + Instant(max(p.Limit, len(p.Holders))/a.PerSecond) + clocksApart // as all that have a permit would need
 	if h.Attempt < a.Attempt || h.From > min(p.Second, furthest+1) {
 		switch {
 		case p.Second < a.Now, p.Second > furthest:

@@ -553,7 +553,7 @@ func (g *limiting) begin(s *lined, l *line, x *permitted, j int) uint8 {
 		return isGranted
 	}
 	now := s.now - s.back
-	furthest := now + int8(g.w.App.Limit/g.w.Begins) + 2
+	furthest := now + int8(g.w.App.Limit/g.w.Begins) + 2 // fewer than the code's clocksApart: the worlds are small
 	if x.given == 0 || !g.w.GivenBelieved && x.from > min(l.second, furthest+1) {
 		switch {
 		case l.second < now, l.second > furthest && !g.w.NeverAnew:

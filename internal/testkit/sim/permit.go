@@ -267,14 +267,17 @@ func (t *truth) beginsIn(was, is *core.Permits) {
 	if !ofApp || l == nil || t.w.appLimits[app].PerSecond == 0 {
 		return
 	}
-	if is.Second < was.Second { // a clock was set back
+	given := slices.DeleteFunc(slices.Clone(is.Holders), func(h core.Holder) bool {
+		i := slices.IndexFunc(was.Holders, func(o core.Holder) bool { return o.First == h.First })
+		return h.Attempt == 0 || i >= 0 && was.Holders[i].Attempt == h.Attempt && was.Holders[i].From == h.From
+	})
+	if slices.ContainsFunc(given, func(h core.Holder) bool { return h.From < was.Second }) { // the count began anew
+		if !t.w.cfg.Machine {
+			t.fail(is.Holders[0].First, "permit %s gave seconds up to %s, and one before, and no clock was set", is.Name, was.Second)
+		}
 		clear(l.begun)
 	}
-	for _, h := range is.Holders {
-		i := slices.IndexFunc(was.Holders, func(o core.Holder) bool { return o.First == h.First })
-		if h.Attempt == 0 || i >= 0 && was.Holders[i].Attempt == h.Attempt && was.Holders[i].From == h.From {
-			continue
-		}
+	for _, h := range given {
 		t.w.count("begins in a second of its app", 1)
 		if l.begun[h.From]++; l.begun[h.From] > t.w.appLimits[app].PerSecond {
 			t.fail(h.First, "in the second %s %d attempts begin of app %s", h.From, l.begun[h.From], app)
