@@ -107,19 +107,21 @@ func (p *Permits) Ask(a Asked) (answer PermitAnswer, changed bool) {
 }
 
 // begin gives an attempt of a holder its second: the first that has room, none before those
-// of others. Once, unless the count began anew since, before that second: what was given
-// before counts no more, for a clock was set back, or the limit was another.
+// of others. Once, unless the count began anew since, before that second: one further ahead
+// than all that have a permit would need is that of a clock that was set back, of a limit
+// that was another, or of some that were closed before it came.
 func (p *Permits) begin(h *Holder, a Asked, changed bool) (PermitAnswer, bool) {
 	if a.PerSecond == 0 {
 		return PermitGranted, changed
 	}
-	furthest := a.Now + Instant(max(p.Limit, len(p.Holders))/a.PerSecond) + clocksApart // as all that have a permit would need
+	furthest := a.Now + Instant(max(p.Limit, len(p.Holders))/a.PerSecond) + clocksApart
 	if h.Attempt < a.Attempt || h.From > min(p.Second, furthest+1) {
-		switch {
-		case p.Second < a.Now, p.Second > furthest:
-			p.Second, p.Begun = a.Now, 0
-		case p.Begun >= a.PerSecond:
-			p.Second, p.Begun = p.Second+1, 0
+		if h.From = 0; p.Second < a.Now {
+			p.second(a.Now)
+		}
+		if p.room(a.PerSecond); p.Second > furthest {
+			p.second(a.Now + 1) // nobody knows any more how many began in this one
+			p.room(a.PerSecond)
 		}
 		p.Begun++
 		h.Attempt, h.From, changed = a.Attempt, p.Second, true
@@ -128,6 +130,24 @@ func (p *Permits) begin(h *Holder, a Asked, changed bool) (PermitAnswer, bool) {
 		return PermitLater, changed
 	}
 	return PermitGranted, changed
+}
+
+// room goes on to the next second in which fewer begin.
+func (p *Permits) room(perSecond int) {
+	for p.Begun >= perSecond {
+		p.second(p.Second + 1)
+	}
+}
+
+// second goes on to a second, in which those begin that were given it before the count began
+// anew.
+func (p *Permits) second(at Instant) {
+	p.Second, p.Begun = at, 0
+	for i := range p.Holders {
+		if p.Holders[i].From == at {
+			p.Begun++
+		}
+	}
 }
 
 // From is when the attempt of a holder begins, where that is known.

@@ -1,6 +1,8 @@
 package core_test
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/tickring/tickring/core"
@@ -30,17 +32,66 @@ func TestSecondsOfAPermit(t *testing.T) {
 	want(3, 1, now+1, core.PermitGranted, now+1)
 	want(5, 1, now+1, core.PermitLater, now+2)
 	want(6, 1, now+hour, core.PermitGranted, now+hour)
-	want(7, 1, now+3, core.PermitGranted, now+3)
-	want(6, 1, now+3, core.PermitGranted, now+3) // what that clock said counts no more
-	want(8, 1, now+3, core.PermitLater, now+4)
-	want(9, 1, now+3, core.PermitLater, now+4)
-	want(10, 1, now+3, core.PermitLater, now+5)
-	want(1, 3, now+3, core.PermitLater, now+5)
+	want(7, 1, now+3, core.PermitLater, now+4)
+	want(6, 1, now+3, core.PermitLater, now+4) // what that clock said counts no more
+	want(8, 1, now+3, core.PermitLater, now+5)
+	want(7, 1, now+4, core.PermitGranted, now+4)
+	want(9, 1, now+4, core.PermitLater, now+5)
+	want(10, 1, now+4, core.PermitLater, now+6)
+	want(1, 3, now+4, core.PermitLater, now+6)
 	if a, _ := p.Ask(core.Asked{First: 1, Limit: 2, PerSecond: 2, Attempt: 3, Now: now, Stored: true}); a != core.PermitLater ||
-		p.From(1) != now+5 {
+		p.From(1) != now+6 {
 		t.Errorf("%d from %d: ten have a permit yet, and may need so many seconds", a, p.From(1))
 	}
-	want(1, 3, now+3-hour, core.PermitGranted, now+3-hour) // set back while it waits, and nobody asks anew
+	want(1, 3, now+4-hour, core.PermitLater, now+5-hour) // set back while it waits, and nobody asks anew
+}
+
+// TestSecondsOfTheClosed: what is closed before its second came leaves it to others, so that
+// none waits for longer than those need that have a permit, and no more begin in any second
+// than may.
+func TestSecondsOfTheClosed(t *testing.T) {
+	for seed := range uint64(2000) {
+		d := rand.New(rand.NewPCG(seed, 0))
+		limit, most := 1+d.IntN(12), 1+d.IntN(5)
+		p, begun, now, next := core.Permits{}, map[core.Instant]int{}, core.Instant(1000), core.RunID(0)
+		waits := map[core.RunID]bool{}
+		ask := func(first core.RunID) {
+			answer, _ := p.Ask(core.Asked{First: first, Limit: limit, PerSecond: most, Attempt: 1, Now: now, Stored: true})
+			switch from := p.From(first); {
+			case answer == core.PermitLater && from-now > core.Instant(limit/most)+6:
+				t.Fatalf("seed %d: at %d one of %d waits until %d", seed, now, limit, from)
+			case answer == core.PermitLater:
+				waits[first] = true
+			case answer == core.PermitGranted:
+				delete(waits, first)
+				if begun[now]++; begun[now] > most {
+					t.Fatalf("seed %d: %d begin in second %d, %d may", seed, begun[now], now, most)
+				}
+			}
+		}
+		for range 200 {
+			switch d.IntN(8) {
+			case 0:
+				for now++; ; {
+					i := slices.IndexFunc(p.Holders, func(h core.Holder) bool { return waits[h.First] && h.From <= now })
+					if i < 0 {
+						break
+					}
+					ask(p.Holders[i].First)
+				}
+			case 1, 2, 3:
+				if n := len(p.Holders); n > 0 {
+					gone := p.Holders[d.IntN(n)].First
+					p.Release(func(first core.RunID) bool { return first == gone })
+				}
+			default:
+				if len(p.Holders) < limit {
+					next++
+					ask(next)
+				}
+			}
+		}
+	}
 }
 
 // TestPerSecondRaised: what has a second that is to come keeps it, or at least no more begin

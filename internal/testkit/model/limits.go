@@ -555,11 +555,17 @@ func (g *limiting) begin(s *lined, l *line, x *permitted, j int) uint8 {
 	now := s.now - s.back
 	furthest := now + int8(g.w.App.Limit/g.w.Begins) + 2 // fewer than the code's clocksApart: the worlds are small
 	if x.given == 0 || !g.w.GivenBelieved && x.from > min(l.second, furthest+1) {
-		switch {
-		case l.second < now, l.second > furthest && !g.w.NeverAnew:
-			l.second, l.begun = now, 0
-		case int(l.begun) >= g.w.Begins && !g.w.SecondsUnbegun:
-			l.second, l.begun = l.second+1, 0
+		room := func() {
+			for int(l.begun) >= g.w.Begins && !g.w.SecondsUnbegun {
+				l.goesOn(l.second + 1)
+			}
+		}
+		if x.from = 0; l.second < now {
+			l.goesOn(now)
+		}
+		if room(); l.second > furthest && !g.w.NeverAnew {
+			l.goesOn(now + 1)
+			room()
 		}
 		l.begun++
 		if x.given, x.from = 1, l.second; x.from > furthest+1 {
@@ -573,6 +579,16 @@ func (g *limiting) begin(s *lined, l *line, x *permitted, j int) uint8 {
 		g.breaks("9: who has a permit waits for a second of a clock that was set back")
 	}
 	return isLater
+}
+
+// goesOn counts those that begin in a second.
+func (l *line) goesOn(second int8) {
+	l.second, l.begun = second, 0
+	for i := range l.holders {
+		if x := &l.holders[i]; x.run != 0 && x.from == second {
+			l.begun++
+		}
+	}
 }
 
 // ask is one of the asks of a claim.
