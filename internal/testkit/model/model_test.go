@@ -187,12 +187,22 @@ type smallWorld struct {
 // searchable is any kind of world.
 type searchable interface{ Search(most int) Report }
 
+// brief is how many of the worlds are searched: two where a run is short, which is one that
+// looks at the search (the race detector does) and not at the protocol.
+func brief(worlds int) int {
+	if testing.Short() {
+		return min(worlds, 2)
+	}
+	return worlds
+}
+
 // TestSmallWorldsHold: no promise is broken in them, and every state can end well.
 func TestSmallWorldsHold(t *testing.T) {
 	worlds, most := small, 3_000_000
 	if *long {
 		worlds, most = longerSmall, *states
 	}
+	worlds = worlds[:brief(len(worlds))]
 	for _, c := range worlds {
 		t.Run(c.name, func(t *testing.T) {
 			r := searched(t, c.w, most)
@@ -216,6 +226,7 @@ func TestProtocolHolds(t *testing.T) {
 	if *long {
 		worlds, most = longer, *states
 	}
+	worlds = worlds[:brief(len(worlds))]
 	for _, c := range worlds {
 		t.Run(c.name, func(t *testing.T) {
 			r := searched(t, &c.w, most)
@@ -254,6 +265,9 @@ func (w *World) mayReach(window string) bool {
 
 // TestEachSmallRuleIsNeeded is the same for the small worlds.
 func TestEachSmallRuleIsNeeded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the worlds of the other tests are searched the same way")
+	}
 	const (
 		early  = "10: a broadcast ends before its shards"
 		isOpen = "the broadcast is open, and its shards have ended"
@@ -434,6 +448,9 @@ func wantFound(t *testing.T, w searchable, steps int, why string) {
 // TestEachRuleIsNeeded: without any one of the protocol's rules the search
 // finds how it breaks, and the shortest way has this many steps.
 func TestEachRuleIsNeeded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the worlds of the other tests are searched the same way")
+	}
 	trigger := one(World{Kind: Trigger, Few: true})
 	fixed := one(World{Kind: FixedDelay, Crashes: 1, All: 1, Few: true})
 	const (
