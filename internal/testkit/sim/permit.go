@@ -276,7 +276,7 @@ func (t *truth) beginsIn(was, is *core.Permits) {
 		clear(l.begun)
 	}
 	for _, h := range was.Holders {
-		if h.From.Time().After(time.Now()) && !is.Holds(h.First) { // it is over before it began
+		if h.From.Time().After(time.Now()) && is.From(h.First) != h.From { // it is over before it began, or begins at another
 			l.begun[h.From]--
 		}
 	}
