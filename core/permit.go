@@ -116,7 +116,7 @@ func (p *Permits) begin(h *Holder, a Asked, changed bool) (PermitAnswer, bool) {
 	}
 	furthest := a.Now + Instant(max(p.Limit, len(p.Holders))/a.PerSecond) + clocksApart
 	if h.Attempt < a.Attempt || h.From > min(p.Second, furthest+1) {
-		if h.From = 0; p.Second < a.Now {
+		if p.Second < a.Now {
 			p.second(a.Now)
 		}
 		if p.room(a.PerSecond); p.Second > furthest {

@@ -94,6 +94,22 @@ func TestSecondsOfTheClosed(t *testing.T) {
 	}
 }
 
+// TestClocksApart: two whose clocks are apart, as those of machines are, give no second twice.
+func TestClocksApart(t *testing.T) {
+	p, begin, last := core.Permits{}, map[core.Instant]int{}, core.Instant(0)
+	for i := range core.RunID(200) {
+		now := core.Instant(1000+i/2) - core.Instant(i%2)*4
+		answer, _ := p.Ask(core.Asked{First: i + 1, Limit: 2, PerSecond: 1, Attempt: 1, Now: now, Stored: true})
+		if from := p.From(i + 1); answer == core.PermitGranted || answer == core.PermitLater {
+			if begin[from]++; begin[from] > 1 || from < last {
+				t.Fatalf("at %d: %d begin in second %d, after %d", now, begin[from], from, last)
+			}
+			last = from
+		}
+		p.Release(func(first core.RunID) bool { return p.From(first) <= 1000+core.Instant(i/2) })
+	}
+}
+
 // TestPerSecondRaised: what has a second that is to come keeps it, or at least no more begin
 // at once than may, where the number is changed.
 func TestPerSecondRaised(t *testing.T) {

@@ -425,6 +425,35 @@ func TestTTL(t *testing.T) {
 	})
 }
 
+// A queue in which nothing was to be seen shows what comes to it, or is given back, at once.
+func TestSeenAtOnce(t *testing.T) {
+	with(t, fakeaws.Account{}, func(x *account) {
+		want := func(queue string, n int, why string) (got []sqstypes.Message) {
+			t.Helper()
+			out, err := x.q.ReceiveMessage(x.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10,
+				VisibilityTimeout: 30})
+			x.ok(err)
+			if len(out.Messages) != n {
+				t.Errorf("%s: %d are received, want %d", why, len(out.Messages), n)
+			}
+			return out.Messages
+		}
+		want(names.Dead, 0, "nobody is dead")
+		want(names.Fires, 0, "nothing was sent")
+		x.send(1)
+		for n := range x.q.MaxReceives {
+			for _, m := range want(names.Fires, 1, fmt.Sprint("the time ", n+1)) {
+				want(names.Fires, 0, "it is hidden")
+				_, err := x.q.ChangeMessageVisibilityBatch(x.t.Context(), &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &names.Fires,
+					Entries: []sqstypes.ChangeMessageVisibilityBatchRequestEntry{{Id: aws.String("0"), ReceiptHandle: m.ReceiptHandle}}})
+				x.ok(err)
+			}
+		}
+		want(names.Fires, 0, "it was received as often as may be")
+		want(names.Dead, 1, "it is dead")
+	})
+}
+
 // A message that was received as often as its queue allows is a dead letter, whole, when
 // it would be received once more; one of the dead letters stays.
 func TestRedrive(t *testing.T) {

@@ -560,7 +560,7 @@ func (g *limiting) begin(s *lined, l *line, x *permitted, j int) uint8 {
 				l.goesOn(l.second + 1)
 			}
 		}
-		if x.from = 0; l.second < now {
+		if l.second < now {
 			l.goesOn(now)
 		}
 		if room(); l.second > furthest && !g.w.NeverAnew {

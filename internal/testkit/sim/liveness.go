@@ -46,9 +46,10 @@ func always(d time.Duration) func(time.Time) time.Duration {
 }
 
 // bound is until when something that is due has to be decided: a moment later, or
-// after the last of the troubles that follow each other in its way. Troubles are in
-// the order of their beginnings.
+// after the last of the troubles that follow each other in its way. It sorts them by
+// their beginnings.
 func bound(due time.Time, moment func(from time.Time) time.Duration, troubles []trouble) time.Time {
+	slices.SortFunc(troubles, func(a, b trouble) int { return a.from.Compare(b.from) })
 	limit := due.Add(moment(due))
 	for _, t := range troubles {
 		if t.from.After(limit) {
@@ -362,12 +363,13 @@ func (w *World) endInTime(r *core.Run, st *story, revs []revision) {
 			return w.deployed.looks(from.Sub(st.sent))
 		}
 	}
-	limit := bound(due, within, w.atItsEnd(r, age, jitter))
+	way := w.atItsEnd(r, age, jitter)
+	limit := bound(due, within, way)
 	if !st.closed.After(limit) {
 		w.count("in time: "+what, 1)
 		return
 	}
-	for _, t := range w.atItsEnd(r, age, jitter) {
+	for _, t := range way {
 		if t.until.After(due) && t.from.Before(st.closed) {
 			w.truth.trace(bg, r.ID, "in the way of its end from +%.3f to +%.3f", t.from.Sub(w.began).Seconds(), t.until.Sub(w.began).Seconds())
 		}
@@ -401,7 +403,6 @@ func (w *World) atItsEnd(r *core.Run, age, jitter time.Duration) []trouble {
 		list = slices.Concat(list, earlier(r.SentAt.Add(age), f.clocks), f.planning, f.left, f.apps[r.App], f.unproven[question{r.Address, 0}],
 			f.unproven[question{r.Address, r.ID.Job()}])
 	}
-	slices.SortFunc(list, func(a, b trouble) int { return a.from.Compare(b.from) })
 	return list
 }
 
@@ -477,7 +478,6 @@ func (w *World) inTime(what string, runs []core.RunID, app string, moment time.D
 	}
 	way := slices.DeleteFunc(w.inTheWay(runs, app, slot, finishing),
 		func(t trouble) bool { return !t.until.After(due) || t.from.After(decided) })
-	slices.SortFunc(way, func(a, b trouble) int { return a.from.Compare(b.from) })
 	limit := bound(due, always(moment), way)
 	if decided.After(limit) {
 		for _, t := range way {

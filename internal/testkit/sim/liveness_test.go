@@ -29,6 +29,29 @@ func TestBound(t *testing.T) {
 	}
 }
 
+// What is noted as one with the last bounds just as what is noted beside it.
+func TestNotedOnce(t *testing.T) {
+	due := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
+	at := func(seconds int) time.Time { return due.Add(time.Duration(seconds) * time.Second) }
+	ones := 0
+	for seed := range uint64(2000) {
+		d := dice{mix(seed)}
+		var each, noted []trouble
+		for range d.n(12) {
+			from := d.n(40) - 20
+			one := trouble{at(from), at(from + d.n(12))}
+			each, noted = append(each, one), with(noted, one)
+		}
+		ones += len(each) - len(noted)
+		if want, got := bound(due, always(5*time.Second), each), bound(due, always(5*time.Second), noted); !got.Equal(want) {
+			t.Fatalf("seed %d: %s after it was due, want %s", seed, got.Sub(due), want.Sub(due))
+		}
+	}
+	if ones == 0 {
+		t.Error("none was one with another")
+	}
+}
+
 // Where the moment grows, the last trouble decides how long it is.
 func TestBoundOfAges(t *testing.T) {
 	due := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)

@@ -274,6 +274,9 @@ func (t *truth) beginsIn(was, is *core.Permits) {
 	// Where clocks are apart, or set, one knows nothing of what began in a second that is over by his.
 	if t.w.cfg.Skew && slices.ContainsFunc(given, func(h core.Holder) bool { return h.From < was.Second }) {
 		clear(l.begun)
+		for _, h := range was.Holders {
+			l.begun[h.From]++
+		}
 	}
 	for _, h := range was.Holders {
 		if h.From.Time().After(time.Now()) && is.From(h.First) != h.From { // it is over before it began, or begins at another
