@@ -288,7 +288,7 @@ func (b *batch) replace(ctx context.Context, name string, list []*permitAsk) {
 			break
 		}
 		for _, a := range full {
-			later, err := b.d.finish.Supersede(ctx, a.ends, a.run)
+			later, err := b.d.finish.Supersede(ctx, name, a.ends, a.run)
 			switch a.err = err; {
 			case later:
 				a.answer = core.PermitSkips
@@ -303,7 +303,7 @@ func (b *batch) replace(ctx context.Context, name string, list []*permitAsk) {
 		case a.answer == core.PermitFull: // others are faster: its message comes again
 			a.err = errNoPermit
 		case a.answer == core.PermitWaits && a.ends != 0:
-			later, err := b.d.finish.Replace(ctx, a.ends, a.run)
+			later, err := b.d.finish.Replace(ctx, name, a.ends, a.run)
 			if a.err = err; later {
 				a.answer = core.PermitSkips
 			}

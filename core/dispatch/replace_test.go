@@ -159,6 +159,53 @@ func TestReplace(t *testing.T) {
 			}
 		})
 	})
+	t.Run("what a person gave another key", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			o := replace
+			o.Key = "/tenant"
+			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: o})
+			trigger := func(n uint32, tenant string) core.RunID {
+				params := `{"tenant":"` + tenant + `"}`
+				id := core.NumberedRun(7, n)
+				k.at++
+				r := core.Run{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: k.at, Slot: k.at, Attempt: 1, First: id,
+					Params: &params}
+				must(t, k.s.Create(t.Context(), []core.Run{r})[0])
+				time.Sleep(time.Second)
+				k.ring(id, core.CauseAPI)
+				return id
+			}
+			works, _, waits := trigger(1, "a"), trigger(2, "c"), trigger(3, "c")
+			other := trigger(4, "b")
+			k.ends(other, core.Succeeded)
+			name := k.run(other).Permit
+			p, err := k.s.Permits(t.Context(), []string{name})
+			must(t, err)
+			stale := p[name] // the two have asked for it before
+			stale.V, stale.Holders, stale.Queue = stale.V+1, []core.Holder{{First: works}}, []core.RunID{waits}
+			must(t, k.s.PutPermits(t.Context(), []core.Permits{stale})[0])
+			newer := trigger(5, "b")
+			if r := k.run(newer); k.run(waits).State != core.Queued || !r.State.Open() || r.Had() {
+				t.Errorf("the one of another key that waits is %s, the newer %s", end(k, waits), end(k, newer))
+			}
+			stale.V, stale.Queue = stale.V+1, nil
+			must(t, k.s.PutPermits(t.Context(), []core.Permits{stale})[0])
+			time.Sleep(time.Minute)
+			k.comes()
+			if r := k.run(works); r.KillBy != "" || k.run(newer).State != core.Queued {
+				t.Errorf("the one of another key at work is killed for %q, the newer is %s", r.KillBy, end(k, newer))
+			}
+			k.ends(works, core.Succeeded)
+			for range 5 {
+				time.Sleep(time.Minute)
+				k.comes()
+			}
+			if is := end(k, newer); is != "running " {
+				t.Errorf("once that is over the newer is %s", is)
+			}
+			k.checks(w)
+		})
+	})
 	t.Run("two of a group at once", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			two := core.Overlap{Limit: 2, Group: "db", Full: core.FullReplace}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tickring/tickring/core"
 )
@@ -12,7 +13,7 @@ import (
 // is closed where nobody has it, or recorded as killed, which a check acts on. Asked again,
 // it asks for another check. Later says that the one at work is due later than the other:
 // then that is none to replace it.
-func (f *Finish) Replace(ctx context.Context, holder core.RunID, newer *core.Run) (later bool, err error) {
+func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, newer *core.Run) (later bool, err error) {
 	run, due := core.Run{Then: holder}, core.Instant(0) // of the first attempt: a retry of an older one is due later yet
 	for range core.MaxRetries + 1 {                     // to the last attempt of the chain
 		runs, unread, err := f.store.Runs(ctx, []core.RunID{run.Then})
@@ -34,7 +35,7 @@ func (f *Finish) Replace(ctx context.Context, holder core.RunID, newer *core.Run
 		}
 	}
 	switch {
-	case !run.State.Open(), run.IsBroadcast():
+	case !run.State.Open(), run.IsBroadcast(), !counted(&run, permit):
 		return false, nil
 	case due > newer.Slot:
 		return true, nil
@@ -61,9 +62,15 @@ func (f *Finish) Replace(ctx context.Context, holder core.RunID, newer *core.Run
 	return false, nil
 }
 
+// counted reports whether a run goes by a permit: one that asked for it before a person
+// changed what counts it, and holds it or waits for it yet, does not.
+func counted(run *core.Run, permit string) bool {
+	return slices.Contains(core.PermitNames(run.Permit), permit)
+}
+
 // Supersede closes the one that has waited longest for a permit, for a newer one that
 // waits. Later says that it is due later than the other: then that goes.
-func (f *Finish) Supersede(ctx context.Context, waits core.RunID, newer *core.Run) (later bool, err error) {
+func (f *Finish) Supersede(ctx context.Context, permit string, waits core.RunID, newer *core.Run) (later bool, err error) {
 	runs, unread, err := f.store.Runs(ctx, []core.RunID{waits})
 	if err == nil && len(unread) > 0 {
 		err = core.ErrThrottled
@@ -72,7 +79,7 @@ func (f *Finish) Supersede(ctx context.Context, waits core.RunID, newer *core.Ru
 		return false, fmt.Errorf("read run %d, which waits: %w", waits, err)
 	}
 	run, is := runs[waits]
-	if !is {
+	if !is || run.State.Open() && !counted(&run, permit) {
 		return false, nil
 	}
 	if run.State.Open() && run.Slot > newer.Slot {
