@@ -30,6 +30,7 @@ var layers = [][]string{
 	{"internal/executorhttp", "internal/doctor", "internal/parts"},
 	{"api", "api/client", "console/...", "wirehttp", "manifest", "send/...", "notify/...", "engine/sqlite", "engine/awsengine"},
 	{"internal/assembly"},
+	{"words"},
 	{"engine"},
 	{"core/people"},
 	{"core/tick/...", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/operate", "core/pull", "core/restore"},

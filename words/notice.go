@@ -1,0 +1,216 @@
+package words
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Events are what a notice can be about, in the order in which docs and messages name them.
+var Events = []string{"failed", "lost", "late", "skipped", "slow", "recovered", "no-executor", "paused", "unplanned",
+	"dead-letter", "overdue"}
+
+// Event is what an event is called: "no executor", "无可用执行器".
+func Event[E ~string](l Language, event E) string { return of(l, events, event) }
+
+// Facts are what the sentence of a notice can name. Each event names those that its line
+// in the table does; what it does not name may be left out.
+type Facts struct {
+	Job   string        // app/name; of no-executor the app; of a dead letter without a job empty
+	Due   string        // the instant, written in the zone and the way of the notice; of overdue by when it was to succeed
+	Took  time.Duration // late: how late; slow: for how long it is at work; overdue: for how long without a success
+	Times int           // failed: attempts; recovered and paused: failures before; skipped: instants; no-executor: jobs
+	Why   string        // why, in the language of the notice: Reason, or a sentence of Say
+}
+
+// Subject is one line, without a line break: "reports/nightly failed".
+func Subject[E ~string](l Language, event E, f Facts) string {
+	s := sentences[string(event)]
+	if f.Job == "" {
+		f.Job = someJob.in(l)
+	}
+	return oneLine(fill(s.subject.in(l), l, f))
+}
+
+// Sentence says what happened, in one sentence that stands alone.
+func Sentence[E ~string](l Language, event E, f Facts) string {
+	s, ok := sentences[string(event)]
+	if !ok {
+		return string(event)
+	}
+	if f.Job == "" {
+		f.Job = someJob.in(l)
+	}
+	w := s.one
+	if f.Times != 1 && s.many.en != "" {
+		w = s.many
+	}
+	if string(event) == "overdue" && f.Due == "" {
+		w = overdueWithin
+	}
+	text := fill(w.in(l), l, f)
+	if f.Why != "" {
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "."), "。") + word{": ", "："}.in(l) + f.Why
+		if !strings.HasSuffix(text, ".") && !strings.HasSuffix(text, "。") {
+			text += word{".", "。"}.in(l)
+		}
+	}
+	return text
+}
+
+// Others says that a notice stands for more of its kind: "2 more since 02:30"; empty for none.
+func Others(l Language, more int, since string) string {
+	if more <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(others.in(l), more, since)
+}
+
+// Test is the subject and the sentence of a notice that only tries a channel.
+func Test(l Language, channel string) (subject, sentence string) {
+	return oneLine(fmt.Sprintf(testSubject.in(l), channel)), fmt.Sprintf(testSentence.in(l), channel)
+}
+
+// fill puts facts where a sentence names them.
+func fill(sentence string, l Language, f Facts) string {
+	return strings.NewReplacer("{job}", f.Job, "{due}", f.Due, "{took}", Span(l, f.Took), "{times}", fmt.Sprint(f.Times)).Replace(sentence)
+}
+
+// oneLine leaves no way to begin another header of a mail.
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+}
+
+// Label is what stands before a value in a notice: "job", "任务".
+func Label[K ~string](l Language, label K) string { return of(l, labels, label) }
+
+// Labels are the keys of Label.
+const (
+	LabelEvent    = "event"
+	LabelApp      = "app"
+	LabelJob      = "job"
+	LabelTitle    = "title"
+	LabelAuthor   = "author"
+	LabelRun      = "run"
+	LabelInstant  = "instant"
+	LabelDue      = "due"
+	LabelState    = "state"
+	LabelCause    = "cause"
+	LabelReason   = "reason"
+	LabelMessage  = "message"
+	LabelExecutor = "executor"
+	LabelAttempt  = "attempt"
+	LabelStarted  = "started"
+	LabelEnded    = "ended"
+	LabelTook     = "took"
+	LabelLate     = "late"
+	LabelCount    = "count"
+	LabelLines    = "last lines"
+	LabelOpen     = "open"
+)
+
+var labels = map[string]word{
+	LabelEvent:    {"event", "事件"},
+	LabelApp:      {"app", "应用"},
+	LabelJob:      {"job", "任务"},
+	LabelTitle:    {"title", "任务描述"},
+	LabelAuthor:   {"author", "负责人"},
+	LabelRun:      {"run", "运行 ID"},
+	LabelInstant:  {"instant", "计划时间"},
+	LabelDue:      {"due", "应执行时间"},
+	LabelState:    {"state", "状态"},
+	LabelCause:    {"cause", "触发类型"},
+	LabelReason:   {"reason", "原因"},
+	LabelMessage:  {"message", "执行备注"},
+	LabelExecutor: {"executor", "执行器地址"},
+	LabelAttempt:  {"attempt", "第几次尝试"},
+	LabelStarted:  {"started", "开始时间"},
+	LabelEnded:    {"ended", "结束时间"},
+	LabelTook:     {"took", "耗时"},
+	LabelLate:     {"late by", "延迟"},
+	LabelCount:    {"count", "次数"},
+	LabelLines:    {"last lines", "最后几行日志"},
+	LabelOpen:     {"open", "查看详情"},
+}
+
+var events = map[string]word{
+	"failed":      {"failed", "执行失败"},
+	"lost":        {"lost", "结果丢失"},
+	"late":        {"late", "调度延迟"},
+	"skipped":     {"skipped", "调度被跳过"},
+	"slow":        {"slow", "执行过慢"},
+	"recovered":   {"recovered", "恢复正常"},
+	"no-executor": {"no executor", "无可用执行器"},
+	"paused":      {"paused", "自动暂停"},
+	"unplanned":   {"cannot be planned", "无法生成调度计划"},
+	"dead-letter": {"dead letter", "死信"},
+	"overdue":     {"overdue", "逾期未成功"},
+}
+
+// said is how a notice of an event is written. many is where Times is not 1.
+type said struct{ subject, one, many word }
+
+var sentences = map[string]said{
+	"failed": {
+		subject: word{"{job} failed", "任务 {job} 执行失败"},
+		one:     word{"{job}, due {due}, failed, and is not tried again.", "任务 {job} 计划于 {due} 的运行执行失败，不再重试。"},
+		many: word{"{job}, due {due}, failed after {times} attempts, and is not tried again.",
+			"任务 {job} 计划于 {due} 的运行尝试 {times} 次后仍然失败，不再重试。"},
+	},
+	"lost": {
+		subject: word{"{job}: a run was lost", "任务 {job} 的运行结果丢失"},
+		one: word{"Nobody knows how the run of {job}, due {due}, ended: it is closed as lost.",
+			"任务 {job} 计划于 {due} 的运行结果未知，已标记为结果丢失。"},
+	},
+	"late": {
+		subject: word{"{job} is late", "任务 {job} 调度延迟"},
+		one:     word{"{job}, due {due}, was sent {took} late.", "任务 {job} 计划于 {due} 的调度延迟了 {took}。"},
+	},
+	"skipped": {
+		subject: word{"{job} was skipped", "任务 {job} 的调度被跳过"},
+		one:     word{"{job}, due {due}, was not run.", "任务 {job} 计划于 {due} 的调度被跳过，没有执行。"},
+		many:    word{"{job} was not run at {times} instants, the first due {due}.", "任务 {job} 有 {times} 次调度被跳过，没有执行，第一次计划于 {due}。"},
+	},
+	"slow": {
+		subject: word{"{job} is slow", "任务 {job} 执行过慢"},
+		one:     word{"{job}, due {due}, is at work for {took} and has not ended.", "任务 {job} 计划于 {due} 的运行已执行 {took}，尚未结束。"},
+	},
+	"recovered": {
+		subject: word{"{job} succeeds again", "任务 {job} 恢复正常"},
+		one:     word{"{job}, due {due}, succeeded after a failure.", "任务 {job} 计划于 {due} 的运行执行成功，此前失败过。"},
+		many:    word{"{job}, due {due}, succeeded after {times} failures in a row.", "任务 {job} 计划于 {due} 的运行执行成功，此前连续失败 {times} 次。"},
+	},
+	"no-executor": {
+		subject: word{"{job} has no executor", "应用 {job} 没有可用的执行器"},
+		one:     word{"No executor of the app {job} is there; a job that fires needs one.", "应用 {job} 没有可用的执行器，有 1 个任务需要执行。"},
+		many:    word{"No executor of the app {job} is there; {times} jobs that fire need one.", "应用 {job} 没有可用的执行器，有 {times} 个任务需要执行。"},
+	},
+	"paused": {
+		subject: word{"{job} was paused", "任务 {job} 已自动暂停"},
+		one: word{"{job} was paused after a failure: its schedule counts no more until somebody resumes it.",
+			"任务 {job} 失败后已自动暂停，需人工恢复后才会继续调度。"},
+		many: word{"{job} was paused after {times} failures in a row: its schedule counts no more until somebody resumes it.",
+			"任务 {job} 连续失败 {times} 次后已自动暂停，需人工恢复后才会继续调度。"},
+	},
+	"unplanned": {
+		subject: word{"{job} cannot be planned", "任务 {job} 无法生成调度计划"},
+		one:     word{"The schedule of {job} cannot be planned: it does not fire.", "任务 {job} 无法生成调度计划，不会被触发。"},
+	},
+	"dead-letter": {
+		subject: word{"{job}: a message could not be handled", "{job}：有消息进入死信队列"},
+		one:     word{"A message of {job} could not be handled and is with the dead letters.", "{job} 的一条消息无法处理，已进入死信队列。"},
+		many:    word{"{times} messages of {job} could not be handled and are with the dead letters.", "{job} 的 {times} 条消息无法处理，已进入死信队列。"},
+	},
+	"overdue": {
+		subject: word{"{job} has not succeeded in time", "任务 {job} 逾期未成功"},
+		one:     word{"{job} was to succeed by {due}, and has not.", "任务 {job} 应在 {due} 之前执行成功，但至今没有成功。"},
+	},
+}
+
+var (
+	overdueWithin = word{"{job} has not succeeded for {took}.", "任务 {job} 已有 {took}没有执行成功。"}
+	someJob       = word{"tickring", "tickring"}
+	others        = word{"%d more since %s", "自 %[2]s 起另有 %[1]d 次同类情况"}
+	testSubject   = word{"tickring: a test of the channel %s", "tickring：测试通知渠道 %s"}
+	testSentence  = word{"This is a test of the channel %s: what you read arrived.", "这是通知渠道 %s 的测试消息：您看到它，说明渠道可用。"}
+)

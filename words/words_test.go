@@ -1,0 +1,170 @@
+package words
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/tickring/tickring/core"
+)
+
+// whole holds a table against a closed list: each is there, and nothing else.
+func whole[K ~string](t *testing.T, name string, list []K, table map[string]word) {
+	t.Helper()
+	for _, k := range list {
+		if _, ok := table[string(k)]; !ok {
+			t.Errorf("%q has no word: add a line {English, Chinese} for it to the table %s", k, name)
+		}
+	}
+	for k, w := range table {
+		if !slices.Contains(list, K(k)) {
+			t.Errorf("%s has a word for %q, which is none", name, k)
+		}
+		pair(t, name+" "+k, w)
+	}
+}
+
+var (
+	placeholders = regexp.MustCompile(`\{[a-z]+\}`)
+	// prose is four words of English one after the other: a sentence that nobody translated.
+	prose = regexp.MustCompile(`(?:\b[A-Za-z]{2,}\b[ ,]+){3}[A-Za-z]{2,}\b`)
+)
+
+// pair holds the two languages of a word against each other.
+func pair(t *testing.T, name string, w word) {
+	t.Helper()
+	if w.en == "" || w.zh == "" {
+		t.Errorf("%s: %q in English, %q in Chinese: it needs both", name, w.en, w.zh)
+		return
+	}
+	if strings.ContainsFunc(w.en, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
+		t.Errorf("%s: the English is %q", name, w.en)
+	}
+	chinese(t, name, w.zh)
+	en, zh := placeholders.FindAllString(w.en, -1), placeholders.FindAllString(w.zh, -1)
+	slices.Sort(en)
+	slices.Sort(zh)
+	if !slices.Equal(en, zh) {
+		t.Errorf("%s names %v in English and %v in Chinese", name, en, zh)
+	}
+}
+
+func chinese(t *testing.T, name, zh string) {
+	t.Helper()
+	if found := prose.FindString(zh); found != "" {
+		t.Errorf("%s: the Chinese has an English sentence: %q", name, found)
+	}
+}
+
+// TestEveryWord: what is in a closed list of core is called something in each language.
+func TestEveryWord(t *testing.T) {
+	whole(t, "states", core.States, states)
+	whole(t, "reasons", slices.Concat(slices.Collect(maps.Values(core.Reasons))...), reasons)
+	whole(t, "causes", core.Causes, causes)
+	whole(t, "events", Events, events)
+	whole(t, "labels", constants(t, "notice.go", "Label"), labels)
+	for _, table := range []map[string]word{states, reasons, causes} {
+		for k, w := range table {
+			if !strings.ContainsFunc(w.zh, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
+				t.Errorf("%s is %q in Chinese", k, w.zh)
+			}
+		}
+	}
+}
+
+// constants are the values of the string constants of a file whose names begin so.
+func constants(t *testing.T, file, prefix string) (list []string) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, prefix) && len(v.Values) == 1 {
+			if lit, ok := v.Values[0].(*ast.BasicLit); ok {
+				text, err := strconv.Unquote(lit.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				list = append(list, text)
+			}
+		}
+		return true
+	})
+	if len(list) == 0 {
+		t.Fatalf("%s has no constant %s…", file, prefix)
+	}
+	return list
+}
+
+// TestEveryNotice: each event has a subject and a sentence that say its facts, in both
+// languages, with no placeholder left.
+func TestEveryNotice(t *testing.T) {
+	for _, e := range Events {
+		s, ok := sentences[e]
+		if !ok {
+			t.Errorf("the event %q has no sentence: add its subject and sentence to the table sentences", e)
+			continue
+		}
+		pair(t, e+", subject", s.subject)
+		pair(t, e+", one", s.one)
+		if s.many.en != "" {
+			pair(t, e+", many", s.many)
+		}
+		for _, l := range Languages {
+			for _, times := range []int{1, 3} {
+				f := Facts{Job: "reports/nightly", Due: "02:30", Took: 90 * time.Second, Times: times, Why: "why"}
+				subject, text := Subject(l, e, f), Sentence(l, e, f)
+				if !strings.Contains(subject, f.Job) || !strings.Contains(text, f.Job) {
+					t.Errorf("%s in %s does not name the job: %q, %q", e, l, subject, text)
+				}
+				if !strings.Contains(text, "why") || strings.ContainsAny(subject+text, "{}") {
+					t.Errorf("%s in %s: %q, %q", e, l, subject, text)
+				}
+			}
+			if text := Sentence(l, e, Facts{}); strings.ContainsAny(text, "{}") {
+				t.Errorf("%s in %s without facts: %q", e, l, text)
+			}
+		}
+	}
+	if len(sentences) != len(Events) {
+		t.Errorf("%d events have sentences, and there are %d", len(sentences), len(Events))
+	}
+	for _, w := range []word{overdueWithin, others, testSubject, testSentence} {
+		pair(t, w.en, w)
+	}
+}
+
+func TestNoticeSays(t *testing.T) {
+	f := Facts{Job: "pay/salaries", Due: "2026-11-28 02:30", Took: 26 * time.Hour, Times: 3}
+	for _, c := range []struct{ got, want string }{
+		{Subject(English, "failed", f), "pay/salaries failed"},
+		{Sentence(English, "failed", f), "pay/salaries, due 2026-11-28 02:30, failed after 3 attempts, and is not tried again."},
+		{Sentence(Chinese, "failed", f), "任务 pay/salaries 计划于 2026-11-28 02:30 的运行尝试 3 次后仍然失败，不再重试。"},
+		{Sentence(Chinese, "overdue", Facts{Job: "a/b", Took: 26 * time.Hour}), "任务 a/b 已有 1 天 2 小时没有执行成功。"},
+		{Sentence(English, "skipped", Facts{Job: "a/b", Due: "02:30", Times: 1, Why: Reason(English, core.ReasonDeadline)}),
+			"a/b, due 02:30, was not run: it was later than the deadline."},
+		{Sentence(Chinese, "skipped", Facts{Job: "a/b", Due: "02:30", Times: 1, Why: Reason(Chinese, core.ReasonDeadline)}),
+			"任务 a/b 计划于 02:30 的调度被跳过，没有执行：晚于截止时间。"},
+		{Subject(English, "dead-letter", Facts{}), "tickring: a message could not be handled"},
+		{Subject(English, "failed", Facts{Job: "a\r\nBcc: x"}), "a Bcc: x failed"},
+		{Others(Chinese, 2, "02:30"), "自 02:30 起另有 2 次同类情况"},
+		{Others(English, 0, "02:30"), ""},
+		{Span(English, 90*time.Minute), "1 h 30 min"},
+		{Span(Chinese, 500*time.Millisecond), "0 秒"},
+		{string(Of("zh_CN.UTF-8")), "zh"}, {string(Of("zh-Hans")), "zh"}, {string(Of("zhuang")), "en"},
+		{string(Of("C")), "en"}, {string(Of("")), "en"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}
