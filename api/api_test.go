@@ -153,7 +153,7 @@ func TestBadInput(t *testing.T) {
 		{"wrong type in a list", "POST /v1/apply", `{"jobs":[{},{"schedule":{"any":[{"every":5}]}}]}`, 400, core.CodeInvalid,
 			"jobs[1].schedule.any[0].every", "a text"},
 		{"a fraction", putJob, job(`"retry":{"max":1.5}`), 400, core.CodeInvalid, "retry.max", "a whole number"},
-		{"unknown field", putJob, job(`"handlr":"x"`), 400, core.CodeInvalid, "handlr", "no such field; allowed are after, app, block"},
+		{"unknown field", putJob, job(`"handlr":"x"`), 400, core.CodeInvalid, "handlr", "no such field; allowed are after, app, author, block"},
 		{"field of later", putJob, job(`"keep":{"days":7,"log":"always"}`), 400, core.CodeInvalid, "keep.log",
 			"not yet: keeping logs of runs comes with a later version; leave it out"},
 		{"unknown field below", putJob, job(`"retry":{"maximum":1}`), 400, core.CodeInvalid, "retry.maximum",
@@ -674,7 +674,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for i, any := range rules {
 		j := core.Job{
-			Def: core.Def{ID: 7, App: "a", Name: "b", Title: "t", Labels: map[string]string{"k": "v"}, Set: "s", Handler: "h", Params: "p",
+			Def: core.Def{ID: 7, App: "a", Name: "b", Title: "t", Author: "lina", Labels: map[string]string{"k": "v"}, Set: "s", Handler: "h", Params: "p",
 				Route: core.RouteHash, Block: core.BlockCoverEarly, Timeout: 10 * time.Minute,
 				Retry: core.Retry{Max: 3, Delay: 30 * time.Second, Backoff: core.BackoffExponential, MaxDelay: 10 * time.Minute,
 					On: []core.State{core.Failed, core.Lost}},

@@ -35,6 +35,7 @@ type Def struct {
 	App      string            `json:"app"`
 	Name     string            `json:"name"`
 	Title    string            `json:"title,omitempty"`
+	Author   string            `json:"author,omitempty"` // who to ask about it
 	Labels   map[string]string `json:"labels,omitempty"`
 	Set      string            `json:"set,omitempty"` // the manifest that made it
 	Handler  string            `json:"handler"`
@@ -103,7 +104,7 @@ var Declareds = []Declared{DeclaredCode, DeclaredTaken}
 
 // Equal reports whether two definitions say the same; who comes after them is another's word.
 func (d Def) Equal(o Def) bool {
-	return d.ID == o.ID && d.App == o.App && d.Name == o.Name && d.Title == o.Title &&
+	return d.ID == o.ID && d.App == o.App && d.Name == o.Name && d.Title == o.Title && d.Author == o.Author &&
 		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params && d.Template == o.Template &&
 		d.Route == o.Route && d.BroadcastFail == o.BroadcastFail && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
 		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Overlap == o.Overlap &&

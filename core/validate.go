@@ -173,6 +173,9 @@ func (d *Def) validateTexts() error {
 	if err := text("title", d.Title, MaxTitle); err != nil {
 		return err
 	}
+	if err := text("author", d.Author, MaxTitle); err != nil {
+		return err
+	}
 	if err := CheckSet("set", d.Set); err != nil {
 		return err
 	}

@@ -49,6 +49,8 @@ func TestValidateJob(t *testing.T) {
 		"no name":         {func(j *Job) { j.Def.Name = "" }, "name"},
 		"name":            {func(j *Job) { j.Def.Name = "007" }, "name"},
 		"title":           {func(j *Job) { j.Def.Title = strings.Repeat("报", 257) }, "title"},
+		"author":          {func(j *Job) { j.Def.Author = strings.Repeat("报", 257) }, "author"},
+		"author lines":    {func(j *Job) { j.Def.Author = "a\nb" }, "author"},
 		"title lines":     {func(j *Job) { j.Def.Title = "a\nb" }, "title"},
 		"labels":          {func(j *Job) { j.Def.Labels = labels }, "labels"},
 		"label key":       {func(j *Job) { j.Def.Labels = map[string]string{"a=b": ""} }, "labels"},

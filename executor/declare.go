@@ -27,6 +27,8 @@ type Job struct {
 	Handler string
 	// Title for people.
 	Title string
+	// Author is who to ask about it; free text.
+	Author string
 	// Schedule, of [Cron] and its like. The zero Schedule: by hand only.
 	Schedule Schedule
 	Params   string
@@ -94,6 +96,7 @@ type (
 		App      string            `json:"app,omitempty"`
 		Name     string            `json:"name,omitempty"`
 		Title    string            `json:"title,omitempty"`
+		Author   string            `json:"author,omitempty"`
 		Set      string            `json:"set,omitempty"`
 		Handler  string            `json:"handler,omitempty"`
 		Params   string            `json:"params,omitempty"`
@@ -127,7 +130,7 @@ const actorHeader = "Tickring-Actor"
 func (e *Executor) actor() string { return "code-of-" + e.o.App }
 
 func (e *Executor) spec(j Job) apiJob {
-	s := apiJob{App: e.o.App, Name: j.Name, Title: j.Title, Set: e.actor(), Handler: j.Handler, Params: j.Params, Block: j.Block,
+	s := apiJob{App: e.o.App, Name: j.Name, Title: j.Title, Author: j.Author, Set: e.actor(), Handler: j.Handler, Params: j.Params, Block: j.Block,
 		Misfire: j.Misfire, Declared: true}
 	if j.Schedule.rule != "" {
 		s.Schedule = map[string]string{j.Schedule.rule: j.Schedule.text}

@@ -70,7 +70,7 @@ func appOf(spec manage.AppSpec, old core.App) core.App {
 // fullJob says something of every field.
 func fullJob() core.Job {
 	return core.Job{
-		Def: core.Def{ID: 7, App: "reports", Name: "nightly", Title: "每日报表: x", Labels: map[string]string{"team": "finance", "on": "yes"},
+		Def: core.Def{ID: 7, App: "reports", Name: "nightly", Title: "每日报表: x", Author: "lina", Labels: map[string]string{"team": "finance", "on": "yes"},
 			Set:     "finance",
 			Handler: "POST /run", Params: "a\nb\\ \"c\"\x00\u2028", Route: core.RouteBroadcast,
 			BroadcastFail: core.BroadcastFailAll, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
@@ -124,6 +124,7 @@ jobs:
   - app: reports
     name: nightly
     title: "每日报表: x"
+    author: lina
     labels: {on: "yes", team: finance}
     handler: POST /run
     params: "a\nb\\ \"c\"\x00\u2028"
@@ -383,7 +384,7 @@ func genJob(t *rapid.T, name string) core.Job {
 		}, text.Draw(t, name))
 	}
 	j := core.Job{
-		Def: core.Def{App: "app", Name: name, Title: line("title"), Set: "set", Handler: "h" + line("handler"), Params: text.Draw(t, "params"),
+		Def: core.Def{App: "app", Name: name, Title: line("title"), Author: line("author"), Set: "set", Handler: "h" + line("handler"), Params: text.Draw(t, "params"),
 			Route:   rapid.SampledFrom([]core.Route{core.RouteFirst, core.RouteFailover, core.RouteHash}).Draw(t, "route"),
 			Block:   rapid.SampledFrom(core.Blocks).Draw(t, "block"),
 			Timeout: seconds(0, 600_000),

@@ -47,7 +47,6 @@ const exampleRefusals = `example.yaml:7:66: defaults.notify: not yet: notices co
 example.yaml:7:107: defaults.keep.log: not yet: keeping logs of runs comes with a later version; leave it out
 example.yaml:9:1: channels: not yet: channels of notices come with a later version; leave it out
 example.yaml:15:1: calendars: not yet: calendars come with a later version; leave it out
-example.yaml:35:5: jobs[0].author: not yet: who to ask about a job comes with a later version; leave it out
 example.yaml:46:7: jobs[0].schedule.calendar: not yet: calendars come with a later version; leave it out
 example.yaml:58:5: jobs[0].notify: not yet: notices come with a later version; leave it out
 example.yaml:60:22: jobs[0].keep.log: not yet: keeping logs of runs comes with a later version; leave it out
@@ -68,13 +67,13 @@ func TestExample(t *testing.T) {
 }
 
 // TestExampleIsBuilt: of the complete example all is saved but calendars, notices and their
-// channels, logs, authors, scripts and commands.
+// channels, logs, scripts and commands.
 func TestExampleIsBuilt(t *testing.T) {
 	var whole map[string]any
 	if err := yaml.Unmarshal(read(t, "example.yaml"), &whole); err != nil {
 		t.Fatal(err)
 	}
-	without(whole, "calendars", "calendar", "channels", "notify", "log", "author")
+	without(whole, "calendars", "calendar", "channels", "notify", "log")
 	for _, job := range whole["jobs"].([]any) {
 		if job := job.(map[string]any); job["handler"] == nil {
 			without(job, "script", "command")
@@ -142,8 +141,8 @@ func TestAccepted(t *testing.T) {
 		},
 		Jobs: []Job{
 			{manage.JobSpec{
-				Def: core.Def{App: "reports", Name: "nightly", Title: "每日报表", Labels: map[string]string{"team": "finance"}, Set: "finance-prod",
-					Handler: "nightlyReport", Params: "day={{scheduledAt yyyy-MM-dd -1d}}", Route: core.RouteFailover, Block: core.BlockSerial,
+				Def: core.Def{App: "reports", Name: "nightly", Title: "每日报表", Author: "lina", Labels: map[string]string{"team": "finance"},
+					Set: "finance-prod", Handler: "nightlyReport", Params: "day={{scheduledAt yyyy-MM-dd -1d}}", Route: core.RouteFailover, Block: core.BlockSerial,
 					Timeout: 10 * time.Minute, LostAfter: 10 * time.Minute, WaitForExecutor: 10 * time.Minute, Keep: core.Keep{Days: 90},
 					Overlap: core.Overlap{Limit: 1, Full: core.FullQueue, Max: 10}, PauseAfter: 5,
 					Retry: core.Retry{Max: 3, Delay: 30 * time.Second, Backoff: core.BackoffExponential, MaxDelay: 10 * time.Minute,
@@ -155,20 +154,20 @@ func TestAccepted(t *testing.T) {
 				Def: core.Def{App: "reports", Name: "reindex", Set: "finance-prod", Handler: "reindex", Route: core.RouteBroadcast,
 					BroadcastFail: core.BroadcastFailAny, Retry: retry, Keep: keep,
 					WaitForExecutor: wait, After: []core.Parent{{Job: "reports/nightly", When: core.UponClose}}},
-				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * time.Minute}}, Timezone: "Europe/Berlin"}}, at(41)},
+				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * time.Minute}}, Timezone: "Europe/Berlin"}}, at(42)},
 			{manage.JobSpec{
 				Def: core.Def{App: "reports", Name: "cleanup", Set: "finance-prod", Handler: "cleanup",
 					Retry: core.Retry{Max: 5, Delay: 30 * time.Second}, Keep: keep, WaitForExecutor: wait},
 				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCrontab, Expr: "0 4 * * 0"}, {Kind: core.KindAt, At: 1798761600},
 					{Kind: core.KindEvery, Every: 90 * time.Minute, Aligned: true}}, Timezone: "UTC"},
-				Paused: &yes}, at(48)},
+				Paused: &yes}, at(49)},
 			{manage.JobSpec{
 				Def: core.Def{App: "pay", Name: "salaries", Set: "finance-prod", Handler: "POST /run", Params: "{\"kind\": \"salary\"}\n",
 					Retry: retry, Keep: keep, WaitForExecutor: wait},
-				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 30 * time.Second}}, Timezone: "Europe/Berlin"}}, at(57)},
+				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 30 * time.Second}}, Timezone: "Europe/Berlin"}}, at(58)},
 			{manage.JobSpec{
 				Def:      core.Def{App: "pay", Name: "by-hand", Set: "finance-prod", Handler: "/hand", Retry: retry, Keep: keep, WaitForExecutor: wait},
-				Schedule: core.Schedule{Timezone: "Europe/Berlin"}, Paused: &no}, at(63)},
+				Schedule: core.Schedule{Timezone: "Europe/Berlin"}, Paused: &no}, at(64)},
 		},
 	}
 	if diff := cmp.Diff(want, doc); diff != "" {
@@ -197,7 +196,7 @@ func TestErrors(t *testing.T) {
 		{"duplicate at the top", "version: 1\nversion: 1\n", "m:2:1: version: duplicate key; it stands at 1:1 already"},
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
-			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, labels, handler, params, template, call, " +
+			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, author, labels, handler, params, template, call, " +
 				"schedule, after, misfire, grace, deadline, block, route, broadcast, timeout, retry, lostAfter, " +
 				"waitForExecutor, overlap, pauseAfter, keep, " +
 				"paused\n" +

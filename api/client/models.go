@@ -452,6 +452,9 @@ type Job struct {
 	// App The app that runs it.
 	App string `json:"app,omitempty,omitzero"`
 
+	// Author Who to ask about it; free text.
+	Author string `json:"author,omitempty,omitzero"`
+
 	// Block What an xxl-job executor does with a second run on one address.
 	Block string `json:"block,omitempty,omitzero"`
 
@@ -597,6 +600,9 @@ type JobBase struct {
 	// App The app that runs it.
 	App string `json:"app,omitempty,omitzero"`
 
+	// Author Who to ask about it; free text.
+	Author string `json:"author,omitempty,omitzero"`
+
 	// Block What an xxl-job executor does with a second run on one address.
 	Block string `json:"block,omitempty,omitzero"`
 
@@ -718,6 +724,9 @@ type JobSpec struct {
 
 	// App The app that runs it.
 	App string `json:"app,omitempty,omitzero"`
+
+	// Author Who to ask about it; free text.
+	Author string `json:"author,omitempty,omitzero"`
 
 	// Block What an xxl-job executor does with a second run on one address.
 	Block string `json:"block,omitempty,omitzero"`
@@ -1575,7 +1584,7 @@ type ListJobsParams struct {
 	State []string `form:"state,omitempty" json:"state,omitempty,omitzero"`
 	Set   string   `form:"set,omitempty" json:"set,omitempty,omitzero"`
 
-	// Text A part of the name, title or handler
+	// Text A part of the name, title, author or handler
 	Text string `form:"text,omitempty" json:"text,omitempty,omitzero"`
 
 	// Last With the last run of each

@@ -41,6 +41,7 @@ type createCmd struct {
 	Route      string            `placeholder:"HOW" help:"Which executor: ${routes}." group:"Policy"`
 	Block      string            `placeholder:"HOW" help:"serial, discard-later or cover-early." group:"Policy"`
 	Title      string            `placeholder:"TEXT" help:"Free text." group:"Policy"`
+	Author     string            `placeholder:"TEXT" help:"Who to ask about it." group:"Policy"`
 	Label      map[string]string `placeholder:"KEY=VALUE" help:"Labels." group:"Policy"`
 	Paused     bool              `help:"Make it paused." group:"Policy"`
 }
@@ -70,7 +71,7 @@ func (c *createCmd) Run(env *Env) error {
 			commandJob(app, cmp.Or(c.Handler, name), c.Job, expr, command))
 	}
 	none := int64(0)
-	spec := api.JobSpec{App: app, Name: name, Title: c.Title, Labels: c.Label, Handler: c.Handler, Params: c.Params,
+	spec := api.JobSpec{App: app, Name: name, Title: c.Title, Author: c.Author, Labels: c.Label, Handler: c.Handler, Params: c.Params,
 		Schedule: api.Schedule{Cron: c.Cron, Crontab: c.Crontab, Every: c.Every, FixedDelay: c.FixedDelay,
 			Timezone: c.Timezone, From: c.From, Until: c.Until, Jitter: c.Jitter},
 		Timeout: c.Timeout, Misfire: c.Misfire, Grace: c.Grace, Deadline: c.Deadline, Route: c.Route, Block: c.Block,

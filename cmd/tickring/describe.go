@@ -63,6 +63,7 @@ func (c *descCmd) Run(e *conn) error {
 	var colours paints
 	add := about.add
 	add("title", j.Title)
+	add("author", j.Author)
 	if p := j.Pause; p != nil {
 		until := ""
 		if !p.Until.IsZero() {
@@ -198,7 +199,7 @@ func (c *descCmd) Run(e *conn) error {
 }
 
 // described are the fields of a job that describe says in words.
-var described = []string{"app", "name", "title", "labels", "handler", "params", "template", "schedule", "misfire", "grace", "deadline",
+var described = []string{"app", "name", "title", "author", "labels", "handler", "params", "template", "schedule", "misfire", "grace", "deadline",
 	"block", "route", "broadcast", "timeout", "retry", "overlap", "waitForExecutor", "after", "within", "pauseAfter", "lostAfter", "keep",
 	"paused", "set"}
 

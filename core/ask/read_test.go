@@ -121,6 +121,7 @@ func TestJobsAndUpcoming(t *testing.T) {
 		s := spec(fmt.Sprintf("job-%d", i), every(time.Minute))
 		if i%2 == 0 {
 			s.Def.App = "pay"
+			s.Def.Author = "Lina"
 			s.Def.Labels = map[string]string{"team": "finance"}
 		}
 		f.Create(s)
@@ -134,7 +135,7 @@ func TestJobsAndUpcoming(t *testing.T) {
 	}{{ask.JobFilter{}, 10}, {ask.JobFilter{Limit: 3}, 10}, {ask.JobFilter{App: "pay"}, 5},
 		{ask.JobFilter{Labels: map[string]string{"team": ""}}, 5},
 		{ask.JobFilter{Labels: map[string]string{"team": "x"}}, 0}, {ask.JobFilter{States: []core.JobState{core.Paused}}, 1},
-		{ask.JobFilter{Text: "JOB-7"}, 1}} {
+		{ask.JobFilter{Text: "JOB-7"}, 1}, {ask.JobFilter{Text: "lina"}, 5}} {
 		n := 0
 		for {
 			page, err := f.M.Jobs(ctx, c.f)

@@ -721,8 +721,8 @@ func TestDeclaredJob(t *testing.T) {
 		}
 	}
 	job := sdk.Job{Name: "nightly", Schedule: sdk.Cron("0 30 2 * * ?", "Europe/Berlin"), Params: "one", Timeout: time.Minute, Retries: 2,
-		RetryDelay: 5 * time.Second, Block: "discard-later", Misfire: "skip", Title: "Reports"}
-	declare(job, holds("0 30 2 * * ?", "Europe/Berlin", "one", "discard-later", "Reports"))
+		RetryDelay: 5 * time.Second, Block: "discard-later", Misfire: "skip", Title: "Reports", Author: "lina"}
+	declare(job, holds("0 30 2 * * ?", "Europe/Berlin", "one", "discard-later", "Reports", "lina"))
 	s.OK(t, "", "pause", "golang/nightly")
 	job.Params = "two"
 	declare(job, holds("two", "paused"))

@@ -103,7 +103,7 @@ var aCall = &core.Call{Headers: map[string]string{"X-Team": "a", "X-Key": "k"}, 
 
 func job(id core.JobID) core.Job {
 	return core.Job{
-		Def: core.Def{ID: id, App: "orders", Name: fmt.Sprintf("job-%d", id), Title: "a job", Labels: map[string]string{"team": "a"},
+		Def: core.Def{ID: id, App: "orders", Name: fmt.Sprintf("job-%d", id), Title: "a job", Author: "lina", Labels: map[string]string{"team": "a"},
 			Handler: "demo", Params: "{}", Template: true, Route: core.RouteRound, Block: core.BlockSerial, Timeout: time.Minute,
 			Retry:     core.Retry{Max: 2, Delay: time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}},
 			LostAfter: 10 * time.Minute, WaitForExecutor: time.Hour, Keep: core.Keep{Days: 7}, Declared: core.DeclaredCode,
