@@ -361,7 +361,7 @@ func TestJobs(t *testing.T) {
 		CreatedAt: job.CreatedAt,
 		Schedule:  api.Schedule{Cron: "0 30 2 * * ?", Timezone: "Europe/Berlin"}, Words: job.Words, Next: job.Next, Traps: job.Traps,
 		Misfire: "latest", Grace: "1m", Route: "first", Block: "serial", LostAfter: "10m",
-		Retry: api.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}}, Keep: api.Keep{Days: 30}}
+		Retry: api.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}}, Keep: api.Keep{Days: new(30)}}
 	if d := cmp.Diff(want, job); d != "" {
 		t.Error(d)
 	}
@@ -683,6 +683,9 @@ func TestRoundTrip(t *testing.T) {
 				Schedule: core.Schedule{Any: any, Timezone: "Europe/Berlin", From: "2026-12-01", Until: "2027-12-31", Jitter: 2 * time.Minute},
 				Misfire:  core.MisfireAll, Grace: 90 * time.Second, Deadline: 2 * time.Hour},
 		}
+		if i == 0 {
+			j.Def.Keep.Days = core.KeepForever
+		}
 		j.Normalize()
 		raw, err := json.Marshal(api.JobOf(&j))
 		if err != nil {
@@ -822,5 +825,41 @@ func TestUnreadableAppIsNamed(t *testing.T) {
 	}
 	if status, text := f.ask("GET", "/v1/jobs", ""); status != 200 || !strings.Contains(text, `"report"`) {
 		t.Errorf("%d %s", status, text)
+	}
+}
+
+// TestKeep: what says nothing of keep is kept for 30 days, 0 is for ever, and a change
+// that says nothing of it is back at 30; through a PUT and through apply.
+func TestKeep(t *testing.T) {
+	f := newFixture(t)
+	f.must("PUT", "/v1/apps/shop", "{}")
+	days := func() int {
+		t.Helper()
+		job, err := f.c.GetJob(t.Context(), "shop", "report")
+		if err != nil || job.Keep.Days == nil {
+			t.Fatalf("%+v, %v", job.Keep, err)
+		}
+		return *job.Keep.Days
+	}
+	for _, tt := range []struct {
+		keep string
+		want int
+	}{{"", 30}, {`,"keep":{"days":0}`, 0}, {`,"keep":{}`, 30}, {`,"keep":{"days":0}`, 0}, {"", 30}, {`,"keep":{"days":0}`, 0},
+		{`,"keep":{"days":null}`, 30}, {`,"keep":{"days":7}`, 7}, {"", 30}} {
+		f.must("PUT", "/v1/jobs/shop/report", `{"handler":"h"`+tt.keep+`}`)
+		if got := days(); got != tt.want {
+			t.Errorf("PUT of %q: %d days, want %d", tt.keep, got, tt.want)
+		}
+		f.must("PUT", "/v1/jobs/shop/report", `{"handler":"other","keep":{"days":9}}`)
+		f.must("POST", "/v1/apply", `{"jobs":[{"app":"shop","name":"report","handler":"h"`+tt.keep+`}]}`)
+		if got := days(); got != tt.want {
+			t.Errorf("apply of %q: %d days, want %d", tt.keep, got, tt.want)
+		}
+	}
+	for _, days := range []string{"-1", "3651"} {
+		status, answer := f.ask("PUT", "/v1/jobs/shop/report", `{"handler":"h","keep":{"days":`+days+`}}`)
+		if status != 400 || !strings.Contains(answer, `"field":"keep.days","value":"`+days+`"`) {
+			t.Errorf("%s days: %d %s", days, status, answer)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,7 +59,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		Overlap:         overlapOf(d.Overlap),
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
 			On: on},
-		PauseAfter: d.PauseAfter, Keep: Keep{Days: d.Keep.Days}, After: parentsOf(d.After), Within: orNone(d.Within),
+		PauseAfter: d.PauseAfter, Keep: keepOf(d.Keep), After: parentsOf(d.After), Within: orNone(d.Within),
 	}
 }
 
@@ -75,7 +76,7 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 		Def: core.Def{
 			App: j.App, Name: j.Name, Title: j.Title, Author: j.Author, Labels: j.Labels, Set: j.Set, Handler: j.Handler, Params: j.Params, Template: j.Template,
 			Route: core.Route(j.Route), BroadcastFail: core.BroadcastFail(j.Broadcast.Fail),
-			Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days},
+			Block:      core.Block(j.Block),
 			Retry:      core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
 			Overlap:    coreOverlap(j.Overlap),
 			PauseAfter: j.PauseAfter, After: coreParents(j.After),
@@ -104,11 +105,37 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 		}
 	}
 	var err error
+	if spec.Def.Keep, err = coreKeep(j.Keep); err != nil {
+		return spec, err
+	}
 	if spec.Def.Call, err = coreCall(j.Call); err != nil {
 		return spec, err
 	}
 	spec.Schedule, err = coreSchedule(j.Schedule)
 	return spec, err
+}
+
+// keepOf writes for ever as 0; of what does not say it says nothing.
+func keepOf(k core.Keep) (out Keep) {
+	if k.Days != 0 {
+		days := max(k.Days, 0)
+		out.Days = &days
+	}
+	return out
+}
+
+// coreKeep is the keep as core has it. Its errors name the field.
+func coreKeep(k Keep) (out core.Keep, err error) {
+	switch {
+	case k.Days == nil:
+	case *k.Days == 0:
+		out.Days = core.KeepForever
+	case *k.Days < 0:
+		return out, core.Invalid("keep.days", strconv.Itoa(*k.Days), fmt.Sprintf("allowed are 1 to %d, and 0 for ever", core.MaxKeepDays))
+	default:
+		out.Days = *k.Days
+	}
+	return out, nil
 }
 
 func parentsOf(list []core.Parent) (out []Parent) {

@@ -135,7 +135,26 @@ func (r Retry) After(n int) time.Duration {
 	return min(d, limit)
 }
 
+// KeepDays is how many days what a job left is kept when nobody says so, and what is
+// left of a job that is gone. KeepForever, as the days of a Keep, is for ever: files and
+// the API write 0, which in a stored job is one that does not say.
+const (
+	KeepDays    = 30
+	KeepForever = -1
+)
+
 // Keep says how long runs are kept.
 type Keep struct {
 	Days int `json:"days"`
+}
+
+// For is how long that is; for ever is longer than there are instants.
+func (k Keep) For() time.Duration {
+	switch {
+	case k.Days < 0:
+		return 200 * 365 * 24 * time.Hour
+	case k.Days == 0:
+		return KeepDays * 24 * time.Hour
+	}
+	return time.Duration(k.Days) * 24 * time.Hour
 }

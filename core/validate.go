@@ -67,7 +67,7 @@ func (j *Job) Normalize() {
 	}
 	fill(&d.Block, BlockSerial)
 	fill(&d.LostAfter, 10*time.Minute)
-	fill(&d.Keep.Days, 30)
+	fill(&d.Keep.Days, KeepDays)
 	fill(&d.Retry.Delay, 30*time.Second)
 	d.Overlap = d.Overlap.Normal()
 	if d.Children = nil; len(d.After) == 0 {
@@ -163,8 +163,8 @@ func (j *Job) Validate() error {
 			return err
 		}
 	}
-	if d.Keep.Days < 1 || d.Keep.Days > MaxKeepDays {
-		return Invalid("keep.days", strconv.Itoa(d.Keep.Days), fmt.Sprintf("allowed are 1 to %d", MaxKeepDays))
+	if d.Keep.Days != KeepForever && (d.Keep.Days < 1 || d.Keep.Days > MaxKeepDays) {
+		return Invalid("keep.days", strconv.Itoa(d.Keep.Days), fmt.Sprintf("allowed are 1 to %d, and 0 for ever", MaxKeepDays))
 	}
 	return nil
 }

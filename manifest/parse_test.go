@@ -240,7 +240,7 @@ func TestErrors(t *testing.T) {
 				"m:8:11: jobs[0].paused: \"yes\"; allowed are true and false\n" +
 				"m:9:10: jobs[0].title: the number 5 is no text; write it in quotes: \"5\"\n" +
 				"m:10:10: jobs[0].params: empty; write a text, or leave the field out\n" +
-				"m:11:16: jobs[0].keep.days: \"many\"; allowed are whole numbers from 1 to 3650"},
+				"m:11:16: jobs[0].keep.days: \"many\"; allowed are whole numbers from 0 to 3650"},
 		{"jobs as a map", "version: 1\njobs: {a: 1}\n", "m:2:7: jobs: a map; a list such as [{…}] is needed"},
 		{"number out of range", job("retry: {max: 101}"), "m:6:16: jobs[0].retry.max: the number 101; allowed are whole numbers from 0 to 100"},
 		{"wrong word", job("misfire: lastest"), `m:6:12: jobs[0].misfire: "lastest"; allowed are latest, all, skip`},
@@ -431,7 +431,7 @@ func TestPieces(t *testing.T) {
 	}
 	for _, c := range []struct{ last, want string }{
 		{"    timeout: 5\n", "jobs[1999].timeout: duplicate key; it stands at 34006:5 already"},
-		{"    keep: {days: 0}\n", "jobs[1999].keep.days: the number 0; allowed are whole numbers from 1 to 3650"},
+		{"    keep: {days: -1}\n", "jobs[1999].keep.days: the number -1; allowed are whole numbers from 0 to 3650"},
 		{"    keep: {\n", "no YAML: "},
 		{"\tkeep: {}\n", "no YAML: a tab; YAML is indented with spaces"},
 		{"jobs: []\n", "jobs: duplicate key; it stands at 7:1 already"},

@@ -809,8 +809,8 @@ type JobSpec struct {
 
 // Keep How long runs are kept.
 type Keep struct {
-	// Days How long runs are kept.
-	Days int `json:"days,omitempty,omitzero"`
+	// Days How long runs are kept; 0 is for ever.
+	Days *int `json:"days,omitempty"`
 }
 
 // KillAnswer defines model for KillAnswer.

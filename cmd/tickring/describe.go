@@ -178,7 +178,7 @@ func (c *descCmd) Run(e *conn) error {
 		add("paused after", fmt.Sprintf("%d failures in a row", j.PauseAfter))
 	}
 	add("lost after", j.LostAfter)
-	add("kept", fmt.Sprintf("%d days", j.Keep.Days))
+	add("kept", keptText(j.Keep))
 	var labels []string
 	for key, value := range j.Labels {
 		labels = append(labels, key+"="+value)
@@ -338,6 +338,13 @@ func (c *descCmd) app(e *conn) error {
 	table(e.Stdout, *about)
 	e.printf("more: tickring get %s · tickring changes %s\n", a.Name, a.Name)
 	return nil
+}
+
+func keptText(k api.Keep) string {
+	if days := k.Days; days != nil && *days > 0 {
+		return fmt.Sprintf("%d days", *days)
+	}
+	return "for ever"
 }
 
 // overlapText is a limit in words, empty of none.

@@ -28,7 +28,7 @@ const (
 	day      = 24 * time.Hour
 	// keptRecords is how long what belongs to no job is kept: the change records
 	// of apps and of everything, and what a deleted job left.
-	keptRecords = 30 * day
+	keptRecords = core.KeepDays * day
 )
 
 // AuditReport is what was demanded of one job in a span, and what became of it.
@@ -370,8 +370,8 @@ func (q *Ask) history(ctx context.Context, id core.JobID, app string, j *core.Jo
 	for i, rev := range revs {
 		r := revision{JobRecord: records[rev], end: to, last: i == len(revs)-1}
 		r.at = max(core.InstantOf(core.FromMillis(r.RevAt)), from)
-		if r.Def != nil && r.Def.Keep.Days > 0 { // where only planning changed something, it is as before
-			h.keep = time.Duration(r.Def.Keep.Days) * day
+		if r.Def != nil && r.Def.Keep.Days != 0 { // where only planning changed something, it is as before
+			h.keep = r.Def.Keep.For()
 		}
 		if !r.last {
 			end := core.FromMillis(records[revs[i+1]].RevAt)

@@ -78,6 +78,11 @@ func TestAuditBeyondWhatIsKept(t *testing.T) {
 			f.hours(j.Def.ID, 10, 0)
 			f.sweep()
 		}, "demanded 70, on time 33, late 0 (0s), skipped map[], pending 0, unaccounted 1, out of reach 36", 1},
+		"kept for ever, and one was lost": {func(f *fixture) {
+			_, j := hourly(f, core.KeepForever)
+			f.hours(j.Def.ID, 72, 20)
+			f.sweep()
+		}, "demanded 70, on time 69, late 0 (0s), skipped map[], pending 0, unaccounted 1", 1},
 		"deleted": {func(f *fixture) {
 			_, j := hourly(f, 1)
 			f.hours(j.Def.ID, 72)

@@ -1,6 +1,7 @@
 package awsengine
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -50,13 +51,16 @@ func (s *Store) learn(ctx context.Context, jobs []core.JobID) {
 	}
 }
 
-// expiry is the second from which on DynamoDB may remove what job left.
+// expiry is the second from which on DynamoDB may remove what job left; 0 is never.
 func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
 	s.learn(ctx, []core.JobID{job})
 	k, _ := s.defs.of(job)
 	for_ := s.o.KeepRuns
-	if days := k.days; days > 0 {
-		for_ = time.Duration(days) * 24 * time.Hour
+	switch {
+	case k.days < 0:
+		return 0
+	case k.days > 0:
+		for_ = core.Keep{Days: k.days}.For()
 	}
 	return s.o.Now().Add(max(for_, messageLife)).Unix()
 }
@@ -71,12 +75,12 @@ func (s *Store) letGo(ctx context.Context, runs []core.Run) {
 	var keyed []core.Run
 	for i := range runs {
 		for _, r := range append(s.earlier(ctx, &runs[i]), runs[i]) {
-			at := number(s.expiry(ctx, r.ID.Job()))
-			if r.ID != runs[i].ID {
-				list = append(list, s.expire(runKey(r.ID), at))
+			at := s.expiry(ctx, r.ID.Job())
+			if r.ID != runs[i].ID && at != 0 {
+				list = append(list, s.expire(runKey(r.ID), number(at)))
 			}
-			if hasRest(&r) {
-				list = append(list, s.expire(restKey(r.ID), at))
+			if hasRest(&r) && at != 0 {
+				list = append(list, s.expire(restKey(r.ID), number(at)))
 			}
 			if r.Key != "" {
 				keyed = append(keyed, r)
@@ -110,12 +114,14 @@ func (s *Store) earlier(ctx context.Context, r *core.Run) []core.Run {
 	return list
 }
 
-// letKeyGo says until when the key of a run that has ended binds at the longest.
+// letKeyGo says until when the key of a run that has ended binds at the longest; also
+// where the run itself is kept for ever.
 func (s *Store) letKeyGo(ctx context.Context, r *core.Run) {
 	if ctx.Err() != nil {
 		return
 	}
 	e := equal("run", number(r.ID)) // it may be bound anew
-	e.set("expires", number(s.expiry(ctx, r.ID.Job())))
+	at := cmp.Or(s.expiry(ctx, r.ID.Job()), s.o.Now().Add(max(s.o.KeepRuns, messageLife)).Unix())
+	e.set("expires", number(at))
 	_, _ = s.db.UpdateItem(ctx, e.alone(s.o.Names.State, stateKey("key#"+r.ID.Job().String(), r.Key)))
 }

@@ -3,6 +3,7 @@ package awsengine_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -128,6 +129,44 @@ func TestNothingStays(t *testing.T) {
 		time.Sleep(time.Second)
 		if list := left(); len(list) > 0 {
 			t.Errorf("their time is over: %v", list)
+		}
+	})
+}
+
+// TestKeptForEver: of a job that keeps its runs for ever nothing says when it goes but
+// keys, not what hangs on a run, nor a record of what was skipped that said so before.
+func TestKeptForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, awsengine.Options{})
+		f.db.TTL = func() time.Duration { return 0 }
+		s, ctx := f.store, t.Context()
+		long := strings.Repeat("long ", 100)
+		skip := core.Skip{Job: 1, First: 1_800_000_000, Last: 1_800_000_000, Count: 1, Reason: core.ReasonMisfire, Made: time.Now()}
+		f.create(t, oneJob(1))
+		ok(t, s.PutSkips(ctx, []core.Skip{skip})...)
+		job := oneJob(2)
+		job.Def.Keep.Days = core.KeepForever
+		f.create(t, job)
+		skip.Job = 2
+		ok(t, s.PutSkips(ctx, []core.Skip{skip})...)
+		first, second := oneRun(core.NumberedRun(2, 1)), oneRun(core.NumberedRun(2, 2))
+		first.Params, first.Key = &long, "k"
+		second.First, second.Attempt, second.Params = first.ID, 2, &long
+		_, err := s.PutKey(ctx, 2, "k", first.ID)
+		ok(t, err)
+		ok(t, s.Create(ctx, []core.Run{first, second})...)
+		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(first.ID,
+			core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: second.ID}), &first)})...)
+		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(second.ID, core.Run{State: core.Succeeded, EndedAt: time.Now()}), &second)})...)
+		time.Sleep(20 * 365 * 24 * time.Hour)
+		if list := f.items(t, fakeaws.Names.Runs, "job", &types.AttributeValueMemberN{Value: "2"}); len(list) != 4 {
+			t.Errorf("%d items of runs after twenty years, want two runs and what is long of each: %v", len(list), list)
+		}
+		of := func(of string) int {
+			return len(f.items(t, fakeaws.Names.State, "of", &types.AttributeValueMemberS{Value: of}))
+		}
+		if got := []int{of("skip#1"), of("skip#2"), of("key#2")}; !slices.Equal(got, []int{0, 1, 0}) {
+			t.Errorf("skipped records of a job that keeps nothing for ever, of one that does, and keys of that: %v, want 0, 1 and 0", got)
 		}
 	})
 }

@@ -564,15 +564,20 @@ func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
 			return
 		}
 		k := &skips[i]
+		expires, values := "SET #expires = :expires, ", item{":last": number(k.Last), ":count": number(k.Count), ":first": number(k.First),
+			":reason": text(string(k.Reason)), ":rev": number(k.Rev), ":made": number(millis(k.Made))}
+		if at := s.expiry(ctx, k.Job); at != 0 {
+			values[":expires"] = number(at)
+		} else {
+			expires = "REMOVE #expires SET "
+		}
 		_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: stateKey("skip#"+k.Job.String(), skipKey(k)),
-			UpdateExpression: aws.String("SET #last = :last, #count = :count, #expires = :expires, #first = if_not_exists(#first, :first), " +
+			UpdateExpression: aws.String(expires + "#last = :last, #count = :count, #first = if_not_exists(#first, :first), " +
 				"#reason = if_not_exists(#reason, :reason), #rev = if_not_exists(#rev, :rev), #made = :made"),
 			ConditionExpression: aws.String("attribute_not_exists(#last) OR #last < :last"),
 			ExpressionAttributeNames: map[string]string{"#last": "last", "#count": "count", "#expires": "expires", "#first": "first",
 				"#reason": "reason", "#rev": "rev", "#made": "made"},
-			ExpressionAttributeValues: item{":last": number(k.Last), ":count": number(k.Count), ":expires": number(s.expiry(ctx, k.Job)),
-				":first":  number(k.First),
-				":reason": text(string(k.Reason)), ":rev": number(k.Rev), ":made": number(millis(k.Made))}})
+			ExpressionAttributeValues: values})
 		if errs[i] = answer("table "+s.o.Names.State, err); errors.Is(errs[i], core.ErrRefused) {
 			errs[i] = nil
 		}

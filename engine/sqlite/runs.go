@@ -897,7 +897,6 @@ func (s *Store) DropRevisits(ctx context.Context, minute int64) error {
 const (
 	sweepSlice  = 1000
 	sweepSlices = 50
-	keepDays    = 30 // of a job that does not say, or is gone
 )
 
 // Sweep implements engine.Upkeep. Age counts from when a thing was stored (of
@@ -931,8 +930,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		if runs > 0 {
 			return column + " < ?1", core.Millis(now.Add(-runs))
 		}
-		return fmt.Sprintf("%s < ?1 - 86400000 * coalesce((SELECT nullif(keep, 0) FROM sched WHERE sched.id = job), %d)", column, keepDays),
-			core.Millis(now)
+		return fmt.Sprintf("%s < ?1 - 86400000 * coalesce((SELECT CASE WHEN keep < 0 THEN 73000 ELSE nullif(keep, 0) END "+
+			"FROM sched WHERE sched.id = job), %d)", column, core.KeepDays), core.Millis(now)
 	}
 	old := core.Millis(now.Add(-journals))
 	skips, madeBefore := kept("made")
@@ -1006,12 +1005,10 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 		if o, ok := jobs[job]; ok {
 			return o, nil
 		}
-		o := of{keep: keepDays * 24 * time.Hour}
+		o := of{keep: core.Keep{}.For()}
 		err := query(tx.Conn, "SELECT keep, next, tail FROM sched WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(job)) },
 			func(st *sqlite.Stmt) error {
-				if d := st.ColumnInt64(0); d > 0 {
-					o.keep = time.Duration(d) * 24 * time.Hour
-				}
+				o.keep = core.Keep{Days: st.ColumnInt(0)}.For()
 				o.next, o.tail = core.Instant(st.ColumnInt64(1)), core.RunID(st.ColumnInt64(2))
 				return nil
 			})

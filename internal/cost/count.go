@@ -84,11 +84,14 @@ func Spread(jobs []Job) []Job {
 // queue keeps the message that may bring it once more.
 const leastKept = 15 * 24 * time.Hour
 
+// forEver is how long what is kept for ever counts as kept: what is stored then.
+const forEver = 10 * 365 * 24 * time.Hour
+
 // Kept is how long a job's runs stay, by its own word or by default.
 func Kept(d core.Def) time.Duration {
 	j := core.Job{Def: d}
 	j.Normalize()
-	return max(time.Duration(j.Def.Keep.Days)*24*time.Hour, leastKept)
+	return min(max(j.Def.Keep.For(), leastKept), forEver)
 }
 
 // Keep is how long a run stays on average.

@@ -297,7 +297,9 @@ func sweep(t *testing.T, h Harness) {
 	now := time.Now()
 	long := job(2)
 	long.Def.Keep.Days = 100
-	createJobs(t, e, job(1), long)
+	ever := job(3)
+	ever.Def.Keep.Days = core.KeepForever
+	createJobs(t, e, job(1), long, ever)
 	var gone, stay []core.RunID
 	ended := func(r *core.Run) { r.State, r.EndedAt = core.Succeeded, now }
 	for i := range 30 {
@@ -306,7 +308,8 @@ func sweep(t *testing.T, h Harness) {
 	}
 	put(t, e, core.NumberedRun(1, 99), nil)
 	put(t, e, core.NumberedRun(2, 1), ended)
-	stay = append(stay, core.NumberedRun(1, 99), core.NumberedRun(2, 1))
+	put(t, e, core.NumberedRun(3, 1), ended)
+	stay = append(stay, core.NumberedRun(1, 99), core.NumberedRun(2, 1), core.NumberedRun(3, 1))
 	minute := now.Unix() / 60
 	old, young := journal(minute-60, "old", 1, 2), journal(minute, "new", 1, 2)
 	old.Entries[0].Run, young.Entries[0].Run = core.NumberedRun(1, 99), core.NumberedRun(1, 99) // open
@@ -314,7 +317,8 @@ func sweep(t *testing.T, h Harness) {
 	ok(t, e.Dispatch.PutJournal(ctx, young))
 	allNil(t, e.Tick.PutSkips(ctx, []core.Skip{
 		{Job: 1, First: at(0), Last: at(1), Count: 2, Reason: core.ReasonMisfire, Made: now},
-		{Job: 2, First: at(0), Last: at(1), Count: 2, Reason: core.ReasonMisfire, Made: now}}))
+		{Job: 2, First: at(0), Last: at(1), Count: 2, Reason: core.ReasonMisfire, Made: now},
+		{Job: 3, First: at(0), Last: at(1), Count: 2, Reason: core.ReasonMisfire, Made: now}}))
 	_, err := e.Manage.PutKey(ctx, 1, "k", core.NumberedRun(1, 1))
 	ok(t, err)
 
@@ -346,7 +350,7 @@ func sweep(t *testing.T, h Harness) {
 	for _, id := range stay {
 		mustRun(t, e, id)
 	}
-	for job, want := range map[core.JobID]int{1: 0, 2: 1} {
+	for job, want := range map[core.JobID]int{1: 0, 2: 1, 3: 1} {
 		list, err := e.Manage.Skips(ctx, job, at(0), at(9))
 		ok(t, err)
 		if len(list) != want {
@@ -356,8 +360,16 @@ func sweep(t *testing.T, h Harness) {
 	if id, err := e.Manage.PutKey(ctx, 1, "k", core.NumberedRun(1, 2)); err != nil || id != core.NumberedRun(1, 2) {
 		t.Fatalf("an old key is bound to %d, %v", id, err)
 	}
-	sweepAll(t, e, now.Add(10*24*time.Hour), 24*time.Hour, 365*24*time.Hour)
+	sweepAll(t, e, now.Add(100*365*24*time.Hour), 0, 365*24*time.Hour)
 	if _, is := readRun(t, e, core.NumberedRun(2, 1)); is {
+		t.Fatal("a hundred days are over")
+	}
+	mustRun(t, e, core.NumberedRun(3, 1))
+	if list, err := e.Manage.Skips(ctx, 3, at(0), at(9)); err != nil || len(list) != 1 {
+		t.Fatalf("skips that are kept for ever: %v, %v", list, err)
+	}
+	sweepAll(t, e, now.Add(10*24*time.Hour), 24*time.Hour, 365*24*time.Hour)
+	if _, is := readRun(t, e, core.NumberedRun(3, 1)); is {
 		t.Fatal("the given keeping does not count")
 	}
 	mustRun(t, e, core.NumberedRun(1, 99)) // it is open

@@ -254,10 +254,6 @@ func (s *Store) DropRevisits(ctx context.Context, minute int64) error {
 	})
 }
 
-// keepDays is how long what a job left is kept when neither the job nor the
-// caller says so.
-const keepDays = 30
-
 // keepKey is how long a key binds after its run has ended.
 const keepKey = 24 * time.Hour
 
@@ -275,10 +271,10 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			if runs > 0 {
 				return runs
 			}
-			if j := s.jobs[job]; j != nil && j.Def.Keep.Days > 0 {
-				return time.Duration(j.Def.Keep.Days) * 24 * time.Hour
+			if j := s.jobs[job]; j != nil {
+				return j.Def.Keep.For()
 			}
-			return keepDays * 24 * time.Hour
+			return core.Keep{}.For()
 		}
 		shortest := runs
 		if runs <= 0 {
