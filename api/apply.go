@@ -48,7 +48,7 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 	a := &applying{s: s, r: r, set: body.Set, out: ApplyResult{Apps: make([]AppResult, len(body.Apps)),
 		Jobs: make([]JobResult, len(body.Jobs))}}
 	if len(body.Beside) > MaxApplyJobs*core.MaxParents {
-		s.fail(w, r, core.Invalid("beside", fmt.Sprint(len(body.Beside)), fmt.Sprintf("at most %d are allowed", MaxApplyJobs*core.MaxParents)))
+		s.fail(w, r, core.Invalid("beside", fmt.Sprint(len(body.Beside)), "at most %d are allowed", MaxApplyJobs*core.MaxParents))
 		return
 	}
 	err := a.read(&body)
@@ -179,7 +179,8 @@ func (a *applying) parentless(spec *manage.JobSpec) error {
 			continue
 		}
 		if _, err := a.s.m.Job(a.r.Context(), p.Job); core.CodeOf(err) == core.CodeNotFound {
-			return &core.Error{Code: core.CodeNotFound, Field: fmt.Sprintf("after[%d].job", i), Value: p.Job, Reason: "there is no such job"}
+			return &core.Error{Code: core.CodeNotFound, Field: fmt.Sprintf("after[%d].job", i), Value: p.Job,
+				Reason: core.Say("%s", core.Say("there is no such job"))}
 		} else if err != nil {
 			return err
 		}
@@ -225,7 +226,7 @@ func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult)
 		return refuse(err)
 	}
 	if now := core.InstantOf(time.Now()); c.Never(now) {
-		return refuse(core.Invalid("schedule", c.Describe(), fmt.Sprintf("it never fires after %s", now)))
+		return refuse(core.Invalid("schedule", c.Describe(), "it never fires after %s", now))
 	}
 	if want := spec.IfRev; want != nil && *want != 0 {
 		return refuse(core.Errorf(core.CodeConflict, "job %s is not there", j.Name()))

@@ -187,7 +187,7 @@ func (c checker) value(path string, t reflect.Type) error {
 			return wrongType(path, token, "a whole number")
 		}
 		if _, err := strconv.ParseInt(n.String(), 10, t.Bits()); err != nil {
-			return core.Invalid(path, n.String(), fmt.Sprintf("a whole number of %d bits is expected", t.Bits()))
+			return core.Invalid(path, n.String(), "a whole number of %d bits is expected", t.Bits())
 		}
 		return nil
 	}
@@ -220,11 +220,11 @@ func (c checker) object(path string, t reflect.Type, token json.Token) error {
 			}
 		}
 		if will, is := notYet[t.Name()+"."+key]; is {
-			return core.Invalid(join(path, key), "", "not yet: "+will+" comes with a later version; leave it out")
+			return core.Invalid(join(path, key), "", "not yet: %s comes with a later version; leave it out", will)
 		}
 		if field == nil {
 			slices.Sort(names)
-			return core.Invalid(join(path, key), "", "there is no such field; allowed are "+strings.Join(names, ", "))
+			return core.Invalid(join(path, key), "", "there is no such field; allowed are %s", strings.Join(names, ", "))
 		}
 		if err := c.value(join(path, key), field); err != nil {
 			return err
@@ -256,9 +256,9 @@ func wrongType(path string, token json.Token, want string) error {
 			got = "a list"
 		}
 	}
-	e := core.Invalid(path, value, fmt.Sprintf("%s is expected, not %s", want, got))
+	e := core.Invalid(path, value, "%s is expected, not %s", want, got)
 	if path == "" {
-		e.Reason = "the body: " + e.Reason
+		e.Reason = core.Say("the body: %s", e.Reason)
 	}
 	// A secret that is written wrongly is still one.
 	if strings.HasSuffix(path, "token") || strings.Contains(path, "call.") {

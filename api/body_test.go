@@ -31,11 +31,11 @@ func FuzzBody(f *testing.F) {
 			return
 		}
 		e, ok := errors.AsType[*core.Error](err)
-		if !ok || e.Reason == "" || strings.Contains(e.Reason, "json") || strings.Contains(e.Reason, "Go ") {
+		if !ok || e.Reason.String() == "" || strings.Contains(e.Reason.String(), "json") || strings.Contains(e.Reason.String(), "Go ") {
 			t.Fatalf("%q: %v", body, err)
 		}
 		// Where the JSON is fine, what does not fit is found.
-		if json.Valid([]byte(body)) && e.Reason == "the body is not what is expected here" {
+		if json.Valid([]byte(body)) && e.Reason.String() == "the body is not what is expected here" {
 			t.Fatalf("%q: no place was found", body)
 		}
 	})

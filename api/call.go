@@ -32,7 +32,7 @@ func coreCall(c Call) (*core.Call, error) {
 	if c.MaxAnswer != "" {
 		n, err := ParseSize(c.MaxAnswer)
 		if err != nil {
-			return nil, core.Invalid("call.maxAnswer", c.MaxAnswer, err.Error())
+			return nil, core.Invalid("call.maxAnswer", c.MaxAnswer, "%v", err)
 		}
 		out.MaxAnswer = n
 	}

@@ -131,7 +131,7 @@ func coreKeep(k Keep) (out core.Keep, err error) {
 	case *k.Days == 0:
 		out.Days = core.KeepForever
 	case *k.Days < 0:
-		return out, core.Invalid("keep.days", strconv.Itoa(*k.Days), fmt.Sprintf("allowed are 1 to %d, and 0 for ever", core.MaxKeepDays))
+		return out, core.Invalid("keep.days", strconv.Itoa(*k.Days), "allowed are 1 to %d, and 0 for ever", core.MaxKeepDays)
 	default:
 		out.Days = *k.Days
 	}
@@ -234,7 +234,7 @@ func coreRule(r Rule, path string) (core.When, error) {
 	take(core.KindFixedDelay, r.FixedDelay != "")
 	take(core.KindAt, !r.At.IsZero())
 	if len(kinds) != 1 {
-		return w, core.Invalid(path, strings.Join(kinds, ", "), "exactly one of "+core.Words(core.Kinds)+" is expected")
+		return w, core.Invalid(path, strings.Join(kinds, ", "), "exactly one of %s is expected", core.Words(core.Kinds))
 	}
 	switch w.Kind {
 	case core.KindCron:

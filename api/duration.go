@@ -77,7 +77,7 @@ func parseDuration(field, text string) (time.Duration, error) {
 		return d, nil
 	}
 	if _, err := strconv.ParseFloat(text, 64); err == nil {
-		return 0, core.Invalid(field, text, fmt.Sprintf("a duration needs a unit: say %ss", text))
+		return 0, core.Invalid(field, text, "a duration needs a unit: say %ss", text)
 	}
 	return 0, core.Invalid(field, text, "a duration is written as 500ms, 10s, 5m, 2h, 30d or 1h30m")
 }

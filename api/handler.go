@@ -111,7 +111,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if pattern == "" {
 		if s.methods(r) == nil {
 			// To strangers too: the paths are no secret, and whoever has a wrong one would look for a mistake in his token.
-			s.fail(w, r, core.Errorf(core.CodeNotFound, "there is no %s here: see /v1/openapi.yaml", truncate(r.URL.Path)))
+			s.fail(w, r, core.Errorf(core.CodeNotFound, "there is no %s here: see /v1/openapi.yaml", core.Truncate(r.URL.Path)))
 			return
 		}
 		n = reads // which methods there are
@@ -169,11 +169,9 @@ func (s *server) lost(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	s.write(w, http.StatusMethodNotAllowed, ErrorReply{Error: Error{Code: string(core.CodeInvalid), Field: "method", Value: truncate(r.Method),
-		Message: "allowed here are " + strings.Join(allow, ", ")}})
+	s.write(w, http.StatusMethodNotAllowed, ErrorReply{Error: Error{Code: string(core.CodeInvalid), Field: "method",
+		Value: core.Truncate(r.Method), Message: "allowed here are " + strings.Join(allow, ", ")}})
 }
-
-func truncate(text string) string { return core.Invalid("", text, "").Value }
 
 // badParam answers what the generated code could not read of path and query.
 func (s *server) badParam(w http.ResponseWriter, r *http.Request, err error) {
@@ -195,9 +193,9 @@ func (s *server) badParam(w http.ResponseWriter, r *http.Request, err error) {
 		case "last":
 			allowed = "true or false is expected"
 		}
-		err = core.Invalid(format.ParamName, r.URL.Query().Get(format.ParamName), allowed)
+		err = core.Invalid(format.ParamName, r.URL.Query().Get(format.ParamName), "%s", allowed)
 	default:
-		err = &core.Error{Code: core.CodeInvalid, Reason: "the query cannot be read", Err: err}
+		err = &core.Error{Code: core.CodeInvalid, Reason: core.Say("%s", core.Say("the query cannot be read")), Err: err}
 	}
 	s.fail(w, r, err)
 }
@@ -210,7 +208,7 @@ func errorOf(r *http.Request, log *slog.Logger, err error) Error {
 		if e.Err != nil {
 			log.WarnContext(r.Context(), "api", "method", r.Method, "path", r.URL.Path, "code", code, "error", err, "cause", e.Err)
 		}
-		return Error{Code: string(code), Field: e.Field, Value: e.Value, Message: e.Reason}
+		return Error{Code: string(code), Field: e.Field, Value: e.Value, Message: e.Reason.String()}
 	}
 	switch {
 	case code == core.CodeUnavailable, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -120,7 +120,7 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 		body        *string
 	}{{"app", app, &body.App}, {"name", name, &body.Name}} {
 		if *f.body != "" && *f.body != f.path {
-			s.fail(w, r, core.Invalid(f.field, *f.body, "it differs from the path, "+f.path))
+			s.fail(w, r, core.Invalid(f.field, *f.body, "it differs from the path, %s", f.path))
 			return
 		}
 		*f.body = f.path
@@ -278,7 +278,7 @@ func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	if body.Name != "" && body.Name != name {
-		s.fail(w, r, core.Invalid("name", body.Name, "it differs from the path, "+name))
+		s.fail(w, r, core.Invalid("name", body.Name, "it differs from the path, %s", name))
 		return
 	}
 	body.Name = name

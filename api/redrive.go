@@ -38,7 +38,7 @@ func (s *server) Redrive(w http.ResponseWriter, r *http.Request) {
 		l := &res.Letters[i]
 		d := DeadLetter{ID: l.ID, At: l.At, Reason: l.Reason, Dropped: l.Dropped, Fires: make([]DeadFire, len(l.Fires))}
 		if len(l.Fires) == 0 {
-			d.Text = truncate(l.Body)
+			d.Text = core.Truncate(l.Body)
 		}
 		for k := range l.Fires {
 			f := &l.Fires[k]

@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"net/http"
 
@@ -113,7 +112,7 @@ func (s *server) GetRunByKey(w http.ResponseWriter, r *http.Request, app, name, 
 // GetLog reads a piece of a log.
 func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, params GetLogParams) {
 	if params.From < 0 || params.From > math.MaxInt32 { // as executors count them
-		s.fail(w, r, core.Invalid("from", r.URL.Query().Get("from"), fmt.Sprintf("lines count from 1, to %d", math.MaxInt32)))
+		s.fail(w, r, core.Invalid("from", r.URL.Query().Get("from"), "lines count from 1, to %d", math.MaxInt32))
 		return
 	}
 	if _, err := core.ParseRunID(run); err != nil {

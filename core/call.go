@@ -222,7 +222,7 @@ func (c *Call) validate() error {
 		return nil
 	}
 	if len(c.Headers) > MaxHeaders {
-		return Invalid("call.headers", strconv.Itoa(len(c.Headers))+" headers", fmt.Sprintf("at most %d are allowed", MaxHeaders))
+		return Invalid("call.headers", strconv.Itoa(len(c.Headers))+" headers", "at most %d are allowed", MaxHeaders)
 	}
 	size := len(c.Auth.Bearer) + len(c.Auth.Basic.Password) + len(c.Auth.OAuth.ClientSecret)
 	names := map[string]bool{}
@@ -235,10 +235,9 @@ func (c *Call) validate() error {
 		}
 		switch {
 		case name == "" || len(name) > MaxHeader || strings.Trim(lower, "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") != "":
-			return Invalid("call.headers", strconv.Quote(name), fmt.Sprintf("the name of a header is 1 to %d letters, digits and !#$%%&'*+-.^_`|~",
-				MaxHeader))
+			return Invalid("call.headers", strconv.Quote(name), "the name of a header is 1 to %d letters, digits and !#$%%&'*+-.^_`|~", MaxHeader)
 		case why != "":
-			return Invalid(field, name, "this header cannot be given: "+why)
+			return Invalid(field, name, "this header cannot be given: %s", why)
 		case names[lower]:
 			return Invalid(field, name, "named twice: case does not count")
 		case lower == "authorization" && c.Auth != (Auth{}):
@@ -256,10 +255,10 @@ func (c *Call) validate() error {
 		}
 	}
 	if size > MaxCall {
-		return Invalid("call", fmt.Sprintf("%d bytes", size), fmt.Sprintf("headers and secrets together have at most %d", MaxCall))
+		return Invalid("call", fmt.Sprintf("%d bytes", size), "headers and secrets together have at most %d", MaxCall)
 	}
 	if len(c.Expect) > MaxExpect {
-		return Invalid("call.expect", strconv.Itoa(len(c.Expect))+" statuses", fmt.Sprintf("at most %d are allowed", MaxExpect))
+		return Invalid("call.expect", strconv.Itoa(len(c.Expect))+" statuses", "at most %d are allowed", MaxExpect)
 	}
 	for i, status := range c.Expect {
 		field := fmt.Sprintf("call.expect[%d]", i)
@@ -288,8 +287,7 @@ func (a *Auth) validate() error {
 		return Invalid("call.auth", "", "one of bearer, basic and oauth is allowed")
 	case a.Basic != Basic{}:
 		if a.Basic.User == "" || len(a.Basic.User) > MaxTitle || strings.Contains(a.Basic.User, ":") || !printable(a.Basic.User) {
-			return Invalid("call.auth.basic.user", a.Basic.User, fmt.Sprintf("a user is 1 to %d printable ASCII characters without a colon",
-				MaxTitle))
+			return Invalid("call.auth.basic.user", a.Basic.User, "a user is 1 to %d printable ASCII characters without a colon", MaxTitle)
 		}
 	case a.OAuth != OAuth{}:
 		u, err := url.Parse(a.OAuth.TokenURL)
@@ -304,7 +302,7 @@ func (a *Auth) validate() error {
 		}
 		for _, f := range []struct{ field, text string }{{"clientId", a.OAuth.ClientID}, {"scope", a.OAuth.Scope}} {
 			if len(f.text) > MaxTitle || !printable(f.text) {
-				return Invalid("call.auth.oauth."+f.field, f.text, fmt.Sprintf("at most %d printable ASCII characters are allowed", MaxTitle))
+				return Invalid("call.auth.oauth."+f.field, f.text, "at most %d printable ASCII characters are allowed", MaxTitle)
 			}
 		}
 	}
@@ -319,7 +317,7 @@ func (a *Auth) validate() error {
 // hidden refuses what cannot stand in a header, and does not repeat it.
 func hidden(field, value, what string) error {
 	if len(value) > MaxSecret || !printable(value) || strings.TrimSpace(value) != value {
-		return Invalid(field, "", fmt.Sprintf("%s is at most %d printable ASCII characters, no line break, no space around", what, MaxSecret))
+		return Invalid(field, "", "%s is at most %d printable ASCII characters, no line break, no space around", what, MaxSecret)
 	}
 	return nil
 }
@@ -329,5 +327,5 @@ func (a *App) CheckCall(c *Call) error {
 	if c == nil || slices.ContainsFunc(a.Executors, func(s string) bool { return strings.HasPrefix(s, string(SchemeCall)+":") }) {
 		return nil
 	}
-	return Invalid("call", "", "app "+a.Name+" has no executor that is called: such as executors: [\"call:https://example.com\"]")
+	return Invalid("call", "", "app %s has no executor that is called: such as executors: [\"call:https://example.com\"]", a.Name)
 }

@@ -63,7 +63,7 @@ func TestCallValidates(t *testing.T) {
 			continue
 		}
 		e, is := errors.AsType[*Error](err)
-		if !is || e.Field != c.field || !strings.Contains(e.Reason, c.says) || strings.Contains(e.Value+e.Reason, secret) {
+		if !is || e.Field != c.field || !strings.Contains(e.Reason.String(), c.says) || strings.Contains(e.Value+e.Reason.String(), secret) {
 			t.Errorf("%+v: %v, want %s: … %s", c.call, err, c.field, c.says)
 		}
 	}

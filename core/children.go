@@ -136,7 +136,7 @@ func (r *Run) NoteChildren(place int64) RunPut {
 
 func (d *Def) validateAfter() error {
 	if len(d.After) > MaxParents {
-		return Invalid("after", strconv.Itoa(len(d.After))+" jobs", fmt.Sprintf("at most %d are allowed", MaxParents))
+		return Invalid("after", strconv.Itoa(len(d.After))+" jobs", "at most %d are allowed", MaxParents)
 	}
 	if d.Within != 0 {
 		if len(d.After) == 0 {

@@ -125,12 +125,34 @@ const (
 	CodeInternal     Code = "internal"     // ours; its text stays in the log
 )
 
+// Text is a sentence for people. Its code is the sentence in English, in which the
+// arguments stand as package fmt has it; package words says it in other languages by that
+// code. An argument may be a Text itself, or an *Error: those are said in that language too.
+type Text struct {
+	code    string
+	args    []any
+	english string
+}
+
+// Say makes the text of a code and its arguments. The code is a constant: what package
+// words has no line for is found by its test.
+func Say(code string, args ...any) Text { return Text{code, args, fmt.Sprintf(code, args...)} }
+
+// Code is what a table of another language knows the sentence by.
+func (t Text) Code() string { return t.code }
+
+// Args are what goes into it.
+func (t Text) Args() []any { return t.args }
+
+// String is the sentence in English.
+func (t Text) String() string { return t.english }
+
 // Error is an error for people: what was wrong, where, and what is allowed.
 type Error struct {
 	Code   Code
 	Field  string // where: a path such as "schedule.cron"; may be empty
 	Value  string // what was given, truncated to 200 bytes; may be empty, never a secret
-	Reason string // what is wrong and what is allowed
+	Reason Text   // what is wrong and what is allowed
 	Err    error  // cause, for the log only
 }
 
@@ -139,24 +161,29 @@ func (e *Error) Error() string {
 	case e.Field != "" && e.Value != "":
 		return fmt.Sprintf("%s: %q: %s", e.Field, e.Value, e.Reason)
 	case e.Field != "":
-		return e.Field + ": " + e.Reason
+		return e.Field + ": " + e.Reason.String()
 	}
-	return e.Reason
+	return e.Reason.String()
 }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Invalid is an error about a field of the input.
-func Invalid(field, value, reason string) *Error {
+// Invalid is an error about a field of the input; the reason is a code of a Text.
+func Invalid(field, value, reason string, args ...any) *Error {
+	return &Error{Code: CodeInvalid, Field: field, Value: Truncate(value), Reason: Say("%s", Say(reason, args...))}
+}
+
+// Truncate leaves of what was given as much as an error repeats.
+func Truncate(value string) string {
 	if len(value) > 200 {
 		value = strings.ToValidUTF8(value[:200], "") + "…"
 	}
-	return &Error{Code: CodeInvalid, Field: field, Value: value, Reason: reason}
+	return value
 }
 
-// Errorf is an error of a code without a field.
+// Errorf is an error of a code without a field; the format is the code of a Text.
 func Errorf(code Code, format string, args ...any) *Error {
-	return &Error{Code: code, Reason: fmt.Sprintf(format, args...)}
+	return &Error{Code: code, Reason: Say("%s", Say(format, args...))}
 }
 
 // CodeOf is the code that an error has for a caller: all that is neither an Error
@@ -181,12 +208,12 @@ func Passing(err error) error {
 		return e
 	}
 	if bad, _ := Besides(err); bad != nil {
-		return &Error{Code: CodeRefused, Reason: bad.Error(), Err: err}
+		return &Error{Code: CodeRefused, Reason: Say("%s", Say("%v", bad)), Err: err}
 	}
 	if bad, _ := BesidesApps(err); bad != nil {
-		return &Error{Code: CodeRefused, Reason: bad.Error(), Err: err}
+		return &Error{Code: CodeRefused, Reason: Say("%s", Say("%v", bad)), Err: err}
 	}
-	return &Error{Code: CodeUnavailable, Reason: "the store did not answer: try again", Err: err}
+	return &Error{Code: CodeUnavailable, Reason: Say("%s", Say("the store did not answer: try again")), Err: err}
 }
 
 // Unread is what people are told of a strong read that left something out; nil of

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -361,9 +360,9 @@ func checkPointer(field, p string) error {
 	case p[0] != '/':
 		return Invalid(field, p, "a JSON pointer into the params begins with /, as /tenant or /order/customer")
 	case len(p) > MaxPointer:
-		return Invalid(field, "", fmt.Sprintf("%d bytes, at most %d are allowed", len(p), MaxPointer))
+		return Invalid(field, "", "%d bytes, at most %d are allowed", len(p), MaxPointer)
 	case strings.Count(p, "/") > MaxPointerDepth:
-		return Invalid(field, p, fmt.Sprintf("%d members deep, at most %d are allowed", strings.Count(p, "/"), MaxPointerDepth))
+		return Invalid(field, p, "%d members deep, at most %d are allowed", strings.Count(p, "/"), MaxPointerDepth)
 	case strings.Contains(bad, "~"):
 		return Invalid(field, p, "in a JSON pointer ~ is written ~0, and / in a name ~1")
 	case !utf8.ValidString(p) || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f }):

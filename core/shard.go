@@ -97,7 +97,7 @@ func (d *Def) validateBroadcast() error {
 	case d.BroadcastFail == "":
 		return nil
 	case d.Route != RouteBroadcast:
-		return Invalid("broadcast", string(d.BroadcastFail), "it is of route: broadcast, and this job's is "+string(d.Route))
+		return Invalid("broadcast", string(d.BroadcastFail), "it is of route: broadcast, and this job's is %s", d.Route)
 	}
 	return oneOf("broadcast.fail", d.BroadcastFail, BroadcastFails)
 }

@@ -94,7 +94,7 @@ func badTemplate(text string, at int, what, why string) error {
 	}
 	line := 1 + strings.Count(text[:at], "\n")
 	column := 1 + len([]rune(text[strings.LastIndexByte(text[:at], '\n')+1:at]))
-	return Invalid("params", what, fmt.Sprintf("line %d, column %d of the template: %s", line, column, why))
+	return Invalid("params", what, "line %d, column %d of the template: %s", line, column, why)
 }
 
 func parsePlace(text string) (p place, err error) {
@@ -266,8 +266,7 @@ func (t *Template) checkParent() error {
 		}
 	}
 	if longest > MaxParams {
-		return Invalid("params", "", fmt.Sprintf("with the longest data, %d bytes in each place, they would be longer than %d bytes", DataMax,
-			MaxParams))
+		return Invalid("params", "", "with the longest data, %d bytes in each place, they would be longer than %d bytes", DataMax, MaxParams)
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func TestTemplateErrors(t *testing.T) {
 	} {
 		_, err := ParseTemplate(text)
 		var e *Error
-		if !errors.As(err, &e) || e.Field != "params" || !strings.Contains(e.Reason, want) || len(e.Value) > 50 {
+		if !errors.As(err, &e) || e.Field != "params" || !strings.Contains(e.Reason.String(), want) || len(e.Value) > 50 {
 			t.Errorf("%.40s: %v, want %q", text, err, want)
 		}
 	}

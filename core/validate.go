@@ -146,7 +146,7 @@ func (j *Job) Validate() error {
 		return err
 	}
 	if d.PauseAfter < 0 || d.PauseAfter > MaxPauseAfter {
-		return Invalid("pauseAfter", strconv.Itoa(d.PauseAfter), fmt.Sprintf("allowed are 1 to %d failures in a row", MaxPauseAfter))
+		return Invalid("pauseAfter", strconv.Itoa(d.PauseAfter), "allowed are 1 to %d failures in a row", MaxPauseAfter)
 	}
 	for _, b := range []struct {
 		field    string
@@ -164,7 +164,7 @@ func (j *Job) Validate() error {
 		}
 	}
 	if d.Keep.Days != KeepForever && (d.Keep.Days < 1 || d.Keep.Days > MaxKeepDays) {
-		return Invalid("keep.days", strconv.Itoa(d.Keep.Days), fmt.Sprintf("allowed are 1 to %d, and 0 for ever", MaxKeepDays))
+		return Invalid("keep.days", strconv.Itoa(d.Keep.Days), "allowed are 1 to %d, and 0 for ever", MaxKeepDays)
 	}
 	return nil
 }
@@ -180,12 +180,11 @@ func (d *Def) validateTexts() error {
 		return err
 	}
 	if len(d.Labels) > MaxLabels {
-		return Invalid("labels", strconv.Itoa(len(d.Labels))+" labels", fmt.Sprintf("at most %d are allowed", MaxLabels))
+		return Invalid("labels", strconv.Itoa(len(d.Labels))+" labels", "at most %d are allowed", MaxLabels)
 	}
 	for key, value := range d.Labels {
 		if key == "" || len(key) > MaxLabelKey || !printable(key) || strings.ContainsAny(key, "=, ") {
-			return Invalid("labels", key, fmt.Sprintf("the name of a label is 1 to %d printable ASCII characters without space, comma and =",
-				MaxLabelKey))
+			return Invalid("labels", key, "the name of a label is 1 to %d printable ASCII characters without space, comma and =", MaxLabelKey)
 		}
 		if err := text("labels."+key, value, MaxLabel); err != nil {
 			return err
@@ -195,7 +194,7 @@ func (d *Def) validateTexts() error {
 		return Invalid("handler", "", "needed: what the executor is to run")
 	}
 	if len(d.Handler) > MaxHandler {
-		return Invalid("handler", d.Handler, fmt.Sprintf("%d bytes, at most %d are allowed", len(d.Handler), MaxHandler))
+		return Invalid("handler", d.Handler, "%d bytes, at most %d are allowed", len(d.Handler), MaxHandler)
 	}
 	if err := text("handler", d.Handler, MaxHandler); err != nil {
 		return err
@@ -227,7 +226,7 @@ func (l Limits) validate() error {
 		n    int
 	}{{"limits.inFlight", l.InFlight}, {"limits.perSecond", l.PerSecond}} {
 		if f.n < 0 || f.n > MaxLimit {
-			return Invalid(f.name, fmt.Sprint(f.n), fmt.Sprintf("1 to %d are allowed", MaxLimit))
+			return Invalid(f.name, fmt.Sprint(f.n), "1 to %d are allowed", MaxLimit)
 		}
 	}
 	return nil
@@ -238,10 +237,10 @@ func (o *Overlap) validate() error {
 		return nil
 	}
 	if o.Limit < 1 || o.Limit > MaxLimit {
-		return Invalid("overlap.limit", fmt.Sprint(o.Limit), fmt.Sprintf("1 to %d are allowed", MaxLimit))
+		return Invalid("overlap.limit", fmt.Sprint(o.Limit), "1 to %d are allowed", MaxLimit)
 	}
 	if o.Max < 0 || o.Max > MaxQueue {
-		return Invalid("overlap.max", fmt.Sprint(o.Max), fmt.Sprintf("1 to %d may wait", MaxQueue))
+		return Invalid("overlap.max", fmt.Sprint(o.Max), "1 to %d may wait", MaxQueue)
 	}
 	if o.Group != "" {
 		if err := CheckName("overlap.group", o.Group); err != nil {
@@ -260,7 +259,7 @@ func (o *Overlap) validate() error {
 // CheckParams refuses params that are too long or no UTF-8.
 func CheckParams(field, params string) error {
 	if len(params) > MaxParams {
-		e := Invalid(field, "", fmt.Sprintf("%d bytes, at most %d (64 KB) are allowed", len(params), MaxParams))
+		e := Invalid(field, "", "%d bytes, at most %d (64 KB) are allowed", len(params), MaxParams)
 		e.Code = CodeTooLarge
 		return e
 	}
@@ -273,14 +272,14 @@ func CheckParams(field, params string) error {
 // CheckSet refuses what is no name of a set.
 func CheckSet(field, set string) error {
 	if len(set) > MaxSet || !printable(set) {
-		return Invalid(field, set, fmt.Sprintf("the name of a set is at most %d printable ASCII characters", MaxSet))
+		return Invalid(field, set, "the name of a set is at most %d printable ASCII characters", MaxSet)
 	}
 	return nil
 }
 
 func (r Retry) validate() error {
 	if r.Max < 0 || r.Max > MaxRetries {
-		return Invalid("retry.max", strconv.Itoa(r.Max), fmt.Sprintf("allowed are 0 to %d", MaxRetries))
+		return Invalid("retry.max", strconv.Itoa(r.Max), "allowed are 0 to %d", MaxRetries)
 	}
 	if err := bounded("retry.delay", r.Delay, time.Second, MaxDelay); err != nil {
 		return err
@@ -292,7 +291,7 @@ func (r Retry) validate() error {
 		return err
 	}
 	if r.MaxDelay != 0 && r.MaxDelay < r.Delay {
-		return Invalid("retry.maxDelay", r.MaxDelay.String(), "shorter than retry.delay, "+r.Delay.String())
+		return Invalid("retry.maxDelay", r.MaxDelay.String(), "shorter than retry.delay, %s", r.Delay)
 	}
 	for _, on := range r.On {
 		if err := oneOf("retry.on", on, RetryOns); err != nil {
@@ -305,7 +304,7 @@ func (r Retry) validate() error {
 // validate bounds the lengths; package schedule judges the rest.
 func (s Schedule) validate() error {
 	if len(s.Any) > MaxRules {
-		return Invalid("schedule", strconv.Itoa(len(s.Any))+" rules", fmt.Sprintf("at most %d are allowed", MaxRules))
+		return Invalid("schedule", strconv.Itoa(len(s.Any))+" rules", "at most %d are allowed", MaxRules)
 	}
 	for i, w := range s.Any {
 		if len(w.Expr) > MaxExpr {
@@ -313,12 +312,12 @@ func (s Schedule) validate() error {
 			if len(s.Any) > 1 {
 				field = fmt.Sprintf("schedule[%d].", i)
 			}
-			return Invalid(field+string(w.Kind), w.Expr, fmt.Sprintf("%d bytes, at most %d are allowed", len(w.Expr), MaxExpr))
+			return Invalid(field+string(w.Kind), w.Expr, "%d bytes, at most %d are allowed", len(w.Expr), MaxExpr)
 		}
 	}
 	for _, t := range []struct{ field, text string }{{"timezone", s.Timezone}, {"from", s.From}, {"until", s.Until}} {
 		if len(t.text) > MaxZone {
-			return Invalid("schedule."+t.field, t.text, fmt.Sprintf("at most %d bytes are allowed", MaxZone))
+			return Invalid("schedule."+t.field, t.text, "at most %d bytes are allowed", MaxZone)
 		}
 	}
 	return nil
@@ -327,7 +326,7 @@ func (s Schedule) validate() error {
 // bounded refuses what is not a whole number of seconds from least to most.
 func bounded(field string, d, least, most time.Duration) error {
 	if d < least || d > most || d%time.Second != 0 {
-		return Invalid(field, d.String(), fmt.Sprintf("allowed are whole seconds from %s to %s", least, most))
+		return Invalid(field, d.String(), "allowed are whole seconds from %s to %s", least, most)
 	}
 	return nil
 }
@@ -336,7 +335,7 @@ func oneOf[T ~string](field string, value T, allowed []T) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return Invalid(field, string(value), "allowed are "+Words(allowed)+Here(string(value)))
+	return Invalid(field, string(value), "allowed are %s%s", Words(allowed), Here(string(value)))
 }
 
 // Here says what a word of xxl-job's forms and tables is called here, "; xxl-job's X is y
@@ -389,7 +388,7 @@ func Words[T ~string](list []T) string {
 
 func text(field, s string, characters int) error {
 	if n := utf8.RuneCountInString(s); n > characters {
-		return Invalid(field, s, fmt.Sprintf("%d characters, at most %d are allowed", n, characters))
+		return Invalid(field, s, "%d characters, at most %d are allowed", n, characters)
 	}
 	if !utf8.ValidString(s) {
 		return Invalid(field, "", "not UTF-8")
@@ -424,10 +423,10 @@ func (a *App) Validate() error {
 		return err
 	}
 	if len(a.Token) > MaxToken || !printable(a.Token) || strings.TrimSpace(a.Token) != a.Token {
-		return Invalid("token", "", fmt.Sprintf("a token is at most %d printable ASCII characters, no space around", MaxToken))
+		return Invalid("token", "", "a token is at most %d printable ASCII characters, no space around", MaxToken)
 	}
 	if len(a.Executors) > MaxAddresses {
-		return Invalid("executors", strconv.Itoa(len(a.Executors))+" addresses", fmt.Sprintf("at most %d are allowed", MaxAddresses))
+		return Invalid("executors", strconv.Itoa(len(a.Executors))+" addresses", "at most %d are allowed", MaxAddresses)
 	}
 	for i, address := range a.Executors {
 		field := fmt.Sprintf("executors[%d]", i)
@@ -439,7 +438,7 @@ func (a *App) Validate() error {
 		}
 	}
 	if len(a.Allow) > MaxAllow {
-		return Invalid("allow", strconv.Itoa(len(a.Allow))+" ranges", fmt.Sprintf("at most %d are allowed", MaxAllow))
+		return Invalid("allow", strconv.Itoa(len(a.Allow))+" ranges", "at most %d are allowed", MaxAllow)
 	}
 	for i, p := range a.Allow {
 		if !p.IsValid() {
@@ -490,8 +489,8 @@ func (a *App) CheckRoute(route Route) error {
 	for _, address := range a.Executors {
 		if scheme, _, err := ParseAddress(address); err == nil && (scheme == SchemeLambda || scheme == SchemeQueue) {
 			return Invalid("route", string(route),
-				fmt.Sprintf("it asks each executor whether it is busy, and %s cannot be asked: take %s, which moves on to the next one when a run "+
-					"is refused, or %s", address, RouteFailover, RouteRound))
+				"it asks each executor whether it is busy, and %s cannot be asked: take %s, which moves on to the next "+
+					"one when a run is refused, or %s", address, RouteFailover, RouteRound)
 		}
 	}
 	return nil
@@ -508,7 +507,7 @@ func ParseCallHandler(handler string) (method, path string, err error) {
 	}
 	if !slices.Contains(callMethods, method) {
 		return "", "", Invalid("handler", handler,
-			`the app's executors are call: addresses, whose handler is "POST /path" or "/path"; methods are `+strings.Join(callMethods, ", "))
+			`the app's executors are call: addresses, whose handler is "POST /path" or "/path"; methods are %s`, strings.Join(callMethods, ", "))
 	}
 	u, perr := url.ParseRequestURI(path)
 	if perr != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, " #\\") ||
@@ -536,7 +535,7 @@ func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 	const allowed = "allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME or " +
 		"lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)"
 	if raw == "" || len(raw) > MaxAddress {
-		return "", "", Invalid("address", raw, fmt.Sprintf("an address has 1 to %d bytes; %s", MaxAddress, allowed))
+		return "", "", Invalid("address", raw, "an address has 1 to %d bytes; %s", MaxAddress, allowed)
 	}
 	scheme, target = SchemeWire, raw
 	if prefix, rest, found := strings.Cut(raw, ":"); found {
@@ -545,13 +544,13 @@ func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 			scheme, target = s, rest
 		case SchemeLambda, SchemeQueue:
 			if why := nameOrARN(s, rest); why != "" {
-				return "", "", Invalid("address", raw, why)
+				return "", "", Invalid("address", raw, "%s", why)
 			}
 			return s, rest, nil
 		}
 	}
 	if why := baseURL(target); why != "" {
-		return "", "", Invalid("address", raw, why+"; "+allowed)
+		return "", "", Invalid("address", raw, "%s; %s", why, allowed)
 	}
 	return scheme, target, nil
 }
@@ -639,7 +638,7 @@ func baseURL(raw string) string {
 // CheckKey checks the idempotency key of a trigger; an empty one is none.
 func CheckKey(key string) error {
 	if len(key) > MaxKey {
-		return Invalid("key", key, fmt.Sprintf("at most %d bytes are allowed", MaxKey))
+		return Invalid("key", key, "at most %d bytes are allowed", MaxKey)
 	}
 	for i := range len(key) {
 		if key[i] <= ' ' || key[i] > '~' {

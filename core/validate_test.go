@@ -86,7 +86,7 @@ func TestValidateJob(t *testing.T) {
 		c.change(&j)
 		j.Normalize()
 		var e *Error
-		if err := j.Validate(); !errors.As(err, &e) || e.Field != c.field || e.Reason == "" {
+		if err := j.Validate(); !errors.As(err, &e) || e.Field != c.field || e.Reason.String() == "" {
 			t.Errorf("%s: %#v, want field %s", name, err, c.field)
 		}
 	}
@@ -156,8 +156,8 @@ func TestCheckRoute(t *testing.T) {
 				t.Errorf("%s %s: %v", address, r, err)
 			}
 			var e *Error
-			if err != nil && (!errors.As(err, &e) || e.Field != "route" || !strings.Contains(e.Reason, address) ||
-				!strings.Contains(e.Reason, "failover")) {
+			if err != nil && (!errors.As(err, &e) || e.Field != "route" || !strings.Contains(e.Reason.String(), address) ||
+				!strings.Contains(e.Reason.String(), "failover")) {
 				t.Errorf("%s: %v", address, err)
 			}
 		}

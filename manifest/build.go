@@ -249,7 +249,7 @@ func (b *builder) job(own object, path string) manage.JobSpec {
 		}
 		e, ok := errors.AsType[*core.Error](err)
 		if !ok {
-			e = &core.Error{Reason: err.Error()}
+			e = &core.Error{Reason: core.Say("%s", core.Say("%v", err))}
 		}
 		field := mend(form, e)
 		at, below := b.placeOf(path, field)
@@ -281,9 +281,9 @@ func (b *builder) placeOf(path, field string) (Pos, string) {
 // message is what core says, without the path.
 func message(e *core.Error) string {
 	if e.Value == "" {
-		return e.Reason
+		return e.Reason.String()
 	}
-	return strconv.Quote(e.Value) + ": " + e.Reason
+	return strconv.Quote(e.Value) + ": " + e.Reason.String()
 }
 
 // judge has core look at a spec. What is missing or wrong is known: something that

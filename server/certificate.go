@@ -38,7 +38,7 @@ func newCertificate(cert, key string, log *slog.Logger) (*certificate, error) {
 	}
 	c := &certificate{files: [2]string{cert, key}, log: log}
 	if err := c.read(c.states()); err != nil {
-		return nil, core.Invalid("tls-cert", cert, "certificate and key ("+key+") cannot be used: "+err.Error())
+		return nil, core.Invalid("tls-cert", cert, "certificate and key (%s) cannot be used: %v", key, err)
 	}
 	return c, nil
 }

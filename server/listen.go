@@ -37,7 +37,7 @@ func listen(address string) (net.Listener, error) {
 	case err == nil:
 		return ln, nil
 	case !errors.Is(err, syscall.EADDRINUSE):
-		return nil, core.Invalid("listen", address, "cannot listen there: "+reason(err)+"; choose another address with --listen")
+		return nil, core.Invalid("listen", address, "cannot listen there: %s; choose another address with --listen", reason(err))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -47,7 +47,7 @@ func listen(address string) (net.Listener, error) {
 	}
 	if who, ok := WhoIs(ctx, "http://"+net.JoinHostPort(host, port)); ok {
 		return nil, core.Invalid("listen", address,
-			fmt.Sprintf("%s listens there already: use that one, end it (kill %d), or choose another address with --listen", who, who.PID))
+			"%s listens there already: use that one, end it (kill %d), or choose another address with --listen", who, who.PID)
 	}
 	return nil, core.Invalid("listen", address,
 		"another program listens there already; choose another address with --listen, such as 127.0.0.1:7701")

@@ -122,8 +122,8 @@ func New(o Options) (_ *Server, err error) {
 		}
 	}()
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, core.Invalid("data", o.Dir, "the folder cannot be made: "+reason(err)+
-			"; name one that can be written, with --data or TICKRING_DATA")
+		return nil, core.Invalid("data", o.Dir, "the folder cannot be made: %s; name one that can be written, with --data or TICKRING_DATA",
+			reason(err))
 	}
 	if s.token, err = adminToken(o.Dir, o.Token); err != nil {
 		return nil, err
@@ -370,11 +370,11 @@ func adminToken(dir, given string) (string, error) {
 		return token, core.CheckToken(path, token)
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", core.Invalid("data", path, "the admin token cannot be read: "+reason(err))
+		return "", core.Invalid("data", path, "the admin token cannot be read: %s", reason(err))
 	}
 	token := rand.Text()
 	if err := os.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
-		return "", core.Invalid("data", dir, "the folder cannot be written: "+reason(err)+"; name one that can be, with --data or TICKRING_DATA")
+		return "", core.Invalid("data", dir, "the folder cannot be written: %s; name one that can be, with --data or TICKRING_DATA", reason(err))
 	}
 	return token, nil
 }

@@ -21,7 +21,7 @@ func (o *Options) Tune(name, value string) error {
 	}
 	f, ok := fields[name]
 	if !ok {
-		return core.Invalid("tune", name, "allowed: "+strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		return core.Invalid("tune", name, "allowed: %s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 	}
 	d, err := time.ParseDuration(value)
 	if err != nil || d <= 0 {

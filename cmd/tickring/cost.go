@@ -25,7 +25,7 @@ func (c *costCmd) Run(e *Env) error {
 	took, err := api.ParseDuration(c.Took)
 	switch {
 	case err != nil:
-		return core.Invalid("took", c.Took, err.Error())
+		return core.Invalid("took", c.Took, "%v", err)
 	case took < 0 || took > 24*time.Hour:
 		return core.Invalid("took", c.Took, "allowed are 0s to 24h")
 	case c.Executors < 0 || c.Executors > 100_000:

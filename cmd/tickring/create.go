@@ -58,7 +58,7 @@ func (c *createCmd) Run(env *Env) error {
 		if core.CheckName("job", such) != nil {
 			such = "warmup"
 		}
-		return core.Invalid("job", c.Job, "a job is written app/name, such as web/"+such)
+		return core.Invalid("job", c.Job, "a job is written app/name, such as web/%s", such)
 	}
 	if err := core.CheckAppName("job", app); err != nil {
 		return err
@@ -123,8 +123,7 @@ func (c *createCmd) Run(env *Env) error {
 			return err
 		}
 		if !fresh && !slices.Contains(known.Executors, base) {
-			return core.Invalid("call", c.Call, fmt.Sprintf("app %s %s: name another app, such as %s-call/%s", app, reaches(known.Executors),
-				app, name))
+			return core.Invalid("call", c.Call, "app %s %s: name another app, such as %s-call/%s", app, reaches(known.Executors), app, name)
 		}
 		executors = append(executors, base)
 	} else if !fresh && len(c.Executor) > 0 {
@@ -205,8 +204,8 @@ func neverCalled(text, base string) error {
 	}
 	if err := server.LocalPolicy().Check(ip); err != nil {
 		return core.Invalid("call", text,
-			err.Error()+". Never allowed are link-local addresses and metadata services (169.254.0.0/16, fe80::/10), 0.0.0.0, multicast and "+
-				"reserved ranges")
+			"%v. Never allowed are link-local addresses and metadata services (169.254.0.0/16, fe80::/10), 0.0.0.0, "+
+				"multicast and reserved ranges", err)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (c *cronCmd) Run(e *Env) error {
 		kind = core.KindCrontab
 	}
 	if c.Count < 0 || c.Count > maxInstants {
-		return core.Invalid("count", fmt.Sprint(c.Count), fmt.Sprintf("allowed are 0 to %d", maxInstants))
+		return core.Invalid("count", fmt.Sprint(c.Count), "allowed are 0 to %d", maxInstants)
 	}
 	when := core.When{Kind: kind, Expr: c.Expr}
 	s, err := schedule.Compile(core.Schedule{Any: []core.When{when}, Timezone: c.TZ}, 1)
@@ -47,7 +47,7 @@ func (c *cronCmd) Run(e *Env) error {
 		if err, ok := errors.AsType[*core.Error](err); ok {
 			err.Field = strings.TrimPrefix(err.Field, "schedule.")
 			if !c.Crontab && len(strings.Fields(c.Expr)) == 5 {
-				err.Reason += " (here: --crontab)"
+				err.Reason = core.Say("%s (here: --crontab)", err.Reason)
 			}
 		}
 		return err
@@ -208,7 +208,7 @@ func (loader locations) answer(line []byte) ([]int64, error) {
 		count = *q.Count
 	}
 	if count < 0 || count > maxInstants {
-		return nil, core.Invalid("count", fmt.Sprint(count), fmt.Sprintf("allowed are 0 to %d", maxInstants))
+		return nil, core.Invalid("count", fmt.Sprint(count), "allowed are 0 to %d", maxInstants)
 	}
 	when := core.When{Kind: kind, Expr: q.Expr}
 	s, err := schedule.Compile(core.Schedule{Any: []core.When{when}, Timezone: q.TZ}, 1)

@@ -41,7 +41,7 @@ func (c *rerunCmd) Run(e *conn) error {
 		return usagef("say which runs of %s: --failed, --state or --from; --dry-run lists them", c.What)
 	}
 	if c.Limit < 1 || c.Limit > maxReruns {
-		return core.Invalid("limit", fmt.Sprint(c.Limit), fmt.Sprintf("1 to %d are allowed", maxReruns))
+		return core.Invalid("limit", fmt.Sprint(c.Limit), "1 to %d are allowed", maxReruns)
 	}
 	zone := ""
 	body.Failed, body.State, body.After = c.Failed, c.State, c.After

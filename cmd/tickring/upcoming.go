@@ -63,7 +63,7 @@ func (c *upcomeCmd) Run(e *conn) error {
 func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *api.ListUpcomingParams) (to time.Time, err error) {
 	span, err := api.ParseDuration(c.For)
 	if err != nil {
-		return to, core.Invalid("for", c.For, err.Error())
+		return to, core.Invalid("for", c.For, "%v", err)
 	}
 	if span <= 0 {
 		return to, core.Invalid("for", c.For, "allowed are 1s to 366d")

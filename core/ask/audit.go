@@ -307,7 +307,7 @@ func checkSpan(from, to core.Instant) error {
 		return core.Invalid("from", from.String(), "a start after its end")
 	}
 	if from < firstInstant-1 || to > core.Horizon {
-		return core.Invalid("from", from.String(), "allowed is 2020-01-01 to "+core.Horizon.String())
+		return core.Invalid("from", from.String(), "allowed is 2020-01-01 to %s", core.Horizon)
 	}
 	return nil
 }

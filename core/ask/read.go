@@ -132,7 +132,7 @@ type RunRef = string
 
 func limitOf(limit int) (int, error) {
 	if limit < 0 || limit > MaxPage {
-		return 0, core.Invalid("limit", strconv.Itoa(limit), fmt.Sprintf("allowed are 1 to %d", MaxPage))
+		return 0, core.Invalid("limit", strconv.Itoa(limit), "allowed are 1 to %d", MaxPage)
 	}
 	return cmp.Or(limit, defaultPage), nil
 }
@@ -333,7 +333,7 @@ func nextOf(s *core.Sched, after, end core.Instant, count int, pauses ...core.Pa
 // instants, and what its owner may not expect.
 func (q *Ask) Preview(s core.Schedule, from core.Instant, count int) (Preview, error) {
 	if count < 0 || count > MaxPage {
-		return Preview{}, core.Invalid("count", strconv.Itoa(count), fmt.Sprintf("allowed are 0 to %d", MaxPage))
+		return Preview{}, core.Invalid("count", strconv.Itoa(count), "allowed are 0 to %d", MaxPage)
 	}
 	j := core.Job{Sched: core.Sched{Schedule: s}}
 	j.Normalize()
@@ -770,12 +770,12 @@ func (f *RunFilter) takes(r *core.Run) bool {
 func (f *RunFilter) check() (limit int, err error) {
 	for _, s := range f.States {
 		if !slices.Contains(core.States, s) {
-			return 0, core.Invalid("state", string(s), "allowed are "+core.Words(core.States))
+			return 0, core.Invalid("state", string(s), "allowed are %s", core.Words(core.States))
 		}
 	}
 	for _, c := range f.Causes {
 		if !slices.Contains(core.Causes, c) {
-			return 0, core.Invalid("cause", string(c), "allowed are "+core.Words(core.Causes))
+			return 0, core.Invalid("cause", string(c), "allowed are %s", core.Words(core.Causes))
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {

@@ -32,7 +32,7 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 	for i, text := range spec.Allow {
 		p, err := ParseRange(text)
 		if err != nil {
-			return AppResult{}, core.Invalid(fmt.Sprintf("allow[%d]", i), text, err.Error())
+			return AppResult{}, core.Invalid(fmt.Sprintf("allow[%d]", i), text, "%v", err)
 		}
 		want.Allow = append(want.Allow, p)
 	}

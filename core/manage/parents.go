@@ -71,7 +71,7 @@ func afterItself(circle []string) error {
 	if len(circle) > most {
 		shown = append(shown, fmt.Sprintf("%d more", len(circle)-most))
 	}
-	return core.Invalid("after", "", "a job would come after itself: "+strings.Join(append(shown, circle[0]), " after "))
+	return core.Invalid("after", "", "a job would come after itself: %s", strings.Join(append(shown, circle[0]), " after "))
 }
 
 // before finds the numbers of the jobs that those of a part come after. It answers those of
@@ -114,14 +114,14 @@ func (m *Manage) before(ctx context.Context, part []*saving, beside After) ([]*s
 			switch {
 			case p.ID == 0 && made:
 			case p.ID == 0:
-				s.refuse(&core.Error{Code: core.CodeNotFound, Field: field, Value: p.Job, Reason: "there is no such job"})
+				s.refuse(&core.Error{Code: core.CodeNotFound, Field: field, Value: p.Job, Reason: core.Say("%s", core.Say("there is no such job"))})
 				return true
 			case !is:
 				s.refuse(core.Invalid(field, p.Job, "it cannot be read"))
 				return true
 			case len(parent.Def.Children) >= core.MaxChildren && !slices.ContainsFunc(parent.Def.Children,
 				func(c core.Child) bool { return c.Job == s.number }):
-				s.refuse(core.Invalid(field, p.Job, fmt.Sprintf("%d jobs come after it, which is the most", core.MaxChildren)))
+				s.refuse(core.Invalid(field, p.Job, "%d jobs come after it, which is the most", core.MaxChildren))
 				return true
 			}
 		}

@@ -3,7 +3,6 @@ package manage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -159,7 +158,7 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 			if len(s.attempts) > 0 { // the answer of one may be lost, and what was refused its repetition
 				reason = "the store had no room for it, and it may not be stored: apply again"
 			}
-			s.refuse(&core.Error{Code: core.CodeUnavailable, Err: core.ErrThrottled, Reason: reason})
+			s.refuse(&core.Error{Code: core.CodeUnavailable, Err: core.ErrThrottled, Reason: core.Say("%s", core.Say("%s", reason))})
 		case ctx.Err() != nil:
 			s.refuse(core.Passing(ctx.Err()))
 		default:
@@ -210,7 +209,8 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 		case bad[s.job.Def.App] != nil:
 			s.refuse(bad.Of(s.job.Def.App))
 		case app.Name == "":
-			s.refuse(&core.Error{Code: core.CodeNotFound, Field: "app", Value: s.job.Def.App, Reason: "there is no such app: create it first"})
+			s.refuse(&core.Error{Code: core.CodeNotFound, Field: "app", Value: s.job.Def.App,
+				Reason: core.Say("%s", core.Say("there is no such app: create it first"))})
 		case err != nil:
 			s.refuse(err)
 		default:
@@ -413,7 +413,7 @@ func (s *saving) compile(id core.JobID) error {
 // never refuses a schedule that has no instant left.
 func (s *saving) never(e *edit) error {
 	if s.sch.Never(core.InstantOf(e.want.Sched.RevAt)) {
-		return core.Invalid("schedule", s.sch.Describe(), fmt.Sprintf("it never fires after %s", core.InstantOf(e.want.Sched.RevAt)))
+		return core.Invalid("schedule", s.sch.Describe(), "it never fires after %s", core.InstantOf(e.want.Sched.RevAt))
 	}
 	return nil
 }

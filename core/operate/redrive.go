@@ -61,7 +61,7 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 		return RedriveResult{}, err
 	}
 	if q.Limit < 0 || q.Limit > maxRedrive {
-		return RedriveResult{}, core.Invalid("limit", fmt.Sprint(q.Limit), fmt.Sprintf("1 to %d are allowed", maxRedrive))
+		return RedriveResult{}, core.Invalid("limit", fmt.Sprint(q.Limit), "1 to %d are allowed", maxRedrive)
 	}
 	if q.Limit == 0 {
 		q.Limit = maxRedrive

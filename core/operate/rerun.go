@@ -3,7 +3,6 @@ package operate
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -128,7 +127,7 @@ func (r *rerunning) filtered(ctx context.Context) (res RerunResult, err error) {
 	case r.q.Key == "" && !r.q.DryRun:
 		return res, core.Invalid("key", "", "runs that a filter finds are run again with a key, so that asking again makes none twice")
 	case len(r.q.Key) > core.MaxKey-maxRunID:
-		return res, core.Invalid("key", r.q.Key, fmt.Sprintf("at most %d bytes are allowed: the ID of each run follows it", core.MaxKey-maxRunID))
+		return res, core.Invalid("key", r.q.Key, "at most %d bytes are allowed: the ID of each run follows it", core.MaxKey-maxRunID)
 	case f.Limit == 0 || f.Limit > MaxReruns:
 		f.Limit = MaxReruns
 	}
@@ -320,7 +319,7 @@ func (r *rerunning) make(ctx context.Context, x *Rerun) error {
 			return (&TriggerRequest{Params: r.q.Params, Addresses: r.q.Addresses, Retries: r.q.Retries, Key: x.As.Key}).holds(stored)
 		}
 		return &core.Error{Code: core.CodeConflict, Field: "key", Value: x.As.Key,
-			Reason: fmt.Sprintf("it is that of run %d, which does not run %d again: take another key", stored.ID, x.Of.ID)}
+			Reason: core.Say("%s", core.Say("it is that of run %d, which does not run %d again: take another key", stored.ID, x.Of.ID))}
 	}, x.fill)
 	x.As, x.Existing = res.Run, res.Existing
 	if core.CodeOf(err) == core.CodeUnavailable || ctx.Err() != nil {

@@ -127,7 +127,7 @@ func (r *TriggerRequest) check(now time.Time) (slot core.Instant, err error) {
 		}
 	}
 	if r.Retries != nil && (*r.Retries < 0 || *r.Retries > core.MaxRetries) {
-		return 0, core.Invalid("retries", fmt.Sprint(*r.Retries), fmt.Sprintf("allowed are 0 to %d", core.MaxRetries))
+		return 0, core.Invalid("retries", fmt.Sprint(*r.Retries), "allowed are 0 to %d", core.MaxRetries)
 	}
 	if err := core.CheckKey(r.Key); err != nil {
 		return 0, err
@@ -142,7 +142,7 @@ func (r *TriggerRequest) check(now time.Time) (slot core.Instant, err error) {
 		return 0, core.Invalid("at", r.At.Format(time.RFC3339), "it is past: leave it out to run now")
 	}
 	if slot > core.Horizon {
-		return 0, core.Invalid("at", slot.String(), "the last moment is "+core.Horizon.String())
+		return 0, core.Invalid("at", slot.String(), "the last moment is %s", core.Horizon)
 	}
 	return slot, nil
 }
@@ -163,7 +163,7 @@ func (r *TriggerRequest) holds(run *core.Run) error {
 		return nil
 	}
 	return &core.Error{Code: core.CodeConflict, Field: "key", Value: r.Key,
-		Reason: fmt.Sprintf("it is that of run %d, which has other %s: take another key; a run that waits can be changed", run.ID, other)}
+		Reason: core.Say("%s", core.Say("it is that of run %d, which has other %s: take another key; a run that waits can be changed", run.ID, other))}
 }
 
 func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses []string) error {
@@ -171,7 +171,7 @@ func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses 
 		return nil
 	}
 	if len(addresses) > MaxTriggerAddresses {
-		return core.Invalid("addresses", fmt.Sprint(len(addresses)), fmt.Sprintf("at most %d are allowed", MaxTriggerAddresses))
+		return core.Invalid("addresses", fmt.Sprint(len(addresses)), "at most %d are allowed", MaxTriggerAddresses)
 	}
 	for i, address := range addresses {
 		field := fmt.Sprintf("addresses[%d]", i)
@@ -218,8 +218,8 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 			continue
 		}
 		return &core.Error{Code: core.CodeRefused, Field: fmt.Sprintf("addresses[%d]", i), Value: address,
-			Reason: "it is no executor of " + name + ", and would be sent what is for those; allowed are the executors of the app " +
-				"(tickring executors " + name + ") and IP addresses that its allow names"}
+			Reason: core.Say("%s", core.Say("it is no executor of %s, and would be sent what is for those; allowed are the executors of the app "+
+				"(tickring executors %s) and IP addresses that its allow names", name, name))}
 	}
 	return nil
 }

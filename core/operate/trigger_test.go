@@ -230,7 +230,7 @@ func TestKeyOfAnotherTrigger(t *testing.T) {
 		case c.other == "" && (err != nil || !got.Existing || got.Run.ID != r.Run.ID):
 			t.Errorf("%s: %+v, %v", name, got, err)
 		case c.other != "" && (!errors.As(err, &e) || e.Code != core.CodeConflict || e.Field != "key" ||
-			!strings.Contains(e.Reason, r.Run.ID.String()) || !strings.Contains(e.Reason, "other "+c.other)):
+			!strings.Contains(e.Reason.String(), r.Run.ID.String()) || !strings.Contains(e.Reason.String(), "other "+c.other)):
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -398,7 +398,7 @@ func TestTriggerAddresses(t *testing.T) {
 		for _, err := range []error{first, later} {
 			var e *core.Error
 			if own != (err == nil) || !own && (!errors.As(err, &e) || e.Code != core.CodeRefused || e.Field != "addresses[1]" ||
-				!strings.Contains(e.Reason, "allowed are the executors of the app")) {
+				!strings.Contains(e.Reason.String(), "allowed are the executors of the app")) {
 				t.Errorf("%s: %v", address, err)
 			}
 		}

@@ -143,7 +143,7 @@ type Want struct {
 func (w Want) check() error {
 	switch {
 	case w.Max < 1 || w.Max > MaxTake:
-		return core.Invalid("max", fmt.Sprint(w.Max), fmt.Sprintf("allowed are 1 to %d", MaxTake))
+		return core.Invalid("max", fmt.Sprint(w.Max), "allowed are 1 to %d", MaxTake)
 	case w.Wait < 0 || w.Wait > MaxWait:
 		return core.Invalid("waitSeconds", w.Wait.String(), "allowed are 0 to 20 seconds")
 	}
@@ -410,7 +410,7 @@ func (p *Puller) Ack(ctx context.Context, q Queue, receipts []Receipt) ([]State,
 
 func checkReceipts(list []Receipt) error {
 	if len(list) < 1 || len(list) > MaxReceipts {
-		return core.Invalid("receipts", fmt.Sprint(len(list)), fmt.Sprintf("1 to %d are allowed", MaxReceipts))
+		return core.Invalid("receipts", fmt.Sprint(len(list)), "1 to %d are allowed", MaxReceipts)
 	}
 	return nil
 }

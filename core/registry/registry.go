@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -75,7 +74,7 @@ func (r *Registry) Register(ctx context.Context, g Registration) error {
 	}
 	if r.o.Allowed != nil {
 		if err := r.o.Allowed(&app, g.Address); err != nil {
-			return &core.Error{Code: core.CodeRefused, Field: "address", Value: g.Address, Reason: err.Error(), Err: err}
+			return &core.Error{Code: core.CodeRefused, Field: "address", Value: g.Address, Reason: core.Say("%s", core.Say("%v", err)), Err: err}
 		}
 	}
 	return r.beat(ctx, g)
@@ -177,7 +176,7 @@ func (r *Registry) Remove(ctx context.Context, g Registration) error {
 		return err
 	}
 	if g.Address == "" || len(g.Address) > core.MaxAddress {
-		return core.Invalid("address", g.Address, fmt.Sprintf("an address has 1 to %d bytes", core.MaxAddress))
+		return core.Invalid("address", g.Address, "an address has 1 to %d bytes", core.MaxAddress)
 	}
 	if err := r.store.RemoveExecutor(ctx, g.App, g.Address, time.Time{}); err != nil {
 		return passing(err)
@@ -237,5 +236,5 @@ const (
 )
 
 func passing(err error) error {
-	return &core.Error{Code: core.CodeUnavailable, Reason: "the store did not answer: try again", Err: err}
+	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%s", core.Say("the store did not answer: try again")), Err: err}
 }

@@ -238,10 +238,10 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 		res.LiftRuns = runs
 	}
 	if res.LiftJobs < 0 || res.LiftJobs > liftJobsMost*16 {
-		return res, core.Invalid("liftJobs", fmt.Sprint(res.LiftJobs), fmt.Sprintf("allowed is 1 to %d", liftJobsMost*16))
+		return res, core.Invalid("liftJobs", fmt.Sprint(res.LiftJobs), "allowed is 1 to %d", liftJobsMost*16)
 	}
 	if res.LiftRuns < 0 || res.LiftRuns > liftRunsMost*8 {
-		return res, core.Invalid("liftRuns", fmt.Sprint(res.LiftRuns), fmt.Sprintf("allowed is 1 to %d", liftRunsMost*8))
+		return res, core.Invalid("liftRuns", fmt.Sprint(res.LiftRuns), "allowed is 1 to %d", liftRunsMost*8)
 	}
 	g, err := r.begin(ctx, &req, &res)
 	if err != nil {

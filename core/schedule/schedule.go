@@ -47,7 +47,7 @@ type rule struct {
 // see Never.
 func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 	if len(s.Any) > MaxRules {
-		return nil, core.Invalid("schedule", fmt.Sprint(len(s.Any)), fmt.Sprintf("too many rules; at most %d are allowed", MaxRules))
+		return nil, core.Invalid("schedule", fmt.Sprint(len(s.Any)), "too many rules; at most %d are allowed", MaxRules)
 	}
 	c := &Schedule{source: s, rules: make([]rule, 0, len(s.Any))}
 	var err error
@@ -56,7 +56,7 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 		if s.Timezone == "Local" {
 			reason = "the host's zone is never used; " + reason[len("not an IANA time zone; "):]
 		}
-		return nil, core.Invalid("schedule.timezone", s.Timezone, reason)
+		return nil, core.Invalid("schedule.timezone", s.Timezone, "%s", reason)
 	}
 	for i, w := range s.Any {
 		path := "schedule"
@@ -85,7 +85,7 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 			return nil, err
 		}
 		if c.from > c.until {
-			return nil, core.Invalid("schedule.from", s.From, "a start after its end ("+s.Until+")")
+			return nil, core.Invalid("schedule.from", s.From, "a start after its end (%s)", s.Until)
 		}
 		c.until = min(c.until, core.Horizon)
 	}
@@ -117,8 +117,8 @@ func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 			break
 		}
 		if w.Offset < 0 || w.Offset >= w.Every || w.Offset%time.Second != 0 {
-			return r, core.Invalid(path+".offset", w.Offset.String(), "an offset is 0s or more, less than the period ("+w.Every.String()+
-				"), and whole seconds")
+			return r, core.Invalid(path+".offset", w.Offset.String(),
+				"an offset is 0s or more, less than the period (%s), and whole seconds", w.Every)
 		}
 		r.offset = int64(w.Offset / time.Second)
 		if !w.Aligned && w.Offset == 0 {
@@ -126,11 +126,11 @@ func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 		}
 	case core.KindAt:
 		if w.At <= 0 || w.At > core.Horizon {
-			return r, core.Invalid(path+".at", fmt.Sprint(int64(w.At)), "a time from 1970 to "+core.Horizon.String()+" is needed")
+			return r, core.Invalid(path+".at", fmt.Sprint(int64(w.At)), "a time from 1970 to %s is needed", core.Horizon)
 		}
 		r.at = w.At
 	default:
-		return r, core.Invalid(path+".kind", string(w.Kind), "allowed are "+core.Words(core.Kinds))
+		return r, core.Invalid(path+".kind", string(w.Kind), "allowed are %s", core.Words(core.Kinds))
 	}
 	return r, nil
 }
@@ -148,7 +148,7 @@ func invalidText(field, text string, err error) error {
 			reason = p.Field + ": " + reason
 		}
 	}
-	e := core.Invalid(field, text, reason)
+	e := core.Invalid(field, text, "%s", reason)
 	e.Err = err
 	return e
 }

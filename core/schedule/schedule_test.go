@@ -85,7 +85,7 @@ func TestCompileRefuses(t *testing.T) {
 			t.Errorf("%+v: %v is no *core.Error", c.s, err)
 			continue
 		}
-		if e.Code != core.CodeInvalid || e.Field != c.field || !strings.Contains(e.Reason, c.says) {
+		if e.Code != core.CodeInvalid || e.Field != c.field || !strings.Contains(e.Reason.String(), c.says) {
 			t.Errorf("%+v: %s %q, want %s and %q", c.s, e.Code, e, c.field, c.says)
 		}
 	}
@@ -386,7 +386,7 @@ func TestZoneNames(t *testing.T) {
 		"Etc", "Europe/Berlin\x00", " UTC", "UTC\n", "tzdata.zi", "zone.tab", `Europe\Berlin`, "europe/berlin", "America/Indiana/Knox/Knox"} {
 		_, err := Compile(core.Schedule{Timezone: name}, 1)
 		var e *core.Error
-		if !errors.As(err, &e) || e.Field != "schedule.timezone" || !strings.Contains(e.Reason, "such as Europe/Berlin") {
+		if !errors.As(err, &e) || e.Field != "schedule.timezone" || !strings.Contains(e.Reason.String(), "such as Europe/Berlin") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

@@ -195,7 +195,7 @@ func TestNewerFile(t *testing.T) {
 	_, err = Open(t.Context(), Options{Lock: lock})
 	var e *core.Error
 	if !errors.As(err, &e) || e.Code != core.CodeRefused || !strings.Contains(e.Error(), "99") ||
-		!strings.Contains(e.Reason, fmt.Sprint(len(migrations))) {
+		!strings.Contains(e.Reason.String(), fmt.Sprint(len(migrations))) {
 		t.Fatalf("got %v", err)
 	}
 	if !lock.Held() {

@@ -100,7 +100,7 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 			"soak":         b.soak,
 		}[name]
 		if !ok {
-			return rows, core.Invalid("scenario", name, fmt.Sprintf("allowed: %v", Names))
+			return rows, core.Invalid("scenario", name, "allowed: %v", Names)
 		}
 		fmt.Fprintf(o.Out, "%s …\n", name)
 		got, err := f(ctx)

@@ -197,7 +197,7 @@ func (d *Queues) ack(ctx context.Context, app *core.App, r *queueRequest) (any, 
 
 func receipts(texts []string) ([]pull.Receipt, error) {
 	if len(texts) > pull.MaxReceipts {
-		return nil, core.Invalid("receipts", fmt.Sprint(len(texts)), fmt.Sprintf("at most %d are allowed", pull.MaxReceipts))
+		return nil, core.Invalid("receipts", fmt.Sprint(len(texts)), "at most %d are allowed", pull.MaxReceipts)
 	}
 	list := make([]pull.Receipt, len(texts))
 	for i, t := range texts {
@@ -223,7 +223,7 @@ func (d *Queues) runs(ctx context.Context, app *core.App, r *queueRequest) (any,
 		}
 	}
 	if n := len(r.Begin) + len(r.Runs); n > maxChecked {
-		return nil, core.Invalid("runs", fmt.Sprint(n), fmt.Sprintf("at most %d at once are allowed", maxChecked))
+		return nil, core.Invalid("runs", fmt.Sprint(n), "at most %d at once are allowed", maxChecked)
 	}
 	ids := make([]core.RunID, 0, len(r.Begin)+len(r.Runs))
 	for _, text := range slices.Concat(r.Begin, r.Runs) {
@@ -244,7 +244,7 @@ func (d *Queues) runs(ctx context.Context, app *core.App, r *queueRequest) (any,
 		err = core.ErrThrottled
 	}
 	if err != nil {
-		return nil, &core.Error{Code: core.CodeUnavailable, Reason: "the store did not answer: try again", Err: err}
+		return nil, &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%s", core.Say("the store did not answer: try again")), Err: err}
 	}
 	for i, id := range ids {
 		run, ok := found[id]

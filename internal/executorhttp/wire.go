@@ -65,7 +65,7 @@ func Allowed(policy safedial.Policy) func(app *core.App, address string) error {
 			return nil // a name: judged when it is dialled
 		}
 		if err := policy.For(app.Allow).Check(ip); err != nil {
-			return core.Invalid("registryValue", address, err.Error())
+			return core.Invalid("registryValue", address, "%v", err)
 		}
 		return nil
 	}
