@@ -180,7 +180,7 @@ func (a *applying) parentless(spec *manage.JobSpec) error {
 		}
 		if _, err := a.s.m.Job(a.r.Context(), p.Job); core.CodeOf(err) == core.CodeNotFound {
 			return &core.Error{Code: core.CodeNotFound, Field: fmt.Sprintf("after[%d].job", i), Value: p.Job,
-				Reason: core.Say("%s", core.Say("there is no such job"))}
+				Reason: core.Say("there is no such job")}
 		} else if err != nil {
 			return err
 		}

@@ -195,7 +195,7 @@ func (s *server) badParam(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		err = core.Invalid(format.ParamName, r.URL.Query().Get(format.ParamName), "%s", allowed)
 	default:
-		err = &core.Error{Code: core.CodeInvalid, Reason: core.Say("%s", core.Say("the query cannot be read")), Err: err}
+		err = &core.Error{Code: core.CodeInvalid, Reason: core.Say("the query cannot be read"), Err: err}
 	}
 	s.fail(w, r, err)
 }

@@ -170,7 +170,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Invalid is an error about a field of the input; the reason is a code of a Text.
 func Invalid(field, value, reason string, args ...any) *Error {
-	return &Error{Code: CodeInvalid, Field: field, Value: Truncate(value), Reason: Say("%s", Say(reason, args...))}
+	return &Error{Code: CodeInvalid, Field: field, Value: Truncate(value), Reason: Say(reason, args...)}
 }
 
 // Truncate leaves of what was given as much as an error repeats.
@@ -183,7 +183,7 @@ func Truncate(value string) string {
 
 // Errorf is an error of a code without a field; the format is the code of a Text.
 func Errorf(code Code, format string, args ...any) *Error {
-	return &Error{Code: code, Reason: Say("%s", Say(format, args...))}
+	return &Error{Code: code, Reason: Say(format, args...)}
 }
 
 // CodeOf is the code that an error has for a caller: all that is neither an Error
@@ -208,12 +208,12 @@ func Passing(err error) error {
 		return e
 	}
 	if bad, _ := Besides(err); bad != nil {
-		return &Error{Code: CodeRefused, Reason: Say("%s", Say("%v", bad)), Err: err}
+		return &Error{Code: CodeRefused, Reason: Say("%v", bad), Err: err}
 	}
 	if bad, _ := BesidesApps(err); bad != nil {
-		return &Error{Code: CodeRefused, Reason: Say("%s", Say("%v", bad)), Err: err}
+		return &Error{Code: CodeRefused, Reason: Say("%v", bad), Err: err}
 	}
-	return &Error{Code: CodeUnavailable, Reason: Say("%s", Say("the store did not answer: try again")), Err: err}
+	return &Error{Code: CodeUnavailable, Reason: Say("the store did not answer: try again"), Err: err}
 }
 
 // Unread is what people are told of a strong read that left something out; nil of

@@ -249,7 +249,7 @@ func (b *builder) job(own object, path string) manage.JobSpec {
 		}
 		e, ok := errors.AsType[*core.Error](err)
 		if !ok {
-			e = &core.Error{Reason: core.Say("%s", core.Say("%v", err))}
+			e = &core.Error{Reason: core.Say("%v", err)}
 		}
 		field := mend(form, e)
 		at, below := b.placeOf(path, field)

@@ -243,7 +243,7 @@ func unasked(err error) error {
 	if !safedial.OwnWant(err) {
 		return err
 	}
-	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%s", core.Say("not asked: %v", err)), Err: err}
+	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("not asked: %v", err), Err: err}
 }
 
 // errOf is nil for an accepted call, otherwise why it was not.

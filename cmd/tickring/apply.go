@@ -250,7 +250,7 @@ func jobPos(doc *manifest.Document, i int) manifest.Pos {
 
 // place is an error with its place in the file.
 func place(err *api.Error, at manifest.Pos) string {
-	text := (&core.Error{Field: err.Field, Value: err.Value, Reason: core.Say("%s", core.Say("%s", err.Message))}).Error()
+	text := (&core.Error{Field: err.Field, Value: err.Value, Reason: core.Say("%s", err.Message)}).Error()
 	if at.File != "" {
 		text += fmt.Sprintf("   (%s:%d)", at.File, at.Line)
 	}

@@ -71,7 +71,7 @@ func (q *Ask) Page() *bound.Page { return bound.NewPage(q.o.PageFor, q.o.Togethe
 // Reachable refuses an address that nothing here can send to.
 func (q *Ask) Reachable(field, address string) error {
 	if err := q.o.Reachable(address); err != nil {
-		return &core.Error{Code: core.CodeRefused, Field: field, Value: address, Reason: core.Say("%s", core.Say("%v", err)), Err: err}
+		return &core.Error{Code: core.CodeRefused, Field: field, Value: address, Reason: core.Say("%v", err), Err: err}
 	}
 	return nil
 }

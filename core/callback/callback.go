@@ -311,5 +311,5 @@ func killedText(lower string) bool {
 }
 
 func passing(err error) error {
-	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%s", core.Say("the store did not answer: try again")), Err: err}
+	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the store did not answer: try again"), Err: err}
 }

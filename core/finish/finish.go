@@ -227,7 +227,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			}
 		case r.Reported && !run.Had():
 			f.o.Log.Warn("report of a run that nobody sent is not its end", "run", r.Run, "job", run.ID.Job(), "app", run.App)
-			errs[i] = &core.Error{Code: core.CodeNotFound, Reason: core.Say("%s", core.Say("run %d was not sent to anybody", r.Run)), Err: ErrUnsent}
+			errs[i] = &core.Error{Code: core.CodeNotFound, Reason: core.Say("run %d was not sent to anybody", r.Run), Err: ErrUnsent}
 		case r.Owner != "" && run.Owner != r.Owner, r.Unowned && (run.Owner != "" || run.MaybeSent || run.IsBroadcast()):
 			errs[i] = core.ErrRefused
 		case r.Killed && run.MaybeSent && run.KillAt.IsZero():

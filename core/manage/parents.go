@@ -114,7 +114,7 @@ func (m *Manage) before(ctx context.Context, part []*saving, beside After) ([]*s
 			switch {
 			case p.ID == 0 && made:
 			case p.ID == 0:
-				s.refuse(&core.Error{Code: core.CodeNotFound, Field: field, Value: p.Job, Reason: core.Say("%s", core.Say("there is no such job"))})
+				s.refuse(&core.Error{Code: core.CodeNotFound, Field: field, Value: p.Job, Reason: core.Say("there is no such job")})
 				return true
 			case !is:
 				s.refuse(core.Invalid(field, p.Job, "it cannot be read"))

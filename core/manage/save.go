@@ -158,7 +158,7 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 			if len(s.attempts) > 0 { // the answer of one may be lost, and what was refused its repetition
 				reason = "the store had no room for it, and it may not be stored: apply again"
 			}
-			s.refuse(&core.Error{Code: core.CodeUnavailable, Err: core.ErrThrottled, Reason: core.Say("%s", core.Say("%s", reason))})
+			s.refuse(&core.Error{Code: core.CodeUnavailable, Err: core.ErrThrottled, Reason: core.Say("%s", reason)})
 		case ctx.Err() != nil:
 			s.refuse(core.Passing(ctx.Err()))
 		default:
@@ -210,7 +210,7 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 			s.refuse(bad.Of(s.job.Def.App))
 		case app.Name == "":
 			s.refuse(&core.Error{Code: core.CodeNotFound, Field: "app", Value: s.job.Def.App,
-				Reason: core.Say("%s", core.Say("there is no such app: create it first"))})
+				Reason: core.Say("there is no such app: create it first")})
 		case err != nil:
 			s.refuse(err)
 		default:

@@ -319,7 +319,7 @@ func (r *rerunning) make(ctx context.Context, x *Rerun) error {
 			return (&TriggerRequest{Params: r.q.Params, Addresses: r.q.Addresses, Retries: r.q.Retries, Key: x.As.Key}).holds(stored)
 		}
 		return &core.Error{Code: core.CodeConflict, Field: "key", Value: x.As.Key,
-			Reason: core.Say("%s", core.Say("it is that of run %d, which does not run %d again: take another key", stored.ID, x.Of.ID))}
+			Reason: core.Say("it is that of run %d, which does not run %d again: take another key", stored.ID, x.Of.ID)}
 	}, x.fill)
 	x.As, x.Existing = res.Run, res.Existing
 	if core.CodeOf(err) == core.CodeUnavailable || ctx.Err() != nil {

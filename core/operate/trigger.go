@@ -163,7 +163,7 @@ func (r *TriggerRequest) holds(run *core.Run) error {
 		return nil
 	}
 	return &core.Error{Code: core.CodeConflict, Field: "key", Value: r.Key,
-		Reason: core.Say("%s", core.Say("it is that of run %d, which has other %s: take another key; a run that waits can be changed", run.ID, other))}
+		Reason: core.Say("it is that of run %d, which has other %s: take another key; a run that waits can be changed", run.ID, other)}
 }
 
 func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses []string) error {
@@ -218,8 +218,8 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 			continue
 		}
 		return &core.Error{Code: core.CodeRefused, Field: fmt.Sprintf("addresses[%d]", i), Value: address,
-			Reason: core.Say("%s", core.Say("it is no executor of %s, and would be sent what is for those; allowed are the executors of the app "+
-				"(tickring executors %s) and IP addresses that its allow names", name, name))}
+			Reason: core.Say("it is no executor of %s, and would be sent what is for those; allowed are the executors of the app "+
+				"(tickring executors %s) and IP addresses that its allow names", name, name)}
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func (r *Registry) Register(ctx context.Context, g Registration) error {
 	}
 	if r.o.Allowed != nil {
 		if err := r.o.Allowed(&app, g.Address); err != nil {
-			return &core.Error{Code: core.CodeRefused, Field: "address", Value: g.Address, Reason: core.Say("%s", core.Say("%v", err)), Err: err}
+			return &core.Error{Code: core.CodeRefused, Field: "address", Value: g.Address, Reason: core.Say("%v", err), Err: err}
 		}
 	}
 	return r.beat(ctx, g)
@@ -236,5 +236,5 @@ const (
 )
 
 func passing(err error) error {
-	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%s", core.Say("the store did not answer: try again")), Err: err}
+	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the store did not answer: try again"), Err: err}
 }

@@ -24,7 +24,7 @@ func Backup(ctx context.Context, dir, to string) (size int64, err error) {
 	from := filepath.Join(dir, "tickring.db")
 	if _, err := os.Stat(from); err != nil {
 		return 0, &core.Error{Code: core.CodeNotFound, Field: "data", Value: dir,
-			Reason: core.Say("%s", core.Say("there is no tickring.db of a server there")), Err: err}
+			Reason: core.Say("there is no tickring.db of a server there"), Err: err}
 	}
 	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	switch {

@@ -245,7 +245,7 @@ func refusal(dir string, err error) error {
 	if reason == "" {
 		return fmt.Errorf("open tickring.db: %w", err)
 	}
-	return &core.Error{Code: core.CodeRefused, Field: "data", Value: dir, Reason: core.Say("%s", core.Say("%s", reason)), Err: err}
+	return &core.Error{Code: core.CodeRefused, Field: "data", Value: dir, Reason: core.Say("%s", reason), Err: err}
 }
 
 // load reads what is kept in memory.

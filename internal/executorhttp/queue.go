@@ -244,7 +244,7 @@ func (d *Queues) runs(ctx context.Context, app *core.App, r *queueRequest) (any,
 		err = core.ErrThrottled
 	}
 	if err != nil {
-		return nil, &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%s", core.Say("the store did not answer: try again")), Err: err}
+		return nil, &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the store did not answer: try again"), Err: err}
 	}
 	for i, id := range ids {
 		run, ok := found[id]

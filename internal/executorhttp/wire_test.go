@@ -149,7 +149,7 @@ func TestStrangers(t *testing.T) {
 // An executor whose app has no token is told what to write, not that its own
 // token is wrong.
 func TestNoTokenIsSaid(t *testing.T) {
-	err := wireError(&core.Error{Code: core.CodeUnauthorized, Reason: core.Say("%s", core.Say("write token: …")), Err: registry.ErrNoToken})
+	err := wireError(&core.Error{Code: core.CodeUnauthorized, Reason: core.Say("write token: …"), Err: registry.ErrNoToken})
 	if !errors.Is(err, wirehttp.ErrUnauthorized) || !strings.Contains(err.Error(), "write token: …") {
 		t.Error(err)
 	}

@@ -195,5 +195,5 @@ func logError(group string, known bool, run *core.Run, request string, err error
 			}
 		}
 	}
-	return &core.Error{Code: code, Reason: core.Say("%s", core.Say("the log of run %d is in CloudWatch Logs (%s): %s", run.ID, at, why)), Err: err}
+	return &core.Error{Code: code, Reason: core.Say("the log of run %d is in CloudWatch Logs (%s): %s", run.ID, at, why), Err: err}
 }
