@@ -13,18 +13,20 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/tickring/tickring/core"
 )
 
 // Language is one that tickring speaks. The zero value is English.
-type Language string
+type Language = core.Language
 
 const (
-	English Language = "en"
-	Chinese Language = "zh"
+	English = core.English
+	Chinese = core.Chinese
 )
 
 // Languages lists them all.
-var Languages = []Language{English, Chinese}
+var Languages = core.Languages
 
 // Of is the language of a tag such as "zh", "zh-CN" or "zh_CN.UTF-8" (a LANG): Chinese
 // where it begins so, else English.

@@ -1,0 +1,368 @@
+package core
+
+import (
+	"fmt"
+	"net/mail"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Channel is where notices go. Its JSON is how it is stored, and without its secrets
+// ([Channel.Shown]) how a change record has it; it is stable: fields are only added.
+type Channel struct {
+	Name     string      `json:"name"`
+	Set      string      `json:"set,omitempty"` // the manifest that made it
+	Language Language    `json:"language"`
+	Kind     ChannelKind `json:"kind"`
+	// URL is that of an HTTP channel. But for a webhook's it is a secret: who has it may
+	// post there.
+	URL    string `json:"url,omitempty"`
+	Secret string `json:"secret,omitempty"` // signs what is sent to a webhook, to Feishu, to DingTalk; may be empty
+	Email  Email  `json:"email,omitzero"`
+	ARN    string `json:"arn,omitempty"` // of an SNS topic
+	Rev    int64  `json:"rev"`
+	// Tested is when a test message was last asked for.
+	Tested  time.Time `json:"tested,omitzero"`
+	Created time.Time `json:"created,omitzero"`
+}
+
+// ChannelKind is the service by which a channel reaches people.
+type ChannelKind string
+
+const (
+	ChannelWebhook  ChannelKind = "webhook"
+	ChannelSlack    ChannelKind = "slack"
+	ChannelFeishu   ChannelKind = "feishu"
+	ChannelDingTalk ChannelKind = "dingtalk"
+	ChannelWeCom    ChannelKind = "wecom"
+	ChannelEmail    ChannelKind = "email"
+	ChannelSNS      ChannelKind = "sns"
+)
+
+// ChannelKinds are all of them.
+var ChannelKinds = []ChannelKind{ChannelWebhook, ChannelSlack, ChannelFeishu, ChannelDingTalk, ChannelWeCom, ChannelEmail, ChannelSNS}
+
+// HTTP reports whether what is sent is posted to Channel.URL.
+func (k ChannelKind) HTTP() bool { return k != ChannelEmail && k != ChannelSNS }
+
+// Language is that of the texts of a channel.
+type Language string
+
+const (
+	English Language = "en"
+	Chinese Language = "zh"
+)
+
+// Languages are all of them.
+var Languages = []Language{English, Chinese}
+
+// Email is whom mail goes to, and who takes it.
+type Email struct {
+	To   []string `json:"to"`
+	From string   `json:"from"`
+	SMTP SMTP     `json:"smtp"`
+}
+
+// SMTP is the server that takes mail. It is let in without User where it asks for none.
+type SMTP struct {
+	Host     string  `json:"host"`
+	Port     int     `json:"port"`
+	User     string  `json:"user,omitempty"`
+	Password string  `json:"password,omitempty"`
+	TLS      SMTPTLS `json:"tls"`
+}
+
+// SMTPTLS is how a connection to an SMTP server is kept from being read on its way.
+type SMTPTLS string
+
+const (
+	TLSStart    SMTPTLS = "starttls" // it begins plain, and nothing but the greeting is said before TLS
+	TLSImplicit SMTPTLS = "implicit" // TLS from its first byte
+	TLSNone     SMTPTLS = "none"     // for a relay that has none; never with a password
+)
+
+// SMTPTLSs are all of them.
+var SMTPTLSs = []SMTPTLS{TLSStart, TLSImplicit, TLSNone}
+
+// Bounds of a Channel.
+const (
+	MaxChannels   = 1000
+	MaxChannelURL = 2 << 10 // bytes
+	MaxTo         = 50      // addresses of one mail
+	MaxMail       = 320     // bytes of an address, with the name before it
+	MaxHost       = 253     // bytes
+)
+
+// Normal is c with what was left out.
+func (c Channel) Normal() Channel {
+	fill(&c.Language, English)
+	if c.Kind == ChannelEmail {
+		s := &c.Email.SMTP
+		fill(&s.Port, 587)
+		if s.Port == 465 { // RFC 8314: TLS from the first byte
+			fill(&s.TLS, TLSImplicit)
+		}
+		fill(&s.TLS, TLSStart)
+	}
+	return c
+}
+
+// secrets are those of the channel, by their fields.
+func (c *Channel) secrets() []secretField {
+	list := []secretField{{string(c.Kind) + ".secret", &c.Secret}, {"email.smtp.password", &c.Email.SMTP.Password}}
+	if c.Kind != ChannelWebhook {
+		list = append(list, secretField{string(c.Kind) + ".url", &c.URL})
+	}
+	return list
+}
+
+// Shown is c with AsStored in place of its secrets.
+func (c Channel) Shown() Channel {
+	for _, s := range c.secrets() {
+		if *s.text != "" {
+			*s.text = AsStored
+		}
+	}
+	return c
+}
+
+// Kept is c with the secrets of old where it has AsStored. A secret that went elsewhere is
+// not kept: who changes where it goes need not know it.
+func (c Channel) Kept(old Channel) (Channel, error) {
+	if c.Kind != old.Kind {
+		old = Channel{}
+	}
+	keep := func(field string, secret *string, was string, there bool) error {
+		switch {
+		case *secret != AsStored:
+		case was == "":
+			return Invalid(field, AsStored, "it stands for the secret that is stored here, and there is none: give it")
+		case !there:
+			return Invalid(field, AsStored, "it was given for another address: give it again")
+		default:
+			*secret = was
+		}
+		return nil
+	}
+	if c.Kind != ChannelWebhook {
+		if err := keep(string(c.Kind)+".url", &c.URL, old.URL, true); err != nil {
+			return c, err
+		}
+	}
+	if err := keep(string(c.Kind)+".secret", &c.Secret, old.Secret, c.URL == old.URL); err != nil {
+		return c, err
+	}
+	s, o := &c.Email.SMTP, old.Email.SMTP
+	return c, keep("email.smtp.password", &s.Password, o.Password, s.Host == o.Host && s.Port == o.Port && s.TLS == o.TLS)
+}
+
+// Equal reports whether two channels say the same, whatever their revisions.
+func (c Channel) Equal(o Channel) bool {
+	return c.Name == o.Name && c.Set == o.Set && c.Language == o.Language && c.Kind == o.Kind && c.URL == o.URL && c.Secret == o.Secret &&
+		c.ARN == o.ARN && slices.Equal(c.Email.To, o.Email.To) && c.Email.From == o.Email.From && c.Email.SMTP == o.Email.SMTP
+}
+
+// To is where it goes, for people: never a secret.
+func (c Channel) To() string {
+	switch c.Kind {
+	case ChannelEmail:
+		return strings.Join(c.Email.To, ", ")
+	case ChannelSNS:
+		return c.ARN
+	}
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Host
+}
+
+// String is the JSON of its record, without secrets.
+func (c Channel) String() string { return marshal(c.Shown()) }
+
+// CheckChannelName refuses what is no name of a channel.
+func CheckChannelName(field, name string) error { return CheckName(field, name) }
+
+var topicARN = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]{1,32}:[0-9]{12}:[A-Za-z0-9_-]{1,256}$`)
+
+// Validate refuses a normal channel that breaks a bound, with the path of the field.
+func (c Channel) Validate() error {
+	if err := CheckChannelName("name", c.Name); err != nil {
+		return err
+	}
+	if err := CheckSet("set", c.Set); err != nil {
+		return err
+	}
+	if err := oneOf("language", c.Language, Languages); err != nil {
+		return err
+	}
+	if err := oneOf("kind", c.Kind, ChannelKinds); err != nil {
+		return err
+	}
+	for _, s := range c.secrets() {
+		if err := hidden(s.field, *s.text, "a secret"); err != nil {
+			return err
+		}
+	}
+	switch c.Kind {
+	case ChannelEmail:
+		return c.Email.validate()
+	case ChannelSNS:
+		switch {
+		case strings.HasSuffix(c.ARN, ".fifo"):
+			return Invalid("sns.arn", c.ARN, "a FIFO topic is not served: make a standard one")
+		case !topicARN.MatchString(c.ARN):
+			return Invalid("sns.arn", c.ARN, "the ARN of a topic is expected: arn:aws:sns:REGION:ACCOUNT:NAME")
+		}
+		return nil
+	}
+	return c.validateURL()
+}
+
+func (c Channel) validateURL() error {
+	if c.URL == AsStored && c.Kind != ChannelWebhook {
+		return nil
+	}
+	shown := c.URL
+	if c.Kind != ChannelWebhook {
+		shown = "" // a secret
+	}
+	wrong := func(reason string, args ...any) error { return Invalid(string(c.Kind)+".url", shown, reason, args...) }
+	u, err := url.Parse(c.URL)
+	switch {
+	case c.URL == "":
+		return wrong("needed")
+	case len(c.URL) > MaxChannelURL:
+		return wrong("at most %d bytes are allowed", MaxChannelURL)
+	case !printable(c.URL) || strings.ContainsAny(c.URL, " \\"):
+		return wrong("it has a space, a backslash, or a character that is not printable ASCII")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "":
+		return wrong("a URL such as https://hooks.example.com/tickring is expected")
+	case u.User != nil:
+		return wrong("it has user info, which is not sent")
+	case u.Fragment != "":
+		return wrong("it has a fragment, which is not sent")
+	case c.Kind != ChannelWebhook && u.Scheme != "https":
+		return wrong("https is needed: the URL is a secret")
+	}
+	return nil
+}
+
+func (e *Email) validate() error {
+	if len(e.To) == 0 || len(e.To) > MaxTo {
+		return Invalid("email.to", strconv.Itoa(len(e.To))+" addresses", "1 to %d are allowed", MaxTo)
+	}
+	for i, to := range e.To {
+		field := fmt.Sprintf("email.to[%d]", i)
+		if err := checkMail(field, to); err != nil {
+			return err
+		}
+		if slices.Index(e.To, to) != i {
+			return Invalid(field, to, "named twice")
+		}
+	}
+	if err := checkMail("email.from", e.From); err != nil {
+		return err
+	}
+	s := &e.SMTP
+	if !hostname(s.Host) {
+		return Invalid("email.smtp.host", s.Host, "the name or IP address of a server is expected, such as mail.example.com")
+	}
+	if s.Port < 1 || s.Port > 65535 {
+		return Invalid("email.smtp.port", strconv.Itoa(s.Port), "allowed are 1 to 65535")
+	}
+	if err := oneOf("email.smtp.tls", s.TLS, SMTPTLSs); err != nil {
+		return err
+	}
+	if err := text("email.smtp.user", s.User, MaxTitle); err != nil {
+		return err
+	}
+	switch {
+	case (s.User == "") != (s.Password == ""):
+		return Invalid("email.smtp.user", s.User, "user and password go together: give both or none")
+	case s.Password != "" && s.TLS == TLSNone:
+		return Invalid("email.smtp.tls", string(s.TLS),
+			"a password is not sent where it can be read: leave the password out, or take starttls or implicit")
+	}
+	return nil
+}
+
+// checkMail refuses what is no address, or could be more than one line of a header.
+func checkMail(field, address string) error {
+	a, err := mail.ParseAddress(address)
+	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	if err != nil || len(address) > MaxMail || !utf8.ValidString(address) || strings.ContainsFunc(address+a.Name, control) ||
+		!printable(a.Address) || strings.Contains(a.Address, " ") {
+		return Invalid(field, address, "an address such as ops@example.com is expected, in at most %d bytes", MaxMail)
+	}
+	return nil
+}
+
+var hostLabel = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
+
+// hostname reports whether a text names a host: by DNS labels, or as an IP address.
+func hostname(text string) bool {
+	if _, err := netip.ParseAddr(text); err == nil {
+		return true
+	}
+	if text == "" || len(text) > MaxHost {
+		return false
+	}
+	for label := range strings.SplitSeq(strings.TrimSuffix(text, "."), ".") {
+		if !hostLabel.MatchString(label) {
+			return false
+		}
+	}
+	return true
+}
+
+// Message is what a channel is told of one notice. It is written in the channel's language,
+// each text bounded as its service demands.
+type Message struct {
+	// ID is the notice's, 1 to 128 printable ASCII characters without space: the same when
+	// the message is sent again, so that who gets it twice can tell.
+	ID    string
+	Event string // one of words.Events; empty is a test of the channel
+	App   string
+	Job   string // its name in the app; empty where the notice is of no job
+	Title string
+	Run   RunID // 0: of none
+	// Instant and Due are of the run, or of what has none; of overdue Due is by when it was
+	// to succeed. Zone is that in which times are written; empty is UTC.
+	Instant, Due Instant
+	Zone         string
+	State        State
+	Reason       Reason
+	Code         int    // of the result
+	Text         string // of the result; for what has none why, such as why a job cannot be planned
+	Lines        []string
+	At           time.Time // when it happened
+	// Took is how late, how long at work, or how long without a success it is.
+	Took time.Duration
+	// Times are the attempts, the failures before, the instants, the jobs or the letters,
+	// as the event has it; 0 is 1.
+	Times int
+	// Count is how many notices of the same cause this one stands for, itself among them,
+	// since Since; 0 is 1.
+	Count      int
+	Since      time.Time
+	Link       string // where to read on; empty is none
+	Deployment string // whose notice it is; empty is not said
+}
+
+// Undelivered is why a message did not reach a channel, or may not have.
+type Undelivered struct {
+	Permanent bool          // the same would be answered again: not worth another try
+	After     time.Duration // not to be tried before; 0: as who tries likes
+	Reason    string        // what was wrong, and where: for people, without any secret
+	Err       error         // for the log; may be nil
+}
+
+func (u *Undelivered) Error() string { return u.Reason }
+func (u *Undelivered) Unwrap() error { return u.Err }

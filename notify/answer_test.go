@@ -1,0 +1,251 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/safedial"
+)
+
+// near is a sender to this machine that trusts a test server.
+func near(t *testing.T, srv *httptest.Server, timeout time.Duration) *Sender {
+	s := New(Options{Policy: safedial.Policy{AllowLoopback: true}, Timeout: timeout, Now: func() time.Time { return noon }})
+	t.Cleanup(s.Close)
+	if srv != nil && srv.Certificate() != nil {
+		trust(s, srv.Certificate())
+	}
+	return s
+}
+
+func trust(s *Sender, cert *x509.Certificate) {
+	pool := x509.NewCertPool()
+	pool.AddCert(cert)
+	s.tls = &tls.Config{RootCAs: pool}
+	s.http.Transport.(*http.Transport).TLSClientConfig = s.tls.Clone()
+}
+
+// sent sends to a server that answers so, and tells what was wrong.
+func sent(t *testing.T, kind core.ChannelKind, answer http.HandlerFunc) *core.Undelivered {
+	t.Helper()
+	srv := httptest.NewTLSServer(answer)
+	t.Cleanup(srv.Close)
+	ch := channel(kind, core.English)
+	ch.URL = srv.URL + "/services/T0/B0/secretpath?key=secretkey"
+	err := near(t, srv, 10*time.Second).Send(t.Context(), ch, failed())
+	if err == nil {
+		return nil
+	}
+	u, ok := err.(*core.Undelivered)
+	if !ok {
+		t.Fatalf("%T: %v", err, err)
+	}
+	if kind != core.ChannelWebhook && (strings.Contains(u.Reason, "secretpath") || strings.Contains(u.Reason, "secretkey")) {
+		t.Errorf("a secret in %q", u.Reason)
+	}
+	return u
+}
+
+func says(status int, body string, headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(status)
+		io.WriteString(w, body)
+	}
+}
+
+// TestAnswers: what each service says is judged as it documents it, and of HTTP 200 by its body.
+func TestAnswers(t *testing.T) {
+	const again, never = false, true
+	for _, c := range []struct {
+		kind      core.ChannelKind
+		status    int
+		body      string
+		header    string // Retry-After
+		permanent bool
+		after     time.Duration
+		reason    string // a part; empty: it arrived
+	}{
+		{core.ChannelWebhook, 200, "", "", again, 0, ""},
+		{core.ChannelWebhook, 204, "", "", again, 0, ""},
+		{core.ChannelWebhook, 500, "oh no", "", again, 0, "answered 500 Internal Server Error: oh no"},
+		{core.ChannelWebhook, 503, "", "120", again, 2 * time.Minute, "answered 503"},
+		{core.ChannelWebhook, 503, "", "Wed, 25 Nov 2026 12:00:30 GMT", again, 30 * time.Second, "answered 503"},
+		{core.ChannelWebhook, 429, "", "86400", again, time.Hour, "answered 429"},
+		{core.ChannelWebhook, 429, "", "-5", again, 0, "answered 429"},
+		{core.ChannelWebhook, 408, "", "", again, 0, "answered 408"},
+		{core.ChannelWebhook, 404, "", "", never, 0, "answered 404"},
+		{core.ChannelWebhook, 302, "", "", never, 0, "redirects are not followed"},
+		{core.ChannelSlack, 200, "ok", "", again, 0, ""},
+		{core.ChannelSlack, 200, "<html>login", "", never, 0, "incoming webhook"},
+		{core.ChannelSlack, 410, "channel_is_archived", "", never, 0, "channel_is_archived"},
+		{core.ChannelSlack, 404, "no_service", "", never, 0, "no_service"},
+		{core.ChannelSlack, 429, "rate_limited", "30", again, 30 * time.Second, "rate_limited"},
+		{core.ChannelFeishu, 200, `{"code":0,"msg":"success","data":{}}`, "", again, 0, ""},
+		{core.ChannelFeishu, 200, `{"StatusCode":0,"StatusMessage":"success"}`, "", again, 0, ""},
+		{core.ChannelFeishu, 200, `{"code":19021,"msg":"sign match fail or timestamp is not within one hour from current time"}`, "", never, 0, "signature is wrong"},
+		{core.ChannelFeishu, 200, `{"code":19024,"msg":"Key Words Not Found"}`, "", never, 0, "keywords"},
+		{core.ChannelFeishu, 200, `{"code":11232,"msg":"frequency limited"}`, "", again, time.Minute, "frequency limited"},
+		{core.ChannelFeishu, 200, `{"code":7,"msg":"internal"}`, "", again, 0, "answered 7: internal"},
+		{core.ChannelFeishu, 200, `ok`, "", never, 0, "no answer of the service"},
+		{core.ChannelDingTalk, 200, `{"errcode":0,"errmsg":"ok"}`, "", again, 0, ""},
+		{core.ChannelDingTalk, 200, `{"errcode":310000,"errmsg":"keywords not in content"}`, "", never, 0, "security settings"},
+		{core.ChannelDingTalk, 200, `{"errcode":300005,"errmsg":"token is not exist"}`, "", never, 0, "no such robot"},
+		{core.ChannelDingTalk, 200, `{"errcode":130101,"errmsg":"send too fast"}`, "", again, 10 * time.Minute, "send too fast"},
+		{core.ChannelDingTalk, 200, `{"errcode":-1,"errmsg":"system busy"}`, "", again, 0, "system busy"},
+		{core.ChannelDingTalk, 200, `{"ok":true}`, "", never, 0, "no answer of the service"},
+		{core.ChannelWeCom, 200, `{"errcode":0,"errmsg":"ok"}`, "", again, 0, ""},
+		{core.ChannelWeCom, 200, `{"errcode":93000,"errmsg":"invalid webhook url, secretkey"}`, "", never, 0, "no such robot"},
+		{core.ChannelWeCom, 200, `{"errcode":45009,"errmsg":"api freq out of limit"}`, "", again, time.Minute, "out of limit"},
+	} {
+		var header []string
+		if c.header != "" {
+			header = []string{"Retry-After", c.header}
+		}
+		if c.status == 302 {
+			header = []string{"Location", "http://169.254.169.254/"}
+		}
+		u := sent(t, c.kind, says(c.status, c.body, header...))
+		switch {
+		case c.reason == "" && u != nil:
+			t.Errorf("%s %d %s: %v", c.kind, c.status, c.body, u)
+		case c.reason == "":
+		case u == nil || !strings.Contains(u.Reason, c.reason) || u.Permanent != c.permanent || u.After != c.after:
+			t.Errorf("%s %d %s: %+v", c.kind, c.status, c.body, u)
+		}
+	}
+}
+
+// TestRedirect: whoever answers with another address is not followed there.
+func TestRedirect(t *testing.T) {
+	followed := false
+	there := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed = true }))
+	defer there.Close()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		if u := sent(t, core.ChannelWebhook, says(status, "", "Location", there.URL)); u == nil || !u.Permanent || followed {
+			t.Errorf("%d: %v, followed: %t", status, u, followed)
+		}
+	}
+}
+
+// TestEndless: of an answer without an end a bounded part is read, and the sender does not wait for more.
+func TestEndless(t *testing.T) {
+	chunk := bytes.Repeat([]byte("x"), 32<<10)
+	for _, status := range []int{200, 500} {
+		wrote := make(chan int64, 1)
+		u := sent(t, core.ChannelSlack, func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			w.WriteHeader(status)
+			n := int64(0)
+			for r.Context().Err() == nil && n < 1<<30 {
+				k, err := w.Write(chunk)
+				if n += int64(k); err != nil {
+					break
+				}
+			}
+			wrote <- n
+		})
+		if u == nil || u.Permanent != (status == 200) || len(u.Reason) > 1000 {
+			t.Errorf("%d: %+v", status, u)
+		}
+		if n := <-wrote; n >= 1<<30 {
+			t.Errorf("%d: all %d bytes were taken", status, n)
+		}
+	}
+}
+
+// TestHangs: a server that never answers costs the time of one message, and is tried again.
+func TestHangs(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"at once": func(_ http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body) // else the end of the connection is not seen
+			<-r.Context().Done()
+		},
+		"in its answer": func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			w.WriteHeader(200)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		},
+	} {
+		srv := httptest.NewTLSServer(answer)
+		ch := channel(core.ChannelWeCom, core.English)
+		ch.URL = srv.URL + "/send?key=0"
+		started := time.Now()
+		err := near(t, srv, 200*time.Millisecond).Send(context.Background(), ch, failed())
+		if u, ok := errors.AsType[*core.Undelivered](err); !ok || u.Permanent || time.Since(started) > 5*time.Second {
+			t.Errorf("%s: %v after %s", name, err, time.Since(started))
+		}
+		srv.CloseClientConnections()
+		srv.Close()
+	}
+}
+
+// TestRefusedAddresses: a name that resolves to loopback, and the metadata service whatever the
+// policy says, are not connected to, and that is not tried again.
+func TestRefusedAddresses(t *testing.T) {
+	reached := false
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+	defer srv.Close()
+	_, port, _ := strings.Cut(strings.TrimPrefix(srv.URL, "http://"), ":")
+	for _, c := range []struct {
+		policy safedial.Policy
+		kind   core.ChannelKind
+		host   string
+	}{
+		{safedial.Policy{}, core.ChannelWebhook, "localhost"},
+		{safedial.Policy{}, core.ChannelWebhook, "127.0.0.1"},
+		{safedial.Policy{}, core.ChannelEmail, "localhost"},
+		{safedial.Policy{AllowLoopback: true, AllowPrivate: true}, core.ChannelWebhook, "169.254.169.254"},
+		{safedial.Policy{AllowLoopback: true, AllowPrivate: true}, core.ChannelEmail, "169.254.169.254"},
+	} {
+		ch := channel(c.kind, core.English)
+		ch.URL = "http://" + c.host + ":" + port + "/"
+		ch.Email.SMTP.Host = c.host
+		s := New(Options{Policy: c.policy})
+		err := s.Send(t.Context(), ch, failed())
+		s.Close()
+		if u, ok := err.(*core.Undelivered); !ok || !u.Permanent || !strings.Contains(u.Reason, "not allowed") || reached {
+			t.Errorf("%+v: %v, reached: %t", c, err, reached)
+		}
+	}
+}
+
+// TestUnreached: what is not there is tried again.
+func TestUnreached(t *testing.T) {
+	srv := httptest.NewServer(http.NotFoundHandler())
+	url := srv.URL
+	srv.Close()
+	ch := channel(core.ChannelWebhook, core.English)
+	ch.URL = url
+	err := near(t, nil, 10*time.Second).Send(t.Context(), ch, failed())
+	if u, ok := err.(*core.Undelivered); !ok || u.Permanent || !strings.Contains(u.Reason, "was not reached") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestTopicsNeedAWS: without credentials a topic is refused, when it is saved and when it is sent to.
+func TestTopicsNeedAWS(t *testing.T) {
+	s := New(Options{})
+	ch := channel(core.ChannelSNS, core.English)
+	if err := s.Takes(t.Context(), ch); err == nil {
+		t.Error("taken")
+	}
+	if u, ok := s.Send(t.Context(), ch, failed()).(*core.Undelivered); !ok || !u.Permanent {
+		t.Errorf("%v", u)
+	}
+	if err := s.Takes(t.Context(), channel(core.ChannelEmail, core.English)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,124 @@
+// Package awsnotify publishes notices to SNS topics, in the Region of each. It tells a
+// topic that is not there, or that may not be published to, from what passes.
+package awsnotify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/notify"
+)
+
+// Client is what is needed of *sns.Client.
+type Client interface {
+	Publish(context.Context, *sns.PublishInput, ...func(*sns.Options)) (*sns.PublishOutput, error)
+}
+
+// Topics publishes as who its configuration says.
+type Topics struct {
+	load func(context.Context) (aws.Config, error)
+
+	mu     sync.Mutex
+	client Client // once it was made
+	who    aws.CredentialsProvider
+}
+
+var _ notify.Topics = (*Topics)(nil)
+
+// New makes it on a configuration, which is asked for when a topic is first needed: a server
+// without AWS looks for no credentials before.
+func New(load func(context.Context) (aws.Config, error)) *Topics { return &Topics{load: load} }
+
+// Of makes it on a client.
+func Of(c Client, who aws.CredentialsProvider) *Topics { return &Topics{client: c, who: who} }
+
+func (t *Topics) made(ctx context.Context) (Client, aws.CredentialsProvider, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.client == nil {
+		c, err := t.load(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		t.client, t.who = sns.NewFromConfig(c), c.Credentials
+	}
+	return t.client, t.who, nil
+}
+
+// Ready implements notify.Topics: there are credentials.
+func (t *Topics) Ready(ctx context.Context) error {
+	_, who, err := t.made(ctx)
+	if err == nil && who != nil {
+		_, err = who.Retrieve(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("nothing can be published to SNS from here: %s", plain(err))
+	}
+	return nil
+}
+
+// Publish implements notify.Topics.
+func (t *Topics) Publish(ctx context.Context, arn, subject, text string) error {
+	client, _, err := t.made(ctx)
+	if err != nil {
+		return &core.Undelivered{Reason: "SNS: no AWS configuration: " + plain(err), Err: err}
+	}
+	topic, ok := core.ParseARN(arn)
+	if !ok {
+		return &core.Undelivered{Permanent: true, Reason: "SNS: " + arn + " is no ARN"}
+	}
+	_, err = client.Publish(ctx, &sns.PublishInput{TopicArn: &arn, Subject: &subject, Message: &text}, func(o *sns.Options) {
+		o.Region, o.Retryer = topic.Region, aws.NopRetryer{} // who sends tries again
+	})
+	if err == nil {
+		return nil
+	}
+	return undelivered(arn, err)
+}
+
+func undelivered(arn string, err error) error {
+	u := &core.Undelivered{Reason: "SNS: " + plain(err), Err: err}
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return u
+	}
+	status := 0
+	var resp *smithyhttp.ResponseError
+	if errors.As(err, &resp) {
+		status = resp.HTTPStatusCode()
+	}
+	code := api.ErrorCode()
+	u.Reason = "SNS: " + code + ": " + api.ErrorMessage()
+	switch {
+	case strings.Contains(code, "Throttl"), status == http.StatusTooManyRequests,
+		strings.HasPrefix(code, "ExpiredToken"), code == "RequestExpired":
+	case strings.Contains(code, "AuthorizationError"), strings.Contains(code, "AccessDenied"):
+		u.Permanent, u.Reason = true, "SNS: this scheduler may not publish to "+arn+": allow it sns:Publish ("+code+")"
+	case strings.Contains(code, "NotFound"):
+		u.Permanent, u.Reason = true, "SNS: there is no topic "+arn
+	default:
+		u.Permanent = status >= 400 && status < 500 && status != http.StatusRequestTimeout
+	}
+	return u
+}
+
+// plain is an error without the wrapping of the SDK, whose texts hold request and endpoint.
+func plain(err error) string {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err.Error()
+		}
+		err = next
+	}
+}

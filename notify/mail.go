@@ -1,0 +1,241 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	netmail "net/mail"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/safedial"
+)
+
+// maxMailText bounds the long texts of a mail, in bytes.
+const maxMailText = 16 << 10
+
+var (
+	//go:embed mail.html
+	mailHTML string
+	// mailPage escapes all that it is given.
+	mailPage = template.Must(template.New("mail").Parse(mailHTML))
+)
+
+// letter is a message as mail: text and HTML say the same.
+func (s *Sender) letter(ch *core.Channel, m *Message) (*mail.Msg, error) {
+	p := pageOf(ch, m, maxMailText)
+	var html bytes.Buffer
+	if err := mailPage.Execute(&html, struct {
+		Language, Subject, Sentence, Label, Lines, Open, Link string
+		Facts                                                 []fact
+	}{string(ch.Language), p.subject, p.sentence, p.label, p.lines, p.open, p.link, p.facts}); err != nil {
+		return nil, fmt.Errorf("write the mail: %w", err)
+	}
+	msg := mail.NewMsg(mail.WithNoDefaultUserAgent())
+	if err := msg.From(ch.Email.From); err != nil {
+		return nil, permanent("email.from: %q is no address", ch.Email.From)
+	}
+	if err := msg.To(ch.Email.To...); err != nil {
+		return nil, permanent("email.to: one of the addresses is none")
+	}
+	// One line already, but a header must not depend on who wrote it.
+	msg.Subject(line(p.subject, maxSubject))
+	from, err := netmail.ParseAddress(ch.Email.From)
+	if err != nil {
+		return nil, permanent("email.from: %q is no address", ch.Email.From)
+	}
+	_, host, _ := strings.Cut(from.Address, "@")
+	msg.SetMessageIDWithValue(line(m.ID, maxWord) + "@" + host)
+	msg.SetDateWithValue(s.o.Now())
+	// RFC 3834: nobody's absence answers it.
+	msg.SetGenHeader("Auto-Submitted", "auto-generated")
+	msg.SetBodyString(mail.TypeTextPlain, p.text())
+	msg.AddAlternativeString(mail.TypeTextHTML, html.String())
+	return msg, nil
+}
+
+// mail sends a message by SMTP. Where a part of the addresses is refused, the others get it.
+func (s *Sender) mail(ctx context.Context, ch *core.Channel, m *Message) error {
+	msg, err := s.letter(ch, m)
+	if err != nil {
+		return err
+	}
+	at := net.JoinHostPort(ch.Email.SMTP.Host, strconv.Itoa(ch.Email.SMTP.Port))
+	var conn net.Conn
+	defer func() {
+		if conn != nil {
+			conn.Close()
+		}
+	}()
+	client, err := s.client(ctx, ch, func(c net.Conn) {
+		conn = c
+		context.AfterFunc(ctx, func() { c.Close() }) // at once, whatever waits on it
+	})
+	if err != nil {
+		return err
+	}
+	session, err := client.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		return unmailed(ctx, ch, at, "", err)
+	}
+	from, err := msg.GetSender(false)
+	if err != nil {
+		return fmt.Errorf("write the mail: %w", err)
+	}
+	if err := session.Mail(from); err != nil {
+		return unmailed(ctx, ch, at, "MAIL FROM "+from, err)
+	}
+	to, err := msg.GetRecipients()
+	if err != nil {
+		return fmt.Errorf("write the mail: %w", err)
+	}
+	var refused []error
+	for _, address := range to {
+		if err := session.Rcpt(address); err != nil {
+			refused = append(refused, unmailed(ctx, ch, at, "RCPT TO "+address, err))
+		}
+	}
+	if len(refused) == len(to) {
+		return refused[0]
+	}
+	if err := data(session, msg); err != nil {
+		return unmailed(ctx, ch, at, "DATA", err)
+	}
+	_ = session.Quit() // it has the mail, whatever it says now
+	if len(refused) > 0 {
+		// Permanent, for those that have it would get it again.
+		return permanent("not all addresses were taken, the others have it: %v", refused[0])
+	}
+	return nil
+}
+
+func data(session *smtp.Client, msg *mail.Msg) error {
+	w, err := session.Data()
+	if err != nil {
+		return err
+	}
+	if _, err := msg.WriteTo(w); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// client is that of the channel's SMTP server. It tells of its connection.
+func (s *Sender) client(ctx context.Context, ch *core.Channel, opened func(net.Conn)) (*mail.Client, error) {
+	of := &ch.Email.SMTP
+	trust := s.tls.Clone()
+	if trust == nil {
+		trust = &tls.Config{}
+	}
+	trust.ServerName, trust.MinVersion = of.Host, tls.VersionTLS12
+	end, _ := ctx.Deadline()
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		raw, err := s.o.Policy.Dialer(0).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		conn := &bounded{Conn: raw, end: end, left: maxSaid}
+		opened(conn)
+		if err := conn.SetDeadline(end); err != nil {
+			return nil, err
+		}
+		if of.TLS != core.TLSImplicit {
+			return conn, nil
+		}
+		secure := tls.Client(conn, trust)
+		return secure, secure.HandshakeContext(ctx)
+	}
+	options := []mail.Option{mail.WithPort(of.Port), mail.WithTimeout(max(time.Until(end), time.Millisecond)), mail.WithTLSConfig(trust),
+		mail.WithDialContextFunc(dial), mail.WithoutNoop()}
+	switch of.TLS {
+	case core.TLSImplicit:
+		options = append(options, mail.WithSSL())
+	case core.TLSNone:
+		options = append(options, mail.WithTLSPolicy(mail.NoTLS))
+	default:
+		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory))
+	}
+	if of.User != "" {
+		// In clear they are sent over TLS alone: core.Channel.Validate.
+		options = append(options, mail.WithUsername(of.User), mail.WithPassword(of.Password),
+			mail.WithOpportunisticSMTPAuth(mail.SMTPAuthSCRAMSHA256, mail.SMTPAuthSCRAMSHA1, mail.SMTPAuthPlain, mail.SMTPAuthLogin,
+				mail.SMTPAuthCramMD5))
+	}
+	client, err := mail.NewClient(of.Host, options...)
+	if err != nil {
+		return nil, permanent("email.smtp: %v", err)
+	}
+	return client, nil
+}
+
+// bounded is a connection whose deadline nobody moves behind its end, for the library gives
+// each of its steps a time of its own, and that reads so much and no more, for the library
+// keeps a line however long it gets.
+type bounded struct {
+	net.Conn
+	end  time.Time
+	left int
+}
+
+// maxSaid is how many bytes an SMTP server says in all.
+const maxSaid = 256 << 10
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooMuch
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+var errTooMuch = errors.New("it says more than an SMTP server has to")
+
+func (b *bounded) SetDeadline(t time.Time) error {
+	if t.IsZero() || t.After(b.end) {
+		t = b.end
+	}
+	return b.Conn.SetDeadline(t)
+}
+
+// unmailed is why an SMTP server did not take a mail, at a step.
+func unmailed(ctx context.Context, ch *core.Channel, at, step string, err error) error {
+	u := &core.Undelivered{Err: err, Permanent: errors.Is(err, safedial.ErrNotAllowed)}
+	why := hide(ch, clean(err.Error(), maxWord))
+	answer, said := errors.AsType[*textproto.Error](err)
+	timeout, _ := errors.AsType[net.Error](err)
+	switch {
+	case said:
+		u.Permanent = answer.Code >= 500
+		why = "answered " + line(hide(ch, clean(answer.Error(), maxWord)), maxWord)
+		if answer.Code == 535 || answer.Code == 534 {
+			why += "; are user and password right?"
+		}
+	case ctx.Err() != nil, timeout != nil && timeout.Timeout():
+		why = "did not answer in time"
+	case strings.Contains(why, "does not support STARTTLS"):
+		u.Permanent, why = true, "does not support STARTTLS: take tls: implicit if it speaks TLS from the first byte, as on port 465"
+	case strings.Contains(why, "does not support SMTP AUTH"):
+		u.Permanent, why = true, "asks for no user: leave user and password out"
+	default:
+		if _, wrong := errors.AsType[textproto.ProtocolError](err); wrong {
+			why = "does not speak SMTP: " + why
+		}
+	}
+	if step != "" {
+		step += ": "
+	}
+	u.Reason = at + ": " + step + why
+	return u
+}

@@ -1,0 +1,133 @@
+// Package notify brings one message to one channel: by mail, to a webhook, to Slack,
+// Feishu, DingTalk, WeCom, or to an SNS topic. It says of each message that did not arrive
+// why, and whether another try is worth it; the trying is its caller's. docs/notices.md
+// has what each channel gets.
+//
+// It keeps nothing, decides nothing about runs, follows no redirect, and connects to no
+// address that the deployment's policy refuses. What it is given may come from executors:
+// no text of it can steer where a message goes or how it is read.
+package notify
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/safedial"
+)
+
+// Message is what is sent.
+type Message = core.Message
+
+// Options of a Sender. The zero value of a field means its default.
+type Options struct {
+	// Policy judges the IP addresses that may be connected to.
+	Policy safedial.Policy
+	// Timeout of one message, from the look-up of a name to the end of the answer.
+	Timeout time.Duration // 15 s
+	// Topics publishes to SNS topics; nil: channels of them are refused.
+	Topics Topics
+	// Deployment is said in messages that name none.
+	Deployment string
+	Now        func() time.Time
+}
+
+// Topics publishes to SNS topics.
+type Topics interface {
+	// Ready says why nothing can be published from here; nil if it can.
+	Ready(ctx context.Context) error
+	// Publish publishes a text. Its error is a *core.Undelivered.
+	Publish(ctx context.Context, arn, subject, text string) error
+}
+
+// Sender sends. It has no goroutine and no state but idle connections.
+type Sender struct {
+	o    Options
+	http *http.Client
+	tls  *tls.Config // whom to trust; nil: whom the machine trusts
+}
+
+// New makes a Sender; Close ends its connections.
+func New(o Options) *Sender {
+	o.Timeout = cmp.Or(o.Timeout, 15*time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Sender{o: o}
+	s.http = &http.Client{
+		Transport: &http.Transport{
+			DialContext: o.Policy.Dialer(o.Timeout).DialContext, TLSHandshakeTimeout: o.Timeout, MaxIdleConnsPerHost: 2,
+			IdleConnTimeout: 30 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return s
+}
+
+// Close closes idle connections.
+func (s *Sender) Close() { s.http.CloseIdleConnections() }
+
+// Send sends a message to a channel, once. Its error is a *core.Undelivered.
+func (s *Sender) Send(ctx context.Context, ch core.Channel, m Message) error {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	m.Deployment = cmp.Or(m.Deployment, s.o.Deployment)
+	var err error
+	switch ch.Kind {
+	case core.ChannelEmail:
+		err = s.mail(ctx, &ch, &m)
+	case core.ChannelSNS:
+		err = s.publish(ctx, &ch, &m)
+	default:
+		err = s.post(ctx, &ch, &m)
+	}
+	if err == nil {
+		return nil
+	}
+	if u, ok := errors.AsType[*core.Undelivered](err); ok {
+		return u
+	}
+	return &core.Undelivered{Reason: hide(&ch, clean(err.Error(), maxWord)), Err: err}
+}
+
+// Test sends a message that says what it is to a channel. Its error is a *core.Undelivered.
+func (s *Sender) Test(ctx context.Context, ch core.Channel) error {
+	var id [8]byte
+	rand.Read(id[:])
+	return s.Send(ctx, ch, Message{ID: "test-" + hex.EncodeToString(id[:]), At: s.o.Now()})
+}
+
+// Takes says why nothing here can send to a channel, whatever its form; nil if it can.
+func (s *Sender) Takes(ctx context.Context, ch core.Channel) error {
+	if ch.Kind != core.ChannelSNS {
+		return nil
+	}
+	if s.o.Topics == nil {
+		return errNoTopics
+	}
+	return s.o.Topics.Ready(ctx)
+}
+
+var errNoTopics = errors.New("this server cannot publish to SNS: it has no AWS credentials")
+
+func (s *Sender) publish(ctx context.Context, ch *core.Channel, m *Message) error {
+	if s.o.Topics == nil {
+		return permanent("%v", errNoTopics)
+	}
+	// SNS takes 256 KB, and mails what it is given.
+	p := pageOf(ch, m, 16<<10)
+	// A subject has less than 100 characters, of which SNS counts those of UTF-16.
+	return s.o.Topics.Publish(ctx, ch.ARN, truncate(p.subject, 99, utf16Len), p.text())
+}
+
+// permanent is an error that another try would have again.
+func permanent(format string, args ...any) error {
+	return &core.Undelivered{Permanent: true, Reason: fmt.Sprintf(format, args...)}
+}

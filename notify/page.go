@@ -1,0 +1,223 @@
+package notify
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
+)
+
+// Bounds of what is written, in bytes, whatever the service takes.
+const (
+	maxWord    = 300 // of what a server answered, and of each text that is one line
+	maxSubject = 200
+)
+
+// page is a message in the language of a channel, before it takes the form of a service.
+type page struct {
+	subject  string // one line
+	sentence string
+	facts    []fact
+	label    string // of the lines
+	lines    string // of the log, the last ones
+	open     string // label of the link
+	link     string
+}
+
+type fact struct{ Label, Value string }
+
+// pageOf writes a message. cut is how many bytes each of the texts that may be long has at
+// most: of a text its beginning, of a log its end.
+func pageOf(ch *core.Channel, m *Message, cut int) page {
+	l := ch.Language
+	p := page{label: words.Label(l, words.LabelLines), open: words.Label(l, words.LabelOpen), link: clean(m.Link, 1000)}
+	if m.Event == "" {
+		p.subject, p.sentence = words.Test(l, ch.Name)
+		p.facts = factsOf(m, l, cut)
+		return p.titled(m)
+	}
+	f := words.Facts{Job: nameOf(m), Due: when(m, m.Due.Time()), Took: m.Took, Times: max(m.Times, 1)}
+	if f.Due == "" {
+		f.Due = when(m, m.Instant.Time())
+	}
+	if m.Reason != "" {
+		f.Why = words.Reason(l, m.Reason)
+	}
+	p.subject, p.sentence = words.Subject(l, m.Event, f), words.Sentence(l, m.Event, f)
+	if m.Count > 1 {
+		p.sentence += " " + words.Others(l, m.Count-1, when(m, m.Since))
+	}
+	p.facts = factsOf(m, l, cut)
+	p.lines = last(strings.Join(m.Lines, "\n"), cut)
+	return p.titled(m)
+}
+
+// titled puts the deployment before the subject, and bounds it.
+func (p page) titled(m *Message) page {
+	if m.Deployment != "" {
+		p.subject = "[" + m.Deployment + "] " + p.subject
+	}
+	p.subject = line(p.subject, maxSubject)
+	return p
+}
+
+func nameOf(m *Message) string {
+	if m.Job == "" {
+		return m.App
+	}
+	return m.App + "/" + m.Job
+}
+
+// when is a time as people read it, in the zone of the message.
+func when(m *Message, t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	zone, err := time.LoadLocation(m.Zone)
+	if err != nil || m.Zone == "" {
+		return t.UTC().Format("2006-01-02 15:04:05") + " UTC"
+	}
+	return t.In(zone).Format("2006-01-02 15:04:05") + " " + m.Zone
+}
+
+// facts are what a message has besides its sentence.
+func factsOf(m *Message, l words.Language, cut int) (list []fact) {
+	add := func(label, value string) {
+		if value != "" {
+			list = append(list, fact{words.Label(l, label), value})
+		}
+	}
+	one := min(maxWord, max(cut, 16))
+	if m.Job == "" {
+		add(words.LabelApp, line(m.App, maxWord))
+	} else {
+		add(words.LabelJob, line(nameOf(m), maxWord))
+	}
+	add(words.LabelTitle, line(m.Title, one))
+	if m.Run != 0 {
+		add(words.LabelRun, m.Run.String())
+	}
+	add(words.LabelInstant, when(m, m.Instant.Time()))
+	if m.Due != m.Instant {
+		add(words.LabelDue, when(m, m.Due.Time()))
+	}
+	if m.State != "" {
+		text := words.State(l, m.State)
+		if m.Code != 0 {
+			text += " (" + strconv.Itoa(m.Code) + ")"
+		}
+		add(words.LabelState, text)
+	}
+	if m.Reason != "" {
+		add(words.LabelReason, words.Reason(l, m.Reason))
+	}
+	add(words.LabelMessage, clean(m.Text, cut))
+	if m.Count > 1 {
+		add(words.LabelCount, strconv.Itoa(m.Count))
+	}
+	return list
+}
+
+// text is the page without markup.
+func (p page) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n%s", p.subject, p.body())
+	return b.String()
+}
+
+// body is text without the subject.
+func (p page) body() string {
+	var b strings.Builder
+	b.WriteString(p.sentence + "\n")
+	if len(p.facts) > 0 {
+		b.WriteString("\n")
+	}
+	for _, f := range p.facts {
+		fmt.Fprintf(&b, "%s: %s\n", f.Label, f.Value)
+	}
+	if p.lines != "" {
+		fmt.Fprintf(&b, "\n%s:\n%s\n", p.label, p.lines)
+	}
+	if p.link != "" {
+		fmt.Fprintf(&b, "\n%s: %s\n", p.open, p.link)
+	}
+	return b.String()
+}
+
+// clean is a text from outside as it may be shown: UTF-8, of controls line feeds and tabs
+// alone, at most so many bytes.
+func clean(text string, most int) string {
+	if len(text) > 4*most+1024 { // enough, however much of it goes
+		text = text[:4*most+1024]
+	}
+	return truncate(visible(text), most, byteLen)
+}
+
+// last is clean of the end of a text, from the beginning of a line on where there is one.
+func last(text string, most int) string {
+	if len(text) > 4*most+1024 {
+		text = text[len(text)-4*most-1024:]
+	}
+	text = strings.Trim(visible(text), "\n")
+	if len(text) <= most {
+		return text
+	}
+	text = text[len(text)-max(most-len("…\n"), 0):]
+	for len(text) > 0 && !utf8.RuneStart(text[0]) {
+		text = text[1:]
+	}
+	if _, rest, ok := strings.Cut(text, "\n"); ok && rest != "" {
+		text = rest
+	}
+	if text == "" {
+		return ""
+	}
+	return "…\n" + text
+}
+
+// line is clean on one line.
+func line(text string, most int) string {
+	return truncate(strings.Join(strings.Fields(clean(text, 4*most)), " "), most, byteLen)
+}
+
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r < ' ' || r >= 0x7f && r < 0xa0: // among them what colours a terminal
+			return -1
+		case r == '\u2028' || r == '\u2029' || r == '\u0085':
+			return '\n'
+		case r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069': // what turns the order of letters round
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\ufffd"))
+}
+
+// truncate is at most so much of a text, as size counts it, with an ellipsis where it ends
+// early, and no rune broken.
+func truncate(text string, most int, size func(rune) int) string {
+	n, cut := 0, 0 // cut is where an ellipsis still fits
+	for i, r := range text {
+		if n+size('…') <= most {
+			cut = i
+		}
+		if n += size(r); n > most {
+			if size('…') > most {
+				return ""
+			}
+			return text[:cut] + "…"
+		}
+	}
+	return text
+}
+
+func byteLen(r rune) int  { return utf8.RuneLen(r) }
+func utf16Len(r rune) int { return max(utf16.RuneLen(r), 1) }

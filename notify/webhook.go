@@ -1,0 +1,109 @@
+package notify
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/send"
+)
+
+// The headers of a webhook, beside send.HeaderRun, HeaderJob, HeaderTime and HeaderSignature.
+const (
+	HeaderEvent  = "Tickring-Event"
+	HeaderNotice = "Tickring-Notice" // the notice's ID, the same again if it is sent again
+)
+
+// maxWebhook is how many bytes a webhook gets at most.
+const maxWebhook = 64 << 10
+
+// Body is what a webhook gets, as JSON. Fields are only added; times are RFC 3339 in UTC.
+// docs/notices.md has its schema.
+type Body struct {
+	Version    int       `json:"version"` // 1
+	ID         string    `json:"id"`
+	Event      string    `json:"event"` // or "test"
+	Channel    string    `json:"channel"`
+	Deployment string    `json:"deployment,omitempty"`
+	Language   string    `json:"language"`
+	Subject    string    `json:"subject"` // in the language of the channel
+	Text       string    `json:"text"`    // the whole message, for people
+	At         time.Time `json:"at"`
+	Count      int       `json:"count"` // how many it stands for, itself among them
+	Since      time.Time `json:"since,omitzero"`
+	Link       string    `json:"link,omitempty"`
+	Job        *BodyJob  `json:"job,omitempty"`
+	Run        *BodyRun  `json:"run,omitempty"`
+	TookMs     int64     `json:"tookMs,omitempty"`
+	Times      int       `json:"times,omitempty"`
+}
+
+// BodyJob is the job, or with no name the app, that a notice is about.
+type BodyJob struct {
+	App   string `json:"app"`
+	Name  string `json:"name,omitempty"`
+	Title string `json:"title,omitempty"`
+}
+
+// BodyRun is the run, or with no ID the instant, that a notice is about.
+type BodyRun struct {
+	ID          string    `json:"id,omitempty"`
+	ScheduledAt time.Time `json:"scheduledAt,omitzero"`
+	DueAt       time.Time `json:"dueAt,omitzero"`
+	State       string    `json:"state,omitempty"`
+	Reason      string    `json:"reason,omitempty"`
+	Code        int       `json:"code,omitempty"`
+	Message     string    `json:"message,omitempty"`
+	Log         string    `json:"log,omitempty"` // its last lines
+}
+
+// webhook is a message for a webhook, signed as the calls of executors are where the channel has
+// a secret: attempt, instant and callback are empty.
+func webhook(s *Sender, ch *core.Channel, m *Message) (request, error) {
+	u, err := url.Parse(ch.URL)
+	if err != nil {
+		return request{}, permanent("the URL of channel %s cannot be read", ch.Name)
+	}
+	body, err := fit(ch, m, func(p page) []byte {
+		b := Body{Version: 1, ID: m.ID, Event: m.Event, Channel: ch.Name, Deployment: line(m.Deployment, maxWord), Language: string(ch.Language),
+			Subject: p.subject, Text: p.body(), At: m.At.UTC().Truncate(time.Millisecond), Count: max(m.Count, 1),
+			Since: m.Since.UTC().Truncate(time.Millisecond), Link: p.link, TookMs: m.Took.Milliseconds(), Times: m.Times}
+		if b.Event == "" {
+			b.Event = "test"
+		}
+		if m.App != "" {
+			b.Job = &BodyJob{App: m.App, Name: m.Job, Title: line(m.Title, 4*maxWord)}
+		}
+		r := BodyRun{ScheduledAt: m.Instant.Time(), DueAt: m.Due.Time(), State: string(m.State), Reason: string(m.Reason), Code: m.Code,
+			Message: clean(m.Text, 8<<10), Log: p.lines}
+		if m.Run != 0 {
+			r.ID = m.Run.String()
+		}
+		if r != (BodyRun{}) {
+			b.Run = &r
+		}
+		return encode(b)
+	}, func(b []byte) bool { return len(b) <= maxWebhook })
+	if err != nil {
+		return request{}, err
+	}
+	h := http.Header{}
+	h.Set(HeaderNotice, m.ID)
+	h.Set("Idempotency-Key", m.ID)
+	h.Set(HeaderEvent, m.Event)
+	if m.Event == "" {
+		h.Set(HeaderEvent, "test")
+	}
+	if m.Run != 0 {
+		h.Set(send.HeaderRun, m.Run.String())
+	}
+	if m.Job != "" {
+		h.Set(send.HeaderJob, nameOf(m))
+	}
+	h.Set(send.HeaderTime, s.o.Now().UTC().Format(time.RFC3339))
+	if ch.Secret != "" {
+		h.Set(send.HeaderSignature, send.Signature(ch.Secret, http.MethodPost, u.Host, u.RequestURI(), h, string(body)))
+	}
+	return request{ch.URL, h, body}, nil
+}
