@@ -1,0 +1,43 @@
+package words
+
+import (
+	"fmt"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Say is a text of core in a language. What goes into it is said in that language too
+// where it is a text or an error for people; the rest is data, and the same in each.
+func Say(l Language, t core.Text) string {
+	if l != Chinese {
+		return t.String()
+	}
+	code, ok := zh[t.Code()]
+	if !ok {
+		code = t.Code()
+	}
+	args := make([]any, len(t.Args()))
+	for i, arg := range t.Args() {
+		switch arg := arg.(type) {
+		case core.Text:
+			args[i] = Say(l, arg)
+		case *core.Error:
+			args[i] = Error(l, arg)
+		default:
+			args[i] = arg
+		}
+	}
+	return fmt.Sprintf(code, args...)
+}
+
+// Error is an error for people in a language: its field, what was given, and the reason.
+func Error(l Language, e *core.Error) string {
+	reason := Say(l, e.Reason)
+	switch {
+	case e.Field != "" && e.Value != "":
+		return fmt.Sprintf("%s: %q: %s", e.Field, e.Value, reason)
+	case e.Field != "":
+		return e.Field + ": " + reason
+	}
+	return reason
+}

@@ -1,0 +1,236 @@
+package words
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/tickring/tickring/core"
+)
+
+// spoken are the folders whose sentences people hear.
+var spoken = []string{"core"}
+
+// how is what to do about a sentence without a word.
+const how = "add to words/zh.go the line\n\t%q: \"…the same in Chinese, with the same %%d and %%s; %%[2]s where the order is another…\","
+
+// TestEverySentence walks the source for what core.Say, core.Invalid and core.Errorf are
+// given, and holds it against the table: each is there, nothing else is, and the verbs of
+// fmt are the same.
+func TestEverySentence(t *testing.T) {
+	codes := map[string]string{} // where each is said
+	for _, root := range spoken {
+		for dir, files := range packages(t, filepath.Join("..", root)) {
+			consts := stringConsts(files)
+			for name, f := range files {
+				at := filepath.Join(dir, name)
+				ast.Inspect(f, func(n ast.Node) bool {
+					arg := sentenceOf(n)
+					if arg == nil || at == filepath.Join("..", "core", "errors.go") && forwards(arg) {
+						return true
+					}
+					code, ok := eval(arg, consts)
+					if !ok {
+						t.Errorf("%s: %s is no constant: a sentence is one literal with %%s where something goes in, "+
+							"and what goes in is an argument, itself a core.Say if it is words", at, types(arg))
+						return true
+					}
+					codes[code] = at
+					return true
+				})
+			}
+		}
+	}
+	if len(codes) < 150 {
+		t.Fatalf("only %d sentences were found", len(codes))
+	}
+	for code, at := range codes {
+		if _, ok := zh[code]; !ok && wordsIn(code) {
+			t.Errorf("%s says %q, which has no Chinese: "+how, at, code, code)
+		}
+	}
+	for code, text := range zh {
+		if _, ok := codes[code]; !ok {
+			t.Errorf("words/zh.go has a line for %q, which nobody says: take it out", code)
+		}
+		if !slices.Equal(verbs(t, code), verbs(t, text)) {
+			t.Errorf("%q takes %v, and its Chinese %q takes %v", code, verbs(t, code), text, verbs(t, text))
+		}
+		chinese(t, code, text)
+		if !strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
+			t.Errorf("the Chinese of %q is %q", code, text)
+		}
+	}
+}
+
+// packages parses the Go files below a folder that are no tests, by folder and name.
+func packages(t *testing.T, root string) map[string]map[string]*ast.File {
+	t.Helper()
+	found := map[string]map[string]*ast.File{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		dir, name := filepath.Split(path)
+		if found[dir] == nil {
+			found[dir] = map[string]*ast.File{}
+		}
+		found[dir][name] = f
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// sentenceOf is the code that a call makes a text of; nil of any other node, and of an
+// internal error, whose text stays in the log.
+func sentenceOf(n ast.Node) ast.Expr {
+	c, ok := n.(*ast.CallExpr)
+	if !ok {
+		return nil
+	}
+	name := ""
+	switch f := c.Fun.(type) {
+	case *ast.Ident: // in core itself
+		name = f.Name
+	case *ast.SelectorExpr:
+		if pkg, ok := f.X.(*ast.Ident); ok && pkg.Name == "core" {
+			name = f.Sel.Name
+		}
+	}
+	switch {
+	case name == "Say" && len(c.Args) > 0:
+		return c.Args[0]
+	case name == "Invalid" && len(c.Args) > 2:
+		return c.Args[2]
+	case name == "Errorf" && len(c.Args) > 1 && !strings.HasSuffix(types(c.Args[0]), "CodeInternal"):
+		return c.Args[1]
+	}
+	return nil
+}
+
+// forwards reports whether an argument is the parameter that Invalid and Errorf hand on.
+func forwards(e ast.Expr) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && (id.Name == "reason" || id.Name == "format")
+}
+
+// types writes an expression in short.
+func types(e ast.Expr) string {
+	switch x := e.(type) {
+	case *ast.Ident:
+		return x.Name
+	case *ast.SelectorExpr:
+		return types(x.X) + "." + x.Sel.Name
+	case *ast.CallExpr:
+		return types(x.Fun) + "(…)"
+	}
+	return fmt.Sprintf("%T", e)
+}
+
+// stringConsts are the constants of a package that are text.
+func stringConsts(files map[string]*ast.File) map[string]ast.Expr {
+	consts := map[string]ast.Expr{}
+	for _, f := range files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if g, ok := n.(*ast.GenDecl); ok && g.Tok == token.CONST {
+				for _, s := range g.Specs {
+					if v := s.(*ast.ValueSpec); len(v.Values) == len(v.Names) {
+						for i, name := range v.Names {
+							consts[name.Name] = v.Values[i]
+						}
+					}
+				}
+			}
+			return true
+		})
+	}
+	return consts
+}
+
+// eval is the text of a constant expression; false where it is none.
+func eval(e ast.Expr, consts map[string]ast.Expr) (string, bool) {
+	switch x := e.(type) {
+	case *ast.BasicLit:
+		s, err := strconv.Unquote(x.Value)
+		return s, err == nil && x.Kind == token.STRING
+	case *ast.ParenExpr:
+		return eval(x.X, consts)
+	case *ast.Ident:
+		if def, ok := consts[x.Name]; ok {
+			return eval(def, consts)
+		}
+	case *ast.BinaryExpr:
+		a, ok := eval(x.X, consts)
+		b, also := eval(x.Y, consts)
+		return a + b, ok && also && x.Op == token.ADD
+	}
+	return "", false
+}
+
+var verb = regexp.MustCompile(`%(?:\[(\d+)\])?[-+# 0]*\d*(?:\.\d+)?([a-zA-Z%])`)
+
+// wordsIn reports whether a code has anything to translate beside its verbs.
+func wordsIn(code string) bool {
+	return strings.ContainsFunc(verb.ReplaceAllString(code, ""), unicode.IsLetter)
+}
+
+// verbs are those of a format, each with the number of its argument.
+func verbs(t *testing.T, format string) (list []string) {
+	t.Helper()
+	next := 1
+	for _, m := range verb.FindAllStringSubmatch(format, -1) {
+		if m[2] == "%" {
+			continue
+		}
+		if m[1] != "" {
+			n, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			next = n
+		}
+		list = append(list, fmt.Sprintf("%d:%s", next, m[2]))
+		next++
+	}
+	slices.Sort(list)
+	return list
+}
+
+// TestSay: a sentence is said in the language with what goes into it, at any depth, and
+// what has no word as it is.
+func TestSay(t *testing.T) {
+	inner := core.Invalid("schedule.every", "0s", "allowed are %s", "1s")
+	for _, c := range []struct {
+		got, want string
+	}{
+		{Say(English, core.Say("run %d has ended: %s", 7, core.Failed)), "run 7 has ended: failed"},
+		{Say(Chinese, core.Say("run %d has ended: %s", 7, core.Failed)), "运行 7 已结束：failed"},
+		{Say(Chinese, core.Say("more than %d jobs come before %s", 20, "a/b")), "a/b 之前的任务超过 20 个"},
+		{Say(Chinese, core.Say("job %s cannot be started with its schedule: %v", "a/b", inner)),
+			`任务 a/b 无法按其调度计划启动：schedule.every: "0s": 允许的取值：1s`},
+		{Say(Chinese, core.Say("there is no run of %s at %s: %s", "a/b", "02:30", core.Say("it cannot be read"))), "a/b 在 02:30 没有运行：无法读取"},
+		{Error(Chinese, core.Invalid("handler", "", "needed")), "handler: 必填"},
+		{Error(Chinese, core.Errorf(core.CodeNotFound, "there is no app %s", "pay")), "应用 pay 不存在"},
+		{Say(Chinese, core.Say("nobody wrote this down: %d", 1)), "nobody wrote this down: 1"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}
