@@ -151,7 +151,7 @@ func (c checker) value(path string, t reflect.Type) error {
 		return c.object(path, t, token)
 	case t.Kind() == reflect.Map:
 		if token != json.Delim('{') {
-			return wrongType(path, token, "an object")
+			return wrongType(path, token, core.Say("an object"))
 		}
 		for c.dec.More() {
 			key, err := c.dec.Token()
@@ -164,7 +164,7 @@ func (c checker) value(path string, t reflect.Type) error {
 		}
 	case t.Kind() == reflect.Slice:
 		if token != json.Delim('[') {
-			return wrongType(path, token, "a list")
+			return wrongType(path, token, core.Say("a list"))
 		}
 		for i := 0; c.dec.More(); i++ {
 			if err := c.value(fmt.Sprintf("%s[%d]", path, i), t.Elem()); err != nil {
@@ -173,18 +173,18 @@ func (c checker) value(path string, t reflect.Type) error {
 		}
 	case t.Kind() == reflect.String:
 		if _, ok := token.(string); !ok {
-			return wrongType(path, token, "a text")
+			return wrongType(path, token, core.Say("a text"))
 		}
 		return nil
 	case t.Kind() == reflect.Bool:
 		if _, ok := token.(bool); !ok {
-			return wrongType(path, token, "true or false")
+			return wrongType(path, token, core.Say("true or false"))
 		}
 		return nil
 	default:
 		n, ok := token.(json.Number)
 		if !ok {
-			return wrongType(path, token, "a whole number")
+			return wrongType(path, token, core.Say("a whole number"))
 		}
 		if _, err := strconv.ParseInt(n.String(), 10, t.Bits()); err != nil {
 			return core.Invalid(path, n.String(), "a whole number of %d bits is expected", t.Bits())
@@ -198,11 +198,11 @@ func (c checker) value(path string, t reflect.Type) error {
 }
 
 // notYet are fields that callers may know and nothing here can do.
-var notYet = map[string]string{"Keep.log": "keeping logs of runs"}
+var notYet = map[string]core.Text{"Keep.log": core.Say("keeping logs of runs")}
 
 func (c checker) object(path string, t reflect.Type, token json.Token) error {
 	if token != json.Delim('{') {
-		return wrongType(path, token, "an object")
+		return wrongType(path, token, core.Say("an object"))
 	}
 	for c.dec.More() {
 		token, err := c.dec.Token()
@@ -243,17 +243,17 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-func wrongType(path string, token json.Token, want string) error {
-	got, value := "a text", fmt.Sprint(token)
+func wrongType(path string, token json.Token, want core.Text) error {
+	got, value := core.Say("a text"), fmt.Sprint(token)
 	switch t := token.(type) {
 	case json.Number:
-		got = "a number"
+		got = core.Say("a number")
 	case bool:
-		got = "true or false"
+		got = core.Say("true or false")
 	case json.Delim:
-		got, value = "an object", ""
+		got, value = core.Say("an object"), ""
 		if t == '[' {
-			got = "a list"
+			got = core.Say("a list")
 		}
 	}
 	e := core.Invalid(path, value, "%s is expected, not %s", want, got)

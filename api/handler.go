@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/internal/boundlog"
 	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/words"
 )
 
 //go:embed openapi.yaml
@@ -106,6 +107,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	said(w, r)
 	_, pattern := s.mux.Handler(r)
 	n := needs[pattern]
 	if pattern == "" {
@@ -170,7 +172,7 @@ func (s *server) lost(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.write(w, http.StatusMethodNotAllowed, ErrorReply{Error: Error{Code: string(core.CodeInvalid), Field: "method",
-		Value: core.Truncate(r.Method), Message: "allowed here are " + strings.Join(allow, ", ")}})
+		Value: core.Truncate(r.Method), Message: words.Say(language(r), core.Say("allowed here are %s", strings.Join(allow, ", ")))}})
 }
 
 // badParam answers what the generated code could not read of path and query.
@@ -181,17 +183,17 @@ func (s *server) badParam(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &missing):
 		err = core.Invalid(missing.ParamName, "", "needed")
 	case errors.As(err, &format):
-		allowed := "it has the wrong form"
+		allowed := core.Say("it has the wrong form")
 		switch name := format.ParamName; name {
 		case "from", "to":
-			allowed = "a time is written as 2026-11-20T02:30:00Z or with an offset, +01:00 (escaped: %2B01:00)"
+			allowed = core.Say("a time is written as 2026-11-20T02:30:00Z or with an offset, +01:00 (escaped: %%2B01:00)")
 			if strings.HasSuffix(r.URL.Path, "/log") {
-				allowed = "a whole number is expected"
+				allowed = core.Say("a whole number is expected")
 			}
 		case "limit", "after", "ifRev":
-			allowed = "a whole number is expected"
+			allowed = core.Say("a whole number is expected")
 		case "last":
-			allowed = "true or false is expected"
+			allowed = core.Say("true or false is expected")
 		}
 		err = core.Invalid(format.ParamName, r.URL.Query().Get(format.ParamName), "%s", allowed)
 	default:
@@ -200,32 +202,43 @@ func (s *server) badParam(w http.ResponseWriter, r *http.Request, err error) {
 	s.fail(w, r, err)
 }
 
+// language is the one in which a caller is answered, by its Accept-Language.
+func language(r *http.Request) words.Language { return words.Asked(r.Header.Get("Accept-Language")) }
+
+// said tells in the header of an answer in which language its words are.
+func said(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Language", string(language(r)))
+}
+
 // errorOf is what a caller is told of an error. Of an internal one that is an
 // ID, under which the log has the rest.
 func errorOf(r *http.Request, log *slog.Logger, err error) Error {
-	code := core.CodeOf(err)
+	code, l := core.CodeOf(err), language(r)
 	if e, ok := errors.AsType[*core.Error](err); ok && code != core.CodeInternal {
 		if e.Err != nil {
 			log.WarnContext(r.Context(), "api", "method", r.Method, "path", r.URL.Path, "code", code, "error", err, "cause", e.Err)
 		}
-		return Error{Code: string(code), Field: e.Field, Value: e.Value, Message: e.Reason.String()}
+		return Error{Code: string(code), Field: e.Field, Value: e.Value, Message: words.Say(l, e.Reason)}
 	}
 	switch {
 	case code == core.CodeUnavailable, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return Error{Code: string(core.CodeUnavailable), Message: "not now: try again"}
+		return Error{Code: string(core.CodeUnavailable), Message: words.Say(l, core.Say("not now: try again"))}
 	case code == core.CodeConflict:
-		return Error{Code: string(code), Message: "somebody else changed it meanwhile: read it, and try again"}
+		return Error{Code: string(code),
+			Message: words.Say(l, core.Say("somebody else changed it meanwhile: read it, and try again"))}
 	}
 	var raw [4]byte
 	rand.Read(raw[:])
 	id := hex.EncodeToString(raw[:])
 	log.ErrorContext(r.Context(), "api", "id", id, "method", r.Method, "path", r.URL.Path, "error", err, "cause", errors.Unwrap(err))
-	return Error{Code: string(core.CodeInternal), Message: "something went wrong in the server; its log says more under " + id}
+	return Error{Code: string(core.CodeInternal),
+		Message: words.Say(l, core.Say("something went wrong in the server; its log says more under %s", id))}
 }
 
 // WriteError answers an error in the shape of this interface, with the status
 // of its code. What callers are not to know goes into the log.
 func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
+	said(w, r)
 	e := errorOf(r, log, err)
 	status, ok := statuses[core.Code(e.Code)]
 	if !ok {

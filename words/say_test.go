@@ -18,7 +18,7 @@ import (
 )
 
 // spoken are the folders whose sentences people hear.
-var spoken = []string{"core"}
+var spoken = []string{"core", "api", "send", "internal/executorhttp", "functions"}
 
 // how is what to do about a sentence without a word.
 const how = "add to words/zh.go the line\n\t%q: \"…the same in Chinese, with the same %%d and %%s; %%[2]s where the order is another…\","
@@ -30,12 +30,12 @@ func TestEverySentence(t *testing.T) {
 	codes := map[string]string{} // where each is said
 	for _, root := range spoken {
 		for dir, files := range packages(t, filepath.Join("..", root)) {
-			consts := stringConsts(files)
+			consts, handOn := stringConsts(files), forwarders(files)
 			for name, f := range files {
 				at := filepath.Join(dir, name)
 				ast.Inspect(f, func(n ast.Node) bool {
-					arg := sentenceOf(n)
-					if arg == nil || at == filepath.Join("..", "core", "errors.go") && forwards(arg) {
+					arg := sentenceOf(n, handOn)
+					if id, ok := arg.(*ast.Ident); arg == nil || ok && handOn.params[id] {
 						return true
 					}
 					code, ok := eval(arg, consts)
@@ -99,14 +99,17 @@ func packages(t *testing.T, root string) map[string]map[string]*ast.File {
 
 // sentenceOf is the code that a call makes a text of; nil of any other node, and of an
 // internal error, whose text stays in the log.
-func sentenceOf(n ast.Node) ast.Expr {
+func sentenceOf(n ast.Node, handOn handing) ast.Expr {
 	c, ok := n.(*ast.CallExpr)
 	if !ok {
 		return nil
 	}
 	name := ""
 	switch f := c.Fun.(type) {
-	case *ast.Ident: // in core itself
+	case *ast.Ident: // in core itself, or what hands on
+		if at, ok := handOn.at[f.Name]; ok && at < len(c.Args) {
+			return c.Args[at]
+		}
 		name = f.Name
 	case *ast.SelectorExpr:
 		if pkg, ok := f.X.(*ast.Ident); ok && pkg.Name == "core" {
@@ -124,10 +127,47 @@ func sentenceOf(n ast.Node) ast.Expr {
 	return nil
 }
 
-// forwards reports whether an argument is the parameter that Invalid and Errorf hand on.
-func forwards(e ast.Expr) bool {
-	id, ok := e.(*ast.Ident)
-	return ok && (id.Name == "reason" || id.Name == "format")
+// handing are the functions of a package that hand a parameter on as a sentence: which of
+// their parameters it is, by their names; and where it is handed on.
+type handing struct {
+	at     map[string]int
+	params map[*ast.Ident]bool
+}
+
+func forwarders(files map[string]*ast.File) handing {
+	h := handing{at: map[string]int{}, params: map[*ast.Ident]bool{}}
+	look := func(name string, typ *ast.FuncType, body ast.Node) {
+		i := 0
+		for _, field := range typ.Params.List {
+			for _, param := range field.Names {
+				ast.Inspect(body, func(n ast.Node) bool {
+					if id, ok := sentenceOf(n, h).(*ast.Ident); ok && id.Name == param.Name {
+						h.at[name], h.params[id] = i, true
+					}
+					return true
+				})
+				i++
+			}
+		}
+	}
+	for _, f := range files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Body != nil && n.Recv == nil {
+					look(n.Name.Name, n.Type, n.Body)
+				}
+			case *ast.AssignStmt:
+				if lit, ok := n.Rhs[0].(*ast.FuncLit); ok {
+					if id, ok := n.Lhs[0].(*ast.Ident); ok {
+						look(id.Name, lit.Type, lit.Body)
+					}
+				}
+			}
+			return true
+		})
+	}
+	return h
 }
 
 // types writes an expression in short.

@@ -11,6 +11,8 @@ package words
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,6 +39,33 @@ func Of(tag string) Language {
 	}
 	return English
 }
+
+// Asked is the language of an Accept-Language header: that of Languages which it wants most,
+// English where it names none.
+func Asked(header string) Language {
+	best, want := English, 0.0
+	for i, part := range strings.SplitN(header, ",", maxAsked+1) {
+		tag, params, _ := strings.Cut(part, ";")
+		tag = strings.ToLower(strings.TrimSpace(tag))
+		q := 1.0
+		if text, ok := strings.CutPrefix(strings.TrimSpace(params), "q="); ok {
+			var err error
+			if q, err = strconv.ParseFloat(text, 64); err != nil {
+				continue
+			}
+		}
+		known := tag == "*" || slices.ContainsFunc(Languages, func(l Language) bool {
+			return tag == string(l) || strings.HasPrefix(tag, string(l)+"-")
+		})
+		if known && q > want && q <= 1 && i < maxAsked {
+			best, want = Of(tag), q
+		}
+	}
+	return best
+}
+
+// maxAsked bounds the languages of a header that are looked at.
+const maxAsked = 20
 
 // word is one word or sentence in each language: a line of every table here.
 type word struct{ en, zh string }

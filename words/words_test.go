@@ -162,6 +162,9 @@ func TestNoticeSays(t *testing.T) {
 		{Span(Chinese, 500*time.Millisecond), "0 秒"},
 		{string(Of("zh_CN.UTF-8")), "zh"}, {string(Of("zh-Hans")), "zh"}, {string(Of("zhuang")), "en"},
 		{string(Of("C")), "en"}, {string(Of("")), "en"},
+		{string(Asked("")), "en"}, {string(Asked("zh-CN,zh;q=0.9,en;q=0.8")), "zh"}, {string(Asked("en-GB, zh;q=0.5")), "en"},
+		{string(Asked("de, fr;q=0.9, zh;q=0.1")), "zh"}, {string(Asked("zh;q=0, en;q=0.1")), "en"}, {string(Asked("zh;q=NaN")), "en"},
+		{string(Asked("zh;q=9")), "en"}, {string(Asked("*")), "en"}, {string(Asked(strings.Repeat("de,", 50) + "zh")), "en"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)

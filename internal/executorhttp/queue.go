@@ -92,7 +92,7 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 	defer leave()
 	b, err := wirehttp.ReadBody(w, r, nil, maxQueueBody, d.ReadFor)
 	if err != nil {
-		api.WriteError(w, r, d.Log, unread(err, "a request to a queue", maxQueueBody))
+		api.WriteError(w, r, d.Log, unread(err, core.Say("a request to a queue"), maxQueueBody))
 		return
 	}
 	if err := json.Unmarshal(b, &q); err != nil {
@@ -124,7 +124,7 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 }
 
 // unread says why a body was not read.
-func unread(err error, what string, most int) error {
+func unread(err error, what core.Text, most int) error {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return core.Errorf(core.CodeTooLarge, "%s has at most %d bytes", what, most)
 	}

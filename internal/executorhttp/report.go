@@ -70,7 +70,7 @@ func (d Door) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w http
 	defer leave()
 	b, err := wirehttp.ReadBody(w, r, nil, MaxReport, d.ReadFor)
 	if err != nil {
-		api.WriteError(w, r, log, unread(err, "a report", MaxReport))
+		api.WriteError(w, r, log, unread(err, core.Say("a report"), MaxReport))
 		return
 	}
 	body.State = core.Succeeded

@@ -182,16 +182,16 @@ func logError(group string, known bool, run *core.Run, request string, err error
 		at += ", request " + request
 	}
 	var api smithy.APIError
-	why := "CloudWatch Logs did not answer: try again"
+	why := core.Say("CloudWatch Logs did not answer: try again")
 	code := core.CodeUnavailable
 	if errors.As(err, &api) {
 		switch {
 		case strings.Contains(api.ErrorCode(), "AccessDenied"):
-			why, code = "this scheduler may not read it: allow it logs:FilterLogEvents", core.CodeRefused
+			why, code = core.Say("this scheduler may not read it: allow it logs:FilterLogEvents"), core.CodeRefused
 		case api.ErrorCode() == "ResourceNotFoundException":
-			why, code = "there is no such group", core.CodeNotFound
+			why, code = core.Say("there is no such group"), core.CodeNotFound
 			if !known {
-				why += "; if the function writes to another, allow this scheduler lambda:GetFunctionConfiguration of it"
+				why = core.Say("%s; if the function writes to another, allow this scheduler lambda:GetFunctionConfiguration of it", why)
 			}
 		}
 	}

@@ -1,0 +1,41 @@
+package api_test
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestLanguage: what an answer says in words is in the language that is asked for, and its
+// header tells which; codes, fields and values are the same in each.
+func TestLanguage(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	for _, tt := range []struct{ method, path, body, asked, language, says string }{
+		{"GET", "/v1/apps/none", "", "", "en", `"message":"there is no app none"`},
+		{"GET", "/v1/apps/none", "", "zh-CN,zh;q=0.9,en;q=0.8", "zh", `"code":"not-found","message":"应用 none 不存在"`},
+		{"GET", "/v1/apps/none", "", "en-US,zh;q=0.5", "en", `"message":"there is no app none"`},
+		{"GET", "/v1/nothing", "", "zh", "zh", `"message":"这里没有 /v1/nothing：参见 /v1/openapi.yaml"`},
+		{"GET", "/v1/jobs?limit=x", "", "zh", "zh", `"field":"limit","value":"x","message":"应为整数"`},
+		{"DELETE", "/v1/status", "", "zh", "zh", `"message":"这里允许的方法：GET, HEAD"`},
+		{"PUT", "/v1/apps/shop", `{"title":1}`, "zh", "zh", `"field":"title","value":"1","message":"应为文本，而不是数字"`},
+		{"PUT", "/v1/jobs/shop/report", `{"handler":"report","route":"nearest"}`, "zh", "zh",
+			`"field":"route","value":"nearest","message":"允许的取值：first, last,`},
+		{"POST", "/v1/apply", `{"jobs":[{"app":"none","name":"a","handler":"h"}]}`, "zh", "zh", `没有这个应用：请先创建`},
+		{"GET", "/v1/jobs/shop/report", "", "zh", "zh", `"state":"started"`},
+	} {
+		r := httptest.NewRequest(tt.method, tt.path, strings.NewReader(tt.body))
+		r.Header.Set("Authorization", "Bearer "+token)
+		if tt.asked != "" {
+			r.Header.Set("Accept-Language", tt.asked)
+		}
+		w := httptest.NewRecorder()
+		f.h.ServeHTTP(w, r)
+		if !strings.Contains(w.Body.String(), tt.says) {
+			t.Errorf("%s %s in %q: %s, want %s", tt.method, tt.path, tt.asked, w.Body, tt.says)
+		}
+		if got := w.Header().Get("Content-Language"); got != tt.language {
+			t.Errorf("%s %s in %q: Content-Language %q, want %q", tt.method, tt.path, tt.asked, got, tt.language)
+		}
+	}
+}
