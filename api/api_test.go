@@ -674,7 +674,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for i, any := range rules {
 		j := core.Job{
-			Def: core.Def{ID: 7, App: "a", Name: "b", Title: "t", Author: "lina", Labels: map[string]string{"k": "v"}, Set: "s", Handler: "h", Params: "p",
+			Def: core.Def{ID: 7, App: "a", Name: "b", Title: "t", Author: "lina", Labels: map[string]string{"k": "v"}, Set: "s",
+				Handler: "h", Params: "p",
 				Route: core.RouteHash, Block: core.BlockCoverEarly, Timeout: 10 * time.Minute,
 				Retry: core.Retry{Max: 3, Delay: 30 * time.Second, Backoff: core.BackoffExponential, MaxDelay: 10 * time.Minute,
 					On: []core.State{core.Failed, core.Lost}},

@@ -50,7 +50,8 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		on[i] = string(state)
 	}
 	return JobBase{
-		App: d.App, Name: d.Name, Title: d.Title, Author: d.Author, Labels: maps.Clone(d.Labels), Set: d.Set, Handler: d.Handler, Params: d.Params,
+		App: d.App, Name: d.Name, Title: d.Title, Author: d.Author, Labels: maps.Clone(d.Labels), Set: d.Set,
+		Handler: d.Handler, Params: d.Params,
 		Template: d.Template, Call: callOf(d.Call), Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace),
 		Deadline: orNone(deadline),
 		Block:    string(d.Block), Route: string(d.Route), Broadcast: Broadcast{Fail: string(d.BroadcastFail)},
@@ -74,7 +75,8 @@ func JobSpecOf(spec manage.JobSpec) JobSpec {
 func ManageJob(j JobSpec) (manage.JobSpec, error) {
 	spec := manage.JobSpec{
 		Def: core.Def{
-			App: j.App, Name: j.Name, Title: j.Title, Author: j.Author, Labels: j.Labels, Set: j.Set, Handler: j.Handler, Params: j.Params, Template: j.Template,
+			App: j.App, Name: j.Name, Title: j.Title, Author: j.Author, Labels: j.Labels, Set: j.Set,
+			Handler: j.Handler, Params: j.Params, Template: j.Template,
 			Route: core.Route(j.Route), BroadcastFail: core.BroadcastFail(j.Broadcast.Fail),
 			Block:      core.Block(j.Block),
 			Retry:      core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},

@@ -130,8 +130,8 @@ const actorHeader = "Tickring-Actor"
 func (e *Executor) actor() string { return "code-of-" + e.o.App }
 
 func (e *Executor) spec(j Job) apiJob {
-	s := apiJob{App: e.o.App, Name: j.Name, Title: j.Title, Author: j.Author, Set: e.actor(), Handler: j.Handler, Params: j.Params, Block: j.Block,
-		Misfire: j.Misfire, Declared: true}
+	s := apiJob{App: e.o.App, Name: j.Name, Title: j.Title, Author: j.Author, Set: e.actor(), Handler: j.Handler, Params: j.Params,
+		Block: j.Block, Misfire: j.Misfire, Declared: true}
 	if j.Schedule.rule != "" {
 		s.Schedule = map[string]string{j.Schedule.rule: j.Schedule.text}
 		if j.Schedule.zone != "" {

@@ -70,7 +70,8 @@ func appOf(spec manage.AppSpec, old core.App) core.App {
 // fullJob says something of every field.
 func fullJob() core.Job {
 	return core.Job{
-		Def: core.Def{ID: 7, App: "reports", Name: "nightly", Title: "每日报表: x", Author: "lina", Labels: map[string]string{"team": "finance", "on": "yes"},
+		Def: core.Def{ID: 7, App: "reports", Name: "nightly", Title: "每日报表: x", Author: "lina",
+			Labels:  map[string]string{"team": "finance", "on": "yes"},
 			Set:     "finance",
 			Handler: "POST /run", Params: "a\nb\\ \"c\"\x00\u2028", Route: core.RouteBroadcast,
 			BroadcastFail: core.BroadcastFailAll, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
@@ -384,7 +385,8 @@ func genJob(t *rapid.T, name string) core.Job {
 		}, text.Draw(t, name))
 	}
 	j := core.Job{
-		Def: core.Def{App: "app", Name: name, Title: line("title"), Author: line("author"), Set: "set", Handler: "h" + line("handler"), Params: text.Draw(t, "params"),
+		Def: core.Def{App: "app", Name: name, Title: line("title"), Author: line("author"), Set: "set",
+			Handler: "h" + line("handler"), Params: text.Draw(t, "params"),
 			Route:   rapid.SampledFrom([]core.Route{core.RouteFirst, core.RouteFailover, core.RouteHash}).Draw(t, "route"),
 			Block:   rapid.SampledFrom(core.Blocks).Draw(t, "block"),
 			Timeout: seconds(0, 600_000),

@@ -142,7 +142,8 @@ func TestAccepted(t *testing.T) {
 		Jobs: []Job{
 			{manage.JobSpec{
 				Def: core.Def{App: "reports", Name: "nightly", Title: "每日报表", Author: "lina", Labels: map[string]string{"team": "finance"},
-					Set: "finance-prod", Handler: "nightlyReport", Params: "day={{scheduledAt yyyy-MM-dd -1d}}", Route: core.RouteFailover, Block: core.BlockSerial,
+					Set: "finance-prod", Handler: "nightlyReport", Params: "day={{scheduledAt yyyy-MM-dd -1d}}", Route: core.RouteFailover,
+					Block:   core.BlockSerial,
 					Timeout: 10 * time.Minute, LostAfter: 10 * time.Minute, WaitForExecutor: 10 * time.Minute, Keep: core.Keep{Days: 90},
 					Overlap: core.Overlap{Limit: 1, Full: core.FullQueue, Max: 10}, PauseAfter: 5,
 					Retry: core.Retry{Max: 3, Delay: 30 * time.Second, Backoff: core.BackoffExponential, MaxDelay: 10 * time.Minute,
@@ -196,8 +197,8 @@ func TestErrors(t *testing.T) {
 		{"duplicate at the top", "version: 1\nversion: 1\n", "m:2:1: version: duplicate key; it stands at 1:1 already"},
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
-			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, author, labels, handler, params, template, call, " +
-				"schedule, after, misfire, grace, deadline, block, route, broadcast, timeout, retry, lostAfter, " +
+			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, author, labels, handler, params, template, " +
+				"call, schedule, after, misfire, grace, deadline, block, route, broadcast, timeout, retry, lostAfter, " +
 				"waitForExecutor, overlap, pauseAfter, keep, " +
 				"paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},

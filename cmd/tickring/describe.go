@@ -199,7 +199,8 @@ func (c *descCmd) Run(e *conn) error {
 }
 
 // described are the fields of a job that describe says in words.
-var described = []string{"app", "name", "title", "author", "labels", "handler", "params", "template", "schedule", "misfire", "grace", "deadline",
+var described = []string{"app", "name", "title", "author", "labels", "handler", "params", "template", "schedule", "misfire", "grace",
+	"deadline",
 	"block", "route", "broadcast", "timeout", "retry", "overlap", "waitForExecutor", "after", "within", "pauseAfter", "lostAfter", "keep",
 	"paused", "set"}
 
