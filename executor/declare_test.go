@@ -181,16 +181,18 @@ func TestAbout(t *testing.T) {
 		mux := NewMux()
 		mux.Register("h", func(ctx context.Context, r *Run) error {
 			mu.Lock()
-			got = append(got, fmt.Sprintf("%d %v %s %s %v", r.Attempt, r.ScheduledAt, r.Cause, r.Params, r.Again))
+			got = append(got, fmt.Sprintf("%d %v %s%s %s %v", r.Attempt, r.ScheduledAt, r.Cause, r.Traceparent, r.Params, r.Again))
 			mu.Unlock()
 			return w.handle(ctx, r)
 		}, RunAgain())
 		f := newFake()
 		dir := t.TempDir()
 		e := start(t, mux, f, func(o *Options) { o.Dir = dir })
-		const none, third = "0 0001-01-01 00:00:00 +0000 UTC ", "3 2026-01-02 02:04:05 +0000 UTC retry"
-		headers := []string{wire.HeaderAttempt, "3", wire.HeaderInstant, "2026-01-02T02:04:05Z", wire.HeaderCause, "retry"}
-		const member = `,"tickring":{"attempt":3,"scheduledAt":"2026-01-02T03:04:05+01:00","cause":"retry","later":{}}`
+		const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+		const none, third = "0 0001-01-01 00:00:00 +0000 UTC ", "3 2026-01-02 02:04:05 +0000 UTC retry" + parent
+		headers := []string{wire.HeaderAttempt, "3", wire.HeaderInstant, "2026-01-02T02:04:05Z", wire.HeaderCause, "retry",
+			"traceparent", parent}
+		const member = `,"tickring":{"attempt":3,"scheduledAt":"2026-01-02T03:04:05+01:00","cause":"retry","later":{},"traceparent":"` + parent + `"}`
 		for i, c := range []struct {
 			member  string
 			headers []string

@@ -169,6 +169,11 @@ type Run struct {
 	// scheduler does not say: xxl-job's admin never does.
 	Cause string
 
+	// Traceparent is the span that sent the run, as W3C Trace Context writes it: the
+	// parent of a span of the handler's own. It is empty where the scheduler makes no
+	// traces.
+	Traceparent string
+
 	// Timeout is the job's; 0 if it has none. The context has the deadline.
 	Timeout time.Duration
 
@@ -307,7 +312,7 @@ func newRun(w *incoming, log *runLog, again bool) *Run {
 	r := &Run{
 		ID: w.LogID, JobID: w.JobID, Handler: w.Handler, Params: w.Params,
 		ShardIndex: int(w.BroadcastIndex), ShardTotal: max(int(w.BroadcastTotal), 1),
-		Attempt: w.About.Attempt, Cause: w.About.Cause,
+		Attempt: w.About.Attempt, Cause: w.About.Cause, Traceparent: w.About.Traceparent,
 		Timeout: time.Duration(max(w.Timeout, 0)) * time.Second, Again: again, log: log,
 	}
 	if w.LogTime > 0 {

@@ -79,8 +79,7 @@ func (e *Executor) answer(w http.ResponseWriter, r *http.Request, buf *[]byte) [
 		if err != nil {
 			return refuse("run: " + err.Error())
 		}
-		if said := wire.ParseAbout(r.Header.Get(wire.HeaderAttempt), r.Header.Get(wire.HeaderInstant),
-			r.Header.Get(wire.HeaderCause)); said != (wire.About{}) {
+		if said := wire.ParseAbout(r.Header.Get); said != (wire.About{}) {
 			run.About = said
 		}
 		if at == wire.PathTrigger {

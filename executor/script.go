@@ -160,7 +160,8 @@ func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
 // has TICKRING_RUN, TICKRING_JOB, TICKRING_HANDLER, TICKRING_PARAMS,
 // TICKRING_SHARD_INDEX and TICKRING_SHARD_TOTAL; TICKRING_ATTEMPT,
 // TICKRING_INSTANT (RFC 3339), TICKRING_CAUSE and TICKRING_TIMEOUT (seconds)
-// where the scheduler says them; and TICKRING_AGAIN=1 if a process had the run before.
+// where the scheduler says them, with TRACEPARENT, by which tools of OpenTelemetry join
+// the run's trace; and TICKRING_AGAIN=1 if a process had the run before.
 type Program struct {
 	// Path of the program; one without a slash is looked up in PATH.
 	Path string
@@ -209,6 +210,9 @@ func (p Program) Handle(ctx context.Context, r *Run) error {
 	}
 	if r.Cause != "" {
 		set("CAUSE", r.Cause)
+	}
+	if r.Traceparent != "" {
+		env = append(env, "TRACEPARENT="+r.Traceparent)
 	}
 	if r.Timeout > 0 {
 		set("TIMEOUT", strconv.Itoa(int(r.Timeout/time.Second)))

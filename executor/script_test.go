@@ -208,8 +208,8 @@ func TestProgram(t *testing.T) {
 	needBash(t)
 	mux := NewMux()
 	mux.Register("p", Program{Path: "bash",
-		Args: []string{"-c", `echo "args [$1] [$2]"; env | sort | grep -E '^(TICKRING_|GIVEN)'; exit "${CODE:-0}"`, "name"}, Dir: t.TempDir(),
-		Env: []string{"PATH=" + os.Getenv("PATH"), "GIVEN=1"}}.Handle)
+		Args: []string{"-c", `echo "args [$1] [$2]"; env | sort | grep -E '^(TICKRING_|GIVEN|TRACEPARENT)'; exit "${CODE:-0}"`, "name"},
+		Dir:  t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH"), "GIVEN=1"}}.Handle)
 	mux.Register("fails", Program{Path: "bash", Args: []string{"-c", "exit 7"}}.Handle)
 	mux.Register("not now", Program{Path: "bash", Args: []string{"-c", "exit 75"}, Snooze: time.Hour}.Handle)
 	mux.Register("later", Program{Path: "bash", Args: []string{"-c", "exit 75"}}.Handle)
@@ -220,7 +220,8 @@ func TestProgram(t *testing.T) {
 	e := start(t, mux, f, nil)
 	run := order(5, 5<<32|200_000_000, "p")
 	run.Params, run.BroadcastIndex, run.BroadcastTotal, run.Timeout = "a b", 1, 3, 60
-	run.About = wire.About{Attempt: 2, Cause: "retry"}
+	run.About = wire.About{Attempt: 2, Cause: "retry",
+		Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 	mustSend(t, e, run)
 	f.want(t, run.LogID, 200, "")
 	const want = `args [a b] []
@@ -235,6 +236,7 @@ TICKRING_RUN=21674836480
 TICKRING_SHARD_INDEX=1
 TICKRING_SHARD_TOTAL=3
 TICKRING_TIMEOUT=60
+TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 `
 	if log := readLog(t, e, run); !strings.Contains(log, "\n"+want) {
 		t.Errorf("log:\n%s", log)

@@ -206,7 +206,7 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment,
 	h.Set(HeaderRun, run)
 	h["idempotency-key"] = []string{run}
 	h.Set(HeaderJob, sh.Job.Name())
-	about(sh.Run).Headers(h.Set)
+	about(sh).Headers(h.Set)
 	if c.o.ReportURL != "" && len(key) > 0 {
 		h.Set(HeaderCallback, c.o.ReportURL+"/v1/report/"+run+"?key="+ReportSignature(key, sh.Run.ID))
 	}

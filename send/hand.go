@@ -27,6 +27,8 @@ type Note struct {
 	ScheduledAt time.Time `json:"scheduledAt"`
 	Attempt     int       `json:"attempt"`
 	Cause       string    `json:"cause"`
+	// Traceparent is the span that sent the run; empty where no traces are made.
+	Traceparent string `json:"traceparent,omitempty"`
 	// ReportURL takes the end of the run, as of a call that answered 202; empty
 	// where the scheduler has no URL that executors reach.
 	ReportURL string `json:"reportUrl,omitempty"`
@@ -39,7 +41,7 @@ type Note struct {
 func (s *Sender) payload(sh dispatch.Shipment, key []byte) ([]byte, error) {
 	r := order(sh)
 	n := Note{Job: sh.Job.Name(), App: sh.App.Name, Run: sh.Run.ID.String(), ScheduledAt: sh.Run.At.Time(), Attempt: sh.Run.Attempt,
-		Cause: string(sh.Run.Cause)}
+		Cause: string(sh.Run.Cause), Traceparent: sh.Traceparent}
 	if len(key) > 0 {
 		n.Key = ReportSignature(key, sh.Run.ID)
 		if s.o.ReportURL != "" {

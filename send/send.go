@@ -191,14 +191,15 @@ func order(sh dispatch.Shipment) wire.Run {
 		JobID: int32(sh.Job.Def.ID), Handler: sh.Job.Def.Handler, Params: sh.Params,
 		BlockStrategy: blockName(sh.Job.Def.Block), Timeout: int32(sh.Job.Def.Timeout / time.Second),
 		LogID: int64(sh.Run.ID), LogTime: core.Millis(sh.Run.SentAt), GlueType: wire.GlueBean,
-		GlueUpdated: core.Millis(sh.Job.Def.Created), About: about(sh.Run),
+		GlueUpdated: core.Millis(sh.Job.Def.Created), About: about(sh),
 		BroadcastIndex: int32(sh.Run.Shard.Index), BroadcastTotal: int32(max(sh.Run.Shard.Total, 1)),
 	}
 }
 
 // about is what executors that ask for it are told of a run.
-func about(r *core.Run) wire.About {
-	return wire.About{Attempt: r.Attempt, Instant: int64(r.At), Cause: string(r.Cause)}
+func about(sh dispatch.Shipment) wire.About {
+	r := sh.Run
+	return wire.About{Attempt: r.Attempt, Instant: int64(r.At), Cause: string(r.Cause), Traceparent: sh.Traceparent}
 }
 
 func blockName(b core.Block) string {

@@ -288,7 +288,7 @@ func TestWire(t *testing.T) {
 			if _, err := wire.DecodeRun(body); r.URL.Path != "/run" || err != nil {
 				t.Errorf("%s: %v", r.URL.Path, err)
 			}
-			got := wire.ParseAbout(r.Header.Get(wire.HeaderAttempt), r.Header.Get(wire.HeaderInstant), r.Header.Get(wire.HeaderCause))
+			got := wire.ParseAbout(r.Header.Get)
 			if want := (wire.About{Attempt: 2, Instant: 1800000000, Cause: "retry"}); got != want {
 				t.Errorf("the executor was told %+v, want %+v", got, want)
 			}

@@ -26,6 +26,7 @@ type metrics struct {
 	skipped  prometheus.Counter
 	lastTick prometheus.Gauge
 	refused  *prometheus.CounterVec
+	spans    *prometheus.CounterVec
 
 	mu   sync.RWMutex
 	apps map[string]*appMetrics
@@ -57,12 +58,6 @@ const (
 	others  = "(others)"
 )
 
-var answerNames = [...]string{
-	dispatch.AnswerUnconfirmed: "unconfirmed", dispatch.AnswerAccepted: "accepted", dispatch.AnswerRepeat: "repeat",
-	dispatch.AnswerRefused: "refused",
-	dispatch.AnswerBlocked: "blocked", dispatch.AnswerBusy: "busy", dispatch.AnswerEnded: "ended",
-}
-
 func newMetrics() *metrics {
 	m := &metrics{
 		reg: prometheus.NewRegistry(),
@@ -80,9 +75,12 @@ func newMetrics() *metrics {
 			Help: "When the tick last finished a pass."}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_refused_total",
 			Help: "Requests that were refused at a door, by reason."}, []string{"door", "reason"}),
+		spans: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_spans_total",
+			Help: "Spans of traces, by what became of them: exported to the collector, or lost."}, []string{"result"}),
 		apps: map[string]*appMetrics{}, chains: map[chain]map[core.State]int{}, places: map[string]int{},
 	}
-	m.reg.MustRegister(m.lateness, m.sends, m.runs, m.fires, m.skipped, m.lastTick, m.refused)
+	m.reg.MustRegister(m.lateness, m.sends, m.runs, m.fires, m.skipped, m.lastTick, m.refused, m.spans)
+	m.spansWent(0, 0)
 	return m
 }
 
@@ -105,8 +103,8 @@ func (m *metrics) app(name string) *appMetrics {
 		}
 	}
 	a = &appMetrics{lateness: m.lateness.WithLabelValues(name), runs: map[core.State]prometheus.Counter{}}
-	for k, answer := range answerNames {
-		a.sends[k] = m.sends.WithLabelValues(name, answer)
+	for k := range a.sends {
+		a.sends[k] = m.sends.WithLabelValues(name, dispatch.AnswerKind(k).String())
 	}
 	for _, s := range core.States {
 		if !s.Open() {
@@ -150,6 +148,11 @@ func (m *metrics) closed(r *core.Run) {
 		m.chains[of] = map[core.State]int{}
 	}
 	m.chains[of][r.State]++
+}
+
+func (m *metrics) spansWent(exported, lost int) {
+	m.spans.WithLabelValues("exported").Add(float64(exported))
+	m.spans.WithLabelValues("lost").Add(float64(lost))
 }
 
 func (m *metrics) pass(res tick.Result, at time.Time) {

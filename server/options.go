@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/traces"
 	"github.com/tickring/tickring/send"
 )
 
@@ -64,6 +65,9 @@ type Options struct {
 	// Drain is how long a stop lasts at most, waiting for sends, calls and callbacks;
 	// what it waits for it says each DrainTold.
 	Drain, DrainTold time.Duration // 10 s, 3 s
+	// Traces has the durations of traces, which are made where the environment names a
+	// collector; what else it says is the server's.
+	Traces traces.Options
 	// Synchronous is SQLite's: FULL if empty; with NORMAL a loss of power may lose
 	// the last commits.
 	Synchronous string

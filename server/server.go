@@ -39,6 +39,7 @@ import (
 	"github.com/tickring/tickring/internal/conns"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/traces"
 	"github.com/tickring/tickring/send"
 )
 
@@ -57,6 +58,7 @@ type Server struct {
 	// handler is what answers: the standby's until the data is open.
 	handler atomic.Pointer[http.Handler]
 	m       *metrics
+	traces  *traces.Traces // nil: none are made
 	under   underWay
 	// hurry ends when a stop is to wait for nothing any more.
 	hurry context.Context
@@ -135,6 +137,10 @@ func New(o Options) (_ *Server, err error) {
 		if o.ReadToken == s.token {
 			return nil, core.Invalid("TICKRING_READ_TOKEN", "", "it is the admin token too, which may do all: give another")
 		}
+	}
+	o.Traces.Salt, o.Traces.Version, o.Traces.Log, o.Traces.Count = s.derived("trace"), o.Version, o.Log, s.m.spansWent
+	if s.traces, err = traces.New(o.Traces); err != nil {
+		return nil, err
 	}
 	s.reportURL = o.ReportURL
 	if s.reportURL == "" {
@@ -265,9 +271,13 @@ func (s *Server) Run(ctx context.Context) error {
 		telling, stop := context.WithCancel(ctx)
 		var notes sync.WaitGroup
 		notes.Go(func() { s.tellOutage(telling, p) })
+		if s.traces != nil {
+			notes.Go(func() { s.traces.Run(telling) })
+		}
 		err = s.work(ctx, serveErr)
 		stop()
 		notes.Wait()
+		s.traces.Close(s.hurry)
 	}
 	p.sender.Close()
 	if cerr := eng.Close(); err == nil {
@@ -287,6 +297,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		TimeoutGrace: o.TimeoutGrace,
 		AllowNoToken: s.letsIn, Closed: func(r *core.Run) {
 			s.m.closed(r)
+			s.traces.Closed(r)
 			if o.Closed != nil {
 				o.Closed(r)
 			}
@@ -298,7 +309,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		// The lock on the folder is ours, so leases of this name are of a dead
 		// process or our own: they are taken at once.
 		ID: "serve", LeaseFor: o.LeaseFor})
-	p.disp = a.Dispatcher(counted{p.sender, &s.under}, dispatch.Options{
+	p.disp = a.Dispatcher(s.traces.Sender(counted{p.sender, &s.under}), dispatch.Options{
 		Nonce: func() string { return fmt.Sprintf("%s-%d", boot, nonces.Add(1)) },
 		// The lock on the folder is ours: no owner of another process lives.
 		OwnerDead:  func(owner string) bool { return !strings.HasPrefix(owner, boot+"-") },

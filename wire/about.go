@@ -2,6 +2,7 @@ package wire
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,6 +18,9 @@ type About struct {
 	Attempt int    // in its chain of retries, from 1
 	Instant int64  // that the run is for, in seconds since the Unix epoch
 	Cause   string // why there is the run: schedule, retry and so on
+
+	// Traceparent is the span that sent the run, as W3C Trace Context writes it.
+	Traceparent string
 }
 
 // The headers of an About. Executors called as plain HTTP endpoints get the
@@ -25,6 +29,8 @@ const (
 	HeaderAttempt = "Tickring-Attempt"
 	HeaderInstant = "Tickring-Instant" // RFC 3339 in UTC
 	HeaderCause   = "Tickring-Cause"
+
+	HeaderTraceparent = "Traceparent" // of W3C Trace Context
 )
 
 // Bounds of what is believed of an About: the years 1970 to 9999, and a cause
@@ -35,9 +41,10 @@ const (
 	maxCause   = 32
 )
 
-// ParseAbout reads the values of the three headers. A value that is missing,
+// ParseAbout reads the value of each header, which get tells. One that is missing,
 // malformed or beyond its bound is not said.
-func ParseAbout(attempt, instant, cause string) About {
+func ParseAbout(get func(header string) string) About {
+	attempt, instant, cause := get(HeaderAttempt), get(HeaderInstant), get(HeaderCause)
 	var a About
 	if n, err := strconv.Atoi(attempt); err == nil && n > 0 && n <= maxAttempt {
 		a.Attempt = n
@@ -50,7 +57,26 @@ func ParseAbout(attempt, instant, cause string) About {
 	if isWord(cause) {
 		a.Cause = cause
 	}
+	if parent := get(HeaderTraceparent); isTraceparent(parent) {
+		a.Traceparent = parent
+	}
 	return a
+}
+
+// isTraceparent says that s is what version 00 of Trace Context has: version, trace,
+// span and flags in small hex digits, and neither ID is zero.
+func isTraceparent(s string) bool {
+	if len(s) != 55 || s[:3] != "00-" {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		switch hyphen := i == 2 || i == 35 || i == 52; {
+		case hyphen != (c == '-'), !hyphen && (c < '0' || c > '9') && (c < 'a' || c > 'f'):
+			return false
+		}
+	}
+	return strings.Trim(s[3:35], "0") != "" && strings.Trim(s[36:52], "0") != ""
 }
 
 // isWord says that s is one word of small letters and hyphens.
@@ -75,6 +101,9 @@ func (a About) Headers(set func(name, value string)) {
 	if isWord(a.Cause) {
 		set(HeaderCause, a.Cause)
 	}
+	if isTraceparent(a.Traceparent) {
+		set(HeaderTraceparent, a.Traceparent)
+	}
 }
 
 // AppendOrder is [AppendRun] with the run's About in the member "tickring",
@@ -96,6 +125,8 @@ func AppendOrder(dst []byte, r *Run) []byte {
 			dst = append(append(append(dst, `"scheduledAt":"`...), value...), '"')
 		case HeaderCause:
 			dst = append(append(append(dst, `"cause":"`...), value...), '"')
+		case HeaderTraceparent:
+			dst = append(append(append(dst, `"traceparent":"`...), value...), '"')
 		}
 	})
 	return append(dst, "}}"...)
@@ -107,7 +138,7 @@ func about(raw []byte) About {
 	if len(raw) == 0 || raw[0] != '{' {
 		return About{}
 	}
-	var attempt, instant, cause string
+	said := map[string]string{}
 	s := scanner{b: raw}
 	err := s.members(func(s *scanner, key []byte) (err error) {
 		switch string(key) {
@@ -115,12 +146,14 @@ func about(raw []byte) About {
 			var n int64
 			var ok bool
 			if n, ok, err = s.integer(); ok {
-				attempt = strconv.FormatInt(n, 10)
+				said[HeaderAttempt] = strconv.FormatInt(n, 10)
 			}
 		case "scheduledAt":
-			instant, err = s.anyText()
+			said[HeaderInstant], err = s.anyText()
 		case "cause":
-			cause, err = s.anyText()
+			said[HeaderCause], err = s.anyText()
+		case "traceparent":
+			said[HeaderTraceparent], err = s.anyText()
 		default:
 			_, err = s.skip()
 		}
@@ -129,5 +162,5 @@ func about(raw []byte) About {
 	if err != nil {
 		return About{}
 	}
-	return ParseAbout(attempt, instant, cause)
+	return ParseAbout(func(header string) string { return said[header] })
 }

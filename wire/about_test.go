@@ -14,8 +14,8 @@ func TestParseAbout(t *testing.T) {
 		want                    About
 	}{
 		{},
-		{"3", "2026-01-02T03:04:05+01:00", "schedule", About{3, 1767319445, "schedule"}},
-		{"1000000", "9999-12-31T23:59:59Z", "a-b", About{1_000_000, maxInstant, "a-b"}},
+		{"3", "2026-01-02T03:04:05+01:00", "schedule", About{Attempt: 3, Instant: 1767319445, Cause: "schedule"}},
+		{"1000000", "9999-12-31T23:59:59Z", "a-b", About{Attempt: 1_000_000, Instant: maxInstant, Cause: "a-b"}},
 		{"0", "1970-01-01T00:00:00Z", "", About{}},
 		{"-1", "1969-12-31T00:00:00Z", "Schedule", About{}},
 		{"1000001", "none", "two words", About{}},
@@ -23,8 +23,32 @@ func TestParseAbout(t *testing.T) {
 		{"1 ", "2026-01-02", "x\r\ny", About{}},
 		{"2", "garbage", "retry", About{Attempt: 2, Cause: "retry"}},
 	} {
-		if got := ParseAbout(c.attempt, c.instant, c.cause); got != c.want {
+		header := map[string]string{HeaderAttempt: c.attempt, HeaderInstant: c.instant, HeaderCause: c.cause}
+		if got := ParseAbout(func(name string) string { return header[name] }); got != c.want {
 			t.Errorf("%.40q %.40q %.40q: %+v, want %+v", c.attempt, c.instant, c.cause, got, c.want)
+		}
+	}
+}
+
+// Only what Trace Context allows is believed of a traceparent.
+func TestTraceparent(t *testing.T) {
+	const good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for text, want := range map[string]string{
+		good: good,
+		"00-00000000000000000000000000000001-0000000000000001-00": "00-00000000000000000000000000000001-0000000000000001-00",
+		"":                          "",
+		good + "-x":                 "",
+		good[:54]:                   "",
+		strings.ToUpper(good):       "",
+		"01" + good[2:]:             "",
+		good[:53] + "0\n":           "",
+		good[:35] + "_" + good[36:]: "",
+		good[:20] + "-" + good[21:]: "",
+		"00-00000000000000000000000000000000-00f067aa0ba902b7-01": "",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01": "",
+	} {
+		if got := ParseAbout(func(name string) string { return map[string]string{HeaderTraceparent: text}[name] }); got.Traceparent != want {
+			t.Errorf("%q: %q", text, got.Traceparent)
 		}
 	}
 }
@@ -34,16 +58,18 @@ func TestAboutTravels(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := Run{JobID: 1, LogID: 7, Params: `{"tickring":{"attempt":9}}`, About: About{
 			Attempt: rapid.IntRange(-1, 1_000_001).Draw(rt, "attempt"), Instant: rapid.Int64Range(-1, maxInstant+1).Draw(rt, "instant"),
-			Cause: rapid.StringMatching(`[a-z-]{0,33}|[ -~\r\n]{0,5}`).Draw(rt, "cause")}}
-		var said [3]string
+			Cause:       rapid.StringMatching(`[a-z-]{0,33}|[ -~\r\n]{0,5}`).Draw(rt, "cause"),
+			Traceparent: rapid.StringMatching(`00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}|[ -~\r\n]{0,60}`).Draw(rt, "traceparent")}}
+		said := map[string]string{}
 		r.About.Headers(func(name, value string) {
 			if strings.ContainsAny(value, "\r\n") {
 				rt.Fatalf("%s: %q", name, value)
 			}
-			said[map[string]int{HeaderAttempt: 0, HeaderInstant: 1, HeaderCause: 2}[name]] = value
+			said[name] = value
 		})
-		a := ParseAbout(said[0], said[1], said[2])
-		for _, field := range []struct{ got, want any }{{a.Attempt, r.About.Attempt}, {a.Instant, r.About.Instant}, {a.Cause, r.About.Cause}} {
+		a := ParseAbout(func(name string) string { return said[name] })
+		for _, field := range []struct{ got, want any }{{a.Attempt, r.About.Attempt}, {a.Instant, r.About.Instant}, {a.Cause, r.About.Cause},
+			{a.Traceparent, r.About.Traceparent}} {
 			if field.got != field.want && field.got != 0 && field.got != int64(0) && field.got != "" {
 				rt.Fatalf("%+v came back as %+v", r.About, a)
 			}
@@ -62,11 +88,12 @@ func TestAboutTravels(t *testing.T) {
 func TestBodyIsXXLJobs(t *testing.T) {
 	r := Run{JobID: 1, LogID: 7}
 	plain := string(AppendRun(nil, &r))
-	r.About = About{Attempt: 2, Instant: 1767319445, Cause: "retry"}
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	r.About = About{Attempt: 2, Instant: 1767319445, Cause: "retry", Traceparent: parent}
 	if got := string(AppendRun(nil, &r)); got != plain {
 		t.Errorf("the body tells the About: %s", got)
 	}
-	want := strings.TrimSuffix(plain, "}") + `,"tickring":{"attempt":2,"scheduledAt":"2026-01-02T02:04:05Z","cause":"retry"}}`
+	want := strings.TrimSuffix(plain, "}") + `,"tickring":{"attempt":2,"scheduledAt":"2026-01-02T02:04:05Z","cause":"retry","traceparent":"` + parent + `"}}`
 	if got := string(AppendOrder(nil, &r)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -75,7 +102,10 @@ func TestBodyIsXXLJobs(t *testing.T) {
 func TestMemberOfAnOrder(t *testing.T) {
 	for member, want := range map[string]About{
 		`{"attempt":3,"scheduledAt":"2026-01-02T03:04:05+01:00","later":{}}`: {Attempt: 3, Instant: 1767319445},
-		`{"attempt":"x","cause":7,"scheduledAt":[]}`:                         {},
+		`{"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`: {
+			Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
+		`{"traceparent":7}`:                          {},
+		`{"attempt":"x","cause":7,"scheduledAt":[]}`: {},
 		`"garbage"`: {}, `null`: {}, `[]`: {}, `{}`: {},
 	} {
 		r, err := DecodeRun([]byte(`{"jobId":1,"logId":7,"tickring":` + member + `}`))

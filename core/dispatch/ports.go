@@ -88,6 +88,9 @@ type Shipment struct {
 	Address string
 	Dialect string // of the executor there, as its registration told; empty where it did not
 	Params  string
+	// Traceparent is the span of this send, as W3C Trace Context writes it; empty
+	// where no traces are made.
+	Traceparent string
 }
 
 // AnswerKind is what a send proved.
@@ -109,6 +112,12 @@ const (
 	// AnswerEnded: the answer is the result (call:).
 	AnswerEnded
 )
+
+var answerNames = [...]string{AnswerUnconfirmed: "unconfirmed", AnswerAccepted: "accepted", AnswerRepeat: "repeat",
+	AnswerRefused: "refused", AnswerBlocked: "blocked", AnswerBusy: "busy", AnswerEnded: "ended"}
+
+// String is its name in metrics and traces.
+func (k AnswerKind) String() string { return answerNames[k] }
 
 // Answer is what came back from a send.
 type Answer struct {

@@ -13,8 +13,6 @@ import (
 	"time"
 	_ "time/tzdata" // the host has no zone files
 
-	awslambda "github.com/aws/aws-lambda-go/lambda"
-
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/callback"
@@ -40,7 +38,7 @@ func main() {
 	default:
 		boot.Must(log, fmt.Errorf("configuration: TICKRING_DOORS: %q; allowed: all", doors))
 	}
-	awslambda.Start(boot.HTTP(h, log))
+	c.Start(boot.HTTP(h, log))
 }
 
 // doorOf makes what the doors of executors have.

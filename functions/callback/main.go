@@ -15,7 +15,6 @@ import (
 	_ "time/tzdata" // the host has no zone files
 
 	"github.com/aws/aws-lambda-go/events"
-	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/registry"
@@ -27,7 +26,7 @@ import (
 func main() {
 	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
 	boot.Must(log, err)
-	awslambda.Start(wire(&c, store.Engine(), store.BuryRaw, log))
+	c.Start(wire(&c, store.Engine(), store.BuryRaw, log))
 }
 
 // wire makes the handler on an engine.

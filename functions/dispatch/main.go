@@ -12,8 +12,6 @@ import (
 	"time"
 	_ "time/tzdata" // the host has no zone files
 
-	awslambda "github.com/aws/aws-lambda-go/lambda"
-
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
@@ -27,7 +25,7 @@ func main() {
 	boot.Must(log, err)
 	h := wire(&c, store.Engine(), store.BuryRaw, store.KeepLetter, log)
 	h.again, h.done, h.returned, h.visibility = store.ComeAgain, store.Done, store.Returned, c.Visibility
-	awslambda.Start(h.handle)
+	c.Start(h.handle)
 }
 
 // wire makes the handler on an engine.
@@ -36,7 +34,7 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 	a := c.Assemble(e, log)
 	sender := send.New(c.Send())
 	late := &late{}
-	d := a.Dispatcher(sender, dispatch.Options{Sent: late.sent})
+	d := a.Dispatcher(c.Traces.Sender(sender), dispatch.Options{Sent: late.sent})
 	watch := a.Watchdog(sender, finish.WatchOptions{})
 	dead := a.Dead()
 	letter := func(ctx context.Context, l core.Letter) error {

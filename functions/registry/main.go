@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 
-	awslambda "github.com/aws/aws-lambda-go/lambda"
-
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
@@ -18,7 +16,7 @@ import (
 func main() {
 	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
 	boot.Must(log, err)
-	awslambda.Start(boot.HTTP(wire(&c, store.Engine(), log), log))
+	c.Start(boot.HTTP(wire(&c, store.Engine(), log), log))
 }
 
 // wire makes the handler on an engine.

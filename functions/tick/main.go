@@ -9,7 +9,6 @@ import (
 	"time"
 	_ "time/tzdata" // the host has no zone files
 
-	awslambda "github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
@@ -29,7 +28,7 @@ func main() {
 	c, sdk, store, log, err := boot.Open(ctx, boot.Needs{})
 	boot.Must(log, err)
 	invoke := lambda.NewFromConfig(sdk)
-	awslambda.Start(wire(&c, store.Engine(), func(ctx context.Context, payload []byte) error {
+	c.Start(wire(&c, store.Engine(), func(ctx context.Context, payload []byte) error {
 		_, err := invoke.Invoke(ctx, &lambda.InvokeInput{FunctionName: &c.Function, InvocationType: types.InvocationTypeEvent, Payload: payload})
 		return err
 	}, log))

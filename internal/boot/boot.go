@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	awslambda "github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
@@ -32,6 +33,7 @@ import (
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/boundlog"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/traces"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/send/awssend"
 )
@@ -56,6 +58,9 @@ type Config struct {
 
 	// Metrics of TICKRING_METRICS, the name of the deployment; without it there are none.
 	Metrics *Metrics
+
+	// Traces, where the environment names a collector (OTEL_EXPORTER_OTLP_ENDPOINT); else nil.
+	Traces *traces.Traces
 
 	// Functions and SQS send to lambda: and queue: executors; Open makes them.
 	Functions send.Functions
@@ -192,6 +197,7 @@ func (c *Config) Assemble(e *engine.Engine, log *slog.Logger) *assembly.Assembly
 	return assembly.New(e, assembly.Options{Plan: c.Plan, Log: boundlog.Of(log), Deployment: c.Deployment,
 		AllowNoToken: func(context.Context) bool { return c.NoToken },
 		Closed: func(r *core.Run) {
+			c.Traces.Closed(r)
 			if r.FailedForGood() {
 				c.Metrics.Put(time.Now(), map[string]float64{Failed: 1})
 			}
@@ -292,11 +298,38 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 		c.secrets(ssm.NewFromConfig(sdk))
 	}
 	c.Deployment = sdk.Region + "/" + c.Names.State
+	if c.Traces, err = traces.New(traces.Options{Salt: []byte(c.Deployment), Log: log, Count: c.Metrics.spans}); err != nil {
+		return c, sdk, nil, log, fmt.Errorf("configuration: %w", err)
+	}
 	c.Functions, c.SQS = awssend.NewFunctions(lambda.NewFromConfig(sdk), cloudwatchlogs.NewFromConfig(sdk)),
 		awssend.NewQueues(sqs.NewFromConfig(sdk), sdk.Region)
 	s, err := awsengine.New(dynamodb.NewFromConfig(stored), sqs.NewFromConfig(stored),
 		awsengine.Options{Names: c.Names, Visibility: c.Visibility})
 	return c, sdk, s, log, err
+}
+
+// Start hands a handler to Lambda. Where traces are made they are brought to the
+// collector at the end of each invocation, within a bound: a function is frozen then.
+func (c *Config) Start(handler any) {
+	awslambda.Start(flushing(awslambda.NewHandler(handler), c.Traces))
+}
+
+// flushed is a handler whose traces are brought away when it has answered.
+type flushed struct {
+	awslambda.Handler
+	traces *traces.Traces
+}
+
+func flushing(h awslambda.Handler, t *traces.Traces) awslambda.Handler {
+	if t == nil {
+		return h
+	}
+	return flushed{h, t}
+}
+
+func (f flushed) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	defer f.traces.Flush(ctx)
+	return f.Handler.Invoke(ctx, payload)
 }
 
 // Must ends the process with the error in its log: a function that cannot start

@@ -28,6 +28,7 @@ const (
 	Lateness  = "Lateness"  // seconds: the latest send of an invocation after its slot, from one
 	LateFires = "LateFires" // how many were later than that
 	Refused   = "Refused"   // requests that were refused at a door: a wrong token, too much, a page in a browser
+	SpansLost = "SpansLost" // spans of traces that the collector did not take
 	Failed    = "Failed"    // chains of attempts that failed for good; the log names each
 )
 
@@ -38,7 +39,7 @@ const (
 )
 
 var units = map[string]string{DueLag: "Seconds", Recovered: "Count", Lateness: "Seconds", LateFires: "Count", Refused: "Count",
-	Failed: "Count"}
+	Failed: "Count", SpansLost: "Count"}
 
 // refusedEvery is how often a process tells of refusals at most.
 const refusedEvery = 10 * time.Second
@@ -59,6 +60,9 @@ func (m *Metrics) Trace(log *slog.Logger) *refusal.Trace {
 		}
 	}})
 }
+
+// spans tells of those that were lost.
+func (m *Metrics) spans(_, lost int) { m.Put(time.Now(), map[string]float64{SpansLost: float64(lost)}) }
 
 // NewMetrics makes Metrics of a deployment; without a name nothing is written.
 func NewMetrics(of string, out io.Writer) *Metrics { return &Metrics{of: of, out: out} }

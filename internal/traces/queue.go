@@ -1,0 +1,142 @@
+package traces
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// batch is how many spans go in one request.
+const batch = 512
+
+// queue holds spans until the collector has them. It is a span processor of the SDK:
+// the SDK's own does not tell what it drops, and ends only when the collector answers.
+type queue struct {
+	o        *Options
+	exporter sdktrace.SpanExporter
+	spans    chan sdktrace.ReadOnlySpan
+	kick     chan struct{} // there are enough for a request
+
+	// Of run, flush and close, of which one is at work at a time.
+	failing bool
+	missed  int       // since it fails
+	quiet   time.Time // no flush before
+}
+
+func newQueue(e sdktrace.SpanExporter, o *Options) *queue {
+	return &queue{o: o, exporter: e, spans: make(chan sdktrace.ReadOnlySpan, o.Queue), kick: make(chan struct{}, 1)}
+}
+
+// OnStart implements sdktrace.SpanProcessor, as the others here.
+func (q *queue) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+
+// OnEnd takes a span, or loses it where the queue is full.
+func (q *queue) OnEnd(s sdktrace.ReadOnlySpan) {
+	select {
+	case q.spans <- s:
+	default:
+		q.count(0, 1)
+		return
+	}
+	if len(q.spans) >= min(batch, cap(q.spans)) {
+		select {
+		case q.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// ForceFlush and Shutdown are not how this queue ends.
+func (q *queue) ForceFlush(context.Context) error { return nil }
+
+func (q *queue) Shutdown(context.Context) error { return nil }
+
+func (q *queue) count(exported, lost int) {
+	if q.o.Count != nil {
+		q.o.Count(exported, lost)
+	}
+}
+
+func (q *queue) run(ctx context.Context) {
+	t := time.NewTicker(q.o.Every)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		case <-q.kick:
+		}
+		for ctx.Err() == nil && q.export(ctx) {
+		}
+	}
+}
+
+func (q *queue) flush(ctx context.Context) {
+	if len(q.spans) == 0 || time.Now().Before(q.quiet) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, q.o.FlushFor)
+	defer cancel()
+	for ctx.Err() == nil && !q.failing && q.export(ctx) {
+	}
+	if q.failing {
+		q.failing, q.quiet = false, time.Now().Add(q.o.Pause)
+	}
+}
+
+func (q *queue) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, q.o.CloseFor)
+	defer cancel()
+	for ctx.Err() == nil && q.export(ctx) {
+	}
+	if left := len(q.spans); left > 0 {
+		q.count(0, left)
+		q.o.Log.Warn("spans were lost: the collector did not take them before the end", "spans", left)
+	}
+	_ = q.exporter.Shutdown(ctx) // it ends what is under way, of which there is nothing
+}
+
+// export brings one batch to the collector; false where there was none.
+func (q *queue) export(ctx context.Context) bool {
+	var list []sdktrace.ReadOnlySpan
+	for len(list) < batch {
+		select {
+		case s := <-q.spans:
+			list = append(list, s)
+			continue
+		default:
+		}
+		break
+	}
+	if len(list) == 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, q.o.Timeout)
+	defer cancel()
+	err := q.exporter.ExportSpans(ctx, list)
+	switch {
+	case err != nil:
+		q.count(0, len(list))
+		if !q.failing { // once, until it works again
+			q.o.Log.Warn("spans are lost: the collector does not take them", "spans", len(list), "err", shortened(err))
+		}
+		q.failing, q.missed = true, q.missed+len(list)
+	default:
+		q.count(len(list), 0)
+		if q.failing {
+			q.o.Log.Info("the collector takes spans again", "lost", q.missed)
+		}
+		q.failing, q.missed = false, 0
+	}
+	return true
+}
+
+// shortened is the text of an error that may hold what a stranger has answered.
+func shortened(err error) slog.Value {
+	text := []rune(strings.ToValidUTF8(err.Error(), "\uFFFD"))
+	return slog.StringValue(string(text[:min(len(text), 300)]))
+}
