@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/words"
 )
 
 // applying is one apply under way.
@@ -164,7 +165,8 @@ func (a *applying) check() error {
 		if err != nil {
 			return err
 		}
-		before, after := JobOf(&old), jobAfter(spec, &old)
+		l := language(a.r)
+		before, after := jobIn(l, &old), jobAfter(l, spec, &old)
 		after.Next = timesOf(a.s.m.NextOf(&core.Job{Def: old.Def, Sched: Wanted(spec, &old).Sched}, 1))
 		out.Old, out.New = &before, &after
 	}
@@ -226,7 +228,7 @@ func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult)
 		return refuse(err)
 	}
 	if now := core.InstantOf(time.Now()); c.Never(now) {
-		return refuse(core.Invalid("schedule", c.Describe(), "it never fires after %s", now))
+		return refuse(core.Invalid("schedule", c.Describe().String(), "it never fires after %s", now))
 	}
 	if want := spec.IfRev; want != nil && *want != 0 {
 		return refuse(core.Errorf(core.CodeConflict, "job %s is not there", j.Name()))
@@ -267,9 +269,9 @@ func Wanted(spec *manage.JobSpec, old *core.Job) core.Job {
 	return j
 }
 
-func jobAfter(spec *manage.JobSpec, old *core.Job) Job {
+func jobAfter(l words.Language, spec *manage.JobSpec, old *core.Job) Job {
 	j := Wanted(spec, old)
-	return JobOf(&j)
+	return jobIn(l, &j)
 }
 
 func appAfter(spec *manage.AppSpec, old core.App) App {

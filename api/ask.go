@@ -6,6 +6,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/words"
 )
 
 // ListUpcoming lists the instants to come.
@@ -62,7 +63,8 @@ func (s *server) Preview(w http.ResponseWriter, r *http.Request) {
 		from = core.InstantOf(body.From)
 	}
 	p, err := s.m.Preview(sched, from, body.Count)
-	s.reply(w, r, Preview{Words: p.Words, Next: timesOf(p.Next), Ends: p.Ends, Traps: p.Traps}, err)
+	l := language(r)
+	s.reply(w, r, Preview{Words: words.Say(l, p.Words), Next: timesOf(p.Next), Ends: p.Ends, Traps: allSaid(l, p.Traps)}, err)
 }
 
 // ListChanges lists change records.

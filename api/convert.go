@@ -15,10 +15,13 @@ import (
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/words"
 )
 
-// JobOf is a job in the words of the document, with its schedule in words and without its secrets.
-func JobOf(j *core.Job) Job {
+// JobOf is a job in the words of the document, with its schedule in English words and without its secrets.
+func JobOf(j *core.Job) Job { return jobIn(words.English, j) }
+
+func jobIn(l words.Language, j *core.Job) Job {
 	d, s := &j.Def, &j.Sched
 	job := Job{
 		ID: int32(d.ID), State: string(s.State), Rev: s.Rev, RevAt: s.RevAt, CreatedAt: d.Created, Declared: string(d.Declared),
@@ -30,7 +33,7 @@ func JobOf(j *core.Job) Job {
 		job.Pause = &Pause{Of: ofJob, From: s.RevAt, Until: s.PauseUntil.Time(), By: s.PauseBy, Reason: s.PauseWhy}
 	}
 	if c, err := schedule.Compile(s.Schedule, d.ID); err == nil {
-		job.Words = c.DescribeJob(d)
+		job.Words = words.Say(l, c.DescribeJob(d))
 	}
 	return job
 }

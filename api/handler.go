@@ -210,6 +210,14 @@ func said(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Language", string(language(r)))
 }
 
+// allSaid is each of the texts in a language; nil of none.
+func allSaid(l words.Language, texts []core.Text) (list []string) {
+	for _, t := range texts {
+		list = append(list, words.Say(l, t))
+	}
+	return list
+}
+
 // errorOf is what a caller is told of an error. Of an internal one that is an
 // ID, under which the log has the rest.
 func errorOf(r *http.Request, log *slog.Logger, err error) Error {

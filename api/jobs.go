@@ -81,7 +81,7 @@ func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) {
 	}
 	out := held.show(s, &j, nextShown)
 	if c, err := schedule.Compile(j.Sched.Schedule, j.Def.ID); err == nil {
-		out.Traps = c.Traps(core.InstantOf(time.Now()))
+		out.Traps = allSaid(held.l, c.Traps(core.InstantOf(time.Now())))
 	}
 	following, err := s.m.Following(r.Context(), &j)
 	if err != nil {

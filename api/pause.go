@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
 )
 
 // Of a Pause of a job.
@@ -17,13 +18,14 @@ const (
 // pauses are those of apps and of everything, which change no job and yet
 // hold it; of the apps the rest too.
 type pauses struct {
+	l    words.Language // of whoever asks
 	now  time.Time
 	all  core.Pause
 	apps map[string]core.App
 }
 
 func (s *server) pauses(r *http.Request) (pauses, error) {
-	p := pauses{now: time.Now(), apps: map[string]core.App{}}
+	p := pauses{l: language(r), now: time.Now(), apps: map[string]core.App{}}
 	g, err := s.m.Global(r.Context())
 	if err != nil {
 		return p, err
@@ -38,7 +40,7 @@ func (s *server) pauses(r *http.Request) (pauses, error) {
 
 // show is a job with what holds it now and its next instants outside of that.
 func (p *pauses) show(s *server, j *core.Job, count int) Job {
-	out := JobOf(j)
+	out := jobIn(p.l, j)
 	out.Next = timesOf(s.m.NextOf(j, count, p.all, p.apps[j.Def.App].Pause))
 	if out.Pause != nil || j.Sched.State != core.Started {
 		return out

@@ -147,6 +147,18 @@ func (t Text) Args() []any { return t.args }
 // String is the sentence in English.
 func (t Text) String() string { return t.english }
 
+// Listed is texts one after the other, "a, b, c"; the zero Text of none.
+func Listed(parts []Text) Text {
+	if len(parts) == 0 {
+		return Text{}
+	}
+	text := parts[0]
+	for _, p := range parts[1:] {
+		text = Say("%s, %s", text, p)
+	}
+	return text
+}
+
 // Error is an error for people: what was wrong, where, and what is allowed.
 type Error struct {
 	Code   Code

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,22 +72,22 @@ func ParseTemplate(text string) (*Template, error) {
 		open += at
 		end := strings.Index(text[open:], "}}")
 		if end < 0 {
-			return nil, badTemplate(text, open, text[open:], "it has no }}")
+			return nil, badTemplate(text, open, text[open:], Say("it has no }}"))
 		}
 		end += open + 2
 		p, err := parsePlace(text[open+2 : end-2])
 		if err != nil {
-			return nil, badTemplate(text, open, text[open:end], err.Error())
+			return nil, badTemplate(text, open, text[open:end], err)
 		}
 		p.from, p.to = open, end
 		if t.places = append(t.places, p); len(t.places) > maxPlaces {
-			return nil, badTemplate(text, open, text[open:end], fmt.Sprintf("at most %d are allowed", maxPlaces))
+			return nil, badTemplate(text, open, text[open:end], Say("at most %d are allowed", maxPlaces))
 		}
 		at = end
 	}
 }
 
-func badTemplate(text string, at int, what, why string) error {
+func badTemplate(text string, at int, what string, why any) error {
 	if len(what) > 40 {
 		what = strings.ToValidUTF8(what[:40], "") + "…"
 	}
@@ -103,26 +102,26 @@ func parsePlace(text string) (p place, err error) {
 		return p, err
 	}
 	if len(words) == 0 {
-		return p, fmt.Errorf("a name is missing; allowed are %s", strings.Join(Placeholders, ", "))
+		return p, Errorf(CodeInvalid, "a name is missing; allowed are %s", strings.Join(Placeholders, ", "))
 	}
 	p.name = words[0]
 	switch {
 	case !slices.Contains(Placeholders, p.name):
-		return p, fmt.Errorf("there is no %s; allowed are %s", p.name, strings.Join(Placeholders, ", "))
+		return p, Errorf(CodeInvalid, "there is no %s; allowed are %s", p.name, strings.Join(Placeholders, ", "))
 	case p.name != "scheduledAt" && p.name != "lastSuccessAt" && len(words) > 1:
-		return p, fmt.Errorf("%s is no moment: nothing may follow it", p.name)
+		return p, Errorf(CodeInvalid, "%s is no moment: nothing may follow it", p.name)
 	}
 	for k, w := range words[1:] {
 		switch {
 		case w[0] == '+' || w[0] == '-':
 			if p.offset != (offset{}) {
-				return p, fmt.Errorf("one offset is allowed, %s is a second", w)
+				return p, Errorf(CodeInvalid, "one offset is allowed, %s is a second", w)
 			}
 			if p.offset, err = parseOffset(w); err != nil {
 				return p, err
 			}
 		case k > 0:
-			return p, fmt.Errorf("%s: after the pattern only an offset is allowed, as -1d; a pattern with a space stands in \"quotes\"", w)
+			return p, Errorf(CodeInvalid, "%s: after the pattern only an offset is allowed, as -1d; a pattern with a space stands in \"quotes\"", w)
 		default:
 			if p.pattern, err = parsePattern(w); err != nil {
 				return p, err
@@ -138,7 +137,7 @@ func templateWords(text string) (words []string, err error) {
 		if text[0] == '"' {
 			end := strings.IndexByte(text[1:], '"')
 			if end < 1 {
-				return nil, fmt.Errorf("a quote has no end, or nothing in it")
+				return nil, Errorf(CodeInvalid, "a quote has no end, or nothing in it")
 			}
 			words, text = append(words, text[1:end+1]), text[end+2:]
 			continue
@@ -158,7 +157,7 @@ func parseOffset(w string) (o offset, err error) {
 	unit := w[len(w)-1]
 	n, err := strconv.Atoi(w[:len(w)-1])
 	if err != nil || strings.IndexByte(offsetUnits, unit) < 0 || n < -maxOffset || n > maxOffset {
-		return o, fmt.Errorf("%s is no offset: a sign, a number up to %d and one of s, m, h, d, w, M (months), y are expected, as -1d", w,
+		return o, Errorf(CodeInvalid, "%s is no offset: a sign, a number up to %d and one of s, m, h, d, w, M (months), y are expected, as -1d", w,
 			maxOffset)
 	}
 	return offset{n, unit}, nil
@@ -197,7 +196,7 @@ var patternLetters = map[string]string{"yyyy": "2006", "yy": "06", "MM": "01", "
 
 func parsePattern(w string) (parts []part, err error) {
 	if len(w) > maxPattern {
-		return nil, fmt.Errorf("a pattern has at most %d characters", maxPattern)
+		return nil, Errorf(CodeInvalid, "a pattern has at most %d characters", maxPattern)
 	}
 	for i := 0; i < len(w); {
 		c := w[i]
@@ -206,7 +205,7 @@ func parsePattern(w string) (parts []part, err error) {
 		case c == '\'':
 			end := strings.IndexByte(w[i+1:], '\'')
 			if end < 0 {
-				return nil, fmt.Errorf("%s: a ' has no end", w)
+				return nil, Errorf(CodeInvalid, "%s: a ' has no end", w)
 			}
 			text := w[i+1 : i+1+end]
 			if end == 0 { // two are one
@@ -220,7 +219,7 @@ func parsePattern(w string) (parts []part, err error) {
 			}
 			layout, is := patternLetters[w[i:i+n]]
 			if !is {
-				return nil, fmt.Errorf("%s: %s is not allowed in a pattern; allowed are yyyy yy MM M dd d HH mm ss XXX EEE, "+
+				return nil, Errorf(CodeInvalid, "%s: %s is not allowed in a pattern; allowed are yyyy yy MM M dd d HH mm ss XXX EEE, "+
 					"other letters in 'quotes'", w, w[i:i+n])
 			}
 			parts = append(parts, part{letter: c, text: layout})
@@ -261,8 +260,8 @@ func (t *Template) checkParent() error {
 		case "scheduledAt":
 			longest += maxPattern + 2*len(time.RFC3339)
 		default:
-			return badTemplate(t.text, p.from, t.text[p.from:p.to], "beside parent.data only scheduledAt is allowed: it is filled when the run "+
-				"is made, and its retries have the same")
+			return badTemplate(t.text, p.from, t.text[p.from:p.to], Say("beside parent.data only scheduledAt is allowed: "+
+				"it is filled when the run is made, and its retries have the same"))
 		}
 	}
 	if longest > MaxParams {

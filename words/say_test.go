@@ -1,6 +1,7 @@
 package words
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -12,9 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/schedule"
 )
 
 // spoken are the folders whose sentences people hear.
@@ -66,7 +69,7 @@ func TestEverySentence(t *testing.T) {
 			t.Errorf("%q takes %v, and its Chinese %q takes %v", code, verbs(t, code), text, verbs(t, text))
 		}
 		chinese(t, code, text)
-		if !strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
+		if wordsIn(text) && !strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
 			t.Errorf("the Chinese of %q is %q", code, text)
 		}
 	}
@@ -114,6 +117,8 @@ func sentenceOf(n ast.Node, handOn handing) ast.Expr {
 	case *ast.SelectorExpr:
 		if pkg, ok := f.X.(*ast.Ident); ok && pkg.Name == "core" {
 			name = f.Sel.Name
+		} else if at, ok := handOn.methods[f.Sel.Name]; ok && at < len(c.Args) { // a method
+			return c.Args[at]
 		}
 	}
 	switch {
@@ -130,19 +135,19 @@ func sentenceOf(n ast.Node, handOn handing) ast.Expr {
 // handing are the functions of a package that hand a parameter on as a sentence: which of
 // their parameters it is, by their names; and where it is handed on.
 type handing struct {
-	at     map[string]int
-	params map[*ast.Ident]bool
+	at, methods map[string]int
+	params      map[*ast.Ident]bool
 }
 
 func forwarders(files map[string]*ast.File) handing {
-	h := handing{at: map[string]int{}, params: map[*ast.Ident]bool{}}
-	look := func(name string, typ *ast.FuncType, body ast.Node) {
+	h := handing{at: map[string]int{}, methods: map[string]int{}, params: map[*ast.Ident]bool{}}
+	look := func(to map[string]int, name string, typ *ast.FuncType, body ast.Node) {
 		i := 0
 		for _, field := range typ.Params.List {
 			for _, param := range field.Names {
 				ast.Inspect(body, func(n ast.Node) bool {
 					if id, ok := sentenceOf(n, h).(*ast.Ident); ok && id.Name == param.Name {
-						h.at[name], h.params[id] = i, true
+						to[name], h.params[id] = i, true
 					}
 					return true
 				})
@@ -154,13 +159,16 @@ func forwarders(files map[string]*ast.File) handing {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
-				if n.Body != nil && n.Recv == nil {
-					look(n.Name.Name, n.Type, n.Body)
+				switch {
+				case n.Body != nil && n.Recv != nil:
+					look(h.methods, n.Name.Name, n.Type, n.Body)
+				case n.Body != nil:
+					look(h.at, n.Name.Name, n.Type, n.Body)
 				}
 			case *ast.AssignStmt:
 				if lit, ok := n.Rhs[0].(*ast.FuncLit); ok {
 					if id, ok := n.Lhs[0].(*ast.Ident); ok {
-						look(id.Name, lit.Type, lit.Body)
+						look(h.at, id.Name, lit.Type, lit.Body)
 					}
 				}
 			}
@@ -273,4 +281,70 @@ func TestSay(t *testing.T) {
 			t.Errorf("%q, want %q", c.got, c.want)
 		}
 	}
+}
+
+// TestSchedules: a schedule in words is Chinese in whole, in the order of that language.
+func TestSchedules(t *testing.T) {
+	for _, c := range []struct {
+		kind             core.Kind
+		expr, zone, want string
+	}{
+		{core.KindCron, "0 30 2 * * ?", "Asia/Shanghai", "每天 02:30 执行（Asia/Shanghai）"},
+		{core.KindCron, "0 0 9 ? * MON-FRI", "", "每周一至周五 09:00 执行（UTC）"},
+		{core.KindCron, "0 */5 8-18 * * ?", "", "08:00至18:55，每 5 分钟（UTC）"},
+		{core.KindCron, "*/20 * * * * ?", "", "每 20 秒"},
+		{core.KindCron, "0 0 0 1,15 * ?", "", "每月1日和15日 00:00 执行（UTC）"},
+		{core.KindCron, "0 0 3,4,5 L * ?", "", "每月最后一天 03:00、04:00和05:00 执行（UTC）"},
+		{core.KindCron, "0 0 3 ? 3,6 6L", "", "3月和6月的最后一个周五 03:00 执行（UTC）"},
+		{core.KindCron, "0 0 3 LW * ? 2027-2029", "", "2027至2029年，每月最后一个工作日（周一至周五） 03:00 执行（UTC）"},
+		{core.KindCron, "0 1,2,4 * * * ?", "", "每小时第1、2和4分钟（UTC）"},
+		{core.KindCrontab, "0 12 13 * 5", "", "每月13日或每周五 12:00 执行（UTC）"},
+		{core.KindCrontab, "0 12 30 2 *", "", "2月的30日 12:00 执行（没有这样的日期）（UTC）"},
+	} {
+		s, err := schedule.Compile(core.Schedule{Any: []core.When{{Kind: c.kind, Expr: c.expr}}, Timezone: c.zone}, 7)
+		if err != nil {
+			t.Errorf("%s: %v", c.expr, err)
+			continue
+		}
+		if got := Say(Chinese, s.Describe()); got != c.want {
+			t.Errorf("%s: %s, want %s (%s)", c.expr, got, c.want, s.Describe())
+		}
+	}
+	mixed := core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 90 * time.Minute}, {Kind: core.KindAt, At: 1_800_000_000}},
+		From: "2026-12-01", Jitter: 2 * time.Minute}
+	s, err := schedule.Compile(mixed, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := &core.Def{After: []core.Parent{{Job: "a/b", When: core.UponSuccess}, {Job: "c/d", When: core.UponFailure}}, Within: 6 * time.Hour}
+	for _, c := range []struct{ got, want string }{
+		{Say(Chinese, s.Describe()),
+			"每 1 小时 30 分钟；在 2027-01-15 08:00:00 执行一次（UTC），自 2026-12-01 起，随机推迟最多 2 分钟"},
+		{Say(Chinese, (&schedule.Schedule{}).DescribeJob(after)), "在父任务a/b、c/d (failed)（须在 6 小时内全部结束）之后"},
+		{Say(Chinese, trapOf(t, "0 0 2 31 * ?", "Europe/Berlin")[0]),
+			"日字段的 31：FEB、APR、JUN、SEP和NOV 没有这一天"},
+		{Say(Chinese, trapOf(t, "0 30 2 * * ?", "Europe/Berlin")[0]),
+			"2027-03-28：时区 Europe/Berlin 没有 02:30，改在 03:00 触发"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s, want %s", c.got, c.want)
+		}
+	}
+	_, err = schedule.Compile(core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 0 25 * * ?"}}}, 7)
+	if e, ok := errors.AsType[*core.Error](err); !ok || Error(Chinese, e) != `schedule.cron: "0 0 25 * * ?": hours: 位置 4：25 超出范围；允许：0-23` {
+		t.Errorf("%v", Error(Chinese, e))
+	}
+}
+
+func trapOf(t *testing.T, expr, zone string) []core.Text {
+	t.Helper()
+	s, err := schedule.Compile(core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: expr}}, Timezone: zone}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	traps := s.Traps(core.InstantOf(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)))
+	if len(traps) == 0 {
+		t.Fatalf("%s has no trap", expr)
+	}
+	return traps
 }

@@ -48,6 +48,8 @@ type Config struct {
 	// MaxAnswer is how many bytes are read of an answer; as long as the call's may be if 0
 	// or more than that.
 	MaxAnswer int64
+	// Language is that of errors and of schedules in words, "en" or "zh"; English if empty.
+	Language string
 }
 
 // Client asks one server. Its methods may be called at the same time.
@@ -306,6 +308,9 @@ func (c *Client) send(ctx context.Context, method, path string, query, body any)
 	}
 	if c.o.Actor != "" {
 		r.Header.Set(ActorHeader, c.o.Actor)
+	}
+	if c.o.Language != "" {
+		r.Header.Set("Accept-Language", c.o.Language)
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")

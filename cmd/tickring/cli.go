@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/internal/awsask"
 	"github.com/tickring/tickring/internal/stack"
 	"github.com/tickring/tickring/manifest"
+	"github.com/tickring/tickring/words"
 )
 
 // Exit codes.
@@ -54,6 +55,7 @@ type Globals struct {
 	Token    string           `help:"The admin token of the server, or its read token; not that of an app (default: $$TICKRING_TOKEN, else that in the data folder)." placeholder:"TOKEN"`
 	UTC      bool             `name:"utc" help:"Times in UTC, not in the job's zone."`
 	Color    string           `enum:"auto,always,never" default:"auto" help:"Colour states that failed or run, and what is late: auto is on a terminal, unless NO_COLOR is set; never in json."`
+	Lang     string           `enum:",en,zh" default:"" help:"Language of errors and of schedules in words, en or zh (default: that of $$LC_ALL, $$LC_MESSAGES or $$LANG)." placeholder:"LANGUAGE"`
 	Output   string           `short:"o" enum:"text,json,yaml" default:"text" help:"text for people, json for programs; get knows yaml."`
 	Version  kong.VersionFlag `hidden:"" help:"Print the version."`
 }
@@ -265,7 +267,23 @@ func (e *Env) errorText(err error) string {
 	if _, ok := errors.AsType[*client.Error](err); ok {
 		return err.Error() + e.nameHint(err) + e.on()
 	}
+	if own, ok := errors.AsType[*core.Error](err); ok {
+		return strings.Replace(err.Error(), own.Error(), words.Error(e.lang(), own), 1)
+	}
 	return err.Error()
+}
+
+// lang is the language of what is said.
+func (e *Env) lang() words.Language {
+	if e.Lang != "" {
+		return words.Of(e.Lang)
+	}
+	for _, name := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
+		if tag, _ := e.Getenv(name); tag != "" {
+			return words.Of(tag)
+		}
+	}
+	return words.English
 }
 
 // tokenHint says how to give the server its own token.

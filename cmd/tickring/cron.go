@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/cron"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/words"
 )
 
 type cronCmd struct {
@@ -71,9 +72,13 @@ func (c *cronCmd) Run(e *Env) error {
 		for i, at := range next {
 			times[i] = at.Time()
 		}
-		return e.printJSON(map[string]any{"words": s.Describe(), "next": times, "traps": append([]string{}, s.Traps(after)...)})
+		traps := []string{}
+		for _, trap := range s.Traps(after) {
+			traps = append(traps, words.Say(e.lang(), trap))
+		}
+		return e.printJSON(map[string]any{"words": words.Say(e.lang(), s.Describe()), "next": times, "traps": traps})
 	}
-	e.printf("%s\n", s.Describe())
+	e.printf("%s\n", words.Say(e.lang(), s.Describe()))
 	rows := [][]string{}
 	for _, at := range next {
 		away := ""
@@ -90,7 +95,7 @@ func (c *cronCmd) Run(e *Env) error {
 		e.printf("and never again\n")
 	}
 	for _, trap := range s.Traps(after) {
-		e.printf("note: %s\n", trap)
+		e.printf("note: %s\n", words.Say(e.lang(), trap))
 	}
 	if n := len(next); n > 0 && next[n-1] > core.Horizon {
 		e.printf("note: jobs fire until %s\n", core.Horizon)

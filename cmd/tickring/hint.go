@@ -3,16 +3,30 @@ package main
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/manifest"
+	"github.com/tickring/tickring/words"
 )
 
-var unknownName = regexp.MustCompile(`^there is no (job|app) ([^ ;]+)$`)
+// unknownName is the job or app of which an answer says that it is not there.
+func unknownName(l words.Language, message string) (app bool, name string) {
+	for _, of := range []struct {
+		app  bool
+		text core.Text
+	}{{true, core.Say("there is no app %s", "\x00")}, {false, core.Say("there is no job %s", "\x00")}} {
+		before, after, _ := strings.Cut(words.Say(l, of.text), "\x00")
+		if name, ok := strings.CutPrefix(message, before); ok {
+			if name, ok = strings.CutSuffix(name, after); ok && !strings.ContainsAny(name, " ;") {
+				return of.app, name
+			}
+		}
+	}
+	return false, ""
+}
 
 // nameHint names the job or app that may be meant by one that is not there.
 func (e *Env) nameHint(err error) string {
@@ -20,12 +34,12 @@ func (e *Env) nameHint(err error) string {
 	if !ok || e.found == nil {
 		return ""
 	}
-	m := unknownName.FindStringSubmatch(r.Message)
-	if m == nil {
+	app, unknown := unknownName(e.lang(), r.Message)
+	if unknown == "" {
 		return ""
 	}
 	var names []string
-	if m[1] == "app" {
+	if app {
 		apps, err := e.found.ListApps(e.Ctx)
 		if err != nil {
 			return ""
@@ -34,7 +48,7 @@ func (e *Env) nameHint(err error) string {
 			names = append(names, a.Name)
 		}
 	} else {
-		if text := (&conn{e, e.found}).deletedHint(m[2]); text != "" {
+		if text := (&conn{e, e.found}).deletedHint(unknown); text != "" {
 			return text
 		}
 		page, err := e.found.ListJobs(e.Ctx, api.ListJobsParams{Limit: 1000})
@@ -45,7 +59,7 @@ func (e *Env) nameHint(err error) string {
 			names = append(names, j.App+"/"+j.Name)
 		}
 	}
-	if name := nearest(m[2], names); name != "" {
+	if name := nearest(unknown, names); name != "" {
 		return ", did you mean " + name + "?"
 	}
 	return ""

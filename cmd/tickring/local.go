@@ -165,7 +165,7 @@ func (e *Env) api() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	cl, err := client.New(endpoint, token.text, client.Config{Actor: e.actor(), MaxAnswer: e.most})
+	cl, err := client.New(endpoint, token.text, client.Config{Actor: e.actor(), MaxAnswer: e.most, Language: string(e.lang())})
 	if err != nil {
 		return nil, usagef("%w", err)
 	}

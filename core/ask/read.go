@@ -113,10 +113,10 @@ type UpcomingResult struct {
 
 // Preview is what a schedule means.
 type Preview struct {
-	Words string
+	Words core.Text
 	Next  []core.Instant
 	Ends  bool // there is no instant after the last of Next
-	Traps []string
+	Traps []core.Text
 }
 
 // ExecutorView is one executor as people see it.

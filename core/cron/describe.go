@@ -1,116 +1,133 @@
 package cron
 
 import (
-	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
-	"time"
+
+	"github.com/tickring/tickring/core"
 )
 
-// Describe says in English when the schedule runs. It is made from the parsed
-// schedule, not from the text, so it cannot repeat a misunderstanding of the
-// text. Long lists of values are shortened and say how many they are, so that its
-// length is bounded.
-func (e *Expr) Describe() string {
-	text := e.describeTime() + e.describeDays() + e.describeYears()
+// Describe says when the schedule runs. It is made from the parsed schedule, not from the
+// text, so it cannot repeat a misunderstanding of the text. Long lists of values are
+// shortened and say how many they are, so that its length is bounded.
+//
+// The parts are texts that other languages put in another order.
+func (e *Expr) Describe() core.Text {
+	text := core.Say("%s%s%s", e.describeTime(), e.describeDays(), e.describeYears())
 	if _, ok := e.Next(-1); !ok && e.year != (schedule{}).year {
-		text += " (there is no such day)"
+		return core.Say("%s (there is no such day)", text)
 	}
 	return text
 }
 
 // describeTime says when during a day.
-func (e *Expr) describeTime() string {
+func (e *Expr) describeTime() core.Text {
 	secs, mins, hrs := values(e.sec), values(e.min), values(uint64(e.hour))
 	allHours := len(hrs) == 24
 
 	if len(hrs)*len(mins)*len(secs) <= 4 {
-		return "at " + and(e.times(hrs, mins, secs))
+		return e.at(hrs, mins, secs)
 	}
-	ofHours := " of every hour"
-	if !allHours {
-		ofHours = " of hour" + plural(hrs) + list(hrs)
-	}
-	ofMinutes := " of every minute"
-	if len(mins) < 60 {
-		ofMinutes = " of minute" + plural(mins) + list(mins)
+	ofHours := core.Say(" of every hour")
+	switch {
+	case len(hrs) == 1:
+		ofHours = core.Say(" of hour %s", list(hrs, number))
+	case !allHours:
+		ofHours = core.Say(" of hours %s", list(hrs, number))
 	}
 
 	// Several times a minute.
 	if len(secs) > 1 {
-		what, ok := rhythm(secs, 60, "second")
+		what, ok := rhythm(secs, 60, everySecond)
 		if !ok {
-			what = "at second" + plural(secs) + list(secs)
+			what = core.Say("at seconds %s", list(secs, number))
 			if allHours && len(mins) == 60 {
-				return what + " of every minute"
+				return core.Say("%s of every minute", what)
 			}
-			return what + ofMinutes + ofHours
 		}
-		if len(mins) < 60 {
-			return what + ofMinutes + ofHours
+		switch {
+		case len(mins) == 1:
+			return core.Say("%s of minute %s%s", what, list(mins, number), ofHours)
+		case len(mins) < 60:
+			return core.Say("%s of minutes %s%s", what, list(mins, number), ofHours)
+		case !ok:
+			return core.Say("%s of every minute%s", what, ofHours)
 		}
-		return what + e.span(hrs, mins, secs, ofHours)
+		if spans, ok := e.span(hrs, mins, secs); ok {
+			return core.Say("%s%s", what, spans)
+		}
+		return core.Say("%s%s", what, ofHours)
 	}
 
-	second := ""
-	if secs[0] != 0 {
-		second = fmt.Sprintf(" at second %d", secs[0])
+	atSecond := func(text core.Text) core.Text {
+		if secs[0] == 0 {
+			return text
+		}
+		return core.Say("%s at second %d", text, secs[0])
 	}
 	// Several times an hour.
 	if len(mins) > 1 {
-		what, ok := rhythm(mins, 60, "minute")
+		what, ok := rhythm(mins, 60, everyMinute)
 		if !ok {
-			return "at minute" + plural(mins) + list(mins) + ofHours + second
+			return atSecond(core.Say("at minutes %s%s", list(mins, number), ofHours))
 		}
 		if allHours {
-			return what + second
+			return atSecond(what)
 		}
-		return what + e.span(hrs, mins, secs, ofHours+second)
+		if spans, ok := e.span(hrs, mins, secs); ok {
+			return core.Say("%s%s", what, spans)
+		}
+		return atSecond(core.Say("%s%s", what, ofHours))
 	}
 
 	// At most once an hour.
-	if what, ok := rhythm(hrs, 24, "hour"); ok {
+	if what, ok := rhythm(hrs, 24, everyHour); ok {
 		switch {
 		case mins[0] == 0 && secs[0] == 0:
 			return what
 		case allHours:
-			return fmt.Sprintf("at minute %d of every hour%s", mins[0], second)
+			return atSecond(core.Say("at minute %d of every hour", mins[0]))
 		}
 	}
 	if first, last, step, ok := progression(hrs); ok {
-		what := "every hour"
-		if step > 1 {
-			what = fmt.Sprintf("every %d hours", step)
-		}
-		return fmt.Sprintf("%s from %s to %s", what, e.clock(first, mins[0], secs[0]), e.clock(last, mins[0], secs[0]))
+		return core.Say("%s from %s to %s", everyHour(step), e.clock(first, mins[0], secs[0]), e.clock(last, mins[0], secs[0]))
 	}
 	if len(hrs) > 8 {
-		return fmt.Sprintf("at minute %d%s%s", mins[0], ofHours, second)
+		return atSecond(core.Say("at minute %d%s", mins[0], ofHours))
 	}
-	return "at " + and(e.times(hrs, mins, secs))
+	return e.at(hrs, mins, secs)
+}
+
+// at names each time of a day.
+func (e *Expr) at(hrs, mins, secs []int) core.Text {
+	times := and(e.times(hrs, mins, secs))
+	if e.describeDays().String() == "" {
+		return core.Say("at %[1]s", times) // each day, which English leaves out: the number makes it a code of its own
+	}
+	return core.Say("at %s", times)
 }
 
 // span says from when to when a rhythm within the hour lasts: of each run of
-// hours the first and the last instant. With many runs it names the hours.
-func (e *Expr) span(hrs, mins, secs []int, ofHours string) string {
+// hours the first and the last instant; false with many runs, and with all hours
+// nothing.
+func (e *Expr) span(hrs, mins, secs []int) (core.Text, bool) {
 	if len(hrs) == 24 {
-		return ""
+		return core.Text{}, true
 	}
-	var spans []string
+	var spans []core.Text
 	for _, r := range runs(hrs) {
-		spans = append(spans, fmt.Sprintf("from %s to %s",
+		spans = append(spans, core.Say("from %s to %s",
 			e.clock(r[0], mins[0], secs[0]),
 			e.clock(r[1], mins[len(mins)-1], secs[len(secs)-1])))
 	}
 	if len(spans) > 2 {
-		return ofHours
+		return core.Text{}, false
 	}
-	return " " + and(spans)
+	return core.Say(" %s", and(spans)), true
 }
 
-func (e *Expr) times(hrs, mins, secs []int) []string {
-	var times []string
+func (e *Expr) times(hrs, mins, secs []int) []core.Text {
+	var times []core.Text
 	for _, h := range hrs {
 		for _, m := range mins {
 			for _, s := range secs {
@@ -122,74 +139,96 @@ func (e *Expr) times(hrs, mins, secs []int) []string {
 }
 
 // clock writes a time of day, with seconds if any matter in the schedule.
-func (e *Expr) clock(h, m, s int) string {
+func (e *Expr) clock(h, m, s int) core.Text {
 	if e.sec == 1 {
-		return fmt.Sprintf("%02d:%02d", h, m)
+		return core.Say("%02d:%02d", h, m)
 	}
-	return fmt.Sprintf("%02d:%02d:%02d", h, m, s)
+	return core.Say("%02d:%02d:%02d", h, m, s)
 }
 
 // rhythm names a set that is evenly spaced through its whole period.
-func rhythm(set []int, period int, unit string) (string, bool) {
+func rhythm(set []int, period int, every func(int) core.Text) (core.Text, bool) {
 	n := period / len(set)
 	if n*len(set) != period || set[0] != 0 {
-		return "", false
+		return core.Text{}, false
 	}
 	for i, v := range set {
 		if v != i*n {
-			return "", false
+			return core.Text{}, false
 		}
 	}
+	return every(n), true
+}
+
+func everySecond(n int) core.Text {
 	if n == 1 {
-		return "every " + unit, true
+		return core.Say("every second")
 	}
-	return fmt.Sprintf("every %d %ss", n, unit), true
+	return core.Say("every %d seconds", n)
+}
+
+func everyMinute(n int) core.Text {
+	if n == 1 {
+		return core.Say("every minute")
+	}
+	return core.Say("every %d minutes", n)
+}
+
+func everyHour(n int) core.Text {
+	if n == 1 {
+		return core.Say("every hour")
+	}
+	return core.Say("every %d hours", n)
 }
 
 // describeDays says on which days of which months.
-func (e *Expr) describeDays() string {
+func (e *Expr) describeDays() core.Text {
 	everyDate := e.dom == allDays
 	everyWeekday := e.dow == allWeek && e.nth == 0
-	dates, weekdays := e.describeDates(), e.describeWeekdays()
-	inMonths := ""
+	var inMonths core.Text
+	ofMonth := core.Say(" of the month")
 	if e.month != allMonths {
-		inMonths = " in " + list(values(uint64(e.month)), monthName)
-	}
-	ofMonth := " of the month"
-	if e.month != allMonths {
-		ofMonth = " of " + list(values(uint64(e.month)), monthName)
+		months := list(values(uint64(e.month)), monthName)
+		inMonths, ofMonth = core.Say(" in %s", months), core.Say(" of %s", months)
 	}
 
 	switch {
 	case everyDate && everyWeekday, e.either && (everyDate || everyWeekday):
 		return inMonths
 	case everyDate && e.nth > 0:
-		return " on " + weekdays + ofMonth
+		return core.Say(" on %s%s", e.describeWeekdays(), ofMonth)
 	case everyDate:
-		return e.onWeekdays(weekdays) + inMonths
+		return core.Say("%s%s", e.onWeekdays(), inMonths)
 	case everyWeekday:
-		return " on " + dates + ofMonth
+		return core.Say(" on %s%s", e.describeDates(), ofMonth)
 	case e.either:
-		return " on " + dates + ofMonth + " or on every " + weekdays + inMonths
+		return core.Say(" on %s%s or on every %s%s", e.describeDates(), ofMonth, e.describeWeekdays(), inMonths)
 	default:
-		return e.onWeekdays(weekdays) + ", but only on " + dates + ofMonth
+		return core.Say("%s, but only on %s%s", e.onWeekdays(), e.describeDates(), ofMonth)
 	}
 }
 
-func (e *Expr) onWeekdays(weekdays string) string {
+func (e *Expr) onWeekdays() core.Text {
 	if bits.OnesCount8(e.dow) > 2 {
-		return ", " + weekdays
+		return core.Say(", %s", e.describeWeekdays())
 	}
-	return " on " + weekdays
+	return core.Say(" on %s", e.describeWeekdays())
 }
 
-func (e *Expr) describeWeekdays() string {
+func (e *Expr) describeWeekdays() core.Text {
 	if e.nth > 0 {
-		which := "the last "
-		if e.nth != lastOfMonth {
-			which = "the " + ordinal(int(e.nth)) + " "
+		day := weekdayName(bits.TrailingZeros8(e.dow))
+		switch e.nth {
+		case 1:
+			return core.Say("the 1st %s", day)
+		case 2:
+			return core.Say("the 2nd %s", day)
+		case 3:
+			return core.Say("the 3rd %s", day)
+		case lastOfMonth:
+			return core.Say("the last %s", day)
 		}
-		return which + time.Weekday(bits.TrailingZeros8(e.dow)).String()
+		return core.Say("the %dth %s", e.nth, day)
 	}
 	// A run of days may go over the end of the week: begin behind a gap.
 	days := values(uint64(e.dow))
@@ -203,83 +242,92 @@ func (e *Expr) describeWeekdays() string {
 			}
 		}
 	}
-	return list(days, func(d int) string { return time.Weekday(d % 7).String() })
+	return list(days, weekdayName)
 }
 
-func (e *Expr) describeDates() string {
-	var parts []string
+func (e *Expr) describeDates() core.Text {
+	var parts []core.Text
 	dates := values(uint64(e.dom))
 	if first, last, step, ok := progression(dates); ok && step > 1 {
-		parts = append(parts, fmt.Sprintf("every %s day from the %s to the %s", ordinal(step), ordinal(first), ordinal(last)))
+		parts = append(parts, core.Say("every %s day from the %s to the %s", ordinal(step), ordinal(first), ordinal(last)))
 	} else if len(dates) > 0 {
-		parts = append(parts, "the "+list(dates, ordinal))
+		parts = append(parts, core.Say("the %s", list(dates, ordinal)))
 	}
 	for _, n := range values(uint64(e.near)) {
-		parts = append(parts, "the weekday nearest the "+ordinal(n))
+		parts = append(parts, core.Say("the weekday nearest the %s", ordinal(n)))
 	}
 	for _, k := range values(uint64(e.lastNear)) {
-		if k == 0 {
-			parts = append(parts, "the last weekday (MON-FRI)")
-		} else {
-			parts = append(parts, "the weekday nearest the day "+count(k, "day")+" before the last")
+		switch k {
+		case 0:
+			parts = append(parts, core.Say("the last weekday (MON-FRI)"))
+		case 1:
+			parts = append(parts, core.Say("the weekday nearest the day %d day before the last", k))
+		default:
+			parts = append(parts, core.Say("the weekday nearest the day %d days before the last", k))
 		}
 	}
 	for _, k := range values(uint64(e.last)) {
-		if k == 0 {
-			parts = append(parts, "the last day")
-		} else {
-			parts = append(parts, "the day "+count(k, "day")+" before the last")
+		switch k {
+		case 0:
+			parts = append(parts, core.Say("the last day"))
+		case 1:
+			parts = append(parts, core.Say("the day %d day before the last", k))
+		default:
+			parts = append(parts, core.Say("the day %d days before the last", k))
 		}
 	}
 	return and(shorten(parts, len(parts)))
 }
 
-func (e *Expr) describeYears() string {
+func (e *Expr) describeYears() core.Text {
 	var set []int
 	for y := FirstYear; y <= LastYear; y++ {
 		if e.hasYear(y) {
 			set = append(set, y)
 		}
 	}
-	year := func(y int) string { return fmt.Sprint(y) }
 	if len(set) == years {
-		return ""
+		return core.Text{}
 	}
 	if len(set) == 0 {
-		return fmt.Sprintf(", in no year up to %d", LastYear)
+		return core.Say(", in no year up to %d", LastYear)
 	}
 	if first, last, step, ok := progression(set); ok && last+step > LastYear {
 		if step == 1 {
-			return fmt.Sprintf(", from %d on", first)
+			return core.Say(", from %d on", first)
 		}
-		return fmt.Sprintf(", every %d years from %d on", step, first)
+		return core.Say(", every %d years from %d on", step, first)
 	}
-	return ", in " + list(set, year)
+	return core.Say(", in %s", list(set, number))
 }
 
-func monthName(m int) string { return time.Month(m).String() }
+var monthNames = [...]core.Text{core.Say("January"), core.Say("February"), core.Say("March"), core.Say("April"), core.Say("May"),
+	core.Say("June"), core.Say("July"), core.Say("August"), core.Say("September"), core.Say("October"), core.Say("November"),
+	core.Say("December")}
 
-func ordinal(n int) string {
-	suffix := "th"
+func monthName(m int) core.Text { return monthNames[m-1] }
+
+var weekdayNames = [...]core.Text{core.Say("Sunday"), core.Say("Monday"), core.Say("Tuesday"), core.Say("Wednesday"),
+	core.Say("Thursday"), core.Say("Friday"), core.Say("Saturday")}
+
+// weekdayName takes the days of the next week too.
+func weekdayName(d int) core.Text { return weekdayNames[d%7] }
+
+func number(n int) core.Text { return core.Say("%d", n) }
+
+// ordinal is a date of a month.
+func ordinal(n int) core.Text {
 	if n/10 != 1 {
 		switch n % 10 {
 		case 1:
-			suffix = "st"
+			return core.Say("%dst", n)
 		case 2:
-			suffix = "nd"
+			return core.Say("%dnd", n)
 		case 3:
-			suffix = "rd"
+			return core.Say("%drd", n)
 		}
 	}
-	return fmt.Sprintf("%d%s", n, suffix)
-}
-
-// plural returns what goes between a unit and its values.
-func plural(set []int) string {
-	if len(set) == 1 {
-		return " "
-	}
-	return "s "
+	return core.Say("%dth", n)
 }
 
 // values returns the numbers of the bits.
@@ -318,41 +366,37 @@ func runs(set []int) [][2]int {
 	return result
 }
 
-// list writes values in words: "1, 5 and 9", "8 to 18", "0 to 57 in steps
-// of 3". The name function defaults to the number.
-func list(set []int, name ...func(int) string) string {
-	word := func(n int) string { return fmt.Sprint(n) }
-	if len(name) > 0 {
-		word = name[0]
-	}
+// list writes values in words: "1, 5 and 9", "8 to 18", "0 to 57 in steps of 3".
+func list(set []int, name func(int) core.Text) core.Text {
 	if first, last, step, ok := progression(set); ok && step > 1 {
-		return fmt.Sprintf("%s to %s in steps of %d", word(first), word(last), step)
+		return core.Say("%s to %s in steps of %d", name(first), name(last), step)
 	}
-	var parts []string
+	var parts []core.Text
 	for _, r := range runs(set) {
 		switch r[1] - r[0] {
 		case 0:
-			parts = append(parts, word(r[0]))
+			parts = append(parts, name(r[0]))
 		case 1:
-			parts = append(parts, word(r[0]), word(r[1]))
+			parts = append(parts, name(r[0]), name(r[1]))
 		default:
-			parts = append(parts, word(r[0])+" to "+word(r[1]))
+			parts = append(parts, core.Say("%s to %s", name(r[0]), name(r[1])))
 		}
 	}
 	return and(shorten(parts, len(set)))
 }
 
 // shorten ends a list that nobody would read to its end.
-func shorten(parts []string, total int) []string {
+func shorten(parts []core.Text, total int) []core.Text {
 	if len(parts) <= 12 {
 		return parts
 	}
-	return append(parts[:10:10], fmt.Sprintf("others (%d in all)", total))
+	return append(parts[:10:10], core.Say("others (%d in all)", total))
 }
 
-func and(parts []string) string {
-	if len(parts) == 1 {
+func and(parts []core.Text) core.Text {
+	last := len(parts) - 1
+	if last == 0 {
 		return parts[0]
 	}
-	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
+	return core.Say("%s and %s", core.Listed(parts[:last]), parts[last])
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/tickring/tickring/core"
 )
 
 // The words for people. A text with five fields or one is a crontab.
@@ -118,10 +120,10 @@ var golden = []struct {
 func TestDescribe(t *testing.T) {
 	for _, c := range golden {
 		e := parseEither(t, c.text)
-		if got := e.Describe(); got != c.words {
+		if got := e.Describe().String(); got != c.words {
 			t.Errorf("%q:\n got %s\nwant %s", c.text, got, c.words)
 		}
-		if diff := cmp.Diff(c.traps, e.Traps()); diff != "" {
+		if diff := cmp.Diff(c.traps, english(e.Traps())); diff != "" {
 			t.Errorf("%q: traps (-want +got):\n%s", c.text, diff)
 		}
 	}
@@ -140,7 +142,7 @@ func parseEither(t testing.TB, text string) *Expr {
 func TestDescribeTellsApart(t *testing.T) {
 	seen := make(map[string]*Expr)
 	check := func(t rapid.TB, e *Expr) {
-		words := e.Describe()
+		words := e.Describe().String()
 		checkWords(t, e)
 		if strings.Contains(words, "in all)") {
 			return
@@ -171,7 +173,7 @@ func TestDescribeTellsApart(t *testing.T) {
 
 // checkWords holds what is true of all descriptions.
 func checkWords(t rapid.TB, e *Expr) {
-	words := append([]string{e.Describe()}, e.Traps()...)
+	words := append([]string{e.Describe().String()}, english(e.Traps())...)
 	for i, w := range words {
 		// A trap may repeat an item of the text, the description never does.
 		if w == "" || len(w) > 1000 && i == 0 || strings.ContainsAny(w, "\n\r%") {
@@ -181,4 +183,12 @@ func checkWords(t rapid.TB, e *Expr) {
 	if len(words) > 1+maxTraps {
 		t.Errorf("%q: %d traps", e, len(words)-1)
 	}
+}
+
+// english is each of the texts.
+func english(texts []core.Text) (list []string) {
+	for _, t := range texts {
+		list = append(list, t.String())
+	}
+	return list
 }

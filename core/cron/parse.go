@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tickring/tickring/core"
 )
 
 // MaxText is the longest text accepted, in bytes. Lists that name every value
@@ -14,9 +16,9 @@ const MaxText = 1024
 // ParseError says what is wrong with a text.
 type ParseError struct {
 	Text   string
-	Pos    int    // where, as a byte offset into Text, from 0
-	Field  string // the name of the field, empty if it is not about one field
-	Reason string // what is wrong and what is allowed
+	Pos    int       // where, as a byte offset into Text, from 0
+	Field  string    // the name of the field, empty if it is not about one field
+	Reason core.Text // what is wrong and what is allowed
 }
 
 // Error returns one line.
@@ -29,14 +31,14 @@ func (e *ParseError) Error() string {
 	if e.Field != "" {
 		where = e.Field + " " + where
 	}
-	return where + ": " + e.Reason
+	return where + ": " + e.Reason.String()
 }
 
 // field describes one field of a dialect.
 type field struct {
 	kind     kind
 	min, max int
-	allowed  string
+	allowed  core.Text
 }
 
 type kind uint8
@@ -60,21 +62,21 @@ func (k kind) String() string {
 const maxYear = 9999
 
 var quartzFields = []field{
-	{seconds, 0, 59, "0-59"},
-	{minutes, 0, 59, "0-59"},
-	{hours, 0, 23, "0-23"},
-	{daysOfMonth, 1, 31, "1-31, L, L-0 to L-30, 1W-31W, LW, L-nW or ?"},
-	{months, 1, 12, "1-12 or JAN-DEC"},
-	{daysOfWeek, 1, 7, "1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?"},
-	{yearField, FirstYear, maxYear, "1970-9999"},
+	{seconds, 0, 59, core.Say("0-59")},
+	{minutes, 0, 59, core.Say("0-59")},
+	{hours, 0, 23, core.Say("0-23")},
+	{daysOfMonth, 1, 31, core.Say("1-31, L, L-0 to L-30, 1W-31W, LW, L-nW or ?")},
+	{months, 1, 12, core.Say("1-12 or JAN-DEC")},
+	{daysOfWeek, 1, 7, core.Say("1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?")},
+	{yearField, FirstYear, maxYear, core.Say("1970-9999")},
 }
 
 var crontabFields = []field{
-	{minutes, 0, 59, "0-59"},
-	{hours, 0, 23, "0-23"},
-	{daysOfMonth, 1, 31, "1-31"},
-	{months, 1, 12, "1-12 or JAN-DEC"},
-	{daysOfWeek, 0, 7, "0-7 (0 and 7 are Sunday) or SUN-SAT"},
+	{minutes, 0, 59, core.Say("0-59")},
+	{hours, 0, 23, core.Say("0-23")},
+	{daysOfMonth, 1, 31, core.Say("1-31")},
+	{months, 1, 12, core.Say("1-12 or JAN-DEC")},
+	{daysOfWeek, 0, 7, core.Say("0-7 (0 and 7 are Sunday) or SUN-SAT")},
 }
 
 var nicknames = map[string]string{
@@ -140,16 +142,16 @@ func readQuartz(text string) ([][]item, error) {
 	}
 	switch n := len(words); {
 	case strings.HasPrefix(words[0].text, "@"):
-		return nil, &ParseError{text, words[0].pos, "", "cron has no @ names: use the kind crontab"}
+		return nil, &ParseError{text, words[0].pos, "", core.Say("cron has no @ names: use the kind crontab")}
 	case n == 5:
 		return nil, &ParseError{text, words[0].pos, "",
-			"5 fields are a Unix crontab: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]"}
+			core.Say("5 fields are a Unix crontab: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]")}
 	case n < 6:
 		return nil, &ParseError{text, len(text), "",
-			fmt.Sprintf("has only %s; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", count(n, "field"))}
+			core.Say("has only %s; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", counted(n))}
 	case n > 7:
 		return nil, &ParseError{text, words[7].pos, "",
-			fmt.Sprintf("has %d fields; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", n)}
+			core.Say("has %d fields; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", n)}
 	}
 	fields, err := readFields(text, words, quartzFields, false)
 	if err != nil {
@@ -157,10 +159,10 @@ func readQuartz(text string) ([][]item, error) {
 	}
 	dom, dow := fields[daysOfMonth][0], fields[daysOfWeek][0]
 	if dom.form == formAny && dow.form == formAny {
-		return nil, &ParseError{text, dow.pos, daysOfWeek.String(), "day-of-month and day-of-week are both ?; exactly one must be"}
+		return nil, &ParseError{text, dow.pos, daysOfWeek.String(), core.Say("day-of-month and day-of-week are both ?; exactly one must be")}
 	}
 	if dom.form != formAny && dow.form != formAny {
-		return nil, &ParseError{text, dow.pos, daysOfWeek.String(), "day-of-month and day-of-week are both set; exactly one must be ?"}
+		return nil, &ParseError{text, dow.pos, daysOfWeek.String(), core.Say("day-of-month and day-of-week are both set; exactly one must be ?")}
 	}
 	return fields, nil
 }
@@ -178,7 +180,7 @@ func readCrontab(text string) ([][]item, error) {
 		}
 		if !ok || len(words) > 1 {
 			return nil, &ParseError{text, first.pos, "",
-				"not a known name; allowed: one of @yearly @annually @monthly @weekly @daily @midnight @hourly alone, or 5 fields"}
+				core.Say("not a known name; allowed: one of @yearly @annually @monthly @weekly @daily @midnight @hourly alone, or 5 fields")}
 		}
 		words, _ = split(expansion)
 	}
@@ -188,12 +190,12 @@ func readCrontab(text string) ([][]item, error) {
 	switch n := len(words); {
 	case n == 6 || n == 7:
 		return nil, &ParseError{text, first.pos, "",
-			fmt.Sprintf("%d fields are Quartz: use the kind cron; crontab has 5: minutes hours day-of-month month day-of-week", n)}
+			core.Say("%d fields are Quartz: use the kind cron; crontab has 5: minutes hours day-of-month month day-of-week", n)}
 	case n < 5:
-		return nil, &ParseError{text, len(text), "", fmt.Sprintf("has only %s; allowed: 5: minutes hours day-of-month month day-of-week",
-			count(n, "field"))}
+		return nil, &ParseError{text, len(text), "", core.Say("has only %s; allowed: 5: minutes hours day-of-month month day-of-week",
+			counted(n))}
 	case n > 5:
-		return nil, &ParseError{text, words[5].pos, "", fmt.Sprintf("has %d fields; allowed: 5: minutes hours day-of-month month day-of-week", n)}
+		return nil, &ParseError{text, words[5].pos, "", core.Say("has %d fields; allowed: 5: minutes hours day-of-month month day-of-week", n)}
 	}
 	return readFields(text, words, crontabFields, true)
 }
@@ -228,8 +230,8 @@ func behind(words []word, n int) string {
 }
 
 func isCommand(text string, pos int, word string) error {
-	return &ParseError{text, pos, "", "behind the schedule stands a command, " + quote(word) + ": a job names a handler instead, " +
-		"and tickring exec makes a handler of any program; allowed: 5 fields: minutes hours day-of-month month day-of-week"}
+	return &ParseError{text, pos, "", core.Say("behind the schedule stands a command, %s: a job names a handler instead, "+
+		"and tickring exec makes a handler of any program; allowed: 5 fields: minutes hours day-of-month month day-of-week", quote(word))}
 }
 
 // word is a part of the text and where it begins.
@@ -241,7 +243,7 @@ type word struct {
 // split splits the text into fields. There is at least one.
 func split(text string) ([]word, error) {
 	if len(text) > MaxText {
-		return nil, &ParseError{text, MaxText, "", fmt.Sprintf("is %d bytes long; allowed: %d", len(text), MaxText)}
+		return nil, &ParseError{text, MaxText, "", core.Say("is %d bytes long; allowed: %d", len(text), MaxText)}
 	}
 	// A line end at either end comes from files; inside it is a mistake.
 	end := len(strings.TrimRight(text, " \t\r\n"))
@@ -258,7 +260,7 @@ func split(text string) ([]word, error) {
 		pos += n + 1
 	}
 	if len(words) == 0 {
-		return nil, &ParseError{text, 0, "", "is empty"}
+		return nil, &ParseError{text, 0, "", core.Say("is empty")}
 	}
 	return words, nil
 }
@@ -482,8 +484,10 @@ func (r *reader) value() (n int, named bool, err error) {
 	if letters > 0 && (r.field.kind == months || r.field.kind == daysOfWeek) {
 		n, used := r.name(r.rest[:letters])
 		if used == 0 {
-			return 0, true, r.fail("%s is not a name of a %s", quote(r.rest[:letters]),
-				map[kind]string{months: "month", daysOfWeek: "day"}[r.field.kind])
+			if r.field.kind == months {
+				return 0, true, r.fail("%s is not a name of a month", quote(r.rest[:letters]))
+			}
+			return 0, true, r.fail("%s is not a name of a day", quote(r.rest[:letters]))
 		}
 		r.skip(used)
 		return n, true, nil
@@ -557,7 +561,7 @@ func (r *reader) at(s string) bool {
 func (r *reader) skip(n int) { r.rest, r.pos = r.rest[n:], r.pos+n }
 
 func (r *reader) fail(format string, args ...any) error {
-	return &ParseError{r.text, r.pos, r.field.kind.String(), fmt.Sprintf(format, args...) + "; allowed: " + r.field.allowed}
+	return &ParseError{r.text, r.pos, r.field.kind.String(), core.Say("%s; allowed: %s", core.Say(format, args...), r.field.allowed)}
 }
 
 func (r *reader) failQuartz(what string) error {
@@ -574,9 +578,10 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-func count(n int, what string) string {
+// counted is how many fields there are.
+func counted(n int) core.Text {
 	if n == 1 {
-		return "1 " + what
+		return core.Say("1 field")
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return core.Say("%d fields", n)
 }

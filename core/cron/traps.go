@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tickring/tickring/core"
 )
 
 // maxTraps bounds what a text with long lists can give.
@@ -14,7 +16,7 @@ const maxTraps = 10
 // Traps returns warnings about what the text means but its writer may not: one
 // line each, at most ten, none for most schedules. It needs what the parsed schedule no
 // longer has, the way the text is written, and so reads the text again.
-func (e *Expr) Traps() []string {
+func (e *Expr) Traps() []core.Text {
 	read := readQuartz
 	if e.crontab {
 		read = readCrontab
@@ -32,7 +34,7 @@ func (e *Expr) Traps() []string {
 		}
 	}
 
-	var traps []string
+	var traps []core.Text
 	traps = append(traps, e.trapNever()...)
 	traps = append(traps, e.trapTooOften()...)
 	for _, k := range []kind{seconds, minutes, hours, daysOfMonth} {
@@ -52,57 +54,60 @@ func (e *Expr) Traps() []string {
 	return traps
 }
 
-func (e *Expr) trapNever() []string {
+func (e *Expr) trapNever() []core.Text {
 	if _, ok := e.Next(-1); ok {
 		return nil
 	}
-	return []string{fmt.Sprintf("never runs: no instant from %d to %d matches", FirstYear, LastYear)}
+	return []core.Text{core.Say("never runs: no instant from %d to %d matches", FirstYear, LastYear)}
 }
 
 // trapTooOften: * in a field while a larger unit is restricted is mostly a
 // forgotten 0.
-func (e *Expr) trapTooOften() []string {
+func (e *Expr) trapTooOften() []core.Text {
 	switch {
 	case e.sec == all60 && (e.min != all60 || e.hour != all24):
-		return []string{"* in seconds runs 60 times in each matching minute; 0 runs once"}
+		return []core.Text{core.Say("* in seconds runs 60 times in each matching minute; 0 runs once")}
 	case e.sec != all60 && e.min == all60 && bits.OnesCount32(e.hour) == 1:
-		return []string{"* in minutes runs in each of the 60 minutes of the hour; 0 runs once"}
+		return []core.Text{core.Say("* in minutes runs in each of the 60 minutes of the hour; 0 runs once")}
 	}
 	return nil
 }
 
 // trapStep: a step restarts with the next larger unit.
-func trapStep(k kind, it item) []string {
+func trapStep(k kind, it item) []core.Text {
 	if it.step < 2 || it.form != formStar && it.form != formFrom {
 		return nil
 	}
 	if k == daysOfMonth {
-		return []string{fmt.Sprintf("%s in day-of-month restarts each month at %d: the gap around the end of the month is not always %d days",
+		return []core.Text{core.Say("%s in day-of-month restarts each month at %d: the gap around the end of the month is not always %d days",
 			it.text, it.lo, it.step)}
 	}
-	period, unit := 60, map[kind]string{seconds: "minute", minutes: "hour", hours: "day"}[k]
-	if k == hours {
-		period = 24
+	period, unit := 60, core.Say("hour")
+	switch k {
+	case seconds:
+		unit = core.Say("minute")
+	case hours:
+		period, unit = 24, core.Say("day")
 	}
 	number := (period-1-it.lo)/it.step + 1
 	gap := it.lo + period - (it.lo + (number-1)*it.step)
 	switch {
 	case number == 1:
-		return []string{fmt.Sprintf("%s in %s is only %d: the step leads beyond the end of the %s", it.text, k, it.lo, unit)}
+		return []core.Text{core.Say("%s in %s is only %d: the step leads beyond the end of the %s", it.text, k, it.lo, unit)}
 	case gap != it.step:
-		return []string{fmt.Sprintf("%s in %s restarts each %s at %d: gap %d, but %d at the end", it.text, k, unit, it.lo, it.step, gap)}
+		return []core.Text{core.Say("%s in %s restarts each %s at %d: gap %d, but %d at the end", it.text, k, unit, it.lo, it.step, gap)}
 	}
 	return nil
 }
 
 // trapAfterMidnight: "22-3 on Friday" is not the night that begins on Friday.
-func (e *Expr) trapAfterMidnight(list []item) []string {
+func (e *Expr) trapAfterMidnight(list []item) []core.Text {
 	if e.dom == allDays && e.dow == allWeek && e.nth == 0 {
 		return nil
 	}
 	for _, it := range list {
 		if it.form == formRange && it.hi < it.lo && e.hour != all24 {
-			return []string{fmt.Sprintf("%s in hours wraps around: the hours after midnight belong to the same date, not to the night before",
+			return []core.Text{core.Say("%s in hours wraps around: the hours after midnight belong to the same date, not to the night before",
 				it.text)}
 		}
 	}
@@ -110,11 +115,11 @@ func (e *Expr) trapAfterMidnight(list []item) []string {
 }
 
 // trapShortMonths: a date that some of the months do not have.
-func (e *Expr) trapShortMonths(list []item) []string {
+func (e *Expr) trapShortMonths(list []item) []core.Text {
 	if e.either {
 		return nil
 	}
-	var traps []string
+	var traps []core.Text
 	for _, it := range list {
 		day := 0 // the length a month must have
 		switch it.form {
@@ -123,28 +128,28 @@ func (e *Expr) trapShortMonths(list []item) []string {
 		case formLast, formLastNear:
 			day = it.lo + 1
 		}
-		var short []string
+		var short []core.Text
 		for _, m := range values(uint64(e.month)) {
 			if n := lengthOf(2023, time.Month(m)); day > n {
-				name := strings.ToUpper(time.Month(m).String()[:3])
+				name := core.Say("%s", strings.ToUpper(time.Month(m).String()[:3]))
 				if day == 29 {
-					name += " (except in leap years)"
+					name = core.Say("%s (except in leap years)", name)
 				}
 				short = append(short, name)
 			}
 		}
 		if len(short) > 0 {
-			traps = append(traps, fmt.Sprintf("%s in day-of-month: no such day in %s", it.text, and(short)))
+			traps = append(traps, core.Say("%s in day-of-month: no such day in %s", it.text, and(short)))
 		}
 	}
 	return traps
 }
 
-func (e *Expr) trapDaysOfWeek(list []item) []string {
+func (e *Expr) trapDaysOfWeek(list []item) []core.Text {
 	if e.crontab {
 		return nil
 	}
-	var traps []string
+	var traps []core.Text
 	// In crontab and most languages 1 is Monday.
 	var written, days []string
 	for _, it := range list {
@@ -157,17 +162,17 @@ func (e *Expr) trapDaysOfWeek(list []item) []string {
 		}
 	}
 	if len(written) > 0 && len(written) <= 7 {
-		trap := fmt.Sprintf("%s in day-of-week is %s in Quartz: 1 is Sunday", strings.Join(written, ","), strings.Join(days, ","))
+		trap := core.Say("%s in day-of-week is %s in Quartz: 1 is Sunday", strings.Join(written, ","), strings.Join(days, ","))
 		if slices.Contains(days, "SUN-THU") {
-			trap += "; MON-FRI is 2-6"
+			trap = core.Say("%s; MON-FRI is 2-6", trap)
 		}
 		traps = append(traps, trap)
 	}
 	switch it := list[0]; {
 	case it.form == formSaturday:
-		traps = append(traps, "L in day-of-week is every Saturday; the last Saturday of the month is 7L")
+		traps = append(traps, core.Say("L in day-of-week is every Saturday; the last Saturday of the month is 7L"))
 	case it.form == formNth && it.step == 5:
-		traps = append(traps, "#5 in day-of-week: most months have only four such days and are skipped")
+		traps = append(traps, core.Say("#5 in day-of-week: most months have only four such days and are skipped"))
 	}
 	return traps
 }
@@ -190,15 +195,15 @@ func dayNames(it item) string {
 	return days
 }
 
-func (e *Expr) trapBothDays(dom, dow []item) []string {
+func (e *Expr) trapBothDays(dom, dow []item) []core.Text {
 	restricted := func(list []item) bool {
 		return !(list[0].form == formStar && list[0].step == 1)
 	}
 	switch {
 	case e.either:
-		return []string{"both day fields set in crontab: either matches (OR)"}
+		return []core.Text{core.Say("both day fields set in crontab: either matches (OR)")}
 	case restricted(dom) && restricted(dow):
-		return []string{"a day field that begins with * in crontab: both day fields must match (AND)"}
+		return []core.Text{core.Say("a day field that begins with * in crontab: both day fields must match (AND)")}
 	}
 	return nil
 }

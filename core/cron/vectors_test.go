@@ -156,7 +156,7 @@ func checkParseError(t testing.TB, text string, err error) {
 		t.Errorf("%q: error %v, want a *ParseError", text, err)
 		return
 	}
-	if pe.Text != text || pe.Pos < 0 || pe.Pos > len(text) || pe.Reason == "" {
+	if pe.Text != text || pe.Pos < 0 || pe.Pos > len(text) || pe.Reason.String() == "" {
 		t.Errorf("%q: %#v", text, pe)
 	}
 }

@@ -413,7 +413,7 @@ func (s *saving) compile(id core.JobID) error {
 // never refuses a schedule that has no instant left.
 func (s *saving) never(e *edit) error {
 	if s.sch.Never(core.InstantOf(e.want.Sched.RevAt)) {
-		return core.Invalid("schedule", s.sch.Describe(), "it never fires after %s", core.InstantOf(e.want.Sched.RevAt))
+		return core.Invalid("schedule", s.sch.Describe().String(), "it never fires after %s", core.InstantOf(e.want.Sched.RevAt))
 	}
 	return nil
 }

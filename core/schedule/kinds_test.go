@@ -18,7 +18,7 @@ func TestEveryKindIsHandled(t *testing.T) {
 		core.KindFixedDelay: {Every: 10 * time.Second},
 		core.KindAt:         {At: now + 3600},
 	}
-	words := map[string]core.Kind{"": "", (&Schedule{}).Describe(): "no kind"}
+	words := map[string]core.Kind{"": "", (&Schedule{}).Describe().String(): "no kind"}
 	for _, kind := range core.Kinds {
 		rule, ok := rules[kind]
 		if !ok {
@@ -37,7 +37,7 @@ func TestEveryKindIsHandled(t *testing.T) {
 		} else if fires && at <= now || s.Never(now) {
 			t.Errorf("%s: next %s, never %t", kind, at, s.Never(now))
 		}
-		text := s.Describe()
+		text := s.Describe().String()
 		if other, taken := words[text]; taken {
 			t.Errorf("%s is described by %q, as %s is", kind, text, other)
 		}

@@ -52,11 +52,12 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 	c := &Schedule{source: s, rules: make([]rule, 0, len(s.Any))}
 	var err error
 	if c.zone, err = loadZone(s.Timezone); err != nil {
-		reason := "not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC"
 		if s.Timezone == "Local" {
-			reason = "the host's zone is never used; " + reason[len("not an IANA time zone; "):]
+			return nil, core.Invalid("schedule.timezone", s.Timezone,
+				"the host's zone is never used; write one such as Europe/Berlin, or leave it out for UTC")
 		}
-		return nil, core.Invalid("schedule.timezone", s.Timezone, "%s", reason)
+		return nil, core.Invalid("schedule.timezone", s.Timezone,
+			"not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC")
 	}
 	for i, w := range s.Any {
 		path := "schedule"
@@ -138,14 +139,14 @@ func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 // invalidText is the error of package cron with the field's path; the value is
 // not said twice.
 func invalidText(field, text string, err error) error {
-	reason := err.Error()
+	reason := core.Say("%v", err)
 	if p, ok := errors.AsType[*cron.ParseError](err); ok {
 		reason = p.Reason
 		if p.Pos > 0 {
-			reason = fmt.Sprintf("at offset %d: %s", p.Pos, reason)
+			reason = core.Say("at offset %d: %s", p.Pos, reason)
 		}
 		if p.Field != "" {
-			reason = p.Field + ": " + reason
+			reason = core.Say("%s: %s", p.Field, reason)
 		}
 	}
 	e := core.Invalid(field, text, "%s", reason)

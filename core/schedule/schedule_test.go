@@ -269,7 +269,7 @@ func TestDescribe(t *testing.T) {
 		{core.Schedule{Any: []core.When{every(time.Minute), {Kind: core.KindCron, Expr: "0 30 2 * * ?"}}}, "every minute, and at 02:30, UTC"},
 		{full, "at 02:30, Europe/Berlin, from 2026-12-01, until 2027-12-31, up to 2 min later at random"},
 	} {
-		if got := mustCompile(t, c.s).Describe(); got != c.want {
+		if got := mustCompile(t, c.s).Describe().String(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
@@ -290,7 +290,7 @@ func TestDescribeJob(t *testing.T) {
 		{nil, []core.Parent{a, a, a, a, a}, 6 * time.Hour, "after all of x/p1, x/p1, x/p1 and 2 more within 6 h"},
 		{[]core.When{every(time.Minute)}, []core.Parent{a}, 0, "every minute, and after x/p1"},
 	} {
-		if got := mustCompile(t, core.Schedule{Any: c.when}).DescribeJob(&core.Def{After: c.after, Within: c.within}); got != c.want {
+		if got := mustCompile(t, core.Schedule{Any: c.when}).DescribeJob(&core.Def{After: c.after, Within: c.within}).String(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}

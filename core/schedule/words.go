@@ -1,9 +1,7 @@
 package schedule
 
 import (
-	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -16,102 +14,122 @@ const maxTraps = 20
 // zoneless is what cron says of rhythms that are the same in every zone.
 var zoneless = regexp.MustCompile(`^every( \d+)? (second|minute)s?$`)
 
-var singular = map[int64]string{1: "second", 60: "minute", 3600: "hour", day: "day"}
-
 // Describe says in words when the schedule fires, with the zone where it
 // matters: "every 30 s", "at 02:30, Europe/Berlin". It is made from the compiled
 // rules.
-func (s *Schedule) Describe() string {
+func (s *Schedule) Describe() core.Text {
 	if len(s.rules) == 0 {
-		return "by hand only"
+		return core.Say("by hand only")
 	}
-	var parts []string
+	var text core.Text
 	zoned := false
 	for i := range s.rules {
-		r := &s.rules[i]
-		switch r.kind {
-		case core.KindCron, core.KindCrontab:
-			text := r.expr.Describe()
-			zoned = zoned || !zoneless.MatchString(text)
-			parts = append(parts, text)
-		case core.KindEvery:
-			text, ok := singular[r.period]
-			if !ok {
-				text = words(r.period)
-			}
-			text = "every " + text
-			if w := s.source.Any[i]; w.Offset > 0 {
-				text += ", " + words(r.offset) + " later"
-			}
-			parts = append(parts, text)
-		case core.KindFixedDelay:
-			parts = append(parts, words(r.period)+" after the end of the last run")
-		case core.KindAt:
-			zoned = true
-			parts = append(parts, "once at "+s.zone.wallTime(int64(r.at)).Format("2006-01-02 15:04:05"))
+		part, inZone := s.describeRule(i)
+		zoned = zoned || inZone
+		if i > 0 {
+			part = core.Say("%s, and %s", text, part)
 		}
+		text = part
 	}
-	text := strings.Join(parts, ", and ")
 	if zoned {
-		text += ", " + s.zone.name
+		text = core.Say("%[1]s, %[2]s", text, s.zone.name) // numbered: no list, which has a code of its own
 	}
 	if s.source.From != "" {
-		text += ", from " + s.source.From
+		text = core.Say("%s, from %s", text, s.source.From)
 	}
 	if s.source.Until != "" {
-		text += ", until " + s.source.Until
+		text = core.Say("%s, until %s", text, s.source.Until)
 	}
 	if j := int64(s.source.Jitter / time.Second); j > 0 {
-		text += ", up to " + words(j) + " later at random"
+		text = core.Say("%s, up to %s later at random", text, span(j))
 	}
 	return text
+}
+
+// describeRule says when one rule fires, and whether the zone matters to it.
+func (s *Schedule) describeRule(i int) (text core.Text, zoned bool) {
+	switch r := &s.rules[i]; r.kind {
+	case core.KindEvery:
+		switch r.period {
+		case 1:
+			text = core.Say("every second")
+		case 60:
+			text = core.Say("every minute")
+		case 3600:
+			text = core.Say("every hour")
+		case day:
+			text = core.Say("every day")
+		default:
+			text = core.Say("every %s", span(r.period))
+		}
+		if w := s.source.Any[i]; w.Offset > 0 {
+			text = core.Say("%s, %s later", text, span(r.offset))
+		}
+		return text, false
+	case core.KindFixedDelay:
+		return core.Say("%s after the end of the last run", span(r.period)), false
+	case core.KindAt:
+		return core.Say("once at %s", s.zone.wallTime(int64(r.at)).Format("2006-01-02 15:04:05")), true
+	default:
+		text = r.expr.Describe()
+		return text, !zoneless.MatchString(text.String())
+	}
 }
 
 // maxAfter is how many jobs are named after which one comes.
 const maxAfter = 3
 
 // DescribeJob says when a job comes: what its schedule says, and after which jobs.
-func (s *Schedule) DescribeJob(d *core.Def) string {
+func (s *Schedule) DescribeJob(d *core.Def) core.Text {
 	if len(d.After) == 0 {
 		return s.Describe()
 	}
-	var names []string
+	var names []core.Text
 	for _, p := range d.After[:min(len(d.After), maxAfter)] {
-		name := p.Job
+		name := core.Say("%s", p.Job)
 		if p.When != core.UponSuccess {
-			name += " (" + string(p.When) + ")"
+			name = core.Say("%s (%s)", p.Job, p.When)
 		}
 		names = append(names, name)
 	}
-	text := strings.Join(names, ", ")
+	text := core.Listed(names)
 	if more := len(d.After) - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		text = core.Say("%s and %d more", text, more)
 	}
 	switch {
 	case d.Within > 0:
-		text = "all of " + text + " within " + words(int64(d.Within/time.Second))
+		text = core.Say("all of %s within %s", text, span(int64(d.Within/time.Second)))
 	case len(d.After) > 1:
-		text = "any of " + text
+		text = core.Say("any of %s", text)
 	}
 	if len(s.rules) > 0 {
-		return s.Describe() + ", and after " + text
+		return core.Say("%s, and after %s", s.Describe(), text)
 	}
-	return "after " + text
+	return core.Say("after %s", text)
 }
 
-// words writes seconds with units: "30 s", "1 h 30 min", "2 d".
-func words(seconds int64) string {
-	var parts []string
-	for _, u := range []struct {
-		name string
-		n    int64
-	}{{"d", day}, {"h", 3600}, {"min", 60}, {"s", 1}} {
-		if n := seconds / u.n; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, u.name))
-			seconds -= n * u.n
+// span writes seconds with units: "30 s", "1 h 30 min", "2 d".
+func span(seconds int64) core.Text {
+	var text core.Text
+	add := func(part core.Text) {
+		if text.String() != "" {
+			part = core.Say("%s %s", text, part)
 		}
+		text = part
 	}
-	return strings.Join(parts, " ")
+	if n := seconds / day; n > 0 {
+		add(core.Say("%d d", n))
+	}
+	if n := seconds % day / 3600; n > 0 {
+		add(core.Say("%d h", n))
+	}
+	if n := seconds % 3600 / 60; n > 0 {
+		add(core.Say("%d min", n))
+	}
+	if n := seconds % 60; n > 0 {
+		add(core.Say("%d s", n))
+	}
+	return text
 }
 
 // wallTime is what the zone's clock shows at t, as if it were UTC.
@@ -120,8 +138,8 @@ func (z *zone) wallTime(t int64) time.Time { return time.Unix(t+z.periods[z.at(t
 // Traps says what the schedule does that its owner may not expect, at most 20
 // lines: what package cron knows of the text, rules with no instant left, and
 // the clock changes within a year after the given instant that it meets.
-func (s *Schedule) Traps(after core.Instant) []string {
-	var traps []string
+func (s *Schedule) Traps(after core.Instant) []core.Text {
+	var traps []core.Text
 	for i := range s.rules {
 		r := &s.rules[i]
 		switch r.kind {
@@ -130,19 +148,19 @@ func (s *Schedule) Traps(after core.Instant) []string {
 			traps = append(traps, s.trapChanges(r, after)...)
 		case core.KindAt:
 			if r.at <= after {
-				traps = append(traps, r.at.String()+" is past: it does not fire")
+				traps = append(traps, core.Say("%s is past: it does not fire", r.at))
 			}
 		}
 	}
 	if s.until <= after {
-		traps = append(traps, "until "+s.source.Until+" is past: it does not fire")
+		traps = append(traps, core.Say("until %s is past: it does not fire", s.source.Until))
 	}
 	return traps[:min(len(traps), maxTraps)]
 }
 
 // trapChanges looks at the clock changes of the year after.
-func (s *Schedule) trapChanges(r *rule, after core.Instant) []string {
-	var traps []string
+func (s *Schedule) trapChanges(r *rule, after core.Instant) []core.Text {
+	var traps []core.Text
 	z := s.zone
 	end := int64(after) + 366*day
 	for i := z.at(int64(after)) + 1; i < len(z.periods) && z.periods[i].start <= end; i++ {
@@ -154,36 +172,40 @@ func (s *Schedule) trapChanges(r *rule, after core.Instant) []string {
 		now := cron.Wall(at + z.periods[i].offset)
 		// The times between the two are those that do not exist or exist twice.
 		low, high := min(before, now), max(before, now)
-		times, first, several := timesIn(r.expr, low, high)
-		if times == "" || r.realTime && z.keepsRhythm(r.expr, i) {
+		times, first, several, ok := timesIn(r.expr, low, high)
+		if !ok || r.realTime && z.keepsRhythm(r.expr, i) {
 			continue
 		}
-		verb := func(one, more string) string {
-			if several {
-				return more
-			}
-			return one
-		}
-		text := first.time().Format(time.DateOnly) + ": " + times
-		switch {
-		case now > before && r.realTime:
-			text += fmt.Sprintf(" %s not exist in %s and %s left out", verb("does", "do"), z.name, verb("is", "are"))
-		case now > before:
-			text += fmt.Sprintf(" %s not exist in %s, %s at %s", verb("does", "do"), z.name, verb("fires", "fire once"), wall(now).clock())
+		day := first.time().Format(time.DateOnly)
+		var text core.Text
+		switch skipped := now > before; {
+		case skipped && r.realTime && several:
+			text = core.Say("%s: %s do not exist in %s and are left out", day, times, z.name)
+		case skipped && r.realTime:
+			text = core.Say("%s: %s does not exist in %s and is left out", day, times, z.name)
+		case skipped && several:
+			text = core.Say("%s: %s do not exist in %s, fire once at %s", day, times, z.name, wall(now).clock())
+		case skipped:
+			text = core.Say("%s: %s does not exist in %s, fires at %s", day, times, z.name, wall(now).clock())
+		case r.realTime && several:
+			text = core.Say("%s: %s exist twice in %s, fire both times", day, times, z.name)
 		case r.realTime:
-			text += fmt.Sprintf(" %s twice in %s, %s both times", verb("exists", "exist"), z.name, verb("fires", "fire"))
+			text = core.Say("%s: %s exists twice in %s, fires both times", day, times, z.name)
+		case several:
+			text = core.Say("%s: %s exist twice in %s, fire the first time", day, times, z.name)
 		default:
-			text += fmt.Sprintf(" %s twice in %s, %s the first time", verb("exists", "exist"), z.name, verb("fires", "fire"))
+			text = core.Say("%s: %s exists twice in %s, fires the first time", day, times, z.name)
 		}
 		traps = append(traps, text)
 	}
 	return traps
 }
 
-// timesIn names the matching times in low <= time < high; empty if there are none.
-func timesIn(expr *cron.Expr, low, high cron.Wall) (text string, first wall, several bool) {
+// timesIn names the matching times in low <= time < high, and gives the first; false if
+// there are none.
+func timesIn(expr *cron.Expr, low, high cron.Wall) (text core.Text, first wall, several, any bool) {
 	const many = 5
-	var found []string
+	var found []core.Text
 	for w := low - 1; len(found) < many; {
 		var ok bool
 		if w, ok = expr.Next(w); !ok || w >= high {
@@ -192,17 +214,17 @@ func timesIn(expr *cron.Expr, low, high cron.Wall) (text string, first wall, sev
 		if len(found) == 0 {
 			first = wall(w)
 		}
-		found = append(found, wall(w).clock())
+		found = append(found, core.Say("%s", wall(w).clock()))
 	}
 	switch n := len(found); n {
 	case 0:
-		return "", 0, false
+		return core.Text{}, 0, false, false
 	case 1:
-		return found[0], first, false
+		return found[0], first, false, true
 	case many:
-		return "the times from " + found[0] + " to " + wall(high).clock(), first, true
+		return core.Say("the times from %s to %s", found[0], wall(high).clock()), first, true, true
 	default:
-		return strings.Join(found[:n-1], ", ") + " and " + found[n-1], first, true
+		return core.Say("%s and %s", core.Listed(found[:n-1]), found[n-1]), first, true, true
 	}
 }
 
