@@ -43,7 +43,8 @@ func TestTraceparentReachesExecutors(t *testing.T) {
 	}))
 	defer exec.Close()
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-	for _, address := range []string{exec.URL, "call:" + exec.URL, "lambda:payroll", "queue:nightly", "queue:arn:aws:sqs:eu-central-1:123456789012:nightly"} {
+	for _, address := range []string{exec.URL, "call:" + exec.URL, "lambda:payroll", "queue:nightly",
+		"queue:arn:aws:sqs:eu-central-1:123456789012:nightly"} {
 		for _, want := range []string{parent, ""} {
 			var h handed
 			header = nil

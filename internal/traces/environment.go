@@ -121,7 +121,8 @@ func tlsOf(of func(name string) (variable, value string)) (*tls.Config, error) {
 		_, key := of("CLIENT_KEY")
 		pair, err := tls.LoadX509KeyPair(file, key)
 		if err != nil {
-			return nil, core.Invalid(name, file, "a PEM file with a certificate, and its key in OTEL_EXPORTER_OTLP_CLIENT_KEY, are expected: %v", err)
+			return nil, core.Invalid(name, file, "a PEM file with a certificate, and its key in OTEL_EXPORTER_OTLP_CLIENT_KEY, are expected: %v",
+				err)
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}

@@ -184,7 +184,8 @@ func TestARunIsOneTrace(t *testing.T) {
 	sends.Sender(e).Send(t.Context(), shipment(r)) // it is sent again
 	closes.Closed(r)
 	retry := run(2)
-	retry.First, retry.Attempt, retry.Parent, retry.RerunOf, retry.Shard.Of = r.ID, 2, core.NumberedRun(8, 1), core.NumberedRun(7, 9), core.NumberedRun(9, 1)
+	retry.First, retry.Attempt, retry.Parent, retry.RerunOf = r.ID, 2, core.NumberedRun(8, 1), core.NumberedRun(7, 9)
+	retry.Shard.Of = core.NumberedRun(9, 1)
 	closes.Closed(retry)
 	sends.Close(t.Context())
 	closes.Close(t.Context())
@@ -226,8 +227,8 @@ func TestARunIsOneTrace(t *testing.T) {
 		}
 		return m
 	}
-	if d := gocmp.Diff(want("tickring.job", "shop/sweep", "tickring.address", r.Address, "tickring.answer", "accepted", "tickring.code", "200"),
-		texts(c.spans[0].Attributes)); d != "" {
+	if d := gocmp.Diff(want("tickring.job", "shop/sweep", "tickring.address", r.Address, "tickring.answer", "accepted",
+		"tickring.code", "200"), texts(c.spans[0].Attributes)); d != "" {
 		t.Error(d)
 	}
 	end := c.spans[2]
@@ -236,7 +237,8 @@ func TestARunIsOneTrace(t *testing.T) {
 		end.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR || len(end.Events) != 1 || len(end.Links) != 0 {
 		t.Error(end)
 	}
-	if d := gocmp.Diff(want("tickring.state", "failed", "tickring.reason", "handler", "tickring.code", "500"), texts(end.Attributes)); d != "" {
+	if d := gocmp.Diff(want("tickring.state", "failed", "tickring.reason", "handler", "tickring.code", "500"),
+		texts(end.Attributes)); d != "" {
 		t.Error(d)
 	}
 	links := map[string]string{}
@@ -262,7 +264,8 @@ func TestARunThatWasNotSent(t *testing.T) {
 	r.State, r.Reason, r.SentAt, r.EndedAt = core.Skipped, core.ReasonCancelled, time.Time{}, slot.Time().Add(-time.Hour)
 	tr.Closed(r)
 	tr.Close(t.Context())
-	if s := c.spans[0]; s.StartTimeUnixNano != s.EndTimeUnixNano || len(s.Events) != 0 || s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {
+	if s := c.spans[0]; s.StartTimeUnixNano != s.EndTimeUnixNano || len(s.Events) != 0 ||
+		s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {
 		t.Error(s)
 	}
 }
@@ -386,7 +389,8 @@ func TestBadCollectors(t *testing.T) {
 			if exported, lost := n.get(); exported != 0 || lost != 1000 {
 				t.Errorf("%d exported, %d lost", exported, lost)
 			}
-			if text := log.String(); strings.Count(text, "the collector does not take them\"") > 1 || !strings.Contains(text, "spans") || len(text) > 4000 {
+			if text := log.String(); strings.Count(text, "the collector does not take them\"") > 1 ||
+				!strings.Contains(text, "spans") || len(text) > 4000 {
 				t.Errorf("log: %.5000s", text)
 			}
 		})

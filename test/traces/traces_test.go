@@ -1,0 +1,263 @@
+// Package traces_test holds the spans of the real server against the receiver of
+// OpenTelemetry's collector, and the server against a collector that hangs.
+package traces_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/collector/receiver/otlpreceiver"
+	"go.opentelemetry.io/collector/receiver/receivertest"
+
+	sdk "github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/test/rig"
+)
+
+var bin string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "tickring-traces-")
+	if err == nil {
+		bin, err = rig.Build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// receiver starts the collector's own, on a port that was free.
+func receiver(t *testing.T) (endpoint string, sink *consumertest.TracesSink) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	factory := otlpreceiver.NewFactory()
+	config := factory.CreateDefaultConfig().(*otlpreceiver.Config)
+	config.Protocols.HTTP.GetOrInsertDefault().ServerConfig.NetAddr.Endpoint = address
+	sink = &consumertest.TracesSink{}
+	r, err := factory.CreateTraces(t.Context(), receivertest.NewNopSettings(factory.Type()), config, sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(t.Context(), componenttest.NewNopHost()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + address, sink
+}
+
+const manifest = `version: 1
+apps:
+  - {name: golang, token: executors-token}
+  - {name: web, executors: ["call:%s"]}
+jobs:
+  - {app: golang, name: twice, handler: twice, retry: {max: 1, delay: 1s}}
+  - {app: web, name: after, handler: POST /work, after: [{job: golang/twice}]}
+`
+
+// seen is what executors were told, by job and attempt.
+type seen struct {
+	mu   sync.Mutex
+	told map[string]string
+}
+
+func (s *seen) add(what, traceparent string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told[what] = traceparent
+}
+
+// start makes executors, jobs and one trigger.
+func start(t *testing.T, s *rig.Server) *seen {
+	t.Helper()
+	saw := &seen{told: map[string]string{}}
+	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		saw.add("after 1", r.Header.Get("traceparent"))
+	}))
+	t.Cleanup(web.Close)
+	s.OK(t, fmt.Sprintf(manifest, web.URL), "apply", "-f", "-")
+	mux := sdk.NewMux()
+	mux.Register("twice", func(_ context.Context, r *sdk.Run) error {
+		saw.add(fmt.Sprintf("twice %d", r.Attempt), r.Traceparent)
+		if r.Attempt == 1 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL}, Token: "executors-token", Listen: "127.0.0.1:0",
+		Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.ListenAndServe(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	if err := rig.Eventually(10*time.Second, func() error {
+		if out, _ := s.CLI(t, "", "executors", "golang"); !strings.Contains(out, "http://") {
+			return errors.New(out)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.OK(t, "", "trigger", "golang/twice")
+	if err := rig.Eventually(20*time.Second, func() error {
+		saw.mu.Lock()
+		defer saw.mu.Unlock()
+		if len(saw.told) < 3 {
+			return fmt.Errorf("only %v came", saw.told)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return saw
+}
+
+// stopped ends a server as a person does, within a bound.
+func stopped(t *testing.T, s *rig.Server) {
+	t.Helper()
+	if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.Done():
+	case <-time.After(20 * time.Second): // 10 s of --drain and 2 s for the collector at most
+		t.Fatal("the server does not end")
+	}
+}
+
+// What executors got as traceparent is what the collector's receiver has: a trace for each
+// run, the span of its send below that of the run, a retry and a child linked.
+func TestSpansArrive(t *testing.T) {
+	endpoint, sink := receiver(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+	s := rig.Start(t, bin, t.TempDir())
+	saw := start(t, s)
+	stopped(t, s) // it brings away what there is
+
+	runs, sends := map[string]ptrace.Span{}, map[string]ptrace.Span{}
+	for _, traces := range sink.AllTraces() {
+		for _, rs := range traces.ResourceSpans().All() {
+			if name, _ := rs.Resource().Attributes().Get("service.name"); name.AsString() != "tickring" {
+				t.Errorf("service %s", name.AsString())
+			}
+			for _, ss := range rs.ScopeSpans().All() {
+				for _, span := range ss.Spans().All() {
+					switch span.Name() {
+					case "run":
+						runs[span.TraceID().String()] = span
+					case "send":
+						sends[fmt.Sprintf("00-%s-%s-01", span.TraceID(), span.SpanID())] = span
+					}
+				}
+			}
+		}
+	}
+	if len(runs) != 3 || len(sends) != 3 {
+		t.Fatalf("%d runs, %d sends", len(runs), len(sends))
+	}
+	ofs := map[string]ptrace.Span{}
+	for what, parent := range saw.told {
+		send, ok := sends[parent]
+		if !ok {
+			t.Fatalf("%s: no span %q", what, parent)
+		}
+		run := runs[send.TraceID().String()]
+		if run == (ptrace.Span{}) || run.SpanID() != send.ParentSpanID() || !run.ParentSpanID().IsEmpty() {
+			t.Fatalf("%s: the span of the run and that of its send do not belong together", what)
+		}
+		ofs[what] = run
+		about := map[string]any{}
+		for k, v := range run.Attributes().All() {
+			about[k] = v.AsString()
+		}
+		want := "succeeded "
+		if what == "twice 1" {
+			want = "failed handler"
+		}
+		reason, _ := about["tickring.reason"].(string)
+		if got := fmt.Sprint(about["tickring.state"], " ", reason); got != want ||
+			!strings.HasSuffix(what, fmt.Sprint(" ", about["tickring.attempt"])) {
+			t.Errorf("%s: %v", what, about)
+		}
+	}
+	for what, of := range map[string]string{"twice 2": "twice 1", "after 1": "twice 2"} {
+		links := ofs[what].Links()
+		if links.Len() != 1 || links.At(0).TraceID() != ofs[of].TraceID() || links.At(0).SpanID() != ofs[of].SpanID() {
+			t.Errorf("%s is not linked to %s", what, of)
+		}
+	}
+	if ofs["twice 1"].Links().Len() != 0 || ofs["twice 1"].Status().Code() != ptrace.StatusCodeError {
+		t.Error("the first attempt")
+	}
+}
+
+// A collector that hangs delays no run, retry or child, and no stop; what it loses is in
+// the metrics.
+func TestCollectorHangs(t *testing.T) {
+	release := make(chan struct{})
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer collector.Close()
+	defer close(release)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "100")
+	s := rig.Start(t, bin, t.TempDir())
+	saw := start(t, s)
+	for what, parent := range saw.told {
+		if len(parent) != 55 {
+			t.Errorf("%s: traceparent %q", what, parent)
+		}
+	}
+	if err := rig.Eventually(20*time.Second, func() error {
+		resp, err := http.Get(s.URL + "/metrics")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return err
+		}
+		if text := string(b); strings.Contains(text, `tickring_spans_total{result="lost"} 0`) ||
+			!strings.Contains(text, `tickring_spans_total{result="exported"} 0`) {
+			return errors.New("no span was lost")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	stopped(t, s)
+}
