@@ -28,7 +28,7 @@ func jobIn(l words.Language, j *core.Job) Job {
 		Problem: s.PlanError,
 	}
 	fill(&job, baseOf(d, s.Schedule, s.Misfire, s.Grace, s.Deadline))
-	job.Call = callOf(d.Call.Shown())
+	job.Call, job.Command = callOf(d.Call.Shown()), commandOf(d.Command.Shown())
 	if s.State == core.Paused {
 		job.Pause = &Pause{Of: ofJob, From: s.RevAt, Until: s.PauseUntil.Time(), By: s.PauseBy, Reason: s.PauseWhy}
 	}
@@ -55,7 +55,8 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 	return JobBase{
 		App: d.App, Name: d.Name, Title: d.Title, Author: d.Author, Labels: maps.Clone(d.Labels), Set: d.Set,
 		Handler: d.Handler, Params: d.Params,
-		Template: d.Template, Call: callOf(d.Call), Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace),
+		Template: d.Template, Call: callOf(d.Call), Command: commandOf(d.Command), Schedule: scheduleOf(s),
+		Misfire: string(misfire), Grace: orNone(grace),
 		Deadline: orNone(deadline),
 		Block:    string(d.Block), Route: string(d.Route), Broadcast: Broadcast{Fail: string(d.BroadcastFail)},
 		Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
@@ -114,6 +115,9 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 		return spec, err
 	}
 	if spec.Def.Call, err = coreCall(j.Call); err != nil {
+		return spec, err
+	}
+	if spec.Def.Command, err = coreCommand(j.Command); err != nil {
 		return spec, err
 	}
 	spec.Schedule, err = coreSchedule(j.Schedule)

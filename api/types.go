@@ -16,6 +16,7 @@ type (
 	AuditCount         = client.AuditCount
 	AuditParams        = client.AuditParams
 	Call               = client.Call
+	Command            = client.Command
 	Change             = client.Change
 	ChangeList         = client.ChangeList
 	Beside             = client.Beside

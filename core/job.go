@@ -42,6 +42,7 @@ type Def struct {
 	Params   string            `json:"params,omitempty"`
 	Template bool              `json:"template,omitempty"` // Params is a Template
 	Call     *Call             `json:"call,omitempty"`     // over that of its app
+	Command  *Command          `json:"command,omitempty"`  // run by its server, in place of a handler
 	Route    Route             `json:"route"`
 	// BroadcastFail is of route broadcast; else it is empty.
 	BroadcastFail BroadcastFail `json:"broadcastFail,omitempty"`
@@ -108,7 +109,8 @@ func (d Def) Equal(o Def) bool {
 		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params && d.Template == o.Template &&
 		d.Route == o.Route && d.BroadcastFail == o.BroadcastFail && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
 		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Overlap == o.Overlap &&
-		d.PauseAfter == o.PauseAfter && d.Keep == o.Keep && d.Declared == o.Declared && d.Call.Equal(o.Call) && slices.Equal(d.After, o.After) &&
+		d.PauseAfter == o.PauseAfter && d.Keep == o.Keep && d.Declared == o.Declared && d.Call.Equal(o.Call) &&
+		d.Command.Equal(o.Command) && slices.Equal(d.After, o.After) &&
 		d.Within == o.Within
 }
 

@@ -30,9 +30,9 @@ type JobRecord struct {
 
 // RecordOf is the record of a job, without its secrets, and those that come after it; def may be nil.
 func RecordOf(s *Sched, def *Def) JobRecord {
-	if def != nil && (def.Call != nil || def.Children != nil) {
+	if def != nil && (def.Call != nil || def.Command != nil || def.Children != nil) {
 		shown := *def
-		shown.Call, shown.Children, def = def.Call.Shown(), nil, &shown
+		shown.Call, shown.Command, shown.Children, def = def.Call.Shown(), def.Command.Shown(), nil, &shown
 	}
 	return JobRecord{
 		Rev: s.Rev, RevAt: Millis(s.RevAt), State: s.State, Schedule: s.Schedule, Misfire: s.Misfire, Grace: s.Grace,

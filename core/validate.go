@@ -48,7 +48,7 @@ const (
 func (j *Job) Normalize() {
 	d, s := &j.Def, &j.Sched
 	s.ID, s.App = d.ID, d.App
-	d.Call = d.Call.Normal()
+	d.Call, d.Command = d.Call.Normal(), d.Command.Normal()
 	fill(&s.State, Started)
 	fill(&s.Misfire, MisfireLatest)
 	fill(&s.Grace, 60*time.Second)
@@ -121,6 +121,9 @@ func (j *Job) Validate() error {
 	if err := d.Call.validate(); err != nil {
 		return err
 	}
+	if err := d.Command.validate(); err != nil {
+		return err
+	}
 	if err := s.Schedule.validate(); err != nil {
 		return err
 	}
@@ -190,7 +193,11 @@ func (d *Def) validateTexts() error {
 			return err
 		}
 	}
-	if d.Handler == "" {
+	if d.Command != nil {
+		if err := d.validateCommand(); err != nil {
+			return err
+		}
+	} else if d.Handler == "" {
 		return Invalid("handler", "", "needed: what the executor is to run")
 	}
 	if len(d.Handler) > MaxHandler {
@@ -468,8 +475,12 @@ func at(err error, field string) error {
 }
 
 // CheckHandler refuses a handler that the app's executors cannot run: those of
-// the scheme call take "POST /path" or "/path", others any name.
+// the scheme call take "POST /path" or "/path", others any name. Whether there is to be
+// one says the job.
 func (a *App) CheckHandler(handler string) error {
+	if handler == "" {
+		return nil
+	}
 	for _, address := range a.Executors {
 		if strings.HasPrefix(address, string(SchemeCall)+":") {
 			_, _, err := ParseCallHandler(handler)
@@ -526,7 +537,18 @@ const (
 	SchemeCall   Scheme = "call"   // call:https://…: a plain HTTP URL
 	SchemeLambda Scheme = "lambda" // lambda:<name or ARN>: an invocation
 	SchemeQueue  Scheme = "queue"  // queue:<name or ARN>: pulled by executors
+	SchemeLocal  Scheme = "local"  // LocalAddress alone
 )
+
+// LocalAddress is where runs of a job with a Command go: to the server itself. No executor
+// has it, so ParseAddress refuses it.
+const LocalAddress = "local:commands"
+
+// IsQueue reports whether what is sent to an address waits there for its turn, and whoever
+// takes it from there bounds its time: it is a queue, or commands of the server.
+func IsQueue(address string) bool {
+	return address == LocalAddress || strings.HasPrefix(address, string(SchemeQueue)+":")
+}
 
 // ParseAddress reads the address of an executor: the scheme, and what it is
 // sent to: the base URL of wire and call, the name or ARN of lambda and queue.

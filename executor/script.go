@@ -141,10 +141,11 @@ func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
 		cmd := exec.CommandContext(ctx, command, file, r.Params, strconv.Itoa(r.ShardIndex), strconv.Itoa(r.ShardTotal))
 		cmd.Dir, cmd.Env = filepath.Dir(file), env
 		return cmd
-	}, "script exit value(%d) is failed", "run the script")
+	}, nil, "script exit value(%d) is failed", "run the script")
 }
 
-// A Program is another program as a [Handler]. What it writes goes into the
+// A Program is another program as a [Handler]. An error that it ends with has a method
+// ExitCode where it ended by itself, or wraps the [exec.ExitError] of a signal. What it writes goes into the
 // run's log, exit code 0 is success, [ExitSnooze] and [ExitCancel] are its word on its
 // retry, and when its run is ended it is killed
 // with all processes of its group (on Unix; elsewhere alone).
@@ -174,6 +175,9 @@ type Program struct {
 	Env []string
 	// Snooze is how long [ExitSnooze] puts a run off. 0: a minute.
 	Snooze time.Duration
+	// Prepare, if set, may change how the program is started, of what stands there: its
+	// user, or where it writes. It is called before each try to start it.
+	Prepare func(*exec.Cmd)
 }
 
 // The exit codes of a [Program] that say what becomes of its run, those of sysexits.h
@@ -224,7 +228,7 @@ func (p Program) Handle(ctx context.Context, r *Run) error {
 		cmd := exec.CommandContext(ctx, p.Path, args...)
 		cmd.Dir, cmd.Env = p.Dir, env
 		return cmd
-	}, "exit code %d", "run "+p.Path)
+	}, p.Prepare, "exit code %d", "run "+p.Path)
 	if code, ok := errors.AsType[exitCode](err); ok {
 		switch code.code {
 		case ExitSnooze:
@@ -243,6 +247,9 @@ type exitCode struct {
 }
 
 func (e exitCode) Error() string { return fmt.Sprintf(e.text, e.code) }
+
+// ExitCode is the code, as [exec.ExitError] has it.
+func (e exitCode) ExitCode() int { return e.code }
 
 // isToken reports whether a variable, as NAME=value, is a token of the scheduler.
 func isToken(v string) bool {
@@ -285,8 +292,8 @@ func withRoom(ctx context.Context, r *Run, do func() error) error {
 	}
 }
 
-// runCommand runs what command makes, afresh for each try to start it.
-func runCommand(ctx context.Context, r *Run, command func() *exec.Cmd, code, doing string) error {
+// runCommand runs what command makes, afresh for each try to start it; prepare may be nil.
+func runCommand(ctx context.Context, r *Run, command func() *exec.Cmd, prepare func(*exec.Cmd), code, doing string) error {
 	runtime.LockOSThread() // dieWithUs
 	defer runtime.UnlockOSThread()
 	var cmd *exec.Cmd
@@ -295,6 +302,9 @@ func runCommand(ctx context.Context, r *Run, command func() *exec.Cmd, code, doi
 		cmd.Stdout, cmd.Stderr = r.Output(), r.Output()
 		cmd.WaitDelay = 2 * time.Second // for children that hold the output open
 		ownGroup(cmd)
+		if prepare != nil {
+			prepare(cmd)
+		}
 		return cmd.Start()
 	})
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tickring/tickring/wire"
@@ -153,4 +154,16 @@ func (e *Executor) refuseSubmitted(in *incoming, msg string) (*Submitted, error)
 	t.cancel(nil)
 	e.record(t, msg)
 	return in.sub, nil
+}
+
+// Log reads whole lines of the log of a run that came by Submit, from line from (1 is the
+// first), as many as fit into 500 KB: what /log answers. triggered is when it was sent, as
+// its order says. next is the line to go on from, end says that no more will come.
+func (e *Executor) Log(run int64, triggered time.Time, from int) (text string, next int, end bool) {
+	e.mu.Lock()
+	open := e.open[run] != nil
+	e.mu.Unlock()
+	from = min(max(from, 1), math.MaxInt32)
+	res := e.logs.read(wire.LogRequest{LogID: run, LogTime: triggered.UnixMilli(), FromLine: int32(from)}, open)
+	return res.Content, max(int(res.ToLine)+1, from), res.End || !open && int(res.ToLine) < from
 }

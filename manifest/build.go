@@ -199,29 +199,33 @@ func strictly(from object, to any) error {
 	return dec.Decode(to)
 }
 
-// hide has a call say which of its headers were given by reference.
+// hide has a call say which of its headers were given by reference, and a command which of
+// its variables.
 func (b *builder) hide(form object, path string) {
-	call, _ := form["call"].(object)
-	headers, _ := call["headers"].(object)
-	list, _ := call["hidden"].([]any)
-	list = slices.DeleteFunc(list, func(name any) bool { // it is said what is wrong with its value
-		_, written := b.places[fmt.Sprintf("%s.call.headers.%v", path, name)]
-		return written && headers[fmt.Sprint(name)] == nil
-	})
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		if b.hidden[path+".call.headers."+name] {
-			list = append(list, name)
+	for field, texts := range map[string]string{"call": "headers", "command": "env"} {
+		in, _ := form[field].(object)
+		named, _ := in[texts].(object)
+		list, _ := in["hidden"].([]any)
+		at := fmt.Sprintf("%s.%s.%s.", path, field, texts)
+		list = slices.DeleteFunc(list, func(name any) bool { // it is said what is wrong with its value
+			_, written := b.places[fmt.Sprint(at, name)]
+			return written && named[fmt.Sprint(name)] == nil
+		})
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			if b.hidden[at+name] {
+				list = append(list, name)
+			}
 		}
-	}
-	if len(list) > 0 {
-		call["hidden"] = list
+		if len(list) > 0 {
+			in["hidden"] = list
+		}
 	}
 }
 
-// forget takes a header that is gone out of those whose values are secrets.
-func forget(call object, name string) {
-	if list, is := call["hidden"].([]any); is {
-		call["hidden"] = slices.DeleteFunc(slices.Clone(list), func(v any) bool { return v == name })
+// forget takes a header or variable that is gone out of those whose values are secrets.
+func forget(in object, name string) {
+	if list, is := in["hidden"].([]any); is {
+		in["hidden"] = slices.DeleteFunc(slices.Clone(list), func(v any) bool { return v == name })
 	}
 }
 
@@ -238,7 +242,7 @@ func (b *builder) job(own object, path string) manage.JobSpec {
 			form["within"] = join["within"]
 		}
 	}
-	whole := form["app"] != nil && form["name"] != nil && form["handler"] != nil
+	whole := form["app"] != nil && form["name"] != nil && (form["handler"] != nil || form["command"] != nil)
 	for range maxMends {
 		s, err := spec(form)
 		if err == nil {
@@ -290,9 +294,12 @@ func message(e *core.Error) string {
 // is right stands in for it.
 func judge(form object, spec manage.JobSpec) error {
 	for field, text := range map[string]*string{"app": &spec.Def.App, "name": &spec.Def.Name, "handler": &spec.Def.Handler} {
-		if form[field] == nil {
+		if form[field] == nil && (field != "handler" || form["command"] == nil) {
 			*text = "x"
 		}
+	}
+	if c, is := form["command"].(object); is && c["line"] == nil && spec.Def.Command != nil {
+		spec.Def.Command.Line = "x"
 	}
 	j := api.Wanted(&spec, nil)
 	if err := j.Validate(); err != nil {
@@ -355,7 +362,7 @@ func mend(form object, e *core.Error) string {
 		case rest == "timezone":
 			key, path = rest, rest
 		}
-	case first == "call":
+	case first == "call", first == "command":
 		in, _ = form[first].(object)
 		for in != nil {
 			var below string
@@ -364,7 +371,7 @@ func mend(form object, e *core.Error) string {
 				break
 			}
 			call := in
-			if in, _ = in[key].(object); key == "headers" { // whose names may have dots
+			if in, _ = in[key].(object); key == "headers" || key == "env" { // whose names may have dots
 				key = below
 				forget(call, key)
 				break

@@ -356,11 +356,10 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 			field = s.get(key)
 			if why := s.Later[key]; why != "" { // whatever its value is
 				d.errorf(keys[key], below, "not yet: %s; leave it out", why)
-				if need := s.Instead[key]; need != "" && out[need] == nil {
-					out[need] = nil
-				}
+				s.stands(key, out)
 				continue
 			}
+			s.stands(key, out)
 		}
 		if field == nil {
 			d.errorf(keys[key], join(path, truncate(key)), "%s", s.unknown(key))
@@ -377,6 +376,13 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 		}
 	}
 	return out
+}
+
+// stands has no required field missed that this one stands for.
+func (s *schema) stands(key string, out object) {
+	if need := s.Instead[key]; need != "" && out[need] == nil {
+		out[need] = nil
+	}
 }
 
 // key reads a key, once.

@@ -200,8 +200,8 @@ func Export(apps []api.App, jobs []api.Job) ([]byte, error) {
 	}
 	for i := range jobs {
 		j := &jobs[i]
-		if j.App == "" || j.Name == "" || j.Handler == "" {
-			return nil, fmt.Errorf("job %s/%s cannot be written: it needs an app, a name and a handler", j.App, j.Name)
+		if j.App == "" || j.Name == "" || j.Handler == "" && j.Command.Line == "" {
+			return nil, fmt.Errorf("job %s/%s cannot be written: it needs an app, a name, and a handler or a command", j.App, j.Name)
 		}
 		list("jobs", i)
 		entry(&b, component("ManifestJob").write(jobForm(j, false)))

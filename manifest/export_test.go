@@ -226,7 +226,7 @@ func TestExportsAll(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", s.Title, diff)
 		}
 	}
-	paths(component("ManifestJob"), component("ManifestJob").write(jobForm(formOf(&j), false)), "template")
+	paths(component("ManifestJob"), component("ManifestJob").write(jobForm(formOf(&j), false)), "template", "command") // which has a test of its own
 	paths(component("ManifestApp"), component("ManifestApp").write(plainly(appForm(&a))), "token")
 }
 

@@ -275,7 +275,7 @@ func (l *loader) done() (*Document, error) {
 	for i := range l.doc.Jobs {
 		d := &l.doc.Jobs[i].Spec.Def
 		a, ok := l.apps[d.App]
-		if !ok || d.Handler == "" {
+		if !ok || d.Handler == "" && d.Command == nil {
 			continue
 		}
 		app := core.App{Name: d.App, Executors: l.doc.Apps[a].Spec.Executors}

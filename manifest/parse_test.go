@@ -51,7 +51,6 @@ example.yaml:46:7: jobs[0].schedule.calendar: not yet: calendars come with a lat
 example.yaml:58:5: jobs[0].notify: not yet: notices come with a later version; leave it out
 example.yaml:60:22: jobs[0].keep.log: not yet: keeping logs of runs comes with a later version; leave it out
 example.yaml:75:5: jobs[3].script: not yet: scripts come with a later version; leave it out
-example.yaml:80:5: jobs[4].command: not yet: commands of the server's own machine come with a later version; leave it out
 example.yaml:90:40: jobs[6].schedule.calendar: not yet: calendars come with a later version; leave it out`
 
 var exampleEnv = env("REPORTS_TOKEN", "s3cret", "LEDGER_TOKEN", "s3cret")
@@ -67,7 +66,7 @@ func TestExample(t *testing.T) {
 }
 
 // TestExampleIsBuilt: of the complete example all is saved but calendars, notices and their
-// channels, logs, scripts and commands.
+// channels, logs and scripts.
 func TestExampleIsBuilt(t *testing.T) {
 	var whole map[string]any
 	if err := yaml.Unmarshal(read(t, "example.yaml"), &whole); err != nil {
@@ -75,8 +74,8 @@ func TestExampleIsBuilt(t *testing.T) {
 	}
 	without(whole, "calendars", "calendar", "channels", "notify", "log")
 	for _, job := range whole["jobs"].([]any) {
-		if job := job.(map[string]any); job["handler"] == nil {
-			without(job, "script", "command")
+		if job := job.(map[string]any); job["handler"] == nil && job["command"] == nil {
+			without(job, "script")
 			job["handler"] = "in its place"
 		}
 	}
@@ -88,7 +87,8 @@ func TestExampleIsBuilt(t *testing.T) {
 	if err != nil || len(doc.Jobs) != 7 {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	m := assembly.New(memory.Open(memory.Options{}), assembly.Options{}).People(nil, people.Options{})
+	runs := func(*core.Command) error { return nil }
+	m := assembly.New(memory.Open(memory.Options{}), assembly.Options{}).People(nil, people.Options{Manage: manage.Options{Command: runs}})
 	ann := core.Actor{Name: "ann"}
 	for _, a := range doc.Apps {
 		if _, err := m.SaveApp(t.Context(), ann, a.Spec); err != nil {
@@ -198,7 +198,7 @@ func TestErrors(t *testing.T) {
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
 			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, author, labels, handler, params, template, " +
-				"call, schedule, after, misfire, grace, deadline, block, route, broadcast, timeout, retry, lostAfter, " +
+				"call, command, schedule, after, misfire, grace, deadline, block, route, broadcast, timeout, retry, lostAfter, " +
 				"waitForExecutor, overlap, pauseAfter, keep, " +
 				"paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},

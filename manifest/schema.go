@@ -60,7 +60,7 @@ type schema struct {
 	MaxEntries  int               `json:"maxProperties"`
 	Entries     *schema           `json:"additionalProperties"`
 	Later       map[string]string `json:"x-later"`   // fields or values that are refused as not yet, and why
-	Instead     map[string]string `json:"x-instead"` // of Later: the required field that it stands for
+	Instead     map[string]string `json:"x-instead"` // fields, and the required one that each stands for
 	Properties  properties
 	Required    []string
 	Items       *schema
@@ -343,10 +343,30 @@ func (s *schema) fieldsJSON(defs props) props {
 		fields[name] = props{"not": props{}, "description": "Not yet: " + why + "."}
 	}
 	out := props{"type": "object", "properties": fields, "additionalProperties": false}
-	if len(s.Required) > 0 {
-		out["required"] = s.Required
+	required := slices.Clone(s.Required)
+	for _, need := range slices.Sorted(maps.Keys(s.instead())) {
+		required = slices.DeleteFunc(required, func(name string) bool { return name == need })
+		one := []any{props{"required": []string{need}}}
+		for _, name := range s.instead()[need] {
+			one = append(one, props{"required": []string{name}})
+		}
+		out["oneOf"] = one
+	}
+	if len(required) > 0 {
+		out["required"] = required
 	}
 	return out
+}
+
+// instead are, of required fields, those that stand for each and are not for later.
+func (s *schema) instead() map[string][]string {
+	of := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(s.Instead)) {
+		if s.Later[name] == "" {
+			of[s.Instead[name]] = append(of[s.Instead[name]], name)
+		}
+	}
+	return of
 }
 
 // json is the JSON Schema of a value; that of an object is put among defs by its

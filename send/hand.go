@@ -92,11 +92,43 @@ func (s *Sender) queuesOf(target string) Queues {
 var errNoAWS = errors.New("this server has no AWS credentials: start it where they are found (AWS_REGION and a profile, or " +
 	"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in its environment)")
 
+// errNoCommands is why a command does not run.
+var errNoCommands = errors.New("commands are not allowed here: tickring serve runs them when it is started with --commands-user and " +
+	"--commands-dir; on AWS nothing does")
+
+// parse is core.ParseAddress, and knows where commands go.
+func parse(address string) (scheme core.Scheme, target string, err error) {
+	if address == core.LocalAddress {
+		return core.SchemeLocal, "", nil
+	}
+	return core.ParseAddress(address)
+}
+
+// commandHandler is what the handler of a command is called in its order, which names one.
+const commandHandler = "command"
+
+// command has this server run a command.
+func (s *Sender) command(ctx context.Context, sh dispatch.Shipment) dispatch.Answer {
+	if sh.Job.Def.Command == nil {
+		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "the job has no command any more"}
+	}
+	r := order(sh)
+	r.Handler = commandHandler
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	started := time.Now()
+	a := s.o.Commands.Run(ctx, sh, wire.AppendOrder(nil, &r))
+	a.Took = time.Since(started)
+	return a
+}
+
 // place reads an address; an error where nothing here can send to it.
 func (s *Sender) place(address string) (scheme core.Scheme, target string, err error) {
-	scheme, target, err = core.ParseAddress(address)
+	scheme, target, err = parse(address)
 	switch {
 	case err != nil:
+	case scheme == core.SchemeLocal && s.o.Commands == nil:
+		err = errNoCommands
 	case scheme == core.SchemeLambda && s.o.Functions == nil:
 		err = errNoAWS
 	case scheme == core.SchemeQueue && s.queuesOf(target) == nil:

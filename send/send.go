@@ -48,6 +48,8 @@ type Options struct {
 	Functions Functions
 	SQS       Queues
 	Queues    Queues
+	// Commands runs those of jobs on this machine; nil: they are refused.
+	Commands Commands
 }
 
 // A Key is what reports are signed with. It may have to be read before; an error
@@ -74,6 +76,19 @@ type Queues interface {
 	Polled(ctx context.Context, app *core.App, queue string) error
 	// Idle reports whether no run of the job is in the queue, waiting or at work.
 	Idle(ctx context.Context, app *core.App, queue string, job core.JobID) (bool, error)
+}
+
+// Commands runs commands of jobs on this machine.
+type Commands interface {
+	// Run takes a run, which begins when its turn comes; order is the body that /run has.
+	// Never twice.
+	Run(ctx context.Context, sh dispatch.Shipment, order []byte) dispatch.Answer
+	// Idle reports whether no command of the job waits or is at work.
+	Idle(ctx context.Context, job core.JobID) (bool, error)
+	// Kill ends what is at work of the job and is recorded as killed.
+	Kill(ctx context.Context, job core.JobID) error
+	// Log reads lines of a run's log, as Sender.Log.
+	Log(run *core.Run, from int) (text string, next int, end bool)
 }
 
 // Sender sends, asks and kills. It is the Sender of dispatch, the Prober of
@@ -138,6 +153,9 @@ func (s *Sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer
 	scheme, target, err := s.place(sh.Address)
 	if err != nil {
 		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: err.Error()}
+	}
+	if scheme == core.SchemeLocal {
+		return s.command(ctx, sh)
 	}
 	ctx = allowing(ctx, sh.App)
 	if scheme == core.SchemeWire {
@@ -271,6 +289,8 @@ func (s *Sender) Beat(ctx context.Context, app *core.App, address string) error 
 	}
 	ctx = allowing(ctx, app)
 	switch scheme {
+	case core.SchemeLocal:
+		return nil
 	case core.SchemeWire:
 		return errOf(s.wire.Beat(ctx, target, auth(app)))
 	case core.SchemeCall:
@@ -290,6 +310,8 @@ func (s *Sender) Idle(ctx context.Context, app *core.App, address string, job co
 	}
 	switch scheme {
 	case core.SchemeWire:
+	case core.SchemeLocal:
+		return s.o.Commands.Idle(ctx, job)
 	case core.SchemeQueue:
 		return s.queuesOf(target).Idle(ctx, app, target, job)
 	default:
@@ -307,12 +329,17 @@ func (s *Sender) Idle(ctx context.Context, app *core.App, address string, job co
 
 // Kill asks an executor to end all runs of a job.
 func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job core.JobID) error {
-	scheme, target, err := core.ParseAddress(address)
+	scheme, target, err := parse(address)
 	if err != nil {
 		return err
 	}
 	switch scheme {
 	case core.SchemeWire:
+	case core.SchemeLocal:
+		if _, _, err := s.place(address); err != nil {
+			return err
+		}
+		return s.o.Commands.Kill(ctx, job)
 	case core.SchemeQueue:
 		return nil // who pulls looks at the record before it starts a run, and while it works
 	case core.SchemeLambda:
@@ -328,7 +355,7 @@ func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job co
 // Log reads lines of a run's log from its executor, from line from (1 is the
 // first). next is the line to go on from; end says that no more will come.
 func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
-	scheme, target, err := core.ParseAddress(run.Address)
+	scheme, target, err := parse(run.Address)
 	if err != nil || run.SentAt.IsZero() {
 		return "", from, true, core.Errorf(core.CodeNotFound, "run %d was not sent to an executor: it has no log", run.ID)
 	}
@@ -337,6 +364,11 @@ func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int
 			return "", from, true, core.Errorf(core.CodeUnavailable, "the log of run %d is in CloudWatch Logs: %v", run.ID, err)
 		}
 		return s.o.Functions.Log(ctx, target, run, max(from, 1))
+	}
+	if scheme == core.SchemeLocal && s.o.Commands != nil {
+		if text, next, end = s.o.Commands.Log(run, max(from, 1)); text != "" || from > 1 || run.State.Open() {
+			return text, next, end && !run.State.Open(), nil
+		}
 	}
 	if scheme != core.SchemeWire {
 		if run.State.Open() {

@@ -58,9 +58,16 @@ func (s *Server) tellDrain(ctx context.Context, until time.Time) {
 	t := time.NewTicker(s.o.DrainTold)
 	defer t.Stop()
 	for {
-		if left := s.under.String(); left != "" {
-			fmt.Fprintf(s.o.Notice, "stopping: waits for %s, at most %s; a second signal ends it at once, and loses nothing\n", left,
-				Span(time.Until(until)))
+		left, loses := s.under.String(), "nothing"
+		if p := s.parts; p.commands != nil && p.commands.AtWork() > 0 {
+			if left != "" {
+				left += ", "
+			}
+			left, loses = left+"commands at work", "what is at work of commands"
+		}
+		if left != "" {
+			fmt.Fprintf(s.o.Notice, "stopping: waits for %s, at most %s; a second signal ends it at once, and loses %s\n", left,
+				Span(time.Until(until)), loses)
 		}
 		select {
 		case <-t.C:

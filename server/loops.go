@@ -63,6 +63,8 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 	notes.Go(func() { s.tellDrain(telling, until) })
 	defer notes.Wait()
 	defer told()
+	var commands sync.WaitGroup
+	commands.Go(func() { s.stopCommands(p, until) })
 	p.planning.Store(false)
 	stopPlan()
 	planners.Wait()
@@ -79,6 +81,7 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 	if s.o.Closing != nil {
 		s.o.Closing()
 	}
+	commands.Wait()
 	p.pull.Close()
 	shut, cancel2 := context.WithDeadline(s.hurry, until)
 	defer cancel2()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/internal/traces"
 	"github.com/tickring/tickring/send"
@@ -37,6 +38,11 @@ type Options struct {
 	SQS       send.Queues
 	Version   string
 	Log       *slog.Logger
+
+	// Commands allows commands of jobs on this machine, as whom and where it says; nil: none.
+	// CommandsMost is how many may be at work at once.
+	Commands     *localexec.Allowed
+	CommandsMost int // 10
 
 	Plan plan.Options
 	// Beat is how often the tick passes.

@@ -38,6 +38,7 @@ import (
 	"github.com/tickring/tickring/internal/boundlog"
 	"github.com/tickring/tickring/internal/conns"
 	"github.com/tickring/tickring/internal/executorhttp"
+	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/internal/traces"
 	"github.com/tickring/tickring/send"
@@ -85,6 +86,8 @@ type parts struct {
 	refused *refusal.Trace
 	call    *callback.Callback
 	pull    *pull.Puller
+	// commands runs those of jobs; nil: they are not allowed.
+	commands *localexec.Commands
 	// downAt is when the process before this one was last alive; zero if never.
 	downAt time.Time
 	upAt   time.Time
@@ -279,6 +282,7 @@ func (s *Server) Run(ctx context.Context) error {
 		notes.Wait()
 		s.traces.Close(s.hurry)
 	}
+	s.stopCommands(p, time.Now().Add(s.o.Drain)) // where work has not
 	p.sender.Close()
 	if cerr := eng.Close(); err == nil {
 		err = cerr
@@ -303,8 +307,17 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 			}
 		}})
 	p.finish, p.pull = a.Finish, a.Puller(pull.Options{Waiters: min(1000, conns.Most()/2)})
-	p.sender = send.New(send.Options{Queues: sentTo{p.pull}, Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout,
-		ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
+	var runner send.Commands
+	if o.Commands != nil {
+		c, err := localexec.New(localexec.Options{Allowed: o.Commands, Most: o.CommandsMost, Dir: filepath.Join(o.Dir, "commands"), Log: s.log,
+			StopGrace: max(o.Drain-3*time.Second, o.Drain/2), Queue: p.pull, Queued: eng.Pull, Runs: eng.Finish, Finish: p.finish})
+		if err != nil {
+			return err
+		}
+		p.commands, runner = c, c
+	}
+	p.sender = send.New(send.Options{Queues: sentTo{p.pull}, Commands: runner, Policy: o.Policy, Timeout: o.SendTimeout,
+		CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
 	p.tick = a.Ticker(tick.Options{
 		// The lock on the folder is ours, so leases of this name are of a dead
 		// process or our own: they are taken at once.
@@ -326,7 +339,8 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p.dead = a.Dead()
 	p.watch = a.Watchdog(p.sender, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})
 	p.manage = a.People(p.sender, people.Options{
-		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead}})
+		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead,
+			Command: o.Commands.Check}})
 	p.tokens = a.Tokens(registry.TokensOptions{})
 	p.refused = refusal.New(refusal.Options{Log: s.log, Longest: o.RefusedWait,
 		Waiting: waitingFor(conns.Most()),
@@ -356,7 +370,22 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	s.mu.Unlock()
 	h := s.routes(p)
 	s.handler.Store(&h)
-	return nil
+	if p.commands == nil {
+		return nil
+	}
+	return p.commands.Start(ctx)
+}
+
+// stopCommands ends what is at work of commands, within what a stop may last.
+func (s *Server) stopCommands(p *parts, until time.Time) {
+	if p.commands == nil {
+		return
+	}
+	ctx, cancel := context.WithDeadline(s.hurry, until)
+	defer cancel()
+	if err := p.commands.Stop(ctx); err != nil {
+		s.log.Error("commands did not end in order", "err", err)
+	}
 }
 
 // reportKey signs the URLs at which calls report.

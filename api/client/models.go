@@ -296,6 +296,27 @@ type Coming struct {
 	Timezone    string    `json:"timezone,omitempty,omitzero"`
 }
 
+// Command What the server runs on its own machine, in place of a handler, as cron does. Only where it was started with --commands-user and --commands-dir.
+type Command struct {
+	// Dir Where it begins, from the root on. Left out: the server's first --commands-dir.
+	Dir string `json:"dir,omitempty,omitzero"`
+
+	// Env Its environment, besides PATH, HOME, USER, LOGNAME, SHELL, LANG and TICKRING_… Of hidden variables *** is answered, and given it leaves the value as it is.
+	Env map[string]string `json:"env,omitempty,omitzero"`
+
+	// Hidden Variables whose values are never answered: those given by reference.
+	Hidden []string `json:"hidden,omitempty,omitzero"`
+
+	// Line What /bin/sh -c runs, at most 8 KB; the params are $1.
+	Line string `json:"line"`
+
+	// MaxOutput How much of its output is kept in the log; the rest is left out, and the command goes on. Left out: 1MB.
+	MaxOutput string `json:"maxOutput,omitempty,omitzero"`
+
+	// User The user of the machine that it runs as. Left out: that of the server.
+	User string `json:"user,omitempty,omitzero"`
+}
+
 // DataFolder defines model for DataFolder.
 type DataFolder struct {
 	// Bytes Of the database
@@ -465,7 +486,10 @@ type Job struct {
 	Call Call `json:"call,omitempty,omitzero"`
 
 	// Children The jobs that come after it, and after which of its ends; only when one job is read
-	Children  []Parent  `json:"children,omitempty,omitzero"`
+	Children []Parent `json:"children,omitempty,omitzero"`
+
+	// Command What the server runs on its own machine, in place of a handler, as cron does. Only where it was started with --commands-user and --commands-dir.
+	Command   Command   `json:"command,omitempty,omitzero"`
 	CreatedAt time.Time `json:"createdAt"`
 
 	// Deadline Later than this is skipped, whatever the policy. Left out: none.
@@ -612,6 +636,9 @@ type JobBase struct {
 	// Call How call: executors are called. What a job says counts before what its app says.
 	Call Call `json:"call,omitempty,omitzero"`
 
+	// Command What the server runs on its own machine, in place of a handler, as cron does. Only where it was started with --commands-user and --commands-dir.
+	Command Command `json:"command,omitempty,omitzero"`
+
 	// Deadline Later than this is skipped, whatever the policy. Left out: none.
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
@@ -736,6 +763,9 @@ type JobSpec struct {
 
 	// Call How call: executors are called. What a job says counts before what its app says.
 	Call Call `json:"call,omitempty,omitzero"`
+
+	// Command What the server runs on its own machine, in place of a handler, as cron does. Only where it was started with --commands-user and --commands-dir.
+	Command Command `json:"command,omitempty,omitzero"`
 
 	// Deadline Later than this is skipped, whatever the policy. Left out: none.
 	Deadline string `json:"deadline,omitempty,omitzero"`

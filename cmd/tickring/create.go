@@ -29,6 +29,11 @@ type createCmd struct {
 	Jitter     string            `placeholder:"SPAN" group:"Schedule" help:"Spread over this span."`
 	Call       string            `placeholder:"URL" help:"Call this URL: 'https://example.com/warm', 'GET https://…'." group:"What to run"`
 	Handler    string            `placeholder:"NAME" help:"The handler of an xxl-job executor." group:"What to run"`
+	Command    string            `placeholder:"LINE" help:"A line that the server runs on its own machine, where it allows that: './backup.sh --all'." group:"What to run"`
+	Dir        string            `placeholder:"FOLDER" help:"Where the command begins." group:"What to run"`
+	User       string            `placeholder:"USER" help:"As whom it runs." group:"What to run"`
+	Env        map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Of its environment; several times for several. Secrets belong in a file for apply." group:"What to run"`
+	MaxOutput  string            `placeholder:"SIZE" help:"How much of its output is kept; 1MB if left out." group:"What to run"`
 	Params     string            `placeholder:"TEXT" help:"What the handler gets; the body of a call." group:"What to run"`
 	Executor   []string          `placeholder:"ADDRESS" help:"Fixed address of the app, when it is made." group:"What to run"`
 	Timeout    string            `placeholder:"SPAN" help:"End a run after this." group:"Policy"`
@@ -72,6 +77,7 @@ func (c *createCmd) Run(env *Env) error {
 	}
 	none := int64(0)
 	spec := api.JobSpec{App: app, Name: name, Title: c.Title, Author: c.Author, Labels: c.Label, Handler: c.Handler, Params: c.Params,
+		Command: api.Command{Line: c.Command, Dir: c.Dir, User: c.User, Env: c.Env, MaxOutput: c.MaxOutput},
 		Schedule: api.Schedule{Cron: c.Cron, Crontab: c.Crontab, Every: c.Every, FixedDelay: c.FixedDelay,
 			Timezone: c.Timezone, From: c.From, Until: c.Until, Jitter: c.Jitter},
 		Timeout: c.Timeout, Misfire: c.Misfire, Grace: c.Grace, Deadline: c.Deadline, Route: c.Route, Block: c.Block,
@@ -93,8 +99,14 @@ func (c *createCmd) Run(env *Env) error {
 		}
 		spec.Schedule.At = at.Truncate(time.Second)
 	}
-	if c.Call == "" && c.Handler == "" {
-		return usagef("what is it to run? --call URL for a plain HTTP endpoint, --handler NAME for an xxl-job executor")
+	switch {
+	case c.Call == "" && c.Handler == "" && c.Command == "":
+		return usagef("what is it to run? --call URL for a plain HTTP endpoint, --handler NAME for an xxl-job executor, " +
+			"--command LINE for a line that the server runs itself")
+	case c.Command != "" && (c.Call != "" || c.Handler != ""):
+		return usagef("one of --command, --call and --handler: a job runs one thing")
+	case c.Command == "" && (c.Dir != "" || c.User != "" || len(c.Env) > 0 || c.MaxOutput != ""):
+		return usagef("--dir, --user, --env and --max-output are of a --command")
 	}
 	e, err := env.connect()
 	if err != nil {
@@ -156,7 +168,7 @@ func (c *createCmd) Run(env *Env) error {
 		return err
 	}
 	e.printf("created %s (%d)   %s\n", c.Job, j.ID, scheduleText(&j))
-	if fresh && len(executors) == 0 {
+	if fresh && len(executors) == 0 && c.Command == "" {
 		e.printf("app %s was made too: start an executor that registers as %s\n", app, app)
 	}
 	for _, trap := range j.Traps {
@@ -177,8 +189,9 @@ func (c *createCmd) Run(env *Env) error {
 // commandJob is what a line of a crontab is here.
 func commandJob(app, handler, job, expr, command string) string {
 	return fmt.Sprintf("it is the handler of an executor\n  tickring exec --app %s --handler %s -- %s\n"+
-		"  tickring create %s --handler %s --crontab '%s'",
-		app, handler, command, job, handler, expr)
+		"  tickring create %s --handler %s --crontab '%s'\nor, where tickring serve allows it (--commands-user, --commands-dir), run by that\n"+
+		"  tickring create %s --crontab '%s' --command '%s'",
+		app, handler, command, job, handler, expr, job, expr, strings.ReplaceAll(command, "'", `'\''`))
 }
 
 // hint adds to a refusal which flag is meant by a field of the file.

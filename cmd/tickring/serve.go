@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/send/awssend"
 	"github.com/tickring/tickring/server"
@@ -29,6 +31,9 @@ type ServeCmd struct {
 	ReportURL    string        `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen; of 0.0.0.0 the first address of this machine on a network)." placeholder:"URL"`
 	TLSCert      string        `name:"tls-cert" and:"tls" help:"Speak HTTPS with the certificate (and its chain) in this PEM file; read again when it changes." placeholder:"FILE"`
 	TLSKey       string        `name:"tls-key" and:"tls" help:"Its key, a PEM file too." placeholder:"FILE"`
+	CommandsUser []string      `help:"Run commands of jobs on this machine, as this user; several times for several. Without it no command runs." placeholder:"USER"`
+	CommandsDir  []string      `help:"And in this folder and those below it; several times for several." placeholder:"FOLDER"`
+	CommandsMost int           `help:"How many commands may be at work at once; the others wait for their turn." default:"10" placeholder:"N"`
 	Restored     bool          `help:"The data folder is a copy of an earlier moment: lift its numbers and find again what was on its way, before anything is planned. Say it once."`
 	Drain        time.Duration `help:"How long a stop may last: what is being sent, called or reported is waited for. A second signal ends it at once." default:"10s" placeholder:"DURATION"`
 	LogLevel     string        `help:"debug, info, warn or error: what goes to standard error as JSON." enum:"debug,info,warn,error" default:"warn"`
@@ -57,6 +62,17 @@ func (c *ServeCmd) Run(e *Env) error {
 	if err != nil {
 		return err
 	}
+	allowed, err := c.commands()
+	if err != nil {
+		return err
+	}
+	if allowed != nil {
+		hideEnvironment()
+		if firstProcess() {
+			code, err := reap("/proc/self/exe", os.Args)
+			return cmp.Or(err, exitWith(code))
+		}
+	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return usagef("--log-level: %w", err)
@@ -67,7 +83,7 @@ func (c *ServeCmd) Run(e *Env) error {
 		ReadToken: e.env("TICKRING_READ_TOKEN"), Policy: policy,
 		ReportURL: strings.TrimSuffix(c.ReportURL, "/"), TLSCert: c.TLSCert, TLSKey: c.TLSKey, Drain: max(c.Drain, 1),
 		Version: version(), Log: log, AllowNoToken: c.AllowNoToken, RequireToken: c.RequireToken, Notice: out,
-		Restored: c.Restored}
+		Restored: c.Restored, Commands: allowed, CommandsMost: c.CommandsMost}
 	for _, text := range c.Tune {
 		name, value, _ := strings.Cut(text, "=")
 		if err := o.Tune(name, value); err != nil {
@@ -147,6 +163,24 @@ func (c *ServeCmd) tell(e *Env, out io.Writer, dir string, s *server.Server) {
 			"apps: [{name: APP, token: {env: APP_TOKEN}}] in a file for apply")
 	}
 }
+
+// commands is who and where commands may run; nil: none may.
+func (c *ServeCmd) commands() (*localexec.Allowed, error) {
+	if c.CommandsMost < 1 || c.CommandsMost > maxCommands {
+		return nil, usagef("--commands-most %d: allowed are 1 to %d", c.CommandsMost, maxCommands)
+	}
+	if len(c.CommandsUser) == 0 && len(c.CommandsDir) == 0 {
+		return nil, nil
+	}
+	a, err := localexec.Allow(c.CommandsUser, c.CommandsDir)
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	return a, nil
+}
+
+// maxCommands bounds the threads and pipes that commands have.
+const maxCommands = 1000
 
 // policy is where executors may live.
 func (c *ServeCmd) policy() (safedial.Policy, error) {

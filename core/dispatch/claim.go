@@ -309,8 +309,14 @@ func (b *batch) chainSkipped(ctx context.Context, run *core.Run) phase {
 	return done{}
 }
 
+// local is where commands go, whatever executors there are.
+var local = []string{core.LocalAddress}
+
 // addresses are those that a fire may be sent to.
 func (b *batch) addresses(it *item) []string {
+	if it.job.Def.Command != nil {
+		return local
+	}
 	if len(it.run.Addresses) > 0 {
 		return it.run.Addresses
 	}

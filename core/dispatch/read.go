@@ -76,7 +76,7 @@ func (b *batch) read(ctx context.Context) {
 		if it.phase = k.meet(it, apps); it.phase != (undecided{}) {
 			continue
 		}
-		if calls[it.job.Def.App] || hasCall(it.run.Addresses) || it.of != nil && hasCall(it.of.Addresses) {
+		if it.job.Def.Command == nil && calls[it.job.Def.App] || hasCall(it.run.Addresses) || it.of != nil && hasCall(it.of.Addresses) {
 			it.awaited = true
 			b.longest = max(b.longest, cmp.Or(it.job.Def.Timeout, b.d.o.CallTimeout))
 		}

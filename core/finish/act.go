@@ -280,7 +280,7 @@ func (c *conversation) executor(ctx context.Context, minute int64) {
 }
 
 func (c *conversation) nobody(err error) string {
-	if strings.HasPrefix(c.t.at.address, "queue:") {
+	if core.IsQueue(c.t.at.address) {
 		return err.Error()
 	}
 	return "the executor does not answer"
@@ -289,7 +289,7 @@ func (c *conversation) nobody(err error) string {
 // found takes that the executor has nothing of the job of these runs.
 func (c *conversation) found(asks []ask) {
 	message := "the executor runs nothing of this job and never reported"
-	if strings.HasPrefix(c.t.at.address, "queue:") {
+	if core.IsQueue(c.t.at.address) {
 		message = "the queue holds nothing of this run, and nobody reported: it was deleted, or is among the dead letters"
 	}
 	for i := range asks {
@@ -311,7 +311,7 @@ const laterRuns = 100
 func (c *conversation) busy(ctx context.Context, all []ask) (rest []ask) {
 	// Several may stand behind a fixed address, and pull from a queue, each at its pace.
 	asks := slices.DeleteFunc(slices.Clone(all), func(a ask) bool { return a.beat })
-	if len(asks) == 0 || strings.HasPrefix(c.t.at.address, "queue:") {
+	if len(asks) == 0 || core.IsQueue(c.t.at.address) {
 		return all
 	}
 	before, err := c.overtaken(ctx, asks)

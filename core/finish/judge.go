@@ -373,7 +373,7 @@ func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 	i := slices.IndexFunc(e.live[r.App], func(x core.Executor) bool { return x.Address == r.Address })
 	switch {
 	case strings.HasPrefix(r.Address, "lambda:"):
-	case strings.HasPrefix(r.Address, "queue:"):
+	case core.IsQueue(r.Address):
 		// Waiting for an executor to poll is merely long, where one does.
 		if a.beat = i < 0 || e.live[r.App][i].Beat.IsZero(); !a.beat && e.live[r.App][i].Silent(e.global, e.now, e.o.Expiry) {
 			return a.gone("nobody polls " + r.Address + " any more")
@@ -388,7 +388,9 @@ func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 }
 
 // killable says whether an executor can be told to end a run.
-func killable(address string) bool { return strings.HasPrefix(address, "http") }
+func killable(address string) bool {
+	return strings.HasPrefix(address, "http") || address == core.LocalAddress
+}
 
 // gone is the end of a run where nobody is there any more; nil before its time.
 func (a *ask) gone(message string) *Result {

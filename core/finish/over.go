@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tickring/tickring/core"
 )
@@ -17,7 +16,16 @@ const openRuns = 1000
 // and whose executor is busy with the job: claim protocol section 6, "Past its timeout".
 func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
 	asks = slices.DeleteFunc(slices.Clone(asks), func(a ask) bool { return !a.timedOut && !a.replaced })
-	if len(asks) == 0 || strings.HasPrefix(c.t.at.address, "queue:") { // it may wait there, and who pulls it bounds its time
+	if c.t.at.address == core.LocalAddress { // it ends what is recorded as killed, and no other
+		if slices.ContainsFunc(asks, func(a ask) bool { return a.replaced }) {
+			if err := c.w.probe.Kill(ctx, &c.t.app, c.t.at.address, job); err != nil {
+				c.silent(ctx, asks, fmt.Errorf("end what is replaced: %w", err))
+				c.left(asks)
+			}
+		}
+		return
+	}
+	if len(asks) == 0 || core.IsQueue(c.t.at.address) { // it may wait there, and who pulls it bounds its time
 		return
 	}
 	fresh := c.giveUp(ctx, asks)

@@ -36,6 +36,8 @@ type Options struct {
 	// longest first wait in between, 100 ms; each is up to twice as long as the one
 	// before, and a tenth of Room at most.
 	Room, Backoff time.Duration
+	// Command says why a command is not run here; nil: none is, anywhere.
+	Command func(*core.Command) error
 }
 
 // New makes a Manage on a store. What is due soon is planned at once, by the rules
@@ -44,6 +46,12 @@ func New(store Store, ring Ring, f Finisher, q *ask.Ask, plans plan.Options, o O
 	o.ResumeAhead = cmp.Or(o.ResumeAhead, 5*time.Second)
 	o.Room = cmp.Or(o.Room, 10*time.Second)
 	o.Backoff = cmp.Or(o.Backoff, 100*time.Millisecond)
+	if o.Command == nil {
+		o.Command = func(*core.Command) error {
+			return core.Invalid("command", "", "a command runs on the machine of its server, and here there is none, as on AWS: "+
+				"tickring exec runs commands on machines of yours, as the handler of an executor")
+		}
+	}
 	return &Manage{store: store, ring: ring, finish: f, ask: q, plans: plans, o: o,
 		declared: declared{of: map[string]counted{}}}
 }

@@ -88,6 +88,16 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 			s.refuse(core.Invalid("paused", "", "a declared job says nothing of it: people pause and resume what code declares"))
 			continue
 		}
+		if s.job.Def.Command != nil {
+			if spec.Declared {
+				s.refuse(core.Errorf(core.CodeForbidden, "code does not declare what its server runs on its own machine: that takes the admin token"))
+				continue
+			}
+			if err := m.o.Command(s.job.Def.Command); err != nil {
+				s.refuse(err)
+				continue
+			}
+		}
 		if name := s.job.Name(); seen[name] {
 			s.refuse(core.Invalid("name", name, "named twice"))
 			continue
@@ -426,6 +436,9 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, 
 	if want.Def.Call, err = want.Def.Call.Kept(old.Def.Call); err != nil {
 		return nil, err
 	}
+	if want.Def.Command, err = want.Def.Command.Kept(old.Def.Command); err != nil {
+		return nil, err
+	}
 	if want.Def.Set == "" {
 		want.Def.Set = old.Def.Set
 	}
@@ -516,6 +529,9 @@ func (m *Manage) createOf(s *saving, actor core.Actor, now time.Time) (*edit, er
 	e := &edit{want: s.job, verb: core.VerbCreated, by: actor.Name, at: now}
 	var err error
 	if e.want.Def.Call, err = s.job.Def.Call.Kept(nil); err != nil {
+		return nil, err
+	}
+	if e.want.Def.Command, err = s.job.Def.Command.Kept(nil); err != nil {
 		return nil, err
 	}
 	e.want.Def.ID, e.want.Def.Created = s.id, now

@@ -125,7 +125,8 @@ func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *c
 	return op.kill(ctx, actor, open, behind, p, res)
 }
 
-// killAt ends a run, and with it all others of its job where it is.
+// killAt ends a run, and with it all others of its job where it is, but for commands, of
+// which the server ends one alone.
 func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, behind string, p *bound.Page) (StopResult, error) {
 	open, err := op.store.OpenRuns(ctx, run.ID.Job(), maxKilled)
 	if err != nil {
@@ -133,7 +134,7 @@ func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, 
 	}
 	partial := len(open) == maxKilled
 	open = slices.DeleteFunc(open, func(r core.Run) bool {
-		return (r.Address != run.Address || r.State == core.Queued || r.IsBroadcast()) && r.ID != run.ID
+		return (r.Address != run.Address || r.Address == core.LocalAddress || r.State == core.Queued || r.IsBroadcast()) && r.ID != run.ID
 	})
 	if run.State.Open() && !slices.ContainsFunc(open, func(r core.Run) bool { return r.ID == run.ID }) {
 		open = append(open, *run)

@@ -170,6 +170,9 @@ func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses 
 	if len(addresses) == 0 {
 		return nil
 	}
+	if job.Def.Command != nil {
+		return core.Invalid("addresses", addresses[0], "the job has a command, which its server runs itself: no address is to be given")
+	}
 	if len(addresses) > MaxTriggerAddresses {
 		return core.Invalid("addresses", fmt.Sprint(len(addresses)), "at most %d are allowed", MaxTriggerAddresses)
 	}

@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"cmd/tickring", "functions/..."},
 	{"internal/bench", "internal/boot", "internal/cost"},
 	{"server"},
-	{"internal/executorhttp", "internal/doctor", "internal/parts", "internal/traces"},
+	{"internal/executorhttp", "internal/doctor", "internal/parts", "internal/traces", "internal/localexec"},
 	{"api", "api/client", "console/...", "wirehttp", "manifest", "send/...", "notify/...", "engine/sqlite", "engine/awsengine"},
 	{"internal/assembly"},
 	{"words"},

@@ -101,13 +101,17 @@ var aCall = &core.Call{Headers: map[string]string{"X-Team": "a", "X-Key": "k"}, 
 	MaxAnswer: 4096,
 	Auth:      core.Auth{OAuth: core.OAuth{TokenURL: "http://login/token", ClientID: "id", ClientSecret: "s", Scope: "a b"}}}
 
+// aCommand likewise.
+var aCommand = &core.Command{Line: "pg_dump shop\n", Dir: "/var/backups", Env: map[string]string{"A": "a", "B": "b"}, Hidden: []string{"B"},
+	User: "postgres", MaxOutput: 4096}
+
 func job(id core.JobID) core.Job {
 	return core.Job{
 		Def: core.Def{ID: id, App: "orders", Name: fmt.Sprintf("job-%d", id), Title: "a job", Author: "lina", Labels: map[string]string{"team": "a"},
 			Handler: "demo", Params: "{}", Template: true, Route: core.RouteRound, Block: core.BlockSerial, Timeout: time.Minute,
 			Retry:     core.Retry{Max: 2, Delay: time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}},
 			LostAfter: 10 * time.Minute, WaitForExecutor: time.Hour, Keep: core.Keep{Days: 7}, Declared: core.DeclaredCode,
-			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5, Key: "/tenant"}, Call: aCall,
+			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5, Key: "/tenant"}, Call: aCall, Command: aCommand,
 			Created: base.Add(123 * time.Millisecond)},
 		Sched: core.Sched{ID: id, App: "orders", State: core.Started, Rev: 100, RevAt: base,
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 * * * * ?"}}, Timezone: "Europe/Berlin", Jitter: time.Second},

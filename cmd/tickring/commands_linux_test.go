@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// untilIs waits for what another process brings about.
+func untilIs(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	limit := time.NewTimer(time.Minute)
+	defer limit.Stop()
+	for again := time.NewTicker(20 * time.Millisecond); !is(); {
+		select {
+		case <-again.C:
+		case <-limit.C:
+			t.Fatalf("after a minute not yet: %s", what)
+		}
+	}
+}
+
+// lineOf is the first line of a file, once it is whole.
+func lineOf(t *testing.T, path string) (line string) {
+	t.Helper()
+	untilIs(t, path, func() bool {
+		b, err := os.ReadFile(path)
+		var whole bool
+		line, _, whole = strings.Cut(string(b), "\n")
+		return err == nil && whole
+	})
+	return line
+}
+
+// lives reports whether there is a process of a number that was not ended.
+func lives(t *testing.T, pid string) bool {
+	t.Helper()
+	b, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return false
+	}
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	return len(f) > 0 && f[0] != "Z" && f[0] != "X"
+}
+
+// TestCommandsOfAServerThatIsKilled: a command runs end to end; when its server is killed
+// its first process goes with it, the next server ends the others before it says that the run
+// is lost, and starts it no second time; what waited for its turn begins.
+func TestCommandsOfAServerThatIsKilled(t *testing.T) {
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, dir := t.TempDir(), t.TempDir()
+	serve := func() *exec.Cmd {
+		cmd := command(t, "tickring-main", "serve", "--data", data, "--listen", "127.0.0.1:0", "--commands-user", me.Username,
+			"--commands-dir", dir, "--commands-most", "1")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		bufio.NewScanner(out).Scan()
+		return cmd
+	}
+	tickring := func(args ...string) string {
+		t.Helper()
+		out, err := command(t, "tickring-main", append(args, "--data", data)...).Output()
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	server := serve()
+	tickring("create", "ops/dump", "--crontab", "15 3 * * *", "--env", "GREETING=hello", "--command",
+		`echo "$GREETING from $TICKRING_RUN"; echo $TICKRING_RUN >> began; [ -e second ] && exit 0
+sleep 1000 & echo $! > child; echo $$ > shell; wait`)
+	if text := tickring("get", "ops/dump", "-o", "yaml"); !strings.Contains(text, "    command: {line: ") {
+		t.Errorf("it is written as %s", text)
+	}
+	const first, second = "6442450945", "6442450946"
+	tickring("trigger", "ops/dump")
+	shell := lineOf(t, filepath.Join(dir, "shell"))
+	child := lineOf(t, filepath.Join(dir, "child"))
+	tickring("trigger", "ops/dump")
+	untilIs(t, "the second waits", func() bool { return strings.Contains(tickring("run", second), "running") })
+	if text := tickring("logs", first); !strings.Contains(text, "hello from "+first) {
+		t.Errorf("its log is %s", text)
+	}
+
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Wait()
+	untilIs(t, "the shell goes with its server", func() bool { return !lives(t, shell) })
+	if !lives(t, child) {
+		t.Error("there is nothing left to end")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "second"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server = serve()
+	var text string
+	untilIs(t, "the run is lost", func() bool {
+		text = tickring("run", first)
+		return !strings.Contains(text, "running")
+	})
+	if lives(t, child) {
+		t.Error("the run has ended, and what it started goes on")
+	}
+	if !strings.Contains(text, "lost: gone") || !strings.Contains(text, "the server's process ended under the command") {
+		t.Errorf("it is %s", text)
+	}
+	untilIs(t, "the second has ended", func() bool {
+		text = tickring("run", second)
+		return !strings.Contains(text, "running")
+	})
+	if !strings.Contains(text, "succeeded") {
+		t.Errorf("what waited is %s", text)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "began")); err != nil || string(b) != first+"\n"+second+"\n" {
+		t.Errorf("began: %q, %v", b, err)
+	}
+	if text := tickring("logs", first); !strings.Contains(text, "hello from "+first) ||
+		!strings.Contains(text, "process ended under the run") {
+		t.Errorf("its log is %s", text)
+	}
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCommandsAsAnotherUser: root runs a command as whom its job says, with his groups, home and
+// rights; a server that is not root says so when it starts.
+func TestCommandsAsAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can")
+	}
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		t.Skip(err)
+	}
+	data, dir := t.TempDir(), publicDir(t)
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(data, "secret")
+	if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := command(t, "tickring-main", "serve", "--data", data, "--listen", "127.0.0.1:0", "--commands-user", "nobody",
+		"--commands-dir", dir)
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	bufio.NewScanner(out).Scan()
+	run := func(args ...string) (string, error) {
+		out, err := command(t, "tickring-main", append(args, "--data", data)...).Output()
+		return string(out), err
+	}
+	if text, err := run("create", "ops/as-root", "--command", "id"); exitOfProcess(err) == 0 {
+		t.Errorf("as the server's own user, who is not allowed: %s", text)
+	}
+	line := `id -u > id; echo "$HOME $USER" >> id; cat ` + secret + ` >> id; cat /proc/$PPID/environ >> id; echo over >> id`
+	if _, err := run("create", "ops/id", "--user", "nobody", "--command", line); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run("trigger", "ops/id"); err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	untilIs(t, "the command has run", func() bool {
+		b, _ := os.ReadFile(filepath.Join(dir, "id"))
+		got = string(b)
+		return strings.HasSuffix(got, "over\n")
+	})
+	if want := nobody.Uid + "\n" + nobody.HomeDir + " nobody\nover\n"; got != want {
+		t.Errorf("it wrote %q, want %q", got, want)
+	}
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Wait(); err != nil {
+		t.Error(err)
+	}
+
+	self, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := command(t, "tickring-main", "serve", "--data", filepath.Join(dir, "data"), "--commands-user", "root", "--commands-dir", dir)
+	if own.Path = filepath.Join(publicDir(t), "tickring-main"); os.WriteFile(own.Path, self, 0o755) != nil {
+		t.Fatal(own.Path)
+	}
+	id, err := strconv.ParseUint(nobody.Uid, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(id), Gid: uint32(id)}}
+	var said bytes.Buffer
+	own.Stderr = &said
+	if err := own.Run(); exitOfProcess(err) != exitUsage || !strings.Contains(said.String(), "only root can run commands as another user") {
+		t.Errorf("%v: %s", err, said.String())
+	}
+}
+
+func exitOfProcess(err error) int {
+	if exit, is := errors.AsType[*exec.ExitError](err); is {
+		return exit.ExitCode()
+	}
+	return 0
+}

@@ -1,0 +1,182 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Command is a line that a server runs on its own machine for a job, as cron does. Nil: the
+// job has none, and its executors run it.
+type Command struct {
+	Line   string            `json:"line"`             // what /bin/sh -c gets
+	Dir    string            `json:"dir,omitempty"`    // absolute; empty: the first that the server allows
+	Env    map[string]string `json:"env,omitempty"`    // besides what each command has
+	Hidden []string          `json:"hidden,omitempty"` // Env whose values are secrets
+	User   string            `json:"user,omitempty"`   // empty: that of the server
+	// MaxOutput is how many bytes of its output are kept in the log; 0: DefaultMaxOutput.
+	MaxOutput int64 `json:"maxOutput,omitempty"`
+}
+
+// Bounds of a Command.
+const (
+	MaxLine          = 8 << 10  // bytes
+	MaxDir           = 1 << 10  // bytes
+	MaxEnv           = 64       // variables
+	MaxCommand       = 32 << 10 // bytes of its texts together: each run is given them
+	DefaultMaxOutput = 1 << 20
+	MinMaxOutput     = 1 << 10
+	MaxMaxOutput     = 64 << 20
+)
+
+// Equal reports whether two commands say the same.
+func (c *Command) Equal(o *Command) bool {
+	if c == nil || o == nil {
+		return c == o
+	}
+	return c.Line == o.Line && c.Dir == o.Dir && maps.Equal(c.Env, o.Env) && slices.Equal(c.Hidden, o.Hidden) && c.User == o.User &&
+		c.MaxOutput == o.MaxOutput
+}
+
+// Normal has what is left out in one form.
+func (c *Command) Normal() *Command {
+	if c == nil {
+		return nil
+	}
+	out := *c
+	if len(out.Env) == 0 {
+		out.Env = nil
+	}
+	out.Hidden = slices.Clone(c.Hidden)
+	slices.Sort(out.Hidden)
+	if out.Hidden = slices.Compact(out.Hidden); len(out.Hidden) == 0 {
+		out.Hidden = nil
+	}
+	return &out
+}
+
+// Shown is c with AsStored in place of its secrets.
+func (c *Command) Shown() *Command {
+	if c == nil {
+		return nil
+	}
+	out := *c
+	out.Env = maps.Clone(c.Env)
+	for _, name := range c.Hidden {
+		out.Env[name] = AsStored
+	}
+	return &out
+}
+
+// Kept is c with the secrets of old where it has AsStored. They are kept only for the line,
+// folder and user that they were given for: who may change these need not know the secrets.
+func (c *Command) Kept(old *Command) (*Command, error) {
+	if c == nil {
+		return nil, nil
+	}
+	out := *c
+	out.Env = maps.Clone(c.Env)
+	for _, name := range c.Hidden {
+		switch {
+		case out.Env[name] != AsStored:
+		case old == nil || !slices.Contains(old.Hidden, name):
+			return nil, Invalid("command.env."+name, AsStored, "it stands for the secret that is stored here, and there is none: give it")
+		case c.Line != old.Line || c.Dir != old.Dir || c.User != old.User:
+			return nil, Invalid("command.env."+name, AsStored, "it was given for another line, dir or user: give it again")
+		default:
+			out.Env[name] = old.Env[name]
+		}
+	}
+	return &out, nil
+}
+
+func (c *Command) validate() error {
+	if c == nil {
+		return nil
+	}
+	if err := plain("command.line", c.Line, MaxLine); err != nil {
+		return err
+	}
+	if strings.TrimSpace(c.Line) == "" {
+		return Invalid("command.line", c.Line, "needed: what /bin/sh is to run")
+	}
+	if err := plain("command.dir", c.Dir, MaxDir); err != nil {
+		return err
+	}
+	if c.Dir != "" && (!path.IsAbs(c.Dir) || path.Clean(c.Dir) != c.Dir) {
+		return Invalid("command.dir", c.Dir, "a folder is written from the root on, without . and .. in it, such as /var/backups")
+	}
+	if c.User != "" && !userName.MatchString(c.User) {
+		return Invalid("command.user", c.User, "a user of the machine is named by 1 to 32 of a-z A-Z 0-9 . _ -")
+	}
+	if c.MaxOutput != 0 && (c.MaxOutput < MinMaxOutput || c.MaxOutput > MaxMaxOutput) {
+		return Invalid("command.maxOutput", strconv.FormatInt(c.MaxOutput, 10), "allowed are 1KB to 64MB")
+	}
+	return c.validateEnv()
+}
+
+func (c *Command) validateEnv() error {
+	if len(c.Env) > MaxEnv {
+		return Invalid("command.env", strconv.Itoa(len(c.Env))+" variables", "at most %d are allowed", MaxEnv)
+	}
+	size := len(c.Line) + len(c.Dir)
+	for name, value := range c.Env {
+		field := "command.env." + name
+		switch {
+		case !envName.MatchString(name):
+			return Invalid("command.env", name, "a variable is named by 1 to 128 letters, digits and _, the first no digit")
+		case strings.HasPrefix(name, "TICKRING_"):
+			return Invalid(field, "", "TICKRING_… tells a command of its run: take another name")
+		case len(value) > MaxSecret || !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+			return Invalid(field, "", "a value is at most %d bytes of UTF-8 without a zero", MaxSecret) // never repeated: it may be a secret
+		}
+		size += len(name) + len(value)
+	}
+	for _, name := range c.Hidden {
+		if _, is := c.Env[name]; !is {
+			return Invalid("command.hidden", name, "there is no such variable in command.env")
+		}
+	}
+	if size > MaxCommand {
+		return Invalid("command", fmt.Sprintf("%d bytes", size), "its texts together have at most %d bytes", MaxCommand)
+	}
+	return nil
+}
+
+var (
+	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}$`)
+)
+
+// plain refuses what is too long, no UTF-8, or has control characters besides the end of a line and a tab.
+func plain(field, s string, bytes int) error {
+	if len(s) > bytes {
+		return Invalid(field, "", "%d bytes, at most %d are allowed", len(s), bytes)
+	}
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }) {
+		return Invalid(field, "", "UTF-8 without control characters is expected")
+	}
+	return nil
+}
+
+// validateCommand refuses what a job says beside its command that nobody would act upon.
+func (d *Def) validateCommand() error {
+	switch {
+	case d.Handler != "":
+		return Invalid("handler", d.Handler, "a job with a command is run by its server, which calls no handler: leave one of handler and "+
+			"command out")
+	case d.Call != nil:
+		return Invalid("call", "", "a job with a command is run by its server, which calls nobody: leave it out")
+	case d.Route == RouteBroadcast || d.Route == RouteBusyover:
+		return Invalid("route", string(d.Route), "a job with a command is run by its server, so there is nothing to choose from: leave it out")
+	case d.Block != BlockSerial:
+		return Invalid("block", string(d.Block), "a job with a command is run by its server, one run after the other; overlap: {limit: 1, "+
+			"full: skip} or {limit: 1, full: replace} say otherwise")
+	}
+	return nil
+}

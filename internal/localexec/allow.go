@@ -1,0 +1,144 @@
+package localexec
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Allowed is who commands may be run as, and where they may begin.
+type Allowed struct {
+	users []account
+	dirs  []string
+	own   string // the user of this process
+}
+
+// account is a user of the machine.
+type account struct {
+	name, home string
+	uid, gid   uint32
+	groups     []uint32
+	other      bool // not the user of this process
+}
+
+// Allow says that commands may run as these users, and begin in these folders and those
+// below them. It refuses users that are not there, or as whom this process can start
+// nothing, and what is no folder.
+func Allow(users, dirs []string) (*Allowed, error) {
+	if len(users) == 0 || len(dirs) == 0 {
+		return nil, core.Invalid("commands", "", "commands are allowed for users and in folders: say both --commands-user and --commands-dir")
+	}
+	a := &Allowed{}
+	var err error
+	if a.own, err = ownName(); err != nil {
+		return nil, core.Invalid("commands-user", "", "%v", err)
+	}
+	for _, name := range users {
+		u, err := accountOf(name)
+		if err != nil {
+			return nil, core.Invalid("commands-user", name, "%v", err)
+		}
+		a.users = append(a.users, u)
+	}
+	for _, dir := range dirs {
+		path, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, core.Invalid("commands-dir", dir, "%v", err)
+		}
+		if i, err := os.Stat(path); err != nil || !i.IsDir() {
+			return nil, core.Invalid("commands-dir", dir, "there is no such folder")
+		}
+		a.dirs = append(a.dirs, path)
+	}
+	return a, nil
+}
+
+// Check refuses a command of another user, or in another folder; where nothing is allowed,
+// which is nil, each.
+func (a *Allowed) Check(c *core.Command) error {
+	if a == nil {
+		return core.Invalid("command", "", "commands are not allowed on this server: start it with --commands-user USER and --commands-dir "+
+			"FOLDER, or have tickring exec run the line as the handler of an executor")
+	}
+	if a.user(c) < 0 {
+		names := make([]string, len(a.users))
+		for i, u := range a.users {
+			names[i] = u.name
+		}
+		list := strings.Join(names, ", ")
+		if c.User == "" {
+			return core.Invalid("command.user", "", "left out it is the server's, %s, as whom commands do not run here; allowed are %s "+
+				"(--commands-user)", a.own, list)
+		}
+		return core.Invalid("command.user", c.User, "commands do not run as this user here; allowed are %s (--commands-user)", list)
+	}
+	if dir := cmp.Or(c.Dir, a.dirs[0]); !within(dir, a.dirs) {
+		return core.Invalid("command.dir", c.Dir, "commands do not begin there; allowed are %s and what is below (--commands-dir)",
+			strings.Join(a.dirs, ", "))
+	}
+	return nil
+}
+
+func (a *Allowed) user(c *core.Command) int {
+	name := cmp.Or(c.User, a.own)
+	return slices.IndexFunc(a.users, func(u account) bool { return u.name == name })
+}
+
+func within(dir string, of []string) bool {
+	return slices.ContainsFunc(of, func(allowed string) bool {
+		rel, err := filepath.Rel(allowed, dir)
+		return err == nil && filepath.IsLocal(rel)
+	})
+}
+
+// as is whom and where a command begins.
+type as struct {
+	account
+	dir string
+}
+
+// begin is Check by what is on the disk now: a link leads out of no folder.
+func (a *Allowed) begin(c *core.Command) (as, error) {
+	if err := a.Check(c); err != nil {
+		return as{}, err
+	}
+	var real []string
+	for _, dir := range a.dirs {
+		if to, err := filepath.EvalSymlinks(dir); err == nil {
+			real = append(real, to)
+		}
+	}
+	dir := cmp.Or(c.Dir, a.dirs[0])
+	to, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return as{}, fmt.Errorf("its folder cannot be entered: %w", err)
+	}
+	if !within(to, real) {
+		return as{}, fmt.Errorf("its folder %s is %s, where commands do not begin (--commands-dir)", dir, to)
+	}
+	return as{a.users[a.user(c)], to}, nil
+}
+
+// environment is that of a command: as cron's, and nothing of the server's own but where
+// programs are and in which language they speak.
+func (a *as) environment(more map[string]string) []string {
+	env := map[string]string{"PATH": cmp.Or(os.Getenv("PATH"), "/usr/local/bin:/usr/bin:/bin"),
+		"HOME": a.home, "USER": a.name, "LOGNAME": a.name, "SHELL": "/bin/sh", "PWD": a.dir}
+	if lang, is := os.LookupEnv("LANG"); is {
+		env["LANG"] = lang
+	}
+	for name, value := range more {
+		env[name] = value
+	}
+	out := make([]string, 0, len(env))
+	for name, value := range env {
+		out = append(out, name+"="+value)
+	}
+	slices.Sort(out)
+	return out
+}

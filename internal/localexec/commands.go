@@ -1,0 +1,428 @@
+// Package localexec runs commands of jobs on the machine of the server, in its own process,
+// as cron does. It is an executor as others are: package executor keeps its journal and the
+// logs, and ends what a run has started, with all its process group. In front of it stands a
+// queue of the server for each job (core/pull), so that commands which wait for their turn
+// outlive a restart. Those of one job go one after another, those of several in turn, and so
+// many at once as Options say: none costs another send anything.
+//
+// It refuses users and folders that the server was not started with (see Allow), and to begin
+// a command of which it cannot be certain that it has not begun: that run is lost, and its
+// message says why.
+package localexec
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/send"
+)
+
+// Options of Commands. Those without a default are needed.
+type Options struct {
+	Allowed *Allowed
+	Dir     string // of the journal and the logs
+	Most    int    // that are at work at once; 0: 10
+	// StopGrace is how long a stop waits for what is at work; then it is ended.
+	StopGrace time.Duration // 10 s
+	// Again is how long it waits where the store or the disk takes nothing.
+	Again time.Duration // 1 s
+	Log   *slog.Logger
+
+	Queue  *pull.Puller
+	Queued Queued
+	Runs   pull.Runs
+	Finish pull.Finisher
+}
+
+// Queued lists what is in queues.
+type Queued interface {
+	ListPulled(ctx context.Context, after int64, limit int) ([]pull.Listed, error)
+}
+
+// Commands runs commands, from Start to Stop.
+type Commands struct {
+	o       Options
+	e       *executor.Executor
+	slots   chan struct{} // who waits for one is served in turn
+	taking  context.Context
+	stop    context.CancelFunc // ends taking: nothing begins any more
+	stopped chan struct{}      // closed once nothing is reported any more
+	jobs    sync.WaitGroup
+	at      sync.WaitGroup // handlers
+	ends    sync.Once
+
+	mu    sync.Mutex
+	lines map[core.JobID]*line // of jobs that have something in their queue, as far as is known
+	specs map[core.RunID]item  // of runs that are about to begin
+}
+
+// line is what works off the queue of a job.
+type line struct {
+	more bool // something came since it looked
+	run  core.RunID
+	sub  *executor.Submitted // nil: run, if there is one, is about to begin
+	kill bool                // it was told to end before it began
+}
+
+// item is a run as its queue has it.
+type item struct {
+	Order   []byte       `json:"order"`
+	Command core.Command `json:"command"`
+	Until   time.Time    `json:"until,omitzero"` // its deadline, to begin
+}
+
+var _ send.Commands = (*Commands)(nil)
+
+// New makes a Commands, and touches neither disk nor store.
+func New(o Options) (*Commands, error) {
+	o.Most = cmp.Or(o.Most, 10)
+	o.StopGrace, o.Again = cmp.Or(o.StopGrace, 10*time.Second), cmp.Or(o.Again, time.Second)
+	o.Log = cmp.Or(o.Log, slog.Default())
+	c := &Commands{o: o, slots: make(chan struct{}, o.Most), stopped: make(chan struct{}), lines: map[core.JobID]*line{},
+		specs: map[core.RunID]item{}}
+	c.taking, c.stop = context.WithCancel(context.Background())
+	mux := executor.NewMux()
+	mux.Register(handler, c.handle)
+	var err error
+	c.e, err = executor.New(mux, executor.Options{
+		App: "commands", Token: "of this process", Unregistered: true,
+		// What ended goes to this process too, and is in the journal until it is stored.
+		Servers: []string{"http://commands.invalid"}, Client: &http.Client{Transport: reports{c}}, CallbackRetry: 10 * time.Second,
+		RequestTimeout: 10 * time.Second,
+		Dir:            o.Dir, LogTail: tail, LogMax: core.MaxMaxOutput + 1<<20, StopGrace: o.StopGrace, CancelGrace: 5 * time.Second, Log: o.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the executor of commands: %w", err)
+	}
+	return c, nil
+}
+
+const (
+	handler = "command"
+	tail    = 4 << 10 // bytes of a log that stand in the message of its run
+	visible = pull.MinVisibility
+)
+
+// queue is that of a job. No app has the empty name, so no executor pulls from it.
+func queue(job core.JobID) pull.Queue { return pull.Queue{Name: "commands/" + job.String()} }
+
+// Start ends what a process before this one has left of its commands, has their runs
+// reported as lost, and goes on with those that wait. An error is of the folder, or the store.
+func (c *Commands) Start(ctx context.Context) error {
+	if err := c.e.Start(); err != nil {
+		return err
+	}
+	for after, limit := int64(0), 1000; ; {
+		list, err := c.o.Queued.ListPulled(ctx, after, limit)
+		if err != nil {
+			return errors.Join(fmt.Errorf("list commands that wait: %w", err), c.Stop(ctx))
+		}
+		for _, l := range list {
+			if l.Queue == queue(l.Run.Job()) {
+				c.rouse(l.Run.Job())
+			}
+		}
+		if len(list) < limit {
+			return nil
+		}
+		after = list[len(list)-1].ID
+	}
+}
+
+// Stop ends it: nothing begins any more, and stays in its queue; what is at work may go on for
+// Options.StopGrace, or until ctx ends, and is ended then and reported as lost. It waits for
+// all that it has begun.
+// Once it was stopped, that is no error.
+func (c *Commands) Stop(ctx context.Context) (err error) {
+	c.ends.Do(func() { err = c.end(ctx) })
+	return err
+}
+
+func (c *Commands) end(ctx context.Context) error {
+	c.stop()
+	err := c.e.Stop(ctx)
+	ended := make(chan struct{})
+	go func() {
+		c.at.Wait()
+		close(ended)
+	}()
+	// What was killed ends, but where the kernel itself waits for a disk.
+	t := time.NewTimer(10 * time.Second)
+	defer t.Stop()
+	select {
+	case <-ended:
+	case <-t.C:
+		err = errors.Join(err, errors.New("commands were killed and do not end"))
+	}
+	close(c.stopped)
+	c.jobs.Wait()
+	return err
+}
+
+// Run implements send.Commands.
+func (c *Commands) Run(ctx context.Context, sh dispatch.Shipment, order []byte) dispatch.Answer {
+	cmd := *sh.Job.Def.Command
+	if err := c.o.Allowed.Check(&cmd); err != nil {
+		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: err.Error()}
+	}
+	it := item{Order: order, Command: cmd}
+	if d := sh.Job.Sched.Deadline; d > 0 && sh.Run.Cause.Planned() {
+		it.Until = sh.Run.Slot.Time().Add(d)
+	}
+	body, err := json.Marshal(it)
+	if err != nil {
+		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "write the run: " + err.Error()}
+	}
+	job := sh.Run.ID.Job()
+	err = c.o.Queue.Put(ctx, pull.Item{Queue: queue(job), Run: sh.Run.ID, Body: body})
+	switch {
+	case err == nil:
+		c.rouse(job)
+		return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+	case errors.Is(err, pull.ErrFull):
+		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "as many runs of the job wait as may"}
+	case errors.Is(err, core.ErrThrottled):
+		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "the store takes nothing now"}
+	}
+	c.rouse(job) // it may be there; put again it is there once
+	return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: "whether it is stored is not known"}
+}
+
+// Idle implements send.Commands.
+func (c *Commands) Idle(ctx context.Context, job core.JobID) (bool, error) {
+	return c.o.Queue.Idle(ctx, queue(job), job)
+}
+
+// Log implements send.Commands.
+func (c *Commands) Log(run *core.Run, from int) (text string, next int, end bool) {
+	return c.e.Log(int64(run.ID), run.SentAt, from)
+}
+
+// Kill implements send.Commands. A run that waits is ended when its turn comes.
+func (c *Commands) Kill(ctx context.Context, job core.JobID) error {
+	c.mu.Lock()
+	l := c.lines[job]
+	var run core.RunID
+	if l != nil {
+		run = l.run
+	}
+	c.mu.Unlock()
+	if run == 0 {
+		return nil
+	}
+	is, found, err := c.read(ctx, run)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.run != run || pull.StateOf(&is, found) == pull.StateHeld {
+		return nil
+	}
+	if l.kill = true; l.sub != nil {
+		l.sub.Kill()
+	}
+	return nil
+}
+
+func (c *Commands) read(ctx context.Context, id core.RunID) (core.Run, bool, error) {
+	runs, unread, err := c.o.Runs.Runs(ctx, []core.RunID{id})
+	if err == nil && len(unread) > 0 {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return core.Run{}, false, fmt.Errorf("read run %d: %w", id, err)
+	}
+	r, found := runs[id]
+	return r, found, nil
+}
+
+// rouse has the queue of a job worked off.
+func (c *Commands) rouse(job core.JobID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.taking.Err() != nil {
+		return // the next process finds it
+	}
+	if l := c.lines[job]; l != nil {
+		l.more = true
+		return
+	}
+	l := &line{more: true}
+	c.lines[job] = l
+	c.jobs.Go(func() { c.work(job, l) })
+}
+
+// work works off the queue of a job: each run in its turn among those of all jobs.
+func (c *Commands) work(job core.JobID, l *line) {
+	for {
+		select {
+		case c.slots <- struct{}{}:
+		case <-c.taking.Done():
+			return
+		}
+		worked, err := c.next(job, l)
+		<-c.slots
+		idle := false
+		if err == nil && !worked {
+			idle, err = c.Idle(c.taking, job)
+		}
+		if err != nil && c.taking.Err() == nil {
+			c.o.Log.Warn("a command waits, and is tried again", "job", job, "err", err)
+		}
+		if worked {
+			continue
+		}
+		if err == nil && idle && c.over(job, l) {
+			return
+		}
+		if err != nil || !idle { // it was handed out before, and is shown again within seconds
+			c.wait()
+		}
+		if c.taking.Err() != nil {
+			return
+		}
+	}
+}
+
+// over ends the line of a job whose queue was found empty; false: something came since.
+func (c *Commands) over(job core.JobID, l *line) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.more {
+		l.more = false
+		return false
+	}
+	delete(c.lines, job)
+	return true
+}
+
+// wait waits before something is tried again; false: it is to be no more.
+func (c *Commands) wait() bool {
+	t := time.NewTimer(c.o.Again)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-c.taking.Done():
+		return false
+	}
+}
+
+// next takes the next run of a job through, to its end; false: there is none to be had now.
+func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {
+	held, err := c.o.Queue.Receive(c.taking, queue(job), pull.Want{Max: 1, Visibility: visible})
+	if err != nil || len(held) == 0 {
+		return false, err
+	}
+	h := held[0]
+	run := h.Receipt.Run
+	if h.Receipt.N > 1 && c.e.Unreported() > 0 {
+		return false, nil // how it ended may be known, and is to be stored first; it is shown again
+	}
+	c.mu.Lock()
+	l.run = run
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		l.run, l.sub, l.kill = 0, nil, false
+		delete(c.specs, run)
+		c.mu.Unlock()
+	}()
+	for !c.take(l, h) {
+		if !c.wait() {
+			return false, nil
+		}
+	}
+	_, err = c.o.Queue.Ack(context.WithoutCancel(c.taking), queue(job), []pull.Receipt{h.Receipt})
+	return true, err
+}
+
+// take has a run begin, and waits for its end; false: it did not begin, and is to be tried again.
+func (c *Commands) take(l *line, h pull.Held) (over bool) {
+	id := h.Receipt.Run
+	ctx, cancel := context.WithTimeout(c.taking, 30*time.Second)
+	defer cancel()
+	is, found, err := c.read(ctx, id)
+	if err != nil {
+		return false
+	}
+	var it item
+	bad := json.Unmarshal(h.Body, &it)
+	switch end := (finish.Result{Run: id, State: core.Failed, Reason: core.ReasonNotAccepted}); {
+	case !found || !is.State.Open():
+		return true
+	case h.Receipt.N > 1:
+		end.State, end.Reason, end.Message = core.Lost, core.ReasonGone, "the server's process ended when the command was about to begin: "+
+			"it may have begun, and is not started again by itself"
+		return c.close(ctx, end)
+	case !is.KillAt.IsZero():
+		end.State, end.Reason, end.Killed, end.Message = core.Killed, core.ReasonPerson, true, "killed before it began"
+		return c.close(ctx, end)
+	case !it.Until.IsZero() && time.Now().After(it.Until):
+		end.State, end.Reason = core.Skipped, core.ReasonDeadline
+		end.Message = fmt.Sprintf("its turn came after its deadline, %s: %d commands may be at work at once (--commands-most)",
+			it.Until.Format(time.RFC3339), c.o.Most)
+		return c.close(ctx, end)
+	case bad != nil:
+		end.Message = "what is stored of it cannot be read: " + bad.Error()
+		return c.close(ctx, end)
+	}
+	c.mu.Lock()
+	c.specs[id] = it
+	c.mu.Unlock()
+	sub, err := c.e.Submit(context.Background(), it.Order)
+	switch {
+	case errors.Is(err, executor.ErrBusy):
+		if c.taking.Err() == nil {
+			c.o.Log.Error("a command cannot begin, and waits", "run", id, "job", id.Job(), "err", err)
+		}
+		return false
+	case errors.Is(err, executor.ErrOpen), errors.Is(err, executor.ErrReported):
+		return true // its end is stored, or about to be
+	case err != nil:
+		return c.close(ctx, finish.Result{Run: id, State: core.Failed, Reason: core.ReasonNotAccepted, Message: err.Error()})
+	}
+	c.mu.Lock()
+	if l.sub = sub; l.kill {
+		sub.Kill()
+	}
+	c.mu.Unlock()
+	select {
+	case <-sub.Reported():
+	case <-c.stopped:
+	}
+	return true
+}
+
+// close stores the end of a run that did not begin; false: it is not certain.
+func (c *Commands) close(ctx context.Context, r finish.Result) bool {
+	if err := c.o.Finish.End(ctx, []finish.Result{r})[0]; err != nil && core.CodeOf(err) != core.CodeNotFound {
+		c.o.Log.Warn("the end of a command is not stored, which is tried again", "run", r.Run, "job", r.Run.Job(), "err", err)
+		return false
+	}
+	return true
+}
+
+// AtWork is how many commands are at work, or about to begin.
+func (c *Commands) AtWork() int { return len(c.slots) }
+
+// spec is what a run has to run; false where that was for another process.
+func (c *Commands) spec(run int64) (core.Command, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	it, is := c.specs[core.RunID(run)]
+	return it.Command, is
+}

@@ -1,0 +1,112 @@
+package localexec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/wire"
+)
+
+// The exit code of a command is its result, and that of what a signal has ended which was not
+// ours as shells count it: the codes of the wire are above these, but for success, in whose
+// place stands exit200.
+const (
+	mostExit                  = 255
+	bySignal                  = 128
+	exit200  executor.Outcome = 1200
+)
+
+// reports is the way of results from the executor to the store, which its HTTP client takes
+// for a server: so they stay in its journal until they are stored.
+type reports struct{ c *Commands }
+
+// RoundTrip implements http.RoundTripper.
+func (t reports) RoundTrip(r *http.Request) (*http.Response, error) {
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read results: %w", err)
+	}
+	batch, err := wire.DecodeCallback(body, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read results: %w", err)
+	}
+	now := time.Now()
+	results := make([]finish.Result, len(batch.Items))
+	for i := range batch.Items {
+		results[i] = endOf(&batch.Items[i], now)
+	}
+	for i, err := range t.c.o.Finish.End(r.Context(), results) {
+		if err != nil && core.CodeOf(err) != core.CodeNotFound && !errors.Is(err, finish.ErrUnsent) {
+			return nil, fmt.Errorf("store the end of run %d: %w", results[i].Run, err)
+		}
+	}
+	answer := wire.AppendReply(nil, wire.CodeSuccess, "")
+	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
+		Body: io.NopCloser(bytes.NewReader(answer)), ContentLength: int64(len(answer)), Request: r}, nil
+}
+
+// endOf is the end of a run as the executor tells it. What a command has printed stands
+// behind what the executor says, and is not taken for its word.
+func endOf(it *wire.CallbackItem, now time.Time) finish.Result {
+	said, printed, _ := strings.Cut(it.Msg, logMark)
+	if printed != "" {
+		printed = logMark + printed
+	}
+	r := finish.Result{Run: core.RunID(it.LogID), State: core.Failed, Reason: core.ReasonHandler, Reported: true, At: now,
+		Message:    core.TruncateMessage(strings.TrimPrefix(said+printed, "\n")),
+		RetryAfter: time.Duration(it.RetryAfter) * time.Second}
+	switch code := executor.Outcome(it.Code); {
+	case code == executor.Success:
+		r.State, r.Reason = core.Succeeded, ""
+	case code == exit200:
+		r.Code = 200
+	case code <= mostExit:
+		r.Code = it.Code
+	case it.RetryAfter == wire.NeverRetry:
+		r.Code = executor.ExitCancel
+	case it.RetryAfter > 0:
+		r.Code = executor.ExitSnooze
+	default:
+		is := callback.Translate(r.Run, it.Code, said, "", now)
+		r.State, r.Reason, r.Killed = is.State, is.Reason, is.Killed
+		switch {
+		case is.Reason == core.ReasonCrashed:
+			r.State, r.Reason, said = core.Lost, core.ReasonGone, lost(said)
+		case is.State == core.TimedOut && strings.Contains(said, "goes on"):
+			said = "its timeout was over; it was killed, and does not end"
+		case is.State == core.TimedOut:
+			said = "its timeout was over, and it was killed"
+		case is.State == core.Killed:
+			said = "killed, with all its process group"
+		}
+		r.Message = core.TruncateMessage(said + printed)
+	}
+	return r
+}
+
+// logMark is what executor.Options.LogTail puts before the last lines of a log.
+const logMark = "\n---- log\n"
+
+// lost says what became of a command under which the server has ended.
+func lost(said string) string {
+	what := "the server's process ended under the command, and what was left of that was ended"
+	switch {
+	case strings.Contains(said, "goes on"):
+		what = "the server's process ended under the command, and what was left of that cannot be ended and goes on"
+	case strings.Contains(said, "not executed"):
+		what = "the server stopped before the command began"
+	case strings.Contains(said, "web container destroy"):
+		what = "the server stopped, and ended the command"
+	}
+	return what + "; it is not started again by itself"
+}

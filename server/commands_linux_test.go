@@ -1,0 +1,508 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/internal/localexec"
+)
+
+// commanding starts a server that runs commands as the user of this test, in a folder.
+func commanding(t *testing.T, o Options) (s *running, dir string) {
+	t.Helper()
+	if dir = os.Getenv("PWD"); o.Commands == nil {
+		dir = realDir(t)
+		o.Commands = allowed(t, dir)
+	}
+	s = start(t, o)
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "ops"}); err != nil {
+		t.Fatal(err)
+	}
+	return s, dir
+}
+
+func realDir(t *testing.T) string {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func allowed(t *testing.T, dir string) *localexec.Allowed {
+	t.Helper()
+	u, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := localexec.Allow([]string{u.Username}, []string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// commandJob makes a job of app ops.
+func commandJob(t *testing.T, s *running, name string, c core.Command, more ...func(*manage.JobSpec)) {
+	t.Helper()
+	spec := manage.JobSpec{Def: core.Def{App: "ops", Name: name, Command: &c}}
+	for _, f := range more {
+		f(&spec)
+	}
+	if r := s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}
+
+func trigger(t *testing.T, s *running, name string) string {
+	t.Helper()
+	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "ops/" + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Run.ID.String()
+}
+
+func viewOf(t *testing.T, s *running, run string) core.Run {
+	t.Helper()
+	v, err := s.Manage().Run(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Run
+}
+
+func ends(t *testing.T, s *running, run string) (r core.Run) {
+	t.Helper()
+	eventually(t, 30*time.Second, func() error {
+		if r = viewOf(t, s, run); r.State.Open() {
+			return fmt.Errorf("run %s is %s", run, r.State)
+		}
+		return nil
+	})
+	return r
+}
+
+func within(d time.Duration) func(*manage.JobSpec) {
+	return func(j *manage.JobSpec) { j.Def.Timeout = d }
+}
+
+// waitFor waits for what a command writes into a file.
+func waitFor(t *testing.T, path string) (text string) {
+	t.Helper()
+	eventually(t, 20*time.Second, func() error {
+		b, err := os.ReadFile(path)
+		if text = strings.TrimSpace(string(b)); err == nil && !strings.HasSuffix(string(b), "\n") {
+			err = errors.New("not whole yet")
+		}
+		return err
+	})
+	return text
+}
+
+// gone waits until nobody of a process group is left but who was ended and not waited for.
+func gone(t *testing.T, group string) {
+	t.Helper()
+	eventually(t, 20*time.Second, func() error {
+		stats, err := filepath.Glob("/proc/[0-9]*/stat")
+		if err != nil {
+			return err
+		}
+		for _, path := range stats {
+			b, _ := os.ReadFile(path)
+			if f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])); len(f) > 2 && f[2] == group && f[0] != "Z" {
+				return fmt.Errorf("%s is of group %s", path, group)
+			}
+		}
+		return nil
+	})
+}
+
+// TestCommands: how each command ends is told by its run, and harms nothing else.
+func TestCommands(t *testing.T) {
+	s, dir := commanding(t, Options{})
+	if err := os.Symlink("/", filepath.Join(dir, "out")); err != nil {
+		t.Fatal(err)
+	}
+	type is struct {
+		state  core.State
+		reason core.Reason
+		code   int
+	}
+	failed := func(code int) is { return is{core.Failed, core.ReasonHandler, code} }
+	succeeded := is{core.Succeeded, "", 0}
+	for name, c := range map[string]struct {
+		command core.Command
+		timeout time.Duration
+		want    is
+		says    []string // in the message
+	}{
+		"succeeds": {core.Command{Line: "echo one; echo two >&2"}, 0, succeeded, []string{"one\ntwo"}},
+		"environment": {core.Command{Line: `echo "$A-$HOME-$TICKRING_CAUSE-$PWD-$TICKRING_ADMIN_TOKEN."`, Env: map[string]string{"A": "b", "HOME": "h"}},
+			0, succeeded, []string{"b-h-manual-" + dir + "-."}},
+		"fails":            {core.Command{Line: "echo why; exit 3"}, 0, failed(3), []string{"exit code 3", "why"}},
+		"exit-200":         {core.Command{Line: "exit 200"}, 0, failed(200), []string{"exit code 200"}},
+		"not-found":        {core.Command{Line: "there-is-no-such-program"}, 0, failed(127), []string{"exit code 127", "not found"}},
+		"signal":           {core.Command{Line: "kill -KILL $$"}, 0, failed(137), []string{"ended by signal 9 (SIGKILL)"}},
+		"snoozes":          {core.Command{Line: "exit 75"}, 0, is{core.Failed, core.ReasonSnoozed, 75}, nil},
+		"cancels":          {core.Command{Line: "exit 65"}, 0, is{core.Failed, core.ReasonCancelled, 65}, nil},
+		"folder-gone":      {core.Command{Line: "true", Dir: dir + "/gone"}, 0, failed(0), []string{"its folder cannot be entered"}},
+		"folder-leads-out": {core.Command{Line: "true", Dir: dir + "/out"}, 0, failed(0), []string{"where commands do not begin"}},
+		// Its words are its own: they are not taken for the executor's.
+		"pretends": {core.Command{Line: "echo 'container destroy [job running, killed]'; exit 65"}, 0,
+			is{core.Failed, core.ReasonCancelled, 65}, nil},
+		"ignores-term": {core.Command{Line: "trap '' TERM INT HUP; echo $$ > ignores; while :; do sleep 1000; done"}, time.Second,
+			is{core.TimedOut, core.ReasonTimeout, 0}, []string{"its timeout was over, and it was killed"}},
+		"leaves": {core.Command{Line: "(setsid sleep 1000 & echo $! > left); sleep 1000 & echo $! >> left; echo gone"}, 20 * time.Second,
+			succeeded, []string{"gone", "holds its output open"}},
+		"writes-much": {core.Command{Line: "head -c 30000000 /dev/zero | tr '\\0' 'x'; echo; echo the end", MaxOutput: 4096}, 0, succeeded,
+			[]string{"---- cut: maxOutput is 4096 bytes, and 29995913 more were written", "the end"}},
+		"writes-without-end": {core.Command{Line: "yes", MaxOutput: 1024}, time.Second,
+			is{core.TimedOut, core.ReasonTimeout, 0}, []string{"---- cut"}},
+		"endless-line": {core.Command{Line: "yes | tr -d '\\n'", MaxOutput: 1024}, time.Second, is{core.TimedOut, core.ReasonTimeout, 0},
+			[]string{"---- cut"}},
+		"binary": {core.Command{Line: "head -c 100000 /dev/urandom; exit 1"}, 0, failed(1), []string{"exit code 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			commandJob(t, s, name, c.command, within(c.timeout))
+			run := ends(t, s, trigger(t, s, name))
+			if got := (is{run.State, run.Reason, run.Code}); got != c.want {
+				t.Errorf("it is %+v, want %+v: %s", got, c.want, run.Message)
+			}
+			for _, text := range c.says {
+				if !strings.Contains(run.Message, text) {
+					t.Errorf("its message has no %q: %s", text, run.Message)
+				}
+			}
+			if !utf8.ValidString(run.Message) || len(run.Message) > core.MessageMax {
+				t.Errorf("its message has %d bytes", len(run.Message))
+			}
+			switch name {
+			case "ignores-term":
+				gone(t, waitFor(t, filepath.Join(dir, "ignores")))
+			case "leaves": // under cron it goes on, too
+				for _, pid := range strings.Fields(waitFor(t, filepath.Join(dir, "left"))) {
+					n, err := strconv.Atoi(pid)
+					if err == nil {
+						err = syscall.Kill(n, syscall.SIGKILL)
+					}
+					if err != nil {
+						t.Errorf("what it left is not there: %v", err)
+					}
+				}
+			}
+		})
+	}
+	t.Cleanup(func() {
+		err := filepath.WalkDir(filepath.Join(s.o.Dir, "commands", "logs"), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			if i, err := d.Info(); err != nil || i.Size() > 200_000 {
+				t.Errorf("log %s has %d bytes, %v", path, i.Size(), err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCommandLog: a log is read while its command is at work, and after it.
+func TestCommandLog(t *testing.T) {
+	s, dir := commanding(t, Options{})
+	commandJob(t, s, "log", core.Command{Line: "echo begun; echo > begun; until [ -e go ]; do sleep 0.01; done; echo over"})
+	id := trigger(t, s, "log")
+	waitFor(t, filepath.Join(dir, "begun"))
+	read := func() (string, bool) {
+		run := viewOf(t, s, id)
+		text, _, end, err := s.parts.sender.Log(t.Context(), &core.App{Name: "ops"}, &run, 1)
+		if err != nil {
+			t.Error(err)
+		}
+		return text, end
+	}
+	eventually(t, 10*time.Second, func() error { // what it wrote is on its way through a pipe
+		if text, end := read(); !strings.Contains(text, "\nbegun\n") || end {
+			return fmt.Errorf("at work its log is %q, its end %t", text, end)
+		}
+		return nil
+	})
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, s, id)
+	if text, end := read(); !strings.Contains(text, "\nover\n") || !strings.Contains(text, "---- end: code 200") || !end {
+		t.Errorf("its log is %q, its end %t", text, end)
+	}
+}
+
+// TestCommandsWait: so many are at work at once, those of a job one after another and in
+// their order, and what waits keeps no other send waiting.
+func TestCommandsWait(t *testing.T) {
+	s, dir := commanding(t, Options{CommandsMost: 2})
+	work := core.Command{Line: `echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; done`}
+	want := map[string][]string{}
+	var all []string
+	for _, job := range []string{"a", "b", "c"} {
+		commandJob(t, s, job, work)
+	}
+	for range 3 {
+		for _, job := range []string{"a", "b", "c"} {
+			id := trigger(t, s, job)
+			all, want[job] = append(all, id), append(want[job], id)
+			eventually(t, 10*time.Second, func() error { // in their order
+				if r := viewOf(t, s, id); r.State != core.Running {
+					return fmt.Errorf("run %s is %s", id, r.State)
+				}
+				return nil
+			})
+		}
+	}
+	began := func() []string {
+		b, _ := os.ReadFile(filepath.Join(dir, "began"))
+		return strings.Split(strings.TrimSpace(string(b)), "\n")
+	}
+	eventually(t, 10*time.Second, func() error {
+		if n := len(began()); n != 2 {
+			return fmt.Errorf("%d began", n)
+		}
+		return nil
+	})
+	web := secondly("web", "beat") // another's fires are in time meanwhile
+	web.Def.Handler = "GET /healthz"
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + s.URL()}}); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Manage().Save(t.Context(), actor, []manage.JobSpec{web})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	eventually(t, 15*time.Second, func() error {
+		page, err := s.Manage().Runs(t.Context(), ask.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
+		if err == nil && len(page.Runs) < 2 {
+			err = fmt.Errorf("%d runs succeeded", len(page.Runs))
+		}
+		for _, r := range page.Runs {
+			if r.Lateness() > time.Second {
+				t.Errorf("run %s was sent %s late", r.ID, r.Lateness())
+			}
+		}
+		return err
+	})
+	if n := len(began()); n != 2 {
+		t.Errorf("%d are at work at once", n)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range all {
+		if r := ends(t, s, id); r.State != core.Succeeded {
+			t.Errorf("run %s is %s: %s", id, r.State, r.Message)
+		}
+	}
+	got := map[string][]string{}
+	for _, line := range began() {
+		id, job, _ := strings.Cut(line, " ")
+		n, _ := strconv.Atoi(job)
+		name := string(rune('a' + n - 1))
+		got[name] = append(got[name], id)
+	}
+	for job, ids := range want {
+		if !slices.Equal(got[job], ids) {
+			t.Errorf("of %s began %v, want %v", job, got[job], ids)
+		}
+	}
+}
+
+// TestCommandAfterItsDeadline: what waits for its turn longer does not begin.
+func TestCommandAfterItsDeadline(t *testing.T) {
+	s, dir := commanding(t, Options{CommandsMost: 1})
+	commandJob(t, s, "long", core.Command{Line: "echo > begun; until [ -e go ]; do sleep 0.01; done"})
+	long := trigger(t, s, "long")
+	waitFor(t, filepath.Join(dir, "begun"))
+	at := core.InstantOf(time.Now()) + 2
+	commandJob(t, s, "late", core.Command{Line: "echo > late"}, func(j *manage.JobSpec) {
+		j.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindAt, At: at}}}
+		j.Deadline = time.Second
+	})
+	late := core.PlannedRun(core.JobID(2), at).String()
+	eventually(t, 10*time.Second, func() error {
+		v, err := s.Manage().Run(t.Context(), late)
+		if err == nil && v.Run.State != core.Running || time.Now().Before(at.Time().Add(1200*time.Millisecond)) {
+			err = fmt.Errorf("it is %s", v.Run.State)
+		}
+		return err
+	})
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, s, long)
+	if r := ends(t, s, late); r.State != core.Skipped || r.Reason != core.ReasonDeadline ||
+		!strings.Contains(r.Message, "after its deadline") {
+		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "late")); err == nil {
+		t.Error("it began")
+	}
+}
+
+// TestCommandKilled: a person ends what is at work, with all its group, and what waits
+// behind it goes on; a run that waits and is killed does not begin.
+func TestCommandKilled(t *testing.T) {
+	s, dir := commanding(t, Options{})
+	commandJob(t, s, "k", core.Command{Line: `echo $$ > at-$TICKRING_RUN; sleep 1000 & wait`})
+	var ids []string
+	for range 3 {
+		ids = append(ids, trigger(t, s, "k"))
+		eventually(t, 10*time.Second, func() error {
+			if r := viewOf(t, s, ids[len(ids)-1]); r.State != core.Running {
+				return fmt.Errorf("it is %s", r.State)
+			}
+			return nil
+		})
+	}
+	kill := func(id string) {
+		t.Helper()
+		if res, err := s.Manage().KillRun(t.Context(), actor, id, ""); err != nil || len(res.Sent) != 1 || res.Sent[0].Err != nil {
+			t.Fatalf("%+v, %v", res, err)
+		}
+	}
+	first := waitFor(t, filepath.Join(dir, "at-"+ids[0]))
+	kill(ids[1])
+	if r := viewOf(t, s, ids[0]); r.State != core.Running {
+		t.Errorf("the first was %s with the second", r.State)
+	}
+	kill(ids[0])
+	third := waitFor(t, filepath.Join(dir, "at-"+ids[2]))
+	for _, id := range ids[:2] {
+		if r := ends(t, s, id); r.State != core.Killed || r.Reason != core.ReasonPerson {
+			t.Errorf("%s is %s: %s, %s", id, r.State, r.Reason, r.Message)
+		}
+	}
+	gone(t, first)
+	if _, err := os.Stat(filepath.Join(dir, "at-"+ids[1])); err == nil {
+		t.Error("one that was killed while it waited began")
+	}
+	kill(ids[2])
+	gone(t, third)
+}
+
+// TestCommandReplaced: overlap with full: replace ends the one at work for the newer one.
+func TestCommandReplaced(t *testing.T) {
+	s, dir := commanding(t, Options{})
+	commandJob(t, s, "r", core.Command{Line: `echo $$ > at-$TICKRING_RUN; [ -e go ] || sleep 1000`}, func(j *manage.JobSpec) {
+		j.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullReplace}
+	})
+	one := trigger(t, s, "r")
+	group := waitFor(t, filepath.Join(dir, "at-"+one))
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	two := trigger(t, s, "r")
+	if r := ends(t, s, two); r.State != core.Succeeded {
+		t.Errorf("the newer one is %s: %s", r.State, r.Message)
+	}
+	if r := ends(t, s, one); r.State != core.Killed || r.Reason != core.ReasonReplaced {
+		t.Errorf("the older one is %s: %s", r.State, r.Reason)
+	}
+	gone(t, group)
+}
+
+// TestCommandsStop: a stop ends what is at work, which is lost; what waits begins under
+// the next process.
+func TestCommandsStop(t *testing.T) {
+	data, dir := t.TempDir(), realDir(t)
+	o := Options{Dir: data, CommandsMost: 1, Commands: allowed(t, dir), Drain: 2 * time.Second}
+	s, _ := commanding(t, o)
+	commandJob(t, s, "a", core.Command{Line: `echo $$ > at-$TICKRING_RUN; [ -e go ] || sleep 1000`},
+		func(j *manage.JobSpec) { j.Def.Retry.Max = 2 })
+	one := trigger(t, s, "a")
+	group := waitFor(t, filepath.Join(dir, "at-"+one))
+	two := trigger(t, s, "a")
+	eventually(t, 10*time.Second, func() error {
+		if r := viewOf(t, s, two); r.State != core.Running {
+			return fmt.Errorf("it is %s", r.State)
+		}
+		return nil
+	})
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	gone(t, group)
+	if _, err := os.Stat(filepath.Join(dir, "at-"+two)); err == nil {
+		t.Error("a command began in a stop")
+	}
+	s = start(t, o)
+	if r := ends(t, s, one); r.State != core.Lost || r.Reason != core.ReasonGone || r.Then != 0 ||
+		!strings.Contains(r.Message, "the server stopped") {
+		t.Errorf("what was at work is %s: %s, then %d, %s", r.State, r.Reason, r.Then, r.Message)
+	}
+	if r := ends(t, s, two); r.State != core.Succeeded {
+		t.Errorf("what waited is %s: %s, %s", r.State, r.Reason, r.Message)
+	}
+}
+
+// TestCommandsRefused: what is not allowed is refused when it is saved, and when it is sent.
+func TestCommandsRefused(t *testing.T) {
+	data, dir := t.TempDir(), realDir(t)
+	s, _ := commanding(t, Options{Dir: data, Commands: allowed(t, dir)})
+	refused := func(s *running, spec manage.JobSpec, field, why string) {
+		t.Helper()
+		spec.Def.App, spec.Def.Name = "ops", "x"
+		var e *core.Error
+		if r := s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec})[0]; !errors.As(r.Err, &e) || e.Field != field ||
+			!strings.Contains(e.Reason.String(), why) {
+			t.Errorf("%+v: %v", spec.Def.Command, r.Err)
+		}
+	}
+	of := func(c core.Command) manage.JobSpec { return manage.JobSpec{Def: core.Def{Command: &c}} }
+	refused(s, of(core.Command{Line: "true", User: "daemon"}), "command.user", "allowed are ")
+	refused(s, of(core.Command{Line: "true", Dir: "/etc"}), "command.dir", "allowed are "+dir)
+	refused(s, of(core.Command{Line: "true", Dir: dir + "x"}), "command.dir", "allowed are "+dir)
+	declared := of(core.Command{Line: "true"})
+	declared.Declared = true
+	refused(s, declared, "", "takes the admin token")
+	commandJob(t, s, "was", core.Command{Line: "echo > was", Dir: dir})
+	elsewhere := operate.TriggerRequest{Job: "ops/was", Addresses: []string{"http://10.0.0.1:1"}}
+	if _, err := s.Manage().Trigger(t.Context(), actor, elsewhere); err == nil ||
+		!strings.Contains(err.Error(), "no address") {
+		t.Errorf("a trigger with an address: %v", err)
+	}
+	s.stop()
+
+	s = start(t, Options{Dir: data})
+	refused(s, of(core.Command{Line: "true"}), "command", "--commands-user")
+	if r := ends(t, s, trigger(t, s, "was")); r.State != core.Failed || r.Reason != core.ReasonNotAccepted ||
+		!strings.Contains(r.Message, "--commands-user") {
+		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
+	}
+	s.stop()
+
+	s = start(t, Options{Dir: data, Commands: allowed(t, realDir(t))}) // elsewhere
+	if r := ends(t, s, trigger(t, s, "was")); r.State != core.Failed || r.Reason != core.ReasonNotAccepted ||
+		!strings.Contains(r.Message, "--commands-dir") {
+		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "was")); err == nil {
+		t.Error("what is not allowed has run")
+	}
+}
