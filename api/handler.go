@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/boundlog"
 	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/words"
@@ -48,6 +49,8 @@ type Options struct {
 	Facts func(ctx context.Context) Facts
 	// Dead are the dead letters; nil: none are kept.
 	Dead operate.DeadLetters
+	// Reports are what runs came to, by hour and day; nil: there are none.
+	Reports *report.Reports
 	// Restore begins a new generation of the data; nil where there is no other
 	// deployment to be told from.
 	Restore Restore

@@ -66,6 +66,7 @@ var needs = map[string]need{
 	"POST /v1/preview":                           reads,
 	"GET /v1/changes":                            reads,
 	"GET /v1/audit":                              reads,
+	"GET /v1/reports":                            reads,
 	"POST /v1/replan":                            changes,
 	"POST /v1/fence":                             changes,
 	"POST /v1/restore":                           changes,

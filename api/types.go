@@ -66,6 +66,12 @@ type (
 	ProveParams        = client.ProveParams
 	ReplanRequest      = client.ReplanRequest
 	ReplanResult       = client.ReplanResult
+	Report             = client.Report
+	ReportEnd          = client.ReportEnd
+	ReportFacts        = client.ReportFacts
+	ReportRow          = client.ReportRow
+	ReportTimes        = client.ReportTimes
+	GetReportParams    = client.GetReportParams
 	ResumeRequest      = client.ResumeRequest
 	Retry              = client.Retry
 	Rule               = client.Rule

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 )
@@ -34,6 +35,7 @@ type Engine struct {
 	Pull     pull.Store    // queues that executors pull from; nil where SQS has them
 	Dead     operate.DeadLetters
 	Upkeep   Upkeep
+	Report   report.Store
 	// Close ends what the engine runs and releases its files.
 	Close func() error
 }

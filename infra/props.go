@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscertificatemanager"
@@ -61,6 +62,9 @@ type Props struct {
 	LogRetentionDays *float64
 	// LogLevel of the functions' own lines: debug, info, warn, error; info if empty.
 	LogLevel string
+	// ReportZone is by whose days runs are summed up for tickring report, such as
+	// Europe/Berlin; UTC if empty.
+	ReportZone string
 
 	// Allow names the private networks that executors may live in, as CIDRs.
 	Allow []string
@@ -205,6 +209,11 @@ func (p *Props) Check() error {
 	}
 	if p.Functions != "" && p.Source != "" {
 		fault("Functions and Source are both given: functions built elsewhere have no source here")
+	}
+	if v := p.ReportZone; v != "" {
+		if _, err := time.LoadLocation(v); err != nil || v == "Local" {
+			fault("ReportZone is %q: IANA names such as Europe/Berlin are allowed", v)
+		}
 	}
 	if v := p.LogLevel; v != "" && !slices.Contains([]string{"debug", "info", "warn", "error"}, v) {
 		fault("LogLevel is %q: debug, info, warn and error are allowed", v)

@@ -36,7 +36,21 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 			return err
 		})
 	})
-	planners.Go(func() { s.sweepLoop(plan, p) })
+	summed := make(chan struct{}) // what is over is summed up before its runs are swept
+	planners.Go(func() {
+		first := sync.OnceFunc(func() { close(summed) })
+		s.every(plan, s.o.ReportEvery, "summing runs up", func(ctx context.Context) error {
+			defer first()
+			return p.reports.Pass(ctx)
+		})
+	})
+	planners.Go(func() {
+		select {
+		case <-summed:
+			s.sweepLoop(plan, p)
+		case <-plan.Done():
+		}
+	})
 	planners.Go(func() {
 		s.every(plan, s.o.SweepEvery, "dead letters", func(ctx context.Context) error {
 			_, err := p.dead.Pass(ctx)

@@ -20,6 +20,7 @@ import (
 type metrics struct {
 	reg      *prometheus.Registry
 	lateness *prometheus.HistogramVec
+	took     *prometheus.HistogramVec
 	sends    *prometheus.CounterVec
 	runs     *prometheus.CounterVec
 	fires    prometheus.Counter
@@ -47,6 +48,7 @@ type chain struct {
 // appMetrics are looked up once per app: resolving labels costs more than counting.
 type appMetrics struct {
 	lateness prometheus.Observer
+	took     prometheus.Observer
 	sends    [dispatch.AnswerEnded + 1]prometheus.Counter
 	runs     map[core.State]prometheus.Counter
 }
@@ -64,6 +66,9 @@ func newMetrics() *metrics {
 		lateness: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "tickring_lateness_seconds",
 			Help:    "Time from a fire's slot to its send.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}}, []string{"app"}),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "tickring_run_seconds",
+			Help:    "Time from the send of a run to its end.",
+			Buckets: []float64{.005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 86400}}, []string{"app"}),
 		sends: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_sends_total", Help: "Sends to executors by answer."},
 			[]string{"app", "answer"}),
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_runs_closed_total", Help: "Runs that ended, by state."},
@@ -79,7 +84,7 @@ func newMetrics() *metrics {
 			Help: "Spans of traces, by what became of them: exported to the collector, or lost."}, []string{"result"}),
 		apps: map[string]*appMetrics{}, chains: map[chain]map[core.State]int{}, places: map[string]int{},
 	}
-	m.reg.MustRegister(m.lateness, m.sends, m.runs, m.fires, m.skipped, m.lastTick, m.refused, m.spans)
+	m.reg.MustRegister(m.lateness, m.took, m.sends, m.runs, m.fires, m.skipped, m.lastTick, m.refused, m.spans)
 	m.spansWent(0, 0)
 	return m
 }
@@ -102,7 +107,7 @@ func (m *metrics) app(name string) *appMetrics {
 			return a
 		}
 	}
-	a = &appMetrics{lateness: m.lateness.WithLabelValues(name), runs: map[core.State]prometheus.Counter{}}
+	a = &appMetrics{lateness: m.lateness.WithLabelValues(name), took: m.took.WithLabelValues(name), runs: map[core.State]prometheus.Counter{}}
 	for k := range a.sends {
 		a.sends[k] = m.sends.WithLabelValues(name, dispatch.AnswerKind(k).String())
 	}
@@ -124,8 +129,12 @@ func (m *metrics) sent(r *core.Run, at time.Time, k dispatch.AnswerKind) {
 }
 
 func (m *metrics) closed(r *core.Run) {
-	if c := m.app(r.App).runs[r.State]; c != nil {
+	a := m.app(r.App)
+	if c := a.runs[r.State]; c != nil {
 		c.Inc()
+	}
+	if r.Sent() && r.EndedAt.After(r.SentAt) {
+		a.took.Observe(r.EndedAt.Sub(r.SentAt).Seconds())
 	}
 	if r.Then != 0 {
 		return
@@ -167,7 +176,9 @@ func (m *metrics) handler(p *parts) http.Handler {
 		"Chains of attempts that ended, by job and the state of the last attempt.", []string{"app", "name", "outcome"}, nil)}
 	depth := &depthCollector{p: p, desc: prometheus.NewDesc("tickring_ring_messages", "Messages on the ring.", []string{"kind", "state"}, nil)}
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(depth, chains)
+	summed := &summedCollector{p: p, desc: prometheus.NewDesc("tickring_reports_until_timestamp_seconds",
+		"Up to when runs are summed up for reports.", nil, nil)}
+	reg.MustRegister(depth, chains, summed)
 	return promhttp.HandlerFor(prometheus.Gatherers{m.reg, reg}, promhttp.HandlerOpts{})
 }
 
@@ -190,6 +201,28 @@ func (d *depthCollector) Collect(c chan<- prometheus.Metric) {
 		for state, n := range map[string]int{"due": due, "waiting": waiting, "in-flight": inFlight} {
 			c <- prometheus.MustNewConstMetric(d.desc, prometheus.GaugeValue, float64(n), string(kind), state)
 		}
+	}
+}
+
+// summedCollector says how far reports have come.
+type summedCollector struct {
+	p    *parts
+	desc *prometheus.Desc
+}
+
+func (s *summedCollector) Describe(c chan<- *prometheus.Desc) { c <- s.desc }
+
+func (s *summedCollector) Collect(c chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if s.p.reports == nil {
+		return
+	}
+	switch h, err := s.p.reports.Health(ctx); {
+	case err != nil:
+		c <- prometheus.NewInvalidMetric(s.desc, err)
+	case h.Until != 0:
+		c <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, float64(h.Until))
 	}
 }
 

@@ -63,6 +63,10 @@ type Options struct {
 	// KeepRuns overrides how long runs are kept where it is not zero; journals
 	// are kept KeepJournals.
 	KeepRuns, KeepJournals, SweepEvery time.Duration // 0, 20 days, 1 min
+	// ReportZone is by whose days runs are summed up; UTC if nil. ReportEvery is how often it
+	// is looked whether there is something to sum up, ReportFor for how long that may work.
+	ReportZone             *time.Location
+	ReportEvery, ReportFor time.Duration // 1 min, 1 min
 	// AliveEvery is how often the server notes that it lives, OutageAfter how
 	// long a silence counts as an outage.
 	AliveEvery, OutageAfter time.Duration // 1 s, 20 s
@@ -115,6 +119,7 @@ func (o *Options) defaults() {
 		&o.WatchEvery: 10 * time.Second, &o.Behind: 10 * time.Minute, &o.IdleGap: time.Minute, &o.TimeoutGrace: 5 * time.Second,
 		&o.LostAfter:    10 * time.Minute,
 		&o.KeepJournals: 20 * 24 * time.Hour, &o.SweepEvery: time.Minute,
+		&o.ReportEvery: time.Minute, &o.ReportFor: time.Minute,
 		&o.AliveEvery: time.Second, &o.OutageAfter: 20 * time.Second, &o.Drain: 10 * time.Second, &o.DrainTold: 3 * time.Second,
 		&o.RefusedWait: 2 * time.Second,
 	} {

@@ -30,6 +30,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
@@ -72,16 +73,17 @@ type Server struct {
 
 // parts is what exists once the data folder is ours.
 type parts struct {
-	engine *engine.Engine
-	sender *send.Sender
-	finish *finish.Finish
-	tick   *tick.Ticker
-	disp   *dispatch.Dispatcher
-	watch  *finish.Watchdog
-	dead   *dispatch.Dead
-	manage *people.People
-	reg    *registry.Registry
-	tokens *registry.Tokens
+	engine  *engine.Engine
+	sender  *send.Sender
+	finish  *finish.Finish
+	tick    *tick.Ticker
+	disp    *dispatch.Dispatcher
+	watch   *finish.Watchdog
+	dead    *dispatch.Dead
+	manage  *people.People
+	reports *report.Reports
+	reg     *registry.Registry
+	tokens  *registry.Tokens
 	// refused is the trace of whom the doors turned away.
 	refused *refusal.Trace
 	call    *callback.Callback
@@ -337,6 +339,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		},
 	})
 	p.dead = a.Dead()
+	p.reports = a.Reports(report.Options{Zone: o.ReportZone, PassFor: o.ReportFor})
 	p.watch = a.Watchdog(p.sender, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})
 	p.manage = a.People(p.sender, people.Options{
 		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead,

@@ -17,7 +17,8 @@ func (o *Options) Tune(name, value string) error {
 		"journalEvery": &o.JournalEvery, "sendTimeout": &o.SendTimeout, "callTimeout": &o.CallTimeout, "backoffMin": &o.BackoffMin,
 		"backoffMax": &o.BackoffMax, "watchEvery": &o.WatchEvery, "behind": &o.Behind, "idleGap": &o.IdleGap, "timeoutGrace": &o.TimeoutGrace,
 		"lostAfter": &o.LostAfter, "keepRuns": &o.KeepRuns, "keepJournals": &o.KeepJournals, "sweepEvery": &o.SweepEvery,
-		"aliveEvery": &o.AliveEvery, "outageAfter": &o.OutageAfter, "drain": &o.Drain,
+		"reportEvery": &o.ReportEvery,
+		"aliveEvery":  &o.AliveEvery, "outageAfter": &o.OutageAfter, "drain": &o.Drain,
 	}
 	f, ok := fields[name]
 	if !ok {

@@ -514,4 +514,17 @@ var zh = map[string]string{
 	"a variable is named by 1 to 128 letters, digits and _, the first no digit": "变量名由 1 到 128 个字母、数字和 _ 组成，且不以数字开头",
 	"needed: what /bin/sh is to run":                                            "必填：要由 /bin/sh 运行的内容",
 	"commands are not allowed on this server: start it with --commands-user USER and --commands-dir FOLDER, or have tickring exec run the line as the handler of an executor": "这个服务器不允许运行命令：请用 --commands-user USER 和 --commands-dir FOLDER 启动它，或用 tickring exec 作为执行器的 handler 运行这一行",
+	// Reports.
+	"allowed are app and job":                                          "允许 app 和 job",
+	"allowed are hour and day":                                         "允许 hour 和 day",
+	"allowed are IANA names such as Europe/Berlin":                     "允许 IANA 时区名，例如 Europe/Berlin",
+	"what is older than %s is known by the days of %s":                 "早于 %s 的数据只按 %s 的日统计",
+	"what is older than %s is known by day, not by hour":               "早于 %s 的数据只按日统计，不按小时",
+	"there are no reports here":                                        "这里没有报表",
+	"it is no reason of the state that is asked for":                   "所查询的状态没有这个原因",
+	"a span of more than %d years":                                     "时间跨度超过 %d 年",
+	"more than %d rows: ask for a shorter span, for an app, or by day": "超过 %d 行：请缩短时间跨度、指定应用，或按日查询",
+	"its days begin inside of hours as they are counted here, by the zone %s; allowed are zones that are whole hours from that, and hours in place of days": "该时区的一天不从这里按时区 %s 统计的整点开始；允许与之相差整小时的时区，或改为按小时查询",
+	"a state in which runs end is expected: succeeded, failed, timed-out, killed, lost, skipped":                                                            "应为运行结束的状态：succeeded、failed、timed-out、killed、lost、skipped",
+	"that is more than can be read in %s: ask for a shorter span, or for one job":                                                                           "%s 内读不完这么多数据：请缩短时间跨度，或只查询一个任务",
 }

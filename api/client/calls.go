@@ -205,6 +205,11 @@ func (c *Client) Audit(ctx context.Context, params AuditParams) (Audit, error) {
 	return do[Audit](ctx, c, "GET", "/v1/audit", params, nil)
 }
 
+// GetReport answers what became of the runs that began in a span, by hour or by day.
+func (c *Client) GetReport(ctx context.Context, params GetReportParams) (Report, error) {
+	return do[Report](ctx, c, "GET", "/v1/reports", params, nil)
+}
+
 // Replan sends a part of what an audit finds unaccounted for again; the next call goes on
 // after it. What has a run, or a record of why not, is left alone.
 func (c *Client) Replan(ctx context.Context, body ReplanRequest) (ReplanResult, error) {

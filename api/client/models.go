@@ -434,6 +434,7 @@ type Facts struct {
 
 	// Refused Who was refused for his token in the last five minutes, as an executor of an app
 	Refused []RefusedExecutor `json:"refused,omitempty,omitzero"`
+	Reports *ReportFacts      `json:"reports,omitempty"`
 	Standby bool              `json:"standby,omitempty,omitzero"`
 
 	// UncomparedFrom From when on what was due is not compared with its runs yet, for a message that was due then may be on its way
@@ -1089,6 +1090,83 @@ type ReplanResult struct {
 	To   time.Time `json:"to"`
 }
 
+// Report defines model for Report.
+type Report struct {
+	By   string    `json:"by"`
+	From time.Time `json:"from"`
+
+	// Rows Of hours or days in which something began
+	Rows []ReportRow `json:"rows"`
+
+	// Since When reports begin; left out where there are none yet
+	Since time.Time `json:"since,omitempty,omitzero"`
+	To    time.Time `json:"to"`
+
+	// Until Up to when runs are counted: to, or where summing has come to
+	Until time.Time `json:"until"`
+
+	// Zone By whose days
+	Zone string `json:"zone"`
+}
+
+// ReportEnd defines model for ReportEnd.
+type ReportEnd struct {
+	Reason string `json:"reason,omitempty,omitzero"`
+	Runs   int64  `json:"runs"`
+	State  string `json:"state"`
+}
+
+// ReportFacts defines model for ReportFacts.
+type ReportFacts struct {
+	// Failed Why the last pass failed
+	Failed   string    `json:"failed,omitempty,omitzero"`
+	FailedAt time.Time `json:"failedAt,omitempty,omitzero"`
+
+	// Open Hours and days with runs that have no end yet
+	Open int `json:"open,omitempty,omitzero"`
+
+	// Since When reports begin; left out where nothing was summed up yet
+	Since time.Time `json:"since,omitempty,omitzero"`
+
+	// Until Up to when runs are summed up
+	Until time.Time `json:"until,omitempty,omitzero"`
+}
+
+// ReportRow defines model for ReportRow.
+type ReportRow struct {
+	App string `json:"app,omitempty,omitzero"`
+
+	// At When the hour or day begins
+	At   time.Time   `json:"at"`
+	Ends []ReportEnd `json:"ends,omitempty,omitzero"`
+
+	// Job app/name; left out of one whose name nobody knows any more
+	Job   string `json:"job,omitempty,omitzero"`
+	JobID int32  `json:"jobId,omitempty,omitzero"`
+
+	// Late Of took: from the send to the end. Of late: from when it was due to the send, of runs whose schedule says when. p50 and p99 within 6.25 %, max exactly.
+	Late ReportTimes `json:"late,omitempty,omitzero"`
+
+	// Open How many had no end yet
+	Open int64 `json:"open"`
+
+	// Runs How many ended: each attempt, and each shard of a broadcast beside it, is one
+	Runs int64 `json:"runs"`
+
+	// Took Of took: from the send to the end. Of late: from when it was due to the send, of runs whose schedule says when. p50 and p99 within 6.25 %, max exactly.
+	Took ReportTimes `json:"took,omitempty,omitzero"`
+}
+
+// ReportTimes Of took: from the send to the end. Of late: from when it was due to the send, of runs whose schedule says when. p50 and p99 within 6.25 %, max exactly.
+type ReportTimes struct {
+	MaxMs int64 `json:"maxMs"`
+	P50Ms int64 `json:"p50Ms"`
+	P99Ms int64 `json:"p99Ms"`
+
+	// Runs Of how many
+	Runs int64 `json:"runs"`
+}
+
 // Rerun defines model for Rerun.
 type Rerun struct {
 	As *Run `json:"as,omitempty"`
@@ -1649,6 +1727,34 @@ type ListWaitingParams struct {
 type ProveParams struct {
 	// Nonce 16 to 64 characters of chance
 	Nonce string `form:"nonce" json:"nonce"`
+}
+
+// GetReportParams defines parameters for GetReport.
+type GetReportParams struct {
+	// By hour or day (the default)
+	By string `form:"by,omitempty" json:"by,omitempty,omitzero"`
+
+	// Each A row for each app or job; all in one if left out
+	Each string   `form:"each,omitempty" json:"each,omitempty,omitzero"`
+	From MustFrom `form:"from" json:"from"`
+
+	// To Now if left out; both are taken to whole hours, or days
+	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
+
+	// App The name of an app
+	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
+
+	// Job app/name or number; a number for one that was deleted
+	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
+
+	// State Only runs that ended so, such as failed
+	State string `form:"state,omitempty" json:"state,omitempty,omitzero"`
+
+	// Reason And of that state for that reason, such as no-executor
+	Reason string `form:"reason,omitempty" json:"reason,omitempty,omitzero"`
+
+	// Zone By whose days, such as Europe/Berlin; as the server was started or deployed with if left out
+	Zone string `form:"zone,omitempty" json:"zone,omitempty,omitzero"`
 }
 
 // ListRunsParams defines parameters for ListRuns.

@@ -22,6 +22,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/assembly"
@@ -142,6 +143,10 @@ func testServer() *httptest.Server {
 	a := assembly.New(data, assembly.Options{Plan: plan.Local(), Deployment: "eu-central-1/state"})
 	m := a.People(testKiller{}, people.Options{})
 	refused := refusal.New(refusal.Options{})
+	reports := a.Reports(report.Options{})
+	if err := reports.Pass(context.Background()); err != nil {
+		panic(err)
+	}
 	h := api.NewHandler(m, &testLogs{}, api.Options{Token: "sesame", Refused: refused, ReadToken: "a-token-that-may-only-read",
 		Log:    slog.New(slog.DiscardHandler),
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
@@ -150,7 +155,7 @@ func testServer() *httptest.Server {
 				Refused: api.RefusedExecutors(refused, "")}
 			doctor.Gather(ctx, data, time.Now(), &f)
 			return f
-		}, Restore: a.Restorer(restore.Options{})})
+		}, Restore: a.Restorer(restore.Options{}), Reports: reports})
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ref, ok := strings.CutPrefix(r.URL.Path, "/v1/runs/")
 		if v, err := m.Run(r.Context(), ref); ok && err == nil && v.Run.State.Open() && v.Run.Params != nil {
@@ -172,7 +177,8 @@ func testServer() *httptest.Server {
 			for i := range runs {
 				runs[i] = core.Run{ID: core.NumberedRun(1, uint32(100+i)), App: "shop", State: core.Running, Cause: core.CauseAPI,
 					At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()), Address: "http://10.0.0.7:9999",
-					Rev: time.Now().UnixMilli(), SentAt: time.Now().Add(time.Duration(i) * time.Second)}
+					Journal: core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "work"},
+					Rev:     time.Now().UnixMilli(), SentAt: time.Now().Add(time.Duration(i) * time.Second)}
 			}
 			runs[2].Message = "queued"
 			data.Dispatch.Create(r.Context(), runs)

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/send/awssend"
@@ -29,6 +30,7 @@ type ServeCmd struct {
 	AllowNoToken bool          `xor:"token" help:"Let executors of apps without a token in from everywhere (without it: on this machine, while the server listens nowhere else)."`
 	RequireToken bool          `xor:"token" help:"Let executors of apps without a token in from nowhere, this machine included: say it behind a proxy."`
 	ReportURL    string        `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen; of 0.0.0.0 the first address of this machine on a network)." placeholder:"URL"`
+	ReportZone   string        `name:"report-zone" help:"By whose days tickring report sums runs up, such as Europe/Berlin (default: UTC)." placeholder:"ZONE"`
 	TLSCert      string        `name:"tls-cert" and:"tls" help:"Speak HTTPS with the certificate (and its chain) in this PEM file; read again when it changes." placeholder:"FILE"`
 	TLSKey       string        `name:"tls-key" and:"tls" help:"Its key, a PEM file too." placeholder:"FILE"`
 	CommandsUser []string      `help:"Run commands of jobs on this machine, as this user; several times for several. Without it no command runs." placeholder:"USER"`
@@ -77,13 +79,17 @@ func (c *ServeCmd) Run(e *Env) error {
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return usagef("--log-level: %w", err)
 	}
+	zone, err := report.Zone(c.ReportZone)
+	if err != nil {
+		return usagef("--report-zone: %w", err)
+	}
 	log := slog.New(slog.NewJSONHandler(e.Stderr, &slog.HandlerOptions{Level: level}))
 	out := &lockedWriter{w: e.Stdout}
 	o := server.Options{Dir: dir, Listen: c.Listen, Token: e.env("TICKRING_ADMIN_TOKEN"),
 		ReadToken: e.env("TICKRING_READ_TOKEN"), Policy: policy,
 		ReportURL: strings.TrimSuffix(c.ReportURL, "/"), TLSCert: c.TLSCert, TLSKey: c.TLSKey, Drain: max(c.Drain, 1),
 		Version: version(), Log: log, AllowNoToken: c.AllowNoToken, RequireToken: c.RequireToken, Notice: out,
-		Restored: c.Restored, Commands: allowed, CommandsMost: c.CommandsMost}
+		Restored: c.Restored, Commands: allowed, CommandsMost: c.CommandsMost, ReportZone: zone}
 	for _, text := range c.Tune {
 		name, value, _ := strings.Cut(text, "=")
 		if err := o.Tune(name, value); err != nil {

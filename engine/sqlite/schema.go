@@ -120,6 +120,14 @@ CREATE INDEX runs_place ON runs (key) WHERE place IS NOT NULL AND state > 3 AND 
 CREATE INDEX runs_broadcast ON runs (key) WHERE given IS NOT NULL AND instr(given, '"first":') > 0
   AND (state <= 3 OR owes IS NOT NULL OR place IS NOT NULL);
 `,
+	// 10: reports; and the runs whose claim, or whose end without one, came in a later minute
+	// than they were made in, which reports find by that: of what is due no run is such a one
+	`
+CREATE TABLE reports (list TEXT NOT NULL, at INTEGER NOT NULL, first INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE UNIQUE INDEX reports_key ON reports (list, at, first);
+CREATE INDEX runs_claimed_later ON runs (jkey) WHERE jkey >= (made / 60000 + 1) * 16;
+CREATE INDEX runs_ended_later ON runs (ended) WHERE jkey IS NULL AND state > 3 AND ended >= (made / 60000 + 1) * 60000;
+`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

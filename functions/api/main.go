@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
@@ -55,7 +56,8 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door) http.Handler
 	mux := http.NewServeMux()
 	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
 	(&executorhttp.Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish}).Serve(mux)
-	o := api.Options{Refused: door.Refused, Log: log, Dead: e.Dead, Restore: a.Restorer(restore.Options{}),
+	o := api.Options{Refused: door.Refused, Log: log, Dead: e.Dead, Reports: a.Reports(report.Options{Zone: c.ReportZone}),
+		Restore: a.Restorer(restore.Options{}),
 		Facts: func(ctx context.Context) api.Facts {
 			f := api.Facts{Deployment: c.Deployment}
 			doctor.Gather(ctx, e, time.Now(), &f)

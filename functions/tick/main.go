@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/grow"
 	"github.com/tickring/tickring/engine"
@@ -43,7 +44,7 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 	json.RawMessage) error {
 	a := c.Assemble(e, log)
 	minutely := boot.Minutely(boot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}),
-		a.People(nil, people.Options{Ask: ask.Options{PageFor: healPage}}).Operate,
+		a.People(nil, people.Options{Ask: ask.Options{PageFor: healPage}}).Operate, a.Reports(report.Options{Zone: c.ReportZone}),
 		func(fires int64) { log.Warn("what the queues lost is on them again", "fires", fires) })
 	return func(ctx context.Context, raw json.RawMessage) error {
 		ev, err := readEvent(raw)

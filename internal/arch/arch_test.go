@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"words"},
 	{"engine"},
 	{"core/people"},
-	{"core/tick/...", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/operate", "core/pull", "core/restore"},
+	{"core/tick/...", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/operate", "core/pull", "core/restore", "core/report"},
 	{"core/ask"},
 	{"core/finish"},
 	{"core/plan"},

@@ -23,6 +23,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
@@ -128,6 +129,12 @@ func (a *Assembly) Callback(o callback.Options) *callback.Callback {
 func (a *Assembly) Puller(o pull.Options) *pull.Puller {
 	o.Now, o.Log, o.Expiry = a.o.Now, a.o.Log, a.o.Expiry
 	return pull.New(a.Engine.Pull, a.Engine.Finish, a.Finish, o)
+}
+
+// Reports makes what sums runs up by hour and day, and answers by that; in days of Zone.
+func (a *Assembly) Reports(o report.Options) *report.Reports {
+	o.Now, o.Log = a.o.Now, a.o.Log
+	return report.New(a.Engine.Report, o)
 }
 
 // Restorer makes what opens the data to the deployment: it works on what no fence guards.

@@ -28,6 +28,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/assembly"
@@ -43,9 +44,10 @@ type Config struct {
 	Names awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …SLOW, …CHECKS, …DEAD
 	// TICKRING_ADMIN_TOKEN: of the API; its hash signs reports where there is no report key. Token has it from wherever it is
 	AdminToken string
-	ReadToken  string // TICKRING_READ_TOKEN: one that may only read; empty: there is none
-	Params     Params // TICKRING_ADMIN_TOKEN_PARAM, TICKRING_READ_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM
-	ReportURL  string // TICKRING_REPORT_URL: where calls report; empty: they cannot
+	ReadToken  string         // TICKRING_READ_TOKEN: one that may only read; empty: there is none
+	Params     Params         // TICKRING_ADMIN_TOKEN_PARAM, TICKRING_READ_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM
+	ReportURL  string         // TICKRING_REPORT_URL: where calls report; empty: they cannot
+	ReportZone *time.Location // TICKRING_REPORT_ZONE: by whose days runs are summed up; UTC
 	// TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with stand-ins on this machine
 	Policy     safedial.Policy
 	NoToken    bool          // TICKRING_ALLOW_NO_TOKEN=1: apps without a token take executors without one
@@ -171,6 +173,9 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 		if err := c.Level.UnmarshalText([]byte(v)); err != nil {
 			errs = append(errs, fmt.Errorf("TICKRING_LOG_LEVEL: %q; allowed: debug, info, warn, error", v))
 		}
+	}
+	if c.ReportZone, err = report.Zone(getenv("TICKRING_REPORT_ZONE")); err != nil {
+		errs = append(errs, fmt.Errorf("TICKRING_REPORT_ZONE: %w", err))
 	}
 	c.Function = getenv("AWS_LAMBDA_FUNCTION_NAME")
 	c.Metrics = NewMetrics(getenv("TICKRING_METRICS"), os.Stdout)

@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 )
@@ -136,9 +137,10 @@ func (p *Pulse) Beat(ctx context.Context) error {
 
 // Minutely is what a tick does beside its passes: the watchdog, which judges by
 // heartbeats, so that an outage is noted first; and what the queues lost is sent
-// again. healed is called with how many fires those were.
-func Minutely(pulse *Pulse, watch *finish.Watchdog, healer *operate.Operate, healed func(fires int64)) []tick.Task {
-	return []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {
+// again. healed is called with how many fires those were. reports sums up the hour that is
+// over; nil: nobody does.
+func Minutely(pulse *Pulse, watch *finish.Watchdog, healer *operate.Operate, reports *report.Reports, healed func(fires int64)) []tick.Task {
+	tasks := []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {
 		if err := pulse.Beat(ctx); err != nil {
 			return fmt.Errorf("sign of life: %w", err)
 		}
@@ -151,4 +153,8 @@ func Minutely(pulse *Pulse, watch *finish.Watchdog, healer *operate.Operate, hea
 		}
 		return err
 	}}}
+	if reports != nil {
+		tasks = append(tasks, tick.Task{Name: "reports", Do: reports.Pass})
+	}
+	return tasks
 }

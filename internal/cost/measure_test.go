@@ -24,6 +24,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/grow"
@@ -159,6 +160,7 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 	d := &deployment{t: t, e: s.Engine(), db: db, q: q, o: plan.AWS(), of: map[string]*invoked{}}
 	d.a = assembly.New(d.e, assembly.Options{Plan: d.o})
 	d.minutely = boot.Minutely(boot.NewPulse(d.e, slog.New(slog.DiscardHandler)), d.a.Watchdog(d, finish.WatchOptions{}), d.manage().Operate,
+		d.a.Reports(report.Options{}),
 		func(fires int64) { t.Errorf("%d fires were sent again", fires) })
 	d.ends = d.a.Callback(callback.Options{TokenFor: tokenFor})
 	d.fires = d.a.Dispatcher(d, dispatch.Options{})

@@ -27,6 +27,7 @@ var checks = []check{
 	{"apps", own, apps},
 	{"executors", own, executors},
 	{"jobs", own, jobs},
+	{"reports", own, reports},
 	{"certificate", own, certificate},
 	{"disk", own, disk},
 	{"table", aws, each(func(c *Cloud) map[string]*Table { return c.Tables }, table)},
@@ -54,6 +55,7 @@ const (
 	uncompared            = 10 * time.Minute // that what was due is not compared with its runs
 	diskWrong, diskWarn   = 100 << 20, 1 << 30
 	certificateEnds       = 7 * 24 * time.Hour
+	unsummed              = 3 * time.Hour // an hour is summed up some minutes after its end
 	fewConcurrent         = 50
 	fewWrites             = 4000
 	fewReceives           = 20
@@ -395,6 +397,21 @@ func certificate(f *Facts, s *sheet) string {
 		s.warn("it ends in %s", span(left)).do(do)
 	}
 	return "it ends at " + until.UTC().Format(time.RFC3339)
+}
+
+func reports(f *Facts, s *sheet) string {
+	r := f.Own.Reports
+	switch {
+	case r == nil || r.Until.IsZero(): // an older one, or nothing has worked on the data yet
+		return ""
+	case r.Failed != "":
+		return s.warn("runs are summed up to %s, and then it failed: %s", r.Until.Format(time.RFC3339), r.Failed).
+			do("it is tried again each minute; no fire waits for it. What lasts longer than runs are kept is missing in tickring report")
+	case f.Own.Now.Sub(r.Until) > unsummed:
+		return s.warn("runs are summed up to %s: that is %s ago", r.Until.Format(time.RFC3339), span(f.Own.Now.Sub(r.Until))).
+			do("it goes on as what there is to do before it does; where it never comes nearer, see docs/reports.md")
+	}
+	return "runs are summed up to " + r.Until.Format(time.RFC3339)
 }
 
 func disk(f *Facts, s *sheet) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 )
@@ -75,6 +76,9 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, f *api.Facts) 
 	if letters, err := e.Dead.Letters(ctx, "", maxLetters); k.read("dead letters", err) {
 		n := len(letters)
 		f.DeadLetters = &n
+	}
+	if h, err := report.New(e.Report, report.Options{}).Health(ctx); k.read("reports", err) {
+		f.Reports = &api.ReportFacts{Since: h.Since.Time(), Until: h.Until.Time(), Open: h.Open, Failed: h.Failed, FailedAt: h.FailedAt}
 	}
 	k.apps(ctx, g)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 )
@@ -32,7 +33,7 @@ func Open(o Options) *engine.Engine {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Upkeep: s, Close: s.Close,
+		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Upkeep: s, Report: s, Close: s.Close,
 	}
 }
 
@@ -75,6 +76,10 @@ type Store struct {
 	queues   map[ring.Kind]*queue
 	lastMsg  int64
 	dead     []DeadLetter
+
+	reports  map[report.Key][]byte
+	reported []byte // the state of reports
+	reportV  int64
 
 	pulled     []*pulled
 	lastPulled int64
@@ -131,6 +136,7 @@ func New(o Options) *Store {
 		queues:   map[ring.Kind]*queue{ring.KindFires: newQueue(), ring.KindSlow: newQueue(), ring.KindCheck: newQueue()},
 		health:   map[string]core.Health{},
 		permits:  map[string]core.Permits{},
+		reports:  map[report.Key][]byte{},
 	}
 }
 

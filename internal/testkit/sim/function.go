@@ -138,7 +138,7 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 					return nil
 				})
 			},
-			Minutely: boot.Minutely(boot.NewPulse(a.Engine, w.log), in.watchdog(), healer,
+			Minutely: boot.Minutely(boot.NewPulse(a.Engine, w.log), in.watchdog(), healer, nil,
 				func(fires int64) { w.count("sent again after a loss", int(fires)) }),
 		}).Run(ctx)
 	}

@@ -1,0 +1,106 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/report"
+)
+
+// GetReport answers what became of runs, by hour or day.
+func (s *server) GetReport(w http.ResponseWriter, r *http.Request, params GetReportParams) {
+	if s.o.Reports == nil {
+		s.fail(w, r, core.Errorf(core.CodeRefused, "there are no reports here"))
+		return
+	}
+	q, err := s.question(r, &params)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	a, err := s.o.Reports.Answer(r.Context(), q)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out := Report{By: params.By, Zone: a.Zone.String(), From: a.From.Time(), To: a.To.Time(), Since: a.Since.Time(), Until: a.Until.Time(),
+		Rows: make([]ReportRow, len(a.Rows))}
+	if q.ByDay {
+		out.By = "day"
+	}
+	var jobs []core.JobID
+	for i := range a.Rows {
+		row := &a.Rows[i]
+		out.Rows[i] = reportRow(row)
+		if row.Job != 0 {
+			jobs = append(jobs, row.Job)
+		}
+	}
+	slices.Sort(jobs)
+	names, err := s.m.Names(r.Context(), slices.Compact(jobs))
+	for i := range out.Rows {
+		out.Rows[i].Job = names[core.JobID(out.Rows[i].JobID)]
+	}
+	s.reply(w, r, out, err)
+}
+
+// question is what is asked for. Its errors name the parameter.
+func (s *server) question(r *http.Request, params *GetReportParams) (q report.Question, err error) {
+	q = report.Question{From: core.InstantOf(params.From), To: core.InstantOf(time.Now()) + 1, App: params.App, Each: report.Each(params.Each),
+		State: core.State(params.State), Reason: core.Reason(params.Reason)}
+	if !params.To.IsZero() {
+		q.To = core.Ceil(params.To)
+	}
+	switch params.By {
+	case "", "day":
+		q.ByDay = true
+	case "hour":
+	default:
+		return q, core.Invalid("by", params.By, "allowed are hour and day")
+	}
+	switch q.Each {
+	case report.EachAll, report.EachApp, report.EachJob:
+	default:
+		return q, core.Invalid("each", params.Each, "allowed are app and job")
+	}
+	if params.App != "" {
+		if err := core.CheckAppName("app", params.App); err != nil {
+			return q, err
+		}
+	}
+	if params.Job != "" {
+		if q.Job, err = s.m.JobID(r.Context(), params.Job); err != nil {
+			return q, err
+		}
+	}
+	if q.State != "" && (!slices.Contains(core.States, q.State) || q.State.Open()) {
+		return q, core.Invalid("state", params.State,
+			"a state in which runs end is expected: succeeded, failed, timed-out, killed, lost, skipped")
+	}
+	if q.Reason != "" && !slices.Contains(core.Reasons[q.State], q.Reason) {
+		return q, core.Invalid("reason", params.Reason, "it is no reason of the state that is asked for")
+	}
+	if params.Zone != "" {
+		q.Zone, err = report.Zone(params.Zone)
+	}
+	return q, err
+}
+
+func reportRow(r *report.Row) ReportRow {
+	out := ReportRow{At: r.At.Time(), App: r.App, JobID: int32(r.Job), Runs: r.Runs(), Open: r.Open}
+	var took, late report.Histogram
+	for _, e := range r.Ends {
+		out.Ends = append(out.Ends, ReportEnd{State: string(e.State), Reason: string(e.Reason), Runs: e.N})
+		took.Merge(e.Took)
+		late.Merge(e.Late)
+	}
+	out.Took, out.Late = timesOfReport(&took), timesOfReport(&late)
+	return out
+}
+
+func timesOfReport(h *report.Histogram) ReportTimes {
+	return ReportTimes{Runs: h.N(), P50Ms: h.Quantile(0.5).Milliseconds(), P99Ms: h.Quantile(0.99).Milliseconds(),
+		MaxMs: h.Most.Milliseconds()}
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/report"
+)
+
+type reportCmd struct {
+	What   string `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
+	By     string `default:"day" enum:"hour,day" help:"hour or day."`
+	Each   string `default:"" enum:"app,job," placeholder:"app|job" help:"A line for each app, or job."`
+	State  string `placeholder:"STATE" help:"Only those that ended so, such as failed."`
+	Reason string `placeholder:"REASON" help:"And of those only for this reason, such as no-executor."`
+	From   string `placeholder:"TIME" help:"From: 2026-11-01, 90d (ago); a fortnight by day, a day by hour if left out."`
+	To     string `placeholder:"TIME" help:"Up to; now if left out. Both are taken to whole days, or hours."`
+	Zone   string `placeholder:"ZONE" help:"By whose days, such as Europe/Berlin; as the server was started or deployed with if left out."`
+}
+
+func (c *reportCmd) Run(e *conn) error {
+	params := api.GetReportParams{By: c.By, Each: c.Each, State: c.State, Reason: c.Reason, Zone: c.Zone}
+	switch {
+	case c.What == "":
+	case kindOf(c.What) == appKind:
+		params.App = c.What
+	default: // a number of a job that was deleted too
+		params.Job = c.What
+	}
+	zone, err := report.Zone(c.Zone)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	from := cmp.Or(c.From, map[string]string{"day": "13d", "hour": "23h"}[c.By])
+	if params.From, err = parseTime("from", from, zone, now, true); err != nil {
+		return err
+	}
+	if c.To != "" {
+		if params.To, err = parseTime("to", c.To, zone, now, true); err != nil {
+			return err
+		}
+	}
+	r, err := e.GetReport(e.Ctx, params)
+	if err != nil {
+		return err
+	}
+	return e.show(r, func() { c.print(e.Env, &r) })
+}
+
+func (c *reportCmd) print(e *Env, r *api.Report) {
+	if len(r.Rows) == 0 {
+		e.printf("nothing began%s in that time\n", of(c.What))
+	} else {
+		head := []string{strings.ToUpper(r.By), "RUNS", "SUCCEEDED", "TOOK", "LATE", ""}
+		if c.Each != "" {
+			head = append([]string{head[0], strings.ToUpper(c.Each)}, head[1:]...)
+		}
+		rows := [][]string{head}
+		for i := range r.Rows {
+			row := &r.Rows[i]
+			line := []string{reportDay(e, row.At, r)}
+			switch c.Each {
+			case "app":
+				line = append(line, row.App)
+			case "job":
+				line = append(line, cmp.Or(row.Job, fmt.Sprintf("%s, job %d", row.App, row.JobID)))
+			}
+			rows = append(rows, append(line, fmt.Sprint(row.Runs+row.Open), succeeded(row), reportTimes(row.Took), reportTimes(row.Late),
+				endsText(row)))
+		}
+		table(e.Stdout, rows)
+		e.printf("took, late: half of the runs at most, 99 of 100 at most, and the longest\n")
+	}
+	if r.Since.After(r.From) {
+		e.printf("reports begin at %s\n", e.full(r.Since, r.Zone))
+	}
+	if r.Until.Before(r.To) {
+		e.printf("runs are counted up to %s\n", e.full(r.Until, r.Zone))
+	}
+}
+
+// reportDay is when a line begins.
+func reportDay(e *Env, at time.Time, r *api.Report) string {
+	if r.By == "day" {
+		zone, err := report.Zone(r.Zone)
+		if err != nil {
+			zone = time.UTC
+		}
+		return at.In(zone).Format(time.DateOnly)
+	}
+	return e.full(at, r.Zone)
+}
+
+// succeeded is the share of those that ended.
+func succeeded(row *api.ReportRow) string {
+	if row.Runs == 0 {
+		return "-"
+	}
+	n := int64(0)
+	for _, end := range row.Ends {
+		if end.State == string(core.Succeeded) {
+			n += end.Runs
+		}
+	}
+	if n < row.Runs && n*1000 >= row.Runs*999 { // not all of them
+		return "99.9 %"
+	}
+	return fmt.Sprintf("%.4g %%", float64(n*1000/row.Runs)/10)
+}
+
+// endsText is how runs ended that did not succeed.
+func endsText(row *api.ReportRow) string {
+	var list []string
+	for _, end := range row.Ends {
+		if end.State != string(core.Succeeded) {
+			how := end.State
+			if end.Reason != "" {
+				how += ": " + end.Reason
+			}
+			list = append(list, fmt.Sprintf("%d %s", end.Runs, how))
+		}
+	}
+	if row.Open > 0 {
+		list = append(list, fmt.Sprintf("%d not ended", row.Open))
+	}
+	return strings.Join(list, ", ")
+}
+
+func reportTimes(t api.ReportTimes) string {
+	if t.Runs == 0 {
+		return "-"
+	}
+	ms := func(n int64) string { return span(time.Duration(n) * time.Millisecond) }
+	return ms(t.P50Ms) + ", " + ms(t.P99Ms) + ", " + ms(t.MaxMs)
+}

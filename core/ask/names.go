@@ -1,0 +1,41 @@
+package ask
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
+)
+
+// Names are the jobs of these numbers as app/name, also those that were deleted, as long as
+// that is known.
+func (q *Ask) Names(ctx context.Context, jobs []core.JobID) (map[core.JobID]string, error) {
+	names := make(map[core.JobID]string, len(jobs))
+	for some := range slices.Chunk(jobs, bound.AtOnce) {
+		found, left, err := q.store.Jobs(ctx, some)
+		_, err = core.Besides(err)
+		if err := core.Unread(left, err); err != nil {
+			return nil, err
+		}
+		var gone []core.JobID
+		for _, id := range some {
+			if j := found[id]; j != nil {
+				names[id] = j.Def.App + "/" + j.Def.Name
+			} else {
+				gone = append(gone, id)
+			}
+		}
+		if len(gone) == 0 {
+			continue
+		}
+		tombs, err := q.store.Tombstones(ctx, gone)
+		if err != nil {
+			return nil, core.Passing(err)
+		}
+		for id, t := range tombs {
+			names[id] = t.App + "/" + t.Name
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,103 @@
+package report_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/report"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
+)
+
+// hourly has a run of each job in each hour; many of them in the last month.
+type hourly struct {
+	report.Store
+	jobs func(at core.Instant) int
+}
+
+func (h hourly) Began(_ context.Context, from, _ core.Instant, _ core.JobID, tell func([]core.Run)) (core.JobID, error) {
+	for job := range h.jobs(from) {
+		slot := from + core.Instant(job%3600)
+		sent := slot.Time().Add(time.Duration(3+job%17) * time.Millisecond)
+		r := core.Run{ID: core.PlannedRun(core.JobID(job+1), slot), App: appOf(core.JobID(job)), State: core.Succeeded,
+			Cause: core.CauseSchedule, Slot: slot,
+			Owner: "o", SentAt: sent, EndedAt: sent.Add(time.Duration(80+(job*int(from/3600))%9000) * time.Millisecond)}
+		if job%100 == int(from/3600)%100 {
+			r.State, r.Reason = core.Failed, core.ReasonHandler
+		}
+		tell([]core.Run{r})
+	}
+	return 0, nil
+}
+
+// BenchmarkAnswer: a year by day, summed, and a month of one job by hour, with 10,000 jobs
+// in the last 31 days. What an answer takes does not depend on how many jobs there are.
+func BenchmarkAnswer(b *testing.B) {
+	for _, engine := range []struct {
+		name string
+		open func(b *testing.B) report.Store
+	}{
+		{"sqlite", func(b *testing.B) report.Store {
+			lock, err := sqlite.TryLock(b.TempDir())
+			if err != nil {
+				b.Fatal(err)
+			}
+			e, err := sqlite.Open(b.Context(), sqlite.Options{Lock: lock, Synchronous: "OFF"})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { e.Close() })
+			return e.Report
+		}},
+		{"awsengine", func(b *testing.B) report.Store {
+			db, queues := fakeaws.New(b.Errorf)
+			s, err := awsengine.New(db, queues, awsengine.Options{Names: fakeaws.Names})
+			if err != nil {
+				b.Fatal(err)
+			}
+			return s
+		}},
+	} {
+		b.Run(engine.name, func(b *testing.B) {
+			begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			many := begin.AddDate(0, 0, 334)
+			now := begin
+			store := hourly{engine.open(b), func(at core.Instant) int {
+				if at.Time().Before(many) {
+					return 10
+				}
+				return 10_000
+			}}
+			r := report.New(store, report.Options{Now: func() time.Time { return now }, PassFor: time.Hour})
+			for ; now.Before(begin.AddDate(0, 0, 366)); now = now.Add(24 * time.Hour) {
+				if err := r.Pass(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for name, q := range map[string]report.Question{
+				"a year by day":            {ByDay: true, From: core.InstantOf(begin), To: core.InstantOf(begin.AddDate(1, 0, 0))},
+				"a month of a job by hour": {Job: 5000, From: core.InstantOf(many), To: core.InstantOf(many.AddDate(0, 0, 31))},
+				"a day of each job by day": {ByDay: true, Each: report.EachJob, From: core.InstantOf(many), To: core.InstantOf(many.AddDate(0, 0, 1))},
+				"a year of each app by day": {ByDay: true, Each: report.EachApp, From: core.InstantOf(begin),
+					To: core.InstantOf(begin.AddDate(1, 0, 0))},
+				"a month by hour":            {From: core.InstantOf(many), To: core.InstantOf(many.AddDate(0, 0, 31))},
+				"a month of an app by hours": {App: "pay", From: core.InstantOf(many), To: core.InstantOf(many.AddDate(0, 0, 31))},
+			} {
+				b.Run(name, func(b *testing.B) {
+					rows := 0
+					for b.Loop() {
+						a, err := r.Answer(b.Context(), q)
+						if err != nil {
+							b.Fatal(err)
+						}
+						rows = len(a.Rows)
+					}
+					b.ReportMetric(float64(rows), "rows")
+				})
+			}
+		})
+	}
+}

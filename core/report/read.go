@@ -1,0 +1,261 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Each is of what there is a row for each span.
+type Each string
+
+const (
+	EachAll Each = ""    // of what is asked for, in sum
+	EachApp Each = "app" // of each app
+	EachJob Each = "job" // of each job
+)
+
+// MaxRows bounds the rows of an answer, MaxYears how long its span is.
+const (
+	MaxRows  = 10_000
+	MaxYears = 20
+)
+
+// Question is what is asked for. The zero value of a field leaves it open.
+type Question struct {
+	ByDay bool
+	Each  Each
+	// From and To are taken to the whole hours, or days, that they lie in.
+	From, To core.Instant
+	App      string
+	Job      core.JobID
+	State    core.State // one in which runs ended, and of that one reason
+	Reason   core.Reason
+	Zone     *time.Location // where days begin; that of Options
+	// For is how long the answer may take: 10 s.
+	For time.Duration
+}
+
+// Answer has a row for each span in which something began.
+type Answer struct {
+	From, To core.Instant
+	Zone     *time.Location
+	Rows     []Row // by span, app and job
+	// Since is when reports begin, Until up to when runs are counted: To, or where summing
+	// has come to.
+	Since, Until core.Instant
+}
+
+// Answer answers a question. Of an hour that is not summed yet it reads the runs, where that
+// takes no longer than LiveFor; where it does Until says so.
+func (r *Reports) Answer(ctx context.Context, q Question) (a Answer, err error) {
+	if q.Zone == nil {
+		q.Zone = r.o.Zone
+	}
+	if q.For == 0 {
+		q.For = 10 * time.Second
+	}
+	_, s, err := r.read(ctx)
+	if err != nil {
+		return a, err
+	}
+	if err := r.check(&q, &s); err != nil {
+		return a, err
+	}
+	reading, cancel := context.WithTimeout(ctx, q.For)
+	defer cancel()
+	c := collector{r: r, q: &q, t: table{}}
+	for _, part := range []struct {
+		form     string
+		from, to core.Instant
+	}{{old, 0, s.Old}, {days, s.Old, s.Days}, {hours, s.Days, s.Done}} {
+		if from, to := max(part.from, q.From), min(part.to, q.To); from < to {
+			if err := c.form(reading, part.form, from, to); err != nil {
+				return a, passed(ctx, reading, err, q.For)
+			}
+		}
+	}
+	a = Answer{From: q.From, To: q.To, Zone: q.Zone, Since: s.Since, Until: max(q.From, min(q.To, s.Done))}
+	if now := core.InstantOf(r.o.Now()) + 1; s.Done > 0 && a.Until < q.To && s.Done < now && q.From < now {
+		live, err := r.live(ctx, max(s.Done, q.From), min(q.To, now))
+		if err != nil {
+			return a, err
+		}
+		if live != nil {
+			a.Until = min(q.To, now)
+			for i := range live {
+				if err := c.take(&live[i]); err != nil {
+					return a, err
+				}
+			}
+		}
+	}
+	a.Rows = c.t.rows()
+	sortRows(a.Rows)
+	return a, nil
+}
+
+// passed says that there was too much to read.
+func passed(ctx, reading context.Context, err error, within time.Duration) error {
+	if reading.Err() != nil && ctx.Err() == nil {
+		return core.Errorf(core.CodeTooLarge, "that is more than can be read in %s: ask for a shorter span, or for one job", within)
+	}
+	return err
+}
+
+// check refuses what cannot be answered, and takes the span to whole hours or days.
+func (r *Reports) check(q *Question, s *state) error {
+	switch {
+	case q.From >= q.To:
+		return core.Invalid("from", q.From.String(), "a start after its end")
+	case q.To-q.From > MaxYears*366*24*hour:
+		return core.Invalid("from", q.From.String(), "a span of more than %d years", MaxYears)
+	}
+	begin := q.From
+	if q.ByDay {
+		q.From, _ = r.dayOf(q.From, q.Zone)
+		_, q.To = r.dayOf(q.To-1, q.Zone)
+	} else {
+		q.From, q.To = r.floor(q.From), r.floor(q.To-1)+hour
+	}
+	switch {
+	case q.ByDay && shiftOf(q.Zone) != r.shift:
+		return core.Invalid("zone", q.Zone.String(), "its days begin inside of hours as they are counted here, by the zone %s; "+
+			"allowed are zones that are whole hours from that, and hours in place of days", r.o.Zone.String())
+	case begin < s.Old && s.Since < s.Old && !q.ByDay:
+		return core.Invalid("from", begin.String(), "what is older than %s is known by day, not by hour", s.Old.String())
+	case begin < s.Old && s.Since < s.Old && q.Zone.String() != r.o.Zone.String():
+		return core.Invalid("zone", q.Zone.String(), "what is older than %s is known by the days of %s", s.Old.String(), r.o.Zone.String())
+	}
+	return nil
+}
+
+// collector adds up what fits a question.
+type collector struct {
+	r *Reports
+	q *Question
+	t table
+}
+
+// form takes the records of a form in a span.
+func (c *collector) form(ctx context.Context, form string, from, to core.Instant) error {
+	q, list := c.q, form+ofAll
+	switch {
+	case q.Job != 0 || q.Each == EachJob:
+		list = form + ofJobs
+	case q.App != "" || q.Each == EachApp:
+		list = form + ofApps
+	}
+	if form == days && list != form+ofJobs && (!q.ByDay || q.Zone.String() != c.r.o.Zone.String()) {
+		list += byHours
+	}
+	begin := from
+	if form == days { // a day may have begun before the span
+		begin -= 26 * hour
+	}
+	take := func(_ Key, s *sheet) error {
+		for i := range s.rows {
+			if at := s.rows[i].At; at < from || at >= to {
+				continue
+			}
+			if err := c.take(&s.rows[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if list != form+ofJobs {
+		records, err := c.r.store.Reports(ctx, list, begin, to)
+		if err != nil {
+			return err
+		}
+		return eachSheet(records, 0, take)
+	}
+	// There are records of jobs where there is one of all.
+	all, err := c.r.store.Reports(ctx, form+ofAll, begin, to)
+	if err != nil {
+		return err
+	}
+	at := make([]core.Instant, len(all))
+	for i := range all {
+		at[i] = all[i].At
+	}
+	if q.Job != 0 {
+		records, err := c.r.store.ReportsOf(ctx, list, q.Job, at)
+		if err != nil {
+			return err
+		}
+		return eachSheet(records, q.Job, take)
+	}
+	for _, one := range at { // those of a day are many
+		records, err := c.r.store.Reports(ctx, list, one, one+1)
+		if err == nil {
+			err = eachSheet(records, 0, take)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take adds a row that fits, as part of the row of the answer that it belongs to.
+func (c *collector) take(r *Row) error {
+	q := c.q
+	if q.App != "" && r.App != q.App || q.Job != 0 && r.Job != q.Job {
+		return nil
+	}
+	of := Row{Open: r.Open, Ends: r.Ends}
+	if q.State != "" {
+		of = Row{}
+		for _, e := range r.Ends {
+			if e.State == q.State && (q.Reason == "" || e.Reason == q.Reason) {
+				of.Ends = append(of.Ends, e)
+			}
+		}
+		if of.Ends == nil {
+			return nil
+		}
+	}
+	p := place{at: r.At}
+	if q.ByDay {
+		p.at, _ = c.r.dayOf(r.At, q.Zone)
+	}
+	switch q.Each {
+	case EachJob:
+		p.app, p.job = r.App, r.Job
+	case EachApp:
+		p.app = r.App
+	}
+	c.t.add(p, &of)
+	if len(c.t) > MaxRows {
+		return core.Errorf(core.CodeTooLarge, "more than %d rows: ask for a shorter span, for an app, or by day", MaxRows)
+	}
+	return nil
+}
+
+// live reads the rows of hours that are not summed; nil where that takes too long.
+func (r *Reports) live(ctx context.Context, from, to core.Instant) (rows []Row, err error) {
+	soon, cancel := context.WithTimeout(ctx, r.o.LiveFor)
+	defer cancel()
+	rows = []Row{}
+	for at := from; at < to; at = r.floor(at + hour) {
+		t, _ := r.tally(at)
+		until, err := r.store.Began(soon, at, min(to, r.floor(at+hour)), 0, t.tell)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case soon.Err() != nil || until != 0:
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("read the runs of hours that are not summed: %w", err)
+		}
+		rows = append(rows, t.rows()...)
+	}
+	return rows, nil
+}

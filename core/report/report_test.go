@@ -1,0 +1,541 @@
+package report_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	diff "github.com/google/go-cmp/cmp"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/report"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+// world is a store whose runs are known, and a clock.
+type world struct {
+	t     *testing.T
+	now   time.Time
+	e     *engine.Engine
+	store report.Store
+	runs  map[core.RunID]core.Run
+	dice  *rand.Rand
+	n     uint32
+}
+
+func newWorld(t *testing.T, from time.Time) *world {
+	w := &world{t: t, now: from, runs: map[core.RunID]core.Run{}, dice: rand.New(rand.NewPCG(1, 2))}
+	w.e = memory.Open(memory.Options{Now: func() time.Time { return w.now }})
+	w.store = w.e.Report
+	return w
+}
+
+func (w *world) reports(o report.Options) *report.Reports {
+	o.Now = func() time.Time { return w.now }
+	o.PassFor = cmp.Or(o.PassFor, time.Minute)
+	return report.New(w.store, o)
+}
+
+// apps of jobs 1 to 9.
+func appOf(job core.JobID) string { return []string{"pay", "shop", "web"}[job%3] }
+
+// began makes a run of now, with an end or without one.
+func (w *world) began(job core.JobID, open bool) core.RunID {
+	w.t.Helper()
+	w.n++
+	r := core.Run{ID: core.NumberedRun(job, w.n), App: appOf(job), State: core.Running, Cause: core.CauseSchedule, Owner: "o", Address: "a",
+		Slot: core.InstantOf(w.now), Journal: core.JournalKey{Minute: w.now.Unix() / 60, Nonce: "n"}, Attempt: 1,
+		SentAt: w.now.Add(time.Duration(w.dice.IntN(5000)) * time.Millisecond).Truncate(time.Millisecond)}
+	r.First = r.ID
+	if !open {
+		end(&r, w.dice)
+	}
+	w.runs[r.ID] = r
+	if err := w.e.Dispatch.Create(w.t.Context(), []core.Run{r})[0]; err != nil {
+		w.t.Fatal(err)
+	}
+	return r.ID
+}
+
+func end(r *core.Run, dice *rand.Rand) {
+	ends := []core.Run{{State: core.Succeeded}, {State: core.Succeeded}, {State: core.Failed, Reason: core.ReasonHandler},
+		{State: core.Failed, Reason: core.ReasonCrashed}, {State: core.Skipped, Reason: core.ReasonOverlap},
+		{State: core.Lost, Reason: core.ReasonGone}}
+	as := ends[dice.IntN(len(ends))]
+	r.State, r.Reason = as.State, as.Reason
+	r.EndedAt = r.SentAt.Add(time.Duration(dice.IntN(100_000)) * time.Millisecond)
+}
+
+// ends ends a run that had no end.
+func (w *world) ends(id core.RunID) {
+	w.t.Helper()
+	r := w.runs[id]
+	end(&r, w.dice)
+	w.runs[id] = r
+	put := core.End(id, core.Run{State: r.State, Reason: r.Reason, EndedAt: r.EndedAt})
+	if err := w.e.Finish.PutRuns(w.t.Context(), []core.RunPut{put})[0]; err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) pass(r *report.Reports) {
+	w.t.Helper()
+	if err := r.Pass(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// live makes runs for so long, with a pass each 20 minutes; some end hours later.
+func (w *world) live(d time.Duration, r *report.Reports) {
+	w.t.Helper()
+	late := map[core.RunID]time.Time{}
+	for until := w.now.Add(d); w.now.Before(until); w.now = w.now.Add(20 * time.Minute) {
+		for range w.dice.IntN(4) {
+			at := w.now
+			w.now = w.now.Add(time.Duration(w.dice.IntN(1200)) * time.Second)
+			id := w.began(core.JobID(1+w.dice.IntN(9)), w.dice.IntN(8) == 0)
+			if run := w.runs[id]; run.State.Open() {
+				late[id] = w.now.Add(time.Duration(w.dice.IntN(50)) * time.Hour)
+			}
+			w.now = at
+		}
+		for id, at := range late {
+			if at.Before(w.now) {
+				w.ends(id)
+				delete(late, id)
+			}
+		}
+		if r != nil {
+			w.pass(r)
+		}
+	}
+	for id := range late {
+		w.ends(id)
+	}
+}
+
+// told is a row in words, with what is exact of it.
+func told(at core.Instant, app string, job core.JobID, counts map[string]int64, most time.Duration) string {
+	var list []string
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		if counts[k] != 0 {
+			list = append(list, fmt.Sprintf("%s %d", k, counts[k]))
+		}
+	}
+	return fmt.Sprintf("%s %s %d: %s, longest %s", at, app, job, strings.Join(list, ", "), most)
+}
+
+// want is what an answer is to say, counted from the runs themselves.
+func (w *world) want(q report.Question, begin func(core.Run) core.Instant) []string {
+	type key struct {
+		at  core.Instant
+		app string
+		job core.JobID
+	}
+	counts, most := map[key]map[string]int64{}, map[key]time.Duration{}
+	for _, r := range w.runs {
+		at := core.Instant(r.Journal.Minute * 60)
+		switch {
+		case at < q.From, at >= q.To, q.App != "" && r.App != q.App, q.Job != 0 && r.ID.Job() != q.Job, q.State != "" && r.State != q.State,
+			q.Reason != "" && r.Reason != q.Reason:
+			continue
+		}
+		k := key{at: begin(r)}
+		switch q.Each {
+		case report.EachApp:
+			k.app = r.App
+		case report.EachJob:
+			k.app, k.job = r.App, r.ID.Job()
+		}
+		if counts[k] == nil {
+			counts[k] = map[string]int64{}
+		}
+		if r.State.Open() {
+			counts[k]["open"]++
+			continue
+		}
+		counts[k][string(r.State)+":"+string(r.Reason)]++
+		if r.Sent() {
+			most[k] = max(most[k], r.EndedAt.Sub(r.SentAt))
+		}
+	}
+	var list []string
+	for k, n := range counts {
+		list = append(list, told(k.at, k.app, k.job, n, most[k]))
+	}
+	slices.Sort(list)
+	return list
+}
+
+func said(a report.Answer) []string {
+	var list []string
+	for _, r := range a.Rows {
+		n, most := map[string]int64{"open": r.Open}, time.Duration(0)
+		for _, e := range r.Ends {
+			n[string(e.State)+":"+string(e.Reason)] = e.N
+			most = max(most, e.Took.Most)
+		}
+		list = append(list, told(r.At, r.App, r.Job, n, most))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// holds asks all kinds of questions of a span of whole days and compares the answers with
+// the runs.
+func (w *world) holds(r *report.Reports, from, to time.Time, zone *time.Location, day bool) {
+	w.t.Helper()
+	_, off := time.Date(2020, 1, 1, 0, 0, 0, 0, zone).Zone()
+	shift := int64((-off%3600 + 3600) % 3600)
+	for _, q := range []report.Question{{}, {App: "shop"}, {Each: report.EachApp}, {Each: report.EachJob}, {Job: 5},
+		{Each: report.EachJob, App: "pay"},
+		{State: core.Failed}, {State: core.Failed, Reason: core.ReasonCrashed, Each: report.EachApp}, {Job: 3, State: core.Succeeded}} {
+		q.From, q.To, q.Zone, q.ByDay = core.InstantOf(from), core.InstantOf(to), zone, day
+		a, err := r.Answer(w.t.Context(), q)
+		if err != nil {
+			w.t.Errorf("%+v: %v", q, err)
+			continue
+		}
+		want := w.want(q, func(r core.Run) core.Instant {
+			at := r.Journal.Minute * 60
+			if day {
+				y, m, d := time.Unix(at, 0).In(zone).Date()
+				return core.InstantOf(time.Date(y, m, d, 0, 0, 0, 0, zone))
+			}
+			return core.Instant((at-shift)/3600*3600 + shift)
+		})
+		if got := said(a); !slices.Equal(got, want) || len(want) == 0 {
+			w.t.Errorf("%s, day %t, app %q job %d each %q %s: (-want +got)\n%s", zone, day, q.App, q.Job, q.Each, q.State, diff.Diff(want, got))
+		}
+		if a.Until != a.To {
+			w.t.Errorf("%+v: until %s, want %s", q, a.Until, a.To)
+		}
+	}
+}
+
+func zone(t *testing.T, name string) *time.Location {
+	z, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
+// TestSums: what is told by hour and by day is what the runs say: over the change of clocks,
+// in a zone of half hours, while days are put together and after the runs are gone, with
+// runs that end days later, and with hours that nobody has summed.
+func TestSums(t *testing.T) {
+	for _, name := range []string{"UTC", "Europe/Berlin", "Asia/Kolkata"} {
+		t.Run(name, func(t *testing.T) {
+			z := zone(t, name)
+			w := newWorld(t, time.Date(2026, 10, 23, 0, 0, 0, 0, z))
+			r := w.reports(report.Options{Zone: z})
+			begin := w.now
+			w.pass(r)
+			w.live(4*24*time.Hour, r)
+			w.now = w.now.Add(9 * time.Hour) // all is looked at again by then
+			w.pass(r)
+			end := time.Date(2026, 10, 27, 0, 0, 0, 0, z)
+			w.holds(r, begin, end, z, false)
+			w.holds(r, begin, end, z, true)
+			if name == "Europe/Berlin" { // the same hours, cut otherwise
+				paris := zone(t, "America/New_York")
+				w.holds(r, time.Date(2026, 10, 24, 0, 0, 0, 0, paris), time.Date(2026, 10, 26, 0, 0, 0, 0, paris), paris, true)
+			}
+			for range 20 {
+				w.now = w.now.Add(3 * time.Hour)
+				w.pass(r)
+			}
+			w.holds(r, begin, end, z, true)
+			for { // no run is left
+				n, err := w.e.Upkeep.Sweep(t.Context(), w.now.Add(1000*24*time.Hour), time.Hour, time.Hour, 1000)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n == 0 {
+					break
+				}
+			}
+			w.holds(r, begin, end, z, false)
+			w.holds(r, begin, end, z, true)
+			h, err := r.Health(t.Context())
+			if err != nil || h.Open != 0 || h.Failed != "" || h.Until.Time().Before(w.now.Add(-2*time.Hour)) {
+				t.Errorf("%+v, %v", h, err)
+			}
+		})
+	}
+}
+
+// TestLive: what is not summed is read from the runs; what takes too long is left out, and
+// the answer says so.
+func TestLive(t *testing.T) {
+	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
+	begin := w.now
+	w.pass(w.reports(report.Options{}))
+	w.live(20*time.Hour, nil)
+	w.holds(w.reports(report.Options{}), begin, w.now, time.UTC, false)
+	a, err := w.reports(report.Options{LiveFor: time.Nanosecond}).Answer(t.Context(),
+		report.Question{From: core.InstantOf(begin), To: core.InstantOf(w.now)})
+	if err != nil || len(a.Rows) > 0 || a.Until != core.InstantOf(begin) {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// TestOld: after a year a day is one span; it is told by day, and refused by hour.
+func TestOld(t *testing.T) {
+	w := newWorld(t, time.Date(2026, 3, 4, 7, 0, 0, 0, time.UTC))
+	begin := time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC)
+	r := w.reports(report.Options{Hours: 10 * 24 * time.Hour})
+	w.pass(r)
+	w.live(65*time.Hour, r)
+	for range 30 {
+		w.now = w.now.Add(12 * time.Hour)
+		w.pass(r)
+	}
+	w.holds(r, begin, begin.Add(72*time.Hour), time.UTC, true)
+	for _, q := range []report.Question{{}, {ByDay: true, Zone: zone(t, "Asia/Shanghai")}} {
+		q.From, q.To = core.InstantOf(begin), core.InstantOf(begin.Add(72*time.Hour))
+		if _, err := r.Answer(t.Context(), q); core.CodeOf(err) != core.CodeInvalid {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+	for _, list := range []string{"hours/jobs", "days/jobs", "days/all-hours", "days/apps"} {
+		left, err := w.store.Reports(t.Context(), list, core.InstantOf(begin), core.InstantOf(begin.Add(72*time.Hour)))
+		if err != nil || len(left) > 0 {
+			t.Errorf("%s: %d records are left, %v", list, len(left), err)
+		}
+	}
+}
+
+// dying is a store that fails from the nth call on, and may have done it.
+type dying struct {
+	report.Store
+	left *int
+	did  bool
+}
+
+var errDied = errors.New("died")
+
+func (d dying) call(do func() error) error {
+	if *d.left--; *d.left > 0 {
+		return do()
+	}
+	if *d.left == 0 && d.did {
+		_ = do()
+	}
+	return errDied
+}
+
+func (d dying) PutReports(ctx context.Context, list []report.Record) error {
+	for _, r := range list { // each is a write of its own
+		if err := d.call(func() error { return d.Store.PutReports(ctx, []report.Record{r}) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d dying) DropReports(ctx context.Context, keys []report.Key) error {
+	for _, k := range keys {
+		if err := d.call(func() error { return d.Store.DropReports(ctx, []report.Key{k}) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d dying) PutReportState(ctx context.Context, seen int64, body []byte) error {
+	return d.call(func() error { return d.Store.PutReportState(ctx, seen, body) })
+}
+
+// TestDies: who sums may die at each write, whether that happens or not; in the end the
+// sums are those of the runs.
+func TestDies(t *testing.T) {
+	for n := 2; n < 30; n++ {
+		w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
+		begin := w.now
+		left := n
+		w.store = dying{w.e.Report, &left, n%2 == 0}
+		steps := 0
+		for i := range 60 {
+			if i%4 < 3 {
+				w.began(core.JobID(1+i%5), i%7 == 0)
+			}
+			w.now = w.now.Add(30 * time.Minute)
+			if err := w.reports(report.Options{}).Pass(t.Context()); errors.Is(err, errDied) {
+				left = n // another one
+				steps++
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for id := range w.runs {
+			if r := w.runs[id]; r.State.Open() {
+				w.ends(id)
+			}
+		}
+		left = 1 << 30
+		for range 40 {
+			w.now = w.now.Add(time.Hour)
+			w.pass(w.reports(report.Options{}))
+		}
+		w.holds(w.reports(report.Options{}), begin, begin.Add(24*time.Hour), time.UTC, false)
+		w.holds(w.reports(report.Options{}), begin, begin.Add(24*time.Hour), time.UTC, true)
+		if n < 10 && steps == 0 {
+			t.Errorf("nobody died at write %d", n)
+		}
+		if t.Failed() {
+			t.Fatalf("where it dies at each %dth write", n)
+		}
+	}
+}
+
+// pieces tells the runs of two jobs at a time, as a store does that comes to no more.
+type pieces struct{ report.Store }
+
+func (p pieces) Began(ctx context.Context, from, to core.Instant, behind core.JobID, tell func([]core.Run)) (core.JobID, error) {
+	jobs := map[core.JobID]bool{}
+	if _, err := p.Store.Began(ctx, from, to, behind, func(runs []core.Run) {
+		for i := range runs {
+			jobs[runs[i].ID.Job()] = true
+		}
+		tell(runs) // those of a third job were under way
+	}); err != nil {
+		return 0, err
+	}
+	if list := slices.Sorted(maps.Keys(jobs)); len(list) > 2 {
+		return list[1], nil
+	}
+	return 0, nil
+}
+
+// TestPieces: an hour that one pass does not come to the end of is summed by several.
+func TestPieces(t *testing.T) {
+	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
+	begin := w.now
+	w.store = pieces{w.e.Report}
+	r := w.reports(report.Options{LiveFor: time.Hour})
+	w.pass(r)
+	w.live(20*time.Hour, nil)
+	for range 200 {
+		w.now = w.now.Add(2 * time.Minute)
+		w.pass(r)
+	}
+	for range 3 {
+		w.now = w.now.Add(time.Hour)
+		w.pass(r)
+	}
+	w.holds(r, begin, begin.Add(20*time.Hour), time.UTC, false)
+}
+
+// TestOneAtATime: while one has its turn others do nothing; where it died its turn ends.
+func TestOneAtATime(t *testing.T) {
+	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
+	w.pass(w.reports(report.Options{}))
+	w.live(2*time.Hour, nil)
+	left := 2 // it has its turn, and dies
+	w.store = dying{w.e.Report, &left, false}
+	if err := w.reports(report.Options{}).Pass(t.Context()); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	w.store = w.e.Report
+	until := func() core.Instant {
+		h, err := w.reports(report.Options{}).Health(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.Until
+	}
+	before := until()
+	w.pass(w.reports(report.Options{}))
+	if until() != before {
+		t.Error("two had a turn at once")
+	}
+	w.now = w.now.Add(3 * time.Minute)
+	w.pass(w.reports(report.Options{}))
+	if until() == before {
+		t.Error("the turn of who died does not end")
+	}
+}
+
+// TestHistogram: quantiles are told within 6.25 %, whatever was added and in whatever
+// parts, the longest exactly.
+func TestHistogram(t *testing.T) {
+	dice := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		var parts [3]report.Histogram
+		var all []time.Duration
+		scale := 1 << dice.IntN(31)
+		for range 1 + dice.IntN(400) {
+			d := time.Duration(dice.IntN(scale+1)) * time.Millisecond
+			parts[dice.IntN(3)].Add(d)
+			all = append(all, d)
+		}
+		slices.Sort(all)
+		var h report.Histogram
+		for _, p := range parts {
+			h.Merge(p)
+		}
+		if h.N() != int64(len(all)) || h.Most != all[len(all)-1] {
+			t.Fatalf("%d, longest %s; want %d and %s", h.N(), h.Most, len(all), all[len(all)-1])
+		}
+		for _, share := range []float64{0, 0.5, 0.9, 0.99, 1} {
+			want := all[min(int(share*float64(len(all))), len(all)-1)]
+			if got := h.Quantile(share); (got - want).Abs() > want/16 {
+				t.Fatalf("%v of %d: %s, want %s", share, len(all), got, want)
+			}
+		}
+	}
+	var none report.Histogram
+	none.Add(-time.Second)
+	if none.Quantile(0.5) != 0 || none.N() != 1 {
+		t.Error("what is less than none counts as none")
+	}
+}
+
+// anew tells first many runs that have no end, then the same with one.
+type anew struct {
+	report.Store
+	calls *int
+}
+
+func (a anew) Began(_ context.Context, from, _ core.Instant, _ core.JobID, tell func([]core.Run)) (core.JobID, error) {
+	*a.calls++
+	for job := range core.JobID(3000) {
+		r := core.Run{ID: core.PlannedRun(job+1, from), App: "shop", State: core.Running, Slot: from, SentAt: from.Time()}
+		if *a.calls > 1 {
+			r.State, r.EndedAt = core.Succeeded, from.Time().Add(time.Second)
+		}
+		tell([]core.Run{r})
+	}
+	return 0, nil
+}
+
+// TestCutAnew: where an hour is summed again after who did it died, its rows may be cut
+// otherwise; none counts twice.
+func TestCutAnew(t *testing.T) {
+	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
+	begin, calls, left := w.now, 0, 1<<30
+	w.store = anew{dying{w.e.Report, &left, false}, &calls}
+	w.pass(w.reports(report.Options{}))
+	w.now = w.now.Add(time.Hour + 10*time.Minute)
+	left = 4 // its turn, and two sheets
+	if err := w.reports(report.Options{}).Pass(t.Context()); !errors.Is(err, errDied) {
+		t.Fatal(err)
+	}
+	left = 1 << 30
+	w.now = w.now.Add(10 * time.Minute)
+	w.pass(w.reports(report.Options{}))
+	a, err := w.reports(report.Options{}).Answer(t.Context(), report.Question{From: core.InstantOf(begin), To: core.InstantOf(begin) + 3600})
+	if err != nil || calls != 2 || len(a.Rows) != 1 || a.Rows[0].Runs() != 3000 || a.Rows[0].Open != 0 {
+		t.Errorf("%d calls: %+v, %v", calls, a.Rows, err)
+	}
+}

@@ -1,0 +1,484 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+const (
+	// firstLook is how long after an hour was summed its open runs are looked at, then
+	// after twice that, at most mostLook apart: sooner than a run is forgotten after its end.
+	firstLook, mostLook = 15 * time.Minute, 8 * time.Hour
+	// mostLooks bounds the hours and days that are looked at again: beyond it the oldest
+	// stay as they are.
+	mostLooks = 2000
+	// reading is how long somebody may be reading by a state that was replaced.
+	reading = 10 * time.Minute
+	// afterDay is how long after its end a day is put together.
+	afterDay = 2 * time.Hour
+)
+
+// Pass does what there is to do, for PassFor at most: it sums the hours that are over,
+// takes the ends of runs that had none, and puts days together. One that somebody else is at
+// does nothing. It is not to be called twice at a time.
+func (r *Reports) Pass(ctx context.Context) error {
+	now := r.o.Now()
+	if now.Before(r.idle) {
+		return nil
+	}
+	v, s, err := r.read(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case now.Before(s.Until):
+		return nil
+	case v == 0: // nothing before the hour in which it begins is reported
+		s.Done = r.floor(core.InstantOf(now))
+		s.Days, s.Old, s.Since = s.Done, s.Done, s.Done
+	case !s.any(r, now):
+		r.idle = s.next(r, now)
+		return nil
+	}
+	// Nothing is written after the turn is over: who comes then does it again.
+	work, cancel := context.WithTimeout(ctx, r.o.PassFor)
+	defer cancel()
+	s.Until = now.Add(r.o.PassFor + time.Minute).UTC()
+	if err := r.write(ctx, v, &s); err != nil {
+		if errors.Is(err, core.ErrRefused) {
+			return nil // another was faster
+		}
+		return err
+	}
+	before := s.place()
+	err = r.work(work, &s)
+	if work.Err() != nil && ctx.Err() == nil {
+		if err = nil; s.place() == before { // else the rest is for the next pass
+			err = fmt.Errorf("what is next takes longer than the %s that there are for it", r.o.PassFor)
+		}
+	}
+	s.Until, s.Failed, s.At = time.Time{}, "", time.Time{}
+	if err != nil {
+		s.Failed, s.At = err.Error()[:min(len(err.Error()), 500)], now.UTC()
+	}
+	return errors.Join(err, r.write(ctx, v+1, &s))
+}
+
+// place changes with each thing that is done.
+func (s *state) place() [6]int64 {
+	return [...]int64{int64(s.Done), int64(s.Behind), int64(s.Days), int64(s.Old), int64(len(s.Open)), int64(len(s.Drop))}
+}
+
+// due is the end of the hour that is to be summed next.
+func (s *state) due() core.Instant { return s.Done + hour }
+
+// any reports whether there is something to do.
+func (s *state) any(r *Reports, now time.Time) bool { return !now.Before(s.next(r, now)) }
+
+// next is when there is something to do next.
+func (s *state) next(r *Reports, now time.Time) time.Time {
+	at := r.floor(s.due()).Time().Add(r.o.Behind)
+	for _, l := range s.Open {
+		at = earlier(at, l.Next)
+	}
+	for _, d := range s.Drop {
+		at = earlier(at, d.Next)
+	}
+	if _, to := r.dayOf(s.Days, r.o.Zone); to <= s.Done {
+		at = earlier(at, to.Time().Add(afterDay))
+	}
+	if _, to := r.dayOf(s.Old, r.o.Zone); to <= s.Days {
+		at = earlier(at, to.Time().Add(r.o.Hours))
+	}
+	return at
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// work does one thing after the other, and notes in s what is done.
+func (r *Reports) work(ctx context.Context, s *state) error {
+	now := r.o.Now()
+	for ctx.Err() == nil {
+		end := r.floor(s.due())
+		if now.Before(end.Time().Add(r.o.Behind)) {
+			break
+		}
+		over, err := r.sum(ctx, s, end)
+		if err != nil {
+			return fmt.Errorf("sum the hour from %s: %w", s.Done, err)
+		}
+		if !over {
+			return nil
+		}
+	}
+	for i := 0; i < len(s.Open) && ctx.Err() == nil; {
+		l := &s.Open[i]
+		if now.Before(l.Next) {
+			i++
+			continue
+		}
+		left, err := r.settle(ctx, l)
+		if err != nil {
+			return fmt.Errorf("take the ends of runs from %s on: %w", l.At, err)
+		}
+		if !left {
+			s.Open = slices.Delete(s.Open, i, i+1)
+			continue
+		}
+		l.Age = min(2*l.Age, mostLook)
+		l.Next = now.Add(l.Age).UTC()
+		i++
+	}
+	for ctx.Err() == nil {
+		_, to := r.dayOf(s.Days, r.o.Zone)
+		if to > s.Done || now.Before(to.Time().Add(afterDay)) {
+			break
+		}
+		if err := r.day(ctx, s, s.Days, to, now); err != nil {
+			return fmt.Errorf("put the day from %s together: %w", s.Days, err)
+		}
+	}
+	for ctx.Err() == nil {
+		_, to := r.dayOf(s.Old, r.o.Zone)
+		if to > s.Days || now.Before(to.Time().Add(r.o.Hours)) {
+			break
+		}
+		if err := r.age(ctx, s, s.Old, to, now); err != nil {
+			return fmt.Errorf("make one span of the day from %s: %w", s.Old, err)
+		}
+	}
+	for len(s.Drop) > 0 && ctx.Err() == nil && !now.Before(s.Drop[0].Next) {
+		d := s.Drop[0]
+		if err := r.drop(ctx, d.Form, d.From, d.To); err != nil {
+			return fmt.Errorf("remove what is not read any more: %w", err)
+		}
+		s.Drop = s.Drop[1:]
+	}
+	return ctx.Err()
+}
+
+// sum sums the hour after Done from its runs, or goes on with it; over: it is done with.
+func (r *Reports) sum(ctx context.Context, s *state, end core.Instant) (over bool, err error) {
+	from := s.Done
+	if s.Behind == 0 { // what an attempt before this one left may be cut otherwise
+		if err := r.drop(ctx, hours, from, from+1); err != nil {
+			return false, err
+		}
+	}
+	t, opens := r.tally(from)
+	until, err := r.store.Began(ctx, from, end, s.Behind, t.tell)
+	if err != nil {
+		return false, err
+	}
+	// Time for it is over where it stopped; what was told is stored all the same.
+	store := context.WithoutCancel(ctx)
+	if until != 0 {
+		t.cut(until)
+	}
+	if err := r.put(store, hours+ofJobs, from, sheets(t.rows(), opens())); err != nil {
+		return false, err
+	}
+	if until != 0 {
+		s.Behind = until
+		return false, nil
+	}
+	left, err := r.total(store, hours, from)
+	if err != nil {
+		return false, err
+	}
+	if left {
+		s.Open = append(s.Open, look{Form: hours, At: from, Next: r.o.Now().Add(firstLook).UTC(), Age: firstLook})
+		s.Open = s.Open[max(0, len(s.Open)-mostLooks):]
+	}
+	s.Done, s.Behind = end, 0
+	return true, nil
+}
+
+// tally adds runs up.
+type tally struct {
+	table
+	at    core.Instant // the start of their span
+	opens map[place][]open
+}
+
+func (r *Reports) tally(at core.Instant) (*tally, func() []open) {
+	t := &tally{table: table{}, at: at, opens: map[place][]open{}}
+	return t, func() (list []open) {
+		for _, of := range t.opens {
+			list = append(list, of...)
+		}
+		return list
+	}
+}
+
+func (t *tally) tell(runs []core.Run) {
+	for i := range runs {
+		run := &runs[i]
+		p := place{at: t.at, app: run.App, job: run.ID.Job()}
+		row := t.row(p)
+		if !run.State.Open() {
+			row.count(run)
+			continue
+		}
+		row.Open++
+		if len(t.opens[p]) < mostOpen {
+			t.opens[p] = append(t.opens[p], open{run: run.ID, at: p.at, app: p.app})
+		}
+	}
+}
+
+// cut forgets what belongs to jobs beyond one.
+func (t *tally) cut(last core.JobID) {
+	for p := range t.table {
+		if p.job > last {
+			delete(t.table, p)
+			delete(t.opens, p)
+		}
+	}
+}
+
+// put stores sheets of a moment, each by its first job.
+func (r *Reports) put(ctx context.Context, list string, at core.Instant, of []sheet) error {
+	records := make([]Record, len(of))
+	for i := range of {
+		first := of[i].rows[0].Job
+		if first == 0 {
+			first = core.JobID(i)
+		}
+		records[i] = Record{Key: Key{List: list, At: at, First: first}, Body: of[i].encode()}
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	return r.store.PutReports(ctx, records)
+}
+
+// load reads the records of the jobs of a form in a span, and passes over their sheets one
+// by one: all of a day need much room.
+func (r *Reports) load(ctx context.Context, form string, from, to core.Instant, each func(k Key, s *sheet) error) error {
+	records, err := r.store.Reports(ctx, form+ofJobs, from, to)
+	if err != nil {
+		return err
+	}
+	return eachSheet(records, 0, each)
+}
+
+func eachSheet(records []Record, only core.JobID, each func(k Key, s *sheet) error) error {
+	for _, rec := range records {
+		s, err := decode(rec.Body, only)
+		if err == nil {
+			err = each(rec.Key, &s)
+		}
+		if err != nil {
+			return fmt.Errorf("%s at %s: %w", rec.List, rec.At, err)
+		}
+	}
+	return nil
+}
+
+// total writes the sums of an hour or a day from the rows of its jobs; left: runs among
+// them have no end yet.
+func (r *Reports) total(ctx context.Context, form string, at core.Instant) (left bool, err error) {
+	t := table{}
+	err = r.load(ctx, form, at, at+1, func(_ Key, s *sheet) error {
+		t.sum(s.rows)
+		left = left || len(s.open) > 0
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	return left, r.totals(ctx, form, at, t)
+}
+
+// totals writes the sums of an hour or a day.
+func (r *Reports) totals(ctx context.Context, form string, at core.Instant, t table) error {
+	apps, all := t.sums()
+	var errs []error
+	if form == days {
+		errs = append(errs, r.put(ctx, form+ofApps+byHours, at, sheets(apps, nil)), r.put(ctx, form+ofAll+byHours, at, sheets(all, nil)))
+	}
+	errs = append(errs, r.put(ctx, form+ofApps, at, sheets(asOne(apps, at), nil)), r.put(ctx, form+ofAll, at, sheets(asOne(all, at), nil)))
+	return errors.Join(errs...)
+}
+
+// settle takes the ends of the open runs of an hour or a day; left: some have none yet.
+// Each sheet is written as a whole, with what it still waits for, and the sums after them:
+// broken off it is begun again.
+func (r *Reports) settle(ctx context.Context, l *look) (left bool, err error) {
+	err = r.load(ctx, l.Form, l.At, l.At+1, func(k Key, s *sheet) error {
+		if len(s.open) == 0 {
+			return nil
+		}
+		ids, read := make([]core.RunID, len(s.open)), make(map[core.RunID]bool, len(s.open))
+		for i, o := range s.open {
+			ids[i], read[o.run] = o.run, true
+		}
+		found, unread, err := r.store.Runs(ctx, ids)
+		for _, id := range unread {
+			delete(read, id)
+		}
+		if err != nil || !s.settle(found, read) {
+			return err
+		}
+		return r.store.PutReports(ctx, []Record{{Key: k, Body: s.encode()}})
+	})
+	if err != nil {
+		return false, err
+	}
+	return r.total(ctx, l.Form, l.At)
+}
+
+// day puts the hours of a day together: the same rows, in fewer records. It takes some
+// jobs at a time.
+func (r *Reports) day(ctx context.Context, s *state, from, to core.Instant, now time.Time) error {
+	records, err := r.store.Reports(ctx, hours+ofJobs, from, to)
+	if err != nil {
+		return err
+	}
+	if err := r.drop(ctx, days, from, from+1); err != nil {
+		return err
+	}
+	store, all, left := context.WithoutCancel(ctx), table{}, false
+	bounds := busiest(records)
+	for i, low := range bounds {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		high := core.JobID(math.MaxInt32)
+		if i+1 < len(bounds) {
+			high = bounds[i+1] - 1
+		}
+		t, opens := table{}, []open(nil)
+		err := eachSheet(between(records, low, high), 0, func(_ Key, s *sheet) error {
+			for k := range s.rows {
+				if row := &s.rows[k]; row.Job >= low && row.Job <= high {
+					t.add(row.place(), row)
+				}
+			}
+			for _, o := range s.open {
+				if job := o.run.Job(); job >= low && job <= high {
+					opens = append(opens, o)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		rows := t.rows()
+		all.sum(rows)
+		left = left || len(opens) > 0
+		if err := r.put(store, days+ofJobs, from, sheets(rows, opens)); err != nil {
+			return err
+		}
+	}
+	if err := r.totals(store, days, from, all); err != nil {
+		return err
+	}
+	s.over(hours, from, to, now)
+	if left {
+		s.Open = append(s.Open, look{Form: days, At: from, Next: now.Add(firstLook).UTC(), Age: firstLook})
+	}
+	s.Days = to
+	return nil
+}
+
+// over notes that a form holds no more in a span.
+func (s *state) over(form string, from, to core.Instant, now time.Time) {
+	s.Open = slices.DeleteFunc(s.Open, func(l look) bool { return l.Form == form && l.At >= from && l.At < to })
+	s.Drop = append(s.Drop, drop{Form: form, From: from, To: to, Next: now.Add(reading).UTC()})
+}
+
+// busiest are the first jobs of the records of the hour that has most of them, and 1 in
+// place of the first: between two of them no hour has much more than one.
+func busiest(records []Record) (first []core.JobID) {
+	var most []Record
+	for len(records) > 0 {
+		n := 1
+		for n < len(records) && records[n].At == records[0].At {
+			n++
+		}
+		if n > len(most) {
+			most = records[:n]
+		}
+		records = records[n:]
+	}
+	for i := range most {
+		first = append(first, most[i].First)
+	}
+	if len(first) > 0 {
+		first[0] = 1
+	}
+	return first
+}
+
+// between are the records that may have rows of jobs from one to another.
+func between(records []Record, low, high core.JobID) (list []Record) {
+	for i, rec := range records {
+		last := i+1 == len(records) || records[i+1].At != rec.At
+		if rec.First <= high && (last || records[i+1].First > low) {
+			list = append(list, rec)
+		}
+	}
+	return list
+}
+
+// age makes one span of a day, for each job.
+func (r *Reports) age(ctx context.Context, s *state, from, to core.Instant, now time.Time) error {
+	if err := r.drop(ctx, old, from, from+1); err != nil {
+		return err
+	}
+	var rows []Row
+	err := r.load(ctx, days, from, to, func(_ Key, s *sheet) error {
+		rows = append(rows, asOne(s.rows, from)...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	store, all := context.WithoutCancel(ctx), table{}
+	all.sum(rows)
+	if err := errors.Join(r.put(store, old+ofJobs, from, sheets(rows, nil)), r.totals(store, old, from, all)); err != nil {
+		return err
+	}
+	s.over(days, from, to, now)
+	s.Old = to
+	return nil
+}
+
+// drop removes all records of a form in a span.
+func (r *Reports) drop(ctx context.Context, form string, from, to core.Instant) error {
+	lists := []string{form + ofJobs, form + ofApps, form + ofAll}
+	if form == days {
+		lists = append(lists, form+ofApps+byHours, form+ofAll+byHours)
+	}
+	for _, list := range lists {
+		records, err := r.store.Reports(ctx, list, from, to)
+		if err != nil {
+			return err
+		}
+		keys := make([]Key, len(records))
+		for i := range records {
+			keys[i] = records[i].Key
+		}
+		if len(keys) == 0 {
+			continue
+		}
+		if err := r.store.DropReports(ctx, keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}

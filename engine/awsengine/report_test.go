@@ -1,0 +1,72 @@
+package awsengine_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/report"
+	"github.com/tickring/tickring/engine/awsengine"
+)
+
+// TestReportUnits counts what the sum of an hour costs, and holds docs/aws.md to it:
+// nothing is written for a fire.
+func TestReportUnits(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/aws.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fleet := range []struct {
+		name        string
+		jobs, every int // seconds
+	}{{"no job", 0, 60}, {"100 jobs, each minute", 100, 60}, {"1,000 jobs, each minute", 1000, 60}, {"100 jobs, each ten minutes", 100, 600},
+		{"1,000 jobs, once", 1000, 3600}, {"2 jobs, each second", 2, 1}} {
+		f := newFakes(t, awsengine.Options{})
+		now := base.Truncate(time.Hour)
+		r := report.New(f.store, report.Options{Now: func() time.Time { return now }, PassFor: time.Minute})
+		ok(t, r.Pass(t.Context()))
+		begin, fires := core.InstantOf(now), 0
+		for at := 0; at < 3600; at += fleet.every {
+			var runs []core.Run
+			j := core.Journal{V: 1, Key: core.JournalKey{Minute: (int64(begin) + int64(at)) / 60, Nonce: fmt.Sprint(at)}}
+			for job := range fleet.jobs {
+				run := oneRun(core.PlannedRun(core.JobID(job+1), begin+core.Instant(at)))
+				run.Journal, run.State, run.Slot = j.Key, core.Succeeded, run.At
+				run.SentAt = now.Add(time.Duration(at)*time.Second + 7*time.Millisecond)
+				run.EndedAt = run.SentAt.Add(80 * time.Millisecond)
+				runs = append(runs, run)
+				j.Entries = append(j.Entries, core.Entry{Run: run.ID, Address: run.Address, Outcome: core.Accepted})
+			}
+			ok(t, f.store.Create(t.Context(), runs)...)
+			if fires += len(runs); len(runs) > 0 {
+				ok(t, f.store.PutJournal(t.Context(), j))
+			}
+		}
+		now = now.Add(70 * time.Minute)
+		f.db.Units()
+		ok(t, r.Pass(t.Context()))
+		u := f.db.Units()
+		want := fmt.Sprintf("| %s | %d | %g | %g | %.2g |", fleet.name, fires, u.Write, u.Read, u.Read/float64(max(fires, 1)))
+		if fires == 0 {
+			want = fmt.Sprintf("| %s | 0 | %g | %g | - |", fleet.name, u.Write, u.Read)
+		}
+		if !strings.Contains(string(doc), want+"\n") {
+			t.Errorf("docs/aws.md does not say\n%s", want)
+		}
+		a, err := r.Answer(t.Context(), report.Question{From: begin, To: begin + 3600})
+		ok(t, err)
+		if n := len(a.Rows); fires > 0 && (n != 1 || a.Rows[0].Runs() != int64(fires)) {
+			t.Errorf("%s: %+v", fleet.name, a.Rows)
+		}
+		now = now.Add(20 * time.Minute)
+		f.db.Units()
+		ok(t, r.Pass(t.Context()))
+		ok(t, r.Pass(t.Context()))
+		if u := f.db.Units(); u.Write+u.Read > 1 {
+			t.Errorf("%s: %v units read and %v written where there is nothing to do", fleet.name, u.Read, u.Write)
+		}
+	}
+}

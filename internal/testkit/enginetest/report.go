@@ -1,0 +1,144 @@
+package enginetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/report"
+)
+
+// began: a run is found in the minute of its claim, or of its end if it had none, also
+// where it was made long before; each once, and nothing that has not begun.
+func began(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	now := time.Now()
+	minute := now.Unix() / 60
+	instant := func(minutes, seconds int64) core.Instant { return core.Instant((minute+minutes)*60 + seconds) }
+	claimed := func(id core.RunID, in int64) core.RunID {
+		put(t, e, id, func(r *core.Run) { r.Journal.Minute, r.SentAt = minute+in, time.Unix((minute+in)*60+1, 0).UTC() })
+		return id
+	}
+	skipped := func(id core.RunID, in int64) core.RunID {
+		put(t, e, id, func(r *core.Run) {
+			r.State, r.Reason, r.Journal, r.Owner, r.Until, r.Address = core.Skipped, core.ReasonPaused, core.JournalKey{}, "", time.Time{}, ""
+			r.SentAt, r.EndedAt = time.Time{}, time.Unix((minute+in)*60+2, 0).UTC()
+		})
+		return id
+	}
+	var here, later []core.RunID
+	for i := range int64(5) {
+		here = append(here, claimed(core.PlannedRun(1, instant(0, i)), 0))
+		later = append(later, claimed(core.PlannedRun(1, instant(30, i)), 30), claimed(core.NumberedRun(4, uint32(10+i)), 30))
+	}
+	here = append(here, skipped(core.PlannedRun(1, instant(0, 9)), 0), claimed(core.NumberedRun(2, 7), 0),
+		claimed(core.PlannedRun(3, instant(-600, 0)), 0))
+	later = append(later, skipped(core.PlannedRun(1, instant(30, 9)), 30), claimed(core.NumberedRun(5, 1), 30),
+		claimed(core.NumberedRun(5, 100), 30))
+	put(t, e, core.NumberedRun(1, 1), func(r *core.Run) {
+		r.State, r.Journal, r.Owner, r.Until, r.Address, r.SentAt = core.Planned, core.JournalKey{}, "", time.Time{}, "", time.Time{}
+	})
+	// The journals that name them.
+	for i, of := range []struct {
+		at   int64
+		runs []core.RunID
+	}{{0, here}, {30, later}} {
+		j := core.Journal{Key: core.JournalKey{Minute: minute + of.at, Suffix: i, Nonce: "n"}, V: 1}
+		for _, id := range of.runs {
+			if mustRun(t, e, id).State != core.Skipped {
+				j.Entries = append(j.Entries, core.Entry{Run: id, Outcome: core.Accepted})
+			}
+		}
+		j.Entries = append(j.Entries, j.Entries[0]) // once more
+		ok(t, e.Dispatch.PutJournal(ctx, j))
+	}
+	for _, c := range []struct {
+		name     string
+		from, to core.Instant
+		behind   core.JobID
+		want     []core.RunID
+	}{
+		{"now", instant(-10, 0), instant(10, 0), 0, here}, {"later", instant(30, 0), instant(31, 0), 0, later},
+		{"before", instant(-70, 0), instant(-10, 0), 0, nil}, {"between", instant(10, 0), instant(30, 0), 0, nil},
+		{"all, behind the first", instant(-60, 0), instant(60, 0), 1, slices.Concat(here, later)},
+	} {
+		eventually(t, h, func() string {
+			var got []core.RunID
+			until, err := e.Report.Began(ctx, c.from, c.to, c.behind, func(runs []core.Run) {
+				for i := range runs {
+					if runs[i].ID.Job() > c.behind {
+						got = append(got, runs[i].ID)
+					}
+				}
+			})
+			ok(t, err)
+			want := slices.DeleteFunc(slices.Clone(c.want), func(id core.RunID) bool { return id.Job() <= c.behind })
+			slices.Sort(got)
+			slices.Sort(want)
+			if until != 0 || !slices.Equal(got, want) {
+				return fmt.Sprintf("%s: until %d, got %v, want %v", c.name, until, got, want)
+			}
+			return ""
+		})
+	}
+}
+
+// reports: records are stored whole, read in order, and removed one by one; how far they
+// have come is stored by one at a time.
+func reports(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	rec := func(list string, at core.Instant, first core.JobID) report.Record {
+		return report.Record{Key: report.Key{List: list, At: at, First: first}, Body: fmt.Appendf(nil, "%s %d %d \x00", list, at, first)}
+	}
+	var all []report.Record
+	for i := range core.Instant(3) {
+		for _, first := range []core.JobID{1, 9, 10, 2_000_000_000} {
+			all = append(all, rec("a", 1_800_000_000+i*3600, first))
+		}
+	}
+	ok(t, e.Report.PutReports(ctx, slices.Concat([]report.Record{rec("b", 1_800_000_000, 5)}, all)))
+	ok(t, e.Report.PutReports(ctx, all[:1])) // again
+	read := func(list string, from, to core.Instant) []report.Record {
+		t.Helper()
+		got, err := e.Report.Reports(ctx, list, from, to)
+		ok(t, err)
+		return got
+	}
+	same(t, "all", read("a", 0, core.Horizon), all)
+	same(t, "one moment", read("a", 1_800_003_600, 1_800_003_601), all[4:8])
+	same(t, "up to the last", read("a", 1_800_000_001, 1_800_007_200), all[4:8])
+	same(t, "another list", read("b", 0, core.Horizon), []report.Record{rec("b", 1_800_000_000, 5)})
+	of, err := e.Report.ReportsOf(ctx, "a", 9, []core.Instant{1_800_000_000, 1_800_000_001, 1_800_007_200})
+	ok(t, err)
+	same(t, "of job 9", of, []report.Record{all[1], all[9]})
+	of, err = e.Report.ReportsOf(ctx, "a", 500, []core.Instant{1_800_000_000})
+	ok(t, err)
+	same(t, "of job 500", of, all[2:3])
+	of, err = e.Report.ReportsOf(ctx, "b", 4, []core.Instant{1_800_000_000})
+	ok(t, err)
+	same(t, "of a job before the first", of, nil)
+	changed := all[5]
+	changed.Body = []byte("other")
+	ok(t, e.Report.PutReports(ctx, []report.Record{changed}))
+	ok(t, e.Report.DropReports(ctx, []report.Key{all[4].Key, {List: "none", At: 1, First: 1}}))
+	same(t, "changed and removed", read("a", 1_800_003_600, 1_800_003_601), []report.Record{changed, all[6], all[7]})
+
+	state := func(want int64, body string) {
+		t.Helper()
+		v, got, err := e.Report.ReportState(ctx)
+		ok(t, err)
+		if v != want || string(got) != body {
+			t.Fatalf("state %q, stored %d times, want %q and %d", got, v, body, want)
+		}
+	}
+	state(0, "")
+	ok(t, e.Report.PutReportState(ctx, 0, []byte("one")))
+	refused(t, e.Report.PutReportState(ctx, 0, []byte("other")))
+	state(1, "one")
+	ok(t, e.Report.PutReportState(ctx, 1, []byte("two")))
+	refused(t, e.Report.PutReportState(ctx, 1, []byte("other")))
+	state(2, "two")
+	same(t, "beside the state", len(read("a", 0, core.Horizon)), 11)
+}
