@@ -22,6 +22,7 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/traces"
 	"github.com/tickring/tickring/send/awssend"
 )
 
@@ -29,14 +30,15 @@ import (
 type invocations struct {
 	mu     sync.Mutex
 	names  []string
+	last   string // what the last was given
 	answer func(w http.ResponseWriter, function string)
 }
 
 func (v *invocations) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	io.Copy(io.Discard, r.Body)
+	payload, _ := io.ReadAll(r.Body)
 	name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/2015-03-31/functions/"), "/invocations")
 	v.mu.Lock()
-	v.names = append(v.names, name)
+	v.names, v.last = append(v.names, name), string(payload)
 	v.mu.Unlock()
 	v.answer(w, name)
 }
@@ -61,6 +63,9 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "key"}, nil
 		})}), nil)
+	if c.Traces, err = traces.New(traces.Options{Salt: []byte("test")}); err != nil {
+		t.Fatal(err)
+	}
 	e := memory.Open(memory.Options{})
 	log := slog.New(slog.DiscardHandler)
 	m := c.Assemble(e, log).People(nil, people.Options{})
@@ -143,5 +148,17 @@ func TestRefusedMovesOn(t *testing.T) {
 	if _, r := dispatched(t, core.RouteFirst, v, 2); r.State != core.Failed || r.Reason != core.ReasonNotAccepted ||
 		!strings.Contains(r.Message, "there is no function two") {
 		t.Errorf("%s: %s %q", r.State, r.Reason, r.Message)
+	}
+}
+
+// Where traces are made, what is sent is a span, and the function is told of it.
+func TestFunctionIsToldOfItsSpan(t *testing.T) {
+	v := &invocations{answer: func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusAccepted) }}
+	if dispatched(t, core.RouteFirst, v, 1); strings.Contains(v.last, "traceparent") || v.last == "" {
+		t.Error(v.last)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318") // it is not asked: nothing is flushed
+	if dispatched(t, core.RouteFirst, v, 1); !strings.Contains(v.last, `"traceparent":"00-`) {
+		t.Error(v.last)
 	}
 }

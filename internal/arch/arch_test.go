@@ -577,3 +577,31 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 		}
 	}
 }
+
+// TestFunctionsAreSmall: as they are built for AWS, nothing in the functions calls methods
+// whose names it finds out, for which the linker keeps every method of the AWS SDK.
+func TestFunctionsAreSmall(t *testing.T) {
+	code, err := os.ReadFile("../../infra/build.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tags := regexp.MustCompile(`"-tags", "([^"]+)"`).FindSubmatch(code)
+	if tags == nil {
+		t.Fatal("infra/build.go has no -tags")
+	}
+	cmd := exec.Command("go", "list", "-deps", "-tags", string(tags[1]), "./functions/...")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	if len(deps) < 100 {
+		t.Fatalf("only %d packages", len(deps))
+	}
+	for _, p := range []string{"text/template", "html/template", "net/rpc", "encoding/gob"} {
+		if slices.Contains(deps, p) {
+			t.Errorf("a function links %s: it is twice as large for it", p)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+)
+
+// With a collector in its environment a server makes a span of a run and one of its send,
+// which the executor is told of; without one there is no word of it.
+func TestTraces(t *testing.T) {
+	var mu sync.Mutex
+	told := make(chan http.Header, 10)
+	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told <- r.Header }))
+	defer web.Close()
+	spans := map[string]string{} // name by IDs
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		var req coltracepb.ExportTraceServiceRequest
+		if err := proto.Unmarshal(b, &req); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, rs := range req.ResourceSpans {
+			for _, ss := range rs.ScopeSpans {
+				for _, s := range ss.Spans {
+					spans[fmt.Sprintf("00-%x-%x-01", s.TraceId, s.SpanId)] = fmt.Sprintf("%s below %x", s.Name, s.ParentSpanId)
+				}
+			}
+		}
+	}))
+	defer collector.Close()
+	run := func() string {
+		s := start(t, Options{})
+		defer s.stop() // which brings away what there is
+		if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
+			t.Fatal(err)
+		}
+		spec := manage.JobSpec{Def: core.Def{App: "web", Name: "now", Handler: "GET /"}}
+		if r := s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec})[0]; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/now"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := <-told
+		eventually(t, 15*time.Second, func() error {
+			v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
+			if err == nil && v.Run.State != core.Succeeded {
+				err = fmt.Errorf("it is %s", v.Run.State)
+			}
+			return err
+		})
+		if _, ok := header["Traceparent"]; ok != (s.traces != nil) {
+			t.Errorf("traces %v, header %v", s.traces != nil, ok)
+		}
+		return header.Get("traceparent")
+	}
+	run()
+	if len(spans) > 0 {
+		t.Error(spans)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	parent := run()
+	mu.Lock()
+	defer mu.Unlock()
+	var root string
+	for id, name := range spans {
+		if name == "run below " && len(parent) == 55 && id[:36] == parent[:36] {
+			root = id[36:52]
+		}
+	}
+	if len(spans) != 2 || root == "" || spans[parent] != "send below "+root {
+		t.Errorf("the executor was told of %s; there are %v", parent, spans)
+	}
+}
+
+// An environment that asks for what is not there keeps the server from starting.
+func TestTracesRefuseAWrongEnvironment(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")
+	_, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if core.CodeOf(err) != core.CodeInvalid {
+		t.Error(err)
+	}
+}
