@@ -221,7 +221,7 @@ func (s *summedCollector) Collect(c chan<- prometheus.Metric) {
 	switch h, err := s.p.reports.Health(ctx); {
 	case err != nil:
 		c <- prometheus.NewInvalidMetric(s.desc, err)
-	case h.Until != 0:
+	default: // 0 until something is
 		c <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, float64(h.Until))
 	}
 }

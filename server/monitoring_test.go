@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -40,7 +41,8 @@ func exposed(t *testing.T) series {
 	m.refused.WithLabelValues("registry", "token").Inc()
 	m.spansWent(1, 1)
 	rec := httptest.NewRecorder()
-	m.handler(&parts{engine: memory.Open(memory.Options{})}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+	e := memory.Open(memory.Options{})
+	m.handler(&parts{engine: e, reports: report.New(e.Report, report.Options{})}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
 	s := series{}
 	for _, line := range sampleLine.FindAllStringSubmatch(rec.Body.String(), -1) {
 		labels := s[line[1]]
