@@ -154,8 +154,8 @@ func TestBadInput(t *testing.T) {
 			"jobs[1].schedule.any[0].every", "a text"},
 		{"a fraction", putJob, job(`"retry":{"max":1.5}`), 400, core.CodeInvalid, "retry.max", "a whole number"},
 		{"unknown field", putJob, job(`"handlr":"x"`), 400, core.CodeInvalid, "handlr", "no such field; allowed are after, app, author, block"},
-		{"field of later", putJob, job(`"keep":{"days":7,"log":"always"}`), 400, core.CodeInvalid, "keep.log",
-			"not yet: keeping logs of runs comes with a later version; leave it out"},
+		{"logs that are kept sometimes", putJob, job(`"keep":{"days":7,"log":"sometimes"}`), 400, core.CodeInvalid, "keep.log",
+			"allowed are never, on-failure, always"},
 		{"unknown field below", putJob, job(`"retry":{"maximum":1}`), 400, core.CodeInvalid, "retry.maximum",
 			"backoff, delay, max, maxDelay, on"},
 		{"a field of later", putJob, job(`"notify":{"to":["oncall"]}`), 400, core.CodeInvalid, "notify", "no such field"},
@@ -361,7 +361,7 @@ func TestJobs(t *testing.T) {
 		CreatedAt: job.CreatedAt,
 		Schedule:  api.Schedule{Cron: "0 30 2 * * ?", Timezone: "Europe/Berlin"}, Words: job.Words, Next: job.Next, Traps: job.Traps,
 		Misfire: "latest", Grace: "1m", Route: "first", Block: "serial", LostAfter: "10m",
-		Retry: api.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}}, Keep: api.Keep{Days: new(30)}}
+		Retry: api.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}}, Keep: api.Keep{Days: new(30), Log: "on-failure"}}
 	if d := cmp.Diff(want, job); d != "" {
 		t.Error(d)
 	}

@@ -197,9 +197,6 @@ func (c checker) value(path string, t reflect.Type) error {
 	return nil
 }
 
-// notYet are fields that callers may know and nothing here can do.
-var notYet = map[string]core.Text{"Keep.log": core.Say("keeping logs of runs")}
-
 func (c checker) object(path string, t reflect.Type, token json.Token) error {
 	if token != json.Delim('{') {
 		return wrongType(path, token, core.Say("an object"))
@@ -218,9 +215,6 @@ func (c checker) object(path string, t reflect.Type, token json.Token) error {
 			if strings.EqualFold(name, key) { // as encoding/json does
 				field = f.Type
 			}
-		}
-		if will, is := notYet[t.Name()+"."+key]; is {
-			return core.Invalid(join(path, key), "", "not yet: %s comes with a later version; leave it out", will)
 		}
 		if field == nil {
 			slices.Sort(names)

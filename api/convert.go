@@ -126,6 +126,7 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 
 // keepOf writes for ever as 0; of what does not say it says nothing.
 func keepOf(k core.Keep) (out Keep) {
+	out.Log = string(cmp.Or(k.Log, core.KeepLogFailure))
 	if k.Days != 0 {
 		days := max(k.Days, 0)
 		out.Days = &days
@@ -135,6 +136,7 @@ func keepOf(k core.Keep) (out Keep) {
 
 // coreKeep is the keep as core has it. Its errors name the field.
 func coreKeep(k Keep) (out core.Keep, err error) {
+	out.Log = core.Keep{Log: core.KeepLog(k.Log)}.Kept()
 	switch {
 	case k.Days == nil:
 	case *k.Days == 0:

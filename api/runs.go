@@ -5,8 +5,10 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"strings"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/operate"
 )
@@ -132,8 +134,47 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 	if err != nil { // it may be gone; its executor is not asked with its token then
 		app = core.App{Name: v.Run.App}
 	}
-	text, next, end, err := s.logs.Log(r.Context(), &app, &v.Run, max(params.From, 1))
-	s.reply(w, r, Log{Text: text, Next: next, End: end}, err)
+	from := max(params.From, 1)
+	text, next, end, err := s.logs.Log(r.Context(), &app, &v.Run, from)
+	log := Log{Text: text, Next: next, End: end}
+	if kept, is := s.kept(r.Context(), &v.Run, &log, from, err); is {
+		log, err = kept, nil
+	}
+	s.reply(w, r, log, err)
+}
+
+// kept is what is kept of a log, from a line on, where its executor does not answer with
+// it; false: nothing is.
+func (s *server) kept(ctx context.Context, run *core.Run, live *Log, from int, err error) (Log, bool) {
+	// An executor that started anew has no log of it, and says so in words at its end.
+	words := live.End && live.Next <= from && from == 1
+	if run.State.Open() || err == nil && !words || ctx.Err() != nil {
+		return Log{}, false
+	}
+	k, is, kerr := s.m.KeptLog(ctx, run.ID)
+	var text string
+	if kerr == nil {
+		text, kerr = aside.Text(&k)
+	}
+	if kerr != nil {
+		s.o.Log.WarnContext(ctx, "the kept log of a run cannot be read", "run", run.ID, "job", run.ID.Job(), "err", kerr)
+		return Log{}, false
+	}
+	if !is || text == "" && words {
+		return Log{}, false
+	}
+	why := strings.TrimSpace(live.Text)
+	if err != nil {
+		why = err.Error()
+	}
+	log := Log{End: true, Kept: &KeptLog{At: k.At, From: k.From, Cut: k.Cut, More: k.More, Why: k.Why, Live: why}}
+	lines := strings.SplitAfter(text, "\n")
+	if last := len(lines) - 1; lines[last] == "" {
+		lines = lines[:last]
+	}
+	log.Text = strings.Join(lines[min(max(from-k.From, 0), len(lines)):], "")
+	log.Next = max(k.From+len(lines), from)
+	return log, true
 }
 
 // TriggerJob asks for a run.

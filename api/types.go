@@ -54,6 +54,7 @@ type (
 	ListUpcomingParams = client.ListUpcomingParams
 	ListWaitingParams  = client.ListWaitingParams
 	Log                = client.Log
+	KeptLog            = client.KeptLog
 	Parent             = client.Parent
 	PathApp            = client.PathApp
 	PathName           = client.PathName

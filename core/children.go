@@ -120,7 +120,9 @@ func (r *Run) OwesChildren() bool {
 }
 
 // Owing reports whether a closed run owes a follow-up.
-func (r *Run) Owing() bool { return !r.State.Open() && (len(r.Owes) > 0 || r.OwesChildren()) }
+func (r *Run) Owing() bool {
+	return !r.State.Open() && (len(r.Owes) > 0 || r.OwesChildren() || r.OwesAside() != Aside{})
+}
 
 // Draw is C1 of the protocol: a closed run as read owes the next children, by the IDs
 // that were drawn for them.

@@ -143,9 +143,30 @@ const (
 	KeepForever = -1
 )
 
-// Keep says how long runs are kept.
+// KeepLog says of which ends the log of a run is kept.
+type KeepLog string
+
+const (
+	KeepLogNever   KeepLog = "never"
+	KeepLogFailure KeepLog = "on-failure" // failed, timed out or lost
+	KeepLogAlways  KeepLog = "always"     // those that were killed and that succeeded too
+)
+
+// KeepLogs lists them all.
+var KeepLogs = []KeepLog{KeepLogNever, KeepLogFailure, KeepLogAlways}
+
+// Keep says how long runs are kept, and of which the log.
 type Keep struct {
-	Days int `json:"days"`
+	Days int     `json:"days"`
+	Log  KeepLog `json:"log,omitempty"` // empty: KeepLogFailure
+}
+
+// Kept is what jobs and runs say of their logs: nothing where that is the default.
+func (k Keep) Kept() KeepLog {
+	if k.Log == KeepLogFailure {
+		return ""
+	}
+	return k.Log
 }
 
 // For is how long that is; for ever is longer than there are instants.

@@ -145,3 +145,71 @@ func (a Actor) Validate() error {
 	}
 	return nil
 }
+
+// Aside is what the end of a run owes that keeps no fire waiting: it is made by one message
+// on the aside lane, and cleared once all of it exists. It stands in a field of its own, for
+// who knows only Owed would make a run of it.
+type Aside struct {
+	Log bool `json:"log,omitempty"` // its log is to be kept
+}
+
+// OwesAside is what a closed run owes to the aside lane: what its close says, and where a
+// success was closed unread, what the run said from when it was made.
+func (r *Run) OwesAside() Aside {
+	if r.State.Open() {
+		return Aside{}
+	}
+	a := r.Aside
+	a.Log = a.Log || r.State == Succeeded && r.KeepLog == KeepLogAlways && r.hasLog()
+	return a
+}
+
+// hasLog reports whether the log of a run is at its executor, and nowhere else: who is
+// called, and who pulls from a queue, sends it with the result, and the run has it.
+func (r *Run) hasLog() bool {
+	return r.Address != "" && !r.SentAt.IsZero() && !r.IsBroadcast() &&
+		!strings.HasPrefix(r.Address, string(SchemeCall)+":") && !strings.HasPrefix(r.Address, string(SchemeQueue)+":")
+}
+
+// LogOwed reports whether the end of an open run owes that its log is kept.
+func (r *Run) LogOwed(state State, reason Reason) bool {
+	switch {
+	case !r.hasLog() || r.KeepLog == KeepLogNever || reason == ReasonNoExecutor || reason == ReasonNotAccepted:
+		return false
+	case r.KeepLog == KeepLogAlways:
+		return state != Skipped
+	}
+	return state.Failure()
+}
+
+// ClearAside notes what a closed run owes to the aside lane after some of it was made.
+func (r *Run) ClearAside(rest Aside) RunPut {
+	p := RunPut{ID: r.ID, If: RunState | RunAside, Was: *r, Set: RunAside, To: Run{Aside: rest, KeepLog: r.KeepLog}}
+	if !rest.Log && r.State == Succeeded { // of a failure it is its retry's too
+		p.To.KeepLog = ""
+	}
+	return p
+}
+
+// KeptLogMax is how many bytes of the end of a log are kept.
+const KeptLogMax = 64 << 10
+
+// KeptLog is the end of a run's log, kept so that it outlives its executor.
+type KeptLog struct {
+	Run RunID     `json:"run"`
+	At  time.Time `json:"at"` // when it was read
+	// Text is gzip of what is kept, whole lines but for one that is longer than all that is
+	// kept; empty where nothing could be.
+	Text []byte `json:"text,omitempty"`
+	// From is the number of its first line, from 1; 0: it is not known.
+	From int `json:"from,omitempty"`
+	// Cut is how many bytes of that first line are missing before what is kept.
+	Cut int64 `json:"cut,omitempty"`
+	// More says that the log went on behind what is kept, as far as is known.
+	More bool `json:"more,omitempty"`
+	// Why is why what is missing is: of a log that could not be kept, all of it.
+	Why string `json:"why,omitempty"`
+}
+
+// Whole reports whether all of the log is kept.
+func (k *KeptLog) Whole() bool { return k.From == 1 && k.Cut == 0 && !k.More && k.Why == "" }

@@ -134,6 +134,10 @@ type Run struct {
 	// fails, that it does is owed.
 	PauseAfter bool
 
+	// KeepLog says of which ends its log is kept; empty: KeepLogFailure. It is taken away
+	// once what the end of the run owes by it is made.
+	KeepLog KeepLog
+
 	// Permit names the limits that count the run, see Job.Permit; empty: none does. It is
 	// taken when the run is first to be sent, and its chain's from then on.
 	Permit string
@@ -166,6 +170,7 @@ type Run struct {
 	Data    string // what its handler hands to the runs that follow
 	Owes    []Owed // follow-ups that this close owes and that are not proven made
 	Then    RunID  // the retry that followed; stays when nothing is owed any more
+	Aside   Aside  // what this close owes besides, see OwesAside
 	// Late is what was reported after the run had been closed as lost or timed out.
 	Late *LateResult
 	// Tries are the addresses that were asked before Address, and their answers.
@@ -334,9 +339,9 @@ func (s Skip) Covers(at Instant) bool { return s.First <= at && at <= s.Last }
 func (r *Run) RepeatedRetry() bool { return r.Cause == CauseRetry && r.Attempt > 3 }
 
 // Follow takes from its job, when a run is made, what is to come of its end: whether a
-// failure may pause the job, and whether it has children.
+// failure may pause the job, whether it has children, and whether its log is kept.
 func (r *Run) Follow(d *Def) {
-	r.PauseAfter, r.Place = d.PauseAfter > 0, d.FirstPlace()
+	r.PauseAfter, r.Place, r.KeepLog = d.PauseAfter > 0, d.FirstPlace(), d.Keep.Kept()
 }
 
 // RevSent is the revision of its job that a run was sent under; before that, and where an

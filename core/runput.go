@@ -27,6 +27,7 @@ const (
 	RunPlace
 	RunPermit // of RunGiven alone, whose others are in To as they were read; a put has one of the two
 	RunSentRev
+	RunAside // Aside, KeepLog
 )
 
 // RunPut is one conditional write of a stored run: where the fields of If are as in
@@ -78,6 +79,8 @@ var runFields = [...]struct {
 	{func(r, was *Run) bool { return r.Place == was.Place }, func(r, to *Run) { r.Place = to.Place }},
 	{nil, func(r, to *Run) { r.Permit = to.Permit }},
 	{nil, func(r, to *Run) { r.SentRev = to.SentRev }},
+	{func(r, was *Run) bool { return r.Aside == was.Aside && r.KeepLog == was.KeepLog },
+		func(r, to *Run) { r.Aside, r.KeepLog = to.Aside, to.KeepLog }},
 }
 
 // Holds reports whether a run, as stored, meets the condition.

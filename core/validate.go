@@ -68,6 +68,7 @@ func (j *Job) Normalize() {
 	fill(&d.Block, BlockSerial)
 	fill(&d.LostAfter, 10*time.Minute)
 	fill(&d.Keep.Days, KeepDays)
+	d.Keep.Log = d.Keep.Kept()
 	fill(&d.Retry.Delay, 30*time.Second)
 	d.Overlap = d.Overlap.Normal()
 	if d.Children = nil; len(d.After) == 0 {
@@ -169,7 +170,10 @@ func (j *Job) Validate() error {
 	if d.Keep.Days != KeepForever && (d.Keep.Days < 1 || d.Keep.Days > MaxKeepDays) {
 		return Invalid("keep.days", strconv.Itoa(d.Keep.Days), "allowed are 1 to %d, and 0 for ever", MaxKeepDays)
 	}
-	return nil
+	if d.Keep.Log == "" {
+		return nil
+	}
+	return oneOf("keep.log", d.Keep.Log, KeepLogs)
 }
 
 func (d *Def) validateTexts() error {

@@ -17,7 +17,7 @@ func goodJob() Job {
 
 func TestNormalize(t *testing.T) {
 	j := goodJob()
-	want := "latest 1m0s 0s first serial 0s {0 30s constant 0s [failed timed-out]} 10m0s {30} started "
+	want := "latest 1m0s 0s first serial 0s {0 30s constant 0s [failed timed-out]} 10m0s {30 } started "
 	got := fmt.Sprintln(j.Sched.Misfire, j.Sched.Grace, j.Sched.Deadline, j.Def.Route, j.Def.Block, j.Def.Timeout, j.Def.Retry,
 		j.Def.LostAfter, j.Def.Keep, j.Sched.State, j.Sched.Schedule.Timezone)
 	if strings.TrimSpace(got) != strings.TrimSpace(want) {

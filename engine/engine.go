@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/operate"
@@ -34,6 +35,7 @@ type Engine struct {
 	Uses     dispatch.Uses // nil where one process dispatches all: it has nobody to tell
 	Pull     pull.Store    // queues that executors pull from; nil where SQS has them
 	Dead     operate.DeadLetters
+	Aside    aside.Store
 	Upkeep   Upkeep
 	Report   report.Store
 	// Close ends what the engine runs and releases its files.
@@ -43,7 +45,7 @@ type Engine struct {
 // Ring is the sending side of the queues; it is the Ring port of every use case.
 type Ring interface {
 	// Enqueue puts messages on the ring durably: fires on one queue, those of the
-	// slow lane on another, checks on a third. Answers nil, core.ErrThrottled or unknown for each.
+	// slow lane on another, checks on a third, the aside lane's on a fourth. Answers nil, core.ErrThrottled or unknown for each.
 	Enqueue(ctx context.Context, out []ring.Out) []error
 	// Bury keeps a message among the dead letters with the reason: what can
 	// never be dispatched is not thrown away.
@@ -98,7 +100,7 @@ type Upkeep interface {
 	// same age; journals, tombstones, dead letters and registered executors not
 	// heard of for longer than journals, and dead letters beyond the newest
 	// KeepDead; keys a day after their run ended; revisits of minutes that the
-	// watchdog's cursor has passed. A store that removes by itself does so by the
+	// watchdog's cursor has passed. A kept log goes with its run. A store that removes by itself does so by the
 	// same rules, later.
 	//
 	// A journal goes before that as soon as nobody can ask it anything: none of

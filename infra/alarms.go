@@ -107,10 +107,12 @@ func (s *Scheduler) alarms(p *Props) {
 	// They are taken at once and kept where people find them: what came is counted.
 	over("DeadLetters", "messages could not be handled: tickring doctor, tickring redrive", queueMetric(s.Dead, "NumberOfMessagesReceived",
 		"Sum"), 0, 1)
+	over("AsideOldest", "what the ends of runs owe beside (logs to be kept) waits for hours: the function aside cannot keep up, or fails",
+		queueMetric(s.Aside, "ApproximateAgeOfOldestMessage", "Maximum"), 2*3600, 2)
 	over("DueLag", "jobs are planned late: the tick cannot keep up, or fails; or what was due is not compared with its runs for half an hour",
 		s.own(boot.DueLag, "Maximum"), 180, 2)
 	over("Recovered", "fires were lost and sent again: they came late, and what lost them is to be found", s.own(boot.Recovered, "Sum"), 0, 1)
-	of := []string{"tick", "dispatch", "slow", "callback"}
+	of := []string{"tick", "dispatch", "slow", "callback"} // what aside fails at grows old
 	over("Throttles", "functions are throttled: the account's concurrency is used up", sum(s.of("Throttles", of...), "throttles"), 0, 2)
 	refused := s.of("Throttles", "api")["api"]
 	if s.api != nil { // one metric says of all functions behind it that they failed, and that they had no place
@@ -158,7 +160,7 @@ func (s *Scheduler) dashboard() {
 	}
 	queues := func(name, statistic string) map[string]awscloudwatch.IMetric {
 		list := map[string]awscloudwatch.IMetric{}
-		for q, queue := range map[string]awssqs.IQueue{"fires": s.Fires, "slow": s.Slow, "checks": s.Checks, "results": s.Results} {
+		for q, queue := range map[string]awssqs.IQueue{"fires": s.Fires, "slow": s.Slow, "checks": s.Checks, "aside": s.Aside, "results": s.Results} {
 			list[q] = queueMetric(queue, name, statistic)
 		}
 		return list
@@ -178,8 +180,8 @@ func (s *Scheduler) dashboard() {
 			graph("Planned after its time, s (nothing: within two minutes)", one(s.own(boot.DueLag, "Maximum")))},
 		{heading("## Is it keeping up")},
 		{graph("Age of the oldest message, s", queues("ApproximateAgeOfOldestMessage", "Maximum")),
-			graph("Dead letters, and fires that failed with all their retries", one(queueMetric(s.Dead, "NumberOfMessagesReceived", "Sum")),
-				one(s.own(boot.Failed, "Sum"))),
+			graph("Dead letters, fires that failed with all their retries, and logs that could not be kept", one(queueMetric(s.Dead, "NumberOfMessagesReceived", "Sum")),
+				one(s.own(boot.Failed, "Sum")), one(s.own(boot.LogsLost, "Sum"))),
 			graph("Errors and throttles", s.of("Errors", all...), s.of("Throttles", all...))},
 		{heading("## What does it cost")},
 		{graph("Write units", units("ConsumedWriteCapacityUnits")), graph("Read units", units("ConsumedReadCapacityUnits")),

@@ -27,6 +27,8 @@ const (
 	visibility  = 25
 	tickTimeout = 60 // until the schedule wakes the next
 	doorTimeout = 29 // an HTTP API waits for 30
+	// The aside lane waits for executors and others that may hang, and makes no fire late.
+	asideTimeout = 60
 )
 
 // function is how one of the functions differs from the others.
@@ -47,12 +49,12 @@ type function struct {
 }
 
 // functionNames are those that there may be.
-var functionNames = []string{"tick", "dispatch", "slow", "callback", "registry", "api", "canary", "setup"}
+var functionNames = []string{"tick", "dispatch", "slow", "aside", "callback", "registry", "api", "canary", "setup"}
 
 // ours are the variables that the construct sets.
 var ours = []string{
 	"TICKRING_TABLE_JOBS", "TICKRING_TABLE_RUNS", "TICKRING_TABLE_STATE",
-	"TICKRING_QUEUE_FIRES", "TICKRING_QUEUE_SLOW", "TICKRING_QUEUE_CHECKS", "TICKRING_QUEUE_RESULTS", "TICKRING_QUEUE_DEAD",
+	"TICKRING_QUEUE_FIRES", "TICKRING_QUEUE_SLOW", "TICKRING_QUEUE_CHECKS", "TICKRING_QUEUE_ASIDE", "TICKRING_QUEUE_RESULTS", "TICKRING_QUEUE_DEAD",
 	"TICKRING_ADMIN_TOKEN", "TICKRING_ADMIN_TOKEN_PARAM", "TICKRING_READ_TOKEN", "TICKRING_READ_TOKEN_PARAM",
 	"TICKRING_REPORT_KEY_PARAM", "TICKRING_REPORT_URL", "TICKRING_REPORT_ZONE",
 	"TICKRING_ALLOW", "TICKRING_ALLOW_NO_TOKEN", "TICKRING_VISIBILITY", "TICKRING_MAX_PARTITIONS", "TICKRING_LOG_LEVEL", "TICKRING_DOORS",
@@ -84,7 +86,7 @@ func (s *Scheduler) statements(r roles.Role) []awsiam.PolicyStatement {
 
 // arns are those of queues by their names in roles.
 func (s *Scheduler) arns(queues []string) []*string {
-	of := map[string]awssqs.IQueue{roles.Fires: s.Fires, roles.Slow: s.Slow, roles.Checks: s.Checks, roles.Results: s.Results,
+	of := map[string]awssqs.IQueue{roles.Fires: s.Fires, roles.Slow: s.Slow, roles.Checks: s.Checks, roles.Asides: s.Aside, roles.Results: s.Results,
 		roles.Dead: s.Dead}
 	var list []*string
 	for _, q := range queues {
@@ -344,7 +346,7 @@ func (s *Scheduler) environment(p *Props) map[string]*string {
 	env := map[string]*string{
 		"TICKRING_TABLE_JOBS": s.Jobs.TableName(), "TICKRING_TABLE_RUNS": s.Runs.TableName(), "TICKRING_TABLE_STATE": s.State.TableName(),
 		"TICKRING_QUEUE_FIRES": s.Fires.QueueUrl(), "TICKRING_QUEUE_SLOW": s.Slow.QueueUrl(), "TICKRING_QUEUE_CHECKS": s.Checks.QueueUrl(),
-		"TICKRING_QUEUE_RESULTS": s.Results.QueueUrl(), "TICKRING_QUEUE_DEAD": s.Dead.QueueUrl(),
+		"TICKRING_QUEUE_ASIDE": s.Aside.QueueUrl(), "TICKRING_QUEUE_RESULTS": s.Results.QueueUrl(), "TICKRING_QUEUE_DEAD": s.Dead.QueueUrl(),
 		"TICKRING_METRICS": s.name(), "TICKRING_VISIBILITY": jsii.String(fmt.Sprintf("%ds", visibility)),
 	}
 	if p.MaxPartitions != nil {

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	for _, name := range []string{"tick", "dispatch", "callback", "registry", "api", "setup", "canary", "dead"} {
+	for _, name := range []string{"tick", "dispatch", "aside", "callback", "registry", "api", "setup", "canary", "dead"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 			panic(err)
 		}
@@ -155,7 +155,7 @@ func TestDataStays(t *testing.T) {
 		want) {
 		t.Errorf("tables %q, want %q", got, want)
 	}
-	if got, want := tmpl.of(t, "AWS::SQS::Queue"), []string{"TickringChecks", "TickringDead", "TickringFires", "TickringResults",
+	if got, want := tmpl.of(t, "AWS::SQS::Queue"), []string{"TickringAside", "TickringChecks", "TickringDead", "TickringFires", "TickringResults",
 		"TickringSlow"}; !slices.Equal(got, want) {
 		t.Errorf("queues %q, want %q", got, want)
 	}
@@ -254,23 +254,25 @@ func TestQueues(t *testing.T) {
 		if v < timeout.(float64)+2 {
 			t.Errorf("%s is invisible for %v s, and %s may take %v s", queue, visibility, fn, timeout)
 		}
-		if fires := queue != "TickringResults"; fires && 2*v > 60-10 {
+		if fires := queue != "TickringResults" && queue != "TickringAside"; fires && 2*v > 60-10 {
 			t.Errorf("%s is invisible for %v s: a fire whose function died twice is late", queue, visibility)
 		} else if fires && at(tmpl.Resources[fn].Properties, "Environment.Variables.TICKRING_VISIBILITY") != fmt.Sprintf("%vs", visibility) {
 			t.Errorf("%s is told another visibility than %v s", fn, visibility)
 		}
-		most := map[string]any{"TickringFires": 50.0, "TickringChecks": 50.0, "TickringSlow": 10.0}[queue]
+		most := map[string]any{"TickringFires": 50.0, "TickringChecks": 50.0, "TickringSlow": 10.0, "TickringAside": 5.0}[queue]
 		if at(m, "FunctionResponseTypes.0") != "ReportBatchItemFailures" || at(m, "ScalingConfig.MaximumConcurrency") != most {
 			t.Errorf("the mapping of %s is %v", queue, m)
 		}
-		if alone := strings.HasPrefix(fn, "TickringSlow"); alone != (queue == "TickringSlow") {
-			t.Errorf("%s takes from %s", fn, queue)
+		for _, alone := range []string{"TickringSlow", "TickringAside"} {
+			if strings.HasPrefix(fn, alone) != (queue == alone) {
+				t.Errorf("%s takes from %s", fn, queue)
+			}
 		}
 		if at(tmpl.Resources[fn].Properties, "RecursiveLoop") != "Allow" {
 			t.Errorf("%s puts messages back: Lambda would stop it", fn)
 		}
 	}
-	if len(mapped) != 5 {
+	if len(mapped) != 6 {
 		t.Errorf("only %v are taken from", mapped)
 	}
 	for _, id := range tmpl.of(t, "AWS::SQS::Queue") {
@@ -293,7 +295,7 @@ func TestQueues(t *testing.T) {
 	unset := synth(t, infra.Props{})
 	for _, id := range unset.of(t, "AWS::Lambda::EventSourceMapping") {
 		m := unset.Resources[id].Properties
-		if queue := refers(m["EventSourceArn"]); (m["ScalingConfig"] != nil) != (queue == "TickringSlow") {
+		if queue := refers(m["EventSourceArn"]); (m["ScalingConfig"] != nil) != (queue == "TickringSlow" || queue == "TickringAside") {
 			t.Errorf("%s without MaxConcurrency: %v; a bound costs more when idle", queue, m["ScalingConfig"])
 		}
 	}
@@ -525,7 +527,7 @@ func TestTablesByName(t *testing.T) {
 	if len(got) != len(want) || len(want) < 20 {
 		t.Errorf("%d permissions on named tables, %d on own", len(got), len(want))
 	}
-	for _, name := range []string{"tick", "dispatch", "slow", "callback", "registry", "api"} {
+	for _, name := range []string{"tick", "dispatch", "slow", "aside", "callback", "registry", "api"} {
 		vars := at(tmpl.Resources[tmpl.function(t, name)].Properties, "Environment.Variables").(map[string]any)
 		if vars["TICKRING_TABLE_JOBS"] != "Old-Jobs" || vars["TICKRING_TABLE_RUNS"] != "Old-Runs" || vars["TICKRING_TABLE_STATE"] != "Old-State" {
 			t.Errorf("%s works on %v, %v, %v", name, vars["TICKRING_TABLE_JOBS"], vars["TICKRING_TABLE_RUNS"], vars["TICKRING_TABLE_STATE"])
@@ -545,7 +547,7 @@ func TestAlarms(t *testing.T) {
 	topic := awssns.NewTopic(stack, jsii.String("Topic"), nil)
 	infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, AlarmTopic: topic, Dashboard: true})
 	tmpl := read(t, stack)
-	want := map[string]bool{"OldestMessage": true, "DeadLetters": true, "DueLag": true, "Recovered": true, "Errors": true, "Throttles": true,
+	want := map[string]bool{"OldestMessage": true, "AsideOldest": true, "DeadLetters": true, "DueLag": true, "Recovered": true, "Errors": true, "Throttles": true,
 		"DoorsRefuse": true, "DoorsAsked": true, "TableThrottles": true,
 		"AccountConcurrency": true, "NoTick": true, "Canary": true}
 	watched, charged, looks := map[string]string{}, 0, map[string][]string{}
@@ -652,7 +654,7 @@ func TestAlarms(t *testing.T) {
 		}
 	}
 	t.Logf("%d alarms on %d metrics, at $0.10 a metric and month", len(tmpl.of(t, "AWS::CloudWatch::Alarm")), charged)
-	if charged != 25 { // docs/cost.md says so
+	if charged != 26 { // docs/cost.md says so
 		t.Errorf("alarms on %d metrics: they cost more than all else of an idle deployment", charged)
 	}
 	if len(tmpl.of(t, "AWS::CloudWatch::Dashboard")) != 1 {
@@ -700,7 +702,7 @@ func TestForms(t *testing.T) {
 		}
 		p := tmpl.Resources[id].Properties
 		dials := slices.Contains([]string{tmpl.function(t, "tick"), tmpl.function(t, "dispatch"), tmpl.function(t, "slow"),
-			tmpl.function(t, "api")}, id)
+			tmpl.function(t, "aside"), tmpl.function(t, "api")}, id)
 		if (p["VpcConfig"] != nil) != dials {
 			t.Errorf("%s in the VPC: %v, want %t", id, p["VpcConfig"], dials)
 		}
@@ -716,7 +718,7 @@ func TestForms(t *testing.T) {
 		}
 	}
 	if got, want := tmpl.endpoints(t),
-		"dynamodb; lambda: Api Dispatch Slow Tick; logs: Api; sqs: Api Dispatch Slow Tick; ssm: Api Dispatch Slow"; got != want {
+		"dynamodb; lambda: Api Aside Dispatch Slow Tick; logs: Api Aside; sqs: Api Aside Dispatch Slow Tick; ssm: Api Dispatch Slow"; got != want {
 		t.Errorf("endpoints %s; want %s", got, want)
 	}
 	for _, id := range tmpl.of(t, "AWS::SQS::Queue") {

@@ -25,12 +25,12 @@ func (s *Scheduler) endpoints(p *Props) {
 		callers []string
 	}
 	list := []endpoint{
-		{"Sqs", awsec2.InterfaceVpcEndpointAwsService_SQS(), []string{"tick", "dispatch", "slow", "api"}},       // the ring
-		{"Ssm", awsec2.InterfaceVpcEndpointAwsService_SSM(), []string{"dispatch", "slow", "api"}},               // secrets
-		{"Lambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA(), []string{"tick", "dispatch", "slow", "api"}}, // executors; another tick
+		{"Sqs", awsec2.InterfaceVpcEndpointAwsService_SQS(), []string{"tick", "dispatch", "slow", "aside", "api"}},       // the ring
+		{"Ssm", awsec2.InterfaceVpcEndpointAwsService_SSM(), []string{"dispatch", "slow", "api"}},                        // secrets
+		{"Lambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA(), []string{"tick", "dispatch", "slow", "aside", "api"}}, // executors; another tick
 	}
 	if len(s.logs(p)) > 0 {
-		list = append(list, endpoint{"Logs", awsec2.InterfaceVpcEndpointAwsService_CLOUDWATCH_LOGS(), []string{"api"}})
+		list = append(list, endpoint{"Logs", awsec2.InterfaceVpcEndpointAwsService_CLOUDWATCH_LOGS(), []string{"api", "aside"}})
 	}
 	for _, of := range list {
 		e := awsec2.NewInterfaceVpcEndpoint(scope, &of.id, &awsec2.InterfaceVpcEndpointProps{Vpc: p.Vpc, Service: of.service, Subnets: p.Subnets,

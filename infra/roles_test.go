@@ -254,7 +254,7 @@ func TestExecutorsByName(t *testing.T) {
 	}
 	for what := range got {
 		if !strings.HasPrefix(what, "Dispatch ") && !strings.HasPrefix(what, "Slow ") && !strings.HasPrefix(what, "Tick ") &&
-			what != "Api lambda:GetFunctionConfiguration payroll" { // where its log is
+			what != "Api lambda:GetFunctionConfiguration payroll" && what != "Aside lambda:GetFunctionConfiguration payroll" { // where its log is
 			t.Errorf("%s", what)
 		}
 	}
@@ -265,7 +265,9 @@ func TestExecutorsByName(t *testing.T) {
 			readers = append(readers, strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")+" "+fmt.Sprint(s.Resource))
 		}
 	}
-	if len(readers) != 1 || !strings.HasPrefix(readers[0], "Api ") || !strings.Contains(readers[0], ":log-group:/aws/lambda/payroll:*") {
+	slices.Sort(readers)
+	if len(readers) != 2 || !strings.HasPrefix(readers[0], "Api ") || !strings.HasPrefix(readers[1], "Aside ") ||
+		!strings.Contains(readers[0], ":log-group:/aws/lambda/payroll:*") || !strings.Contains(readers[1], ":log-group:/aws/lambda/payroll:*") {
 		t.Errorf("logs of executors are read by %q", readers)
 	}
 }
@@ -342,7 +344,7 @@ func TestRolesAreThoseOfTheSimulation(t *testing.T) {
 			for _, r := range list(s.Resource) {
 				b, _ := json.Marshal(r)
 				on := "?"
-				for _, name := range []string{"jobs", "runs", "state", roles.Fires, roles.Slow, roles.Checks, roles.Results, roles.Dead} {
+				for _, name := range []string{"jobs", "runs", "state", roles.Fires, roles.Slow, roles.Checks, roles.Asides, roles.Results, roles.Dead} {
 					if strings.Contains(string(b), `"Tickring`+strings.ToUpper(name[:1])+name[1:]+`"`) {
 						on = name
 					}
@@ -355,14 +357,14 @@ func TestRolesAreThoseOfTheSimulation(t *testing.T) {
 		}
 	}
 	want := map[string]bool{}
-	for name, r := range map[string]roles.Role{"Tick": roles.Tick, "Dispatch": roles.Dispatch, "Slow": roles.SlowLane,
+	for name, r := range map[string]roles.Role{"Tick": roles.Tick, "Dispatch": roles.Dispatch, "Slow": roles.SlowLane, "Aside": roles.Aside,
 		"Callback": roles.Callback, "Registry": roles.Registry, "Api": roles.Api} {
 		for on, actions := range map[string][]string{"jobs": r.Jobs, "jobs/due": r.Due, "runs": r.Runs, "state": r.State} {
 			for _, a := range actions {
 				want[name+" "+a+" "+on] = true
 			}
 		}
-		for _, q := range []string{roles.Fires, roles.Slow, roles.Checks, roles.Results, roles.Dead} {
+		for _, q := range []string{roles.Fires, roles.Slow, roles.Checks, roles.Asides, roles.Results, roles.Dead} {
 			for _, a := range []string{"SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes"} {
 				if r.Allows(a, q) {
 					want[name+" "+a+" "+q] = true
@@ -501,12 +503,14 @@ func TestAliases(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"Api logs:FilterLogEvents arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/payroll:*"}
+	want := []string{"Api logs:FilterLogEvents arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/payroll:*",
+		"Aside logs:FilterLogEvents arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/payroll:*"}
 	for _, as := range []string{":live", ":$LATEST", ":7"} {
 		for _, fn := range []string{"Dispatch", "Slow"} {
 			want = append(want, fn+" lambda:InvokeFunction "+payroll+as, fn+" lambda:GetFunctionConfiguration "+payroll+as)
 		}
-		want = append(want, "Tick lambda:GetFunctionConfiguration "+payroll+as, "Api lambda:GetFunctionConfiguration "+payroll+as)
+		want = append(want, "Tick lambda:GetFunctionConfiguration "+payroll+as, "Api lambda:GetFunctionConfiguration "+payroll+as,
+			"Aside lambda:GetFunctionConfiguration "+payroll+as)
 	}
 	for _, what := range want {
 		if !got[what] {
@@ -528,7 +532,7 @@ func TestLoops(t *testing.T) {
 			puts := slices.ContainsFunc(tmpl.statements(t), func(s statement) bool {
 				b, _ := json.Marshal(s.Resource)
 				return s.role == refers(fn["Role"]) && slices.Contains(list(s.Action), any("sqs:SendMessage")) &&
-					strings.Contains(string(b), "TickringFires")
+					(strings.Contains(string(b), "TickringFires") || strings.Contains(string(b), "TickringAside"))
 			})
 			if allowed := fn["RecursiveLoop"] == "Allow"; allowed != puts {
 				t.Errorf("%s: %s puts on the ring: %t; may be in a loop: %t", form, id, puts, allowed)

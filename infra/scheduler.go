@@ -24,6 +24,7 @@ type Scheduler struct {
 	// Tables and queues.
 	Jobs, Runs, State   awsdynamodb.ITableV2
 	Fires, Slow, Checks awssqs.Queue
+	Aside               awssqs.Queue // what keeps no fire waiting
 	Results, Dead       awssqs.Queue
 	// Functions by name.
 	Functions map[string]awslambda.Function
@@ -50,7 +51,7 @@ func NewScheduler(scope constructs.Construct, id string, props *Props) *Schedule
 		panic(fmt.Errorf("the scheduler %s cannot be: %w", id, err))
 	}
 	s := &Scheduler{Construct: constructs.NewConstruct(scope, &id), Functions: map[string]awslambda.Function{}}
-	names := []string{"tick", "dispatch", "api", "callback", "setup"}
+	names := []string{"tick", "dispatch", "aside", "api", "callback", "setup"}
 	if !p.NoCanary {
 		names = append(names, "canary")
 	}
@@ -205,7 +206,11 @@ func (s *Scheduler) functionUrl(fn awslambda.Function) *string {
 		&[]*string{jsii.String("https://"), awscdk.Fn_Select(jsii.Number(2), awscdk.Fn_Split(jsii.String("/"), url, nil))})
 }
 
-// workers are the functions that plan and send.
+// asideConcurrency is how many functions of the aside lane run at a time, each with places
+// of its own: so many executors that hang hold up no other app's.
+const asideConcurrency = 5
+
+// workers are the functions that plan and send, and what follows of what was sent.
 func (s *Scheduler) workers(p *Props, dir string) {
 	if p.PublicUrl != "" {
 		if p.inClear() {
@@ -248,6 +253,8 @@ func (s *Scheduler) workers(p *Props, dir string) {
 		slow = jsii.Number(10)
 	}
 	takes(sends("slow", "sends fires to slow executors", roles.SlowLane), "Slow", s.Slow, slow)
+	takes(s.function(p, dir, function{name: "aside", about: "keeps logs: what makes no fire late", memory: 256, timeout: asideTimeout,
+		calls: true, role: roles.Aside}, s.logs(p)...), "Aside", s.Aside, jsii.Number(asideConcurrency))
 	s.wake(tick)
 	if !p.NoCanary {
 		s.canaryJob(p)

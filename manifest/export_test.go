@@ -76,7 +76,7 @@ func fullJob() core.Job {
 			Handler: "POST /run", Params: "a\nb\\ \"c\"\x00\u2028", Route: core.RouteBroadcast,
 			BroadcastFail: core.BroadcastFailAll, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
 			Retry: core.Retry{Max: 3, Delay: time.Minute, Backoff: core.BackoffExponential, MaxDelay: time.Hour, On: []core.State{core.Lost}},
-			Keep:  core.Keep{Days: 90}, LostAfter: time.Hour, WaitForExecutor: 10 * time.Minute,
+			Keep:  core.Keep{Days: 90, Log: core.KeepLogAlways}, LostAfter: time.Hour, WaitForExecutor: 10 * time.Minute,
 			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5, Key: "/tenant"}, PauseAfter: 4, Call: fullCall(),
 			After: []core.Parent{{Job: "reports/list", ID: 3, When: core.UponFailure}, {Job: "pay/ledger", ID: 4, When: core.UponSuccess}}},
 		Sched: core.Sched{State: core.Paused, Misfire: core.MisfireAll, Grace: 30 * time.Second, Deadline: 36 * time.Hour,
@@ -150,7 +150,7 @@ jobs:
     waitForExecutor: 10m
     overlap: {limit: 3, group: db, full: skip, max: 5, key: /tenant}
     pauseAfter: 4
-    keep: {days: 90}
+    keep: {days: 90, log: always}
     paused: true
   - app: reports
     name: list
@@ -393,7 +393,8 @@ func genJob(t *rapid.T, name string) core.Job {
 			Retry: core.Retry{Max: rapid.IntRange(0, 100).Draw(t, "max"), Delay: seconds(1, 100), Backoff: rapid.SampledFrom(core.Backoffs).Draw(t,
 				"backoff"),
 				MaxDelay: seconds(100, 86400), On: rapid.SliceOf(rapid.SampledFrom(core.RetryOns)).Draw(t, "on")},
-			Keep:      core.Keep{Days: rapid.OneOf(rapid.Just(core.KeepForever), rapid.IntRange(1, 3650)).Draw(t, "days")},
+			Keep: core.Keep{Days: rapid.OneOf(rapid.Just(core.KeepForever), rapid.IntRange(1, 3650)).Draw(t, "days"),
+				Log: rapid.SampledFrom([]core.KeepLog{"", core.KeepLogNever, core.KeepLogAlways}).Draw(t, "log")},
 			LostAfter: seconds(60, 2_000_000)},
 		Sched: core.Sched{State: rapid.SampledFrom([]core.JobState{core.Started, core.Paused}).Draw(t, "state"),
 			Misfire: rapid.SampledFrom(core.Misfires).Draw(t, "misfire"),
@@ -609,7 +610,7 @@ func TestSchema(t *testing.T) {
 	}
 	for _, s := range []string{"timeuot: 5m", "timeout: 600", "timeout: -5m", "timeout: \"\"", "retry: {max: 101}", "retry: 3",
 		"misfire: lastest", "broadcast: {fail: some}", "template: yes",
-		"notify: {}", "keep: {log: always}", "labels: {a: 5}", "schedule: {calendar: x}", "schedule: 5m", "title: 5", "version: 1"} {
+		"notify: {}", "keep: {log: sometimes}", "labels: {a: 5}", "schedule: {calendar: x}", "schedule: 5m", "title: 5", "version: 1"} {
 		in := []byte(head + "  " + s + "\n")
 		if _, err := Parse("m", in, Options{}); err == nil {
 			t.Errorf("%s: the parser takes it", s)

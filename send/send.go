@@ -353,7 +353,9 @@ func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job co
 }
 
 // Log reads lines of a run's log from its executor, from line from (1 is the
-// first). next is the line to go on from; end says that no more will come.
+// first). next is the line to go on from; end says that no more will come. Executors of
+// xxl-job answer with all that comes after that line: what is more than an answer may have
+// is core.CodeTooLarge.
 func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
 	scheme, target, err := parse(run.Address)
 	if err != nil || run.SentAt.IsZero() {
@@ -385,6 +387,10 @@ func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int
 	res, o := s.wire.Log(allowing(ctx, app), target, auth(app), wire.LogRequest{LogID: int64(run.ID), LogTime: core.Millis(run.SentAt),
 		FromLine: int32(max(from, 1))})
 	if o.Kind != wirehttp.Accepted {
+		if errors.Is(o.Err, wirehttp.ErrTooLarge) {
+			return "", from, false, core.Errorf(core.CodeTooLarge, "the executor at %s answered with more of the log than an answer may have: %v",
+				run.Address, o.Err)
+		}
 		return "", from, false, core.Errorf(core.CodeUnavailable, "the executor at %s did not answer with the log: %v", run.Address, errOf(o))
 	}
 	next = min(max(int(res.ToLine)+1, from), math.MaxInt32)

@@ -62,6 +62,7 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 	})
 	receivers.Go(func() { s.intake(p).Run(receive, handle) })
 	receivers.Go(func() { s.checks(p).Run(receive, handle) })
+	receivers.Go(func() { s.asides(p).Run(receive, handle) })
 
 	var err error
 	select {
@@ -202,6 +203,28 @@ func (s *Server) checks(p *parts) *engine.Intake {
 				under.Go(func() { verdicts[i] = check(ctx, got[i].Message.Check) })
 			}
 			under.Wait()
+			return verdicts
+		},
+	}
+}
+
+// Of the aside lane so many messages are taken at a time, and as many batches.
+const asideBatch, asideBatches = 10, 8
+
+// asides takes what is owed to the aside lane to it: it has places of its own, so nothing
+// of it keeps a fire or a check waiting.
+func (s *Server) asides(p *parts) *engine.Intake {
+	return &engine.Intake{
+		Queue: p.engine.Queue, Kind: ring.KindAside, Messages: asideBatch, Places: asideBatches, Log: s.log,
+		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
+		Handle: func(ctx context.Context, got []engine.Delivery, _ func()) []dispatch.Verdict {
+			verdicts := make([]dispatch.Verdict, len(got))
+			for i, err := range p.aside.Handle(ctx, engine.Messages(got)) {
+				if verdicts[i] = (dispatch.Verdict{Ack: err == nil, Err: err}); err != nil {
+					s.log.Warn("what a run owes to the aside lane comes again", "run", got[i].Message.Aside.Run, "err", err)
+					verdicts[i].RetryAt = time.Now().Add(10 * time.Second)
+				}
+			}
 			return verdicts
 		},
 	}

@@ -5,12 +5,14 @@ import (
 	"maps"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
@@ -28,6 +30,8 @@ type metrics struct {
 	lastTick prometheus.Gauge
 	refused  *prometheus.CounterVec
 	spans    *prometheus.CounterVec
+	logs     *prometheus.CounterVec
+	logsLost atomic.Int64
 
 	mu   sync.RWMutex
 	apps map[string]*appMetrics
@@ -82,10 +86,15 @@ func newMetrics() *metrics {
 			Help: "Requests that were refused at a door, by reason."}, []string{"door", "reason"}),
 		spans: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_spans_total",
 			Help: "Spans of traces, by what became of them: exported to the collector, or lost."}, []string{"result"}),
+		logs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_logs_kept_total",
+			Help: "Logs of runs that were to be kept: kept, none (the executor has none), or failed."}, []string{"outcome"}),
 		apps: map[string]*appMetrics{}, chains: map[chain]map[core.State]int{}, places: map[string]int{},
 	}
-	m.reg.MustRegister(m.lateness, m.took, m.sends, m.runs, m.fires, m.skipped, m.lastTick, m.refused, m.spans)
+	m.reg.MustRegister(m.lateness, m.took, m.sends, m.runs, m.fires, m.skipped, m.lastTick, m.refused, m.spans, m.logs)
 	m.spansWent(0, 0)
+	for _, o := range aside.Outcomes {
+		m.logs.WithLabelValues(string(o))
+	}
 	return m
 }
 
@@ -125,6 +134,14 @@ func (m *metrics) sent(r *core.Run, at time.Time, k dispatch.AnswerKind) {
 	a.sends[k].Inc()
 	if r.HasLateness() {
 		a.lateness.Observe(at.Sub(r.Slot.Time()).Seconds())
+	}
+}
+
+// log counts a log that was to be kept.
+func (m *metrics) log(_ *core.Run, o aside.Outcome) {
+	m.logs.WithLabelValues(string(o)).Inc()
+	if o == aside.Failed {
+		m.logsLost.Add(1)
 	}
 }
 
@@ -192,7 +209,7 @@ func (d *depthCollector) Describe(c chan<- *prometheus.Desc) { c <- d.desc }
 func (d *depthCollector) Collect(c chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	for _, kind := range []ring.Kind{ring.KindFires, ring.KindCheck} {
+	for _, kind := range []ring.Kind{ring.KindFires, ring.KindCheck, ring.KindAside} {
 		due, waiting, inFlight, err := d.p.engine.Queue.Depth(ctx, kind)
 		if err != nil {
 			c <- prometheus.NewInvalidMetric(d.desc, err)

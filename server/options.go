@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/safedial"
@@ -44,7 +45,9 @@ type Options struct {
 	Commands     *localexec.Allowed
 	CommandsMost int // 10
 
-	Plan plan.Options
+	// Aside are those of what keeps logs.
+	Aside aside.Options
+	Plan  plan.Options
 	// Beat is how often the tick passes.
 	Beat time.Duration // 1 s
 	// LeaseFor of the tick's partitions.

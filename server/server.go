@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
@@ -80,6 +81,7 @@ type parts struct {
 	disp    *dispatch.Dispatcher
 	watch   *finish.Watchdog
 	dead    *dispatch.Dead
+	aside   *aside.Lane
 	manage  *people.People
 	reports *report.Reports
 	reg     *registry.Registry
@@ -340,6 +342,9 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	})
 	p.dead = a.Dead()
 	p.reports = a.Reports(report.Options{Zone: o.ReportZone, PassFor: o.ReportFor})
+	lane := o.Aside
+	lane.Made = s.m.log
+	p.aside = a.Lane(p.sender, lane)
 	p.watch = a.Watchdog(p.sender, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})
 	p.manage = a.People(p.sender, people.Options{
 		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead,

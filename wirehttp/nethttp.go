@@ -147,7 +147,7 @@ func readToEndOf(r io.Reader, dst []byte, most int) ([]byte, error) {
 	buf := bytes.NewBuffer(dst)
 	n, err := buf.ReadFrom(io.LimitReader(r, int64(most)+1))
 	if err == nil && n > int64(most) {
-		err = errTooLarge
+		err = ErrTooLarge
 	}
 	return buf.Bytes(), err
 }

@@ -16,7 +16,8 @@ const (
 )
 
 var (
-	errTooLarge  = errors.New("the response body is too large")
+	// ErrTooLarge is what becomes of an answer that is longer than it may be.
+	ErrTooLarge  = errors.New("the response body is too large")
 	errMalformed = errors.New("malformed HTTP response")
 )
 
@@ -50,7 +51,7 @@ func readResponse(br *bufio.Reader, dst []byte, most int) (status int, body []by
 		dst, err = readChunked(br, dst, most)
 	case h.length >= 0:
 		if h.length > int64(most) {
-			return h.status, dst, false, errTooLarge
+			return h.status, dst, false, ErrTooLarge
 		}
 		dst, err = readN(br, dst, int(h.length))
 	default:
@@ -215,7 +216,7 @@ func readToEnd(br *bufio.Reader, dst []byte, most int) ([]byte, error) {
 		dst = dst[:len(dst)+n]
 		switch {
 		case len(dst)-start > most:
-			return dst, errTooLarge
+			return dst, ErrTooLarge
 		case err == io.EOF:
 			return dst, nil
 		case err != nil:
@@ -244,7 +245,7 @@ func readChunked(br *bufio.Reader, dst []byte, most int) ([]byte, error) {
 			break
 		}
 		if total += size; total > most || size > most {
-			return dst, errTooLarge
+			return dst, ErrTooLarge
 		}
 		if dst, err = readN(br, dst, size); err != nil {
 			return dst, err

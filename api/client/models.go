@@ -398,6 +398,8 @@ type ExecutorList struct {
 
 // Facts defines model for Facts.
 type Facts struct {
+	Aside *Depth `json:"aside,omitempty"`
+
 	// CertificateUntil When the certificate that the server shows ends; left out where it speaks no TLS itself
 	CertificateUntil time.Time   `json:"certificateUntil,omitempty,omitzero"`
 	Checks           *Depth      `json:"checks,omitempty"`
@@ -420,6 +422,9 @@ type Facts struct {
 	// KnownTokens Apps whose token everybody knows, for xxl-job comes with it
 	KnownTokens []string  `json:"knownTokens,omitempty,omitzero"`
 	LastTick    time.Time `json:"lastTick,omitempty,omitzero"`
+
+	// LogsLost Of a server on one machine: logs that were to be kept and could not be read, since it began
+	LogsLost int64 `json:"logsLost,omitempty,omitzero"`
 
 	// LossFound When it was found that the queues lost messages; left out once what was on them is sent again
 	LossFound time.Time `json:"lossFound,omitempty,omitzero"`
@@ -508,7 +513,7 @@ type Job struct {
 	// ID Its number, the wire's jobId
 	ID int32 `json:"id"`
 
-	// Keep How long runs are kept.
+	// Keep How long runs are kept, and of which the log.
 	Keep Keep `json:"keep,omitempty,omitzero"`
 
 	// Labels For filters.
@@ -649,7 +654,7 @@ type JobBase struct {
 	// Handler What the executor is to run; of call: executors "POST /path".
 	Handler string `json:"handler,omitempty,omitzero"`
 
-	// Keep How long runs are kept.
+	// Keep How long runs are kept, and of which the log.
 	Keep Keep `json:"keep,omitempty,omitzero"`
 
 	// Labels For filters.
@@ -783,7 +788,7 @@ type JobSpec struct {
 	// IfRev Refuse unless the job has this revision; 0: unless there is none
 	IfRev *int64 `json:"ifRev,omitempty"`
 
-	// Keep How long runs are kept.
+	// Keep How long runs are kept, and of which the log.
 	Keep Keep `json:"keep,omitempty,omitzero"`
 
 	// Labels For filters.
@@ -838,10 +843,34 @@ type JobSpec struct {
 	Within string `json:"within,omitempty,omitzero"`
 }
 
-// Keep How long runs are kept.
+// Keep How long runs are kept, and of which the log.
 type Keep struct {
 	// Days How long runs are kept; 0 is for ever.
 	Days *int `json:"days,omitempty"`
+
+	// Log Of which runs the last 64 KB of the log are kept with them, so that they outlive the executor.
+	Log string `json:"log,omitempty,omitzero"`
+}
+
+// KeptLog Of a log that is not its executor's answer but the part that was kept of it: which that is.
+type KeptLog struct {
+	// At When it was read from the executor
+	At time.Time `json:"at"`
+
+	// Cut How many bytes of that line are missing before what was kept
+	Cut int64 `json:"cut,omitempty,omitzero"`
+
+	// From The number of the first line that was kept; 0: none was
+	From int `json:"from"`
+
+	// Live Why its executor does not answer with the log now
+	Live string `json:"live,omitempty,omitzero"`
+
+	// More The log went on behind what was kept
+	More bool `json:"more,omitempty,omitzero"`
+
+	// Why Why it could not be kept
+	Why string `json:"why,omitempty,omitzero"`
 }
 
 // KillAnswer defines model for KillAnswer.
@@ -863,6 +892,9 @@ type LateResult struct {
 type Log struct {
 	// End There will be no more
 	End bool `json:"end"`
+
+	// Kept Of a log that is not its executor's answer but the part that was kept of it: which that is.
+	Kept *KeptLog `json:"kept,omitempty"`
 
 	// Next from of the next piece
 	Next int    `json:"next"`

@@ -342,10 +342,12 @@ func (c *descCmd) app(e *conn) error {
 }
 
 func keptText(k api.Keep) string {
+	logs := map[string]string{string(core.KeepLogNever): "no log is", string(core.KeepLogAlways): "the log of each run"}[k.Log]
+	logs = "   " + cmp.Or(logs, "the log of runs that fail")
 	if days := k.Days; days != nil && *days > 0 {
-		return fmt.Sprintf("%d days", *days)
+		return fmt.Sprintf("%d days", *days) + logs
 	}
-	return "for ever"
+	return "for ever" + logs
 }
 
 // overlapText is a limit in words, empty of none.

@@ -62,6 +62,9 @@ func (c *logsCmd) Run(e *conn) error {
 					return err
 				}
 			} else {
+				if log.Kept != nil && from == 1 {
+					e.notef("%s\n", e.keptText(log.Kept, run.Timezone))
+				}
 				text := log.Text
 				if text != "" && !strings.HasSuffix(text, "\n") {
 					text += "\n"
@@ -110,4 +113,27 @@ func (e *conn) lastLogged(job string) (api.Run, error) {
 		}
 		return a.SentAt.Compare(b.SentAt)
 	}), nil
+}
+
+// keptText says which part of a log was kept, and what is missing of it.
+func (e *conn) keptText(k *api.KeptLog, zone string) string {
+	if k.Why != "" {
+		return fmt.Sprintf("the log could not be kept (%s), and its executor does not answer with it now: %s", k.Why, k.Live)
+	}
+	missing := "that is all of it"
+	switch {
+	case k.From > 1 && k.Cut > 0:
+		missing = fmt.Sprintf("missing: lines 1 to %d, and the first %d bytes of line %d", k.From-1, k.Cut, k.From)
+	case k.From > 1:
+		missing = fmt.Sprintf("missing: lines 1 to %d", k.From-1)
+	case k.Cut > 0:
+		missing = fmt.Sprintf("missing: the first %d bytes of line 1", k.Cut)
+	case k.More:
+		missing = "missing: its end"
+	}
+	if k.More && k.From+int(k.Cut) > 1 {
+		missing += ", and its end"
+	}
+	return fmt.Sprintf("the part that was kept, as it was at %s   %s\nits executor does not answer with the log now: %s",
+		e.full(k.At, zone), missing, e.firstLine(k.Live))
 }

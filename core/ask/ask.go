@@ -108,3 +108,8 @@ func (q *Ask) EachJob(
 		}
 	}
 }
+
+// KeptLog is what is kept of a run's log; false: nothing is.
+func (q *Ask) KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error) {
+	return q.store.KeptLog(ctx, run)
+}

@@ -70,6 +70,8 @@ type Runs interface {
 	RecentRuns(ctx context.Context, app string, before int64, limit int) (runs []core.Run, next int64, err error)
 	// Permits reads items of permits; one that is not stored is not in the answer.
 	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)
+	// KeptLog is what is kept of a run's log; false: nothing is.
+	KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error)
 	// Entries reads the light entries of a job.
 	Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error)
 }

@@ -264,6 +264,7 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 		r.Follow(&it.job.Def)
 		r.Permit = it.permit()
 	}
+	r.KeepLog = it.job.Def.Keep.Kept() // a shard's is its own
 	return r
 }
 

@@ -75,7 +75,7 @@ func TestEndWaitsForNothingThatFollows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := found[msgs[0].Fires[0].Run]; r.Owing() {
+		if r := found[msgs[0].Fires[0].Run]; len(r.Owes) > 0 {
 			t.Errorf("acked while it owes %v", r.Owes)
 		}
 	})

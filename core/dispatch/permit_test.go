@@ -669,7 +669,7 @@ func (l *limited) keeps(id core.JobID, retries int) {
 	must(l.t, err)
 	j := *jobs[id]
 	j.Def.Retry = core.Retry{Max: retries, Delay: time.Minute, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}
-	j.Def.Keep.Days, l.rev = 1, l.rev+1
+	j.Def.Keep, l.rev = core.Keep{Days: 1, Log: core.KeepLogNever}, l.rev+1
 	edit := manage.Update{Seen: j.Sched.Rev, Job: j, Change: core.Change{ID: l.rev, App: "a", Job: id}}
 	must(l.t, l.s.UpdateJobs(l.t.Context(), []manage.Update{edit})[0])
 }

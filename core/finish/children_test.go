@@ -123,7 +123,7 @@ func TestChildrenOfAnEnd(t *testing.T) {
 			if !slices.Equal(got, c.want) {
 				t.Errorf("made %v, want %v", got, c.want)
 			}
-			if run := r.stored(id); run.Owing() || len(c.want) > 0 && run.Place != 0 {
+			if run := r.stored(id); len(run.Owes) > 0 || run.OwesChildren() || len(c.want) > 0 && run.Place != 0 {
 				t.Errorf("in the end it is %+v", run)
 			}
 		})

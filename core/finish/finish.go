@@ -327,11 +327,15 @@ func (f *Finish) closeOf(r *Result, seen *core.Run) core.RunPut {
 }
 
 // decide says how an open run ends, and what that owes: a retry, or where a chain
-// fails for good and its job asks for that a pause.
+// fails for good and its job asks for that a pause, and what the aside lane makes.
 func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (core.RunPut, error) {
 	c, err := f.retried(ctx, r, run, jobs)
 	if err == nil && run.PauseAfter && c.To.State.Failure() && !c.GoesOn() {
 		c.To.Owes = []core.Owed{{Pause: true}}
+	}
+	if err == nil && run.LogOwed(c.To.State, c.To.Reason) {
+		c.To.Aside.Log, c.To.KeepLog = true, run.KeepLog
+		c.Set |= core.RunAside
 	}
 	return c, err
 }
@@ -409,7 +413,7 @@ func (f *Finish) noteLate(ctx context.Context, run *core.Run, r *Result) error {
 // the chain ends with it frees its permit and makes its children and the next fire of a
 // fixed delay. Any number of callers may do it any number of times.
 func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
-	return f.mend(ctx, run, true)
+	return errors.Join(f.mend(ctx, run, true), errors.Join(f.asides(ctx, []*core.Run{run})...))
 }
 
 func (f *Finish) mend(ctx context.Context, run *core.Run, release bool) error {
@@ -464,7 +468,7 @@ func (f *Finish) make(ctx context.Context, run *core.Run) error {
 		owed = append(owed, core.Run{ID: o.Run, App: run.App, State: core.Planned, Cause: o.Kind, Rev: run.Rev, At: run.At, Slot: o.Slot,
 			Seq: run.Seq, Attempt: run.Attempt + 1, First: run.First, Retries: run.RetriesAfter(), FixedDelay: run.FixedDelay,
 			Params: run.Params, Addresses: run.Addresses, By: run.By, Permit: run.Permit, PauseAfter: run.PauseAfter,
-			Parent: run.Parent, Place: min(run.Place, 1), Shard: run.Shard})
+			Parent: run.Parent, Place: min(run.Place, 1), Shard: run.Shard, KeepLog: run.KeepLog})
 	}
 	if _, err := f.create(ctx, owed); err != nil {
 		return err

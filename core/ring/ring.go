@@ -34,6 +34,9 @@ const (
 	// KindSlow names the queue of the slow lane, whose messages are of KindFires:
 	// to be received from and counted.
 	KindSlow Kind = "slow"
+	// KindAside is on a queue of its own, the aside lane: what the ends of runs owe that
+	// keeps no fire waiting. No release before it reads that queue.
+	KindAside Kind = "aside"
 )
 
 // Message is one entry of the ring. Never params, never tokens.
@@ -43,6 +46,7 @@ type Message struct {
 	Try   int          // how often its fires were put back
 	Fires []core.Fire  // 1 … MaxFires
 	Check *Check
+	Aside *Aside
 	// Slow: on the slow lane, where fires to slow addresses keep no others waiting.
 	// It is not of the message's bytes: the queue on which it is says it.
 	Slow bool
@@ -62,6 +66,13 @@ type Check struct {
 	Runs    []core.RunID
 	Idle    bool // their executors were found idle already once
 	Journal *core.Journal
+}
+
+// Aside asks for what the end of a run owes to the aside lane. The message's Slot is when
+// it was asked for first, its Try how often it was tried.
+type Aside struct {
+	Run core.RunID
+	core.Aside
 }
 
 // Out is a message on its way to the ring: not to be seen before NotBefore.
@@ -90,6 +101,12 @@ type wireMessage struct {
 	Try   int        `json:"try"`
 	Fires []wireFire `json:"fires,omitempty"`
 	Check *wireCheck `json:"check,omitempty"`
+	Aside *wireAside `json:"aside,omitempty"`
+}
+
+type wireAside struct {
+	Run int64 `json:"run"`
+	core.Aside
 }
 
 type wireFire struct {
@@ -123,10 +140,15 @@ type wireEntry struct {
 
 // Encode writes a message.
 func Encode(m Message) []byte {
-	if m.Check == nil {
+	w := wireMessage{V: Version, Kind: m.Kind, Slot: int64(m.Slot), Try: m.Try}
+	switch {
+	case m.Aside != nil:
+		w.Aside = &wireAside{int64(m.Aside.Run), m.Aside.Aside}
+		return marshal(w)
+	case m.Check == nil:
 		return encodeFires(m)
 	}
-	w := wireMessage{V: Version, Kind: m.Kind, Slot: int64(m.Slot), Try: m.Try, Check: &wireCheck{Idle: m.Check.Idle}}
+	w.Check = &wireCheck{Idle: m.Check.Idle}
 	for _, r := range m.Check.Runs {
 		w.Check.Runs = append(w.Check.Runs, int64(r))
 	}
@@ -137,6 +159,10 @@ func Encode(m Message) []byte {
 		}
 		w.Check.Journal = wj
 	}
+	return marshal(w)
+}
+
+func marshal(w wireMessage) []byte {
 	b, err := json.Marshal(w)
 	if err != nil {
 		panic("ring: marshal of plain numbers and strings: " + err.Error())
@@ -235,6 +261,14 @@ func Decode(b []byte) (Message, error) {
 			return Message{}, err
 		}
 		m.Check = c
+	case KindAside:
+		if w.Aside == nil || !core.RunID(w.Aside.Run).Valid() {
+			return Message{}, poison("an aside of no run")
+		}
+		if w.Aside.Aside == (core.Aside{}) {
+			return Message{}, poison("an aside of run %d that asks for nothing", w.Aside.Run)
+		}
+		m.Aside = &Aside{core.RunID(w.Aside.Run), w.Aside.Aside}
 	default:
 		return Message{}, poison("kind %q is unknown", w.Kind)
 	}

@@ -1,4 +1,4 @@
-// Package awsengine is the engine on DynamoDB and SQS: three tables, four
+// Package awsengine is the engine on DynamoDB and SQS: three tables, five
 // queues, and nothing that has to be kept running. Every condition is one
 // conditional write; claims, advances and ends travel 25 to a request. It
 // decides nothing about fires, and creates tables and queues only when asked
@@ -50,6 +50,7 @@ type Names struct {
 	Jobs, Runs, State string // tables
 	Fires, Slow       string // queues of fires: the ring, and its slow lane
 	Checks            string // the queue of checks
+	Aside             string // the queue of the aside lane
 	Dead              string // the queue of dead letters
 }
 
@@ -87,7 +88,8 @@ type Store struct {
 func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 	for _, n := range []struct{ what, name string }{
 		{"jobs table", o.Names.Jobs}, {"runs table", o.Names.Runs}, {"state table", o.Names.State},
-		{"fires queue", o.Names.Fires}, {"slow queue", o.Names.Slow}, {"checks queue", o.Names.Checks}, {"dead letter queue", o.Names.Dead},
+		{"fires queue", o.Names.Fires}, {"slow queue", o.Names.Slow}, {"checks queue", o.Names.Checks}, {"aside queue", o.Names.Aside},
+		{"dead letter queue", o.Names.Dead},
 	} {
 		if n.name == "" {
 			return nil, fmt.Errorf("the name of the %s is missing", n.what)
@@ -111,7 +113,7 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, Upkeep: s, Report: s, Close: func() error { return nil },
+		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, Aside: s, Upkeep: s, Report: s, Close: func() error { return nil },
 	}
 }
 

@@ -165,6 +165,20 @@ func TestCosts(t *testing.T) {
 	row("KeepLetter", "one dead letter of 1 KB", func() {
 		ok(t, s.KeepLetter(ctx, core.Letter{ID: awsengine.LetterID(base, "m"), At: base, Reason: "why", Body: strings.Repeat("x", 900)}))
 	})
+	kept := oneRun(core.NumberedRun(1, 12))
+	first(s.Create(ctx, []core.Run{kept}))
+	row("PutRuns", "one failure whose log is kept", func() {
+		end := seen(core.End(kept.ID, core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, EndedAt: base,
+			Aside: core.Aside{Log: true}}), &kept)
+		end.Set |= core.RunAside
+		first(s.PutRuns(ctx, []core.RunPut{end}))
+		end.Apply(&kept)
+	})
+	row("PutLog", "the end of a log, 10 KB compressed", func() {
+		ok(t, s.PutLog(ctx, &kept, core.KeptLog{Run: kept.ID, At: base, Text: make([]byte, 10_000), From: 990_001}))
+	})
+	row("PutRuns", "one run owes its log no more", func() { first(s.PutRuns(ctx, []core.RunPut{kept.ClearAside(core.Aside{})})) })
+	row("KeptLog", "the end of a log, 10 KB compressed", func() { _, _, err := s.KeptLog(ctx, kept.ID); ok(t, err) })
 	row("OldestMessage", "both lanes empty", func() { _, err := s.OldestMessage(ctx); ok(t, err) })
 	row("Enqueue", "20 messages", func() {
 		var out []ring.Out

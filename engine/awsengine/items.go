@@ -203,8 +203,11 @@ type runItem struct {
 	Then       int64    `dynamodbav:"then,omitempty"`
 	Late       string   `dynamodbav:"late,omitempty"`
 	Tries      string   `dynamodbav:"tries,omitempty"`
-	Rest       bool     `dynamodbav:"rest,omitempty"` // there is an item beside it
-	Expires    int64    `dynamodbav:"expires,omitempty"`
+	// Aside stands apart from Owes: what reads that alone would make a run of it.
+	Aside   string `dynamodbav:"aside,omitempty"`
+	KeepLog string `dynamodbav:"keepLog,omitempty"`
+	Rest    bool   `dynamodbav:"rest,omitempty"` // there is an item beside it
+	Expires int64  `dynamodbav:"expires,omitempty"`
 }
 
 // restItem is what is long of a run: each text is there or on the run itself.
@@ -239,12 +242,15 @@ func encodeRun(r *core.Run, expires int64) (it, rest item, err error) {
 		Attempt: r.Attempt, First: int64(r.First), Retries: r.Retries, FixedDelay: r.FixedDelay, Addresses: r.Addresses, Key: r.Key, By: r.By,
 		Permit: r.Permit, PauseAfter: r.PauseAfter, RerunOf: int64(r.RerunOf), Parent: int64(r.Parent), Place: r.Place,
 		KillBy: r.KillBy, KillAt: millis(r.KillAt), EndedAt: millis(r.EndedAt), Reason: string(r.Reason), Code: r.Code, Then: int64(r.Then),
-		Expires: expires}
+		KeepLog: string(r.KeepLog), Expires: expires}
 	if !r.Journal.IsZero() {
 		v.Journal = journalText(r.Journal)
 	}
 	if len(r.Owes) > 0 {
 		v.Owes = jsonText(r.Owes)
+	}
+	if r.Aside != (core.Aside{}) {
+		v.Aside = jsonText(r.Aside)
 	}
 	if r.Shard != (core.Shard{}) {
 		v.Shard = jsonText(r.Shard)
@@ -289,7 +295,7 @@ func decodeRun(it item) (r core.Run, rest bool, err error) {
 		Key: v.Key, By: v.By, Permit: v.Permit, PauseAfter: v.PauseAfter, RerunOf: core.RunID(v.RerunOf),
 		Parent: core.RunID(v.Parent), Place: v.Place,
 		KillBy: v.KillBy, KillAt: fromMillis(v.KillAt), EndedAt: fromMillis(v.EndedAt), Reason: core.Reason(v.Reason), Code: v.Code,
-		Message: v.Message, Data: v.Data, Then: core.RunID(v.Then)}
+		Message: v.Message, Data: v.Data, Then: core.RunID(v.Then), KeepLog: core.KeepLog(v.KeepLog)}
 	if v.Journal != "" {
 		if r.Journal, err = parseJournalText(v.Journal); err != nil {
 			return r, false, err
@@ -298,7 +304,7 @@ func decodeRun(it item) (r core.Run, rest bool, err error) {
 	for _, part := range []struct {
 		text string
 		into any
-	}{{v.Owes, &r.Owes}, {v.Late, &r.Late}, {v.Tries, &r.Tries}, {v.Shard, &r.Shard}} {
+	}{{v.Owes, &r.Owes}, {v.Late, &r.Late}, {v.Tries, &r.Tries}, {v.Shard, &r.Shard}, {v.Aside, &r.Aside}} {
 		if part.text != "" {
 			if err := json.Unmarshal([]byte(part.text), part.into); err != nil {
 				return r, false, fmt.Errorf("read run %d: %w", v.Run, err)

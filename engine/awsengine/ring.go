@@ -38,6 +38,8 @@ func (s *Store) queueOf(k ring.Kind) (string, error) {
 		return s.o.Names.Slow, nil
 	case ring.KindCheck:
 		return s.o.Names.Checks, nil
+	case ring.KindAside:
+		return s.o.Names.Aside, nil
 	}
 	return "", core.Errorf(core.CodeInvalid, "the ring has no messages of the kind %q", k)
 }
@@ -83,7 +85,7 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 		entries []entry
 	}
 	var batches []batch
-	for _, q := range []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks} {
+	for _, q := range []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks, s.o.Names.Aside} {
 		size := 0
 		var b batch
 		for _, e := range queues[q] {
@@ -406,7 +408,9 @@ func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
 	slots := map[core.Instant]time.Time{}
 	for i := range back {
-		s.willWait(slots, back[i].Message.Slot, at)
+		if back[i].Message.Kind != ring.KindAside {
+			s.willWait(slots, back[i].Message.Slot, at)
+		}
 	}
 	s.noteBehind(ctx, slots)
 	return s.eachQueue(ctx, back, func(q string, handles []string) []error {
@@ -452,7 +456,7 @@ func (s *Store) Done(ctx context.Context, queue string, receipts []string) []err
 
 // named is the URL of a queue that is named by the end of it.
 func (s *Store) named(queue string) (string, error) {
-	urls := []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks}
+	urls := []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks, s.o.Names.Aside}
 	i := slices.IndexFunc(urls, func(url string) bool { return path.Base(url) == queue })
 	if i < 0 {
 		return "", fmt.Errorf("no queue of this deployment is named %q", queue)

@@ -21,7 +21,7 @@ import (
 var runNames = []string{"job", "run", "app", "state", "cause", "rev", "at", "slot", "seq", "owner", "until", "address", "maybeSent",
 	"journal", "sentAt", "sentRev",
 	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "permit", "pauseAfter", "rerunOf", "killBy", "killAt",
-	"endedAt", "reason", "code", "message", "data", "owes", "then", "late", "tries", "parent", "place", "shard", "rest", "expires"}
+	"endedAt", "reason", "code", "message", "data", "owes", "then", "late", "tries", "parent", "place", "shard", "aside", "keepLog", "rest", "expires"}
 
 // Runs implements the ports.
 func (s *Store) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
@@ -243,7 +243,7 @@ func runWaves(long []int, run func(i int) core.RunID) func(yield func([]int) boo
 // runFields are the attributes of each field of a run, in the order of core.RunFields.
 var runFields = [...][]string{{"state"}, {"owner"}, {"until"}, {"journal"}, {"address"}, {"maybeSent"}, {"sentAt"}, {"tries"},
 	{"endedAt", "reason", "code", "message", "data", "then"}, {"owes"}, {"killBy", "killAt"}, {"late"}, {"at", "slot"},
-	{"params", "addresses", "shard", "permit"}, {"app"}, {"place"}, {"permit"}, {"sentRev"}}
+	{"params", "addresses", "shard", "permit"}, {"app"}, {"place"}, {"permit"}, {"sentRev"}, {"aside", "keepLog"}}
 
 // writePut says what a put sets, and on which condition. What is long of it is to
 // stand beside the run.

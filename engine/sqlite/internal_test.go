@@ -132,6 +132,10 @@ func TestOlderFile(t *testing.T) {
 	if err != nil || len(was) != 1 {
 		t.Fatal(was, err)
 	}
+	raw(t, s, "DROP TABLE logs")
+	raw(t, s, "DROP INDEX runs_aside")
+	raw(t, s, "ALTER TABLE runs DROP COLUMN aside")
+	raw(t, s, "ALTER TABLE runs DROP COLUMN keep_log")
 	raw(t, s, "DROP INDEX runs_broadcast")
 	raw(t, s, "DROP INDEX runs_place")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN place")

@@ -24,6 +24,7 @@ const (
 	fires = iota
 	checks
 	slow
+	asides
 	kinds
 )
 
@@ -35,6 +36,8 @@ func kindOf(k ring.Kind) (int, error) {
 		return checks, nil
 	case ring.KindSlow:
 		return slow, nil
+	case ring.KindAside:
+		return asides, nil
 	}
 	return 0, core.Errorf(core.CodeInvalid, "the ring has no messages of the kind %q", k)
 }
@@ -385,6 +388,10 @@ func copyMessage(m ring.Message) ring.Message {
 			c.Journal = &j
 		}
 		m.Check = &c
+	}
+	if m.Aside != nil {
+		a := *m.Aside
+		m.Aside = &a
 	}
 	return m
 }

@@ -37,7 +37,10 @@ const (
 	// owesChildren is core.Run.OwesChildren, the filter of an index, and owesAny core.Run.Owing;
 	// 9 is skipped.
 	owesChildren = "place IS NOT NULL AND state > 3 AND followed IS NULL AND (state <> 9 OR attempt > 1)"
-	owesAny      = "(owes IS NOT NULL OR " + owesChildren + ")"
+	// owesAside is that core.Run.OwesAside says something, the filter of an index; 4 is succeeded.
+	owesAside = "(aside IS NOT NULL OR keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL " +
+		"AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:')"
+	owesAny = "(owes IS NOT NULL OR " + owesAside + " OR " + owesChildren + ")"
 )
 
 // bindWord binds a word of a list as its number, and one that is not on it as text.
@@ -127,17 +130,17 @@ const (
 	insertClaim = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n, ended, code)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?3, 200) ON CONFLICT (key) DO NOTHING`
 	insertRun = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n,
-ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, data, place)
+ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, data, place, aside, keep_log)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34) ON CONFLICT (key) DO NOTHING`
+?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36) ON CONFLICT (key) DO NOTHING`
 	runColumns = `key, state, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed,
-ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made, data, place`
+ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made, data, place, aside, keep_log`
 )
 
 // isPlain reports whether a run has nothing but what a claim has.
 func isPlain(r *core.Run) bool {
 	return r.State.Open() && r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && r.Data == "" && len(r.Owes) == 0 &&
-		r.Then == 0 && r.Place == 0 && r.Late == nil &&
+		r.Then == 0 && r.Place == 0 && r.Late == nil && r.Aside == core.Aside{} && r.KeepLog == "" &&
 		len(r.Tries) == 0 && r.KillBy == "" && r.KillAt.IsZero() && !hasGiven(r)
 }
 
@@ -198,10 +201,12 @@ func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error
 	bindInt(st, 31, core.Millis(r.KillAt))
 	bindText(st, 33, r.Data)
 	bindInt(st, 34, r.Place)
+	bindText(st, 36, string(r.KeepLog))
 	return errors.Join(
 		bindJSON(st, 26, r.Owes, len(r.Owes) == 0),
 		bindJSON(st, 28, r.Late, r.Late == nil),
 		bindJSON(st, 29, r.Tries, len(r.Tries) == 0),
+		bindJSON(st, 35, r.Aside, r.Aside == core.Aside{}),
 		bindGiven(st, 32, r))
 }
 
@@ -252,7 +257,8 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 	r.KillAt = core.FromMillis(st.ColumnInt64(28))
 	r.Data = columnText(st, 31)
 	r.Place = st.ColumnInt64(32)
-	err := errors.Join(columnJSON(st, 23, &r.Owes), columnJSON(st, 26, &r.Tries))
+	r.KeepLog = core.KeepLog(columnText(st, 34))
+	err := errors.Join(columnJSON(st, 23, &r.Owes), columnJSON(st, 26, &r.Tries), columnJSON(st, 33, &r.Aside))
 	if !st.ColumnIsNull(25) {
 		r.Late = new(core.LateResult)
 		err = errors.Join(err, columnJSON(st, 25, r.Late))
@@ -448,6 +454,10 @@ var runFields = [...]struct {
 	{[]string{"place"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindInt(st, at, r.Place); return nil }},
 	{[]string{"given"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { return bindGiven(st, at, r) }},
 	{[]string{"given"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { return bindGiven(st, at, r) }},
+	{[]string{"aside", "keep_log"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		bindText(st, at+1, string(r.KeepLog))
+		return bindJSON(st, at, r.Aside, r.Aside == core.Aside{})
+	}},
 }
 
 // putText is the statement of puts that set and compare the same fields.
@@ -1066,14 +1076,16 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 	if !more {
 		next = 0
 	}
-	st, err := tx.Prepare("DELETE FROM runs WHERE n = ?")
-	if err != nil {
-		return 0, false, err
-	}
-	for _, n := range gone {
-		st.BindInt64(1, n)
-		if err := rows(st, nil); err != nil {
+	for _, q := range []string{"DELETE FROM logs WHERE run = (SELECT key FROM runs WHERE n = ?)", "DELETE FROM runs WHERE n = ?"} {
+		st, err := tx.Prepare(q)
+		if err != nil {
 			return 0, false, err
+		}
+		for _, n := range gone {
+			st.BindInt64(1, n)
+			if err := rows(st, nil); err != nil {
+				return 0, false, err
+			}
 		}
 	}
 	tx.after = append(tx.after, func() { s.sweepFrom = next })
@@ -1165,7 +1177,7 @@ AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE
 	if len(list) > 0 {
 		if err := s.read(ctx, func(c *sqlite.Conn) error {
 			return query(c, "SELECT key FROM runs INDEXED BY runs_owes WHERE owes IS NOT NULL UNION ALL SELECT key FROM runs INDEXED BY runs_place "+
-				"WHERE "+owesChildren, nil, func(st *sqlite.Stmt) error {
+				"WHERE "+owesChildren+" UNION ALL SELECT key FROM runs INDEXED BY runs_aside WHERE "+owesAside, nil, func(st *sqlite.Stmt) error {
 				owing[runOf(st.ColumnInt64(0))] = true
 				return nil
 			})

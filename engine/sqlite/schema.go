@@ -128,6 +128,14 @@ CREATE UNIQUE INDEX reports_key ON reports (list, at, first);
 CREATE INDEX runs_claimed_later ON runs (jkey) WHERE jkey >= (made / 60000 + 1) * 16;
 CREATE INDEX runs_ended_later ON runs (ended) WHERE jkey IS NULL AND state > 3 AND ended >= (made / 60000 + 1) * 60000;
 `,
+	// 11: what is owed to the aside lane, and the logs that are kept
+	`
+ALTER TABLE runs ADD COLUMN aside TEXT;
+ALTER TABLE runs ADD COLUMN keep_log TEXT;
+CREATE INDEX runs_aside ON runs (key) WHERE aside IS NOT NULL OR keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL
+  AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:';
+CREATE TABLE logs (run INTEGER PRIMARY KEY, body BLOB NOT NULL);
+`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

@@ -13,7 +13,7 @@ import (
 // AWS does not have, where AWS wants PartiQLInsert, PartiQLUpdate and SendMessage.
 // All else of the roles is as in an account.
 func emulate(s *infra.TickringStack) {
-	for _, q := range []awssqs.Queue{s.Fires, s.Slow, s.Checks, s.Results, s.Dead} {
+	for _, q := range []awssqs.Queue{s.Fires, s.Slow, s.Checks, s.Aside, s.Results, s.Dead} {
 		q.Node().TryRemoveChild(jsii.String("Policy"))
 	}
 	for name, fn := range s.Functions {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
@@ -123,6 +124,12 @@ func (a *Assembly) Tokens(o registry.TokensOptions) *registry.Tokens {
 func (a *Assembly) Callback(o callback.Options) *callback.Callback {
 	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
 	return callback.New(a.Engine.Manage, a.Finish, o)
+}
+
+// Lane makes what makes what is owed to the aside lane; it reads logs by of.
+func (a *Assembly) Lane(of aside.Logs, o aside.Options) *aside.Lane {
+	o.Now, o.Log = a.o.Now, a.o.Log
+	return aside.New(a.Engine.Aside, a.Engine.Ring, of, o)
 }
 
 // Puller makes the queues that executors pull from.

@@ -41,7 +41,7 @@ import (
 
 // Config is what a function is told by its environment.
 type Config struct {
-	Names awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …SLOW, …CHECKS, …DEAD
+	Names awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …SLOW, …CHECKS, …ASIDE, …DEAD
 	// TICKRING_ADMIN_TOKEN: of the API; its hash signs reports where there is no report key. Token has it from wherever it is
 	AdminToken string
 	ReadToken  string         // TICKRING_READ_TOKEN: one that may only read; empty: there is none
@@ -107,6 +107,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	queue("TICKRING_QUEUE_FIRES", &c.Names.Fires)
 	queue("TICKRING_QUEUE_SLOW", &c.Names.Slow)
 	queue("TICKRING_QUEUE_CHECKS", &c.Names.Checks)
+	queue("TICKRING_QUEUE_ASIDE", &c.Names.Aside)
 	queue("TICKRING_QUEUE_DEAD", &c.Names.Dead)
 	if c.Results = getenv("TICKRING_QUEUE_RESULTS"); c.Results != "" && !isURL(c.Results) {
 		errs = append(errs, fmt.Errorf("TICKRING_QUEUE_RESULTS: %q is not the URL of a queue", c.Results))

@@ -17,6 +17,7 @@ func whole() map[string]string {
 		"TICKRING_QUEUE_FIRES":  "https://sqs.us-east-1.amazonaws.com/1/fires",
 		"TICKRING_QUEUE_SLOW":   "https://sqs.us-east-1.amazonaws.com/1/slow",
 		"TICKRING_QUEUE_CHECKS": "https://sqs.us-east-1.amazonaws.com/1/checks",
+		"TICKRING_QUEUE_ASIDE":  "https://sqs.us-east-1.amazonaws.com/1/aside",
 		"TICKRING_QUEUE_DEAD":   "https://sqs.us-east-1.amazonaws.com/1/dead",
 	}
 }

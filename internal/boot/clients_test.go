@@ -233,7 +233,7 @@ func TestThrottledAfterNoAnswer(t *testing.T) {
 			c.answers = func() (int, string) { return x.status, x.body }
 			db, _ := c.clients(Clients{Attempt: 50 * time.Millisecond, BackoffMax: time.Millisecond})
 			s, err := awsengine.New(db, nil, awsengine.Options{Insist: time.Millisecond,
-				Names: awsengine.Names{Jobs: "j", Runs: "r", State: "s", Fires: "f", Slow: "l", Checks: "c", Dead: "d"}})
+				Names: awsengine.Names{Jobs: "j", Runs: "r", State: "s", Fires: "f", Slow: "l", Checks: "c", Aside: "a", Dead: "d"}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,6 +30,7 @@ const (
 	Refused   = "Refused"   // requests that were refused at a door: a wrong token, too much, a page in a browser
 	SpansLost = "SpansLost" // spans of traces that the collector did not take
 	Failed    = "Failed"    // chains of attempts that failed for good; the log names each
+	LogsLost  = "LogsLost"  // logs that were to be kept and could not be read; the log names each
 )
 
 // MetricNamespace is where they are, MetricDimension what tells deployments apart.
@@ -39,7 +40,7 @@ const (
 )
 
 var units = map[string]string{DueLag: "Seconds", Recovered: "Count", Lateness: "Seconds", LateFires: "Count", Refused: "Count",
-	Failed: "Count", SpansLost: "Count"}
+	Failed: "Count", SpansLost: "Count", LogsLost: "Count"}
 
 // refusedEvery is how often a process tells of refusals at most.
 const refusedEvery = 10 * time.Second

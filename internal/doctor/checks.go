@@ -22,6 +22,7 @@ var checks = []check{
 	{"last tick", ours, lastTick},
 	{"planning", ours, planning},
 	{"messages", own, messages},
+	{"kept logs", own, keptLogs},
 	{"losses", ours | aws, losses},
 	{"canary", ours, canary},
 	{"apps", own, apps},
@@ -50,6 +51,7 @@ const (
 	canaryWithin          = 5 * time.Minute // it fires each minute; the first is planned by the first tick
 	dueAWS, dueLocal      = 5 * time.Minute, 30 * time.Second
 	dueFew                = 20               // messages
+	asideMany             = 10_000           // messages that nobody takes
 	onItsWay              = 15 * time.Minute // as an audit has patience
 	inARow                = 3                // chains of a job that failed for good: it does not work
 	uncompared            = 10 * time.Minute // that what was due is not compared with its runs
@@ -263,6 +265,25 @@ func messages(f *Facts, s *sheet) string {
 	case age > onItsWay:
 		s.warn("%s; some have been on their way for up to %s: calls that are awaited, or fires that nobody takes", text, span(age)).
 			do(tellsOverdue)
+	}
+	return text
+}
+
+// keptLogs is what comes of logs that are to be kept.
+func keptLogs(f *Facts, s *sheet) string {
+	d := f.Own.Aside
+	if d == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%d are to be read, %d wait for another try, %d are in hand", d.Due, d.Waiting, d.InFlight)
+	if d.Due > asideMany {
+		s.warn("%s", text).do("executors are slow to answer for their logs: " +
+			local(f, "the log of the server names them", "look at the function aside below; its log names them"))
+	}
+	if n := f.Own.LogsLost; n > 0 {
+		s.warn("%d that were to be kept could not be read since %s", n, f.Own.UpSince.Format(time.RFC3339)).
+			do("tickring logs RUN says why of each, as does the server's log (could not be kept): executors that end before their logs are read, " +
+				"or do not answer")
 	}
 	return text
 }
@@ -508,8 +529,8 @@ func queue(f *Facts, name string, q *Queue, s *sheet) string {
 // takers are the functions that queues bring messages to, loops those that put
 // messages back or wake themselves.
 var (
-	takers = map[string]bool{"dispatch": true, "slow": true, "callback": true}
-	loops  = map[string]bool{"tick": true, "dispatch": true, "slow": true, "callback": true, "api": true}
+	takers = map[string]bool{"dispatch": true, "slow": true, "aside": true, "callback": true}
+	loops  = map[string]bool{"tick": true, "dispatch": true, "slow": true, "aside": true, "callback": true, "api": true}
 )
 
 // taken reports whether some function takes from a queue, or it is not known of

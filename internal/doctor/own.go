@@ -73,6 +73,7 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, f *api.Facts) 
 		}
 	}
 	f.Fires, f.Checks = k.depth(ctx, ring.KindFires), k.depth(ctx, ring.KindCheck)
+	f.Aside = k.depth(ctx, ring.KindAside)
 	if letters, err := e.Dead.Letters(ctx, "", maxLetters); k.read("dead letters", err) {
 		n := len(letters)
 		f.DeadLetters = &n

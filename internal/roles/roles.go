@@ -17,7 +17,7 @@ type Role struct {
 }
 
 // The queues.
-const Fires, Slow, Checks, Results, Dead = "fires", "slow", "checks", "results", "dead"
+const Fires, Slow, Checks, Asides, Results, Dead = "fires", "slow", "checks", "aside", "results", "dead"
 
 // What parts of the code do.
 var (
@@ -48,21 +48,28 @@ var (
 		State: []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"},
 	}
 	// ring is what whoever puts messages on the ring may do.
-	ring = Role{Sends: []string{Fires, Slow, Checks}}
+	ring = Role{Sends: []string{Fires, Slow, Checks, Asides}}
 	// counting is what whoever judges by the age of the ring may do: what is lost,
 	// and what an audit finds, is not while a message may be on its way.
 	counting = Role{Counts: []string{Fires, Slow, Checks}}
-	sending  = dispatching.and(finishing, ring, counting, Role{Sends: []string{Dead}})
+	// keeping is what the aside lane may do; GetItem and UpdateItem: the sign of life, and an outage.
+	keeping = Role{
+		Jobs:  []string{"BatchGetItem"},
+		Runs:  []string{"BatchGetItem", "PartiQLUpdate"},
+		State: []string{"BatchGetItem", "GetItem", "PutItem"},
+	}
+	sending = dispatching.and(finishing, ring, counting, Role{Sends: []string{Dead}})
 )
 
 // The roles of the functions. AllDoors is the API where it answers executors too.
 var (
 	Tick     = planning.and(finishing, ring, counting)
 	Dispatch = sending.and(Role{Takes: []string{Fires, Checks, Dead}})
+	Aside    = keeping.and(Role{Sends: []string{Asides, Dead}, Takes: []string{Asides}})
 	SlowLane = sending.and(Role{Takes: []string{Slow}})
 	Callback = finishing.and(calledBack, ring, Role{Sends: []string{Dead}, Takes: []string{Results}})
 	Registry = registering
-	Api      = managing.and(finishing, ring, counting)
+	Api      = managing.and(finishing, ring, counting, Role{Counts: []string{Asides}}) // for doctor
 	AllDoors = Api.and(calledBack, registering)
 )
 

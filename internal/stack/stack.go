@@ -20,11 +20,13 @@ const (
 	FiresQueue       = "FiresQueue"       // URLs of queues
 	SlowQueue        = "SlowQueue"        //
 	ChecksQueue      = "ChecksQueue"      //
+	AsideQueue       = "AsideQueue"       //
 	ResultsQueue     = "ResultsQueue"     //
 	DeadQueue        = "DeadQueue"        //
 	TickFunction     = "TickFunction"     // names of functions
 	DispatchFunction = "DispatchFunction" //
 	SlowFunction     = "SlowFunction"     //
+	AsideFunction    = "AsideFunction"    //
 	ApiFunction      = "ApiFunction"      //
 	CallbackFunction = "CallbackFunction" //
 	RegistryFunction = "RegistryFunction" //
@@ -61,12 +63,12 @@ func (o Outputs) Tables() map[string]string {
 
 // Queues are the URLs of its queues by what they are for.
 func (o Outputs) Queues() map[string]string {
-	return o.some("Queue", FiresQueue, SlowQueue, ChecksQueue, ResultsQueue, DeadQueue)
+	return o.some("Queue", FiresQueue, SlowQueue, ChecksQueue, AsideQueue, ResultsQueue, DeadQueue)
 }
 
 // Functions are the names of its functions by what they do.
 func (o Outputs) Functions() map[string]string {
-	return o.some("Function", TickFunction, DispatchFunction, SlowFunction, ApiFunction, CallbackFunction, RegistryFunction)
+	return o.some("Function", TickFunction, DispatchFunction, SlowFunction, AsideFunction, ApiFunction, CallbackFunction, RegistryFunction)
 }
 
 func (o Outputs) some(suffix string, keys ...string) map[string]string {

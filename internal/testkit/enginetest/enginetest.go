@@ -80,7 +80,7 @@ var Cases = []Case{
 	{"GiveBack", giveBack},
 	{"SkipUnsent", skipUnsent}, {"Wait", wait},
 	{"CloseRuns", closeUnread}, {"CloseRunsRead", closeRead},
-	{"ClearOwedAndLate", clearOwedAndLate}, {"Triggered", triggered}, {"ChangeTriggered", changed}, {"Kill", kill},
+	{"ClearOwedAndLate", clearOwedAndLate}, {"Asides", asides}, {"KeptLogs", keptLogs}, {"AsideLane", asideLane}, {"Triggered", triggered}, {"ChangeTriggered", changed}, {"Kill", kill},
 	{"RunSpan", runSpan}, {"RecentRuns", recentRuns},
 	{"OpenRuns", openRuns}, {"Journals", journals}, {"Watch", watch}, {"WatchPages", watchPages},
 	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes},

@@ -45,6 +45,7 @@ func fullRun(id core.RunID) core.Run {
 	r.Data = "\x00 {\"day\": \"<b>\"}"
 	r.Owes = []core.Owed{{Run: core.NumberedRun(id.Job(), 8), Kind: core.CauseRetry, Slot: at(99)}}
 	r.Then = core.NumberedRun(id.Job(), 8)
+	r.Aside, r.KeepLog = core.Aside{Log: true}, core.KeepLogAlways
 	r.Late = &core.LateResult{At: base.Add(2 * time.Hour), Code: 200, Message: "done"}
 	r.Tries = []core.Try{{Address: "http://a/", Code: 500, Message: "no"},
 		{Address: "http://b/", By: core.RouteRandom, Of: 3, From: []string{"http://a/", "http://b/"}}}

@@ -81,7 +81,7 @@ func (a Allow) denied(ctx context.Context, action, on string) error {
 
 // Names are those of the tables and queues that Open makes.
 var Names = awsengine.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "https://sqs/fires", Slow: "https://sqs/slow",
-	Checks: "https://sqs/checks", Dead: "https://sqs/dead"}
+	Checks: "https://sqs/checks", Aside: "https://sqs/aside", Dead: "https://sqs/dead"}
 
 // New makes empty tables and queues under Names; report is told what is not
 // understood, usually by t.Errorf.
@@ -92,7 +92,7 @@ func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
 		Names.Runs:  newTable(Names.Runs, key{"job", 'N'}, key{"run", 'N'}, nil),
 		Names.State: newTable(Names.State, key{"of", 'S'}, key{"key", 'S'}, nil),
 	}}
-	q := &SQS{report: report, MaxReceives: ring.MaxReceives, queues: map[string]*queue{Names.Fires: {}, Names.Slow: {}, Names.Checks: {},
+	q := &SQS{report: report, MaxReceives: ring.MaxReceives, queues: map[string]*queue{Names.Fires: {}, Names.Slow: {}, Names.Checks: {}, Names.Aside: {},
 		Names.Dead: {}}}
 	return db, q
 }

@@ -81,5 +81,9 @@ func copyMessage(m ring.Message) ring.Message {
 		}
 		m.Check = &c
 	}
+	if m.Aside != nil {
+		a := *m.Aside
+		m.Aside = &a
+	}
 	return m
 }

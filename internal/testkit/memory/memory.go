@@ -33,7 +33,7 @@ func Open(o Options) *engine.Engine {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Upkeep: s, Report: s, Close: s.Close,
+		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Aside: s, Upkeep: s, Report: s, Close: s.Close,
 	}
 }
 
@@ -59,6 +59,7 @@ type Store struct {
 	health   map[string]core.Health
 	permits  map[string]core.Permits
 	runs     map[core.RunID]*record
+	logs     map[core.RunID]core.KeptLog
 	runIDs   *ordered[core.RunID]
 	made     *ordered[madeRun]
 	journals map[core.JournalKey]core.Journal
@@ -124,6 +125,7 @@ func New(o Options) *Store {
 		apps:     map[string]core.App{},
 		execs:    map[string]map[string]core.Executor{},
 		runs:     map[core.RunID]*record{},
+		logs:     map[core.RunID]core.KeptLog{},
 		runIDs:   newOrdered(func(a, b core.RunID) bool { return a < b }),
 		made:     newOrdered(func(a, b madeRun) bool { return a.ms < b.ms || a.ms == b.ms && a.run < b.run }),
 		journals: map[core.JournalKey]core.Journal{},

@@ -296,6 +296,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			s.made.remove(m)
 			s.runIDs.remove(m.run)
 			delete(s.runs, m.run)
+			delete(s.logs, m.run)
 		}
 		for job, list := range s.skips {
 			s.skips[job] = slices.DeleteFunc(list, func(k core.Skip) bool {

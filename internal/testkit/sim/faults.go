@@ -784,14 +784,14 @@ func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine
 	if err != nil || !w.faulty.Load() {
 		return got, err
 	}
-	kept := got[:0:0]
+	kept, fires := got[:0:0], kind == ring.KindFires || kind == ring.KindSlow
 	for _, m := range got {
 		switch {
 		case d.chance(0.02 * w.cfg.Rate):
 			w.count("reordered", 1)
 			w.troubleOf(time.Now(), time.Now().Add(5*time.Second), runsOn(&m)...)
 			p.truth.Release(context.Background(), []engine.Delivery{m}, time.Now().Add(d.between(100*time.Millisecond, 4*time.Second)))
-		case kind != ring.KindCheck && d.chance(0.001*w.cfg.Rate):
+		case fires && d.chance(0.001*w.cfg.Rate):
 			w.count("15 minutes late", 1)
 			w.troubleOf(time.Now(), time.Now().Add(15*time.Minute+w.deployed.visibility), runsOn(&m)...)
 			w.troubleLeft(time.Now().Add(15*time.Minute + w.deployed.visibility))
@@ -801,7 +801,7 @@ func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine
 			w.troubleOf(time.Now(), time.Now().Add(w.deployed.visibility), runsOn(&m)...)
 		default:
 			kept = append(kept, m)
-			if kind != ring.KindCheck && !w.cfg.Machine && d.chance(0.03*w.cfg.Rate) {
+			if fires && !w.cfg.Machine && d.chance(0.03*w.cfg.Rate) {
 				w.count("duplicate delivery", 1)
 				w.duplicate(m, d.between(0, 5*time.Second), d.n(100))
 			}
@@ -823,6 +823,20 @@ func (p *port) Alive(ctx context.Context, now time.Time) (before time.Time, err 
 	return before, err
 }
 
+func (p *port) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error {
+	return write(p, ctx, "PutLog", k, func(ctx context.Context, k core.KeptLog) error { return p.truth.PutLog(ctx, run, k) })
+}
+
+func (p *port) KeptLog(ctx context.Context, run core.RunID) (k core.KeptLog, is bool, err error) {
+	k, err = read(p, ctx, "KeptLog", func(ctx context.Context) (core.KeptLog, error) {
+		var k core.KeptLog
+		var err error
+		k, is, err = p.truth.KeptLog(ctx, run)
+		return k, err
+	})
+	return k, is, err
+}
+
 // runsOn are the runs of a message.
 func runsOn(d *engine.Delivery) []core.RunID {
 	ids := make([]core.RunID, len(d.Message.Fires))
@@ -831,6 +845,9 @@ func runsOn(d *engine.Delivery) []core.RunID {
 	}
 	if c := d.Message.Check; c != nil {
 		ids = append(ids, c.Runs...)
+	}
+	if a := d.Message.Aside; a != nil {
+		ids = append(ids, a.Run)
 	}
 	return ids
 }

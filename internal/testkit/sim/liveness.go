@@ -199,7 +199,7 @@ func (w *World) troubleLeft(until time.Time) {
 // what was left of its slot, whichever runs the message is of.
 func (w *World) putBack(d *engine.Delivery, at time.Time) {
 	slot := d.Message.Slot
-	if !at.After(slot.Time().Add(ring.PutBackAfter)) {
+	if d.Message.Kind == ring.KindAside || !at.After(slot.Time().Add(ring.PutBackAfter)) {
 		return
 	}
 	w.mu.Lock()

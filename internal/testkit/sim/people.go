@@ -216,6 +216,7 @@ func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
 		spec.Def.Overlap.Full = core.FullSkip
 	}
 	pauseAfter(d, &spec.Def)
+	keepLog(d, &spec.Def)
 	return spec
 }
 

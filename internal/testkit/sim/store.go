@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
@@ -38,6 +39,7 @@ type Store interface {
 	engine.Ring
 	engine.Queue
 	engine.Upkeep
+	aside.Keeper
 }
 
 var (
@@ -98,7 +100,7 @@ type roleKey struct{}
 // functions that send, which differ in the queue they take from.
 var functionRoles = map[string][]roles.Role{
 	"ticker": {roles.Tick}, "dispatcher": {roles.Dispatch, roles.SlowLane}, "callback": {roles.Callback},
-	"registry": {roles.Registry}, "user": {roles.Api},
+	"registry": {roles.Registry}, "user": {roles.Api}, "aside": {roles.Aside},
 }
 
 // allow holds each request of a process against its role. Who has none is the checker.
@@ -303,7 +305,7 @@ func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakea
 func (c *cloud) unheard(kind ring.Kind) {
 	until := time.Now().Add(c.w.deployed.visibility)
 	for _, m := range c.sqs.Messages(map[ring.Kind]string{ring.KindFires: fakeaws.Names.Fires, ring.KindSlow: fakeaws.Names.Slow,
-		ring.KindCheck: fakeaws.Names.Checks}[kind]) {
+		ring.KindCheck: fakeaws.Names.Checks, ring.KindAside: fakeaws.Names.Aside}[kind]) {
 		if m.Hidden.Equal(until) {
 			c.hidden(m, "receipt without an answer")
 		}

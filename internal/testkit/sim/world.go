@@ -169,6 +169,7 @@ func Run(cfg Config) Report {
 	if !w.deployed.functions {
 		w.process("watchdog-0", w.watchdog)
 	}
+	w.process("aside-0", w.asides)
 	users := w.process("user-0", idle)
 	if !cfg.Wakes {
 		w.process("registry-0", func(in *incarnation) { w.beats(in, nil) })

@@ -1,0 +1,341 @@
+// Package aside makes what the ends of runs owe that keeps no fire waiting: logs that
+// are kept. It is driven by the messages of the aside lane, of which copies are harmless:
+// who finds nothing owed has nothing to do. What hangs holds a small share of its places,
+// and is tried a bounded number of times; then that is what is kept, with the reason. It
+// refuses to make a run, and to hold up who closed one.
+package aside
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// Store is what the lane reads and writes. Reads are strong.
+type Store interface {
+	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
+	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
+	// PutRuns changes stored runs; condition of each as it says.
+	PutRuns(ctx context.Context, puts []core.RunPut) []error
+	Keeper
+}
+
+// Keeper keeps the ends of logs, each as long as its run.
+type Keeper interface {
+	// PutLog keeps the end of a run's log, or why there is none. What was kept gives way to
+	// another end, and never to a reason.
+	PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
+	// KeptLog is what is kept of a run; false: nothing is.
+	KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error)
+}
+
+// Ring takes what is to be tried again.
+type Ring interface {
+	Enqueue(ctx context.Context, out []ring.Out) []error
+}
+
+// Logs reads what executors logged of runs.
+type Logs interface {
+	// Log reads lines from the given one (from 1) on; next is the line to go on from, end
+	// says that no more will come. A core.CodeTooLarge says that there is more than an
+	// answer holds, a core.CodeNotFound that there is no log.
+	Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error)
+}
+
+// Outcome is what became of one log that was to be kept.
+type Outcome string
+
+const (
+	Kept   Outcome = "kept"   // its end is
+	None   Outcome = "none"   // its executor says that there is none
+	Failed Outcome = "failed" // it could not be read: the reason is kept in its place
+)
+
+// Outcomes lists them all.
+var Outcomes = []Outcome{Kept, None, Failed}
+
+// Options of a Lane. The zero value of a field means its default.
+type Options struct {
+	Now func() time.Time
+	Log *slog.Logger
+	// AtOnce is how much is made at a time; of one app, and at one address, at most: 16, 8, 4.
+	AtOnce, OfApp, OfAddress int
+	// Timeout of one message: 20 s.
+	Timeout time.Duration
+	// Waits are those before another try, by the tries before it; after the last one it is
+	// given up: 10 s, 1 min, 5 min, 14 min.
+	Waits []time.Duration
+	// Longest is how long after it was asked for first something is tried at all: 2 h.
+	Longest time.Duration
+	// SilentAfter is after how many tries in a row without an answer an address is not asked
+	// for SilentFor, and what is there waits as after a try: 2, 30 s.
+	SilentAfter int
+	SilentFor   time.Duration
+	// Room is how long what finds no place waits before it looks again: 2 s.
+	Room time.Duration
+	// Made is called with each log that is done with; it must not block.
+	Made func(r *core.Run, o Outcome)
+}
+
+// Lane makes what is owed.
+type Lane struct {
+	store  Store
+	ring   Ring
+	logs   Logs
+	o      Options
+	places chan struct{}
+	gate   gate
+}
+
+// New makes a Lane.
+func New(store Store, ring Ring, logs Logs, o Options) *Lane {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Log = cmp.Or(o.Log, slog.Default())
+	o.AtOnce, o.OfApp, o.OfAddress = cmp.Or(o.AtOnce, 16), cmp.Or(o.OfApp, 8), cmp.Or(o.OfAddress, 4)
+	o.Timeout, o.Longest = cmp.Or(o.Timeout, 20*time.Second), cmp.Or(o.Longest, 2*time.Hour)
+	o.SilentAfter, o.SilentFor = cmp.Or(o.SilentAfter, 2), cmp.Or(o.SilentFor, 30*time.Second)
+	o.Room = cmp.Or(o.Room, 2*time.Second)
+	if o.Waits == nil {
+		o.Waits = []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 14 * time.Minute}
+	}
+	return &Lane{store: store, ring: ring, logs: logs, o: o, places: make(chan struct{}, o.AtOnce),
+		gate: gate{at: map[string]*place{}, of: map[string]int{}}}
+}
+
+// later says that something is to be tried again, and whether that counts as a try.
+type later struct {
+	wait  time.Duration
+	tried bool
+	err   error
+}
+
+// Handle makes what messages ask for, side by side. An answer is nil where its message is
+// done with: all is made, given up, or on the lane again; else the message comes again.
+func (l *Lane) Handle(ctx context.Context, list []ring.Message) []error {
+	errs := make([]error, len(list))
+	var all sync.WaitGroup
+	for i := range list {
+		all.Go(func() { errs[i] = l.handle(ctx, &list[i]) })
+	}
+	all.Wait()
+	return errs
+}
+
+func (l *Lane) handle(ctx context.Context, m *ring.Message) error {
+	if m.Aside == nil {
+		return fmt.Errorf("a message of the kind %q on the aside lane", m.Kind)
+	}
+	select {
+	case l.places <- struct{}{}:
+		defer func() { <-l.places }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.o.Timeout)
+	defer cancel()
+	id := m.Aside.Run
+	found, unread, err := l.store.Runs(ctx, []core.RunID{id})
+	if err == nil && len(unread) > 0 {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return fmt.Errorf("read run %d: %w", id, err)
+	}
+	run, is := found[id]
+	if owes := run.OwesAside(); !is || owes == (core.Aside{}) {
+		return nil
+	}
+	again, err := l.keep(ctx, m, &run)
+	if err != nil || again == nil {
+		return err
+	}
+	next := *m
+	if again.tried {
+		next.Try++
+	}
+	err = l.ring.Enqueue(ctx, []ring.Out{{NotBefore: l.o.Now().Add(again.wait), Message: next}})[0]
+	if err != nil {
+		return fmt.Errorf("put back what run %d owes: %w", id, err)
+	}
+	return nil
+}
+
+// keep keeps the log of a run, if that is owed.
+func (l *Lane) keep(ctx context.Context, m *ring.Message, run *core.Run) (*later, error) {
+	k, outcome, again, err := l.read(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	if again != nil {
+		wait, more := l.wait(m, again)
+		if more {
+			return &later{wait, again.tried, nil}, nil
+		}
+		k, outcome = core.KeptLog{Why: again.err.Error()}, Failed
+	}
+	k.Run, k.At = run.ID, l.o.Now()
+	// What the executor had no time for has its own: else nothing would be said of it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.o.Timeout)
+	defer cancel()
+	if err := l.store.PutLog(ctx, run, k); err != nil && !errors.Is(err, core.ErrRefused) {
+		return nil, fmt.Errorf("keep the log of run %d: %w", run.ID, err)
+	}
+	if err := l.store.PutRuns(ctx, []core.RunPut{run.ClearAside(core.Aside{})})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
+		return nil, fmt.Errorf("note that the log of run %d is kept: %w", run.ID, err)
+	}
+	if outcome == Failed {
+		l.o.Log.Warn("the log of a run could not be kept", "run", run.ID, "job", run.ID.Job(), "app", run.App, "instant", run.At.String(),
+			"address", run.Address, "tries", m.Try+1, "why", k.Why)
+	}
+	if l.o.Made != nil {
+		l.o.Made(run, outcome)
+	}
+	return nil, nil
+}
+
+// wait is how long until another try; false: there is none.
+func (l *Lane) wait(m *ring.Message, again *later) (time.Duration, bool) {
+	d := again.wait
+	if again.tried {
+		if m.Try >= len(l.o.Waits) {
+			return 0, false
+		}
+		d = max(d, l.o.Waits[m.Try])
+	}
+	d = min(d, ring.Farthest)
+	return d, l.o.Now().Add(d).Sub(m.Slot.Time()) <= l.o.Longest
+}
+
+// read reads the end of a run's log from its executor, or says when to try again.
+func (l *Lane) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome, *later, error) {
+	apps, unread, err := l.store.Apps(ctx, []string{run.App})
+	bad, err := core.BesidesApps(err)
+	if err == nil && len(unread) > 0 && bad[run.App] == nil {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return core.KeptLog{}, "", nil, fmt.Errorf("read app %s: %w", run.App, err)
+	}
+	app, known := apps[run.App]
+	if !known { // its executor is not asked with its token then
+		app = core.App{Name: run.App}
+	}
+	leave, is := l.gate.enter(run.App, run.Address, l.o.Now(), &l.o)
+	switch {
+	case is == full:
+		return core.KeptLog{}, "", &later{l.o.Room, false, errors.New("other logs were read there all the time")}, nil
+	case is == silent:
+		return core.KeptLog{}, "", &later{l.o.SilentFor, true, fmt.Errorf("%s gave no answer", run.Address)}, nil
+	}
+	k, err := End(ctx, l.logs, &app, run)
+	switch code := core.CodeOf(err); {
+	case err == nil:
+		leave(true, l.o.Now())
+		return k, Kept, nil, nil
+	case errors.Is(err, errUnfinished):
+		leave(true, l.o.Now())
+		return k, "", &later{0, true, err}, nil
+	case code == core.CodeNotFound:
+		leave(true, l.o.Now())
+		return core.KeptLog{Why: err.Error()}, None, nil, nil
+	case code == core.CodeRefused, code == core.CodeTooLarge:
+		leave(true, l.o.Now())
+		return core.KeptLog{Why: err.Error()}, Failed, nil, nil
+	case errors.Is(ctx.Err(), context.Canceled): // the process stops
+		leave(true, l.o.Now())
+		return core.KeptLog{}, "", nil, err
+	}
+	leave(false, l.o.Now())
+	return k, "", &later{0, true, err}, nil
+}
+
+// Tail is the last lines of a run's log as people read them, what is kept or else what its
+// executor says now; empty where there is none.
+func (l *Lane) Tail(ctx context.Context, app *core.App, run *core.Run, lines int) (string, error) {
+	k, is, err := l.store.KeptLog(ctx, run.ID)
+	if err != nil {
+		return "", fmt.Errorf("read the kept log of run %d: %w", run.ID, err)
+	}
+	if !is {
+		if k, err = End(ctx, l.logs, app, run); err != nil {
+			return "", err
+		}
+	}
+	text, err := Text(&k)
+	return lastLines(text, lines), err
+}
+
+// state is whether somebody may be asked.
+type state uint8
+
+const (
+	open state = iota
+	full
+	silent
+)
+
+// gate gives each address and app its share of the places, and notes who gives no answer.
+type gate struct {
+	mu sync.Mutex
+	at map[string]*place
+	of map[string]int
+}
+
+type place struct {
+	n      int
+	failed int // tries in a row without an answer
+	last   time.Time
+}
+
+// mostPlaces bounds the addresses of which something is remembered.
+const mostPlaces = 10_000
+
+// enter takes a place, which leave gives back with whether there was an answer.
+func (g *gate) enter(app, address string, now time.Time, o *Options) (leave func(answered bool, now time.Time), is state) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.at[address]
+	if p == nil {
+		if len(g.at) >= mostPlaces {
+			for a, old := range g.at {
+				if old.n == 0 {
+					delete(g.at, a)
+				}
+			}
+		}
+		p = &place{}
+		g.at[address] = p
+	}
+	switch {
+	case p.failed >= o.SilentAfter && now.Sub(p.last) < o.SilentFor:
+		return nil, silent
+	case p.n >= o.OfAddress, g.of[app] >= o.OfApp:
+		return nil, full
+	}
+	p.n++
+	g.of[app]++
+	return func(answered bool, now time.Time) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if p.n--; answered {
+			p.failed = 0
+		} else {
+			p.failed, p.last = p.failed+1, now
+		}
+		if p.n == 0 && p.failed == 0 {
+			delete(g.at, address)
+		}
+		if g.of[app]--; g.of[app] == 0 {
+			delete(g.of, app)
+		}
+	}, open
+}

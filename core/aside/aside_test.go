@@ -1,0 +1,334 @@
+package aside_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/aside"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+// executors answer with logs, each address by itself.
+type executors struct {
+	mu    sync.Mutex
+	asked map[string]int // by address
+	most  map[string]int // at a time
+	at    map[string]int
+	log   func(ctx context.Context, address string, run *core.Run) (string, error)
+}
+
+func (x *executors) Log(ctx context.Context, _ *core.App, run *core.Run, from int) (string, int, bool, error) {
+	x.mu.Lock()
+	x.asked[run.Address]++
+	x.at[run.Address]++
+	x.most[run.Address] = max(x.most[run.Address], x.at[run.Address])
+	x.mu.Unlock()
+	defer func() {
+		x.mu.Lock()
+		x.at[run.Address]--
+		x.mu.Unlock()
+	}()
+	if from > 1 {
+		return "", from, false, nil
+	}
+	text, err := x.log(ctx, run.Address, run)
+	return text, 2, false, err
+}
+
+// rig is a lane on the memory engine, driven as a server does.
+type rig struct {
+	t     *testing.T
+	s     *memory.Store
+	x     *executors
+	lane  *aside.Lane
+	mu    sync.Mutex
+	made  map[core.RunID]aside.Outcome
+	when  map[core.RunID]time.Time
+	stop  func()
+	place aside.Store
+}
+
+const good, hung, gone = "http://10.0.0.1:9999", "http://10.0.0.2:9999", "http://10.0.0.3:9999"
+
+func newRig(t *testing.T) *rig {
+	s := memory.New(memory.Options{})
+	r := &rig{t: t, s: s, made: map[core.RunID]aside.Outcome{}, when: map[core.RunID]time.Time{}}
+	r.x = &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
+		log: func(ctx context.Context, address string, run *core.Run) (string, error) {
+			switch address {
+			case hung:
+				<-ctx.Done()
+				return "", core.Errorf(core.CodeUnavailable, "no answer within its time")
+			case gone:
+				return "", core.Errorf(core.CodeUnavailable, "connection refused")
+			}
+			return fmt.Sprintf("the log of run %d\n", run.ID), nil
+		}}
+	for _, app := range []string{"a", "b"} {
+		if err := s.PutApp(t.Context(), 0, core.App{Name: app, Rev: 1}, core.Change{ID: 1, App: app}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+func (r *rig) drive() {
+	store := r.place
+	if store == nil {
+		store = r.s
+	}
+	r.lane = aside.New(store, r.s, r.x, aside.Options{Log: slog.New(slog.DiscardHandler), Timeout: 3 * time.Second,
+		Made: func(run *core.Run, o aside.Outcome) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.made[run.ID], r.when[run.ID] = o, time.Now()
+		}})
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for {
+				got, err := r.s.Receive(ctx, ring.KindAside, 10)
+				if err != nil {
+					return
+				}
+				for i, err := range r.lane.Handle(ctx, engine.Messages(got)) {
+					if err == nil {
+						r.s.Ack(ctx, got[i:i+1])
+					} else {
+						r.s.Release(ctx, got[i:i+1], time.Now().Add(10*time.Second))
+					}
+				}
+			}
+		})
+	}
+	r.stop = func() { cancel(); all.Wait() }
+}
+
+func (r *rig) run(n uint32, app, address string, change func(*core.Run)) core.Run {
+	r.t.Helper()
+	run := core.Run{ID: core.NumberedRun(1, n), App: app, State: core.Failed, Reason: core.ReasonHandler, Address: address, SentAt: time.Now(),
+		EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, n), Aside: core.Aside{Log: true}}
+	if change != nil {
+		change(&run)
+	}
+	if err := r.s.Create(r.t.Context(), []core.Run{run})[0]; err != nil {
+		r.t.Fatal(err)
+	}
+	m := ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(time.Now()), Aside: &ring.Aside{Run: run.ID, Aside: core.Aside{Log: true}}}
+	if err := r.s.Enqueue(r.t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0]; err != nil {
+		r.t.Fatal(err)
+	}
+	return run
+}
+
+func (r *rig) stored(id core.RunID) core.Run {
+	r.t.Helper()
+	found, _, err := r.s.Runs(r.t.Context(), []core.RunID{id})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return found[id]
+}
+
+func (r *rig) kept(id core.RunID) (core.KeptLog, string) {
+	r.t.Helper()
+	k, is, err := r.s.KeptLog(r.t.Context(), id)
+	if err != nil || !is {
+		r.t.Fatalf("run %d: kept %t, %v", id, is, err)
+	}
+	text, err := aside.Text(&k)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return k, text
+}
+
+// nothing says that no message is on the lane.
+func (r *rig) nothing() {
+	r.t.Helper()
+	if due, waiting, inFlight, err := r.s.Depth(r.t.Context(), ring.KindAside); err != nil || due+waiting+inFlight > 0 {
+		r.t.Errorf("on the lane: %d due, %d waiting, %d in flight, %v", due, waiting, inFlight, err)
+	}
+}
+
+// TestKept: the end of a log is kept, and nothing is owed then; a copy of its message, one of
+// a run that is gone, or that owes nothing, does nothing.
+func TestKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.drive()
+		defer func() { r.stop() }()
+		run := r.run(1, "a", good, nil)
+		none := r.run(2, "a", good, func(run *core.Run) { run.Aside = core.Aside{} })
+		always := r.run(3, "nobody's", good, func(run *core.Run) {
+			run.State, run.Reason, run.Aside, run.KeepLog = core.Succeeded, "", core.Aside{}, core.KeepLogAlways
+		})
+		again := r.run(4, "a", good, func(run *core.Run) { run.KeepLog, run.Then = core.KeepLogAlways, core.NumberedRun(1, 5) })
+		copied := ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(time.Now()), Aside: &ring.Aside{Run: 99 << 32, Aside: core.Aside{Log: true}}}
+		r.s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: copied}})
+		time.Sleep(time.Second)
+		r.nothing()
+		for _, id := range []core.RunID{run.ID, always.ID, again.ID} {
+			if k, text := r.kept(id); text != fmt.Sprintf("the log of run %d\n", id) || !k.Whole() || k.From != 1 {
+				t.Errorf("kept %q, %+v", text, k)
+			}
+			if now := r.stored(id); now.Owing() {
+				t.Errorf("run %d owes %+v", id, now.OwesAside())
+			}
+		}
+		if r.stored(again.ID).KeepLog != core.KeepLogAlways {
+			t.Error("what its retry says of its log is gone with that of an attempt")
+		}
+		if _, is, _ := r.s.KeptLog(t.Context(), none.ID); is {
+			t.Error("a log that nobody owed is kept")
+		}
+		asked := r.x.asked[good]
+		copied.Aside.Run = run.ID
+		r.s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: copied}})
+		time.Sleep(time.Second)
+		r.nothing()
+		if r.x.asked[good] != asked || len(r.made) != 3 {
+			t.Errorf("a copy asked once more; made %v", r.made)
+		}
+		tail, err := r.lane.Tail(t.Context(), &core.App{}, &run, 3)
+		if err != nil || tail != fmt.Sprintf("the log of run %d", run.ID) {
+			t.Errorf("its last lines: %q, %v", tail, err)
+		}
+	})
+}
+
+// TestHung: executors that give no answer, of which one app has many, cost no other party
+// anything; each of their logs is tried a bounded number of times, and then it is said why
+// there is none.
+func TestHung(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		for n := range uint32(500) {
+			r.run(1+n, "a", hung, nil)
+		}
+		for n := range uint32(200) { // many that hang, of one app
+			r.run(1000+n, "a", fmt.Sprintf("http://10.1.0.%d:9999", n), nil)
+		}
+		log := r.x.log
+		r.x.log = func(ctx context.Context, address string, run *core.Run) (string, error) {
+			if strings.HasPrefix(address, "http://10.1.") {
+				address = hung
+			}
+			return log(ctx, address, run)
+		}
+		last := r.run(5000, "b", good, nil)
+		begun := time.Now()
+		r.drive()
+		defer func() { r.stop() }()
+		time.Sleep(time.Minute)
+		r.mu.Lock()
+		when, is := r.when[last.ID]
+		r.mu.Unlock()
+		if !is || when.Sub(begun) > 10*time.Second {
+			t.Errorf("a log of another app is kept after %s behind 700 of executors that hang: %t", when.Sub(begun), is)
+		}
+		if n := r.x.most[hung]; n > 4 {
+			t.Errorf("%d asked at a time at one address", n)
+		}
+		time.Sleep(2*time.Hour + 15*time.Minute)
+		r.nothing()
+		if len(r.made) != 701 {
+			t.Errorf("%d are done with", len(r.made))
+		}
+		for _, id := range []core.RunID{core.NumberedRun(1, 1), core.NumberedRun(1, 500), core.NumberedRun(1, 1000)} {
+			if k, text := r.kept(id); text != "" || !strings.Contains(k.Why, "no answer") && !strings.Contains(k.Why, "all the time") || r.made[id] != aside.Failed {
+				t.Errorf("kept %q, why %q, told %q", text, k.Why, r.made[id])
+			}
+			if now := r.stored(id); now.Owing() {
+				t.Errorf("run %d owes %+v", id, now.OwesAside())
+			}
+		}
+		if n := r.x.asked[hung]; n > 500 {
+			t.Errorf("an address that never answers is asked %d times for 500 logs", n)
+		}
+	})
+}
+
+// TestGone: a log whose executor comes back is kept; one that does not is told as missing.
+func TestGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		back := time.Now().Add(5 * time.Minute)
+		log := r.x.log
+		r.x.log = func(ctx context.Context, address string, run *core.Run) (string, error) {
+			if run.ID == core.NumberedRun(1, 1) && time.Now().After(back) {
+				address = good
+			}
+			return log(ctx, address, run)
+		}
+		r.drive()
+		defer func() { r.stop() }()
+		returns := r.run(1, "a", gone, nil)
+		time.Sleep(10 * time.Minute)
+		stays := r.run(2, "a", gone, nil)
+		time.Sleep(time.Hour)
+		r.nothing()
+		if k, text := r.kept(returns.ID); text == "" || r.made[returns.ID] != aside.Kept {
+			t.Errorf("kept %q, why %q, told %s", text, k.Why, r.made[returns.ID])
+		}
+		if k, text := r.kept(stays.ID); text != "" || !strings.Contains(k.Why, "connection refused") || r.made[stays.ID] != aside.Failed {
+			t.Errorf("kept %q, why %q, told %s", text, k.Why, r.made[stays.ID])
+		}
+		if n := r.x.asked[gone]; n > 20 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
+// broken is a store that takes nothing for a while.
+type broken struct {
+	*memory.Store
+	until time.Time
+}
+
+var errBroken = errors.New("cut connection")
+
+func (b *broken) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error {
+	if time.Now().Before(b.until) {
+		return errBroken
+	}
+	return b.Store.PutLog(ctx, run, k)
+}
+
+func (b *broken) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+	if time.Now().Before(b.until.Add(time.Minute)) {
+		return []error{errBroken}
+	}
+	return b.Store.PutRuns(ctx, puts)
+}
+
+// TestStoreFails: what cannot be stored stays owed, and comes again until it is.
+func TestStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.place = &broken{r.s, time.Now().Add(time.Minute)}
+		r.drive()
+		defer func() { r.stop() }()
+		run := r.run(1, "a", good, nil)
+		time.Sleep(time.Minute)
+		if now := r.stored(run.ID); !now.Owing() {
+			t.Error("it owes nothing, and nothing is kept")
+		}
+		time.Sleep(2 * time.Minute)
+		r.nothing()
+		if now := r.stored(run.ID); now.Owing() || r.made[run.ID] != aside.Kept {
+			t.Errorf("it owes %+v, told %q", now.OwesAside(), r.made[run.ID])
+		}
+	})
+}

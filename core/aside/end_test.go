@@ -1,0 +1,218 @@
+package aside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tickring/tickring/core"
+)
+
+// file is an executor that has a log.
+type file struct {
+	lines []string
+	// paged answers with whole lines of so many bytes at least, as tickring's own executors
+	// do; 0: with all that comes, as those of xxl-job do, as far as an answer of most holds.
+	paged, most int
+	words       string // in place of a log
+	looks       int
+	bytes       int
+}
+
+func (f *file) Log(_ context.Context, _ *core.App, _ *core.Run, from int) (string, int, bool, error) {
+	f.looks++
+	if f.words != "" {
+		return f.words, from, true, nil
+	}
+	var b strings.Builder
+	i := from - 1
+	for ; i < len(f.lines); i++ {
+		if f.paged > 0 && b.Len() >= f.paged {
+			break
+		}
+		b.WriteString(f.lines[i] + "\n")
+		if f.most > 0 && b.Len() > f.most {
+			return "", from, false, core.Errorf(core.CodeTooLarge, "too much")
+		}
+	}
+	f.bytes += b.Len()
+	return b.String(), max(i+1, from), false, nil
+}
+
+func numbered(n int, of func(i int) string) *file {
+	f := &file{}
+	for i := 1; i <= n; i++ {
+		f.lines = append(f.lines, of(i))
+	}
+	return f
+}
+
+var wired = &core.Run{ID: core.NumberedRun(1, 1), Address: "http://10.0.0.1:9999", State: core.Failed, SentAt: time.Unix(1, 0)}
+
+// want holds what is kept against the whole log: it is its end, from the line and byte on
+// that it says, and all of it where that fits.
+func want(t interface {
+	Helper()
+	Errorf(string, ...any)
+}, f *file, k *core.KeptLog) {
+	t.Helper()
+	whole := Printable(strings.Join(f.lines, "\n") + "\n")
+	text, err := Text(k)
+	if err != nil {
+		t.Errorf("read what is kept: %v", err)
+		return
+	}
+	if len(text) > core.KeptLogMax || !strings.HasSuffix(whole, text) || k.More || k.Why != "" {
+		t.Errorf("kept %d bytes from line %d, more %t, why %q: not the end", len(text), k.From, k.More, k.Why)
+		return
+	}
+	before := whole[:len(whole)-len(text)]
+	if from, cut := strings.Count(before, "\n")+1, len(before)-1-strings.LastIndexByte(before, '\n'); k.From != from || k.Cut != int64(cut) {
+		t.Errorf("it says that it begins %d bytes into line %d, and begins %d bytes into line %d", k.Cut, k.From, cut, from)
+	}
+	if whole := k.From == 1 && k.Cut == 0; whole != k.Whole() {
+		t.Errorf("whole: %t", k.Whole())
+	}
+	if len(before) == 0 || f.looks >= mostLooks {
+		return
+	}
+	// One line more would not have fitted, but for one that is longer than all.
+	last := len(strings.Split(strings.TrimSuffix(before, "\n"), "\n"))
+	if k.Cut == 0 && len(text)+len(Printable(f.lines[last-1]))+1 <= core.KeptLogMax {
+		t.Errorf("only %d bytes are kept, and line %d would fit", len(text), last)
+	}
+}
+
+// TestEnd: of logs of any length their end is kept, at the price of some dozens of answers.
+func TestEnd(t *testing.T) {
+	million := func(i int) string {
+		return fmt.Sprintf("2026-11-25T15:00:00.000Z line %d of a million: %s", i, strings.Repeat("x", 60))
+	}
+	binary := func(i int) string { return fmt.Sprintf("%d \x00\x01\x1b[31m\xff\xfe\x80 %c", i, rune(0x4e00+i%1000)) }
+	long := "begin " + strings.Repeat("界", 333_000) + " end"
+	for _, c := range []struct {
+		name  string
+		lines *file
+	}{
+		{"one line", numbered(1, func(int) string { return "hello" })},
+		{"some", numbered(100, func(i int) string { return fmt.Sprint("line ", i) })},
+		{"a million lines", numbered(1_000_000, million)},
+		{"one line of a million characters", numbered(1, func(int) string { return long })},
+		{"a long line, then some", numbered(20, func(i int) string {
+			if i == 1 {
+				return long
+			}
+			return "short"
+		})},
+		{"some, then a long line", numbered(20, func(i int) string {
+			if i == 20 {
+				return long
+			}
+			return "short"
+		})},
+		{"empty lines", numbered(300_000, func(int) string { return "" })},
+		{"binary", numbered(50_000, binary)},
+		{"exactly what is kept", numbered(64, func(int) string { return strings.Repeat("y", 1023) })},
+		{"a byte more", numbered(64, func(i int) string { return strings.Repeat("y", 1023+i/64) })},
+	} {
+		for _, how := range []struct {
+			name        string
+			paged, most int
+		}{{"pages", 512_000, 0}, {"all at once", 0, 4 << 20}, {"small pages", 2000, 0}} {
+			if how.paged == 2000 && len(c.lines.lines) > 100_000 {
+				continue // what no executor does: it would be left off within its bound
+			}
+			t.Run(c.name+", "+how.name, func(t *testing.T) {
+				f := &file{lines: c.lines.lines, paged: how.paged, most: how.most}
+				k, err := End(t.Context(), f, &core.App{}, wired)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want(t, f, &k)
+				t.Logf("%d answers, %d KB, %d bytes kept", f.looks, f.bytes>>10, len(k.Text))
+				if f.looks > mostLooks || f.bytes > mostBytes {
+					t.Errorf("%d answers of %d bytes", f.looks, f.bytes)
+				}
+			})
+		}
+	}
+}
+
+func TestEndOfAny(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := &file{paged: rapid.SampledFrom([]int{0, 300, 5000, 512_000}).Draw(t, "paged"), most: 4 << 20}
+		n := rapid.IntRange(1, 3000).Draw(t, "lines")
+		most := rapid.SampledFrom([]int{3, 100, 900}).Draw(t, "long")
+		odd := rapid.IntRange(0, n).Draw(t, "odd")
+		for i := range n {
+			long := (i*7919 + odd) % most
+			if i == odd {
+				long = rapid.SampledFrom([]int{0, 60_000, 70_000, 200_000}).Draw(t, "longest")
+			}
+			f.lines = append(f.lines, strings.Repeat("z", long))
+		}
+		k, err := End(context.Background(), f, &core.App{}, wired)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		if !k.More {
+			want(t, f, &k)
+		}
+	})
+}
+
+// TestNoEnd: what is no log is told as that, and a search that finds no end is bounded.
+func TestNoEnd(t *testing.T) {
+	none := &file{words: "readLog fail, logFile not exists"}
+	if _, err := End(t.Context(), none, &core.App{}, wired); core.CodeOf(err) != core.CodeNotFound || !strings.Contains(err.Error(), none.words) {
+		t.Errorf("words in place of a log: %v", err)
+	}
+	if _, err := End(t.Context(), &file{}, &core.App{}, wired); core.CodeOf(err) != core.CodeNotFound {
+		t.Errorf("no line: %v", err)
+	}
+	huge := numbered(3, func(i int) string { return strings.Repeat("x", i*(2<<20)) })
+	huge.most = 4 << 20
+	if _, err := End(t.Context(), huge, &core.App{}, wired); core.CodeOf(err) != core.CodeTooLarge {
+		t.Errorf("a last line that is longer than an answer: %v", err)
+	}
+	endless := &endless{}
+	k, err := End(t.Context(), endless, &core.App{}, wired)
+	if err != nil || !k.More || endless.looks > mostLooks {
+		t.Errorf("a log that never ends: %v, %+v after %d answers", err, k.From, endless.looks)
+	}
+	gone := errors.New("connection refused")
+	if _, err := End(t.Context(), broken{gone}, &core.App{}, wired); !errors.Is(err, gone) {
+		t.Errorf("no answer: %v", err)
+	}
+}
+
+// endless has a line for each number that it is asked for.
+type endless struct{ looks int }
+
+func (e *endless) Log(_ context.Context, _ *core.App, _ *core.Run, from int) (string, int, bool, error) {
+	e.looks++
+	return fmt.Sprintf("line %d\n", from), from + 1, false, nil
+}
+
+type broken struct{ err error }
+
+func (b broken) Log(context.Context, *core.App, *core.Run, int) (string, int, bool, error) {
+	return "", 0, false, b.err
+}
+
+func TestLastLines(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		n    int
+		want string
+	}{{"a\nb\nc\n", 2, "b\nc"}, {"a\nb\nc", 3, "a\nb\nc"}, {"a\nb", 9, "a\nb"}, {"", 2, ""}, {"a\n", 0, ""}} {
+		if got := lastLines(c.text, c.n); got != c.want {
+			t.Errorf("the last %d of %q: %q", c.n, c.text, got)
+		}
+	}
+}

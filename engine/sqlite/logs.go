@@ -1,0 +1,51 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+)
+
+// PutLog implements aside.Store. The row goes with that of its run.
+func (s *Store) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error {
+	body, err := json.Marshal(k)
+	if err != nil {
+		return fmt.Errorf("write the log of run %d: %w", run.ID, err)
+	}
+	q := "INSERT INTO logs (run, body) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM runs WHERE key = ?1) ON CONFLICT (run) DO "
+	if len(k.Text) > 0 {
+		q += "UPDATE SET body = excluded.body"
+	} else {
+		q += "NOTHING"
+	}
+	var answer error
+	if err := s.write(ctx, false, 1, func(tx *tx) error {
+		err := query(tx.Conn, q, func(st *sqlite.Stmt) {
+			st.BindInt64(1, key(run.ID))
+			st.BindBytes(2, body)
+		}, nil)
+		answer = judged(tx.Conn)
+		return err
+	}); err != nil {
+		return err
+	}
+	return answer
+}
+
+// KeptLog implements aside.Store.
+func (s *Store) KeptLog(ctx context.Context, run core.RunID) (k core.KeptLog, is bool, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT body FROM logs WHERE run = ?", func(st *sqlite.Stmt) { st.BindInt64(1, key(run)) }, func(st *sqlite.Stmt) error {
+			is = true
+			return json.Unmarshal(columnBytes(st, 0), &k)
+		})
+	})
+	if err != nil {
+		return core.KeptLog{}, false, fmt.Errorf("read the log of run %d: %w", run, err)
+	}
+	return k, is, nil
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/tickring/tickring/core/ring"
+)
+
+// handler takes batches of the queue of the aside lane.
+type handler struct {
+	look func(context.Context) error // for an outage that has just ended, and whose data it is
+	make func(context.Context, []ring.Message) []error
+	bury func(ctx context.Context, body, reason string) error
+	log  *slog.Logger
+}
+
+// maxRecords is what a mapping may be set to, answerIn how long before the end of an
+// invocation all work ends.
+const (
+	maxRecords = 10_000
+	answerIn   = 2 * time.Second
+)
+
+// handle answers which messages are to come again. One that cannot be read is buried with
+// its reason and stops nobody; one of a newer version comes again, for a newer function.
+func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
+	switch n := len(e.Records); {
+	case n == 0:
+		return events.SQSEventResponse{}, errors.New("the event is no batch of a queue: it has no Records")
+	case n > maxRecords:
+		return events.SQSEventResponse{}, fmt.Errorf("a batch of %d messages; at most %d are allowed", n, maxRecords)
+	}
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-answerIn))
+		defer cancel()
+	}
+	if err := h.look(ctx); err != nil {
+		return events.SQSEventResponse{}, fmt.Errorf("all messages come again: %w", err)
+	}
+	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
+	again := func(r *events.SQSMessage, what string, err error) {
+		h.log.Warn(what+" comes again", "message", r.MessageId, "err", err)
+		res.BatchItemFailures = append(res.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: r.MessageId})
+	}
+	var list []ring.Message
+	var of []*events.SQSMessage
+	for i := range e.Records {
+		r := &e.Records[i]
+		m, err := ring.Decode([]byte(r.Body))
+		if err == nil && m.Kind != ring.KindAside {
+			err = fmt.Errorf("a message of the kind %q on the queue of the aside lane", m.Kind)
+		}
+		switch {
+		case errors.Is(err, ring.ErrNewer):
+			again(r, "a message of a newer version", err)
+		case err == nil:
+			list, of = append(list, m), append(of, r)
+		default:
+			h.log.Error("unreadable message is among the dead letters", "message", r.MessageId, "why", err.Error())
+			if berr := h.bury(ctx, r.Body, err.Error()); berr != nil {
+				again(r, "an unreadable message that could not be buried", berr)
+			}
+		}
+	}
+	for i, err := range h.make(ctx, list) {
+		if err != nil {
+			again(of[i], "a message", err)
+		}
+	}
+	return res, nil
+}

@@ -1,0 +1,35 @@
+// Command aside is the function that makes what the ends of runs owe and no fire waits for:
+// it takes the queue of the aside lane, and nothing else. core/aside is what it drives.
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+	_ "time/tzdata" // the host has no zone files
+
+	awslambda "github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/aside"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/send"
+)
+
+func main() {
+	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
+	boot.Must(log, err)
+	awslambda.Start(assemble(&c, store.Engine(), store.BuryRaw, log).handle)
+}
+
+// assemble makes the handler on an engine.
+func assemble(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, log *slog.Logger) *handler {
+	a := c.Assemble(e, log)
+	lane := a.Lane(send.New(c.Send()), aside.Options{Made: func(_ *core.Run, o aside.Outcome) {
+		if o == aside.Failed {
+			c.Metrics.Put(time.Now(), map[string]float64{boot.LogsLost: 1})
+		}
+	}})
+	return &handler{look: boot.NewPulse(a.Engine, log).Look, make: lane.Handle, bury: bury, log: log}
+}

@@ -1,0 +1,94 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/aside"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+)
+
+// asides drives the aside lane.
+func (w *World) asides(in *incarnation) {
+	lane := in.assembly().Lane(sender{in}, aside.Options{Timeout: 6 * time.Second, SilentFor: 10 * time.Second,
+		Waits: []time.Duration{5 * time.Second, 20 * time.Second, time.Minute}})
+	for !w.closing() && !in.dead.Load() {
+		got, err := in.port.Receive(in.ctx, ring.KindAside, 5)
+		if err != nil {
+			w.sleep(in.ctx, 100*time.Millisecond)
+			continue
+		}
+		in.spawn(func() {
+			for i, err := range lane.Handle(in.ctx, engine.Messages(got)) {
+				if err != nil {
+					in.port.Release(in.ctx, got[i:i+1], time.Now().Add(2*time.Second))
+				} else {
+					in.port.Ack(in.ctx, got[i:i+1])
+				}
+			}
+		})
+	}
+}
+
+// keepLog is what a job says of its logs.
+func keepLog(d *dice, def *core.Def) {
+	def.Keep.Log = []core.KeepLog{"", "", core.KeepLogAlways, core.KeepLogNever}[d.n(4)]
+}
+
+// Log is a line of its run, where its executor answers questions.
+func (s sender) Log(ctx context.Context, _ *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
+	text, err = read(s.in.port, ctx, "Log", func(ctx context.Context) (string, error) {
+		if err := s.in.p.w.execs.hears(ctx, run.Address); err != nil || from > 1 {
+			return "", err
+		}
+		return fmt.Sprintf("the log of run %d\n", run.ID), nil
+	})
+	if err != nil || text == "" {
+		return "", from, false, err
+	}
+	return text, 2, strings.HasPrefix(run.Address, "lambda:"), nil
+}
+
+// asideAsked reports that all that a run owes is owed to the aside lane, and asked for there.
+func (t *truth) asideAsked(r *core.Run) bool {
+	return r.OwesAside() != (core.Aside{}) && len(r.Owes) == 0 && !r.OwesChildren() && t.asides[r.ID] > 0
+}
+
+// owesAside notes that a run that owes no run any more owes to the aside lane yet.
+func (t *truth) owesAside(id core.RunID) {
+	if r, _ := t.run(id); r.OwesAside() != (core.Aside{}) {
+		t.owes[id] = struct{}{}
+	}
+}
+
+// asideMade asserts 7.5 for the aside lane: what is owed no more exists, a log or why there
+// is none.
+func (t *truth) asideMade(id core.RunID, was *core.Run) {
+	r, _ := t.run(id)
+	if !r.Owing() {
+		delete(t.owes, id)
+	}
+	if was.OwesAside() == (core.Aside{}) {
+		t.fail(id, "run %d owes nothing to the aside lane, and that is cleared", id)
+		return
+	}
+	k, is, err := t.Store.KeptLog(bg, id)
+	text, terr := aside.Text(&k)
+	switch {
+	case err != nil || terr != nil || !is:
+		t.fail(id, "run %d does not owe its log any more, and that is not kept: %v, %v", id, err, terr)
+	case text == fmt.Sprintf("the log of run %d\n", id):
+		t.w.count("log kept", 1)
+	case k.Why != "":
+		t.w.count("log missing", 1)
+	default:
+		t.fail(id, "of run %d another log is kept: %q", id, text)
+	}
+	if !was.LogOwed(was.State, was.Reason) && was.State != core.Succeeded {
+		t.fail(id, "run %d is %s, keeps %q of its logs, and its log was kept", id, was.State, was.KeepLog)
+	}
+}

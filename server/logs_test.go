@@ -1,0 +1,193 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/internal/doctor"
+	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/wire"
+)
+
+// TestKeptLogs: of runs that failed, and of a job that says so of all, the log outlives its
+// executor, and who reads it is told that it is the part that was kept; of one that succeeded
+// without that, and of one that keeps none, it is gone with its executor.
+func TestKeptLogs(t *testing.T) {
+	s := start(t, Options{})
+	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web",
+		Handle: func(_ context.Context, r *wire.Run, logf func(string, ...any)) (int, string) {
+			for n := range 1000 {
+				logf("line %d of run %d", n+1, r.LogID)
+			}
+			if strings.HasSuffix(r.Handler, "fails") {
+				return 500, "no such table"
+			}
+			return 200, ""
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exec.Close()
+	spec := func(name, handler string, keep core.KeepLog) manage.JobSpec {
+		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: handler, Keep: core.Keep{Log: keep},
+			Retry: core.Retry{Max: 1, Delay: time.Second}}}
+	}
+	save(t, s, "web", spec("fails", "fails", ""), spec("never", "fails", core.KeepLogNever), spec("fine", "fine", ""),
+		spec("always", "fine", core.KeepLogAlways), spec("always-fails", "fails", core.KeepLogAlways))
+	<-exec.Registered()
+	ids := map[string]core.RunID{}
+	for _, name := range []string{"fails", "never", "fine", "always", "always-fails"} {
+		res, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/" + name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[name] = res.Run.ID
+	}
+	run := func(id core.RunID) core.Run {
+		t.Helper()
+		v, err := s.Manage().Run(t.Context(), id.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Run
+	}
+	eventually(t, 20*time.Second, func() error {
+		for _, name := range []string{"fails", "never", "fine", "always", "always-fails"} {
+			r := run(ids[name])
+			last := r
+			if r.Then != 0 {
+				last = run(r.Then)
+			}
+			if r.State.Open() || r.Owing() || last.State.Open() || last.Owing() {
+				return fmt.Errorf("%s is %s and owes %+v", name, r.State, r.OwesAside())
+			}
+			if strings.HasSuffix(name, "fails") && r.Then != 0 {
+				ids[name+", again"] = r.Then
+			}
+		}
+		return nil
+	})
+	c, err := client.New(s.URL(), s.Token(), client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := map[string]string{}
+	for name, id := range ids {
+		log, err := c.GetLog(t.Context(), id.String(), client.GetLogParams{})
+		if err != nil || log.Kept != nil || log.Text == "" {
+			t.Fatalf("%s: while its executor is there: %v, %+v", name, err, log.Kept)
+		}
+		whole[name] = log.Text
+	}
+	exec.Close()
+	for name, kept := range map[string]bool{"fails": true, "fails, again": true, "never": false, "fine": false, "always": true,
+		"always-fails": true, "always-fails, again": true} {
+		id := ids[name].String()
+		log, err := c.GetLog(t.Context(), id, client.GetLogParams{})
+		if !kept {
+			if err == nil {
+				t.Errorf("%s: %+v", name, log)
+			}
+			continue
+		}
+		if err != nil || log.Kept == nil {
+			t.Errorf("%s: %v, %+v", name, err, log.Kept)
+			continue
+		}
+		if log.Text != whole[name] || log.Kept.From != 1 || log.Kept.Why != "" || !log.End || !strings.Contains(log.Kept.Live, "did not answer") {
+			t.Errorf("%s: %d bytes of %d, %+v", name, len(log.Text), len(whole[name]), log.Kept)
+		}
+		piece, err := c.GetLog(t.Context(), id, client.GetLogParams{From: 999})
+		lines := strings.SplitAfter(whole[name], "\n")
+		if want := strings.Join(lines[998:], ""); err != nil || piece.Text != want || piece.Next != log.Next {
+			t.Errorf("%s from line 999: %v, %q, next %d; want %q, next %d", name, err, piece.Text, piece.Next, want, log.Next)
+		}
+	}
+	eventually(t, 10*time.Second, func() error { // counted once they are stored
+		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_logs_kept_total{outcome="kept"} 5`) {
+			return fmt.Errorf("metrics: %s", numbers)
+		}
+		return nil
+	})
+}
+
+// TestLostLogs: of a run whose executor is gone before its log was read, it is said that there
+// is none and why: to who reads it, in the metrics, and by doctor.
+func TestLostLogs(t *testing.T) {
+	o := Options{}
+	o.Aside.Waits = []time.Duration{100 * time.Millisecond}
+	s := start(t, o)
+	var exec *miniexec.Executor
+	closed := make(chan struct{})
+	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web",
+		Handle: func(context.Context, *wire.Run, func(string, ...any)) (int, string) {
+			<-closed
+			return 500, "shot"
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exec.Close()
+	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "fails", Handler: "fails"}})
+	<-exec.Registered()
+	res, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/fails"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, func() error {
+		v, err := s.Manage().Run(t.Context(), res.Run.ID.String())
+		if err == nil && v.Run.Address == "" {
+			err = fmt.Errorf("it is %s", v.Run.State)
+		}
+		return err
+	})
+	close(closed)
+	exec.Close() // reports, and takes no connection any more
+	c, err := client.New(s.URL(), s.Token(), client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, func() error {
+		log, err := c.GetLog(t.Context(), res.Run.ID.String(), client.GetLogParams{})
+		if err == nil && (log.Kept == nil || log.Kept.Why == "" || log.Text != "") {
+			err = fmt.Errorf("%+v", log)
+		}
+		return err
+	})
+	eventually(t, 10*time.Second, func() error { // counted once it is stored
+		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_logs_kept_total{outcome="failed"} 1`) {
+			return fmt.Errorf("metrics: %s", numbers)
+		}
+		return nil
+	})
+	facts, err := c.GetFacts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := doctor.Judge(&doctor.Facts{Now: facts.Now, Own: &facts}); !strings.Contains(fmt.Sprint(list), "1 that were to be kept could not be read") {
+		t.Errorf("doctor says nothing of it: %+v", list)
+	}
+}
+
+func metricsOf(t *testing.T, s *running) string {
+	t.Helper()
+	resp, err := http.Get(s.URL() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
