@@ -22,6 +22,15 @@ func TestLanguage(t *testing.T) {
 		{"PUT", "/v1/jobs/shop/report", `{"handler":"report","route":"nearest"}`, "zh", "zh",
 			`"field":"route","value":"nearest","message":"允许的取值：first, last,`},
 		{"POST", "/v1/apply", `{"jobs":[{"app":"none","name":"a","handler":"h"}]}`, "zh", "zh", `没有这个应用：请先创建`},
+		{"PUT", "/v1/apps/far", `{"executors":["ftp://x"]}`, "zh", "zh",
+			`"field":"executors[0]","value":"ftp://x","message":"不是 http 或 https 的 URL；允许：http://HOST:PORT 或`},
+		{"PUT", "/v1/jobs/shop/report", `{"handler":"report","route":"FAILOVER"}`, "zh", "zh", `；xxl-job 的 FAILOVER 在这里写作 route: failover`},
+		{"GET", "/v1/jobs/shop/report/runs/2020-01-01T02:30", "", "zh", "zh", `没有运行：任务在此之后才创建，于 `},
+		{"GET", "/v1/jobs/shop/report", "", "zh", "zh", `"words":"每天 02:30 执行（Europe/Berlin）"`},
+		{"GET", "/v1/jobs/shop/report", "", "zh", "zh", `改在 03:00 触发"`},
+		{"GET", "/v1/jobs", "", "zh", "zh", `"words":"每天 02:30 执行（Europe/Berlin）"`},
+		{"GET", "/v1/jobs", "", "", "en", `"words":"at 02:30, Europe/Berlin"`},
+		{"POST", "/v1/preview", `{"schedule":{"every":"90m"},"count":1}`, "zh", "zh", `"words":"每 1 小时 30 分钟"`},
 		{"GET", "/v1/jobs/shop/report", "", "zh", "zh", `"state":"started"`},
 	} {
 		r := httptest.NewRequest(tt.method, tt.path, strings.NewReader(tt.body))

@@ -6,6 +6,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/words"
 )
 
 // The types of dead letters.
@@ -42,7 +43,7 @@ func (s *server) Redrive(w http.ResponseWriter, r *http.Request) {
 		}
 		for k := range l.Fires {
 			f := &l.Fires[k]
-			x := DeadFire{Run: f.Run.String(), JobID: int32(f.Run.Job()), ScheduledAt: f.At.Time(), Cause: string(f.Cause), Why: f.Why}
+			x := DeadFire{Run: f.Run.String(), JobID: int32(f.Run.Job()), ScheduledAt: f.At.Time(), Cause: string(f.Cause), Why: words.Say(language(r), f.Why)}
 			if f.Name != "" {
 				x.Job = f.App + "/" + f.Name
 			}

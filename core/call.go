@@ -180,14 +180,14 @@ func (a *Auth) secrets() []secretField {
 var alwaysHidden = []string{"authorization", "cookie"}
 
 // notGiven are headers that belong to the connection, or that tickring sets, and why.
-var notGiven = map[string]string{
+var notGiven = map[string]Text{
 	"connection": hopByHop, "keep-alive": hopByHop, "proxy-authenticate": hopByHop, "proxy-authorization": hopByHop,
 	"proxy-connection": hopByHop, "te": hopByHop, "trailer": hopByHop, "transfer-encoding": hopByHop, "upgrade": hopByHop,
-	"http2-settings": hopByHop, "expect": hopByHop, "content-length": "it is counted", "host": "it follows from the address",
-	"idempotency-key": "it is the run's ID",
+	"http2-settings": hopByHop, "expect": hopByHop, "content-length": Say("it is counted"), "host": Say("it follows from the address"),
+	"idempotency-key": Say("it is the run's ID"),
 }
 
-const hopByHop = "it belongs to the connection"
+var hopByHop = Say("it belongs to the connection")
 
 // Normal hides what always is, in one order; one that says nothing is nil.
 func (c *Call) Normal() *Call {
@@ -229,21 +229,21 @@ func (c *Call) validate() error {
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		field, value := "call.headers."+name, c.Headers[name]
 		lower := strings.ToLower(name)
-		why := notGiven[lower]
+		why, taken := notGiven[lower]
 		if strings.HasPrefix(lower, "tickring-") {
-			why = "it is tickring's"
+			why, taken = Say("it is tickring's"), true
 		}
 		switch {
 		case name == "" || len(name) > MaxHeader || strings.Trim(lower, "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") != "":
 			return Invalid("call.headers", strconv.Quote(name), "the name of a header is 1 to %d letters, digits and !#$%%&'*+-.^_`|~", MaxHeader)
-		case why != "":
+		case taken:
 			return Invalid(field, name, "this header cannot be given: %s", why)
 		case names[lower]:
 			return Invalid(field, name, "named twice: case does not count")
 		case lower == "authorization" && c.Auth != (Auth{}):
 			return Invalid(field, name, "auth sets it: give one of them")
 		}
-		if err := hidden(field, value, "the value of a header"); err != nil {
+		if err := hidden(field, value, Say("the value of a header")); err != nil {
 			return err
 		}
 		names[lower] = true
@@ -307,7 +307,7 @@ func (a *Auth) validate() error {
 		}
 	}
 	for _, s := range a.secrets() {
-		if err := hidden(s.field, *s.text, "a secret"); err != nil {
+		if err := hidden(s.field, *s.text, Say("a secret")); err != nil {
 			return err
 		}
 	}
@@ -315,7 +315,7 @@ func (a *Auth) validate() error {
 }
 
 // hidden refuses what cannot stand in a header, and does not repeat it.
-func hidden(field, value, what string) error {
+func hidden(field, value string, what Text) error {
 	if len(value) > MaxSecret || !printable(value) || strings.TrimSpace(value) != value {
 		return Invalid(field, "", "%s is at most %d printable ASCII characters, no line break, no space around", what, MaxSecret)
 	}

@@ -206,7 +206,7 @@ func (c Channel) Validate() error {
 		return err
 	}
 	for _, s := range c.secrets() {
-		if err := hidden(s.field, *s.text, "a secret"); err != nil {
+		if err := hidden(s.field, *s.text, Say("a secret")); err != nil {
 			return err
 		}
 	}

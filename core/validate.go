@@ -351,14 +351,14 @@ func oneOf[T ~string](field string, value T, allowed []T) error {
 
 // Here says what a word of xxl-job's forms and tables is called here, "; xxl-job's X is y
 // here", or what it will be.
-func Here(word string) string {
+func Here(word string) Text {
 	if later, ok := laterXXL[word]; ok {
-		return "; xxl-job's " + word + " is not yet: " + later
+		return Say("; xxl-job's %s is not yet: %s", word, later)
 	}
 	if here, ok := fromXXL[word]; ok {
-		return "; xxl-job's " + word + " is " + here + " here"
+		return Say("; xxl-job's %s is %s here", word, here)
 	}
-	return ""
+	return Text{}
 }
 
 var fromXXL = map[string]string{
@@ -558,8 +558,8 @@ func IsQueue(address string) bool {
 // sent to: the base URL of wire and call, the name or ARN of lambda and queue.
 // It does not resolve or judge the host: that is done when it is dialled.
 func ParseAddress(raw string) (scheme Scheme, target string, err error) {
-	const allowed = "allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME or " +
-		"lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)"
+	allowed := Say("allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME or " +
+		"lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)")
 	if raw == "" || len(raw) > MaxAddress {
 		return "", "", Invalid("address", raw, "an address has 1 to %d bytes; %s", MaxAddress, allowed)
 	}
@@ -569,13 +569,13 @@ func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 		case SchemeCall:
 			scheme, target = s, rest
 		case SchemeLambda, SchemeQueue:
-			if why := nameOrARN(s, rest); why != "" {
+			if why := nameOrARN(s, rest); why.String() != "" {
 				return "", "", Invalid("address", raw, "%s", why)
 			}
 			return s, rest, nil
 		}
 	}
-	if why := baseURL(target); why != "" {
+	if why := baseURL(target); why.String() != "" {
 		return "", "", Invalid("address", raw, "%s; %s", why, allowed)
 	}
 	return scheme, target, nil
@@ -612,53 +612,53 @@ var (
 
 // nameOrARN says what is wrong with what a function or a queue is called by;
 // empty if nothing is.
-func nameOrARN(s Scheme, target string) string {
+func nameOrARN(s Scheme, target string) Text {
 	switch {
 	case s == SchemeLambda && (functionName.MatchString(target) || functionARN.MatchString(target)):
 	case s == SchemeLambda:
-		return "a function is named by 1 to 64 letters, digits, - and _, or by its ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME; both may " +
-			"end with :ALIAS or :VERSION"
+		return Say("a function is named by 1 to 64 letters, digits, - and _, or by its ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME; both may " +
+			"end with :ALIAS or :VERSION")
 	case queueName.MatchString(target) || queueARN.MatchString(target):
 	case strings.HasSuffix(target, ".fifo"):
-		return "a FIFO queue is not served: it holds back what belongs together, and a run belongs to nothing; make a standard queue"
+		return Say("a FIFO queue is not served: it holds back what belongs together, and a run belongs to nothing; make a standard queue")
 	case strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://"):
-		return "a queue is named, not given by its URL: queue:NAME, or its ARN, arn:aws:sqs:REGION:ACCOUNT:NAME"
+		return Say("a queue is named, not given by its URL: queue:NAME, or its ARN, arn:aws:sqs:REGION:ACCOUNT:NAME")
 	default:
-		return "a queue is named by 1 to 80 letters, digits, - and _, or by its ARN, arn:aws:sqs:REGION:ACCOUNT:NAME"
+		return Say("a queue is named by 1 to 80 letters, digits, - and _, or by its ARN, arn:aws:sqs:REGION:ACCOUNT:NAME")
 	}
-	return ""
+	return Text{}
 }
 
 // baseURL says what is wrong with a base URL; empty if nothing is.
-func baseURL(raw string) string {
+func baseURL(raw string) Text {
 	for i := range len(raw) {
 		if c := raw[i]; c <= ' ' || c >= 0x7f || c == '\\' {
-			return "it has a space, a backslash, or a character that is not printable ASCII"
+			return Say("it has a space, a backslash, or a character that is not printable ASCII")
 		}
 	}
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return "not a URL"
+		return Say("not a URL")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return "not an http or https URL"
+		return Say("not an http or https URL")
 	case u.User != nil:
-		return "it has user info"
+		return Say("it has user info")
 	case u.Opaque != "" || u.Hostname() == "":
-		return "it has no host"
+		return Say("it has no host")
 	case u.RawQuery != "" || u.ForceQuery:
-		return "it has a query"
+		return Say("it has a query")
 	case strings.Contains(raw, "#"):
-		return "it has a fragment"
+		return Say("it has a fragment")
 	case strings.HasSuffix(u.Host, ":"):
-		return "its port is empty"
+		return Say("its port is empty")
 	}
 	if p := u.Port(); p != "" {
 		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
-			return "its port is not 1 to 65535"
+			return Say("its port is not 1 to 65535")
 		}
 	}
-	return ""
+	return Text{}
 }
 
 // CheckKey checks the idempotency key of a trigger; an empty one is none.

@@ -200,7 +200,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 			return fail("a %s; %s", noun(n), s.allowed())
 		}
 		word, _ := scalar(n)
-		return fail("%s; %s", describe(n), s.allowed()+core.Here(word))
+		return fail("%s; %s", describe(n), s.allowed()+core.Here(word).String())
 	}
 	text, isText := scalar(n)
 	if bare, ok := n.(*ast.StringNode); ok && bare.Token.Type == token.StringType && strings.Contains(text, ": ") {
@@ -278,10 +278,10 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 			span, err := api.ParseDuration(text)
 			if err != nil {
 				why, _, _ := strings.Cut(err.Error(), "; allowed") // that is said of this field
-				return fail("%s: %s; %s", truncate(text), why, s.allowed()+core.Here(text))
+				return fail("%s: %s; %s", truncate(text), why, s.allowed()+core.Here(text).String())
 			}
 			if span%time.Second != 0 || span < s.min || span > s.max {
-				return fail("%s; %s", truncate(text), s.allowed()+core.Here(text))
+				return fail("%s; %s", truncate(text), s.allowed()+core.Here(text).String())
 			}
 		}
 	case kInstant:

@@ -264,7 +264,7 @@ func (s *schema) unknown(name string) string {
 		name = name[:64] + "…"
 	}
 	msg := fmt.Sprintf("%s has no field %q", s.Title, name)
-	if here := core.Here(name); here != "" {
+	if here := core.Here(name).String(); here != "" {
 		return msg + here
 	}
 	names := slices.Sorted(maps.Keys(s.Later))

@@ -41,7 +41,7 @@ func serveHere(t *testing.T, args ...string) (url string) {
 	return regexp.MustCompile(`http://\S+`).FindString(said)
 }
 
-// TestAPIPage: the commands of docs/api.md work as pasted, and the only refusal is the one it shows.
+// TestAPIPage: the commands of docs/api.md work as pasted, and the only refusals are those it shows.
 func TestAPIPage(t *testing.T) {
 	blocks := pageBlocks(t, "api.md")
 	t.Setenv("TICKRING_DATA", t.TempDir())
@@ -51,8 +51,14 @@ func TestAPIPage(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	said := string(out)
-	if want := blocks("json")[0]; strings.Count(said, want) != 1 || strings.Count(said, `{"error":`) != 1 {
-		t.Errorf("it does not say once %s: %s", want, said)
+	refusals := blocks("json")
+	for _, want := range refusals {
+		if strings.Count(said, want) != 1 {
+			t.Errorf("it does not say once %s: %s", want, said)
+		}
+	}
+	if len(refusals) != 2 || strings.Count(said, `{"error":`) != len(refusals) {
+		t.Errorf("the page shows %d refusals, and there are others: %s", len(refusals), said)
 	}
 	for _, part := range []string{`"existing":false`, `"existing":true`, `"change":"created"`, `"change":"deleted"`,
 		`{"runs":[{`, `"text":"`} {

@@ -585,47 +585,47 @@ func (q *Ask) runAt(ctx context.Context, ref, text string) (RunView, error) {
 }
 
 // whyNone says why an instant of a job has neither a run nor a record.
-func (q *Ask) whyNone(ctx context.Context, job *core.Job, at core.Instant) (string, error) {
+func (q *Ask) whyNone(ctx context.Context, job *core.Job, at core.Instant) (core.Text, error) {
 	s := &job.Sched
 	if at.Time().Before(job.Def.Created) {
-		return "the job was made later, at " + text(job.Def.Created), nil
+		return core.Say("the job was made later, at %s", text(job.Def.Created)), nil
 	}
 	h, err := q.history(ctx, job.Def.ID, job.Def.App, job, firstInstant-1, at)
 	if err != nil {
-		return "", err
+		return core.Text{}, err
 	}
 	i := slices.IndexFunc(h.revs, func(r revision) bool { return r.at < at && at <= r.end })
 	if i < 0 {
-		return "its schedule or state was changed later, at " + text(s.RevAt) + ", and what it was before is not kept", nil
+		return core.Say("its schedule or state was changed later, at %s, and what it was before is not kept", text(s.RevAt)), nil
 	}
 	r := &h.revs[i]
 	switch names, err := r.names(s, at); {
 	case err != nil:
-		return "", err
+		return core.Text{}, err
 	case !names && r.last:
-		return "its schedule as it stands does not name that instant", nil
+		return core.Say("its schedule as it stands does not name that instant"), nil
 	case !names:
-		return "its schedule of then did not name that instant; it was changed later, at " + text(s.RevAt) + ": tickring changes " +
-			job.Name(), nil
+		return core.Say("its schedule of then did not name that instant; it was changed later, at %s: tickring changes %s",
+			text(s.RevAt), job.Name()), nil
 	}
 	if r.State == core.Paused && (r.PauseUntil == 0 || at <= r.PauseUntil) {
-		return "the job " + q.describePause(pauseAt(h.revs, i)), nil
+		return core.Say("the job %s", q.describePause(pauseAt(h.revs, i))), nil
 	}
-	if why, err := q.fell(ctx, job.Def.App, at); err != nil || why != "" {
+	if why, err := q.fell(ctx, job.Def.App, at); err != nil || why.String() != "" {
 		return why, err
 	}
 	now := q.o.Now()
 	switch {
 	case at > core.InstantOf(now):
-		return "its time is to come", nil
+		return core.Say("its time is to come"), nil
 	case now.Sub(at.Time()) < q.o.Patience:
-		return "it is on its way", nil
+		return core.Say("it is on its way"), nil
 	case s.State == core.Started && s.Next != 0 && at >= s.Next && s.PlanError != "":
-		return "it could not be planned: " + s.PlanError, nil
+		return core.Say("it could not be planned: %s", s.PlanError), nil
 	case s.State == core.Started && s.Next != 0 && at >= s.Next:
-		return "it is late: nothing has planned it yet (tickring doctor)", nil
+		return core.Say("it is late: nothing has planned it yet (tickring doctor)"), nil
 	}
-	return "it is kept no more, or was lost: tickring audit " + job.Name() + " tells which", nil
+	return core.Say("it is kept no more, or was lost: tickring audit %s tells which", job.Name()), nil
 }
 
 // pauseAt is the pause that a revision of a job is of: an edit of a paused job is
@@ -664,58 +664,58 @@ func (r *revision) names(s *core.Sched, at core.Instant) (bool, error) {
 }
 
 // fell says in which pause of an app or of everything an instant lies; empty none.
-func (q *Ask) fell(ctx context.Context, name string, at core.Instant) (string, error) {
+func (q *Ask) fell(ctx context.Context, name string, at core.Instant) (core.Text, error) {
 	app, err := q.App(ctx, name)
 	if err != nil {
-		return "", err
+		return core.Text{}, err
 	}
 	g, err := q.Global(ctx)
 	if err != nil {
-		return "", err
+		return core.Text{}, err
 	}
 	for _, of := range []struct {
-		what, app string
-		last      core.Pause
-		past      core.Past
-	}{{"everything", "", g.Pause, g.Past}, {"app " + name, name, app.Pause, app.Past}} {
+		what core.Text
+		app  string
+		last core.Pause
+		past core.Past
+	}{{core.Say("everything"), "", g.Pause, g.Past}, {core.Say("app %s", name), name, app.Pause, app.Past}} {
 		if of.last.Covers(at.Time()) {
-			return of.what + " " + q.describePause(of.last), nil
+			return core.Say("%s %s", of.what, q.describePause(of.last)), nil
 		}
 		if !of.past.Covers(at.Time()) && !of.past.From.After(at.Time()) && !of.last.From.After(at.Time()) {
 			continue
 		}
 		list, _, err := q.recorded(ctx, of.app) // they know who and why
 		if err != nil {
-			return "", err
+			return core.Text{}, err
 		}
 		for _, p := range append(list, of.past.Pauses...) {
 			if p.Covers(at.Time()) {
-				return of.what + " " + q.describePause(p), nil
+				return core.Say("%s %s", of.what, q.describePause(p)), nil
 			}
 		}
 	}
-	return "", nil
+	return core.Text{}, nil
 }
 
 // describePause says of something that was, or is, paused by whom, when and why.
-func (q *Ask) describePause(p core.Pause) string {
-	var b strings.Builder
-	b.WriteString("is paused")
+func (q *Ask) describePause(p core.Pause) core.Text {
+	said := core.Say("is paused")
 	if !p.To.IsZero() && !p.To.After(q.o.Now()) {
-		b.Reset()
-		b.WriteString("was paused")
+		said = core.Say("was paused")
 	}
 	if p.By != "" {
-		b.WriteString(" by " + p.By)
+		said = core.Say("%s by %s", said, p.By)
 	}
-	b.WriteString(", from " + text(p.From))
-	if !p.To.IsZero() {
-		b.WriteString(" to " + text(p.To))
+	if p.To.IsZero() {
+		said = core.Say("%s, from %s", said, text(p.From))
+	} else {
+		said = core.Say("%s, from %s to %s", said, text(p.From), text(p.To))
 	}
 	if p.Why != "" {
-		b.WriteString(": " + p.Why)
+		said = core.Say("%s: %s", said, p.Why)
 	}
-	return b.String()
+	return said
 }
 
 // instantsOf reads a time as people write it: with an offset, or in the zone;

@@ -20,7 +20,7 @@ func Wrote(err error) (done bool, failed error) {
 // Change reads, judges and writes in rounds until one is done or fails: somebody
 // else may be faster, and answers get lost. After so many it says that what was to
 // be done is unclear.
-func Change(ctx context.Context, unclear string, round func() (done bool, err error)) error {
+func Change(ctx context.Context, unclear core.Text, round func() (done bool, err error)) error {
 	for range Tries {
 		if done, err := round(); done || err != nil {
 			return err
@@ -29,7 +29,7 @@ func Change(ctx context.Context, unclear string, round func() (done bool, err er
 			return core.Passing(ctx.Err())
 		}
 	}
-	return core.Errorf(core.CodeUnavailable, "%s", unclear)
+	return &core.Error{Code: core.CodeUnavailable, Reason: unclear}
 }
 
 // Insist repeats a write that may be done twice until it is done for certain.

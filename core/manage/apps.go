@@ -52,7 +52,7 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 	}
 	var attempts []core.App
 	res := AppResult{Name: spec.Name}
-	unclear := fmt.Sprintf("app %s could not be stored for certain: read it, and try again", spec.Name)
+	unclear := core.Say("app %s could not be stored for certain: read it, and try again", spec.Name)
 	err := bound.Change(ctx, unclear, func() (bool, error) {
 		old, found, err := m.ask.FindApp(ctx, spec.Name)
 		if err != nil {
@@ -140,7 +140,7 @@ func (m *Manage) DeleteApp(ctx context.Context, actor core.Actor, name string) e
 		return err
 	}
 	tried := false
-	return bound.Change(ctx, fmt.Sprintf("app %s could not be deleted for certain: try again", name), func() (bool, error) {
+	return bound.Change(ctx, core.Say("app %s could not be deleted for certain: try again", name), func() (bool, error) {
 		old, found, err := m.ask.FindApp(ctx, name)
 		switch {
 		case err != nil:

@@ -2,7 +2,6 @@ package manage
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -115,7 +114,7 @@ func (m *Manage) roomFor(ctx context.Context, app string, most int) error {
 
 // withhold has an app say whether a job is withheld from its code.
 func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name string, is bool) error {
-	return bound.Change(ctx, fmt.Sprintf("app %s could not be stored for certain: try again", app), func() (bool, error) {
+	return bound.Change(ctx, core.Say("app %s could not be stored for certain: try again", app), func() (bool, error) {
 		old, found, err := m.ask.FindApp(ctx, app)
 		if err != nil || !found || slices.Contains(old.Withheld, name) == is {
 			return true, err

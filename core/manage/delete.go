@@ -2,7 +2,6 @@ package manage
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -20,7 +19,7 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 	}
 	var attempts []core.Tombstone
 	var res SaveResult
-	err := bound.Change(ctx, fmt.Sprintf("job %s could not be deleted for certain: try again", ref), func() (bool, error) {
+	err := bound.Change(ctx, core.Say("job %s could not be deleted for certain: try again", ref), func() (bool, error) {
 		old, err := m.ask.Job(ctx, ref)
 		if core.CodeOf(err) == core.CodeNotFound && len(attempts) > 0 {
 			stored, err := m.store.Tombstones(ctx, []core.JobID{res.ID})

@@ -3,7 +3,6 @@ package manage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -124,7 +123,7 @@ func (m *Manage) editJob(
 	ctx context.Context, ref string, build func(old *core.Job) (*edit, error),
 ) (job core.Job, changed bool, err error) {
 	var attempts []core.Job
-	unclear := fmt.Sprintf("the change of job %s could not be stored for certain: read it, and try again", ref)
+	unclear := core.Say("the change of job %s could not be stored for certain: read it, and try again", ref)
 	err = bound.Change(ctx, unclear, func() (done bool, err error) {
 		if job, err = m.ask.Job(ctx, ref); err != nil {
 			return false, err
@@ -261,7 +260,7 @@ type pausable struct {
 }
 
 func (m *Manage) editApp(ctx context.Context, actor core.Actor, name, why string, change changePause) (StateResult, error) {
-	return m.editPause(ctx, "the change of app "+name, core.Change{By: actor.Name, App: name, Why: why}, change, func() (pausable, error) {
+	return m.editPause(ctx, core.Say("the change of app %s", name), core.Change{By: actor.Name, App: name, Why: why}, change, func() (pausable, error) {
 		old, err := m.ask.App(ctx, name)
 		return pausable{old.Rev, old.Pause, func(next core.Pause, c *core.Change) error {
 			want := old
@@ -276,7 +275,7 @@ func (m *Manage) editApp(ctx context.Context, actor core.Actor, name, why string
 // it cannot be stored, the item still says who and why, and the next record
 // holds it as what was.
 func (m *Manage) editGlobal(ctx context.Context, actor core.Actor, why string, change changePause) (StateResult, error) {
-	return m.editPause(ctx, "the change", core.Change{By: actor.Name, Why: why}, change, func() (pausable, error) {
+	return m.editPause(ctx, core.Say("the change"), core.Change{By: actor.Name, Why: why}, change, func() (pausable, error) {
 		old, err := m.ask.Global(ctx)
 		return pausable{old.Rev, old.Pause, func(next core.Pause, c *core.Change) error {
 			want := old
@@ -289,7 +288,7 @@ func (m *Manage) editGlobal(ctx context.Context, actor core.Actor, why string, c
 
 // editPause changes the pause of an app or of everything.
 func (m *Manage) editPause(
-	ctx context.Context, what string, c core.Change, change changePause, read func() (pausable, error),
+	ctx context.Context, what core.Text, c core.Change, change changePause, read func() (pausable, error),
 ) (res StateResult, err error) {
 	type attempt struct {
 		pause core.Pause
@@ -308,7 +307,7 @@ func (m *Manage) editPause(
 		res = pauseResult(a.pause, a.c.At, a.c.ID, a.c.Verb)
 		return true
 	}
-	err = bound.Change(ctx, what+" could not be stored for certain: read it, and try again", func() (bool, error) {
+	err = bound.Change(ctx, core.Say("%s could not be stored for certain: read it, and try again", what), func() (bool, error) {
 		old, err := read()
 		if err != nil {
 			return false, err

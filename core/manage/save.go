@@ -164,11 +164,11 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 		case s.unclear == bound.Tries || s.unclear > 0 && s.full && over:
 			s.refuse(core.Errorf(core.CodeUnavailable, "it could not be stored for certain: read it, and try again"))
 		case s.full && over:
-			reason := "the store had no room for it, and it was not changed: try again"
+			reason := core.Say("the store had no room for it, and it was not changed: try again")
 			if len(s.attempts) > 0 { // the answer of one may be lost, and what was refused its repetition
-				reason = "the store had no room for it, and it may not be stored: apply again"
+				reason = core.Say("the store had no room for it, and it may not be stored: apply again")
 			}
-			s.refuse(&core.Error{Code: core.CodeUnavailable, Err: core.ErrThrottled, Reason: core.Say("%s", reason)})
+			s.refuse(&core.Error{Code: core.CodeUnavailable, Err: core.ErrThrottled, Reason: reason})
 		case ctx.Err() != nil:
 			s.refuse(core.Passing(ctx.Err()))
 		default:

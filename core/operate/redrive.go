@@ -42,9 +42,9 @@ type RedrivenLetter struct {
 // RedrivenFire is one fire of a letter.
 type RedrivenFire struct {
 	core.Fire
-	App, Name string // of its job, where that is known
-	Why       string // it is not sent; empty: it is
-	final     bool   // and never will be
+	App, Name string    // of its job, where that is known
+	Why       core.Text // it is not sent; empty: it is
+	final     bool      // and never will be
 }
 
 // Redrive sends again those fires of dead letters that may still be sent: their
@@ -83,7 +83,7 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 		var send []core.Fire
 		final := true // nothing of it that can be read is left to send
 		for k := range l.Fires {
-			if f := &l.Fires[k]; f.Why == "" {
+			if f := &l.Fires[k]; f.Why.String() == "" {
 				send = append(send, f.Fire)
 			} else {
 				final = final && f.final
@@ -161,7 +161,7 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 	for i, f := range fires {
 		r := RedrivenFire{Fire: f}
 		if why := bad[f.Run.Job()]; why != nil {
-			r.Why = "its job cannot be read: " + why.Error()
+			r.Why = core.Say("its job cannot be read: %v", why)
 			list[i] = r
 			continue
 		}
@@ -183,38 +183,38 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 }
 
 // undriven says why a fire is not sent again, and whether that is for good.
-func (op *Operate) undriven(f *core.Fire, run *core.Run, job *core.Job, known, gone bool) (why string, final bool) {
+func (op *Operate) undriven(f *core.Fire, run *core.Run, job *core.Job, known, gone bool) (why core.Text, final bool) {
 	_, planned := f.Run.Planned()
 	switch {
 	case run != nil && run.State == core.Skipped:
-		return "it was recorded as skipped: " + string(run.Reason) + "; trigger the job again", true
+		return core.Say("it was recorded as skipped: %s; trigger the job again", run.Reason), true
 	case run != nil && !run.State.Open():
-		return "its run ended: " + string(run.State), true
+		return core.Say("its run ended: %s", run.State), true
 	case run != nil && !run.Expired(op.ask.Now()):
-		return "its run is under way", false // its owner may die and leave it to this letter
+		return core.Say("its run is under way"), false // its owner may die and leave it to this letter
 	case run == nil && !planned:
-		return "its record is gone", true
+		return core.Say("its record is gone"), true
 	case run != nil && (known || gone):
-		return "", false
+		return core.Text{}, false
 	case !known && gone:
-		return "its job was deleted", true
+		return core.Say("its job was deleted"), true
 	case !known:
-		return "there is no job " + f.Run.Job().String() + ", and none was deleted", false
+		return core.Say("there is no job %s, and none was deleted", f.Run.Job()), false
 	case !f.Cause.Planned():
-		return "", false
+		return core.Text{}, false
 	case job.Def.Keep.Days > 0 && op.ask.Now().Sub(f.At.Time()) >= time.Duration(job.Def.Keep.Days)*24*time.Hour:
-		return fmt.Sprintf("it is older than runs of its job are kept (%d days): whether it ran is not known any more", job.Def.Keep.Days), true
+		return core.Say("it is older than runs of its job are kept (%d days): whether it ran is not known any more", job.Def.Keep.Days), true
 	case f.Rev < job.Sched.Rev:
-		return "its job was changed since", true
+		return core.Say("its job was changed since"), true
 	case job.Sched.State == core.Paused:
-		return "its job is paused", false
+		return core.Say("its job is paused"), false
 	}
 	s, next := &job.Sched, core.Instant(0)
 	if sch, err := schedule.Compile(s.Schedule, s.ID); err == nil {
 		next, _ = sch.Next(f.At)
 	}
 	if sends, _, reason := plan.Judge(plan.PolicyOf(*s), f.At, f.Slot, next, op.ask.Now()); !sends {
-		return "it is too late: " + string(reason), true
+		return core.Say("it is too late: %s", reason), true
 	}
-	return "", false
+	return core.Text{}, false
 }

@@ -102,7 +102,7 @@ func TestRedrive(t *testing.T) {
 					continue
 				}
 				for i, why := range w.why {
-					if l.Fires[i].Why != why {
+					if l.Fires[i].Why.String() != why {
 						t.Errorf("%s: %q, want %q", w.what, l.Fires[i].Why, why)
 					}
 				}
@@ -250,7 +250,7 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 			if w.what != l.Reason {
 				continue
 			}
-			if l.Fires[0].Why != w.why || sent[w.run.ID] != (w.why == "") || l.Dropped != (w.what != "its owner lives") {
+			if l.Fires[0].Why.String() != w.why || sent[w.run.ID] != (w.why == "") || l.Dropped != (w.what != "its owner lives") {
 				t.Errorf("%s: %q, sent: %t, removed: %t", w.what, l.Fires[0].Why, sent[w.run.ID], l.Dropped)
 			}
 		}

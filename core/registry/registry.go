@@ -229,10 +229,10 @@ func sameToken(a, b string) bool {
 var ErrNoToken = errors.New("the app has no token")
 
 // What executors are told to do.
-const (
-	writeToken   = "write token: {env: APP_TOKEN} to the app in a file for tickring apply, and give the executor the same as its access token"
-	withoutToken = "without one this server takes at most executors on its own machine that ask it at 127.0.0.1 or localhost, " +
-		"through no proxy: " + writeToken + "; or start the server with --allow-no-token"
+var (
+	writeToken   = core.Say("write token: {env: APP_TOKEN} to the app in a file for tickring apply, and give the executor the same as its access token")
+	withoutToken = core.Say("without one this server takes at most executors on its own machine that ask it at 127.0.0.1 or localhost, "+
+		"through no proxy: %s; or start the server with --allow-no-token", writeToken)
 )
 
 func passing(err error) error {

@@ -184,9 +184,9 @@ func since(now, then time.Time) time.Duration {
 }
 
 func (t *Tokens) refuse(app, token string, free bool) error {
-	whose := "that of no app here"
+	whose := core.Say("that of no app here")
 	if app != "" {
-		whose = "not that of app " + core.Invalid("", app, "").Value + ", if there is one"
+		whose = core.Say("not that of app %s, if there is one", core.Truncate(app))
 	}
 	switch {
 	case token != "":
