@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/internal/traces"
 )
 
 // With a collector in its environment a server makes a span of a run and one of its send,
@@ -43,7 +44,7 @@ func TestTraces(t *testing.T) {
 	}))
 	defer collector.Close()
 	run := func() string {
-		s := start(t, Options{})
+		s := start(t, Options{Traces: traces.Options{CloseFor: time.Minute}})
 		defer s.stop() // which brings away what there is
 		if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
 			t.Fatal(err)

@@ -36,7 +36,7 @@ func TestTracesLeaveWithTheInvocation(t *testing.T) {
 	var lines strings.Builder
 	c := Config{Metrics: NewMetrics("prod", &lines)}
 	var err error
-	if c.Traces, err = traces.New(traces.Options{Salt: []byte("x"), Count: c.Metrics.spans}); err != nil {
+	if c.Traces, err = traces.New(traces.Options{Salt: []byte("x"), Count: c.Metrics.spans, FlushFor: 2 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
 	a := c.Assemble(memory.Open(memory.Options{}), slog.New(slog.DiscardHandler))
