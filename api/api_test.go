@@ -163,7 +163,7 @@ func TestBadInput(t *testing.T) {
 		{"many that wait for one", putJob, job(`"overlap":{"limit":1,"full":"replace","max":5}`), 400, core.CodeInvalid, "overlap.max",
 			"leave it out"},
 		{"wrong time", trigger, `{"at":"tomorrow"}`, 400, core.CodeInvalid, "at", "2026-11-20T02:30:00Z"},
-		{"too large", putJob, `{"handler":"` + strings.Repeat("x", api.MaxBody) + `"}`, 413, core.CodeTooLarge, "", "1 MiB"},
+		{"too large", putJob, `{"handler":"` + strings.Repeat("x", api.MaxJob) + `"}`, 413, core.CodeTooLarge, "", "2 MiB"},
 		{"id out of range", "GET /v1/jobs/99999999999", "", 400, core.CodeInvalid, "id", "2147483647"},
 		{"id of nothing", "GET /v1/jobs/0", "", 400, core.CodeInvalid, "id", "1 to"},
 		{"run out of range", "GET /v1/runs/99999999999999999999", "", 400, core.CodeInvalid, "run", "run ID"},

@@ -36,6 +36,12 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	if !body.DryRun && slices.ContainsFunc(body.Jobs, func(j JobSpec) bool { return j.Script != ScriptSpec{} }) {
+		if err := s.may(r, scripts, ""); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+	}
 	if len(body.Jobs) > MaxApplyJobs || len(body.Apps) > MaxApplyApps {
 		s.fail(w, r, core.Errorf(core.CodeTooLarge,
 			"%d jobs and %d apps at once; allowed are %d and %d: send the apps first, then the jobs in parts, without prune",
@@ -202,14 +208,14 @@ func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult)
 		field = e.Field
 	}
 	wantedApp := core.App{Name: app.Name, Executors: app.Executors}
-	takes := wantedApp.CheckHandler(spec.Def.Handler)
+	takes := wantedApp.CheckWork(&spec.Def)
 	if takes == nil {
 		takes = wantedApp.CheckRoute(spec.Def.Route)
 	}
 	switch {
 	case res.Err == nil && takes != nil:
 		return refuse(takes)
-	case res.Err == nil || field != "app" && field != "handler" && field != "route":
+	case res.Err == nil || field != "app" && field != "handler" && field != "script" && field != "route":
 		return res
 	case core.CodeOf(res.Err) != core.CodeNotFound && (field == "app" || spec.Def.Handler == ""):
 		return res

@@ -16,10 +16,11 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Bounds of a body; that of one job, which may have 64 KB of params, each byte written as
-// six. A function is through with so many jobs long before an HTTP API ends the wait.
+// Bounds of a body; that of one job, which may have 64 KB of params and 256 KB of script, each
+// byte written as six. A function is through with so many jobs long before an HTTP API ends the wait.
 const (
 	MaxBody      = 1 << 20
+	MaxJob       = 2 << 20
 	MaxApply     = 4 << 20
 	MaxApplyJobs = 500
 	MaxApplyApps = 100

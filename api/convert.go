@@ -28,7 +28,7 @@ func jobIn(l words.Language, j *core.Job) Job {
 		Problem: s.PlanError,
 	}
 	fill(&job, baseOf(d, s.Schedule, s.Misfire, s.Grace, s.Deadline))
-	job.Call, job.Command = callOf(d.Call.Shown()), commandOf(d.Command.Shown())
+	job.Call, job.Command, job.Script = callOf(d.Call.Shown()), commandOf(d.Command.Shown()), scriptOf(d.Script, "")
 	if s.State == core.Paused {
 		job.Pause = &Pause{Of: ofJob, From: s.RevAt, Until: s.PauseUntil.Time(), By: s.PauseBy, Reason: s.PauseWhy}
 	}
@@ -72,6 +72,12 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 func JobSpecOf(spec manage.JobSpec) JobSpec {
 	job := JobSpec{Paused: spec.Paused, IfRev: spec.IfRev, Declared: spec.Declared}
 	fill(&job, baseOf(&spec.Def, spec.Schedule, spec.Misfire, spec.Grace, spec.Deadline))
+	if s := spec.Def.Script; s != nil {
+		job.Script = ScriptSpec{Kind: string(s.Kind), Note: s.Note, Source: spec.Source}
+		if spec.Source == "" {
+			job.Script.Hash = s.Hash
+		}
+	}
 	return job
 }
 
@@ -120,6 +126,10 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 	if spec.Def.Command, err = coreCommand(j.Command); err != nil {
 		return spec, err
 	}
+	if spec.Def.Script, err = coreScript(j.Script); err != nil {
+		return spec, err
+	}
+	spec.Source = j.Script.Source
 	spec.Schedule, err = coreSchedule(j.Schedule)
 	return spec, err
 }
@@ -413,7 +423,8 @@ func ranWithOf(w *ask.RanWith) *RanWith {
 		return nil
 	}
 	d := w.Def
-	out := &RanWith{Handler: d.Handler, Params: d.Params, Template: d.Template, Route: string(d.Route), Block: string(d.Block),
+	out := &RanWith{Handler: d.Handler, Script: scriptOf(d.Script, ""), Params: d.Params, Template: d.Template, Route: string(d.Route),
+		Block:   string(d.Block),
 		Timeout: orNone(d.Timeout), Change: w.Rev, At: core.FromMillis(w.RevAt)}
 	if c := w.Change; c != nil {
 		out.Change, out.At, out.Verb, out.By = c.ID, c.At, c.Verb, c.By

@@ -80,6 +80,18 @@ type ServerInterface interface {
 	// GetRunAt The run of one instant, or what there is in its place.
 	// (GET /v1/jobs/{app}/{name}/runs/{at})
 	GetRunAt(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, at string)
+	// PutScript Give a job that has a script another version of it, or an earlier one again. What says the same to run is no other version, and gets the note.
+	// (PUT /v1/jobs/{app}/{name}/script)
+	PutScript(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
+	// ListScripts The versions of a job's script that are kept, the newest first, without their sources.
+	// (GET /v1/jobs/{app}/{name}/scripts)
+	ListScripts(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
+	// GetScript A version of a job's script, with its source.
+	// (GET /v1/jobs/{app}/{name}/scripts/{version})
+	GetScript(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, version PathVersion)
+	// DiffScripts How a version of a job's script differs from another.
+	// (GET /v1/jobs/{app}/{name}/scripts/{version}/diff)
+	DiffScripts(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, version PathVersion, params DiffScriptsParams)
 	// TriggerJob Ask for one run, now or at a moment.
 	// (POST /v1/jobs/{app}/{name}/trigger)
 	TriggerJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
@@ -956,6 +968,180 @@ func (siw *ServerInterfaceWrapper) GetRunAt(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetRunAt(w, r, app, name, at)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutScript operation middleware
+func (siw *ServerInterfaceWrapper) PutScript(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "app" -------------
+	var app PathApp
+
+	err = runtime.BindStyledParameterWithOptions("simple", "app", r.PathValue("app"), &app, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "app", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name PathName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutScript(w, r, app, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListScripts operation middleware
+func (siw *ServerInterfaceWrapper) ListScripts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "app" -------------
+	var app PathApp
+
+	err = runtime.BindStyledParameterWithOptions("simple", "app", r.PathValue("app"), &app, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "app", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name PathName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListScripts(w, r, app, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetScript operation middleware
+func (siw *ServerInterfaceWrapper) GetScript(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "app" -------------
+	var app PathApp
+
+	err = runtime.BindStyledParameterWithOptions("simple", "app", r.PathValue("app"), &app, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "app", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name PathName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "version" -------------
+	var version PathVersion
+
+	err = runtime.BindStyledParameterWithOptions("simple", "version", r.PathValue("version"), &version, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "version", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetScript(w, r, app, name, version)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DiffScripts operation middleware
+func (siw *ServerInterfaceWrapper) DiffScripts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "app" -------------
+	var app PathApp
+
+	err = runtime.BindStyledParameterWithOptions("simple", "app", r.PathValue("app"), &app, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "app", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name PathName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "version" -------------
+	var version PathVersion
+
+	err = runtime.BindStyledParameterWithOptions("simple", "version", r.PathValue("version"), &version, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "version", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DiffScriptsParams
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DiffScripts(w, r, app, name, version, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2040,6 +2226,10 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/jobs/{app}/{name}/waiting/{key}", wrapper.CancelByKey)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{app}/{name}/waiting/{key}", wrapper.GetRunByKey)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/v1/jobs/{app}/{name}/waiting/{key}", wrapper.ChangeByKey)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/jobs/{app}/{name}/script", wrapper.PutScript)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{app}/{name}/scripts", wrapper.ListScripts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{app}/{name}/scripts/{version}", wrapper.GetScript)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{app}/{name}/scripts/{version}/diff", wrapper.DiffScripts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{app}/{name}/runs/{at}", wrapper.GetRunAt)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/apps", wrapper.ListApps)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/apps/{app}", wrapper.DeleteApp)

@@ -111,7 +111,7 @@ func (s *server) GetJobByNumber(w http.ResponseWriter, r *http.Request, id strin
 // PutJob makes or changes a job.
 func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string) {
 	var body JobSpec
-	if err := decode(w, r, MaxBody, &body); err != nil {
+	if err := decode(w, r, MaxJob, &body); err != nil {
 		s.fail(w, r, err)
 		return
 	}
@@ -126,7 +126,10 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 		*f.body = f.path
 	}
 	n := changes
-	if body.Declared {
+	switch {
+	case body.Script != ScriptSpec{}:
+		n = scripts
+	case body.Declared:
 		n = declares
 	}
 	if err := s.may(r, n, app); err != nil {

@@ -57,7 +57,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 			operations++
 			method, op := strings.ToUpper(method), strings.ToUpper(method)+" "+path
 			at := strings.NewReplacer("{app}", "shop", "{name}", "report", "{id}", "1", "{run}", "4294967297", "{at}", "2026-11-20T02:30",
-				"{key}", "k").Replace(path)
+				"{key}", "k", "{version}", "1").Replace(path)
 			ask := func(token, body string, want int, says string) {
 				t.Helper()
 				got, text := f.as(token, method, at, body)

@@ -43,6 +43,13 @@ type (
 	LateResult         = client.LateResult
 	Broadcast          = client.Broadcast
 	Overlap            = client.Overlap
+	Script             = client.Script
+	ScriptChange       = client.ScriptChange
+	ScriptDiff         = client.ScriptDiff
+	ScriptList         = client.ScriptList
+	ScriptSpec         = client.ScriptSpec
+	DiffScriptsParams  = client.DiffScriptsParams
+	PathVersion        = client.PathVersion
 	Shard              = client.Shard
 	ShardRun           = client.ShardRun
 	Permit             = client.Permit

@@ -27,7 +27,8 @@
 //     else's, or to be taken over. A broadcast is claimed for all its shards, by
 //     core.Run.Spread, and is sent to nobody: finish.Finish.Spread puts a fire of
 //     each shard on the ring, which goes this way from step 5 on.
-//  8. It sends: send.Sender.Send, by the scheme of the address; over the wire
+//  8. It sends, with the source of its script where the job has one, which is read
+//     by its hash: send.Sender.Send, by the scheme of the address; over the wire
 //     that is wirehttp.Client.Run with the bytes of wire.AppendRun.
 //  9. The journal says which runs were accepted or are unconfirmed. It is
 //     stored before the message is acked.

@@ -39,6 +39,7 @@ type Def struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Set      string            `json:"set,omitempty"` // the manifest that made it
 	Handler  string            `json:"handler"`
+	Script   *Script           `json:"script,omitempty"` // in place of a handler
 	Params   string            `json:"params,omitempty"`
 	Template bool              `json:"template,omitempty"` // Params is a Template
 	Call     *Call             `json:"call,omitempty"`     // over that of its app
@@ -106,7 +107,8 @@ var Declareds = []Declared{DeclaredCode, DeclaredTaken}
 // Equal reports whether two definitions say the same; who comes after them is another's word.
 func (d Def) Equal(o Def) bool {
 	return d.ID == o.ID && d.App == o.App && d.Name == o.Name && d.Title == o.Title && d.Author == o.Author &&
-		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params && d.Template == o.Template &&
+		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Script.Equal(o.Script) && d.Params == o.Params &&
+		d.Template == o.Template &&
 		d.Route == o.Route && d.BroadcastFail == o.BroadcastFail && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
 		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Overlap == o.Overlap &&
 		d.PauseAfter == o.PauseAfter && d.Keep == o.Keep && d.Declared == o.Declared && d.Call.Equal(o.Call) &&

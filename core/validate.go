@@ -197,11 +197,14 @@ func (d *Def) validateTexts() error {
 			return err
 		}
 	}
+	if err := d.validateScript(); err != nil {
+		return err
+	}
 	if d.Command != nil {
 		if err := d.validateCommand(); err != nil {
 			return err
 		}
-	} else if d.Handler == "" {
+	} else if d.Handler == "" && d.Script == nil {
 		return Invalid("handler", "", "needed: what the executor is to run")
 	}
 	if len(d.Handler) > MaxHandler {
@@ -374,18 +377,20 @@ var fromXXL = map[string]string{
 	"scheduleType": "the field of schedule: cron, every or fixedDelay",
 	"scheduleConf": "schedule: {cron: …}, {every: …} or {fixedDelay: …}",
 	"childJobId":   childXXL, "children": childXXL,
+	"glueType": scriptXXL, "glueSource": scriptXXL, "glueRemark": "the note of the script", "GLUE_GROOVY": "script: {kind: groovy, …}",
+	"GLUE_SHELL": "script: {kind: shell, …}", "GLUE_PYTHON": "script: {kind: python, …}", "GLUE_NODEJS": "script: {kind: nodejs, …}",
+	"GLUE_PHP": "script: {kind: php, …}", "GLUE_POWERSHELL": "script: {kind: powershell, …}",
 	"jobDesc": "title", "appname": "app", "addressList": "executors of the app", "triggerStatus": "paused",
 }
 
 // laterXXL are its words that a later version has, as manifest/testdata/example.yaml binds them.
 var laterXXL = map[string]string{
 	"alarmEmail": "notices come with a later version, as notify: {to: [CHANNEL]}; until then tickring doctor tells what failed",
-	"glueType":   laterScripts, "glueSource": laterScripts,
 }
 
 const (
-	childXXL     = "after: [{job: APP/NAME, when: succeeded}] of the child"
-	laterScripts = "scripts come with a later version, as script: {kind: shell, file: FILE}; until then tickring exec runs any program"
+	childXXL  = "after: [{job: APP/NAME, when: succeeded}] of the child"
+	scriptXXL = "script: {kind: shell, file: FILE}"
 )
 
 // Words is a list of what is allowed as messages and help name it: "a, b, c".
@@ -492,6 +497,25 @@ func (a *App) CheckHandler(handler string) error {
 		}
 	}
 	return nil
+}
+
+// CheckWork refuses what a job has executors do where the app's cannot: a handler as
+// CheckHandler, and a script where they are called, invoked, or pull from a queue.
+func (a *App) CheckWork(d *Def) error {
+	if d.Script == nil {
+		return a.CheckHandler(d.Handler)
+	}
+	for _, address := range a.Executors {
+		if scheme, _, err := ParseAddress(address); err == nil && scheme != SchemeWire {
+			return NoScript(string(d.Script.Kind), address)
+		}
+	}
+	return nil
+}
+
+// NoScript is why a script does not go to an address.
+func NoScript(kind, address string) *Error {
+	return Invalid("script", kind, "a script goes only to executors that speak xxl-job's protocol, and %s does not", address)
 }
 
 // CheckRoute refuses a route that the app's executors cannot take part in:

@@ -14,15 +14,17 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tickring/tickring/wire"
 )
 
 // Kinds of scripts, as the wire names them.
 const (
-	Shell      = "GLUE_SHELL"
-	Python     = "GLUE_PYTHON"
-	NodeJS     = "GLUE_NODEJS"
-	PHP        = "GLUE_PHP"
-	PowerShell = "GLUE_POWERSHELL"
+	Shell      = wire.GlueShell
+	Python     = wire.GluePython
+	NodeJS     = wire.GlueNodeJS
+	PHP        = wire.GluePHP
+	PowerShell = wire.GluePowerShell
 )
 
 // Scripts allows jobs whose script comes with the run: whoever holds the token

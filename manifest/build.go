@@ -237,12 +237,13 @@ func (b *builder) job(own object, path string) manage.JobSpec {
 	b.checkSchedule(own, path)
 	b.hide(own, path)
 	form := merge(own, b.defaults)
+	b.script(form, path)
 	if join, is := form["after"].(object); is {
 		if form["after"] = join["all"]; join["all"] != nil {
 			form["within"] = join["within"]
 		}
 	}
-	whole := form["app"] != nil && form["name"] != nil && (form["handler"] != nil || form["command"] != nil)
+	whole := form["app"] != nil && form["name"] != nil && (form["handler"] != nil || form["command"] != nil || form["script"] != nil)
 	for range maxMends {
 		s, err := spec(form)
 		if err == nil {
@@ -294,7 +295,7 @@ func message(e *core.Error) string {
 // is right stands in for it.
 func judge(form object, spec manage.JobSpec) error {
 	for field, text := range map[string]*string{"app": &spec.Def.App, "name": &spec.Def.Name, "handler": &spec.Def.Handler} {
-		if form[field] == nil && (field != "handler" || form["command"] == nil) {
+		if form[field] == nil && (field != "handler" || form["command"] == nil && form["script"] == nil) {
 			*text = "x"
 		}
 	}

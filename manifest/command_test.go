@@ -105,7 +105,7 @@ func TestCommandSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := doc.Defs["job"]
-	if diff := cmp.Diff([]string{"app", "name"}, job.Required); diff != "" || len(job.OneOf) != 2 || job.OneOf[0].Required[0] != "handler" ||
+	if diff := cmp.Diff([]string{"app", "name"}, job.Required); diff != "" || len(job.OneOf) != 3 || job.OneOf[0].Required[0] != "handler" ||
 		job.OneOf[1].Required[0] != "command" {
 		t.Errorf("%+v %s", job, diff)
 	}

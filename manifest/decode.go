@@ -343,6 +343,7 @@ func (d *decoder) list(seq *ast.SequenceNode, s *schema, path string, at Pos) (a
 func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) object {
 	out := make(object, len(m.Values))
 	keys := make(map[string]Pos, len(m.Values))
+	instead := map[string]bool{}
 	for _, kv := range m.Values {
 		if d.c.full() {
 			break
@@ -353,6 +354,7 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 		}
 		below, field := join(path, key), s.Entries
 		if s.kind == kObject {
+			instead[s.Instead[key]] = true
 			field = s.get(key)
 			if why := s.Later[key]; why != "" { // whatever its value is
 				d.errorf(keys[key], below, "not yet: %s; leave it out", why)
@@ -371,7 +373,7 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 		}
 	}
 	for _, name := range s.Required {
-		if _, there := out[name]; !there {
+		if _, there := out[name]; !there && !instead[name] {
 			d.errorf(at, join(path, name), "needed: %s", s.get(name).Description)
 		}
 	}

@@ -192,7 +192,7 @@ func Export(apps []api.App, jobs []api.Job) ([]byte, error) {
 			return nil, fmt.Errorf("app %d cannot be written: %w", i, err)
 		}
 		list("apps", i)
-		entry(&b, component("ManifestApp").write(plainly(a)))
+		entry(&b, component("ManifestApp").write(plainly(a)), "")
 		comment(a.Set)
 		if a.HasToken {
 			b.WriteString("    # token: set; it is never printed, and left out here it stays as it is\n")
@@ -200,22 +200,27 @@ func Export(apps []api.App, jobs []api.Job) ([]byte, error) {
 	}
 	for i := range jobs {
 		j := &jobs[i]
-		if j.App == "" || j.Name == "" || j.Handler == "" && j.Command.Line == "" {
-			return nil, fmt.Errorf("job %s/%s cannot be written: it needs an app, a name, and a handler or a command", j.App, j.Name)
+		if j.App == "" || j.Name == "" || j.Handler == "" && j.Command.Line == "" && j.Script.Source == "" {
+			return nil, fmt.Errorf("job %s/%s cannot be written: it needs an app, a name, and a handler, a command, or a script with its "+
+				"source", j.App, j.Name)
 		}
 		list("jobs", i)
-		entry(&b, component("ManifestJob").write(jobForm(j, false)))
+		entry(&b, component("ManifestJob").write(jobForm(j, false)), j.Script.Source)
 		comment(j.Set)
 	}
 	return b.Bytes(), nil
 }
 
-// entry writes a map as an item of a list.
-func entry(b *bytes.Buffer, n *node) {
+// entry writes a map as an item of a list; source is the text of its script, where it has one.
+func entry(b *bytes.Buffer, n *node, source string) {
 	lead := "  - "
 	for _, kid := range n.kids {
 		b.WriteString(lead)
 		lead = "    "
+		if kid.key == "script" {
+			writeScript(b, kid, source)
+			continue
+		}
 		if kid.key != "schedule" || !kid.list && len(kid.kids) == 1 {
 			fmt.Fprintf(b, "%s: %s\n", quote(kid.key), kid.flow())
 			continue
@@ -264,6 +269,7 @@ func Diff(old, new *api.Job) []FieldChange {
 		if j == nil {
 			return nil
 		}
+		j = withText(j)
 		return component("ManifestJob").write(jobForm(j, old != nil && new != nil)).leaves("", nil, "set", j.Set)
 	}
 	return compare(tree(old), tree(new))

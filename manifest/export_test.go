@@ -226,7 +226,7 @@ func TestExportsAll(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", s.Title, diff)
 		}
 	}
-	paths(component("ManifestJob"), component("ManifestJob").write(jobForm(formOf(&j), false)), "template", "command") // which has a test of its own
+	paths(component("ManifestJob"), component("ManifestJob").write(jobForm(formOf(&j), false)), "template", "command", "script") // which have tests of their own
 	paths(component("ManifestApp"), component("ManifestApp").write(plainly(appForm(&a))), "token")
 }
 
@@ -281,6 +281,9 @@ func TestDefaults(t *testing.T) {
 			in["every"] = "366d"
 		case "broadcast.fail":
 			form["route"] = "broadcast"
+		case "script.kind":
+			in["source"] = "x"
+			delete(form, "handler")
 		}
 		spec, err := spec(form)
 		if err != nil {

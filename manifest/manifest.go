@@ -54,8 +54,8 @@ type Job struct {
 type Options struct {
 	// Getenv looks up a secret written as {env: NAME}; os.LookupEnv fits.
 	Getenv func(name string) (string, bool)
-	// ReadFile reads a secret written as {file: PATH}. Load joins a relative
-	// path to the manifest's folder first.
+	// ReadFile reads a secret written as {file: PATH}, and the file of a script. Load joins a
+	// relative path to the manifest's folder first.
 	ReadFile func(path string) ([]byte, error)
 	// Parameter reads a secret written as {ssm: NAME}.
 	Parameter func(name string) (string, error)

@@ -257,7 +257,11 @@ func (l *loader) addJob(b *builder, job object, path string) {
 		below := join(path, field)
 		return fieldAt{cmp.Or(b.places[below], at), below}
 	}
-	l.handlers, l.routes = append(l.handlers, place("handler")), append(l.routes, place("route"))
+	work := place("handler")
+	if spec.Def.Script != nil {
+		work = place("script")
+	}
+	l.handlers, l.routes = append(l.handlers, work), append(l.routes, place("route"))
 	l.calls = append(l.calls, place("call"))
 	parents := make([]fieldAt, len(spec.Def.After))
 	for i := range parents {
@@ -275,11 +279,11 @@ func (l *loader) done() (*Document, error) {
 	for i := range l.doc.Jobs {
 		d := &l.doc.Jobs[i].Spec.Def
 		a, ok := l.apps[d.App]
-		if !ok || d.Handler == "" && d.Command == nil {
+		if !ok || d.Handler == "" && d.Command == nil && d.Script == nil {
 			continue
 		}
 		app := core.App{Name: d.App, Executors: l.doc.Apps[a].Spec.Executors}
-		for k, err := range []error{app.CheckHandler(d.Handler), app.CheckRoute(d.Route), app.CheckCall(d.Call)} {
+		for k, err := range []error{app.CheckWork(d), app.CheckRoute(d.Route), app.CheckCall(d.Call)} {
 			if e, ok := errors.AsType[*core.Error](err); ok {
 				at := [...]fieldAt{l.handlers[i], l.routes[i], l.calls[i]}[k]
 				l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path, Message: message(e)})

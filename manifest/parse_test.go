@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -48,10 +49,20 @@ example.yaml:9:1: channels: not yet: channels of notices come with a later versi
 example.yaml:15:1: calendars: not yet: calendars come with a later version; leave it out
 example.yaml:46:7: jobs[0].schedule.calendar: not yet: calendars come with a later version; leave it out
 example.yaml:58:5: jobs[0].notify: not yet: notices come with a later version; leave it out
-example.yaml:75:5: jobs[3].script: not yet: scripts come with a later version; leave it out
 example.yaml:90:40: jobs[6].schedule.calendar: not yet: calendars come with a later version; leave it out`
 
-var exampleEnv = env("REPORTS_TOKEN", "s3cret", "LEDGER_TOKEN", "s3cret")
+var exampleEnv = withFile(env("REPORTS_TOKEN", "s3cret", "LEDGER_TOKEN", "s3cret"), "./cleanup.sh", "rm -f /tmp/old\n")
+
+// withFile has one file that may be read.
+func withFile(o Options, name, text string) Options {
+	o.ReadFile = func(path string) ([]byte, error) {
+		if path != name {
+			return nil, fs.ErrNotExist
+		}
+		return []byte(text), nil
+	}
+	return o
+}
 
 func TestExample(t *testing.T) {
 	_, err := Parse("example.yaml", read(t, "example.yaml"), exampleEnv)
@@ -64,7 +75,7 @@ func TestExample(t *testing.T) {
 }
 
 // TestExampleIsBuilt: of the complete example all is saved but calendars, notices and their
-// channels, and scripts.
+// channels.
 func TestExampleIsBuilt(t *testing.T) {
 	var whole map[string]any
 	if err := yaml.Unmarshal(read(t, "example.yaml"), &whole); err != nil {
@@ -72,8 +83,7 @@ func TestExampleIsBuilt(t *testing.T) {
 	}
 	without(whole, "calendars", "calendar", "channels", "notify")
 	for _, job := range whole["jobs"].([]any) {
-		if job := job.(map[string]any); job["handler"] == nil && job["command"] == nil {
-			without(job, "script")
+		if job := job.(map[string]any); job["handler"] == nil && job["command"] == nil && job["script"] == nil {
 			job["handler"] = "in its place"
 		}
 	}
@@ -196,7 +206,7 @@ func TestErrors(t *testing.T) {
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
 			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, author, labels, handler, params, template, " +
-				"call, command, schedule, after, misfire, grace, deadline, block, route, broadcast, timeout, retry, lostAfter, " +
+				"call, command, script, schedule, after, misfire, grace, deadline, block, route, broadcast, timeout, retry, lostAfter, " +
 				"waitForExecutor, overlap, pauseAfter, keep, " +
 				"paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},

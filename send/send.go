@@ -161,6 +161,9 @@ func (s *Sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer
 	if scheme == core.SchemeWire {
 		return s.run(ctx, target, sh)
 	}
+	if script := sh.Job.Def.Script; script != nil {
+		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: core.NoScript(string(script.Kind), sh.Address).Reason.String()}
+	}
 	key, err := s.signs(ctx)
 	if err != nil {
 		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: err.Error()}
@@ -205,13 +208,23 @@ func (s *Sender) signs(ctx context.Context) ([]byte, error) {
 
 // order is what the wire says of a run.
 func order(sh dispatch.Shipment) wire.Run {
-	return wire.Run{
+	r := wire.Run{
 		JobID: int32(sh.Job.Def.ID), Handler: sh.Job.Def.Handler, Params: sh.Params,
 		BlockStrategy: blockName(sh.Job.Def.Block), Timeout: int32(sh.Job.Def.Timeout / time.Second),
 		LogID: int64(sh.Run.ID), LogTime: core.Millis(sh.Run.SentAt), GlueType: wire.GlueBean,
 		GlueUpdated: core.Millis(sh.Job.Def.Created), About: about(sh),
 		BroadcastIndex: int32(sh.Run.Shard.Index), BroadcastTotal: int32(max(sh.Run.Shard.Total, 1)),
 	}
+	if s := sh.Job.Def.Script; s != nil {
+		r.GlueType, r.GlueSource, r.GlueUpdated = glueTypes[s.Kind], sh.Source, s.Rev
+	}
+	return r
+}
+
+// glueTypes are what the wire calls the kinds of scripts.
+var glueTypes = map[core.ScriptKind]string{
+	core.ScriptShell: wire.GlueShell, core.ScriptPython: wire.GluePython, core.ScriptNodeJS: wire.GlueNodeJS, core.ScriptPHP: wire.GluePHP,
+	core.ScriptPowerShell: wire.GluePowerShell, core.ScriptGroovy: wire.GlueGroovy,
 }
 
 // about is what executors that ask for it are told of a run.

@@ -14,10 +14,17 @@ const (
 	BlockCover   = "COVER_EARLY"      // end the older one for it
 )
 
-// GlueBean is the glue type of a handler that is part of the executor. The
-// others carry their script along: GLUE_GROOVY, GLUE_SHELL, GLUE_PYTHON,
-// GLUE_PHP, GLUE_NODEJS, GLUE_POWERSHELL.
-const GlueBean = "BEAN"
+// Glue types: GlueBean is that of a handler that is part of the executor; the others carry
+// their script along.
+const (
+	GlueBean       = "BEAN"
+	GlueGroovy     = "GLUE_GROOVY" // runs inside executors in Java
+	GlueShell      = "GLUE_SHELL"
+	GluePython     = "GLUE_PYTHON"
+	GluePHP        = "GLUE_PHP"
+	GlueNodeJS     = "GLUE_NODEJS"
+	GluePowerShell = "GLUE_POWERSHELL"
+)
 
 // A Run is the body of /run (A to C, Go) and /trigger (D): the order to start
 // one run. It is the same in all dialects.

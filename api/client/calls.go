@@ -45,6 +45,26 @@ func (c *Client) PutJob(ctx context.Context, app, name string, body JobSpec) (Jo
 	return do[JobResult](ctx, c, "PUT", "/v1/jobs/{app}/{name}", nil, body, app, name)
 }
 
+// PutScript gives a job that has a script another version of it.
+func (c *Client) PutScript(ctx context.Context, app, name string, body ScriptChange) (JobResult, error) {
+	return do[JobResult](ctx, c, "PUT", "/v1/jobs/{app}/{name}/script", nil, body, app, name)
+}
+
+// ListScripts lists the versions of a job's script, the newest first.
+func (c *Client) ListScripts(ctx context.Context, app, name string) (ScriptList, error) {
+	return do[ScriptList](ctx, c, "GET", "/v1/jobs/{app}/{name}/scripts", nil, nil, app, name)
+}
+
+// GetScript reads a version of a job's script with its source; 0 is the present one.
+func (c *Client) GetScript(ctx context.Context, app, name, version string) (Script, error) {
+	return do[Script](ctx, c, "GET", "/v1/jobs/{app}/{name}/scripts/{version}", nil, nil, app, name, version)
+}
+
+// DiffScripts says how a version of a job's script differs from another.
+func (c *Client) DiffScripts(ctx context.Context, app, name, version string, params DiffScriptsParams) (ScriptDiff, error) {
+	return do[ScriptDiff](ctx, c, "GET", "/v1/jobs/{app}/{name}/scripts/{version}/diff", params, nil, app, name, version)
+}
+
 // DeleteJob deletes a job; its runs stay.
 func (c *Client) DeleteJob(ctx context.Context, app, name string, params DeleteJobParams) (JobResult, error) {
 	return do[JobResult](ctx, c, "DELETE", "/v1/jobs/{app}/{name}", params, nil, app, name)

@@ -556,6 +556,9 @@ type Job struct {
 	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
+	// Script A version of what a job runs in place of a handler.
+	Script Script `json:"script,omitempty,omitzero"`
+
 	// Set The manifest that made it
 	Set   string `json:"set,omitempty,omitzero"`
 	State string `json:"state"`
@@ -824,6 +827,9 @@ type JobSpec struct {
 	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
+	// Script What the job runs in place of a handler; only on executors that speak xxl-job's protocol.
+	Script ScriptSpec `json:"script,omitempty,omitzero"`
+
 	// Set The manifest that made it
 	Set string `json:"set,omitempty,omitzero"`
 
@@ -1025,6 +1031,9 @@ type RanWith struct {
 	Handler string `json:"handler,omitempty,omitzero"`
 	Params  string `json:"params,omitempty,omitzero"`
 	Route   string `json:"route,omitempty,omitzero"`
+
+	// Script A version of what a job runs in place of a handler.
+	Script Script `json:"script,omitempty,omitzero"`
 
 	// Template Whether the params are filled for each run
 	Template bool   `json:"template,omitempty,omitzero"`
@@ -1499,6 +1508,72 @@ type Schedule struct {
 	Until string `json:"until,omitempty,omitzero"`
 }
 
+// Script A version of what a job runs in place of a handler.
+type Script struct {
+	// At When it was made: the glueUpdatetime that executors are told
+	At time.Time `json:"at"`
+	By string    `json:"by"`
+
+	// Hash The SHA-256 of the source, in hex
+	Hash string `json:"hash"`
+	Kind string `json:"kind"`
+	Note string `json:"note,omitempty,omitzero"`
+
+	// Size Of the source, in bytes
+	Size int `json:"size"`
+
+	// Source Its text; only when a version is read
+	Source string `json:"source,omitempty,omitzero"`
+
+	// Version From 1: another kind or source makes the next, another note does not
+	Version int `json:"version"`
+}
+
+// ScriptChange defines model for ScriptChange.
+type ScriptChange struct {
+	// IfRev Refuse unless the job has this revision
+	IfRev *int64 `json:"ifRev,omitempty"`
+
+	// Kind Left out: it stays
+	Kind string `json:"kind,omitempty,omitzero"`
+
+	// Note What is new in this version
+	Note string `json:"note,omitempty,omitzero"`
+
+	// Source The text: at most 256 KB of UTF-8 without a zero byte, kept byte for byte
+	Source string `json:"source,omitempty,omitzero"`
+
+	// Version Without a source: an earlier version that is to be the present one again, as a new one
+	Version int `json:"version,omitempty,omitzero"`
+}
+
+// ScriptDiff defines model for ScriptDiff.
+type ScriptDiff struct {
+	From int `json:"from"`
+
+	// Text As diff -u writes it; empty where the sources are the same
+	Text string `json:"text"`
+	To   int    `json:"to"`
+}
+
+// ScriptList defines model for ScriptList.
+type ScriptList struct {
+	Versions []Script `json:"versions"`
+}
+
+// ScriptSpec What the job runs in place of a handler; only on executors that speak xxl-job's protocol.
+type ScriptSpec struct {
+	// Hash Without a source: that of a version that is kept
+	Hash string `json:"hash,omitempty,omitzero"`
+	Kind string `json:"kind"`
+
+	// Note What is new in this version
+	Note string `json:"note,omitempty,omitzero"`
+
+	// Source Its text: at most 256 KB of UTF-8 without a zero byte, kept byte for byte
+	Source string `json:"source,omitempty,omitzero"`
+}
+
 // Shard defines model for Shard.
 type Shard struct {
 	// Index Of a shard, from 0
@@ -1685,6 +1760,9 @@ type PathName = string
 // PathRun defines model for PathRun.
 type PathRun = string
 
+// PathVersion defines model for PathVersion.
+type PathVersion = string
+
 // QueryApp defines model for QueryApp.
 type QueryApp = string
 
@@ -1747,6 +1825,12 @@ type DeleteJobParams struct {
 type KillJobParams struct {
 	// After next of the page before
 	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
+}
+
+// DiffScriptsParams defines parameters for DiffScripts.
+type DiffScriptsParams struct {
+	// From The other version. Left out or 0: the one that is kept before
+	From int `form:"from,omitempty" json:"from,omitempty,omitzero"`
 }
 
 // ListWaitingParams defines parameters for ListWaiting.
@@ -1868,6 +1952,9 @@ type PauseJobJSONRequestBody = PauseRequest
 
 // ResumeJobJSONRequestBody defines body for ResumeJob for application/json ContentType.
 type ResumeJobJSONRequestBody = ResumeRequest
+
+// PutScriptJSONRequestBody defines body for PutScript for application/json ContentType.
+type PutScriptJSONRequestBody = ScriptChange
 
 // TriggerJobJSONRequestBody defines body for TriggerJob for application/json ContentType.
 type TriggerJobJSONRequestBody = TriggerRequest

@@ -185,7 +185,11 @@ func (c *changeCmd) restore(e *conn) error {
 	}
 	for i := range list.Changes {
 		if j, n := before(&list.Changes[i]); n == c.Restore {
-			data, err := manifest.Export(nil, []api.Job{*j})
+			list := []api.Job{*j}
+			if err := e.sources(list); err != nil {
+				return err
+			}
+			data, err := manifest.Export(nil, list)
 			if err != nil {
 				return err
 			}

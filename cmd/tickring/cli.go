@@ -74,6 +74,7 @@ type grammar struct {
 	Desc   descCmd    `cmd:"" name:"describe" help:"All about a job, app or run." group:"Jobs"`
 	Delete deleteCmd  `cmd:"" help:"Delete jobs, or apps without jobs; it asks." group:"Jobs"`
 	EditJ  editJobCmd `cmd:"" name:"edit" help:"Change a job in an editor." group:"Jobs"`
+	Script scriptCmd  `cmd:"" help:"The script of a job: its versions, and how they differ." group:"Jobs"`
 	Give   giveCmd    `cmd:"" name:"give-back" help:"Let the code that declares a job make or change it again." group:"Jobs"`
 	Pause  pauseCmd   `cmd:"" help:"Stop the schedule of jobs, of apps, or of everything." group:"Jobs"`
 	Stop   stopCmd    `cmd:"" hidden:"" help:"Another name of pause; not that of the server."`
@@ -197,8 +198,8 @@ func newParser(g *grammar, stdout, stderr io.Writer) (*kong.Kong, error) {
 	return kong.New(g, kong.Name("tickring"),
 		kong.Description("A job scheduler that loses nothing. Start with: tickring serve --demo"),
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.Words(core.Routes),
-			"states": core.Words(core.States),
-			"label":  "The jobs with this label, or with a key whatever its value; those of the apps that are named, or of all."},
+			"states": core.Words(core.States), "scriptKinds": core.Words(core.ScriptKinds),
+			"label": "The jobs with this label, or with a key whatever its value; those of the apps that are named, or of all."},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(code int) { panic(helped(code)) }))
 }

@@ -135,6 +135,10 @@ func (c *descCmd) Run(e *conn) error {
 		add("then", fmt.Sprintf("%s   when it is %s", p.Job, p.When))
 	}
 	add("handler", j.Handler)
+	if s := &j.Script; s.Kind != "" {
+		add("script", scriptText(s))
+		add("", fmt.Sprintf("made %s by %s   tickring script versions %s/%s", e.full(s.At, zone), s.By, j.App, j.Name))
+	}
 	add("params", e.firstLine(j.Params))
 	if j.Template {
 		add("template", "params are filled for each run")
@@ -199,7 +203,7 @@ func (c *descCmd) Run(e *conn) error {
 }
 
 // described are the fields of a job that describe says in words.
-var described = []string{"app", "name", "title", "author", "labels", "handler", "params", "template", "schedule", "misfire", "grace",
+var described = []string{"app", "name", "title", "author", "labels", "handler", "script", "params", "template", "schedule", "misfire", "grace",
 	"deadline",
 	"block", "route", "broadcast", "timeout", "retry", "overlap", "waitForExecutor", "after", "within", "pauseAfter", "lostAfter", "keep",
 	"paused", "set"}

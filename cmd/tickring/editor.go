@@ -23,11 +23,15 @@ func (c *editJobCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	text, err := manifest.Export(nil, []api.Job{j})
+	list := []api.Job{j}
+	if err := e.sources(list); err != nil {
+		return err
+	}
+	text, err := manifest.Export(nil, list)
 	if err != nil {
 		return err
 	}
-	path, edited, err := e.editor(text)
+	path, edited, err := e.editor(text, ".yaml")
 	if err != nil {
 		return err
 	}
@@ -54,12 +58,12 @@ func (c *editJobCmd) Run(e *conn) error {
 }
 
 // editor has a text edited, in a file that is left to the caller.
-func (e *Env) editor(text []byte) (path string, edited []byte, err error) {
+func (e *Env) editor(text []byte, suffix string) (path string, edited []byte, err error) {
 	editor := strings.Fields(cmp.Or(e.env("VISUAL"), e.env("EDITOR"), "vi"))
 	if len(editor) == 0 {
 		return "", nil, usagef("VISUAL and EDITOR name no program")
 	}
-	f, err := os.CreateTemp("", "tickring-*.yaml")
+	f, err := os.CreateTemp("", "tickring-*"+suffix)
 	if err != nil {
 		return "", nil, fmt.Errorf("make a file for the editor: %w", err)
 	}

@@ -76,6 +76,9 @@ func (c *getCmd) print(e *conn, apps []api.App, jobs []api.Job, failed []api.Unr
 		}
 		return e.printJSON(all)
 	case e.Output == "yaml":
+		if err := e.sources(jobs); err != nil {
+			return err
+		}
 		return e.export(apps, jobs)
 	case len(jobs) > 0:
 		return e.printJobs(jobs)

@@ -328,5 +328,5 @@ func secretFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, core.MaxSecret+3))
+	return io.ReadAll(io.LimitReader(f, core.MaxScript+1))
 }

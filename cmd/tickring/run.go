@@ -104,6 +104,9 @@ func (c *runCmd) Run(e *conn) error {
 		with := r.With
 		if with != nil {
 			add("handler", with.Handler)
+			if with.Script.Kind != "" {
+				add("script", scriptText(&with.Script))
+			}
 			add("route", with.Route+"   block "+with.Block+"   timeout "+cmp.Or(with.Timeout, "none"))
 			switch {
 			case r.Params != nil:

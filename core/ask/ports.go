@@ -13,6 +13,7 @@ type Store interface {
 	Gone
 	Apps
 	Records
+	Scripts
 	Runs
 	Ring
 }
@@ -56,6 +57,14 @@ type Records interface {
 	ChangesUpTo(ctx context.Context, job core.JobID, last int64, limit int) ([]core.Change, error)
 	// Skips reads the skipped records of a job that reach into the span.
 	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
+}
+
+// Scripts are those of jobs, with their sources.
+type Scripts interface {
+	// Scripts reads the record of a job's scripts; one without a version was never stored.
+	Scripts(ctx context.Context, job core.JobID) (core.Scripts, error)
+	// Source reads a source of a job by its hash; false: it is not kept.
+	Source(ctx context.Context, job core.JobID, hash string) (source string, found bool, err error)
 }
 
 // Runs are the runs, and what waits for its time.

@@ -137,17 +137,18 @@ func (o *Options) defaults() {
 
 // Dispatcher handles messages of fires.
 type Dispatcher struct {
-	store  Store
-	ring   Ring
-	sender Sender
-	finish *finish.Finish
-	o      Options
-	gates  *gates
-	plans  *schedules
-	health *healths
-	probes *probes
-	uses   *uses
-	waits  waits
+	store   Store
+	ring    Ring
+	sender  Sender
+	finish  *finish.Finish
+	o       Options
+	gates   *gates
+	plans   *schedules
+	health  *healths
+	probes  *probes
+	uses    *uses
+	waits   waits
+	scripts sources
 
 	underWay sync.Map     // owners that are invocations of this Dispatcher
 	wanted   atomic.Int64 // the minute in which it was said last that something is wanting here
@@ -157,7 +158,7 @@ type Dispatcher struct {
 func New(store Store, r Ring, sender Sender, f *finish.Finish, o Options) *Dispatcher {
 	o.defaults()
 	d := &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, plans: newSchedules(),
-		waits: waits{out: map[core.RunID]awaiting{}}}
+		waits: waits{out: map[core.RunID]awaiting{}}, scripts: sources{of: map[string]*source{}}}
 	d.health, d.gates = newHealths(&d.o), newGates(&d.o)
 	d.uses = newUses(&d.o)
 	d.probes = newProbes(&d.o)

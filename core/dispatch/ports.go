@@ -37,6 +37,9 @@ type Store interface {
 	// PutPermits stores each; condition: the V that is stored is one lower.
 	PutPermits(ctx context.Context, list []core.Permits) []error
 
+	// Source reads the source of a script of a job by its hash; false: it is not kept.
+	Source(ctx context.Context, job core.JobID, hash string) (source string, found bool, err error)
+
 	// PutJournal stores a journal; condition: none stored, or its V is lower.
 	PutJournal(ctx context.Context, j core.Journal) error
 	// Journals reads journals; one that is not stored is not in the answer.
@@ -88,6 +91,7 @@ type Shipment struct {
 	Address string
 	Dialect string // of the executor there, as its registration told; empty where it did not
 	Params  string
+	Source  string // of the job's script, where it has one
 	// Traceparent is the span of this send, as W3C Trace Context writes it; empty
 	// where no traces are made.
 	Traceparent string

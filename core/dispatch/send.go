@@ -248,6 +248,14 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		defer cancel()
 	}
 	params, err := it.params()
+	source := ""
+	if err == nil && it.job.Def.Script != nil {
+		source, err = b.d.scripts.read(limited, b.d.store, &it.job.Def)
+		if !errors.Is(err, errNoSource) && err != nil {
+			b.set(it, passing{claimed: true, why: err})
+			return 0
+		}
+	}
 	switch {
 	case err != nil && it.run.MaybeSent: // which proves nothing of the first send
 		b.set(it, settled(core.Unconfirmed))
@@ -263,7 +271,7 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		}
 		sentAt, began := b.now(), time.Now()
 		a := b.d.sender.Send(limited, Shipment{Run: it.run, Job: it.job, App: it.app, Address: it.run.Address,
-			Dialect: b.dialects[at{it.app.Name, it.run.Address}], Params: params})
+			Dialect: b.dialects[at{it.app.Name, it.run.Address}], Params: params, Source: source})
 		// Interrupted by the end of the invocation, it did not answer in time either.
 		a.TimedOut = a.TimedOut || a.Kind == AnswerUnconfirmed && errors.Is(limited.Err(), context.DeadlineExceeded)
 		if b.d.health.on() { // the name is made for it

@@ -21,6 +21,8 @@ type edit struct {
 	at   time.Time
 	// edges is that of Update.
 	edges int64
+	// source is that of the script, where the job is given another version of it.
+	source string
 }
 
 // newEdit begins a change of a job as read: want is a copy with the next revision.
@@ -64,6 +66,7 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []err
 		// how it is mended.
 	}
 	m.putSkips(ctx, skips, func(k int, err error) { out[skipOf[k]] = err })
+	m.putScripts(ctx, edits, out)
 
 	var creates, updates []int
 	for i, e := range edits {

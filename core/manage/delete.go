@@ -70,6 +70,7 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 		return SaveResult{}, err
 	}
 	m.dropWaiting(ctx, res.ID)
+	m.dropScripts(ctx, res.ID)
 	return res, nil
 }
 

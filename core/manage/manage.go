@@ -103,6 +103,9 @@ type JobSpec struct {
 	Misfire  core.Misfire
 	Grace    time.Duration
 	Deadline time.Duration
+	// Source is that of Def.Script, where there is one. Left out, Def.Script.Hash names one
+	// that is stored. What Def.Script says of a version is ignored.
+	Source string
 	// Paused says whether it is to be paused; nil leaves the live state alone.
 	Paused *bool
 	// IfRev refuses the edit as a conflict unless the job has this revision; 0:

@@ -2,6 +2,7 @@ package manage
 
 import (
 	"context"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
@@ -16,7 +17,9 @@ type Store interface {
 	ask.Gone
 	ask.Apps
 	ask.Runs
+	ask.Scripts
 	Jobs
+	Scripts
 	Apps
 	Everything
 	Plans
@@ -53,6 +56,20 @@ type Update struct {
 	Edges  int64
 	Job    core.Job
 	Change core.Change
+}
+
+// Scripts is how the scripts of jobs are stored: a source before a job names it, and gone
+// when none can.
+type Scripts interface {
+	// PutScripts stores the record of a job's scripts; condition: the V that is stored is one
+	// lower. One that names nothing removes it.
+	PutScripts(ctx context.Context, s core.Scripts) error
+	// PutSource stores a source by its hash at a moment, over what is there.
+	PutSource(ctx context.Context, job core.JobID, source string, at time.Time) error
+	// DropSource removes a source that was stored before a moment, and leaves another.
+	DropSource(ctx context.Context, job core.JobID, hash string, before time.Time) error
+	// OpenRuns reads the runs of a job that are under way, at most limit.
+	OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error)
 }
 
 // Apps is how apps are changed.

@@ -80,6 +80,10 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 			Schedule: spec.Schedule, Misfire: spec.Misfire, Grace: spec.Grace, Deadline: spec.Deadline}}}
 		s.job.Def.ID, s.job.Def.Declared = 0, ""
 		s.job.Normalize()
+		if err := s.script(); err != nil {
+			s.refuse(err)
+			continue
+		}
 		if err := s.job.Validate(); err != nil {
 			s.refuse(err)
 			continue
@@ -208,7 +212,7 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 	ready := make([]*saving, 0, len(todo))
 	for _, s := range todo {
 		app := apps[s.job.Def.App]
-		err := app.CheckHandler(s.job.Def.Handler)
+		err := app.CheckWork(&s.job.Def)
 		if err == nil {
 			err = app.CheckRoute(s.job.Def.Route)
 		}
@@ -348,6 +352,8 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 		switch done, failed := bound.Wrote(err); {
 		case done:
 			finish(s, &edits[i].want)
+		case forGood(err):
+			s.refuse(err)
 		case failed != nil:
 			s.full = true
 			left = append(left, s)
@@ -442,6 +448,10 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, 
 	if want.Def.Set == "" {
 		want.Def.Set = old.Def.Set
 	}
+	if want.Def.Script.Same(old.Def.Script) { // the same version, perhaps with another note
+		same := *old.Def.Script
+		same.Note, want.Def.Script = want.Def.Script.Note, &same
+	}
 	isPaused := old.Sched.State == core.Paused
 	toPause := isPaused
 	if s.spec.Paused != nil {
@@ -481,6 +491,9 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, 
 		}
 	}
 	e.want.Def = want.Def
+	if want.Def.Script != nil && !want.Def.Script.Same(old.Def.Script) {
+		e.script(s.spec.Source)
+	}
 	n := &e.want.Sched
 	n.Schedule, n.Misfire, n.Grace, n.Deadline = w.Schedule, w.Misfire, w.Grace, w.Deadline
 	switch {
@@ -541,6 +554,9 @@ func (m *Manage) createOf(s *saving, actor core.Actor, now time.Time) (*edit, er
 	n := &e.want.Sched
 	n.ID = s.id
 	n.Rev, n.RevAt = core.NextRev(0, time.Time{}, now)
+	if e.want.Def.Script != nil {
+		e.script(s.spec.Source)
+	}
 	if err := s.never(e); err != nil {
 		return nil, err
 	}

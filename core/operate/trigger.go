@@ -196,7 +196,7 @@ func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses 
 	if err := given.CheckRoute(job.Def.Route); err != nil {
 		return err
 	}
-	if err := given.CheckHandler(job.Def.Handler); err != nil {
+	if err := given.CheckWork(&job.Def); err != nil {
 		return err
 	}
 	return op.ownAddresses(ctx, job.Def.App, addresses)

@@ -132,6 +132,8 @@ func TestOlderFile(t *testing.T) {
 	if err != nil || len(was) != 1 {
 		t.Fatal(was, err)
 	}
+	raw(t, s, "DROP TABLE scripts")
+	raw(t, s, "DROP TABLE sources")
 	raw(t, s, "DROP TABLE logs")
 	raw(t, s, "DROP INDEX runs_aside")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN aside")

@@ -1255,7 +1255,7 @@ NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tomb
 		return 0, nil
 	}
 	return len(gone), s.write(ctx, false, len(gone), func(tx *tx) error {
-		for _, table := range []string{"tombs", "counters"} { // nothing of it is numbered any more
+		for _, table := range []string{"tombs", "counters", "scripts", "sources"} { // nothing of it is numbered or sent any more
 			if err := eachRow(tx, "DELETE FROM "+table+" WHERE job = ?", gone, make([]error, len(gone)),
 				func(st *sqlite.Stmt, job *core.JobID) error {
 					st.BindInt64(1, int64(*job))

@@ -136,6 +136,12 @@ CREATE INDEX runs_aside ON runs (key) WHERE aside IS NOT NULL OR keep_log = 'alw
   AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:';
 CREATE TABLE logs (run INTEGER PRIMARY KEY, body BLOB NOT NULL);
 `,
+	// 12: scripts of jobs, each source once
+	`
+CREATE TABLE scripts (job INTEGER PRIMARY KEY, v INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE sources (job INTEGER NOT NULL, hash TEXT NOT NULL, at INTEGER NOT NULL, source TEXT NOT NULL);
+CREATE UNIQUE INDEX sources_key ON sources (job, hash);
+`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

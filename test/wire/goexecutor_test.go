@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 	if err == nil {
 		bin, err = rig.Build(dir)
 	}
+	if err == nil {
+		stoodIn, err = standIns(dir)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

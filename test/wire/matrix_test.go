@@ -48,7 +48,7 @@ var subjects = append([]subject{
 	{
 		name:    "tickring/executor",
 		command: func(dir, admin, port, app string) *exec.Cmd { return self("sdk", admin, port, app, dir) },
-		instead: map[string]string{"forgotten": "failed crashed"},
+		instead: map[string]string{"forgotten": "failed crashed", "script in Groovy": "glueType[GLUE_GROOVY] is not valid."},
 	},
 	{
 		name: "tickring exec",
@@ -79,16 +79,18 @@ esac
 		},
 		instead: map[string]string{
 			"message": "", "data": "data []", "panic": "exit code 3", "failure": "exit code 3", "forgotten": "failed crashed",
+			"script": "glueType[GLUE_SHELL] is disabled on this executor.", "script in Groovy": "glueType[GLUE_GROOVY] is not valid.",
 		},
 	},
 	{
 		name:    "xxl-job-executor-go",
 		command: func(dir, admin, port, app string) *exec.Cmd { return self("xxl", admin, port, app, dir) },
 		instead: map[string]string{
-			"log":         "log of run",
-			"serial":      "skipped overlap",
-			"failure":     "no luck", // only a panic is a failure
-			"unknown":     "not registered",
+			"log":     "log of run",
+			"serial":  "skipped overlap",
+			"failure": "no luck", // only a panic is a failure
+			"unknown": "not registered",
+			"script":  "not registered", "script in Groovy": "not registered",
 			"timeout":     "failed handler",
 			"cover early": "", // one of the two is lost or fails, as the race in it goes
 			"crash":       "running",
@@ -106,7 +108,8 @@ func fake(kind string) subject {
 	return subject{
 		name:    strings.Replace(kind, "xxl", "the dialect of", 1),
 		command: func(dir, admin, port, app string) *exec.Cmd { return self(kind, admin, port, app, dir) },
-		instead: map[string]string{"crash": "running", "told": "untold", "data": "data []"},
+		instead: map[string]string{"crash": "running", "told": "untold", "data": "data []",
+			"script in Groovy": "glueType[GLUE_GROOVY] is not valid."},
 	}
 }
 
@@ -131,11 +134,12 @@ func fetched(dir string) []subject {
 		instead: map[string]string{
 			"discard later": "failed not-accepted", // it says so in words of its own
 			"unknown":       "handler nobody-knows-it not found.",
-			"timeout":       "failed handler",
-			"cover early":   "failed handler, then succeeded",
-			"crash":         "running",
-			"told":          "untold",
-			"data":          "data []",
+			"script":        "handler  not found.", "script in Groovy": "handler  not found.",
+			"timeout":     "failed handler",
+			"cover early": "failed handler, then succeeded",
+			"crash":       "running",
+			"told":        "untold",
+			"data":        "data []",
 		},
 		again: 15 * time.Second,
 	}}
@@ -197,7 +201,8 @@ func sdkExecutor(kind string) {
 			}
 		}
 	})
-	o := sdk.Options{App: os.Getenv("APP"), Servers: []string{os.Getenv("ADMIN")}, Token: os.Getenv("ACCESS_TOKEN"),
+	all := &sdk.Scripts{Kinds: []string{sdk.Shell, sdk.Python, sdk.NodeJS, sdk.PHP, sdk.PowerShell}}
+	o := sdk.Options{Scripts: all, App: os.Getenv("APP"), Servers: []string{os.Getenv("ADMIN")}, Token: os.Getenv("ACCESS_TOKEN"),
 		Listen: "127.0.0.1:" + os.Getenv("PORT"), Dir: filepath.Join(dir, "data"), StopGrace: time.Second, CallbackRetry: time.Second}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -428,6 +433,8 @@ var behaviours = []struct {
 		}
 		return r.Message, strings.Contains(r.Message, "job handler [nobody-knows-it] not found.")
 	}},
+	{"script", scripts},
+	{"script in Groovy", groovies},
 	{"serial", func(b *stand) (string, bool) {
 		first := b.running("golang/serial")
 		second := b.s.Trigger(b.T, "golang/serial")
@@ -634,6 +641,7 @@ func TestMatrix(t *testing.T) {
 		}
 	}
 	t.Logf("\n%s", out.String())
+	t.Logf("programs that stand in for those of scripts: %s", strings.Join(stoodIn, ", "))
 }
 
 // row asks one subject for each behaviour.

@@ -17,6 +17,10 @@ func copyJob(j *core.Job) core.Job {
 	c.Def.Labels = maps.Clone(j.Def.Labels)
 	c.Def.Retry.On = slices.Clone(j.Def.Retry.On)
 	c.Def.After, c.Def.Children = slices.Clone(j.Def.After), slices.Clone(j.Def.Children)
+	if j.Def.Script != nil {
+		script := *j.Def.Script
+		c.Def.Script = &script
+	}
 	c.Def.Created = milli(j.Def.Created)
 	c.Sched = copySched(j)
 	return c

@@ -58,6 +58,8 @@ type Store struct {
 	global   core.Global
 	health   map[string]core.Health
 	permits  map[string]core.Permits
+	scripts  map[core.JobID]core.Scripts
+	sources  map[sourceKey]source
 	runs     map[core.RunID]*record
 	logs     map[core.RunID]core.KeptLog
 	runIDs   *ordered[core.RunID]
@@ -139,6 +141,8 @@ func New(o Options) *Store {
 		health:   map[string]core.Health{},
 		permits:  map[string]core.Permits{},
 		reports:  map[report.Key][]byte{},
+		scripts:  map[core.JobID]core.Scripts{},
+		sources:  map[sourceKey]source{},
 	}
 }
 

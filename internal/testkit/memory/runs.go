@@ -349,6 +349,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		for job, t := range s.tombs {
 			if now.Sub(t.RevAt) > journals && removed < limit && !s.asked(job, t, oldest) {
 				delete(s.tombs, job)
+				s.dropScripts(job)
 				delete(s.counters, job)
 				removed++
 			}

@@ -270,6 +270,15 @@ func (f *Faults) UpdateJobs(ctx context.Context, u []manage.Update) (errs []erro
 func (f *Faults) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error {
 	return f.do("DeleteJob", func() error { return f.Store.DeleteJob(ctx, seen, t, c) })
 }
+func (f *Faults) PutScripts(ctx context.Context, s core.Scripts) error {
+	return f.do("PutScripts", func() error { return f.Store.PutScripts(ctx, s) })
+}
+func (f *Faults) PutSource(ctx context.Context, job core.JobID, source string, at time.Time) error {
+	return f.do("PutSource", func() error { return f.Store.PutSource(ctx, job, source, at) })
+}
+func (f *Faults) DropSource(ctx context.Context, job core.JobID, hash string, before time.Time) error {
+	return f.do("DropSource", func() error { return f.Store.DropSource(ctx, job, hash, before) })
+}
 func (f *Faults) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
 	return f.do("PutApp", func() error { return f.Store.PutApp(ctx, seen, a, c) })
 }

@@ -1,0 +1,154 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// scriptOf is a version of a script in the words of the document; none where it is nil.
+func scriptOf(s *core.Script, source string) Script {
+	if s == nil {
+		return Script{}
+	}
+	return Script{Kind: string(s.Kind), Note: s.Note, Hash: s.Hash, Size: s.Size, Version: s.Version, At: core.FromMillis(s.Rev), By: s.By,
+		Source: source}
+}
+
+// coreScript is a script as core has it, nil where there is none. Its errors name the field.
+func coreScript(s ScriptSpec) (*core.Script, error) {
+	if s == (ScriptSpec{}) {
+		return nil, nil
+	}
+	if s.Source == "" && s.Hash != "" {
+		return &core.Script{Kind: core.ScriptKind(s.Kind), Note: s.Note, Hash: s.Hash}, nil
+	}
+	if err := core.CheckSource("script.source", s.Source); err != nil {
+		return nil, err
+	}
+	out := core.ScriptOf(core.ScriptKind(s.Kind), s.Note, s.Source)
+	if s.Hash != "" && s.Hash != out.Hash {
+		return nil, core.Invalid("script.hash", s.Hash, "it is not that of the source: leave one of them out")
+	}
+	return out, nil
+}
+
+// PutScript gives a job another version of its script.
+func (s *server) PutScript(w http.ResponseWriter, r *http.Request, app, name string) {
+	var body ScriptChange
+	if err := decode(w, r, MaxJob, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	err := core.CheckSource("source", body.Source)
+	switch {
+	case body.Source == "" && body.Version > 0:
+		err = nil
+	case body.Version < 0:
+		err = core.Invalid("version", fmt.Sprint(body.Version), "versions count from 1")
+	case body.Version > 0:
+		err = core.Invalid("version", fmt.Sprint(body.Version), "a source or an earlier version is expected, not both")
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	res, err := s.m.SaveScript(r.Context(), actor(r), app+"/"+name, manage.ScriptSpec{Kind: core.ScriptKind(body.Kind), Note: body.Note,
+		Source: body.Source, Version: body.Version, IfRev: body.IfRev})
+	s.reply(w, r, jobResult(res), err)
+}
+
+// ListScripts lists the versions of a job's script.
+func (s *server) ListScripts(w http.ResponseWriter, r *http.Request, app, name string) {
+	j, err := s.m.Job(r.Context(), app+"/"+name)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	list, err := s.m.ScriptVersions(r.Context(), &j)
+	out := ScriptList{Versions: make([]Script, len(list))}
+	for i := range list {
+		out.Versions[i] = scriptOf(&list[i], "")
+	}
+	s.reply(w, r, out, err)
+}
+
+// number is that of a version as a path has it.
+func number(version string) (int, error) {
+	n, err := strconv.ParseUint(version, 10, 31)
+	if err != nil {
+		return 0, core.Invalid("version", version, "versions count from 1")
+	}
+	return int(n), nil
+}
+
+// version reads a version of a job's script, with its source.
+func (s *server) version(r *http.Request, j *core.Job, version int) (Script, error) {
+	v, err := s.m.ScriptVersion(r.Context(), j, version)
+	if err != nil {
+		return Script{}, err
+	}
+	source, err := s.m.ScriptSource(r.Context(), j, &v)
+	return scriptOf(&v, source), err
+}
+
+// GetScript reads a version of a job's script.
+func (s *server) GetScript(w http.ResponseWriter, r *http.Request, app, name string, version PathVersion) {
+	j, err := s.m.Job(r.Context(), app+"/"+name)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	n, err := number(version)
+	var out Script
+	if err == nil {
+		out, err = s.version(r, &j, n)
+	}
+	s.reply(w, r, out, err)
+}
+
+// DiffScripts says how two versions differ.
+func (s *server) DiffScripts(w http.ResponseWriter, r *http.Request, app, name string, version PathVersion, params DiffScriptsParams) {
+	j, err := s.m.Job(r.Context(), app+"/"+name)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	n, err := number(version)
+	var from, to Script
+	if err == nil {
+		to, err = s.version(r, &j, n)
+	}
+	if err == nil && params.From == 0 {
+		params.From, err = s.before(r, &j, to.Version)
+	}
+	if err == nil {
+		from, err = s.version(r, &j, params.From)
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	label := func(v Script) string { return fmt.Sprintf("%s/%s version %d", app, name, v.Version) }
+	s.write(w, http.StatusOK, ScriptDiff{From: from.Version, To: to.Version, Text: udiff.Unified(label(from), label(to), from.Source,
+		to.Source)})
+}
+
+// before is the version that is kept before another.
+func (s *server) before(r *http.Request, j *core.Job, version int) (int, error) {
+	list, err := s.m.ScriptVersions(r.Context(), j)
+	for _, v := range list {
+		if v.Version < version {
+			return v.Version, nil
+		}
+	}
+	return 0, cmp.Or(err, error(core.Errorf(core.CodeNotFound, "no version of the script of %s/%s is kept before version %d", j.Def.App,
+		j.Def.Name,
+		version)))
+}

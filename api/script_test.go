@@ -1,0 +1,146 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+)
+
+// scriptBody is JSON with a source in it, whatever that is.
+func scriptBody(t *testing.T, form map[string]any) string {
+	t.Helper()
+	b, err := json.Marshal(form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestScripts(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	one, two := "#!/bin/sh\r\necho <1> ü\r\n", "#!/bin/sh\r\necho <2> ü\r\n"
+	job := func(script map[string]any) string { return scriptBody(t, map[string]any{"script": script}) }
+	f.must("PUT", "/v1/jobs/shop/clean", job(map[string]any{"kind": "shell", "source": one, "note": "first"}))
+	read := func(path string, into any) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(f.must("GET", path, "")), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var j api.Job
+	read("/v1/jobs/shop/clean", &j)
+	if s := j.Script; s.Version != 1 || s.Hash != core.HashScript(one) || s.Size != len(one) || s.Note != "first" || s.Source != "" ||
+		s.At.UnixMilli() != j.Rev ||
+		j.Handler != "" {
+		t.Errorf("%+v", s)
+	}
+	f.must("PUT", "/v1/jobs/shop/clean/script", scriptBody(t, map[string]any{"source": two, "note": "second"}))
+	var s api.Script
+	read("/v1/jobs/shop/clean/scripts/0", &s)
+	if s.Source != two || s.Version != 2 || s.Kind != "shell" {
+		t.Errorf("%+v", s)
+	}
+	read("/v1/jobs/shop/clean/scripts/1", &s)
+	if s.Source != one || s.Version != 1 {
+		t.Errorf("%+v", s)
+	}
+	var d api.ScriptDiff
+	read("/v1/jobs/shop/clean/scripts/0/diff", &d)
+	if d.From != 1 || d.To != 2 || d.Text != "--- shop/clean version 1\n+++ shop/clean version 2\n@@ -1,2 +1,2 @@\n "+
+		"#!/bin/sh\r\n-echo <1> ü\r\n+echo <2> ü\r\n" {
+		t.Errorf("%+v", d)
+	}
+	f.must("PUT", "/v1/jobs/shop/clean/script", `{"version":1}`)
+	read("/v1/jobs/shop/clean/scripts/3/diff?from=1", &d)
+	if d.From != 1 || d.To != 3 || d.Text != "" {
+		t.Errorf("%+v", d)
+	}
+	var list api.ScriptList
+	read("/v1/jobs/shop/clean/scripts", &list)
+	if len(list.Versions) != 3 || list.Versions[0].Version != 3 || list.Versions[0].Hash != core.HashScript(one) ||
+		list.Versions[2].Note != "first" ||
+		list.Versions[1].Source != "" {
+		t.Errorf("%+v", list)
+	}
+
+	// What a run was sent with says which version.
+	read("/v1/jobs/shop/clean", &j)
+	f.must("PUT", "/v1/jobs/shop/clean", job(map[string]any{"kind": "shell", "hash": core.HashScript(two)}))
+	for _, c := range []struct{ path, body, says string }{
+		{"clean", job(map[string]any{"kind": "perl", "source": "x"}), "script.kind"},
+		{"clean", job(map[string]any{"kind": "shell"}), "script.source"},
+		{"clean", job(map[string]any{"kind": "shell", "source": "a\x00b"}), "a zero byte at 1"},
+		{"clean", job(map[string]any{"kind": "shell", "source": strings.Repeat("x", core.MaxScript+1)}), "at most 262144"},
+		{"clean", job(map[string]any{"kind": "shell", "source": strings.Repeat("\x01", core.MaxScript+1)}), "at most 262144"},
+		// six times as long
+		{"clean", job(map[string]any{"kind": "shell", "source": "x", "hash": core.HashScript("y")}), "it is not that of the source"},
+		{"clean", job(map[string]any{"kind": "shell", "hash": core.HashScript("y")}), "no version of the script with this source is kept"},
+		{"clean", `{"handler":"h","script":{"kind":"shell","source":"x"}}`, "a job has a handler or a script"},
+		{"clean", `{}`, "handler"},
+		{"clean/script", `{}`, "needed: the text of the script"},
+		{"clean/script", `{"version":1,"source":"x"}`, "not both"},
+		{"clean/script", `{"version":-1}`, "versions count from 1"},
+		{"clean/script", `{"version":9}`, "no such version"},
+		{"clean/script", `{"source":"x","ifRev":1}`, "was changed meanwhile"},
+		{"report/script", `{"source":"x"}`, "has a handler and no script"},
+		{"none/script", `{"source":"x"}`, "no job"},
+	} {
+		if status, text := f.ask("PUT", "/v1/jobs/shop/"+c.path, c.body); status < 400 || status >= 500 || !strings.Contains(text, c.says) {
+			t.Errorf("%s %.80s: %d %s, want %q", c.path, c.body, status, text, c.says)
+		}
+	}
+	most := strings.Repeat("\x01", core.MaxScript) // each byte is written as six
+	f.must("PUT", "/v1/jobs/shop/clean/script", scriptBody(t, map[string]any{"source": most}))
+	read("/v1/jobs/shop/clean/scripts/0", &s)
+	if s.Source != most {
+		t.Errorf("%d bytes", len(s.Source))
+	}
+	for version, want := range map[string]int{"99": 404, "x": 400, "-1": 400, "99999999999": 400} {
+		for _, what := range []string{"", "/diff"} {
+			if status, _ := f.ask("GET", "/v1/jobs/shop/clean/scripts/"+version+what, ""); status != want {
+				t.Errorf("%s%s: %d", version, what, status)
+			}
+		}
+	}
+	if status, _ := f.ask("GET", "/v1/jobs/shop/clean/scripts/1/diff", ""); status != 404 {
+		t.Error(status)
+	}
+}
+
+// TestScriptTakesARight: code of an app may declare a job, and no script; who may read reads.
+func TestScriptTakesARight(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	script := `"script":{"kind":"shell","source":"rm -rf /"}`
+	for token, want := range map[string]string{appToken: "a script takes the admin token", readToken: "may only read",
+		"": "missing or wrong"} {
+		for method, at := range map[string]string{"PUT /v1/jobs/shop/x": `{"declared":true,` + script + `}`,
+			"PUT /v1/jobs/shop/report":        `{` + script + `}`,
+			"PUT /v1/jobs/shop/report/script": `{"source":"x"}`, "POST /v1/apply": `{"jobs":[{"app":"shop","name":"x",` + script + `}]}`} {
+			method, path, _ := strings.Cut(method, " ")
+			if status, text := f.as(token, method, path, at); status != 401 && status != 403 ||
+				strings.HasPrefix(path, "/v1/jobs/shop/x") && token != "" && !strings.Contains(text, want) {
+				t.Errorf("%s %s with %q: %d %s", method, path, token, status, text)
+			}
+		}
+	}
+	if status, _ := f.ask("GET", "/v1/jobs/shop/x", ""); status != 404 {
+		t.Errorf("it was made: %d", status)
+	}
+	f.must("PUT", "/v1/jobs/shop/x", `{`+script+`}`)
+	if status, text := f.as(readToken, "GET", "/v1/jobs/shop/x/scripts/0", ""); status != 200 || !strings.Contains(text, "rm -rf") {
+		t.Errorf("%d %s", status, text)
+	}
+	r := httptest.NewRequest("PUT", "/v1/jobs/shop/x", strings.NewReader(`{"declared":true,"handler":"h"}`))
+	r.Header.Set("Authorization", "Bearer "+appToken)
+	w := httptest.NewRecorder()
+	if f.h.ServeHTTP(w, r); w.Code != http.StatusConflict {
+		t.Errorf("code took a job with a script: %d %s", w.Code, w.Body)
+	}
+}

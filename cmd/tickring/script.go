@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+)
+
+type scriptCmd struct {
+	Get      scriptGetCmd      `cmd:"" help:"Print a script, byte for byte."`
+	Versions scriptVersionsCmd `cmd:"" help:"The versions that are kept, the newest first."`
+	Diff     scriptDiffCmd     `cmd:"" help:"How a version differs from another."`
+	Put      scriptPutCmd      `cmd:"" help:"Give a job another version of its script."`
+	Edit     scriptEditCmd     `cmd:"" help:"Change a script in your editor: $$VISUAL, $$EDITOR or vi."`
+	Restore  scriptRestoreCmd  `cmd:"" help:"Make an earlier version the present one again, as a new one."`
+}
+
+type (
+	scriptGetCmd struct {
+		Job    string `arg:"" placeholder:"JOB" help:"Whose script."`
+		Number int    `arg:"" optional:"" name:"version" placeholder:"VERSION" help:"An earlier one."`
+	}
+	scriptVersionsCmd struct {
+		Job string `arg:"" placeholder:"JOB" help:"Whose script."`
+	}
+	scriptDiffCmd struct {
+		Job  string `arg:"" placeholder:"JOB" help:"Whose script."`
+		From int    `arg:"" optional:"" placeholder:"FROM" help:"A version; the one before the present if left out."`
+		To   int    `arg:"" optional:"" placeholder:"TO" help:"Another; the present one if left out."`
+	}
+	scriptPutCmd struct {
+		Job  string `arg:"" placeholder:"JOB" help:"Whose script."`
+		File string `arg:"" placeholder:"FILE|-" help:"The file with its text, or - for standard input."`
+		Kind string `placeholder:"KIND" help:"What it is written in: ${scriptKinds} (default: as it is)."`
+		Note string `placeholder:"TEXT" help:"What is new in this version."`
+	}
+	scriptEditCmd struct {
+		Job  string `arg:"" placeholder:"JOB" help:"Whose script."`
+		Note string `placeholder:"TEXT" help:"What is new in this version."`
+	}
+	scriptRestoreCmd struct {
+		Job    string `arg:"" placeholder:"JOB" help:"Whose script."`
+		Number int    `arg:"" name:"version" placeholder:"VERSION" help:"Which: tickring script versions JOB."`
+		Note   string `placeholder:"TEXT" help:"Why (default: as version N)."`
+	}
+)
+
+func (c *scriptGetCmd) Run(e *conn) error {
+	j, err := e.job(c.Job)
+	if err != nil {
+		return err
+	}
+	s, err := e.GetScript(e.Ctx, j.App, j.Name, fmt.Sprint(c.Number))
+	if err != nil {
+		return err
+	}
+	if e.json() {
+		return e.printJSON(s)
+	}
+	_, err = io.WriteString(e.Stdout, s.Source)
+	return err
+}
+
+func (c *scriptVersionsCmd) Run(e *conn) error {
+	j, err := e.job(c.Job)
+	if err != nil {
+		return err
+	}
+	list, err := e.ListScripts(e.Ctx, j.App, j.Name)
+	if err != nil {
+		return err
+	}
+	return e.show(list, func() {
+		if len(list.Versions) == 0 {
+			e.printf("%s/%s has no script\n", j.App, j.Name)
+			return
+		}
+		rows := [][]string{{"VERSION", "MADE", "BY", "KIND", "BYTES", "SHA256", "NOTE"}}
+		for _, v := range list.Versions {
+			rows = append(rows, []string{fmt.Sprint(v.Version), e.full(v.At, j.Schedule.Timezone), v.By, v.Kind, fmt.Sprint(v.Size),
+				shortHash(v.Hash), oneLine(v.Note)})
+		}
+		table(e.Stdout, rows)
+	})
+}
+
+// shortHash tells one hash from the others of a job.
+func shortHash(hash string) string { return hash[:min(len(hash), 12)] }
+
+// scriptText is a version of a script in a line.
+func scriptText(s *api.Script) string {
+	return strings.TrimSpace(fmt.Sprintf("%s   version %d   %d bytes   sha256 %s   %s", s.Kind, s.Version, s.Size, shortHash(s.Hash),
+		oneLine(s.Note)))
+}
+
+func (c *scriptDiffCmd) Run(e *conn) error {
+	j, err := e.job(c.Job)
+	if err != nil {
+		return err
+	}
+	d, err := e.DiffScripts(e.Ctx, j.App, j.Name, fmt.Sprint(c.To), api.DiffScriptsParams{From: c.From})
+	if err != nil {
+		return err
+	}
+	return e.show(d, func() {
+		if d.Text == "" {
+			e.printf("versions %d and %d have the same source\n", d.From, d.To)
+		}
+		for line := range strings.Lines(d.Text) {
+			e.printf("%s\n", visible(strings.TrimSuffix(line, "\n")))
+		}
+	})
+}
+
+func (c *scriptPutCmd) Run(e *conn) error {
+	source, err := c.read(e)
+	if err != nil {
+		return err
+	}
+	j, err := e.job(c.Job)
+	if err != nil {
+		return err
+	}
+	return e.putScript(&j, api.ScriptChange{Kind: c.Kind, Note: c.Note, Source: source, IfRev: &j.Rev})
+}
+
+func (c *scriptPutCmd) read(e *conn) (string, error) {
+	in := e.Stdin
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return "", usagef("%s: %v", c.File, errors.Unwrap(err))
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, core.MaxScript+1))
+	if err != nil {
+		return "", fmt.Errorf("read the script: %w", err)
+	}
+	return string(text), core.CheckSource(c.File, string(text))
+}
+
+// putScript gives a job another version of its script and says which.
+func (e *conn) putScript(j *api.Job, change api.ScriptChange) error {
+	res, err := e.PutScript(e.Ctx, j.App, j.Name, change)
+	if err != nil {
+		return err
+	}
+	now, err := e.GetJob(e.Ctx, j.App, j.Name)
+	if err != nil {
+		return err
+	}
+	return e.show(now.Script, func() {
+		if res.Change == "unchanged" {
+			e.printf("%s/%s has it already: %s\n", j.App, j.Name, scriptText(&now.Script))
+			return
+		}
+		e.printf("%s/%s   %s\n", j.App, j.Name, scriptText(&now.Script))
+	})
+}
+
+func (c *scriptEditCmd) Run(e *conn) error {
+	j, err := e.job(c.Job)
+	if err != nil {
+		return err
+	}
+	s, err := e.GetScript(e.Ctx, j.App, j.Name, "0")
+	if err != nil {
+		return err
+	}
+	path, edited, err := e.editor([]byte(s.Source), suffixes[core.ScriptKind(s.Kind)])
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(edited, []byte(s.Source)) {
+		e.printf("nothing was changed\n")
+		return os.Remove(path)
+	}
+	err = core.CheckSource("script", string(edited))
+	if err == nil {
+		err = e.putScript(&j, api.ScriptChange{Note: c.Note, Source: string(edited), IfRev: &j.Rev})
+	}
+	if err != nil {
+		return &exitError{exitOf(err), fmt.Errorf("%w\nyour text is kept, and: tickring script put %s/%s %s", err, j.App, j.Name, path)}
+	}
+	return os.Remove(path)
+}
+
+// suffixes are those by which editors know a language.
+var suffixes = map[core.ScriptKind]string{core.ScriptShell: ".sh", core.ScriptPython: ".py", core.ScriptNodeJS: ".js",
+	core.ScriptPHP:        ".php",
+	core.ScriptPowerShell: ".ps1", core.ScriptGroovy: ".groovy"}
+
+func (c *scriptRestoreCmd) Run(e *conn) error {
+	j, err := e.job(c.Job)
+	if err != nil {
+		return err
+	}
+	return e.putScript(&j, api.ScriptChange{Version: c.Number, Note: cmp.Or(c.Note, fmt.Sprintf("as version %d", c.Number)), IfRev: &j.Rev})
+}
+
+// sources reads the sources of the scripts of jobs, so that they can be written as a file.
+func (e *conn) sources(jobs []api.Job) error {
+	for i := range jobs {
+		j := &jobs[i]
+		if j.Script.Kind == "" {
+			continue
+		}
+		s, err := e.GetScript(e.Ctx, j.App, j.Name, fmt.Sprint(j.Script.Version))
+		if err == nil && s.Hash != j.Script.Hash {
+			err = core.Errorf(core.CodeNotFound, "its version %d is that of another job", j.Script.Version)
+		}
+		if exitOf(err) == exitNotFound {
+			return &exitError{exitNotFound, fmt.Errorf("version %d of the script of %s/%s is not kept: it went with its job, or %d others "+
+				"came after it; give the "+
+				"job another with tickring apply, or: tickring script put", j.Script.Version, j.App, j.Name, core.KeepVersions)}
+		}
+		if err != nil {
+			return fmt.Errorf("the script of %s/%s: %w", j.App, j.Name, err)
+		}
+		j.Script.Source = s.Source
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package ask
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/tickring/tickring/core"
+)
+
+// ScriptVersions are the versions of a job's script that are kept, the newest first: the first
+// is the present one, unless the job has no script any more.
+func (q *Ask) ScriptVersions(ctx context.Context, j *core.Job) ([]core.Script, error) {
+	rec, err := q.store.Scripts(ctx, j.Def.ID)
+	if err != nil {
+		return nil, core.Passing(err)
+	}
+	list := rec.All(j.Def.Script)
+	slices.Reverse(list)
+	return list, nil
+}
+
+// ScriptVersion is one of them; 0 is the present one.
+func (q *Ask) ScriptVersion(ctx context.Context, j *core.Job, version int) (core.Script, error) {
+	switch s := j.Def.Script; {
+	case s != nil && (version == 0 || version == s.Version):
+		return *s, nil
+	case version == 0:
+		return core.Script{}, core.Errorf(core.CodeNotFound, "job %s has a handler and no script", j.Name())
+	}
+	list, err := q.ScriptVersions(ctx, j)
+	if err != nil {
+		return core.Script{}, err
+	}
+	for _, s := range list {
+		if s.Version == version {
+			return s, nil
+		}
+	}
+	return core.Script{}, &core.Error{Code: core.CodeNotFound, Field: "version", Value: strconv.Itoa(version),
+		Reason: core.Say("no such version of the script of %s is kept", j.Name())}
+}
+
+// ScriptSource is the source of a version.
+func (q *Ask) ScriptSource(ctx context.Context, j *core.Job, s *core.Script) (string, error) {
+	source, found, err := q.store.Source(ctx, j.Def.ID, s.Hash)
+	switch {
+	case err != nil:
+		return "", core.Passing(err)
+	case !found:
+		return "", core.Errorf(core.CodeNotFound, "the source of version %d of the script of %s is not kept any more", s.Version, j.Name())
+	}
+	return source, nil
+}

@@ -1,0 +1,85 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// sources remembers the sources of scripts by their hashes, which say what they are for
+// ever: a fire of a job without a script reads nothing, one with it once in a while.
+type sources struct {
+	mu   sync.Mutex
+	of   map[string]*source
+	size int // of those that were read, in bytes
+}
+
+// source is one that is read, or being read: then ready is open.
+type source struct {
+	ready chan struct{}
+	text  string
+	err   error
+}
+
+const (
+	mostSources = 16 << 20 // bytes that are remembered
+	sourceFor   = 3 * time.Second
+)
+
+// errNoSource is that a script cannot be sent, now or later.
+var errNoSource = errors.New("the source of its script is not kept any more")
+
+// read is the source of a job's script. Who needs one that is being read waits for that.
+func (c *sources) read(ctx context.Context, store Store, d *core.Def) (string, error) {
+	hash := d.Script.Hash
+	c.mu.Lock()
+	s, known := c.of[hash]
+	if !known {
+		s = &source{ready: make(chan struct{})}
+		c.of[hash] = s
+	}
+	c.mu.Unlock()
+	if known {
+		select {
+		case <-s.ready:
+			return s.text, s.err
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	reads, cancel := context.WithTimeout(ctx, sourceFor)
+	defer cancel()
+	text, found, err := store.Source(reads, d.ID, hash)
+	c.mu.Lock()
+	switch {
+	case err != nil:
+		s.err = fmt.Errorf("read the script of job %d: %w", d.ID, err)
+	case !found:
+		s.err = errNoSource
+	case core.HashScript(text) != hash:
+		s.err = fmt.Errorf("%w: what is stored of it is damaged", errNoSource)
+	default:
+		s.text = text
+	}
+	if s.err != nil {
+		delete(c.of, hash)
+	} else {
+		c.size += len(text)
+	}
+	for other, o := range c.of { // any of them: the next read brings it back
+		if c.size <= mostSources {
+			break
+		}
+		if o != s && len(o.text) > 0 {
+			c.size -= len(o.text)
+			delete(c.of, other)
+		}
+	}
+	c.mu.Unlock()
+	close(s.ready)
+	return s.text, s.err
+}

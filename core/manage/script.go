@@ -1,0 +1,207 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
+)
+
+// ScriptSpec is a version of a job's script as its owner wants it.
+type ScriptSpec struct {
+	Kind core.ScriptKind // empty: as it is
+	Note string
+	// Source is the text; where it is left out, Version is an earlier one whose text and kind it gets.
+	Source  string
+	Version int
+	IfRev   *int64 // of the job, as in JobSpec
+}
+
+// SaveScript gives a job that has a script another version of it. One that says the same to
+// run is no other: it gets the note.
+func (m *Manage) SaveScript(ctx context.Context, actor core.Actor, ref string, want ScriptSpec) (SaveResult, error) {
+	if err := actor.Validate(); err != nil {
+		return SaveResult{}, err
+	}
+	j, err := m.ask.Job(ctx, ref)
+	if err != nil {
+		return SaveResult{}, err
+	}
+	if j.Def.Script == nil {
+		return SaveResult{}, core.Errorf(core.CodeRefused, "job %s has a handler and no script: give it one with its other fields, in "+
+			"place of the handler",
+			j.Name())
+	}
+	if err := revIs(&j, want.IfRev); err != nil {
+		return SaveResult{}, err
+	}
+	spec := JobSpec{Def: j.Def, Source: want.Source, Schedule: j.Sched.Schedule, Misfire: j.Sched.Misfire, Grace: j.Sched.Grace,
+		Deadline: j.Sched.Deadline, IfRev: &j.Sched.Rev}
+	script := core.Script{Kind: cmp.Or(want.Kind, j.Def.Script.Kind), Note: want.Note}
+	if want.Source == "" && want.Version != 0 {
+		old, err := m.ask.ScriptVersion(ctx, &j, want.Version)
+		if err != nil {
+			return SaveResult{}, err
+		}
+		script.Kind, script.Hash = old.Kind, old.Hash
+	}
+	spec.Def.Script = &script
+	res := m.Save(ctx, actor, []JobSpec{spec})[0]
+	return res, res.Err
+}
+
+// script is the script of the job that is wanted, with the hash of its source.
+func (s *saving) script() error {
+	want := s.job.Def.Script
+	switch {
+	case want == nil && s.spec.Source != "":
+		return core.Invalid("script.kind", "", "needed: what the script is written in")
+	case want == nil:
+		return nil
+	case s.spec.Source == "" && want.Hash != "":
+		s.job.Def.Script = &core.Script{Kind: want.Kind, Note: want.Note, Hash: want.Hash}
+		return nil
+	}
+	s.job.Def.Script = core.ScriptOf(want.Kind, want.Note, s.spec.Source)
+	return core.CheckSource("script.source", s.spec.Source)
+}
+
+// script makes the wanted job's script a version of its own; its number comes with its record.
+func (e *edit) script(source string) {
+	s := *e.want.Def.Script
+	s.Rev, s.By, s.Version = e.want.Sched.Rev, e.by, 0
+	e.want.Def.Script, e.source = &s, source
+}
+
+// versions are the version that an edit replaces and the one that it makes, nil where there is none.
+func (e *edit) versions() (replaced, made *core.Script) {
+	var was *core.Script
+	if e.old != nil {
+		was = e.old.Def.Script
+	}
+	is := e.want.Def.Script
+	if was != nil && is != nil && was.Rev == is.Rev {
+		return nil, nil
+	}
+	return was, is
+}
+
+const (
+	scriptsAtOnce = 16
+	// savingFor is longer than a save lasts: what was stored longer ago and is named by nobody
+	// is no save's that is under way.
+	savingFor = time.Hour
+	mostOpen  = 1000 // runs of a job that are looked at before a version of its script goes
+)
+
+// putScripts stores what edits need of scripts before they are made. One whose script cannot
+// be stored is not made.
+func (m *Manage) putScripts(ctx context.Context, edits []*edit, out []error) {
+	var all sync.WaitGroup
+	places := make(chan struct{}, scriptsAtOnce)
+	for i, e := range edits {
+		if replaced, made := e.versions(); out[i] != nil || replaced == nil && made == nil {
+			continue
+		}
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			out[i] = m.putScript(ctx, e)
+		})
+	}
+	all.Wait()
+}
+
+// putScript stores the record of a job's scripts with the version that is replaced, and then
+// the source of the one that is made; what nobody names any more goes.
+func (m *Manage) putScript(ctx context.Context, e *edit) error {
+	replaced, made := e.versions()
+	job := e.want.Def.ID
+	for range bound.Tries {
+		rec, err := m.store.Scripts(ctx, job)
+		if err != nil {
+			return err
+		}
+		if replaced != nil && rec.Last() > replaced.Version {
+			return core.ErrRefused // the job was changed since it was read
+		}
+		rec = rec.Clone()
+		rec.Job, rec.Old = job, rec.All(replaced)
+		now := m.ask.Stamp()
+		since := now.Add(-savingFor)
+		hash := ""
+		if made != nil {
+			hash = made.Hash
+			if e.source == "" {
+				var found bool
+				if e.source, found, err = m.store.Source(ctx, job, hash); err != nil {
+					return err
+				} else if !found {
+					return core.Invalid("script.hash", hash, "no version of the script with this source is kept: give the source")
+				}
+			}
+			made.Version, made.Size = rec.Last()+1, len(e.source)
+			rec.Stored[hash] = core.Millis(now)
+		}
+		unnamed := rec.Unnamed(core.Millis(since), hash) // by what is stored: what is trimmed now goes next time
+		if rec.Trims() {
+			if open, err := m.store.OpenRuns(ctx, job, mostOpen); err == nil && len(open) < mostOpen {
+				revs := make([]int64, len(open))
+				for i := range open {
+					revs[i] = open[i].RevSent()
+				}
+				rec.Trim(core.Millis(since), revs)
+			}
+		}
+		if len(rec.Old) >= core.MostVersions || len(rec.Stored)-len(unnamed) > core.MostVersions+core.KeepVersions {
+			return core.Errorf(core.CodeRefused, "the script of %s has %d versions, with those of the last hour and of runs that are open, "+
+				"which is the most: try later",
+				e.want.Name(), core.MostVersions)
+		}
+		for _, hash := range unnamed {
+			if m.store.DropSource(ctx, job, hash, since) == nil {
+				delete(rec.Stored, hash)
+			}
+		}
+		rec.V++
+		switch err := m.store.PutScripts(ctx, rec); {
+		case errors.Is(err, core.ErrThrottled):
+			return err
+		case err != nil: // another was faster, or its answer was lost: both are seen
+			continue
+		case made == nil:
+			return nil
+		}
+		return bound.Insist(ctx, func() error { return m.store.PutSource(ctx, job, e.source, now) })
+	}
+	return fmt.Errorf("the record of the scripts of job %d was changed by others each time", job)
+}
+
+// forGood reports that an edit was not made, and cannot be: for what its script is, or its size.
+func forGood(err error) bool {
+	e, is := errors.AsType[*core.Error](err)
+	return is && (e.Code == core.CodeInvalid || e.Code == core.CodeRefused || e.Code == core.CodeTooLarge)
+}
+
+// dropScripts removes the scripts of a job that is gone. What fails here stays, and nobody reads
+// it: SQLite's sweep removes it with the tombstone.
+func (m *Manage) dropScripts(ctx context.Context, job core.JobID) {
+	ctx, cancel := context.WithTimeout(ctx, m.ask.PageFor())
+	defer cancel()
+	rec, err := m.store.Scripts(ctx, job)
+	if err != nil || rec.V == 0 {
+		return
+	}
+	rest := core.Scripts{Job: job, V: rec.V + 1, Stored: rec.Stored}
+	for hash := range rec.Clone().Stored {
+		if m.store.DropSource(ctx, job, hash, m.ask.Stamp().Add(savingFor)) == nil {
+			delete(rest.Stored, hash)
+		}
+	}
+	_ = m.store.PutScripts(ctx, rest)
+}

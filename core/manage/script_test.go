@@ -1,0 +1,421 @@
+package manage_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
+)
+
+// scripted is a job with a script.
+func scripted(name, source string) manage.JobSpec {
+	s := spec(name, every(time.Hour))
+	s.Def.Handler, s.Def.Script, s.Source = "", &core.Script{Kind: core.ScriptShell, Note: fmt.Sprint("of ", len(source))}, source
+	return s
+}
+
+// versions are those of a job, the newest first, and all of them have their sources.
+func (f *fixture) versions(ref string) (list []string) {
+	f.T.Helper()
+	j := f.Job(ref)
+	all, err := f.M.ScriptVersions(ctx, &j)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	for i := range all {
+		source, err := f.M.ScriptSource(ctx, &j, &all[i])
+		if err != nil || core.HashScript(source) != all[i].Hash || len(source) != all[i].Size {
+			f.T.Fatalf("%+v: %q %v", all[i], source, err)
+		}
+		list = append(list, fmt.Sprintf("%d %s %s", all[i].Version, all[i].Kind, source))
+	}
+	return list
+}
+
+func (f *fixture) wantVersions(ref string, want ...string) {
+	f.T.Helper()
+	if got := f.versions(ref); !slices.Equal(got, want) {
+		f.T.Errorf("%s has %q, want %q", ref, got, want)
+	}
+}
+
+// script gives a job another version, a second later.
+func (f *fixture) script(ref string, s manage.ScriptSpec, want string) {
+	f.T.Helper()
+	f.Clock = f.Clock.Add(time.Second)
+	res, err := f.M.SaveScript(ctx, core.Actor{Name: "bob"}, ref, s)
+	switch {
+	case err == nil && res.Change != want, err != nil && !strings.Contains(err.Error(), want):
+		f.T.Errorf("%+v: %s %v, want %s", s, res.Change, err, want)
+	}
+}
+
+func TestScriptVersions(t *testing.T) {
+	f := newFixture(t)
+	made := f.Create(scripted("a", "one"))
+	if s := made.Def.Script; *s != (core.Script{Kind: core.ScriptShell, Note: "of 3", Hash: core.HashScript("one"), Size: 3, Version: 1,
+		Rev: made.Sched.Rev, By: "ann"}) {
+		t.Errorf("%+v", s)
+	}
+	wantResults(t, f.Save(scripted("a", "one")), "unchanged")
+
+	// Another note is no other version: executors keep what they compiled.
+	f.Clock = f.Clock.Add(time.Second)
+	noted := scripted("a", "one")
+	noted.Def.Script.Note = "better"
+	wantResults(t, f.Save(noted), "updated")
+	if s := f.Job("shop/a").Def.Script; s.Note != "better" || s.Version != 1 || s.Rev != made.Sched.Rev || s.By != "ann" {
+		t.Errorf("%+v", s)
+	}
+	f.wantVersions("shop/a", "1 shell one")
+
+	f.script("shop/a", manage.ScriptSpec{Source: "two"}, "updated")
+	two := f.Job("shop/a")
+	if s := two.Def.Script; s.Version != 2 || s.Rev != two.Sched.Rev || s.Rev <= made.Sched.Rev || s.By != "bob" || s.Note != "" {
+		t.Errorf("%+v", s)
+	}
+	f.script("shop/a", manage.ScriptSpec{Source: "two"}, "unchanged")
+	f.script("shop/a", manage.ScriptSpec{Source: "two", Kind: core.ScriptPython}, "updated")
+	f.script("shop/a", manage.ScriptSpec{Version: 1, Note: "again"}, "updated")
+	f.wantVersions("shop/a", "4 shell one", "3 python two", "2 shell two", "1 shell one")
+	f.script("shop/a", manage.ScriptSpec{Version: 4}, "updated") // its note goes
+	f.script("shop/a", manage.ScriptSpec{Version: 9}, "no such version")
+	f.script("shop/a", manage.ScriptSpec{}, "needed: the text")
+	f.script("shop/a", manage.ScriptSpec{Source: "x\x00"}, "a zero byte")
+	f.script("shop/a", manage.ScriptSpec{Source: strings.Repeat("x", core.MaxScript+1)}, "262144 (256 KB) are allowed")
+	f.script("shop/a", manage.ScriptSpec{Source: "x", IfRev: new(int64)}, "was changed meanwhile")
+	f.wantVersions("shop/a", "4 shell one", "3 python two", "2 shell two", "1 shell one")
+
+	// With a handler it has no script, but those that it had; a script again is the next.
+	f.Clock = f.Clock.Add(time.Second)
+	wantResults(t, f.Save(spec("a", every(time.Hour))), "updated")
+	f.wantVersions("shop/a", "4 shell one", "3 python two", "2 shell two", "1 shell one")
+	f.script("shop/a", manage.ScriptSpec{Source: "x"}, "has a handler and no script")
+	f.Clock = f.Clock.Add(time.Second)
+	wantResults(t, f.Save(scripted("a", "five")), "updated")
+	f.wantVersions("shop/a", "5 shell five", "4 shell one", "3 python two", "2 shell two", "1 shell one")
+
+	// By the hash of what is kept, and of no other job's.
+	byHash := func(hash string) manage.JobSpec {
+		s := scripted("a", "")
+		s.Def.Script.Hash = hash
+		return s
+	}
+	f.Clock = f.Clock.Add(time.Second)
+	wantResults(t, f.Save(byHash(core.HashScript("two"))), "updated")
+	f.Create(scripted("b", "other"))
+	wantResults(t, f.Save(byHash(core.HashScript("other"))), "no version of the script with this source is kept")
+	if got := f.versions("shop/a")[0]; got != "6 shell two" {
+		t.Error(got)
+	}
+	for _, c := range f.changes("shop/a") {
+		if text := c.Old + c.New; strings.Contains(text, "five") || strings.Contains(text, "two") {
+			t.Errorf("a record has a source: %s", text)
+		}
+	}
+
+	// All goes with the job.
+	if _, err := f.M.Delete(ctx, ann, "shop/a", nil); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := f.E.Manage.Scripts(ctx, made.Def.ID)
+	if err != nil || rec.V != 0 {
+		t.Errorf("%+v %v", rec, err)
+	}
+	for _, source := range []string{"one", "two", "five"} {
+		if _, found, err := f.E.Manage.Source(ctx, made.Def.ID, core.HashScript(source)); err != nil || found {
+			t.Errorf("%s stays: %v", source, err)
+		}
+	}
+	f.wantVersions("shop/b", "1 shell other")
+}
+
+func (f *fixture) changes(ref string) []core.Change {
+	f.T.Helper()
+	j := f.Job(ref)
+	list, err := f.E.Manage.Changes(ctx, "shop", j.Def.ID, 100)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return list
+}
+
+func TestScriptRefused(t *testing.T) {
+	f := newFixture(t)
+	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "called", Executors: []string{"call:http://10.0.0.1"}}))
+	with := func(change func(s *manage.JobSpec)) manage.JobSpec {
+		s := scripted("a", "x")
+		change(&s)
+		return s
+	}
+	for want, s := range map[string]manage.JobSpec{
+		"call:http://10.0.0.1 does not":   with(func(s *manage.JobSpec) { s.Def.App = "called" }),
+		"allowed are shell, python":       with(func(s *manage.JobSpec) { s.Def.Script.Kind = "perl" }),
+		"needed: the text of the script":  with(func(s *manage.JobSpec) { s.Source = "" }),
+		"script.kind: needed":             with(func(s *manage.JobSpec) { s.Def.Script = nil }),
+		"a job has a handler or a script": with(func(s *manage.JobSpec) { s.Def.Handler = "h" }),
+		"not UTF-8":                       with(func(s *manage.JobSpec) { s.Source = "\xff" }),
+		"at most 262144 (256 KB)":         with(func(s *manage.JobSpec) { s.Source = strings.Repeat("x", core.MaxScript+1) }),
+		"SHA-256 of a source is expected": with(func(s *manage.JobSpec) { s.Source, s.Def.Script.Hash = "", "abc" }),
+		"no version of the script with":   with(func(s *manage.JobSpec) { s.Source, s.Def.Script.Hash = "", core.HashScript("y") }),
+		"at most 256 are allowed":         with(func(s *manage.JobSpec) { s.Def.Script.Note = strings.Repeat("x", 257) }),
+		"byte for byte": with(func(s *manage.JobSpec) {
+			s.Source = "#!/bin/sh\r\necho ü\r\n"
+			s.Def.Name = "byte-for-byte"
+		}),
+	} {
+		res := f.Save(s)[0]
+		if want == "byte for byte" {
+			f.wantVersions("shop/byte-for-byte", "1 shell "+s.Source)
+		} else if res.Err == nil || !strings.Contains(res.Err.Error(), want) {
+			t.Errorf("%v, want %q", res.Err, want)
+		}
+	}
+}
+
+// TestOldVersionsGo: the last 30 versions stay, and what a run that is open began under; what
+// goes does so with its source. What was replaced in the last hour stays, and is bounded.
+func TestOldVersionsGo(t *testing.T) {
+	f := newFixture(t)
+	j := f.Create(scripted("a", "v1"))
+	at := core.InstantOf(f.Clock)
+	id := core.PlannedRun(j.Def.ID, at)
+	r := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseSchedule, Rev: j.Sched.Rev, At: at, Slot: at, Attempt: 1,
+		First: id,
+		Owner: "n", SentAt: f.Clock, Address: "http://10.0.0.1:9999"}
+	if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+		t.Fatal(err)
+	}
+	next := func(from, to int, gap time.Duration) {
+		t.Helper()
+		for v := from; v <= to; v++ {
+			f.Clock = f.Clock.Add(gap)
+			f.script("shop/a", manage.ScriptSpec{Source: fmt.Sprint("v", v)}, "updated")
+		}
+	}
+	numbers := func() (list []int) {
+		for _, v := range f.versions("shop/a") {
+			var n int
+			if _, err := fmt.Sscan(v, &n); err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, n)
+		}
+		slices.Reverse(list)
+		return list
+	}
+	kept := func(source string, want bool) {
+		t.Helper()
+		if _, found, err := f.E.Manage.Source(ctx, j.Def.ID, core.HashScript(source)); err != nil || found != want {
+			t.Errorf("%s: %v %v", source, found, err)
+		}
+	}
+	next(2, 31, 2*time.Hour)
+	if got := numbers(); len(got) != 31 || got[0] != 1 {
+		t.Errorf("the version of an open run is gone: %v", got)
+	}
+	if err := f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Succeeded, EndedAt: f.Clock})})[0]; err != nil {
+		t.Fatal(err)
+	}
+	next(32, 33, 2*time.Hour)
+	if got := numbers(); len(got) != core.KeepVersions || got[0] != 4 {
+		t.Errorf("kept are %v", got)
+	}
+	kept("v2", false)
+	kept("v4", true)
+	next(34, 36, time.Second)
+	if got := numbers(); len(got) != core.KeepVersions || got[0] != 7 {
+		t.Errorf("kept are %v", got)
+	}
+	next(37, 100, time.Second) // the last 30, and all of the hour
+	if got := numbers(); got[0] != 32 {
+		t.Errorf("kept are %v", got)
+	}
+	next(101, 131, time.Second)
+	f.script("shop/a", manage.ScriptSpec{Source: "more"}, "which is the most: try later")
+	f.Clock = f.Clock.Add(2 * time.Hour)
+	f.script("shop/a", manage.ScriptSpec{Source: "more"}, "updated")
+	if got := numbers(); len(got) != core.KeepVersions || got[0] != 103 {
+		t.Errorf("kept are %v", got)
+	}
+	f.script("shop/a", manage.ScriptSpec{Source: "and more"}, "updated")
+	kept("v50", false)
+	rec, _ := f.E.Manage.Scripts(ctx, j.Def.ID)
+	if len(rec.Stored) > core.KeepVersions+3 {
+		t.Errorf("%d sources are noted", len(rec.Stored))
+	}
+}
+
+// TestScriptKilled: a save is killed at any of its writes, before or after that: no job names a
+// source that is not stored, and the next save makes all well, with each version that there was.
+func TestScriptKilled(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		for _, after := range []bool{false, true} {
+			for at := 1; ; at++ {
+				f := newFixture(t)
+				if !first {
+					f.Create(scripted("a", "one"))
+					f.Clock = f.Clock.Add(3 * time.Hour)
+					f.script("shop/a", manage.ScriptSpec{Source: "two"}, "updated")
+					f.Clock = f.Clock.Add(3 * time.Hour)
+				}
+				dying := &faults{Store: f.E.Manage, Ring: f.E.Ring, At: at, After: after, Kill: true}
+				f.Fresh(dying).Save(ctx, ann, []manage.JobSpec{scripted("a", "three")})
+				died := dying.Dead
+				f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring})
+				where := fmt.Sprintf("first %v, killed at write %d, %s, after it %v", first, at, dying.Last, after)
+				if j, err := f.M.Job(ctx, "shop/a"); err == nil {
+					if _, err := f.M.ScriptSource(ctx, &j, j.Def.Script); err != nil {
+						t.Fatalf("%s: %v", where, err)
+					}
+				}
+				f.Clock = f.Clock.Add(3 * time.Hour)
+				if r := f.Save(scripted("a", "three"))[0]; r.Err != nil {
+					t.Fatalf("%s: %v", where, r.Err)
+				}
+				f.script("shop/a", manage.ScriptSpec{Source: "four"}, "updated")
+				want := []string{"4 shell four", "3 shell three", "2 shell two", "1 shell one"}
+				if first {
+					want = []string{"2 shell four", "1 shell three"}
+				}
+				if got := f.versions("shop/a"); !slices.Equal(got, want) {
+					t.Fatalf("%s: %q, want %q", where, got, want)
+				}
+				if !died {
+					break
+				}
+			}
+		}
+	}
+}
+
+// slowly does something between the record of scripts and the update of the job, each once.
+type slowly struct {
+	people.Store
+	record, source, update func()
+}
+
+func (s *slowly) Scripts(ctx context.Context, job core.JobID) (core.Scripts, error) {
+	if do := s.record; do != nil {
+		s.record = nil
+		do()
+	}
+	return s.Store.Scripts(ctx, job)
+}
+
+func (s *slowly) PutSource(ctx context.Context, job core.JobID, source string, at time.Time) error {
+	if do := s.source; do != nil {
+		s.source = nil
+		do()
+	}
+	return s.Store.PutSource(ctx, job, source, at)
+}
+
+func (s *slowly) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
+	if do := s.update; do != nil {
+		s.update = nil
+		do()
+	}
+	return s.Store.UpdateJobs(ctx, updates)
+}
+
+// TestScriptsAtOnce: of two that save at once each makes a version of its own, and the source of
+// neither goes, though the other finds it named by nobody.
+func TestScriptsAtOnce(t *testing.T) {
+	for _, before := range []string{"source", "update"} {
+		for _, dies := range []bool{false, true} { // the other, before it changes the job
+			f := newFixture(t)
+			f.Create(scripted("a", "one"))
+			s := &slowly{Store: f.E.Manage}
+			want := []string{"3 shell ours", "2 shell theirs", "1 shell one"}
+			other := func() { f.script("shop/a", manage.ScriptSpec{Source: "theirs"}, "updated") }
+			if dies {
+				want = []string{"2 shell ours", "1 shell one"}
+				other = func() {
+					dying := &faults{Store: f.E.Manage, Ring: f.E.Ring, At: 4, Kill: true}
+					f.Fresh(dying).Save(ctx, ann, []manage.JobSpec{scripted("a", "theirs")})
+					if dying.Last != "UpdateJobs" {
+						t.Errorf("it died at %s", dying.Last)
+					}
+				}
+			}
+			if before == "source" {
+				s.source = other
+			} else {
+				s.update = other
+			}
+			f.Clock = f.Clock.Add(2 * time.Hour)
+			slow := f.Fresh(&faults{Store: s, Ring: f.E.Ring})
+			wantResults(t, slow.Save(ctx, ann, []manage.JobSpec{scripted("a", "ours")}), "updated")
+			f.wantVersions("shop/a", want...)
+		}
+	}
+}
+
+// TestScriptsOfAStaleJob: who read the job two versions ago spoils the record of none of them.
+func TestScriptsOfAStaleJob(t *testing.T) {
+	f := newFixture(t)
+	f.Create(scripted("a", "one"))
+	s := &slowly{Store: f.E.Manage, record: func() {
+		f.script("shop/a", manage.ScriptSpec{Source: "two"}, "updated")
+		f.script("shop/a", manage.ScriptSpec{Source: "three"}, "updated")
+	}}
+	f.Clock = f.Clock.Add(2 * time.Hour)
+	wantResults(t, f.Fresh(&faults{Store: s, Ring: f.E.Ring}).Save(ctx, ann, []manage.JobSpec{scripted("a", "ours")}), "updated")
+	f.wantVersions("shop/a", "4 shell ours", "3 shell three", "2 shell two", "1 shell one")
+}
+
+// TestAbandonedSourceGoes: what was stored for a save that never was goes an hour later, with the
+// next save, and not before.
+func TestAbandonedSourceGoes(t *testing.T) {
+	f := newFixture(t)
+	j := f.Create(scripted("a", "one"))
+	dying := &faults{Store: f.E.Manage, Ring: f.E.Ring, At: 3, Kill: true} // the update
+	if r := f.Fresh(dying).Save(ctx, ann, []manage.JobSpec{scripted("a", "lost")})[0]; r.Err == nil || dying.Last == "PutSource" {
+		t.Fatalf("%+v %s", r, dying.Last)
+	}
+	f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring})
+	for _, c := range []struct {
+		wait time.Duration
+		want bool
+	}{{time.Minute, true}, {2 * time.Hour, false}} {
+		f.Clock = f.Clock.Add(c.wait)
+		f.script("shop/a", manage.ScriptSpec{Source: fmt.Sprint("after ", c.wait)}, "updated")
+		if _, found, err := f.E.Manage.Source(ctx, j.Def.ID, core.HashScript("lost")); err != nil || found != c.want {
+			t.Errorf("after %s it is there: %v, %v", c.wait, found, err)
+		}
+	}
+}
+
+// TestScriptStoreFull: where the store has no room for a source the job is not changed.
+func TestScriptStoreFull(t *testing.T) {
+	f := newFixture(t)
+	f.Create(scripted("a", "one"))
+	full := &full{Store: f.E.Manage}
+	m := f.Fresh(&faults{Store: full, Ring: f.E.Ring})
+	full.times = 3
+	wantResults(t, m.Save(ctx, ann, []manage.JobSpec{scripted("a", "two")}), "updated")
+	if full.times != 0 {
+		t.Error("it was not tried again")
+	}
+	f.wantVersions("shop/a", "2 shell two", "1 shell one")
+}
+
+type full struct {
+	people.Store
+	times int
+}
+
+func (s *full) PutSource(ctx context.Context, job core.JobID, source string, at time.Time) error {
+	if s.times > 0 {
+		s.times--
+		return core.ErrThrottled
+	}
+	return s.Store.PutSource(ctx, job, source, at)
+}

@@ -1,0 +1,194 @@
+package core
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// ScriptKind is what a script is written in.
+type ScriptKind string
+
+const (
+	ScriptShell      ScriptKind = "shell"
+	ScriptPython     ScriptKind = "python"
+	ScriptNodeJS     ScriptKind = "nodejs"
+	ScriptPHP        ScriptKind = "php"
+	ScriptPowerShell ScriptKind = "powershell"
+	ScriptGroovy     ScriptKind = "groovy" // runs inside executors in Java
+)
+
+// ScriptKinds lists them all.
+var ScriptKinds = []ScriptKind{ScriptShell, ScriptPython, ScriptNodeJS, ScriptPHP, ScriptPowerShell, ScriptGroovy}
+
+// Bounds of scripts.
+const (
+	// MaxScript is the longest source, in bytes: an item of DynamoDB holds 400 KB, and executors take
+	// 5 MiB of JSON, in which a byte is six at most.
+	MaxScript = 256 << 10
+	MaxNote   = 256 // characters
+	// KeepVersions is how many versions of a script are kept, the present one included, and
+	// those besides under which a run is open.
+	KeepVersions = 30
+	// MostVersions is how many there are at most, with those of the last hour.
+	MostVersions = 100
+)
+
+// Script is a version of what a job runs in place of a handler. It names its source, which
+// is a record of its own.
+type Script struct {
+	Kind ScriptKind `json:"kind"`
+	Note string     `json:"note,omitempty"`
+	// Hash is the SHA-256 of the source, in hex, Size its bytes.
+	Hash string `json:"hash"`
+	Size int    `json:"size,omitempty"`
+	// Version counts from 1: another kind or source makes the next, another note does not.
+	Version int `json:"version,omitempty"`
+	// Rev is the revision of the job that made the version, which is its millisecond: the wire's glueUpdatetime.
+	Rev int64  `json:"rev,omitempty"`
+	By  string `json:"by,omitempty"` // who made it
+}
+
+// ScriptOf is the script of a source, as its owner writes it.
+func ScriptOf(kind ScriptKind, note, source string) *Script {
+	return &Script{Kind: kind, Note: note, Hash: HashScript(source), Size: len(source)}
+}
+
+// HashScript is the name of a source.
+func HashScript(source string) string {
+	sum := sha256.Sum256([]byte(source))
+	return hex.EncodeToString(sum[:])
+}
+
+// Equal reports whether two are the same version with the same note; nil is none.
+func (s *Script) Equal(o *Script) bool { return s == o || s != nil && o != nil && *s == *o }
+
+// Same reports whether two say the same to run; nil is none.
+func (s *Script) Same(o *Script) bool {
+	return s != nil && o != nil && s.Kind == o.Kind && s.Hash == o.Hash
+}
+
+// CheckSource refuses a source that is too long, or no text.
+func CheckSource(field, source string) error {
+	switch {
+	case source == "":
+		return Invalid(field, "", "needed: the text of the script")
+	case len(source) > MaxScript:
+		e := Invalid(field, "", "%d bytes, at most %d (256 KB) are allowed", len(source), MaxScript)
+		e.Code = CodeTooLarge
+		return e
+	case strings.IndexByte(source, 0) >= 0:
+		return Invalid(field, "", "a zero byte at %d: a script is text, and a program goes where its executor is", strings.IndexByte(source, 0))
+	case !utf8.ValidString(source):
+		return Invalid(field, "", "not UTF-8: the protocol carries nothing else")
+	}
+	return nil
+}
+
+func (d *Def) validateScript() error {
+	s := d.Script
+	if s == nil {
+		return nil
+	}
+	if err := oneOf("script.kind", s.Kind, ScriptKinds); err != nil {
+		return err
+	}
+	if err := text("script.note", s.Note, MaxNote); err != nil {
+		return err
+	}
+	if d.Handler != "" {
+		return Invalid("handler", d.Handler, "leave it out: a job has a handler or a script")
+	}
+	if d.Command != nil {
+		return Invalid("command", "", "leave it out: a job has a script or a command")
+	}
+	if hash, err := hex.DecodeString(s.Hash); err != nil || len(hash) != sha256.Size || strings.ToLower(s.Hash) != s.Hash {
+		return Invalid("script.hash", s.Hash, "the SHA-256 of a source is expected, in 64 of 0-9 a-f")
+	}
+	if d.Call != nil {
+		return Invalid("call", "", "leave it out: no script is called")
+	}
+	return nil
+}
+
+// Scripts is the record of a job's scripts beside its present version.
+type Scripts struct {
+	Job JobID `json:"-"`
+	V   int64 `json:"-"` // grows with each write
+	// Old are earlier versions, and the present one where it is about to be replaced, from the oldest on.
+	Old []Script `json:"old,omitempty"`
+	// Stored is by hash the millisecond at which a source was stored last, or was about to be: no
+	// other is.
+	Stored map[string]int64 `json:"stored,omitempty"`
+}
+
+// Clone is a copy that shares nothing.
+func (s Scripts) Clone() Scripts {
+	s.Old = slices.Clone(s.Old)
+	stored := make(map[string]int64, len(s.Stored))
+	for hash, at := range s.Stored {
+		stored[hash] = at
+	}
+	s.Stored = stored
+	return s
+}
+
+// All are the versions with the present one, nil where there is none, from the oldest on.
+func (s Scripts) All(present *Script) []Script {
+	list := slices.Clone(s.Old)
+	if present == nil {
+		return list
+	}
+	if n := len(list); n > 0 && list[n-1].Version == present.Version {
+		list = list[:n-1] // its note may have changed since
+	}
+	return append(list, *present)
+}
+
+// Last is the number of the last version that there ever was.
+func (s Scripts) Last() int {
+	if n := len(s.Old); n > 0 {
+		return s.Old[n-1].Version
+	}
+	return 0
+}
+
+// Trim leaves the last KeepVersions of Old, less the one that is about to follow, and keeps
+// besides what was replaced after since, a millisecond, and what a run began under at one of
+// the revisions. It names no source for what it drops: what is Stored and unnamed goes later.
+func (s *Scripts) Trim(since int64, revs []int64) {
+	used := map[int]bool{}
+	for _, rev := range revs {
+		for i := range slices.Backward(s.Old) {
+			if s.Old[i].Rev <= rev {
+				used[i] = true
+				break
+			}
+		}
+	}
+	beyond := len(s.Old) - (KeepVersions - 1)
+	kept := s.Old[:0:0]
+	for i, v := range s.Old {
+		if i >= beyond || used[i] || s.Old[i+1].Rev >= since {
+			kept = append(kept, v)
+		}
+	}
+	s.Old = kept
+}
+
+// Trims reports whether Trim may drop anything.
+func (s *Scripts) Trims() bool { return len(s.Old) >= KeepVersions }
+
+// Unnamed are the hashes of what was stored before a millisecond and no version names but perhaps
+// the one given.
+func (s *Scripts) Unnamed(before int64, present string) (list []string) {
+	for hash, at := range s.Stored {
+		if at < before && hash != present && !slices.ContainsFunc(s.Old, func(v Script) bool { return v.Hash == hash }) {
+			list = append(list, hash)
+		}
+	}
+	slices.Sort(list)
+	return list
+}

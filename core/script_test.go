@@ -1,0 +1,149 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCheckSource(t *testing.T) {
+	for _, c := range []struct{ source, want string }{
+		{"#!/bin/sh\r\necho ü\r\n", ""},
+		{strings.Repeat("x", MaxScript), ""},
+		{"", "needed"},
+		{strings.Repeat("x", MaxScript+1), "262145 bytes, at most 262144 (256 KB) are allowed"},
+		{"echo\x00", "a zero byte at 4"},
+		{"\x7fELF\xff", "not UTF-8"},
+		{"echo \xfc\n", "not UTF-8"}, // Latin-1
+	} {
+		err := CheckSource("script.source", c.source)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%.20q: %v, want %q", c.source, err, c.want)
+		}
+		if e, is := err.(*Error); is && (e.Value != "" || e.Field != "script.source") {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+func TestValidateScript(t *testing.T) {
+	valid := func(change func(d *Def)) error {
+		j := Job{Def: Def{App: "a", Name: "b", Script: ScriptOf(ScriptShell, "n", "x")}}
+		change(&j.Def)
+		j.Normalize()
+		return j.Validate()
+	}
+	for _, c := range []struct {
+		change func(d *Def)
+		want   string
+	}{
+		{func(*Def) {}, ""},
+		{func(d *Def) { d.Script = nil }, "handler: needed"},
+		{func(d *Def) { d.Handler = "h" }, "a job has a handler or a script"},
+		{func(d *Def) { d.Script.Kind = "perl" }, "allowed are shell, python, nodejs, php, powershell, groovy"},
+		{func(d *Def) { d.Script.Kind = "GLUE_PHP" }, "xxl-job's GLUE_PHP is script: {kind: php, …} here"},
+		{func(d *Def) { d.Script.Note = strings.Repeat("x", MaxNote+1) }, "257 characters"},
+		{func(d *Def) { d.Script.Hash = "../x" }, "the SHA-256 of a source"},
+		{func(d *Def) { d.Script.Hash = strings.ToUpper(d.Script.Hash) }, "the SHA-256 of a source"},
+		{func(d *Def) { d.Command = &Command{Line: "x"} }, "a job has a script or a command"},
+		{func(d *Def) { d.Call = &Call{Expect: []int{200}} }, "no script is called"},
+	} {
+		if err := valid(c.change); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
+func TestCheckWork(t *testing.T) {
+	d := &Def{Script: ScriptOf(ScriptShell, "", "x")}
+	for address, want := range map[string]bool{"http://10.0.0.1:9999/": true, "call:https://x": false, "lambda:f": false, "queue:q": false} {
+		if err := (&App{Executors: []string{"http://10.0.0.2:9999/", address}}).CheckWork(d); (err == nil) != want {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if err := (&App{}).CheckWork(d); err != nil {
+		t.Error(err)
+	}
+}
+
+// versions are n, made a second apart.
+func versions(n int) (list []Script) {
+	for i := range n {
+		list = append(list, Script{Kind: ScriptShell, Hash: fmt.Sprint("h", i+1), Version: i + 1, Rev: int64(i+1) * 1000})
+	}
+	return list
+}
+
+func numbers(list []Script) (out []int) {
+	for _, v := range list {
+		out = append(out, v.Version)
+	}
+	return out
+}
+
+// TestTrim: of earlier versions the last 29 stay, and of those before what is young, and what
+// an open run began under.
+func TestTrim(t *testing.T) {
+	last := func(from, to int) (out []int) {
+		for v := from; v <= to; v++ {
+			out = append(out, v)
+		}
+		return out
+	}
+	for _, c := range []struct {
+		n     int
+		since int64
+		revs  []int64
+		want  []int
+	}{
+		{29, 1 << 40, nil, last(1, 29)},
+		{30, 1 << 40, nil, last(2, 30)},
+		{35, 1 << 40, nil, last(7, 35)},
+		{35, 1 << 40, []int64{3000, 5999, 36_000}, append([]int{3, 5}, last(7, 35)...)},
+		{35, 1 << 40, []int64{999}, last(7, 35)},                // before the first version
+		{35, 5000, nil, append([]int{4, 5, 6}, last(7, 35)...)}, // 4 was replaced at 5000
+		{0, 1 << 40, []int64{1}, nil},
+	} {
+		s := Scripts{Old: versions(c.n)}
+		if s.Trim(c.since, c.revs); !slices.Equal(numbers(s.Old), c.want) {
+			t.Errorf("of %d since %d, open %v: %v, want %v", c.n, c.since, c.revs, numbers(s.Old), c.want)
+		}
+	}
+}
+
+func TestUnnamed(t *testing.T) {
+	s := Scripts{Old: versions(2), Stored: map[string]int64{"h1": 1, "h2": 1, "old": 5, "young": 10, "is": 1}}
+	if got := s.Unnamed(10, "is"); !slices.Equal(got, []string{"old"}) {
+		t.Error(got)
+	}
+}
+
+func TestAllVersions(t *testing.T) {
+	s := Scripts{Old: versions(3)}
+	if got := numbers(s.All(nil)); !slices.Equal(got, []int{1, 2, 3}) {
+		t.Error(got)
+	}
+	if got := numbers(s.All(&Script{Version: 4})); !slices.Equal(got, []int{1, 2, 3, 4}) {
+		t.Error(got)
+	}
+	if got := s.All(&Script{Version: 3, Note: "newer"}); len(got) != 3 || got[2].Note != "newer" || s.Old[2].Note != "" {
+		t.Error(got)
+	}
+}
+
+// TestMostVersionsFit: as many versions as there may be, with all they may say, fit into an
+// item of DynamoDB.
+func TestMostVersionsFit(t *testing.T) {
+	s := Scripts{Stored: map[string]int64{}}
+	for i := range MostVersions {
+		hash := fmt.Sprintf("%064x", i)
+		s.Old = append(s.Old, Script{Kind: ScriptPowerShell, Note: strings.Repeat("<", MaxNote), By: strings.Repeat("<", 128), Hash: hash,
+			Size: MaxScript, Version: 1 << 30, Rev: 1 << 50})
+		s.Stored[hash] = 1 << 50
+	}
+	if b, err := json.Marshal(s); err != nil || len(b) > 390<<10 {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}

@@ -1,0 +1,110 @@
+package enginetest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
+)
+
+// scripts: the record of a job's scripts is written over the one that was read only, a source
+// is there byte for byte until it is dropped, and dropped only where it is old.
+func scripts(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	source := func(job core.JobID, text, want string) {
+		t.Helper()
+		got, found, err := e.Dispatch.Source(ctx, job, core.HashScript(text))
+		ok(t, err)
+		if got != want || found != (want != "") {
+			t.Fatalf("%d bytes, %v; want %d", len(got), found, len(want))
+		}
+	}
+	long := strings.Repeat("ü\r\n\"<&\t", core.MaxScript/8)
+	for _, text := range []string{"#!/bin/sh\r\necho ü\r\n", "x", long} {
+		source(1, text, "")
+		ok(t, e.Manage.PutSource(ctx, 1, text, base))
+		source(1, text, text)
+		source(2, text, "")
+	}
+	hash := core.HashScript("x")
+	ok(t, e.Manage.DropSource(ctx, 1, hash, base))
+	source(1, "x", "x")
+	ok(t, e.Manage.PutSource(ctx, 1, "x", base.Add(time.Hour))) // used again: it is young
+	ok(t, e.Manage.DropSource(ctx, 1, hash, base.Add(time.Hour)))
+	source(1, "x", "x")
+	ok(t, e.Manage.DropSource(ctx, 1, hash, base.Add(time.Hour+time.Millisecond)))
+	source(1, "x", "")
+	ok(t, e.Manage.DropSource(ctx, 1, hash, base.Add(2*time.Hour)))
+	source(1, long, long)
+
+	read := func(want core.Scripts) {
+		t.Helper()
+		got, err := e.Manage.Scripts(ctx, 7)
+		ok(t, err)
+		same(t, "scripts", got, want)
+	}
+	read(core.Scripts{Job: 7})
+	a := core.Scripts{Job: 7, V: 1, Stored: map[string]int64{hash: 5}}
+	for i := range core.KeepVersions {
+		a.Old = append(a.Old, core.Script{Kind: core.ScriptPython, Note: strings.Repeat("é", core.MaxNote), Hash: fmt.Sprintf("%064x", i),
+			Size:    9,
+			Version: i + 1, Rev: int64(i), By: strings.Repeat("b", 128)})
+		a.Stored[fmt.Sprintf("%064x", i)] = core.Millis(base)
+	}
+	ok(t, e.Manage.PutScripts(ctx, a))
+	read(a)
+	refused(t, e.Manage.PutScripts(ctx, a))
+	b := a.Clone()
+	b.V, b.Old = 2, b.Old[1:]
+	ok(t, e.Manage.PutScripts(ctx, b))
+	b.V = 4
+	refused(t, e.Manage.PutScripts(ctx, b))
+	b.V = 2
+	read(b)
+	refused(t, e.Manage.PutScripts(ctx, core.Scripts{Job: 7, V: 2}))
+	ok(t, e.Manage.PutScripts(ctx, core.Scripts{Job: 7, V: 3}))
+	read(core.Scripts{Job: 7})
+	a.V = 2
+	refused(t, e.Manage.PutScripts(ctx, a))
+	a.V = 1
+	ok(t, e.Manage.PutScripts(ctx, a))
+	read(a)
+
+	// What a job says of its script, and no more, stands in the job.
+	j := job(9)
+	j.Def.Handler, j.Def.Script = "", &core.Script{Kind: core.ScriptGroovy, Note: "n", Hash: hash, Size: 1, Version: 3, Rev: 77, By: "ann"}
+	createJobs(t, e, j)
+	same(t, "job", mustJob(t, e, 9), j)
+}
+
+// sweepScripts: of a job of which nothing is left, not even its tombstone, no script is.
+func sweepScripts(t *testing.T, h Harness) {
+	if h.Expires {
+		t.Skip("what a crash leaves of a deleted job's scripts stays in this store")
+	}
+	e, ctx := h.Open(t), t.Context()
+	createJobs(t, e, job(1), job(2))
+	for _, id := range []core.JobID{1, 2} {
+		ok(t, e.Manage.PutSource(ctx, id, "x", base))
+		ok(t, e.Manage.PutScripts(ctx, core.Scripts{Job: id, V: 1, Stored: map[string]int64{core.HashScript("x"): 1}}))
+	}
+	ok(t, e.Manage.DeleteJob(ctx, 100, core.Tombstone{Job: 1, App: "orders", Name: "job-1", Rev: 200, RevAt: base}, change(job(1), 200)))
+	left := func(e *engine.Engine, id core.JobID, want bool) {
+		t.Helper()
+		_, found, err := e.Dispatch.Source(ctx, id, core.HashScript("x"))
+		ok(t, err)
+		rec, err := e.Manage.Scripts(ctx, id)
+		ok(t, err)
+		if found != want || (rec.V > 0) != want {
+			t.Errorf("job %d: source %v, record %d; want %v", id, found, rec.V, want)
+		}
+	}
+	sweepAll(t, e, base.Add(10*day), 0, 20*day)
+	left(e, 1, true)
+	sweepAll(t, e, base.Add(30*day), 0, 20*day)
+	left(e, 1, false)
+	left(e, 2, true)
+}

@@ -1,0 +1,115 @@
+package manifest
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+)
+
+// script puts the text of a file in its place. Where it is said what is wrong with a script
+// a handler stands in for it.
+func (b *builder) script(form object, path string) {
+	s, is := form["script"].(object)
+	if !is {
+		return
+	}
+	right := s["kind"] != nil
+	fail := func(field, format string, args ...any) {
+		below := strings.TrimSuffix(path+".script."+field, ".")
+		at, there := b.places[below]
+		if !there {
+			at = b.places[path+".script"]
+		}
+		b.errorf(at, below, format, args...)
+		right = false
+	}
+	_, hasFile := b.places[path+".script.file"]
+	_, hasSource := b.places[path+".script.source"]
+	file, isFile := s["file"].(string)
+	switch {
+	case hasFile && hasSource:
+		fail("source", "a file and a source; one of them is needed")
+	case !hasFile && !hasSource:
+		fail("", "needed: file, with the name of the script's file, or source, with its text")
+	case hasFile && !isFile, hasSource && s["source"] == nil:
+		right = false // said
+	case isFile && b.o.ReadFile == nil:
+		fail("file", "files cannot be read here")
+	case isFile:
+		text, err := b.o.ReadFile(file)
+		if err != nil {
+			fail("file", "%s: %v", truncate(file), plain(err))
+		} else if err := core.CheckSource("file", string(text)); err != nil {
+			fail("file", "%s: %s", truncate(file), message(err.(*core.Error)))
+		}
+		s["source"] = string(text)
+	default:
+		if err := core.CheckSource("source", s["source"].(string)); err != nil {
+			fail("source", "%s", message(err.(*core.Error)))
+		}
+	}
+	if delete(s, "file"); !right {
+		delete(form, "script")
+		form["handler"] = "x"
+	}
+}
+
+// withText is a job for a difference: in place of the source of its script, which may be long,
+// what tells whether that is another.
+func withText(j *api.Job) *api.Job {
+	if j.Script.Hash == "" {
+		return j
+	}
+	c := *j
+	c.Script.Source = fmt.Sprintf("sha256 %.12s, %d bytes", j.Script.Hash, j.Script.Size)
+	return &c
+}
+
+// writeScript writes the script of a job with its source as a block of lines, where YAML reads
+// that byte for byte as it is.
+func writeScript(b *bytes.Buffer, n *node, source string) {
+	b.WriteString("script:\n")
+	for _, k := range n.kids {
+		if block, ok := literal(source, "        "); k.key == "source" && ok {
+			b.WriteString("      source: " + block)
+		} else {
+			fmt.Fprintf(b, "      %s: %s\n", quote(k.key), k.flow())
+		}
+	}
+}
+
+// literal is a text as a block of lines with an indentation; false where YAML would read another.
+func literal(text, indent string) (string, bool) {
+	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && (r < ' ' || r >= 0x7f && r <= 0x9f) }) ||
+		strings.ContainsAny(text, "\u2028\u2029\ufeff\u0085") || text[0] == ' ' || text[0] == '\t' || text[0] == '\n' {
+		return "", false
+	}
+	head := "|\n"
+	switch {
+	case !strings.HasSuffix(text, "\n"):
+		head = "|-\n"
+	case strings.HasSuffix(text, "\n\n"):
+		head = "|+\n"
+	}
+	var b strings.Builder
+	b.WriteString(head)
+	for line := range strings.Lines(text) {
+		if line != "\n" {
+			b.WriteString(indent)
+		}
+		b.WriteString(line)
+	}
+	if !strings.HasSuffix(text, "\n") {
+		b.WriteString("\n")
+	}
+	var read struct{ Text string }
+	if err := yaml.Unmarshal([]byte("text: "+b.String()+"after: x\n"), &read); err != nil || read.Text != text {
+		return "", false
+	}
+	return b.String(), true
+}

@@ -1,0 +1,160 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+)
+
+// TestScriptFile: a script's file stands beside the manifest, and its text comes byte for byte.
+func TestScriptFile(t *testing.T) {
+	dir := t.TempDir()
+	const text = "#!/bin/sh\r\necho \"ü\"\t\r\n\r\n"
+	for name, data := range map[string]string{"m.yaml": "version: 1\njobs:\n  - {app: a, name: b, script: {kind: shell, file: " +
+		"./b.sh, note: first}}\n",
+		"b.sh": text} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	doc, err := Load([]string{filepath.Join(dir, "m.yaml")}, nil, Options{ReadFile: os.ReadFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := doc.Jobs[0].Spec
+	if s := spec.Def.Script; spec.Source != text || spec.Def.Handler != "" || *s != *core.ScriptOf(core.ScriptShell, "first", text) {
+		t.Errorf("%q %+v", spec.Source, s)
+	}
+	if s := api.JobSpecOf(spec).Script; s.Source != text || s.Kind != "shell" || s.Note != "first" {
+		t.Errorf("to the server goes %+v", s)
+	}
+}
+
+func TestScriptErrors(t *testing.T) {
+	file := func(text string) Options { return withFile(Options{}, "f", text) }
+	for _, c := range []struct {
+		job  string
+		o    Options
+		want string
+	}{
+		{"script: {kind: perl, source: " +
+			"x}", Options{}, `m:5:18: jobs[0].script.kind: "perl"; allowed are shell, python, nodejs, php, powershell, groovy`},
+		{"script: {kind: GLUE_SHELL, source: " +
+			"x}", Options{}, `m:5:18: jobs[0].script.kind: "GLUE_SHELL"; allowed are shell, python, nodejs, php, powershell, groovy` +
+			`; xxl-job's GLUE_SHELL is script: {kind: shell, …} here`},
+		{"script: {source: x}", Options{}, `m:5:11: jobs[0].script.kind: needed: What it is written in.`},
+		{"script: {kind: " +
+			"shell}", Options{}, `m:5:11: jobs[0].script: needed: file, with the name of the script's file, or source, with its text`},
+		{"script: {kind: shell, source: x, file: f}", Options{}, `m:5:33: jobs[0].script.source: a file and a source; one of them is needed`},
+		{"script: {kind: shell, file: f}", Options{}, `m:5:31: jobs[0].script.file: files cannot be read here`},
+		{"script: {kind: shell, file: g}", file(""), `m:5:31: jobs[0].script.file: g: file does not exist`},
+		{"script: {kind: shell, file: f}", file(""), `m:5:31: jobs[0].script.file: f: needed: the text of the script`},
+		{"script: {kind: shell, file: " +
+			"f}", file("a\x00b"), `m:5:31: jobs[0].script.file: f: a zero byte at 1: a script is text, and a program goes where its executor is`},
+		{"script: {kind: shell, file: f}", file("\xff\xfe"), `m:5:31: jobs[0].script.file: f: not UTF-8: the protocol carries nothing else`},
+		{"script: {kind: shell, file: f}", file(strings.Repeat("x", core.MaxScript+1)),
+			`m:5:31: jobs[0].script.file: f: 262145 bytes, at most 262144 (256 KB) are allowed`},
+		{`script: {kind: shell, source: "a\0b"}`, Options{},
+			`m:5:33: jobs[0].script.source: a zero byte at 1: a script is text, and a program goes where its executor is`},
+		{"script: {kind: shell, source: x}\n  handler: h", Options{},
+			`m:6:12: jobs[0].handler: "h": leave it out: a job has a handler or a script`},
+		{"script: {kind: shell, source: x, note: \"a\\nb\"}", Options{}, `control characters are not allowed`},
+		{"params: x", Options{}, `m:3:3: jobs[0].handler: needed: `},
+	} {
+		text := "version: 1\njobs:\n- app: a\n  name: b\n  " + c.job + "\n"
+		_, err := Parse("m", []byte(text), c.o)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Count(err.Error(), "\n") > 0 {
+			t.Errorf("%s:\n%v, want\n%s", c.job, err, c.want)
+		}
+	}
+	_, err := Parse("m", []byte("version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs: [{app: a, name: b, script: "+
+		"{kind: shell, source: x}}]\n"), Options{})
+	if err == nil || !strings.Contains(err.Error(),
+		`m:3:34: jobs[0].script: "shell": a script goes only to executors that speak xxl-job's protocol, and call:http://x does not`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// scripted is a job with a script, as it is read for an export.
+func scripted(source string) api.Job {
+	j := api.JobOf(&core.Job{Def: core.Def{App: "a", Name: "b", Script: core.ScriptOf(core.ScriptPHP, "a note", source)}})
+	j.Script.Source = source
+	return j
+}
+
+// TestExportsAScript: what is exported is read again, byte for byte, whatever the text is; plain
+// text stands as a block of lines.
+func TestExportsAScript(t *testing.T) {
+	reads := func(t interface{ Errorf(string, ...any) }, source string) {
+		out, err := Export(nil, []api.Job{scripted(source)})
+		if err != nil {
+			t.Errorf("%q: %v", source, err)
+			return
+		}
+		doc, err := Parse("m", out, Options{})
+		if err != nil || doc.Jobs[0].Spec.Source != source || doc.Jobs[0].Spec.Def.Script.Note != "a note" {
+			t.Errorf("%q became %v, %v by\n%s", source, doc, err, out)
+		}
+	}
+	for _, source := range []string{"x", "x\n", "x\n\n\n", "x\r\ny\r\n", "  x\n", "\tx\n", "\nx",
+		"#!/bin/sh\nif true; then\n  echo: \"a\"\nfi   \n\n", "x: y", "- a\n", "---\nx\n",
+		"a\u2028b", "\ufeffx", "tab\tx\n", "a\n   \nb\n", "...\n", "|", "# c\n", "a\rb", "\x7f", "\u0085", strings.Repeat("echo line\n", 20000)} {
+		reads(t, source)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		source := rapid.StringMatching(`([a-z#:'"|>\-\\ \t\n\r{}\[\]%&*!?,.]|\PC){1,40}`).Draw(t, "source")
+		if core.CheckSource("", source) == nil {
+			reads(t, source)
+		}
+	})
+	out, _ := Export(nil, []api.Job{scripted("#!/usr/bin/php\n<?php\n\n  echo 1;\n")})
+	want := "    script:\n      kind: php\n      source: |\n        #!/usr/bin/php\n        <?php\n\n          echo 1;\n      note: a note\n"
+	if !strings.Contains(string(out), want) {
+		t.Errorf("%s", out)
+	}
+	j := scripted("x")
+	if j.Script.Source = ""; true {
+		if _, err := Export(nil, []api.Job{j}); err == nil {
+			t.Error("a script without its source was written")
+		}
+	}
+}
+
+// TestScriptDiffers: a difference says of a source that it is another, and does not print it.
+func TestScriptDiffers(t *testing.T) {
+	a, b := scripted("one\n"), scripted("two two\n")
+	got := fmt.Sprint(Diff(&a, &b))
+	if !strings.HasPrefix(got, `[{script.source "sha256 `) || !strings.Contains(got, "4 bytes") || !strings.Contains(got, "8 bytes") ||
+		strings.Contains(got, "two") {
+		t.Error(got)
+	}
+	if a.Script.Source != "one\n" {
+		t.Error("the job is another")
+	}
+}
+
+// TestSchemaOfAScript: a job has a handler or a script.
+func TestSchemaOfAScript(t *testing.T) {
+	var s struct {
+		Defs map[string]struct {
+			Required []string `json:"required"`
+			OneOf    []struct{ Required []string }
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(Schema(), &s); err != nil {
+		t.Fatal(err)
+	}
+	job := s.Defs["job"]
+	if fmt.Sprint(job.Required) != "[app name]" || !bytes.Contains(fmt.Append(nil, job.OneOf), []byte("{[handler]} {[command]} {[script]}")) {
+		t.Errorf("%+v", job)
+	}
+}

@@ -1,0 +1,151 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/test/rig"
+)
+
+// stoodIn are the programs that this machine does not have.
+var stoodIn []string
+
+// standIns puts programs on the PATH that scripts are run with and this machine does not have:
+// python for python3, and for PowerShell, of which Debian has none, and PHP a shell that runs what
+// stands in the script for it. It answers which are no real ones.
+func standIns(dir string) (names []string, err error) {
+	put := func(name, text string) {
+		if _, e := exec.LookPath(name); e == nil || err != nil {
+			return
+		}
+		names = append(names, name)
+		err = os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o700)
+	}
+	for _, name := range []string{"powershell", "pwsh", "php"} {
+		put(name, `exec sh "$@"`)
+	}
+	put("python", `exec python3 "$@"`)
+	if err == nil {
+		err = os.Setenv("PATH", os.Getenv("PATH")+string(os.PathListSeparator)+dir)
+	}
+	return names, err
+}
+
+// said is what a script of a kind says of its arguments, for the program that this machine has.
+func said(kind string) string {
+	shell := "echo \"script " + kind + " $1 $2 $3\"\n"
+	php := "<?php array_shift($argv); echo \"script php \", implode(\" \", $argv), \"\\n\";\n"
+	if path, _ := exec.LookPath("php"); strings.Contains(path, "tickring-wire-") {
+		php = shell
+	}
+	return map[string]string{
+		"shell": shell, "powershell": shell, "php": php,
+		"python": "import sys\nprint(\"script python\", *sys.argv[1:])\n",
+		"nodejs": "console.log(\"script nodejs\", ...process.argv.slice(2))\n",
+	}[kind]
+}
+
+// groovy is a handler in Java's dialect of scripts, which runs inside the executor.
+func groovy(sub, text string) string {
+	if strings.HasSuffix(sub, " 2.2.0") {
+		return "import com.xxl.job.core.biz.model.ReturnT\nimport com.xxl.job.core.handler.IJobHandler\nimport com.xxl.job.core.log.XxlJobLogger\n" +
+			"class Say extends IJobHandler {\n  ReturnT<String> execute(String param) throws Exception {\n    XxlJobLogger.log(\"" + text +
+			" \" + param)\n    return ReturnT.SUCCESS\n  }\n}\n"
+	}
+	return "import com.xxl.job.core.context.XxlJobHelper\nimport com.xxl.job.core.handler.IJobHandler\n" +
+		"class Say extends IJobHandler {\n  void execute() throws Exception {\n    XxlJobHelper.log(\"" + text +
+		" \" + XxlJobHelper.getJobParam())\n  }\n}\n"
+}
+
+// script makes a job of a script, or gives it another version.
+func (b *stand) script(kind, source string) string {
+	b.Helper()
+	job := map[string]any{"app": "golang", "name": "script-" + kind, "params": "a b", "retry": map[string]any{"max": 1, "delay": "1s"},
+		"script": map[string]any{"kind": kind, "source": source}}
+	text, err := json.Marshal(map[string]any{"version": 1, "jobs": []any{job}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.s.OK(b.T, string(text), "apply", "-f", "-")
+	return "golang/script-" + kind
+}
+
+// says runs a job, and answers what is wrong where it does not succeed with a line in its log.
+func (b *stand) says(job, line string) string {
+	b.Helper()
+	r, end := b.ends(b.s.Trigger(b.T, job), 20*time.Second) // the first of Groovy takes a while
+	if end == "failed not-accepted" {
+		// It is tried again as its job says, and not for ever.
+		if err := rig.Eventually(10*time.Second, func() error {
+			if n := strings.Count(b.s.OK(b.T, "", "runs", job, "-o", "json"), `"failed"`); n != 2 {
+				return fmt.Errorf("%d attempts, want 2", n)
+			}
+			return nil
+		}); err != nil {
+			b.Error(err)
+		}
+	}
+	if end != "succeeded" {
+		return r.Message
+	}
+	log := ""
+	if err := rig.Eventually(5*time.Second, func() error {
+		if log = b.s.OK(b.T, "", "logs", r.ID); !strings.Contains(log, line) {
+			return fmt.Errorf("its log lacks %q", line)
+		}
+		return nil
+	}); err != nil {
+		return log
+	}
+	return ""
+}
+
+// scripts: each kind that a program runs gets its arguments; how it exits is how the run ends; the
+// next run has another version, and one at work does not.
+func scripts(b *stand) (string, bool) {
+	for _, kind := range []string{"shell", "python", "nodejs", "php", "powershell"} {
+		if wrong := b.says(b.script(kind, said(kind)), "script "+kind+" a b 0 1"); wrong != "" {
+			return wrong, false
+		}
+	}
+	job := b.script("shell", "echo \"it goes wrong\"\nexit 3\n")
+	r, end := b.ends(b.s.Trigger(b.T, job))
+	if end != "failed handler" || !strings.Contains(r.Message, "script exit value(3) is failed") {
+		return fmt.Sprint(end, " ", r.Message), false
+	}
+	b.script("shell", fmt.Sprintf("while [ ! -e '%s/go-'* ]; do sleep 0.05; done\necho \"version three\"\n", filepath.Join(b.dir, "scripts")))
+	id := b.running(job)
+	b.script("shell", "echo \"version four\"\r\n") // the line of Windows is one of the script
+	go_ := filepath.Join(b.dir, "scripts")
+	if err := os.MkdirAll(go_, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(go_, "go-on"), nil, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	if r, end = b.ends(id); end != "succeeded" || !strings.Contains(b.s.OK(b.T, "", "logs", id), "version three") {
+		return fmt.Sprint("changed while it ran: ", end, " ", r.Message), false
+	}
+	if out := b.s.OK(b.T, "", "run", id); !strings.Contains(out, "shell   version 3 ") {
+		return out, false
+	}
+	if wrong := b.says(job, "version four\r"); wrong != "" && !strings.Contains(wrong, "version four") {
+		return wrong, false
+	}
+	return "", true
+}
+
+// groovies: a script that runs inside the executor, and another version of it.
+func groovies(b *stand) (string, bool) {
+	for _, text := range []string{"groovy one", "groovy two"} {
+		if wrong := b.says(b.script("groovy", groovy(b.sub.name, text)), text+" a b"); wrong != "" {
+			return wrong, false
+		}
+	}
+	return "", true
+}
