@@ -21,7 +21,7 @@ import (
 )
 
 // spoken are the folders whose sentences people hear.
-var spoken = []string{"core", "api", "send", "internal/executorhttp", "internal/localexec", "functions"}
+var spoken = []string{"core", "api", "send", "internal/executorhttp", "internal/localexec", "functions", "engine", "server"}
 
 // how is what to do about a sentence without a word.
 const how = "add to words/zh.go the line\n\t%q: \"…the same in Chinese, with the same %%d and %%s; %%[2]s where the order is another…\","

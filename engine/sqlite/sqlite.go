@@ -228,24 +228,24 @@ func refusal(dir string, err error) error {
 	if errors.As(err, &e) {
 		return err
 	}
-	reason := ""
+	var reason core.Text
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultFull:
-		reason = "the disk is full; some space is needed to open the data"
+		reason = core.Say("the disk is full; some space is needed to open the data")
 	case sqlite.ResultNotADB:
-		reason = "tickring.db is no file of tickring; an empty folder or one that tickring wrote is needed"
+		reason = core.Say("tickring.db is no file of tickring; an empty folder or one that tickring wrote is needed")
 	case sqlite.ResultCorrupt:
-		reason = "tickring.db is damaged; restore it from a copy"
+		reason = core.Say("tickring.db is damaged; restore it from a copy")
 	case sqlite.ResultReadOnly, sqlite.ResultCantOpen, sqlite.ResultPerm:
 		return unwritable(dir, err)
 	}
 	if errors.Is(err, os.ErrPermission) {
 		return unwritable(dir, err)
 	}
-	if reason == "" {
+	if reason.String() == "" {
 		return fmt.Errorf("open tickring.db: %w", err)
 	}
-	return &core.Error{Code: core.CodeRefused, Field: "data", Value: dir, Reason: core.Say("%s", reason), Err: err}
+	return &core.Error{Code: core.CodeRefused, Field: "data", Value: dir, Reason: reason, Err: err}
 }
 
 // load reads what is kept in memory.
