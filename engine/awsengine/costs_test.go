@@ -159,6 +159,19 @@ func TestCosts(t *testing.T) {
 		ok(t, s.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "a", Epoch: 1, Until: base}))
 	})
 	row("Numbers", "any number of run numbers", func() { _, err := s.Numbers(ctx, 1, 10); ok(t, err) })
+	source := strings.Repeat("x", 10_000)
+	row("PutSource", "a script of 10 KB", func() { ok(t, s.PutSource(ctx, 1, source, base)) })
+	row("Source", "a script of 10 KB", func() { _, _, err := s.Source(ctx, 1, core.HashScript(source)); ok(t, err) })
+	versions := core.Scripts{Job: 1, V: 1, Stored: map[string]int64{}}
+	for i := range core.KeepVersions - 1 {
+		hash := core.HashScript(fmt.Sprint(i))
+		versions.Old = append(versions.Old, core.Script{Kind: core.ScriptShell, Note: "what is new", Hash: hash, Size: 10_000, Version: i + 1,
+			Rev: core.Millis(base), By: "ann"})
+		versions.Stored[hash] = core.Millis(base)
+	}
+	row("PutScripts", "29 earlier versions", func() { ok(t, s.PutScripts(ctx, versions)) })
+	row("Scripts", "29 earlier versions", func() { _, err := s.Scripts(ctx, 1); ok(t, err) })
+	row("DropSource", "a script of 10 KB", func() { ok(t, s.DropSource(ctx, 1, core.HashScript(source), base.Add(time.Hour))) })
 	slow := []core.Health{{Of: "http://10.0.0.1:9999/", Slow: true, At: base}, {Of: "job/1", Slow: true, At: base}}
 	row("PutHealths", "two that are slow", func() { first(s.PutHealths(ctx, slow)) })
 	row("Healths", "two that are slow", func() { _, err := s.Healths(ctx); ok(t, err) })
