@@ -89,6 +89,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 			}
 			ask(appToken, `{"handler":"report"}`, 403, "may declare jobs of that app")
 			ask(appToken, `{"handler":"other","declared":true}`, 409, "made or changed by somebody else")
+			ask(appToken, `{"command":{"line":"id"}}`, 403, "may declare jobs of that app")
+			ask(appToken, `{"command":{"line":"id"},"declared":true}`, 403, "takes the admin token")
 			at = "/v1/jobs/pay/report"
 			ask(appToken, `{"handler":"report","declared":true}`, 401, "")
 			at = "/v1/jobs/web/report" // an app without a token

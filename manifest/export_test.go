@@ -226,7 +226,8 @@ func TestExportsAll(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", s.Title, diff)
 		}
 	}
-	paths(component("ManifestJob"), component("ManifestJob").write(jobForm(formOf(&j), false)), "template", "command", "script") // which have tests of their own
+	// Commands and scripts have tests of their own.
+	paths(component("ManifestJob"), component("ManifestJob").write(jobForm(formOf(&j), false)), "template", "command", "script")
 	paths(component("ManifestApp"), component("ManifestApp").write(plainly(appForm(&a))), "token")
 }
 

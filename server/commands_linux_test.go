@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/internal/localexec"
 )
 
@@ -265,8 +266,8 @@ func TestCommandsWait(t *testing.T) {
 	for _, job := range []string{"a", "b", "c"} {
 		commandJob(t, s, job, work)
 	}
-	for range 3 {
-		for _, job := range []string{"a", "b", "c"} {
+	for _, job := range []string{"a", "b", "c"} {
+		for range 3 {
 			id := trigger(t, s, job)
 			all, want[job] = append(all, id), append(want[job], id)
 			eventually(t, 10*time.Second, func() error { // in their order
@@ -287,6 +288,9 @@ func TestCommandsWait(t *testing.T) {
 		}
 		return nil
 	})
+	if first := began(); !strings.HasPrefix(first[0], want["a"][0]) || !strings.HasPrefix(first[1], want["b"][0]) {
+		t.Errorf("first began %v, of %v", first, want)
+	}
 	web := secondly("web", "beat") // another's fires are in time meanwhile
 	web.Def.Handler = "GET /healthz"
 	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + s.URL()}}); err != nil {
@@ -458,6 +462,35 @@ func TestCommandsStop(t *testing.T) {
 	}
 	if r := ends(t, s, two); r.State != core.Succeeded {
 		t.Errorf("what waited is %s: %s, %s", r.State, r.Reason, r.Message)
+	}
+}
+
+// TestCommandThatMayHaveBegun: what a process took from the queue that died before it could
+// note that it began is not started, and said to be lost.
+func TestCommandThatMayHaveBegun(t *testing.T) {
+	s, dir := commanding(t, Options{CommandsMost: 1})
+	commandJob(t, s, "long", core.Command{Line: "echo > begun; until [ -e go ]; do sleep 0.01; done"})
+	commandJob(t, s, "taken", core.Command{Line: "echo > taken"})
+	trigger(t, s, "long")
+	waitFor(t, filepath.Join(dir, "begun"))
+	id := trigger(t, s, "taken")
+	q := pull.Queue{Name: "commands/2"}
+	eventually(t, 10*time.Second, func() error {
+		now := time.Now()
+		held, _, err := s.parts.engine.Pull.TakePulled(t.Context(), q, now, now, 1)
+		if err == nil && len(held) != 1 {
+			err = errors.New("it is not in its queue")
+		}
+		return err
+	})
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := ends(t, s, id); r.State != core.Lost || r.Reason != core.ReasonGone || !strings.Contains(r.Message, "it may have begun") {
+		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "taken")); err == nil {
+		t.Error("it was started")
 	}
 }
 

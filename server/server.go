@@ -90,7 +90,7 @@ type parts struct {
 	refused *refusal.Trace
 	call    *callback.Callback
 	pull    *pull.Puller
-	// commands runs those of jobs; nil: they are not allowed.
+	// commands runs those of jobs; nil: none were ever allowed here.
 	commands *localexec.Commands
 	// downAt is when the process before this one was last alive; zero if never.
 	downAt time.Time
@@ -312,8 +312,9 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		}})
 	p.finish, p.pull = a.Finish, a.Puller(pull.Options{Waiters: min(1000, conns.Most()/2)})
 	var runner send.Commands
-	if o.Commands != nil {
-		c, err := localexec.New(localexec.Options{Allowed: o.Commands, Most: o.CommandsMost, Dir: filepath.Join(o.Dir, "commands"), Log: s.log,
+	dir := filepath.Join(o.Dir, "commands")
+	if _, was := os.Stat(dir); o.Commands != nil || was == nil { // what a process before this one has left is ended in any case
+		c, err := localexec.New(localexec.Options{Allowed: o.Commands, Most: o.CommandsMost, Dir: dir, Log: s.log,
 			StopGrace: max(o.Drain-3*time.Second, o.Drain/2), Queue: p.pull, Queued: eng.Pull, Runs: eng.Finish, Finish: p.finish})
 		if err != nil {
 			return err

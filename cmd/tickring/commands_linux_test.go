@@ -144,6 +144,113 @@ sleep 1000 & echo $! > child; echo $$ > shell; wait`)
 	}
 }
 
+// TestCommandsNoMoreAllowed: what a killed server has left of its commands is ended by the
+// next one too that allows none, and what waited fails there.
+func TestCommandsNoMoreAllowed(t *testing.T) {
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, dir := t.TempDir(), t.TempDir()
+	serve := func(more ...string) *exec.Cmd {
+		cmd := command(t, "tickring-main", append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, more...)...)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		bufio.NewScanner(out).Scan()
+		return cmd
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := command(t, "tickring-main", append(args, "--data", data)...).Output()
+		if err != nil {
+			t.Fatal(args, err)
+		}
+		return string(out)
+	}
+	server := serve("--commands-user", me.Username, "--commands-dir", dir)
+	run("create", "ops/long", "--command", "sleep 1000 & echo $! > child; wait")
+	run("trigger", "ops/long")
+	child := lineOf(t, filepath.Join(dir, "child"))
+	run("trigger", "ops/long")
+	const first, second = "6442450945", "6442450946"
+	untilIs(t, "the second waits", func() bool { return strings.Contains(run("run", second), "running") })
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Wait()
+	server = serve()
+	untilIs(t, "the first is lost", func() bool { return strings.Contains(run("run", first), "lost: gone") })
+	if lives(t, child) {
+		t.Error("what it started goes on")
+	}
+	untilIs(t, "the second has failed", func() bool { return strings.Contains(run("run", second), "failed: not-accepted") })
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCommandsSecondSignal: a second signal to stop ends what is at work at once, and the
+// next server says that it was lost.
+func TestCommandsSecondSignal(t *testing.T) {
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, dir := t.TempDir(), t.TempDir()
+	serve := func() (*exec.Cmd, *bufio.Scanner) {
+		cmd := command(t, "tickring-main", "serve", "--data", data, "--listen", "127.0.0.1:0", "--drain", "1h", "--commands-user", me.Username,
+			"--commands-dir", dir)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		lines.Scan()
+		return cmd, lines
+	}
+	server, lines := serve()
+	for _, args := range [][]string{{"create", "ops/long", "--command", "sleep 1000 & echo $! > child; wait"}, {"trigger", "ops/long"}} {
+		if err := command(t, "tickring-main", append(args, "--data", data)...).Run(); err != nil {
+			t.Fatal(args, err)
+		}
+	}
+	child := lineOf(t, filepath.Join(dir, "child"))
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.HasPrefix(lines.Text(), "stopping: waits for commands at work, ") && lines.Scan() {
+	}
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Wait(); err != nil || lives(t, child) {
+		t.Errorf("%v; its command lives: %t", err, lives(t, child))
+	}
+	server, _ = serve()
+	untilIs(t, "the run is lost", func() bool {
+		out, err := command(t, "tickring-main", "run", "6442450945", "--data", data).Output()
+		return err == nil && strings.Contains(string(out), "lost: gone") &&
+			strings.Contains(string(out), "the server stopped, and ended the command")
+	})
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestCommandsAsAnotherUser: root runs a command as whom its job says, with his groups, home and
 // rights; a server that is not root says so when it starts.
 func TestCommandsAsAnotherUser(t *testing.T) {

@@ -19,7 +19,8 @@ const (
 type Trouble struct {
 	Looked int  // jobs, in the order of their numbers
 	More   bool // there are more
-	// Deserted are the apps without an executor whose jobs fire, by the first of these.
+	// Deserted are the apps without an executor whose jobs fire and have no command, by the
+	// first of these.
 	Deserted []Deserted
 	Failing  []Failing // the first ones
 	Fail     int       // how many jobs fail
@@ -62,7 +63,7 @@ func (q *Ask) Trouble(ctx context.Context) (Trouble, error) {
 		for i := range n {
 			j, f := &batch[i], &found[i]
 			res.Looked++
-			if j.Sched.State == core.Started && len(j.Sched.Schedule.Any) > 0 && deserted[j.Def.App] && !paused(j.Def.App) {
+			if j.Sched.State == core.Started && len(j.Sched.Schedule.Any) > 0 && j.Def.Command == nil && deserted[j.Def.App] && !paused(j.Def.App) {
 				k, ok := at[j.Def.App]
 				if !ok {
 					k, at[j.Def.App] = len(res.Deserted), len(res.Deserted)

@@ -99,10 +99,17 @@ func TestTroubleOfApps(t *testing.T) {
 	stopped := spec("stopped", every(time.Minute))
 	stopped.Paused = new(true)
 	f.Create(stopped)
+	own := core.Job{Def: core.Def{ID: 77, App: "shop", Name: "command", Command: &core.Command{Line: "x"}}} // its server runs it
+	own.Sched.Schedule = every(time.Minute)
+	own.Normalize()
+	own.Sched.Rev, own.Sched.RevAt = 1, f.Clock
+	if err := f.E.Manage.CreateJobs(ctx, []core.Job{own}, []core.Change{{ID: 1, App: "shop", Job: 77}})[0]; err != nil {
+		t.Fatal(err)
+	}
 	look := func() ask.Trouble {
 		t.Helper()
 		got, err := f.M.Trouble(ctx)
-		if err != nil || got.Looked != 8 || got.Fail != 4 {
+		if err != nil || got.Looked != 9 || got.Fail != 4 {
 			t.Errorf("%+v %v", got, err)
 		}
 		return got

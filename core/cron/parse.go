@@ -145,8 +145,7 @@ func readQuartz(text string) ([][]item, error) {
 		return nil, &ParseError{text, words[0].pos, "", core.Say("cron has no @ names: use the kind crontab")}
 	case n == 5:
 		return nil, &ParseError{text, words[0].pos, "",
-			core.Say("5 fields are a Unix crontab: use the kind crontab; " +
-				"cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]")}
+			core.Say("5 fields are a Unix crontab: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]")}
 	case n < 6:
 		return nil, &ParseError{text, len(text), "",
 			core.Say("has only %s; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", counted(n))}

@@ -95,6 +95,7 @@ func TestLost(t *testing.T) {
 	gone := is{core.Lost, core.ReasonGone}
 	function := func(x *core.Run) { x.Address = "lambda:f" }
 	queued := func(x *core.Run) { x.Address = "queue:q" }
+	local := func(x *core.Run) { x.Address = core.LocalAddress }
 	limited := func(d time.Duration) func(*watchRig) { return func(r *watchRig) { r.p.limit = d } }
 	polled := func(age time.Duration) func(*watchRig) {
 		return func(r *watchRig) {
@@ -168,6 +169,10 @@ func TestLost(t *testing.T) {
 		{"queue of which nothing is known", 20 * time.Hour, nil, queued, func(r *watchRig) { r.fixed("queue:q") }, open, true, false},
 		{"queue that nobody ever polled", 10 * time.Minute, nil, queued, func(r *watchRig) { r.fixed("queue:q"); r.p.beat = errUnknown }, gone,
 			true, false},
+		{"command that waits or works", 20 * time.Hour, timeout(time.Hour), local, nil, open, true, false},
+		{"command of a server that runs none any more", 10 * time.Minute, nil, local, func(r *watchRig) { r.p.beat = errUnknown }, gone, true,
+			false},
+		{"command that nobody has, once", 10 * time.Minute, nil, local, func(r *watchRig) { r.p.idle = true }, open, true, true},
 		{"queue without the run, once", 10 * time.Minute, nil, queued, func(r *watchRig) { polled(0)(r); r.p.idle = true }, open, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -97,6 +97,8 @@ func TestSaveRefuses(t *testing.T) {
 	}{
 		"no app": {with(func(s *manage.JobSpec) { s.Def.App = "none" }), core.CodeNotFound, "app"},
 		"name":   {with(func(s *manage.JobSpec) { s.Def.Name = "12" }), core.CodeInvalid, "name"},
+		"command where there is no machine": {with(func(s *manage.JobSpec) { s.Def.Handler, s.Def.Command = "", &core.Command{Line: "x"} }),
+			core.CodeInvalid, "command"},
 		"five fields": {with(func(s *manage.JobSpec) { s.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 2 * * *"} }),
 			core.CodeInvalid, "schedule.cron"},
 		"never": {with(func(s *manage.JobSpec) { s.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 0 0 31 2 ?"} }),

@@ -260,8 +260,7 @@ type pausable struct {
 }
 
 func (m *Manage) editApp(ctx context.Context, actor core.Actor, name, why string, change changePause) (StateResult, error) {
-	what := core.Say("the change of app %s", name)
-	return m.editPause(ctx, what, core.Change{By: actor.Name, App: name, Why: why}, change, func() (pausable, error) {
+	return m.editPause(ctx, core.Say("the change of app %s", name), core.Change{By: actor.Name, App: name, Why: why}, change, func() (pausable, error) {
 		old, err := m.ask.App(ctx, name)
 		return pausable{old.Rev, old.Pause, func(next core.Pause, c *core.Change) error {
 			want := old

@@ -29,11 +29,11 @@ import (
 	"github.com/tickring/tickring/send"
 )
 
-// Options of Commands. Those without a default are needed.
+// Options of Commands. Those without a default are needed, but for Allowed.
 type Options struct {
-	Allowed *Allowed
-	Dir     string // of the journal and the logs
-	Most    int    // that are at work at once; 0: 10
+	Allowed *Allowed // nil: nothing begins, and what a process before this one has left is ended
+	Dir     string   // of the journal and the logs
+	Most    int      // that are at work at once; 0: 10
 	// StopGrace is how long a stop waits for what is at work; then it is ended.
 	StopGrace time.Duration // 10 s
 	// Again is how long it waits where the store or the disk takes nothing.
@@ -62,6 +62,9 @@ type Commands struct {
 	jobs    sync.WaitGroup
 	at      sync.WaitGroup // handlers
 	ends    sync.Once
+	// begins is held by who takes a run from its queue until that is in the executor's
+	// journal: a stop in between would leave one of which nobody knows whether it began.
+	begins sync.RWMutex
 
 	mu    sync.Mutex
 	lines map[core.JobID]*line // of jobs that have something in their queue, as far as is known
@@ -113,6 +116,8 @@ const (
 	handler = "command"
 	tail    = 4 << 10 // bytes of a log that stand in the message of its run
 	visible = pull.MinVisibility
+	// storeFor bounds what the store is asked for a run.
+	storeFor = 10 * time.Second
 )
 
 // queue is that of a job. No app has the empty name, so no executor pulls from it.
@@ -152,6 +157,8 @@ func (c *Commands) Stop(ctx context.Context) (err error) {
 
 func (c *Commands) end(ctx context.Context) error {
 	c.stop()
+	c.begins.Lock()   // who holds it waits for nothing but the store, and that not for long
+	c.begins.Unlock() //nolint:staticcheck // it is only waited for
 	err := c.e.Stop(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -173,11 +180,7 @@ func (c *Commands) end(ctx context.Context) error {
 
 // Run implements send.Commands.
 func (c *Commands) Run(ctx context.Context, sh dispatch.Shipment, order []byte) dispatch.Answer {
-	cmd := *sh.Job.Def.Command
-	if err := c.o.Allowed.Check(&cmd); err != nil {
-		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: err.Error()}
-	}
-	it := item{Order: order, Command: cmd}
+	it := item{Order: order, Command: *sh.Job.Def.Command}
 	if d := sh.Job.Sched.Deadline; d > 0 && sh.Run.Cause.Planned() {
 		it.Until = sh.Run.Slot.Time().Add(d)
 	}
@@ -323,7 +326,15 @@ func (c *Commands) wait() bool {
 
 // next takes the next run of a job through, to its end; false: there is none to be had now.
 func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {
-	held, err := c.o.Queue.Receive(c.taking, queue(job), pull.Want{Max: 1, Visibility: visible})
+	c.begins.RLock()
+	begun := sync.OnceFunc(c.begins.RUnlock)
+	defer begun()
+	if c.taking.Err() != nil {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.taking), storeFor)
+	defer cancel()
+	held, err := c.o.Queue.Receive(ctx, queue(job), pull.Want{Max: 1, Visibility: visible})
 	if err != nil || len(held) == 0 {
 		return false, err
 	}
@@ -341,19 +352,22 @@ func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {
 		delete(c.specs, run)
 		c.mu.Unlock()
 	}()
-	for !c.take(l, h) {
-		if !c.wait() {
+	for !c.take(l, h, begun) {
+		if begun(); !c.wait() {
 			return false, nil
 		}
 	}
-	_, err = c.o.Queue.Ack(context.WithoutCancel(c.taking), queue(job), []pull.Receipt{h.Receipt})
+	ack, cancel2 := context.WithTimeout(context.WithoutCancel(c.taking), storeFor)
+	defer cancel2()
+	_, err = c.o.Queue.Ack(ack, queue(job), []pull.Receipt{h.Receipt})
 	return true, err
 }
 
-// take has a run begin, and waits for its end; false: it did not begin, and is to be tried again.
-func (c *Commands) take(l *line, h pull.Held) (over bool) {
+// take has a run begin, calls begun then, and waits for its end; false: it did not begin, and
+// is to be tried again.
+func (c *Commands) take(l *line, h pull.Held, begun func()) (over bool) {
 	id := h.Receipt.Run
-	ctx, cancel := context.WithTimeout(c.taking, 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.taking), storeFor)
 	defer cancel()
 	is, found, err := c.read(ctx, id)
 	if err != nil {
@@ -380,10 +394,14 @@ func (c *Commands) take(l *line, h pull.Held) (over bool) {
 		end.Message = "what is stored of it cannot be read: " + bad.Error()
 		return c.close(ctx, end)
 	}
+	if err := c.o.Allowed.Check(&it.Command); err != nil {
+		return c.close(ctx, finish.Result{Run: id, State: core.Failed, Reason: core.ReasonNotAccepted, Message: err.Error()})
+	}
 	c.mu.Lock()
 	c.specs[id] = it
 	c.mu.Unlock()
 	sub, err := c.e.Submit(context.Background(), it.Order)
+	begun()
 	switch {
 	case errors.Is(err, executor.ErrBusy):
 		if c.taking.Err() == nil {

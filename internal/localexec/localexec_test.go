@@ -1,0 +1,138 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package localexec
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/wire"
+)
+
+// TestAllow: what cannot be allowed is refused when the server starts, and what is not when
+// a job is saved.
+func TestAllow(t *testing.T) {
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		users, dirs []string
+		field       string
+	}{
+		"no user":        {nil, []string{dir}, "commands"},
+		"no folder":      {[]string{me.Username}, nil, "commands"},
+		"nobody's user":  {[]string{"nobody-has-this"}, []string{dir}, "commands-user"},
+		"nowhere":        {[]string{me.Username}, []string{filepath.Join(dir, "x")}, "commands-dir"},
+		"not a folder":   {[]string{me.Username}, []string{file}, "commands-dir"},
+		"one of several": {[]string{me.Username, "nobody-has-this"}, []string{dir}, "commands-user"},
+	} {
+		a, err := Allow(c.users, c.dirs)
+		if e, is := errors.AsType[*core.Error](err); !is || e.Field != c.field || a != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	a, err := Allow([]string{me.Username}, []string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		command core.Command
+		field   string
+	}{
+		{core.Command{}, ""}, {core.Command{User: me.Username, Dir: dir}, ""}, {core.Command{Dir: dir + "/a/b"}, ""},
+		{core.Command{User: "daemon"}, "command.user"}, {core.Command{Dir: dir + "a"}, "command.dir"}, {core.Command{Dir: "/"}, "command.dir"},
+		{core.Command{Dir: filepath.Dir(dir)}, "command.dir"},
+	} {
+		err := a.Check(&c.command)
+		if e, is := errors.AsType[*core.Error](err); (c.field != "") != is || is && e.Field != c.field {
+			t.Errorf("%+v: %v", c.command, err)
+		}
+	}
+	if err := (*Allowed)(nil).Check(&core.Command{}); err == nil {
+		t.Error("nothing is allowed, and a command is not refused")
+	}
+}
+
+// TestEndOf: how a command ended is told by what the executor says, never by what it printed.
+func TestEndOf(t *testing.T) {
+	const (
+		killed  = "scheduling center kill job. [job running, killed]"
+		stopped = "web container destroy and kill the job. [job running, killed]"
+		died    = "the executor's process ended under the run (container destroy). [job running, killed]"
+		prints  = "\n---- log\n" + killed + stopped + "block strategy effect"
+	)
+	type is struct {
+		state  core.State
+		reason core.Reason
+		code   int
+	}
+	for name, c := range map[string]struct {
+		it   wire.CallbackItem
+		want is
+		says string
+	}{
+		"succeeded": {wire.CallbackItem{Code: 200, Msg: prints}, is{core.Succeeded, "", 0}, "---- log"},
+		"exit code": {wire.CallbackItem{Code: 3, Msg: "exit code 3" + prints},
+			is{core.Failed, core.ReasonHandler, 3}, "exit code 3\n---- log"},
+		"exit 200": {wire.CallbackItem{Code: int(exit200), Msg: "exit code 200"}, is{core.Failed, core.ReasonHandler, 200}, "exit code 200"},
+		"signal":   {wire.CallbackItem{Code: 137, Msg: "ended by signal 9"}, is{core.Failed, core.ReasonHandler, 137}, "signal 9"},
+		"cancel": {wire.CallbackItem{Code: 500, RetryAfter: wire.NeverRetry, Msg: "exit code 65" + prints},
+			is{core.Failed, core.ReasonHandler, executor.ExitCancel}, "exit code 65"},
+		"snooze": {wire.CallbackItem{Code: 500, RetryAfter: 60, Msg: "snoozed"},
+			is{core.Failed, core.ReasonHandler, executor.ExitSnooze}, "snoozed"},
+		"did not begin": {wire.CallbackItem{Code: 500, Msg: "run /bin/sh: no such file" + prints}, is{core.Failed, core.ReasonHandler, 0},
+			"no such file"},
+		"timeout": {wire.CallbackItem{Code: 502, Msg: "job execute timeout " + prints}, is{core.TimedOut, core.ReasonTimeout, 0},
+			"its timeout was over, and it was killed"},
+		"killed": {wire.CallbackItem{Code: 500, Msg: killed + prints}, is{core.Killed, core.ReasonPerson, 0}, "killed, with all"},
+		"stopped": {wire.CallbackItem{Code: 500, Msg: stopped + prints}, is{core.Lost, core.ReasonGone, 0},
+			"the server stopped, and ended the command; it is not started again by itself"},
+		"died": {wire.CallbackItem{Code: 500, Msg: died}, is{core.Lost, core.ReasonGone, 0},
+			"the server's process ended under the command, and what was left of that was ended"},
+		"goes on": {wire.CallbackItem{Code: 500, Msg: died + " (its program cannot be ended and goes on)"},
+			is{core.Lost, core.ReasonGone, 0},
+			"cannot be ended and goes on"},
+	} {
+		r := endOf(&c.it, time.Unix(1, 0))
+		if got := (is{r.State, r.Reason, r.Code}); got != c.want || !strings.HasPrefix(r.Message, strings.SplitN(c.says, "cannot", 2)[0]) &&
+			!strings.Contains(r.Message, c.says) {
+			t.Errorf("%s: %+v, %q", name, got, r.Message)
+		}
+		if !r.Reported || r.RetryAfter != time.Duration(c.it.RetryAfter)*time.Second {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if r := endOf(&wire.CallbackItem{Code: 1, Msg: strings.Repeat("x", 20_000)}, time.Now()); len(r.Message) > core.MessageMax {
+		t.Errorf("a message of %d bytes", len(r.Message))
+	}
+}
+
+// TestBounded: so much is handed on, and of the rest the end.
+func TestBounded(t *testing.T) {
+	var out bytes.Buffer
+	b := &bounded{w: &out, left: 10}
+	for range 10_000 {
+		if n, err := b.Write([]byte("0123456789abcdef")); n != 16 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if n, err := b.Write([]byte("the end")); n != 7 || err != nil {
+		t.Fatal(n, err)
+	}
+	if out.String() != "0123456789" || b.over != 160_007-10 || len(b.last) > 2*tail || !bytes.HasSuffix(b.last, []byte("cdefthe end")) {
+		t.Errorf("%q, %d over, %d kept", out.String(), b.over, len(b.last))
+	}
+}
