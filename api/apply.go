@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -15,14 +16,15 @@ import (
 
 // applying is one apply under way.
 type applying struct {
-	s       *server
-	r       *http.Request
-	set     string
-	apps    []manage.AppSpec
-	jobs    []manage.JobSpec
-	beside  manage.After
-	out     ApplyResult
-	refused bool
+	s        *server
+	r        *http.Request
+	set      string
+	channels []manage.ChannelSpec
+	apps     []manage.AppSpec
+	jobs     []manage.JobSpec
+	beside   manage.After
+	out      ApplyResult
+	refused  bool
 }
 
 // Apply makes or changes many apps and jobs.
@@ -42,6 +44,10 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if len(body.Channels) > core.MaxChannels {
+		s.fail(w, r, core.Errorf(core.CodeTooLarge, "%d channels at once; allowed are %d", len(body.Channels), core.MaxChannels))
+		return
+	}
 	if len(body.Jobs) > MaxApplyJobs || len(body.Apps) > MaxApplyApps {
 		s.fail(w, r, core.Errorf(core.CodeTooLarge,
 			"%d jobs and %d apps at once; allowed are %d and %d: send the apps first, then the jobs in parts, without prune",
@@ -53,7 +59,7 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := &applying{s: s, r: r, set: body.Set, out: ApplyResult{Apps: make([]AppResult, len(body.Apps)),
-		Jobs: make([]JobResult, len(body.Jobs))}}
+		Jobs: make([]JobResult, len(body.Jobs)), Channels: make([]ChannelResult, len(body.Channels))}}
 	if len(body.Beside) > MaxApplyJobs*core.MaxParents {
 		s.fail(w, r, core.Invalid("beside", fmt.Sprint(len(body.Beside)), "at most %d are allowed", MaxApplyJobs*core.MaxParents))
 		return
@@ -96,6 +102,22 @@ func (a *applying) read(body *ApplyRequest) error {
 		}
 		seen[app.Name] = true
 	}
+	named := make(map[string]bool, len(body.Channels))
+	for i, ch := range body.Channels {
+		if ch.Set == "" {
+			ch.Set = body.Set
+		}
+		a.out.Channels[i] = ChannelResult{Name: ch.Name, Change: manage.Unchanged}
+		spec, err := ManageChannel(ch)
+		a.channels = append(a.channels, spec)
+		if err != nil {
+			a.refuseChannel(i, err)
+		}
+		if named[ch.Name] {
+			a.refuseChannel(i, core.Invalid("name", ch.Name, "named twice"))
+		}
+		named[ch.Name] = true
+	}
 	for i, job := range body.Jobs {
 		if job.Set == "" {
 			job.Set = body.Set
@@ -115,6 +137,11 @@ func (a *applying) refuseApp(i int, err error) {
 	a.out.Apps[i].Change, a.out.Apps[i].Error, a.refused = manage.Refused, &e, true
 }
 
+func (a *applying) refuseChannel(i int, err error) {
+	e := a.s.errorOf(a.r, err)
+	a.out.Channels[i].Change, a.out.Channels[i].Error, a.refused = manage.Refused, &e, true
+}
+
 func (a *applying) refuseJob(i int, err error) {
 	e := a.s.errorOf(a.r, err)
 	a.out.Jobs[i].Change, a.out.Jobs[i].Error, a.refused = manage.Refused, &e, true
@@ -123,6 +150,9 @@ func (a *applying) refuseJob(i int, err error) {
 // check says of each what would become of it.
 func (a *applying) check() error {
 	ctx := a.r.Context()
+	if err := a.checkChannels(); err != nil {
+		return err
+	}
 	apps := make(map[string]*manage.AppSpec, len(a.apps))
 	for i := range a.apps {
 		spec := &a.apps[i]
@@ -175,6 +205,35 @@ func (a *applying) check() error {
 		before, after := jobIn(l, &old), jobAfter(l, spec, &old)
 		after.Next = timesOf(a.s.m.NextOf(&core.Job{Def: old.Def, Sched: Wanted(spec, &old).Sched}, 1))
 		out.Old, out.New = &before, &after
+	}
+	return nil
+}
+
+func (a *applying) checkChannels() error {
+	for i, spec := range a.channels {
+		out := &a.out.Channels[i]
+		if out.Error != nil {
+			continue
+		}
+		res, err := a.s.m.CheckChannel(a.r.Context(), spec)
+		if err != nil {
+			a.refuseChannel(i, err)
+			continue
+		}
+		if out.Change, out.Rev = res.Change, res.Rev; res.Change != manage.Updated {
+			continue
+		}
+		old, err := a.s.m.Channel(a.r.Context(), spec.Channel.Name)
+		if err != nil {
+			return err
+		}
+		after := spec.Channel.Normal()
+		after.Set, after.Rev, after.Created, after.Tested = cmp.Or(after.Set, old.Set), old.Rev, old.Created, old.Tested
+		was, is := ChannelOf(&old), ChannelOf(&after)
+		if is.To == "" { // its URL stays as it is
+			is.To = was.To
+		}
+		out.Old, out.New = &was, &is
 	}
 	return nil
 }
@@ -294,10 +353,18 @@ func appAfter(spec *manage.AppSpec, old core.App) App {
 	return after
 }
 
-// write stores the apps, then the jobs.
+// write stores the channels, the apps, then the jobs.
 func (a *applying) write() {
 	ctx, by := a.r.Context(), actor(a.r)
 	a.out.Applied = true
+	for i, spec := range a.channels {
+		res, err := a.s.m.SaveChannel(ctx, by, spec)
+		if err != nil {
+			a.refuseChannel(i, err)
+			continue
+		}
+		a.out.Channels[i].Rev, a.out.Channels[i].Change = res.Rev, res.Change
+	}
 	for i, spec := range a.apps {
 		res, err := a.s.m.SaveApp(ctx, by, spec)
 		if err != nil {
@@ -325,6 +392,9 @@ func (a *applying) prune(dryRun bool, after int32) error {
 	for i := range a.apps {
 		p.Apps = append(p.Apps, a.apps[i].Name)
 	}
+	for i := range a.channels {
+		p.Channels = append(p.Channels, a.channels[i].Channel.Name)
+	}
 	res, err := a.s.m.Prune(context.WithoutCancel(a.r.Context()), actor(a.r), p)
 	if err != nil {
 		return err
@@ -334,6 +404,12 @@ func (a *applying) prune(dryRun bool, after int32) error {
 		a.out.Jobs = append(a.out.Jobs, jobResult(j))
 		if j.Err != nil {
 			a.refuseJob(len(a.out.Jobs)-1, j.Err)
+		}
+	}
+	for _, c := range res.Channels {
+		a.out.Channels = append(a.out.Channels, ChannelResult{Name: c.Name, Change: c.Change})
+		if c.Err != nil {
+			a.refuseChannel(len(a.out.Channels)-1, c.Err)
 		}
 	}
 	for _, app := range res.Apps {

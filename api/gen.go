@@ -44,6 +44,21 @@ type ServerInterface interface {
 	// ListChanges Who changed what: of a job, of an app with its jobs, or of everything, newest first.
 	// (GET /v1/changes)
 	ListChanges(w http.ResponseWriter, r *http.Request, params ListChangesParams)
+	// ListChannels All channels of notices by name: where notices go.
+	// (GET /v1/channels)
+	ListChannels(w http.ResponseWriter, r *http.Request)
+	// DeleteChannel Delete a channel; what waits for it is told to nobody by it.
+	// (DELETE /v1/channels/{channel})
+	DeleteChannel(w http.ResponseWriter, r *http.Request, channel PathChannel)
+	// GetChannel A channel.
+	// (GET /v1/channels/{channel})
+	GetChannel(w http.ResponseWriter, r *http.Request, channel PathChannel)
+	// PutChannel Make a channel, or change it to be as the body says.
+	// (PUT /v1/channels/{channel})
+	PutChannel(w http.ResponseWriter, r *http.Request, channel PathChannel)
+	// TestChannel Send a test message to a channel, now and once.
+	// (POST /v1/channels/{channel}/test)
+	TestChannel(w http.ResponseWriter, r *http.Request, channel PathChannel)
 	// GetFacts What tickring doctor judges, as the deployment itself sees it. What could not be read is left out.
 	// (GET /v1/facts)
 	GetFacts(w http.ResponseWriter, r *http.Request)
@@ -481,6 +496,124 @@ func (siw *ServerInterfaceWrapper) ListChanges(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListChanges(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListChannels operation middleware
+func (siw *ServerInterfaceWrapper) ListChannels(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListChannels(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteChannel operation middleware
+func (siw *ServerInterfaceWrapper) DeleteChannel(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "channel" -------------
+	var channel PathChannel
+
+	err = runtime.BindStyledParameterWithOptions("simple", "channel", r.PathValue("channel"), &channel, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "channel", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteChannel(w, r, channel)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetChannel operation middleware
+func (siw *ServerInterfaceWrapper) GetChannel(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "channel" -------------
+	var channel PathChannel
+
+	err = runtime.BindStyledParameterWithOptions("simple", "channel", r.PathValue("channel"), &channel, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "channel", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetChannel(w, r, channel)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutChannel operation middleware
+func (siw *ServerInterfaceWrapper) PutChannel(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "channel" -------------
+	var channel PathChannel
+
+	err = runtime.BindStyledParameterWithOptions("simple", "channel", r.PathValue("channel"), &channel, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "channel", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutChannel(w, r, channel)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestChannel operation middleware
+func (siw *ServerInterfaceWrapper) TestChannel(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "channel" -------------
+	var channel PathChannel
+
+	err = runtime.BindStyledParameterWithOptions("simple", "channel", r.PathValue("channel"), &channel, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "channel", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestChannel(w, r, channel)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2238,6 +2371,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/apps/{app}/executors", wrapper.ListExecutors)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/apps/{app}/pause", wrapper.PauseApp)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/apps/{app}/resume", wrapper.ResumeApp)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/channels", wrapper.ListChannels)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/channels/{channel}", wrapper.DeleteChannel)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/channels/{channel}", wrapper.GetChannel)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/channels/{channel}", wrapper.PutChannel)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/channels/{channel}/test", wrapper.TestChannel)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/pause", wrapper.PauseAll)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/resume", wrapper.ResumeAll)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/runs", wrapper.ListRuns)

@@ -18,6 +18,11 @@ type (
 	Call               = client.Call
 	Command            = client.Command
 	Change             = client.Change
+	Channel            = client.Channel
+	ChannelList        = client.ChannelList
+	ChannelResult      = client.ChannelResult
+	ChannelSpec        = client.ChannelSpec
+	ChannelTest        = client.ChannelTest
 	ChangeList         = client.ChangeList
 	Beside             = client.Beside
 	ChildRun           = client.ChildRun
@@ -64,6 +69,7 @@ type (
 	KeptLog            = client.KeptLog
 	Parent             = client.Parent
 	PathApp            = client.PathApp
+	PathChannel        = client.PathChannel
 	PathName           = client.PathName
 	PathRun            = client.PathRun
 	Pause              = client.Pause

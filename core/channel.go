@@ -92,7 +92,7 @@ var SMTPTLSs = []SMTPTLS{TLSStart, TLSImplicit, TLSNone}
 
 // Bounds of a Channel.
 const (
-	MaxChannels   = 1000
+	MaxChannels   = 200
 	MaxChannelURL = 2 << 10 // bytes
 	MaxTo         = 50      // addresses of one mail
 	MaxMail       = 320     // bytes of an address, with the name before it

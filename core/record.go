@@ -130,6 +130,7 @@ const (
 	VerbKilled    = "killed"
 	VerbFenced    = "fenced"
 	VerbRestored  = "restored"
+	VerbTested    = "tested" // a channel
 )
 
 // Actor is who asks for a change; it goes into the change record.

@@ -40,9 +40,9 @@ func build(p *Props, names []string) (string, error) {
 	}
 	dir := filepath.Join(cache, "tickring", "functions-"+arch)
 	for _, name := range names {
-		// What the tags leave out (an RPC server, a page of gRPC's) calls methods by name, for
+		// What the tags leave out (an RPC server, a page of gRPC's, templates of mail) calls methods by name, for
 		// which the linker would keep all of the AWS SDK: the functions would be twice as large.
-		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc,grpcnotrace", "-ldflags", "-s -w",
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc,grpcnotrace,gomailnotpl", "-ldflags", "-s -w",
 			"-o", filepath.Join(dir, name, "bootstrap"), "./functions/"+name)
 		cmd.Dir = source
 		cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0", "GOWORK=off")

@@ -300,6 +300,11 @@ func (s *Scheduler) executors(p *Props, sends bool) []awsiam.PolicyStatement {
 	return list
 }
 
+// topics are the permissions to send notices to topics of users.
+func (s *Scheduler) topics(p *Props) []awsiam.PolicyStatement {
+	return portions([]string{"sns:Publish"}, nil, p.Topics)
+}
+
 // logs lets a function read what the functions that are executors write, where
 // each is named: into the log group that Lambda makes for it, one for all its
 // aliases. Where it has one of its own, its configuration says which, and who owns

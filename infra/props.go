@@ -75,6 +75,8 @@ type Props struct {
 	InvokeTag *Tag
 	// Queues names SQS queues that may be executors, by ARN.
 	Queues []string
+	// Topics names SNS topics that notices may go to, by ARN.
+	Topics []string
 	// NoToken lets apps without a token take executors without one, which are then
 	// sent what their jobs say. The URL of a deployment is public, so anybody may be
 	// one: NoTokenPublic says that this is meant, and NoToken is refused without it.
@@ -169,6 +171,8 @@ const (
 var tableName = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
 
 var queueArn = regexp.MustCompile(`^arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,80}$`)
+
+var topicArn = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$`)
 
 var functionArn = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(:[A-Za-z0-9_-]+|:\$LATEST)?$`)
 
@@ -278,6 +282,14 @@ func (p *Props) Check() error {
 	for _, arn := range p.Queues {
 		if !isToken(arn) && !queueArn.MatchString(arn) {
 			fault("Queues has %q: it takes ARNs of standard SQS queues, each in full and without *", arn)
+		}
+	}
+	if len(p.Topics) > maxInvoke {
+		fault("Topics names %d topics: at most %d are allowed", len(p.Topics), maxInvoke)
+	}
+	for _, arn := range p.Topics {
+		if !isToken(arn) && !topicArn.MatchString(arn) {
+			fault("Topics has %q: it takes ARNs of standard SNS topics, each in full and without *", arn)
 		}
 	}
 	if t := p.InvokeTag; t != nil && (t.Key == "" || t.Value == "" || strings.ContainsAny(t.Key+t.Value, "*?${}")) {

@@ -57,6 +57,7 @@ func TestContradictions(t *testing.T) {
 			"those that are there keep theirs"},
 		"a function's name":   {infra.Props{Invoke: []string{"payroll"}}, `Invoke has "payroll": it takes ARNs`},
 		"any function":        {infra.Props{Invoke: []string{"arn:aws:lambda:us-east-1:123456789012:function:*"}}, "without *"},
+		"a FIFO topic":        {infra.Props{Topics: []string{"arn:aws:sns:us-east-1:123456789012:jobs.fifo"}}, "it takes ARNs of standard SNS topics"},
 		"a tag without value": {infra.Props{InvokeTag: &infra.Tag{Key: "tickring"}}, `InvokeTag is "tickring" = ""`},
 		"any tag":             {infra.Props{InvokeTag: &infra.Tag{Key: "tickring", Value: "*"}}, "InvokeTag is"},
 		"groups without a VPC": {infra.Props{SecurityGroups: []awsec2.ISecurityGroup{group}},

@@ -152,7 +152,8 @@ func allForms() map[string]infra.Props {
 		"function URL": {FunctionUrl: true},
 		"executors": {Invoke: []string{"arn:aws:lambda:us-east-1:123456789012:function:payroll"},
 			InvokeTag: &infra.Tag{Key: "tickring", Value: "yes"},
-			Queues:    []string{"arn:aws:sqs:us-east-1:123456789012:nightly"}},
+			Queues:    []string{"arn:aws:sqs:us-east-1:123456789012:nightly"},
+			Topics:    []string{"arn:aws:sns:us-east-1:123456789012:jobs"}},
 	}
 }
 
@@ -537,6 +538,29 @@ func TestLoops(t *testing.T) {
 			if allowed := fn["RecursiveLoop"] == "Allow"; allowed != puts {
 				t.Errorf("%s: %s puts on the ring: %t; may be in a loop: %t", form, id, puts, allowed)
 			}
+		}
+	}
+}
+
+// TestPublishesToWhatIsNamed: who tries channels may publish to the topics that are named, and to no other.
+func TestPublishesToWhatIsNamed(t *testing.T) {
+	const topic = "arn:aws:sns:us-east-1:123456789012:jobs"
+	for form, p := range allForms() {
+		tmpl := synth(t, p)
+		may := 0
+		for _, s := range tmpl.statements(t) {
+			for _, action := range list(s.Action) {
+				if !strings.HasPrefix(fmt.Sprint(action), "sns:") {
+					continue
+				}
+				may++
+				if action != "sns:Publish" || fmt.Sprint(s.Resource) != topic || !strings.HasPrefix(s.role, "TickringApi") {
+					t.Errorf("%s: %s may do %s on %v", form, s.role, action, s.Resource)
+				}
+			}
+		}
+		if want := len(p.Topics); may != want {
+			t.Errorf("%s: %d statements of SNS, want %d", form, may, want)
 		}
 	}
 }

@@ -143,13 +143,13 @@ func (s *Scheduler) doors(p *Props, dir string) {
 		admin["TICKRING_DOORS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout,
 			calls: true, env: admin,
-			role: roles.AllDoors}, append(s.logs(p), s.mayRead(p, s.TokenParameter, s.ReadTokenParameter, s.reportKey)...)...)
+			role: roles.AllDoors}, append(append(s.logs(p), s.topics(p)...), s.mayRead(p, s.TokenParameter, s.ReadTokenParameter, s.reportKey)...)...)
 		s.callback(p, dir)
 		s.Url = s.functionUrl(all)
 		return
 	}
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
-		role: roles.Api}, append(s.logs(p), s.mayRead(p, s.TokenParameter, s.ReadTokenParameter)...)...)
+		role: roles.Api}, append(append(s.logs(p), s.topics(p)...), s.mayRead(p, s.TokenParameter, s.ReadTokenParameter)...)...)
 	callback := s.callback(p, dir)
 	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout,
 		role: roles.Registry})

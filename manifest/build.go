@@ -457,5 +457,31 @@ func (b *builder) app(form object, path string) manage.AppSpec {
 	return app
 }
 
+// channel makes the spec of a channel.
+func (b *builder) channel(form object, path string) manage.ChannelSpec {
+	wrong := func(e *Error) bool { return e.File == b.file && strings.HasPrefix(e.Path+".", path+".") }
+	if slices.ContainsFunc(b.c.errs, wrong) { // it is said, and the rest once that is mended
+		name, _ := form["name"].(string)
+		return manage.ChannelSpec{Channel: core.Channel{Name: name}}
+	}
+	var c api.ChannelSpec
+	if err := strictly(form, &c); err != nil {
+		b.errorf(b.places[path], path, "%v", err)
+	}
+	spec, err := api.ManageChannel(c)
+	if err == nil {
+		err = spec.Channel.Normal().Validate()
+	}
+	if e, ok := errors.AsType[*core.Error](err); ok {
+		below := join(path, e.Field)
+		at, written := b.places[below]
+		if e.Field == "" || !written {
+			at, below = b.places[path], strings.TrimSuffix(below, ".")
+		}
+		b.errorf(at, below, "%s", message(e))
+	}
+	return spec
+}
+
 // standIn is an address that is right, for one that is wrong.
 func standIn(i int) string { return "http://stand-in:" + strconv.Itoa(i+1) }

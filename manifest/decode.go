@@ -312,7 +312,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 	return wrong()
 }
 
-// list makes the items of a list. Those of apps and jobs are for later: each is
+// list makes the items of a list. Those of channels, apps and jobs are for later: each is
 // read by itself.
 func (d *decoder) list(seq *ast.SequenceNode, s *schema, path string, at Pos) (any, bool) {
 	switch n := len(seq.Values); {
@@ -322,7 +322,7 @@ func (d *decoder) list(seq *ast.SequenceNode, s *schema, path string, at Pos) (a
 	case s.MaxItems > 0 && n > s.MaxItems:
 		d.errorf(at, path, "%d entries, at most %d are allowed", n, s.MaxItems)
 		return nil, false
-	case path == "apps" || path == "jobs":
+	case path == "channels" || path == "apps" || path == "jobs":
 		return seq.Values, true
 	}
 	list := make([]any, 0, len(seq.Values))

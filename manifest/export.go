@@ -153,9 +153,16 @@ func (s *schema) write(v any) *node {
 // says nothing of it, so that apply never undoes a pause. The set is written if
 // it is the same of all; otherwise comments name it, and apply leaves it.
 // Documents are so long that Parse takes each.
-func Export(apps []api.App, jobs []api.Job) ([]byte, error) {
+func Export(apps []api.App, jobs []api.Job) ([]byte, error) { return ExportAll(nil, apps, jobs) }
+
+// ExportAll is Export with channels. Their secrets are never in it: *** stands for each,
+// which apply leaves as it is.
+func ExportAll(channels []api.Channel, apps []api.App, jobs []api.Job) ([]byte, error) {
 	var b bytes.Buffer
 	sets := map[string]bool{}
+	for i := range channels {
+		sets[channels[i].Set] = true
+	}
 	for i := range apps {
 		sets[apps[i].Set] = true
 	}
@@ -185,6 +192,15 @@ func Export(apps []api.App, jobs []api.Job) ([]byte, error) {
 		if !one && set != "" {
 			fmt.Fprintf(&b, "    # set: %s\n", quote(set))
 		}
+	}
+	for i := range channels {
+		c := &channels[i]
+		if err := core.CheckChannelName("name", c.Name); err != nil {
+			return nil, fmt.Errorf("channel %d cannot be written: %w", i, err)
+		}
+		list("channels", i)
+		entry(&b, component("ManifestChannel").write(channelForm(c)), "")
+		comment(c.Set)
 	}
 	for i := range apps {
 		a := &apps[i]
@@ -286,6 +302,38 @@ func DiffApp(old, new *api.App) []FieldChange {
 			token = "(set)"
 		}
 		return component("ManifestApp").write(plainly(a)).leaves("", nil, "token", token, "set", a.Set)
+	}
+	return compare(tree(old), tree(new))
+}
+
+// channelForm is what a manifest says of a channel: what is as the default is left out.
+func channelForm(c *api.Channel) object {
+	form := plainly(c)
+	strip(form, object{"language": string(core.English)})
+	if mail, is := form["email"].(object); is {
+		usual := core.Channel{Kind: core.ChannelEmail}
+		if c.Email.SMTP.Port == 465 {
+			usual.Email.SMTP.Port = 465
+		}
+		smtp := usual.Normal().Email.SMTP
+		server, _ := mail["smtp"].(object)
+		if server["tls"] == string(smtp.TLS) {
+			delete(server, "tls")
+		}
+		if c.Email.SMTP.Port == 587 {
+			delete(server, "port")
+		}
+	}
+	return form
+}
+
+// DiffChannel is Diff for channels. Of a secret it says only whether there is one.
+func DiffChannel(old, new *api.Channel) []FieldChange {
+	tree := func(c *api.Channel) []FieldChange {
+		if c == nil {
+			return nil
+		}
+		return component("ManifestChannel").write(plainly(c)).leaves("", nil, "set", c.Set)
 	}
 	return compare(tree(old), tree(new))
 }

@@ -30,11 +30,18 @@ type Pos struct {
 
 // Document is what one or several manifests say.
 type Document struct {
-	Set  string
-	Apps []App
-	Jobs []Job
+	Set      string
+	Channels []Channel
+	Apps     []App
+	Jobs     []Job
 	// Warnings are no errors: a secret written out, for one.
 	Warnings []*Error
+}
+
+// Channel is one entry of channels. Spec.Channel.Set is the document's.
+type Channel struct {
+	Spec manage.ChannelSpec
+	Pos  Pos
 }
 
 // App is one entry of apps. Spec.Set is the document's.

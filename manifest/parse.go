@@ -19,7 +19,7 @@ import (
 // Parse reads one file: one YAML document, or several between lines ---. Its
 // error is Errors; the name is only for messages.
 func Parse(name string, data []byte, o Options) (*Document, error) {
-	l := &loader{o: o, apps: map[string]int{}, jobs: map[string]int{}}
+	l := &loader{o: o, channels: map[string]int{}, apps: map[string]int{}, jobs: map[string]int{}}
 	l.file(name, data, o)
 	return l.done()
 }
@@ -29,7 +29,7 @@ func Parse(name string, data []byte, o Options) (*Document, error) {
 // joins them: one set (files that name none take that of the others), and each
 // app and job once. `defaults` count for their own file. Its error is Errors.
 func Load(paths []string, stdin io.Reader, o Options) (*Document, error) {
-	l := &loader{o: o, apps: map[string]int{}, jobs: map[string]int{}}
+	l := &loader{o: o, channels: map[string]int{}, apps: map[string]int{}, jobs: map[string]int{}}
 	used := map[string]bool{}
 	for _, path := range paths {
 		if path == "-" {
@@ -65,6 +65,7 @@ type loader struct {
 	c        collector
 	doc      Document
 	setAt    Pos
+	channels map[string]int // index in doc.Channels
 	apps     map[string]int // index in doc.Apps
 	jobs     map[string]int
 	handlers []fieldAt // of doc.Jobs
@@ -188,6 +189,7 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 	if b.defaults, _ = root["defaults"].(object); b.defaults != nil {
 		b.job(object{}, "")
 	}
+	b.each(root["channels"], "channels", "ManifestChannel", l.addChannel)
 	b.each(root["apps"], "apps", "ManifestApp", l.addApp)
 	b.each(root["jobs"], "jobs", "ManifestJob", l.addJob)
 }
@@ -219,6 +221,22 @@ func (l *loader) joinSet(b *builder, set string) {
 
 // String is file:line:column.
 func (p Pos) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column) }
+
+func (l *loader) addChannel(b *builder, channel object, path string) {
+	spec, at := b.channel(channel, path), b.places[path]
+	name := spec.Channel.Name
+	if name == "" {
+		return
+	}
+	if i, twice := l.channels[name]; twice {
+		b.errorf(b.places[path+".name"], path+".name", "channel %q is there already, at %s", truncate(name), l.doc.Channels[i].Pos)
+		return
+	}
+	l.channels[name] = len(l.doc.Channels)
+	if l.doc.Channels = append(l.doc.Channels, Channel{spec, at}); len(l.doc.Channels) == core.MaxChannels+1 {
+		b.errorf(at, path, "more than %d channels at once", core.MaxChannels)
+	}
+}
 
 func (l *loader) addApp(b *builder, app object, path string) {
 	spec, at := b.app(app, path), b.places[path]
@@ -293,6 +311,9 @@ func (l *loader) done() (*Document, error) {
 	l.inOrder()
 	if err := l.c.result(); err != nil {
 		return nil, err
+	}
+	for i := range l.doc.Channels {
+		l.doc.Channels[i].Spec.Channel.Set = l.doc.Set
 	}
 	for i := range l.doc.Apps {
 		l.doc.Apps[i].Spec.Set = l.doc.Set

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,13 +46,13 @@ func read(t testing.TB, name string) []byte {
 
 // What the complete example has and this version does not.
 const exampleRefusals = `example.yaml:7:66: defaults.notify: not yet: notices come with a later version; leave it out
-example.yaml:9:1: channels: not yet: channels of notices come with a later version; leave it out
 example.yaml:15:1: calendars: not yet: calendars come with a later version; leave it out
 example.yaml:46:7: jobs[0].schedule.calendar: not yet: calendars come with a later version; leave it out
 example.yaml:58:5: jobs[0].notify: not yet: notices come with a later version; leave it out
 example.yaml:90:40: jobs[6].schedule.calendar: not yet: calendars come with a later version; leave it out`
 
-var exampleEnv = withFile(env("REPORTS_TOKEN", "s3cret", "LEDGER_TOKEN", "s3cret"), "./cleanup.sh", "rm -f /tmp/old\n")
+var exampleEnv = withFile(env("REPORTS_TOKEN", "s3cret", "LEDGER_TOKEN", "s3cret", "HOOK_SECRET", "s3cret",
+	"SMTP_PASSWORD", "s3cret"), "./cleanup.sh", "rm -f /tmp/old\n")
 
 // withFile has one file that may be read.
 func withFile(o Options, name, text string) Options {
@@ -61,8 +62,15 @@ func withFile(o Options, name, text string) Options {
 		}
 		return []byte(text), nil
 	}
+	o.Parameter = func(string) (string, error) { return "https://open.feishu.cn/open-apis/bot/v2/hook/0", nil }
 	return o
 }
+
+// everywhere is sent to.
+type everywhere struct{}
+
+func (everywhere) Takes(context.Context, core.Channel) error { return nil }
+func (everywhere) Test(context.Context, core.Channel) error  { return nil }
 
 func TestExample(t *testing.T) {
 	_, err := Parse("example.yaml", read(t, "example.yaml"), exampleEnv)
@@ -74,14 +82,13 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// TestExampleIsBuilt: of the complete example all is saved but calendars, notices and their
-// channels.
+// TestExampleIsBuilt: of the complete example all is saved but calendars and notices.
 func TestExampleIsBuilt(t *testing.T) {
 	var whole map[string]any
 	if err := yaml.Unmarshal(read(t, "example.yaml"), &whole); err != nil {
 		t.Fatal(err)
 	}
-	without(whole, "calendars", "calendar", "channels", "notify")
+	without(whole, "calendars", "calendar", "notify")
 	for _, job := range whole["jobs"].([]any) {
 		if job := job.(map[string]any); job["handler"] == nil && job["command"] == nil && job["script"] == nil {
 			job["handler"] = "in its place"
@@ -92,12 +99,18 @@ func TestExampleIsBuilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc, err := Parse("example.yaml", text, exampleEnv)
-	if err != nil || len(doc.Jobs) != 7 {
+	if err != nil || len(doc.Jobs) != 7 || len(doc.Channels) != 4 {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	runs := func(*core.Command) error { return nil }
-	m := assembly.New(memory.Open(memory.Options{}), assembly.Options{}).People(nil, people.Options{Manage: manage.Options{Command: runs}})
+	m := assembly.New(memory.Open(memory.Options{}), assembly.Options{}).People(nil,
+		people.Options{Manage: manage.Options{Command: runs, Notifier: everywhere{}}})
 	ann := core.Actor{Name: "ann"}
+	for _, c := range doc.Channels {
+		if _, err := m.SaveChannel(t.Context(), ann, c.Spec); err != nil {
+			t.Error(err)
+		}
+	}
 	for _, a := range doc.Apps {
 		if _, err := m.SaveApp(t.Context(), ann, a.Spec); err != nil {
 			t.Error(err)

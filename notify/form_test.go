@@ -384,3 +384,23 @@ func TestTruncate(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestMailIsEscaped: no text of a job becomes markup of a mail, and no link runs a script.
+func TestMailIsEscaped(t *testing.T) {
+	m := failed()
+	m.Text, m.Title, m.Lines = `<script>alert(1)</script>`, `"><img src=x>`, []string{"</pre><b>"}
+	m.Link = `javascript:alert(1)`
+	ch := channel(core.ChannelEmail, core.English)
+	p := pageOf(&ch, &m, 4096)
+	text := p.html("en")
+	for _, bad := range []string{"<script", "<img", "<b>", "javascript:"} {
+		if strings.Contains(text, bad) {
+			t.Errorf("%s in %s", bad, text)
+		}
+	}
+	m.Link = `https://sched.example.com/?a=1&b="2"`
+	p = pageOf(&ch, &m, 4096)
+	if text := p.html("en"); !strings.Contains(text, `href="https://sched.example.com/?a=1&amp;b=&#34;2&#34;"`) {
+		t.Error(text)
+	}
+}

@@ -1,13 +1,11 @@
 package notify
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	_ "embed"
 	"errors"
 	"fmt"
-	"html/template"
+	"html"
 	"net"
 	netmail "net/mail"
 	"net/textproto"
@@ -25,23 +23,9 @@ import (
 // maxMailText bounds the long texts of a mail, in bytes.
 const maxMailText = 16 << 10
 
-var (
-	//go:embed mail.html
-	mailHTML string
-	// mailPage escapes all that it is given.
-	mailPage = template.Must(template.New("mail").Parse(mailHTML))
-)
-
 // letter is a message as mail: text and HTML say the same.
 func (s *Sender) letter(ch *core.Channel, m *Message) (*mail.Msg, error) {
 	p := pageOf(ch, m, maxMailText)
-	var html bytes.Buffer
-	if err := mailPage.Execute(&html, struct {
-		Language, Subject, Sentence, Label, Lines, Open, Link string
-		Facts                                                 []fact
-	}{string(ch.Language), p.subject, p.sentence, p.label, p.lines, p.open, p.link, p.facts}); err != nil {
-		return nil, fmt.Errorf("write the mail: %w", err)
-	}
 	msg := mail.NewMsg(mail.WithNoDefaultUserAgent())
 	if err := msg.From(ch.Email.From); err != nil {
 		return nil, permanent("email.from: %q is no address", ch.Email.From)
@@ -61,8 +45,43 @@ func (s *Sender) letter(ch *core.Channel, m *Message) (*mail.Msg, error) {
 	// RFC 3834: nobody's absence answers it.
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetBodyString(mail.TypeTextPlain, p.text())
-	msg.AddAlternativeString(mail.TypeTextHTML, html.String())
+	msg.AddAlternativeString(mail.TypeTextHTML, p.html(string(ch.Language)))
 	return msg, nil
+}
+
+// html is the page as HTML, with styles that mail programs show. It is written by hand and not
+// by html/template: with that the linker keeps all of the AWS SDK in the functions.
+func (p page) html(language string) string {
+	var b strings.Builder
+	put := func(format string, texts ...string) {
+		escaped := make([]any, len(texts))
+		for i, text := range texts {
+			escaped[i] = html.EscapeString(text)
+		}
+		fmt.Fprintf(&b, format+"\n", escaped...)
+	}
+	put(`<!DOCTYPE html>`)
+	put(`<html lang="%s"><head><meta charset="utf-8"><title>%s</title></head>`, language, p.subject)
+	put(`<body style="margin:0;padding:16px;background:#f4f5f7;font-family:-apple-system,'Segoe UI',Roboto,'Noto Sans SC','Microsoft YaHei',` +
+		`sans-serif;color:#1c1e21"><div style="max-width:640px;margin:0 auto;background:#fff;border:1px solid #dfe1e6;border-radius:6px;padding:20px">`)
+	put(`<h1 style="font-size:18px;margin:0 0 8px">%s</h1>`, p.subject)
+	put(`<p style="margin:0 0 16px;line-height:1.5">%s</p>`, p.sentence)
+	put(`<table style="border-collapse:collapse;font-size:14px">`)
+	for _, f := range p.facts {
+		put(`<tr><th style="text-align:left;vertical-align:top;padding:4px 12px 4px 0;color:#5e6c84;font-weight:normal">%s</th>`+
+			`<td style="padding:4px 0;white-space:pre-wrap;word-break:break-word">%s</td></tr>`, f.Label, f.Value)
+	}
+	put(`</table>`)
+	if p.lines != "" {
+		put(`<p style="margin:16px 0 4px;font-size:14px;color:#5e6c84">%s</p>`, p.label)
+		put(`<pre style="margin:0;padding:10px;background:#1c1e21;color:#e4e6eb;border-radius:4px;font-size:12px;line-height:1.4;`+
+			`white-space:pre-wrap;word-break:break-word">%s</pre>`, p.lines)
+	}
+	if strings.HasPrefix(p.link, "https://") || strings.HasPrefix(p.link, "http://") {
+		put(`<p style="margin:16px 0 0"><a href="%s" style="color:#0b5cad">%s</a></p>`, p.link, p.open)
+	}
+	put(`</div></body></html>`)
+	return b.String()
 }
 
 // mail sends a message by SMTP. Where a part of the addresses is refused, the others get it.

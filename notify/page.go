@@ -57,11 +57,10 @@ func pageOf(ch *core.Channel, m *Message, cut int) page {
 	return p.titled(m)
 }
 
-// titled puts the deployment before the subject, and bounds it.
+// titled says in the subject whose message it is, and bounds it. All have the word tickring:
+// some robots take only messages with a keyword.
 func (p page) titled(m *Message) page {
-	if m.Deployment != "" {
-		p.subject = "[" + m.Deployment + "] " + p.subject
-	}
+	p.subject = strings.TrimSpace("[tickring "+line(m.Deployment, maxWord)) + "] " + p.subject
 	p.subject = line(p.subject, maxSubject)
 	return p
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/internal/traces"
+	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/send"
 )
 
@@ -37,8 +38,10 @@ type Options struct {
 	// such addresses are refused.
 	Functions send.Functions
 	SQS       send.Queues
-	Version   string
-	Log       *slog.Logger
+	// Topics publishes to topics of SNS; without it channels of them are refused.
+	Topics  notify.Topics
+	Version string
+	Log     *slog.Logger
 
 	// Commands allows commands of jobs on this machine, as whom and where it says; nil: none.
 	// CommandsMost is how many may be at work at once.

@@ -43,6 +43,7 @@ import (
 	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/internal/traces"
+	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/send"
 )
 
@@ -76,6 +77,7 @@ type Server struct {
 type parts struct {
 	engine  *engine.Engine
 	sender  *send.Sender
+	notify  *notify.Sender
 	finish  *finish.Finish
 	tick    *tick.Ticker
 	disp    *dispatch.Dispatcher
@@ -288,6 +290,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.stopCommands(p, time.Now().Add(s.o.Drain)) // where work has not
 	p.sender.Close()
+	p.notify.Close()
 	if cerr := eng.Close(); err == nil {
 		err = cerr
 	}
@@ -323,6 +326,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	}
 	p.sender = send.New(send.Options{Queues: sentTo{p.pull}, Commands: runner, Policy: o.Policy, Timeout: o.SendTimeout,
 		CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
+	p.notify = notify.New(notify.Options{Policy: o.Policy, Topics: o.Topics})
 	p.tick = a.Ticker(tick.Options{
 		// The lock on the folder is ours, so leases of this name are of a dead
 		// process or our own: they are taken at once.
@@ -349,7 +353,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p.watch = a.Watchdog(p.sender, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})
 	p.manage = a.People(p.sender, people.Options{
 		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead,
-			Command: o.Commands.Check}})
+			Command: o.Commands.Check, Notifier: p.notify}})
 	p.tokens = a.Tokens(registry.TokensOptions{})
 	p.refused = refusal.New(refusal.Options{Log: s.log, Longest: o.RefusedWait,
 		Waiting: waitingFor(conns.Most()),

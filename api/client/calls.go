@@ -150,6 +150,32 @@ func (c *Client) ListExecutors(ctx context.Context, app string) (ExecutorList, e
 	return do[ExecutorList](ctx, c, "GET", "/v1/apps/{app}/executors", nil, nil, app)
 }
 
+// ListChannels lists all channels of notices by name.
+func (c *Client) ListChannels(ctx context.Context) (ChannelList, error) {
+	return do[ChannelList](ctx, c, "GET", "/v1/channels", nil, nil)
+}
+
+// GetChannel reads a channel.
+func (c *Client) GetChannel(ctx context.Context, channel string) (Channel, error) {
+	return do[Channel](ctx, c, "GET", "/v1/channels/{channel}", nil, nil, channel)
+}
+
+// PutChannel makes a channel, or changes it to be as body says.
+func (c *Client) PutChannel(ctx context.Context, channel string, body ChannelSpec) (ChannelResult, error) {
+	return do[ChannelResult](ctx, c, "PUT", "/v1/channels/{channel}", nil, body, channel)
+}
+
+// DeleteChannel deletes a channel; what waits for it is told to nobody by it.
+func (c *Client) DeleteChannel(ctx context.Context, channel string) (ChannelResult, error) {
+	return do[ChannelResult](ctx, c, "DELETE", "/v1/channels/{channel}", nil, nil, channel)
+}
+
+// TestChannel sends a test message to a channel, now and once. What kept it from arriving
+// is in the answer.
+func (c *Client) TestChannel(ctx context.Context, channel string) (ChannelTest, error) {
+	return do[ChannelTest](ctx, c, "POST", "/v1/channels/{channel}/test", nil, nil, channel)
+}
+
 // PauseApp stops the schedules of all jobs of an app.
 func (c *Client) PauseApp(ctx context.Context, app string, body PauseRequest) (StateResult, error) {
 	return do[StateResult](ctx, c, "POST", "/v1/apps/{app}/pause", nil, body, app)

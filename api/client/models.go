@@ -101,23 +101,25 @@ type ApplyRequest struct {
 	Apps  []AppSpec `json:"apps,omitempty,omitzero"`
 
 	// Beside With dryRun, jobs that are made by other calls, and that those of this one come after
-	Beside []Beside `json:"beside,omitempty,omitzero"`
+	Beside   []Beside      `json:"beside,omitempty,omitzero"`
+	Channels []ChannelSpec `json:"channels,omitempty,omitzero"`
 
 	// DryRun Say what would become of each, and change nothing
 	DryRun bool      `json:"dryRun,omitempty,omitzero"`
 	Jobs   []JobSpec `json:"jobs,omitempty,omitzero"`
 	Prune  bool      `json:"prune,omitempty,omitzero"`
 
-	// Set Needed for prune; apps and jobs without a set get it
+	// Set Needed for prune; what is without a set gets it
 	Set string `json:"set,omitempty,omitzero"`
 }
 
 // ApplyResult defines model for ApplyResult.
 type ApplyResult struct {
 	// Applied False for a dry run, and when anything was refused before the first write
-	Applied bool        `json:"applied"`
-	Apps    []AppResult `json:"apps"`
-	Jobs    []JobResult `json:"jobs"`
+	Applied  bool            `json:"applied"`
+	Apps     []AppResult     `json:"apps"`
+	Channels []ChannelResult `json:"channels,omitempty,omitzero"`
+	Jobs     []JobResult     `json:"jobs"`
 
 	// Next after of the next call; left out: all was pruned
 	Next int32 `json:"next,omitempty,omitzero"`
@@ -257,7 +259,10 @@ type Change struct {
 	At  time.Time `json:"at"`
 	By  string    `json:"by"`
 
-	// Job app/name; left out: it concerns an app or everything, or a job (jobId) that was deleted so long ago that its name is forgotten
+	// Channel The channel that it concerns
+	Channel string `json:"channel,omitempty,omitzero"`
+
+	// Job app/name; left out: it concerns an app, a channel or everything, or a job (jobId) that was deleted so long ago that its name is forgotten
 	Job   string `json:"job,omitempty,omitzero"`
 	JobID int32  `json:"jobId,omitempty,omitzero"`
 
@@ -273,6 +278,202 @@ type Change struct {
 // ChangeList defines model for ChangeList.
 type ChangeList struct {
 	Changes []Change `json:"changes"`
+}
+
+// Channel defines model for Channel.
+type Channel struct {
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Dingtalk The robot of a group.
+	Dingtalk *ChannelRobot `json:"dingtalk,omitempty"`
+
+	// Email Mail, by SMTP.
+	Email *ChannelEmail `json:"email,omitempty"`
+
+	// Feishu The robot of a group.
+	Feishu *ChannelRobot `json:"feishu,omitempty"`
+	Kind   string        `json:"kind"`
+
+	// Language That of its texts.
+	Language string `json:"language,omitempty,omitzero"`
+
+	// Name 1 to 128 of a-z 0-9 . _ - with a letter.
+	Name string `json:"name,omitempty,omitzero"`
+	Rev  int64  `json:"rev"`
+
+	// Set The manifest that made it
+	Set string `json:"set,omitempty,omitzero"`
+
+	// Slack The incoming webhook of a group.
+	Slack *ChannelHook `json:"slack,omitempty"`
+
+	// Sns A topic of SNS; only where there are AWS credentials.
+	Sns *ChannelTopic `json:"sns,omitempty"`
+
+	// TestedAt When a test message was last asked for
+	TestedAt time.Time `json:"testedAt,omitempty,omitzero"`
+
+	// To Where it goes, for people: a host, addresses, an ARN
+	To string `json:"to"`
+
+	// Webhook JSON is posted there: docs/notices.md has its schema.
+	Webhook *ChannelWebhook `json:"webhook,omitempty"`
+
+	// Wecom The incoming webhook of a group.
+	Wecom *ChannelHook `json:"wecom,omitempty"`
+}
+
+// ChannelEmail Mail, by SMTP.
+type ChannelEmail struct {
+	// From Whom it comes from.
+	From string `json:"from"`
+
+	// SMTP The server that takes the mail.
+	SMTP ChannelSMTP `json:"smtp"`
+
+	// To Whom it goes to.
+	To []string `json:"to"`
+}
+
+// ChannelHook The incoming webhook of a group.
+type ChannelHook struct {
+	// URL Its URL, which is a secret: who has it may post there.
+	URL string `json:"url"`
+}
+
+// ChannelList defines model for ChannelList.
+type ChannelList struct {
+	Channels []Channel `json:"channels"`
+}
+
+// ChannelResult defines model for ChannelResult.
+type ChannelResult struct {
+	Change string   `json:"change"`
+	Error  *Error   `json:"error,omitempty"`
+	Name   string   `json:"name"`
+	New    *Channel `json:"new,omitempty"`
+	Old    *Channel `json:"old,omitempty"`
+	Rev    int64    `json:"rev,omitempty,omitzero"`
+}
+
+// ChannelRobot The robot of a group.
+type ChannelRobot struct {
+	// Secret Signs what is posted, where its security settings ask for that.
+	Secret string `json:"secret,omitempty,omitzero"`
+
+	// URL Its URL, which is a secret: who has it may post there.
+	URL string `json:"url"`
+}
+
+// ChannelSMTP The server that takes the mail.
+type ChannelSMTP struct {
+	// Host Its name or IP address.
+	Host string `json:"host"`
+
+	// Password The user's password.
+	Password string `json:"password,omitempty,omitzero"`
+
+	// Port Its port.
+	Port int `json:"port,omitempty,omitzero"`
+
+	// TLS How the connection is encrypted. Left out: implicit at port 465, else starttls. With none no password is sent.
+	TLS string `json:"tls,omitempty,omitzero"`
+
+	// User Who sends. Left out, with the password: it asks for no user.
+	User string `json:"user,omitempty,omitzero"`
+}
+
+// ChannelSpec defines model for ChannelSpec.
+type ChannelSpec struct {
+	// Dingtalk The robot of a group.
+	Dingtalk *ChannelRobot `json:"dingtalk,omitempty"`
+
+	// Email Mail, by SMTP.
+	Email *ChannelEmail `json:"email,omitempty"`
+
+	// Feishu The robot of a group.
+	Feishu *ChannelRobot `json:"feishu,omitempty"`
+	IfRev  *int64        `json:"ifRev,omitempty"`
+
+	// Language That of its texts.
+	Language string `json:"language,omitempty,omitzero"`
+
+	// Name 1 to 128 of a-z 0-9 . _ - with a letter.
+	Name string `json:"name,omitempty,omitzero"`
+	Set  string `json:"set,omitempty,omitzero"`
+
+	// Slack The incoming webhook of a group.
+	Slack *ChannelHook `json:"slack,omitempty"`
+
+	// Sns A topic of SNS; only where there are AWS credentials.
+	Sns *ChannelTopic `json:"sns,omitempty"`
+
+	// Webhook JSON is posted there: docs/notices.md has its schema.
+	Webhook *ChannelWebhook `json:"webhook,omitempty"`
+
+	// Wecom The incoming webhook of a group.
+	Wecom *ChannelHook `json:"wecom,omitempty"`
+}
+
+// ChannelTest defines model for ChannelTest.
+type ChannelTest struct {
+	// After The service takes nothing before that, such as 60s
+	After string `json:"after,omitempty,omitzero"`
+
+	// Permanent Another try would be answered the same: the channel is to be mended
+	Permanent bool `json:"permanent,omitempty,omitzero"`
+
+	// Reason What was wrong, and where
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Sent Whether the service took the message
+	Sent   bool  `json:"sent"`
+	TookMs int64 `json:"tookMs"`
+}
+
+// ChannelTopic A topic of SNS; only where there are AWS credentials.
+type ChannelTopic struct {
+	// Arn Its ARN, of a standard topic.
+	Arn string `json:"arn"`
+}
+
+// ChannelWebhook JSON is posted there: docs/notices.md has its schema.
+type ChannelWebhook struct {
+	// Secret Signs what is posted, as the calls of executors are. Left out: nothing does.
+	Secret string `json:"secret,omitempty,omitzero"`
+
+	// URL Where it is posted; it is no secret.
+	URL string `json:"url"`
+}
+
+// ChannelWhat Where notices go, by one of webhook, slack, feishu, dingtalk, wecom, email and sns. Of a secret *** is answered, and given it leaves the secret as it is.
+type ChannelWhat struct {
+	// Dingtalk The robot of a group.
+	Dingtalk *ChannelRobot `json:"dingtalk,omitempty"`
+
+	// Email Mail, by SMTP.
+	Email *ChannelEmail `json:"email,omitempty"`
+
+	// Feishu The robot of a group.
+	Feishu *ChannelRobot `json:"feishu,omitempty"`
+
+	// Language That of its texts.
+	Language string `json:"language,omitempty,omitzero"`
+
+	// Name 1 to 128 of a-z 0-9 . _ - with a letter.
+	Name string `json:"name,omitempty,omitzero"`
+
+	// Slack The incoming webhook of a group.
+	Slack *ChannelHook `json:"slack,omitempty"`
+
+	// Sns A topic of SNS; only where there are AWS credentials.
+	Sns *ChannelTopic `json:"sns,omitempty"`
+
+	// Webhook JSON is posted there: docs/notices.md has its schema.
+	Webhook *ChannelWebhook `json:"webhook,omitempty"`
+
+	// Wecom The incoming webhook of a group.
+	Wecom *ChannelHook `json:"wecom,omitempty"`
 }
 
 // ChildRun defines model for ChildRun.
@@ -1754,6 +1955,9 @@ type MustTo = time.Time
 // PathApp defines model for PathApp.
 type PathApp = string
 
+// PathChannel defines model for PathChannel.
+type PathChannel = string
+
 // PathName defines model for PathName.
 type PathName = string
 
@@ -1943,6 +2147,9 @@ type PauseAppJSONRequestBody = PauseRequest
 
 // ResumeAppJSONRequestBody defines body for ResumeApp for application/json ContentType.
 type ResumeAppJSONRequestBody = ResumeRequest
+
+// PutChannelJSONRequestBody defines body for PutChannel for application/json ContentType.
+type PutChannelJSONRequestBody = ChannelSpec
 
 // PutJobJSONRequestBody defines body for PutJob for application/json ContentType.
 type PutJobJSONRequestBody = JobSpec

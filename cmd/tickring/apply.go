@@ -22,9 +22,10 @@ type applyCmd struct {
 
 // applied is what apply -o json prints; its shape is stable.
 type applied struct {
-	Applied bool         `json:"applied"`
-	Apps    []appliedApp `json:"apps"`
-	Jobs    []appliedJob `json:"jobs"`
+	Applied  bool         `json:"applied"`
+	Channels []appliedApp `json:"channels,omitempty"`
+	Apps     []appliedApp `json:"apps"`
+	Jobs     []appliedJob `json:"jobs"`
 }
 
 type appliedApp struct {
@@ -106,6 +107,11 @@ func (c *applyCmd) ask(e *Env, res *api.ApplyResult) (bool, error) {
 			names = append(names, a.Name+" (app)")
 		}
 	}
+	for _, c := range res.Channels {
+		if c.Change == "deleted" {
+			names = append(names, c.Name+" (channel)")
+		}
+	}
 	if len(names) == 0 {
 		return true, nil
 	}
@@ -127,6 +133,9 @@ func (c *applyCmd) exit(res *api.ApplyResult) int {
 			code = exitOfCode(err.Code)
 		}
 	}
+	for _, c := range res.Channels {
+		note(c.Error)
+	}
 	for _, a := range res.Apps {
 		note(a.Error)
 	}
@@ -138,6 +147,9 @@ func (c *applyCmd) exit(res *api.ApplyResult) int {
 
 func appliedOf(res *api.ApplyResult) applied {
 	out := applied{Applied: res.Applied, Apps: make([]appliedApp, len(res.Apps)), Jobs: make([]appliedJob, len(res.Jobs))}
+	for _, c := range res.Channels {
+		out.Channels = append(out.Channels, appliedApp{c.Name, c.Change, c.Error})
+	}
 	for i, a := range res.Apps {
 		out.Apps[i] = appliedApp{a.Name, a.Change, a.Error}
 	}
@@ -157,6 +169,21 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *api.ApplyResult) {
 	now := time.Now()
 	counts := map[string]int{}
 	rows := [][]string{}
+	for i, c := range res.Channels {
+		counts[c.Change]++
+		mark := marks[c.Change]
+		if mark == "" {
+			continue
+		}
+		lines := []string{""}
+		switch {
+		case c.Error != nil:
+			lines = []string{place(c.Error, channelPos(doc, i))}
+		case c.Old != nil && c.New != nil:
+			lines = e.updated(manifest.DiffChannel(c.Old, c.New))
+		}
+		rows = append(rows, changeRows(mark+" "+c.Name+" (channel)", lines)...)
+	}
 	for i, a := range res.Apps {
 		counts[a.Change]++
 		mark := marks[a.Change]
@@ -232,6 +259,13 @@ func changeRows(name string, lines []string) [][]string {
 		rows = append(rows, []string{name, line})
 	}
 	return rows
+}
+
+func channelPos(doc *manifest.Document, i int) manifest.Pos {
+	if i < len(doc.Channels) {
+		return doc.Channels[i].Pos
+	}
+	return manifest.Pos{}
 }
 
 func appPos(doc *manifest.Document, i int) manifest.Pos {

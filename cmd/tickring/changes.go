@@ -49,10 +49,7 @@ func (c *changeCmd) Run(e *conn) error {
 		rows := [][]string{{"WHEN", "CHANGE", "WHO", "WHAT", "", "WHY"}}
 		for i := range slices.Backward(list.Changes) { // to be read downwards, as it happened
 			ch := &list.Changes[i]
-			subject := cmp.Or(ch.Job, ch.App, "everything")
-			if ch.Job == "" && ch.JobID != 0 {
-				subject = fmt.Sprintf("%s, job %d", ch.App, ch.JobID) // its name is forgotten
-			}
+			subject := subjectOf(ch)
 			number := ""
 			if _, n := before(ch); n != 0 {
 				number, undoable = fmt.Sprint(n), true

@@ -68,11 +68,11 @@ type grammar struct {
 	Bench  BenchCmd     `cmd:"" help:"Measure lateness and throughput here."`
 	BenchX benchExecCmd `cmd:"" name:"bench-executor" hidden:""`
 
-	Apply  applyCmd   `cmd:"" help:"Make jobs and apps as files say." group:"Jobs"`
+	Apply  applyCmd   `cmd:"" help:"Make jobs, apps and channels as files say." group:"Jobs"`
 	Create createCmd  `cmd:"" help:"Make one job." group:"Jobs"`
-	Get    getCmd     `cmd:"" help:"List jobs, or show one; -o yaml prints a file for apply." group:"Jobs"`
-	Desc   descCmd    `cmd:"" name:"describe" help:"All about a job, app or run." group:"Jobs"`
-	Delete deleteCmd  `cmd:"" help:"Delete jobs, or apps without jobs; it asks." group:"Jobs"`
+	Get    getCmd     `cmd:"" help:"List jobs or channels, or show one; -o yaml prints a file for apply." group:"Jobs"`
+	Desc   descCmd    `cmd:"" name:"describe" help:"All about a job, app, run or channel." group:"Jobs"`
+	Delete deleteCmd  `cmd:"" help:"Delete jobs, apps without jobs, or channels; it asks." group:"Jobs"`
 	EditJ  editJobCmd `cmd:"" name:"edit" help:"Change a job in an editor." group:"Jobs"`
 	Script scriptCmd  `cmd:"" help:"The script of a job: its versions, and how they differ." group:"Jobs"`
 	Give   giveCmd    `cmd:"" name:"give-back" help:"Let the code that declares a job make or change it again." group:"Jobs"`
@@ -80,6 +80,7 @@ type grammar struct {
 	Stop   stopCmd    `cmd:"" hidden:"" help:"Another name of pause; not that of the server."`
 	Resume resumeCmd  `cmd:"" aliases:"start" help:"Go on; what passed is not run." group:"Jobs"`
 	Execs  execsCmd   `cmd:"" name:"executors" help:"The executors of an app, or of all." group:"Jobs"`
+	Notify notifyCmd  `cmd:"" help:"Try where notices go: tickring notify test CHANNEL." group:"Jobs"`
 	Change changeCmd  `cmd:"" name:"changes" help:"Who changed what; a change of a job can be taken back." group:"Jobs"`
 	Schema schemaCmd  `cmd:"" help:"The JSON Schema of the files that apply takes." group:"Jobs"`
 

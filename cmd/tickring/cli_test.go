@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +21,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/report"
@@ -28,7 +30,9 @@ import (
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/server"
 )
 
@@ -141,7 +145,8 @@ func (testKiller) Kill(context.Context, *core.App, string, core.JobID) error { r
 func testServer() *httptest.Server {
 	data := memory.Open(memory.Options{})
 	a := assembly.New(data, assembly.Options{Plan: plan.Local(), Deployment: "eu-central-1/state"})
-	m := a.People(testKiller{}, people.Options{})
+	channels := notify.New(notify.Options{Policy: safedial.Policy{AllowLoopback: true}})
+	m := a.People(testKiller{}, people.Options{Manage: manage.Options{Notifier: channels}})
 	refused := refusal.New(refusal.Options{})
 	reports := a.Reports(report.Options{})
 	if err := reports.Pass(context.Background()); err != nil {
@@ -171,6 +176,12 @@ func testServer() *httptest.Server {
 			if res.State != "" {
 				a.Finish.End(r.Context(), []finish.Result{res})
 			}
+		}
+		if status, ok := strings.CutPrefix(r.URL.Path, "/test/hook/"); ok { // a webhook
+			code, _ := strconv.Atoi(status)
+			w.WriteHeader(code)
+			io.WriteString(w, "hooked")
+			return
 		}
 		if r.URL.Path == "/test/work" {
 			runs := make([]core.Run, 3)

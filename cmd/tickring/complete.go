@@ -263,6 +263,8 @@ func (c *completer) values(v *kong.Value, before, cur string) []word {
 			}
 		case "APP":
 			list = append(list, c.apps()...)
+		case "CHANNEL":
+			list = append(list, c.channelNames()...)
 		case "JOB":
 			list = append(list, c.jobs(cur)...)
 		}

@@ -11,12 +11,18 @@ import (
 )
 
 type deleteCmd struct {
-	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"What to delete; runs are kept."`
+	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"What to delete; runs are kept. Channels are named behind the word: delete channel NAME."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 	Yes   bool     `short:"y" help:"Do not ask."`
 }
 
 func (c *deleteCmd) Run(e *conn) error {
+	if len(c.What) > 1 && c.What[0] == channelWord {
+		if len(c.Label) > 0 {
+			return usagef("channels have no labels")
+		}
+		return c.deleteChannels(e, c.What[1:])
+	}
 	names, err := e.named(c.What, c.Label)
 	if err != nil {
 		return err

@@ -15,10 +15,17 @@ import (
 )
 
 type descCmd struct {
-	What string `arg:"" placeholder:"JOB|APP|RUN" help:"What to describe."`
+	What string `arg:"" placeholder:"JOB|APP|RUN" help:"What to describe. A channel is named behind the word: describe channel NAME."`
+	Name string `arg:"" optional:"" placeholder:"CHANNEL" help:"Of a channel."`
 }
 
 func (c *descCmd) Run(e *conn) error {
+	switch {
+	case c.What == channelWord && c.Name != "":
+		return e.describeChannel(c.Name)
+	case c.Name != "":
+		return usagef("one thing at a time: %s, or a channel as describe channel NAME", c.What)
+	}
 	switch kindOf(c.What) {
 	case runKind:
 		return (&runCmd{Name: c.What}).Run(e)

@@ -9,7 +9,7 @@ import (
 )
 
 type getCmd struct {
-	What  string   `arg:"" optional:"" placeholder:"APP|JOB" help:"One app or job; all if left out."`
+	What  string   `arg:"" optional:"" placeholder:"APP|JOB" help:"One app or job; all if left out. Channels are listed by the word: get channels."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 	watchFlags
 }
@@ -17,6 +17,10 @@ type getCmd struct {
 func (c *getCmd) Run(e *conn) error { return c.watchFlags.run(e, c.once) }
 
 func (c *getCmd) once(e *conn) error {
+	if c.What == channelsWord && len(c.Label) == 0 {
+		return e.listChannels()
+	}
+	var channels []api.Channel
 	var apps []api.App
 	var jobs []api.Job
 	var failed []api.UnreadableJob
@@ -29,6 +33,11 @@ func (c *getCmd) once(e *conn) error {
 	case c.What == "":
 		if apps, short, err = e.apps(); err == nil {
 			jobs, failed, err = e.jobs(of)
+		}
+		if err == nil && e.Output != "text" && len(c.Label) == 0 {
+			var all api.ChannelList
+			all, err = e.ListChannels(e.Ctx)
+			channels = all.Channels
 		}
 	case kindOf(c.What) == jobKind:
 		var j api.Job
@@ -55,7 +64,7 @@ func (c *getCmd) once(e *conn) error {
 			return !slices.ContainsFunc(jobs, func(j api.Job) bool { return j.App == a.Name })
 		})
 	}
-	if err := c.print(e, apps, jobs, failed); err != nil || len(failed) == 0 && !short {
+	if err := c.print(e, channels, apps, jobs, failed); err != nil || len(failed) == 0 && !short {
 		return err
 	}
 	for _, f := range failed {
@@ -64,7 +73,7 @@ func (c *getCmd) once(e *conn) error {
 	return exitWith(exitFailed)
 }
 
-func (c *getCmd) print(e *conn, apps []api.App, jobs []api.Job, failed []api.UnreadableJob) error {
+func (c *getCmd) print(e *conn, channels []api.Channel, apps []api.App, jobs []api.Job, failed []api.UnreadableJob) error {
 	switch {
 	case e.json():
 		if apps == nil {
@@ -74,12 +83,15 @@ func (c *getCmd) print(e *conn, apps []api.App, jobs []api.Job, failed []api.Unr
 		if len(failed) > 0 {
 			all["failed"] = failed
 		}
+		if len(channels) > 0 {
+			all["channels"] = channels
+		}
 		return e.printJSON(all)
 	case e.Output == "yaml":
 		if err := e.sources(jobs); err != nil {
 			return err
 		}
-		return e.export(apps, jobs)
+		return e.export(channels, apps, jobs)
 	case len(jobs) > 0:
 		return e.printJobs(jobs)
 	case len(failed) == 0 && len(c.Label) > 0:
@@ -92,13 +104,13 @@ func (c *getCmd) print(e *conn, apps []api.App, jobs []api.Job, failed []api.Unr
 	return nil
 }
 
-func (e *Env) export(apps []api.App, jobs []api.Job) error {
+func (e *Env) export(channels []api.Channel, apps []api.App, jobs []api.Job) error {
 	for _, a := range apps {
 		if a.HasToken {
 			e.notef("warning: app %s has a token, which is not in this file\n", a.Name)
 		}
 	}
-	data, err := manifest.Export(apps, jobs)
+	data, err := manifest.ExportAll(channels, apps, jobs)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/notify/awsnotify"
 	"github.com/tickring/tickring/send/awssend"
 	"github.com/tickring/tickring/server"
 )
@@ -99,9 +100,9 @@ func (c *ServeCmd) Run(e *Env) error {
 	functions, queues, err := awssend.Environment(e.Ctx)
 	switch {
 	case err == nil:
-		o.Functions, o.SQS = functions, queues
+		o.Functions, o.SQS, o.Topics = functions, queues, awsnotify.New()
 	case !errors.Is(err, awssend.ErrNotConfigured):
-		log.Warn("lambda: executors and queues on AWS are not served", "err", err.Error())
+		log.Warn("lambda: executors, and queues and topics on AWS, are not served", "err", err.Error())
 	}
 	var demo *server.Demo
 	if c.Demo {

@@ -16,6 +16,7 @@ type Store interface {
 	Scripts
 	Runs
 	Ring
+	Channels
 }
 
 // Jobs are the jobs as they stand.
@@ -46,6 +47,13 @@ type Apps interface {
 	ListApps(ctx context.Context) ([]core.App, error)
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
 	Global(ctx context.Context) (core.Global, error)
+}
+
+// Channels are where notices go.
+type Channels interface {
+	// Channels reads channels by name; those that are not there are not in the answer.
+	Channels(ctx context.Context, names []string) (map[string]core.Channel, error)
+	ListChannels(ctx context.Context) ([]core.Channel, error)
 }
 
 // Records say what was changed, and what was skipped.

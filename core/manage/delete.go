@@ -150,6 +150,22 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 		}
 		res.Apps = append(res.Apps, one)
 	}
+	channels, err := m.ask.Channels(ctx)
+	if err != nil {
+		return res, err
+	}
+	for _, c := range channels {
+		if c.Set != r.Set || slices.Contains(r.Channels, c.Name) {
+			continue
+		}
+		one := AppPrune{Name: c.Name, Change: Deleted}
+		if !r.DryRun {
+			if err := m.DeleteChannel(ctx, actor, c.Name); err != nil && core.CodeOf(err) != core.CodeNotFound {
+				one.Change, one.Err = Refused, err
+			}
+		}
+		res.Channels = append(res.Channels, one)
+	}
 	return res, nil
 }
 

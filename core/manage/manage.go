@@ -38,6 +38,10 @@ type Options struct {
 	Room, Backoff time.Duration
 	// Command says why a command is not run here; nil: none is, anywhere.
 	Command func(*core.Command) error
+	// Notifier sends to channels; nil: none is taken.
+	Notifier Notifier
+	// TestEvery is how long one channel is not tested again: 10 s.
+	TestEvery time.Duration
 }
 
 // New makes a Manage on a store. What is due soon is planned at once, by the rules
@@ -52,6 +56,7 @@ func New(store Store, ring Ring, f Finisher, q *ask.Ask, plans plan.Options, o O
 				"tickring exec runs commands on machines of yours, as the handler of an executor")
 		}
 	}
+	o.TestEvery = cmp.Or(o.TestEvery, 10*time.Second)
 	return &Manage{store: store, ring: ring, finish: f, ask: q, plans: plans, o: o,
 		declared: declared{of: map[string]counted{}}}
 }
@@ -179,21 +184,24 @@ type AppResult struct {
 
 // PruneRequest says which set is pruned, and what of it stays.
 type PruneRequest struct {
-	Set    string
-	Jobs   []string // app/name of those that stay
-	Apps   []string // names of those that stay
-	DryRun bool     // list only
-	After  core.JobID
+	Set  string
+	Jobs []string // app/name of those that stay
+	Apps []string // names of those that stay
+	// Channels are the names of those that stay.
+	Channels []string
+	DryRun   bool // list only
+	After    core.JobID
 }
 
 // PruneResult is what was deleted, or would be.
 type PruneResult struct {
-	Jobs []SaveResult // Deleted or Refused
-	Apps []AppPrune
-	Next core.JobID // After of the next page; 0 there is none
+	Channels []AppPrune   // which go with the apps
+	Jobs     []SaveResult // Deleted or Refused
+	Apps     []AppPrune
+	Next     core.JobID // After of the next page; 0 there is none
 }
 
-// AppPrune is one app of a PruneResult.
+// AppPrune is one app or channel of a PruneResult.
 type AppPrune struct {
 	Name   string
 	Change string // Deleted or Refused

@@ -18,9 +18,11 @@ type Store interface {
 	ask.Apps
 	ask.Runs
 	ask.Scripts
+	ask.Channels
 	Jobs
 	Scripts
 	Apps
+	Channels
 	Everything
 	Plans
 }
@@ -78,6 +80,22 @@ type Apps interface {
 	PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error
 	// DeleteApp removes an app that has no job; condition: rev is seen.
 	DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error
+}
+
+// Channels is how channels are changed.
+type Channels interface {
+	// PutChannel stores a channel; condition: its rev is seen (0: no such channel).
+	PutChannel(ctx context.Context, seen int64, ch core.Channel, c core.Change) error
+	// DeleteChannel removes a channel; condition: rev is seen.
+	DeleteChannel(ctx context.Context, seen int64, name string, c core.Change) error
+}
+
+// Notifier sends to channels. Without one none is taken.
+type Notifier interface {
+	// Takes says why nothing here can send to a channel, whatever its form; nil if it can.
+	Takes(ctx context.Context, ch core.Channel) error
+	// Test sends a test message, once. Its error is a *core.Undelivered.
+	Test(ctx context.Context, ch core.Channel) error
 }
 
 // Everything is how the item that concerns everything is changed.

@@ -142,6 +142,8 @@ CREATE TABLE scripts (job INTEGER PRIMARY KEY, v INTEGER NOT NULL, body BLOB NOT
 CREATE TABLE sources (job INTEGER NOT NULL, hash TEXT NOT NULL, at INTEGER NOT NULL, source TEXT NOT NULL);
 CREATE UNIQUE INDEX sources_key ON sources (job, hash);
 `,
+	// 13: channels of notices
+	`CREATE TABLE channels (name TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, body BLOB NOT NULL);`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

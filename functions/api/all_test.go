@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/notify"
 )
 
 // Behind a function URL one function takes what three take behind an HTTP API,
@@ -25,7 +26,7 @@ func TestAllDoors(t *testing.T) {
 	c.Policy.AllowLoopback = true
 	log := slog.New(slog.DiscardHandler)
 	door := doorOf(c, e, log)
-	h := all(c, e, wire(c, e, door), door)
+	h := all(c, e, wire(c, e, door, notify.Options{}), door)
 	const registration = `{"registryGroup":"EXECUTOR","registryKey":"billing","registryValue":"http://127.0.0.1:9999/"}`
 	for _, ask := range []struct{ method, path, token, body, want string }{
 		{"GET", "/v1/apps", "function-admin-token", "", "billing"},

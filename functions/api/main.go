@@ -13,9 +13,12 @@ import (
 	"time"
 	_ "time/tzdata" // the host has no zone files
 
+	"github.com/aws/aws-sdk-go-v2/service/sns"
+
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/report"
@@ -24,14 +27,17 @@ import (
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/executorhttp"
+	"github.com/tickring/tickring/notify"
+	"github.com/tickring/tickring/notify/awsnotify"
 	"github.com/tickring/tickring/send"
 )
 
 func main() {
-	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{AdminToken: true})
+	c, sdk, store, log, err := boot.Open(context.Background(), boot.Needs{AdminToken: true})
 	boot.Must(log, err)
 	door := doorOf(&c, store.Engine(), log)
-	h := wire(&c, store.Engine(), door)
+	topics := awsnotify.Of(sns.NewFromConfig(sdk), sdk.Credentials)
+	h := wire(&c, store.Engine(), door, notify.Options{Policy: c.Policy, Topics: topics, Deployment: c.Deployment})
 	switch doors := os.Getenv("TICKRING_DOORS"); doors {
 	case "":
 	case "all":
@@ -48,11 +54,12 @@ func doorOf(c *boot.Config, e *engine.Engine, log *slog.Logger) executorhttp.Doo
 }
 
 // wire makes the handler on an engine.
-func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door) http.Handler {
+func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Options) http.Handler {
 	log := door.Log
 	a := c.Assemble(e, log)
 	sender := send.New(c.Send())
-	m := a.People(sender, people.Options{Ask: ask.Options{Reachable: sender.Reachable}})
+	m := a.People(sender, people.Options{Ask: ask.Options{Reachable: sender.Reachable},
+		Manage: manage.Options{Notifier: notify.New(to)}})
 	mux := http.NewServeMux()
 	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
 	(&executorhttp.Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish}).Serve(mux)

@@ -13,12 +13,13 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/notify"
 )
 
 func TestAPI(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	c, e := &boot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}, memory.Open(memory.Options{})
-	h := awslambda.NewHandler(boot.HTTP(wire(c, e, doorOf(c, e, log)), log))
+	h := awslambda.NewHandler(boot.HTTP(wire(c, e, doorOf(c, e, log), notify.Options{}), log))
 	for _, c := range []struct {
 		what, doc string
 		replace   []string

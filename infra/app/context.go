@@ -165,6 +165,7 @@ var all = []setting{
 	{"invoke", "ARNs of Lambda functions that may be executors", list(func(s *settings) *[]string { return &s.props.Invoke })},
 	{"slowConcurrency", "number", number(func(s *settings) **float64 { return &s.props.SlowConcurrency })},
 	{"queues", "ARNs of SQS queues that may be executors", list(func(s *settings) *[]string { return &s.props.Queues })},
+	{"topics", "ARNs of SNS topics that notices may go to", list(func(s *settings) *[]string { return &s.props.Topics })},
 	{"invokeTag", "key=value of Lambda functions that may be executors", func(s *settings, v string) error {
 		k, v, _ := strings.Cut(v, "=")
 		s.props.InvokeTag = &infra.Tag{Key: k, Value: v}

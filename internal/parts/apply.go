@@ -47,6 +47,10 @@ func (c *Interrupted) Unwrap() error { return c.Err }
 // Its error may be a *Interrupted.
 func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Options) (api.ApplyResult, error) {
 	a := &applying{ctx: ctx, cl: cl, o: o, set: doc.Set, at: map[string]int{}}
+	for _, c := range doc.Channels {
+		a.channels = append(a.channels, api.ChannelSpecOf(c.Spec))
+		a.res.Channels = append(a.res.Channels, api.ChannelResult{Name: c.Spec.Channel.Name, Change: "unchanged"})
+	}
 	for i, app := range doc.Apps {
 		a.apps = append(a.apps, api.AppSpecOf(app.Spec))
 		a.at[app.Spec.Name] = i
@@ -65,15 +69,16 @@ func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Opt
 
 // applying is one Apply.
 type applying struct {
-	ctx   context.Context
-	cl    *client.Client
-	o     Options
-	set   string
-	apps  []api.AppSpec
-	jobs  []api.JobSpec
-	at    map[string]int // of an app in apps
-	jobAt map[string]int // of a job in jobs
-	res   api.ApplyResult
+	ctx      context.Context
+	cl       *client.Client
+	o        Options
+	set      string
+	channels []api.ChannelSpec
+	apps     []api.AppSpec
+	jobs     []api.JobSpec
+	at       map[string]int // of an app in apps
+	jobAt    map[string]int // of a job in jobs
+	res      api.ApplyResult
 	// unread are jobs and apps that cannot be read, so that nobody knows whether a prune is
 	// to delete them.
 	unread     []api.JobResult
@@ -83,7 +88,7 @@ type applying struct {
 func (a *applying) do() error {
 	parts := a.parts()
 	if !a.o.Prune && len(parts) <= 1 && len(a.apps) <= partApps { // one request checks and stores
-		return a.ask(true, a.allApps(), span{0, len(a.jobs)}, a.o.DryRun)
+		return a.askAll(true, true, a.allApps(), span{0, len(a.jobs)}, a.o.DryRun)
 	}
 	if err := a.check(parts); err != nil || a.o.DryRun || a.refused() {
 		return err
@@ -119,10 +124,18 @@ func (a *applying) parts() []span {
 	return list
 }
 
-// ask makes one request and puts its answer in place. One whose answer is too long,
-// or too late, is halved.
+// ask makes one request without channels.
 func (a *applying) ask(first bool, apps []int, s span, dry bool) error {
+	return a.askAll(first, false, apps, s, dry)
+}
+
+// askAll makes one request and puts its answer in place. One whose answer is too long,
+// or too late, is halved.
+func (a *applying) askAll(first, channels bool, apps []int, s span, dry bool) error {
 	body := api.ApplyRequest{Set: a.set, DryRun: dry, Jobs: a.jobs[s.from:s.to]}
+	if channels {
+		body.Channels = a.channels
+	}
 	if dry {
 		body.Beside = a.beside(s)
 	}
@@ -132,7 +145,7 @@ func (a *applying) ask(first bool, apps []int, s span, dry bool) error {
 	res, err := one(a.ctx, first, func() (api.ApplyResult, error) { return a.cl.Apply(a.ctx, body) })
 	if n := s.to - s.from; err != nil && n > 1 && tooMuch(err) {
 		half := s.from + n/2
-		if err := a.ask(first, apps, span{s.from, half}, dry); err != nil {
+		if err := a.askAll(first, channels, apps, span{s.from, half}, dry); err != nil {
 			return err
 		}
 		return a.ask(false, apps, span{half, s.to}, dry)
@@ -140,10 +153,11 @@ func (a *applying) ask(first bool, apps []int, s span, dry bool) error {
 	if err != nil {
 		return err
 	}
-	if len(res.Apps) != len(apps) || len(res.Jobs) != s.to-s.from {
-		return fmt.Errorf("the server answered of %d apps and %d jobs, and was asked of %d and %d",
-			len(res.Apps), len(res.Jobs), len(apps), s.to-s.from)
+	if len(res.Apps) != len(apps) || len(res.Jobs) != s.to-s.from || len(res.Channels) != len(body.Channels) {
+		return fmt.Errorf("the server answered of %d apps, %d jobs and %d channels, and was asked of %d, %d and %d",
+			len(res.Apps), len(res.Jobs), len(res.Channels), len(apps), s.to-s.from, len(body.Channels))
 	}
+	copy(a.res.Channels, res.Channels)
 	for k, i := range apps {
 		a.res.Apps[i] = res.Apps[k]
 	}
@@ -202,6 +216,12 @@ func (a *applying) used(s span) []int {
 // check asks what would become of all, and changes nothing.
 func (a *applying) check(parts []span) error {
 	first := true
+	if len(a.channels) > 0 {
+		if err := a.askAll(first, true, nil, span{}, true); err != nil {
+			return err
+		}
+		first = false
+	}
 	for apps := range slices.Chunk(a.allApps(), partApps) {
 		if err := a.ask(first, apps, span{}, true); err != nil {
 			return err
@@ -255,16 +275,32 @@ func (a *applying) left() error {
 			a.res.Apps = append(a.res.Apps, api.AppResult{Name: app.Name, Change: "deleted"})
 		}
 	}
+	if err != nil {
+		return err
+	}
+	channels, err := a.cl.ListChannels(a.ctx)
+	for _, c := range channels.Channels {
+		named := slices.ContainsFunc(a.channels, func(s api.ChannelSpec) bool { return s.Name == c.Name })
+		if !named && c.Set == a.set {
+			a.res.Channels = append(a.res.Channels, api.ChannelResult{Name: c.Name, Change: "deleted"})
+		}
+	}
 	return err
 }
 
 func (a *applying) refused() bool {
-	return slices.ContainsFunc(a.res.Apps, func(r api.AppResult) bool { return r.Error != nil }) ||
+	return slices.ContainsFunc(a.res.Channels, func(r api.ChannelResult) bool { return r.Error != nil }) ||
+		slices.ContainsFunc(a.res.Apps, func(r api.AppResult) bool { return r.Error != nil }) ||
 		slices.ContainsFunc(a.res.Jobs, func(r api.JobResult) bool { return r.Error != nil })
 }
 
 // store makes it so, part by part.
 func (a *applying) store(parts []span) error {
+	if len(a.channels) > 0 {
+		if err := a.askAll(false, true, nil, span{}, false); err != nil {
+			return &Interrupted{Err: err, Jobs: len(a.jobs)}
+		}
+	}
 	for apps := range slices.Chunk(a.allApps(), partApps) {
 		if err := a.ask(false, apps, span{}, false); err != nil {
 			return &Interrupted{Err: err, Jobs: len(a.jobs)}
@@ -294,6 +330,16 @@ func (a *applying) store(parts []span) error {
 		}
 		if app.Error != nil {
 			app.Change = "refused"
+		}
+	}
+	for i := range a.res.Channels[len(a.channels):] {
+		c := &a.res.Channels[len(a.channels)+i]
+		_, err := one(a.ctx, false, func() (api.ChannelResult, error) { return a.cl.DeleteChannel(a.ctx, c.Name) })
+		if c.Error, err = refusedOf(err); err != nil {
+			return err
+		}
+		if c.Error != nil {
+			c.Change = "refused"
 		}
 	}
 	return nil

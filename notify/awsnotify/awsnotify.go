@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -35,9 +36,11 @@ type Topics struct {
 
 var _ notify.Topics = (*Topics)(nil)
 
-// New makes it on a configuration, which is asked for when a topic is first needed: a server
-// without AWS looks for no credentials before.
-func New(load func(context.Context) (aws.Config, error)) *Topics { return &Topics{load: load} }
+// New makes it on what the SDK finds in the environment and in the user's files, once a
+// topic is needed.
+func New() *Topics {
+	return &Topics{load: func(ctx context.Context) (aws.Config, error) { return config.LoadDefaultConfig(ctx) }}
+}
 
 // Of makes it on a client.
 func Of(c Client, who aws.CredentialsProvider) *Topics { return &Topics{client: c, who: who} }

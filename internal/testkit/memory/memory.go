@@ -57,6 +57,7 @@ type Store struct {
 	execs    map[string]map[string]core.Executor
 	global   core.Global
 	health   map[string]core.Health
+	channels map[string]core.Channel
 	permits  map[string]core.Permits
 	scripts  map[core.JobID]core.Scripts
 	sources  map[sourceKey]source
@@ -143,6 +144,7 @@ func New(o Options) *Store {
 		reports:  map[report.Key][]byte{},
 		scripts:  map[core.JobID]core.Scripts{},
 		sources:  map[sourceKey]source{},
+		channels: map[string]core.Channel{},
 	}
 }
 

@@ -36,12 +36,14 @@ type Fixture struct {
 	E      *engine.Engine
 	Faults *Faults
 	Killer *Killer
-	M      *people.People
+	// Notifier is what channels are sent to by.
+	Notifier *Notifier
+	M        *people.People
 }
 
 // New makes one with an app named shop.
 func New(t testing.TB) *Fixture {
-	f := &Fixture{T: t, Clock: Start, Killer: &Killer{}}
+	f := &Fixture{T: t, Clock: Start, Killer: &Killer{}, Notifier: &Notifier{}}
 	now := func() time.Time { return f.Clock }
 	f.E = memory.Open(memory.Options{Now: now})
 	f.M = f.Fresh(&Faults{Store: f.E.Manage, Ring: f.E.Ring})
@@ -57,7 +59,8 @@ func (f *Fixture) Fresh(with *Faults) *people.People {
 	now := func() time.Time { return f.Clock }
 	f.Faults = with
 	end := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: now, Plan: plan.Local()})
-	return people.New(with, with, end, f.Killer, people.Options{Plan: plan.Local(), Manage: manage.Options{Backoff: time.Millisecond},
+	return people.New(with, with, end, f.Killer, people.Options{Plan: plan.Local(),
+		Manage: manage.Options{Backoff: time.Millisecond, Notifier: f.Notifier},
 		Ask: ask.Options{Now: now, Reachable: func(address string) error {
 			switch {
 			case strings.HasPrefix(address, "lambda:"):
@@ -67,6 +70,25 @@ func (f *Fixture) Fresh(with *Faults) *people.People {
 			}
 			return nil
 		}}})
+}
+
+// Notifier notes what is sent to channels.
+type Notifier struct {
+	Sent []core.Channel
+	Err  error // of each
+}
+
+// Takes takes all but topics of SNS.
+func (n *Notifier) Takes(_ context.Context, ch core.Channel) error {
+	if ch.Kind == core.ChannelSNS {
+		return errors.New("no AWS credentials here")
+	}
+	return nil
+}
+
+func (n *Notifier) Test(_ context.Context, ch core.Channel) error {
+	n.Sent = append(n.Sent, ch)
+	return n.Err
 }
 
 // Resumed goes to where the end of a pause of an app or of everything counts.
@@ -284,6 +306,12 @@ func (f *Faults) PutApp(ctx context.Context, seen int64, a core.App, c core.Chan
 }
 func (f *Faults) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
 	return f.do("DeleteApp", func() error { return f.Store.DeleteApp(ctx, seen, name, c) })
+}
+func (f *Faults) PutChannel(ctx context.Context, seen int64, ch core.Channel, c core.Change) error {
+	return f.do("PutChannel", func() error { return f.Store.PutChannel(ctx, seen, ch, c) })
+}
+func (f *Faults) DeleteChannel(ctx context.Context, seen int64, name string, c core.Change) error {
+	return f.do("DeleteChannel", func() error { return f.Store.DeleteChannel(ctx, seen, name, c) })
 }
 func (f *Faults) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	return f.do("PutGlobal", func() error { return f.Store.PutGlobal(ctx, seen, g) })

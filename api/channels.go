@@ -1,0 +1,139 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// ChannelOf is a channel in the words of the document: without its secrets.
+func ChannelOf(c *core.Channel) Channel {
+	out := Channel{Kind: string(c.Kind), To: c.To(), Set: c.Set, Rev: c.Rev, CreatedAt: c.Created, TestedAt: c.Tested}
+	shown := c.Shown()
+	fill(&out, channelForm(&shown))
+	return out
+}
+
+// ChannelSpecOf is a spec in the words of the document.
+func ChannelSpecOf(s manage.ChannelSpec) ChannelSpec {
+	out := ChannelSpec{Set: s.Channel.Set, IfRev: s.IfRev}
+	fill(&out, channelForm(&s.Channel))
+	return out
+}
+
+// channelForm is what a channel and its spec have in common.
+func channelForm(c *core.Channel) client.ChannelWhat {
+	out := client.ChannelWhat{Name: c.Name, Language: string(c.Language)}
+	switch c.Kind {
+	case core.ChannelWebhook:
+		out.Webhook = &client.ChannelWebhook{URL: c.URL, Secret: c.Secret}
+	case core.ChannelSlack:
+		out.Slack = &client.ChannelHook{URL: c.URL}
+	case core.ChannelFeishu:
+		out.Feishu = &client.ChannelRobot{URL: c.URL, Secret: c.Secret}
+	case core.ChannelDingTalk:
+		out.Dingtalk = &client.ChannelRobot{URL: c.URL, Secret: c.Secret}
+	case core.ChannelWeCom:
+		out.Wecom = &client.ChannelHook{URL: c.URL}
+	case core.ChannelEmail:
+		s := c.Email.SMTP
+		out.Email = &client.ChannelEmail{To: c.Email.To, From: c.Email.From,
+			SMTP: client.ChannelSMTP{Host: s.Host, Port: s.Port, User: s.User, Password: s.Password, TLS: string(s.TLS)}}
+	case core.ChannelSNS:
+		out.Sns = &client.ChannelTopic{Arn: c.ARN}
+	}
+	return out
+}
+
+// ManageChannel is a spec as package manage takes it.
+func ManageChannel(s ChannelSpec) (manage.ChannelSpec, error) {
+	c := core.Channel{Name: s.Name, Set: s.Set, Language: core.Language(s.Language)}
+	given := 0
+	of := func(kind core.ChannelKind, is bool) bool {
+		if is {
+			c.Kind = kind
+			given++
+		}
+		return is
+	}
+	if of(core.ChannelWebhook, s.Webhook != nil) {
+		c.URL, c.Secret = s.Webhook.URL, s.Webhook.Secret
+	}
+	if of(core.ChannelSlack, s.Slack != nil) {
+		c.URL = s.Slack.URL
+	}
+	if of(core.ChannelFeishu, s.Feishu != nil) {
+		c.URL, c.Secret = s.Feishu.URL, s.Feishu.Secret
+	}
+	if of(core.ChannelDingTalk, s.Dingtalk != nil) {
+		c.URL, c.Secret = s.Dingtalk.URL, s.Dingtalk.Secret
+	}
+	if of(core.ChannelWeCom, s.Wecom != nil) {
+		c.URL = s.Wecom.URL
+	}
+	if of(core.ChannelEmail, s.Email != nil) {
+		e := s.Email
+		c.Email = core.Email{To: e.To, From: e.From, SMTP: core.SMTP{Host: e.SMTP.Host, Port: e.SMTP.Port, User: e.SMTP.User,
+			Password: e.SMTP.Password, TLS: core.SMTPTLS(e.SMTP.TLS)}}
+	}
+	if of(core.ChannelSNS, s.Sns != nil) {
+		c.ARN = s.Sns.Arn
+	}
+	out := manage.ChannelSpec{Channel: c, IfRev: s.IfRev}
+	if given != 1 {
+		return out, core.Invalid("", "", "a channel is exactly one of %s", core.Words(core.ChannelKinds))
+	}
+	return out, nil
+}
+
+// ListChannels lists all channels.
+func (s *server) ListChannels(w http.ResponseWriter, r *http.Request) {
+	list, err := s.m.Channels(r.Context())
+	out := ChannelList{Channels: make([]Channel, len(list))}
+	for i := range list {
+		out.Channels[i] = ChannelOf(&list[i])
+	}
+	s.reply(w, r, out, err)
+}
+
+// GetChannel reads a channel.
+func (s *server) GetChannel(w http.ResponseWriter, r *http.Request, name string) {
+	c, err := s.m.Channel(r.Context(), name)
+	s.reply(w, r, ChannelOf(&c), err)
+}
+
+// PutChannel makes or changes a channel.
+func (s *server) PutChannel(w http.ResponseWriter, r *http.Request, name string) {
+	var body ChannelSpec
+	if err := decode(w, r, MaxBody, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if body.Name != "" && body.Name != name {
+		s.fail(w, r, core.Invalid("name", body.Name, "it differs from the path, %s", name))
+		return
+	}
+	body.Name = name
+	spec, err := ManageChannel(body)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	res, err := s.m.SaveChannel(r.Context(), actor(r), spec)
+	s.reply(w, r, ChannelResult{Name: res.Name, Rev: res.Rev, Change: res.Change}, err)
+}
+
+// DeleteChannel deletes a channel.
+func (s *server) DeleteChannel(w http.ResponseWriter, r *http.Request, name string) {
+	err := s.m.DeleteChannel(r.Context(), actor(r), name)
+	s.reply(w, r, ChannelResult{Name: name, Change: manage.Deleted}, err)
+}
+
+// TestChannel sends a test message to a channel.
+func (s *server) TestChannel(w http.ResponseWriter, r *http.Request, name string) {
+	res, err := s.m.TestChannel(r.Context(), actor(r), name)
+	s.reply(w, r, ChannelTest{Sent: res.Sent, Reason: res.Why, Permanent: res.Permanent, After: orNone(res.After),
+		TookMs: res.Took.Milliseconds()}, err)
+}

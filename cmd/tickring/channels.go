@@ -1,0 +1,175 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/manifest"
+)
+
+// What stands before the names of channels on the command line, and for all of them.
+const channelWord, channelsWord = "channel", "channels"
+
+type notifyCmd struct {
+	Test notifyTestCmd `cmd:"" help:"Send a test message to a channel, now."`
+}
+
+type notifyTestCmd struct {
+	Channel string `arg:"" placeholder:"CHANNEL" help:"Which one: tickring get channels lists them."`
+}
+
+// channelTest is what notify test -o json prints.
+type channelTest struct {
+	Channel string `json:"channel"`
+	api.ChannelTest
+}
+
+func (c *notifyTestCmd) Run(e *conn) error {
+	ch, err := e.channel(c.Channel)
+	if err != nil {
+		return err
+	}
+	res, err := e.TestChannel(e.Ctx, c.Channel)
+	if err != nil {
+		return err
+	}
+	if err := e.show(channelTest{c.Channel, res}, func() {
+		if res.Sent {
+			e.printf("sent to %s (%s, %s) in %d ms: look there whether it arrived\n", ch.Name, ch.Kind, oneLine(ch.To), res.TookMs)
+			return
+		}
+		e.printf("not sent to %s (%s, %s)\n  %s\n", ch.Name, ch.Kind, oneLine(ch.To), oneLine(res.Reason))
+		switch {
+		case res.Permanent:
+			e.printf("  another try would have the same answer: mend the channel, and test it again\n")
+		case res.After != "":
+			e.printf("  it may pass: try again in %s\n", res.After)
+		default:
+			e.printf("  it may pass: try again\n")
+		}
+	}); err != nil {
+		return err
+	}
+	if !res.Sent {
+		return exitWith(exitFailed)
+	}
+	return nil
+}
+
+func (e *conn) channel(name string) (api.Channel, error) {
+	if err := core.CheckChannelName("channel", name); err != nil {
+		return api.Channel{}, err
+	}
+	return e.GetChannel(e.Ctx, name)
+}
+
+// listChannels is get channels.
+func (e *conn) listChannels() error {
+	list, err := e.ListChannels(e.Ctx)
+	if err != nil {
+		return err
+	}
+	if e.Output == "yaml" {
+		return e.export(list.Channels, nil, nil)
+	}
+	return e.show(list, func() {
+		if len(list.Channels) == 0 {
+			e.printf("no channels yet: channels: in a file for tickring apply\n")
+			return
+		}
+		rows := [][]string{{"CHANNEL", "KIND", "TO", "LANGUAGE", "TESTED"}}
+		for _, c := range list.Channels {
+			tested := "never"
+			if !c.TestedAt.IsZero() {
+				tested = e.full(c.TestedAt, "")
+			}
+			rows = append(rows, []string{c.Name, c.Kind, oneLine(c.To), c.Language, tested})
+		}
+		table(e.Stdout, rows)
+	})
+}
+
+// describeChannel is describe channel NAME.
+func (e *conn) describeChannel(name string) error {
+	if name == "" {
+		return usagef("name the channel: tickring describe channel NAME; tickring get channels lists them")
+	}
+	c, err := e.channel(name)
+	if err != nil {
+		return err
+	}
+	if e.json() {
+		return e.printJSON(c)
+	}
+	about := &card{{c.Name, "channel"}}
+	about.add("kind", c.Kind)
+	about.add("to", oneLine(c.To))
+	for _, f := range manifest.DiffChannel(nil, &c) {
+		if f.Path != "name" {
+			about.add(f.Path, f.New)
+		}
+	}
+	about.add("created", e.full(c.CreatedAt, ""))
+	if !c.TestedAt.IsZero() {
+		about.add("tested", e.full(c.TestedAt, ""))
+	}
+	table(e.Stdout, *about)
+	e.printf("try it: tickring notify test %s\n", c.Name)
+	return nil
+}
+
+// deleteChannels is delete channel NAME…
+func (c *deleteCmd) deleteChannels(e *conn, names []string) error {
+	shown := make([]string, len(names))
+	for i, name := range names {
+		if _, err := e.channel(name); err != nil {
+			return err
+		}
+		shown[i] = "channel " + name
+	}
+	if !c.Yes {
+		if err := e.sure("delete", shown); err != nil {
+			return err
+		}
+	} else {
+		e.sayWhere()
+	}
+	return e.each(names, nil, func(name string) error {
+		res, err := e.DeleteChannel(e.Ctx, name)
+		if err != nil {
+			return err
+		}
+		return e.show(appliedOf(&api.ApplyResult{Applied: true, Channels: []api.ChannelResult{res}}), func() {
+			e.printf("deleted channel %s\n", res.Name)
+		})
+	})
+}
+
+// subjectOf is what a change was of, for people.
+func subjectOf(ch *api.Change) string {
+	if ch.Channel != "" {
+		return channelWord + " " + ch.Channel
+	}
+	if ch.Job == "" && ch.JobID != 0 {
+		return fmt.Sprintf("%s, job %d", ch.App, ch.JobID) // its name is forgotten
+	}
+	return cmp.Or(ch.Job, ch.App, "everything")
+}
+
+// channelNames are the server's, for whoever presses TAB.
+func (c *completer) channelNames() (list []word) {
+	e, err := c.e.connect()
+	if err != nil {
+		return nil
+	}
+	all, _ := e.ListChannels(e.Ctx)
+	for _, ch := range all.Channels {
+		if core.CheckChannelName("", ch.Name) == nil { // else a shell might run what it is
+			list = append(list, word{ch.Name, strings.TrimSpace(ch.Kind + " " + ch.To)})
+		}
+	}
+	return list
+}

@@ -1,0 +1,42 @@
+package ask
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/tickring/tickring/core"
+)
+
+// FindChannel reads a channel, if there is one of the name. Its secrets are in it: not
+// for output.
+func (q *Ask) FindChannel(ctx context.Context, name string) (core.Channel, bool, error) {
+	if err := core.CheckChannelName("channel", name); err != nil {
+		return core.Channel{}, false, err
+	}
+	found, err := q.store.Channels(ctx, []string{name})
+	if err != nil {
+		return core.Channel{}, false, core.Passing(err)
+	}
+	c, ok := found[name]
+	return c, ok, nil
+}
+
+// Channel reads a channel. Its secrets are in it: not for output.
+func (q *Ask) Channel(ctx context.Context, name string) (core.Channel, error) {
+	c, ok, err := q.FindChannel(ctx, name)
+	if err == nil && !ok {
+		err = core.Errorf(core.CodeNotFound, "there is no channel %s", name)
+	}
+	return c, err
+}
+
+// Channels lists all channels by name. Their secrets are in them: not for output.
+func (q *Ask) Channels(ctx context.Context) ([]core.Channel, error) {
+	list, err := q.store.ListChannels(ctx)
+	if err != nil {
+		return nil, core.Passing(err)
+	}
+	slices.SortFunc(list, func(a, b core.Channel) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}

@@ -1,0 +1,216 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
+)
+
+// ChannelSpec is a channel as its owner wants it. Of Channel, Rev, Tested and Created are
+// ignored; core.AsStored in it leaves a secret as it is.
+type ChannelSpec struct {
+	Channel core.Channel
+	IfRev   *int64
+}
+
+// ChannelResult is what became of a ChannelSpec.
+type ChannelResult struct {
+	Name   string
+	Rev    int64
+	Change string // Created, Updated, Unchanged
+}
+
+// SaveChannel makes or changes a channel. One that is already as wanted is left alone.
+func (m *Manage) SaveChannel(ctx context.Context, actor core.Actor, spec ChannelSpec) (ChannelResult, error) {
+	if err := actor.Validate(); err != nil {
+		return ChannelResult{}, err
+	}
+	return m.saveChannel(ctx, actor, spec, true)
+}
+
+// CheckChannel says what SaveChannel would answer, and changes nothing.
+func (m *Manage) CheckChannel(ctx context.Context, spec ChannelSpec) (ChannelResult, error) {
+	return m.saveChannel(ctx, core.Actor{}, spec, false)
+}
+
+func (m *Manage) saveChannel(ctx context.Context, actor core.Actor, spec ChannelSpec, write bool) (ChannelResult, error) {
+	want := spec.Channel.Normal()
+	if err := want.Validate(); err != nil {
+		return ChannelResult{}, err
+	}
+	var attempts []core.Channel
+	res := ChannelResult{Name: want.Name}
+	unclear := core.Say("channel %s could not be stored for certain: read it, and try again", want.Name)
+	err := bound.Change(ctx, unclear, func() (bool, error) {
+		old, found, err := m.ask.FindChannel(ctx, want.Name)
+		if err != nil {
+			return false, err
+		}
+		res.Rev = old.Rev
+		for i := range attempts {
+			if found && attempts[i].Rev == old.Rev && attempts[i].Equal(old) {
+				res.Change = changeOf(core.Millis(old.Created) == old.Rev)
+				return true, nil
+			}
+		}
+		if err := expect("channel "+want.Name, spec.IfRev, found, old.Rev, want.Set, old.Set); err != nil {
+			return false, err
+		}
+		next, err := want.Kept(old)
+		if err != nil {
+			return false, err
+		}
+		verb := core.VerbCreated
+		if found {
+			verb = core.VerbUpdated
+			next.Set, next.Created, next.Tested = cmp.Or(next.Set, old.Set), old.Created, old.Tested
+		}
+		if res.Change = changeOf(!found); found && next.Equal(old) {
+			res.Change = Unchanged
+			return true, nil
+		}
+		if err := m.takes(ctx, next); err != nil {
+			return false, err
+		}
+		if err := m.roomForChannel(ctx, found); err != nil || !write {
+			return true, err
+		}
+		done, err := bound.Wrote(m.putChannel(ctx, old, &next, actor, verb))
+		res.Rev, attempts = next.Rev, append(attempts, next)
+		return done, err
+	})
+	if err != nil {
+		return ChannelResult{}, err
+	}
+	return res, nil
+}
+
+// takes refuses a channel that nothing here can send to.
+func (m *Manage) takes(ctx context.Context, c core.Channel) error {
+	if m.o.Notifier == nil {
+		return core.Errorf(core.CodeRefused, "nothing here sends to channels")
+	}
+	if err := m.o.Notifier.Takes(ctx, c); err != nil {
+		return &core.Error{Code: core.CodeRefused, Field: string(c.Kind), Value: c.To(), Reason: core.Say("%v", err), Err: err}
+	}
+	return nil
+}
+
+// roomForChannel refuses one channel too many, about.
+func (m *Manage) roomForChannel(ctx context.Context, there bool) error {
+	if there {
+		return nil
+	}
+	list, err := m.ask.Channels(ctx)
+	if err == nil && len(list) >= core.MaxChannels {
+		err = core.Errorf(core.CodeTooLarge, "there are %d channels: no more are taken", len(list))
+	}
+	return err
+}
+
+// putChannel stores a channel as it becomes, with its change record.
+func (m *Manage) putChannel(ctx context.Context, old core.Channel, next *core.Channel, actor core.Actor, verb string) error {
+	now := m.ask.Stamp()
+	c := core.Change{At: now, By: actor.Name, Verb: verb, Name: next.Name}
+	next.Rev = max(core.Millis(now), old.Rev+1)
+	if old.Name == "" {
+		next.Created = now
+	} else {
+		c.Old = old.String()
+	}
+	c.ID, c.New = next.Rev, next.String()
+	return m.store.PutChannel(ctx, old.Rev, *next, c)
+}
+
+// DeleteChannel removes a channel. Notices that wait for it are told to nobody by it.
+func (m *Manage) DeleteChannel(ctx context.Context, actor core.Actor, name string) error {
+	if err := actor.Validate(); err != nil {
+		return err
+	}
+	tried := false
+	return bound.Change(ctx, core.Say("channel %s could not be deleted for certain: try again", name), func() (bool, error) {
+		old, found, err := m.ask.FindChannel(ctx, name)
+		switch {
+		case err != nil:
+			return false, err
+		case !found && tried:
+			return true, nil // by us, or by somebody else meanwhile
+		case !found:
+			return false, core.Errorf(core.CodeNotFound, "there is no channel %s", name)
+		}
+		tried = true
+		now := m.ask.Stamp()
+		return bound.Wrote(m.store.DeleteChannel(ctx, old.Rev, name, core.Change{ID: max(core.Millis(now), old.Rev+1), At: now, By: actor.Name,
+			Verb: core.VerbDeleted, Name: name, Old: old.String()}))
+	})
+}
+
+// ChannelTest is what became of a test message.
+type ChannelTest struct {
+	Sent bool
+	// Why it was not, for people; whether another try may do; and not before how long.
+	Why       string
+	Permanent bool
+	After     time.Duration
+	Took      time.Duration
+}
+
+// TestChannel sends a test message to a channel, now and once. So that nobody is flooded, a
+// channel is tested once in Options.TestEvery; whoever asks before is refused.
+func (m *Manage) TestChannel(ctx context.Context, actor core.Actor, name string) (ChannelTest, error) {
+	if err := actor.Validate(); err != nil {
+		return ChannelTest{}, err
+	}
+	ch, err := m.beginTest(ctx, actor, name)
+	if err != nil {
+		return ChannelTest{}, err
+	}
+	started := m.ask.Now()
+	err = m.o.Notifier.Test(ctx, ch)
+	res := ChannelTest{Sent: err == nil, Took: m.ask.Now().Sub(started)}
+	if err != nil {
+		res.Why = err.Error()
+	}
+	if u, ok := errors.AsType[*core.Undelivered](err); ok {
+		res.Permanent, res.After = u.Permanent, u.After
+	}
+	return res, nil
+}
+
+// beginTest notes on a channel that it is tested: of two at once one is refused.
+func (m *Manage) beginTest(ctx context.Context, actor core.Actor, name string) (ch core.Channel, err error) {
+	var attempts []int64
+	unclear := core.Say("the test of channel %s could not be noted for certain, and nothing was sent: try again", name)
+	err = bound.Change(ctx, unclear, func() (bool, error) {
+		old, err := m.ask.Channel(ctx, name)
+		if err != nil {
+			return false, err
+		}
+		if err := m.takes(ctx, old); err != nil {
+			return false, err
+		}
+		for _, rev := range attempts {
+			if old.Rev == rev {
+				ch = old
+				return true, nil
+			}
+		}
+		now := m.ask.Stamp()
+		if wait := old.Tested.Add(m.o.TestEvery).Sub(now); !old.Tested.IsZero() && wait > 0 && wait <= m.o.TestEvery {
+			return false, core.Errorf(core.CodeRefused, "channel %s was tested a moment ago: again in %d s", name, int(wait/time.Second)+1)
+		}
+		next := old
+		next.Tested = now
+		err = m.putChannel(ctx, old, &next, actor, core.VerbTested)
+		if !errors.Is(err, core.ErrRefused) { // else another test may have this revision
+			attempts = append(attempts, next.Rev)
+		}
+		ch = next
+		return bound.Wrote(err)
+	})
+	return ch, err
+}

@@ -1,0 +1,193 @@
+package manage_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/peopletest"
+)
+
+const someSecret = "s3cr3t-of-chance"
+
+func feishu() core.Channel {
+	return core.Channel{Name: "finance", Kind: core.ChannelFeishu, URL: "https://open.feishu.cn/hook/" + someSecret, Secret: someSecret}
+}
+
+func mailTo(host string) core.Channel {
+	return core.Channel{Name: "mail", Kind: core.ChannelEmail, Email: core.Email{To: []string{"ops@example.com"}, From: "jobs@example.com",
+		SMTP: core.SMTP{Host: host, User: "jobs", Password: someSecret}}}
+}
+
+// TestChannels: a channel is made, changed, left alone, deleted; its secrets are in no record,
+// and *** leaves them as they are, but where they would go elsewhere.
+func TestChannels(t *testing.T) {
+	f := newFixture(t)
+	save := func(c core.Channel) (string, error) {
+		res, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: c})
+		return res.Change, err
+	}
+	expectChange := func(c core.Channel, want string) {
+		t.Helper()
+		if got, err := save(c); err != nil || got != want {
+			t.Fatalf("%s: %q, %v, want %s", c.Name, got, err, want)
+		}
+	}
+	expectChange(feishu(), manage.Created)
+	expectChange(feishu(), manage.Unchanged)
+	kept := feishu()
+	kept.URL, kept.Secret = core.AsStored, core.AsStored
+	expectChange(kept, manage.Unchanged)
+	kept.Language = core.Chinese
+	expectChange(kept, manage.Updated)
+	is, err := f.M.Channel(ctx, "finance")
+	if err != nil || is.URL != feishu().URL || is.Secret != someSecret || is.Language != core.Chinese || is.Created.IsZero() {
+		t.Fatalf("%+v, %v", is, err)
+	}
+
+	f.Clock = f.Clock.Add(time.Second)
+	expectChange(mailTo("mail.example.com"), manage.Created)
+	elsewhere := mailTo("evil.example.com")
+	elsewhere.Email.SMTP.Password = core.AsStored
+	if _, err := save(elsewhere); err == nil || !strings.Contains(err.Error(), "given for another address") {
+		t.Errorf("the password went to another host: %v", err)
+	}
+	none := feishu()
+	none.Name, none.Secret = "new", core.AsStored
+	if _, err := save(none); err == nil || !strings.Contains(err.Error(), "there is none") {
+		t.Errorf("*** of nothing: %v", err)
+	}
+	topic := core.Channel{Name: "t", Kind: core.ChannelSNS, ARN: "arn:aws:sns:eu-central-1:123456789012:jobs"}
+	if _, err := save(topic); core.CodeOf(err) != core.CodeRefused {
+		t.Errorf("a topic without AWS: %v", err)
+	}
+	zero := int64(0)
+	if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu(), IfRev: &zero}); core.CodeOf(err) != core.CodeConflict {
+		t.Errorf("ifRev: %v", err)
+	}
+
+	f.Clock = f.Clock.Add(time.Second)
+	if err := f.M.DeleteChannel(ctx, ann, "finance"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.M.DeleteChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeNotFound {
+		t.Errorf("deleted again: %v", err)
+	}
+	changes, err := f.M.Changes(ctx, "", "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verbs := ""
+	for _, c := range changes {
+		if c.App == "" && c.Job == 0 {
+			verbs += c.Verb + " " + c.Name + ";"
+		}
+		if strings.Contains(c.Old+c.New, someSecret) {
+			t.Errorf("a secret in a record: %+v", c)
+		}
+	}
+	if want := "deleted finance;created mail;updated finance;created finance;"; verbs != want {
+		t.Errorf("changes %q, want %q", verbs, want)
+	}
+}
+
+// TestChannelWritesAreLost: whatever becomes of a write's answer, the channel is as it was said or as it was.
+func TestChannelWritesAreLost(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		f := newFixture(t)
+		f.M = f.Fresh(&peopletest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
+		res, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()})
+		if err != nil || res.Change != manage.Created {
+			t.Errorf("after %t: %+v, %v", after, res, err)
+		}
+		f.M = f.Fresh(&peopletest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
+		if test, err := f.M.TestChannel(ctx, ann, "finance"); err != nil || !test.Sent || len(f.Notifier.Sent) != 1 {
+			t.Errorf("after %t: %+v, %v, %d messages", after, test, err, len(f.Notifier.Sent))
+		}
+		f.M = f.Fresh(&peopletest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
+		if err := f.M.DeleteChannel(ctx, ann, "finance"); err != nil {
+			t.Errorf("after %t: %v", after, err)
+		}
+	}
+}
+
+// TestTooManyChannels: one more than the bound is refused.
+func TestTooManyChannels(t *testing.T) {
+	f := newFixture(t)
+	for i := range core.MaxChannels + 1 {
+		c := feishu()
+		c.Name = fmt.Sprintf("c%d", i)
+		_, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: c})
+		if over := i == core.MaxChannels; (core.CodeOf(err) == core.CodeTooLarge) != over || !over && err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+}
+
+// TestTestIsBounded: a channel is tested once in ten seconds, whoever asks and by whatever process, and each
+// test has a record; what was wrong is in the answer.
+func TestTestIsBounded(t *testing.T) {
+	f := newFixture(t)
+	if _, err := f.M.TestChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeNotFound {
+		t.Errorf("no channel: %v", err)
+	}
+	if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}); err != nil {
+		t.Fatal(err)
+	}
+	f.Notifier.Err = &core.Undelivered{Permanent: true, After: time.Minute, Reason: "no such robot"}
+	res, err := f.M.TestChannel(ctx, ann, "finance")
+	if err != nil || res.Sent || res.Why != "no such robot" || !res.Permanent || res.After != time.Minute ||
+		f.Notifier.Sent[0].Secret != someSecret {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	f.Notifier.Err = nil
+	for range 50 {
+		other := f.Fresh(f.Faults) // of another process
+		if _, err := other.TestChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeRefused || !strings.Contains(err.Error(), "again in") {
+			t.Fatalf("tested again at once: %v", err)
+		}
+	}
+	f.Clock = f.Clock.Add(10 * time.Second)
+	if res, err := f.M.TestChannel(ctx, ann, "finance"); err != nil || !res.Sent || len(f.Notifier.Sent) != 2 {
+		t.Fatalf("%+v, %v, %d sent", res, err, len(f.Notifier.Sent))
+	}
+	// An edit does not take the bound away.
+	c := feishu()
+	c.Language = core.Chinese
+	if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: c}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.M.TestChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeRefused {
+		t.Errorf("after an edit: %v", err)
+	}
+	changes, err := f.M.Changes(ctx, "", "", 3)
+	if err != nil || changes[1].Verb != core.VerbTested || changes[1].Name != "finance" || changes[1].By != "ann" {
+		t.Errorf("%+v, %v", changes, err)
+	}
+}
+
+// TestPruneChannels: a prune takes the channels of its set that are not named, and no others.
+func TestPruneChannels(t *testing.T) {
+	f := newFixture(t)
+	for name, set := range map[string]string{"gone": "s", "stays": "s", "other": "t"} {
+		c := feishu()
+		c.Name, c.Set = name, set
+		if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dry := range []bool{true, false} {
+		res, err := f.M.Prune(ctx, ann, manage.PruneRequest{Set: "s", Channels: []string{"stays"}, DryRun: dry})
+		if err != nil || len(res.Channels) != 1 || res.Channels[0].Name != "gone" || res.Channels[0].Change != manage.Deleted {
+			t.Fatalf("%+v, %v", res, err)
+		}
+	}
+	list, err := f.M.Manage.Prune(ctx, ann, manage.PruneRequest{Set: "s", Channels: []string{"stays"}, DryRun: true})
+	left, lerr := f.M.Ask.Channels(ctx)
+	if err != nil || len(list.Channels) != 0 || lerr != nil || len(left) != 2 {
+		t.Errorf("%+v, %v; left %+v, %v", list, err, left, lerr)
+	}
+}

@@ -1,0 +1,60 @@
+package awsengine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/tickring/tickring/core"
+)
+
+// channelOf has the channels of notices: an item each.
+const channelOf = "channel"
+
+func decodeChannel(it item) (c core.Channel, err error) {
+	if err := json.Unmarshal([]byte(stringOf(it, "body")), &c); err != nil {
+		return c, fmt.Errorf("read channel %q: %w", stringOf(it, "key"), err)
+	}
+	return c, nil
+}
+
+// Channels implements ask.Store.
+func (s *Store) Channels(ctx context.Context, names []string) (map[string]core.Channel, error) {
+	keys := make([]item, len(names))
+	for i, name := range names {
+		keys[i] = stateKey(channelOf, name)
+	}
+	found := make(map[string]core.Channel, len(names))
+	left, err := s.get(ctx, s.o.Names.State, keys, func(it item) error {
+		c, err := decodeChannel(it)
+		found[stringOf(it, "key")] = c
+		return err
+	})
+	if err == nil && len(left) > 0 {
+		err = core.ErrThrottled
+	}
+	return found, err
+}
+
+// ListChannels implements ask.Store.
+func (s *Store) ListChannels(ctx context.Context) (list []core.Channel, err error) {
+	err = s.all(ctx, channelOf, func(it item) error {
+		c, err := decodeChannel(it)
+		list = append(list, c)
+		return err
+	})
+	return list, err
+}
+
+// PutChannel implements manage.Store.
+func (s *Store) PutChannel(ctx context.Context, seen int64, ch core.Channel, c core.Change) error {
+	ch.Created, ch.Tested = fromMillis(millis(ch.Created)), fromMillis(millis(ch.Tested))
+	it := stateKey(channelOf, ch.Name)
+	it["rev"], it["body"] = number(ch.Rev), text(jsonText(ch))
+	return s.transact(ctx, append(s.changeActions(&c), was("rev", seen).put(s.o.Names.State, it)))
+}
+
+// DeleteChannel implements manage.Store.
+func (s *Store) DeleteChannel(ctx context.Context, seen int64, name string, c core.Change) error {
+	return s.transact(ctx, append(s.changeActions(&c), was("rev", seen).delete(s.o.Names.State, stateKey(channelOf, name))))
+}
