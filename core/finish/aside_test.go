@@ -1,0 +1,124 @@
+package finish_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// TestLogsOwed: which ends owe that the log is kept, with the close itself, and what their
+// retries say of theirs; a success is closed unread, whatever its run says.
+func TestLogsOwed(t *testing.T) {
+	failed := finish.Result{State: core.Failed, Reason: core.ReasonHandler, Code: 500}
+	succeeded := finish.Result{State: core.Succeeded, Code: 200}
+	lost := finish.Result{State: core.Lost, Reason: core.ReasonGone}
+	killed := func(r *core.Run) { r.KillBy, r.KillAt = "ann", begin }
+	for _, c := range []struct {
+		name               string
+		end                finish.Result
+		run                func(*core.Run)
+		def, always, never bool // what is owed where its job says nothing, always, never
+	}{
+		{"failed", failed, nil, true, true, false},
+		{"timed out", finish.Result{State: core.TimedOut, Reason: core.ReasonTimeout}, nil, true, true, false},
+		{"lost", lost, nil, true, true, false},
+		{"succeeded", succeeded, nil, false, true, false},
+		{"killed", failed, killed, false, true, false},
+		{"without an executor", finish.Result{State: core.Failed, Reason: core.ReasonNoExecutor}, nil, false, false, false},
+		{"taken by none", finish.Result{State: core.Failed, Reason: core.ReasonNotAccepted}, nil, false, false, false},
+		{"skipped by its executor", finish.Result{State: core.Skipped, Reason: core.ReasonOverlap}, nil, false, false, false},
+		{"of a function", failed, func(r *core.Run) { r.Address = "lambda:payroll" }, true, true, false},
+		{"of an endpoint", failed, func(r *core.Run) { r.Address = "call:https://pay" }, false, false, false},
+		{"of an endpoint, succeeded", succeeded, func(r *core.Run) { r.Address = "call:https://pay" }, false, false, false},
+		{"pulled", failed, func(r *core.Run) { r.Address = "queue:nightly" }, false, false, false},
+		{"never sent", lost, func(r *core.Run) { r.Address = "" }, false, false, false},
+	} {
+		for keep, want := range map[core.KeepLog]bool{"": c.def, core.KeepLogAlways: c.always, core.KeepLogNever: c.never} {
+			t.Run(c.name+" "+string(keep), func(t *testing.T) {
+				r := newRig(t)
+				r.job(1, nil)
+				r.run(id, func(x *core.Run) {
+					x.KeepLog = keep
+					if c.run != nil {
+						c.run(x)
+					}
+				})
+				end := c.end
+				end.Run = id
+				for range 2 { // a report that comes again asks again, which does no harm
+					r.must(r.end(end))
+				}
+				run := r.stored(id)
+				if owes := run.OwesAside().Log; owes != want {
+					t.Errorf("it is %s: %s, keeps %q, and owes its log: %t", run.State, run.Reason, keep, owes)
+				}
+				asked := r.messages(ring.KindAside)
+				if want != (len(asked) > 0) {
+					t.Errorf("asked for by %+v", asked)
+				}
+				for _, m := range asked {
+					if m.Aside.Run != id || !m.Aside.Log || m.Try != 0 {
+						t.Errorf("asked for %+v", m.Aside)
+					}
+				}
+				for _, retry := range r.numbered(1) {
+					if retry.KeepLog != keep || retry.Aside != (core.Aside{}) {
+						t.Errorf("its retry keeps %q and owes %+v", retry.KeepLog, retry.Aside)
+					}
+				}
+				if c.end.State == core.Succeeded && r.s.calls["close"] > 2 { // one for each report
+					t.Errorf("a success took %d writes", r.s.calls["close"])
+				}
+			})
+		}
+	}
+}
+
+// TestAsideNotAsked: whose message the lane did not take is told so, the run owes its log yet,
+// and whoever comes next asks: the report that comes again, or the walk.
+func TestAsideNotAsked(t *testing.T) {
+	for what, next := range map[string]func(r *rig) error{
+		"a report": func(r *rig) error {
+			return r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler})
+		},
+		"the walk": func(r *rig) error {
+			run := r.stored(id)
+			return r.f.Mend(r.t.Context(), &run)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRig(t)
+			r.job(1, nil)
+			r.run(id, func(x *core.Run) { x.Retries = 0 })
+			r.s.faults["enqueue"] = []fault{{err: core.ErrThrottled}}
+			if err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}); err == nil {
+				t.Error("it is said to be done")
+			}
+			if run := r.stored(id); run.State != core.Failed || !run.OwesAside().Log || len(r.messages(ring.KindAside)) > 0 {
+				t.Errorf("it is %s and owes %+v", run.State, run.OwesAside())
+			}
+			r.must(next(r))
+			if asked := r.messages(ring.KindAside); len(asked) != 1 || asked[0].Aside.Run != id || asked[0].Slot != core.InstantOf(begin) {
+				t.Errorf("asked for by %+v", asked)
+			}
+		})
+	}
+}
+
+// TestAsideApart: a retry that is owed is made and cleared, and what is owed to the lane stays.
+func TestAsideApart(t *testing.T) {
+	r := newRig(t)
+	r.job(1, nil)
+	r.run(id, nil)
+	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}))
+	run := r.stored(id)
+	if len(run.Owes) > 0 || !run.OwesAside().Log || run.Then == 0 || len(r.numbered(1)) != 1 {
+		t.Errorf("it owes %+v and %+v, followed by %d", run.Owes, run.OwesAside(), run.Then)
+	}
+	if m := r.messages(ring.KindFires); len(m) != 1 || m[0].Slot.Time().Sub(begin) > 5*time.Second {
+		t.Errorf("its retry: %+v", m)
+	}
+}
