@@ -210,8 +210,8 @@ func (c *descCmd) Run(e *conn) error {
 }
 
 // described are the fields of a job that describe says in words.
-var described = []string{"app", "name", "title", "author", "labels", "handler", "script", "params", "template", "schedule", "misfire", "grace",
-	"deadline",
+var described = []string{"app", "name", "title", "author", "labels", "handler", "script", "params", "template", "schedule", "misfire",
+	"grace", "deadline",
 	"block", "route", "broadcast", "timeout", "retry", "overlap", "waitForExecutor", "after", "within", "pauseAfter", "lostAfter", "keep",
 	"paused", "set"}
 
