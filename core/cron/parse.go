@@ -230,8 +230,8 @@ func behind(words []word, n int) string {
 }
 
 func isCommand(text string, pos int, word string) error {
-	return &ParseError{text, pos, "", core.Say("behind the schedule stands a command, %s: a job names a handler instead, "+
-		"and tickring exec makes a handler of any program; allowed: 5 fields: minutes hours day-of-month month day-of-week", quote(word))}
+	return &ParseError{text, pos, "", core.Say("behind the schedule stands a command, %s: a job has it as command: {line: …}, where its "+
+		"server runs commands, or names a handler, which tickring exec makes of any program; allowed: 5 fields: minutes hours day-of-month month day-of-week", quote(word))}
 }
 
 // word is a part of the text and where it begins.
