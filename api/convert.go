@@ -423,7 +423,8 @@ func ranWithOf(w *ask.RanWith) *RanWith {
 		return nil
 	}
 	d := w.Def
-	out := &RanWith{Handler: d.Handler, Script: scriptOf(d.Script, ""), Params: d.Params, Template: d.Template, Route: string(d.Route),
+	out := &RanWith{Handler: d.Handler, Script: scriptOf(d.Script, ""), Command: commandOf(d.Command.Shown()),
+		Params: d.Params, Template: d.Template, Route: string(d.Route),
 		Block:   string(d.Block),
 		Timeout: orNone(d.Timeout), Change: w.Rev, At: core.FromMillis(w.RevAt)}
 	if c := w.Change; c != nil {

@@ -1228,10 +1228,13 @@ type RanWith struct {
 	By    string    `json:"by,omitempty,omitzero"`
 
 	// Change The revision since which it says so
-	Change  int64  `json:"change"`
-	Handler string `json:"handler,omitempty,omitzero"`
-	Params  string `json:"params,omitempty,omitzero"`
-	Route   string `json:"route,omitempty,omitzero"`
+	Change int64 `json:"change"`
+
+	// Command What the server runs on its own machine, in place of a handler, as cron does. Only where it was started with --commands-user and --commands-dir.
+	Command Command `json:"command,omitempty,omitzero"`
+	Handler string  `json:"handler,omitempty,omitzero"`
+	Params  string  `json:"params,omitempty,omitzero"`
+	Route   string  `json:"route,omitempty,omitzero"`
 
 	// Script A version of what a job runs in place of a handler.
 	Script Script `json:"script,omitempty,omitzero"`

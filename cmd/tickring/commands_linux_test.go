@@ -119,7 +119,7 @@ sleep 1000 & echo $! > child; echo $$ > shell; wait`)
 	if lives(t, child) {
 		t.Error("the run has ended, and what it started goes on")
 	}
-	if !strings.Contains(text, "lost: gone") || !strings.Contains(text, "the server's process ended under the command") {
+	if !strings.Contains(text, `  command `) || !strings.Contains(text, "lost: gone") || !strings.Contains(text, "the server's process ended under the command") {
 		t.Errorf("it is %s", text)
 	}
 	untilIs(t, "the second has ended", func() bool {

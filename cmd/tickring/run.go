@@ -107,6 +107,9 @@ func (c *runCmd) Run(e *conn) error {
 			if with.Script.Kind != "" {
 				add("script", scriptText(&with.Script))
 			}
+			if with.Command.Line != "" {
+				add("command", e.firstLine(with.Command.Line))
+			}
 			add("route", with.Route+"   block "+with.Block+"   timeout "+cmp.Or(with.Timeout, "none"))
 			switch {
 			case r.Params != nil:
