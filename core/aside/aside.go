@@ -230,10 +230,10 @@ func (l *Lane) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome, 
 		app = core.App{Name: run.App}
 	}
 	leave, is := l.gate.enter(run.App, run.Address, l.o.Now(), &l.o)
-	switch {
-	case is == full:
+	switch is {
+	case full:
 		return core.KeptLog{}, "", &later{l.o.Room, false, errors.New("other logs were read there all the time")}, nil
-	case is == silent:
+	case silent:
 		return core.KeptLog{}, "", &later{l.o.SilentFor, true, fmt.Errorf("%s gave no answer", run.Address)}, nil
 	}
 	k, err := End(ctx, l.logs, &app, run)

@@ -175,7 +175,8 @@ func TestKept(t *testing.T) {
 			run.State, run.Reason, run.Aside, run.KeepLog = core.Succeeded, "", core.Aside{}, core.KeepLogAlways
 		})
 		again := r.run(4, "a", good, func(run *core.Run) { run.KeepLog, run.Then = core.KeepLogAlways, core.NumberedRun(1, 5) })
-		copied := ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(time.Now()), Aside: &ring.Aside{Run: 99 << 32, Aside: core.Aside{Log: true}}}
+		copied := ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(time.Now()),
+			Aside: &ring.Aside{Run: 99 << 32, Aside: core.Aside{Log: true}}}
 		r.s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: copied}})
 		time.Sleep(time.Second)
 		r.nothing()
@@ -247,7 +248,8 @@ func TestHung(t *testing.T) {
 			t.Errorf("%d are done with", len(r.made))
 		}
 		for _, id := range []core.RunID{core.NumberedRun(1, 1), core.NumberedRun(1, 500), core.NumberedRun(1, 1000)} {
-			if k, text := r.kept(id); text != "" || !strings.Contains(k.Why, "no answer") && !strings.Contains(k.Why, "all the time") || r.made[id] != aside.Failed {
+			if k, text := r.kept(id); text != "" || !strings.Contains(k.Why, "no answer") && !strings.Contains(k.Why, "all the time") ||
+				r.made[id] != aside.Failed {
 				t.Errorf("kept %q, why %q, told %q", text, k.Why, r.made[id])
 			}
 			if now := r.stored(id); now.Owing() {

@@ -169,7 +169,8 @@ func TestEndOfAny(t *testing.T) {
 // TestNoEnd: what is no log is told as that, and a search that finds no end is bounded.
 func TestNoEnd(t *testing.T) {
 	none := &file{words: "readLog fail, logFile not exists"}
-	if _, err := End(t.Context(), none, &core.App{}, wired); core.CodeOf(err) != core.CodeNotFound || !strings.Contains(err.Error(), none.words) {
+	if _, err := End(t.Context(), none, &core.App{}, wired); core.CodeOf(err) != core.CodeNotFound ||
+		!strings.Contains(err.Error(), none.words) {
 		t.Errorf("words in place of a log: %v", err)
 	}
 	if _, err := End(t.Context(), &file{}, &core.App{}, wired); core.CodeOf(err) != core.CodeNotFound {

@@ -72,8 +72,8 @@ func TestHandle(t *testing.T) {
 		t.Errorf("made %v, buried %q", made, buried)
 	}
 	refuse = errors.New("these tables are another's")
-	if _, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{record("1", ofRun(core.NumberedRun(1, 1)))}}); err == nil ||
-		len(made) != 3 {
+	one := events.SQSEvent{Records: []events.SQSMessage{record("1", ofRun(core.NumberedRun(1, 1)))}}
+	if _, err := h.handle(t.Context(), one); err == nil || len(made) != 3 {
 		t.Errorf("on tables of another deployment: %v, made %v", err, made)
 	}
 	if _, err := h.handle(t.Context(), events.SQSEvent{}); err == nil {
@@ -92,8 +92,8 @@ func TestKeeps(t *testing.T) {
 	}))
 	defer exec.Close()
 	e := memory.Open(memory.Options{})
-	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, Address: exec.URL, SentAt: time.Now(),
-		EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), Aside: core.Aside{Log: true}}
+	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, Address: exec.URL,
+		SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), Aside: core.Aside{Log: true}}
 	if err := e.Finish.Create(t.Context(), []core.Run{run})[0]; err != nil {
 		t.Fatal(err)
 	}
