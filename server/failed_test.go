@@ -211,7 +211,7 @@ func TestJobsHaveBoundedLabels(t *testing.T) {
 		return fmt.Sprintf("tickring_chains_ended_total{app=%q,name=%q,outcome=\"failed\"} %d\n", app, name, n)
 	}
 	for want, n := range map[string]int{
-		`outcome="failed"`:              maxJobs + 3,
+		`",outcome="failed"`:            maxJobs + 3,
 		series("", "1", 2):              1,
 		series("", "100", 1):            1,
 		series("", "101", 1):            0,
