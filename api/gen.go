@@ -59,6 +59,9 @@ type ServerInterface interface {
 	// TestChannel Send a test message to a channel, now and once.
 	// (POST /v1/channels/{channel}/test)
 	TestChannel(w http.ResponseWriter, r *http.Request, channel PathChannel)
+	// Clean Remove records of runs that ended, of a job or the jobs of an app. What somebody may still need stays, and so do reports. One call does a part, and the next goes on after it.
+	// (POST /v1/clean)
+	Clean(w http.ResponseWriter, r *http.Request)
 	// GetFacts What tickring doctor judges, as the deployment itself sees it. What could not be read is left out.
 	// (GET /v1/facts)
 	GetFacts(w http.ResponseWriter, r *http.Request)
@@ -614,6 +617,20 @@ func (siw *ServerInterfaceWrapper) TestChannel(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.TestChannel(w, r, channel)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Clean operation middleware
+func (siw *ServerInterfaceWrapper) Clean(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Clean(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2380,6 +2397,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/resume", wrapper.ResumeAll)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/runs", wrapper.ListRuns)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/rerun", wrapper.Rerun)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/clean", wrapper.Clean)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/runs/{run}", wrapper.GetRun)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/v1/runs/{run}", wrapper.ChangeRun)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/runs/{run}/log", wrapper.GetLog)

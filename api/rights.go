@@ -67,6 +67,7 @@ var needs = map[string]need{
 	"POST /v1/resume":                                  changes,
 	"GET /v1/runs":                                     reads,
 	"POST /v1/rerun":                                   asks,
+	"POST /v1/clean":                                   asks,
 	"GET /v1/runs/{run}":                               reads,
 	"PATCH /v1/runs/{run}":                             changes,
 	"GET /v1/runs/{run}/log":                           reads,

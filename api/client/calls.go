@@ -251,6 +251,11 @@ func (c *Client) Audit(ctx context.Context, params AuditParams) (Audit, error) {
 	return do[Audit](ctx, c, "GET", "/v1/audit", params, nil)
 }
 
+// Clean removes a part of the runs that are asked for; the next call goes on after it.
+func (c *Client) Clean(ctx context.Context, body CleanRequest) (CleanResult, error) {
+	return do[CleanResult](ctx, c, "POST", "/v1/clean", nil, body)
+}
+
 // GetReport answers what became of the runs that began in a span, by hour or by day.
 func (c *Client) GetReport(ctx context.Context, params GetReportParams) (Report, error) {
 	return do[Report](ctx, c, "GET", "/v1/reports", params, nil)

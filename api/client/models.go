@@ -485,6 +485,45 @@ type ChildRun struct {
 	State string `json:"state"`
 }
 
+// CleanRequest defines model for CleanRequest.
+type CleanRequest struct {
+	// After next of the page before
+	After string `json:"after,omitempty,omitzero"`
+
+	// App Where job is left out
+	App string `json:"app,omitempty,omitzero"`
+
+	// Before That ended before; at least 24 hours ago, and that if left out
+	Before time.Time `json:"before,omitempty,omitzero"`
+
+	// DryRun Only count them
+	DryRun bool `json:"dryRun,omitempty,omitzero"`
+
+	// Job app/name or number; a number for one that was deleted
+	Job string `json:"job,omitempty,omitzero"`
+
+	// Keep The newest so many of each job stay, of those that ended so
+	Keep int `json:"keep,omitempty,omitzero"`
+
+	// State Only runs that ended so; in any way if left out
+	State []string `json:"state,omitempty,omitzero"`
+}
+
+// CleanResult defines model for CleanResult.
+type CleanResult struct {
+	// Cleaned That went, or with dryRun would go
+	Cleaned int64 `json:"cleaned"`
+
+	// Failed Why not all of the page was done: what is counted went, the rest is as it was, and asking again goes on
+	Failed string `json:"failed,omitempty,omitzero"`
+
+	// Held That stay though they were meant: something under way still needs them
+	Held int64 `json:"held"`
+
+	// Next after of the next page; left out: that was all
+	Next string `json:"next,omitempty,omitzero"`
+}
+
 // Coming defines model for Coming.
 type Coming struct {
 	Cause string `json:"cause"`
@@ -2153,6 +2192,9 @@ type ResumeAppJSONRequestBody = ResumeRequest
 
 // PutChannelJSONRequestBody defines body for PutChannel for application/json ContentType.
 type PutChannelJSONRequestBody = ChannelSpec
+
+// CleanJSONRequestBody defines body for Clean for application/json ContentType.
+type CleanJSONRequestBody = CleanRequest
 
 // PutJobJSONRequestBody defines body for PutJob for application/json ContentType.
 type PutJobJSONRequestBody = JobSpec

@@ -92,6 +92,7 @@ type grammar struct {
 	Run     runCmd     `cmd:"" help:"One run: by ID, or as app/name@2026-11-20T02:30." group:"Runs"`
 	Logs    logsCmd    `cmd:"" help:"The log of a run, or of a job's run at work, else its last." group:"Runs"`
 	Upcome  upcomeCmd  `cmd:"" name:"upcoming" help:"What comes next." group:"Runs"`
+	Clean   cleanCmd   `cmd:"" help:"Remove records of runs that ended long ago." group:"Runs"`
 	Report  reportCmd  `cmd:"" help:"How many ran and how they ended, by day or hour, for years back." group:"Runs"`
 	Audit   auditCmd   `cmd:"" help:"Does it all add up: what was due, what ran, what was skipped and why." group:"Runs"`
 	Replan  replanCmd  `cmd:"" help:"Send again what an audit finds unaccounted for, with the same IDs." group:"Runs"`

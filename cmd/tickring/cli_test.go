@@ -102,7 +102,7 @@ func TestScripts(t *testing.T) {
 					ts.Fatalf("exit code %d, want %d", code, want)
 				}
 			},
-			"bury": has("bury"), "work": has("work"), "refuse": has("refuse"),
+			"bury": has("bury"), "work": has("work"), "refuse": has("refuse"), "old": has("old"),
 			"datadir": func(ts *testscript.TestScript, neg bool, args []string) {
 				dir := ts.MkAbs(args[0])
 				ts.Check(os.MkdirAll(dir, 0o700))
@@ -192,6 +192,19 @@ func testServer() *httptest.Server {
 					Rev:     time.Now().UnixMilli(), SentAt: time.Now().Add(time.Duration(i) * time.Second)}
 			}
 			runs[2].Message = "queued"
+			data.Dispatch.Create(r.Context(), runs)
+			return
+		}
+		if r.URL.Path == "/test/old" { // runs that ended days ago
+			runs := make([]core.Run, 30)
+			for i := range runs {
+				at := core.InstantOf(time.Now()) - core.Instant(86400*(i+2))
+				runs[i] = core.Run{ID: core.PlannedRun(1, at), App: "shop", State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at,
+					SentAt: at.Time(), EndedAt: at.Time().Add(time.Second)}
+				if i%10 == 0 {
+					runs[i].State, runs[i].Reason = core.Failed, core.ReasonHandler
+				}
+			}
 			data.Dispatch.Create(r.Context(), runs)
 			return
 		}

@@ -404,6 +404,11 @@ func (q *Ask) audit(ctx context.Context, a *auditing, s *subject, paused pauses,
 	if err != nil {
 		return rep, core.Passing(err)
 	}
+	cleaned, err := q.store.Cleaned(ctx, s.id)
+	if err != nil {
+		return rep, core.Passing(err)
+	}
+	h.swept = max(h.swept, cleaned)
 	first, last := core.RunRange(s.id, from+1, to)
 	runs := &rising{reader{q: q, at: first, to: last, n: bound.AtOnce}}
 	for _, r := range h.revs {

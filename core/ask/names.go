@@ -6,7 +6,26 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/ring"
 )
+
+// Cleaned is the instant up to which planned runs of a job may have been removed; 0: none was.
+func (q *Ask) Cleaned(ctx context.Context, job core.JobID) (core.Instant, error) {
+	at, err := q.store.Cleaned(ctx, job)
+	if err != nil {
+		return 0, core.Passing(err)
+	}
+	return at, nil
+}
+
+// OldestMessage says how far the ring is behind, or more.
+func (q *Ask) OldestMessage(ctx context.Context) (ring.Oldest, error) {
+	oldest, err := q.store.OldestMessage(ctx)
+	if err != nil {
+		return oldest, core.Passing(err)
+	}
+	return oldest, nil
+}
 
 // Names are the jobs of these numbers as app/name, also those that were deleted, as long as
 // that is known.

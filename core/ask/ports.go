@@ -63,6 +63,9 @@ type Records interface {
 	Changes(ctx context.Context, app string, job core.JobID, limit int) ([]core.Change, error)
 	// ChangesUpTo reads those of a job whose ID is at most last, newest first.
 	ChangesUpTo(ctx context.Context, job core.JobID, last int64, limit int) ([]core.Change, error)
+	// Cleaned reads the instant up to which planned runs of a job may have been removed by
+	// somebody; 0: none was.
+	Cleaned(ctx context.Context, job core.JobID) (core.Instant, error)
 	// Skips reads the skipped records of a job that reach into the span.
 	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
 }

@@ -19,6 +19,7 @@ type Store interface {
 	Triggers
 	Open
 	Notes
+	Cleaner
 }
 
 // Triggers are runs that people ask for.

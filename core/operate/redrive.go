@@ -176,6 +176,17 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 			run = &x
 		}
 		_, gone := stones[f.Run.Job()]
+		if at, planned := f.Run.Planned(); run == nil && planned {
+			cleaned, err := op.ask.Cleaned(ctx, f.Run.Job())
+			if err != nil {
+				return nil, err
+			}
+			if at <= cleaned {
+				r.Why, r.final = core.Say("runs of its job were cleaned up since: whether it ran is not known any more"), true
+				list[i] = r
+				continue
+			}
+		}
 		r.Why, r.final = op.undriven(&f, run, job, ok, gone)
 		list[i] = r
 	}

@@ -144,6 +144,8 @@ CREATE UNIQUE INDEX sources_key ON sources (job, hash);
 `,
 	// 13: channels of notices
 	`CREATE TABLE channels (name TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, body BLOB NOT NULL);`,
+	// 14: up to which instant runs of a job were cleaned up
+	`CREATE TABLE cleaned (job INTEGER PRIMARY KEY, at INTEGER NOT NULL);`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

@@ -43,8 +43,8 @@ var (
 	registering = Role{State: []string{"BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query"}}
 	managing    = Role{
 		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
-		Due:   []string{"Query"}, // since when a job waits to be planned: for doctor
-		Runs:  []string{"BatchGetItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
+		Due:   []string{"Query"},                                                                         // since when a job waits to be planned: for doctor
+		Runs:  []string{"BatchGetItem", "DeleteItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"}, // DeleteItem: a clean-up
 		State: []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"},
 	}
 	// ring is what whoever puts messages on the ring may do.

@@ -84,6 +84,7 @@ type Store struct {
 	reports  map[report.Key][]byte
 	reported []byte // the state of reports
 	reportV  int64
+	cleaned  map[core.JobID]core.Instant
 
 	pulled     []*pulled
 	lastPulled int64
@@ -145,6 +146,7 @@ func New(o Options) *Store {
 		scripts:  map[core.JobID]core.Scripts{},
 		sources:  map[sourceKey]source{},
 		channels: map[string]core.Channel{},
+		cleaned:  map[core.JobID]core.Instant{},
 	}
 }
 

@@ -380,3 +380,15 @@ func (f *Faults) OldestMessage(ctx context.Context) (ring.Oldest, error) {
 	}
 	return f.Store.OldestMessage(ctx)
 }
+
+func (f *Faults) PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error {
+	return f.do("PutCleaned", func() error { return f.Store.PutCleaned(ctx, job, upTo) })
+}
+
+func (f *Faults) DropRuns(ctx context.Context, runs []core.Run) []error {
+	errs := make([]error, len(runs))
+	for i := range runs {
+		errs[i] = f.do("DropRuns", func() error { return f.Store.DropRuns(ctx, runs[i:i+1])[0] })
+	}
+	return errs
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/internal/parts"
+)
+
+type cleanCmd struct {
+	What   string   `arg:"" placeholder:"JOB|APP" help:"The job or app whose runs are to go; a number for a job that was deleted."`
+	Older  string   `placeholder:"TIME" help:"That ended before: 90d (ago), 2026-11-20. What is younger than 24 hours stays."`
+	Keep   int      `placeholder:"N" help:"The newest N of each job stay, of those that are meant."`
+	State  []string `placeholder:"STATE" help:"Only those that ended so: succeeded, failed, timed-out, killed, lost, skipped."`
+	DryRun bool     `help:"Only count them."`
+	Yes    bool     `short:"y" help:"Do not ask."`
+}
+
+func (c *cleanCmd) Run(e *conn) error {
+	if c.Older == "" && c.Keep == 0 {
+		return usagef("say which runs of %s: --older or --keep; --dry-run counts them", c.What)
+	}
+	body := api.CleanRequest{State: c.State, Keep: c.Keep, DryRun: c.DryRun}
+	if kindOf(c.What) == appKind {
+		if _, err := e.app(c.What); err != nil {
+			return err
+		}
+		body.App = c.What
+	} else {
+		body.Job = c.What
+	}
+	if c.Older != "" {
+		var err error
+		if body.Before, err = parseTime("older", c.Older, time.UTC, time.Now(), true); err != nil {
+			return err
+		}
+	}
+	if !c.DryRun && !c.Yes {
+		ask := body
+		ask.DryRun = true
+		found, err := c.all(e, ask)
+		if err != nil {
+			return err
+		}
+		if found.Cleaned == 0 {
+			return c.tell(e, &found)
+		}
+		if err := e.sure("remove", []string{plural(int(found.Cleaned), "run") + of(c.What)}); err != nil {
+			return err
+		}
+	}
+	sum, err := c.all(e, body)
+	if err == nil {
+		return c.tell(e, &sum)
+	}
+	return e.interrupted(err, plural(int(sum.Cleaned), "run")+" went", "the same command")
+}
+
+// all asks for all pages, and adds them up.
+func (c *cleanCmd) all(e *conn, body api.CleanRequest) (sum api.CleanResult, err error) {
+	_, err = pages(e, "", parts.Pages[api.CleanResult]{
+		Ask: func(after string) (api.CleanResult, error) {
+			body.After = after
+			return e.Clean(e.Ctx, body)
+		},
+		Add: func(page *api.CleanResult) string {
+			sum.Cleaned, sum.Held, sum.Failed = sum.Cleaned+page.Cleaned, sum.Held+page.Held, page.Failed
+			if page.Failed != "" {
+				return ""
+			}
+			return page.Next
+		},
+		Progress: func() string { return plural(int(sum.Cleaned), "run") },
+	})
+	if err == nil && sum.Failed != "" {
+		err = errors.New(sum.Failed)
+	}
+	return sum, err
+}
+
+func (c *cleanCmd) tell(e *conn, sum *api.CleanResult) error {
+	return e.show(sum, func() {
+		verb := "removed"
+		if c.DryRun {
+			verb = "would be removed"
+		}
+		e.printf("%s%s %s\n", plural(int(sum.Cleaned), "run"), of(c.What), verb)
+		if sum.Held > 0 {
+			e.printf("%s more stay: something may still need them\n", plural(int(sum.Held), "run"))
+		}
+	})
+}

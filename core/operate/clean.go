@@ -1,0 +1,320 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
+)
+
+// Cleaner removes records of runs.
+type Cleaner interface {
+	// DropRuns removes runs; condition of each: it has ended and owes nothing. One that is
+	// gone is well.
+	DropRuns(ctx context.Context, runs []core.Run) []error
+	// PutCleaned notes the instant up to which planned runs of a job may be gone; one that
+	// is there and later stays.
+	PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error
+}
+
+// Bounds of a clean-up. A day is the shortest that a job may keep its runs: what is younger
+// may be asked for by what is under way. What a run handed on is read by those that come after
+// it, which may wait; so such a run stays longer.
+const (
+	CleanAge     = 24 * time.Hour
+	cleanData    = 15 * 24 * time.Hour
+	cleanAtOnce  = 100 // runs that are looked at together
+	MaxCleanKeep = 1_000_000
+)
+
+// CleanRequest says which runs that have ended are to go: those of a job or of the jobs of an
+// app that ended in one of the states (empty: in any) before a moment, but for the newest
+// Keep of each job that ended so.
+type CleanRequest struct {
+	Job    string // app/name or number, also of one that was deleted
+	App    string // where Job is empty
+	States []core.State
+	Before time.Time
+	Keep   int
+	DryRun bool
+	After  string // Next of the page before
+}
+
+// CleanResult is what a page came to.
+type CleanResult struct {
+	Cleaned int64 // that went, or would go
+	Held    int64 // that would, but are still needed: another looks at them, or may
+	Next    string
+	// Failed is why not all of the page was done; what is not counted is as it was.
+	Failed error
+}
+
+// cleanPlace is where a page goes on: in a job, behind so many runs that were to be kept.
+type cleanPlace struct {
+	job  core.JobID
+	kept int
+	runs string // After of its runs
+}
+
+func (p cleanPlace) String() string {
+	return strconv.Itoa(int(p.job)) + "." + strconv.Itoa(p.kept) + "." + p.runs
+}
+
+func parseCleanPlace(text string) (p cleanPlace, err error) {
+	job, rest, _ := strings.Cut(text, ".")
+	kept, runs, is := strings.Cut(rest, ".")
+	n, err := strconv.ParseInt(job, 10, 32)
+	k, err2 := strconv.Atoi(kept)
+	if !is || n < 0 || k < 0 || errors.Join(err, err2) != nil {
+		return p, core.Invalid("after", text, "not the next of a page of this")
+	}
+	return cleanPlace{core.JobID(n), k, runs}, nil
+}
+
+// Clean removes a page of runs that have ended. Of each job it notes first up to which instant
+// its runs may be gone, so that nobody takes them for lost. Never goes what is open or owes
+// something, an attempt before such a one, a shard of a broadcast that is, what a message that
+// is on its way may name, or what a tick may ask for again. Reports stay. After an error asking
+// again goes on.
+func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) (CleanResult, error) {
+	now := op.ask.Now()
+	switch {
+	case q.Job == "" && q.App == "":
+		return CleanResult{}, core.Invalid("job", "", "name the job or the app whose runs are to go")
+	case q.Keep < 0 || q.Keep > MaxCleanKeep:
+		return CleanResult{}, core.Invalid("keep", strconv.Itoa(q.Keep), "0 to %d are allowed", MaxCleanKeep)
+	case q.Before.IsZero():
+		q.Before = now.Add(-CleanAge)
+	case q.Before.After(now.Add(-CleanAge)):
+		return CleanResult{}, core.Invalid("before", q.Before.UTC().Format(time.RFC3339), "what ended less than 24 hours ago stays")
+	}
+	for _, s := range q.States {
+		if !slices.Contains(core.States, s) || s.Open() {
+			return CleanResult{}, core.Invalid("state", string(s),
+				"a state in which runs end is expected: succeeded, failed, timed-out, killed, lost, skipped")
+		}
+	}
+	if err := actor.Validate(); err != nil {
+		return CleanResult{}, err
+	}
+	var at cleanPlace
+	var err error
+	if q.After != "" {
+		if at, err = parseCleanPlace(q.After); err != nil {
+			return CleanResult{}, err
+		}
+	}
+	oldest, err := op.ask.OldestMessage(ctx)
+	if err != nil {
+		return CleanResult{}, err
+	}
+	c := cleaning{op: op, q: &q, page: op.ask.Page(), before: q.Before, onItsWay: oldest.First()}
+	if q.Job != "" {
+		id, err := op.ask.JobID(ctx, q.Job)
+		if err != nil {
+			return CleanResult{}, err
+		}
+		at.job = id
+		_, err = c.job(ctx, at)
+		return c.done(err)
+	}
+	if err := core.CheckAppName("app", q.App); err != nil {
+		return CleanResult{}, err
+	}
+	if at.runs != "" || at.kept > 0 { // the job that it was at
+		if over, err := c.job(ctx, at); err != nil || !over {
+			return c.done(err)
+		}
+	}
+	var failed error
+	last, err := op.ask.EachJob(ctx, q.App, at.job, c.page, func(j *core.Job) bool {
+		over, err := c.job(ctx, cleanPlace{job: j.Def.ID})
+		failed = err
+		return err == nil && over
+	})
+	switch {
+	case err != nil:
+		return c.done(err)
+	case failed == nil && c.res.Next == "" && last != 0:
+		c.res.Next = cleanPlace{job: last}.String()
+	}
+	return c.done(failed)
+}
+
+// cleaning is a page under way.
+type cleaning struct {
+	op       *Operate
+	q        *CleanRequest
+	page     *bound.Page
+	before   time.Time
+	onItsWay time.Time // when the oldest message was due; zero: there is none
+	res      CleanResult
+}
+
+// done answers what was done also where the rest failed: it is not to be told as if nothing
+// had gone.
+func (c *cleaning) done(err error) (CleanResult, error) {
+	if err != nil && c.res.Cleaned > 0 {
+		c.res.Failed = err
+		return c.res, nil
+	}
+	return c.res, err
+}
+
+// job goes on with a job; over: there is no more of it.
+func (c *cleaning) job(ctx context.Context, at cleanPlace) (over bool, err error) {
+	sched, gone, err := c.schedOf(ctx, at.job)
+	if err != nil {
+		return false, err
+	}
+	for {
+		if c.res.Next = at.String(); at.runs == "" { // from its first run on
+			c.res.Next = cleanPlace{job: at.job - 1}.String()
+		}
+		list, err := c.op.ask.Runs(ctx, ask.RunFilter{Job: at.job.String(), States: c.q.States, Limit: cleanAtOnce, After: at.runs})
+		if core.CodeOf(err) == core.CodeNotFound { // nobody knows it any more
+			c.res.Next = ""
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		var take []core.Run
+		for i := range list.Runs {
+			r := &list.Runs[i]
+			switch {
+			case r.State.Open():
+			case at.kept < c.q.Keep:
+				at.kept++
+			case r.EndedAt.Before(c.before):
+				take = append(take, *r)
+			}
+		}
+		if err := c.take(ctx, take, sched, gone); err != nil {
+			return false, err
+		}
+		if at.runs = list.Next; at.runs == "" {
+			c.res.Next = ""
+			return true, nil
+		}
+		if c.res.Next = at.String(); c.page.Over() {
+			return false, nil
+		}
+	}
+}
+
+// schedOf is how a job stands; gone: it was deleted.
+func (c *cleaning) schedOf(ctx context.Context, id core.JobID) (s core.Sched, gone bool, err error) {
+	found, left, err := c.op.store.Jobs(ctx, []core.JobID{id})
+	if err := core.Unread(left, err); err != nil {
+		return s, false, err
+	}
+	if j := found[id]; j != nil {
+		return j.Sched, false, nil
+	}
+	return s, true, nil
+}
+
+// take removes those of some runs of a job that nobody needs.
+func (c *cleaning) take(ctx context.Context, runs []core.Run, sched core.Sched, gone bool) error {
+	needed, err := c.needed(ctx, runs)
+	if err != nil {
+		return err
+	}
+	var drop []core.Run
+	upTo := core.Instant(0)
+	for i := range runs {
+		r := &runs[i]
+		at, planned := r.ID.Planned()
+		switch {
+		case needed[r.ID], !c.onItsWay.IsZero() && !r.Slot.Time().Before(c.onItsWay), !gone && asks(&sched, r):
+			c.res.Held++
+			continue
+		case planned:
+			upTo = max(upTo, at)
+		}
+		drop = append(drop, *r)
+	}
+	if c.q.DryRun || len(drop) == 0 {
+		c.res.Cleaned += int64(len(drop))
+		return nil
+	}
+	if upTo != 0 {
+		if err := c.op.store.PutCleaned(ctx, drop[0].ID.Job(), upTo); err != nil {
+			return core.Passing(err)
+		}
+	}
+	var failed error
+	for _, err := range c.op.store.DropRuns(ctx, drop) {
+		switch {
+		case err == nil:
+			c.res.Cleaned++
+		case errors.Is(err, core.ErrRefused): // it has come to owe something
+			c.res.Held++
+		case failed == nil:
+			failed = core.Passing(err)
+		}
+	}
+	return failed
+}
+
+// asks reports whether a tick may still ask for a run of a job: for the attempts of its tail,
+// for what it is to plan again, or for what it has not compared with the runs yet.
+func asks(s *core.Sched, r *core.Run) bool {
+	if s.Tail != 0 && (s.Tail == r.ID || s.Tail == r.First) {
+		return true
+	}
+	at, planned := r.ID.Planned()
+	return planned && (s.Next != 0 && at >= s.Next || s.Compared != 0 && at > s.Compared)
+}
+
+// needed are those of some runs that something else still needs.
+func (c *cleaning) needed(ctx context.Context, runs []core.Run) (map[core.RunID]bool, error) {
+	needed := map[core.RunID]bool{}
+	ask := map[core.RunID][]core.RunID{} // a run that is open or owes, of those that need it then
+	for i := range runs {
+		r := &runs[i]
+		switch {
+		case r.Owing(), r.Data != "" && c.op.ask.Now().Sub(r.EndedAt) < cleanData:
+			needed[r.ID] = true
+			continue
+		}
+		if r.Then != 0 {
+			ask[r.Then] = append(ask[r.Then], r.ID)
+		}
+		if r.Shard.Of != 0 {
+			ask[r.Shard.Of] = append(ask[r.Shard.Of], r.ID)
+		}
+	}
+	for step := 0; len(ask) > 0 && step <= core.MaxRetries; step++ {
+		var ids []core.RunID
+		for id := range ask {
+			ids = append(ids, id)
+		}
+		found, left, err := c.op.store.Runs(ctx, ids)
+		if err := core.Unread(left, err); err != nil {
+			return nil, err
+		}
+		then := map[core.RunID][]core.RunID{}
+		for id, by := range ask {
+			r, is := found[id]
+			switch {
+			case !is:
+			case r.State.Open() || r.Owing():
+				for _, run := range by {
+					needed[run] = true
+				}
+			case r.Then != 0:
+				then[r.Then] = append(then[r.Then], by...)
+			}
+		}
+		ask = then
+	}
+	return needed, nil
+}

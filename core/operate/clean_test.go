@@ -1,0 +1,200 @@
+package operate_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// hourly makes a job that ran each hour for so many hours, and answers the instants.
+func (f *fixture) hourly(name string, hours int) (core.Job, []core.Instant) {
+	f.T.Helper()
+	j := f.Create(spec(name, every(time.Hour)))
+	f.Fires()
+	f.Quiet()
+	at := core.InstantOf(f.Clock)/3600*3600 + 3600
+	var list []core.Instant
+	for range hours {
+		f.Clock = at.Time().Add(20 * time.Millisecond)
+		f.Ran(j.Def.ID, at, 0)
+		list = append(list, at)
+		at += 3600
+	}
+	f.PushNext(j.Def.ID, at)
+	f.Clock = f.Clock.Add(time.Minute)
+	return j, list
+}
+
+// cleaned is all pages of a clean-up.
+func (f *fixture) cleaned(q operate.CleanRequest) (cleaned, held int64) {
+	f.T.Helper()
+	for range 1000 {
+		res, err := f.M.Clean(ctx, ann, q)
+		if err != nil || res.Failed != nil {
+			f.T.Fatalf("%+v: %v", q, err)
+		}
+		cleaned, held = cleaned+res.Cleaned, held+res.Held
+		if q.After = res.Next; q.After == "" {
+			return cleaned, held
+		}
+	}
+	f.T.Fatal("it has no end")
+	return 0, 0
+}
+
+// left is how many runs of a job are stored.
+func (f *fixture) left(job core.JobID) int {
+	f.T.Helper()
+	first, last := core.RunRange(job, 0, core.Horizon)
+	list, err := f.E.Manage.RunSpan(ctx, first, last, 10000)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	low, high := core.NumberedRange(job)
+	more, err := f.E.Manage.RunSpan(ctx, low, high, 10000)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return len(list) + len(more)
+}
+
+// TestClean: by job and app, outcome, age and count; a dry run only counts. What went is
+// out of reach for an audit, and nothing sends it again.
+func TestClean(t *testing.T) {
+	f := newFixture(t)
+	j, list := f.hourly("sweep", 72)
+	ago := func(hours int) time.Time { return f.Clock.Add(-time.Duration(hours) * time.Hour) }
+	want := func(q operate.CleanRequest, cleaned, held int64, left int) {
+		t.Helper()
+		if c, h := f.cleaned(q); c != cleaned || h != held || f.left(j.Def.ID) != left {
+			t.Errorf("%+v: %d cleaned, %d held, %d left; want %d, %d and %d", q, c, h, f.left(j.Def.ID), cleaned, held, left)
+		}
+	}
+	want(operate.CleanRequest{Job: "shop/sweep", DryRun: true}, 48, 0, 72)
+	want(operate.CleanRequest{App: "shop", DryRun: true, Keep: 60}, 12, 0, 72)
+	want(operate.CleanRequest{Job: "shop/sweep", States: []core.State{core.Failed}}, 0, 0, 72)
+	want(operate.CleanRequest{Job: "shop/sweep", Before: ago(62)}, 10, 0, 62)
+	want(operate.CleanRequest{App: "shop", Keep: 60}, 2, 0, 60)
+	audit := func() string {
+		t.Helper()
+		a, err := f.M.Audit(ctx, "shop/sweep", list[0]-1, core.InstantOf(f.Clock))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%d demanded, %d out of reach, %d unaccounted", a.Demanded, a.OutOfReach, a.Unaccounted)
+	}
+	if got := audit(); got != "72 demanded, 12 out of reach, 0 unaccounted" {
+		t.Error(got)
+	}
+	want(operate.CleanRequest{App: "shop"}, 36, 0, 24)
+	if got := audit(); got != "72 demanded, 48 out of reach, 0 unaccounted" {
+		t.Error(got)
+	}
+	r, err := f.M.Replan(ctx, ann, "", list[0]-1, core.InstantOf(f.Clock))
+	if err != nil || r.Sent != 0 {
+		t.Errorf("replan: %+v, %v", r, err)
+	}
+	for _, bad := range []operate.CleanRequest{{}, {Job: "shop/none"}, {App: "shop", Keep: -1}, {App: "shop", Before: ago(23)},
+		{App: "shop", After: "x"},
+		{App: "shop", States: []core.State{core.Running}}, {App: "shop", States: []core.State{"odd"}}} {
+		if _, err := f.M.Clean(ctx, ann, bad); core.CodeOf(err) != core.CodeInvalid && core.CodeOf(err) != core.CodeNotFound {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	// A job that was deleted has only its number.
+	f.Clock = f.Clock.Add(48 * time.Hour)
+	if _, err := f.M.Delete(ctx, ann, "shop/sweep", nil); err != nil {
+		t.Fatal(err)
+	}
+	want(operate.CleanRequest{Job: j.Def.ID.String()}, 24, 0, 0)
+}
+
+// TestCleanNeeded: what something else still needs stays, however old it is.
+func TestCleanNeeded(t *testing.T) {
+	f := newFixture(t)
+	s := spec("sweep", every(time.Hour))
+	j := f.Create(s)
+	f.Fires()
+	job, n := j.Def.ID, uint32(0)
+	put := func(change func(r *core.Run)) core.RunID {
+		t.Helper()
+		n++
+		r := core.Run{ID: core.NumberedRun(job, n), App: "shop", State: core.Succeeded, Cause: core.CauseManual, Attempt: 1,
+			Slot:   core.InstantOf(f.Clock),
+			SentAt: f.Clock, EndedAt: f.Clock.Add(time.Second), Address: "a"}
+		r.First = r.ID
+		if change != nil {
+			change(&r)
+		}
+		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+			t.Fatal(err)
+		}
+		return r.ID
+	}
+	open := func(r *core.Run) {
+		r.State, r.EndedAt, r.Owner, r.Until = core.Running, time.Time{}, "o", f.Clock.Add(time.Hour)
+	}
+	last := put(open)
+	stay := map[string]core.RunID{
+		"open":                                    last,
+		"an attempt before one that is open":      put(func(r *core.Run) { r.State, r.Reason, r.Then = core.Failed, core.ReasonHandler, last }),
+		"a shard of a broadcast that is open":     put(func(r *core.Run) { r.Shard = core.Shard{Of: last, Index: 1, Total: 2} }),
+		"it owes":                                 put(func(r *core.Run) { r.Owes = []core.Owed{{Run: 9999, Kind: core.CauseParent}} }),
+		"it makes children":                       put(func(r *core.Run) { r.Place = 1 }),
+		"what it handed on may be read by a join": put(func(r *core.Run) { r.Data = "x" }),
+	}
+	stay["an attempt before those"] = put(func(r *core.Run) {
+		r.State, r.Reason, r.Then = core.Failed, core.ReasonHandler, stay["an attempt before one that is open"]
+	})
+	ended := put(nil)
+	gone := map[string]core.RunID{"ended": ended, "an attempt before one that ended": put(func(r *core.Run) { r.Then = ended })}
+	f.Clock = f.Clock.Add(36 * time.Hour)
+	young := put(nil)
+	if c, h := f.cleaned(operate.CleanRequest{Job: "shop/sweep", DryRun: true}); c != 2 || h != 6 {
+		t.Errorf("%d would go, %d are held", c, h)
+	}
+	// A message that is on its way may name what is due after it.
+	m := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(f.Clock.Add(-40 * time.Hour))}
+	m.Fires = []core.Fire{{Run: core.PlannedRun(job, m.Slot), Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseSchedule}}
+	if err := f.E.Ring.Enqueue(ctx, []ring.Out{{NotBefore: m.Slot.Time(), Message: m}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	if c, h := f.cleaned(operate.CleanRequest{Job: "shop/sweep"}); c != 0 || h != 8 {
+		t.Errorf("%d went though a message is on its way, %d held", c, h)
+	}
+	f.Fires()
+	if c, h := f.cleaned(operate.CleanRequest{Job: "shop/sweep"}); c != 2 || h != 6 {
+		t.Errorf("%d went, %d held", c, h)
+	}
+	stay["young"] = young
+	for why, id := range stay {
+		if found, _, err := f.E.Manage.Runs(ctx, []core.RunID{id}); err != nil || len(found) == 0 {
+			t.Errorf("it went: %s, %v", why, err)
+		}
+	}
+	for why, id := range gone {
+		if found, _, err := f.E.Manage.Runs(ctx, []core.RunID{id}); err != nil || len(found) > 0 {
+			t.Errorf("it stays: %s, %v", why, err)
+		}
+	}
+}
+
+// TestCleanFails: what went before a failure is told, and asking again goes on.
+func TestCleanFails(t *testing.T) {
+	f := newFixture(t)
+	j, _ := f.hourly("sweep", 300)
+	f.Faults.At = f.Faults.N + 150
+	res, err := f.M.Clean(ctx, ann, operate.CleanRequest{Job: "shop/sweep"})
+	if err != nil || res.Failed == nil || res.Cleaned == 0 || res.Next == "" || int(res.Cleaned) != 300-f.left(j.Def.ID) {
+		t.Fatalf("%+v, %v; %d left", res, err, f.left(j.Def.ID))
+	}
+	f.Faults.At = 0
+	c, _ := f.cleaned(operate.CleanRequest{Job: "shop/sweep", After: res.Next})
+	if left := f.left(j.Def.ID); left != 24 || c+res.Cleaned != 276 {
+		t.Errorf("%d and %d went, %d left", res.Cleaned, c, left)
+	}
+}

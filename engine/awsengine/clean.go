@@ -1,0 +1,68 @@
+package awsengine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/tickring/tickring/core"
+)
+
+func cleanedKey(job core.JobID) item { return stateKey("cleaned", job.String()) }
+
+// Cleaned implements ask.Store.
+func (s *Store) Cleaned(ctx context.Context, job core.JobID) (core.Instant, error) {
+	it, err := s.one(ctx, cleanedKey(job))
+	if err != nil || it == nil {
+		return 0, err
+	}
+	at, err := intOf(it, "at")
+	return core.Instant(at), err
+}
+
+// PutCleaned implements operate.Store.
+func (s *Store) PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error {
+	it := cleanedKey(job)
+	it["at"] = number(upTo)
+	if err := s.putIf(ctx, it, noneOr("at", "<", number(upTo))); !errors.Is(err, core.ErrRefused) {
+		return err
+	}
+	return nil
+}
+
+// DropRuns implements operate.Store: what is long of a run, and its log, go after it, on no
+// condition.
+func (s *Store) DropRuns(ctx context.Context, runs []core.Run) []error {
+	errs := make([]error, len(runs))
+	s.parallel(len(runs), func(i int) {
+		if errs[i] = ctx.Err(); errs[i] != nil {
+			return
+		}
+		r := &runs[i]
+		if r.State.Open() || r.Owing() {
+			errs[i] = core.ErrRefused
+			return
+		}
+		// As it was read; what it has come to owe since has another state or place.
+		e := none("run")
+		e.conds = []string{e.conds[0] + " OR (" + e.name("state") + " = " + e.value("state", text(string(r.State))) +
+			" AND attribute_not_exists(" + e.name("owes") + ") AND attribute_not_exists(" + e.name("aside") + ") AND " + placeIs(e, r.Place) + ")"}
+		_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.Runs, Key: runKey(r.ID),
+			ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values})
+		if errs[i] = answer("table "+s.o.Names.Runs, err); errs[i] != nil {
+			return
+		}
+		_, err = s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.Runs, Key: restKey(r.ID)})
+		_, err2 := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: stateKey(logsOf(r.ID), r.ID.String())})
+		errs[i] = errors.Join(answer("table "+s.o.Names.Runs, err), answer("table "+s.o.Names.State, err2))
+	})
+	return errs
+}
+
+func placeIs(e *expr, place int64) string {
+	if place == 0 {
+		return "attribute_not_exists(" + e.name("place") + ")"
+	}
+	return e.name("place") + " = " + e.value("place", number(place))
+}

@@ -1,0 +1,53 @@
+package sqlite
+
+import (
+	"context"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Cleaned implements ask.Store.
+func (s *Store) Cleaned(ctx context.Context, job core.JobID) (at core.Instant, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT at FROM cleaned WHERE job = ?", values(int64(job)), func(st *sqlite.Stmt) error {
+			at = core.Instant(st.ColumnInt64(0))
+			return nil
+		})
+	})
+	return at, err
+}
+
+// PutCleaned implements operate.Store.
+func (s *Store) PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error {
+	return s.write(ctx, false, 1, func(tx *tx) error {
+		return query(tx.Conn, "INSERT INTO cleaned (job, at) VALUES (?, ?) ON CONFLICT (job) DO UPDATE SET at = max(at, excluded.at)",
+			values(int64(job), int64(upTo)), nil)
+	})
+}
+
+// DropRuns implements operate.Store. The log that is kept of a run goes with it.
+func (s *Store) DropRuns(ctx context.Context, runs []core.Run) []error {
+	return batch(ctx, s, false, runs, func(tx *tx, runs []core.Run, answers []error) error {
+		for i := range runs {
+			k := key(runs[i].ID)
+			if err := query(tx.Conn, "DELETE FROM runs WHERE key = ? AND state > 3 AND NOT coalesce("+owesAny+", 0)", values(k), nil); err != nil {
+				return err
+			}
+			if tx.Changes() > 0 {
+				if err := query(tx.Conn, "DELETE FROM logs WHERE run = ?", values(k), nil); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := query(tx.Conn, "SELECT 1 FROM runs WHERE key = ?", values(k), func(*sqlite.Stmt) error {
+				answers[i] = core.ErrRefused
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
