@@ -385,6 +385,9 @@ func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int
 			return text, next, end && !run.State.Open(), nil
 		}
 	}
+	if scheme == core.SchemeLocal && !run.State.Open() && from <= 1 { // it is on the disk no more: words in its place, as executors have
+		return strings.TrimRight(run.Message, "\n") + "\n", max(from, 1), true, nil
+	}
 	if scheme != core.SchemeWire {
 		if run.State.Open() {
 			return "", from, false, nil

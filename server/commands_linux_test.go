@@ -251,6 +251,16 @@ func TestCommandLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends(t, s, id)
+	defer func() { // what is kept with the run stands in for it then
+		if err := os.RemoveAll(filepath.Join(s.o.Dir, "commands", "logs")); err != nil {
+			t.Error(err)
+		}
+		run := viewOf(t, s, id)
+		text, next, end, err := s.parts.sender.Log(t.Context(), &core.App{Name: "ops"}, &run, 1)
+		if err != nil || next != 1 || !end || text != run.Message+"\n" {
+			t.Errorf("once it is gone its log is %q, next %d, its end %t, %v", text, next, end, err)
+		}
+	}()
 	if text, end := read(); !strings.Contains(text, "\nover\n") || !strings.Contains(text, "---- end: code 200") || !end {
 		t.Errorf("its log is %q, its end %t", text, end)
 	}
