@@ -344,6 +344,7 @@ func appAfter(spec *manage.AppSpec, old core.App) App {
 	after.Title, after.Executors, after.Allow = spec.Title, spec.Executors, spec.Allow
 	after.WaitForExecutor, after.Call = orNone(spec.WaitForExecutor), callOf(spec.Call.Shown())
 	after.Overlap, after.Limits = overlapOf(spec.Overlap.Normal()), limitsOf(spec.Limits)
+	after.Notify = notifyOf(spec.Notify.Normal())
 	if spec.Set != "" {
 		after.Set = spec.Set
 	}

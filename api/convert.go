@@ -65,7 +65,38 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
 			On: on},
 		PauseAfter: d.PauseAfter, Keep: keepOf(d.Keep), After: parentsOf(d.After), Within: orNone(d.Within),
+		Notify: notifyOf(d.Notify),
 	}
+}
+
+// notifyOf is who is told what, in the words of the document.
+func notifyOf(n core.Notify) Notify {
+	out := Notify{To: n.To, Late: orNone(n.Late), Slow: orNone(n.Slow), Quiet: orNone(n.Quiet),
+		Overdue: Overdue{By: n.Overdue.By, Within: orNone(n.Overdue.Within)}}
+	for _, e := range n.On {
+		out.On = append(out.On, string(e))
+	}
+	return out
+}
+
+// coreNotify is who is told what, as package core has it. Its errors name the field.
+func coreNotify(n Notify) (core.Notify, error) {
+	out := core.Notify{To: n.To, Overdue: core.Overdue{By: n.Overdue.By}}
+	for _, e := range n.On {
+		out.On = append(out.On, core.Event(e))
+	}
+	for _, d := range []struct {
+		field, text string
+		to          *time.Duration
+	}{
+		{"late", n.Late, &out.Late}, {"slow", n.Slow, &out.Slow}, {"quiet", n.Quiet, &out.Quiet}, {"overdue.within", n.Overdue.Within, &out.Overdue.Within},
+	} {
+		var err error
+		if *d.to, err = parseDuration("notify."+d.field, d.text); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
 }
 
 // JobSpecOf is a spec in the words of the document.
@@ -130,6 +161,9 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 		return spec, err
 	}
 	spec.Source = j.Script.Source
+	if spec.Def.Notify, err = coreNotify(j.Notify); err != nil {
+		return spec, err
+	}
 	spec.Schedule, err = coreSchedule(j.Schedule)
 	return spec, err
 }
@@ -308,7 +342,7 @@ func limitsOf(l core.Limits) AppLimits {
 func AppOf(a *core.App) App {
 	app := App{Name: a.Name, Title: a.Title, Set: a.Set, HasToken: a.Token != "", Executors: a.Executors, Withheld: a.Withheld,
 		WaitForExecutor: orNone(a.WaitForExecutor), Rev: a.Rev, CreatedAt: a.Created, Pause: pauseOf(a.Pause),
-		Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits), Call: callOf(a.Call.Shown())}
+		Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits), Call: callOf(a.Call.Shown()), Notify: notifyOf(a.Notify)}
 	for _, p := range a.Allow {
 		app.Allow = append(app.Allow, p.String())
 	}
@@ -319,7 +353,7 @@ func AppOf(a *core.App) App {
 func AppSpecOf(a manage.AppSpec) AppSpec {
 	return AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
 		WaitForExecutor: orNone(a.WaitForExecutor), Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits),
-		Call: callOf(a.Call), IfRev: a.IfRev}
+		Call: callOf(a.Call), Notify: notifyOf(a.Notify), IfRev: a.IfRev}
 }
 
 // ManageApp is the spec as package manage takes it. Its errors name the field.
@@ -328,10 +362,14 @@ func ManageApp(a AppSpec) (manage.AppSpec, error) {
 	if err != nil {
 		return manage.AppSpec{}, err
 	}
+	notify, err := coreNotify(a.Notify)
+	if err != nil {
+		return manage.AppSpec{}, err
+	}
 	call, err := coreCall(a.Call)
 	return manage.AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
 		WaitForExecutor: wait, Overlap: coreOverlap(a.Overlap), Limits: core.Limits{InFlight: a.Limits.InFlight, PerSecond: a.Limits.PerSecond},
-		Call: call, IfRev: a.IfRev}, err
+		Call: call, Notify: notify, IfRev: a.IfRev}, err
 }
 
 // runOf is a run in the words of the document; job is nil when it is not known.

@@ -47,6 +47,8 @@ type (
 	KillRunParams      = client.KillRunParams
 	LateResult         = client.LateResult
 	Broadcast          = client.Broadcast
+	Notify             = client.Notify
+	Overdue            = client.Overdue
 	Overlap            = client.Overlap
 	Script             = client.Script
 	ScriptChange       = client.ScriptChange

@@ -20,6 +20,7 @@ type App struct {
 	Overlap         Overlap // that of its jobs that do not say
 	Limits          Limits  // of all its runs
 	Call            *Call   // of its call: executors, under that of a job
+	Notify          Notify  // who is told what of its jobs, where they do not say
 	// Withheld are the names of jobs that code had declared and somebody deleted:
 	// no declaration makes them again. In the order of their deletions.
 	Withheld []string
@@ -126,7 +127,10 @@ type Global struct {
 	Opening    bool
 	// Loss is what the ring lost, as far as it is not on it again.
 	Loss Loss
-	Rev  int64
+	// Notify says who is told of what is of no job: of dead letters that name none, and of
+	// jobs that cannot be understood.
+	Notify Notify
+	Rev    int64
 }
 
 // Loss is what a tick found that the ring lost, and how far the jobs were walked

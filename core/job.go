@@ -57,6 +57,7 @@ type Def struct {
 	Overlap         Overlap       `json:"overlap,omitzero"`
 	PauseAfter      int           `json:"pauseAfter,omitempty"` // chains that failed in a row; 0: it is never paused for that
 	Keep            Keep          `json:"keep"`
+	Notify          Notify        `json:"notify,omitzero"`
 	// After are the jobs after whose runs it comes.
 	After []Parent `json:"after,omitempty"`
 	// Within makes a join of them: it comes once after all, if they end within that time.
@@ -113,7 +114,7 @@ func (d Def) Equal(o Def) bool {
 		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Overlap == o.Overlap &&
 		d.PauseAfter == o.PauseAfter && d.Keep == o.Keep && d.Declared == o.Declared && d.Call.Equal(o.Call) &&
 		d.Command.Equal(o.Command) && slices.Equal(d.After, o.After) &&
-		d.Within == o.Within
+		d.Within == o.Within && d.Notify.Equal(o.Notify)
 }
 
 // Sched is the part of a job that planning reads and writes.

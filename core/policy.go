@@ -103,6 +103,144 @@ var (
 	RetryOns       = []State{Failed, TimedOut, Lost}
 )
 
+// Event is what a notice tells people of.
+type Event string
+
+const (
+	EventFailed     Event = "failed"      // or timed out, and no attempt follows
+	EventLost       Event = "lost"        // and no attempt follows
+	EventNoExecutor Event = "no-executor" // failed for that, and no attempt follows
+	EventRecovered  Event = "recovered"   // a success after one of these three
+	EventSkipped    Event = "skipped"     // not by what a person did
+	EventLate       Event = "late"
+	EventSlow       Event = "slow"      // at work for longer than Notify.Slow
+	EventPaused     Event = "paused"    // by its pauseAfter
+	EventUnplanned  Event = "unplanned" // it could not be planned
+	EventDeadLetter Event = "dead-letter"
+	EventOverdue    Event = "overdue"
+	EventMute       Event = "mute" // a channel took nothing: told by the others, and nobody asks for it
+)
+
+// Events are those that a job may be told of, in the order in which messages name them.
+// EventsNotYet are words of the file that nothing acts upon yet.
+var (
+	Events = []Event{EventFailed, EventLost, EventNoExecutor, EventRecovered, EventSkipped, EventLate, EventSlow, EventPaused,
+		EventUnplanned, EventDeadLetter, EventOverdue}
+	EventsNotYet = []Event{"calendar-end"}
+)
+
+// eventsIfUnsaid are told of where nobody says which: what somebody is to look at. Late and
+// slow are told of besides where their bound is said.
+var eventsIfUnsaid = []Event{EventFailed, EventLost, EventNoExecutor, EventRecovered, EventPaused, EventUnplanned, EventDeadLetter,
+	EventOverdue}
+
+// Notify says who is told what of a job. Its word comes before its app's: each field by itself.
+type Notify struct {
+	To      []string      `json:"to,omitempty"` // channels; none: nobody is told
+	On      []Event       `json:"on,omitempty"`
+	Late    time.Duration `json:"late,omitempty"`  // sent so long after its slot; 0: its grace
+	Slow    time.Duration `json:"slow,omitempty"`  // at work for so long after it was sent
+	Quiet   time.Duration `json:"quiet,omitempty"` // one notice an event in that time; 0: QuietIfUnsaid
+	Overdue Overdue       `json:"overdue,omitzero"`
+}
+
+// Overdue says when a job is to have succeeded: each day by a time of its zone, or within a
+// time since it did last. One of the two.
+type Overdue struct {
+	By     string        `json:"by,omitempty"` // 15:04
+	Within time.Duration `json:"within,omitempty"`
+}
+
+// QuietIfUnsaid is the quiet period where nobody says one.
+const QuietIfUnsaid = time.Hour
+
+// Over is n, and where it says nothing o.
+func (n Notify) Over(o Notify) Notify {
+	if len(n.To) == 0 {
+		n.To = o.To
+	}
+	if len(n.On) == 0 {
+		n.On = o.On
+	}
+	n.Late, n.Slow, n.Quiet = cmp.Or(n.Late, o.Late), cmp.Or(n.Slow, o.Slow), cmp.Or(n.Quiet, o.Quiet)
+	n.Overdue = cmp.Or(n.Overdue, o.Overdue)
+	return n
+}
+
+// Tells reports whether somebody is told of an event; of a nil n nobody is. Nothing is slow or overdue where it is
+// not said when.
+func (n *Notify) Tells(e Event) bool {
+	switch {
+	case n == nil, len(n.To) == 0, e == EventSlow && n.Slow == 0, e == EventOverdue && n.Overdue == Overdue{}:
+		return false
+	case len(n.On) == 0:
+		return slices.Contains(eventsIfUnsaid, e) || e == EventLate && n.Late > 0 || e == EventSlow
+	}
+	return slices.Contains(n.On, e)
+}
+
+// Tell is who is told what of a job: its word before its app's. Of what is of no job, or of one
+// that cannot be understood (nil), it is the word for that.
+func Tell(job *Job, app *App, g *Global) (n Notify) {
+	if n = g.Notify; job != nil {
+		n = job.Def.Notify
+	}
+	if app != nil {
+		n = n.Over(app.Notify)
+	}
+	n.Quiet = cmp.Or(n.Quiet, QuietIfUnsaid)
+	return n
+}
+
+// EndEvent is what the end of a run is to those who are told of it; empty: nothing. What a
+// person did is nothing to tell.
+func EndEvent(r *Run) Event {
+	switch {
+	case r.Then != 0 || r.Shard.Of != 0:
+		return ""
+	case r.State == Lost:
+		return EventLost
+	case r.State == Failed && r.Reason == ReasonNoExecutor:
+		return EventNoExecutor
+	case r.State.Failure():
+		return EventFailed
+	case r.State == Skipped && SkipTold(r.Reason):
+		return EventSkipped
+	}
+	return ""
+}
+
+// SkipTold reports whether people may be told of what was skipped so: it is not what one of
+// them did.
+func SkipTold(reason Reason) bool {
+	switch reason {
+	case ReasonMisfire, ReasonDeadline, ReasonOverlap, ReasonQueueFull, ReasonJoin:
+		return true
+	}
+	return false
+}
+
+// TellsEnd reports whether somebody may be told of how a run ends.
+func (n *Notify) TellsEnd() bool {
+	return n.Tells(EventFailed) || n.Tells(EventLost) || n.Tells(EventNoExecutor) || n.Tells(EventSkipped) || n.Tells(EventRecovered) ||
+		n.Tells(EventPaused)
+}
+
+// Equal reports whether two say the same.
+func (n Notify) Equal(o Notify) bool {
+	return slices.Equal(n.To, o.To) && slices.Equal(n.On, o.On) && n.Late == o.Late && n.Slow == o.Slow && n.Quiet == o.Quiet &&
+		n.Overdue == o.Overdue
+}
+
+// IsZero reports whether it says nothing.
+func (n Notify) IsZero() bool { return n.Equal(Notify{}) }
+
+// Clock is the hour and minute of By; ok is false where it is none.
+func (o Overdue) Clock() (hour, minute int, ok bool) {
+	t, err := time.Parse("15:04", o.By)
+	return t.Hour(), t.Minute(), err == nil && len(o.By) == len("15:04")
+}
+
 // Retry says how often and when a failed run is tried again.
 type Retry struct {
 	Max      int           `json:"max"` // attempts after the first

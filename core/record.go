@@ -68,6 +68,7 @@ type AppRecord struct {
 	Overlap         Overlap       `json:"overlap,omitzero"`
 	Limits          Limits        `json:"limits,omitzero"`
 	Call            *Call         `json:"call,omitempty"` // without its secrets
+	Notify          Notify        `json:"notify,omitzero"`
 	// The last pause, in milliseconds; zero as in Pause.
 	PauseFrom int64  `json:"pauseFrom,omitempty"`
 	PauseTo   int64  `json:"pauseTo,omitempty"`
@@ -80,7 +81,7 @@ func AppRecordOf(a *App) AppRecord {
 	r := pauseRecord(a.Rev, a.Pause)
 	r.Name, r.Title, r.Set, r.HasToken, r.Executors, r.Allow, r.Withheld = a.Name, a.Title, a.Set, a.Token != "", a.Executors, a.Allow,
 		a.Withheld
-	r.WaitForExecutor, r.Overlap, r.Limits, r.Call = a.WaitForExecutor, a.Overlap, a.Limits, a.Call.Shown()
+	r.WaitForExecutor, r.Overlap, r.Limits, r.Call, r.Notify = a.WaitForExecutor, a.Overlap, a.Limits, a.Call.Shown(), a.Notify
 	return r
 }
 
@@ -151,7 +152,8 @@ func (a Actor) Validate() error {
 // on the aside lane, and cleared once all of it exists. It stands in a field of its own, for
 // who knows only Owed would make a run of it.
 type Aside struct {
-	Log bool `json:"log,omitempty"` // its log is to be kept
+	Log    bool `json:"log,omitempty"`    // its log is to be kept
+	Notice bool `json:"notice,omitempty"` // people may have to be told
 }
 
 // OwesAside is what a closed run owes to the aside lane: what its close says, and where a

@@ -138,6 +138,10 @@ type Run struct {
 	// once what the end of the run owes by it is made.
 	KeepLog KeepLog
 
+	// Notice says that people may have to be told of how it ends: where a chain came to
+	// nothing, or is skipped, that is owed.
+	Notice bool
+
 	// Permit names the limits that count the run, see Job.Permit; empty: none does. It is
 	// taken when the run is first to be sent, and its chain's from then on.
 	Permit string
@@ -339,8 +343,10 @@ func (s Skip) Covers(at Instant) bool { return s.First <= at && at <= s.Last }
 func (r *Run) RepeatedRetry() bool { return r.Cause == CauseRetry && r.Attempt > 3 }
 
 // Follow takes from its job, when a run is made, what is to come of its end: whether a
-// failure may pause the job, whether it has children, and whether its log is kept.
+// failure may pause the job, whether it has children, and whether its log is kept. Whether
+// people are told of it its app may say too, so that is asked where it is made.
 func (r *Run) Follow(d *Def) {
+	r.Notice = true
 	r.PauseAfter, r.Place, r.KeepLog = d.PauseAfter > 0, d.FirstPlace(), d.Keep.Kept()
 }
 

@@ -204,6 +204,14 @@ func (r *Run) SkipUnsent(reason Reason, at time.Time) RunPut {
 	return r.put(RunOwner|RunUntil|RunMaybeSent, RunState|RunEnd, to)
 }
 
+// Told has a put that skips a run as read owe that people are told, where they may have to be.
+func (p RunPut) Told(r *Run) RunPut {
+	if r.Notice && SkipTold(p.To.Reason) {
+		p.To.Aside, p.To.KeepLog, p.Set = Aside{Notice: true}, r.KeepLog, p.Set|RunAside
+	}
+	return p
+}
+
 // ClearOwed notes that what a closed run as read owes has been made.
 func (r *Run) ClearOwed() RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunOwes, Was: *r, Set: RunOwes}

@@ -41,6 +41,14 @@ const (
 	MaxLostAfter  = 30 * day
 	MaxWait       = day // for an executor
 	MaxKeepDays   = 3650
+
+	MaxNotifyTo   = 10 // channels
+	MinQuiet      = time.Minute
+	MaxQuiet      = 7 * day
+	MinSlow       = time.Minute
+	MinNotifyLate = time.Second
+	MinOverdue    = time.Minute
+	MaxOverdue    = 366 * day
 )
 
 // Normalize fills what was left out with the defaults and puts what has
@@ -71,6 +79,7 @@ func (j *Job) Normalize() {
 	d.Keep.Log = d.Keep.Kept()
 	fill(&d.Retry.Delay, 30*time.Second)
 	d.Overlap = d.Overlap.Normal()
+	d.Notify = d.Notify.Normal()
 	if d.Children = nil; len(d.After) == 0 {
 		d.After = nil
 	}
@@ -96,6 +105,92 @@ func (j *Job) Normalize() {
 		}
 	}
 	d.Retry.On = on
+}
+
+// Normal is n with its events in order, each once; what is unknown stays for Validate.
+func (n Notify) Normal() Notify {
+	if len(n.To) == 0 {
+		n.To = nil
+	}
+	if len(n.On) == 0 {
+		n.On = nil
+		return n
+	}
+	var on []Event
+	for _, e := range Events {
+		if slices.Contains(n.On, e) {
+			on = append(on, e)
+		}
+	}
+	for _, e := range n.On {
+		if !slices.Contains(Events, e) {
+			on = append(on, e)
+		}
+	}
+	n.On = on
+	return n
+}
+
+// Validate refuses a normalized word on notices that breaks a bound, with the path of the
+// field. That its channels are stored is seen to by who stores it.
+func (n Notify) Validate(path string) error {
+	if len(n.To) > MaxNotifyTo {
+		return Invalid(path+".to", strconv.Itoa(len(n.To)), "at most %d channels are allowed", MaxNotifyTo)
+	}
+	for i, name := range n.To {
+		if err := CheckName(fmt.Sprintf("%s.to[%d]", path, i), name); err != nil {
+			return err
+		}
+		if slices.Contains(n.To[:i], name) {
+			return Invalid(fmt.Sprintf("%s.to[%d]", path, i), name, "named twice")
+		}
+	}
+	for i, e := range n.On {
+		switch field := fmt.Sprintf("%s.on[%d]", path, i); {
+		case slices.Contains(EventsNotYet, e):
+			return Invalid(field, string(e), "not yet: it comes with a later version")
+		case !slices.Contains(Events, e):
+			return Invalid(field, string(e), "allowed are %s", Words(Events))
+		}
+	}
+	said := func(e Event) bool { return len(n.On) == 0 || slices.Contains(n.On, e) }
+	for _, f := range []struct {
+		name  string
+		of    Event
+		d     time.Duration
+		least time.Duration
+		most  time.Duration
+	}{
+		{"late", EventLate, n.Late, MinNotifyLate, MaxGrace},
+		{"slow", EventSlow, n.Slow, MinSlow, MaxTimeout},
+		{"quiet", "", n.Quiet, MinQuiet, MaxQuiet},
+		{"overdue.within", EventOverdue, n.Overdue.Within, MinOverdue, MaxOverdue},
+	} {
+		switch {
+		case f.d == 0:
+		case f.d < f.least || f.d > f.most || f.d%time.Second != 0:
+			return Invalid(path+"."+f.name, f.d.String(), "allowed are whole seconds from %s to %s", f.least, f.most)
+		case f.of != "" && !said(f.of):
+			return Invalid(path+"."+f.name, f.d.String(), "on does not name %s: name it there, or leave this out", f.of)
+		}
+	}
+	if by := n.Overdue.By; by != "" {
+		switch _, _, ok := n.Overdue.Clock(); {
+		case !ok:
+			return Invalid(path+".overdue.by", by, `a time of day is needed, as "06:00"`)
+		case n.Overdue.Within != 0:
+			return Invalid(path+".overdue", by, "by or within, not both")
+		case !said(EventOverdue):
+			return Invalid(path+".overdue.by", by, "on does not name %s: name it there, or leave this out", EventOverdue)
+		}
+	}
+	switch {
+	case slices.Contains(n.On, EventSlow) && n.Slow == 0:
+		return Invalid(path+".on", string(EventSlow), "say from when on, as slow: 45m")
+	case slices.Contains(n.On, EventOverdue) && n.Overdue == Overdue{}:
+		return Invalid(path+".on", string(EventOverdue), `say when, as overdue: {by: "06:00"} or {within: 26h}`)
+	}
+	return nil
 }
 
 func fill[T comparable](field *T, value T) {
@@ -147,6 +242,9 @@ func (j *Job) Validate() error {
 		return err
 	}
 	if err := d.validateAfter(); err != nil {
+		return err
+	}
+	if err := d.Notify.Validate("notify"); err != nil {
 		return err
 	}
 	if d.PauseAfter < 0 || d.PauseAfter > MaxPauseAfter {
@@ -460,6 +558,12 @@ func (a *App) Validate() error {
 		if !p.IsValid() {
 			return Invalid(fmt.Sprintf("allow[%d]", i), p.String(), "a range is written as 10.0.0.0/8 or fd00::/8")
 		}
+	}
+	if err := a.Notify.Validate("notify"); err != nil {
+		return err
+	}
+	if a.Notify.Overdue != (Overdue{}) {
+		return Invalid("notify.overdue", "", "a job says it for itself")
 	}
 	if err := bounded("waitForExecutor", a.WaitForExecutor, 0, MaxWait); err != nil {
 		return err

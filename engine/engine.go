@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/pull"
@@ -36,10 +37,20 @@ type Engine struct {
 	Pull     pull.Store    // queues that executors pull from; nil where SQS has them
 	Dead     operate.DeadLetters
 	Aside    aside.Store
+	Notices  NoticeStore
 	Upkeep   Upkeep
 	Report   report.Store
 	// Close ends what the engine runs and releases its files.
 	Close func() error
+}
+
+// NoticeStore is what people are told from.
+type NoticeStore interface {
+	notice.Reads
+	notice.Ends
+	notice.States
+	notice.Looks
+	notice.ChannelStore
 }
 
 // Ring is the sending side of the queues; it is the Ring port of every use case.

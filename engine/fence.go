@@ -7,6 +7,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 )
 
@@ -25,6 +26,7 @@ func Fenced(e *Engine, deployment string) *Engine {
 	f.Dispatch = fencedDispatch{e.Dispatch, deployment}
 	f.Finish = fencedFinish{e.Finish, deployment}
 	f.Manage = fencedManage{e.Manage, deployment}
+	f.Notices = fencedNotices{e.Notices, deployment}
 	return &f
 }
 
@@ -71,6 +73,24 @@ type fencedFinish struct {
 func (f fencedFinish) Global(ctx context.Context) (core.Global, error) {
 	g, err := f.Store.Global(ctx)
 	return admitted(f.deployment, g, err)
+}
+
+// fencedNotices keeps who must not act from telling anybody: each telling reads the item first.
+type fencedNotices struct {
+	NoticeStore
+	deployment string
+}
+
+func (f fencedNotices) Global(ctx context.Context) (core.Global, error) {
+	g, err := f.NoticeStore.Global(ctx)
+	return admitted(f.deployment, g, err)
+}
+
+func (f fencedNotices) DueLooks(ctx context.Context, upTo core.Instant, limit int) ([]ring.Look, error) {
+	if _, err := f.Global(ctx); err != nil {
+		return nil, err
+	}
+	return f.NoticeStore.DueLooks(ctx, upTo, limit)
 }
 
 func (f fencedFinish) Numbers(ctx context.Context, job core.JobID, n int) (uint32, error) {

@@ -22,6 +22,7 @@ type builder struct {
 	*decoder
 	top      map[string]Pos // places of what is not in apps and jobs
 	defaults object
+	told     map[string]object // notify of the apps of the document
 }
 
 // merge is what own says, and where it says nothing, not even wrongly, defaults.
@@ -236,7 +237,7 @@ const maxMends = 40
 func (b *builder) job(own object, path string) manage.JobSpec {
 	b.checkSchedule(own, path)
 	b.hide(own, path)
-	form := merge(own, b.defaults)
+	form := merge(own, b.defaultsOf(own))
 	b.script(form, path)
 	if join, is := form["after"].(object); is {
 		if form["after"] = join["all"]; join["all"] != nil {
@@ -268,6 +269,25 @@ func (b *builder) job(own object, path string) manage.JobSpec {
 		return s
 	}
 	return manage.JobSpec{}
+}
+
+// defaultsOf are the defaults of a job: what its app says in this file of who is told goes
+// before them.
+func (b *builder) defaultsOf(own object) object {
+	app, _ := own["app"].(string)
+	said, ok := b.told[app]
+	below, is := b.defaults["notify"].(object)
+	if !ok || !is {
+		return b.defaults
+	}
+	out, rest := maps.Clone(b.defaults), maps.Clone(below)
+	for key := range said {
+		delete(rest, key)
+	}
+	if out["notify"] = rest; len(rest) == 0 {
+		delete(out, "notify")
+	}
+	return out
 }
 
 // placeOf is where a field of a job stands: in it, or in `defaults`.
@@ -403,6 +423,13 @@ func indexOf(field string) int {
 // app makes the spec of an app.
 func (b *builder) app(form object, path string) manage.AppSpec {
 	b.hide(form, path)
+	if told, is := form["notify"].(object); is {
+		name, _ := form["name"].(string)
+		if b.told == nil {
+			b.told = map[string]object{}
+		}
+		b.told[name] = told
+	}
 	var a api.AppSpec
 	if err := strictly(form, &a); err != nil {
 		b.errorf(b.places[path], path, "%v", err)
@@ -418,7 +445,7 @@ func (b *builder) app(form object, path string) manage.AppSpec {
 	if err != nil { // the schema lets no such value through
 		b.errorf(b.places[path], path, "%v", err)
 	}
-	want.Call = app.Call
+	want.Call, want.Notify = app.Call, app.Notify.Normal()
 	list, _ := form["executors"].([]any)
 	for i := range list {
 		if list[i] == nil {
@@ -435,6 +462,8 @@ func (b *builder) app(form object, path string) manage.AppSpec {
 		switch first, _, _ := strings.Cut(e.Field, "."); first {
 		case "call":
 			want.Call = nil
+		case "notify":
+			want.Notify = core.Notify{}
 		case "name":
 			want.Name = "x"
 		case "title":

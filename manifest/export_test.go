@@ -76,7 +76,10 @@ func fullJob() core.Job {
 			Handler: "POST /run", Params: "a\nb\\ \"c\"\x00\u2028", Route: core.RouteBroadcast,
 			BroadcastFail: core.BroadcastFailAll, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
 			Retry: core.Retry{Max: 3, Delay: time.Minute, Backoff: core.BackoffExponential, MaxDelay: time.Hour, On: []core.State{core.Lost}},
-			Keep:  core.Keep{Days: 90, Log: core.KeepLogAlways}, LostAfter: time.Hour, WaitForExecutor: 10 * time.Minute,
+			Keep:  core.Keep{Days: 90, Log: core.KeepLogAlways},
+			Notify: core.Notify{To: []string{"oncall", "mail"}, On: []core.Event{core.EventFailed, core.EventLate, core.EventSlow, core.EventOverdue},
+				Late: 30 * time.Second, Slow: 45 * time.Minute, Quiet: 2 * time.Hour, Overdue: core.Overdue{By: "06:00"}},
+			LostAfter: time.Hour, WaitForExecutor: 10 * time.Minute,
 			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5, Key: "/tenant"}, PauseAfter: 4, Call: fullCall(),
 			After: []core.Parent{{Job: "reports/list", ID: 3, When: core.UponFailure}, {Job: "pay/ledger", ID: 4, When: core.UponSuccess}}},
 		Sched: core.Sched{State: core.Paused, Misfire: core.MisfireAll, Grace: 30 * time.Second, Deadline: 36 * time.Hour,
@@ -90,7 +93,9 @@ func fullApp() core.App {
 		"http://h:9999"},
 		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, WaitForExecutor: time.Minute,
 		Overlap: core.Overlap{Limit: 2, Group: "db", Full: core.FullQueue, Max: 100, Key: "/tenant"},
-		Limits:  core.Limits{InFlight: 200, PerSecond: 50}, Call: fullCall()}
+		Limits:  core.Limits{InFlight: 200, PerSecond: 50}, Call: fullCall(),
+		Notify: core.Notify{To: []string{"oncall"}, On: []core.Event{core.EventFailed, core.EventLate, core.EventSlow},
+			Late: time.Minute, Slow: time.Hour, Quiet: 30 * time.Minute}}
 }
 
 func fullCall() *core.Call {
@@ -119,6 +124,7 @@ apps:
     overlap: {limit: 2, group: db, full: queue, max: 100, key: /tenant}
     limits: {inFlight: 200, perSecond: 50}
     call: {headers: {X-Key: "***", X-Team: finance}, hidden: [X-Key], auth: {bearer: "***"}, expect: [200, 202], maxAnswer: 64KB}
+    notify: {to: [oncall], on: [failed, late, slow], late: 60s, slow: 1h, quiet: 30m}
     # token: set; it is never printed, and left out here it stays as it is
 
 jobs:
@@ -151,6 +157,7 @@ jobs:
     overlap: {limit: 3, group: db, full: skip, max: 5, key: /tenant}
     pauseAfter: 4
     keep: {days: 90, log: always}
+    notify: {to: [oncall, mail], on: [failed, late, slow, overdue], late: 30s, slow: 45m, quiet: 2h, overdue: {by: "06:00"}}
     paused: true
   - app: reports
     name: list
@@ -207,6 +214,9 @@ func TestExportsAll(t *testing.T) {
 				var not []string
 				if kid.key == "after" { // a list here; a join is another test's
 					continue
+				}
+				if kid.key == "notify" && s.get("handler") == nil { // of an app
+					not = []string{"overdue"}
 				}
 				if kid.key == "schedule" {
 					not = []string{"cron", "crontab", "fixedDelay", "at"}
@@ -268,11 +278,11 @@ func TestDefaults(t *testing.T) {
 		form := object{"app": "a", "name": "a", "handler": "h", "retry": object{"delay": "1s", "maxDelay": "1d"}, "schedule": object{},
 			"overlap": object{"limit": 1}}
 		in, key := form, path
-		if first, rest, ok := strings.Cut(path, "."); ok {
-			if _, ok := form[first]; !ok {
-				form[first] = object{}
+		for first, rest, ok := strings.Cut(key, "."); ok; first, rest, ok = strings.Cut(key, ".") {
+			if _, ok := in[first]; !ok {
+				in[first] = object{}
 			}
-			in, key = form[first].(object), rest
+			in, key = in[first].(object), rest
 		}
 		in[key] = v
 		switch path {
@@ -614,7 +624,7 @@ func TestSchema(t *testing.T) {
 	}
 	for _, s := range []string{"timeuot: 5m", "timeout: 600", "timeout: -5m", "timeout: \"\"", "retry: {max: 101}", "retry: 3",
 		"misfire: lastest", "broadcast: {fail: some}", "template: yes",
-		"notify: {}", "keep: {log: sometimes}", "labels: {a: 5}", "schedule: {calendar: x}", "schedule: 5m", "title: 5", "version: 1"} {
+		"notify: {on: [calendar-end]}", "notify: {too: [x]}", "keep: {log: sometimes}", "labels: {a: 5}", "schedule: {calendar: x}", "schedule: 5m", "title: 5", "version: 1"} {
 		in := []byte(head + "  " + s + "\n")
 		if _, err := Parse("m", in, Options{}); err == nil {
 			t.Errorf("%s: the parser takes it", s)

@@ -45,10 +45,8 @@ func read(t testing.TB, name string) []byte {
 }
 
 // What the complete example has and this version does not.
-const exampleRefusals = `example.yaml:7:66: defaults.notify: not yet: notices come with a later version; leave it out
-example.yaml:15:1: calendars: not yet: calendars come with a later version; leave it out
+const exampleRefusals = `example.yaml:15:1: calendars: not yet: calendars come with a later version; leave it out
 example.yaml:46:7: jobs[0].schedule.calendar: not yet: calendars come with a later version; leave it out
-example.yaml:58:5: jobs[0].notify: not yet: notices come with a later version; leave it out
 example.yaml:90:40: jobs[6].schedule.calendar: not yet: calendars come with a later version; leave it out`
 
 var exampleEnv = withFile(env("REPORTS_TOKEN", "s3cret", "LEDGER_TOKEN", "s3cret", "HOOK_SECRET", "s3cret",
@@ -82,13 +80,13 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// TestExampleIsBuilt: of the complete example all is saved but calendars and notices.
+// TestExampleIsBuilt: of the complete example all is saved but calendars.
 func TestExampleIsBuilt(t *testing.T) {
 	var whole map[string]any
 	if err := yaml.Unmarshal(read(t, "example.yaml"), &whole); err != nil {
 		t.Fatal(err)
 	}
-	without(whole, "calendars", "calendar", "notify")
+	without(whole, "calendars", "calendar")
 	for _, job := range whole["jobs"].([]any) {
 		if job := job.(map[string]any); job["handler"] == nil && job["command"] == nil && job["script"] == nil {
 			job["handler"] = "in its place"
@@ -220,7 +218,7 @@ func TestErrors(t *testing.T) {
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
 			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, author, labels, handler, params, template, " +
 				"call, command, script, schedule, after, misfire, grace, deadline, block, route, broadcast, timeout, retry, lostAfter, " +
-				"waitForExecutor, overlap, pauseAfter, keep, " +
+				"waitForExecutor, overlap, pauseAfter, keep, notify, " +
 				"paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
 		{"a join without its window", job("after: {all: [{job: a/b}]}"),

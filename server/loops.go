@@ -58,6 +58,12 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 		})
 	})
 	planners.Go(func() {
+		s.every(plan, s.o.LookEvery, "notices", func(ctx context.Context) error {
+			_, err := p.notices.Pass(ctx)
+			return err
+		})
+	})
+	planners.Go(func() {
 		s.every(plan, s.o.AliveEvery, "sign of life", func(ctx context.Context) error { return s.live(ctx, p) })
 	})
 	receivers.Go(func() { s.intake(p).Run(receive, handle) })
@@ -209,7 +215,7 @@ func (s *Server) checks(p *parts) *engine.Intake {
 }
 
 // Of the aside lane so many messages are taken at a time, and as many batches.
-const asideBatch, asideBatches = 10, 8
+const asideBatch, asideBatches = 50, 32
 
 // asides takes what is owed to the aside lane to it: it has places of its own, so nothing
 // of it keeps a fire or a check waiting.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/aside"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/safedial"
@@ -50,7 +51,11 @@ type Options struct {
 
 	// Aside are those of what keeps logs.
 	Aside aside.Options
-	Plan  plan.Options
+	// Notices are those of what tells people; LookEvery is how often it is asked what is due
+	// to be told.
+	Notices   notice.Options
+	LookEvery time.Duration // 10 s
+	Plan      plan.Options
 	// Beat is how often the tick passes.
 	Beat time.Duration // 1 s
 	// LeaseFor of the tick's partitions.
@@ -126,7 +131,7 @@ func (o *Options) defaults() {
 		&o.LostAfter:    10 * time.Minute,
 		&o.KeepJournals: 20 * 24 * time.Hour, &o.SweepEvery: time.Minute,
 		&o.ReportEvery: time.Minute, &o.ReportFor: time.Minute,
-		&o.AliveEvery: time.Second, &o.OutageAfter: 20 * time.Second, &o.Drain: 10 * time.Second, &o.DrainTold: 3 * time.Second,
+		&o.AliveEvery: time.Second, &o.LookEvery: 10 * time.Second, &o.OutageAfter: 20 * time.Second, &o.Drain: 10 * time.Second, &o.DrainTold: 3 * time.Second,
 		&o.RefusedWait: 2 * time.Second,
 	} {
 		if *d == 0 {

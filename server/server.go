@@ -28,6 +28,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
@@ -86,6 +87,7 @@ type parts struct {
 	aside   *aside.Lane
 	manage  *people.People
 	reports *report.Reports
+	notices *notice.Notices
 	reg     *registry.Registry
 	tokens  *registry.Tokens
 	// refused is the trace of whom the doors turned away.
@@ -349,6 +351,8 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p.reports = a.Reports(report.Options{Zone: o.ReportZone, PassFor: o.ReportFor})
 	lane := o.Aside
 	lane.Made = s.m.log
+	p.notices = a.Notices(p.notify, o.Notices)
+	lane.Notices = p.notices
 	p.aside = a.Lane(p.sender, lane)
 	p.watch = a.Watchdog(p.sender, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})
 	p.manage = a.People(p.sender, people.Options{

@@ -8,7 +8,7 @@ import (
 
 // Events are what a notice can be about, in the order in which docs and messages name them.
 var Events = []string{"failed", "lost", "late", "skipped", "slow", "recovered", "no-executor", "paused", "unplanned",
-	"dead-letter", "overdue"}
+	"dead-letter", "overdue", "mute"}
 
 // Event is what an event is called: "no executor", "无可用执行器".
 func Event[E ~string](l Language, event E) string { return of(l, events, event) }
@@ -145,6 +145,7 @@ var events = map[string]word{
 	"unplanned":   {"cannot be planned", "无法生成调度计划"},
 	"dead-letter": {"dead letter", "死信"},
 	"overdue":     {"overdue", "逾期未成功"},
+	"mute":        {"channel takes nothing", "通知渠道不可用"},
 }
 
 // said is how a notice of an event is written. many is where Times is not 1.
@@ -204,6 +205,10 @@ var sentences = map[string]said{
 	"overdue": {
 		subject: word{"{job} has not succeeded in time", "任务 {job} 逾期未成功"},
 		one:     word{"{job} was to succeed by {due}, and has not.", "任务 {job} 应在 {due} 之前执行成功，但至今没有成功。"},
+	},
+	"mute": {
+		subject: word{"{job}: a notice did not reach a channel", "{job} 的通知未能送达某个渠道"},
+		one:     word{"A notice of {job} did not reach one of its channels and is given up.", "{job} 的一条通知未能送达某个渠道，已放弃。"},
 	},
 }
 

@@ -21,6 +21,9 @@ type App struct {
 	Limits AppLimits `json:"limits,omitempty,omitzero"`
 	Name   string    `json:"name"`
 
+	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	Notify Notify `json:"notify,omitempty,omitzero"`
+
 	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 	Pause   *Pause  `json:"pause,omitempty"`
@@ -79,6 +82,9 @@ type AppSpec struct {
 
 	// Name 1 to 64 of a-z A-Z 0-9 . _ -
 	Name string `json:"name,omitempty,omitzero"`
+
+	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	Notify Notify `json:"notify,omitempty,omitzero"`
 
 	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
@@ -772,6 +778,9 @@ type Job struct {
 	// Next The next instants: none within a pause of the job, its app or everything
 	Next []time.Time `json:"next,omitempty,omitzero"`
 
+	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	Notify Notify `json:"notify,omitempty,omitzero"`
+
 	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 
@@ -912,6 +921,9 @@ type JobBase struct {
 	// Name 1 to 128 of a-z 0-9 . _ - with a letter; unique in its app.
 	Name string `json:"name,omitempty,omitzero"`
 
+	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	Notify Notify `json:"notify,omitempty,omitzero"`
+
 	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 
@@ -1046,6 +1058,9 @@ type JobSpec struct {
 	// Name 1 to 128 of a-z 0-9 . _ - with a letter; unique in its app.
 	Name string `json:"name,omitempty,omitzero"`
 
+	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	Notify Notify `json:"notify,omitempty,omitzero"`
+
 	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 
@@ -1147,6 +1162,27 @@ type Log struct {
 	Text string `json:"text"`
 }
 
+// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+type Notify struct {
+	// Late Sent so long after it was due. Left out: as grace says.
+	Late string `json:"late,omitempty,omitzero"`
+
+	// On Of what. Left out: failed, lost, no-executor, recovered, paused, unplanned, dead-letter, and of late, slow and overdue where it is said when.
+	On []string `json:"on,omitempty,omitzero"`
+
+	// Overdue When the job is to have succeeded: by or within. Left out: it is never overdue.
+	Overdue Overdue `json:"overdue,omitempty,omitzero"`
+
+	// Quiet One notice of each event in such a time, and at its end one with the count.
+	Quiet string `json:"quiet,omitempty,omitzero"`
+
+	// Slow At work for so long after it was sent. Left out: nothing is slow.
+	Slow string `json:"slow,omitempty,omitzero"`
+
+	// To The channels that are told.
+	To []string `json:"to,omitempty,omitzero"`
+}
+
 // OAuth Client credentials: a token is got for them, and kept until shortly before its end.
 type OAuth struct {
 	// ClientID The client.
@@ -1160,6 +1196,15 @@ type OAuth struct {
 
 	// TokenURL Where a token is got.
 	TokenURL string `json:"tokenUrl"`
+}
+
+// Overdue When the job is to have succeeded: by or within. Left out: it is never overdue.
+type Overdue struct {
+	// By Each day on which it is to run, by this time in its zone, as "06:00".
+	By string `json:"by,omitempty,omitzero"`
+
+	// Within So long after its last success.
+	Within string `json:"within,omitempty,omitzero"`
 }
 
 // Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.

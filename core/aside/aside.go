@@ -82,6 +82,8 @@ type Options struct {
 	Room time.Duration
 	// Made is called with each log that is done with; it must not block.
 	Made func(r *core.Run, o Outcome)
+	// Notices tells people; nil: messages that ask for that come again.
+	Notices Notices
 }
 
 // Lane makes what is owed.
@@ -123,8 +125,19 @@ type later struct {
 func (l *Lane) Handle(ctx context.Context, list []ring.Message) []error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup
+	var notices []ring.Message
+	var of []int
 	for i := range list {
+		if a := list[i].Aside; a != nil && !a.Log {
+			notices, of = append(notices, list[i]), append(of, i)
+			continue
+		}
 		all.Go(func() { errs[i] = l.handle(ctx, &list[i]) })
+	}
+	if len(notices) > 0 {
+		for k, err := range l.tell(ctx, notices) {
+			errs[of[k]] = err
+		}
 	}
 	all.Wait()
 	return errs
@@ -151,10 +164,16 @@ func (l *Lane) handle(ctx context.Context, m *ring.Message) error {
 		return fmt.Errorf("read run %d: %w", id, err)
 	}
 	run, is := found[id]
-	if owes := run.OwesAside(); !is || owes == (core.Aside{}) {
-		return nil
+	if !is || !run.OwesAside().Log {
+		return l.passOn(ctx, &run) // who kept it may have died before
 	}
 	again, err := l.keep(ctx, m, &run)
+	if err != nil {
+		return err
+	}
+	if again == nil || again.tried && m.Try == 0 {
+		err = l.passOn(ctx, &run)
+	}
 	if err != nil || again == nil {
 		return err
 	}
@@ -189,7 +208,7 @@ func (l *Lane) keep(ctx context.Context, m *ring.Message, run *core.Run) (*later
 	if err := l.store.PutLog(ctx, run, k); err != nil && !errors.Is(err, core.ErrRefused) {
 		return nil, fmt.Errorf("keep the log of run %d: %w", run.ID, err)
 	}
-	if err := l.store.PutRuns(ctx, []core.RunPut{run.ClearAside(core.Aside{})})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
+	if err := l.store.PutRuns(ctx, []core.RunPut{run.ClearAside(core.Aside{Notice: run.Aside.Notice})})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
 		return nil, fmt.Errorf("note that the log of run %d is kept: %w", run.ID, err)
 	}
 	if outcome == Failed {

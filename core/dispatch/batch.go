@@ -22,6 +22,7 @@ type item struct {
 	of       *core.Run // of a shard: its broadcast
 	job      *core.Job
 	app      *core.App
+	tell     *core.Notify // who is told what; nil: nobody
 	falls    falls
 	reason   core.Reason // why it falls
 	phase    phase

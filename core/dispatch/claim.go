@@ -165,7 +165,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		if it.run.State == core.Queued && it.falls == fallsPast {
 			it.reason = core.ReasonDeadline // misfire came first, and did not count
 		}
-		w.puts, w.putOf = append(w.puts, it.run.SkipUnsent(it.reason, now)), append(w.putOf, it)
+		w.puts, w.putOf = append(w.puts, it.run.SkipUnsent(it.reason, now).Told(it.run)), append(w.putOf, it)
 	case toTake:
 		if b.route(it) {
 			take := it.run.Take(b.claimed(it), first(it.order), now, it.choice.tries)
@@ -192,6 +192,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 func (b *batch) write(ctx context.Context, w *writes) {
 	b.permits(ctx, w)
 	b.broadcast(ctx, w)
+	b.told(ctx, w)
 	if len(w.creates) > 0 && b.owns(0) {
 		for k, err := range b.d.store.Create(ctx, w.creates) {
 			it, state, waits := w.createOf[k], w.creates[k].State, w.createOf[k].phase
@@ -252,6 +253,7 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	switch r.State = state; state {
 	case core.Skipped:
 		r.Reason, r.EndedAt = it.reason, now
+		r.Aside.Notice = it.of == nil && it.tell.Tells(core.EventSkipped) && core.SkipTold(it.reason)
 		return r
 	case core.Running:
 		c := b.claimed(it)
@@ -263,6 +265,7 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	if r.Tries = it.choice.tries; it.of == nil { // what comes of a shard's end is the broadcast's
 		r.Follow(&it.job.Def)
 		r.Permit = it.permit()
+		r.Notice = it.tell.TellsEnd()
 	}
 	r.KeepLog = it.job.Def.Keep.Kept() // a shard's is its own
 	return r
@@ -294,6 +297,9 @@ func ownOrder(address string) []string {
 // the tick repairs when the job's planAt comes. A broadcast that may be over by the skip of
 // a shard is the watchdog's then.
 func (b *batch) chainSkipped(ctx context.Context, run *core.Run) phase {
+	if b.d.finish.Aside(ctx, run) != nil {
+		return settled(core.Left) // it is owed
+	}
 	if run.ShardEnded() {
 		if b.d.finish.Mend(ctx, run) != nil {
 			return settled(core.Left)

@@ -3,7 +3,9 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -30,6 +32,7 @@ type Dead struct {
 	store   Store
 	skips   Skips
 	letters DeadLetters
+	ring    Ring
 	now     func() time.Time
 	log     *slog.Logger
 
@@ -37,11 +40,11 @@ type Dead struct {
 }
 
 // NewDead makes a Dead; now may be nil.
-func NewDead(store Store, skips Skips, letters DeadLetters, now func() time.Time, log *slog.Logger) *Dead {
+func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, now func() time.Time, log *slog.Logger) *Dead {
 	if now == nil {
 		now = time.Now
 	}
-	return &Dead{store: store, skips: skips, letters: letters, now: now, log: log}
+	return &Dead{store: store, skips: skips, letters: letters, ring: r, now: now, log: log}
 }
 
 // Record records each fire of a letter that can be read and has no run as skipped:
@@ -52,6 +55,9 @@ func NewDead(store Store, skips Skips, letters DeadLetters, now func() time.Time
 // not all is recorded.
 func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	fires, _ := ring.Salvage([]byte(l.Body))
+	if err := d.tell(ctx, l, fires); err != nil {
+		return 0, err
+	}
 	if len(fires) == 0 {
 		return 0, nil
 	}
@@ -118,6 +124,46 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 		d.log.Error("undeliverable fires are recorded", "letter", l.ID, "fires", n, "why", l.Reason)
 	}
 	return n, err
+}
+
+// tellFor is how old a letter is at most of which people are told: after a restart they all
+// are met again.
+const tellFor = time.Hour
+
+// tell has people told of a letter, before anything is recorded of it: those of its jobs, or
+// where no job can be read in it those of all.
+func (d *Dead) tell(ctx context.Context, l *core.Letter, fires []core.Fire) error {
+	now := d.now()
+	if now.Sub(l.At) > tellFor {
+		return nil
+	}
+	var notes []ring.Note
+	at := map[core.JobID]int{}
+	for _, f := range fires {
+		job := f.Run.Job()
+		if i, is := at[job]; is {
+			notes[i].Count++
+			continue
+		}
+		at[job] = len(notes)
+		notes = append(notes, ring.Note{Job: job, Event: core.EventDeadLetter, Run: f.Run, At: f.At, Count: 1, Why: l.Reason, When: l.At})
+	}
+	if len(fires) == 0 {
+		notes = []ring.Note{{Event: core.EventDeadLetter, Run: letterRun(l), Why: l.Reason, When: l.At}}
+	}
+	for _, err := range d.ring.Enqueue(ctx, ring.Noted(notes, now)) {
+		if err != nil {
+			return fmt.Errorf("have people told of a dead letter: %w", err)
+		}
+	}
+	return nil
+}
+
+// letterRun stands for a letter of no run, so that it is counted once.
+func letterRun(l *core.Letter) core.RunID {
+	h := fnv.New32a()
+	h.Write([]byte(l.ID))
+	return core.NumberedRun(math.MaxInt32, h.Sum32()&core.MaxNumber|1)
 }
 
 // passPage is how many letters a pass reads at a time.

@@ -149,6 +149,7 @@ type Dispatcher struct {
 	uses    *uses
 	waits   waits
 	scripts sources
+	looked  looked
 
 	underWay sync.Map     // owners that are invocations of this Dispatcher
 	wanted   atomic.Int64 // the minute in which it was said last that something is wanting here

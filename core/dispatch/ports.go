@@ -40,6 +40,9 @@ type Store interface {
 	// Source reads the source of a script of a job by its hash; false: it is not kept.
 	Source(ctx context.Context, job core.JobID, hash string) (source string, found bool, err error)
 
+	// PutLooks has the notices of jobs looked at later; one that is asked for is well.
+	PutLooks(ctx context.Context, looks []ring.Look) error
+
 	// PutJournal stores a journal; condition: none stored, or its V is lower.
 	PutJournal(ctx context.Context, j core.Journal) error
 	// Journals reads journals; one that is not stored is not in the answer.

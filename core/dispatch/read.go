@@ -182,6 +182,7 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 		return undeliverable{why: "job " + id.String() + " has neither item nor tombstone"}
 	}
 	it.job, it.app = job, apps[job.Def.App]
+	it.tell = tellOf(it.job, it.app, &k.global)
 	if !it.recorded {
 		return k.shard(it)
 	}

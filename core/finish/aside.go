@@ -32,3 +32,8 @@ func (f *Finish) asides(ctx context.Context, runs []*core.Run) []error {
 	}
 	return errs
 }
+
+// Aside asks for what a run that was closed elsewhere owes to the aside lane.
+func (f *Finish) Aside(ctx context.Context, run *core.Run) error {
+	return f.asides(ctx, []*core.Run{run})[0]
+}

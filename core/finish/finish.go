@@ -337,6 +337,10 @@ func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[
 		c.To.Aside.Log, c.To.KeepLog = true, run.KeepLog
 		c.Set |= core.RunAside
 	}
+	if err == nil && run.Notice && core.EndEvent(&core.Run{State: c.To.State, Reason: c.To.Reason, Then: c.To.Then, Shard: run.Shard}) != "" {
+		c.To.Aside.Notice, c.To.KeepLog = true, run.KeepLog
+		c.Set |= core.RunAside
+	}
 	return c, err
 }
 
@@ -468,7 +472,8 @@ func (f *Finish) make(ctx context.Context, run *core.Run) error {
 		owed = append(owed, core.Run{ID: o.Run, App: run.App, State: core.Planned, Cause: o.Kind, Rev: run.Rev, At: run.At, Slot: o.Slot,
 			Seq: run.Seq, Attempt: run.Attempt + 1, First: run.First, Retries: run.RetriesAfter(), FixedDelay: run.FixedDelay,
 			Params: run.Params, Addresses: run.Addresses, By: run.By, Permit: run.Permit, PauseAfter: run.PauseAfter,
-			Parent: run.Parent, Place: min(run.Place, 1), Shard: run.Shard, KeepLog: run.KeepLog})
+			Parent: run.Parent, Place: min(run.Place, 1), Shard: run.Shard, KeepLog: run.KeepLog,
+			Notice: run.Notice})
 	}
 	if _, err := f.create(ctx, owed); err != nil {
 		return err

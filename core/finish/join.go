@@ -138,8 +138,11 @@ func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) err
 	skip := f.joined(job, j)
 	skip.At, skip.Slot = j.Begun, j.End
 	skip.State, skip.Reason, skip.EndedAt, skip.Message = core.Skipped, core.ReasonJoin, f.o.Now(), j.Lacks(&job.Def)
+	skip.Aside.Notice = skip.Notice
 	run, made, err := f.found(ctx, &skip)
-	if err != nil || made {
+	if err == nil && made {
+		return f.Aside(ctx, &skip)
+	} else if err != nil {
 		return err
 	}
 	return f.skipAwaiting(ctx, &run, skip.Message)
@@ -150,12 +153,13 @@ func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string
 	for try := 0; run.AwaitsJoin(); try++ {
 		put := run.SkipUnsent(core.ReasonJoin, f.o.Now())
 		put.To.Message = message
+		put = put.Told(run)
 		err := f.store.PutRuns(ctx, []core.RunPut{put})[0]
 		switch {
 		case err == nil:
 			put.Apply(run)
 			f.Ended(run)
-			return nil
+			return f.Aside(ctx, run)
 		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, try == readTries:
 			return fmt.Errorf("skip run %d of a join: %w", run.ID, err)
 		}

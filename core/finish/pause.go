@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
 )
 
 // A pause looks at so many runs of its job at most, of each kind, a page at a time.
@@ -32,6 +33,9 @@ func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 			return fmt.Errorf("read job %d, which may have to be paused: %w", id, err)
 		}
 		job, ok := jobs[id]
+		if ok && job.Sched.State == core.Paused && job.Sched.PauseWhy == pausedWhy(job.Def.PauseAfter, run.ID) {
+			return f.tellPaused(ctx, run, job.Sched.PauseWhy) // who paused it may have died before
+		}
 		if !ok || job.Sched.State != core.Started || job.Def.PauseAfter == 0 {
 			return nil
 		}
@@ -39,10 +43,7 @@ func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 		if err != nil || !failed {
 			return err
 		}
-		why := fmt.Sprintf("pauseAfter: %d in a row failed, the last of them run %d", job.Def.PauseAfter, run.ID)
-		if job.Def.PauseAfter == 1 {
-			why = fmt.Sprintf("pauseAfter: run %d failed", run.ID)
-		}
+		why := pausedWhy(job.Def.PauseAfter, run.ID)
 		move := plan.PauseNow(job.Sched, why, f.o.Now(), f.o.Plan)
 		if skip, some, err := plan.Dropped(&job.Sched, move.NewRevAt, core.ReasonPaused); err == nil && some {
 			if err := f.store.PutSkips(ctx, []core.Skip{skip})[0]; err != nil {
@@ -52,11 +53,33 @@ func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 		switch err := f.store.Advance(ctx, []core.Advance{move})[0]; {
 		case err == nil:
 			f.o.Log.Warn("job paused", "job", id, "app", run.App, "why", why)
-			return nil
+			return f.tellPaused(ctx, run, why)
 		case errors.Is(err, core.ErrThrottled), try == readTries, ctx.Err() != nil:
 			return fmt.Errorf("pause job %d: %w", id, err)
 		}
 	}
+}
+
+// pausedWhy is why a job is paused: it names the run, so that who finds it paused knows by whom.
+func pausedWhy(after int, run core.RunID) string {
+	if after == 1 {
+		return fmt.Sprintf("pauseAfter: run %d failed", run)
+	}
+	return fmt.Sprintf("pauseAfter: %d in a row failed, the last of them run %d", after, run)
+}
+
+// tellPaused has people told that a job was paused, before the pause is owed no more.
+func (f *Finish) tellPaused(ctx context.Context, run *core.Run, why string) error {
+	if !run.Notice {
+		return nil
+	}
+	note := ring.Note{Job: run.ID.Job(), Event: core.EventPaused, Run: run.ID, At: run.At, Reason: run.Reason, Why: why, When: f.o.Now()}
+	for _, err := range f.ring.Enqueue(ctx, ring.Noted([]ring.Note{note}, f.o.Now())) {
+		if err != nil {
+			return fmt.Errorf("have people told that job %d is paused: %w", run.ID.Job(), err)
+		}
+	}
+	return nil
 }
 
 // failedInRow reports whether the last n chains of a job failed, of those that ended after

@@ -28,7 +28,8 @@ func (m *Manage) CheckApp(ctx context.Context, spec AppSpec) (AppResult, error) 
 
 func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, write bool) (AppResult, error) {
 	want := core.App{Name: spec.Name, Title: spec.Title, Set: spec.Set, Executors: spec.Executors, WaitForExecutor: spec.WaitForExecutor,
-		Overlap: spec.Overlap.Normal(), Limits: spec.Limits, Call: spec.Call.Normal()}
+		Overlap: spec.Overlap.Normal(), Limits: spec.Limits, Call: spec.Call.Normal(),
+		Notify: spec.Notify.Normal()}
 	for i, text := range spec.Allow {
 		p, err := ParseRange(text)
 		if err != nil {
@@ -86,6 +87,9 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 		if res.Change == Unchanged || !write {
 			return true, nil
 		}
+		if err := m.known(ctx, next.Notify); err != nil {
+			return false, err
+		}
 		done, err := bound.Wrote(m.putApp(ctx, &old, &next, core.Change{By: actor.Name, Verb: verb}))
 		res.Rev, attempts = next.Rev, append(attempts, next)
 		return done, err
@@ -131,7 +135,7 @@ func changeOf(created bool) string {
 func sameApp(a, b *core.App) bool {
 	return a.Name == b.Name && a.Title == b.Title && a.Set == b.Set && a.Token == b.Token &&
 		slices.Equal(a.Executors, b.Executors) && slices.Equal(a.Allow, b.Allow) && a.WaitForExecutor == b.WaitForExecutor &&
-		a.Overlap == b.Overlap && a.Limits == b.Limits && a.Call.Equal(b.Call)
+		a.Overlap == b.Overlap && a.Limits == b.Limits && a.Call.Equal(b.Call) && a.Notify.Equal(b.Notify)
 }
 
 // DeleteApp removes an app that has no job.

@@ -142,6 +142,9 @@ func (m *Manage) DeleteChannel(ctx context.Context, actor core.Actor, name strin
 		case !found:
 			return false, core.Errorf(core.CodeNotFound, "there is no channel %s", name)
 		}
+		if err := m.namedBy(ctx, name); err != nil {
+			return false, err
+		}
 		tried = true
 		now := m.ask.Stamp()
 		return bound.Wrote(m.store.DeleteChannel(ctx, old.Rev, name, core.Change{ID: max(core.Millis(now), old.Rev+1), At: now, By: actor.Name,

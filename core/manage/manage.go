@@ -167,8 +167,9 @@ type AppSpec struct {
 	Token     *string // nil leaves the token as it is
 	Executors []string
 	Allow     []string // as 10.0.0.0/8, or a single address
-	// WaitForExecutor is as of core.App.
+	// WaitForExecutor and Notify are as of core.App.
 	WaitForExecutor time.Duration
+	Notify          core.Notify
 	Overlap         core.Overlap
 	Limits          core.Limits
 	Call            *core.Call // core.AsStored in it leaves a secret as it is

@@ -23,6 +23,7 @@ type Store interface {
 	Scripts
 	Apps
 	Channels
+	Looks
 	Everything
 	Plans
 }
@@ -80,6 +81,12 @@ type Apps interface {
 	PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error
 	// DeleteApp removes an app that has no job; condition: rev is seen.
 	DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error
+}
+
+// Looks has jobs looked at later, whether they are overdue.
+type Looks interface {
+	// PutLooks asks for that; one that is asked for is well.
+	PutLooks(ctx context.Context, looks []ring.Look) error
 }
 
 // Channels is how channels are changed.

@@ -243,6 +243,11 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 		return later(part, err)
 	}
 	part = ready
+	if write { // of those that are only checked the channels may be made beside them
+		if part, err = m.toKnown(ctx, part); err != nil {
+			return later(ready, err)
+		}
+	}
 	global, err := m.ask.Global(ctx)
 	if err != nil {
 		return later(part, err)
@@ -345,6 +350,9 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 			}
 		}
 		return left
+	}
+	if err := m.looked(ctx, edits); err != nil {
+		return append(left, later(of, core.Passing(err))...)
 	}
 	for i, err := range m.commit(ctx, edits, global) {
 		s := of[i]

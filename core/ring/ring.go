@@ -71,8 +71,10 @@ type Check struct {
 // Aside asks for what the end of a run owes to the aside lane. The message's Slot is when
 // it was asked for first, its Try how often it was tried.
 type Aside struct {
-	Run core.RunID
+	Run core.RunID // 0: of none, it has notes or looks
 	core.Aside
+	Notes []Note // what may have to be told of, that no end of a run owes
+	Looks []Look
 }
 
 // Out is a message on its way to the ring: not to be seen before NotBefore.
@@ -105,8 +107,10 @@ type wireMessage struct {
 }
 
 type wireAside struct {
-	Run int64 `json:"run"`
+	Run int64 `json:"run,omitempty"`
 	core.Aside
+	Notes []wireNote `json:"notes,omitempty"`
+	Looks []wireLook `json:"looks,omitempty"`
 }
 
 type wireFire struct {
@@ -143,7 +147,7 @@ func Encode(m Message) []byte {
 	w := wireMessage{V: Version, Kind: m.Kind, Slot: int64(m.Slot), Try: m.Try}
 	switch {
 	case m.Aside != nil:
-		w.Aside = &wireAside{int64(m.Aside.Run), m.Aside.Aside}
+		w.Aside = &wireAside{int64(m.Aside.Run), m.Aside.Aside, encodeNotes(m.Aside.Notes), encodeLooks(m.Aside.Looks)}
 		return marshal(w)
 	case m.Check == nil:
 		return encodeFires(m)
@@ -262,13 +266,11 @@ func Decode(b []byte) (Message, error) {
 		}
 		m.Check = c
 	case KindAside:
-		if w.Aside == nil || !core.RunID(w.Aside.Run).Valid() {
-			return Message{}, poison("an aside of no run")
+		a, err := decodeAside(w.Aside)
+		if err != nil {
+			return Message{}, err
 		}
-		if w.Aside.Aside == (core.Aside{}) {
-			return Message{}, poison("an aside of run %d that asks for nothing", w.Aside.Run)
-		}
-		m.Aside = &Aside{core.RunID(w.Aside.Run), w.Aside.Aside}
+		m.Aside = a
 	default:
 		return Message{}, poison("kind %q is unknown", w.Kind)
 	}

@@ -269,6 +269,9 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 	}
 	for id, why := range bad { // nothing is written to what is not understood
 		t.o.Log.Error("job cannot be planned: it cannot be read", "job", id, "err", why)
+		if note := unplanned(id, why.Error()); t.note(ctx, []ring.Note{note}) != nil {
+			continue // the next pass tells
+		}
 		t.aside[id] = t.o.Now().Add(t.o.PlanBackoff)
 	}
 	due := make([]core.Sched, 0, len(scheds))
@@ -362,10 +365,12 @@ type planned struct {
 	of    core.Sched
 	begun bool        // some of its fires are on the ring
 	lost  []core.Fire // of instants before that the ring has lost
+	// untold says that nobody could be told that it cannot be planned.
+	untold bool
 }
 
 // whole reports that nothing but the advance is left to do.
-func (p *planned) whole() bool { return len(p.Fires)+len(p.Skips)+len(p.lost) == 0 }
+func (p *planned) whole() bool { return len(p.Fires)+len(p.Skips)+len(p.lost) == 0 && !p.untold }
 
 // plan computes one job; what goes wrong concerns that job alone.
 func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now time.Time) (pl planned, ok bool) {
@@ -537,10 +542,21 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 		for _, s := range plans[i].Skips {
 			skips, skipOf = append(skips, s), append(skipOf, i)
 		}
-		plans[i].Skips, had[i], jobs[i] = nil, len(plans[i].Fires), &plans[i].of
+		had[i], jobs[i] = len(plans[i].Fires), &plans[i].of
+	}
+	untold := t.tell(ctx, plans, skips)
+	for i := range plans {
+		plans[i].Skips, plans[i].untold = nil, untold != nil && plans[i].unplanned()
 	}
 	if len(skips) > 0 {
-		for k, err := range t.store.PutSkips(ctx, skips) {
+		errs := make([]error, len(skips))
+		for k := range errs {
+			errs[k] = untold
+		}
+		if untold == nil {
+			errs = t.store.PutSkips(ctx, skips)
+		}
+		for k, err := range errs {
 			if err != nil {
 				plans[skipOf[k]].Skips = append(plans[skipOf[k]].Skips, skips[k])
 			} else {
@@ -579,7 +595,7 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 	}
 	moved = len(moves) - t.advance(ctx, g, p, moves, res)
 	if left := len(plans) - moved; left > 0 {
-		err = errors.Join(unnoted, fmt.Errorf("%d of %d jobs are left to the next pass", left, len(plans)))
+		err = errors.Join(untold, unnoted, fmt.Errorf("%d of %d jobs are left to the next pass", left, len(plans)))
 	}
 	return len(moves), moved, err
 }

@@ -188,6 +188,7 @@ type runItem struct {
 	By         string   `dynamodbav:"by,omitempty"`
 	Permit     string   `dynamodbav:"permit,omitempty"`
 	PauseAfter bool     `dynamodbav:"pauseAfter,omitempty"`
+	Notice     bool     `dynamodbav:"notice,omitempty"`
 	RerunOf    int64    `dynamodbav:"rerunOf,omitempty"`
 	Parent     int64    `dynamodbav:"parent,omitempty"`
 	Place      int64    `dynamodbav:"place,omitempty"`
@@ -240,7 +241,7 @@ func encodeRun(r *core.Run, expires int64) (it, rest item, err error) {
 		Owner: r.Owner, Until: millis(r.Until), Address: r.Address, MaybeSent: r.MaybeSent, SentAt: millis(r.SentAt),
 		SentRev: r.SentRev,
 		Attempt: r.Attempt, First: int64(r.First), Retries: r.Retries, FixedDelay: r.FixedDelay, Addresses: r.Addresses, Key: r.Key, By: r.By,
-		Permit: r.Permit, PauseAfter: r.PauseAfter, RerunOf: int64(r.RerunOf), Parent: int64(r.Parent), Place: r.Place,
+		Permit: r.Permit, PauseAfter: r.PauseAfter, Notice: r.Notice, RerunOf: int64(r.RerunOf), Parent: int64(r.Parent), Place: r.Place,
 		KillBy: r.KillBy, KillAt: millis(r.KillAt), EndedAt: millis(r.EndedAt), Reason: string(r.Reason), Code: r.Code, Then: int64(r.Then),
 		KeepLog: string(r.KeepLog), Expires: expires}
 	if !r.Journal.IsZero() {
@@ -292,7 +293,7 @@ func decodeRun(it item) (r core.Run, rest bool, err error) {
 		Owner: v.Owner, Until: fromMillis(v.Until), Address: v.Address, MaybeSent: v.MaybeSent, SentAt: fromMillis(v.SentAt),
 		SentRev: v.SentRev,
 		Attempt: v.Attempt, First: core.RunID(v.First), Retries: v.Retries, FixedDelay: v.FixedDelay, Params: v.Params, Addresses: v.Addresses,
-		Key: v.Key, By: v.By, Permit: v.Permit, PauseAfter: v.PauseAfter, RerunOf: core.RunID(v.RerunOf),
+		Key: v.Key, By: v.By, Permit: v.Permit, PauseAfter: v.PauseAfter, Notice: v.Notice, RerunOf: core.RunID(v.RerunOf),
 		Parent: core.RunID(v.Parent), Place: v.Place,
 		KillBy: v.KillBy, KillAt: fromMillis(v.KillAt), EndedAt: fromMillis(v.EndedAt), Reason: core.Reason(v.Reason), Code: v.Code,
 		Message: v.Message, Data: v.Data, Then: core.RunID(v.Then), KeepLog: core.KeepLog(v.KeepLog)}

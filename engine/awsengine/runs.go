@@ -20,7 +20,7 @@ import (
 // runNames are the attributes of a run, in the order in which an insert names them.
 var runNames = []string{"job", "run", "app", "state", "cause", "rev", "at", "slot", "seq", "owner", "until", "address", "maybeSent",
 	"journal", "sentAt", "sentRev",
-	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "permit", "pauseAfter", "rerunOf", "killBy", "killAt",
+	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "permit", "pauseAfter", "notice", "rerunOf", "killBy", "killAt",
 	"endedAt", "reason", "code", "message", "data", "owes", "then", "late", "tries", "parent", "place", "shard", "aside", "keepLog", "rest", "expires"}
 
 // Runs implements the ports.

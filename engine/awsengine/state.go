@@ -44,6 +44,7 @@ type (
 		Limits    core.Limits    `json:"limits,omitzero"`
 		Wait      time.Duration  `json:"waitForExecutor,omitempty"`
 		Call      *core.Call     `json:"call,omitempty"`
+		Notify    core.Notify    `json:"notify,omitzero"`
 		Pause     storedPause    `json:"pause"`
 		Past      *storedPast    `json:"past,omitempty"`
 		Created   int64          `json:"created,omitempty"`
@@ -67,6 +68,7 @@ type (
 		Generation int         `json:"generation,omitempty"`
 		Opening    bool        `json:"opening,omitempty"`
 		Loss       *storedLoss `json:"loss,omitempty"`
+		Notify     core.Notify `json:"notify,omitzero"`
 	}
 )
 
@@ -118,7 +120,7 @@ func encodeApp(a *core.App) item {
 	it := stateKey("app", a.Name)
 	it["rev"] = number(a.Rev)
 	it["body"] = text(jsonText(storedApp{Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
-		Withheld: a.Withheld, Wait: a.WaitForExecutor, Overlap: a.Overlap, Limits: a.Limits, Call: a.Call,
+		Withheld: a.Withheld, Wait: a.WaitForExecutor, Overlap: a.Overlap, Limits: a.Limits, Call: a.Call, Notify: a.Notify,
 		Pause: encodePause(a.Pause), Past: encodePast(a.Past), Created: millis(a.Created)}))
 	return it
 }
@@ -130,7 +132,7 @@ func decodeApp(it item) (core.App, error) {
 	}
 	rev, err := intOf(it, "rev")
 	return core.App{Name: stringOf(it, "key"), Title: v.Title, Set: v.Set, Token: v.Token, Executors: v.Executors, Allow: v.Allow,
-		Withheld: v.Withheld, WaitForExecutor: v.Wait, Overlap: v.Overlap, Limits: v.Limits, Call: v.Call, Rev: rev,
+		Withheld: v.Withheld, WaitForExecutor: v.Wait, Overlap: v.Overlap, Limits: v.Limits, Call: v.Call, Notify: v.Notify, Rev: rev,
 		Pause: v.Pause.decode(), Past: v.Past.decode(), Created: fromMillis(v.Created)}, err
 }
 
@@ -268,7 +270,7 @@ func (s *Store) Global(ctx context.Context) (core.Global, error) {
 	return core.Global{Pause: v.Pause.decode(), Past: v.Past.decode(), Partitions: v.Partitions, Readable: v.Readable,
 		Busy: fromMillis(v.Busy), Groups: v.Groups,
 		UpSince: fromMillis(v.UpSince), DownAt: fromMillis(v.DownAt), Holder: v.Holder, Generation: v.Generation, Opening: v.Opening,
-		Loss: v.Loss.decode(), Rev: rev}, err
+		Loss: v.Loss.decode(), Notify: v.Notify, Rev: rev}, err
 }
 
 // PutGlobal implements the ports.
@@ -283,7 +285,7 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	it["body"] = text(jsonText(storedGlobal{Pause: encodePause(g.Pause), Past: encodePast(g.Past), Partitions: g.Partitions,
 		Readable: g.Readable, Busy: millis(g.Busy),
 		Groups: g.Groups, UpSince: millis(g.UpSince), DownAt: millis(g.DownAt), Holder: g.Holder, Generation: g.Generation, Opening: g.Opening,
-		Loss: encodeLoss(g.Loss)}))
+		Loss: encodeLoss(g.Loss), Notify: g.Notify}))
 	return s.putIf(ctx, it, was("rev", seen))
 }
 

@@ -138,6 +138,8 @@ func TestOlderFile(t *testing.T) {
 	raw(t, s, "DROP INDEX runs_aside")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN aside")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN keep_log")
+	raw(t, s, "DROP TABLE notices")
+	raw(t, s, "DROP TABLE looks")
 	raw(t, s, "DROP TABLE channels")
 	raw(t, s, "DROP TABLE reports")
 	raw(t, s, "DROP INDEX runs_claimed_later")

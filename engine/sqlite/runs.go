@@ -122,6 +122,7 @@ type given struct {
 	Parent    core.RunID `json:"parent,omitempty"`
 	Shard     core.Shard `json:"shard,omitzero"`
 	SentRev   int64      `json:"sentRev,omitempty"`
+	Notice    bool       `json:"notice,omitempty"`
 }
 
 // An open run has in ended and code something of the length that they will have,
@@ -146,7 +147,7 @@ func isPlain(r *core.Run) bool {
 
 func hasGiven(r *core.Run) bool {
 	return r.Params != nil || len(r.Addresses) > 0 || r.Key != "" || r.By != "" || r.Permit != "" || r.RerunOf != 0 || r.PauseAfter ||
-		r.Parent != 0 || r.Shard != core.Shard{} || r.SentRev != 0
+		r.Parent != 0 || r.Shard != core.Shard{} || r.SentRev != 0 || r.Notice
 }
 
 // bindJournal binds a journal's key; a nonce that is the owner's is left out.
@@ -211,7 +212,8 @@ func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error
 }
 
 func bindGiven(st *sqlite.Stmt, at int, r *core.Run) error {
-	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit, r.PauseAfter, r.Parent, r.Shard, r.SentRev},
+	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit, r.PauseAfter, r.Parent, r.Shard, r.SentRev,
+		r.Notice},
 		!hasGiven(r))
 }
 
@@ -267,7 +269,7 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 		var g given
 		err = errors.Join(err, columnJSON(st, 29, &g))
 		r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit = g.Params, g.Addresses, g.Key, g.By, g.RerunOf, g.Permit
-		r.PauseAfter, r.Parent, r.Shard, r.SentRev = g.Pauses, g.Parent, g.Shard, g.SentRev
+		r.PauseAfter, r.Parent, r.Shard, r.SentRev, r.Notice = g.Pauses, g.Parent, g.Shard, g.SentRev, g.Notice
 	}
 	if err != nil {
 		return fmt.Errorf("run %d: %w", r.ID, err)
@@ -957,6 +959,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		{"keys", "at < ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE key = (((run & 4294967295) << 31) | (run >> 32)) AND (state <= 3 OR " +
 			"ended >= ?1))", core.Millis(now.Add(-24 * time.Hour))},
 		{"executors", "beat < ?1", old},
+		{"notices", "until > 0 AND until < ?1", core.Millis(now)},
 		{"dead", fmt.Sprintf("at < ?1 OR id <= (SELECT max(id) - %d FROM dead)", engine.KeepDead), old},
 	} {
 		if removed >= limit || err != nil {

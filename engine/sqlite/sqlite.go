@@ -66,7 +66,7 @@ func Open(ctx context.Context, o Options) (*engine.Engine, error) {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Aside: s, Upkeep: s, Report: s, Close: s.Close,
+		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, Close: s.Close,
 	}
 }
 

@@ -1,4 +1,5 @@
-// Command aside is the function that makes what the ends of runs owe and no fire waits for:
+// Command aside is the function that makes what the ends of runs owe and no fire waits for, and
+// tells people:
 // it takes the queue of the aside lane, and nothing else. core/aside is what it drives.
 package main
 
@@ -9,24 +10,30 @@ import (
 	_ "time/tzdata" // the host has no zone files
 
 	awslambda "github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/aside"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/notify"
+	"github.com/tickring/tickring/notify/awsnotify"
 	"github.com/tickring/tickring/send"
 )
 
 func main() {
-	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
+	c, sdk, store, log, err := boot.Open(context.Background(), boot.Needs{})
 	boot.Must(log, err)
-	awslambda.Start(assemble(&c, store.Engine(), store.BuryRaw, log).handle)
+	topics := awsnotify.Of(sns.NewFromConfig(sdk), sdk.Credentials)
+	to := notify.New(notify.Options{Policy: c.Policy, Topics: topics, Deployment: c.Deployment})
+	awslambda.Start(assemble(&c, store.Engine(), store.BuryRaw, to, log).handle)
 }
 
 // assemble makes the handler on an engine.
-func assemble(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, log *slog.Logger) *handler {
+func assemble(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, to notice.Sender, log *slog.Logger) *handler {
 	a := c.Assemble(e, log)
-	lane := a.Lane(send.New(c.Send()), aside.Options{Made: func(_ *core.Run, o aside.Outcome) {
+	lane := a.Lane(send.New(c.Send()), aside.Options{Notices: a.Notices(to, notice.Options{}), Made: func(_ *core.Run, o aside.Outcome) {
 		if o == aside.Failed {
 			c.Metrics.Put(time.Now(), map[string]float64{boot.LogsLost: 1})
 		}

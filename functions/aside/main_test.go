@@ -101,7 +101,7 @@ func TestKeeps(t *testing.T) {
 	if host, _, err := net.SplitHostPort(exec.Listener.Addr().String()); err != nil || host != "127.0.0.1" {
 		t.Skipf("the executor listens on %s", host)
 	}
-	h := assemble(c, e, func(context.Context, string, string) error { return nil }, slog.New(slog.DiscardHandler))
+	h := assemble(c, e, func(context.Context, string, string) error { return nil }, nil, slog.New(slog.DiscardHandler))
 	res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{record("1", ofRun(run.ID))}})
 	if err != nil || len(res.BatchItemFailures) > 0 {
 		t.Fatalf("%+v, %v", res, err)

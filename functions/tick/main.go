@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/tick"
@@ -46,6 +47,11 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 	minutely := boot.Minutely(boot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}),
 		a.People(nil, people.Options{Ask: ask.Options{PageFor: healPage}}).Operate, a.Reports(report.Options{Zone: c.ReportZone}),
 		func(fires int64) { log.Warn("what the queues lost is on them again", "fires", fires) })
+	told := a.Notices(nil, notice.Options{}) // it asks for what is due, and sends nothing
+	minutely = append(minutely, tick.Task{Name: "notices", Do: func(ctx context.Context) error {
+		_, err := told.Pass(ctx)
+		return err
+	}})
 	return func(ctx context.Context, raw json.RawMessage) error {
 		ev, err := readEvent(raw)
 		if err != nil {

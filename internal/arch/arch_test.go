@@ -34,7 +34,7 @@ var layers = [][]string{
 	{"engine"},
 	{"core/people"},
 	{"core/tick/...", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/operate", "core/pull", "core/restore", "core/report"},
-	{"core/ask", "core/aside"},
+	{"core/ask", "core/aside", "core/notice"},
 	{"core/finish"},
 	{"core/plan"},
 	{"core/schedule", "core/ring", "core/route"},

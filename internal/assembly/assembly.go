@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
@@ -93,7 +94,7 @@ func (a *Assembly) Dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.
 
 // Dead makes the consumer of dead letters.
 func (a *Assembly) Dead() *dispatch.Dead {
-	return dispatch.NewDead(a.Engine.Dispatch, a.Engine.Tick, a.Engine.Dead, a.o.Now, a.o.Log)
+	return dispatch.NewDead(a.Engine.Dispatch, a.Engine.Tick, a.Engine.Dead, a.Engine.Ring, a.o.Now, a.o.Log)
 }
 
 // Watchdog makes a watchdog that asks executors by of.
@@ -130,6 +131,20 @@ func (a *Assembly) Callback(o callback.Options) *callback.Callback {
 func (a *Assembly) Lane(of aside.Logs, o aside.Options) *aside.Lane {
 	o.Now, o.Log = a.o.Now, a.o.Log
 	return aside.New(a.Engine.Aside, a.Engine.Ring, of, o)
+}
+
+// Notices makes what tells people by what sends to channels.
+func (a *Assembly) Notices(to notice.Sender, o notice.Options) *notice.Notices {
+	o.Now, o.Log, o.Deployment = a.o.Now, a.o.Log, cmp.Or(o.Deployment, a.o.Deployment)
+	o.Logs = keptLines{a.Engine.Aside}
+	return notice.New(a.Engine.Notices, a.Engine.Ring, to, o)
+}
+
+// keptLines are the last lines of logs that are kept.
+type keptLines struct{ of aside.Keeper }
+
+func (k keptLines) Tail(ctx context.Context, run *core.Run, lines int) ([]string, error) {
+	return aside.KeptLines(ctx, k.of, run.ID, lines)
 }
 
 // Puller makes the queues that executors pull from.

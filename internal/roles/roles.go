@@ -55,8 +55,8 @@ var (
 	// keeping is what the aside lane may do; GetItem and UpdateItem: the sign of life, and an outage.
 	keeping = Role{
 		Jobs:  []string{"BatchGetItem"},
-		Runs:  []string{"BatchGetItem", "PartiQLUpdate"},
-		State: []string{"BatchGetItem", "GetItem", "PutItem"},
+		Runs:  []string{"BatchGetItem", "PartiQLUpdate", "Query"}, // the last: how a job fared, for notices
+		State: []string{"BatchGetItem", "BatchWriteItem", "GetItem", "PutItem"},
 	}
 	sending = dispatching.and(finishing, ring, counting, Role{Sends: []string{Dead}})
 )

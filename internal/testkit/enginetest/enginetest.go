@@ -77,6 +77,7 @@ var Cases = []Case{
 	{"Executors", executors}, {"Global", global},
 	{"Lanes", lanes}, {"Healths", healths}, {"Uses", uses}, {"Permits", permits}, {"Scripts", scripts}, {"SweepScripts", sweepScripts},
 	{"Letters", letters},
+	{"Notices", notices}, {"NoticeLooks", noticeLooks},
 	{"Leases", leases}, {"Counters", counters}, {"Keys", keys},
 	{"Create", create}, {"Broadcasts", broadcasts}, {"Claims", claims}, {"TakeOver", takeOver}, {"Readdress", readdress},
 	{"GiveBack", giveBack},

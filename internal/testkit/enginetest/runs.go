@@ -39,7 +39,7 @@ func fullRun(id core.RunID) core.Run {
 	params := ""
 	r.State, r.Cause, r.MaybeSent, r.FixedDelay, r.First = core.TimedOut, core.CauseRetry, true, true, core.NumberedRun(id.Job(), 1)
 	r.Params, r.Addresses, r.Key, r.By = &params, []string{"a", "b"}, "key", "ann"
-	r.RerunOf, r.PauseAfter, r.Parent, r.Place = core.NumberedRun(id.Job(), 3), true, core.NumberedRun(4, 2), 7
+	r.RerunOf, r.PauseAfter, r.Notice, r.Parent, r.Place = core.NumberedRun(id.Job(), 3), true, true, core.NumberedRun(4, 2), 7
 	r.KillBy, r.KillAt = "bob", base.Add(5*time.Millisecond)
 	r.EndedAt, r.Reason, r.Code, r.Message = base.Add(time.Hour), core.ReasonTimeout, 502, "späť \x00 <b>"
 	r.Data = "\x00 {\"day\": \"<b>\"}"

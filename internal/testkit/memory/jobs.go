@@ -507,7 +507,7 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 			return core.ErrRefused
 		}
 		g.Pause, g.UpSince, g.DownAt = copyPause(g.Pause), milli(g.UpSince), milli(g.DownAt)
-		g.Past = s.global.Past.After(s.global.Pause, g.Pause)
+		g.Past, g.Notify = s.global.Past.After(s.global.Pause, g.Pause), copyNotify(g.Notify)
 		s.global = g
 		return nil
 	})

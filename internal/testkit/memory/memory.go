@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
@@ -33,7 +34,7 @@ func Open(o Options) *engine.Engine {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Aside: s, Upkeep: s, Report: s, Close: s.Close,
+		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, Close: s.Close,
 	}
 }
 
@@ -61,6 +62,8 @@ type Store struct {
 	permits  map[string]core.Permits
 	scripts  map[core.JobID]core.Scripts
 	sources  map[sourceKey]source
+	notices  map[string]notice.State
+	looks    *ordered[ring.Look]
 	runs     map[core.RunID]*record
 	logs     map[core.RunID]core.KeptLog
 	runIDs   *ordered[core.RunID]
@@ -147,6 +150,8 @@ func New(o Options) *Store {
 		sources:  map[sourceKey]source{},
 		channels: map[string]core.Channel{},
 		cleaned:  map[core.JobID]core.Instant{},
+		notices:  map[string]notice.State{},
+		looks:    newOrdered(ring.Look.Less),
 	}
 }
 

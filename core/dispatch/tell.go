@@ -1,0 +1,98 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// tellOf is who is told what of a job; nil where nobody is told anything, as of a plain one.
+func tellOf(job *core.Job, app *core.App, g *core.Global) *core.Notify {
+	if len(job.Def.Notify.To) == 0 && (app == nil || len(app.Notify.To) == 0) {
+		return nil
+	}
+	n := core.Tell(job, app, g)
+	return &n
+}
+
+// told sees to it that people hear of what these claims show and no close says: that they are
+// late, and in time that they are slow. It is on its way before they are written: who dies in
+// between has told of what comes next anyway, by the same ID. What it cannot be told of is not
+// claimed now.
+func (b *batch) told(ctx context.Context, w *writes) {
+	now := b.now()
+	var notes []ring.Note
+	var looks []ring.Look
+	of := map[*item]bool{}
+	see := func(it *item, r *core.Run, first bool) {
+		if it.tell == nil || it.of != nil || r.State != core.Running || !first {
+			return
+		}
+		if it.tell.Tells(core.EventLate) && it.fire.Cause.Planned() && r.SentAt.Sub(it.fire.Slot.Time()) > cmp.Or(it.tell.Late, it.job.Sched.Grace) {
+			notes = append(notes, ring.Note{Job: it.job.Def.ID, Event: core.EventLate, Run: it.fire.Run, At: it.fire.At, When: now})
+			of[it] = true
+		}
+		if it.tell.Tells(core.EventSlow) && !r.IsBroadcast() {
+			l := ring.Look{At: core.Ceil(now.Add(it.tell.Slow).Add(time.Minute - 1).Truncate(time.Minute)), Job: it.job.Def.ID}
+			if b.d.looked.fresh(l) {
+				looks = append(looks, l)
+				of[it] = true
+			}
+		}
+	}
+	for k := range w.creates {
+		see(w.createOf[k], &w.creates[k], true)
+	}
+	for k := range w.puts {
+		see(w.putOf[k], &w.puts[k].To, w.puts[k].Was.SentAt.IsZero())
+	}
+	if len(of) == 0 {
+		return
+	}
+	var err error
+	if len(looks) > 0 {
+		err = b.d.store.PutLooks(ctx, looks)
+	}
+	if out := ring.Noted(notes, now); err == nil && len(out) > 0 {
+		for _, e := range b.d.ring.Enqueue(ctx, out) {
+			err = cmp.Or(err, e)
+		}
+	}
+	if err == nil {
+		b.d.looked.note(looks)
+		return
+	}
+	for it := range of {
+		it.phase = passing{why: err}
+	}
+	w.drop(of)
+}
+
+// looked remembers the looks that this process put: those of one job and minute are one.
+type looked struct {
+	mu   sync.Mutex
+	list map[ring.Look]bool
+}
+
+const mostLooked = 20_000
+
+func (l *looked) fresh(x ring.Look) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.list[x]
+}
+
+func (l *looked) note(list []ring.Look) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.list == nil || len(l.list) > mostLooked {
+		l.list = map[ring.Look]bool{}
+	}
+	for _, x := range list {
+		l.list[x] = true
+	}
+}

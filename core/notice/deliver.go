@@ -1,0 +1,312 @@
+package notice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// lane is the way to one channel: what hangs there keeps nothing else waiting.
+type lane struct {
+	places  chan struct{}
+	mu      sync.Mutex
+	waiting int
+	rest    time.Time // until then nothing is sent, for it did not answer
+	why     string
+	// told is when its trouble was stored, and looked at when it was read whether there is any.
+	told, looked time.Time
+}
+
+func (n *Notices) lane(channel string) *lane {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.lanes[channel]
+	if l == nil {
+		l = &lane{places: make(chan struct{}, n.o.Places)}
+		n.lanes[channel] = l
+	}
+	return l
+}
+
+// errBusy says that no place on the way to a channel was free.
+var errBusy = errors.New("many wait for this channel")
+
+// errLater is why a notice is not sent now, without a try.
+type errLater struct{ why string }
+
+func (e errLater) Error() string { return e.why }
+
+// enter waits for a place, and answers what gives it back. Times are of the clock that nobody sets.
+func (n *Notices) enter(ctx context.Context, l *lane) (leave func(), err error) {
+	l.mu.Lock()
+	if l.waiting >= n.o.Line {
+		l.mu.Unlock()
+		return nil, errBusy
+	}
+	l.waiting++
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		l.waiting--
+		l.mu.Unlock()
+	}()
+	t := time.NewTimer(n.o.PlaceWait)
+	defer t.Stop()
+	select {
+	case l.places <- struct{}{}:
+	case <-t.C:
+		return nil, errBusy
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Now().Before(l.rest) {
+		<-l.places
+		return nil, errLater{l.why}
+	}
+	return func() { <-l.places }, nil
+}
+
+// sent is what came of one notice.
+type sent struct {
+	of      Pending
+	err     error
+	forGood bool
+	tried   bool
+	after   time.Duration
+}
+
+// deliver sends notices that were taken, to the channels side by side, and notes what came of it.
+func (n *Notices) deliver(ctx context.Context, w *work, s State, k *known, who *core.Notify, mine []Pending) error {
+	runs := map[core.RunID]core.Run{}
+	var ids []core.RunID
+	for i := range mine {
+		if id := mine[i].Last.Run; id != 0 {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) > 0 {
+		found, unread, err := n.store.Runs(ctx, distinct(ids))
+		if err == nil { // without it the notice says less
+			runs = found
+		}
+		for i := range mine { // some stand for what has no run
+			if _, is := runs[mine[i].Last.Run]; !is && err == nil && !slices.Contains(unread, mine[i].Last.Run) {
+				mine[i].Last.Run = 0
+			}
+		}
+	}
+	results := make([]sent, len(mine))
+	var all sync.WaitGroup
+	for i := range mine {
+		all.Go(func() {
+			ch, is := k.channels[mine[i].Channel]
+			results[i] = n.send(ctx, &s, &mine[i], ch, is, runs[mine[i].Last.Run])
+		})
+	}
+	all.Wait()
+	for i := range results {
+		n.fares(ctx, &results[i])
+	}
+	_, err := n.update(ctx, w, s, func(st *State) time.Time {
+		now := n.o.Now()
+		for i := range results {
+			n.note(st, &results[i], who, now)
+		}
+		next := st.Next()
+		if st.Failing != nil {
+			next = sooner(next, now.Add(n.o.Again))
+		}
+		return next
+	})
+	return err
+}
+
+func distinct(ids []core.RunID) (list []core.RunID) {
+	seen := map[core.RunID]bool{}
+	for _, id := range ids {
+		if !seen[id] {
+			seen[id], list = true, append(list, id)
+		}
+	}
+	return list
+}
+
+// note has what came of a notice in the item. What is given up the other channels are told of.
+func (n *Notices) note(st *State, r *sent, who *core.Notify, now time.Time) {
+	if r.err == nil {
+		st.Sent(&r.of, now)
+		return
+	}
+	if !st.Failed(&r.of, r.err.Error(), r.forGood, r.tried, errors.Is(r.err, errBusy), r.after, now) {
+		return
+	}
+	n.o.Log.Error("a notice is given up", "channel", r.of.Channel, "event", r.of.Event, "subject", st.Name, "run", r.of.Last.Run, "err", r.err)
+	if r.of.Event == core.EventMute {
+		return
+	}
+	var others []string
+	for _, c := range who.To {
+		if c != r.of.Channel {
+			others = append(others, c)
+		}
+	}
+	if len(others) > 0 {
+		t := st.Fold(&ring.Note{Event: core.EventMute, At: r.of.Last.At, When: now, Why: r.of.Channel + ": " + r.err.Error()})
+		if !now.Before(t.Quiet) {
+			st.tell(t, others, who.Quiet, now)
+		}
+	}
+}
+
+// send sends one notice once, if there is a place on the way to its channel.
+func (n *Notices) send(ctx context.Context, s *State, p *Pending, ch core.Channel, is bool, run core.Run) (r sent) {
+	r.of = *p
+	if !is {
+		r.err, r.forGood, r.tried = fmt.Errorf("there is no channel %s any more", p.Channel), true, true
+		return r
+	}
+	l := n.lane(p.Channel)
+	leave, err := n.enter(ctx, l)
+	if err != nil {
+		r.err = err
+		return r
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, n.o.SendFor)
+	defer cancel()
+	r.tried = true
+	if r.err = n.to.Send(ctx, ch, n.message(ctx, s, p, run)); r.err == nil {
+		return r
+	}
+	var u *core.Undelivered
+	if errors.As(r.err, &u) {
+		r.forGood, r.after = u.Permanent, u.After
+	}
+	if !r.forGood {
+		l.mu.Lock()
+		l.rest, l.why = time.Now().Add(max(n.o.Rest, min(r.after, time.Hour))), r.err.Error()
+		l.mu.Unlock()
+	}
+	n.o.Log.Warn("a channel did not take a notice", "channel", p.Channel, "event", p.Event, "subject", s.Name, "forGood", r.forGood, "err", r.err)
+	return r
+}
+
+// tailLines is how many last lines of a log a notice has.
+const tailLines = 20
+
+// message is what a notice says.
+func (n *Notices) message(ctx context.Context, s *State, p *Pending, run core.Run) core.Message {
+	m := core.Message{ID: fmt.Sprintf("%s-%s-%d", idOf(s.Name), p.Event, core.Millis(p.Made)), Event: string(p.Event), Run: p.Last.Run,
+		Instant: p.Last.At, Reason: p.Last.Reason, Text: p.Last.Why, At: p.Last.When, Count: int(min(p.Count, 1<<31-1)), Since: p.First.When,
+		Deployment: n.o.Deployment}
+	if s.Of != nil {
+		m.App, m.Job, m.Title, m.Zone = s.Of.App, s.Of.Name, s.Of.Title, s.Of.Zone
+	}
+	if run.ID != 0 {
+		m.App = run.App
+		m.Due, m.State, m.Code, m.Times = run.Slot, run.State, run.Code, run.Attempt
+		if run.Reason != "" {
+			m.Reason = run.Reason
+		}
+		if m.Text == "" {
+			m.Text = run.Message
+		}
+		switch p.Event {
+		case core.EventLate:
+			m.Took = run.Lateness()
+		case core.EventSlow:
+			m.Took = p.Last.When.Sub(run.SentAt)
+		}
+		if n.o.Logs != nil {
+			m.Lines, _ = n.o.Logs.Tail(ctx, &run, tailLines)
+		}
+	}
+	switch p.Event {
+	case core.EventOverdue:
+		if m.Took = p.Last.When.Sub(p.Last.At.Time()); m.Took == 0 {
+			m.Due = p.Last.At // else it was to succeed again by then
+		}
+	case core.EventRecovered, core.EventSkipped, core.EventDeadLetter, core.EventPaused:
+		m.Times = int(max(p.Last.Count, 1))
+	}
+	if n.o.Link != "" && m.Run != 0 {
+		m.Link = n.o.Link + m.Run.String()
+	}
+	return m
+}
+
+// idOf is a name in the characters of an ID.
+func idOf(name string) string {
+	b := []byte(name)
+	for i, c := range b {
+		if c == '/' {
+			b[i] = '-'
+		}
+	}
+	return string(b)
+}
+
+// fares keeps how the channel of a notice fares: what people see that look why they hear
+// nothing. It is written where that changes, and else once a minute.
+func (n *Notices) fares(ctx context.Context, r *sent) {
+	l, now := n.lane(r.of.Channel), time.Now()
+	givenUp := r.forGood || r.err != nil && n.o.Now().Sub(r.of.Made) >= giveUp
+	l.mu.Lock()
+	due := r.err == nil && (!l.told.IsZero() || now.Sub(l.looked) >= time.Minute) ||
+		r.err != nil && (givenUp || r.tried && now.Sub(l.told) >= time.Minute)
+	if due && r.err != nil {
+		l.told = now
+	} else if due {
+		l.told, l.looked = time.Time{}, now
+	}
+	l.mu.Unlock()
+	if !due {
+		return
+	}
+	if err := n.trouble(ctx, r, givenUp); err != nil {
+		n.o.Log.Warn("how a channel fares is not stored", "channel", r.of.Channel, "err", err)
+	}
+}
+
+func (n *Notices) trouble(ctx context.Context, r *sent, givenUp bool) error {
+	name := ChannelName(r.of.Channel)
+	for try := 0; ; try++ {
+		found, err := n.store.Notices(ctx, []string{name})
+		if err != nil {
+			return err
+		}
+		s := found[name]
+		s.Name = name
+		now := n.o.Now().UTC()
+		switch {
+		case r.err == nil && s.Trouble == nil:
+			return nil
+		case r.err == nil:
+			s.Trouble = nil
+		default:
+			t := Trouble{Since: now}
+			if s.Trouble != nil {
+				t = *s.Trouble
+			}
+			if t.Last, t.Error = now, r.err.Error(); givenUp {
+				t.GivenUp++
+			}
+			s.Trouble = &t
+		}
+		s.V++
+		if err = n.store.PutNotices(ctx, []State{s})[0]; err == nil {
+			return nil
+		}
+		if !errors.Is(err, core.ErrRefused) || try == tries {
+			return err
+		}
+	}
+}

@@ -1,0 +1,476 @@
+package notice
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// Options of Notices. The zero value of a field means its default.
+type Options struct {
+	Now        func() time.Time
+	Log        *slog.Logger
+	Deployment string // whose notices these are
+	// Link is where people read of a run, with its ID at the end; empty: nowhere.
+	Link string
+	// Places is how many messages are on their way to one channel at a time, and Line how
+	// many may wait for a place, each for PlaceWait; what does not get one goes later.
+	Places, Line int           // 16, 4096
+	PlaceWait    time.Duration // 15 s
+	// SendFor bounds a message; Lease is for how long nobody else sends it.
+	SendFor, Lease time.Duration // 20 s, 45 s
+	// Rest is for how long nothing goes to a channel that did not answer.
+	Rest time.Duration // 30 s
+	// Pace is between two times that this process does what is wanted of one job.
+	Pace time.Duration // 250 ms
+	// Again is between two looks at whether a job that fails has recovered; more while it fails
+	// for long.
+	Again time.Duration // 1 min
+	Logs  Logs          // nil: notices have no lines
+}
+
+// Notices tells people.
+type Notices struct {
+	store  Store
+	ring   Ring
+	to     Sender
+	o      Options
+	mu     sync.Mutex
+	lanes  map[string]*lane
+	groups map[core.JobID]*group
+	paced  map[core.JobID]time.Time
+}
+
+// New makes Notices.
+func New(store Store, r Ring, to Sender, o Options) *Notices {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Log = cmp.Or(o.Log, slog.Default())
+	o.Places, o.Line = cmp.Or(o.Places, 16), cmp.Or(o.Line, 4096)
+	o.PlaceWait, o.SendFor, o.Lease = cmp.Or(o.PlaceWait, 15*time.Second), cmp.Or(o.SendFor, 20*time.Second), cmp.Or(o.Lease, 45*time.Second)
+	o.Again = cmp.Or(o.Again, time.Minute)
+	o.Rest, o.Pace = cmp.Or(o.Rest, 30*time.Second), cmp.Or(o.Pace, 250*time.Millisecond)
+	return &Notices{store: store, ring: r, to: to, o: o, lanes: map[string]*lane{}, groups: map[core.JobID]*group{}, paced: map[core.JobID]time.Time{}}
+}
+
+// Messages does what messages of the aside lane want, with an answer for each: nil means that
+// it may be acked. What the end of a run owes is cleared once it is counted.
+func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
+	errs := make([]error, len(list))
+	var ids []core.RunID
+	for i := range list {
+		if a := list[i].Aside; a != nil && a.Run != 0 {
+			ids = append(ids, a.Run)
+		}
+	}
+	var runs map[core.RunID]core.Run
+	if ids = distinct(ids); len(ids) > 0 {
+		found, unread, err := n.store.Runs(ctx, ids)
+		if err == nil && len(unread) > 0 {
+			err = core.ErrThrottled
+		}
+		if err != nil {
+			for i := range errs {
+				errs[i] = fmt.Errorf("read runs for notices: %w", err)
+			}
+			return errs
+		}
+		runs = found
+	}
+	asks := make([]ask, len(list))
+	for i := range list {
+		a := list[i].Aside
+		switch {
+		case a == nil:
+			errs[i] = fmt.Errorf("a message of the kind %q on the aside lane", list[i].Kind)
+		case a.Run == 0:
+			asks[i] = ask{a.Notes, a.Looks}
+		default:
+			run, is := runs[a.Run]
+			if e := core.EndEvent(&run); is && run.OwesAside().Notice && e != "" {
+				asks[i].notes = []ring.Note{{Job: run.ID.Job(), Event: e, Run: run.ID, At: run.At, Reason: run.Reason, When: run.EndedAt}}
+			}
+		}
+	}
+	var clears []core.RunID
+	for i, err := range n.handle(ctx, asks) {
+		if errs[i] == nil {
+			errs[i] = err
+		}
+		if a := list[i].Aside; errs[i] == nil && a.Run != 0 {
+			clears = append(clears, a.Run)
+		}
+	}
+	n.clear(ctx, distinct(clears), runs)
+	return errs
+}
+
+// clear notes that people were told of these ends, or are being told. What it cannot note is
+// found owed by the next who looks, and counted once.
+func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.RunID]core.Run) {
+	for try := 0; len(ids) > 0 && try <= tries; try++ {
+		var puts []core.RunPut
+		for _, id := range ids {
+			run := runs[id]
+			if owes := run.OwesAside(); owes.Notice {
+				owes.Notice = false
+				puts = append(puts, run.ClearAside(owes))
+			}
+		}
+		if len(puts) == 0 {
+			return
+		}
+		ids = nil
+		for i, err := range n.store.PutRuns(ctx, puts) {
+			if err != nil {
+				ids = append(ids, puts[i].ID)
+			}
+		}
+		if len(ids) == 0 {
+			return
+		}
+		found, _, err := n.store.Runs(ctx, ids) // perhaps its log was kept meanwhile
+		if err != nil {
+			n.o.Log.Warn("runs owe notices that are made", "runs", len(ids), "err", err)
+			return
+		}
+		runs = found
+	}
+}
+
+// ask is what one message of the aside lane wants: notes, or looks.
+type ask struct {
+	notes []ring.Note
+	looks []ring.Look
+}
+
+// work is what some messages want of one job.
+type work struct {
+	job   core.JobID
+	notes []ring.Note
+	looks []ring.Look
+	asks  []int
+	err   error
+}
+
+// known is what was read for a job.
+type known struct {
+	jobs     map[core.JobID]*core.Job
+	apps     map[string]core.App
+	global   core.Global
+	states   map[string]State
+	channels map[string]core.Channel
+}
+
+// handle does what messages want, with an answer for each.
+func (n *Notices) handle(ctx context.Context, asks []ask) []error {
+	errs := make([]error, len(asks))
+	var all []*work
+	of := map[core.JobID]*work{}
+	at := func(job core.JobID, i int) *work {
+		w := of[job]
+		if w == nil {
+			w = &work{job: job}
+			of[job], all = w, append(all, w)
+		}
+		if k := len(w.asks); k == 0 || w.asks[k-1] != i {
+			w.asks = append(w.asks, i)
+		}
+		return w
+	}
+	for i, a := range asks {
+		for _, note := range a.notes {
+			w := at(note.Job, i)
+			w.notes = append(w.notes, note)
+		}
+		for _, l := range a.looks {
+			w := at(l.Job, i)
+			w.looks = append(w.looks, l)
+		}
+	}
+	if len(all) == 0 {
+		return errs
+	}
+	var lanes sync.WaitGroup
+	for _, w := range all {
+		lanes.Go(func() { w.err = n.together(ctx, w) })
+	}
+	lanes.Wait()
+	var done []ring.Look
+	for _, w := range all {
+		if w.err == nil {
+			done = append(done, w.looks...)
+			continue
+		}
+		n.o.Log.Warn("notices of a job come again", "job", w.job, "err", w.err)
+		for _, i := range w.asks {
+			errs[i] = w.err
+		}
+	}
+	if len(done) > 0 { // what stays is looked at once more
+		if err := n.store.DropLooks(ctx, done); err != nil {
+			n.o.Log.Warn("looks at notices are not dropped", "err", err)
+		}
+	}
+	return errs
+}
+
+// group is what is wanted of one job by calls that come within Options.Pace: it is done at once,
+// so that what fails thousands of times a minute is a few writes a second.
+type group struct {
+	work
+	done chan struct{}
+}
+
+// together has what is wanted of a job done with what others want of it by then.
+func (n *Notices) together(ctx context.Context, w *work) error {
+	n.mu.Lock()
+	if g := n.groups[w.job]; g != nil {
+		g.notes, g.looks = append(g.notes, w.notes...), append(g.looks, w.looks...)
+		n.mu.Unlock()
+		select {
+		case <-g.done:
+			return g.err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	g := &group{work: *w, done: make(chan struct{})}
+	n.groups[w.job] = g
+	now := time.Now()
+	if len(n.paced) > mostPaced {
+		maps.DeleteFunc(n.paced, func(_ core.JobID, at time.Time) bool { return !now.Before(at) })
+	}
+	wait := n.paced[w.job].Sub(now)
+	n.paced[w.job] = now.Add(max(wait, 0) + n.o.Pace)
+	n.mu.Unlock()
+	sleep(ctx, wait)
+	n.mu.Lock()
+	delete(n.groups, w.job)
+	n.mu.Unlock()
+	defer close(g.done)
+	k, err := n.read(ctx, &g.work)
+	if err == nil {
+		err = n.job(ctx, &g.work, k)
+	}
+	g.err = err
+	return err
+}
+
+// mostPaced bounds the jobs of which it is remembered when their item was written last.
+const mostPaced = 10_000
+
+func sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
+	k = &known{}
+	if w.job != 0 {
+		var unread []core.JobID
+		k.jobs, unread, err = n.store.Jobs(ctx, []core.JobID{w.job})
+		if _, err = core.Besides(err); err == nil && len(unread) > 0 { // who cannot be understood says nothing
+			err = core.ErrThrottled
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read job for notices: %w", err)
+		}
+	}
+	if j := k.jobs[w.job]; j != nil {
+		var unread []string
+		k.apps, unread, err = n.store.Apps(ctx, []string{j.Def.App})
+		if _, err = core.BesidesApps(err); err == nil && len(unread) > 0 {
+			err = core.ErrThrottled
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read app for notices: %w", err)
+		}
+	}
+	if k.global, err = n.store.Global(ctx); err != nil {
+		return nil, fmt.Errorf("read global item for notices: %w", err)
+	}
+	if k.states, err = n.store.Notices(ctx, []string{JobName(w.job)}); err != nil {
+		return nil, fmt.Errorf("read notices: %w", err)
+	}
+	to := slices.Clone(k.of(w.job).To)
+	for _, p := range k.states[JobName(w.job)].Pending {
+		if !slices.Contains(to, p.Channel) {
+			to = append(to, p.Channel)
+		}
+	}
+	if len(to) > 0 {
+		if k.channels, err = n.store.Channels(ctx, to); err != nil {
+			return nil, fmt.Errorf("read channels: %w", err)
+		}
+	}
+	return k, nil
+}
+
+// of is who is told what of a job.
+func (k *known) of(id core.JobID) core.Notify {
+	job := k.jobs[id]
+	var app *core.App
+	if job != nil {
+		a := k.apps[job.Def.App]
+		app = &a
+	}
+	return core.Tell(job, app, &k.global)
+}
+
+// tries bounds how often an item is written anew because another was faster.
+const tries = 8
+
+// job does what is wanted of one job: it counts the notes, judges what nobody notes, and sends
+// what is to be sent now.
+func (n *Notices) job(ctx context.Context, w *work, k *known) error {
+	who, job := k.of(w.job), k.jobs[w.job]
+	seen, err := n.judge(ctx, w, k, &who)
+	if err != nil {
+		return err
+	}
+	var mine []Pending
+	var s State
+	change := func(st *State) time.Time {
+		now := n.o.Now()
+		if job != nil {
+			st.Of = &Subject{job.Def.App, job.Def.Name, job.Def.Title, job.Sched.Schedule.Timezone}
+		}
+		for _, note := range slices.Concat(w.notes, seen.notes) {
+			if failure(note.Event) && who.Tells(core.EventRecovered) {
+				st.fails(&note)
+			}
+			if who.Tells(note.Event) {
+				st.Fold(&note)
+			}
+		}
+		seen.into(st)
+		st.Due(who.To, who.Quiet, now)
+		next := seen.next
+		if st.Failing != nil {
+			next = sooner(next, now.Add(min(max(now.Sub(st.Failing.When)/16, n.o.Again), 15*time.Minute)))
+		}
+		before := st.clone()
+		mine = st.Take(now, n.o.Lease)
+		for i := range mine { // they are gone by then, or say when
+			before.Sent(&mine[i], now)
+		}
+		return sooner(next, before.Next())
+	}
+	if s, err = n.update(ctx, w, k.states[JobName(w.job)], change); err != nil || len(mine) == 0 {
+		return err
+	}
+	return n.deliver(ctx, w, s, k, &who, mine)
+}
+
+// failure reports whether an event is the end of a chain that failed.
+func failure(e core.Event) bool {
+	return e == core.EventFailed || e == core.EventLost || e == core.EventNoExecutor
+}
+
+// fails notes the end of a chain that failed, of which a success is to be told.
+func (s *State) fails(note *ring.Note) {
+	if s.Failing != nil && (note.Run == s.Failing.Run || !note.When.After(s.Failing.When)) {
+		return
+	}
+	s.Failing, s.Failures = happening(note), s.Failures+1
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// update changes the item of a job, and puts the look that it needs into the index before.
+// change answers when that is.
+func (n *Notices) update(ctx context.Context, w *work, was State, change func(*State) time.Time) (State, error) {
+	name := JobName(w.job)
+	for try := 0; ; try++ {
+		now := n.o.Now()
+		s := was.clone()
+		s.Name = name
+		next := change(&s)
+		if s.Look <= core.InstantOf(now) || slices.ContainsFunc(w.looks, func(l ring.Look) bool { return l.At == s.Look }) {
+			s.Look = 0
+		}
+		if at := core.Ceil(next); !next.IsZero() && (s.Look == 0 || at < s.Look) {
+			if err := n.store.PutLooks(ctx, []ring.Look{{At: at, Job: w.job}}); err != nil {
+				return s, fmt.Errorf("put a look at notices: %w", err)
+			}
+			s.Look = at
+		}
+		if same(&s, &was) {
+			return s, nil
+		}
+		s.V++
+		err := n.store.PutNotices(ctx, []State{s})[0]
+		switch {
+		case err == nil:
+			return s, nil
+		case errors.Is(err, core.ErrThrottled), try == tries, ctx.Err() != nil:
+			return s, fmt.Errorf("store notices: %w", err)
+		}
+		found, rerr := n.store.Notices(ctx, []string{name})
+		if rerr != nil {
+			return s, fmt.Errorf("read notices: %w", rerr)
+		}
+		was = found[name]
+	}
+}
+
+func same(s, was *State) bool {
+	a, b := *s, *was
+	a.Name, b.Name = "", ""
+	if b.Of == nil && len(a.Told)+len(a.Pending) == 0 && a.Failing == nil && a.Look == 0 && a.Checked == 0 && b.V == 0 {
+		return true // nothing is worth an item
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// Pass asks for the looks that are due, by messages of the aside lane: it is called each
+// minute, by any number. What nobody came to is asked for again.
+func (n *Notices) Pass(ctx context.Context) (asked int, err error) {
+	now := n.o.Now()
+	looks, err := n.store.DueLooks(ctx, core.InstantOf(now), passMost)
+	if err != nil {
+		return 0, fmt.Errorf("read looks at notices: %w", err)
+	}
+	var out []ring.Out
+	for some := range slices.Chunk(looks, looksAMessage) {
+		out = append(out, ring.Looked(some, now))
+	}
+	if len(out) == 0 {
+		return 0, nil
+	}
+	for i, e := range n.ring.Enqueue(ctx, out) {
+		if e != nil {
+			err = fmt.Errorf("ask for looks at notices: %w", e)
+			continue
+		}
+		asked += len(out[i].Message.Aside.Looks)
+	}
+	return asked, err
+}
+
+// A pass asks for so many looks at most, so many a message.
+const passMost, looksAMessage = 5000, 50

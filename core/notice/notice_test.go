@@ -1,0 +1,517 @@
+package notice_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+// store has channels of its own in place of an engine's.
+type store struct {
+	engine.NoticeStore
+	channels map[string]core.Channel
+}
+
+func (s *store) Channels(_ context.Context, names []string) (map[string]core.Channel, error) {
+	found := map[string]core.Channel{}
+	for _, n := range names {
+		if c, is := s.channels[n]; is {
+			found[n] = c
+		}
+	}
+	return found, nil
+}
+
+// rig is a job, its channels, and what arrives at them.
+type rig struct {
+	t    *testing.T
+	e    *engine.Engine
+	s    *store
+	n    *notice.Notices
+	mu   sync.Mutex
+	got  map[string][]core.Message
+	fail func(channel string) error
+	runs uint32
+}
+
+func newRig(t *testing.T, change func(j *core.Job)) *rig {
+	r := &rig{t: t, e: memory.Open(memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil }}
+	r.s = &store{r.e.Notices, map[string]core.Channel{"a": {Name: "a"}, "b": {Name: "b"}}}
+	r.n = notice.New(r.s, r.e.Ring, r, notice.Options{Deployment: "test", Link: "https://x/runs/", Pace: time.Nanosecond,
+		Log: slog.New(slog.DiscardHandler)})
+	j := core.Job{Def: core.Def{ID: 7, App: "shop", Name: "nightly", Handler: "h", Notify: core.Notify{To: []string{"a"}}},
+		Sched: core.Sched{State: core.Started, Rev: 1, RevAt: time.Now()}}
+	if change != nil {
+		change(&j)
+	}
+	j.Normalize()
+	r.must(r.e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	r.must(r.e.Manage.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "shop", Job: 7}})...)
+	return r
+}
+
+func (r *rig) must(errs ...error) {
+	r.t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Send implements notice.Sender.
+func (r *rig) Send(ctx context.Context, ch core.Channel, m core.Message) error {
+	if err := r.fail(ch.Name); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) { // it hangs
+			<-ctx.Done()
+			return &core.Undelivered{Reason: "no answer", Err: ctx.Err()}
+		}
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.got[ch.Name] = append(r.got[ch.Name], m)
+	return nil
+}
+
+// ends makes a run that has ended now, and answers its message of the aside lane.
+func (r *rig) ends(state core.State, reasons ...core.Reason) ring.Message {
+	r.t.Helper()
+	r.runs++
+	id := core.NumberedRun(7, r.runs)
+	var reason core.Reason
+	if len(reasons) > 0 {
+		reason = reasons[0]
+	}
+	run := core.Run{ID: id, App: "shop", State: state, Reason: reason, Cause: core.CauseManual, Attempt: 1, First: id, Notice: true,
+		At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()), EndedAt: time.Now(), Code: 500, Message: "boom"}
+	run.Aside.Notice = core.EndEvent(&run) != ""
+	r.must(r.e.Finish.Create(r.t.Context(), []core.Run{run})...)
+	return ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(time.Now()), Aside: &ring.Aside{Run: id, Aside: core.Aside{Notice: true}}}
+}
+
+// handle has messages handled, each of which is to be acked.
+func (r *rig) handle(list ...ring.Message) {
+	r.t.Helper()
+	r.must(r.n.Messages(r.t.Context(), list)...)
+}
+
+// minutes has the looks of some minutes done, each minute.
+func (r *rig) minutes(n int) {
+	r.t.Helper()
+	for range n {
+		time.Sleep(time.Minute)
+		if _, err := r.n.Pass(r.t.Context()); err != nil {
+			r.t.Fatal(err)
+		}
+		for {
+			due, _, _, err := r.e.Queue.Depth(r.t.Context(), ring.KindAside)
+			r.must(err)
+			if due == 0 {
+				break
+			}
+			got, err := r.e.Queue.Receive(r.t.Context(), ring.KindAside, 100)
+			r.must(err)
+			r.handle(engine.Messages(got)...)
+			r.must(r.e.Queue.Ack(r.t.Context(), got)...)
+		}
+	}
+}
+
+// heard is what a channel was told, in short.
+func (r *rig) heard(channel string, want ...string) {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var got []string
+	for _, m := range r.got[channel] {
+		got = append(got, fmt.Sprintf("%s %d", m.Event, max(m.Count, 1)))
+	}
+	if !slices.Equal(got, want) {
+		r.t.Fatalf("channel %s heard %q, want %q", channel, got, want)
+	}
+}
+
+func (r *rig) state() notice.State {
+	found, err := r.e.Notices.Notices(r.t.Context(), []string{notice.JobName(7)})
+	r.must(err)
+	return found[notice.JobName(7)]
+}
+
+func (r *rig) trouble(channel string) *notice.Trouble {
+	name := notice.ChannelName(channel)
+	found, err := r.e.Notices.Notices(r.t.Context(), []string{name})
+	r.must(err)
+	return found[name].Trouble
+}
+
+// TestQuiet: the first of a cause is told at once, the others together at the end of the quiet
+// period, each cause by itself; a copy of a message adds nothing.
+func TestQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a", "b"}, Quiet: 10 * time.Minute, On: []core.Event{core.EventFailed, core.EventLost}}
+		})
+		first := r.ends(core.Failed, core.ReasonHandler)
+		r.handle(first, first)
+		r.handle(first)
+		r.heard("a", "failed 1")
+		r.heard("b", "failed 1")
+		m := r.got["a"][0]
+		if m.Job != "nightly" || m.App != "shop" || m.Run != first.Aside.Run || m.Code != 500 || m.Text != "boom" || m.Reason != core.ReasonHandler ||
+			m.Deployment != "test" || m.Link != "https://x/runs/"+m.Run.String() {
+			t.Fatalf("the notice is %+v", m)
+		}
+		for range 5 {
+			r.handle(r.ends(core.TimedOut, core.ReasonTimeout))
+		}
+		r.handle(r.ends(core.Lost, core.ReasonGone), r.ends(core.Skipped, core.ReasonOverlap), r.ends(core.Killed, core.ReasonPerson))
+		r.minutes(8)
+		r.heard("a", "failed 1", "lost 1")
+		r.minutes(3)
+		r.heard("a", "failed 1", "lost 1", "failed 5")
+		r.minutes(60)
+		r.heard("a", "failed 1", "lost 1", "failed 5") // nothing came
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		r.heard("a", "failed 1", "lost 1", "failed 5", "failed 1")
+	})
+}
+
+// TestOwed: who dies before a notice is counted leaves it owed, and it is told of; once it is
+// counted the run owes nothing.
+func TestOwed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		m := r.ends(core.Failed, core.ReasonHandler)
+		r.handle(m)
+		runs, _, err := r.e.Finish.Runs(t.Context(), []core.RunID{m.Aside.Run})
+		r.must(err)
+		if run := runs[m.Aside.Run]; run.Owing() {
+			t.Fatalf("run owes %+v after its notice", run.Aside)
+		}
+	})
+}
+
+// TestRecovered: the first success after a failure is told once, within some minutes.
+func TestRecovered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		r.minutes(30)
+		r.heard("a", "failed 1")
+		r.ends(core.Succeeded)
+		r.ends(core.Failed, core.ReasonHandler) // and again, before anybody looked
+		r.handle(ring.Message{Kind: ring.KindAside, Aside: &ring.Aside{Run: core.NumberedRun(7, r.runs), Aside: core.Aside{Notice: true}}})
+		r.minutes(5)
+		r.heard("a", "failed 1")
+		r.ends(core.Succeeded)
+		r.ends(core.Succeeded)
+		r.minutes(3)
+		r.heard("a", "failed 1", "recovered 1")
+		if s := r.state(); s.Failing != nil {
+			t.Fatalf("it fails yet: %+v", s)
+		}
+		r.minutes(10)
+		r.ends(core.Succeeded)
+		r.minutes(30)
+		r.heard("a", "failed 1", "recovered 1", "failed 1") // the second failure, at the end of the quiet hour
+		if left, err := r.e.Notices.DueLooks(t.Context(), core.InstantOf(time.Now().Add(5*time.Minute)), 10); err != nil || len(left) > 0 {
+			t.Fatalf("a job that is well is looked at: %v, %v", left, err)
+		}
+	})
+}
+
+// TestDown: a channel that answers 500 for a day is tried again and again, more and more seldom;
+// then its notice is given up, that is told by the other channel, and people can see it.
+func TestDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
+		asked := 0
+		r.fail = func(channel string) error {
+			if channel == "b" {
+				return nil
+			}
+			asked++
+			return &core.Undelivered{Reason: "answered 500"}
+		}
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		r.minutes(60)
+		r.heard("b", "failed 1")
+		if tr := r.trouble("a"); tr == nil || tr.Error != "answered 500" || tr.GivenUp != 0 {
+			t.Fatalf("its trouble is %+v", tr)
+		}
+		if asked < 4 || asked > 12 {
+			t.Fatalf("asked %d times in an hour", asked)
+		}
+		r.minutes(26 * 60)
+		r.heard("a")
+		if len(r.got["b"]) != 2 || r.got["b"][1].Event != string(core.EventMute) || !strings.Contains(r.got["b"][1].Text, "a: answered 500") {
+			t.Fatalf("the other heard %+v", r.got["b"])
+		}
+		if asked > 60 {
+			t.Fatalf("asked %d times in a day", asked)
+		}
+		if tr := r.trouble("a"); tr == nil || tr.GivenUp != 1 {
+			t.Fatalf("its trouble is %+v", tr)
+		}
+		if s := r.state(); len(s.Pending) > 0 {
+			t.Fatalf("pending are %+v", s.Pending)
+		}
+		r.fail = func(string) error { return nil }
+		time.Sleep(2 * time.Hour)
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		r.heard("a", "failed 1")
+		if tr := r.trouble("a"); tr != nil {
+			t.Fatalf("its trouble is %+v after it took one", tr)
+		}
+	})
+}
+
+// TestDownComesBack: what a channel did not take it gets once it is there again, with all that
+// came meanwhile.
+func TestDownComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) { j.Def.Notify.Quiet = time.Minute })
+		down := true
+		r.fail = func(string) error {
+			if down {
+				return &core.Undelivered{Reason: "answered 500"}
+			}
+			return nil
+		}
+		for range 10 {
+			r.handle(r.ends(core.Failed, core.ReasonHandler))
+			r.minutes(2)
+		}
+		down = false
+		r.minutes(20)
+		n := 0
+		for _, m := range r.got["a"] {
+			n += m.Count
+		}
+		if n != 10 {
+			t.Fatalf("heard of %d failures in %+v, want 10", n, r.got["a"])
+		}
+	})
+}
+
+// TestPermanent: what a channel refuses for good is not sent again.
+func TestPermanent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		asked := 0
+		r.fail = func(string) error { asked++; return &core.Undelivered{Permanent: true, Reason: "no such address"} }
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		r.minutes(180)
+		if tr := r.trouble("a"); asked != 1 || tr == nil || tr.GivenUp != 1 {
+			t.Fatalf("asked %d times, trouble %+v", asked, tr)
+		}
+	})
+}
+
+// TestDeletedChannel: of a channel that is gone while notices wait for it the other is told, and
+// nothing is stuck.
+func TestDeletedChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
+		r.fail = func(channel string) error {
+			if channel == "a" {
+				return &core.Undelivered{Reason: "answered 500"}
+			}
+			return nil
+		}
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		delete(r.s.channels, "a")
+		r.minutes(5)
+		if len(r.got["b"]) != 2 || !strings.Contains(r.got["b"][1].Text, "there is no channel a any more") {
+			t.Fatalf("the other heard %+v", r.got["b"])
+		}
+		if s := r.state(); len(s.Pending) > 0 {
+			t.Fatalf("pending are %+v", s.Pending)
+		}
+	})
+}
+
+// TestHung: a channel that hangs delays the notices of no other, and takes no more than its
+// places; each is on its way by then, or put off.
+func TestHung(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		for id := core.JobID(100); id < 300; id++ {
+			j := core.Job{Def: core.Def{ID: id, App: "shop", Name: "job-" + id.String(), Handler: "h"},
+				Sched: core.Sched{State: core.Started, Rev: 1, RevAt: time.Now()}}
+			if j.Def.Notify.To = []string{"a"}; id >= 200 {
+				j.Def.Notify.To = []string{"b"}
+			}
+			j.Normalize()
+			r.must(r.e.Manage.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: int64(id), App: "shop", Job: id}})...)
+		}
+		r.fail = func(channel string) error {
+			if channel == "a" {
+				return context.DeadlineExceeded
+			}
+			return nil
+		}
+		var all sync.WaitGroup
+		note := func(id core.JobID) ring.Message {
+			return ring.Noted([]ring.Note{{Job: id, Event: core.EventDeadLetter, Run: core.NumberedRun(id, 1), When: time.Now()}}, time.Now())[0].Message
+		}
+		began := time.Now()
+		for id := core.JobID(100); id < 200; id++ {
+			all.Go(func() { r.must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
+		}
+		synctest.Wait()
+		for id := core.JobID(200); id < 300; id++ {
+			all.Go(func() { r.must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(r.got["b"]) != 100 {
+			t.Fatalf("beside one that hangs %d of 100 arrived within a second", len(r.got["b"]))
+		}
+		all.Wait()
+		if took := time.Since(began); took > time.Minute {
+			t.Fatalf("the messages of one that hangs were held for %s", took)
+		}
+	})
+}
+
+// TestThousands: a hundred thousand failures of a minute are a few writes, and one notice with
+// their count.
+func TestThousands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) { j.Def.Notify.Quiet = 5 * time.Minute })
+		r.n = notice.New(r.s, r.e.Ring, r, notice.Options{})
+		for range 200 {
+			var list []ring.Note
+			for range 500 {
+				r.runs++
+				list = append(list, ring.Note{Job: 7, Event: core.EventFailed, Run: core.NumberedRun(7, r.runs), When: time.Now()})
+			}
+			r.handle(ring.Noted(list, time.Now())[0].Message)
+		}
+		if s := r.state(); s.V > 4*60 || s.V < 100 {
+			t.Fatalf("%d writes", s.V)
+		}
+		r.minutes(7)
+		r.heard("a", "failed 500", "failed 99500")
+	})
+}
+
+// at is a moment of the first day of the bubble.
+func at(hour, minute int) time.Time { return time.Date(2000, 1, 1, hour, minute, 0, 0, time.UTC) }
+
+// until has the looks of each minute up to a moment done.
+func (r *rig) until(to time.Time) { r.t.Helper(); r.minutes(int(time.Until(to) / time.Minute)) }
+
+// TestOverdueBy: who has not succeeded by its time of the day in its zone is told of then, and
+// no other: not one that did, is paused, or was not to run.
+func TestOverdueBy(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(r *rig, j *core.Job)
+		run    core.State
+		want   []string
+	}{
+		"it did not run":                {nil, "", []string{"overdue 1"}},
+		"it failed":                     {nil, core.Failed, []string{"overdue 1"}},
+		"it succeeded":                  {nil, core.Succeeded, nil},
+		"it is paused":                  {func(_ *rig, j *core.Job) { j.Sched.State = core.Paused }, "", nil},
+		"it is not to run on that day":  {func(_ *rig, j *core.Job) { j.Sched.Schedule = cron("0 30 2 ? * MON") }, "", nil}, // the day is a Saturday
+		"its pause ended a moment ago":  {func(_ *rig, j *core.Job) { j.Sched.RevAt = at(5, 0) }, "", nil},
+		"nobody says when it is to run": {func(_ *rig, j *core.Job) { j.Sched.Schedule = core.Schedule{} }, "", []string{"overdue 1"}},
+		"its app is paused": {func(r *rig, _ *core.Job) {
+			r.must(r.e.Manage.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2, App: "shop"}))
+		}, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, func(j *core.Job) {
+					j.Sched.Schedule = cron("0 30 2 * * ?")
+					j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{By: "06:00"}}
+				})
+				if c.change != nil {
+					jobs, _, err := r.e.Manage.Jobs(t.Context(), []core.JobID{7})
+					r.must(err)
+					j := *jobs[7]
+					seen := j.Sched.Rev
+					j.Sched.Rev++
+					c.change(r, &j)
+					r.must(r.e.Manage.UpdateJobs(t.Context(), []manage.Update{{Seen: seen, Job: j}})...)
+				}
+				r.must(r.e.Notices.PutLooks(t.Context(), []ring.Look{{At: core.InstantOf(time.Now()) + 60, Job: 7}}))
+				r.until(at(3, 0))
+				if c.run != "" {
+					r.ends(c.run, core.Reasons[c.run][0:min(1, len(core.Reasons[c.run]))]...)
+				}
+				r.until(at(5, 59))
+				r.heard("a")
+				r.minutes(3)
+				r.heard("a", c.want...)
+				r.minutes(600)
+				r.heard("a", c.want...)
+			})
+		})
+	}
+}
+
+// TestOverdueWithin: no success for so long is told once, and again after as long; a success
+// begins anew.
+func TestOverdueWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: 26 * time.Hour}}
+		})
+		r.must(r.e.Notices.PutLooks(t.Context(), []ring.Look{{At: core.InstantOf(time.Now()) + 60, Job: 7}}))
+		r.minutes(20 * 60)
+		r.ends(core.Succeeded)
+		r.minutes(25*60 + 58)
+		r.heard("a")
+		r.minutes(4)
+		r.heard("a", "overdue 1")
+		if m := r.got["a"][0]; m.Took != 26*time.Hour {
+			t.Fatalf("the notice is %+v", m)
+		}
+		r.minutes(26 * 60)
+		r.heard("a", "overdue 1", "overdue 1")
+		r.ends(core.Succeeded)
+		r.minutes(25 * 60)
+		r.heard("a", "overdue 1", "overdue 1")
+	})
+}
+
+// TestSlow: a run that is at work for too long is told of once.
+func TestSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Slow: 45 * time.Minute, Quiet: time.Minute}
+		})
+		id := core.NumberedRun(7, 1000)
+		run := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, Attempt: 1, First: id, Owner: "n", Address: "http://x",
+			SentAt: time.Now()}
+		r.must(r.e.Finish.Create(t.Context(), []core.Run{run})...)
+		r.must(r.e.Notices.PutLooks(t.Context(), []ring.Look{{At: core.InstantOf(time.Now().Add(45 * time.Minute)), Job: 7}}))
+		r.minutes(44)
+		r.heard("a")
+		r.minutes(2)
+		r.heard("a", "slow 1")
+		r.must(r.e.Notices.PutLooks(t.Context(), []ring.Look{{At: core.InstantOf(time.Now()), Job: 7}}))
+		r.minutes(60)
+		r.heard("a", "slow 1")
+	})
+}
+
+func cron(text string) core.Schedule {
+	return core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: text}}}
+}

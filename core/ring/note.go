@@ -1,0 +1,141 @@
+package ring
+
+import (
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Bounds of what an aside message has of notices.
+const (
+	MaxNotes = 500
+	MaxLooks = 500
+	MaxWhy   = 300 // bytes of Note.Why
+)
+
+// Note says that something happened which somebody may have to be told of.
+type Note struct {
+	Job    core.JobID // 0: of none that is known
+	Event  core.Event
+	Run    core.RunID   // 0: of none; a copy has the same
+	At     core.Instant // of the run, or the first that was skipped; 0: of none
+	Reason core.Reason
+	Count  int64     // of how many it is, 0: one
+	Why    string    // words of no table: an error's
+	When   time.Time // it happened
+}
+
+// Noted is the message of some notes, for the aside lane. Each has its Why in bounds.
+func Noted(notes []Note, now time.Time) []Out {
+	var out []Out
+	for len(notes) > 0 {
+		some := notes[:min(len(notes), MaxNotes)]
+		notes = notes[len(some):]
+		for i := range some {
+			if w := some[i].Why; len(w) > MaxWhy {
+				some[i].Why = strings.ToValidUTF8(w[:MaxWhy], "")
+			}
+		}
+		out = append(out, Out{NotBefore: now, Message: Message{Kind: KindAside, Slot: core.InstantOf(now), Aside: &Aside{Notes: some}}})
+	}
+	return out
+}
+
+// Look asks that the notices of a job are looked at.
+type Look struct {
+	At  core.Instant // from then on
+	Job core.JobID
+}
+
+// Less is the order of looks.
+func (l Look) Less(o Look) bool { return l.At < o.At || l.At == o.At && l.Job < o.Job }
+
+// Looked is the message of some looks that are due.
+func Looked(looks []Look, now time.Time) Out {
+	return Out{NotBefore: now, Message: Message{Kind: KindAside, Slot: core.InstantOf(now), Aside: &Aside{Looks: looks}}}
+}
+
+type wireLook struct {
+	At  int64 `json:"at"`
+	Job int64 `json:"job"`
+}
+
+type wireNote struct {
+	Job    int64       `json:"job,omitempty"`
+	Event  core.Event  `json:"event"`
+	Run    int64       `json:"run,omitempty"`
+	At     int64       `json:"at,omitempty"`
+	Reason core.Reason `json:"reason,omitempty"`
+	Count  int64       `json:"count,omitempty"`
+	Why    string      `json:"why,omitempty"`
+	When   int64       `json:"when"` // milliseconds
+}
+
+func encodeNotes(notes []Note) []wireNote {
+	if len(notes) == 0 {
+		return nil
+	}
+	list := make([]wireNote, len(notes))
+	for i, n := range notes {
+		list[i] = wireNote{int64(n.Job), n.Event, int64(n.Run), int64(n.At), n.Reason, n.Count, n.Why, core.Millis(n.When)}
+	}
+	return list
+}
+
+func decodeNotes(list []wireNote) ([]Note, error) {
+	if len(list) > MaxNotes {
+		return nil, poison("%d notes, at most %d are allowed", len(list), MaxNotes)
+	}
+	notes := make([]Note, len(list))
+	for i, w := range list {
+		n := Note{Job: core.JobID(w.Job), Event: w.Event, Run: core.RunID(w.Run), At: core.Instant(w.At), Reason: w.Reason, Count: w.Count,
+			Why: w.Why, When: core.FromMillis(w.When)}
+		if w.Job < 0 || w.Event == "" || w.Count < 0 || w.Run != 0 && !n.Run.Valid() || int64(n.Job) != w.Job {
+			return nil, poison("note %d of job %d is none", i, w.Job)
+		}
+		notes[i] = n
+	}
+	return notes, nil
+}
+
+func encodeLooks(looks []Look) []wireLook {
+	list := make([]wireLook, len(looks))
+	for i, l := range looks {
+		list[i] = wireLook{int64(l.At), int64(l.Job)}
+	}
+	return list
+}
+
+func decodeLooks(list []wireLook) ([]Look, error) {
+	if len(list) > MaxLooks {
+		return nil, poison("%d looks, at most %d are allowed", len(list), MaxLooks)
+	}
+	looks := make([]Look, len(list))
+	for i, w := range list {
+		looks[i] = Look{core.Instant(w.At), core.JobID(w.Job)}
+		if w.Job < 0 || w.At <= 0 || int64(looks[i].Job) != w.Job {
+			return nil, poison("look %d at job %d is none", i, w.Job)
+		}
+	}
+	return looks, nil
+}
+
+func decodeAside(w *wireAside) (*Aside, error) {
+	switch {
+	case w == nil:
+		return nil, poison("an aside of nothing")
+	case len(w.Notes)+len(w.Looks) > 0 && w.Run == 0:
+		notes, err := decodeNotes(w.Notes)
+		if err != nil {
+			return nil, err
+		}
+		looks, err := decodeLooks(w.Looks)
+		return &Aside{Notes: notes, Looks: looks}, err
+	case !core.RunID(w.Run).Valid():
+		return nil, poison("an aside of no run")
+	case w.Aside == core.Aside{}:
+		return nil, poison("an aside of run %d that asks for nothing", w.Run)
+	}
+	return &Aside{Run: core.RunID(w.Run), Aside: w.Aside}, nil
+}

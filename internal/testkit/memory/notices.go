@@ -1,0 +1,60 @@
+package memory
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// Notices implements notice.States.
+func (s *Store) Notices(ctx context.Context, names []string) (map[string]notice.State, error) {
+	return pick(ctx, s, names, s.notices, notice.State.Clone)
+}
+
+// PutNotices implements notice.States.
+func (s *Store) PutNotices(ctx context.Context, list []notice.State) []error {
+	return each(ctx, s, list, func(n *notice.State) error {
+		if s.notices[n.Name].V != n.V-1 {
+			return core.ErrRefused
+		}
+		s.notices[n.Name] = n.Clone()
+		return nil
+	})
+}
+
+// PutLooks implements notice.Looks.
+func (s *Store) PutLooks(ctx context.Context, looks []ring.Look) error {
+	return s.one(ctx, func() error {
+		for _, l := range looks {
+			s.looks.insert(l)
+		}
+		return nil
+	})
+}
+
+// DueLooks implements notice.Looks.
+func (s *Store) DueLooks(ctx context.Context, upTo core.Instant, limit int) (list []ring.Look, err error) {
+	err = s.one(ctx, func() error {
+		for l := range s.looks.up(ring.Look{}) {
+			if l.At > upTo || len(list) == limit {
+				break
+			}
+			list = append(list, l)
+		}
+		return nil
+	})
+	return slices.Clone(list), err
+}
+
+// DropLooks implements notice.Looks.
+func (s *Store) DropLooks(ctx context.Context, looks []ring.Look) error {
+	return s.one(ctx, func() error {
+		for _, l := range looks {
+			s.looks.remove(l)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,195 @@
+package server
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// hook is a webhook that keeps what it is told.
+type hook struct {
+	*httptest.Server
+	mu   sync.Mutex
+	told []told
+	came chan struct{}
+}
+
+type told struct {
+	at    time.Time
+	Event string `json:"event"`
+	Job   struct {
+		Name string `json:"name"`
+	} `json:"job"`
+	Count int `json:"count"`
+	body  string
+}
+
+func newHook(t *testing.T) *hook {
+	h := &hook{came: make(chan struct{}, 10_000)}
+	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		x := told{at: time.Now(), body: string(b)}
+		if err := json.Unmarshal(b, &x); err != nil {
+			t.Errorf("a webhook was sent %q: %v", b, err)
+		}
+		h.mu.Lock()
+		h.told = append(h.told, x)
+		h.mu.Unlock()
+		h.came <- struct{}{}
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+// wait waits for so many notices in all, and answers them.
+func (h *hook) wait(t *testing.T, n int, within time.Duration) []told {
+	t.Helper()
+	end := time.After(within)
+	for {
+		h.mu.Lock()
+		list := slices.Clone(h.told)
+		h.mu.Unlock()
+		if len(list) >= n {
+			return list
+		}
+		select {
+		case <-h.came:
+		case <-end:
+			t.Fatalf("%d of %d notices came in %s, first %+v", len(list), n, within, list[:min(3, len(list))])
+		}
+	}
+}
+
+func channel(t *testing.T, s *running, name, url string) {
+	t.Helper()
+	if _, err := s.Manage().SaveChannel(t.Context(), actor, manage.ChannelSpec{Channel: core.Channel{Name: name, Kind: core.ChannelWebhook,
+		URL: url}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func saveAll(t *testing.T, s *running, specs ...manage.JobSpec) {
+	t.Helper()
+	for _, r := range s.Manage().Save(t.Context(), actor, specs) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+}
+
+// TestNoticesOfEnds: of what fails for good, recovers, has no executor and is skipped people are
+// told by a real webhook, of what is tried again, succeeds or is nobody's to hear nothing.
+func TestNoticesOfEnds(t *testing.T) {
+	var down sync.Map
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, is := down.Load(r.URL.Path); is {
+			http.Error(w, "no such table", http.StatusInternalServerError)
+		}
+	}))
+	defer web.Close()
+	down.Store("/fails", true)
+	h := newHook(t)
+	s := start(t, Options{LookEvery: 100 * time.Millisecond, Notices: notice.Options{Again: time.Second}})
+	channel(t, s, "oncall", h.URL)
+	for _, a := range []manage.AppSpec{{Name: "web", Executors: []string{"call:" + web.URL}}, {Name: "shop", Notify: core.Notify{To: []string{"oncall"}}}} {
+		if _, err := s.Manage().SaveApp(t.Context(), actor, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell := core.Notify{To: []string{"oncall"}}
+	job := func(app, name string, n core.Notify) manage.JobSpec {
+		return manage.JobSpec{Def: core.Def{App: app, Name: name, Handler: "POST /" + name, Notify: n,
+			Retry: core.Retry{Max: 1, Delay: time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}}}
+	}
+	nobody := job("web", "fails-too", core.Notify{})
+	nobody.Def.Handler = "POST /fails"
+	saveAll(t, s, job("web", "fails", tell), job("web", "fine", tell), job("shop", "nobody-there", core.Notify{}), nobody)
+	for _, name := range []string{"web/fails", "web/fine", "shop/nobody-there", "web/fails-too"} {
+		if _, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := h.wait(t, 2, 20*time.Second)
+	slices.SortFunc(list, func(a, b told) int { return strings.Compare(a.Event, b.Event) })
+	if list[0].Event != "failed" || !strings.Contains(list[0].body, "no such table") || !strings.Contains(list[0].body, "fails") ||
+		list[1].Event != "no-executor" || len(list) != 2 {
+		t.Fatalf("told were %+v", list)
+	}
+	down.Delete("/fails")
+	if _, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/fails"}); err != nil {
+		t.Fatal(err)
+	}
+	list = h.wait(t, 3, 30*time.Second)
+	if list[2].Event != "recovered" {
+		t.Fatalf("told were %+v", list)
+	}
+}
+
+// TestThousandNotices: a thousand notices that are due at once arrive at a real webhook within a
+// minute, and a fire of that time is not late for it.
+func TestThousandNotices(t *testing.T) {
+	h := newHook(t)
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer web.Close()
+	var mu sync.Mutex
+	var worst time.Duration
+	fires := 0
+	s := start(t, Options{Closed: func(r *core.Run) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.HasLateness() {
+			fires++
+			worst = max(worst, r.Lateness())
+		}
+	}})
+	channel(t, s, "oncall", h.URL)
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
+		t.Fatal(err)
+	}
+	const n = 1000
+	var specs []manage.JobSpec
+	for i := range n {
+		specs = append(specs, manage.JobSpec{Def: core.Def{App: "web", Name: "job-" + core.JobID(i+1).String(), Handler: "POST /x",
+			Notify: core.Notify{To: []string{"oncall"}}}})
+	}
+	saveAll(t, s, specs...)
+	beat := manage.JobSpec{Def: core.Def{App: "web", Name: "beat", Handler: "POST /x"},
+		Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Second, Aligned: true}}}}
+	saveAll(t, s, beat)
+	jobs, _, err := s.parts.engine.Manage.ListJobs(t.Context(), "web", 0, 2*n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notes []ring.Note
+	for i := range jobs {
+		if id := jobs[i].Def.ID; len(jobs[i].Def.Notify.To) > 0 {
+			notes = append(notes, ring.Note{Job: id, Event: core.EventDeadLetter, Run: core.NumberedRun(id, 1), Why: "it is poison", When: time.Now()})
+		}
+	}
+	began := time.Now()
+	for _, err := range s.parts.engine.Ring.Enqueue(t.Context(), ring.Noted(notes, began)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.wait(t, n, time.Minute)
+	took := time.Since(began)
+	mu.Lock()
+	defer mu.Unlock()
+	t.Logf("%d notices arrived in %s; the latest of %d fires was %s late", n, took.Round(time.Millisecond), fires, worst)
+	if worst > 2*time.Second {
+		t.Errorf("a fire was %s late beside them", worst)
+	}
+}
