@@ -138,6 +138,7 @@ func TestOlderFile(t *testing.T) {
 	raw(t, s, "DROP INDEX runs_aside")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN aside")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN keep_log")
+	raw(t, s, "DROP TABLE cleaned")
 	raw(t, s, "DROP TABLE notices")
 	raw(t, s, "DROP TABLE looks")
 	raw(t, s, "DROP TABLE channels")

@@ -146,7 +146,7 @@ CREATE UNIQUE INDEX sources_key ON sources (job, hash);
 	`CREATE TABLE channels (name TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, body BLOB NOT NULL);`,
 	// 14: up to which instant runs of a job were cleaned up
 	`CREATE TABLE cleaned (job INTEGER PRIMARY KEY, at INTEGER NOT NULL);`,
-	// what is known of notices, and when that is to be looked at
+	// 15: what is known of notices, and when that is to be looked at
 	`
 CREATE TABLE notices (name TEXT NOT NULL UNIQUE, v INTEGER NOT NULL, until INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE INDEX notices_until ON notices (until) WHERE until > 0;
