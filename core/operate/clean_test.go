@@ -2,6 +2,7 @@ package operate_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,6 +98,17 @@ func TestClean(t *testing.T) {
 	r, err := f.M.Replan(ctx, ann, "", list[0]-1, core.InstantOf(f.Clock))
 	if err != nil || r.Sent != 0 {
 		t.Errorf("replan: %+v, %v", r, err)
+	}
+	// Nor does a dead letter that holds its fire.
+	j = f.Job("shop/sweep")
+	m := ring.Message{Kind: ring.KindFires, Slot: list[0], Fires: []core.Fire{{Run: core.PlannedRun(j.Def.ID, list[0]), Rev: j.Sched.Rev, At: list[0],
+		Slot: list[0], Cause: core.CauseSchedule}}}
+	if err := f.E.Ring.Bury(ctx, m, "it was received too often"); err != nil {
+		t.Fatal(err)
+	}
+	again, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{})
+	if err != nil || again.Sent != 0 || !strings.Contains(again.Letters[0].Fires[0].Why.String(), "cleaned up since") {
+		t.Errorf("redrive: %+v, %v", again, err)
 	}
 	for _, bad := range []operate.CleanRequest{{}, {Job: "shop/none"}, {App: "shop", Keep: -1}, {App: "shop", Before: ago(23)},
 		{App: "shop", After: "x"},
