@@ -451,11 +451,8 @@ func oneOf[T ~string](field string, value T, allowed []T) error {
 }
 
 // Here says what a word of xxl-job's forms and tables is called here, "; xxl-job's X is y
-// here", or what it will be.
+// here".
 func Here(word string) Text {
-	if later, ok := laterXXL[word]; ok {
-		return Say("; xxl-job's %s is not yet: %s", word, later)
-	}
 	if here, ok := fromXXL[word]; ok {
 		return Say("; xxl-job's %s is %s here", word, here)
 	}
@@ -479,11 +476,7 @@ var fromXXL = map[string]string{
 	"GLUE_SHELL": "script: {kind: shell, …}", "GLUE_PYTHON": "script: {kind: python, …}", "GLUE_NODEJS": "script: {kind: nodejs, …}",
 	"GLUE_PHP": "script: {kind: php, …}", "GLUE_POWERSHELL": "script: {kind: powershell, …}",
 	"jobDesc": "title", "appname": "app", "addressList": "executors of the app", "triggerStatus": "paused",
-}
-
-// laterXXL are its words that a later version has, as manifest/testdata/example.yaml binds them.
-var laterXXL = map[string]string{
-	"alarmEmail": "notices come with a later version, as notify: {to: [CHANNEL]}; until then tickring doctor tells what failed",
+	"alarmEmail": "notify: {to: [CHANNEL]}",
 }
 
 const (

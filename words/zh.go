@@ -649,7 +649,6 @@ var zh = map[string]string{
 	"without one this server takes at most executors on its own machine that ask it at 127.0.0.1 or localhost, through no proxy: %s; or start the server with --allow-no-token": "没有令牌时，本服务只接受本机上经 127.0.0.1 或 localhost、不经代理访问的执行器：%s；或者以 --allow-no-token 启动服务",
 	"that of no app here":                 "不是这里任何应用的令牌",
 	"not that of app %s, if there is one": "不是应用 %s 的令牌（若该应用存在）",
-	"; xxl-job's %s is not yet: %s":       "；xxl-job 的 %s 尚不支持：%s",
 	"; xxl-job's %s is %s here":           "；xxl-job 的 %s 在这里写作 %s",
 	"allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME or lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)": "允许：http://HOST:PORT 或 https://…（xxl-job 执行器）、call:https://…（普通 HTTP 接口）、lambda:NAME 或 lambda:ARN（函数）、queue:NAME 或 queue:ARN（由执行器拉取的队列）",
 	"a function is named by 1 to 64 letters, digits, - and _, or by its ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME; both may end with :ALIAS or :VERSION":                                                "函数名由 1 到 64 个字母、数字、- 和 _ 组成，或写其 ARN：arn:aws:lambda:REGION:ACCOUNT:function:NAME；两者都可以 :ALIAS 或 :VERSION 结尾",
