@@ -362,7 +362,8 @@ func TestJobs(t *testing.T) {
 		CreatedAt: job.CreatedAt,
 		Schedule:  api.Schedule{Cron: "0 30 2 * * ?", Timezone: "Europe/Berlin"}, Words: job.Words, Next: job.Next, Traps: job.Traps,
 		Misfire: "latest", Grace: "1m", Route: "first", Block: "serial", LostAfter: "10m",
-		Retry: api.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}}, Keep: api.Keep{Days: new(30), Log: "on-failure"}}
+		Retry: api.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}}, Keep: api.Keep{Days: new(30),
+			Log: "on-failure"}}
 	if d := cmp.Diff(want, job); d != "" {
 		t.Error(d)
 	}

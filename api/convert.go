@@ -89,7 +89,8 @@ func coreNotify(n Notify) (core.Notify, error) {
 		field, text string
 		to          *time.Duration
 	}{
-		{"late", n.Late, &out.Late}, {"slow", n.Slow, &out.Slow}, {"quiet", n.Quiet, &out.Quiet}, {"overdue.within", n.Overdue.Within, &out.Overdue.Within},
+		{"late", n.Late, &out.Late}, {"slow", n.Slow, &out.Slow}, {"quiet", n.Quiet, &out.Quiet}, {"overdue.within", n.Overdue.Within,
+			&out.Overdue.Within},
 	} {
 		var err error
 		if *d.to, err = parseDuration("notify."+d.field, d.text); err != nil {

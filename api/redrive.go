@@ -43,7 +43,8 @@ func (s *server) Redrive(w http.ResponseWriter, r *http.Request) {
 		}
 		for k := range l.Fires {
 			f := &l.Fires[k]
-			x := DeadFire{Run: f.Run.String(), JobID: int32(f.Run.Job()), ScheduledAt: f.At.Time(), Cause: string(f.Cause), Why: words.Say(language(r), f.Why)}
+			x := DeadFire{Run: f.Run.String(), JobID: int32(f.Run.Job()), ScheduledAt: f.At.Time(), Cause: string(f.Cause),
+				Why: words.Say(language(r), f.Why)}
 			if f.Name != "" {
 				x.Job = f.App + "/" + f.Name
 			}

@@ -157,7 +157,8 @@ func parseOffset(w string) (o offset, err error) {
 	unit := w[len(w)-1]
 	n, err := strconv.Atoi(w[:len(w)-1])
 	if err != nil || strings.IndexByte(offsetUnits, unit) < 0 || n < -maxOffset || n > maxOffset {
-		return o, Errorf(CodeInvalid, "%s is no offset: a sign, a number up to %d and one of s, m, h, d, w, M (months), y are expected, as -1d", w,
+		return o, Errorf(CodeInvalid, "%s is no offset: a sign, a number up to %d and one of s, m, h, d, w, M (months), y are expected, as "+
+			"-1d", w,
 			maxOffset)
 	}
 	return offset{n, unit}, nil

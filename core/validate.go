@@ -737,8 +737,8 @@ func nameOrARN(s Scheme, target string) Text {
 	switch {
 	case s == SchemeLambda && (functionName.MatchString(target) || functionARN.MatchString(target)):
 	case s == SchemeLambda:
-		return Say("a function is named by 1 to 64 letters, digits, - and _, or by its ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME; both may " +
-			"end with :ALIAS or :VERSION")
+		return Say("a function is named by 1 to 64 letters, digits, - and _, or by its ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME; " +
+			"both may end with :ALIAS or :VERSION")
 	case queueName.MatchString(target) || queueARN.MatchString(target):
 	case strings.HasSuffix(target, ".fifo"):
 		return Say("a FIFO queue is not served: it holds back what belongs together, and a run belongs to nothing; make a standard queue")

@@ -77,7 +77,8 @@ func fullJob() core.Job {
 			BroadcastFail: core.BroadcastFailAll, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
 			Retry: core.Retry{Max: 3, Delay: time.Minute, Backoff: core.BackoffExponential, MaxDelay: time.Hour, On: []core.State{core.Lost}},
 			Keep:  core.Keep{Days: 90, Log: core.KeepLogAlways},
-			Notify: core.Notify{To: []string{"oncall", "mail"}, On: []core.Event{core.EventFailed, core.EventLate, core.EventSlow, core.EventOverdue},
+			Notify: core.Notify{To: []string{"oncall", "mail"}, On: []core.Event{core.EventFailed, core.EventLate, core.EventSlow,
+				core.EventOverdue},
 				Late: 30 * time.Second, Slow: 45 * time.Minute, Quiet: 2 * time.Hour, Overdue: core.Overdue{By: "06:00"}},
 			LostAfter: time.Hour, WaitForExecutor: 10 * time.Minute,
 			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5, Key: "/tenant"}, PauseAfter: 4, Call: fullCall(),
@@ -624,7 +625,8 @@ func TestSchema(t *testing.T) {
 	}
 	for _, s := range []string{"timeuot: 5m", "timeout: 600", "timeout: -5m", "timeout: \"\"", "retry: {max: 101}", "retry: 3",
 		"misfire: lastest", "broadcast: {fail: some}", "template: yes",
-		"notify: {on: [calendar-end]}", "notify: {too: [x]}", "keep: {log: sometimes}", "labels: {a: 5}", "schedule: {calendar: x}", "schedule: 5m", "title: 5", "version: 1"} {
+		"notify: {on: [calendar-end]}", "notify: {too: [x]}", "keep: {log: sometimes}", "labels: {a: 5}", "schedule: {calendar: x}",
+		"schedule: 5m", "title: 5", "version: 1"} {
 		in := []byte(head + "  " + s + "\n")
 		if _, err := Parse("m", in, Options{}); err == nil {
 			t.Errorf("%s: the parser takes it", s)

@@ -192,7 +192,8 @@ func TestLostLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list := doctor.Judge(&doctor.Facts{Now: facts.Now, Own: &facts}); !strings.Contains(fmt.Sprint(list), "1 that were to be kept could not be read") {
+	if list := doctor.Judge(&doctor.Facts{Now: facts.Now, Own: &facts}); !strings.Contains(fmt.Sprint(list),
+		"1 that were to be kept could not be read") {
 		t.Errorf("doctor says nothing of it: %+v", list)
 	}
 }

@@ -103,7 +103,8 @@ func TestNoticesOfEnds(t *testing.T) {
 	h := newHook(t)
 	s := start(t, Options{LookEvery: 100 * time.Millisecond, Notices: notice.Options{Again: time.Second}})
 	channel(t, s, "oncall", h.URL)
-	for _, a := range []manage.AppSpec{{Name: "web", Executors: []string{"call:" + web.URL}}, {Name: "shop", Notify: core.Notify{To: []string{"oncall"}}}} {
+	for _, a := range []manage.AppSpec{{Name: "web", Executors: []string{"call:" + web.URL}}, {Name: "shop",
+		Notify: core.Notify{To: []string{"oncall"}}}} {
 		if _, err := s.Manage().SaveApp(t.Context(), actor, a); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +176,8 @@ func TestThousandNotices(t *testing.T) {
 	var notes []ring.Note
 	for i := range jobs {
 		if id := jobs[i].Def.ID; len(jobs[i].Def.Notify.To) > 0 {
-			notes = append(notes, ring.Note{Job: id, Event: core.EventDeadLetter, Run: core.NumberedRun(id, 1), Why: "it is poison", When: time.Now()})
+			notes = append(notes, ring.Note{Job: id, Event: core.EventDeadLetter, Run: core.NumberedRun(id, 1), Why: "it is poison",
+				When: time.Now()})
 		}
 	}
 	began := time.Now()

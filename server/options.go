@@ -131,7 +131,8 @@ func (o *Options) defaults() {
 		&o.LostAfter:    10 * time.Minute,
 		&o.KeepJournals: 20 * 24 * time.Hour, &o.SweepEvery: time.Minute,
 		&o.ReportEvery: time.Minute, &o.ReportFor: time.Minute,
-		&o.AliveEvery: time.Second, &o.LookEvery: 10 * time.Second, &o.OutageAfter: 20 * time.Second, &o.Drain: 10 * time.Second, &o.DrainTold: 3 * time.Second,
+		&o.AliveEvery: time.Second, &o.LookEvery: 10 * time.Second, &o.OutageAfter: 20 * time.Second, &o.Drain: 10 * time.Second,
+		&o.DrainTold:   3 * time.Second,
 		&o.RefusedWait: 2 * time.Second,
 	} {
 		if *d == 0 {

@@ -44,7 +44,7 @@ type appliedJob struct {
 }
 
 func (c *applyCmd) Run(env *Env) error {
-	doc, err := manifest.Load(c.File, env.Stdin, manifest.Options{Getenv: env.Getenv, ReadFile: secretFile, Parameter: env.parameter})
+	doc, err := manifest.Load(c.File, env.Stdin, manifest.Options{Getenv: env.Getenv, ReadFile: namedFile, Parameter: env.parameter})
 	if err != nil {
 		return badManifest(err)
 	}

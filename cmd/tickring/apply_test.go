@@ -169,17 +169,17 @@ func TestApplyInParts(t *testing.T) {
 	}
 }
 
-// TestSecretFile: what is no file of a secret's size is neither read nor waited for.
-func TestSecretFile(t *testing.T) {
+// TestNamedFile: what no manifest can need of a file is neither read nor waited for.
+func TestNamedFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 10*core.MaxSecret), 0o600); err != nil {
+	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 2*core.MaxScript), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := secretFile(name); err != nil || len(b) != core.MaxSecret+3 {
+	if b, err := namedFile(name); err != nil || len(b) != core.MaxScript+1 {
 		t.Errorf("of a long one %d bytes: %v", len(b), err)
 	}
 	for _, name := range []string{os.DevNull, t.TempDir()} {
-		if _, err := secretFile(name); err == nil || !strings.Contains(err.Error(), "regular") {
+		if _, err := namedFile(name); err == nil || !strings.Contains(err.Error(), "regular") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

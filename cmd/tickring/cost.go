@@ -35,7 +35,7 @@ func (c *costCmd) Run(e *Env) error {
 	}
 	var jobs []cost.Job
 	if len(c.File) > 0 {
-		doc, err := manifest.Load(c.File, e.Stdin, manifest.Options{Getenv: e.Getenv, ReadFile: secretFile,
+		doc, err := manifest.Load(c.File, e.Stdin, manifest.Options{Getenv: e.Getenv, ReadFile: namedFile,
 			Parameter: func(string) (string, error) { return core.AsStored, nil }}) // which costs nothing
 		if err != nil {
 			return badManifest(err)

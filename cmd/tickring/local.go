@@ -313,9 +313,9 @@ func (e *Env) actor() string {
 	return cmp.Or(name[:min(len(name), 64)], "cli")
 }
 
-// secretFile reads a file that a manifest names for a secret, as much of it as tells that it
-// is too long. A device may have no end, and a pipe may have nobody who writes.
-func secretFile(name string) ([]byte, error) {
+// namedFile reads a file that a manifest names, for a secret or a script, as much of it as
+// tells that it is too long for either. A device may have no end, and a pipe may have nobody who writes.
+func namedFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ var (
 	noWord    = regexp.MustCompile(`^unexpected (?:argument|flag argument|token) (.*?)(?:, did you mean .*)?$`)
 	tooFew    = regexp.MustCompile(`^(?:missing flags: |missing positional arguments |expected (?:one of )?["<])`)
 	notOf     = regexp.MustCompile(`^(--[^ ]+|<[^>]+>)(?: \.\.\.)? must be one of .* but got "(.*)"$`)
-	badValue  = regexp.MustCompile(`^(--[^ :]+|<[^>]+>)(?:=[^:]*)?: `)
+	badValue  = regexp.MustCompile(`^\[?(--[^ :]+|<[^>]+>)\]?(?:=[^:]*)?: `)
 	badText   = regexp.MustCompile(` (?:got|value) "((?:[^"\\]|\\.)*)"`)
 	notBoth   = regexp.MustCompile(`^(--[^ ]+) and (--[^ ]+) can't be used together$`)
 	onlyBoth  = regexp.MustCompile(`^(--[^ ]+) and (--[^ ]+) must be used together$`)

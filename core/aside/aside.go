@@ -208,7 +208,8 @@ func (l *Lane) keep(ctx context.Context, m *ring.Message, run *core.Run) (*later
 	if err := l.store.PutLog(ctx, run, k); err != nil && !errors.Is(err, core.ErrRefused) {
 		return nil, fmt.Errorf("keep the log of run %d: %w", run.ID, err)
 	}
-	if err := l.store.PutRuns(ctx, []core.RunPut{run.ClearAside(core.Aside{Notice: run.Aside.Notice})})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
+	cleared := run.ClearAside(core.Aside{Notice: run.Aside.Notice})
+	if err := l.store.PutRuns(ctx, []core.RunPut{cleared})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
 		return nil, fmt.Errorf("note that the log of run %d is kept: %w", run.ID, err)
 	}
 	if outcome == Failed {

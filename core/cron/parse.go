@@ -145,7 +145,8 @@ func readQuartz(text string) ([][]item, error) {
 		return nil, &ParseError{text, words[0].pos, "", core.Say("cron has no @ names: use the kind crontab")}
 	case n == 5:
 		return nil, &ParseError{text, words[0].pos, "",
-			core.Say("5 fields are a Unix crontab: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]")}
+			core.Say("5 fields are a Unix crontab: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month day-of-week " +
+				"[year]")}
 	case n < 6:
 		return nil, &ParseError{text, len(text), "",
 			core.Say("has only %s; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", counted(n))}
@@ -231,7 +232,8 @@ func behind(words []word, n int) string {
 
 func isCommand(text string, pos int, word string) error {
 	return &ParseError{text, pos, "", core.Say("behind the schedule stands a command, %s: a job has it as command: {line: …}, where its "+
-		"server runs commands, or names a handler, which tickring exec makes of any program; allowed: 5 fields: minutes hours day-of-month month day-of-week", quote(word))}
+		"server runs commands, or names a handler, which tickring exec makes of any program; allowed: 5 fields: minutes hours day-of-month "+
+		"month day-of-week", quote(word))}
 }
 
 // word is a part of the text and where it begins.

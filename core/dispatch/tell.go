@@ -32,7 +32,8 @@ func (b *batch) told(ctx context.Context, w *writes) {
 		if it.tell == nil || it.of != nil || r.State != core.Running || !first {
 			return
 		}
-		if it.tell.Tells(core.EventLate) && it.fire.Cause.Planned() && r.SentAt.Sub(it.fire.Slot.Time()) > cmp.Or(it.tell.Late, it.job.Sched.Grace) {
+		late := r.SentAt.Sub(it.fire.Slot.Time()) > cmp.Or(it.tell.Late, it.job.Sched.Grace)
+		if it.tell.Tells(core.EventLate) && it.fire.Cause.Planned() && late {
 			notes = append(notes, ring.Note{Job: it.job.Def.ID, Event: core.EventLate, Run: it.fire.Run, At: it.fire.At, When: now})
 			of[it] = true
 		}

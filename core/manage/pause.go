@@ -260,15 +260,16 @@ type pausable struct {
 }
 
 func (m *Manage) editApp(ctx context.Context, actor core.Actor, name, why string, change changePause) (StateResult, error) {
-	return m.editPause(ctx, core.Say("the change of app %s", name), core.Change{By: actor.Name, App: name, Why: why}, change, func() (pausable, error) {
-		old, err := m.ask.App(ctx, name)
-		return pausable{old.Rev, old.Pause, func(next core.Pause, c *core.Change) error {
-			want := old
-			want.Pause, want.Rev = next, c.ID
-			c.Old, c.New = core.AppRecordOf(&old).String(), core.AppRecordOf(&want).String()
-			return m.store.PutApp(ctx, old.Rev, want, *c)
-		}}, err
-	})
+	return m.editPause(ctx, core.Say("the change of app %s", name), core.Change{By: actor.Name, App: name, Why: why}, change,
+		func() (pausable, error) {
+			old, err := m.ask.App(ctx, name)
+			return pausable{old.Rev, old.Pause, func(next core.Pause, c *core.Change) error {
+				want := old
+				want.Pause, want.Rev = next, c.ID
+				c.Old, c.New = core.AppRecordOf(&old).String(), core.AppRecordOf(&want).String()
+				return m.store.PutApp(ctx, old.Rev, want, *c)
+			}}, err
+		})
 }
 
 // editGlobal changes the pause of everything. Its record follows the change: if

@@ -195,7 +195,8 @@ func (n *Notices) send(ctx context.Context, s *State, p *Pending, ch core.Channe
 		l.rest, l.why = time.Now().Add(max(n.o.Rest, min(r.after, time.Hour))), r.err.Error()
 		l.mu.Unlock()
 	}
-	n.o.Log.Warn("a channel did not take a notice", "channel", p.Channel, "event", p.Event, "subject", s.Name, "forGood", r.forGood, "err", r.err)
+	n.o.Log.Warn("a channel did not take a notice", "channel", p.Channel, "event", p.Event, "subject", s.Name, "forGood", r.forGood, "err",
+		r.err)
 	return r
 }
 

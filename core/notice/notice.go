@@ -61,7 +61,8 @@ func New(store Store, r Ring, to Sender, o Options) *Notices {
 	o.PlaceWait, o.SendFor, o.Lease = cmp.Or(o.PlaceWait, 15*time.Second), cmp.Or(o.SendFor, 20*time.Second), cmp.Or(o.Lease, 45*time.Second)
 	o.Again = cmp.Or(o.Again, time.Minute)
 	o.Rest, o.Pace = cmp.Or(o.Rest, 30*time.Second), cmp.Or(o.Pace, 250*time.Millisecond)
-	return &Notices{store: store, ring: r, to: to, o: o, lanes: map[string]*lane{}, groups: map[core.JobID]*group{}, paced: map[core.JobID]time.Time{}}
+	return &Notices{store: store, ring: r, to: to, o: o, lanes: map[string]*lane{}, groups: map[core.JobID]*group{},
+		paced: map[core.JobID]time.Time{}}
 }
 
 // Messages does what messages of the aside lane want, with an answer for each: nil means that

@@ -170,7 +170,8 @@ func TestQuiet(t *testing.T) {
 		r.heard("a", "failed 1")
 		r.heard("b", "failed 1")
 		m := r.got["a"][0]
-		if m.Job != "nightly" || m.App != "shop" || m.Run != first.Aside.Run || m.Code != 500 || m.Text != "boom" || m.Reason != core.ReasonHandler ||
+		if m.Job != "nightly" || m.App != "shop" || m.Run != first.Aside.Run || m.Code != 500 || m.Text != "boom" ||
+			m.Reason != core.ReasonHandler ||
 			m.Deployment != "test" || m.Link != "https://x/runs/"+m.Run.String() {
 			t.Fatalf("the notice is %+v", m)
 		}
@@ -366,7 +367,8 @@ func TestHung(t *testing.T) {
 		}
 		var all sync.WaitGroup
 		note := func(id core.JobID) ring.Message {
-			return ring.Noted([]ring.Note{{Job: id, Event: core.EventDeadLetter, Run: core.NumberedRun(id, 1), When: time.Now()}}, time.Now())[0].Message
+			return ring.Noted([]ring.Note{{Job: id, Event: core.EventDeadLetter, Run: core.NumberedRun(id, 1), When: time.Now()}},
+				time.Now())[0].Message
 		}
 		began := time.Now()
 		for id := core.JobID(100); id < 200; id++ {
@@ -424,15 +426,17 @@ func TestOverdueBy(t *testing.T) {
 		run    core.State
 		want   []string
 	}{
-		"it did not run":                {nil, "", []string{"overdue 1"}},
-		"it failed":                     {nil, core.Failed, []string{"overdue 1"}},
-		"it succeeded":                  {nil, core.Succeeded, nil},
-		"it is paused":                  {func(_ *rig, j *core.Job) { j.Sched.State = core.Paused }, "", nil},
-		"it is not to run on that day":  {func(_ *rig, j *core.Job) { j.Sched.Schedule = cron("0 30 2 ? * MON") }, "", nil}, // the day is a Saturday
+		"it did not run": {nil, "", []string{"overdue 1"}},
+		"it failed":      {nil, core.Failed, []string{"overdue 1"}},
+		"it succeeded":   {nil, core.Succeeded, nil},
+		"it is paused":   {func(_ *rig, j *core.Job) { j.Sched.State = core.Paused }, "", nil},
+		// the day is a Saturday
+		"it is not to run on that day":  {func(_ *rig, j *core.Job) { j.Sched.Schedule = cron("0 30 2 ? * MON") }, "", nil},
 		"its pause ended a moment ago":  {func(_ *rig, j *core.Job) { j.Sched.RevAt = at(5, 0) }, "", nil},
 		"nobody says when it is to run": {func(_ *rig, j *core.Job) { j.Sched.Schedule = core.Schedule{} }, "", []string{"overdue 1"}},
 		"its app is paused": {func(r *rig, _ *core.Job) {
-			r.must(r.e.Manage.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2, App: "shop"}))
+			r.must(r.e.Manage.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2,
+				App: "shop"}))
 		}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -101,7 +101,8 @@ func TestClean(t *testing.T) {
 	}
 	// Nor does a dead letter that holds its fire.
 	j = f.Job("shop/sweep")
-	m := ring.Message{Kind: ring.KindFires, Slot: list[0], Fires: []core.Fire{{Run: core.PlannedRun(j.Def.ID, list[0]), Rev: j.Sched.Rev, At: list[0],
+	m := ring.Message{Kind: ring.KindFires, Slot: list[0], Fires: []core.Fire{{Run: core.PlannedRun(j.Def.ID, list[0]), Rev: j.Sched.Rev,
+		At:   list[0],
 		Slot: list[0], Cause: core.CauseSchedule}}}
 	if err := f.E.Ring.Bury(ctx, m, "it was received too often"); err != nil {
 		t.Fatal(err)

@@ -230,7 +230,8 @@ var ErrNoToken = errors.New("the app has no token")
 
 // What executors are told to do.
 var (
-	writeToken   = core.Say("write token: {env: APP_TOKEN} to the app in a file for tickring apply, and give the executor the same as its access token")
+	writeToken = core.Say("write token: {env: APP_TOKEN} to the app in a file for tickring apply, and give the executor the same as its " +
+		"access token")
 	withoutToken = core.Say("without one this server takes at most executors on its own machine that ask it at 127.0.0.1 or localhost, "+
 		"through no proxy: %s; or start the server with --allow-no-token", writeToken)
 )

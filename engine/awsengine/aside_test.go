@@ -44,8 +44,9 @@ func TestReleaseBefore(t *testing.T) {
 	if err := s.Create(ctx, []core.Run{r})[0]; err != nil {
 		t.Fatal(err)
 	}
-	stored, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &fakeaws.Names.Runs, ConsistentRead: aws.Bool(true), Key: map[string]types.AttributeValue{
-		"job": &types.AttributeValueMemberN{Value: r.ID.Job().String()}, "run": &types.AttributeValueMemberN{Value: r.ID.String()}}})
+	stored, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &fakeaws.Names.Runs, ConsistentRead: aws.Bool(true),
+		Key: map[string]types.AttributeValue{
+			"job": &types.AttributeValueMemberN{Value: r.ID.Job().String()}, "run": &types.AttributeValueMemberN{Value: r.ID.String()}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,9 @@ import (
 // runNames are the attributes of a run, in the order in which an insert names them.
 var runNames = []string{"job", "run", "app", "state", "cause", "rev", "at", "slot", "seq", "owner", "until", "address", "maybeSent",
 	"journal", "sentAt", "sentRev",
-	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "permit", "pauseAfter", "notice", "rerunOf", "killBy", "killAt",
-	"endedAt", "reason", "code", "message", "data", "owes", "then", "late", "tries", "parent", "place", "shard", "aside", "keepLog", "rest", "expires"}
+	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "permit", "pauseAfter", "notice", "rerunOf", "killBy",
+	"killAt", "endedAt", "reason", "code", "message", "data", "owes", "then", "late", "tries", "parent", "place", "shard", "aside", "keepLog",
+	"rest", "expires"}
 
 // Runs implements the ports.
 func (s *Store) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {

@@ -82,10 +82,11 @@ func (s *Store) eachLook(ctx context.Context, q string, looks []ring.Look) error
 func (s *Store) DueLooks(ctx context.Context, upTo core.Instant, limit int) (list []ring.Look, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		list = nil
-		return query(c, "SELECT at, job FROM looks WHERE at <= ? ORDER BY at, job LIMIT ?", values(int64(upTo), limit), func(st *sqlite.Stmt) error {
-			list = append(list, ring.Look{At: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1))})
-			return nil
-		})
+		return query(c, "SELECT at, job FROM looks WHERE at <= ? ORDER BY at, job LIMIT ?", values(int64(upTo), limit),
+			func(st *sqlite.Stmt) error {
+				list = append(list, ring.Look{At: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1))})
+				return nil
+			})
 	})
 	return list, err
 }

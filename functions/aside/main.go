@@ -31,7 +31,8 @@ func main() {
 }
 
 // assemble makes the handler on an engine.
-func assemble(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, to notice.Sender, log *slog.Logger) *handler {
+func assemble(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, to notice.Sender,
+	log *slog.Logger) *handler {
 	a := c.Assemble(e, log)
 	lane := a.Lane(send.New(c.Send()), aside.Options{Notices: a.Notices(to, notice.Options{}), Made: func(_ *core.Run, o aside.Outcome) {
 		if o == aside.Failed {

@@ -139,7 +139,8 @@ func (p *Pulse) Beat(ctx context.Context) error {
 // heartbeats, so that an outage is noted first; and what the queues lost is sent
 // again. healed is called with how many fires those were. reports sums up the hour that is
 // over; nil: nobody does.
-func Minutely(pulse *Pulse, watch *finish.Watchdog, healer *operate.Operate, reports *report.Reports, healed func(fires int64)) []tick.Task {
+func Minutely(pulse *Pulse, watch *finish.Watchdog, healer *operate.Operate, reports *report.Reports,
+	healed func(fires int64)) []tick.Task {
 	tasks := []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {
 		if err := pulse.Beat(ctx); err != nil {
 			return fmt.Errorf("sign of life: %w", err)

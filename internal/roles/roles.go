@@ -43,7 +43,7 @@ var (
 	registering = Role{State: []string{"BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query"}}
 	managing    = Role{
 		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
-		Due:   []string{"Query"},                                                                         // since when a job waits to be planned: for doctor
+		Due:   []string{"Query"},
 		Runs:  []string{"BatchGetItem", "DeleteItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"}, // DeleteItem: a clean-up
 		State: []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"},
 	}

@@ -83,7 +83,8 @@ var Cases = []Case{
 	{"GiveBack", giveBack},
 	{"SkipUnsent", skipUnsent}, {"Wait", wait},
 	{"CloseRuns", closeUnread}, {"CloseRunsRead", closeRead},
-	{"ClearOwedAndLate", clearOwedAndLate}, {"Asides", asides}, {"KeptLogs", keptLogs}, {"AsideLane", asideLane}, {"Triggered", triggered}, {"ChangeTriggered", changed}, {"Kill", kill},
+	{"ClearOwedAndLate", clearOwedAndLate}, {"Asides", asides}, {"KeptLogs", keptLogs}, {"AsideLane", asideLane}, {"Triggered", triggered},
+	{"ChangeTriggered", changed}, {"Kill", kill},
 	{"RunSpan", runSpan}, {"RecentRuns", recentRuns},
 	{"OpenRuns", openRuns}, {"Journals", journals}, {"Watch", watch}, {"WatchPages", watchPages},
 	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes},
@@ -110,7 +111,8 @@ var aCommand = &core.Command{Line: "pg_dump shop\n", Dir: "/var/backups", Env: m
 
 func job(id core.JobID) core.Job {
 	return core.Job{
-		Def: core.Def{ID: id, App: "orders", Name: fmt.Sprintf("job-%d", id), Title: "a job", Author: "lina", Labels: map[string]string{"team": "a"},
+		Def: core.Def{ID: id, App: "orders", Name: fmt.Sprintf("job-%d", id), Title: "a job", Author: "lina",
+			Labels:  map[string]string{"team": "a"},
 			Handler: "demo", Params: "{}", Template: true, Route: core.RouteRound, Block: core.BlockSerial, Timeout: time.Minute,
 			Retry:     core.Retry{Max: 2, Delay: time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}},
 			LostAfter: 10 * time.Minute, WaitForExecutor: time.Hour, Keep: core.Keep{Days: 7}, Declared: core.DeclaredCode,

@@ -92,8 +92,9 @@ func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
 		Names.Runs:  newTable(Names.Runs, key{"job", 'N'}, key{"run", 'N'}, nil),
 		Names.State: newTable(Names.State, key{"of", 'S'}, key{"key", 'S'}, nil),
 	}}
-	q := &SQS{report: report, MaxReceives: ring.MaxReceives, queues: map[string]*queue{Names.Fires: {}, Names.Slow: {}, Names.Checks: {}, Names.Aside: {},
-		Names.Dead: {}}}
+	q := &SQS{report: report, MaxReceives: ring.MaxReceives, queues: map[string]*queue{Names.Fires: {}, Names.Slow: {}, Names.Checks: {},
+		Names.Aside: {},
+		Names.Dead:  {}}}
 	return db, q
 }
 
