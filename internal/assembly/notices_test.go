@@ -1,0 +1,440 @@
+package assembly_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/aside"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+// told is a deployment of all parts that tell people, driven as a server drives them, with one
+// job, one executor and one channel.
+type told struct {
+	t    *testing.T
+	e    *engine.Engine
+	a    *assembly.Assembly
+	m    *people.People
+	tick *tick.Ticker
+
+	mu     sync.Mutex
+	fail   error // of each message for the aside lane
+	idle   bool  // nobody plans or sends
+	answer dispatch.Answer
+	silent bool // the executor answers no question
+	sent   []core.RunID
+	got    []core.Message
+}
+
+var teller = core.Actor{Name: "ann"}
+
+// asideRing refuses what the test says.
+type asideRing struct {
+	engine.Ring
+	r *told
+}
+
+func (a asideRing) Enqueue(ctx context.Context, out []ring.Out) []error {
+	a.r.mu.Lock()
+	fail := a.r.fail
+	a.r.mu.Unlock()
+	errs := make([]error, len(out))
+	for i := range out {
+		if fail != nil && out[i].Message.Kind == ring.KindAside {
+			errs[i] = fail
+			continue
+		}
+		errs[i] = a.Ring.Enqueue(ctx, out[i:i+1])[0]
+	}
+	return errs
+}
+
+// tells runs a test with a job as spec says, that tells channel a.
+func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)))
+		log := slog.New(slog.DiscardHandler)
+		r := &told{t: t, e: memory.Open(memory.Options{}), answer: dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}}
+		r.e.Ring = asideRing{r.e.Ring, r}
+		r.a = assembly.New(r.e, assembly.Options{Plan: plan.Local(), Log: log})
+		r.tick = r.a.Ticker(tick.Options{ID: "t"})
+		r.m = r.a.People(r, people.Options{Manage: manage.Options{Notifier: r}})
+		disp, watch, dead := r.a.Dispatcher(r, dispatch.Options{}), r.a.Watchdog(r, finish.WatchOptions{}), r.a.Dead()
+		notices := r.a.Notices(ear{r}, notice.Options{})
+		lane := r.a.Lane(r, aside.Options{Notices: notices})
+
+		ctx, stop := context.WithCancel(t.Context())
+		var drivers sync.WaitGroup
+		defer drivers.Wait()
+		defer stop()
+		each := func(d time.Duration, f func() error) {
+			drivers.Go(func() {
+				every := time.NewTicker(d)
+				defer every.Stop()
+				for {
+					select {
+					case <-every.C:
+						_ = f() // the next time
+					case <-ctx.Done():
+						return
+					}
+				}
+			})
+		}
+		each(time.Second, func() error {
+			if r.isIdle() {
+				return nil
+			}
+			_, err := r.tick.Pass(ctx)
+			return err
+		})
+		each(15*time.Second, func() error { _, err := watch.Pass(ctx); return err })
+		each(10*time.Second, func() error { _, err := dead.Pass(ctx); return err })
+		each(time.Minute, func() error { _, err := notices.Pass(ctx); return err })
+		take := func(kind ring.Kind, handle func(list []ring.Message) []dispatch.Verdict) {
+			in := &engine.Intake{Queue: r.e.Queue, Kind: kind, Messages: 100, Places: 4, Log: log,
+				Ready: func(ctx context.Context) error {
+					for kind == ring.KindFires && r.isIdle() && ctx.Err() == nil {
+						time.Sleep(time.Second)
+					}
+					return ctx.Err()
+				},
+				Handle: func(_ context.Context, got []engine.Delivery, free func()) []dispatch.Verdict {
+					defer free()
+					return handle(engine.Messages(got))
+				}}
+			drivers.Go(func() { in.Run(ctx, ctx) })
+		}
+		verdicts := func(errs []error) (list []dispatch.Verdict) {
+			for _, err := range errs {
+				list = append(list, dispatch.Verdict{Ack: err == nil, Err: err, RetryAt: time.Now().Add(10 * time.Second)})
+			}
+			return list
+		}
+		take(ring.KindFires, func(list []ring.Message) []dispatch.Verdict { return disp.Handle(ctx, list) })
+		take(ring.KindAside, func(list []ring.Message) []dispatch.Verdict { return verdicts(lane.Handle(ctx, list)) })
+		take(ring.KindCheck, func(list []ring.Message) []dispatch.Verdict {
+			errs := make([]error, len(list))
+			for i := range list {
+				errs[i] = watch.Check(ctx, list[i].Check)
+			}
+			return verdicts(errs)
+		})
+
+		_, err := r.m.SaveChannel(ctx, teller, manage.ChannelSpec{Channel: core.Channel{Name: "a", Kind: core.ChannelWebhook, URL: "https://h.example/"}})
+		r.must(err)
+		_, err = r.m.SaveApp(ctx, teller, manage.AppSpec{Name: "shop", Executors: []string{"http://10.0.0.1:9999/"}})
+		r.must(err)
+		spec.Def.App, spec.Def.Name, spec.Def.Handler, spec.Def.Notify.To = "shop", "nightly", "h", []string{"a"}
+		r.must(r.m.Save(ctx, teller, []manage.JobSpec{spec})[0].Err)
+		f(r)
+	})
+}
+
+func (r *told) isIdle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.idle
+}
+
+func (r *told) set(change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
+}
+
+func (r *told) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Send implements dispatch.Sender.
+func (r *told) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent = append(r.sent, s.Run.ID)
+	return r.answer
+}
+
+func (r *told) asked() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.silent {
+		return errors.New("no answer")
+	}
+	return nil
+}
+
+func (r *told) Beat(context.Context, *core.App, string) error { return r.asked() }
+
+func (r *told) Idle(context.Context, *core.App, string, core.JobID) (bool, error) {
+	return false, r.asked()
+}
+
+func (r *told) Kill(context.Context, *core.App, string, core.JobID) error { return r.asked() }
+
+func (r *told) Limit(context.Context, string) (time.Duration, error) { return time.Minute, r.asked() }
+
+func (r *told) Log(context.Context, *core.App, *core.Run, int) (text string, next int, end bool, err error) {
+	return "", 1, true, core.Errorf(core.CodeNotFound, "there is no log")
+}
+
+func (r *told) Takes(context.Context, core.Channel) error { return nil }
+
+func (r *told) Test(context.Context, core.Channel) error { return nil }
+
+// ear hears what people are told.
+type ear struct{ r *told }
+
+// Send implements notice.Sender.
+func (e ear) Send(_ context.Context, _ core.Channel, m core.Message) error {
+	e.r.set(func() { e.r.got = append(e.r.got, m) })
+	return nil
+}
+
+// heard is what people were told within so long, in short: no more, and no less.
+func (r *told) heard(within time.Duration, want ...string) []core.Message {
+	r.t.Helper()
+	time.Sleep(within)
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var got []string
+	for _, m := range r.got {
+		got = append(got, fmt.Sprintf("%s %d", m.Event, max(m.Count, 1)))
+	}
+	if !slices.Equal(got, want) {
+		r.t.Fatalf("people heard %q, want %q", got, want)
+	}
+	return r.got
+}
+
+func (r *told) trigger() core.RunID {
+	r.t.Helper()
+	res, err := r.m.Trigger(r.t.Context(), teller, operate.TriggerRequest{Job: "shop/nightly"})
+	r.must(err)
+	return res.Run.ID
+}
+
+func (r *told) run(id core.RunID) core.Run {
+	r.t.Helper()
+	found, _, err := r.e.Finish.Runs(r.t.Context(), []core.RunID{id})
+	r.must(err)
+	return found[id]
+}
+
+// job is a job that tells of some events.
+func job(on ...core.Event) (s manage.JobSpec) {
+	s.Def.Notify.On = on
+	return s
+}
+
+var minutely = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}
+
+// TestTellsLost: what became of a run nobody knows: people hear of it once the watchdog says so.
+func TestTellsLost(t *testing.T) {
+	tells(t, job(core.EventLost), func(r *told) {
+		r.set(func() { r.answer = dispatch.Answer{Kind: dispatch.AnswerAccepted} })
+		id := r.trigger()
+		r.heard(time.Minute)
+		r.set(func() { r.silent = true })
+		list := r.heard(time.Hour, "lost 1")
+		if run := r.run(id); list[0].Run != id || run.State != core.Lost || run.Owing() {
+			t.Fatalf("the notice is %+v, the run %+v", list[0], run)
+		}
+	})
+}
+
+// TestTellsSkippedByClose: a run that is skipped because another of its job is at work.
+func TestTellsSkippedByClose(t *testing.T) {
+	spec := job(core.EventSkipped)
+	spec.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullSkip}
+	tells(t, spec, func(r *told) {
+		r.set(func() { r.answer = dispatch.Answer{Kind: dispatch.AnswerAccepted} })
+		r.trigger()
+		r.heard(10 * time.Second)
+		id := r.trigger()
+		list := r.heard(time.Minute, "skipped 1")
+		if list[0].Run != id || list[0].Reason != core.ReasonOverlap {
+			t.Fatalf("the notice is %+v", list[0])
+		}
+	})
+}
+
+// TestTellsSkippedRange: what came while nobody planned is skipped by the ticker, which makes no
+// run of it: people hear of it by one notice that has their count.
+func TestTellsSkippedRange(t *testing.T) {
+	spec := job(core.EventSkipped)
+	spec.Schedule, spec.Misfire, spec.Grace = minutely, core.MisfireSkip, 10*time.Second
+	tells(t, spec, func(r *told) {
+		r.heard(10 * time.Minute)
+		r.set(func() { r.idle = true })
+		r.heard(61*time.Minute + 30*time.Second)
+		r.set(func() { r.idle = false })
+		list := r.heard(30*time.Second, "skipped 61")
+		if m := list[0]; m.Reason != core.ReasonMisfire || m.Times != 61 || m.Run != 0 {
+			t.Fatalf("the notice is %+v", m)
+		}
+		r.heard(3*time.Hour, "skipped 61")
+	})
+}
+
+// TestTellsLate: a fire that is sent later than late says.
+func TestTellsLate(t *testing.T) {
+	spec := job(core.EventLate)
+	spec.Schedule, spec.Misfire, spec.Def.Notify.Late = minutely, core.MisfireAll, 20*time.Second
+	tells(t, spec, func(r *told) {
+		r.heard(10*time.Minute + 45*time.Second)
+		r.set(func() { r.idle = true })
+		r.heard(50 * time.Second)
+		r.set(func() { r.idle = false })
+		list := r.heard(20*time.Second, "late 1")
+		if m := list[0]; m.Took < 30*time.Second || m.Took > 50*time.Second || !m.Run.Valid() {
+			t.Fatalf("the notice is %+v", m)
+		}
+		r.heard(30*time.Minute, "late 1")
+	})
+}
+
+// TestTellsSlow: a run that is at work for longer than slow says, once.
+func TestTellsSlow(t *testing.T) {
+	spec := job(core.EventSlow)
+	spec.Def.Notify.Slow = 5 * time.Minute
+	tells(t, spec, func(r *told) {
+		r.trigger() // this one is quick
+		r.heard(10 * time.Minute)
+		r.set(func() { r.answer = dispatch.Answer{Kind: dispatch.AnswerAccepted} })
+		id := r.trigger()
+		r.heard(5*time.Minute - time.Second)
+		list := r.heard(2*time.Minute+time.Second, "slow 1")
+		if list[0].Run != id || list[0].Took < 5*time.Minute {
+			t.Fatalf("the notice is %+v", list[0])
+		}
+		r.heard(3*time.Hour, "slow 1")
+	})
+}
+
+// TestTellsPaused: a job that pauses itself after failures.
+func TestTellsPaused(t *testing.T) {
+	spec := job(core.EventPaused)
+	spec.Schedule, spec.Def.PauseAfter = minutely, 2
+	tells(t, spec, func(r *told) {
+		r.set(func() {
+			r.answer = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500}
+		})
+		list := r.heard(10*time.Minute, "paused 1")
+		if len(r.sent) != 2 || list[0].Run != r.sent[1] || list[0].Text == "" {
+			t.Fatalf("after %d runs the notice is %+v", len(r.sent), list[0])
+		}
+	})
+}
+
+// TestTellsUnplanned: a stored schedule that cannot be planned, once for its reason.
+func TestTellsUnplanned(t *testing.T) {
+	spec := job(core.EventUnplanned)
+	spec.Schedule = minutely
+	tells(t, spec, func(r *told) {
+		r.heard(5 * time.Minute)
+		j, err := r.m.Job(t.Context(), "shop/nightly")
+		r.must(err)
+		seen := j.Sched.Rev
+		j.Sched.Rev++
+		j.Sched.Schedule.Timezone = "Atlantis/City"
+		r.must(r.e.Manage.UpdateJobs(t.Context(), []manage.Update{{Seen: seen, Job: j}})[0])
+		list := r.heard(30*time.Minute, "unplanned 1")
+		if list[0].Text == "" {
+			t.Fatalf("the notice is %+v", list[0])
+		}
+		r.heard(3*time.Hour, "unplanned 1")
+	})
+}
+
+// TestTellsDeadLetter: a message of the job that could not be handled.
+func TestTellsDeadLetter(t *testing.T) {
+	tells(t, job(core.EventDeadLetter), func(r *told) {
+		id := r.trigger()
+		r.heard(time.Minute)
+		at := core.InstantOf(time.Now())
+		fire := core.Fire{Run: core.PlannedRun(id.Job(), at), Cause: core.CauseSchedule, At: at, Slot: at, Rev: 1}
+		r.must(r.e.Ring.Bury(t.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{fire}}, "too many receives"))
+		list := r.heard(time.Minute, "dead-letter 1")
+		if list[0].Text != "too many receives" {
+			t.Fatalf("the notice is %+v", list[0])
+		}
+		r.heard(3*time.Hour, "dead-letter 1")
+	})
+}
+
+// TestTellsOverdue: a job that nobody begins is overdue from when it was saved: nothing of it
+// happens that could be noted.
+func TestTellsOverdue(t *testing.T) {
+	for name, c := range map[string]struct {
+		overdue core.Overdue
+		after   time.Duration
+	}{
+		"within": {core.Overdue{Within: 26 * time.Hour}, 26 * time.Hour},
+		"by":     {core.Overdue{By: "06:00"}, 20 * time.Hour}, // it is ten o'clock
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := job(core.EventOverdue)
+			spec.Def.Notify.Overdue = c.overdue
+			tells(t, spec, func(r *told) {
+				r.heard(c.after - time.Second)
+				r.heard(2*time.Minute, "overdue 1")
+			})
+		})
+	}
+}
+
+// TestTellsWhenItIsOwed: who closes a run and dies has stored that its notice is owed. Nobody
+// was told; a report that comes again, or else the watchdog, has people told, once.
+func TestTellsWhenItIsOwed(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		t.Run(fmt.Sprint("reported again: ", again), func(t *testing.T) {
+			tells(t, job(core.EventFailed), func(r *told) {
+				r.set(func() { r.answer = dispatch.Answer{Kind: dispatch.AnswerAccepted} })
+				id := r.trigger()
+				r.heard(10 * time.Second)
+				r.set(func() { r.fail = errors.New("the process died here") })
+				report := []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom"}}
+				_ = r.a.Finish.End(t.Context(), report)
+				r.heard(time.Minute)
+				if run := r.run(id); run.State != core.Failed || !run.Aside.Notice {
+					t.Fatalf("the run is %+v", run)
+				}
+				r.set(func() { r.fail = nil })
+				if again {
+					r.must(r.a.Finish.End(t.Context(), report)[0])
+					r.heard(time.Second, "failed 1")
+				}
+				r.heard(time.Hour, "failed 1")
+				if run := r.run(id); run.Owing() {
+					t.Fatalf("the run owes %+v", run.Aside)
+				}
+				r.must(r.a.Finish.End(t.Context(), report)[0])
+				r.heard(2*time.Hour, "failed 1")
+			})
+		})
+	}
+}
