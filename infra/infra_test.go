@@ -375,7 +375,7 @@ func TestFunctions(t *testing.T) {
 // environment holds a secret.
 func TestEnvironment(t *testing.T) {
 	for form, p := range map[string]infra.Props{"HTTP API": {Allow: []string{"10.0.0.0/8"}, NoToken: true, NoTokenPublic: true,
-		ReadToken: true, LogLevel: "warn", MaxPartitions: jsii.Number(32)}, "function URL": {FunctionUrl: true}} {
+		ReadToken: true, LogLevel: "warn", MaxPartitions: jsii.Number(32), RunUrl: "https://jobs.example.com/runs/{run}"}, "function URL": {FunctionUrl: true}} {
 		tmpl := synth(t, p)
 		for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
 			vars, _ := at(tmpl.Resources[id].Properties, "Environment.Variables").(map[string]any)
@@ -412,6 +412,9 @@ func TestEnvironment(t *testing.T) {
 			}
 			if reads := c.Params.ReadToken != ""; reads != (p.ReadToken && strings.HasPrefix(id, "TickringApi")) {
 				t.Errorf("%s: %s is told where the read token is: %t", form, id, reads)
+			}
+			if c.RunURL != p.RunUrl {
+				t.Errorf("%s: notices of %s link to %q", form, id, c.RunURL)
 			}
 			if c.AdminToken != "" || c.ReadToken != "" {
 				t.Errorf("%s: %s shows the token", form, id)

@@ -20,6 +20,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsroute53"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+
+	"github.com/tickring/tickring/core/notice"
 )
 
 // Props of a Scheduler. The zero value is a working deployment: tables on
@@ -65,6 +67,10 @@ type Props struct {
 	// ReportZone is by whose days runs are summed up for tickring report, such as
 	// Europe/Berlin; UTC if empty.
 	ReportZone string
+
+	// RunUrl is where people find a run, with {run} for its number, such as
+	// https://jobs.example.com/runs/{run}: notices link to it. Empty: they do not.
+	RunUrl string
 
 	// Allow names the private networks that executors may live in, as CIDRs.
 	Allow []string
@@ -218,6 +224,9 @@ func (p *Props) Check() error {
 		if _, err := time.LoadLocation(v); err != nil || v == "Local" {
 			fault("ReportZone is %q: IANA names such as Europe/Berlin are allowed", v)
 		}
+	}
+	if err := notice.CheckLink(p.RunUrl); err != nil && !isToken(p.RunUrl) {
+		fault("RunUrl is %v", err)
 	}
 	if v := p.LogLevel; v != "" && !slices.Contains([]string{"debug", "info", "warn", "error"}, v) {
 		fault("LogLevel is %q: debug, info, warn and error are allowed", v)

@@ -32,6 +32,9 @@ type told struct {
 	Job   struct {
 		Name string `json:"name"`
 	} `json:"job"`
+	Run struct {
+		ID string `json:"id"`
+	} `json:"run"`
 	Count int `json:"count"`
 	body  string
 }
@@ -101,7 +104,7 @@ func TestNoticesOfEnds(t *testing.T) {
 	defer web.Close()
 	down.Store("/fails", true)
 	h := newHook(t)
-	s := start(t, Options{LookEvery: 100 * time.Millisecond, Notices: notice.Options{Again: time.Second}})
+	s := start(t, Options{LookEvery: 100 * time.Millisecond, Notices: notice.Options{Again: time.Second, Link: "https://jobs.example.com/r/{run}"}})
 	channel(t, s, "oncall", h.URL)
 	for _, a := range []manage.AppSpec{{Name: "web", Executors: []string{"call:" + web.URL}}, {Name: "shop",
 		Notify: core.Notify{To: []string{"oncall"}}}} {
@@ -125,7 +128,7 @@ func TestNoticesOfEnds(t *testing.T) {
 	list := h.wait(t, 2, 20*time.Second)
 	slices.SortFunc(list, func(a, b told) int { return strings.Compare(a.Event, b.Event) })
 	if list[0].Event != "failed" || !strings.Contains(list[0].body, "no such table") || !strings.Contains(list[0].body, "fails") ||
-		list[1].Event != "no-executor" || len(list) != 2 {
+		!strings.Contains(list[0].body, `"link":"https://jobs.example.com/r/`+list[0].Run.ID+`"`) || list[1].Event != "no-executor" || len(list) != 2 {
 		t.Fatalf("told were %+v", list)
 	}
 	down.Delete("/fails")

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/safedial"
@@ -32,6 +33,7 @@ type ServeCmd struct {
 	RequireToken bool          `xor:"token" help:"Let executors of apps without a token in from nowhere, this machine included: say it behind a proxy."`
 	ReportURL    string        `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen; of 0.0.0.0 the first address of this machine on a network)." placeholder:"URL"`
 	ReportZone   string        `name:"report-zone" help:"By whose days tickring report sums runs up, such as Europe/Berlin (default: UTC)." placeholder:"ZONE"`
+	RunURL       string        `name:"run-url" help:"URL under which people find a run, with {run} for its number: notices link to it." placeholder:"URL"`
 	TLSCert      string        `name:"tls-cert" and:"tls" help:"Speak HTTPS with the certificate (and its chain) in this PEM file; read again when it changes." placeholder:"FILE"`
 	TLSKey       string        `name:"tls-key" and:"tls" help:"Its key, a PEM file too." placeholder:"FILE"`
 	CommandsUser []string      `help:"Run commands of jobs on this machine, as this user; several times for several. Without it no command runs." placeholder:"USER"`
@@ -84,13 +86,17 @@ func (c *ServeCmd) Run(e *Env) error {
 	if err != nil {
 		return usagef("--report-zone: %w", err)
 	}
+	if err := notice.CheckLink(c.RunURL); err != nil {
+		return usagef("--run-url: %w", err)
+	}
 	log := slog.New(slog.NewJSONHandler(e.Stderr, &slog.HandlerOptions{Level: level}))
 	out := &lockedWriter{w: e.Stdout}
 	o := server.Options{Dir: dir, Listen: c.Listen, Token: e.env("TICKRING_ADMIN_TOKEN"),
 		ReadToken: e.env("TICKRING_READ_TOKEN"), Policy: policy,
 		ReportURL: strings.TrimSuffix(c.ReportURL, "/"), TLSCert: c.TLSCert, TLSKey: c.TLSKey, Drain: max(c.Drain, 1),
 		Version: version(), Log: log, AllowNoToken: c.AllowNoToken, RequireToken: c.RequireToken, Notice: out,
-		Restored: c.Restored, Commands: allowed, CommandsMost: c.CommandsMost, ReportZone: zone}
+		Restored: c.Restored, Commands: allowed, CommandsMost: c.CommandsMost, ReportZone: zone,
+		Notices: notice.Options{Link: c.RunURL}}
 	for _, text := range c.Tune {
 		name, value, _ := strings.Cut(text, "=")
 		if err := o.Tune(name, value); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -239,7 +240,7 @@ func (n *Notices) message(ctx context.Context, s *State, p *Pending, run core.Ru
 		m.Times = int(max(p.Last.Count, 1))
 	}
 	if n.o.Link != "" && m.Run != 0 {
-		m.Link = n.o.Link + m.Run.String()
+		m.Link = strings.ReplaceAll(n.o.Link, RunInLink, m.Run.String())
 	}
 	return m
 }

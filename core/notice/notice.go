@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,7 +23,7 @@ type Options struct {
 	Now        func() time.Time
 	Log        *slog.Logger
 	Deployment string // whose notices these are
-	// Link is where people read of a run, with its ID at the end; empty: nowhere.
+	// Link is where people read of a run, with RunInLink for its ID (CheckLink); empty: nowhere.
 	Link string
 	// Places is how many messages are on their way to one channel at a time, and Line how
 	// many may wait for a place, each for PlaceWait; what does not get one goes later.
@@ -37,6 +39,29 @@ type Options struct {
 	// for long.
 	Again time.Duration // 1 min
 	Logs  Logs          // nil: notices have no lines
+}
+
+// RunInLink stands in Options.Link for the ID of a run.
+const RunInLink = "{run}"
+
+// maxLink bounds a link in bytes: messages leave out longer ones, and an ID has up to 20.
+const maxLink = 900
+
+// CheckLink says why people could not read of a run under a link; nil if it is empty.
+func CheckLink(link string) error {
+	if link == "" {
+		return nil
+	}
+	u, err := url.Parse(strings.ReplaceAll(link, RunInLink, "1"))
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.User != nil:
+		return fmt.Errorf("%q: an http or https URL without a password is allowed, such as https://jobs.example.com/runs/%s", link, RunInLink)
+	case !strings.Contains(link, RunInLink):
+		return fmt.Errorf("%q: %s is to stand in it for the number of the run", link, RunInLink)
+	case len(link) > maxLink:
+		return fmt.Errorf("a URL of %d bytes: at most %d are allowed", len(link), maxLink)
+	}
+	return nil
 }
 
 // Notices tells people.

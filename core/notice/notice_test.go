@@ -51,7 +51,7 @@ type rig struct {
 func newRig(t *testing.T, change func(j *core.Job)) *rig {
 	r := &rig{t: t, e: memory.Open(memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil }}
 	r.s = &store{r.e.Notices, map[string]core.Channel{"a": {Name: "a"}, "b": {Name: "b"}}}
-	r.n = notice.New(r.s, r.e.Ring, r, notice.Options{Deployment: "test", Link: "https://x/runs/", Pace: time.Nanosecond,
+	r.n = notice.New(r.s, r.e.Ring, r, notice.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log", Pace: time.Nanosecond,
 		Log: slog.New(slog.DiscardHandler)})
 	j := core.Job{Def: core.Def{ID: 7, App: "shop", Name: "nightly", Handler: "h", Notify: core.Notify{To: []string{"a"}}},
 		Sched: core.Sched{State: core.Started, Rev: 1, RevAt: time.Now()}}
@@ -157,6 +157,21 @@ func (r *rig) trouble(channel string) *notice.Trouble {
 	return found[name].Trouble
 }
 
+// TestCheckLink: a link that people could not follow to a run is refused before it is in a message.
+func TestCheckLink(t *testing.T) {
+	for _, good := range []string{"", "https://x/runs/{run}", "http://x:8080/?run={run}", "https://x/#/{run}/log"} {
+		if err := notice.CheckLink(good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"https://x/runs/", "x/{run}", "javascript:alert({run})", "ftp://x/{run}", "https:///{run}", "https://me:pass@x/{run}",
+		"https://x/{run}/" + strings.Repeat("x", 1000), "https://x/{run}\n"} {
+		if notice.CheckLink(bad) == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
 // TestQuiet: the first of a cause is told at once, the others together at the end of the quiet
 // period, each cause by itself; a copy of a message adds nothing.
 func TestQuiet(t *testing.T) {
@@ -172,7 +187,7 @@ func TestQuiet(t *testing.T) {
 		m := r.got["a"][0]
 		if m.Job != "nightly" || m.App != "shop" || m.Run != first.Aside.Run || m.Code != 500 || m.Text != "boom" ||
 			m.Reason != core.ReasonHandler ||
-			m.Deployment != "test" || m.Link != "https://x/runs/"+m.Run.String() {
+			m.Deployment != "test" || m.Link != "https://x/runs/"+m.Run.String()+"?tab=log" {
 			t.Fatalf("the notice is %+v", m)
 		}
 		for range 5 {

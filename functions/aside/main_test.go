@@ -81,6 +81,40 @@ func TestHandle(t *testing.T) {
 	}
 }
 
+// phone is a sender that keeps what it is to send.
+type phone struct{ sent []core.Message }
+
+func (p *phone) Send(_ context.Context, _ core.Channel, m core.Message) error {
+	p.sent = append(p.sent, m)
+	return nil
+}
+
+// TestLinks: a notice of a run links to where the deployment says that people find it.
+func TestLinks(t *testing.T) {
+	e := memory.Open(memory.Options{})
+	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Attempt: 1,
+		First: core.NumberedRun(1, 1)}
+	for _, err := range []error{
+		e.Finish.Create(t.Context(), []core.Run{run})[0],
+		e.Manage.PutChannel(t.Context(), 0, core.Channel{Name: "oncall", Kind: core.ChannelWebhook, URL: "https://hooks.example.com", Rev: 1}, core.Change{ID: 1}),
+		e.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Notify: core.Notify{To: []string{"oncall"}}, Rev: 1}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	to := &phone{}
+	h := assemble(&boot.Config{RunURL: "https://jobs.example.com/runs/{run}"}, e, func(context.Context, string, string) error { return nil }, to,
+		slog.New(slog.DiscardHandler))
+	note := string(ring.Encode(ring.Noted([]ring.Note{{Event: core.EventDeadLetter, Run: run.ID, When: time.Now()}}, time.Now())[0].Message))
+	if res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{record("1", note)}}); err != nil || len(res.BatchItemFailures) > 0 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if len(to.sent) != 1 || to.sent[0].Link != "https://jobs.example.com/runs/"+run.ID.String() {
+		t.Errorf("sent were %+v", to.sent)
+	}
+}
+
 // TestKeeps goes from the event of a queue to the log that is kept.
 func TestKeeps(t *testing.T) {
 	exec := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

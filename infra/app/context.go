@@ -160,6 +160,7 @@ var all = []setting{
 	{"maxConcurrency", "number", number(func(s *settings) **float64 { return &s.props.MaxConcurrency })},
 	{"logRetentionDays", "number", number(func(s *settings) **float64 { return &s.props.LogRetentionDays })},
 	{"reportZone", "by whose days runs are summed up, such as Europe/Berlin", text(func(s *settings) *string { return &s.props.ReportZone })},
+	{"runUrl", "where people find a run, for notices: https://jobs.example.com/runs/{run}", text(func(s *settings) *string { return &s.props.RunUrl })},
 	{"logLevel", "debug, info, warn or error", text(func(s *settings) *string { return &s.props.LogLevel })},
 	{"allow", "networks of executors: 10.0.0.0/8,192.168.0.0/16", list(func(s *settings) *[]string { return &s.props.Allow })},
 	{"invoke", "ARNs of Lambda functions that may be executors", list(func(s *settings) *[]string { return &s.props.Invoke })},

@@ -27,6 +27,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/engine"
@@ -48,6 +49,7 @@ type Config struct {
 	Params     Params         // TICKRING_ADMIN_TOKEN_PARAM, TICKRING_READ_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM
 	ReportURL  string         // TICKRING_REPORT_URL: where calls report; empty: they cannot
 	ReportZone *time.Location // TICKRING_REPORT_ZONE: by whose days runs are summed up; UTC
+	RunURL     string         // TICKRING_RUN_URL: where people find a run, for notices (notice.CheckLink); empty: nowhere
 	// TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with stand-ins on this machine
 	Policy     safedial.Policy
 	NoToken    bool          // TICKRING_ALLOW_NO_TOKEN=1: apps without a token take executors without one
@@ -177,6 +179,10 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	}
 	if c.ReportZone, err = report.Zone(getenv("TICKRING_REPORT_ZONE")); err != nil {
 		errs = append(errs, fmt.Errorf("TICKRING_REPORT_ZONE: %w", err))
+	}
+	c.RunURL = getenv("TICKRING_RUN_URL")
+	if err := notice.CheckLink(c.RunURL); err != nil {
+		errs = append(errs, fmt.Errorf("TICKRING_RUN_URL: %w", err))
 	}
 	c.Function = getenv("AWS_LAMBDA_FUNCTION_NAME")
 	c.Metrics = NewMetrics(getenv("TICKRING_METRICS"), os.Stdout)

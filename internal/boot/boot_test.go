@@ -67,12 +67,13 @@ func TestReadAll(t *testing.T) {
 		"TICKRING_ALLOW",
 		"10.0.0.0/8, fd00::/8",
 		"TICKRING_ALLOW_NO_TOKEN", "1", "TICKRING_VISIBILITY", "2m", "TICKRING_MAX_PARTITIONS", "256", "TICKRING_LOG_LEVEL", "warn",
+		"TICKRING_RUN_URL", "https://jobs.example.com/runs/{run}",
 		"TICKRING_QUEUE_RESULTS", "https://sqs.us-east-1.amazonaws.com/1/results", "AWS_LAMBDA_FUNCTION_NAME", "tick"), Needs{AdminToken: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Report() != "https://jobs.example.com/prod" || !c.NoToken || c.Visibility != 2*time.Minute || c.Partitions != 256 ||
-		c.Level != slog.LevelWarn || c.Function != "tick" || !strings.HasSuffix(c.Results, "/results") {
+		c.Level != slog.LevelWarn || c.Function != "tick" || c.RunURL != "https://jobs.example.com/runs/{run}" || !strings.HasSuffix(c.Results, "/results") {
 		t.Errorf("%+v", c)
 	}
 	if a := c.Policy.Allow; len(a) != 2 || a[0] != netip.MustParsePrefix("10.0.0.0/8") || a[1] != netip.MustParsePrefix("fd00::/8") {
@@ -150,6 +151,7 @@ func TestReadNamesAllThatIsWrong(t *testing.T) {
 		"TICKRING_ADMIN_TOKEN": "nineteen-characters", "TICKRING_REPORT_URL": "http://", "TICKRING_ALLOW": "10.0.0.1",
 		"TICKRING_ALLOW_NO_TOKEN": "yes",
 		"TICKRING_VISIBILITY":     "1500ms", "TICKRING_MAX_PARTITIONS": "257", "TICKRING_LOG_LEVEL": "loud", "TICKRING_QUEUE_RESULTS": "results",
+		"TICKRING_RUN_URL": "https://jobs.example.com/runs",
 	}
 	var pairs []string
 	for name, v := range wrong {
