@@ -190,6 +190,11 @@ type work struct {
 	err   error
 }
 
+// holds reports whether a look at a moment is among those in hand.
+func (w *work) holds(at core.Instant) bool {
+	return slices.ContainsFunc(w.looks, func(l ring.Look) bool { return l.At == at })
+}
+
 // known is what was read for a job.
 type known struct {
 	jobs     map[core.JobID]*core.Job
@@ -436,10 +441,14 @@ func (n *Notices) update(ctx context.Context, w *work, was State, change func(*S
 		s := was.clone()
 		s.Name = name
 		next := change(&s)
-		if s.Look <= core.InstantOf(now) || slices.ContainsFunc(w.looks, func(l ring.Look) bool { return l.At == s.Look }) {
+		if s.Look <= core.InstantOf(now) || w.holds(s.Look) {
 			s.Look = 0
 		}
-		if at := core.Ceil(next); !next.IsZero() && (s.Look == 0 || at < s.Look) {
+		at := core.Ceil(next)
+		for w.holds(at) { // what is in hand is dropped: by a clock that is behind, it may be the next as well
+			at++
+		}
+		if !next.IsZero() && (s.Look == 0 || at < s.Look) {
 			if err := n.store.PutLooks(ctx, []ring.Look{{At: at, Job: w.job}}); err != nil {
 				return s, fmt.Errorf("put a look at notices: %w", err)
 			}
