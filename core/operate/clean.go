@@ -80,7 +80,8 @@ func parseCleanPlace(text string) (p cleanPlace, err error) {
 // Clean removes a page of runs that have ended. Of each job it notes first up to which instant
 // its runs may be gone, so that nobody takes them for lost. Never goes what is open or owes
 // something, an attempt before such a one, a shard of a broadcast that is, what a message that
-// is on its way may name, or what a tick may ask for again. Reports stay. After an error asking
+// is on its way may name, what a tick may ask for again, or the last success of a job that is
+// paused after failures in a row. Reports stay. After an error asking
 // again goes on.
 func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) (CleanResult, error) {
 	now := op.ask.Now()
@@ -169,9 +170,15 @@ func (c *cleaning) done(err error) (CleanResult, error) {
 
 // job goes on with a job; over: there is no more of it.
 func (c *cleaning) job(ctx context.Context, at cleanPlace) (over bool, err error) {
-	sched, gone, err := c.schedOf(ctx, at.job)
+	job, err := c.jobOf(ctx, at.job)
 	if err != nil {
 		return false, err
+	}
+	var stays core.RunID
+	if job != nil && job.Def.PauseAfter > 0 {
+		if stays, err = c.lastSuccess(ctx, at.job); err != nil {
+			return false, err
+		}
 	}
 	for {
 		if c.res.Next = at.String(); at.runs == "" { // from its first run on
@@ -192,11 +199,13 @@ func (c *cleaning) job(ctx context.Context, at cleanPlace) (over bool, err error
 			case r.State.Open():
 			case at.kept < c.q.Keep:
 				at.kept++
+			case r.ID == stays:
+				c.res.Held++
 			case r.EndedAt.Before(c.before):
 				take = append(take, *r)
 			}
 		}
-		if err := c.take(ctx, take, sched, gone); err != nil {
+		if err := c.take(ctx, take, job); err != nil {
 			return false, err
 		}
 		if at.runs = list.Next; at.runs == "" {
@@ -209,20 +218,37 @@ func (c *cleaning) job(ctx context.Context, at cleanPlace) (over bool, err error
 	}
 }
 
-// schedOf is how a job stands; gone: it was deleted.
-func (c *cleaning) schedOf(ctx context.Context, id core.JobID) (s core.Sched, gone bool, err error) {
+// jobOf is a job as it stands; nil: it was deleted.
+func (c *cleaning) jobOf(ctx context.Context, id core.JobID) (*core.Job, error) {
 	found, left, err := c.op.store.Jobs(ctx, []core.JobID{id})
 	if err := core.Unread(left, err); err != nil {
-		return s, false, err
+		return nil, err
 	}
-	if j := found[id]; j != nil {
-		return j.Sched, false, nil
+	return found[id], nil
+}
+
+// lastLooks is of how many successes the one that ended last is looked for: runs that
+// overlap end in another order than they began.
+const lastLooks = 20
+
+// lastSuccess is the run that parts the failures of a job that is to be paused after some
+// in a row: without it those before it would count with those after it. 0: there is none.
+func (c *cleaning) lastSuccess(ctx context.Context, id core.JobID) (core.RunID, error) {
+	list, err := c.op.ask.Runs(ctx, ask.RunFilter{Job: id.String(), States: []core.State{core.Succeeded}, Limit: lastLooks})
+	if core.CodeOf(err) == core.CodeNotFound {
+		return 0, nil
 	}
-	return s, true, nil
+	var last core.Run
+	for i := range list.Runs {
+		if r := &list.Runs[i]; r.EndedAt.After(last.EndedAt) {
+			last = *r
+		}
+	}
+	return last.ID, err
 }
 
 // take removes those of some runs of a job that nobody needs.
-func (c *cleaning) take(ctx context.Context, runs []core.Run, sched core.Sched, gone bool) error {
+func (c *cleaning) take(ctx context.Context, runs []core.Run, job *core.Job) error {
 	needed, err := c.needed(ctx, runs)
 	if err != nil {
 		return err
@@ -233,7 +259,7 @@ func (c *cleaning) take(ctx context.Context, runs []core.Run, sched core.Sched, 
 		r := &runs[i]
 		at, planned := r.ID.Planned()
 		switch {
-		case needed[r.ID], !c.onItsWay.IsZero() && !r.Slot.Time().Before(c.onItsWay), !gone && asks(&sched, r):
+		case needed[r.ID], !c.onItsWay.IsZero() && !r.Slot.Time().Before(c.onItsWay), job != nil && asks(&job.Sched, r):
 			c.res.Held++
 			continue
 		case planned:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -209,5 +210,50 @@ func TestCleanFails(t *testing.T) {
 	c, _ := f.cleaned(operate.CleanRequest{Job: "shop/sweep", After: res.Next})
 	if left := f.left(j.Def.ID); left != 24 || c+res.Cleaned != 276 {
 		t.Errorf("%d and %d went, %d left", res.Cleaned, c, left)
+	}
+}
+
+// TestCleanPausesNobody: failures that a success parted are no failures in a row once the
+// successes are cleaned away.
+func TestCleanPausesNobody(t *testing.T) {
+	f := newFixture(t)
+	s := spec("sweep", every(time.Hour))
+	s.Def.PauseAfter = 3
+	j := f.Create(s)
+	f.Fires()
+	n := uint32(0)
+	put := func(state core.State) core.RunID {
+		n++
+		id := core.NumberedRun(j.Def.ID, n)
+		r := core.Run{ID: id, First: id, App: "shop", State: state, Cause: core.CauseManual, Attempt: 1, Slot: core.InstantOf(f.Clock),
+			At: core.InstantOf(f.Clock), SentAt: f.Clock, Address: "a", PauseAfter: true, Rev: j.Sched.Rev}
+		if state.Open() {
+			r.Owner, r.Until = "o", f.Clock.Add(time.Hour)
+		} else {
+			r.EndedAt = f.Clock.Add(time.Second)
+		}
+		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+			t.Fatal(err)
+		}
+		f.Clock = f.Clock.Add(time.Hour)
+		return id
+	}
+	f.Clock = f.Clock.Add(time.Hour)
+	for _, state := range []core.State{core.Failed, core.Succeeded, core.Failed, core.Succeeded} {
+		put(state)
+	}
+	f.Clock = f.Clock.Add(48 * time.Hour)
+	if cleaned, held := f.cleaned(operate.CleanRequest{Job: "shop/sweep", States: []core.State{core.Succeeded}}); cleaned != 1 || held != 1 {
+		t.Errorf("cleaned %d, held %d, want one each", cleaned, held)
+	}
+	last := put(core.Running)
+	fin := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: func() time.Time { return f.Clock }})
+	for _, err := range fin.End(ctx, []finish.Result{{Run: last, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Reported: true}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sched := f.Job("shop/sweep").Sched; sched.State != core.Started {
+		t.Errorf("it is %s: %s", sched.State, sched.PauseWhy)
 	}
 }
