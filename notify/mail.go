@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"io"
 	"net"
 	netmail "net/mail"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/wneessen/go-mail"
@@ -20,8 +23,11 @@ import (
 	"github.com/tickring/tickring/internal/safedial"
 )
 
-// maxMailText bounds the long texts of a mail, in bytes.
-const maxMailText = 16 << 10
+// Bounds of a mail, in bytes.
+const (
+	maxMailText = 16 << 10 // of each of its long texts
+	maxRefused  = 4 << 10  // of why addresses were not taken
+)
 
 // letter is a message as mail: text and HTML say the same.
 func (s *Sender) letter(ch *core.Channel, m *Message) (*mail.Msg, error) {
@@ -119,14 +125,15 @@ func (s *Sender) mail(ctx context.Context, ch *core.Channel, m *Message) error {
 	if err != nil {
 		return fmt.Errorf("write the mail: %w", err)
 	}
-	var refused []error
+	var refused []*core.Undelivered
 	for _, address := range to {
 		if err := session.Rcpt(address); err != nil {
 			refused = append(refused, unmailed(ctx, ch, at, "RCPT TO "+address, err))
 		}
 	}
 	if len(refused) == len(to) {
-		return refused[0]
+		// One that may be taken later is worth another try of them all.
+		return refused[max(slices.IndexFunc(refused, func(u *core.Undelivered) bool { return !u.Permanent }), 0)]
 	}
 	if err := data(session, msg); err != nil {
 		return unmailed(ctx, ch, at, "DATA", err)
@@ -134,7 +141,12 @@ func (s *Sender) mail(ctx context.Context, ch *core.Channel, m *Message) error {
 	_ = session.Quit() // it has the mail, whatever it says now
 	if len(refused) > 0 {
 		// Permanent, for those that have it would get it again.
-		return permanent("not all addresses were taken, the others have it: %v", refused[0])
+		var whys []string
+		for _, u := range refused {
+			whys = append(whys, u.Reason)
+		}
+		return permanent("%d of %d addresses were not taken, the others have it: %s", len(refused), len(to),
+			clean(strings.Join(whys, "; "), maxRefused))
 	}
 	return nil
 }
@@ -229,20 +241,28 @@ func (b *bounded) SetDeadline(t time.Time) error {
 }
 
 // unmailed is why an SMTP server did not take a mail, at a step.
-func unmailed(ctx context.Context, ch *core.Channel, at, step string, err error) error {
+func unmailed(ctx context.Context, ch *core.Channel, at, step string, err error) *core.Undelivered {
 	u := &core.Undelivered{Err: err, Permanent: errors.Is(err, safedial.ErrNotAllowed)}
 	why := hide(ch, clean(err.Error(), maxWord))
 	answer, said := errors.AsType[*textproto.Error](err)
 	timeout, _ := errors.AsType[net.Error](err)
+	end, ends := ctx.Deadline()
+	over := ctx.Err() != nil || ends && !time.Now().Before(end) // the connection may feel it before ctx does, and half a line looks whole
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case said:
 		u.Permanent = answer.Code >= 500
-		why = "answered " + line(hide(ch, clean(answer.Error(), maxWord)), maxWord)
+		// Not as Error has it, whose quotes and escapes could keep a secret from being found.
+		why = strings.TrimSpace(fmt.Sprintf("answered %d %s", answer.Code, line(hide(ch, clean(answer.Msg, 4*maxWord)), maxWord)))
 		if answer.Code == 535 || answer.Code == 534 {
 			why += "; are user and password right?"
 		}
-	case ctx.Err() != nil, timeout != nil && timeout.Timeout():
+	case over, timeout != nil && timeout.Timeout():
 		why = "did not answer in time"
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		why = "closed the connection"
+	case plain:
+		u.Permanent, why = true, "does not begin with TLS: take tls: starttls if it speaks SMTP first, as on port 587"
 	case strings.Contains(why, "does not support STARTTLS"):
 		u.Permanent, why = true, "does not support STARTTLS: take tls: implicit if it speaks TLS from the first byte, as on port 465"
 	case strings.Contains(why, "does not support SMTP AUTH"):

@@ -49,9 +49,7 @@ func pageOf(ch *core.Channel, m *Message, cut int) page {
 		f.Why = words.Reason(l, m.Reason)
 	}
 	p.subject, p.sentence = words.Subject(l, m.Event, f), words.Sentence(l, m.Event, f)
-	if m.Count > 1 {
-		p.sentence += " " + words.Others(l, m.Count-1, when(m, m.Since))
-	}
+	p.sentence += words.Others(l, m.Count-1, when(m, m.Since))
 	p.facts = factsOf(m, l, cut)
 	p.lines = last(strings.Join(m.Lines, "\n"), cut)
 	return p.titled(m)

@@ -58,7 +58,7 @@ func Sentence[E ~string](l Language, event E, f Facts) string {
 	return text
 }
 
-// Others says that a notice stands for more of its kind: "2 more since 02:30"; empty for none.
+// Others says after a sentence that a notice stands for more of its kind: " 2 more since 02:30."; empty for none.
 func Others(l Language, more int, since string) string {
 	if more <= 0 {
 		return ""
@@ -215,7 +215,7 @@ var sentences = map[string]said{
 var (
 	overdueWithin = word{"{job} has not succeeded for {took}.", "任务 {job} 已有 {took}没有执行成功。"}
 	someJob       = word{"tickring", "tickring"}
-	others        = word{"%d more since %s", "自 %[2]s 起另有 %[1]d 次同类情况"}
+	others        = word{" %d more since %s.", "自 %[2]s 起另有 %[1]d 次同类情况。"}
 	testSubject   = word{"tickring: a test of the channel %s", "tickring：测试通知渠道 %s"}
 	testSentence  = word{"This is a test of the channel %s: what you read arrived.", "这是通知渠道 %s 的测试消息：您看到它，说明渠道可用。"}
 )

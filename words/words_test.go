@@ -156,7 +156,7 @@ func TestNoticeSays(t *testing.T) {
 			"任务 a/b 计划于 02:30 的调度被跳过，没有执行：晚于截止时间。"},
 		{Subject(English, "dead-letter", Facts{}), "tickring: a message could not be handled"},
 		{Subject(English, "failed", Facts{Job: "a\r\nBcc: x"}), "a Bcc: x failed"},
-		{Others(Chinese, 2, "02:30"), "自 02:30 起另有 2 次同类情况"},
+		{Others(Chinese, 2, "02:30"), "自 02:30 起另有 2 次同类情况。"},
 		{Others(English, 0, "02:30"), ""},
 		{Span(English, 90*time.Minute), "1 h 30 min"},
 		{Span(Chinese, 500*time.Millisecond), "0 秒"},

@@ -101,13 +101,14 @@ func undelivered(arn string, err error) error {
 		status = resp.HTTPStatusCode()
 	}
 	code := api.ErrorCode()
+	ofKey := strings.HasPrefix(code, "KMS") // of the key of an encrypted topic, not of the topic
 	u.Reason = "SNS: " + code + ": " + api.ErrorMessage()
 	switch {
 	case strings.Contains(code, "Throttl"), status == http.StatusTooManyRequests,
 		strings.HasPrefix(code, "ExpiredToken"), code == "RequestExpired":
-	case strings.Contains(code, "AuthorizationError"), strings.Contains(code, "AccessDenied"):
+	case !ofKey && (strings.Contains(code, "AuthorizationError") || strings.Contains(code, "AccessDenied")):
 		u.Permanent, u.Reason = true, "SNS: this scheduler may not publish to "+arn+": allow it sns:Publish ("+code+")"
-	case strings.Contains(code, "NotFound"):
+	case !ofKey && strings.Contains(code, "NotFound"):
 		u.Permanent, u.Reason = true, "SNS: there is no topic "+arn
 	default:
 		u.Permanent = status >= 400 && status < 500 && status != http.StatusRequestTimeout

@@ -1,0 +1,120 @@
+package awsnotify
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
+	"github.com/aws/aws-sdk-go-v2/service/sns/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/tickring/tickring/core"
+)
+
+const topic = "arn:aws:sns:eu-central-1:123456789012:jobs"
+
+// client answers all that is published with one error, and keeps what it was given last.
+type client struct {
+	err     error
+	in      *sns.PublishInput
+	options sns.Options
+}
+
+func (c *client) Publish(_ context.Context, in *sns.PublishInput, with ...func(*sns.Options)) (*sns.PublishOutput, error) {
+	c.in, c.options = in, sns.Options{Region: "us-east-1"}
+	for _, f := range with {
+		f(&c.options)
+	}
+	return &sns.PublishOutput{}, c.err
+}
+
+// answered is an error as the SDK has it when SNS answered.
+func answered(status int, api error) error {
+	resp := &smithyhttp.Response{Response: &http.Response{StatusCode: status}}
+	return &smithy.OperationError{ServiceID: "SNS", OperationName: "Publish", Err: &smithyhttp.ResponseError{Response: resp, Err: api}}
+}
+
+func named(code string) error { return &smithy.GenericAPIError{Code: code, Message: "so it is"} }
+
+// TestPublish: it goes to the topic, in the topic's Region whatever the client's is, and once.
+func TestPublish(t *testing.T) {
+	c := &client{}
+	if err := Of(c, nil).Publish(t.Context(), topic, "subject", "text"); err != nil {
+		t.Fatal(err)
+	}
+	if *c.in.TopicArn != topic || *c.in.Subject != "subject" || *c.in.Message != "text" || c.options.Region != "eu-central-1" {
+		t.Errorf("%+v in %s", c.in, c.options.Region)
+	}
+	if c.options.Retryer == nil || c.options.Retryer.MaxAttempts() != 1 {
+		t.Errorf("tried again by %T", c.options.Retryer)
+	}
+	c.in = nil
+	u, ok := Of(c, nil).Publish(t.Context(), "jobs", "subject", "text").(*core.Undelivered)
+	if !ok || !u.Permanent || c.in != nil {
+		t.Errorf("no ARN: %+v", u)
+	}
+}
+
+// TestErrors: a topic that is not there or is not allowed, and a text that is not taken, are
+// answered the same again; load, failures of SNS and old credentials pass. What is wrong with
+// the key of a topic is not said of the topic.
+func TestErrors(t *testing.T) {
+	const again, never = false, true
+	for _, c := range []struct {
+		err       error
+		permanent bool
+		reason    string // the whole
+	}{
+		{answered(404, &types.NotFoundException{Message: aws.String("Topic does not exist")}), never, "SNS: there is no topic " + topic},
+		{answered(403, &types.AuthorizationErrorException{Message: aws.String("User: arn:aws:iam::1:user/x is not authorized")}), never,
+			"SNS: this scheduler may not publish to " + topic + ": allow it sns:Publish (AuthorizationError)"},
+		{answered(403, named("AccessDeniedException")), never,
+			"SNS: this scheduler may not publish to " + topic + ": allow it sns:Publish (AccessDeniedException)"},
+		{answered(400, &types.InvalidParameterException{Message: aws.String("Subject")}), never, "SNS: InvalidParameter: Subject"},
+		{answered(400, &types.KMSAccessDeniedException{Message: aws.String("kms:Decrypt")}), never, "SNS: KMSAccessDenied: kms:Decrypt"},
+		{answered(400, &types.KMSNotFoundException{Message: aws.String("no such key")}), never, "SNS: KMSNotFound: no such key"},
+		{answered(400, &types.KMSThrottlingException{Message: aws.String("slower")}), again, "SNS: KMSThrottling: slower"},
+		{answered(429, &types.ThrottledException{Message: aws.String("Rate exceeded")}), again, "SNS: Throttled: Rate exceeded"},
+		{answered(400, named("ThrottlingException")), again, "SNS: ThrottlingException: so it is"},
+		{answered(403, named("ExpiredToken")), again, "SNS: ExpiredToken: so it is"},
+		{answered(400, named("RequestExpired")), again, "SNS: RequestExpired: so it is"},
+		{answered(408, named("RequestTimeout")), again, "SNS: RequestTimeout: so it is"},
+		{answered(500, &types.InternalErrorException{Message: aws.String("oh")}), again, "SNS: InternalError: oh"},
+		{answered(503, named("ServiceUnavailable")), again, "SNS: ServiceUnavailable: so it is"},
+		{&smithy.OperationError{ServiceID: "SNS", OperationName: "Publish", Err: context.DeadlineExceeded}, again,
+			"SNS: context deadline exceeded"},
+		{&smithy.OperationError{ServiceID: "SNS", OperationName: "Publish", Err: errors.New("no route to host")}, again, "SNS: no route to host"},
+	} {
+		u, ok := Of(&client{err: c.err}, nil).Publish(t.Context(), topic, "subject", "text").(*core.Undelivered)
+		if !ok || u.Permanent != c.permanent || u.Reason != c.reason || !errors.Is(u, c.err) {
+			t.Errorf("%v: %+v", c.err, u)
+		}
+	}
+}
+
+// TestReady: without credentials nothing can be published, and who asks is told so.
+func TestReady(t *testing.T) {
+	if err := Of(&client{}, credentials.NewStaticCredentialsProvider("AKIA", "secret", "")).Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	none := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{}, &smithy.OperationError{ServiceID: "ec2imds", OperationName: "GetMetadata", Err: errors.New("no role")}
+	})
+	if err := Of(&client{}, none).Ready(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "from here: no role") {
+		t.Errorf("%v", err)
+	}
+	broken := &Topics{load: func(context.Context) (aws.Config, error) { return aws.Config{}, errors.New("no such profile") }}
+	if err := broken.Ready(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "no such profile") {
+		t.Errorf("%v", err)
+	}
+	u, ok := broken.Publish(t.Context(), topic, "subject", "text").(*core.Undelivered)
+	if !ok || u.Permanent || u.Reason != "SNS: no AWS configuration: no such profile" {
+		t.Errorf("%+v", u)
+	}
+}

@@ -1,0 +1,190 @@
+//go:build unix && !darwin
+
+package mail_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// bad listens on a port of this machine, and talks with who comes first. A test fails whose
+// sender leaves the connection open.
+func bad(t *testing.T, talk func(net.Conn)) (port int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			ended <- err
+			return
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+		talk(c)
+		_, err = io.Copy(io.Discard, c)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			err = nil // closed, or reset
+		}
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("the connection was not closed: %v", err)
+		}
+	})
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// says answers each command by its first word, and closes where it has no answer.
+func says(answers map[string]string) func(net.Conn) {
+	return func(c net.Conn) {
+		io.WriteString(c, "220 at your service\r\n")
+		for r := bufio.NewReader(c); ; {
+			command, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			word, _, _ := strings.Cut(strings.ToUpper(strings.TrimSpace(command)), " ")
+			answer, ok := answers[word]
+			if word == "DATA" && strings.HasPrefix(answer, "354") {
+				io.WriteString(c, answer)
+				for command != ".\r\n" {
+					if command, err = r.ReadString('\n'); err != nil {
+						return
+					}
+				}
+				answer, ok = answers["."]
+			}
+			if !ok {
+				c.Close()
+				return
+			}
+			io.WriteString(c, answer)
+			if word == "STARTTLS" {
+				return // what follows is no command
+			}
+		}
+	}
+}
+
+// and is answers with others in their place; an empty one is silence.
+func and(change ...string) map[string]string {
+	m := map[string]string{"EHLO": "250 hello\r\n", "HELO": "250 hello\r\n", "MAIL": "250 ok\r\n", "RCPT": "250 ok\r\n",
+		"DATA": "354 go on\r\n", ".": "250 taken\r\n", "QUIT": "221 bye\r\n"}
+	for i := 0; i < len(change); i += 2 {
+		m[change[i]] = change[i+1]
+	}
+	return m
+}
+
+func without(word string) map[string]string {
+	m := and()
+	delete(m, word)
+	return m
+}
+
+// flood says a text without end.
+func flood(text string) func(net.Conn) {
+	return func(c net.Conn) {
+		for chunk := strings.Repeat(text, 1<<10); ; {
+			if _, err := io.WriteString(c, chunk); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// TestBadServers: whatever a server does costs at most the time of one message, leaves no
+// connection open, says what was wrong, and is tried again where that may pass.
+func TestBadServers(t *testing.T) {
+	const again, never = false, true
+	for _, c := range []struct {
+		name      string
+		tls       core.SMTPTLS
+		talk      func(net.Conn)
+		permanent bool
+		reason    string // a part; empty: it arrived
+	}{
+		{"one that is good", core.TLSNone, says(and()), again, ""},
+		{"silent at once", core.TLSNone, func(net.Conn) {}, again, "did not answer in time"},
+		{"silent before TLS", core.TLSImplicit, func(net.Conn) {}, again, "did not answer in time"},
+		{"silent after STARTTLS", core.TLSStart, says(and("EHLO", "250-hello\r\n250 STARTTLS\r\n", "STARTTLS", "220 go on\r\n")), again,
+			"did not answer in time"},
+		{"silent to EHLO", core.TLSNone, says(and("EHLO", "")), again, "did not answer in time"},
+		{"silent to DATA", core.TLSNone, says(and("DATA", "")), again, "DATA: did not answer in time"},
+		{"silent after the letter", core.TLSNone, says(and(".", "")), again, "DATA: did not answer in time"},
+		{"silent to QUIT", core.TLSNone, says(and("QUIT", "")), again, ""},
+		{"a byte now and then", core.TLSNone, func(c net.Conn) {
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for range tick.C {
+				if _, err := io.WriteString(c, "2"); err != nil {
+					return
+				}
+			}
+		}, again, "did not answer in time"},
+		{"a line now and then", core.TLSNone, func(c net.Conn) {
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for range tick.C {
+				if _, err := io.WriteString(c, "220-wait\r\n"); err != nil {
+					return
+				}
+			}
+		}, again, "did not answer in time"},
+		{"a greeting without end", core.TLSNone, flood("220-welcome to my home\r\n"), again, "it says more than an SMTP server has to"},
+		{"a line without end", core.TLSNone, flood("welcome "), again, "it says more than an SMTP server has to"},
+		{"another protocol", core.TLSNone, func(c net.Conn) { io.WriteString(c, "HELLO\r\n") }, again, "does not speak SMTP"},
+		{"a web server", core.TLSNone, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }, again, "does not speak SMTP"},
+		{"no TLS where TLS begins", core.TLSImplicit, func(c net.Conn) { io.WriteString(c, "220 at your service\r\n") }, never,
+			"does not begin with TLS"},
+		{"busy", core.TLSNone, func(c net.Conn) { io.WriteString(c, "421 come back\r\n") }, again, "answered 421 come back"},
+		{"closed for you", core.TLSNone, func(c net.Conn) { io.WriteString(c, "554 go away\r\n") }, never, "answered 554 go away"},
+		{"closes at once", core.TLSNone, func(c net.Conn) { c.Close() }, again, "closed the connection"},
+		{"closes at EHLO", core.TLSNone, says(map[string]string{}), again, "closed the connection"},
+		{"closes at RCPT", core.TLSNone, says(without("RCPT")), again, "RCPT TO <ops@example.com>: closed the connection"},
+		{"closes at DATA", core.TLSNone, says(without("DATA")), again, "DATA: closed the connection"},
+		{"closes after the letter", core.TLSNone, says(without(".")), again, "DATA: closed the connection"},
+		{"closes at QUIT", core.TLSNone, says(without("QUIT")), again, ""},
+		{"full", core.TLSNone, says(and(".", "452 no room\r\n")), again, "DATA: answered 452 no room"},
+		{"strict", core.TLSNone, says(and(".", "554-it looks\r\n554 like spam\r\n")), never, "DATA: answered 554 it looks like spam"},
+		{"who are you", core.TLSNone, says(and("MAIL", "553 not from here\r\n")), never,
+			"MAIL FROM <jobs@example.com>: answered 553 not from here"},
+		{"asks for no user", core.TLSImplicit, nil, never, "asks for no user"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			timeout, port := 300*time.Millisecond, 0
+			if c.talk != nil {
+				port = bad(t, c.talk)
+			} else {
+				timeout, port = 0, (&server{}).start(t, c.tls, trusted).port
+			}
+			if c.reason == "" || !strings.Contains(c.reason, "in time") {
+				timeout = 3 * time.Second // on a machine that is busy
+			}
+			began := time.Now()
+			u := send(t, channel(port, c.tls, core.English), failed(), timeout)
+			switch took := time.Since(began); {
+			case c.reason == "" && u != nil:
+				t.Error(u)
+			case c.reason != "" && (u == nil || u.Permanent != c.permanent || !strings.Contains(u.Reason, c.reason) || len(u.Reason) > 1000):
+				t.Errorf("%+v", u)
+			case took > 10*time.Second:
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
