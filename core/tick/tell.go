@@ -5,35 +5,34 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 )
 
-// tell has people told of what these plans skip, and of jobs that cannot be planned for another
-// reason than is stored of them, before anything of that is recorded. A repeat has the same runs,
-// and is told of once.
-func (t *Ticker) tell(ctx context.Context, plans []planned, skips []core.Skip) error {
-	now := t.o.Now()
-	var notes []ring.Note
+// noteKey is what makes two notes one: whoever counts them counts it once.
+type noteKey struct {
+	job   core.JobID
+	event core.Event
+	run   core.RunID
+}
+
+// owe notes what people are to be told of these plans: what they skip, and which jobs cannot
+// be planned for another reason than is stored of them. A pass that repeats a plan owes the
+// same notes.
+func (t *Ticker) owe(plans []planned, skips []core.Skip) {
 	for _, s := range skips {
 		if core.SkipTold(s.Reason) {
-			notes = append(notes, ring.Note{Job: s.Job, Event: core.EventSkipped, Run: core.PlannedRun(s.Job, s.First), At: s.First,
-				Reason: s.Reason, Count: s.Count, When: now})
+			t.oweNote(ring.Note{Job: s.Job, Event: core.EventSkipped, Run: core.PlannedRun(s.Job, s.First), At: s.First, Reason: s.Reason, Count: s.Count})
 		}
 	}
 	for i := range plans {
-		if s := &plans[i].of; plans[i].unplanned() {
-			notes = append(notes, unplanned(s.ID, plans[i].Advance.PlanError))
-			notes[len(notes)-1].When = now
+		if s, why := &plans[i].of, plans[i].Advance.PlanError; why != "" && why != s.PlanError {
+			t.oweNote(unplanned(s.ID, why))
 		}
 	}
-	return t.note(ctx, notes)
-}
-
-// unplanned reports that a job cannot be planned, for a reason that is not stored of it yet.
-func (p *planned) unplanned() bool {
-	return p.Advance.PlanError != "" && p.Advance.PlanError != p.of.PlanError
 }
 
 // unplanned is the note of a job that cannot be planned. The run that it names there is none
@@ -44,13 +43,41 @@ func unplanned(job core.JobID, why string) ring.Note {
 	return ring.Note{Job: job, Event: core.EventUnplanned, Run: core.NumberedRun(job, h.Sum32()&core.MaxNumber|1), Why: why}
 }
 
-func (t *Ticker) note(ctx context.Context, notes []ring.Note) (err error) {
-	now := t.o.Now()
-	for _, e := range t.ring.Enqueue(ctx, ring.Noted(notes, now)) {
-		err = errors.Join(err, e)
+func (t *Ticker) oweNote(n ring.Note) {
+	key := noteKey{n.Job, n.Event, n.Run}
+	if _, is := t.untold[key]; !is && len(t.untold) >= t.o.MaxUntold {
+		t.o.Log.Error("nobody is told: too much waits for the aside lane", "job", n.Job, "run", n.Run, "event", n.Event)
+		return
 	}
-	if err != nil {
-		return fmt.Errorf("have people told: %w", err)
+	n.When = t.o.Now()
+	t.untold[key] = n
+}
+
+// tell puts what is owed on the aside lane. A pass waits for that for TellFor in all, and for
+// no failure: the next one tries again, as long as this ticker lives.
+func (t *Ticker) tell(ctx context.Context) error {
+	if len(t.untold) == 0 || t.mute != nil {
+		return t.mute
 	}
-	return nil
+	began := t.o.Now()
+	ctx, cancel := context.WithTimeout(ctx, t.o.TellFor-t.telling)
+	defer cancel()
+	notes := slices.SortedFunc(maps.Values(t.untold), func(a, b ring.Note) int { return a.When.Compare(b.When) })
+	out := ring.Noted(notes, t.o.Now())
+	errs := t.ring.Enqueue(ctx, out)
+	t.telling += t.o.Now().Sub(began)
+	for k, err := range errs {
+		if err != nil {
+			t.mute = errors.Join(t.mute, err)
+			continue
+		}
+		for _, n := range out[k].Message.Aside.Notes {
+			delete(t.untold, noteKey{n.Job, n.Event, n.Run})
+		}
+	}
+	if t.mute != nil {
+		t.mute = fmt.Errorf("have people told of %d skipped ranges or jobs that cannot be planned: %w", len(t.untold), t.mute)
+		t.o.Log.Error("people are not told yet", "notes", len(t.untold), "err", t.mute)
+	}
+	return t.mute
 }

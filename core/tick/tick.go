@@ -51,7 +51,11 @@ type Options struct {
 	Loss loss.Options
 	// PlanBackoff is when a job that could not be planned, or read, is tried again.
 	PlanBackoff time.Duration // 1 min
-	Log         *slog.Logger
+	// TellFor is how long a pass waits at most for the aside lane to take what people are
+	// to be told; MaxUntold how many notes wait for the next pass after it did not.
+	TellFor   time.Duration // 1 s
+	MaxUntold int           // 5,000
+	Log       *slog.Logger
 	// Planned is called with how many fires a pass put on the ring; it must not block.
 	Planned func(fires int, at time.Time)
 }
@@ -69,6 +73,10 @@ type Ticker struct {
 	sent   map[core.JobID]sent
 	burst  map[core.Instant]int     // fires of slots to come that this ticker put on the ring
 	aside  map[core.JobID]time.Time // jobs that cannot be read, and until when they are not looked at again
+	untold map[noteKey]ring.Note    // what people are to be told
+	mute   error                    // the aside lane's, in this pass
+	// telling is how long this pass has waited for that lane.
+	telling time.Duration
 }
 
 // sent is what is left to do for a job of which fires are on the ring: its advance,
@@ -90,13 +98,16 @@ func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 	o.SentFor = cmp.Or(o.SentFor, 15*time.Minute)
 	o.MaxSent = cmp.Or(o.MaxSent, 20_000)
 	o.PlanBackoff = cmp.Or(o.PlanBackoff, time.Minute)
+	o.TellFor = cmp.Or(o.TellFor, time.Second)
+	o.MaxUntold = cmp.Or(o.MaxUntold, 5000)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
 	o.Loss.Now, o.Loss.Plan, o.Loss.Log = o.Now, o.Plan, o.Log
 	t := &Ticker{store: store, leases: leases, ring: r, o: o,
 		growth: grow.New(store, o.Rates, o.Plan, o.Now), loss: loss.New(store, o.Loss),
-		pace: map[int]int{}, sent: map[core.JobID]sent{}, burst: map[core.Instant]int{}, aside: map[core.JobID]time.Time{}}
+		pace: map[int]int{}, sent: map[core.JobID]sent{}, burst: map[core.Instant]int{}, aside: map[core.JobID]time.Time{},
+		untold: map[noteKey]ring.Note{}}
 	t.join(time.Time{}, 0)
 	return t
 }
@@ -153,6 +164,7 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	if t.o.PassFor > 0 && n > 1 {
 		end = now.Add(t.o.PassFor)
 	}
+	t.mute, t.telling = nil, 0
 	var errs []error
 	for _, p := range order {
 		if ctx.Err() != nil || len(res.Held) > 0 && t.over(end) {
@@ -170,6 +182,9 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if err := t.tell(ctx); err != nil {
+		errs = append(errs, err)
 	}
 	slices.Sort(res.Held)
 	res.Unseen = t.hold.Rest(ctx)
@@ -269,9 +284,7 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 	}
 	for id, why := range bad { // nothing is written to what is not understood
 		t.o.Log.Error("job cannot be planned: it cannot be read", "job", id, "err", why)
-		if note := unplanned(id, why.Error()); t.note(ctx, []ring.Note{note}) != nil {
-			continue // the next pass tells
-		}
+		t.oweNote(unplanned(id, why.Error()))
 		t.aside[id] = t.o.Now().Add(t.o.PlanBackoff)
 	}
 	due := make([]core.Sched, 0, len(scheds))
@@ -365,12 +378,10 @@ type planned struct {
 	of    core.Sched
 	begun bool        // some of its fires are on the ring
 	lost  []core.Fire // of instants before that the ring has lost
-	// untold says that nobody could be told that it cannot be planned.
-	untold bool
 }
 
 // whole reports that nothing but the advance is left to do.
-func (p *planned) whole() bool { return len(p.Fires)+len(p.Skips)+len(p.lost) == 0 && !p.untold }
+func (p *planned) whole() bool { return len(p.Fires)+len(p.Skips)+len(p.lost) == 0 }
 
 // plan computes one job; what goes wrong concerns that job alone.
 func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now time.Time) (pl planned, ok bool) {
@@ -544,19 +555,12 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 		}
 		had[i], jobs[i] = len(plans[i].Fires), &plans[i].of
 	}
-	untold := t.tell(ctx, plans, skips)
+	t.owe(plans, skips)
 	for i := range plans {
-		plans[i].Skips, plans[i].untold = nil, untold != nil && plans[i].unplanned()
+		plans[i].Skips = nil
 	}
 	if len(skips) > 0 {
-		errs := make([]error, len(skips))
-		for k := range errs {
-			errs[k] = untold
-		}
-		if untold == nil {
-			errs = t.store.PutSkips(ctx, skips)
-		}
-		for k, err := range errs {
+		for k, err := range t.store.PutSkips(ctx, skips) {
 			if err != nil {
 				plans[skipOf[k]].Skips = append(plans[skipOf[k]].Skips, skips[k])
 			} else {
@@ -582,6 +586,10 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 	if unnoted == nil {
 		t.enqueue(ctx, plans, func(pl *planned) *[]core.Fire { return &pl.lost }, res)
 	}
+	// After the fires, which wait for nobody's notices, and before the advances: who dies in
+	// between leaves a plan that is made again, and tells again. Where it fails it is this
+	// pass's error, and holds up no advance.
+	_ = t.tell(ctx)
 	moves := make([]*planned, 0, len(plans))
 	for i := range plans {
 		pl := &plans[i]
@@ -595,7 +603,7 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 	}
 	moved = len(moves) - t.advance(ctx, g, p, moves, res)
 	if left := len(plans) - moved; left > 0 {
-		err = errors.Join(untold, unnoted, fmt.Errorf("%d of %d jobs are left to the next pass", left, len(plans)))
+		err = errors.Join(unnoted, fmt.Errorf("%d of %d jobs are left to the next pass", left, len(plans)))
 	}
 	return len(moves), moved, err
 }

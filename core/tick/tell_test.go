@@ -1,0 +1,149 @@
+package tick_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/tick"
+)
+
+// lane is a ring whose aside lane may refuse, or take a while.
+type lane struct {
+	tick.Ring
+	down  bool
+	takes time.Duration
+	calls int
+	notes []ring.Note // that it took
+}
+
+func (l *lane) Enqueue(ctx context.Context, out []ring.Out) []error {
+	if len(out) == 0 || out[0].Message.Kind != ring.KindAside {
+		return l.Ring.Enqueue(ctx, out)
+	}
+	l.calls++
+	errs := make([]error, len(out))
+	err := error(nil)
+	select {
+	case <-time.After(l.takes): // of the bubble
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if l.down {
+		err = errors.New("the aside queue is throttled")
+	}
+	for i := range out {
+		if errs[i] = err; err == nil {
+			l.notes = append(l.notes, out[i].Message.Aside.Notes...)
+		}
+	}
+	return errs
+}
+
+// events of the jobs of which the lane took notes.
+func (l *lane) events(e core.Event) (jobs []core.JobID) {
+	for _, n := range l.notes {
+		if n.Event == e {
+			jobs = append(jobs, n.Job)
+		}
+	}
+	slices.Sort(jobs)
+	return jobs
+}
+
+// TestDeadAsideLaneHoldsUpNoFire: after an hour's outage the same is fired and skipped whether
+// or not the lane takes notes, or answers at all; a pass waits a second for it; and what
+// nobody heard of is told once the lane takes it.
+func TestDeadAsideLaneHoldsUpNoFire(t *testing.T) {
+	after := func(l *lane) (fires, skipped, failed int) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1)
+			w.seed(6, core.When{Kind: core.KindEvery, Every: 10 * time.Second, Aligned: true})
+			l.Ring = w.eng.Ring
+			tk := tick.New(w.eng.Tick, w.eng.Leases, l, tick.Options{ID: "a", Plan: plan.Local(), Careful: 1, Log: slog.New(slog.DiscardHandler)})
+			pass := func() {
+				time.Sleep(time.Second) // of the bubble
+				began := time.Now()
+				res, err := tk.Pass(t.Context())
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("a pass took %s", took)
+				}
+				if err != nil {
+					failed++
+				}
+				fires, skipped = fires+res.Fires, skipped+int(res.Skipped)
+			}
+			time.Sleep(time.Hour) // nobody is there
+			end := time.Now().Add(time.Minute)
+			for time.Now().Before(end) {
+				pass()
+			}
+			l.down, l.takes = false, 0
+			pass()
+			if got := l.events(core.EventSkipped); !slices.Equal(slices.Compact(got), []core.JobID{1, 2, 3, 4, 5, 6}) {
+				t.Errorf("told of what was skipped of %v", got)
+			}
+		})
+		return fires, skipped, failed
+	}
+	fires, skipped, failed := after(&lane{})
+	if fires == 0 || skipped == 0 || failed > 0 {
+		t.Fatalf("%d fires, %d skipped, %d passes failed", fires, skipped, failed)
+	}
+	for what, l := range map[string]*lane{"refuses": {down: true}, "is silent": {takes: time.Hour}, "is slow": {takes: 400 * time.Millisecond}} {
+		f, s, failed := after(l)
+		if f != fires || s != skipped {
+			t.Errorf("lane %s: %d fires and %d skipped, not %d and %d", what, f, s, fires, skipped)
+		}
+		if failed == 0 && what != "is slow" {
+			t.Errorf("lane %s: no pass says that people were not told", what)
+		}
+	}
+}
+
+// badJobs is a store in which all jobs but the first cannot be understood.
+type badJobs struct{ tick.Store }
+
+func (d badJobs) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
+	found, unread, err := d.Store.Scheds(ctx, jobs)
+	var bad core.Unreadable
+	for id := range found {
+		if id > 1 && err == nil {
+			delete(found, id)
+			bad.Add(id, errors.New("written by a newer version"))
+		}
+	}
+	return found, unread, errors.Join(err, bad.Err())
+}
+
+// TestManyUnreadableJobsAreToldOfAtOnce: in one message, after the fire of the good job is on
+// the ring; where that fails they are left out of the passes all the same, and told of later.
+func TestManyUnreadableJobsAreToldOfAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.seed(300, core.When{Kind: core.KindEvery, Every: 10 * time.Second, Aligned: true})
+		l := &lane{Ring: w.eng.Ring, takes: 20 * time.Millisecond, down: true}
+		tk := tick.New(badJobs{w.eng.Tick}, w.eng.Leases, l, tick.Options{ID: "a", Plan: plan.Local(), Log: slog.New(slog.DiscardHandler)})
+		time.Sleep(9 * time.Second) // of the bubble
+		began := time.Now()
+		first, err := tk.Pass(t.Context())
+		if took := time.Since(began); took > 50*time.Millisecond || err == nil || first.Due != 300 || first.Fires == 0 || l.calls != 1 {
+			t.Errorf("the first pass took %s and %d messages, read %d, fired %d: %v", took, l.calls, first.Due, first.Fires, err)
+		}
+		l.down = false
+		second, err := tk.Pass(t.Context())
+		if err != nil || second.Due > 1 || l.calls != 2 {
+			t.Errorf("the second pass took %d messages, read %d: %v", l.calls-1, second.Due, err)
+		}
+		if got := l.events(core.EventUnplanned); len(slices.Compact(got)) != 299 || len(got) != 299 {
+			t.Errorf("told of %d jobs", len(got))
+		}
+	})
+}
