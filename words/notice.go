@@ -16,10 +16,10 @@ func Event[E ~string](l Language, event E) string { return of(l, events, event) 
 // Facts are what the sentence of a notice can name. Each event names those that its line
 // in the table does; what it does not name may be left out.
 type Facts struct {
-	Job   string        // app/name; of no-executor the app; of a dead letter without a job empty
+	Job   string        // app/name; of a dead letter without a job empty
 	Due   string        // the instant, written in the zone and the way of the notice; of overdue by when it was to succeed
 	Took  time.Duration // late: how late; slow: for how long it is at work; overdue: for how long without a success
-	Times int           // failed: attempts; recovered and paused: failures before; skipped: instants; no-executor: jobs
+	Times int           // failed: attempts; recovered and paused: failures before; skipped: instants
 	Why   string        // why, in the language of the notice: Reason, or a sentence of Say
 }
 
@@ -182,9 +182,8 @@ var sentences = map[string]said{
 		many:    word{"{job}, due {due}, succeeded after {times} failures in a row.", "任务 {job} 计划于 {due} 的运行执行成功，此前连续失败 {times} 次。"},
 	},
 	"no-executor": {
-		subject: word{"{job} has no executor", "应用 {job} 没有可用的执行器"},
-		one:     word{"No executor of the app {job} is there; a job that fires needs one.", "应用 {job} 没有可用的执行器，有 1 个任务需要执行。"},
-		many:    word{"No executor of the app {job} is there; {times} jobs that fire need one.", "应用 {job} 没有可用的执行器，有 {times} 个任务需要执行。"},
+		subject: word{"{job} has no executor", "任务 {job} 没有可用的执行器"},
+		one:     word{"{job}, due {due}, failed: no executor was there to run it.", "任务 {job} 计划于 {due} 的运行失败：没有可用的执行器。"},
 	},
 	"paused": {
 		subject: word{"{job} was paused", "任务 {job} 已自动暂停"},
