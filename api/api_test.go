@@ -866,3 +866,15 @@ func TestKeep(t *testing.T) {
 		}
 	}
 }
+
+// TestNotifyOfNobody: an empty list would vanish, and what the app says count: it is refused.
+func TestNotifyOfNobody(t *testing.T) {
+	f := newFixture(t)
+	f.must("PUT", "/v1/apps/shop", "{}")
+	for _, field := range []string{"to", "on"} {
+		status, answer := f.ask("PUT", "/v1/jobs/shop/report", `{"handler":"h","notify":{"`+field+`":[]}}`)
+		if status != 400 || !strings.Contains(answer, `"field":"notify.`+field) {
+			t.Errorf("%s: %d %s", field, status, answer)
+		}
+	}
+}

@@ -82,6 +82,14 @@ func notifyOf(n core.Notify) Notify {
 // coreNotify is who is told what, as package core has it. Its errors name the field.
 func coreNotify(n Notify) (core.Notify, error) {
 	out := core.Notify{To: n.To, Overdue: core.Overdue{By: n.Overdue.By}}
+	for _, list := range []struct {
+		field string
+		of    []string
+	}{{"to", n.To}, {"on", n.On}} {
+		if list.of != nil && len(list.of) == 0 { // it would say nothing, and what the app says count
+			return out, core.Invalid("notify."+list.field, "[]", "an empty list says nothing: name one, or leave it out")
+		}
+	}
 	for _, e := range n.On {
 		out.On = append(out.On, core.Event(e))
 	}

@@ -164,8 +164,11 @@ func (s *server) kept(ctx context.Context, run *core.Run, live *Log, from int, e
 		return Log{}, false
 	}
 	why := strings.TrimSpace(live.Text)
-	if err != nil {
+	switch {
+	case err != nil:
 		why = err.Error()
+	case run.Address == core.LocalAddress:
+		why = "the file of its log is gone from the server's folder"
 	}
 	log := Log{End: true, Kept: &KeptLog{At: k.At, From: k.From, Cut: k.Cut, More: k.More, Why: k.Why, Live: why}}
 	lines := strings.SplitAfter(text, "\n")

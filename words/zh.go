@@ -675,6 +675,7 @@ var zh = map[string]string{
 	"say when, as overdue: {by: \"06:00\"} or {within: 26h}":               "请写明时间，如 overdue: {by: \"06:00\"} 或 {within: 26h}",
 	"by or within, not both":                                               "by 和 within 只能写一个",
 	"there is no such channel: create it first":                            "没有这个通知渠道：请先创建",
+	"an empty list says nothing: name one, or leave it out":                "空列表没有任何含义：至少写一个，或者不写该字段",
 	"at most %d channels are allowed":                                      "最多 %d 个通知渠道",
 	"say from when on, as slow: 45m":                                       "请写明时长，如 slow: 45m",
 }
