@@ -208,8 +208,7 @@ func (l *Lane) keep(ctx context.Context, m *ring.Message, run *core.Run) (*later
 	if err := l.store.PutLog(ctx, run, k); err != nil && !errors.Is(err, core.ErrRefused) {
 		return nil, fmt.Errorf("keep the log of run %d: %w", run.ID, err)
 	}
-	cleared := run.ClearAside(core.Aside{Notice: run.Aside.Notice})
-	if err := l.store.PutRuns(ctx, []core.RunPut{cleared})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
+	if err := l.clear(ctx, run); err != nil {
 		return nil, fmt.Errorf("note that the log of run %d is kept: %w", run.ID, err)
 	}
 	if outcome == Failed {
@@ -220,6 +219,29 @@ func (l *Lane) keep(ctx context.Context, m *ring.Message, run *core.Run) (*later
 		l.o.Made(run, outcome)
 	}
 	return nil, nil
+}
+
+// clearTries bounds how often it is noted anew that a log is kept.
+const clearTries = 4
+
+// clear notes that the log of a run is owed no more. That its notice is made may be noted at
+// the same time: then it is noted of the run as it is.
+func (l *Lane) clear(ctx context.Context, run *core.Run) error {
+	for try := 0; ; try++ {
+		err := l.store.PutRuns(ctx, []core.RunPut{run.ClearAside(core.Aside{Notice: run.Aside.Notice})})[0]
+		if !errors.Is(err, core.ErrRefused) || try == clearTries {
+			return err
+		}
+		found, unread, err := l.store.Runs(ctx, []core.RunID{run.ID})
+		if err = core.Unread(unread, err); err != nil {
+			return err
+		}
+		is, stored := found[run.ID]
+		if !stored || !is.OwesAside().Log {
+			return nil
+		}
+		*run = is
+	}
 }
 
 // wait is how long until another try; false: there is none.

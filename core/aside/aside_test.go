@@ -334,3 +334,42 @@ func TestStoreFails(t *testing.T) {
 		}
 	})
 }
+
+// meanwhile has something happen just before a run is changed, once.
+type meanwhile struct {
+	*memory.Store
+	do func()
+}
+
+func (m *meanwhile) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+	if m.do != nil {
+		do := m.do
+		m.do = nil
+		do()
+	}
+	return m.Store.PutRuns(ctx, puts)
+}
+
+// TestKeptBesideNotice: people are told of a run, which is noted of it, in the moment in which
+// its log is noted as kept: it owes neither then.
+func TestKeptBesideNotice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		id := core.NumberedRun(1, 1)
+		r.place = &meanwhile{r.s, func() {
+			run := r.stored(id)
+			if err := r.s.PutRuns(t.Context(), []core.RunPut{run.ClearAside(core.Aside{Log: true})})[0]; err != nil {
+				t.Error(err)
+			}
+		}}
+		r.drive()
+		defer func() { r.stop() }()
+		r.run(1, "a", good, func(run *core.Run) { run.Aside.Notice = true })
+		time.Sleep(time.Minute)
+		r.nothing()
+		r.kept(id)
+		if run := r.stored(id); run.Owing() {
+			t.Fatalf("the run owes %+v yet", run.OwesAside())
+		}
+	})
+}

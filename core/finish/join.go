@@ -148,7 +148,8 @@ func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) err
 	return f.skipAwaiting(ctx, &run, skip.Message)
 }
 
-// skipAwaiting closes a run whose join is over, where it still waits.
+// skipAwaiting closes a run whose join is over, where it still waits. One that is closed may
+// be so by a write of ours that nobody answered: what it owes is asked for all the same.
 func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string) error {
 	for try := 0; run.AwaitsJoin(); try++ {
 		put := run.SkipUnsent(core.ReasonJoin, f.o.Now())
@@ -169,7 +170,7 @@ func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string
 		}
 		*run = is
 	}
-	return nil
+	return f.Aside(ctx, run)
 }
 
 // found answers a run as it is stored, after it was made where want says so and it was

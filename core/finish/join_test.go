@@ -223,6 +223,9 @@ func TestJoinInSpiteOf(t *testing.T) {
 						}
 						if over {
 							r.wantJoins(what, 0, 0, 1)
+							if op != "enqueue" { // else whoever finds it closed asks for it
+								r.wantAsked(what, joinJob)
+							}
 						} else {
 							r.wantJoins(what, 1, 0, 0)
 						}
@@ -230,6 +233,32 @@ func TestJoinInSpiteOf(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// wantAsked asserts that the aside lane was asked for what each run of a job owes to it, and
+// that one owes something.
+func (r *rig) wantAsked(what string, job core.JobID) {
+	r.t.Helper()
+	asked, owe := map[core.RunID]bool{}, 0
+	if due, _, _, err := r.s.Depth(r.t.Context(), ring.KindAside); err != nil || due == 0 {
+		r.t.Fatalf("%s: %d messages are on the aside lane, %v", what, due, err)
+	}
+	got, err := r.s.Receive(r.t.Context(), ring.KindAside, 100)
+	r.must(err)
+	for i := range got {
+		asked[got[i].Message.Aside.Run] = true
+	}
+	for _, run := range r.numbered(job) {
+		if run.OwesAside() == (core.Aside{}) {
+			continue
+		}
+		if owe++; !asked[run.ID] {
+			r.t.Fatalf("%s: run %d owes %+v, and nobody was asked for it", what, run.ID, run.OwesAside())
+		}
+	}
+	if owe == 0 {
+		r.t.Fatalf("%s: nothing is owed", what)
 	}
 }
 

@@ -138,14 +138,20 @@ func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 			clears = append(clears, a.Run)
 		}
 	}
-	n.clear(ctx, distinct(clears), runs)
+	if left, err := n.clear(ctx, distinct(clears), runs); err != nil {
+		for i := range list {
+			if a := list[i].Aside; errs[i] == nil && slices.Contains(left, a.Run) {
+				errs[i] = fmt.Errorf("note that the notice of run %d is made: %w", a.Run, err)
+			}
+		}
+	}
 	return errs
 }
 
-// clear notes that people were told of these ends, or are being told. What it cannot note is
-// found owed by the next who looks, and counted once.
-func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.RunID]core.Run) {
-	for try := 0; len(ids) > 0 && try <= tries; try++ {
+// clear notes that people were told of these ends, or are being told. It answers those of which
+// it could not: their messages come again, and are counted once.
+func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.RunID]core.Run) (left []core.RunID, err error) {
+	for try := 0; try <= tries; try++ {
 		var puts []core.RunPut
 		for _, id := range ids {
 			run := runs[id]
@@ -155,24 +161,24 @@ func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.Run
 			}
 		}
 		if len(puts) == 0 {
-			return
+			return nil, nil
 		}
-		ids = nil
-		for i, err := range n.store.PutRuns(ctx, puts) {
-			if err != nil {
-				ids = append(ids, puts[i].ID)
+		ids, err = nil, nil
+		for i, perr := range n.store.PutRuns(ctx, puts) {
+			if perr != nil {
+				ids, err = append(ids, puts[i].ID), perr
 			}
 		}
 		if len(ids) == 0 {
-			return
+			return nil, nil
 		}
-		found, _, err := n.store.Runs(ctx, ids) // perhaps its log was kept meanwhile
-		if err != nil {
-			n.o.Log.Warn("runs owe notices that are made", "runs", len(ids), "err", err)
-			return
+		found, unread, rerr := n.store.Runs(ctx, ids) // perhaps its log was kept meanwhile
+		if rerr = core.Unread(unread, rerr); rerr != nil {
+			return ids, rerr
 		}
 		runs = found
 	}
+	return ids, err
 }
 
 // ask is what one message of the aside lane wants: notes, or looks.

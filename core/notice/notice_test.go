@@ -24,6 +24,18 @@ import (
 type store struct {
 	engine.NoticeStore
 	channels map[string]core.Channel
+	refuse   error // of what is to be changed of runs
+}
+
+func (s *store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+	if s.refuse == nil {
+		return s.NoticeStore.PutRuns(ctx, puts)
+	}
+	errs := make([]error, len(puts))
+	for i := range errs {
+		errs[i] = s.refuse
+	}
+	return errs
 }
 
 func (s *store) Channels(_ context.Context, names []string) (map[string]core.Channel, error) {
@@ -50,7 +62,7 @@ type rig struct {
 
 func newRig(t *testing.T, change func(j *core.Job)) *rig {
 	r := &rig{t: t, e: memory.Open(memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil }}
-	r.s = &store{r.e.Notices, map[string]core.Channel{"a": {Name: "a"}, "b": {Name: "b"}}}
+	r.s = &store{r.e.Notices, map[string]core.Channel{"a": {Name: "a"}, "b": {Name: "b"}}, nil}
 	r.n = notice.New(r.s, r.e.Ring, r, notice.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log", Pace: time.Nanosecond,
 		Log: slog.New(slog.DiscardHandler)})
 	j := core.Job{Def: core.Def{ID: 7, App: "shop", Name: "nightly", Handler: "h", Notify: core.Notify{To: []string{"a"}}},
@@ -533,4 +545,122 @@ func TestSlow(t *testing.T) {
 
 func cron(text string) core.Schedule {
 	return core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: text}}}
+}
+
+// TestOwedYet: where it cannot be noted that a run owes no notice any more, its message comes
+// again, for nobody else would; people are told once.
+func TestOwedYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		m := r.ends(core.Failed, core.ReasonHandler)
+		r.s.refuse = core.ErrThrottled
+		if err := r.n.Messages(t.Context(), []ring.Message{m})[0]; !errors.Is(err, core.ErrThrottled) {
+			t.Fatalf("the message is done with: %v", err)
+		}
+		r.heard("a", "failed 1")
+		r.s.refuse = nil
+		r.handle(m)
+		r.minutes(120)
+		r.heard("a", "failed 1")
+		runs, _, err := r.e.Finish.Runs(t.Context(), []core.RunID{m.Aside.Run})
+		r.must(err)
+		if run := runs[m.Aside.Run]; run.Owing() {
+			t.Fatalf("run owes %+v after its notice", run.Aside)
+		}
+	})
+}
+
+// TestNotRecovered: a job whose last run failed has not recovered, although one succeeded after
+// the failure that is known: the note of the newer one may be on its way yet.
+func TestNotRecovered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		time.Sleep(time.Second)
+		r.ends(core.Succeeded)
+		time.Sleep(time.Second)
+		newer := r.ends(core.Failed, core.ReasonHandler)
+		r.minutes(10)
+		r.heard("a", "failed 1")
+		r.handle(newer)
+		r.minutes(10)
+		r.heard("a", "failed 1")
+		r.ends(core.Succeeded)
+		r.minutes(3)
+		r.heard("a", "failed 1", "recovered 1")
+	})
+}
+
+// TestPace: what is wanted of one job in a short time by many calls is a few writes of its item.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.n = notice.New(r.s, r.e.Ring, r, notice.Options{Pace: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		before := r.state().V
+		var calls sync.WaitGroup
+		const n, span = 200, 2 * time.Second
+		for range n {
+			m := r.ends(core.Failed, core.ReasonHandler)
+			calls.Go(func() { r.handle(m) })
+			time.Sleep(span / n)
+		}
+		calls.Wait()
+		// Four a second, and one for what waited at the end.
+		if s := r.state(); s.V-before > 4*2+1 || s.Told[0].Count != n {
+			t.Fatalf("%d writes, counted %d of %d", s.V-before, s.Told[0].Count, n)
+		}
+	})
+}
+
+// TestOverdueOnce: one miss is told once, however often the job is looked at.
+func TestOverdueOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Quiet: time.Minute, Overdue: core.Overdue{Within: 26 * time.Hour}}
+		})
+		for range 3 * 26 * 2 {
+			time.Sleep(29 * time.Minute)
+			r.must(r.e.Notices.PutLooks(t.Context(), []ring.Look{{At: core.InstantOf(time.Now()), Job: 7}}))
+			r.minutes(1)
+		}
+		r.minutes(1)
+		r.heard("a", "overdue 1", "overdue 1", "overdue 1")
+	})
+}
+
+// TestSlowOnce: a run that is slow is told of once, however often the job is looked at for it,
+// and another that is slow after it by itself.
+func TestSlowOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Slow: 45 * time.Minute, Quiet: time.Minute}
+		})
+		begin := func(n uint32) {
+			id := core.NumberedRun(7, n)
+			run := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, Attempt: 1, First: id, Owner: "n",
+				Address: "http://x", SentAt: time.Now()}
+			r.must(r.e.Finish.Create(r.t.Context(), []core.Run{run})...)
+		}
+		look := func() {
+			r.must(r.e.Notices.PutLooks(t.Context(), []ring.Look{{At: core.InstantOf(time.Now()), Job: 7}}))
+			r.minutes(1)
+		}
+		// More of them than the item remembers.
+		for n := range uint32(40) {
+			begin(1000 + n)
+		}
+		r.minutes(46)
+		for range 30 {
+			look()
+		}
+		r.heard("a", "slow 40")
+		begin(2000)
+		r.minutes(40)
+		look()
+		r.heard("a", "slow 40")
+		r.minutes(6)
+		look()
+		r.heard("a", "slow 40", "slow 1")
+	})
 }

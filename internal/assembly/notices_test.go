@@ -140,7 +140,8 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 			return verdicts(errs)
 		})
 
-		_, err := r.m.SaveChannel(ctx, teller, manage.ChannelSpec{Channel: core.Channel{Name: "a", Kind: core.ChannelWebhook, URL: "https://h.example/"}})
+		_, err := r.m.SaveChannel(ctx, teller, manage.ChannelSpec{
+			Channel: core.Channel{Name: "a", Kind: core.ChannelWebhook, URL: "https://h.example/"}})
 		r.must(err)
 		_, err = r.m.SaveApp(ctx, teller, manage.AppSpec{Name: "shop", Executors: []string{"http://10.0.0.1:9999/"}})
 		r.must(err)

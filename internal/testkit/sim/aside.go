@@ -8,14 +8,25 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/aside"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 )
 
 // asides drives the aside lane.
 func (w *World) asides(in *incarnation) {
-	lane := in.assembly().Lane(sender{in}, aside.Options{Timeout: 6 * time.Second, SilentFor: 10 * time.Second,
-		Waits: []time.Duration{5 * time.Second, 20 * time.Second, time.Minute}})
+	a := in.assembly()
+	lane := a.Lane(sender{in}, aside.Options{Timeout: 6 * time.Second, SilentFor: 10 * time.Second,
+		Waits: []time.Duration{5 * time.Second, 20 * time.Second, time.Minute}, Notices: a.Notices(ear{in}, notice.Options{})})
+	if !w.deployed.functions {
+		look := in.looks(a)
+		in.spawn(func() {
+			for !w.closing() && !in.dead.Load() {
+				w.sleep(in.ctx, time.Minute)
+				_ = look(in.ctx) // the next minute
+			}
+		})
+	}
 	for !w.closing() && !in.dead.Load() {
 		got, err := in.port.Receive(in.ctx, ring.KindAside, 5)
 		if err != nil {
@@ -74,6 +85,12 @@ func (t *truth) asideMade(id core.RunID, was *core.Run) {
 	}
 	if was.OwesAside() == (core.Aside{}) {
 		t.fail(id, "run %d owes nothing to the aside lane, and that is cleared", id)
+		return
+	}
+	if was.OwesAside().Notice && !r.OwesAside().Notice {
+		t.noticed(id, was)
+	}
+	if !was.OwesAside().Log || r.OwesAside().Log {
 		return
 	}
 	k, is, err := t.Store.KeptLog(bg, id)

@@ -138,8 +138,8 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 					return nil
 				})
 			},
-			Minutely: boot.Minutely(boot.NewPulse(a.Engine, w.log), in.watchdog(), healer, nil,
-				func(fires int64) { w.count("sent again after a loss", int(fires)) }),
+			Minutely: append(boot.Minutely(boot.NewPulse(a.Engine, w.log), in.watchdog(), healer, nil,
+				func(fires int64) { w.count("sent again after a loss", int(fires)) }), tick.Task{Name: "notices", Do: in.looks(a)}),
 		}).Run(ctx)
 	}
 }
@@ -170,5 +170,5 @@ func (in *incarnation) watchdog() *finish.Watchdog {
 // engineOf is the ports of one as an engine.
 func engineOf(s Store) *engine.Engine {
 	return &engine.Engine{Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s, Ring: s, Queue: s, Health: s,
-		Aside: s, Upkeep: s}
+		Aside: s, Notices: s, Upkeep: s}
 }

@@ -54,7 +54,7 @@ func (w *World) setUp(d *dice) {
 		panic(err)
 	}
 	for _, a := range apps {
-		spec := manage.AppSpec{Name: a.name}
+		spec := manage.AppSpec{Name: a.name, Notify: w.setUpNotices(a.name)}
 		if a.fixed {
 			spec.Executors = a.addresses
 		} else {

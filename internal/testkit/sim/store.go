@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
@@ -40,6 +41,9 @@ type Store interface {
 	engine.Queue
 	engine.Upkeep
 	aside.Keeper
+	notice.States
+	notice.Looks
+	notice.ChannelStore
 }
 
 var (

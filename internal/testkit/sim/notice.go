@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/assembly"
+)
+
+// told is the channel of a world, and tells is who is told by it: each job of one app.
+const told, tells = "people", "alpha"
+
+// ear is the channel, which takes most of what it is sent.
+type ear struct{ in *incarnation }
+
+// Send implements notice.Sender.
+func (e ear) Send(ctx context.Context, _ core.Channel, m core.Message) error {
+	err := write(e.in.port, ctx, "Notice", m, func(context.Context, core.Message) error {
+		e.in.p.w.count("told: "+m.Event, 1)
+		return nil
+	})
+	if err != nil {
+		return &core.Undelivered{Reason: "no answer", Err: err}
+	}
+	return nil
+}
+
+// looks has those looks at notices asked for that are due.
+func (in *incarnation) looks(a *assembly.Assembly) func(ctx context.Context) error {
+	n := a.Notices(nil, notice.Options{})
+	return func(ctx context.Context) error { _, err := n.Pass(ctx); return err }
+}
+
+// noticed asserts 7.5 for notices: an end of which people are to be told is counted before it
+// is owed no more.
+func (t *truth) noticed(id core.RunID, was *core.Run) {
+	t.w.count("notice owed no more", 1)
+	event := core.EndEvent(was)
+	if event == core.EventSkipped || event == "" || was.App != tells {
+		return
+	}
+	jobs, _, err := t.Store.Jobs(bg, []core.JobID{id.Job()})
+	if err != nil || jobs[id.Job()] == nil {
+		return // nobody is told of what is deleted
+	}
+	name := notice.JobName(id.Job())
+	found, err := t.Store.Notices(bg, []string{name})
+	if err != nil {
+		t.fail(id, "the notices of run %d cannot be read: %v", id, err)
+		return
+	}
+	for _, e := range found[name].Told {
+		// It has the last sixteen that were counted.
+		if e.Event == event && (slices.Contains(e.Seen, id) || len(e.Seen) >= 16) {
+			return
+		}
+	}
+	t.fail(id, "run %d is %s, owes no notice any more, and was not counted: %+v", id, was.State, found[name].Told)
+}
+
+func (p *port) Notices(ctx context.Context, names []string) (map[string]notice.State, error) {
+	return read(p, ctx, "Notices", func(ctx context.Context) (map[string]notice.State, error) { return p.truth.Notices(ctx, names) })
+}
+
+func (p *port) PutNotices(ctx context.Context, list []notice.State) []error {
+	return writes(p, ctx, "PutNotices", list, p.truth.PutNotices)
+}
+
+func (p *port) PutLooks(ctx context.Context, looks []ring.Look) error {
+	return write(p, ctx, "PutLooks", looks, p.truth.PutLooks)
+}
+
+func (p *port) DropLooks(ctx context.Context, looks []ring.Look) error {
+	return write(p, ctx, "DropLooks", looks, p.truth.DropLooks)
+}
+
+func (p *port) DueLooks(ctx context.Context, upTo core.Instant, limit int) ([]ring.Look, error) {
+	return read(p, ctx, "DueLooks", func(ctx context.Context) ([]ring.Look, error) { return p.truth.DueLooks(ctx, upTo, limit) })
+}
+
+func (p *port) Channels(ctx context.Context, names []string) (map[string]core.Channel, error) {
+	return read(p, ctx, "Channels", func(ctx context.Context) (map[string]core.Channel, error) { return p.truth.Channels(ctx, names) })
+}
+
+// setUpNotices makes the channel, and answers what an app says of it.
+func (w *World) setUpNotices(app string) (n core.Notify) {
+	if app != tells {
+		return n
+	}
+	c := core.Channel{Name: told, Kind: core.ChannelWebhook, URL: "https://people.example/", Rev: 1, Created: time.Now()}
+	if err := w.truth.PutChannel(bg, 0, c, core.Change{ID: 1, At: time.Now()}); err != nil {
+		panic(err)
+	}
+	return core.Notify{To: []string{told}, Quiet: time.Minute}
+}
