@@ -91,9 +91,15 @@ func ManageChannel(s ChannelSpec) (manage.ChannelSpec, error) {
 // ListChannels lists all channels.
 func (s *server) ListChannels(w http.ResponseWriter, r *http.Request) {
 	list, err := s.m.Channels(r.Context())
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	troubles, err := Troubles(r.Context(), s.o.Notices, list)
 	out := ChannelList{Channels: make([]Channel, len(list))}
 	for i := range list {
 		out.Channels[i] = ChannelOf(&list[i])
+		out.Channels[i].Trouble = troubles[list[i].Name]
 	}
 	s.reply(w, r, out, err)
 }
@@ -101,7 +107,14 @@ func (s *server) ListChannels(w http.ResponseWriter, r *http.Request) {
 // GetChannel reads a channel.
 func (s *server) GetChannel(w http.ResponseWriter, r *http.Request, name string) {
 	c, err := s.m.Channel(r.Context(), name)
-	s.reply(w, r, ChannelOf(&c), err)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	troubles, err := Troubles(r.Context(), s.o.Notices, []core.Channel{c})
+	out := ChannelOf(&c)
+	out.Trouble = troubles[name]
+	s.reply(w, r, out, err)
 }
 
 // PutChannel makes or changes a channel.

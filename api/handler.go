@@ -49,6 +49,8 @@ type Options struct {
 	Facts func(ctx context.Context) Facts
 	// Dead are the dead letters; nil: none are kept.
 	Dead operate.DeadLetters
+	// Notices is how notices and channels fare; nil: it is not said.
+	Notices Notices
 	// Reports are what runs came to, by hour and day; nil: there are none.
 	Reports *report.Reports
 	// Restore begins a new generation of the data; nil where there is no other

@@ -89,6 +89,10 @@ func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) {
 		return
 	}
 	out.Children = parentsOf(following)
+	if out.Notices, err = noticesOf(r.Context(), s.o.Notices, j.Def.ID); err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	last, err := s.m.Last(r.Context(), j.Def.ID)
 	out.Last = held.last(last, &j)
 	s.reply(w, r, out, err)

@@ -88,6 +88,9 @@ func (s *server) GetJobFacts(w http.ResponseWriter, r *http.Request) {
 	for _, d := range t.Deserted {
 		out.Deserted = append(out.Deserted, client.DesertedApp{App: d.App, Jobs: d.Jobs, Job: d.First})
 	}
+	for _, u := range t.Untold {
+		out.Untold = append(out.Untold, client.Untold{Subject: u.Subject, Channel: u.Channel})
+	}
 	for i := range t.Failing {
 		last := &t.Failing[i].Last
 		j := t.Named[last.ID.Job()]

@@ -23,6 +23,7 @@ type (
 	ChannelResult      = client.ChannelResult
 	ChannelSpec        = client.ChannelSpec
 	ChannelTest        = client.ChannelTest
+	ChannelTrouble     = client.ChannelTrouble
 	ChangeList         = client.ChangeList
 	Beside             = client.Beside
 	ChildRun           = client.ChildRun

@@ -30,7 +30,7 @@ func (s *Server) facts(ctx context.Context, p *parts) api.Facts {
 		f.CertificateUntil = s.cert.get(time.Now()).Leaf.NotAfter
 	}
 	f.Refused = api.RefusedExecutors(p.refused, "")
-	f.LogsLost = s.m.logsLost.Load()
+	f.LogsLost, f.NoticesLost = s.m.logsLost.Load(), s.m.untold.Load()
 	doctor.Gather(ctx, p.engine, time.Now(), &f)
 	return f
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 )
@@ -32,6 +33,8 @@ type metrics struct {
 	spans    *prometheus.CounterVec
 	logs     *prometheus.CounterVec
 	logsLost atomic.Int64
+	notices  *prometheus.CounterVec
+	untold   atomic.Int64 // notices that were given up
 
 	mu   sync.RWMutex
 	apps map[string]*appMetrics
@@ -88,12 +91,17 @@ func newMetrics() *metrics {
 			Help: "Spans of traces, by what became of them: exported to the collector, or lost."}, []string{"result"}),
 		logs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_logs_kept_total",
 			Help: "Logs of runs that were to be kept: kept, none (the executor has none), or failed."}, []string{"outcome"}),
+		notices: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_notices_total",
+			Help: "Tries to bring a notice to a channel: sent, failed (it is tried again), or given-up."}, []string{"outcome"}),
 		apps: map[string]*appMetrics{}, chains: map[chain]map[core.State]int{}, places: map[string]int{},
 	}
-	m.reg.MustRegister(m.lateness, m.took, m.sends, m.runs, m.fires, m.skipped, m.lastTick, m.refused, m.spans, m.logs)
+	m.reg.MustRegister(m.lateness, m.took, m.sends, m.runs, m.fires, m.skipped, m.lastTick, m.refused, m.spans, m.logs, m.notices)
 	m.spansWent(0, 0)
 	for _, o := range aside.Outcomes {
 		m.logs.WithLabelValues(string(o))
+	}
+	for _, o := range notice.Outcomes {
+		m.notices.WithLabelValues(string(o))
 	}
 	return m
 }
@@ -142,6 +150,15 @@ func (m *metrics) log(_ *core.Run, o aside.Outcome) {
 	m.logs.WithLabelValues(string(o)).Inc()
 	if o == aside.Failed {
 		m.logsLost.Add(1)
+	}
+}
+
+// notice counts a try to tell people. Which channel it was doctor says: channels come and go,
+// and would leave series behind.
+func (m *metrics) notice(_ string, o notice.Outcome) {
+	m.notices.WithLabelValues(string(o)).Inc()
+	if o == notice.GivenUp {
+		m.untold.Add(1)
 	}
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,11 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/doctor"
 )
 
 // hook is a webhook that keeps what it is told.
@@ -197,4 +200,93 @@ func TestThousandNotices(t *testing.T) {
 	if worst > 2*time.Second {
 		t.Errorf("a fire was %s late beside them", worst)
 	}
+}
+
+// TestNoticesGivenUp: that a channel does not take notices is told by doctor, by the metrics, and
+// where the channel and the job are looked at; and no more once it takes one.
+func TestNoticesGivenUp(t *testing.T) {
+	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no such hook", http.StatusGone)
+	}))
+	defer gone.Close()
+	h := newHook(t)
+	s := start(t, Options{LookEvery: 100 * time.Millisecond})
+	channel(t, s, "oncall", gone.URL)
+	app := manage.AppSpec{Name: "shop", Notify: core.Notify{To: []string{"oncall"}}}
+	if _, err := s.Manage().SaveApp(t.Context(), actor, app); err != nil {
+		t.Fatal(err)
+	}
+	saveAll(t, s, manage.JobSpec{Def: core.Def{App: "shop", Name: "one", Handler: "one"}},
+		manage.JobSpec{Def: core.Def{App: "shop", Name: "two", Handler: "two"}})
+	c, err := client.New(s.URL(), s.Token(), client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func() string {
+		t.Helper()
+		facts, err := c.GetFacts(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs, err := c.GetJobFacts(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(doctor.Judge(&doctor.Facts{Now: facts.Now, Own: &facts, Jobs: &jobs}))
+	}
+	if text := says(); !strings.Contains(text, "each channel takes what it is sent") {
+		t.Errorf("while all is well doctor says %s", text)
+	}
+	fail := func(name string) {
+		t.Helper()
+		if _, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fail("shop/one") // for it has no executor
+	eventually(t, 20*time.Second, func() error {
+		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_notices_total{outcome="given-up"} 1`) {
+			return fmt.Errorf("metrics: %s", numbers)
+		}
+		ch, err := c.GetChannel(t.Context(), "oncall")
+		if err != nil || ch.Trouble == nil || ch.Trouble.GivenUp != 1 || !strings.Contains(ch.Trouble.Error, "410 Gone") ||
+			ch.Trouble.Since.IsZero() {
+			return fmt.Errorf("the channel is %+v, %w", ch, err)
+		}
+		return nil
+	})
+	if list, err := c.ListChannels(t.Context()); err != nil || len(list.Channels) != 1 || list.Channels[0].Trouble == nil {
+		t.Errorf("channels are %+v, %v", list, err)
+	}
+	text := says()
+	for _, want := range []string{"channel oncall does not take notices since 20", "410 Gone",
+		"; 1 were given up", "1 were given up since 20"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("doctor does not say %q: %s", want, text)
+		}
+	}
+	job, err := c.GetJob(t.Context(), "shop", "one")
+	if err != nil || job.Notices == nil || len(job.Notices.Told) != 1 || job.Notices.Told[0].Event != "no-executor" ||
+		!job.Notices.Told[0].QuietUntil.After(time.Now()) {
+		t.Errorf("the job is %+v, %v", job.Notices, err)
+	}
+	now, is, err := s.Manage().FindChannel(t.Context(), "oncall")
+	if err != nil || !is {
+		t.Fatal(err)
+	}
+	now.URL = h.URL
+	if _, err := s.Manage().SaveChannel(t.Context(), actor, manage.ChannelSpec{Channel: now}); err != nil {
+		t.Fatal(err)
+	}
+	fail("shop/two")
+	h.wait(t, 1, 20*time.Second)
+	eventually(t, 10*time.Second, func() error {
+		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_notices_total{outcome="sent"} 1`) {
+			return fmt.Errorf("metrics: %s", numbers)
+		}
+		if text := says(); strings.Contains(text, "does not take") {
+			return fmt.Errorf("doctor still says %s", text)
+		}
+		return nil
+	})
 }

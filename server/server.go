@@ -351,7 +351,9 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p.reports = a.Reports(report.Options{Zone: o.ReportZone, PassFor: o.ReportFor})
 	lane := o.Aside
 	lane.Made = s.m.log
-	p.notices = a.Notices(p.notify, o.Notices)
+	told := o.Notices
+	told.Went = s.m.notice
+	p.notices = a.Notices(p.notify, told)
 	lane.Notices = p.notices
 	p.aside = a.Lane(p.sender, lane)
 	p.watch = a.Watchdog(p.sender, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})

@@ -320,7 +320,8 @@ type Channel struct {
 	TestedAt time.Time `json:"testedAt,omitempty,omitzero"`
 
 	// To Where it goes, for people: a host, addresses, an ARN
-	To string `json:"to"`
+	To      string          `json:"to"`
+	Trouble *ChannelTrouble `json:"trouble,omitempty"`
 
 	// Webhook JSON is posted there: docs/notices.md has its schema.
 	Webhook *ChannelWebhook `json:"webhook,omitempty"`
@@ -441,6 +442,23 @@ type ChannelTest struct {
 type ChannelTopic struct {
 	// Arn Its ARN, of a standard topic.
 	Arn string `json:"arn"`
+}
+
+// ChannelTrouble defines model for ChannelTrouble.
+type ChannelTrouble struct {
+	Channel string `json:"channel"`
+
+	// Error What was wrong then
+	Error string `json:"error"`
+
+	// GivenUp Notices that are not tried again, since then
+	GivenUp int64 `json:"givenUp,omitempty,omitzero"`
+
+	// LastAt When it last did not; within a minute
+	LastAt time.Time `json:"lastAt"`
+
+	// Since When it first did not take one
+	Since time.Time `json:"since"`
 }
 
 // ChannelWebhook JSON is posted there: docs/notices.md has its schema.
@@ -674,7 +692,10 @@ type Facts struct {
 
 	// LossFound When it was found that the queues lost messages; left out once what was on them is sent again
 	LossFound time.Time `json:"lossFound,omitempty,omitzero"`
-	Now       time.Time `json:"now"`
+
+	// NoticesLost Of a server on one machine: notices that were given up, since it began
+	NoticesLost int64     `json:"noticesLost,omitempty,omitzero"`
+	Now         time.Time `json:"now"`
 
 	// OldestMessage When the oldest message of fires was due, or earlier
 	OldestMessage time.Time `json:"oldestMessage,omitempty,omitzero"`
@@ -687,6 +708,9 @@ type Facts struct {
 	Refused []RefusedExecutor `json:"refused,omitempty,omitzero"`
 	Reports *ReportFacts      `json:"reports,omitempty"`
 	Standby bool              `json:"standby,omitempty,omitzero"`
+
+	// TroubledChannels Channels that do not take notices
+	TroubledChannels []ChannelTrouble `json:"troubledChannels,omitempty,omitzero"`
 
 	// UncomparedFrom From when on what was due is not compared with its runs yet, for a message that was due then may be on its way
 	UncomparedFrom time.Time `json:"uncomparedFrom,omitempty,omitzero"`
@@ -776,7 +800,8 @@ type Job struct {
 	Name string `json:"name,omitempty,omitzero"`
 
 	// Next The next instants: none within a pause of the job, its app or everything
-	Next []time.Time `json:"next,omitempty,omitzero"`
+	Next    []time.Time `json:"next,omitempty,omitzero"`
+	Notices *JobNotices `json:"notices,omitempty"`
 
 	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
 	Notify Notify `json:"notify,omitempty,omitzero"`
@@ -978,6 +1003,18 @@ type JobFacts struct {
 	// More There are more
 	More    bool `json:"more,omitempty,omitzero"`
 	Pending *Run `json:"pending,omitempty"`
+
+	// Untold Apps and jobs whose notices go to a channel that is not there; at most 100
+	Untold []Untold `json:"untold,omitempty,omitzero"`
+}
+
+// JobNotices defines model for JobNotices.
+type JobNotices struct {
+	// Told What people were told of the job
+	Told []ToldEvent `json:"told,omitempty,omitzero"`
+
+	// Waiting Notices that a channel has not taken yet
+	Waiting []WaitingNotice `json:"waiting,omitempty,omitzero"`
 }
 
 // JobPage defines model for JobPage.
@@ -1935,6 +1972,21 @@ type StopResult struct {
 	Sent    []KillAnswer `json:"sent,omitempty,omitzero"`
 }
 
+// ToldEvent defines model for ToldEvent.
+type ToldEvent struct {
+	// At When the last notice of it was made
+	At time.Time `json:"at,omitempty,omitzero"`
+
+	// Count What came since, and is told at the end of that
+	Count int64 `json:"count,omitempty,omitzero"`
+
+	// Event One of those of Notify, or mute: a notice of the job was given up
+	Event string `json:"event"`
+
+	// QuietUntil Until then what comes is counted and not told
+	QuietUntil time.Time `json:"quietUntil,omitempty,omitzero"`
+}
+
 // TriggerChange At least one of them.
 type TriggerChange struct {
 	// Addresses In place of the app's executors; of none these again
@@ -2014,6 +2066,14 @@ type UnreadableJob struct {
 	Number  int32  `json:"number"`
 }
 
+// Untold defines model for Untold.
+type Untold struct {
+	Channel string `json:"channel"`
+
+	// Subject The app, or app/name of the job
+	Subject string `json:"subject"`
+}
+
 // Upcoming defines model for Upcoming.
 type Upcoming struct {
 	// Next after of the next page, which has the instants of further jobs; left out: there is none
@@ -2022,6 +2082,23 @@ type Upcoming struct {
 	// Partial More comes of the jobs that were looked at: a higher limit says it
 	Partial  bool     `json:"partial"`
 	Upcoming []Coming `json:"upcoming"`
+}
+
+// WaitingNotice defines model for WaitingNotice.
+type WaitingNotice struct {
+	Channel string `json:"channel"`
+
+	// Count What it stands for
+	Count int64 `json:"count"`
+
+	// Error What was wrong at the last try
+	Error  string    `json:"error,omitempty,omitzero"`
+	Event  string    `json:"event"`
+	MadeAt time.Time `json:"madeAt"`
+
+	// NextAt When it is tried again
+	NextAt time.Time `json:"nextAt"`
+	Tries  int       `json:"tries,omitempty,omitzero"`
 }
 
 // After defines model for After.

@@ -89,6 +89,11 @@ func (e *conn) listChannels() error {
 			rows = append(rows, []string{c.Name, c.Kind, oneLine(c.To), c.Language, tested})
 		}
 		table(e.Stdout, rows)
+		for _, c := range list.Channels {
+			if text := e.troubleText(c.Trouble); text != "" {
+				e.printf("%s %s\n", c.Name, text)
+			}
+		}
 	})
 }
 
@@ -116,6 +121,7 @@ func (e *conn) describeChannel(name string) error {
 	if !c.TestedAt.IsZero() {
 		about.add("tested", e.full(c.TestedAt, ""))
 	}
+	about.add("trouble", e.troubleText(c.Trouble))
 	table(e.Stdout, *about)
 	e.printf("try it: tickring notify test %s\n", c.Name)
 	return nil

@@ -22,6 +22,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/report"
@@ -102,7 +103,7 @@ func TestScripts(t *testing.T) {
 					ts.Fatalf("exit code %d, want %d", code, want)
 				}
 			},
-			"bury": has("bury"), "work": has("work"), "refuse": has("refuse"), "old": has("old"),
+			"bury": has("bury"), "work": has("work"), "refuse": has("refuse"), "mute": has("mute"), "old": has("old"),
 			"datadir": func(ts *testscript.TestScript, neg bool, args []string) {
 				dir := ts.MkAbs(args[0])
 				ts.Check(os.MkdirAll(dir, 0o700))
@@ -155,7 +156,7 @@ func testServer() *httptest.Server {
 	h := api.NewHandler(m, &testLogs{}, api.Options{Token: "sesame", Refused: refused, ReadToken: "a-token-that-may-only-read",
 		Log:    slog.New(slog.DiscardHandler),
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
-		Dead:   data.Dead, Facts: func(ctx context.Context) api.Facts {
+		Dead:   data.Dead, Notices: data.Notices, Facts: func(ctx context.Context) api.Facts {
 			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second),
 				Refused: api.RefusedExecutors(refused, "")}
 			doctor.Gather(ctx, data, time.Now(), &f)
@@ -211,6 +212,20 @@ func testServer() *httptest.Server {
 		if r.URL.Path == "/test/refuse" {
 			refused.Note(r.Context(), refusal.Refusal{Door: refusal.Registry, Reason: refusal.Token, Remote: "10.0.3.17:40112", App: "guarded",
 				Address: "http://10.0.3.17:9999/"})
+			return
+		}
+		if r.URL.Path == "/test/mute" { // channel broken took no notice of job 1 for an hour, and one of two was given up
+			at := time.Date(2026, 3, 1, 2, 30, 5, 0, time.UTC)
+			last := notice.Happening{Run: core.NumberedRun(1, 1), When: at}
+			data.Notices.PutNotices(r.Context(), []notice.State{
+				{Name: notice.ChannelName("broken"), V: 1, Trouble: &notice.Trouble{Since: time.Now().Add(time.Minute),
+					Last:  time.Now().Add(time.Hour),
+					Error: "hooks.example.com: answered 500", GivenUp: 1}},
+				{Name: notice.JobName(1), V: 1, Told: []notice.Told{
+					{Event: core.EventLost, Sent: at, Quiet: at.Add(time.Hour)},
+					{Event: core.EventFailed, Sent: at.Add(time.Second), Quiet: at.Add(time.Hour), Count: 41, First: &last, Last: &last}},
+					Pending: []notice.Pending{{Channel: "broken", Event: core.EventFailed, Count: 7, First: last, Last: last, Made: at, Tries: 3,
+						Next: at.Add(time.Hour), Error: "hooks.example.com: answered 500"}}}})
 			return
 		}
 		if r.URL.Path == "/test/bury" {

@@ -189,6 +189,14 @@ func (c *descCmd) Run(e *conn) error {
 		add("paused after", fmt.Sprintf("%d failures in a row", j.PauseAfter))
 	}
 	add("lost after", j.LostAfter)
+	var notify api.Notify
+	if of != nil {
+		notify = of.Notify
+	}
+	told, err := e.noticesText(add, &j, notify, zone)
+	if err != nil {
+		return err
+	}
 	add("kept", keptText(j.Keep))
 	var labels []string
 	for key, value := range j.Labels {
@@ -198,7 +206,8 @@ func (c *descCmd) Run(e *conn) error {
 	add("labels", strings.Join(labels, ", "))
 	add("set", j.Set)
 	for _, c := range manifest.Diff(nil, &j) { // what has no words of its own here is shown as a file has it
-		if first, _, _ := strings.Cut(c.Path, "."); !slices.Contains(described, strings.SplitN(first, "[", 2)[0]) {
+		first, _, _ := strings.Cut(c.Path, ".")
+		if first = strings.SplitN(first, "[", 2)[0]; !slices.Contains(described, first) && !(told && first == "notify") {
 			add(c.Path, c.New)
 		}
 	}
@@ -222,6 +231,7 @@ type ofApp struct {
 	Overlap         api.Overlap   `json:"overlap,omitzero"`
 	Limits          api.AppLimits `json:"limits,omitzero"`
 	Call            api.Call      `json:"call,omitzero"`
+	Notify          api.Notify    `json:"notify,omitzero"`
 }
 
 // ofApp reads it, nil where that is nothing.
@@ -243,7 +253,7 @@ func (e *conn) ofApp(j *api.Job) (*ofApp, error) {
 		is.Overlap = (&core.Job{Def: job.Def}).Overlap(&core.App{Overlap: app.Overlap})
 	}
 	shown := api.AppOf(&is)
-	of := ofApp{Overlap: shown.Overlap, Limits: a.Limits, Call: shown.Call}
+	of := ofApp{Overlap: shown.Overlap, Limits: a.Limits, Call: shown.Call, Notify: a.Notify}
 	if j.WaitForExecutor == "" {
 		of.WaitForExecutor = a.WaitForExecutor
 	}

@@ -2,6 +2,7 @@ package ask
 
 import (
 	"context"
+	"slices"
 
 	"github.com/tickring/tickring/core"
 )
@@ -12,6 +13,7 @@ const (
 	lookedAtOnce = 256    // jobs whose runs are read before further jobs are
 	failsInARow  = 3      // chains that failed for good, after which a job fails
 	maxFailing   = 100    // jobs that are named
+	maxUntold    = 100    // channels that are not there, and are named
 	maxPast      = 100    // runs that are looked at of one job
 )
 
@@ -24,6 +26,7 @@ type Trouble struct {
 	Deserted []Deserted
 	Failing  []Failing // the first ones
 	Fail     int       // how many jobs fail
+	Untold   []Untold  // the first ones
 	Pending  *core.Run // the oldest that is due and was not sent; nil none
 	// Named are the jobs of what is said.
 	Named map[core.JobID]*core.Job
@@ -36,6 +39,12 @@ type Deserted struct {
 	First string
 }
 
+// Untold is an app or a job whose notices go to a channel that is not there.
+type Untold struct {
+	Subject string // app, or app/name of a job
+	Channel string
+}
+
 // Failing is a job whose last chains failed for good: failsInARow, or all that it has.
 type Failing struct {
 	Times int
@@ -45,9 +54,27 @@ type Failing struct {
 // Trouble looks for jobs that nobody takes and that fail. What is paused is passed over.
 func (q *Ask) Trouble(ctx context.Context) (Trouble, error) {
 	res := Trouble{Named: map[core.JobID]*core.Job{}}
-	deserted, paused, err := q.standing(ctx)
+	apps, _, err := q.Apps(ctx) // those that cannot be read have more trouble than this
 	if err != nil {
 		return res, err
+	}
+	deserted, paused, err := q.standing(ctx, apps)
+	if err != nil {
+		return res, err
+	}
+	channels, err := q.Channels(ctx)
+	if err != nil {
+		return res, err
+	}
+	untold := func(subject string, n *core.Notify) {
+		for _, c := range n.To {
+			if len(res.Untold) < maxUntold && !slices.ContainsFunc(channels, func(is core.Channel) bool { return is.Name == c }) {
+				res.Untold = append(res.Untold, Untold{subject, c})
+			}
+		}
+	}
+	for i := range apps {
+		untold(apps[i].Name, &apps[i].Notify)
 	}
 	at := map[string]int{} // in Deserted
 	var batch []core.Job
@@ -63,6 +90,7 @@ func (q *Ask) Trouble(ctx context.Context) (Trouble, error) {
 		for i := range n {
 			j, f := &batch[i], &found[i]
 			res.Looked++
+			untold(j.Name(), &j.Def.Notify)
 			if j.Sched.State == core.Started && len(j.Sched.Schedule.Any) > 0 && j.Def.Command == nil && deserted[j.Def.App] && !paused(j.Def.App) {
 				k, ok := at[j.Def.App]
 				if !ok {
@@ -105,12 +133,8 @@ func (q *Ask) Trouble(ctx context.Context) (Trouble, error) {
 }
 
 // standing tells the apps that have no executor, and those that are paused, or all are.
-func (q *Ask) standing(ctx context.Context) (deserted map[string]bool, paused func(app string) bool, err error) {
+func (q *Ask) standing(ctx context.Context, apps []core.App) (deserted map[string]bool, paused func(app string) bool, err error) {
 	g, err := q.Global(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	apps, _, err := q.Apps(ctx) // those that cannot be read have more trouble than this
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,6 +3,7 @@ package ask_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,6 +128,35 @@ func TestTroubleOfApps(t *testing.T) {
 	f.Clock = f.Clock.Add(2 * core.BeatExpiry)
 	if got := look().Deserted; len(got) != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestUntold: an app and a job are told of whose channel is not there, and of others nothing.
+func TestUntold(t *testing.T) {
+	f := newFixture(t)
+	for i, name := range []string{"oncall", "gone"} {
+		if err := f.E.Manage.PutChannel(ctx, 0, core.Channel{Name: name, Kind: core.ChannelWebhook, URL: "https://hooks.example.com/", Rev: 1},
+			core.Change{ID: int64(i + 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "told", Notify: core.Notify{To: []string{"oncall"}}}))
+	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "untold", Notify: core.Notify{To: []string{"gone"}}}))
+	s := spec("sweep", every(time.Minute))
+	s.Def.Notify.To = []string{"oncall", "gone"}
+	f.Create(s)
+	f.Create(spec("nobody", every(time.Minute)))
+	if got, err := f.M.Trouble(ctx); err != nil || len(got.Untold) != 0 {
+		t.Fatalf("%+v, %v", got.Untold, err)
+	}
+	// The store removes what is refused to people: so does a backup that is older than a job.
+	if err := f.E.Manage.DeleteChannel(ctx, 1, "gone", core.Change{ID: 3}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.M.Trouble(ctx)
+	want := []ask.Untold{{Subject: "untold", Channel: "gone"}, {Subject: "shop/sweep", Channel: "gone"}}
+	if err != nil || !slices.Equal(got.Untold, want) {
+		t.Errorf("%+v, %v; want %+v", got.Untold, err, want)
 	}
 }
 

@@ -261,6 +261,16 @@ func idOf(name string) string {
 func (n *Notices) fares(ctx context.Context, r *sent) {
 	l, now := n.lane(r.of.Channel), time.Now()
 	givenUp := r.forGood || r.err != nil && n.o.Now().Sub(r.of.Made) >= giveUp
+	if went := n.o.Went; went != nil {
+		switch {
+		case r.err == nil:
+			went(r.of.Channel, Took)
+		case givenUp:
+			went(r.of.Channel, GivenUp)
+		case r.tried: // what found no place was no try
+			went(r.of.Channel, Retried)
+		}
+	}
 	l.mu.Lock()
 	due := r.err == nil && (!l.told.IsZero() || now.Sub(l.looked) >= time.Minute) ||
 		r.err != nil && (givenUp || r.tried && now.Sub(l.told) >= time.Minute)

@@ -39,6 +39,9 @@ type Options struct {
 	// for long.
 	Again time.Duration // 1 min
 	Logs  Logs          // nil: notices have no lines
+	// Went is called with what came of each try to bring a notice to a channel; it must not
+	// block.
+	Went func(channel string, o Outcome)
 }
 
 // RunInLink stands in Options.Link for the ID of a run.
@@ -63,6 +66,19 @@ func CheckLink(link string) error {
 	}
 	return nil
 }
+
+// Outcome is what came of a try to bring a notice to a channel.
+type Outcome string
+
+// The outcomes: the channel took it, it did not and is tried again, or is not.
+const (
+	Took    Outcome = "sent"
+	Retried Outcome = "failed"
+	GivenUp Outcome = "given-up"
+)
+
+// Outcomes are all of them.
+var Outcomes = []Outcome{Took, Retried, GivenUp}
 
 // Notices tells people.
 type Notices struct {

@@ -63,7 +63,8 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 	mux := http.NewServeMux()
 	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
 	(&executorhttp.Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish}).Serve(mux)
-	o := api.Options{Refused: door.Refused, Log: log, Dead: e.Dead, Reports: a.Reports(report.Options{Zone: c.ReportZone}),
+	o := api.Options{Refused: door.Refused, Log: log, Dead: e.Dead, Notices: e.Notices,
+		Reports: a.Reports(report.Options{Zone: c.ReportZone}),
 		Restore: a.Restorer(restore.Options{}),
 		Facts: func(ctx context.Context) api.Facts {
 			f := api.Facts{Deployment: c.Deployment}

@@ -34,7 +34,12 @@ func main() {
 func assemble(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, to notice.Sender,
 	log *slog.Logger) *handler {
 	a := c.Assemble(e, log)
-	lane := a.Lane(send.New(c.Send()), aside.Options{Notices: a.Notices(to, notice.Options{Link: c.RunURL}), Made: func(_ *core.Run, o aside.Outcome) {
+	told := a.Notices(to, notice.Options{Link: c.RunURL, Went: func(_ string, o notice.Outcome) {
+		if o == notice.GivenUp {
+			c.Metrics.Put(time.Now(), map[string]float64{boot.NoticesLost: 1})
+		}
+	}})
+	lane := a.Lane(send.New(c.Send()), aside.Options{Notices: told, Made: func(_ *core.Run, o aside.Outcome) {
 		if o == aside.Failed {
 			c.Metrics.Put(time.Now(), map[string]float64{boot.LogsLost: 1})
 		}

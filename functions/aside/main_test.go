@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -150,5 +151,47 @@ func TestKeeps(t *testing.T) {
 	}
 	if r := found[run.ID]; r.Owing() {
 		t.Errorf("it owes %+v", r.OwesAside())
+	}
+}
+
+// refusing is a channel that takes nothing, for good.
+type refusing struct{}
+
+func (refusing) Send(context.Context, core.Channel, core.Message) error {
+	return &core.Undelivered{Reason: "answered 410 Gone", Permanent: true}
+}
+
+// TestGivenUp: CloudWatch is told of a notice that is given up, once.
+func TestGivenUp(t *testing.T) {
+	e := memory.Open(memory.Options{})
+	job := core.Job{Def: core.Def{ID: 1, App: "a", Name: "sweep", Handler: "demo", Notify: core.Notify{To: []string{"oncall"}}},
+		Sched: core.Sched{ID: 1, App: "a", State: core.Started, Rev: 1}}
+	job.Normalize()
+	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, SentAt: time.Now(),
+		EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), Aside: core.Aside{Notice: true}}
+	for _, err := range []error{
+		e.Manage.PutChannel(t.Context(), 0, core.Channel{Name: "oncall", Kind: core.ChannelWebhook, URL: "https://hooks.example.com/", Rev: 1},
+			core.Change{ID: 1}),
+		e.Manage.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 2, App: "a"}),
+		e.Manage.CreateJobs(t.Context(), []core.Job{job}, make([]core.Change, 1))[0],
+		e.Finish.Create(t.Context(), []core.Run{run})[0],
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var told bytes.Buffer
+	c := &boot.Config{Metrics: boot.NewMetrics("Tickring-Scheduler", &told)}
+	h := assemble(c, e, func(context.Context, string, string) error { return nil }, refusing{}, slog.New(slog.DiscardHandler))
+	body := string(ring.Encode(ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(time.Now()),
+		Aside: &ring.Aside{Run: run.ID, Aside: run.Aside}}))
+	for range 2 { // a copy comes
+		res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{record("1", body)}})
+		if err != nil || len(res.BatchItemFailures) > 0 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+	}
+	if n := strings.Count(told.String(), `"`+boot.NoticesLost+`":1`); n != 1 {
+		t.Errorf("CloudWatch is told %d times, not once: %s", n, &told)
 	}
 }

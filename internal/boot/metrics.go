@@ -31,6 +31,8 @@ const (
 	SpansLost = "SpansLost" // spans of traces that the collector did not take
 	Failed    = "Failed"    // chains of attempts that failed for good; the log names each
 	LogsLost  = "LogsLost"  // logs that were to be kept and could not be read; the log names each
+	// notices that were given up; the log names each, doctor the channels
+	NoticesLost = "NoticesLost"
 )
 
 // MetricNamespace is where they are, MetricDimension what tells deployments apart.
@@ -40,7 +42,7 @@ const (
 )
 
 var units = map[string]string{DueLag: "Seconds", Recovered: "Count", Lateness: "Seconds", LateFires: "Count", Refused: "Count",
-	Failed: "Count", SpansLost: "Count", LogsLost: "Count"}
+	Failed: "Count", SpansLost: "Count", LogsLost: "Count", NoticesLost: "Count"}
 
 // refusedEvery is how often a process tells of refusals at most.
 const refusedEvery = 10 * time.Second

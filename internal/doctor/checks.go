@@ -23,6 +23,7 @@ var checks = []check{
 	{"planning", ours, planning},
 	{"messages", own, messages},
 	{"kept logs", own, keptLogs},
+	{"notices", own, notices},
 	{"losses", ours | aws, losses},
 	{"canary", ours, canary},
 	{"apps", own, apps},
@@ -286,6 +287,46 @@ func keptLogs(f *Facts, s *sheet) string {
 				"or do not answer")
 	}
 	return text
+}
+
+// notices is whether people hear of what they are to be told.
+func notices(f *Facts, s *sheet) string {
+	const test = "mend the channel in its file; whether it takes messages says: tickring notify test "
+	for i, c := range f.Own.TroubledChannels {
+		if i == mostNamed {
+			s.warn("and %d more channels do not take notices", len(f.Own.TroubledChannels)-i).do("tickring get channels lists them")
+			break
+		}
+		since := fmt.Sprintf("channel %s does not take notices since %s, %s ago", c.Channel,
+			c.Since.UTC().Format(time.RFC3339), span(f.Own.Now.Sub(c.Since)))
+		if c.GivenUp > 0 {
+			s.wrong("%s: %s; %d were given up", since, oneLine(c.Error), c.GivenUp).
+				do(test + c.Channel + "; what was given up is in the log (given up), and is not sent again")
+			continue
+		}
+		s.warn("%s: %s", since, oneLine(c.Error)).do(test + c.Channel + "; what waits for it is tried for a day")
+	}
+	if n := f.Own.NoticesLost; n > 0 {
+		s.warn("%d were given up since %s", n, f.Own.UpSince.Format(time.RFC3339)).
+			do("the server's log names each (given up), with its channel and why")
+	}
+	if f.Jobs != nil {
+		for i, u := range f.Jobs.Untold {
+			if i == mostNamed {
+				s.warn("and %d more name a channel that is not there", len(f.Jobs.Untold)-i).do("")
+				break
+			}
+			s.wrong("%s is to tell channel %s, and there is none: it tells nobody by it", u.Subject, u.Channel).
+				do("make the channel, or take it out of notify.to, in a file for tickring apply")
+		}
+	}
+	return "each channel takes what it is sent"
+}
+
+// oneLine is the first line of a text.
+func oneLine(text string) string {
+	first, _, _ := strings.Cut(text, "\n")
+	return first
 }
 
 const tellsOverdue = "tickring audit tells what is overdue, tickring runs --state running what is under way"

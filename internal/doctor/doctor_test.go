@@ -187,6 +187,19 @@ func TestFindings(t *testing.T) {
 		{"a full disk", here, func(f *Facts) { f.Own.Data.Free = 99 << 20 }, "disk", Wrong, "99 MB are free"},
 		{"a disk that fills up", here, func(f *Facts) { f.Own.Data.Free = 1 << 29 }, "disk", Warning, "512 MB are free"},
 		{"a disk that is not known", here, func(f *Facts) { f.Own.Data.Free = -1 }, "disk", Unknown, "not known"},
+		{"a channel that takes nothing", here, func(f *Facts) {
+			f.Own.TroubledChannels = []client.ChannelTrouble{{Channel: "oncall", Since: now.Add(-3 * time.Hour), LastAt: now,
+				Error: "no answer\nline 2"}}
+		}, "notices", Warning, "channel oncall does not take notices since " +
+			now.Add(-3*time.Hour).UTC().Format(time.RFC3339) + ", 3h0m ago: no answer"},
+		{"a channel of AWS that is mute", well, func(f *Facts) {
+			f.Own.TroubledChannels = []client.ChannelTrouble{{Channel: "oncall", Since: now.Add(-time.Hour), LastAt: now,
+				Error: "410 Gone", GivenUp: 7}}
+		}, "notices", Wrong, "410 Gone; 7 were given up"},
+		{"notices that were given up", here, func(f *Facts) { f.Own.NoticesLost = 3 }, "notices", Warning, "3 were given up since"},
+		{"a channel that is not there", well, func(f *Facts) {
+			f.Jobs = &client.JobFacts{Untold: []client.Untold{{Subject: "web/a", Channel: "gone"}}}
+		}, "notices", Wrong, "web/a is to tell channel gone, and there is none"},
 		{"no table", well, func(f *Facts) { f.Cloud.Tables["jobs"].Missing = true }, "table jobs", Wrong, "there is no table jobs-1"},
 		{"a table in the making", well, func(f *Facts) { f.Cloud.Tables["runs"].Status = "CREATING" }, "table runs", Wrong, "is CREATING"},
 		{"no time to live", well, func(f *Facts) { f.Cloud.Tables["runs"].TTL = "" }, "table runs", Warning, "no time to live"},

@@ -81,6 +81,14 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, f *api.Facts) 
 	if h, err := report.New(e.Report, report.Options{}).Health(ctx); k.read("reports", err) {
 		f.Reports = &api.ReportFacts{Since: h.Since.Time(), Until: h.Until.Time(), Open: h.Open, Failed: h.Failed, FailedAt: h.FailedAt}
 	}
+	channels, err := e.Manage.ListChannels(ctx)
+	if k.read("channels", err) {
+		troubled, err := api.Troubles(ctx, e.Notices, channels)
+		k.read("notices", err)
+		for _, name := range slices.Sorted(maps.Keys(troubled)) {
+			f.TroubledChannels = append(f.TroubledChannels, *troubled[name])
+		}
+	}
 	k.apps(ctx, g)
 }
 

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/notice"
+)
+
+// Notices reads what is known of notices: of jobs, and of how channels fare. One that is not
+// stored is not in the answer.
+type Notices interface {
+	Notices(ctx context.Context, names []string) (map[string]notice.State, error)
+}
+
+// Troubles tells which of some channels do not take notices, by name.
+func Troubles(ctx context.Context, of Notices, channels []core.Channel) (map[string]*ChannelTrouble, error) {
+	if of == nil || len(channels) == 0 {
+		return nil, nil
+	}
+	names := make([]string, len(channels))
+	for i := range channels {
+		names[i] = notice.ChannelName(channels[i].Name)
+	}
+	found, err := of.Notices(ctx, names)
+	if err != nil {
+		return nil, core.Passing(err)
+	}
+	list := map[string]*ChannelTrouble{}
+	for i := range channels {
+		c := &channels[i]
+		t := found[names[i]].Trouble
+		if t == nil || t.Last.Before(c.Created) { // that of an older one of the name
+			continue
+		}
+		list[c.Name] = &ChannelTrouble{Channel: c.Name, Since: later(t.Since, c.Created), LastAt: t.Last, Error: t.Error, GivenUp: t.GivenUp}
+	}
+	return list, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// noticesOf is what is known of the notices of a job; nil is nothing.
+func noticesOf(ctx context.Context, of Notices, job core.JobID) (*client.JobNotices, error) {
+	if of == nil {
+		return nil, nil
+	}
+	name := notice.JobName(job)
+	found, err := of.Notices(ctx, []string{name})
+	if err != nil {
+		return nil, core.Passing(err)
+	}
+	st := found[name]
+	if len(st.Told)+len(st.Pending) == 0 {
+		return nil, nil
+	}
+	out := &client.JobNotices{}
+	for _, t := range st.Told {
+		out.Told = append(out.Told, client.ToldEvent{Event: string(t.Event), At: t.Sent, QuietUntil: t.Quiet, Count: t.Count})
+	}
+	for i := range st.Pending {
+		p := &st.Pending[i]
+		out.Waiting = append(out.Waiting, client.WaitingNotice{Channel: p.Channel, Event: string(p.Event), Count: p.Count, MadeAt: p.Made,
+			Tries: p.Tries, NextAt: p.Next, Error: p.Error})
+	}
+	slices.SortStableFunc(out.Told, func(a, b client.ToldEvent) int { return b.At.Compare(a.At) })
+	return out, nil
+}

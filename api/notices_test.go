@@ -1,0 +1,39 @@
+package api_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/notice"
+)
+
+// known is what is known of notices.
+type known map[string]notice.State
+
+func (k known) Notices(context.Context, []string) (map[string]notice.State, error) { return k, nil }
+
+// TestTroubles: what was wrong with a channel of the name that was deleted is not said of the
+// one that was made since.
+func TestTroubles(t *testing.T) {
+	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	is := func(since, last int) notice.State {
+		return notice.State{Trouble: &notice.Trouble{Since: at.Add(time.Duration(since) * time.Hour), Last: at.Add(time.Duration(last) * time.Hour),
+			Error: "410 Gone", GivenUp: 2}}
+	}
+	k := known{notice.ChannelName("old"): is(-3, -1), notice.ChannelName("both"): is(-3, 1), notice.ChannelName("new"): is(1, 2),
+		notice.ChannelName("well"): {}}
+	var list []core.Channel
+	for _, name := range []string{"old", "both", "new", "well", "unknown"} {
+		list = append(list, core.Channel{Name: name, Created: at})
+	}
+	got, err := api.Troubles(t.Context(), k, list)
+	if err != nil || len(got) != 2 || got["both"] == nil || got["new"] == nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if !got["both"].Since.Equal(at) || !got["new"].Since.Equal(at.Add(time.Hour)) || got["new"].GivenUp != 2 || got["new"].Error != "410 Gone" {
+		t.Errorf("%+v, %+v", got["both"], got["new"])
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+// noticesText adds to what is said of a job who is told what of it, and what came of that;
+// ofApp is what its app says of it. It reports whether anybody is told.
+func (e *conn) noticesText(add func(name, value string), j *api.Job, ofApp api.Notify, zone string) (told bool, err error) {
+	spec, err := api.ManageJob(api.JobSpec{Notify: j.Notify})
+	if err != nil {
+		return false, err
+	}
+	app, err := api.ManageApp(api.AppSpec{Notify: ofApp})
+	if err != nil {
+		return false, err
+	}
+	job := core.Job{Def: spec.Def}
+	n := core.Tell(&job, &core.App{Notify: app.Notify}, &core.Global{})
+	if told = len(n.To) > 0; told {
+		text := "to " + strings.Join(n.To, ", ")
+		if len(job.Def.Notify.To) == 0 {
+			text += "   of its app"
+		}
+		add("notices", text)
+		var on []string
+		for _, event := range core.Events {
+			switch {
+			case !n.Tells(event):
+			case event == core.EventLate && n.Late > 0:
+				on = append(on, "late by "+api.FormatDuration(n.Late))
+			case event == core.EventSlow:
+				on = append(on, "slow after "+api.FormatDuration(n.Slow))
+			case event == core.EventOverdue && n.Overdue.By != "":
+				on = append(on, "overdue by "+n.Overdue.By)
+			case event == core.EventOverdue:
+				on = append(on, "overdue after "+api.FormatDuration(n.Overdue.Within))
+			default:
+				on = append(on, string(event))
+			}
+		}
+		add("", "on "+strings.Join(on, ", ")+"; each once in "+api.FormatDuration(n.Quiet))
+	}
+	if j.Notices == nil {
+		return told, nil
+	}
+	for _, t := range j.Notices.Told {
+		add("told of "+t.Event, e.toldText(&t, zone))
+	}
+	for _, w := range j.Notices.Waiting {
+		text := fmt.Sprintf("%s for channel %s since %s, stands for %d; tried %s, again at %s", w.Event, w.Channel, e.full(w.MadeAt, zone),
+			w.Count, plural(w.Tries, "time"), e.full(w.NextAt, zone))
+		if w.Error != "" {
+			text += ": " + oneLine(w.Error)
+		}
+		add("notice waits", text)
+	}
+	return told, nil
+}
+
+func (e *conn) toldText(t *client.ToldEvent, zone string) string {
+	text := "never yet"
+	if !t.At.IsZero() {
+		text = e.full(t.At, zone)
+	}
+	if t.QuietUntil.After(time.Now()) || t.Count > 0 {
+		text += ", quiet until " + e.full(t.QuietUntil, zone)
+	}
+	if t.Count > 0 {
+		text += fmt.Sprintf("; %d came since, and are told then", t.Count)
+	}
+	return text
+}
+
+// troubleText is that a channel does not take notices; empty: it does.
+func (e *conn) troubleText(t *api.ChannelTrouble) string {
+	if t == nil {
+		return ""
+	}
+	text := "takes no notices since " + e.full(t.Since, "") + ", tried last " + e.full(t.LastAt, "")
+	if t.GivenUp > 0 {
+		text += fmt.Sprintf("; %d given up", t.GivenUp)
+	}
+	return text + ": " + oneLine(t.Error)
+}
