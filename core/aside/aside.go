@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -78,8 +79,11 @@ type Options struct {
 	// for SilentFor, and what is there waits as after a try: 2, 30 s.
 	SilentAfter int
 	SilentFor   time.Duration
-	// Room is how long what finds no place waits before it looks again: 2 s.
-	Room time.Duration
+	// Room is how long a place is waited for, and then, at first, until another look: 2 s. Later
+	// on that is a quarter of its age, RoomMost at most: 1 min; each up to a half less.
+	Room, RoomMost time.Duration
+	// NoticeBy is how old what waits for a place is when its notice waits no longer: 30 s.
+	NoticeBy time.Duration
 	// Made is called with each log that is done with; it must not block.
 	Made func(r *core.Run, o Outcome)
 	// Notices tells people; nil: messages that ask for that come again.
@@ -105,7 +109,7 @@ func New(store Store, ring Ring, logs Logs, o Options) *Lane {
 	o.AtOnce, o.OfApp, o.OfAddress = cmp.Or(o.AtOnce, 16), cmp.Or(o.OfApp, 8), cmp.Or(o.OfAddress, 4)
 	o.Timeout, o.Longest = cmp.Or(o.Timeout, 20*time.Second), cmp.Or(o.Longest, 2*time.Hour)
 	o.SilentAfter, o.SilentFor = cmp.Or(o.SilentAfter, 2), cmp.Or(o.SilentFor, 30*time.Second)
-	o.Room = cmp.Or(o.Room, 2*time.Second)
+	o.Room, o.RoomMost, o.NoticeBy = cmp.Or(o.Room, 2*time.Second), cmp.Or(o.RoomMost, time.Minute), cmp.Or(o.NoticeBy, 30*time.Second)
 	if o.Waits == nil {
 		o.Waits = []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 14 * time.Minute}
 	}
@@ -147,12 +151,14 @@ func (l *Lane) handle(ctx context.Context, m *ring.Message) error {
 	if m.Aside == nil {
 		return fmt.Errorf("a message of the kind %q on the aside lane", m.Kind)
 	}
-	select {
-	case l.places <- struct{}{}:
-		defer func() { <-l.places }()
-	case <-ctx.Done():
-		return ctx.Err()
+	leave, err := l.enter(ctx)
+	if err != nil {
+		return err
 	}
+	if leave == nil {
+		return l.noPlace(ctx, m)
+	}
+	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, l.o.Timeout)
 	defer cancel()
 	id := m.Aside.Run
@@ -171,21 +177,66 @@ func (l *Lane) handle(ctx context.Context, m *ring.Message) error {
 	if err != nil {
 		return err
 	}
-	if again == nil || again.tried && m.Try == 0 {
-		err = l.passOn(ctx, &run)
+	next := *m
+	if again == nil || again.tried && m.Try == 0 || l.late(m) {
+		err, next = l.passOn(ctx, &run), withoutNotice(m)
 	}
 	if err != nil || again == nil {
 		return err
 	}
-	next := *m
 	if again.tried {
 		next.Try++
 	}
-	err = l.ring.Enqueue(ctx, []ring.Out{{NotBefore: l.o.Now().Add(again.wait), Message: next}})[0]
+	return l.putBack(ctx, next, again.wait)
+}
+
+// putBack has a message come again.
+func (l *Lane) putBack(ctx context.Context, m ring.Message, wait time.Duration) error {
+	err := l.ring.Enqueue(ctx, []ring.Out{{NotBefore: l.o.Now().Add(wait), Message: m}})[0]
 	if err != nil {
-		return fmt.Errorf("put back what run %d owes: %w", id, err)
+		return fmt.Errorf("put back what run %d owes: %w", m.Aside.Run, err)
 	}
 	return nil
+}
+
+// age is how long ago something was asked for first.
+func (l *Lane) age(m *ring.Message) time.Duration { return l.o.Now().Sub(m.Slot.Time()) }
+
+// late reports whether the notice of what waits is to wait no longer.
+func (l *Lane) late(m *ring.Message) bool { return m.Aside.Notice && l.age(m) >= l.o.NoticeBy }
+
+// enter takes a place, which leave gives back; nil: there was none for long. Who waited on would
+// hold up those that came by the same batch, and the notices behind it.
+func (l *Lane) enter(ctx context.Context) (leave func(), err error) {
+	t := time.NewTimer(l.o.Room)
+	defer t.Stop()
+	select {
+	case l.places <- struct{}{}:
+		return func() { <-l.places }, nil
+	case <-t.C:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// noPlace has what found no place come again. The end of its time is judged where it finds one.
+func (l *Lane) noPlace(ctx context.Context, m *ring.Message) error {
+	next := *m
+	if l.late(m) {
+		if err := l.ask(ctx, m.Aside.Run); err != nil {
+			return err
+		}
+		next = withoutNotice(m)
+	}
+	return l.putBack(ctx, next, l.room(m))
+}
+
+// room is how long what found no place waits: another time each, else all would come at once
+// again, for a few places.
+func (l *Lane) room(m *ring.Message) time.Duration {
+	d := max(l.o.Room, min(l.age(m)/4, l.o.RoomMost))
+	return d - rand.N(d/2+1)
 }
 
 // keep keeps the log of a run, if that is owed.
@@ -247,10 +298,12 @@ func (l *Lane) clear(ctx context.Context, run *core.Run) error {
 // wait is how long until another try; false: there is none.
 func (l *Lane) wait(m *ring.Message, again *later) (time.Duration, bool) {
 	d := again.wait
-	if again.tried {
-		if m.Try >= len(l.o.Waits) {
-			return 0, false
-		}
+	switch {
+	case !again.tried: // it found no place
+		d = l.room(m)
+	case m.Try >= len(l.o.Waits):
+		return 0, false
+	default:
 		d = max(d, l.o.Waits[m.Try])
 	}
 	d = min(d, ring.Farthest)
@@ -274,7 +327,7 @@ func (l *Lane) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome, 
 	leave, is := l.gate.enter(run.App, run.Address, l.o.Now(), &l.o)
 	switch is {
 	case full:
-		return core.KeptLog{}, "", &later{l.o.Room, false, errors.New("other logs were read there all the time")}, nil
+		return core.KeptLog{}, "", &later{0, false, errors.New("other logs were read there all the time")}, nil
 	case silent:
 		return core.KeptLog{}, "", &later{l.o.SilentFor, true, fmt.Errorf("%s gave no answer", run.Address)}, nil
 	}

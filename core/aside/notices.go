@@ -27,17 +27,30 @@ func (l *Lane) tell(ctx context.Context, list []ring.Message) []error {
 	return errs
 }
 
-// passOn asks for the notice of a run, by a message of its own: its log was tried to be kept
-// once, so that its last lines may be in it.
+// passOn asks for the notice of a run, by a message of its own, once its log was tried to be
+// kept, so that its last lines may be in it, or found no place for long.
 func (l *Lane) passOn(ctx context.Context, run *core.Run) error {
 	if !run.OwesAside().Notice {
 		return nil
 	}
+	return l.ask(ctx, run.ID)
+}
+
+// withoutNotice is a message whose notice is asked for by one of its own.
+func withoutNotice(m *ring.Message) ring.Message {
+	next, a := *m, *m.Aside
+	a.Notice = false
+	next.Aside = &a
+	return next
+}
+
+// ask asks for the notice of a run, which may be made by then.
+func (l *Lane) ask(ctx context.Context, run core.RunID) error {
 	now := l.o.Now()
 	err := l.ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(now),
-		Aside: &ring.Aside{Run: run.ID, Aside: core.Aside{Notice: true}}}}})[0]
+		Aside: &ring.Aside{Run: run, Aside: core.Aside{Notice: true}}}}})[0]
 	if err != nil {
-		return fmt.Errorf("ask for the notice of run %d: %w", run.ID, err)
+		return fmt.Errorf("ask for the notice of run %d: %w", run, err)
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func (n *Notices) deliver(ctx context.Context, w *work, s State, k *known, who *
 		}
 		next := st.Next()
 		if st.Failing != nil {
-			next = sooner(next, now.Add(n.o.Again))
+			next = sooner(next, now.Add(n.again(now.Sub(st.Failing.When))))
 		}
 		return next
 	})

@@ -29,6 +29,9 @@ func (j *seen) into(s *State) {
 	s.Checked, s.Success, s.Slow = max(s.Checked, j.checked), max(s.Success, j.success), max(s.Slow, j.slow)
 }
 
+// untoldAgain is between two looks at whether anybody is to be told that a job is overdue.
+const untoldAgain = time.Hour
+
 // judge looks at a job for what nobody notes: that it recovered, is overdue, has a slow run.
 func (n *Notices) judge(ctx context.Context, w *work, k *known, who *core.Notify) (j seen, err error) {
 	job, st := k.jobs[w.job], k.states[JobName(w.job)]
@@ -41,7 +44,9 @@ func (n *Notices) judge(ctx context.Context, w *work, k *known, who *core.Notify
 			return j, err
 		}
 	}
-	if who.Tells(core.EventOverdue) {
+	if overdue := who.Overdue != (core.Overdue{}); overdue && !who.Tells(core.EventOverdue) {
+		j.next = sooner(j.next, now.Add(untoldAgain)) // its app may say whom to tell later
+	} else if overdue {
 		if err := n.overdue(ctx, k, job, &st, who, now, &j); err != nil {
 			return j, err
 		}

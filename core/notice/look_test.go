@@ -1,11 +1,15 @@
 package notice_test
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -43,5 +47,117 @@ func TestLookAheadOfTheClock(t *testing.T) {
 		}
 		r.minutes(2)
 		r.heard("a", "overdue 1")
+	})
+}
+
+// unread is a store of which the channels cannot be read.
+type unread struct{ *store }
+
+func (unread) Channels(context.Context, []string) (map[string]core.Channel, error) {
+	return nil, errors.New("written by a newer version")
+}
+
+// TestLookFails: a look that cannot be done is asked for by each pass, and by nothing else: its
+// messages do not add up. It is done once it can be. A note that fails comes again.
+func TestLookFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: time.Hour}}
+		})
+		well := r.n
+		r.n = notice.New(unread{r.s}, r.e.Ring, r, notice.Options{Pace: time.Nanosecond, Log: slog.New(slog.DiscardHandler)})
+		r.must(r.e.Notices.PutLooks(t.Context(), []ring.Look{{At: core.InstantOf(time.Now()), Job: 7}}))
+		r.minutes(90)
+		if due, waiting, inFlight, err := r.e.Queue.Depth(t.Context(), ring.KindAside); err != nil || due+waiting+inFlight > 0 {
+			t.Fatalf("on the lane: %d due, %d waiting, %d in flight, %v", due, waiting, inFlight, err)
+		}
+		if got := r.indexed(0); len(got) != 1 {
+			t.Fatalf("the index has %v, want the look that failed", got)
+		}
+		if err := r.n.Messages(t.Context(), []ring.Message{r.ends(core.Failed, core.ReasonHandler)})[0]; err == nil {
+			t.Fatal("a note that was not counted may be acked")
+		}
+		r.n = well
+		r.minutes(2)
+		r.heard("a", "overdue 1")
+	})
+}
+
+// TestOverdueToLater: who is told where nobody was to be told before hears of what is overdue.
+func TestOverdueToLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) { j.Def.Notify = core.Notify{Overdue: core.Overdue{Within: 3 * time.Hour}} })
+		r.must(r.e.Notices.PutLooks(t.Context(), []ring.Look{{At: core.InstantOf(time.Now()) + 120, Job: 7}}))
+		r.minutes(10 * 60)
+		if v := r.state().V; v > 11 {
+			t.Fatalf("a job that tells nobody was looked at %d times in ten hours", v)
+		}
+		r.must(r.e.Manage.PutApp(t.Context(), 1, core.App{Name: "shop", Rev: 2, Notify: core.Notify{To: []string{"a"}}}, core.Change{ID: 5,
+			App: "shop"}))
+		r.minutes(62)
+		r.heard("a", "overdue 1")
+	})
+}
+
+// TestFailingEnds: a job that failed and is deleted, or never runs again, is not looked at for
+// ever; one that succeeds a month later is told of.
+func TestFailingEnds(t *testing.T) {
+	const day = 24 * 60
+	for name, c := range map[string]struct {
+		then func(r *rig)
+		days int
+		want []string
+	}{
+		"deleted": {func(r *rig) {
+			r.must(r.e.Manage.DeleteJob(r.t.Context(), 1, core.Tombstone{Job: 7, App: "shop", Name: "nightly", Rev: 2, RevAt: time.Now()},
+				core.Change{ID: 9, App: "shop", Job: 7}))
+		}, 1, []string{"failed 1"}},
+		"never again": {func(*rig) {}, 41, []string{"failed 1"}},
+		"a month later": {func(r *rig) {
+			r.minutes(31 * day)
+			r.ends(core.Succeeded)
+			r.minutes(62)
+		}, 0, []string{"failed 1", "recovered 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, nil)
+				r.handle(r.ends(core.Failed, core.ReasonHandler))
+				c.then(r)
+				r.minutes(c.days * day)
+				r.heard("a", c.want...)
+				s := r.state()
+				if got := r.indexed(2 * time.Hour); len(got) > 0 || s.Failing != nil || s.Keep().IsZero() {
+					t.Fatalf("it is looked at yet: index %v, state %+v", got, s)
+				}
+				if s.V > 1500 {
+					t.Fatalf("it was written %d times", s.V)
+				}
+			})
+		})
+	}
+}
+
+// TestSameCauseAgain: a cause that comes back a day after people heard of it is told of again; a
+// copy of its note is not, however late it comes.
+func TestSameCauseAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		note := func(when time.Time) ring.Message {
+			return ring.Noted([]ring.Note{{Job: 7, Event: core.EventUnplanned, Run: core.NumberedRun(7, 12345), Why: "no such zone", When: when}},
+				time.Now())[0].Message
+		}
+		first := time.Now()
+		r.handle(note(first))
+		r.minutes(120)
+		r.handle(note(time.Now())) // the same once more
+		r.minutes(120)
+		r.heard("a", "unplanned 1")
+		r.minutes(24 * 60)
+		r.handle(note(first))
+		r.minutes(120)
+		r.heard("a", "unplanned 1")
+		r.handle(note(time.Now()))
+		r.heard("a", "unplanned 1", "unplanned 1")
 	})
 }

@@ -107,7 +107,9 @@ func New(store Store, r Ring, to Sender, o Options) *Notices {
 }
 
 // Messages does what messages of the aside lane want, with an answer for each: nil means that
-// it may be acked. What the end of a run owes is cleared once it is counted.
+// it may be acked. What the end of a run owes is cleared once it is counted. One that asks for
+// looks alone may be acked whatever came of it: a look that is not done stays in the index, and
+// each pass asks for it again; were its message to come again too, each pass would add one.
 func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 	errs := make([]error, len(list))
 	var ids []core.RunID
@@ -147,10 +149,11 @@ func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 	}
 	var clears []core.RunID
 	for i, err := range n.handle(ctx, asks) {
-		if errs[i] == nil {
+		a := list[i].Aside
+		if errs[i] == nil && (len(asks[i].notes) > 0 || len(asks[i].looks) == 0) {
 			errs[i] = err
 		}
-		if a := list[i].Aside; errs[i] == nil && a.Run != 0 {
+		if errs[i] == nil && a.Run != 0 {
 			clears = append(clears, a.Run)
 		}
 	}
@@ -220,6 +223,7 @@ func (w *work) holds(at core.Instant) bool {
 // known is what was read for a job.
 type known struct {
 	jobs     map[core.JobID]*core.Job
+	gone     bool // there is no such job any more
 	apps     map[string]core.App
 	global   core.Global
 	states   map[string]State
@@ -341,9 +345,11 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 	if w.job != 0 {
 		var unread []core.JobID
 		k.jobs, unread, err = n.store.Jobs(ctx, []core.JobID{w.job})
-		if _, err = core.Besides(err); err == nil && len(unread) > 0 { // who cannot be understood says nothing
+		bad, other := core.Besides(err)
+		if err = other; err == nil && len(unread) > 0 { // who cannot be understood says nothing
 			err = core.ErrThrottled
 		}
+		k.gone = k.jobs[w.job] == nil && bad[w.job] == nil
 		if err != nil {
 			return nil, fmt.Errorf("read job for notices: %w", err)
 		}
@@ -416,10 +422,13 @@ func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 			}
 		}
 		seen.into(st)
+		if f := st.Failing; f != nil && (k.gone || now.Sub(f.When) >= failingFor) {
+			st.Failing, st.Failures = nil, 0
+		}
 		st.Due(who.To, who.Quiet, now)
 		next := seen.next
 		if st.Failing != nil {
-			next = sooner(next, now.Add(min(max(now.Sub(st.Failing.When)/16, n.o.Again), 15*time.Minute)))
+			next = sooner(next, now.Add(n.again(now.Sub(st.Failing.When))))
 		}
 		before := st.clone()
 		mine = st.Take(now, n.o.Lease)
@@ -432,6 +441,17 @@ func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 		return err
 	}
 	return n.deliver(ctx, w, s, k, &who, mine)
+}
+
+// It is looked for a success after a failure for so long; after longThen once an hour.
+const failingFor, longThen = 40 * 24 * time.Hour, 4 * 24 * time.Hour
+
+// again is between two looks at whether a job has recovered, of which the last failure is so old.
+func (n *Notices) again(age time.Duration) time.Duration {
+	if age >= longThen {
+		return max(time.Hour, n.o.Again)
+	}
+	return max(min(age/16, 15*time.Minute), n.o.Again)
 }
 
 // failure reports whether an event is the end of a chain that failed.

@@ -48,7 +48,8 @@ type Told struct {
 	Count int64      `json:"count,omitempty"` // what came since
 	First *Happening `json:"first,omitempty"` // of these
 	Last  *Happening `json:"last,omitempty"`
-	// Seen are the runs that were counted last: a copy of their note adds nothing.
+	// Seen are the runs that were counted last: a copy of their note adds nothing. What happens
+	// copiesFor after them is no copy, though it has the same run: that may stand for a cause.
 	Seen []core.RunID `json:"seen,omitempty"`
 }
 
@@ -85,6 +86,8 @@ type Trouble struct {
 
 const (
 	seenMost = 16
+	// copiesFor is within what time after a note its copies come.
+	copiesFor = 24 * time.Hour
 	// giveUp is for how long a notice is tried; between two tries there are least at first,
 	// most at last.
 	giveUp      = 24 * time.Hour
@@ -105,6 +108,13 @@ func (s *State) told(e core.Event) *Told {
 // Fold counts what a note says, unless that was counted.
 func (s *State) Fold(note *ring.Note) *Told {
 	t := s.told(note.Event)
+	newest := t.Sent
+	if t.Count > 0 {
+		newest = later(newest, t.Last.When)
+	}
+	if note.When.Sub(newest) >= copiesFor {
+		t.Seen = nil
+	}
 	if note.Run != 0 {
 		if slices.Contains(t.Seen, note.Run) {
 			return t

@@ -1,0 +1,128 @@
+package aside_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/aside"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+// counted is a ring that counts what is put on it.
+type counted struct {
+	aside.Ring
+	mu sync.Mutex
+	n  int
+}
+
+func (c *counted) Enqueue(ctx context.Context, out []ring.Out) []error {
+	c.mu.Lock()
+	c.n += len(out)
+	c.mu.Unlock()
+	return c.Ring.Enqueue(ctx, out)
+}
+
+// heard notes when the notice of a run was asked for first.
+type heard struct {
+	mu   sync.Mutex
+	when map[core.RunID]time.Time
+	n    int // messages
+}
+
+func (h *heard) Messages(_ context.Context, list []ring.Message) []error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.n += len(list)
+	for i := range list {
+		if _, is := h.when[list[i].Aside.Run]; !is {
+			h.when[list[i].Aside.Run] = time.Now()
+		}
+	}
+	return make([]error, len(list))
+}
+
+// TestNoticeBeforeLog: where the logs of many runs wait for a place, notices wait half a minute for
+// them at most, those of apps that wait for no place the same; the lane does not spin meanwhile, and
+// each log is kept.
+func TestNoticeBeforeLog(t *testing.T) {
+	for _, apps := range []int{1, 10} { // all wait for the places of their app; for those of all
+		t.Run(fmt.Sprint(apps, " apps"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const n = 2000
+				e := memory.Open(memory.Options{})
+				hops, told := &counted{Ring: e.Ring}, &heard{when: map[core.RunID]time.Time{}}
+				x := &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
+					log: func(context.Context, string, *core.Run) (string, error) {
+						time.Sleep(5 * time.Second)
+						return "boom\n", nil
+					}}
+				var mu sync.Mutex
+				kept := 0
+				l := aside.New(e.Aside, hops, x, aside.Options{Notices: told, Log: slog.New(slog.DiscardHandler),
+					Made: func(_ *core.Run, o aside.Outcome) {
+						mu.Lock()
+						defer mu.Unlock()
+						if o == aside.Kept {
+							kept++
+						}
+					}})
+				began := time.Now()
+				for i := range n {
+					id := core.NumberedRun(core.JobID(100+i), 1)
+					run := core.Run{ID: id, App: fmt.Sprint("app-", i%apps), State: core.Failed, Reason: core.ReasonHandler, Attempt: 1, First: id,
+						Address: fmt.Sprintf("http://10.0.0.%d:9999", i%20), SentAt: began, EndedAt: began, Aside: core.Aside{Log: true, Notice: true}}
+					m := ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(began), Aside: &ring.Aside{Run: id, Aside: run.Aside}}
+					for _, err := range append(e.Finish.Create(t.Context(), []core.Run{run}), e.Ring.Enqueue(t.Context(),
+						[]ring.Out{{NotBefore: began, Message: m}})...) {
+						if err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				in := &engine.Intake{Queue: e.Queue, Kind: ring.KindAside, Messages: 50, Places: 32, Log: slog.New(slog.DiscardHandler),
+					Handle: func(ctx context.Context, got []engine.Delivery, _ func()) []dispatch.Verdict {
+						v := make([]dispatch.Verdict, len(got))
+						for i, err := range l.Handle(ctx, engine.Messages(got)) {
+							v[i] = dispatch.Verdict{Ack: err == nil, Err: err, RetryAt: time.Now().Add(10 * time.Second)}
+						}
+						return v
+					}}
+				done := make(chan struct{})
+				go func() { in.Run(ctx, ctx); close(done) }()
+				defer func() { cancel(); <-done }()
+				time.Sleep(time.Minute)
+				told.mu.Lock()
+				got, latest := len(told.when), time.Duration(0)
+				for _, at := range told.when {
+					latest = max(latest, at.Sub(began))
+				}
+				told.mu.Unlock()
+				if got != n || latest > 45*time.Second {
+					t.Errorf("%d of %d notices asked for within a minute, the last after %s", got, n, latest)
+				}
+				time.Sleep(90 * time.Minute)
+				mu.Lock()
+				defer mu.Unlock()
+				if kept != n || hops.n > 60*n {
+					t.Errorf("%d of %d logs kept, with %d messages", kept, n, hops.n)
+				}
+				told.mu.Lock()
+				defer told.mu.Unlock()
+				if told.n > 3*n { // while it waits, and when its log is kept and nobody was told by then
+					t.Errorf("%d notices were asked for %d times", n, told.n)
+				}
+				t.Logf("the last notice after %s; %d messages", latest, hops.n)
+			})
+		})
+	}
+}
