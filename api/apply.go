@@ -19,6 +19,7 @@ type applying struct {
 	s        *server
 	r        *http.Request
 	set      string
+	notify   *core.Notify // of what is of no job; nil: it stays
 	channels []manage.ChannelSpec
 	apps     []manage.AppSpec
 	jobs     []manage.JobSpec
@@ -102,6 +103,13 @@ func (a *applying) read(body *ApplyRequest) error {
 		}
 		seen[app.Name] = true
 	}
+	if body.Notify != nil {
+		a.out.Notify = &NotifyResult{Change: manage.Unchanged}
+		n, err := coreNotify(*body.Notify)
+		if a.notify = &n; err != nil {
+			a.refuseNotify(err)
+		}
+	}
 	named := make(map[string]bool, len(body.Channels))
 	for i, ch := range body.Channels {
 		if ch.Set == "" {
@@ -137,6 +145,11 @@ func (a *applying) refuseApp(i int, err error) {
 	a.out.Apps[i].Change, a.out.Apps[i].Error, a.refused = manage.Refused, &e, true
 }
 
+func (a *applying) refuseNotify(err error) {
+	e := a.s.errorOf(a.r, err)
+	a.out.Notify.Change, a.out.Notify.Error, a.refused = manage.Refused, &e, true
+}
+
 func (a *applying) refuseChannel(i int, err error) {
 	e := a.s.errorOf(a.r, err)
 	a.out.Channels[i].Change, a.out.Channels[i].Error, a.refused = manage.Refused, &e, true
@@ -153,6 +166,7 @@ func (a *applying) check() error {
 	if err := a.checkChannels(); err != nil {
 		return err
 	}
+	a.checkNotify()
 	apps := make(map[string]*manage.AppSpec, len(a.apps))
 	for i := range a.apps {
 		spec := &a.apps[i]
@@ -207,6 +221,29 @@ func (a *applying) check() error {
 		out.Old, out.New = &before, &after
 	}
 	return nil
+}
+
+func (a *applying) checkNotify() {
+	if a.notify == nil || a.out.Notify.Error != nil {
+		return
+	}
+	made := make([]string, len(a.channels))
+	for i := range a.channels {
+		made[i] = a.channels[i].Channel.Name
+	}
+	res, err := a.s.m.CheckNotify(a.r.Context(), *a.notify, made)
+	if err != nil {
+		a.refuseNotify(err)
+		return
+	}
+	a.notified(res)
+}
+
+func (a *applying) notified(res manage.NotifyResult) {
+	out := a.out.Notify
+	if out.Change, out.Rev = res.Change, res.Rev; res.Change == manage.Updated {
+		out.Old, out.New = new(NotifyOf(res.Old)), new(NotifyOf(a.notify.Normal()))
+	}
 }
 
 func (a *applying) checkChannels() error {
@@ -344,7 +381,7 @@ func appAfter(spec *manage.AppSpec, old core.App) App {
 	after.Title, after.Executors, after.Allow = spec.Title, spec.Executors, spec.Allow
 	after.WaitForExecutor, after.Call = orNone(spec.WaitForExecutor), callOf(spec.Call.Shown())
 	after.Overlap, after.Limits = overlapOf(spec.Overlap.Normal()), limitsOf(spec.Limits)
-	after.Notify = notifyOf(spec.Notify.Normal())
+	after.Notify = NotifyOf(spec.Notify.Normal())
 	if spec.Set != "" {
 		after.Set = spec.Set
 	}
@@ -365,6 +402,13 @@ func (a *applying) write() {
 			continue
 		}
 		a.out.Channels[i].Rev, a.out.Channels[i].Change = res.Rev, res.Change
+	}
+	if a.notify != nil {
+		if res, err := a.s.m.SaveNotify(ctx, by, *a.notify); err != nil {
+			a.refuseNotify(err)
+		} else {
+			a.notified(res)
+		}
 	}
 	for i, spec := range a.apps {
 		res, err := a.s.m.SaveApp(ctx, by, spec)

@@ -65,12 +65,12 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
 			On: on},
 		PauseAfter: d.PauseAfter, Keep: keepOf(d.Keep), After: parentsOf(d.After), Within: orNone(d.Within),
-		Notify: notifyOf(d.Notify),
+		Notify: NotifyOf(d.Notify),
 	}
 }
 
-// notifyOf is who is told what, in the words of the document.
-func notifyOf(n core.Notify) Notify {
+// NotifyOf is who is told what, in the words of the document.
+func NotifyOf(n core.Notify) Notify {
 	out := Notify{To: n.To, Late: orNone(n.Late), Slow: orNone(n.Slow), Quiet: orNone(n.Quiet),
 		Overdue: Overdue{By: n.Overdue.By, Within: orNone(n.Overdue.Within)}}
 	for _, e := range n.On {
@@ -351,7 +351,7 @@ func limitsOf(l core.Limits) AppLimits {
 func AppOf(a *core.App) App {
 	app := App{Name: a.Name, Title: a.Title, Set: a.Set, HasToken: a.Token != "", Executors: a.Executors, Withheld: a.Withheld,
 		WaitForExecutor: orNone(a.WaitForExecutor), Rev: a.Rev, CreatedAt: a.Created, Pause: pauseOf(a.Pause),
-		Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits), Call: callOf(a.Call.Shown()), Notify: notifyOf(a.Notify)}
+		Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits), Call: callOf(a.Call.Shown()), Notify: NotifyOf(a.Notify)}
 	for _, p := range a.Allow {
 		app.Allow = append(app.Allow, p.String())
 	}
@@ -362,7 +362,7 @@ func AppOf(a *core.App) App {
 func AppSpecOf(a manage.AppSpec) AppSpec {
 	return AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
 		WaitForExecutor: orNone(a.WaitForExecutor), Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits),
-		Call: callOf(a.Call), Notify: notifyOf(a.Notify), IfRev: a.IfRev}
+		Call: callOf(a.Call), Notify: NotifyOf(a.Notify), IfRev: a.IfRev}
 }
 
 // ManageApp is the spec as package manage takes it. Its errors name the field.

@@ -304,6 +304,9 @@ func (s *server) GetStatus(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case err == nil:
 			status.Pause = pauseOf(g.Pause)
+			if !g.Notify.IsZero() {
+				status.Notify = new(NotifyOf(g.Notify))
+			}
 		case core.CodeOf(err) == core.CodeRefused:
 			status.Fenced = err.Error()
 		default:

@@ -49,6 +49,7 @@ type (
 	LateResult         = client.LateResult
 	Broadcast          = client.Broadcast
 	Notify             = client.Notify
+	NotifyResult       = client.NotifyResult
 	Overdue            = client.Overdue
 	Overlap            = client.Overlap
 	Script             = client.Script

@@ -86,7 +86,11 @@ func AppRecordOf(a *App) AppRecord {
 }
 
 // GlobalRecordOf is the record of the item that concerns everything.
-func GlobalRecordOf(g *Global) AppRecord { return pauseRecord(g.Rev, g.Pause) }
+func GlobalRecordOf(g *Global) AppRecord {
+	r := pauseRecord(g.Rev, g.Pause)
+	r.Notify = g.Notify
+	return r
+}
 
 func pauseRecord(rev int64, p Pause) AppRecord {
 	return AppRecord{Rev: rev, PauseFrom: Millis(p.From), PauseTo: Millis(p.To), PauseBy: p.By, PauseWhy: p.Why}

@@ -153,11 +153,12 @@ func (s *schema) write(v any) *node {
 // says nothing of it, so that apply never undoes a pause. The set is written if
 // it is the same of all; otherwise comments name it, and apply leaves it.
 // Documents are so long that Parse takes each.
-func Export(apps []api.App, jobs []api.Job) ([]byte, error) { return ExportAll(nil, apps, jobs) }
+func Export(apps []api.App, jobs []api.Job) ([]byte, error) { return ExportAll(nil, nil, apps, jobs) }
 
-// ExportAll is Export with channels. Their secrets are never in it: *** stands for each,
-// which apply leaves as it is.
-func ExportAll(channels []api.Channel, apps []api.App, jobs []api.Job) ([]byte, error) {
+// ExportAll is Export with channels, and with who is told of what is of no job; nil: nobody.
+// The secrets of channels are never in it: *** stands for each, which apply leaves as it is.
+// Who is told stands in `defaults` of a document of its own, for it counts for no job.
+func ExportAll(notify *api.Notify, channels []api.Channel, apps []api.App, jobs []api.Job) ([]byte, error) {
 	var b bytes.Buffer
 	sets := map[string]bool{}
 	for i := range channels {
@@ -178,6 +179,15 @@ func ExportAll(channels []api.Channel, apps []api.App, jobs []api.Job) ([]byte, 
 	}
 	begun := 0
 	b.WriteString(head)
+	if notify != nil && len(notify.To) > 0 {
+		told := component("ManifestDefaults").write(object{"notify": plainly(notify)})
+		fmt.Fprintf(&b, "\ndefaults:\n  notify: %s\n", told.kids[0].flow())
+		if len(channels)+len(apps)+len(jobs) > 0 {
+			b.WriteString("---\n")
+			begun = b.Len()
+			b.WriteString(head)
+		}
+	}
 	list := func(name string, i int) {
 		if b.Len()-begun > MaxDocument/2 {
 			b.WriteString("---\n")
@@ -325,6 +335,14 @@ func channelForm(c *api.Channel) object {
 		}
 	}
 	return form
+}
+
+// DiffNotify is Diff for who is told of what is of no job.
+func DiffNotify(old, new *api.Notify) []FieldChange {
+	tree := func(n *api.Notify) []FieldChange {
+		return component("ManifestDefaults").write(object{"notify": plainly(n)}).leaves("", nil)
+	}
+	return compare(tree(old), tree(new))
 }
 
 // DiffChannel is Diff for channels. Of a secret it says only whether there is one.

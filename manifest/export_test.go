@@ -678,3 +678,40 @@ func TestDuration(t *testing.T) {
 		}
 	})
 }
+
+// TestNotifyOfDefaults: who is told of what is of no job is what defaults say with a to, once for
+// all documents, and its export counts for no job.
+func TestNotifyOfDefaults(t *testing.T) {
+	parse := func(text string) *Document {
+		t.Helper()
+		doc, err := Parse("f", []byte(text), Options{})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		return doc
+	}
+	if doc := parse("version: 1\ndefaults: {notify: {quiet: 2h}}\n"); doc.Notify != nil {
+		t.Errorf("without a to it says %+v", doc.Notify)
+	}
+	if doc := parse("version: 1\ndefaults: {notify: {}}\n"); doc.Notify == nil || !doc.Notify.IsZero() {
+		t.Errorf("nobody is %+v", doc.Notify)
+	}
+	doc := parse("version: 1\ndefaults: {notify: {to: [oncall], on: [late, dead-letter], quiet: 2h}}\n---\nversion: 1\n" +
+		"defaults: {notify: {to: [mail]}}\njobs: [{app: a, name: b, handler: h}]\n")
+	want := core.Notify{To: []string{"oncall"}, On: []core.Event{core.EventLate, core.EventDeadLetter}, Quiet: 2 * time.Hour}
+	if doc.Notify == nil || !doc.Notify.Equal(want) || doc.Jobs[0].Spec.Def.Notify.To[0] != "mail" {
+		t.Errorf("%+v, the job %+v", doc.Notify, doc.Jobs[0].Spec.Def.Notify)
+	}
+	if len(doc.Warnings) != 1 || !strings.Contains(doc.Warnings[0].Error(), "f:5") || !strings.Contains(doc.Warnings[0].Error(), "f:2") {
+		t.Errorf("warned of %v", doc.Warnings)
+	}
+	job := api.JobOf(&core.Job{Def: core.Def{App: "a", Name: "b", Handler: "h"}})
+	out, err := ExportAll(new(api.NotifyOf(want)), nil, nil, []api.Job{job})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := parse(string(out)); again.Notify == nil || !again.Notify.Equal(want) || len(again.Jobs) != 1 ||
+		!again.Jobs[0].Spec.Def.Notify.IsZero() {
+		t.Errorf("what is written says %+v, and of the job %+v:\n%s", again.Notify, again.Jobs, out)
+	}
+}

@@ -10,6 +10,7 @@
 package manifest
 
 import (
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 )
 
@@ -30,7 +31,11 @@ type Pos struct {
 
 // Document is what one or several manifests say.
 type Document struct {
-	Set      string
+	Set string
+	// Notify says who is told of what is of no job: notify of `defaults`, where that has a to or is
+	// empty. Of several documents the first counts. Nil: nothing of it is said.
+	Notify   *core.Notify
+	NotifyAt Pos
 	Channels []Channel
 	Apps     []App
 	Jobs     []Job

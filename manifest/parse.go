@@ -187,11 +187,26 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 		l.joinSet(b, set)
 	}
 	if b.defaults, _ = root["defaults"].(object); b.defaults != nil {
-		b.job(object{}, "")
+		l.addNotify(b, b.job(object{}, "").Def.Notify)
 	}
 	b.each(root["channels"], "channels", "ManifestChannel", l.addChannel)
 	b.each(root["apps"], "apps", "ManifestApp", l.addApp)
 	b.each(root["jobs"], "jobs", "ManifestJob", l.addJob)
+}
+
+// addNotify has what defaults say of notices count for what is of no job too, if it names who
+// is told, or says that nobody is: {}.
+func (l *loader) addNotify(b *builder, n core.Notify) {
+	said, is := b.defaults["notify"].(object)
+	at := b.top["defaults.notify"]
+	switch {
+	case !is, said["to"] == nil && len(said) > 0:
+	case l.doc.Notify == nil:
+		l.doc.Notify, l.doc.NotifyAt = &n, at
+	case !l.doc.Notify.Equal(n):
+		l.c.warnings = append(l.c.warnings, &Error{File: b.file, Line: at.Line, Column: at.Column, Path: "defaults.notify",
+			Message: fmt.Sprintf("counts for the jobs of this document: of what is of no job those are told whom %s names", l.doc.NotifyAt)})
+	}
 }
 
 // each reads the entries of a list, one by one.

@@ -19,6 +19,8 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/doctor"
+	apply "github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/manifest"
 )
 
 // hook is a webhook that keeps what it is told.
@@ -107,7 +109,8 @@ func TestNoticesOfEnds(t *testing.T) {
 	defer web.Close()
 	down.Store("/fails", true)
 	h := newHook(t)
-	s := start(t, Options{LookEvery: 100 * time.Millisecond, Notices: notice.Options{Again: time.Second, Link: "https://jobs.example.com/r/{run}"}})
+	s := start(t, Options{LookEvery: 100 * time.Millisecond, Notices: notice.Options{Again: time.Second,
+		Link: "https://jobs.example.com/r/{run}"}})
 	channel(t, s, "oncall", h.URL)
 	for _, a := range []manage.AppSpec{{Name: "web", Executors: []string{"call:" + web.URL}}, {Name: "shop",
 		Notify: core.Notify{To: []string{"oncall"}}}} {
@@ -141,6 +144,36 @@ func TestNoticesOfEnds(t *testing.T) {
 	list = h.wait(t, 3, 30*time.Second)
 	if list[2].Event != "recovered" {
 		t.Fatalf("told were %+v", list)
+	}
+}
+
+// TestNoticeOfNoJob: of a dead letter in which no job can be read those are told whom the file's
+// defaults name, as an apply made them; before that nobody is, and after it their channel stays.
+func TestNoticeOfNoJob(t *testing.T) {
+	h := newHook(t)
+	s := start(t, Options{LookEvery: 100 * time.Millisecond, SweepEvery: 100 * time.Millisecond})
+	cl, err := client.New(s.URL(), s.Token(), client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := manifest.Parse("f", []byte("version: 1\ndefaults: {notify: {to: [oncall], on: [dead-letter], quiet: 1m}}\n"+
+		"channels: [{name: oncall, webhook: {url: \""+h.URL+"\"}}]\n"), manifest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := apply.Apply(t.Context(), cl, doc, apply.Options{}); err != nil || !res.Applied || res.Notify.Change != manage.Updated {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	poison := ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(time.Now()), Aside: &ring.Aside{Looks: []ring.Look{{At: 1, Job: 1}}}}
+	if err := s.parts.engine.Ring.Bury(t.Context(), poison, "it is poison"); err != nil {
+		t.Fatal(err)
+	}
+	list := h.wait(t, 1, 20*time.Second)
+	if list[0].Event != "dead-letter" || list[0].Job.Name != "" || list[0].Run.ID != "" || !strings.Contains(list[0].body, "it is poison") {
+		t.Errorf("told was %+v", list[0])
+	}
+	if _, err := cl.DeleteChannel(t.Context(), "oncall"); err == nil || !strings.Contains(err.Error(), "notify.to of defaults") {
+		t.Errorf("the channel that it is told by: %v", err)
 	}
 }
 

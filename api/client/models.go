@@ -100,7 +100,7 @@ type AppSpec struct {
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 }
 
-// ApplyRequest defines model for ApplyRequest.
+// ApplyRequest notify says who is told of what is of no job, or of one that cannot be read; left out, that stays as it is, and {} is nobody.
 type ApplyRequest struct {
 	// After With prune, next of the answer before
 	After int32     `json:"after,omitempty,omitzero"`
@@ -113,7 +113,10 @@ type ApplyRequest struct {
 	// DryRun Say what would become of each, and change nothing
 	DryRun bool      `json:"dryRun,omitempty,omitzero"`
 	Jobs   []JobSpec `json:"jobs,omitempty,omitzero"`
-	Prune  bool      `json:"prune,omitempty,omitzero"`
+
+	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	Notify *Notify `json:"notify,omitempty"`
+	Prune  bool    `json:"prune,omitempty,omitzero"`
 
 	// Set Needed for prune; what is without a set gets it
 	Set string `json:"set,omitempty,omitzero"`
@@ -129,6 +132,9 @@ type ApplyResult struct {
 
 	// Next after of the next call; left out: all was pruned
 	Next int32 `json:"next,omitempty,omitzero"`
+
+	// Notify What became of who is told of what is of no job.
+	Notify *NotifyResult `json:"notify,omitempty"`
 }
 
 // Audit defines model for Audit.
@@ -1220,6 +1226,19 @@ type Notify struct {
 	To []string `json:"to,omitempty,omitzero"`
 }
 
+// NotifyResult What became of who is told of what is of no job.
+type NotifyResult struct {
+	Change string `json:"change"`
+	Error  *Error `json:"error,omitempty"`
+
+	// New Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	New *Notify `json:"new,omitempty"`
+
+	// Old Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	Old *Notify `json:"old,omitempty"`
+	Rev int64   `json:"rev,omitempty,omitzero"`
+}
+
 // OAuth Client credentials: a token is got for them, and kept until shortly before its end.
 type OAuth struct {
 	// ClientID The client.
@@ -1945,8 +1964,11 @@ type Status struct {
 	// Fenced Why nothing works on this data here; left out where it does
 	Fenced   string    `json:"fenced,omitempty,omitzero"`
 	LastTick time.Time `json:"lastTick,omitempty,omitzero"`
-	Now      time.Time `json:"now"`
-	Pause    *Pause    `json:"pause,omitempty"`
+
+	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
+	Notify *Notify   `json:"notify,omitempty"`
+	Now    time.Time `json:"now"`
+	Pause  *Pause    `json:"pause,omitempty"`
 
 	// Standby Another server does the work
 	Standby bool      `json:"standby"`

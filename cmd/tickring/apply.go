@@ -22,10 +22,17 @@ type applyCmd struct {
 
 // applied is what apply -o json prints; its shape is stable.
 type applied struct {
-	Applied  bool         `json:"applied"`
-	Channels []appliedApp `json:"channels,omitempty"`
-	Apps     []appliedApp `json:"apps"`
-	Jobs     []appliedJob `json:"jobs"`
+	Applied  bool           `json:"applied"`
+	Notify   *appliedNotify `json:"notify,omitempty"`
+	Channels []appliedApp   `json:"channels,omitempty"`
+	Apps     []appliedApp   `json:"apps"`
+	Jobs     []appliedJob   `json:"jobs"`
+}
+
+// appliedNotify is what became of who is told of what is of no job.
+type appliedNotify struct {
+	Change string     `json:"change"`
+	Error  *api.Error `json:"error,omitempty"`
 }
 
 type appliedApp struct {
@@ -133,6 +140,9 @@ func (c *applyCmd) exit(res *api.ApplyResult) int {
 			code = exitOfCode(err.Code)
 		}
 	}
+	if res.Notify != nil {
+		note(res.Notify.Error)
+	}
 	for _, c := range res.Channels {
 		note(c.Error)
 	}
@@ -147,6 +157,9 @@ func (c *applyCmd) exit(res *api.ApplyResult) int {
 
 func appliedOf(res *api.ApplyResult) applied {
 	out := applied{Applied: res.Applied, Apps: make([]appliedApp, len(res.Apps)), Jobs: make([]appliedJob, len(res.Jobs))}
+	if n := res.Notify; n != nil {
+		out.Notify = &appliedNotify{n.Change, n.Error}
+	}
 	for _, c := range res.Channels {
 		out.Channels = append(out.Channels, appliedApp{c.Name, c.Change, c.Error})
 	}
@@ -169,6 +182,18 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *api.ApplyResult) {
 	now := time.Now()
 	counts := map[string]int{}
 	rows := [][]string{}
+	if n := res.Notify; n != nil {
+		counts[n.Change]++
+		if mark := marks[n.Change]; mark != "" {
+			lines := []string{""}
+			if n.Error != nil {
+				lines = []string{place(n.Error, doc.NotifyAt)}
+			} else if n.Old != nil && n.New != nil {
+				lines = e.diffLines(manifest.DiffNotify(n.Old, n.New))
+			}
+			rows = append(rows, changeRows(mark+" defaults (what is of no job)", lines)...)
+		}
+	}
 	for i, c := range res.Channels {
 		counts[c.Change]++
 		mark := marks[c.Change]

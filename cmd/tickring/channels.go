@@ -73,7 +73,7 @@ func (e *conn) listChannels() error {
 		return err
 	}
 	if e.Output == "yaml" {
-		return e.export(list.Channels, nil, nil)
+		return e.export(nil, list.Channels, nil, nil)
 	}
 	return e.show(list, func() {
 		if len(list.Channels) == 0 {

@@ -20,6 +20,7 @@ func (c *getCmd) once(e *conn) error {
 	if c.What == channelsWord && len(c.Label) == 0 {
 		return e.listChannels()
 	}
+	var notify *api.Notify
 	var channels []api.Channel
 	var apps []api.App
 	var jobs []api.Job
@@ -38,6 +39,11 @@ func (c *getCmd) once(e *conn) error {
 			var all api.ChannelList
 			all, err = e.ListChannels(e.Ctx)
 			channels = all.Channels
+			if err == nil {
+				var status api.Status
+				status, err = e.GetStatus(e.Ctx)
+				notify = status.Notify
+			}
 		}
 	case kindOf(c.What) == jobKind:
 		var j api.Job
@@ -64,7 +70,7 @@ func (c *getCmd) once(e *conn) error {
 			return !slices.ContainsFunc(jobs, func(j api.Job) bool { return j.App == a.Name })
 		})
 	}
-	if err := c.print(e, channels, apps, jobs, failed); err != nil || len(failed) == 0 && !short {
+	if err := c.print(e, notify, channels, apps, jobs, failed); err != nil || len(failed) == 0 && !short {
 		return err
 	}
 	for _, f := range failed {
@@ -73,7 +79,8 @@ func (c *getCmd) once(e *conn) error {
 	return exitWith(exitFailed)
 }
 
-func (c *getCmd) print(e *conn, channels []api.Channel, apps []api.App, jobs []api.Job, failed []api.UnreadableJob) error {
+func (c *getCmd) print(e *conn, notify *api.Notify, channels []api.Channel, apps []api.App, jobs []api.Job,
+	failed []api.UnreadableJob) error {
 	switch {
 	case e.json():
 		if apps == nil {
@@ -86,12 +93,15 @@ func (c *getCmd) print(e *conn, channels []api.Channel, apps []api.App, jobs []a
 		if len(channels) > 0 {
 			all["channels"] = channels
 		}
+		if notify != nil {
+			all["notify"] = notify
+		}
 		return e.printJSON(all)
 	case e.Output == "yaml":
 		if err := e.sources(jobs); err != nil {
 			return err
 		}
-		return e.export(channels, apps, jobs)
+		return e.export(notify, channels, apps, jobs)
 	case len(jobs) > 0:
 		return e.printJobs(jobs)
 	case len(failed) == 0 && len(c.Label) > 0:
@@ -104,13 +114,13 @@ func (c *getCmd) print(e *conn, channels []api.Channel, apps []api.App, jobs []a
 	return nil
 }
 
-func (e *Env) export(channels []api.Channel, apps []api.App, jobs []api.Job) error {
+func (e *Env) export(notify *api.Notify, channels []api.Channel, apps []api.App, jobs []api.Job) error {
 	for _, a := range apps {
 		if a.HasToken {
 			e.notef("warning: app %s has a token, which is not in this file\n", a.Name)
 		}
 	}
-	data, err := manifest.ExportAll(channels, apps, jobs)
+	data, err := manifest.ExportAll(notify, channels, apps, jobs)
 	if err != nil {
 		return err
 	}

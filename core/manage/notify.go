@@ -3,6 +3,7 @@ package manage
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,6 +29,101 @@ func (m *Manage) looked(ctx context.Context, edits []*edit) error {
 		return nil
 	}
 	return m.store.PutLooks(ctx, looks)
+}
+
+// NotifyResult is what became of who is told of what is of no job.
+type NotifyResult struct {
+	Rev    int64
+	Change string      // Updated, Unchanged
+	Old    core.Notify // what it was
+}
+
+// SaveNotify says who is told of what is of no job, and of jobs that cannot be read; without
+// To nobody is. One that is already as wanted is left alone. Its record follows the change, as
+// that of a pause of everything.
+func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify) (NotifyResult, error) {
+	if err := actor.Validate(); err != nil {
+		return NotifyResult{}, err
+	}
+	n = n.Normal()
+	if err := n.Validate("notify"); err != nil {
+		return NotifyResult{}, err
+	}
+	var res NotifyResult
+	var attempts []core.Change
+	noted := func(c core.Change) {
+		res.Change, res.Rev = Updated, c.ID
+		for try := 0; try < bound.Tries && m.store.PutChanges(ctx, []core.Change{c}) != nil && ctx.Err() == nil; {
+			try++
+		}
+	}
+	unclear := core.Say("who is told of what is of no job could not be stored for certain: read it, and try again")
+	err := bound.Change(ctx, unclear, func() (bool, error) {
+		old, err := m.ask.Global(ctx)
+		if err != nil {
+			return false, err
+		}
+		if old.Notify.Equal(n) {
+			for _, c := range slices.Backward(attempts) { // somebody may have changed something else since
+				if c.ID <= old.Rev {
+					noted(c)
+					return true, nil
+				}
+			}
+			res = NotifyResult{Rev: old.Rev, Change: Unchanged, Old: old.Notify}
+			return true, nil
+		}
+		if err := m.known(ctx, n); err != nil {
+			return false, err
+		}
+		now := m.ask.Stamp()
+		want := old
+		want.Notify, want.Rev = n, max(core.Millis(now), old.Rev+1)
+		c := core.Change{ID: want.Rev, At: now, By: actor.Name, Verb: core.VerbUpdated, Old: core.GlobalRecordOf(&old).String(),
+			New: core.GlobalRecordOf(&want).String()}
+		res.Old = old.Notify
+		done, err := bound.Wrote(m.store.PutGlobal(ctx, old.Rev, want))
+		if attempts = append(attempts, c); done {
+			noted(c)
+		}
+		return done, err
+	})
+	if err != nil {
+		return NotifyResult{}, err
+	}
+	return res, nil
+}
+
+// CheckNotify says what SaveNotify would answer once some channels are made, and changes nothing.
+func (m *Manage) CheckNotify(ctx context.Context, n core.Notify, made []string) (NotifyResult, error) {
+	n = n.Normal()
+	if err := n.Validate("notify"); err != nil {
+		return NotifyResult{}, err
+	}
+	old, err := m.ask.Global(ctx)
+	if err != nil {
+		return NotifyResult{}, err
+	}
+	res := NotifyResult{Rev: old.Rev, Change: Updated, Old: old.Notify}
+	if old.Notify.Equal(n) {
+		res.Change = Unchanged
+		return res, nil
+	}
+	all := map[string]core.Channel{}
+	if len(n.To) > 0 {
+		found, err := m.store.Channels(ctx, n.To)
+		if err != nil {
+			return NotifyResult{}, core.Passing(err)
+		}
+		maps.Copy(all, found)
+	}
+	for _, name := range made {
+		all[name] = core.Channel{Name: name}
+	}
+	if err := missing(n, all); err != nil {
+		return NotifyResult{}, err
+	}
+	return res, nil
 }
 
 // known refuses channels that there are not, with the field that names one.
@@ -89,6 +185,13 @@ func (m *Manage) toKnown(ctx context.Context, part []*saving) ([]*saving, error)
 func (m *Manage) namedBy(ctx context.Context, channel string) error {
 	refuse := func(who string) error {
 		return core.Errorf(core.CodeRefused, "%s tells of itself by channel %s: take it out of its notify.to first", who, channel)
+	}
+	g, err := m.ask.Global(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(g.Notify.To, channel) {
+		return core.Errorf(core.CodeRefused, "what is of no job is told by channel %s: take it out of notify.to of defaults first", channel)
 	}
 	apps, err := m.store.ListApps(ctx)
 	if _, err = core.BesidesApps(err); err != nil {

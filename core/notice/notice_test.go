@@ -176,7 +176,8 @@ func TestCheckLink(t *testing.T) {
 			t.Errorf("%q: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"https://x/runs/", "x/{run}", "javascript:alert({run})", "ftp://x/{run}", "https:///{run}", "https://me:pass@x/{run}",
+	for _, bad := range []string{"https://x/runs/", "x/{run}", "javascript:alert({run})", "ftp://x/{run}", "https:///{run}",
+		"https://me:pass@x/{run}",
 		"https://x/{run}/" + strings.Repeat("x", 1000), "https://x/{run}\n"} {
 		if notice.CheckLink(bad) == nil {
 			t.Errorf("%q is taken", bad)

@@ -58,6 +58,10 @@ func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Opt
 	for _, j := range doc.Jobs {
 		a.jobs = append(a.jobs, api.JobSpecOf(j.Spec))
 	}
+	if doc.Notify != nil {
+		a.notify = new(api.NotifyOf(*doc.Notify))
+		a.res.Notify = &api.NotifyResult{Change: "unchanged"}
+	}
 	a.res.Apps, a.res.Jobs = make([]api.AppResult, len(a.apps)), make([]api.JobResult, len(a.jobs))
 	for i := range a.apps {
 		a.res.Apps[i] = api.AppResult{Name: a.apps[i].Name, Change: "unchanged"}
@@ -73,6 +77,7 @@ type applying struct {
 	cl       *client.Client
 	o        Options
 	set      string
+	notify   *api.Notify
 	channels []api.ChannelSpec
 	apps     []api.AppSpec
 	jobs     []api.JobSpec
@@ -124,7 +129,7 @@ func (a *applying) parts() []span {
 	return list
 }
 
-// ask makes one request without channels.
+// ask makes one request without channels and what is of no job.
 func (a *applying) ask(first bool, apps []int, s span, dry bool) error {
 	return a.askAll(first, false, apps, s, dry)
 }
@@ -134,7 +139,7 @@ func (a *applying) ask(first bool, apps []int, s span, dry bool) error {
 func (a *applying) askAll(first, channels bool, apps []int, s span, dry bool) error {
 	body := api.ApplyRequest{Set: a.set, DryRun: dry, Jobs: a.jobs[s.from:s.to]}
 	if channels {
-		body.Channels = a.channels
+		body.Channels, body.Notify = a.channels, a.notify
 	}
 	if dry {
 		body.Beside = a.beside(s)
@@ -158,6 +163,9 @@ func (a *applying) askAll(first, channels bool, apps []int, s span, dry bool) er
 			len(res.Apps), len(res.Jobs), len(res.Channels), len(apps), s.to-s.from, len(body.Channels))
 	}
 	copy(a.res.Channels, res.Channels)
+	if body.Notify != nil && res.Notify != nil {
+		a.res.Notify = res.Notify
+	}
 	for k, i := range apps {
 		a.res.Apps[i] = res.Apps[k]
 	}
@@ -216,7 +224,7 @@ func (a *applying) used(s span) []int {
 // check asks what would become of all, and changes nothing.
 func (a *applying) check(parts []span) error {
 	first := true
-	if len(a.channels) > 0 {
+	if len(a.channels) > 0 || a.notify != nil {
 		if err := a.askAll(first, true, nil, span{}, true); err != nil {
 			return err
 		}
@@ -289,14 +297,15 @@ func (a *applying) left() error {
 }
 
 func (a *applying) refused() bool {
-	return slices.ContainsFunc(a.res.Channels, func(r api.ChannelResult) bool { return r.Error != nil }) ||
+	return a.res.Notify != nil && a.res.Notify.Error != nil ||
+		slices.ContainsFunc(a.res.Channels, func(r api.ChannelResult) bool { return r.Error != nil }) ||
 		slices.ContainsFunc(a.res.Apps, func(r api.AppResult) bool { return r.Error != nil }) ||
 		slices.ContainsFunc(a.res.Jobs, func(r api.JobResult) bool { return r.Error != nil })
 }
 
 // store makes it so, part by part.
 func (a *applying) store(parts []span) error {
-	if len(a.channels) > 0 {
+	if len(a.channels) > 0 || a.notify != nil {
 		if err := a.askAll(false, true, nil, span{}, false); err != nil {
 			return &Interrupted{Err: err, Jobs: len(a.jobs)}
 		}

@@ -588,7 +588,8 @@ func global(t *testing.T, h Harness) {
 	one := core.Global{Pause: core.Pause{From: base, By: "ann", Why: "freeze"}, Partitions: 2, Readable: 3, Busy: base.Add(-time.Minute),
 		Groups: 5, UpSince: base, DownAt: base.Add(-time.Hour),
 		Holder: "eu-central-1/state", Generation: 3, Opening: true, Rev: g.Rev + 1,
-		Loss: core.Loss{From: at(7), Next: "12@99", At: base, Again: at(9)}}
+		Notify: core.Notify{To: []string{"oncall"}, Quiet: time.Minute},
+		Loss:   core.Loss{From: at(7), Next: "12@99", At: base, Again: at(9)}}
 	refused(t, e.Tick.PutGlobal(ctx, g.Rev+1, one))
 	ok(t, e.Tick.PutGlobal(ctx, g.Rev, one))
 	refused(t, e.Manage.PutGlobal(ctx, g.Rev, one))

@@ -1,0 +1,100 @@
+package manage_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/peopletest"
+)
+
+// TestNotifyOfEverything: who is told of what is of no job is stored once with its record, names
+// only channels that there are, holds them, and leaves a pause of everything as it is.
+func TestNotifyOfEverything(t *testing.T) {
+	f := newFixture(t)
+	n := core.Notify{To: []string{"finance"}, On: []core.Event{core.EventDeadLetter}}
+	if _, err := f.M.SaveNotify(ctx, ann, n); core.CodeOf(err) != core.CodeNotFound || !strings.Contains(err.Error(), "notify.to[0]") {
+		t.Errorf("of a channel that there is not: %v", err)
+	}
+	if _, err := f.M.CheckNotify(ctx, n, nil); core.CodeOf(err) != core.CodeNotFound {
+		t.Errorf("checked, of a channel that there is not: %v", err)
+	}
+	if res, err := f.M.CheckNotify(ctx, n, []string{"finance"}); err != nil || res.Change != manage.Updated {
+		t.Errorf("checked, of one that is made: %+v, %v", res, err)
+	}
+	if _, err := f.M.SaveNotify(ctx, ann, core.Notify{On: []core.Event{"calendar-end"}}); core.CodeOf(err) != core.CodeInvalid {
+		t.Errorf("of what comes later: %v", err)
+	}
+	if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.M.Pause(ctx, ann, manage.Target{All: true}, manage.PauseRequest{Why: "a move"}); err != nil {
+		t.Fatal(err)
+	}
+	res, err := f.M.SaveNotify(ctx, ann, n)
+	if err != nil || res.Change != manage.Updated || !res.Old.IsZero() {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if again, err := f.M.SaveNotify(ctx, ann, n); err != nil || again.Change != manage.Unchanged || again.Rev != res.Rev {
+		t.Errorf("the same again: %+v, %v", again, err)
+	}
+	g, err := f.M.Global(ctx)
+	if err != nil || !g.Notify.Equal(n) || g.Pause.Why != "a move" {
+		t.Errorf("%+v, %v", g, err)
+	}
+	changes, err := f.M.Changes(ctx, "", "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records int
+	for _, c := range changes {
+		if c.Verb != core.VerbUpdated {
+			continue
+		}
+		was, _ := core.ParseAppRecord(c.Old)
+		is, ok := core.ParseAppRecord(c.New)
+		if records++; !ok || c.By != ann.Name || c.ID != res.Rev || !is.Notify.Equal(n) || !was.Notify.IsZero() || is.Pause() != was.Pause() {
+			t.Errorf("the record is %+v", c)
+		}
+	}
+	if records != 1 {
+		t.Errorf("%d records of one change", records)
+	}
+	if err := f.M.DeleteChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeRefused {
+		t.Errorf("the channel is deleted: %v", err)
+	}
+	if res, err := f.M.SaveNotify(ctx, ann, core.Notify{}); err != nil || res.Change != manage.Updated || !res.Old.Equal(n) {
+		t.Errorf("taken back: %+v, %v", res, err)
+	}
+	if err := f.M.DeleteChannel(ctx, ann, "finance"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNotifyWritesAreLost: whatever becomes of a write's answer, it is stored, with one record.
+func TestNotifyWritesAreLost(t *testing.T) {
+	for at := range 2 {
+		for _, after := range []bool{false, true} {
+			f := newFixture(t)
+			if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}); err != nil {
+				t.Fatal(err)
+			}
+			f.M = f.Fresh(&peopletest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: at + 1, After: after})
+			n := core.Notify{To: []string{"finance"}}
+			if res, err := f.M.SaveNotify(ctx, ann, n); err != nil || res.Change != manage.Updated {
+				t.Errorf("write %d, after %t: %+v, %v", at+1, after, res, err)
+			}
+			changes, err := f.M.Changes(ctx, "", "", 100)
+			updated := 0
+			for _, c := range changes {
+				if c.Verb == core.VerbUpdated {
+					updated++
+				}
+			}
+			if g, gerr := f.M.Global(ctx); err != nil || gerr != nil || !g.Notify.Equal(n) || updated != 1 {
+				t.Errorf("write %d, after %t: %+v with %d records, %v, %v", at+1, after, g.Notify, updated, err, gerr)
+			}
+		}
+	}
+}
