@@ -57,7 +57,7 @@ func TestNoticeBeforeLog(t *testing.T) {
 	for _, apps := range []int{1, 10} { // all wait for the places of their app; for those of all
 		t.Run(fmt.Sprint(apps, " apps"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const n = 2000
+				const n = 1000
 				e := memory.Open(memory.Options{})
 				hops, told := &counted{Ring: e.Ring}, &heard{when: map[core.RunID]time.Time{}}
 				x := &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
@@ -113,6 +113,8 @@ func TestNoticeBeforeLog(t *testing.T) {
 				time.Sleep(90 * time.Minute)
 				mu.Lock()
 				defer mu.Unlock()
+				hops.mu.Lock()
+				defer hops.mu.Unlock()
 				if kept != n || hops.n > 60*n {
 					t.Errorf("%d of %d logs kept, with %d messages", kept, n, hops.n)
 				}
