@@ -295,23 +295,22 @@ func ownOrder(address string) []string {
 
 // chainSkipped lets a fixed delay go on after a skipped fire; what fails here
 // the tick repairs when the job's planAt comes. A broadcast that may be over by the skip of
-// a shard is the watchdog's then.
+// a shard is the watchdog's then. What others wait for comes before anybody is told.
 func (b *batch) chainSkipped(ctx context.Context, run *core.Run) phase {
-	if b.d.finish.Aside(ctx, run) != nil {
-		return settled(core.Left) // it is owed
-	}
 	if run.ShardEnded() {
 		if b.d.finish.Mend(ctx, run) != nil {
 			return settled(core.Left)
 		}
-		return done{}
+	} else {
+		b.d.finish.Release(ctx, run)
+		if run.FixedDelay {
+			if err := b.d.finish.ChainEnded(ctx, run.First, run.EndedAt); err != nil {
+				b.d.o.Log.Warn("next fire of a fixed delay is left to the tick", "run", run.ID, "err", err)
+			}
+		}
 	}
-	b.d.finish.Release(ctx, run)
-	if !run.FixedDelay {
-		return done{}
-	}
-	if err := b.d.finish.ChainEnded(ctx, run.First, run.EndedAt); err != nil {
-		b.d.o.Log.Warn("next fire of a fixed delay is left to the tick", "run", run.ID, "err", err)
+	if b.d.finish.Aside(ctx, run) != nil {
+		return settled(core.Left) // it is owed
 	}
 	return done{}
 }

@@ -131,10 +131,15 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 const tellFor = time.Hour
 
 // tell has people told of a letter, before anything is recorded of it: those of its jobs, or
-// where no job can be read in it those of all.
+// where no job can be read in it those of all. Of a letter of the aside lane it is only
+// logged: the note would go the same way, and die of the same, without end.
 func (d *Dead) tell(ctx context.Context, l *core.Letter, fires []core.Fire) error {
 	now := d.now()
 	if now.Sub(l.At) > tellFor {
+		return nil
+	}
+	if m, err := ring.Decode([]byte(l.Body)); err == nil && m.Kind == ring.KindAside {
+		d.log.Error("a message of the aside lane is dead: what it was to keep or to tell is not", "letter", l.ID, "why", l.Reason)
 		return nil
 	}
 	var notes []ring.Note

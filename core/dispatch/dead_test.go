@@ -170,3 +170,36 @@ func TestDeadFiresOfOddJobsAreRecorded(t *testing.T) {
 		}
 	})
 }
+
+// TestDeadAsideLetterAsksTheLaneNothing: people are told of a dead letter by the aside lane, so
+// of one of that lane they are not: each would make the next.
+func TestDeadAsideLetterAsksTheLaneNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, dispatch.Options{})
+		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, slog.New(slog.DiscardHandler))
+		asked := func(id string, m ring.Message) int {
+			body := string(ring.Encode(m))
+			if id == "poison" {
+				body = "no message"
+			}
+			if _, err := dead.Record(t.Context(), &core.Letter{ID: id, At: time.Now(), Reason: "received too often", Body: body}); err != nil {
+				t.Fatal(err)
+			}
+			due, waiting, _, err := g.s.Depth(t.Context(), ring.KindAside)
+			must(t, err)
+			return due + waiting
+		}
+		now := time.Now()
+		note := ring.Noted([]ring.Note{{Event: core.EventDeadLetter, Why: "received too often", When: now}}, now)[0].Message
+		of := ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(now), Aside: &ring.Aside{Run: core.NumberedRun(1, 1),
+			Aside: core.Aside{Log: true}}}
+		for id, m := range map[string]ring.Message{"note": note, "log": of} {
+			if n := asked(id, m); n != 0 {
+				t.Errorf("a dead %s asks the lane for %d more", id, n)
+			}
+		}
+		if n := asked("poison", of); n != 1 {
+			t.Errorf("of a letter of no lane people are told %d times", n)
+		}
+	})
+}

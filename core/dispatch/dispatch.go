@@ -41,6 +41,9 @@ type Options struct {
 	// WaitLook is the longest wait, and a quarter of it more, between two looks of a fire
 	// that waits for an executor.
 	WaitLook time.Duration // 12 s
+	// TellFor is how long the claims of a batch wait at most until it is on its way that
+	// people are told of some of them: those come again if it is not by then.
+	TellFor time.Duration // 1 s
 	// Expiry is how long an executor counts as live after its last heartbeat.
 	Expiry time.Duration // 90 s
 	// CallTimeout is how long a call: is awaited whose job has no timeout.
@@ -104,6 +107,7 @@ func (o *Options) defaults() {
 	}
 	o.Invocation = cmp.Or(o.Invocation, 30*time.Second)
 	o.Reserve = cmp.Or(o.Reserve, 2*time.Second)
+	o.TellFor = cmp.Or(o.TellFor, time.Second)
 	o.JournalEvery = cmp.Or(o.JournalEvery, 250*time.Millisecond)
 	o.BackoffMin = cmp.Or(o.BackoffMin, time.Second)
 	o.BackoffMax = cmp.Or(o.BackoffMax, time.Minute)

@@ -21,8 +21,8 @@ func tellOf(job *core.Job, app *core.App, g *core.Global) *core.Notify {
 
 // told sees to it that people hear of what these claims show and no close says: that they are
 // late, and in time that they are slow. It is on its way before they are written: who dies in
-// between has told of what comes next anyway, by the same ID. What it cannot be told of is not
-// claimed now.
+// between has told of what comes next anyway, by the same ID. What it cannot be told of
+// within TellFor is not claimed now, and the others of the batch are.
 func (b *batch) told(ctx context.Context, w *writes) {
 	now := b.now()
 	var notes []ring.Note
@@ -54,6 +54,8 @@ func (b *batch) told(ctx context.Context, w *writes) {
 	if len(of) == 0 {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, b.d.o.TellFor)
+	defer cancel()
 	var err error
 	if len(looks) > 0 {
 		err = b.d.store.PutLooks(ctx, looks)

@@ -170,7 +170,7 @@ func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string
 		}
 		*run = is
 	}
-	return f.Aside(ctx, run)
+	return f.Aside(ctx, run) // who closed it may have died before that was asked for
 }
 
 // found answers a run as it is stored, after it was made where want says so and it was

@@ -342,3 +342,32 @@ func TestNoteAsTheWindowEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestSkippedJoinIsToldThoughTheLaneRefused: whoever comes to a round that is over asks for
+// the notice that its skipped run owes, also where that run was made before and nobody asked.
+func TestSkippedJoinIsToldThoughTheLaneRefused(t *testing.T) {
+	for _, awaited := range []bool{true, false} {
+		r := newRig(t)
+		r.join(2, func(j *core.Job) { j.Def.Notify = core.Notify{To: []string{"a"}, On: []core.Event{core.EventSkipped}} })
+		first := r.closes(1, 0)
+		if !awaited { // the mark is there, the run is not
+			r.s.faults["create"] = []fault{{err: core.ErrThrottled}}
+		}
+		if err := first(); (err == nil) != awaited {
+			t.Fatal(err)
+		}
+		r.now = r.now.Add(time.Hour)
+		second := r.closes(2, 0)
+		r.s.faults["enqueue"] = []fault{{err: core.ErrThrottled}}
+		if second() == nil {
+			t.Errorf("awaited %v: nobody says that the notice is not asked for", awaited)
+		}
+		if n := len(r.messages(ring.KindAside)); n != 0 {
+			t.Fatalf("%d messages", n)
+		}
+		r.must(second())
+		if n := len(r.messages(ring.KindAside)); n != 1 {
+			t.Errorf("awaited %v: the lane is asked %d times", awaited, n)
+		}
+	}
+}

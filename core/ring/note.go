@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -26,17 +27,24 @@ type Note struct {
 	When   time.Time // it happened
 }
 
-// Noted is the message of some notes, for the aside lane. Each has its Why in bounds.
+// Noted are the messages of some notes, for the aside lane: each is in the bounds of a
+// message, and each note has its Why in bounds.
 func Noted(notes []Note, now time.Time) []Out {
+	const around = 1 << 10 // what is in a message around its notes, and more
 	var out []Out
 	for len(notes) > 0 {
-		some := notes[:min(len(notes), MaxNotes)]
-		notes = notes[len(some):]
-		for i := range some {
-			if w := some[i].Why; len(w) > MaxWhy {
-				some[i].Why = strings.ToValidUTF8(w[:MaxWhy], "")
+		n := 0
+		for size := around; n < min(len(notes), MaxNotes); n++ {
+			if w := notes[n].Why; len(w) > MaxWhy {
+				notes[n].Why = strings.ToValidUTF8(w[:MaxWhy], "")
+			}
+			b, _ := json.Marshal(encodeNotes(notes[n : n+1])) // its brackets stand for the comma
+			if size += len(b); size > MaxBytes && n > 0 {
+				break
 			}
 		}
+		some := notes[:n:n]
+		notes = notes[n:]
 		out = append(out, Out{NotBefore: now, Message: Message{Kind: KindAside, Slot: core.InstantOf(now), Aside: &Aside{Notes: some}}})
 	}
 	return out

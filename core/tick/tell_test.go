@@ -97,7 +97,8 @@ func TestDeadAsideLaneHoldsUpNoFire(t *testing.T) {
 	if fires == 0 || skipped == 0 || failed > 0 {
 		t.Fatalf("%d fires, %d skipped, %d passes failed", fires, skipped, failed)
 	}
-	for what, l := range map[string]*lane{"refuses": {down: true}, "is silent": {takes: time.Hour}, "is slow": {takes: 400 * time.Millisecond}} {
+	for what, l := range map[string]*lane{"refuses": {down: true}, "is silent": {takes: time.Hour},
+		"is slow": {takes: 400 * time.Millisecond}} {
 		f, s, failed := after(l)
 		if f != fires || s != skipped {
 			t.Errorf("lane %s: %d fires and %d skipped, not %d and %d", what, f, s, fires, skipped)

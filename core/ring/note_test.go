@@ -1,0 +1,45 @@
+package ring_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// TestNotedIsReadable: as many notes as there may be, with the longest words that there are,
+// go over the ring whole, however long these are as JSON; and short ones in few messages.
+func TestNotedIsReadable(t *testing.T) {
+	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		why           string
+		notes, atMost int
+	}{{"", 2 * ring.MaxNotes, 2}, {strings.Repeat("x", 300), 500, 2}, {strings.Repeat("x", 9000), 500, 2},
+		{strings.Repeat("\x00", 300), 500, 5}, {strings.Repeat("ü", 299), 500, 2}} {
+		var notes []ring.Note
+		for i := range c.notes {
+			job := core.JobID(i + 1)
+			notes = append(notes, ring.Note{Job: job, Event: core.EventUnplanned, Run: core.NumberedRun(job, 1), Why: c.why, When: now})
+		}
+		out := ring.Noted(notes, now)
+		got := 0
+		for _, o := range out {
+			b := ring.Encode(o.Message)
+			m, err := ring.Decode(b)
+			if err != nil {
+				t.Fatalf("%d notes of %.5q: %v", c.notes, c.why, err)
+			}
+			for _, n := range m.Aside.Notes {
+				if got++; n.Job != core.JobID(got) {
+					t.Fatal(fmt.Sprint("note ", got, " is of job ", n.Job))
+				}
+			}
+		}
+		if got != c.notes || len(out) > c.atMost {
+			t.Errorf("%d notes of %.5q: %d came, in %d messages", c.notes, c.why, got, len(out))
+		}
+	}
+}
