@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
@@ -192,6 +193,13 @@ func TestCosts(t *testing.T) {
 	})
 	row("PutRuns", "one run owes its log no more", func() { first(s.PutRuns(ctx, []core.RunPut{kept.ClearAside(core.Aside{})})) })
 	row("KeptLog", "the end of a log, 10 KB compressed", func() { _, _, err := s.KeptLog(ctx, kept.ID); ok(t, err) })
+	state := notice.State{Name: notice.JobName(1), V: 1, Told: []notice.Told{{Event: core.EventFailed, Quiet: base}}}
+	looks := []ring.Look{{At: core.InstantOf(base), Job: 1}}
+	row("PutLooks", "one look at a job", func() { ok(t, s.PutLooks(ctx, looks)) })
+	row("PutNotices", "the notices of one job", func() { first(s.PutNotices(ctx, []notice.State{state})) })
+	row("Notices", "the notices of one job", func() { _, err := s.Notices(ctx, []string{state.Name}); ok(t, err) })
+	row("DueLooks", "one look at a job", func() { _, err := s.DueLooks(ctx, core.InstantOf(base), 100); ok(t, err) })
+	row("DropLooks", "one look at a job", func() { ok(t, s.DropLooks(ctx, looks)) })
 	row("OldestMessage", "both lanes empty", func() { _, err := s.OldestMessage(ctx); ok(t, err) })
 	row("Enqueue", "20 messages", func() {
 		var out []ring.Out
