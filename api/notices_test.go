@@ -20,7 +20,8 @@ func (k known) Notices(context.Context, []string) (map[string]notice.State, erro
 func TestTroubles(t *testing.T) {
 	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	is := func(since, last int) notice.State {
-		return notice.State{Trouble: &notice.Trouble{Since: at.Add(time.Duration(since) * time.Hour), Last: at.Add(time.Duration(last) * time.Hour),
+		return notice.State{Trouble: &notice.Trouble{Since: at.Add(time.Duration(since) * time.Hour),
+			Last:  at.Add(time.Duration(last) * time.Hour),
 			Error: "410 Gone", GivenUp: 2}}
 	}
 	k := known{notice.ChannelName("old"): is(-3, -1), notice.ChannelName("both"): is(-3, 1), notice.ChannelName("new"): is(1, 2),
@@ -33,7 +34,8 @@ func TestTroubles(t *testing.T) {
 	if err != nil || len(got) != 2 || got["both"] == nil || got["new"] == nil {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if !got["both"].Since.Equal(at) || !got["new"].Since.Equal(at.Add(time.Hour)) || got["new"].GivenUp != 2 || got["new"].Error != "410 Gone" {
+	if !got["both"].Since.Equal(at) || !got["new"].Since.Equal(at.Add(time.Hour)) || got["new"].GivenUp != 2 ||
+		got["new"].Error != "410 Gone" {
 		t.Errorf("%+v, %+v", got["both"], got["new"])
 	}
 }

@@ -97,7 +97,8 @@ func TestLinks(t *testing.T) {
 		First: core.NumberedRun(1, 1)}
 	for _, err := range []error{
 		e.Finish.Create(t.Context(), []core.Run{run})[0],
-		e.Manage.PutChannel(t.Context(), 0, core.Channel{Name: "oncall", Kind: core.ChannelWebhook, URL: "https://hooks.example.com", Rev: 1}, core.Change{ID: 1}),
+		e.Manage.PutChannel(t.Context(), 0, core.Channel{Name: "oncall", Kind: core.ChannelWebhook, URL: "https://hooks.example.com", Rev: 1},
+			core.Change{ID: 1}),
 		e.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Notify: core.Notify{To: []string{"oncall"}}, Rev: 1}),
 	} {
 		if err != nil {
@@ -105,10 +106,12 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	to := &phone{}
-	h := assemble(&boot.Config{RunURL: "https://jobs.example.com/runs/{run}"}, e, func(context.Context, string, string) error { return nil }, to,
+	buried := func(context.Context, string, string) error { return nil }
+	h := assemble(&boot.Config{RunURL: "https://jobs.example.com/runs/{run}"}, e, buried, to,
 		slog.New(slog.DiscardHandler))
 	note := string(ring.Encode(ring.Noted([]ring.Note{{Event: core.EventDeadLetter, Run: run.ID, When: time.Now()}}, time.Now())[0].Message))
-	if res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{record("1", note)}}); err != nil || len(res.BatchItemFailures) > 0 {
+	if res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{record("1", note)}}); err != nil ||
+		len(res.BatchItemFailures) > 0 {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	if len(to.sent) != 1 || to.sent[0].Link != "https://jobs.example.com/runs/"+run.ID.String() {

@@ -73,7 +73,8 @@ func TestReadAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Report() != "https://jobs.example.com/prod" || !c.NoToken || c.Visibility != 2*time.Minute || c.Partitions != 256 ||
-		c.Level != slog.LevelWarn || c.Function != "tick" || c.RunURL != "https://jobs.example.com/runs/{run}" || !strings.HasSuffix(c.Results, "/results") {
+		c.Level != slog.LevelWarn || c.Function != "tick" || c.RunURL != "https://jobs.example.com/runs/{run}" ||
+		!strings.HasSuffix(c.Results, "/results") {
 		t.Errorf("%+v", c)
 	}
 	if a := c.Policy.Allow; len(a) != 2 || a[0] != netip.MustParsePrefix("10.0.0.0/8") || a[1] != netip.MustParsePrefix("fd00::/8") {
