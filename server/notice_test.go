@@ -164,7 +164,7 @@ func TestNoticeOfNoJob(t *testing.T) {
 	if res, err := apply.Apply(t.Context(), cl, doc, apply.Options{}); err != nil || !res.Applied || res.Notify.Change != manage.Updated {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	poison := ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(time.Now()), Aside: &ring.Aside{Looks: []ring.Look{{At: 1, Job: 1}}}}
+	poison := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(time.Now())} // whose fires are gone
 	if err := s.parts.engine.Ring.Bury(t.Context(), poison, "it is poison"); err != nil {
 		t.Fatal(err)
 	}
