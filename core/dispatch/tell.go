@@ -37,7 +37,7 @@ func (b *batch) told(ctx context.Context, w *writes) {
 			notes = append(notes, ring.Note{Job: it.job.Def.ID, Event: core.EventLate, Run: it.fire.Run, At: it.fire.At, When: now})
 			of[it] = true
 		}
-		if it.tell.Tells(core.EventSlow) && !r.IsBroadcast() {
+		if it.tell.Tells(core.EventSlow) { // of a broadcast its shards are looked at
 			l := ring.Look{At: core.Ceil(now.Add(it.tell.Slow).Add(time.Minute - 1).Truncate(time.Minute)), Job: it.job.Def.ID}
 			if b.d.looked.fresh(l) {
 				looks = append(looks, l)

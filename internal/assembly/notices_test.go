@@ -336,6 +336,21 @@ func TestTellsSlow(t *testing.T) {
 	})
 }
 
+// TestTellsSlowShard: of a broadcast each shard is slow by itself.
+func TestTellsSlowShard(t *testing.T) {
+	spec := job(core.EventSlow)
+	spec.Def.Notify.Slow, spec.Def.Route = 5*time.Minute, core.RouteBroadcast
+	tells(t, spec, func(r *told) {
+		r.set(func() { r.answer = dispatch.Answer{Kind: dispatch.AnswerAccepted} })
+		id := r.trigger()
+		r.heard(5*time.Minute - time.Second)
+		list := r.heard(2*time.Minute+time.Second, "slow 1")
+		if run := r.run(list[0].Run); run.Shard.Of != id {
+			t.Fatalf("the notice is of %+v, want a shard of %d", run, id)
+		}
+	})
+}
+
 // TestTellsPaused: a job that pauses itself after failures.
 func TestTellsPaused(t *testing.T) {
 	spec := job(core.EventPaused)
