@@ -878,3 +878,31 @@ func TestNotifyOfNobody(t *testing.T) {
 		}
 	}
 }
+
+// TestApplyOfUnknownChannel: a file that names a channel which is not there changes nothing, and
+// is told so in a dry run too.
+func TestApplyOfUnknownChannel(t *testing.T) {
+	f := newFixture(t)
+	ch := core.Channel{Name: "mine", Kind: core.ChannelWebhook, URL: "https://hooks.example.com/t", Rev: 1}
+	if err := f.e.Manage.PutChannel(t.Context(), 0, ch, core.Change{ID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	body := func(dry bool, app, job string) string {
+		return fmt.Sprintf(`{"dryRun":%v,"apps":[{"name":"shop","notify":{"to":[%q]}}],"jobs":[{"app":"shop","name":"a","handler":"h"},`+
+			`{"app":"shop","name":"b","handler":"h","notify":{"to":[%q]}}]}`, dry, app, job)
+	}
+	for _, dry := range []bool{true, false} {
+		for _, b := range []string{body(dry, "mine", "nope"), body(dry, "nope", "mine")} {
+			if _, answer := f.ask("POST", "/v1/apply", b); strings.Count(answer, "there is no such channel") != 1 {
+				t.Errorf("dry %v: %s", dry, answer)
+			}
+			if list, err := f.c.ListApps(t.Context()); err != nil || len(list.Apps) != 0 {
+				t.Fatalf("after a refusal there are apps %v, %v", list.Apps, err)
+			}
+		}
+	}
+	f.must("POST", "/v1/apply", body(false, "mine", "mine"))
+	if job, err := f.c.GetJob(t.Context(), "shop", "b"); err != nil || len(job.Notify.To) != 1 {
+		t.Errorf("%+v, %v", job.Notify, err)
+	}
+}

@@ -167,6 +167,9 @@ func (a *applying) check() error {
 		return err
 	}
 	a.checkNotify()
+	if err := a.checkTold(); err != nil {
+		return err
+	}
 	apps := make(map[string]*manage.AppSpec, len(a.apps))
 	for i := range a.apps {
 		spec := &a.apps[i]
@@ -223,15 +226,46 @@ func (a *applying) check() error {
 	return nil
 }
 
+// made are the channels that it makes.
+func (a *applying) made() []string {
+	names := make([]string, len(a.channels))
+	for i := range a.channels {
+		names[i] = a.channels[i].Channel.Name
+	}
+	return names
+}
+
+// checkTold refuses apps and jobs that tell channels which are not there, nor made with them.
+func (a *applying) checkTold() error {
+	var list []core.Notify
+	for i := range a.apps {
+		list = append(list, a.apps[i].Notify)
+	}
+	for i := range a.jobs {
+		list = append(list, a.jobs[i].Def.Notify)
+	}
+	errs, err := a.s.m.CheckTold(a.r.Context(), list, a.made())
+	if err != nil {
+		return err
+	}
+	for i := range a.apps {
+		if errs[i] != nil && a.out.Apps[i].Error == nil {
+			a.refuseApp(i, errs[i])
+		}
+	}
+	for i := range a.jobs {
+		if errs[len(a.apps)+i] != nil && a.out.Jobs[i].Error == nil {
+			a.refuseJob(i, errs[len(a.apps)+i])
+		}
+	}
+	return nil
+}
+
 func (a *applying) checkNotify() {
 	if a.notify == nil || a.out.Notify.Error != nil {
 		return
 	}
-	made := make([]string, len(a.channels))
-	for i := range a.channels {
-		made[i] = a.channels[i].Channel.Name
-	}
-	res, err := a.s.m.CheckNotify(a.r.Context(), *a.notify, made)
+	res, err := a.s.m.CheckNotify(a.r.Context(), *a.notify, a.made())
 	if err != nil {
 		a.refuseNotify(err)
 		return

@@ -94,6 +94,44 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 	return res, nil
 }
 
+// CheckTold says of each of some notifies why its channels cannot be told, once some channels
+// are made; nil where they can.
+func (m *Manage) CheckTold(ctx context.Context, list []core.Notify, made []string) ([]error, error) {
+	var names []string
+	for i := range list {
+		for _, c := range list[i].To {
+			if !slices.Contains(made, c) && !slices.Contains(names, c) {
+				names = append(names, c)
+			}
+		}
+	}
+	found, err := m.channels(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range made {
+		found[name] = core.Channel{Name: name}
+	}
+	errs := make([]error, len(list))
+	for i := range list {
+		errs[i] = missing(list[i], found)
+	}
+	return errs, nil
+}
+
+// channels reads channels by their names; those that are not there are not in the answer.
+func (m *Manage) channels(ctx context.Context, names []string) (map[string]core.Channel, error) {
+	found := map[string]core.Channel{}
+	for some := range bound.Chunks(names, bound.AtOnce) {
+		list, err := m.store.Channels(ctx, some)
+		if err != nil {
+			return nil, core.Passing(err)
+		}
+		maps.Copy(found, list)
+	}
+	return found, nil
+}
+
 // CheckNotify says what SaveNotify would answer once some channels are made, and changes nothing.
 func (m *Manage) CheckNotify(ctx context.Context, n core.Notify, made []string) (NotifyResult, error) {
 	n = n.Normal()
@@ -109,18 +147,11 @@ func (m *Manage) CheckNotify(ctx context.Context, n core.Notify, made []string) 
 		res.Change = Unchanged
 		return res, nil
 	}
-	all := map[string]core.Channel{}
-	if len(n.To) > 0 {
-		found, err := m.store.Channels(ctx, n.To)
-		if err != nil {
-			return NotifyResult{}, core.Passing(err)
-		}
-		maps.Copy(all, found)
+	errs, err := m.CheckTold(ctx, []core.Notify{n}, made)
+	if err == nil {
+		err = errs[0]
 	}
-	for _, name := range made {
-		all[name] = core.Channel{Name: name}
-	}
-	if err := missing(n, all); err != nil {
+	if err != nil {
 		return NotifyResult{}, err
 	}
 	return res, nil
@@ -162,15 +193,9 @@ func (m *Manage) toKnown(ctx context.Context, part []*saving) ([]*saving, error)
 	if len(names) == 0 {
 		return part, nil
 	}
-	found := map[string]core.Channel{}
-	for some := range bound.Chunks(names, bound.AtOnce) {
-		list, err := m.store.Channels(ctx, some)
-		if err != nil {
-			return nil, core.Passing(err)
-		}
-		for name, c := range list {
-			found[name] = c
-		}
+	found, err := m.channels(ctx, names)
+	if err != nil {
+		return nil, err
 	}
 	return slices.DeleteFunc(part, func(s *saving) bool {
 		err := missing(s.job.Def.Notify, found)
