@@ -641,9 +641,15 @@ func (w *walk) delays(ctx context.Context) error {
 		w.rep.Demanded++
 		w.run(run)
 		last = run.At
-		if covered(run.At) {
+		switch {
+		case covered(run.At):
 			expected = 0 // its message was late for the tick, which went on from the record; the run beats it, and moves nothing
-		} else if expected, err = w.q.after(ctx, run, w.sch, delay); err != nil {
+		case run.Rev < w.rev.Rev:
+			expected = 0 // it was sent before the edit, by a clock that is ahead of the editor's: by which delay its chain went on nobody knows
+		default:
+			expected, err = w.q.after(ctx, run, w.sch, delay)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -129,7 +129,7 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 	chain := func(at core.Instant, took time.Duration) core.Instant {
 		id := core.PlannedRun(j.Def.ID, at)
 		r := core.Run{ID: id, App: "shop", State: core.Succeeded, At: at, Slot: at, Attempt: 1, First: id, FixedDelay: true, SentAt: at.Time(),
-			EndedAt: at.Time().Add(took)}
+			EndedAt: at.Time().Add(took), Rev: j.Sched.Rev}
 		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
 			t.Fatal(err)
 		}
@@ -184,6 +184,46 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 	r, err = f.M.Audit(ctx, "shop/poll", base, at+80)
 	if err != nil || r.Unaccounted != 0 {
 		t.Errorf("went on from a record beside the run: %s %v %v", sum(r.AuditCount), r.Missing, err)
+	}
+}
+
+// TestAuditOfAnEditByAClockBehind: a chain that went on by the old delay, before an edit whose
+// clock was behind, is not asked for the instant that the new delay would have made of it.
+func TestAuditOfAnEditByAClockBehind(t *testing.T) {
+	every := func(d time.Duration) core.Schedule {
+		return core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: d}}}
+	}
+	f := newFixture(t)
+	j := f.Create(spec("poll", every(3*time.Second)))
+	f.Quiet()
+	first := j.Sched.Next
+	old := j.Sched.Rev
+	put := func(at core.Instant, rev int64) core.RunID {
+		id := core.PlannedRun(j.Def.ID, at)
+		r := core.Run{ID: id, App: "shop", State: core.Succeeded, At: at, Slot: at, Attempt: 1, First: id, FixedDelay: true, SentAt: at.Time(),
+			EndedAt: at.Time().Add(80 * time.Millisecond), Rev: rev}
+		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	put(first, old)
+	f.Clock = first.Time().Add(-500 * time.Millisecond) // by the editor's clock; the run has ended
+	f.PushNext(j.Def.ID, first+4)
+	f.Save(spec("poll", every(2*time.Second)))
+	rev := f.Job("shop/poll").Sched.Rev
+	put(first+4, rev)
+	found, _, _ := f.E.Finish.Scheds(ctx, []core.JobID{j.Def.ID})
+	s := found[j.Def.ID]
+	a := s.Stay()
+	a.NewNext, a.NewTail = first+7, core.PlannedRun(j.Def.ID, first+7)
+	if err := f.E.Manage.Advance(ctx, []core.Advance{a})[0]; err != nil {
+		t.Fatal(err)
+	}
+	f.Clock = (first + 300).Time()
+	r, err := f.M.Audit(ctx, "shop/poll", core.InstantOf(start), first+100)
+	if err != nil || r.Unaccounted != 0 || r.OnTime != 2 {
+		t.Errorf("%s %v %v", sum(r.AuditCount), r.Missing, err)
 	}
 }
 
