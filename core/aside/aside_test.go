@@ -239,7 +239,10 @@ func TestHung(t *testing.T) {
 		if !is || when.Sub(begun) > 10*time.Second {
 			t.Errorf("a log of another app is kept after %s behind 700 of executors that hang: %t", when.Sub(begun), is)
 		}
-		if n := r.x.most[hung]; n > 4 {
+		r.x.mu.Lock()
+		n := r.x.most[hung]
+		r.x.mu.Unlock()
+		if n > 4 {
 			t.Errorf("%d asked at a time at one address", n)
 		}
 		time.Sleep(2*time.Hour + 15*time.Minute)

@@ -326,7 +326,7 @@ func TestNoteAsTheWindowEnds(t *testing.T) {
 				r.s.mu.Lock()
 				r.s.faults[op] = nil
 				r.s.mu.Unlock()
-				r.now = begin.Add(time.Hour)
+				r.set(begin.Add(time.Hour))
 				r.must(r.due())
 			}
 			r.s.faults[op] = faults

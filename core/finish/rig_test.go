@@ -156,13 +156,25 @@ type rig struct {
 	t      *testing.T
 	s      *store
 	f      *finish.Finish
+	clock  sync.Mutex // of now, where something is at work beside the test
 	now    time.Time
 	closed []core.Run
 }
 
+// set moves the clock while something is at work.
+func (r *rig) set(now time.Time) {
+	r.clock.Lock()
+	defer r.clock.Unlock()
+	r.now = now
+}
+
 func newRig(t *testing.T) *rig {
 	r := &rig{t: t, now: begin}
-	clock := func() time.Time { return r.now }
+	clock := func() time.Time {
+		r.clock.Lock()
+		defer r.clock.Unlock()
+		return r.now
+	}
 	r.s = &store{Store: memory.New(memory.Options{Now: clock}), faults: map[string][]fault{}, calls: map[string]int{}}
 	r.f = finish.New(r.s, r.s, finish.Options{Now: clock, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler),
 		Closed: func(run *core.Run) { r.closed = append(r.closed, *run) }})
