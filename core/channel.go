@@ -328,7 +328,7 @@ type Message struct {
 	// ID is the notice's, 1 to 128 printable ASCII characters without space: the same when
 	// the message is sent again, so that who gets it twice can tell.
 	ID    string
-	Event string // one of words.Events; empty is a test of the channel
+	Event string // one of Events, or EventMute; empty is a test of the channel
 	App   string
 	Job   string // its name in the app; empty where the notice is of no job
 	Title string

@@ -14,7 +14,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/send"
-	"github.com/tickring/tickring/words"
 )
 
 // failed is a message with all that one can have.
@@ -318,9 +317,9 @@ func TestTopic(t *testing.T) {
 // TestEveryEvent: each event is written in each language with all that it is about.
 func TestEveryEvent(t *testing.T) {
 	for _, l := range core.Languages {
-		for _, event := range append([]string{""}, words.Events...) {
+		for _, event := range append([]core.Event{"", core.EventMute}, core.Events...) {
 			m := failed()
-			m.Event = event
+			m.Event = string(event)
 			ch := channel(core.ChannelSlack, l)
 			p := pageOf(&ch, &m, 4096)
 			if text := p.text(); p.subject == "" || p.sentence == "" || strings.Contains(text, "{") ||

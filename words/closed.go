@@ -8,9 +8,6 @@ func State(l Language, s core.State) string { return of(l, states, s) }
 // Reason says in a clause why a run ended as it did: "no executor took it".
 func Reason(l Language, r core.Reason) string { return of(l, reasons, r) }
 
-// Cause says what made a run: "by schedule", "手动触发".
-func Cause(l Language, c core.Cause) string { return of(l, causes, c) }
-
 var states = map[string]word{
 	string(core.Planned):   {"planned", "待调度"},
 	string(core.Queued):    {"queued", "排队中"},
@@ -46,14 +43,4 @@ var reasons = map[string]word{
 	string(core.ReasonCancelled):     {"it was cancelled", "已取消"},
 	string(core.ReasonUndeliverable): {"it could not be delivered", "无法投递"},
 	string(core.ReasonJoin):          {"a job that it comes after did not end within its time", "上游任务未在期限内结束"},
-}
-
-var causes = map[string]word{
-	string(core.CauseSchedule): {"by schedule", "定时调度"},
-	string(core.CauseMisfire):  {"late, by the misfire policy", "过期补偿"},
-	string(core.CauseManual):   {"by hand", "手动触发"},
-	string(core.CauseAPI):      {"by the API", "API 触发"},
-	string(core.CauseParent):   {"after another job", "父任务触发"},
-	string(core.CauseRetry):    {"tried again", "失败重试触发"},
-	string(core.CauseBackfill): {"filled in afterwards", "补数触发"},
 }

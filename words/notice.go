@@ -6,13 +6,6 @@ import (
 	"time"
 )
 
-// Events are what a notice can be about, in the order in which docs and messages name them.
-var Events = []string{"failed", "lost", "late", "skipped", "slow", "recovered", "no-executor", "paused", "unplanned",
-	"dead-letter", "overdue", "mute"}
-
-// Event is what an event is called: "no executor", "无可用执行器".
-func Event[E ~string](l Language, event E) string { return of(l, events, event) }
-
 // Facts are what the sentence of a notice can name. Each event names those that its line
 // in the table does; what it does not name may be left out.
 type Facts struct {
@@ -86,66 +79,33 @@ func Label[K ~string](l Language, label K) string { return of(l, labels, label) 
 
 // Labels are the keys of Label.
 const (
-	LabelEvent    = "event"
-	LabelApp      = "app"
-	LabelJob      = "job"
-	LabelTitle    = "title"
-	LabelAuthor   = "author"
-	LabelRun      = "run"
-	LabelInstant  = "instant"
-	LabelDue      = "due"
-	LabelState    = "state"
-	LabelCause    = "cause"
-	LabelReason   = "reason"
-	LabelMessage  = "message"
-	LabelExecutor = "executor"
-	LabelAttempt  = "attempt"
-	LabelStarted  = "started"
-	LabelEnded    = "ended"
-	LabelTook     = "took"
-	LabelLate     = "late"
-	LabelCount    = "count"
-	LabelLines    = "last lines"
-	LabelOpen     = "open"
+	LabelApp     = "app"
+	LabelJob     = "job"
+	LabelTitle   = "title"
+	LabelRun     = "run"
+	LabelInstant = "instant"
+	LabelDue     = "due"
+	LabelState   = "state"
+	LabelReason  = "reason"
+	LabelMessage = "message"
+	LabelCount   = "count"
+	LabelLines   = "last lines"
+	LabelOpen    = "open"
 )
 
 var labels = map[string]word{
-	LabelEvent:    {"event", "事件"},
-	LabelApp:      {"app", "应用"},
-	LabelJob:      {"job", "任务"},
-	LabelTitle:    {"title", "任务描述"},
-	LabelAuthor:   {"author", "负责人"},
-	LabelRun:      {"run", "运行 ID"},
-	LabelInstant:  {"instant", "计划时间"},
-	LabelDue:      {"due", "应执行时间"},
-	LabelState:    {"state", "状态"},
-	LabelCause:    {"cause", "触发类型"},
-	LabelReason:   {"reason", "原因"},
-	LabelMessage:  {"message", "执行备注"},
-	LabelExecutor: {"executor", "执行器地址"},
-	LabelAttempt:  {"attempt", "第几次尝试"},
-	LabelStarted:  {"started", "开始时间"},
-	LabelEnded:    {"ended", "结束时间"},
-	LabelTook:     {"took", "耗时"},
-	LabelLate:     {"late by", "延迟"},
-	LabelCount:    {"count", "次数"},
-	LabelLines:    {"last lines", "最后几行日志"},
-	LabelOpen:     {"open", "查看详情"},
-}
-
-var events = map[string]word{
-	"failed":      {"failed", "执行失败"},
-	"lost":        {"lost", "结果丢失"},
-	"late":        {"late", "调度延迟"},
-	"skipped":     {"skipped", "调度被跳过"},
-	"slow":        {"slow", "执行过慢"},
-	"recovered":   {"recovered", "恢复正常"},
-	"no-executor": {"no executor", "无可用执行器"},
-	"paused":      {"paused", "自动暂停"},
-	"unplanned":   {"cannot be planned", "无法生成调度计划"},
-	"dead-letter": {"dead letter", "死信"},
-	"overdue":     {"overdue", "逾期未成功"},
-	"mute":        {"channel takes nothing", "通知渠道不可用"},
+	LabelApp:     {"app", "应用"},
+	LabelJob:     {"job", "任务"},
+	LabelTitle:   {"title", "任务描述"},
+	LabelRun:     {"run", "运行 ID"},
+	LabelInstant: {"instant", "计划时间"},
+	LabelDue:     {"due", "应执行时间"},
+	LabelState:   {"state", "状态"},
+	LabelReason:  {"reason", "原因"},
+	LabelMessage: {"message", "执行备注"},
+	LabelCount:   {"count", "次数"},
+	LabelLines:   {"last lines", "最后几行日志"},
+	LabelOpen:    {"open", "查看详情"},
 }
 
 // said is how a notice of an event is written. many is where Times is not 1.

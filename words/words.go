@@ -2,7 +2,7 @@
 // the answers of the API, in the CLI. It holds the tables, and knows nothing of whom it
 // talks to: a caller brings the language (of a channel, an Accept-Language, a LANG).
 //
-// What is in a closed list of package core (states, reasons, causes) is data: it stays as
+// What is in a closed list of package core (states, reasons) is data: it stays as
 // it is in the API, in files and in columns, in every language. Here is what it is called
 // in a sentence.
 //
