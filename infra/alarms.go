@@ -160,7 +160,8 @@ func (s *Scheduler) dashboard() {
 	}
 	queues := func(name, statistic string) map[string]awscloudwatch.IMetric {
 		list := map[string]awscloudwatch.IMetric{}
-		for q, queue := range map[string]awssqs.IQueue{"fires": s.Fires, "slow": s.Slow, "checks": s.Checks, "aside": s.Aside, "results": s.Results} {
+		for q, queue := range map[string]awssqs.IQueue{"fires": s.Fires, "slow": s.Slow, "checks": s.Checks, "aside": s.Aside,
+			"results": s.Results} {
 			list[q] = queueMetric(queue, name, statistic)
 		}
 		return list

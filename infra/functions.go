@@ -54,7 +54,8 @@ var functionNames = []string{"tick", "dispatch", "slow", "aside", "callback", "r
 // ours are the variables that the construct sets.
 var ours = []string{
 	"TICKRING_TABLE_JOBS", "TICKRING_TABLE_RUNS", "TICKRING_TABLE_STATE",
-	"TICKRING_QUEUE_FIRES", "TICKRING_QUEUE_SLOW", "TICKRING_QUEUE_CHECKS", "TICKRING_QUEUE_ASIDE", "TICKRING_QUEUE_RESULTS", "TICKRING_QUEUE_DEAD",
+	"TICKRING_QUEUE_FIRES", "TICKRING_QUEUE_SLOW", "TICKRING_QUEUE_CHECKS", "TICKRING_QUEUE_ASIDE",
+	"TICKRING_QUEUE_RESULTS", "TICKRING_QUEUE_DEAD",
 	"TICKRING_ADMIN_TOKEN", "TICKRING_ADMIN_TOKEN_PARAM", "TICKRING_READ_TOKEN", "TICKRING_READ_TOKEN_PARAM",
 	"TICKRING_REPORT_KEY_PARAM", "TICKRING_REPORT_URL", "TICKRING_REPORT_ZONE", "TICKRING_RUN_URL",
 	"TICKRING_ALLOW", "TICKRING_ALLOW_NO_TOKEN", "TICKRING_VISIBILITY", "TICKRING_MAX_PARTITIONS", "TICKRING_LOG_LEVEL", "TICKRING_DOORS",
@@ -86,8 +87,8 @@ func (s *Scheduler) statements(r roles.Role) []awsiam.PolicyStatement {
 
 // arns are those of queues by their names in roles.
 func (s *Scheduler) arns(queues []string) []*string {
-	of := map[string]awssqs.IQueue{roles.Fires: s.Fires, roles.Slow: s.Slow, roles.Checks: s.Checks, roles.Asides: s.Aside, roles.Results: s.Results,
-		roles.Dead: s.Dead}
+	of := map[string]awssqs.IQueue{roles.Fires: s.Fires, roles.Slow: s.Slow, roles.Checks: s.Checks, roles.Asides: s.Aside,
+		roles.Results: s.Results, roles.Dead: s.Dead}
 	var list []*string
 	for _, q := range queues {
 		list = append(list, of[q].QueueArn())

@@ -155,8 +155,8 @@ func TestDataStays(t *testing.T) {
 		want) {
 		t.Errorf("tables %q, want %q", got, want)
 	}
-	if got, want := tmpl.of(t, "AWS::SQS::Queue"), []string{"TickringAside", "TickringChecks", "TickringDead", "TickringFires", "TickringResults",
-		"TickringSlow"}; !slices.Equal(got, want) {
+	if got, want := tmpl.of(t, "AWS::SQS::Queue"), []string{"TickringAside", "TickringChecks", "TickringDead", "TickringFires",
+		"TickringResults", "TickringSlow"}; !slices.Equal(got, want) {
 		t.Errorf("queues %q, want %q", got, want)
 	}
 	for _, id := range tmpl.of(t, "AWS::DynamoDB::GlobalTable") {
@@ -375,7 +375,8 @@ func TestFunctions(t *testing.T) {
 // environment holds a secret.
 func TestEnvironment(t *testing.T) {
 	for form, p := range map[string]infra.Props{"HTTP API": {Allow: []string{"10.0.0.0/8"}, NoToken: true, NoTokenPublic: true,
-		ReadToken: true, LogLevel: "warn", MaxPartitions: jsii.Number(32), RunUrl: "https://jobs.example.com/runs/{run}"}, "function URL": {FunctionUrl: true}} {
+		ReadToken: true, LogLevel: "warn", MaxPartitions: jsii.Number(32), RunUrl: "https://jobs.example.com/runs/{run}"},
+		"function URL": {FunctionUrl: true}} {
 		tmpl := synth(t, p)
 		for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
 			vars, _ := at(tmpl.Resources[id].Properties, "Environment.Variables").(map[string]any)
@@ -550,8 +551,8 @@ func TestAlarms(t *testing.T) {
 	topic := awssns.NewTopic(stack, jsii.String("Topic"), nil)
 	infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, AlarmTopic: topic, Dashboard: true})
 	tmpl := read(t, stack)
-	want := map[string]bool{"OldestMessage": true, "AsideOldest": true, "DeadLetters": true, "DueLag": true, "Recovered": true, "Errors": true, "Throttles": true,
-		"DoorsRefuse": true, "DoorsAsked": true, "TableThrottles": true,
+	want := map[string]bool{"OldestMessage": true, "AsideOldest": true, "DeadLetters": true, "DueLag": true, "Recovered": true,
+		"Errors": true, "Throttles": true, "DoorsRefuse": true, "DoorsAsked": true, "TableThrottles": true,
 		"AccountConcurrency": true, "NoTick": true, "Canary": true}
 	watched, charged, looks := map[string]string{}, 0, map[string][]string{}
 	for _, id := range tmpl.of(t, "AWS::CloudWatch::Alarm") {
@@ -721,7 +722,8 @@ func TestForms(t *testing.T) {
 		}
 	}
 	if got, want := tmpl.endpoints(t),
-		"dynamodb; lambda: Api Aside Dispatch Slow Tick; logs: Api Aside; sqs: Api Aside Dispatch Slow Tick; ssm: Api Dispatch Slow"; got != want {
+		"dynamodb; lambda: Api Aside Dispatch Slow Tick; logs: Api Aside; "+
+			"sqs: Api Aside Dispatch Slow Tick; ssm: Api Dispatch Slow"; got != want {
 		t.Errorf("endpoints %s; want %s", got, want)
 	}
 	for _, id := range tmpl.of(t, "AWS::SQS::Queue") {

@@ -27,7 +27,7 @@ func (s *Scheduler) endpoints(p *Props) {
 	list := []endpoint{
 		{"Sqs", awsec2.InterfaceVpcEndpointAwsService_SQS(), []string{"tick", "dispatch", "slow", "aside", "api"}},       // the ring
 		{"Ssm", awsec2.InterfaceVpcEndpointAwsService_SSM(), []string{"dispatch", "slow", "api"}},                        // secrets
-		{"Lambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA(), []string{"tick", "dispatch", "slow", "aside", "api"}}, // executors; another tick
+		{"Lambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA(), []string{"tick", "dispatch", "slow", "aside", "api"}}, // executors, ticks
 	}
 	if len(s.logs(p)) > 0 {
 		list = append(list, endpoint{"Logs", awsec2.InterfaceVpcEndpointAwsService_CLOUDWATCH_LOGS(), []string{"api", "aside"}})

@@ -2,6 +2,7 @@ package infra
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -143,7 +144,8 @@ func (s *Scheduler) doors(p *Props, dir string) {
 		admin["TICKRING_DOORS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout,
 			calls: true, env: admin,
-			role: roles.AllDoors}, append(append(s.logs(p), s.topics(p)...), s.mayRead(p, s.TokenParameter, s.ReadTokenParameter, s.reportKey)...)...)
+			role: roles.AllDoors}, slices.Concat(s.logs(p), s.topics(p),
+			s.mayRead(p, s.TokenParameter, s.ReadTokenParameter, s.reportKey))...)
 		s.callback(p, dir)
 		s.Url = s.functionUrl(all)
 		return
@@ -253,8 +255,8 @@ func (s *Scheduler) workers(p *Props, dir string) {
 		slow = jsii.Number(10)
 	}
 	takes(sends("slow", "sends fires to slow executors", roles.SlowLane), "Slow", s.Slow, slow)
-	takes(s.function(p, dir, function{name: "aside", about: "keeps logs and tells people: what makes no fire late", memory: 256, timeout: asideTimeout,
-		calls: true, role: roles.Aside}, s.logs(p)...), "Aside", s.Aside, jsii.Number(asideConcurrency))
+	takes(s.function(p, dir, function{name: "aside", about: "keeps logs and tells people: what makes no fire late",
+		memory: 256, timeout: asideTimeout, calls: true, role: roles.Aside}, s.logs(p)...), "Aside", s.Aside, jsii.Number(asideConcurrency))
 	s.wake(tick)
 	if !p.NoCanary {
 		s.canaryJob(p)

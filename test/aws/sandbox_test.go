@@ -33,7 +33,8 @@ var binaries = sync.OnceValues(func() (string, error) {
 	}
 	for _, name := range names {
 		// As a deployment builds them, but for this machine's processor.
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-tags", "lambda.norpc,grpcnotrace,gomailnotpl", "-o", filepath.Join(dir, name),
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-tags", "lambda.norpc,grpcnotrace,gomailnotpl",
+			"-o", filepath.Join(dir, name),
 			"./functions/"+name)
 		cmd.Dir = strings.TrimSpace(string(root))
 		cmd.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")

@@ -97,7 +97,8 @@ func compile(t *testing.T, source, pkg, to string, flags ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go",
-		append(append([]string{"build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc,grpcnotrace,gomailnotpl", "-o", filepath.Join(to, "bootstrap")}, flags...),
+		append(append([]string{"build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc,grpcnotrace,gomailnotpl",
+			"-o", filepath.Join(to, "bootstrap")}, flags...),
 			pkg)...)
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0", "GOWORK=off")

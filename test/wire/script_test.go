@@ -53,7 +53,8 @@ func said(kind string) string {
 // groovy is a handler in Java's dialect of scripts, which runs inside the executor.
 func groovy(sub, text string) string {
 	if strings.HasSuffix(sub, " 2.2.0") {
-		return "import com.xxl.job.core.biz.model.ReturnT\nimport com.xxl.job.core.handler.IJobHandler\nimport com.xxl.job.core.log.XxlJobLogger\n" +
+		return "import com.xxl.job.core.biz.model.ReturnT\nimport com.xxl.job.core.handler.IJobHandler\n" +
+			"import com.xxl.job.core.log.XxlJobLogger\n" +
 			"class Say extends IJobHandler {\n  ReturnT<String> execute(String param) throws Exception {\n    XxlJobLogger.log(\"" + text +
 			" \" + param)\n    return ReturnT.SUCCESS\n  }\n}\n"
 	}
