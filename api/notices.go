@@ -48,28 +48,59 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// noticesOf is what is known of the notices of a job; nil is nothing.
-func noticesOf(ctx context.Context, of Notices, job core.JobID) (*client.JobNotices, error) {
+// noticeState is what is known of the notices of a job.
+func noticeState(ctx context.Context, of Notices, job core.JobID) (st notice.State, err error) {
 	if of == nil {
-		return nil, nil
+		return st, nil
 	}
 	name := notice.JobName(job)
 	found, err := of.Notices(ctx, []string{name})
 	if err != nil {
-		return nil, core.Passing(err)
+		return st, core.Passing(err)
 	}
-	st := found[name]
-	if len(st.Told)+len(st.Pending) == 0 {
+	return found[name], nil
+}
+
+// noticeOf is what became of the notice of a run; nil: there is none.
+func noticeOf(ctx context.Context, of Notices, r *core.Run) (*client.RunNotice, error) {
+	if core.EndEvent(r) == "" || !r.Notice { // it is not read for what ended well
 		return nil, nil
+	}
+	st, err := noticeState(ctx, of, r.ID.Job())
+	if err != nil {
+		return nil, err
+	}
+	n, is := st.Run(r)
+	if !is {
+		return nil, nil
+	}
+	out := &client.RunNotice{Event: string(n.Event), Stand: string(n.Stand), At: n.At}
+	for i := range n.Waiting {
+		out.Waiting = append(out.Waiting, waitingOf(&n.Waiting[i]))
+	}
+	for _, g := range n.GivenUp {
+		out.GivenUp = append(out.GivenUp, client.UntakenNotice{Channel: g.Channel, At: g.When, Error: g.Error})
+	}
+	return out, nil
+}
+
+func waitingOf(p *notice.Pending) client.WaitingNotice {
+	return client.WaitingNotice{Channel: p.Channel, Event: string(p.Event), Count: p.Count, MadeAt: p.Made, Tries: p.Tries, NextAt: p.Next,
+		Error: p.Error}
+}
+
+// noticesOf is what is known of the notices of a job; nil is nothing.
+func noticesOf(ctx context.Context, of Notices, job core.JobID) (*client.JobNotices, error) {
+	st, err := noticeState(ctx, of, job)
+	if err != nil || len(st.Told)+len(st.Pending) == 0 {
+		return nil, err
 	}
 	out := &client.JobNotices{}
 	for _, t := range st.Told {
 		out.Told = append(out.Told, client.ToldEvent{Event: string(t.Event), At: t.Sent, QuietUntil: t.Quiet, Count: t.Count})
 	}
 	for i := range st.Pending {
-		p := &st.Pending[i]
-		out.Waiting = append(out.Waiting, client.WaitingNotice{Channel: p.Channel, Event: string(p.Event), Count: p.Count, MadeAt: p.Made,
-			Tries: p.Tries, NextAt: p.Next, Error: p.Error})
+		out.Waiting = append(out.Waiting, waitingOf(&st.Pending[i]))
 	}
 	slices.SortStableFunc(out.Told, func(a, b client.ToldEvent) int { return b.At.Compare(a.At) })
 	return out, nil

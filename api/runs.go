@@ -89,6 +89,10 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 		skip := skipOf(*v.Skip)
 		out.Skip = &skip
 	}
+	if out.Notice, err = noticeOf(r.Context(), s.o.Notices, &v.Run); err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	s.write(w, http.StatusOK, out)
 }
 

@@ -1758,7 +1758,8 @@ type Run struct {
 	Message string `json:"message,omitempty,omitzero"`
 
 	// Missing Of a join that is not complete the parents that it waits for, until dueAt; only when one run is read
-	Missing []string `json:"missing,omitempty,omitzero"`
+	Missing []string   `json:"missing,omitempty,omitzero"`
+	Notice  *RunNotice `json:"notice,omitempty"`
 
 	// Params In place of the job's
 	Params *string `json:"params,omitempty"`
@@ -1807,6 +1808,22 @@ type Run struct {
 
 	// With What the job of a run said when that was sent, of one that waits what it says now. What the run says itself comes before it.
 	With *RanWith `json:"with,omitempty"`
+}
+
+// RunNotice defines model for RunNotice.
+type RunNotice struct {
+	// At When it was made, of counted when it is to be; left out: not known any more
+	At    time.Time `json:"at,omitempty,omitzero"`
+	Event string    `json:"event"`
+
+	// GivenUp Channels that never will
+	GivenUp []UntakenNotice `json:"givenUp,omitempty,omitzero"`
+
+	// Stand owed: not counted yet; counted: told at the end of the quiet period; told: each channel has taken it, but for those that are named
+	Stand string `json:"stand"`
+
+	// Waiting Channels that have not taken it yet
+	Waiting []WaitingNotice `json:"waiting,omitempty,omitzero"`
 }
 
 // RunPage defines model for RunPage.
@@ -2086,6 +2103,16 @@ type UnreadableJob struct {
 	// Message Why it cannot be read
 	Message string `json:"message"`
 	Number  int32  `json:"number"`
+}
+
+// UntakenNotice defines model for UntakenNotice.
+type UntakenNotice struct {
+	// At When it was given up
+	At      time.Time `json:"at"`
+	Channel string    `json:"channel"`
+
+	// Error What was wrong at the last try
+	Error string `json:"error"`
 }
 
 // Untold defines model for Untold.

@@ -217,13 +217,21 @@ func testServer() *httptest.Server {
 		if r.URL.Path == "/test/mute" { // channel broken took no notice of job 1 for an hour, and one of two was given up
 			at := time.Date(2026, 3, 1, 2, 30, 5, 0, time.UTC)
 			last := notice.Happening{Run: core.NumberedRun(1, 1), When: at}
+			since := notice.Happening{Run: core.NumberedRun(1, 2), When: at.Add(30 * time.Minute)}
+			failed := func(n uint32, ended time.Time) core.Run {
+				return core.Run{ID: core.NumberedRun(1, n), App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseAPI,
+					At: core.InstantOf(at), Slot: core.InstantOf(at), Notice: true, EndedAt: ended}
+			}
+			data.Dispatch.Create(r.Context(), []core.Run{failed(1, at), failed(2, since.When), failed(3, at.Add(-time.Hour))})
 			data.Notices.PutNotices(r.Context(), []notice.State{
 				{Name: notice.ChannelName("broken"), V: 1, Trouble: &notice.Trouble{Since: time.Now().Add(time.Minute),
 					Last:  time.Now().Add(time.Hour),
 					Error: "hooks.example.com: answered 500", GivenUp: 1}},
 				{Name: notice.JobName(1), V: 1, Told: []notice.Told{
 					{Event: core.EventLost, Sent: at, Quiet: at.Add(time.Hour)},
-					{Event: core.EventFailed, Sent: at.Add(time.Second), Quiet: at.Add(time.Hour), Count: 41, First: &last, Last: &last}},
+					{Event: core.EventFailed, Sent: at.Add(time.Second), Since: at, Quiet: at.Add(time.Hour), Count: 41, First: &since,
+						Last: &since, GivenUp: []notice.Untaken{{Channel: "oncall", First: last, Last: last, When: at.Add(2 * time.Second),
+							Error: "answered 410"}}}},
 					Pending: []notice.Pending{{Channel: "broken", Event: core.EventFailed, Count: 7, First: last, Last: last, Made: at, Tries: 3,
 						Next: at.Add(time.Hour), Error: "hooks.example.com: answered 500"}}}})
 			return

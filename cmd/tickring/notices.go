@@ -8,6 +8,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/notice"
 )
 
 // noticesText adds to what is said of a job who is told what of it, and what came of that;
@@ -53,15 +54,46 @@ func (e *conn) noticesText(add func(name, value string), j *api.Job, ofApp api.N
 	for _, t := range j.Notices.Told {
 		add("told of "+t.Event, e.toldText(&t, zone))
 	}
-	for _, w := range j.Notices.Waiting {
-		text := fmt.Sprintf("%s for channel %s since %s, stands for %d; tried %s, again at %s", w.Event, w.Channel, e.full(w.MadeAt, zone),
-			w.Count, plural(w.Tries, "time"), e.full(w.NextAt, zone))
-		if w.Error != "" {
-			text += ": " + oneLine(w.Error)
-		}
-		add("notice waits", text)
+	for i := range j.Notices.Waiting {
+		add("notice waits", j.Notices.Waiting[i].Event+e.waitingText(&j.Notices.Waiting[i], zone))
 	}
 	return told, nil
+}
+
+// waitingText says of a notice that a channel has not taken it yet.
+func (e *conn) waitingText(w *client.WaitingNotice, zone string) string {
+	text := fmt.Sprintf(" for channel %s since %s, stands for %d; tried %s, again at %s", w.Channel, e.full(w.MadeAt, zone), w.Count,
+		plural(w.Tries, "time"), e.full(w.NextAt, zone))
+	if w.Error != "" {
+		text += ": " + oneLine(w.Error)
+	}
+	return text
+}
+
+// noticeText adds to what is said of a run what became of the notice of its end.
+func (e *conn) noticeText(add func(name, value string), r *api.Run) {
+	n := r.Notice
+	if n == nil {
+		return
+	}
+	text := n.Event + ": "
+	switch {
+	case n.Stand == string(notice.Owed):
+		text += "on its way"
+	case n.Stand == string(notice.Counted):
+		text += "counted, told at " + e.full(n.At, r.Timezone)
+	case n.At.IsZero():
+		text += "told"
+	default:
+		text += "told " + e.full(n.At, r.Timezone)
+	}
+	add("notice", text)
+	for i := range n.Waiting {
+		add("", "waits"+e.waitingText(&n.Waiting[i], r.Timezone))
+	}
+	for _, g := range n.GivenUp {
+		add("", fmt.Sprintf("given up for channel %s %s: %s", g.Channel, e.full(g.At, r.Timezone), oneLine(g.Error)))
+	}
 }
 
 func (e *conn) toldText(t *client.ToldEvent, zone string) string {

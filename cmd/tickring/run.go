@@ -136,6 +136,7 @@ func (c *runCmd) Run(e *conn) error {
 			add("code", fmt.Sprint(r.Code))
 		}
 		add("data", e.firstLine(r.Data))
+		e.noticeText(add, &r)
 		table(e.Stdout, *about, e.paints(colours)...)
 		if r.Message != "" {
 			e.printf("%s\n", strings.TrimRight(r.Message, "\n"))

@@ -46,8 +46,11 @@ type Told struct {
 	Sent  time.Time  `json:"sent"`            // when the last notice of it was made
 	Quiet time.Time  `json:"quiet"`           // until then there is no other
 	Count int64      `json:"count,omitempty"` // what came since
-	First *Happening `json:"first,omitempty"` // of these
+	First *Happening `json:"first,omitempty"` // of these, by when it happened
 	Last  *Happening `json:"last,omitempty"`
+	Since time.Time  `json:"since,omitzero"` // the first of what the last notice stands for
+	// GivenUp are the channels that will not take a notice, each its last one.
+	GivenUp []Untaken `json:"givenUp,omitempty"`
 	// Seen are the runs that were counted last: a copy of their note adds nothing. What happens
 	// copiesFor after them is no copy, though it has the same run: that may stand for a cause.
 	Seen []core.RunID `json:"seen,omitempty"`
@@ -74,6 +77,15 @@ type Pending struct {
 	Tries   int        `json:"tries,omitempty"`
 	Next    time.Time  `json:"next"` // not before; while somebody is at it, until he is over
 	Error   string     `json:"error,omitempty"`
+}
+
+// Untaken is a notice that a channel did not take, and is not tried any more.
+type Untaken struct {
+	Channel string    `json:"channel"`
+	First   Happening `json:"first"`
+	Last    Happening `json:"last"`
+	When    time.Time `json:"when"`
+	Error   string    `json:"error"`
 }
 
 // Trouble is that a channel takes nothing.
@@ -123,10 +135,13 @@ func (s *State) Fold(note *ring.Note) *Told {
 		t.Seen = t.Seen[max(0, len(t.Seen)-seenMost):]
 	}
 	h := happening(note)
-	if t.Count == 0 {
+	if t.Count == 0 || h.When.Before(t.First.When) {
 		t.First = h
 	}
-	t.Count, t.Last = t.Count+max(note.Count, 1), h
+	if t.Count == 0 || !h.When.Before(t.Last.When) {
+		t.Last = h
+	}
+	t.Count += max(note.Count, 1)
 	return t
 }
 
@@ -146,7 +161,8 @@ func (s *State) tell(t *Told, to []string, quiet time.Duration, now time.Time) {
 		p := &s.Pending[i] // the one before has not been taken yet
 		p.Count, p.Last = p.Count+t.Count, *t.Last
 	}
-	t.Sent, t.Quiet, t.Count, t.First, t.Last = now.UTC(), now.Add(quiet).UTC(), 0, nil, nil
+	t.Sent, t.Quiet, t.Since = now.UTC(), now.Add(quiet).UTC(), t.First.When
+	t.Count, t.First, t.Last = 0, nil, nil
 }
 
 // Due has the channels told of what was counted, each event once in a quiet period.
@@ -199,6 +215,10 @@ func (s *State) Failed(p *Pending, why string, forGood, tried, busy bool, after 
 	}
 	o := &s.Pending[i]
 	if age := now.Sub(o.Made); forGood || age >= giveUp {
+		t := s.told(o.Event)
+		t.GivenUp = slices.DeleteFunc(t.GivenUp, func(g Untaken) bool { return g.Channel == o.Channel })
+		t.GivenUp = append(t.GivenUp, Untaken{o.Channel, o.First, o.Last, now.UTC(), why})
+		t.GivenUp = t.GivenUp[max(0, len(t.GivenUp)-core.MaxNotifyTo):]
 		s.Pending = slices.Delete(s.Pending, i, i+1)
 		return true
 	} else {
@@ -239,7 +259,7 @@ func (s *State) Next() (at time.Time) {
 func (s State) clone() State {
 	s.Told, s.Pending = slices.Clone(s.Told), slices.Clone(s.Pending)
 	for i := range s.Told {
-		s.Told[i].Seen = slices.Clone(s.Told[i].Seen)
+		s.Told[i].Seen, s.Told[i].GivenUp = slices.Clone(s.Told[i].Seen), slices.Clone(s.Told[i].GivenUp)
 	}
 	return s
 }

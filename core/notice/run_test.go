@@ -1,0 +1,89 @@
+package notice_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// TestRun: a run knows what became of its notice, from when it is owed until each channel has
+// taken it or never will, also where a notice stands for more than are remembered.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a", "b"}, Quiet: 10 * time.Minute, On: []core.Event{core.EventFailed}}
+		})
+		stands := func(of ring.Message, want string) notice.OfRun {
+			t.Helper()
+			runs, _, err := r.e.Finish.Runs(t.Context(), []core.RunID{of.Aside.Run})
+			r.must(err)
+			run, st := runs[of.Aside.Run], r.state()
+			n, is := st.Run(&run)
+			if !is {
+				n.Stand = ""
+			}
+			if string(n.Stand) != want {
+				t.Fatalf("the notice of %s is %q, want %q: %+v", of.Aside.Run, n.Stand, want, st)
+			}
+			return n
+		}
+		r.fail = func(channel string) error {
+			if channel == "b" {
+				return &core.Undelivered{Reason: "answered 500"}
+			}
+			return nil
+		}
+		first, well := r.ends(core.Failed, core.ReasonHandler), r.ends(core.Succeeded)
+		stands(first, "owed")
+		made := time.Now()
+		r.handle(first, well)
+		n := stands(first, "told")
+		if len(n.Waiting) != 1 || n.Waiting[0].Channel != "b" || n.Waiting[0].Error != "answered 500" || !n.At.Equal(made) ||
+			n.Event != core.EventFailed {
+			t.Fatalf("it stands as %+v", n)
+		}
+		stands(well, "")
+		stands(r.ends(core.Lost, core.ReasonGone), "owed") // who tells nobody of this is not known before it is counted
+		time.Sleep(time.Second)
+		var more []ring.Message
+		for range 40 { // more than an item names
+			more = append(more, r.ends(core.Failed, core.ReasonHandler))
+			time.Sleep(time.Second)
+		}
+		r.handle(more[20:]...)
+		r.handle(more[:20]...) // in no order
+		for _, m := range more {
+			if n := stands(m, "counted"); !n.At.Equal(made.Add(10 * time.Minute)) {
+				t.Fatalf("to be told at %s", n.At)
+			}
+		}
+		stands(first, "told")
+		r.minutes(12)
+		for _, m := range more {
+			if n := stands(m, "told"); len(n.Waiting) != 1 || n.At.IsZero() {
+				t.Fatalf("it stands as %+v", n)
+			}
+		}
+		r.minutes(26 * 60)
+		for _, m := range more {
+			if n := stands(m, "told"); len(n.Waiting) != 0 || len(n.GivenUp) != 1 || n.GivenUp[0].Channel != "b" ||
+				!strings.Contains(n.GivenUp[0].Error, "answered 500") {
+				t.Fatalf("it stands as %+v", n)
+			}
+		}
+		r.fail = func(string) error { return nil }
+		last := r.ends(core.Failed, core.ReasonHandler)
+		r.handle(last)
+		if n := stands(last, "told"); len(n.Waiting)+len(n.GivenUp) != 0 || n.At.IsZero() {
+			t.Fatalf("it stands as %+v", n)
+		}
+		if n := stands(first, "told"); !n.At.IsZero() || len(n.GivenUp) != 1 { // of a notice before the last one
+			t.Fatalf("it stands as %+v", n)
+		}
+	})
+}
