@@ -46,7 +46,7 @@ type Options struct {
 	// Status says what the server is; nil is nothing known.
 	Status func() Status
 	// Facts says what doctor judges; nil is nothing known.
-	Facts func(ctx context.Context) Facts
+	Facts func(ctx context.Context, l words.Language) Facts
 	// Dead are the dead letters; nil: none are kept.
 	Dead operate.DeadLetters
 	// Notices is how notices and channels fare; nil: it is not said.

@@ -78,7 +78,7 @@ func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, core.Errorf(core.CodeRefused, "nothing is known here of the deployment"))
 		return
 	}
-	s.write(w, http.StatusOK, s.o.Facts(r.Context()))
+	s.write(w, http.StatusOK, s.o.Facts(r.Context(), language(r)))
 }
 
 // GetJobFacts says which jobs nobody takes and which fail.

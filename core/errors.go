@@ -138,6 +138,11 @@ type Text struct {
 // words has no line for is found by its test.
 func Say(code string, args ...any) Text { return Text{code, args, fmt.Sprintf(code, args...)} }
 
+// Phrase is the text of a few words that take no arguments and are data in English already: the
+// name of what could not be read, a line of the API's document. They have no verbs: a % in them
+// stands for itself.
+func Phrase(english string) Text { return Text{code: english, english: english} }
+
 // Code is what a table of another language knows the sentence by.
 func (t Text) Code() string { return t.code }
 

@@ -11,10 +11,11 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/internal/doctor"
+	"github.com/tickring/tickring/words"
 )
 
 // facts are what doctor judges.
-func (s *Server) facts(ctx context.Context, p *parts) api.Facts {
+func (s *Server) facts(ctx context.Context, p *parts, l words.Language) api.Facts {
 	f := api.Facts{Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load()), Data: &api.DataFolder{Folder: s.o.Dir}}
 	for _, name := range []string{"tickring.db", "tickring.db-wal"} {
 		if info, err := os.Stat(filepath.Join(s.o.Dir, name)); err == nil {
@@ -24,14 +25,14 @@ func (s *Server) facts(ctx context.Context, p *parts) api.Facts {
 	var err error
 	if f.Data.Free, err = freeBytes(s.o.Dir); err != nil {
 		f.Data.Free = -1
-		f.Unread = append(f.Unread, "free room on the disk")
+		f.Unread = append(f.Unread, core.Phrase("free room on the disk").String())
 	}
 	if s.cert != nil {
 		f.CertificateUntil = s.cert.get(time.Now()).Leaf.NotAfter
 	}
 	f.Refused = api.RefusedExecutors(p.refused, "")
 	f.LogsLost, f.NoticesLost = s.m.logsLost.Load(), s.m.untold.Load()
-	doctor.Gather(ctx, p.engine, time.Now(), &f)
+	doctor.Gather(ctx, p.engine, time.Now(), l, &f)
 	return f
 }
 

@@ -174,13 +174,14 @@ func TestFailuresAreTold(t *testing.T) {
 			t.Errorf("%s: not found in %+v", want.says, list)
 		}
 		for _, x := range list {
-			if strings.Contains(x.Says, want.says) && (x.Level != want.level || x.Do == "") {
+			if strings.Contains(x.Says.String(), want.says) && (x.Level != want.level || x.Do.String() == "") {
 				t.Errorf("%+v", x)
 			}
 		}
 	}
 	for _, x := range list {
-		if strings.Contains(x.Says, "web/never") && !strings.Contains(x.Says, "handler: ") || strings.Contains(x.Says, "web/fine") {
+		says := x.Says.String()
+		if strings.Contains(says, "web/never") && !strings.Contains(says, "handler: ") || strings.Contains(says, "web/fine") {
 			t.Errorf("%+v", x)
 		}
 	}

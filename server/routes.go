@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/words"
 )
 
 // routes is the one mux: health and metrics, the wire, reports of calls, and
@@ -24,7 +25,7 @@ func (s *Server) routes(p *parts) http.Handler {
 	mux.HandleFunc("POST /v1/report/{run}", door.Report(p.finish, s.reportKey))
 	mux.Handle("/", api.NewHandler(p.manage, p.sender, api.Options{Token: s.token, ReadToken: s.o.ReadToken, URL: s.reportURL,
 		Admit: p.tokens.Admit, Refused: p.refused, Log: s.log, Dead: p.engine.Dead, Reports: p.reports, Notices: p.engine.Notices,
-		Facts: func(ctx context.Context) api.Facts { return s.facts(ctx, p) }, Status: func() api.Status {
+		Facts: func(ctx context.Context, l words.Language) api.Facts { return s.facts(ctx, p, l) }, Status: func() api.Status {
 			return api.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
 		}}))
 	return mux

@@ -55,7 +55,7 @@ type Globals struct {
 	Token    string           `help:"The admin token of the server, or its read token; not that of an app (default: $$TICKRING_TOKEN, else that in the data folder)." placeholder:"TOKEN"`
 	UTC      bool             `name:"utc" help:"Times in UTC, not in the job's zone."`
 	Color    string           `enum:"auto,always,never" default:"auto" help:"Colour states that failed or run, and what is late: auto is on a terminal, unless NO_COLOR is set; never in json."`
-	Lang     string           `enum:",en,zh" default:"" help:"Language of errors and of schedules in words, en or zh (default: that of $$LC_ALL, $$LC_MESSAGES or $$LANG)." placeholder:"LANGUAGE"`
+	Lang     string           `enum:",en,zh" default:"" help:"Language of errors, of schedules in words and of what doctor finds, en or zh (default: that of $$LC_ALL, $$LC_MESSAGES or $$LANG)." placeholder:"LANGUAGE"`
 	Output   string           `short:"o" enum:"text,json,yaml" default:"text" help:"text for people, json for programs; get knows yaml."`
 	Version  kong.VersionFlag `hidden:"" help:"Print the version."`
 }

@@ -35,6 +35,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/server"
+	"github.com/tickring/tickring/words"
 )
 
 func TestMain(m *testing.M) {
@@ -156,10 +157,10 @@ func testServer() *httptest.Server {
 	h := api.NewHandler(m, &testLogs{}, api.Options{Token: "sesame", Refused: refused, ReadToken: "a-token-that-may-only-read",
 		Log:    slog.New(slog.DiscardHandler),
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
-		Dead:   data.Dead, Notices: data.Notices, Facts: func(ctx context.Context) api.Facts {
+		Dead:   data.Dead, Notices: data.Notices, Facts: func(ctx context.Context, l words.Language) api.Facts {
 			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second),
 				Refused: api.RefusedExecutors(refused, "")}
-			doctor.Gather(ctx, data, time.Now(), &f)
+			doctor.Gather(ctx, data, time.Now(), l, &f)
 			return f
 		}, Restore: a.Restorer(restore.Options{}), Reports: reports})
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/stack"
+	"github.com/tickring/tickring/words"
 )
 
 type doctorCmd struct {
@@ -91,9 +92,9 @@ func (c *doctorCmd) Run(e *Env) error {
 	}
 	if e.json() {
 		if err := e.printJSON(struct {
-			Worst    doctor.Level     `json:"worst"`
-			Findings []doctor.Finding `json:"findings"`
-		}{worst, list}); err != nil {
+			Worst    doctor.Level `json:"worst"`
+			Findings []finding    `json:"findings"`
+		}{worst, findings(e.lang(), list)}); err != nil {
 			return err
 		}
 		return exitWith(code)
@@ -111,15 +112,32 @@ func (c *doctorCmd) Run(e *Env) error {
 		if e.colours() {
 			level = levelColours[x.Level].on(level)
 		}
-		fmt.Fprintf(e.Stdout, "%s %s\n", level, visible(x.Check+": "+x.Says))
-		if x.Do != "" {
-			e.printf("         %s\n", x.Do)
+		fmt.Fprintf(e.Stdout, "%s %s\n", level, visible(words.Say(e.lang(), x.Check)+": "+words.Say(e.lang(), x.Says)))
+		if do := words.Say(e.lang(), x.Do); do != "" {
+			e.printf("         %s\n", do)
 		}
 	}
 	if well > 0 {
 		e.printf("%-8s %s   all of them: tickring doctor --all\n", doctor.Well, plural(well, "check"))
 	}
 	return exitWith(code)
+}
+
+// finding is what doctor -o json prints of one; its shape is stable. What it says, and what to
+// do, is in the language of whoever reads it; the check and the level are the same in each.
+type finding struct {
+	Check string       `json:"check"`
+	Level doctor.Level `json:"level"`
+	Says  string       `json:"says"`
+	Do    string       `json:"do,omitempty"`
+}
+
+func findings(l words.Language, list []doctor.Finding) []finding {
+	out := make([]finding, len(list))
+	for i, x := range list {
+		out[i] = finding{x.Check.String(), x.Level, words.Say(l, x.Says), words.Say(l, x.Do)}
+	}
+	return out
 }
 
 var levelColours = map[doctor.Level]colour{doctor.Wrong: red, doctor.Warning: yellow}

@@ -30,6 +30,7 @@ import (
 	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/notify/awsnotify"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/words"
 )
 
 func main() {
@@ -66,9 +67,9 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 	o := api.Options{Refused: door.Refused, Log: log, Dead: e.Dead, Notices: e.Notices,
 		Reports: a.Reports(report.Options{Zone: c.ReportZone}),
 		Restore: a.Restorer(restore.Options{}),
-		Facts: func(ctx context.Context) api.Facts {
+		Facts: func(ctx context.Context, l words.Language) api.Facts {
 			f := api.Facts{Deployment: c.Deployment}
-			doctor.Gather(ctx, e, time.Now(), &f)
+			doctor.Gather(ctx, e, time.Now(), l, &f)
 			return f
 		}, Status: func() api.Status {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/stack"
 )
 
@@ -24,9 +25,11 @@ type Cloud struct {
 	Functions map[string]*Function
 	Schedule  *Schedule
 	Account   *Account
-	// Unread says of what could not be asked why.
-	Unread map[string]string
+	Unread    []Unread // what could not be asked
 }
+
+// Unread is what could not be asked, and why.
+type Unread struct{ What, Why core.Text }
 
 // Table is a table of DynamoDB; Missing, that there is none of the name.
 type Table struct {
@@ -121,24 +124,23 @@ type asking struct {
 
 // Ask asks AWS about a stack. What cannot be asked is named in Unread.
 func Ask(ctx context.Context, a Asker, o stack.Outputs, now time.Time) *Cloud {
-	c := &Cloud{Tables: map[string]*Table{}, Queues: map[string]*Queue{}, Functions: map[string]*Function{}, Account: &Account{},
-		Unread: map[string]string{}}
+	c := &Cloud{Tables: map[string]*Table{}, Queues: map[string]*Queue{}, Functions: map[string]*Function{}, Account: &Account{}}
 	k := &asking{a: a, now: now, c: c, slots: make(chan struct{}, atOnce)}
-	k.ask("clock of AWS", func() (err error) {
+	k.ask(core.Say("clock of AWS"), func() (err error) {
 		c.Clock, err = a.Clock(ctx)
 		return err
 	})
 	for what, name := range o.Tables() {
-		k.ask("table "+what, func() error { return k.table(ctx, what, &Table{Name: name, Indexes: map[string]string{}}) })
+		k.ask(core.Say("table %s", what), func() error { return k.table(ctx, what, &Table{Name: name, Indexes: map[string]string{}}) })
 	}
 	for what, u := range o.Queues() {
-		k.ask("queue "+what, func() error { return k.queue(ctx, what, &Queue{URL: u}) })
+		k.ask(core.Say("queue %s", what), func() error { return k.queue(ctx, what, &Queue{URL: u}) })
 	}
 	for what, name := range o.Functions() {
 		k.function(ctx, what, &Function{Name: name})
 	}
-	k.ask("schedule", func() error { return k.schedule(ctx, o[stack.WakeSchedule]) })
-	k.ask("account concurrency", func() error {
+	k.ask(core.Say("schedule"), func() error { return k.schedule(ctx, o[stack.WakeSchedule]) })
+	k.ask(core.Say("account concurrency"), func() error {
 		var out struct {
 			AccountLimit struct{ ConcurrentExecutions, UnreservedConcurrentExecutions int }
 		}
@@ -146,7 +148,7 @@ func Ask(ctx context.Context, a Asker, o stack.Outputs, now time.Time) *Cloud {
 		c.Account.Concurrency, c.Account.Unreserved = out.AccountLimit.ConcurrentExecutions, out.AccountLimit.UnreservedConcurrentExecutions
 		return err
 	})
-	k.ask("table quota", func() error {
+	k.ask(core.Say("table quota"), func() error {
 		var out struct{ TableMaxReadCapacityUnits, TableMaxWriteCapacityUnits int64 }
 		err := k.dynamodb(ctx, "DescribeLimits", map[string]any{}, &out)
 		c.Account.TableRead, c.Account.TableWrite = out.TableMaxReadCapacityUnits, out.TableMaxWriteCapacityUnits
@@ -157,18 +159,28 @@ func Ask(ctx context.Context, a Asker, o stack.Outputs, now time.Time) *Cloud {
 }
 
 // ask runs one question in its turn.
-func (k *asking) ask(what string, f func() error) {
+func (k *asking) ask(what core.Text, f func() error) {
 	k.all.Go(func() {
 		k.slots <- struct{}{}
 		defer func() { <-k.slots }()
 		if err := f(); err != nil {
-			text := err.Error()
-			if r, ok := errors.AsType[refusal](err); ok && r.Denied() {
-				text = "these AWS credentials may not ask that: " + r.Reason()
+			why := core.Say("%v", err)
+			if e, ok := errors.AsType[*core.Error](err); ok {
+				why = e.Reason
 			}
-			put(k, k.c.Unread, what, text)
+			if r, ok := errors.AsType[refusal](err); ok && r.Denied() {
+				why = core.Say("these AWS credentials may not ask that: %s", r.Reason())
+			}
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.c.Unread = append(k.c.Unread, Unread{what, why})
 		}
 	})
+}
+
+// of says of what of a thing an error is.
+func of(what core.Text, err error) error {
+	return &core.Error{Code: core.CodeOf(err), Reason: what, Err: err}
 }
 
 // put keeps what is known; what is not there is not judged.
@@ -218,7 +230,7 @@ func (k *asking) table(ctx context.Context, what string, t *Table) error {
 		}
 	}
 	if err := k.dynamodb(ctx, "DescribeContinuousBackups", in, &back); err != nil {
-		return fmt.Errorf("its point-in-time recovery: %w", err)
+		return of(core.Say("its point-in-time recovery: %v", err), err)
 	}
 	on := back.ContinuousBackupsDescription.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus == "ENABLED"
 	t.Recoverable = &on
@@ -270,7 +282,7 @@ var tableNames = []string{"TICKRING_TABLE_JOBS", "TICKRING_TABLE_RUNS", "TICKRIN
 
 func (k *asking) function(ctx context.Context, what string, fn *Function) {
 	name := "/functions/" + url.PathEscape(fn.Name)
-	k.ask("function "+what, func() error {
+	k.ask(core.Say("function %s", what), func() error {
 		var out struct {
 			State, LastUpdateStatus string
 			Timeout                 int
@@ -290,20 +302,20 @@ func (k *asking) function(ctx context.Context, what string, fn *Function) {
 		maps.DeleteFunc(fn.Env, func(name, _ string) bool { return !slices.Contains(tableNames, name) })
 		var reserved struct{ ReservedConcurrentExecutions *int }
 		if err := gone(new(bool), k.a.Get(ctx, "lambda", "/2019-09-30"+name+"/concurrency", &reserved)); err != nil {
-			return fmt.Errorf("its concurrency: %w", err)
+			return of(core.Say("its concurrency: %v", err), err)
 		}
 		fn.Reserved = reserved.ReservedConcurrentExecutions
 		if loops[what] {
 			var loop struct{ RecursiveLoop string }
 			if err := k.a.Get(ctx, "lambda", "/2024-08-31"+name+"/recursion-config", &loop); err != nil {
-				return fmt.Errorf("its recursion setting: %w", err)
+				return of(core.Say("its recursion setting: %v", err), err)
 			}
 			fn.Loop = loop.RecursiveLoop
 		}
 		return nil
 	})
 	if takers[what] {
-		k.ask("mappings of function "+what, func() error {
+		k.ask(core.Say("mappings of function %s", what), func() error {
 			var out struct {
 				EventSourceMappings []struct{ EventSourceArn, State string }
 			}
@@ -319,7 +331,7 @@ func (k *asking) function(ctx context.Context, what string, fn *Function) {
 		})
 	}
 	for name, into := range map[string]*float64{"Errors": &fn.Errors, "Throttles": &fn.Throttles} {
-		k.ask(name+" of function "+what, func() (err error) {
+		k.ask(core.Say("%s of function %s", name, what), func() (err error) {
 			*into, err = k.sum(ctx, "AWS/Lambda", name, "FunctionName", fn.Name)
 			return err
 		})
@@ -345,7 +357,8 @@ func (k *asking) sum(ctx context.Context, space, metric, dimension, value string
 
 func (k *asking) schedule(ctx context.Context, name string) error {
 	if name == "" {
-		return errors.New("the stack has no output " + stack.WakeSchedule + ": whether the tick is woken shows by the last tick alone")
+		return core.Errorf(core.CodeNotFound, "the stack has no output %s: whether the tick is woken shows by the last tick alone",
+			stack.WakeSchedule)
 	}
 	var out struct {
 		State, ScheduleExpression string

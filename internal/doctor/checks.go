@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -15,32 +14,32 @@ import (
 )
 
 var checks = []check{
-	{"server", 0, answers},
-	{"generation", own, fence},
-	{"pause", own, pause},
-	{"clock", 0, clock},
-	{"last tick", ours, lastTick},
-	{"planning", ours, planning},
-	{"messages", own, messages},
-	{"kept logs", own, keptLogs},
-	{"notices", own, notices},
-	{"losses", ours | aws, losses},
-	{"canary", ours, canary},
-	{"apps", own, apps},
-	{"executors", own, executors},
-	{"jobs", own, jobs},
-	{"reports", own, reports},
-	{"certificate", own, certificate},
-	{"disk", own, disk},
-	{"table", aws, each(func(c *Cloud) map[string]*Table { return c.Tables }, table)},
-	{"queue", aws, each(func(c *Cloud) map[string]*Queue { return c.Queues }, queue)},
-	{"dead letters", 0, deadLetters},
-	{"function", aws, each(func(c *Cloud) map[string]*Function { return c.Functions }, function)},
-	{"schedule", aws, schedule},
-	{"account concurrency", aws, concurrency},
-	{"table quota", aws, quota},
-	{"", aws, unasked},
-	{"server", own, unread},
+	{core.Say("server"), 0, answers},
+	{core.Say("generation"), own, fence},
+	{core.Say("pause"), own, pause},
+	{core.Say("clock"), 0, clock},
+	{core.Say("last tick"), ours, lastTick},
+	{core.Say("planning"), ours, planning},
+	{core.Say("messages"), own, messages},
+	{core.Say("kept logs"), own, keptLogs},
+	{core.Say("notices"), own, notices},
+	{core.Say("losses"), ours | aws, losses},
+	{core.Say("canary"), ours, canary},
+	{core.Say("apps"), own, apps},
+	{core.Say("executors"), own, executors},
+	{core.Say("jobs"), own, jobs},
+	{core.Say("reports"), own, reports},
+	{core.Say("certificate"), own, certificate},
+	{core.Say("disk"), own, disk},
+	{core.Text{}, aws, each("table %s", func(c *Cloud) map[string]*Table { return c.Tables }, table)},
+	{core.Text{}, aws, each("queue %s", func(c *Cloud) map[string]*Queue { return c.Queues }, queue)},
+	{core.Say("dead letters"), 0, deadLetters},
+	{core.Text{}, aws, each("function %s", func(c *Cloud) map[string]*Function { return c.Functions }, function)},
+	{core.Say("schedule"), aws, schedule},
+	{core.Say("account concurrency"), aws, concurrency},
+	{core.Say("table quota"), aws, quota},
+	{core.Text{}, aws, unasked},
+	{core.Say("server"), own, unread},
 }
 
 // Limits beyond which something is wrong. On AWS the tick is woken once a
@@ -81,17 +80,16 @@ func tail(f *Facts, name, since string) string {
 	return "aws logs tail " + log + " --since " + since
 }
 
-func answers(f *Facts, s *sheet) string {
+func answers(f *Facts, s *sheet) core.Text {
 	switch {
 	case f.Own != nil && f.Own.Standby:
 		return s.warn("the server at %s stands by: another one works on the same data", f.Endpoint).
 			do("ask that one, or stop it if this is to take over")
 	case f.Own != nil:
-		text := f.Endpoint + " answers in " + span(f.Took)
 		if v := f.Own.Version; v != "" {
-			text += ", version " + v
+			return core.Say("%s answers in %s, version %s", f.Endpoint, span(f.Took), v)
 		}
-		return text
+		return core.Say("%s answers in %s", f.Endpoint, span(f.Took))
 	case f.Older:
 		return s.warn("%s is older than this command, and says nothing of itself", f.Endpoint).
 			do("update it, or ask it with its own release of tickring")
@@ -103,32 +101,32 @@ func answers(f *Facts, s *sheet) string {
 			do("give it its own, by TICKRING_TOKEN or its context; it is in the file admin-token of its data folder")
 	case f.Cloud != nil:
 		return s.wrong("the API does not answer: %s", f.OwnErr).
-			do("the log of the function says why: " + tail(f, "api", "10m") + "; what is planned and sent needs no API")
+			do("the log of the function says why: %s; what is planned and sent needs no API", tail(f, "api", "10m"))
 	}
-	return s.wrong("there is no server: %s", f.OwnErr).do("start one with: tickring serve")
+	return s.wrong("there is no server: %s", f.OwnErr).do("start one with: %s", "tickring serve")
 }
 
-func fence(f *Facts, s *sheet) string {
+func fence(f *Facts, s *sheet) core.Text {
 	switch {
 	case f.Own.Fenced != "":
 		return s.wrong("%s", f.Own.Fenced).
 			do("if this is the deployment that is to work: tickring takeover (a replica) or tickring restore (a copy); see docs/operations.md")
 	case f.Own.Holder == "":
-		return ""
+		return core.Text{}
 	}
-	return fmt.Sprintf("generation %d, worked on by %s", f.Own.Generation, f.Own.Holder)
+	return core.Say("generation %d, worked on by %s", f.Own.Generation, f.Own.Holder)
 }
 
-func pause(f *Facts, s *sheet) string {
+func pause(f *Facts, s *sheet) core.Text {
 	if !f.Own.Paused {
-		return ""
+		return core.Text{}
 	}
 	return s.warn("everything is paused: no schedule fires").do("tickring resume --all; tickring changes says who paused it, and why")
 }
 
-func clock(f *Facts, s *sheet) string {
+func clock(f *Facts, s *sheet) core.Text {
 	asked := false
-	judge := func(whose string, at time.Time, exact time.Duration) {
+	judge := func(whose core.Text, at time.Time, exact time.Duration) {
 		asked = asked || !at.IsZero()
 		switch off := at.Sub(f.Now).Abs() - exact; {
 		case at.IsZero():
@@ -141,33 +139,34 @@ func clock(f *Facts, s *sheet) string {
 		}
 	}
 	if f.Own != nil {
-		judge("the server's clock", f.Own.Now, f.Took)
+		judge(core.Say("the server's clock"), f.Own.Now, f.Took)
 	}
 	if f.Cloud != nil {
-		judge("the clock of AWS", f.Cloud.Clock, time.Second+f.Took)
+		judge(core.Say("the clock of AWS"), f.Cloud.Clock, time.Second+f.Took)
 	}
 	if !asked {
-		return ""
+		return core.Text{}
 	}
-	return "the clocks agree"
+	return core.Say("the clocks agree")
 }
 
-func lastTick(f *Facts, s *sheet) string {
+func lastTick(f *Facts, s *sheet) core.Text {
 	if f.Own.Standby || slices.Contains(f.Own.Unread, "last tick") {
-		return ""
+		return core.Text{}
 	}
-	do := local(f, "restart the server; its log on standard error says why",
-		"look at the schedule and at the function tick; its log says why: "+tail(f, "tick", "10m"))
+	do := local(f, core.Say("restart the server; its log on standard error says why"),
+		core.Say("look at the schedule and at the function tick; its log says why: %s", tail(f, "tick", "10m")))
 	switch age := f.Own.Now.Sub(f.Own.LastTick); {
 	case young(f, tickAWS) && age > tickAWS:
-		return s.unknown("nothing has been planned yet: the schedule that wakes the tick is new, and first does within two minutes").do("")
+		s.unknown("nothing has been planned yet: the schedule that wakes the tick is new, and first does within two minutes")
 	case f.Own.LastTick.IsZero():
-		return s.wrong("nothing has ever been planned").do(do)
+		s.wrong("nothing has ever been planned").do("%s", do)
 	case age > local(f, tickLocal, tickAWS):
-		return s.wrong("nothing has been planned for %s: no schedule fires", span(age)).do(do)
+		s.wrong("nothing has been planned for %s: no schedule fires", span(age)).do("%s", do)
 	default:
-		return span(age) + " ago"
+		return core.Say("%s ago", span(age))
 	}
+	return core.Text{}
 }
 
 // young reports whether a deployment is so new that what happens within a time may
@@ -181,51 +180,55 @@ func young(f *Facts, within time.Duration) bool {
 
 // canary says whether a fire lately went the whole way: all else may be well and
 // nothing arrive.
-func canary(f *Facts, s *sheet) string {
+func canary(f *Facts, s *sheet) core.Text {
 	c := f.Canary
 	if c == nil || f.Own.Paused {
-		return ""
+		return core.Text{}
 	}
-	const do = "look at what is wrong here besides, then at the logs of the functions dispatch, canary and callback; " +
-		"it fires each minute unless it is paused: tickring describe " + stack.CanaryApp + "/" + stack.CanaryJob
+	do := core.Say("look at what is wrong here besides, then at the logs of the functions dispatch, canary and callback; "+
+		"it fires each minute unless it is paused: %s", "tickring describe "+stack.CanaryApp+"/"+stack.CanaryJob)
 	age := f.Own.Now.Sub(c.At)
 	late := !c.Ran || age > canaryWithin
 	switch {
 	case late && young(f, canaryWithin):
-		return s.unknown("the first fire of the job by which the deployment watches itself is still to come").do("")
+		s.unknown("the first fire of the job by which the deployment watches itself is still to come")
 	case !c.Ran:
-		return s.wrong("the job by which the deployment watches itself has no run that ended").do(do)
+		s.wrong("the job by which the deployment watches itself has no run that ended").do("%s", do)
 	case late:
-		return s.wrong("the job by which the deployment watches itself did not fire for %s", span(age)).do(do)
+		s.wrong("the job by which the deployment watches itself did not fire for %s", span(age)).do("%s", do)
+	case !c.Came && c.Message == "":
+		s.wrong("its fire of %s ago did not come back", span(age)).do("%s", do)
 	case !c.Came:
-		return s.wrong("%s", strings.TrimSuffix("its fire of "+span(age)+" ago did not come back: "+c.Message, ": ")).do(do)
+		s.wrong("its fire of %s ago did not come back: %s", span(age), c.Message).do("%s", do)
 	}
-	return "its fire of " + span(age) + " ago arrived, and its result came back"
+	return core.Say("its fire of %s ago arrived, and its result came back", span(age))
 }
 
-func planning(f *Facts, s *sheet) string {
+func planning(f *Facts, s *sheet) core.Text {
 	if f.Own.LastTick.IsZero() && f.Own.DueSince.IsZero() {
-		return "" // while nobody ever looked, that no job waits says nothing
+		return core.Text{} // while nobody ever looked, that no job waits says nothing
 	}
-	parts := ""
-	if n := f.Own.Partitions; n > 1 {
-		parts = fmt.Sprintf("; %d partitions", n)
+	among := func(text core.Text) core.Text {
+		if n := f.Own.Partitions; n > 1 {
+			return core.Say("%s; %d partitions", text, n)
+		}
+		return text
 	}
 	if f.Own.DueSince.IsZero() {
-		return "no job waits to be planned" + parts
+		return among(core.Say("no job waits to be planned"))
 	}
 	age := f.Own.Now.Sub(f.Own.DueSince)
 	if age > local(f, lateLocal, lateAWS) {
 		s.wrong("the earliest job has waited %s to be planned: its fires are late", span(age)).
-			do(local(f, "the disk or the processor does not keep up: tickring bench says what this machine can",
-				fmt.Sprintf("the tick does not keep up: look for throttles of the table of jobs; the index has %d partitions, "+
+			do("%s", local(f, core.Say("the disk or the processor does not keep up: tickring bench says what this machine can"),
+				core.Say("the tick does not keep up: look for throttles of the table of jobs; the index has %d partitions, "+
 					"and more are made under load up to MaxPartitions", f.Own.Partitions)))
 	}
-	return "the earliest job has waited " + span(age) + parts
+	return among(core.Say("the earliest job has waited %s", span(age)))
 }
 
 // losses tells of what a deployment does about messages that its queues lost.
-func losses(f *Facts, s *sheet) string {
+func losses(f *Facts, s *sheet) core.Text {
 	if at := f.Own.LossFound; !at.IsZero() {
 		return s.warn("the queues lost messages, which was found %s ago: what was on them is being sent again", span(f.Own.Now.Sub(at))).
 			do("was a queue purged, made anew, or its retention shortened? tickring audit tells when all is accounted for")
@@ -234,17 +237,18 @@ func losses(f *Facts, s *sheet) string {
 	if age := f.Own.Now.Sub(since); !since.IsZero() && age > uncompared {
 		s.warn("what was due since %s (%s ago) is not compared with its runs yet: a message as old may be on its way",
 			since.UTC().Format(time.RFC3339), span(age)).
-			do("it goes on by itself when the queues are not behind; where they were purged: tickring replan --from " + span(age+time.Hour))
+			do("it goes on by itself when the queues are not behind; where they were purged: %s",
+				"tickring replan --from "+span(age+time.Hour).String())
 	}
-	return "what was due is compared with its runs"
+	return core.Say("what was due is compared with its runs")
 }
 
-func messages(f *Facts, s *sheet) string {
+func messages(f *Facts, s *sheet) core.Text {
 	d := f.Own.Fires
 	if d == nil {
-		return ""
+		return core.Text{}
 	}
-	text := fmt.Sprintf("%d due, %d waiting for their time, %d in hand", d.Due, d.Waiting, d.InFlight)
+	text := core.Say("%d due, %d waiting for their time, %d in hand", d.Due, d.Waiting, d.InFlight)
 	old := f.Own.OldestMessage
 	age := f.Own.Now.Sub(old)
 	switch {
@@ -253,58 +257,60 @@ func messages(f *Facts, s *sheet) string {
 	// seen empty. Where something fires each second a few messages are always due, and
 	// where something always is in flight the age is known to ten minutes (decision 030).
 	case f.Cloud != nil:
-		text += "; one may be on its way for up to " + span(age) + ", for no queue tells: tickring audit tells what is overdue"
+		text = core.Say("%s; one may be on its way for up to %s, for no queue tells: tickring audit tells what is overdue", text, span(age))
 		if d.Due > dueFew && age > onItsWay {
-			s.warn("%s", text).do("if runs are late, look at the function dispatch below: throttles, errors, its mappings; " +
-				"then at slow executors: tickring runs --state running")
+			s.warn("%s", text).do("if runs are late, look at the function dispatch below: throttles, errors, its mappings; "+
+				"then at slow executors: %s", "tickring runs --state running")
 		}
 	case d.Due > 0:
 		s.wrong("%s; some have been due for up to %s: runs are late", text, span(age)).
-			do("executors are slow, busy or gone, or this machine does not keep up: " + tellsOverdue)
+			do("executors are slow, busy or gone, or this machine does not keep up: %s", tellsOverdue)
 	// In hand is also what only waits for the answer of a call, for as long as that may
 	// take; and what an executor is too busy for, or has none, is put back.
 	case age > onItsWay:
 		s.warn("%s; some have been on their way for up to %s: calls that are awaited, or fires that nobody takes", text, span(age)).
-			do(tellsOverdue)
+			do("%s", tellsOverdue)
 	}
 	return text
 }
 
 // keptLogs is what comes of logs that are to be kept.
-func keptLogs(f *Facts, s *sheet) string {
+func keptLogs(f *Facts, s *sheet) core.Text {
 	d := f.Own.Aside
 	if d == nil {
-		return ""
+		return core.Text{}
 	}
-	text := fmt.Sprintf("%d are to be read, %d wait for another try, %d are in hand", d.Due, d.Waiting, d.InFlight)
+	text := core.Say("%d are to be read, %d wait for another try, %d are in hand", d.Due, d.Waiting, d.InFlight)
 	if d.Due > asideMany {
-		s.warn("%s", text).do("executors are slow to answer for their logs: " +
-			local(f, "the log of the server names them", "look at the function aside below; its log names them"))
+		s.warn("%s", text).do("executors are slow to answer for their logs: %s",
+			local(f, core.Say("the log of the server names them"), core.Say("look at the function aside below; its log names them")))
 	}
 	if n := f.Own.LogsLost; n > 0 {
 		s.warn("%d that were to be kept could not be read since %s", n, f.Own.UpSince.Format(time.RFC3339)).
-			do("tickring logs RUN says why of each, as does the server's log (could not be kept): executors that end before their logs are read, " +
-				"or do not answer")
+			do("tickring logs RUN says why of each, as does the server's log (%s): executors that end before their logs are read, "+
+				"or do not answer", "could not be kept")
 	}
 	return text
 }
 
 // notices is whether people hear of what they are to be told.
-func notices(f *Facts, s *sheet) string {
-	const test = "mend the channel in its file; whether it takes messages says: tickring notify test "
+func notices(f *Facts, s *sheet) core.Text {
+	test := func(channel string) core.Text {
+		return core.Say("mend the channel in its file; whether it takes messages says: %s", "tickring notify test "+channel)
+	}
 	for i, c := range f.Own.TroubledChannels {
 		if i == mostNamed {
-			s.warn("and %d more channels do not take notices", len(f.Own.TroubledChannels)-i).do("tickring get channels lists them")
+			s.warn("and %d more channels do not take notices", len(f.Own.TroubledChannels)-i).do("%s lists them", "tickring get channels")
 			break
 		}
-		since := fmt.Sprintf("channel %s does not take notices since %s, %s ago", c.Channel,
+		since := core.Say("channel %s does not take notices since %s, %s ago", c.Channel,
 			c.Since.UTC().Format(time.RFC3339), span(f.Own.Now.Sub(c.Since)))
 		if c.GivenUp > 0 {
 			s.wrong("%s: %s; %d were given up", since, oneLine(c.Error), c.GivenUp).
-				do(test + c.Channel + "; what was given up is in the log (given up), and is not sent again")
+				do("%s; what was given up is in the log (given up), and is not sent again", test(c.Channel))
 			continue
 		}
-		s.warn("%s: %s", since, oneLine(c.Error)).do(test + c.Channel + "; what waits for it is tried for a day")
+		s.warn("%s: %s", since, oneLine(c.Error)).do("%s; what waits for it is tried for a day", test(c.Channel))
 	}
 	if n := f.Own.NoticesLost; n > 0 {
 		s.warn("%d were given up since %s", n, f.Own.UpSince.Format(time.RFC3339)).
@@ -313,14 +319,14 @@ func notices(f *Facts, s *sheet) string {
 	if f.Jobs != nil {
 		for i, u := range f.Jobs.Untold {
 			if i == mostNamed {
-				s.warn("and %d more name a channel that is not there", len(f.Jobs.Untold)-i).do("")
+				s.warn("and %d more name a channel that is not there", len(f.Jobs.Untold)-i)
 				break
 			}
 			s.wrong("%s is to tell channel %s, and there is none: it tells nobody by it", u.Subject, u.Channel).
 				do("make the channel, or take it out of notify.to, in a file for tickring apply")
 		}
 	}
-	return "each channel takes what it is sent"
+	return core.Say("each channel takes what it is sent")
 }
 
 // oneLine is the first line of a text.
@@ -329,9 +335,9 @@ func oneLine(text string) string {
 	return first
 }
 
-const tellsOverdue = "tickring audit tells what is overdue, tickring runs --state running what is under way"
+var tellsOverdue = core.Say("tickring audit tells what is overdue, tickring runs --state running what is under way")
 
-func apps(f *Facts, s *sheet) string {
+func apps(f *Facts, s *sheet) core.Text {
 	for _, a := range f.Own.UnreadableApps {
 		s.wrong("app %s cannot be read: %s", a.Name, a.Message).
 			do("its fires wait for a quarter of an hour and go to the dead letters then: mend what is stored of it, or bring it back from a backup")
@@ -340,19 +346,19 @@ func apps(f *Facts, s *sheet) string {
 		s.warn("app %s has the token that xxl-job comes with, so everybody knows it", name).
 			do("give it one of chance, in its file for tickring apply and at its executors")
 	}
-	return ""
+	return core.Text{}
 }
 
-func executors(f *Facts, s *sheet) string {
+func executors(f *Facts, s *sheet) core.Text {
 	if slices.Contains(f.Own.Unread, "executors") || slices.Contains(f.Own.Unread, "apps") {
-		return ""
+		return core.Text{}
 	}
-	live, gone := map[string]bool{}, map[string][]string{}
+	live, gone := map[string]bool{}, map[string][]core.Text{}
 	for _, x := range f.Own.Executors {
 		if x.Live {
 			live[x.App] = true
 		} else {
-			gone[x.App] = append(gone[x.App], fmt.Sprintf("%s (%s ago)", x.Address, span(f.Own.Now.Sub(x.BeatAt))))
+			gone[x.App] = append(gone[x.App], core.Say("%s (%s ago)", x.Address, span(f.Own.Now.Sub(x.BeatAt))))
 		}
 	}
 	for _, app := range slices.Sorted(maps.Keys(gone)) {
@@ -381,19 +387,19 @@ func executors(f *Facts, s *sheet) string {
 			do("give it the token of its app as its access token; if it is none of yours, somebody is trying")
 	}
 	if len(f.Own.Executors) == 0 {
-		return ""
+		return core.Text{}
 	}
-	return fmt.Sprintf("%d registered, all of them live", len(f.Own.Executors))
+	return core.Say("%d registered, all of them live", len(f.Own.Executors))
 }
 
 // jobs tells of those that nobody takes and those that fail.
-func jobs(f *Facts, s *sheet) string {
+func jobs(f *Facts, s *sheet) core.Text {
 	j := f.Jobs
 	if j == nil {
 		if f.JobsErr != "" {
 			s.unknown("how they fare could not be asked: %s", f.JobsErr)
 		}
-		return ""
+		return core.Text{}
 	}
 	deserted := map[string]bool{}
 	for _, d := range j.Deserted {
@@ -401,9 +407,9 @@ func jobs(f *Facts, s *sheet) string {
 		if slices.ContainsFunc(f.Own.Executors, func(x client.Executor) bool { return x.App == d.App }) {
 			continue // those it had are told of
 		}
-		of := d.Job
+		of := core.Say("%s", d.Job)
 		if d.Jobs > 1 {
-			of += fmt.Sprintf(" and %d more", d.Jobs-1)
+			of = core.Say("%s and %d more", of, d.Jobs-1)
 		}
 		s.wrong("app %s has no executor, and nobody runs %s", d.App, of).
 			do("start one, or give the app a fixed address")
@@ -415,29 +421,29 @@ func jobs(f *Facts, s *sheet) string {
 			continue
 		}
 		if named++; named > mostNamed {
-			s.wrong("and %d more fail", j.FailingJobs-i).do("tickring runs --failed")
+			s.wrong("and %d more fail", j.FailingJobs-i).do("%s", "tickring runs --failed")
 			break
 		}
 		why, _, _ := strings.Cut(strings.TrimSpace(x.Last.Message), "\n")
 		why = strings.TrimSuffix(x.Last.Reason+": "+why, ": ")
 		do := "tickring runs " + x.Job + " --failed; tickring logs " + x.Last.ID
 		if when := span(f.Own.Now.Sub(x.Last.EndedAt)); x.Times < inARow {
-			s.warn("%s did nothing but fail yet, the last time %s ago: %s", x.Job, when, why).do(do)
+			s.warn("%s did nothing but fail yet, the last time %s ago: %s", x.Job, when, why).do("%s", do)
 		} else {
-			s.wrong("%s failed for good %d times in a row, the last time %s ago: %s", x.Job, x.Times, when, why).do(do)
+			s.wrong("%s failed for good %d times in a row, the last time %s ago: %s", x.Job, x.Times, when, why).do("%s", do)
 		}
 	}
-	text := fmt.Sprintf("%d looked at", j.Looked)
+	text := core.Say("%d looked at", j.Looked)
 	if j.More {
-		text += ", and there are more, which were not"
+		text = core.Say("%d looked at, and there are more, which were not", j.Looked)
 	}
 	if p := j.Pending; p != nil {
 		age := f.Own.Now.Sub(p.DueAt)
-		oldest := fmt.Sprintf("the oldest run that is due and was not sent is of %s, %s: it waits for %s", p.Job, p.State, span(age))
+		oldest := core.Say("the oldest run that is due and was not sent is of %s, %s: it waits for %s", p.Job, p.State, span(age))
 		if age > onItsWay {
-			s.warn("%s", oldest).do("tickring runs " + p.Job + " --state planned,queued,running tells what it waits for")
+			s.warn("%s", oldest).do("%s tells what it waits for", "tickring runs "+p.Job+" --state planned,queued,running")
 		}
-		text += "; " + oldest
+		text = core.Say("%s; %s", text, oldest)
 	}
 	if j.More && len(s.list) > 0 {
 		s.unknown("%s", text)
@@ -445,27 +451,27 @@ func jobs(f *Facts, s *sheet) string {
 	return text
 }
 
-func certificate(f *Facts, s *sheet) string {
+func certificate(f *Facts, s *sheet) core.Text {
 	until := f.Own.CertificateUntil
 	if until.IsZero() {
-		return ""
+		return core.Text{}
 	}
-	const do = "write a new one and its key into the files of --tls-cert and --tls-key: they are read again; where they are new, the log " +
-		"says why not"
+	do := core.Say("write a new one and its key into the files of --tls-cert and --tls-key: they are read again; where they are new, " +
+		"the log says why not")
 	switch left := until.Sub(f.Own.Now); {
 	case left <= 0:
-		s.wrong("it ended %s ago: whoever checks it does not connect", span(-left)).do(do)
+		s.wrong("it ended %s ago: whoever checks it does not connect", span(-left)).do("%s", do)
 	case left < certificateEnds:
-		s.warn("it ends in %s", span(left)).do(do)
+		s.warn("it ends in %s", span(left)).do("%s", do)
 	}
-	return "it ends at " + until.UTC().Format(time.RFC3339)
+	return core.Say("it ends at %s", until.UTC().Format(time.RFC3339))
 }
 
-func reports(f *Facts, s *sheet) string {
+func reports(f *Facts, s *sheet) core.Text {
 	r := f.Own.Reports
 	switch {
 	case r == nil || r.Until.IsZero(): // an older one, or nothing has worked on the data yet
-		return ""
+		return core.Text{}
 	case r.Failed != "":
 		return s.warn("runs are summed up to %s, and then it failed: %s", r.Until.Format(time.RFC3339), r.Failed).
 			do("it is tried again each minute; no fire waits for it. What lasts longer than runs are kept is missing in tickring report")
@@ -473,15 +479,15 @@ func reports(f *Facts, s *sheet) string {
 		return s.warn("runs are summed up to %s: that is %s ago", r.Until.Format(time.RFC3339), span(f.Own.Now.Sub(r.Until))).
 			do("it goes on as what there is to do before it does; where it never comes nearer, see docs/reports.md")
 	}
-	return "runs are summed up to " + r.Until.Format(time.RFC3339)
+	return core.Say("runs are summed up to %s", r.Until.Format(time.RFC3339))
 }
 
-func disk(f *Facts, s *sheet) string {
+func disk(f *Facts, s *sheet) core.Text {
 	d := f.Own.Data
 	if d == nil {
-		return ""
+		return core.Text{}
 	}
-	text := fmt.Sprintf("%s: the database has %s, %s are free", d.Folder, size(d.Bytes), size(d.Free))
+	text := core.Say("%s: the database has %s, %s are free", d.Folder, size(d.Bytes), size(d.Free))
 	switch {
 	case d.Free < 0:
 		s.unknown("%s: how much room is left is not known on this system", d.Folder)
@@ -494,21 +500,22 @@ func disk(f *Facts, s *sheet) string {
 }
 
 // each judges one thing after the other, of a check of the thing's own name.
-func each[T any](of func(*Cloud) map[string]*T, judge func(f *Facts, name string, x *T, s *sheet) string) func(*Facts, *sheet) string {
-	return func(f *Facts, all *sheet) string {
+func each[T any](check string, of func(*Cloud) map[string]*T, judge func(f *Facts, name string, x *T, s *sheet) core.Text) func(
+	*Facts, *sheet) core.Text {
+	return func(f *Facts, all *sheet) core.Text {
 		m := of(f.Cloud)
 		for _, name := range slices.Sorted(maps.Keys(m)) {
-			s := sheet{check: all.check + " " + name}
+			s := sheet{check: core.Say(check, name)}
 			s.close(judge(f, name, m[name], &s))
 			all.list = append(all.list, s.list...)
 		}
-		return ""
+		return core.Text{}
 	}
 }
 
-const update = "update the stack"
+var update = core.Say("update the stack")
 
-func table(_ *Facts, name string, t *Table, s *sheet) string {
+func table(_ *Facts, name string, t *Table, s *sheet) core.Text {
 	if t.Missing {
 		return s.wrong("there is no table %s", t.Name).
 			do("restore it from its point-in-time recovery into a table of another name, and say that name to the stack; see docs/operations.md")
@@ -517,52 +524,53 @@ func table(_ *Facts, name string, t *Table, s *sheet) string {
 		s.wrong("%s is %s", t.Name, t.Status).do("wait until it is ACTIVE; without it nothing works")
 	}
 	if t.TTL == "" && name != "jobs" {
-		s.warn("%s has no time to live: what is past its keeping is never removed", t.Name).do("turn it on, for the attribute expires: " + update)
+		s.warn("%s has no time to live: what is past its keeping is never removed", t.Name).
+			do("turn it on, for the attribute expires: %s", update)
 	} else if t.TTL != "" && t.TTL != "expires" {
 		s.wrong("%s forgets by the attribute %s, which is not ours", t.Name, t.TTL).do("set its time to live to the attribute expires")
 	}
 	if t.Recoverable != nil && !*t.Recoverable && name != "runs" {
-		s.warn("%s has no point-in-time recovery: what is lost is lost", t.Name).do("turn it on: " + update)
+		s.warn("%s has no point-in-time recovery: what is lost is lost", t.Name).do("turn it on: %s", update)
 	}
 	if !t.Protected {
-		s.warn("%s can be deleted by one command", t.Name).do("turn deletion protection on: " + update)
+		s.warn("%s can be deleted by one command", t.Name).do("turn deletion protection on: %s", update)
 	}
 	if status, ok := t.Indexes["due"]; name == "jobs" && !ok {
-		s.wrong("%s has no index due: nothing can be planned", t.Name).do(update)
+		s.wrong("%s has no index due: nothing can be planned", t.Name).do("%s", update)
 	} else if name == "jobs" && status != "ACTIVE" && status != "" { // stand-ins say nothing
 		s.wrong("%s has an index due that is %s", t.Name, status).
 			do("wait until it is ACTIVE: until then jobs are not found when they are due")
 	}
-	return t.Name
+	return core.Say("%s", t.Name)
 }
 
-func queue(f *Facts, name string, q *Queue, s *sheet) string {
+func queue(f *Facts, name string, q *Queue, s *sheet) core.Text {
 	if q.Missing {
-		return s.wrong("there is no queue %s", q.URL).do(update + "; what was on the queue is sent again by: tickring replan --from TIME")
+		return s.wrong("there is no queue %s", q.URL).do("%s; what was on the queue is sent again by: %s", update, "tickring replan --from TIME")
 	}
 	if q.Retention < keepsMessages {
 		s.warn("it keeps messages for %s only", span(q.Retention)).do("set it to 14 days: an outage of that length then loses nothing")
 	}
-	well := fmt.Sprintf("%d due, %d waiting, %d in hand", q.Due, q.Waiting, q.InFlight)
+	well := core.Say("%d due, %d waiting, %d in hand", q.Due, q.Waiting, q.InFlight)
 	if name == "dead" {
 		return well
 	}
 	if q.Dead == "" {
-		s.wrong("it has no queue for its dead letters: what cannot be handled comes again until it expires").do(update)
+		s.wrong("it has no queue for its dead letters: what cannot be handled comes again until it expires").do("%s", update)
 	} else if d := f.Cloud.Queues["dead"]; d != nil && nameOf(q.Dead, ":") != nameOf(d.URL, "/") {
-		s.warn("its dead letters go to %s, which this stack does not look at", nameOf(q.Dead, ":")).do(update)
+		s.warn("its dead letters go to %s, which this stack does not look at", nameOf(q.Dead, ":")).do("%s", update)
 	}
 	if q.Dead != "" && q.MaxReceives < fewReceives {
 		s.warn("a message is a dead letter after %d receipts: an outage of a few minutes makes many", q.MaxReceives).
-			do(fmt.Sprint("set maxReceiveCount to ", ring.MaxReceives))
+			do("set maxReceiveCount to %d", ring.MaxReceives)
 	}
 	if !taken(f.Cloud, q) {
-		s.wrong("no function takes anything from it: there is no event source mapping").do(update)
+		s.wrong("no function takes anything from it: there is no event source mapping").do("%s", update)
 	}
 	if d := f.Cloud.Functions["dispatch"]; d != nil && name != "results" && q.Visibility < d.Timeout {
 		s.wrong("a message is visible again after %s, before dispatch gives up after %s: runs are sent twice",
 			span(q.Visibility), span(d.Timeout)).
-			do("make the visibility twice the timeout of dispatch: " + update)
+			do("make the visibility twice the timeout of dispatch: %s", update)
 	}
 	return well
 }
@@ -595,7 +603,7 @@ func taken(c *Cloud, q *Queue) bool {
 
 func nameOf(text, sep string) string { return text[strings.LastIndex(text, sep)+1:] }
 
-func deadLetters(f *Facts, s *sheet) string {
+func deadLetters(f *Facts, s *sheet) core.Text {
 	n, known := 0, false
 	if f.Own != nil && f.Own.DeadLetters != nil {
 		n, known = *f.Own.DeadLetters, true
@@ -606,47 +614,46 @@ func deadLetters(f *Facts, s *sheet) string {
 		}
 	}
 	if !known {
-		return ""
+		return core.Text{}
 	}
 	if n > 0 {
-		more := ""
 		if n >= maxLetters {
-			more = " or more"
+			s.wrong("%d or more messages could not be handled", n)
+		} else {
+			s.wrong("%d messages could not be handled", n)
 		}
-		s.wrong("%d%s messages could not be handled", n, more).
-			do("tickring redrive --dry-run says what they are and why; tickring redrive sends again what still may be sent")
+		s.do("tickring redrive --dry-run says what they are and why; tickring redrive sends again what still may be sent")
 	}
-	return "none"
+	return core.Say("none")
 }
 
-func function(f *Facts, name string, fn *Function, s *sheet) string {
+func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 	if fn.Missing {
-		return s.wrong("there is no function %s", fn.Name).do(update)
+		return s.wrong("there is no function %s", fn.Name).do("%s", update)
 	}
 	if fn.State != "" && fn.State != "Active" && fn.State != "Inactive" {
 		s.wrong("%s is %s", fn.Name, fn.State).do("wait, or update the stack")
 	}
 	if fn.Update == "Failed" {
-		s.wrong("the last update of %s failed: it runs the code of before", fn.Name).do(update)
+		s.wrong("the last update of %s failed: it runs the code of before", fn.Name).do("%s", update)
 	}
 	if fn.Reserved != nil && *fn.Reserved == 0 {
-		cost := ""
+		text := core.Say("%s is switched off: its reserved concurrency is 0", fn.Name)
 		if takers[name] {
-			cost = "; each message that it is offered counts as received meanwhile, and is a dead letter at last"
+			text = core.Say("%s; each message that it is offered counts as received meanwhile, and is a dead letter at last", text)
 		}
-		s.wrong("%s is switched off: its reserved concurrency is 0%s", fn.Name, cost).
-			do("aws lambda delete-function-concurrency --function-name " + fn.Name)
+		s.wrong("%s", text).do("%s", "aws lambda delete-function-concurrency --function-name "+fn.Name)
 	}
 	for _, key := range []string{"jobs", "runs", "state"} {
 		t, env := f.Cloud.Tables[key], fn.Env["TICKRING_TABLE_"+strings.ToUpper(key)]
 		if t != nil && env != "" && env != t.Name {
 			s.wrong("%s works on the table %s, and the stack says %s", fn.Name, env, t.Name).
-				do(update + ": all functions have to work on the same tables")
+				do("%s: all functions have to work on the same tables", update)
 		}
 	}
 	if loops[name] && fn.Loop == "Terminate" {
 		s.wrong("%s may be stopped as a runaway loop, for it puts messages back on the queue", fn.Name).
-			do("aws lambda put-function-recursion-config --recursive-loop Allow --function-name " + fn.Name)
+			do("%s", "aws lambda put-function-recursion-config --recursive-loop Allow --function-name "+fn.Name)
 	}
 	for _, arn := range slices.Sorted(maps.Keys(fn.Mappings)) {
 		switch state := fn.Mappings[arn]; state {
@@ -659,40 +666,45 @@ func function(f *Facts, name string, fn *Function, s *sheet) string {
 		}
 	}
 	if fn.Throttles > 0 {
-		what, do := "", "other functions of the account use it up: ask for more (Service Quotas: Lambda, concurrent executions), or reserve some"
+		text := core.Say("%s was refused %.0f times in 15 minutes for want of concurrency", fn.Name, fn.Throttles)
 		if fn.Reserved != nil {
-			what, do = fmt.Sprintf(": it has %d places", *fn.Reserved), "see who asks so much; your own fleet: -c tickring:doorConcurrency=N"
+			s.warn("%s: it has %d places", text, *fn.Reserved).do("see who asks so much; your own fleet: %s", "-c tickring:doorConcurrency=N")
+		} else {
+			s.warn("%s", text).do("other functions of the account use it up: ask for more (Service Quotas: Lambda, concurrent executions), " +
+				"or reserve some")
 		}
-		s.warn("%s was refused %.0f times in 15 minutes for want of concurrency%s", fn.Name, fn.Throttles, what).do(do)
 	}
 	if fn.Errors > 0 {
-		s.warn("%s failed %.0f times in 15 minutes", fn.Name, fn.Errors).do(tail(f, name, "15m"))
+		s.warn("%s failed %.0f times in 15 minutes", fn.Name, fn.Errors).do("%s", tail(f, name, "15m"))
 	}
-	return fn.Name
+	return core.Say("%s", fn.Name)
 }
 
-func schedule(f *Facts, s *sheet) string {
+func schedule(f *Facts, s *sheet) core.Text {
 	x := f.Cloud.Schedule
 	switch {
 	case x == nil:
-		return ""
+		return core.Text{}
 	case x.Missing:
-		return s.wrong("there is no schedule %s: nothing wakes the tick", x.Name).do(update)
+		return s.wrong("there is no schedule %s: nothing wakes the tick", x.Name).do("%s", update)
+	case x.State == "":
+		return s.wrong("the schedule %s is in no state: nothing wakes the tick", x.Name).
+			do("enable it in EventBridge Scheduler, or %s", update)
 	case x.State != "ENABLED":
-		return s.wrong("the schedule %s is %s: nothing wakes the tick", x.Name, cmp.Or(x.State, "in no state")).
-			do("enable it in EventBridge Scheduler, or " + update)
+		return s.wrong("the schedule %s is %s: nothing wakes the tick", x.Name, x.State).
+			do("enable it in EventBridge Scheduler, or %s", update)
 	case x.Rate != "rate(1 minute)" && x.Rate != "rate(1 minutes)":
 		return s.wrong("the schedule %s is %s: fires are planned 210 s ahead, and come late if nobody plans each minute", x.Name, x.Rate).
-			do("set it to rate(1 minute)")
+			do("set it to %s", "rate(1 minute)")
 	}
-	return x.Rate
+	return core.Say("%s", x.Rate)
 }
 
-func concurrency(f *Facts, s *sheet) string {
+func concurrency(f *Facts, s *sheet) core.Text {
 	a := f.Cloud.Account
 	switch {
 	case a == nil || a.Concurrency == 0:
-		return ""
+		return core.Text{}
 	case a.Concurrency < fewConcurrent:
 		s.warn("the account may run %d functions at a time, as new ones: a burst of fires waits", a.Concurrency).
 			do("ask for 1,000 (Service Quotas: Lambda, concurrent executions)")
@@ -700,34 +712,39 @@ func concurrency(f *Facts, s *sheet) string {
 		s.warn("of %d functions at a time %d are not reserved by others", a.Concurrency, a.Unreserved).
 			do("reserve less elsewhere, or reserve some for dispatch and tick")
 	}
-	return fmt.Sprintf("%d functions at a time", a.Concurrency)
+	return core.Say("%d functions at a time", a.Concurrency)
 }
 
-func quota(f *Facts, s *sheet) string {
+func quota(f *Facts, s *sheet) core.Text {
 	a := f.Cloud.Account
 	if a == nil || a.TableWrite == 0 {
-		return ""
+		return core.Text{}
 	}
 	if a.TableWrite < fewWrites {
 		s.warn("a table may take %d write units a second, about %d fires", a.TableWrite, a.TableWrite/3).
 			do("ask for more (Service Quotas: DynamoDB, table-level write throughput)")
 	}
-	return fmt.Sprintf("%d write and %d read units a second for a table", a.TableWrite, a.TableRead)
+	return core.Say("%d write and %d read units a second for a table", a.TableWrite, a.TableRead)
 }
 
 // unasked tells of each check of AWS that could not be made, under its name.
-func unasked(f *Facts, s *sheet) string {
-	for _, what := range slices.Sorted(maps.Keys(f.Cloud.Unread)) {
-		s.check = what
-		s.unknown("%s", f.Cloud.Unread[what])
+func unasked(f *Facts, s *sheet) core.Text {
+	unread := slices.SortedFunc(slices.Values(f.Cloud.Unread), func(a, b Unread) int { return cmp.Compare(a.What.String(), b.What.String()) })
+	for _, x := range unread {
+		s.check = x.What
+		s.unknown("%s", x.Why)
 	}
-	return ""
+	return core.Text{}
 }
 
-func unread(f *Facts, s *sheet) string {
+func unread(f *Facts, s *sheet) core.Text {
 	if len(f.Own.Unread) == 0 {
-		return ""
+		return core.Text{}
 	}
-	return s.unknown("the deployment could not read: %s", some(f.Own.Unread)).
+	names := make([]core.Text, len(f.Own.Unread))
+	for i, name := range f.Own.Unread {
+		names[i] = core.Phrase(name)
+	}
+	return s.unknown("the deployment could not read: %s", some(names)).
 		do("its log says why; the role of the function api needs the rights")
 }

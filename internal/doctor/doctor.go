@@ -1,16 +1,17 @@
 // Package doctor says in plain words what is wrong with a deployment and what to
 // do. Gather is what the deployment says of itself, Ask what AWS says of its
-// stack; Judge makes of these facts alone what its table of checks finds. It
+// stack; Judge makes of these facts alone what its table of checks finds, in
+// sentences that package words says in the language of whoever reads them. It
 // changes nothing, and what could not be asked it does not call well.
 package doctor
 
 import (
-	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
 )
 
 // Level of a finding.
@@ -35,12 +36,12 @@ func Worst(list []Finding) Level {
 	return Levels[worst]
 }
 
-// Finding is what one check found of one thing.
+// Finding is what one check found of one thing. It is said by words.Say.
 type Finding struct {
-	Check string `json:"check"`
-	Level Level  `json:"level"`
-	Says  string `json:"says"`
-	Do    string `json:"do,omitempty"` // what to do about it
+	Check core.Text // in English it is what programs know the check by
+	Level Level
+	Says  core.Text
+	Do    core.Text // what to do about it; the zero Text: nothing, or it is not known
 }
 
 // Facts are what is judged. What was not asked, or does not exist where the
@@ -53,7 +54,7 @@ type Facts struct {
 	// Refused that it does not take the token.
 	Own     *api.Facts
 	Canary  *Canary // of a deployment that has one, where it could be asked
-	OwnErr  string
+	OwnErr  string  // in the language that was asked for, or of this machine's network
 	Refused bool
 	Older   bool // it answers, and knows no such question
 	// Apps are the names of all, where one was refused that said he is of one; else nil.
@@ -87,11 +88,11 @@ func (n need) met(f *Facts) bool {
 }
 
 // check is one entry of the table: judge says on the sheet what is wrong, and
-// answers what is to be said where nothing is; empty: that does not apply.
+// answers what is to be said where nothing is; the zero Text: that does not apply.
 type check struct {
-	name  string
+	name  core.Text
 	needs need
-	judge func(f *Facts, s *sheet) (well string)
+	judge func(f *Facts, s *sheet) (well core.Text)
 }
 
 // Judge is all findings, in the order of the checks.
@@ -109,67 +110,79 @@ func Judge(f *Facts) []Finding {
 
 // sheet is what one check finds.
 type sheet struct {
-	check string
+	check core.Text
 	list  []Finding
 }
 
-func (s *sheet) say(level Level, says string) *sheet {
+func (s *sheet) say(level Level, says core.Text) *sheet {
 	s.list = append(s.list, Finding{Check: s.check, Level: level, Says: says})
 	return s
 }
 
-func (s *sheet) wrong(format string, args ...any) *sheet {
-	return s.say(Wrong, fmt.Sprintf(format, args...))
+func (s *sheet) wrong(code string, args ...any) *sheet {
+	return s.say(Wrong, core.Say(code, args...))
 }
-func (s *sheet) warn(format string, args ...any) *sheet {
-	return s.say(Warning, fmt.Sprintf(format, args...))
+func (s *sheet) warn(code string, args ...any) *sheet {
+	return s.say(Warning, core.Say(code, args...))
 }
-func (s *sheet) unknown(format string, args ...any) *sheet {
-	return s.say(Unknown, fmt.Sprintf(format, args...))
+func (s *sheet) unknown(code string, args ...any) *sheet {
+	return s.say(Unknown, core.Say(code, args...))
 }
 
 // do says what to do about what was said last. Nothing is well then, which a judge
-// may return.
-func (s *sheet) do(what string) (well string) {
-	s.list[len(s.list)-1].Do = what
-	return ""
+// may return. What is only a command is an argument: it is the same in each language.
+func (s *sheet) do(code string, args ...any) (well core.Text) {
+	s.list[len(s.list)-1].Do = core.Say(code, args...)
+	return core.Text{}
 }
 
-func (s *sheet) close(well string) {
-	if len(s.list) == 0 && well != "" {
+func (s *sheet) close(well core.Text) {
+	if len(s.list) == 0 && well.Code() != "" {
 		s.say(Well, well)
 	}
 }
 
-func span(d time.Duration) string {
+// span is a duration as precisely as somebody needs it: 20ms, 1m5s, 3m, 1h30m, 3 days.
+func span(d time.Duration) core.Text {
 	d = max(d, 0)
 	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
+	case d < time.Second-time.Millisecond/2:
+		if d = d.Round(time.Millisecond); d > 0 {
+			return core.Say("%dms", d.Milliseconds())
+		}
+		return core.Say("%ss", "0")
 	case d < 2*time.Minute:
-		return d.Round(100 * time.Millisecond).String()
+		d = d.Round(100 * time.Millisecond)
+		seconds := strconv.FormatFloat((d % time.Minute).Seconds(), 'f', -1, 64)
+		if d < time.Minute {
+			return core.Say("%ss", seconds)
+		}
+		return core.Say("%dm%ss", d/time.Minute, seconds)
 	case d < 48*time.Hour:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+		if d = d.Round(time.Minute); d < time.Hour {
+			return core.Say("%dm", d/time.Minute)
+		}
+		return core.Say("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
 	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
+	return core.Say("%d days", d/(24*time.Hour))
 }
 
 func size(n int64) string {
 	switch {
 	case n >= 10<<30:
-		return fmt.Sprintf("%d GB", n>>30)
+		return strconv.FormatInt(n>>30, 10) + " GB"
 	case n >= 10<<20:
-		return fmt.Sprintf("%d MB", n>>20)
+		return strconv.FormatInt(n>>20, 10) + " MB"
 	}
-	return fmt.Sprintf("%d KB", n>>10)
+	return strconv.FormatInt(n>>10, 10) + " KB"
 }
 
 // mostNamed bounds how many of a kind are named in one line.
 const mostNamed = 5
 
-func some(list []string) string {
+func some(list []core.Text) core.Text {
 	if len(list) > mostNamed {
-		return strings.Join(list[:mostNamed], ", ") + fmt.Sprintf(" and %d more", len(list)-mostNamed)
+		return core.Say("%s and %d more", core.Listed(list[:mostNamed]), len(list)-mostNamed)
 	}
-	return strings.Join(list, ", ")
+	return core.Listed(list)
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
 )
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -72,6 +74,12 @@ func TestWell(t *testing.T) {
 	}
 }
 
+// told is what the fenced deployment of the tests says of itself, in its own words.
+const told = "these tables are those of another"
+
+// english is five words of it one after the other, which no command has.
+var english = regexp.MustCompile(`(?:\b[a-z]{2,} ){4}[a-z]{2,}\b`)
+
 func failing(job string, times int, reason core.Reason) client.FailingJob {
 	app, _, _ := strings.Cut(job, "/")
 	return client.FailingJob{Job: job, Times: times, Last: client.Run{ID: "7", App: app, State: "failed", Reason: string(reason),
@@ -90,8 +98,9 @@ func TestManyJobs(t *testing.T) {
 	for range 100 {
 		f.Jobs.Failing = append(f.Jobs.Failing, failing("web/a", 3, core.ReasonHandler))
 	}
-	list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Check != "jobs" })
-	if len(list) != mostNamed+2 || list[mostNamed].Says != "and 295 more fail" || !strings.Contains(list[mostNamed+1].Says, "there are more") {
+	list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Check.String() != "jobs" })
+	if len(list) != mostNamed+2 || list[mostNamed].Says.String() != "and 295 more fail" ||
+		!strings.Contains(list[mostNamed+1].Says.String(), "there are more") {
 		t.Errorf("%+v", list)
 	}
 }
@@ -114,7 +123,7 @@ func TestFindings(t *testing.T) {
 		{"a stack's wrong token", well, func(f *Facts) { f.Own, f.Refused = nil, true }, "server", Wrong, "token of the stack"},
 		{"an older server", here, func(f *Facts) { f.Own, f.Older = nil, true }, "server", Warning, "older than this command"},
 		{"a standby", here, func(f *Facts) { f.Own = &client.Facts{Now: now, Standby: true} }, "server", Warning, "stands by"},
-		{"fenced", well, func(f *Facts) { f.Own.Fenced = "these tables are those of another" }, "generation", Wrong, "those of another"},
+		{"fenced", well, func(f *Facts) { f.Own.Fenced = told }, "generation", Wrong, "those of another"},
 		{"paused", well, func(f *Facts) { f.Own.Paused = true }, "pause", Warning, "everything is paused"},
 		{"a clock that is off", well, func(f *Facts) { f.Own.Now = now.Add(-5 * time.Second); f.Own.LastTick = f.Own.Now }, "clock", Warning,
 			"differ by 5s"},
@@ -243,15 +252,23 @@ func TestFindings(t *testing.T) {
 		{"a new account", well, func(f *Facts) { f.Cloud.Account.Concurrency = 10 }, "account concurrency", Warning, "10 functions"},
 		{"all reserved", well, func(f *Facts) { f.Cloud.Account.Unreserved = 20 }, "account concurrency", Warning, "20 are not reserved"},
 		{"a small quota", well, func(f *Facts) { f.Cloud.Account.TableWrite = 300 }, "table quota", Warning, "about 100 fires"},
-		{"no rights", well, func(f *Facts) { f.Cloud.Unread = map[string]string{"table quota": "denied"} }, "table quota", Unknown, "denied"},
+		{"no rights", well, func(f *Facts) { f.Cloud.Unread = []Unread{{core.Say("table quota"), core.Phrase("denied")}} }, "table quota",
+			Unknown, "denied"},
 		{"the deployment has no rights", well, func(f *Facts) { f.Own.Unread = []string{"due index"} }, "server", Unknown, "due index"},
 	} {
 		f := c.from()
 		c.change(f)
 		list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Level == Well })
-		if len(list) != 1 || list[0].Check != c.check || list[0].Level != c.level || !strings.Contains(list[0].Says, c.says) ||
-			list[0].Do == "" && c.level != Unknown {
+		if len(list) != 1 || list[0].Check.String() != c.check || list[0].Level != c.level || !strings.Contains(list[0].Says.String(), c.says) ||
+			list[0].Do.String() == "" && c.level != Unknown {
 			t.Errorf("%s: %+v; want %s %s %q", c.name, list, c.check, c.level, c.says)
+		}
+		for _, x := range Judge(f) {
+			for _, text := range []core.Text{x.Check, x.Says, x.Do} {
+				if zh := words.Say(words.Chinese, text); !strings.Contains(text.String(), told) && english.MatchString(zh) {
+					t.Errorf("%s: in Chinese it is %q", c.name, zh)
+				}
+			}
 		}
 	}
 }
@@ -262,7 +279,7 @@ func TestFirstMinutes(t *testing.T) {
 	levels := func(f *Facts) map[string]Level {
 		got := map[string]Level{}
 		for _, x := range Judge(f) {
-			got[x.Check] = x.Level
+			got[x.Check.String()] = x.Level
 		}
 		return got
 	}
@@ -307,7 +324,7 @@ func TestAwaitedIsNotLate(t *testing.T) {
 	f := here()
 	f.Own.Fires.Due, f.Own.Fires.InFlight, f.Own.OldestMessage = 0, 1, now.Add(-10*time.Minute) // one call takes that long
 	for _, x := range Judge(f) {
-		if x.Check == "messages" && x.Level != Well {
+		if x.Check.String() == "messages" && x.Level != Well {
 			t.Errorf("%+v", x)
 		}
 	}
@@ -320,7 +337,8 @@ func TestABusyFleetIsNotLate(t *testing.T) {
 		f := well()
 		f.Own.Fires.Due, f.Own.OldestMessage = c.due, now.Add(-time.Duration(c.age)*time.Minute)
 		for _, x := range Judge(f) {
-			if x.Check == "messages" && (x.Level != Well || !strings.Contains(x.Says, "for up to ") || strings.Contains(x.Says, "late")) {
+			says := x.Says.String()
+			if x.Check.String() == "messages" && (x.Level != Well || !strings.Contains(says, "for up to ") || strings.Contains(says, "late")) {
 				t.Errorf("%+v: %+v", c, x)
 			}
 		}
@@ -339,7 +357,7 @@ func TestFencedIsNotLate(t *testing.T) {
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{-time.Second: "0s", 1500 * time.Microsecond: "2ms", 11 * time.Second: "11s",
 		3 * time.Minute: "3m", 90 * time.Minute: "1h30m", 72 * time.Hour: "3 days"} {
-		if got := span(d); got != want {
+		if got := span(d).String(); got != want {
 			t.Errorf("%d: %s, want %s", d, got, want)
 		}
 	}

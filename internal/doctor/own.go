@@ -2,7 +2,7 @@ package doctor
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/words"
 )
 
 const (
@@ -23,40 +24,50 @@ const (
 type gathering struct {
 	e   *engine.Engine
 	now time.Time
+	l   words.Language
 	f   *api.Facts
 }
 
-func (k *gathering) read(what string, err error) bool {
+// known names what could not be read: in English, as programs know it, and Judge as a phrase.
+func (k *gathering) known(what string, err error) bool {
 	if err != nil {
-		k.f.Unread = append(k.f.Unread, what)
+		k.f.Unread = append(k.f.Unread, core.Phrase(what).String())
 	}
 	return err == nil
 }
 
-// Gather adds to f what the engine says; e is not fenced, so that a deployment
-// that stands by can be asked too.
-func Gather(ctx context.Context, e *engine.Engine, now time.Time, f *api.Facts) {
-	k := &gathering{e, now, f}
+// said is an error for people in the language of whoever asks.
+func (k *gathering) said(err error) string {
+	if e, ok := errors.AsType[*core.Error](err); ok {
+		return words.Error(k.l, e)
+	}
+	return err.Error()
+}
+
+// Gather adds to f what the engine says, to somebody of language l; e is not fenced, so
+// that a deployment that stands by can be asked too.
+func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Language, f *api.Facts) {
+	k := &gathering{e, now, l, f}
 	f.Now = now.UTC()
 	g, err := e.Tick.Global(ctx)
-	if k.read("global item", err) {
+	if k.known("global item", err) {
 		f.Generation, f.Holder, f.Partitions, f.Paused = g.Generation, g.Holder, max(g.Partitions, 1), g.Pause.Covers(now)
 		if g.Loss.From != 0 {
 			f.LossFound = g.Loss.At
 		}
 		if err := g.Admits(f.Deployment); err != nil {
-			f.Fenced = err.Error()
+			f.Fenced = k.said(err)
 		}
 	} else {
 		g = core.Global{Partitions: 1, Readable: 1}
 	}
 	if f.LastTick.IsZero() {
 		f.LastTick, err = e.Upkeep.LastAlive(ctx)
-		k.read("last tick", err)
+		k.known("last tick", err)
 	}
 	for p := range max(g.Readable, g.Partitions, 1) {
 		list, err := e.Tick.Due(ctx, p, core.InstantOf(now), core.DueItem{}, 1)
-		if !k.read(fmt.Sprintf("due index, partition %d", p), err) {
+		if !k.known("due index", err) {
 			break
 		}
 		if len(list) > 0 && (f.DueSince.IsZero() || list[0].PlanAt.Time().Before(f.DueSince)) {
@@ -64,27 +75,27 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, f *api.Facts) 
 		}
 	}
 	oldest, err := e.Tick.OldestMessage(ctx)
-	k.read("oldest message", err)
+	k.known("oldest message", err)
 	f.OldestMessage, f.UncomparedFrom = oldest.First(), oldest.Due
 	if !oldest.Due.IsZero() { // nothing is older than the first job
 		jobs, _, err := e.Manage.ListJobs(ctx, "", 0, 1)
-		if _, err = core.Besides(err); k.read("first job", err) && len(jobs) > 0 && jobs[0].Def.Created.After(oldest.Due) {
+		if _, err = core.Besides(err); k.known("first job", err) && len(jobs) > 0 && jobs[0].Def.Created.After(oldest.Due) {
 			f.UncomparedFrom = jobs[0].Def.Created
 		}
 	}
-	f.Fires, f.Checks = k.depth(ctx, ring.KindFires), k.depth(ctx, ring.KindCheck)
-	f.Aside = k.depth(ctx, ring.KindAside)
-	if letters, err := e.Dead.Letters(ctx, "", maxLetters); k.read("dead letters", err) {
+	f.Fires, f.Checks = k.depth(ctx, "queue of fires", ring.KindFires), k.depth(ctx, "queue of checks", ring.KindCheck)
+	f.Aside = k.depth(ctx, "queue of kept logs", ring.KindAside)
+	if letters, err := e.Dead.Letters(ctx, "", maxLetters); k.known("dead letters", err) {
 		n := len(letters)
 		f.DeadLetters = &n
 	}
-	if h, err := report.New(e.Report, report.Options{}).Health(ctx); k.read("reports", err) {
+	if h, err := report.New(e.Report, report.Options{}).Health(ctx); k.known("reports", err) {
 		f.Reports = &api.ReportFacts{Since: h.Since.Time(), Until: h.Until.Time(), Open: h.Open, Failed: h.Failed, FailedAt: h.FailedAt}
 	}
 	channels, err := e.Manage.ListChannels(ctx)
-	if k.read("channels", err) {
+	if k.known("channels", err) {
 		troubled, err := api.Troubles(ctx, e.Notices, channels)
-		k.read("notices", err)
+		k.known("notices", err)
 		for _, name := range slices.Sorted(maps.Keys(troubled)) {
 			f.TroubledChannels = append(f.TroubledChannels, *troubled[name])
 		}
@@ -92,9 +103,9 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, f *api.Facts) 
 	k.apps(ctx, g)
 }
 
-func (k *gathering) depth(ctx context.Context, kind ring.Kind) *api.Depth {
+func (k *gathering) depth(ctx context.Context, what string, kind ring.Kind) *api.Depth {
 	due, waiting, inFlight, err := k.e.Queue.Depth(ctx, kind)
-	if !k.read("queue of "+string(kind), err) {
+	if !k.known(what, err) {
 		return nil
 	}
 	return &api.Depth{Due: due, Waiting: waiting, InFlight: inFlight}
@@ -105,9 +116,9 @@ func (k *gathering) apps(ctx context.Context, g core.Global) {
 	apps, err := k.e.Manage.ListApps(ctx)
 	bad, err := core.BesidesApps(err)
 	for _, name := range slices.Sorted(maps.Keys(bad)) {
-		k.f.UnreadableApps = append(k.f.UnreadableApps, api.UnreadableApp{Name: name, Message: bad[name].Error()})
+		k.f.UnreadableApps = append(k.f.UnreadableApps, api.UnreadableApp{Name: name, Message: k.said(bad[name])})
 	}
-	if !k.read("apps", err) || len(apps) == 0 {
+	if !k.known("apps", err) || len(apps) == 0 {
 		return
 	}
 	names := make([]string, len(apps))
@@ -118,7 +129,7 @@ func (k *gathering) apps(ctx context.Context, g core.Global) {
 		}
 	}
 	stored, err := k.e.Manage.Executors(ctx, names)
-	if !k.read("executors", err) {
+	if !k.known("executors", err) {
 		return
 	}
 	for i := range apps {

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/words"
 )
 
 // behind is a store whose ring is behind.
@@ -57,7 +58,7 @@ func TestUncomparedFrom(t *testing.T) {
 			}
 			e.Tick = behind{e.Tick, c.behind, c.err}
 			var f api.Facts
-			Gather(t.Context(), e, now, &f)
+			Gather(t.Context(), e, now, words.English, &f)
 			if !f.UncomparedFrom.Equal(c.want) || slices.Contains(f.Unread, "oldest message") != c.unknown {
 				t.Errorf("from %s, unread %v; want %s", f.UncomparedFrom, f.Unread, c.want)
 			}
@@ -79,11 +80,11 @@ func TestApps(t *testing.T) {
 	}
 	e.Manage.(*memory.Store).DamageApp("broken")
 	f := here()
-	Gather(t.Context(), e, now, f.Own)
+	Gather(t.Context(), e, now, words.English, f.Own)
 	said := map[Level]string{}
 	for _, x := range Judge(f) {
-		if x.Check == "apps" {
-			said[x.Level] += x.Says
+		if x.Check.String() == "apps" {
+			said[x.Level] += x.Says.String()
 		}
 	}
 	if len(f.Own.Unread) > 0 || !slices.ContainsFunc(f.Own.Executors, func(x api.Executor) bool { return x.App == "own" && x.Live }) {
