@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
@@ -30,33 +29,10 @@ func (s *server) Clean(w http.ResponseWriter, r *http.Request) {
 	for _, state := range body.State {
 		q.States = append(q.States, core.State(state))
 	}
-	if err := s.unsummed(r, &q); err != nil {
-		s.fail(w, r, err)
-		return
-	}
 	res, err := s.m.Clean(r.Context(), actor(r), q)
 	out := CleanResult{Cleaned: res.Cleaned, Held: res.Held, Next: res.Next}
 	if res.Failed != nil {
 		out.Failed = s.errorOf(r, res.Failed).Message
 	}
 	s.reply(w, r, out, err)
-}
-
-// unsummed leaves what is not summed up for reports yet.
-func (s *server) unsummed(r *http.Request, q *operate.CleanRequest) error {
-	if s.o.Reports == nil {
-		return nil
-	}
-	h, err := s.o.Reports.Health(r.Context())
-	if err != nil {
-		return core.Passing(err)
-	}
-	until := h.Until.Time()
-	if h.Until == 0 || !until.Before(time.Now().Add(-operate.CleanAge)) {
-		return nil
-	}
-	if q.Before.IsZero() || q.Before.After(until) {
-		q.Before = until
-	}
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
@@ -36,14 +37,8 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 			return err
 		})
 	})
-	summed := make(chan struct{}) // what is over is summed up before its runs are swept
-	planners.Go(func() {
-		first := sync.OnceFunc(func() { close(summed) })
-		s.every(plan, s.o.ReportEvery, "summing runs up", func(ctx context.Context) error {
-			defer first()
-			return p.reports.Pass(ctx)
-		})
-	})
+	summed := make(chan struct{})
+	planners.Go(func() { s.sumLoop(plan, p, sync.OnceFunc(func() { close(summed) })) })
 	planners.Go(func() {
 		select {
 		case <-summed:
@@ -234,6 +229,25 @@ func (s *Server) asides(p *parts) *engine.Intake {
 			return verdicts
 		},
 	}
+}
+
+// sumLoop sums runs up, and calls caughtUp once that has come so far that no job's keep lets
+// go what is not in a report yet: before, nothing is swept. After an hour of nothing but failures
+// it calls it too, for a disk that fills up stops more than reports.
+func (s *Server) sumLoop(ctx context.Context, p *parts, caughtUp func()) {
+	worked := time.Now()
+	s.every(ctx, s.o.ReportEvery, "summing runs up", func(ctx context.Context) error {
+		err := p.reports.Pass(ctx)
+		counted, err2 := p.reports.Counted(ctx)
+		now := time.Now()
+		if err = errors.Join(err, err2); err == nil {
+			worked = now
+		}
+		if err == nil && counted.Time().After(now.Add(-core.Keep{Days: 1}.For())) || now.Sub(worked) > time.Hour {
+			caughtUp()
+		}
+		return err
+	})
 }
 
 // sweepLoop keeps the store small, in steps that hold up no fire.

@@ -547,7 +547,7 @@ type CleanResult struct {
 	// Failed Why not all of the page was done: what is counted went, the rest is as it was, and asking again goes on
 	Failed string `json:"failed,omitempty,omitzero"`
 
-	// Held That stay though they were meant: something under way still needs them
+	// Held That stay though they were meant: something under way still needs them, or reports have not counted them yet
 	Held int64 `json:"held"`
 
 	// Next after of the next page; left out: that was all

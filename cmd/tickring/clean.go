@@ -87,7 +87,7 @@ func (c *cleanCmd) tell(e *conn, sum *api.CleanResult) error {
 		}
 		e.printf("%s%s %s\n", plural(int(sum.Cleaned), "run"), of(c.What), verb)
 		if sum.Held > 0 {
-			e.printf("%s more stay: something may still need them\n", plural(int(sum.Held), "run"))
+			e.printf("%s more stay: something may still need them, or no report has them yet\n", plural(int(sum.Held), "run"))
 		}
 	})
 }

@@ -81,8 +81,8 @@ func parseCleanPlace(text string) (p cleanPlace, err error) {
 // its runs may be gone, so that nobody takes them for lost. Never goes what is open or owes
 // something, an attempt before such a one, a shard of a broadcast that is, what a message that
 // is on its way may name, what a tick may ask for again, or the last success of a job that is
-// paused after failures in a row. Reports stay. After an error asking
-// again goes on.
+// paused after failures in a row. Reports stay, so what they have not counted yet stays too.
+// After an error asking again goes on.
 func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) (CleanResult, error) {
 	now := op.ask.Now()
 	switch {
@@ -115,7 +115,11 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 	if err != nil {
 		return CleanResult{}, err
 	}
-	c := cleaning{op: op, q: &q, page: op.ask.Page(), before: q.Before, onItsWay: oldest.First()}
+	counted, err := op.counts.Counted(ctx)
+	if err != nil {
+		return CleanResult{}, core.Passing(err)
+	}
+	c := cleaning{op: op, q: &q, page: op.ask.Page(), before: q.Before, onItsWay: oldest.First(), counted: counted.Time()}
 	if q.Job != "" {
 		id, err := op.ask.JobID(ctx, q.Job)
 		if err != nil {
@@ -155,6 +159,7 @@ type cleaning struct {
 	page     *bound.Page
 	before   time.Time
 	onItsWay time.Time // when the oldest message was due; zero: there is none
+	counted  time.Time // what ended before that is counted by reports
 	res      CleanResult
 }
 
@@ -259,7 +264,8 @@ func (c *cleaning) take(ctx context.Context, runs []core.Run, job *core.Job) err
 		r := &runs[i]
 		at, planned := r.ID.Planned()
 		switch {
-		case needed[r.ID], !c.onItsWay.IsZero() && !r.Slot.Time().Before(c.onItsWay), job != nil && asks(&job.Sched, r):
+		case needed[r.ID], !r.EndedAt.Before(c.counted), !c.onItsWay.IsZero() && !r.Slot.Time().Before(c.onItsWay),
+			job != nil && asks(&job.Sched, r):
 			c.res.Held++
 			continue
 		case planned:

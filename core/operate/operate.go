@@ -18,12 +18,13 @@ type Operate struct {
 	finish Finisher
 	killer Killer
 	ask    *ask.Ask
+	counts Reports
 	plans  plan.Options
 }
 
-// New makes an Operate on a store.
-func New(store Store, ring Ring, f Finisher, killer Killer, q *ask.Ask, plans plan.Options) *Operate {
-	return &Operate{store: store, ring: ring, finish: f, killer: killer, ask: q, plans: plans}
+// New makes an Operate on a store; counts may be nil for who cleans nothing.
+func New(store Store, ring Ring, f Finisher, killer Killer, q *ask.Ask, counts Reports, plans plan.Options) *Operate {
+	return &Operate{store: store, ring: ring, finish: f, killer: killer, ask: q, counts: counts, plans: plans}
 }
 
 // TriggerRequest asks for one run by hand or by API.

@@ -65,6 +65,12 @@ type Notes interface {
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 
+// Reports say what they have counted.
+type Reports interface {
+	// Counted is up to when runs that ended are in a report for good, or in none ever.
+	Counted(ctx context.Context) (core.Instant, error)
+}
+
 // DeadLetters are the messages that could not be dispatched, kept for people.
 type DeadLetters interface {
 	// Letters reads them, newest first, after the one of an ID (empty: from the

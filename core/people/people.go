@@ -26,6 +26,8 @@ type Store interface {
 
 // Options of People.
 type Options struct {
+	// Reports may be nil for who cleans nothing.
+	Reports operate.Reports
 	// Plan is how a tick of this deployment plans: what is due soon is planned
 	// at once by the same rules.
 	Plan   plan.Options
@@ -39,6 +41,6 @@ func New(store Store, ring operate.Ring, f operate.Finisher, killer operate.Kill
 	return &People{
 		Ask:     q,
 		Manage:  manage.New(store, ring, f, q, o.Plan, o.Manage),
-		Operate: operate.New(store, ring, f, killer, q, o.Plan),
+		Operate: operate.New(store, ring, f, killer, q, o.Reports, o.Plan),
 	}
 }

@@ -188,6 +188,8 @@ type look struct {
 	At   core.Instant
 	Next time.Time
 	Age  time.Duration // between the last look and the next
+	// Taken is up to when: of its runs each that ended before that is counted.
+	Taken core.Instant
 }
 
 type drop struct {
@@ -216,6 +218,25 @@ func (r *Reports) write(ctx context.Context, v int64, s *state) error {
 		return fmt.Errorf("write how far reports have come: %w", err)
 	}
 	return nil
+}
+
+// Counted is up to when runs are counted for good: one that ended before it is in a report,
+// with its end, or never will be, as where it began before reports did. Where none was made
+// yet that is the hour in which the first would begin. Who removes runs asks it.
+func (r *Reports) Counted(ctx context.Context) (core.Instant, error) {
+	v, s, err := r.read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	at := s.Done
+	if v == 0 {
+		at = r.floor(core.InstantOf(r.o.Now()))
+	}
+	for i := range s.Open {
+		at = min(at, s.Open[i].Taken)
+	}
+	// The end of a run is stored some time after it, and clocks differ, as for an hour that is over.
+	return at - core.Instant(r.o.Behind/time.Second), nil
 }
 
 // Health is how far reports have come.

@@ -539,3 +539,60 @@ func TestCutAnew(t *testing.T) {
 		t.Errorf("%d calls: %+v, %v", calls, a.Rows, err)
 	}
 }
+
+// deaf answers no run while it is to be.
+type deaf struct {
+	report.Store
+	on *bool
+}
+
+func (d deaf) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	if *d.on {
+		return nil, ids, nil
+	}
+	return d.Store.Runs(ctx, ids)
+}
+
+// TestCounted: up to when runs are counted goes no further than the last look at those that had
+// no end, also where a look could not read them and when their day was put together since.
+func TestCounted(t *testing.T) {
+	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
+	begin, on := w.now, false
+	w.store = deaf{w.e.Report, &on}
+	r := w.reports(report.Options{})
+	counted := func(want time.Duration) {
+		t.Helper()
+		at, err := r.Counted(t.Context())
+		if err != nil || at.Time() != begin.Add(want-5*time.Minute) {
+			t.Errorf("%s in it is counted up to %s, %v; want %s", w.now.Sub(begin), at, err, begin.Add(want-5*time.Minute))
+		}
+	}
+	pass := func(hour int) {
+		t.Helper()
+		w.now = begin.Add(time.Duration(hour)*time.Hour + 6*time.Minute)
+		w.pass(r)
+	}
+	w.now = begin.Add(30 * time.Minute)
+	counted(0) // where the first would begin
+	w.pass(r)
+	id := w.began(1, true)
+	pass(5)
+	counted(5 * time.Hour)
+	on = true
+	pass(6)
+	counted(5*time.Hour + 6*time.Minute) // the run could not be read
+	on = false
+	for hour := 7; hour < 26; hour++ { // ever longer apart
+		pass(hour)
+	}
+	counted(22*time.Hour + 6*time.Minute)
+	w.ends(id)
+	pass(26) // its day is put together, with it as it was
+	counted(22*time.Hour + 6*time.Minute)
+	pass(27)
+	counted(27 * time.Hour)
+	a, err := r.Answer(t.Context(), report.Question{From: core.InstantOf(begin), To: core.InstantOf(begin) + 3600})
+	if err != nil || len(a.Rows) != 1 || a.Rows[0].Open != 0 || a.Rows[0].Runs() != 1 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}

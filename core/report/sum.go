@@ -128,7 +128,7 @@ func (r *Reports) work(ctx context.Context, s *state) error {
 			i++
 			continue
 		}
-		left, err := r.settle(ctx, l)
+		left, err := r.settle(ctx, l, now)
 		if err != nil {
 			return fmt.Errorf("take the ends of runs from %s on: %w", l.At, err)
 		}
@@ -176,6 +176,10 @@ func (r *Reports) sum(ctx context.Context, s *state, end core.Instant) (over boo
 			return false, err
 		}
 	}
+	taken := end
+	if s.Behind == 0 {
+		taken = core.InstantOf(r.o.Now())
+	}
 	t, opens := r.tally(from)
 	until, err := r.store.Began(ctx, from, end, s.Behind, t.tell)
 	if err != nil {
@@ -198,7 +202,7 @@ func (r *Reports) sum(ctx context.Context, s *state, end core.Instant) (over boo
 		return false, err
 	}
 	if left {
-		s.Open = append(s.Open, look{Form: hours, At: from, Next: r.o.Now().Add(firstLook).UTC(), Age: firstLook})
+		s.Open = append(s.Open, look{Form: hours, At: from, Next: r.o.Now().Add(firstLook).UTC(), Age: firstLook, Taken: taken})
 		s.Open = s.Open[max(0, len(s.Open)-mostLooks):]
 	}
 	s.Done, s.Behind = end, 0
@@ -316,7 +320,8 @@ func (r *Reports) totals(ctx context.Context, form string, at core.Instant, t ta
 // settle takes the ends of the open runs of an hour or a day; left: some have none yet.
 // Each sheet is written as a whole, with what it still waits for, and the sums after them:
 // broken off it is begun again.
-func (r *Reports) settle(ctx context.Context, l *look) (left bool, err error) {
+func (r *Reports) settle(ctx context.Context, l *look, now time.Time) (left bool, err error) {
+	all := true
 	err = r.load(ctx, l.Form, l.At, l.At+1, func(k Key, s *sheet) error {
 		if len(s.open) == 0 {
 			return nil
@@ -328,6 +333,7 @@ func (r *Reports) settle(ctx context.Context, l *look) (left bool, err error) {
 		found, unread, err := r.store.Runs(ctx, ids)
 		for _, id := range unread {
 			delete(read, id)
+			all = false
 		}
 		if err != nil || !s.settle(found, read) {
 			return err
@@ -336,6 +342,9 @@ func (r *Reports) settle(ctx context.Context, l *look) (left bool, err error) {
 	})
 	if err != nil {
 		return false, err
+	}
+	if all {
+		l.Taken = core.InstantOf(now)
 	}
 	return r.total(ctx, l.Form, l.At)
 }
@@ -387,9 +396,15 @@ func (r *Reports) day(ctx context.Context, s *state, from, to core.Instant, now 
 	if err := r.totals(store, days, from, all); err != nil {
 		return err
 	}
+	taken := to
+	for _, l := range s.Open {
+		if l.Form == hours && l.At >= from && l.At < to {
+			taken = min(taken, l.Taken)
+		}
+	}
 	s.over(hours, from, to, now)
 	if left {
-		s.Open = append(s.Open, look{Form: days, At: from, Next: now.Add(firstLook).UTC(), Age: firstLook})
+		s.Open = append(s.Open, look{Form: days, At: from, Next: now.Add(firstLook).UTC(), Age: firstLook, Taken: taken})
 	}
 	s.Days = to
 	return nil

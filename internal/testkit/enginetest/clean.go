@@ -1,10 +1,17 @@
 package enginetest
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/report"
 )
 
 // clean: what has ended and owes nothing is removed, with what is long of it; nothing else
@@ -64,4 +71,54 @@ func clean(t *testing.T, h Harness) {
 	ok(t, e.Manage.PutCleaned(ctx, 1, at(8)))
 	upTo(1, at(8))
 	upTo(2, 0)
+}
+
+// cleanCounted: a clean-up leaves what reports have not counted yet, with its end, while they
+// stand still; what they have goes, and they keep it.
+func cleanCounted(t *testing.T, h Harness) {
+	begin := time.Now().UTC().Truncate(time.Second) // stores note when a run is made
+	e, ctx, now := h.Open(t), t.Context(), begin
+	clock := func() time.Time { return now }
+	sums := report.New(e.Report, report.Options{Now: clock, PassFor: time.Minute})
+	m := people.New(e.Manage, e.Ring, nil, nil, people.Options{Reports: sums, Ask: ask.Options{Now: clock}})
+	createJobs(t, e, job(1))
+	claimed := func(r *core.Run) { r.Journal.Minute, r.SentAt = begin.Unix()/60, begin }
+	ended := func(r *core.Run) { claimed(r); r.State, r.EndedAt = core.Succeeded, begin }
+	soon, later := core.NumberedRun(1, 1), core.NumberedRun(1, 2)
+	cleaned := func(want string) {
+		t.Helper()
+		res, err := m.Clean(ctx, core.Actor{Name: "ann"}, operate.CleanRequest{Job: "1"})
+		ok(t, errors.Join(err, res.Failed))
+		if got := fmt.Sprintf("%d went, %d are held", res.Cleaned, res.Held); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	put(t, e, soon, ended)
+	now = begin.Add(50 * time.Hour) // no report was ever made: none waits for what is there
+	cleaned("1 went, 0 are held")
+
+	now = begin
+	put(t, e, soon, ended)
+	put(t, e, later, claimed)
+	ok(t, e.Dispatch.PutJournal(ctx, core.Journal{Key: mustRun(t, e, later).Journal, V: 1,
+		Entries: []core.Entry{{Run: soon, Outcome: core.Accepted}, {Run: later, Outcome: core.Accepted}}}))
+	ok(t, sums.Pass(ctx))
+	now = begin.Add(50 * time.Hour) // they stood still since
+	allNil(t, e.Finish.PutRuns(ctx, []core.RunPut{core.End(later, core.Run{State: core.Succeeded, EndedAt: begin.Add(3 * time.Hour)})}))
+	cleaned("0 went, 2 are held")
+	now = begin.Add(2 * time.Hour) // they count the hour, in which one has no end
+	ok(t, sums.Pass(ctx))
+	now = begin.Add(50 * time.Hour)
+	cleaned("1 went, 1 are held")
+	ok(t, sums.Pass(ctx))
+	cleaned("1 went, 0 are held")
+	a, err := sums.Answer(ctx, report.Question{ByDay: true, From: core.InstantOf(begin), To: core.InstantOf(begin) + 7200})
+	ok(t, err)
+	n := int64(0)
+	for i := range a.Rows {
+		n += a.Rows[i].Runs() + 10*a.Rows[i].Open
+	}
+	if n != 2 {
+		t.Errorf("the report: %+v", a.Rows)
+	}
 }

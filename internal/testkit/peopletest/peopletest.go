@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -59,7 +60,7 @@ func (f *Fixture) Fresh(with *Faults) *people.People {
 	now := func() time.Time { return f.Clock }
 	f.Faults = with
 	end := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: now, Plan: plan.Local()})
-	return people.New(with, with, end, f.Killer, people.Options{Plan: plan.Local(),
+	return people.New(with, with, end, f.Killer, people.Options{Plan: plan.Local(), Reports: report.New(f.E.Report, report.Options{Now: now}),
 		Manage: manage.Options{Backoff: time.Millisecond, Notifier: f.Notifier},
 		Ask: ask.Options{Now: now, Reachable: func(address string) error {
 			switch {

@@ -1,0 +1,57 @@
+package server
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/report"
+	"github.com/tickring/tickring/engine/sqlite"
+)
+
+// TestSummedBeforeItIsSwept: a server that stood still for weeks sums up what ended before it
+// removes it, also where that takes many passes.
+func TestSummedBeforeItIsSwept(t *testing.T) {
+	dir, now := t.TempDir(), time.Now().Add(-60*24*time.Hour)
+	lock, err := sqlite.TryLock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := func() time.Time { return now }
+	e, err := sqlite.Open(t.Context(), sqlite.Options{Lock: lock, Synchronous: "OFF", Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.New(e.Report, report.Options{Now: clock}).Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(55 * 24 * time.Hour)
+	var ids []core.RunID
+	for i := range uint32(3) {
+		id := core.NumberedRun(1, i+1)
+		r := core.Run{ID: id, First: id, App: "web", State: core.Succeeded, Cause: core.CauseManual, Attempt: 1, Owner: "o",
+			Journal: core.JournalKey{Minute: now.Unix() / 60, Nonce: "n"}, SentAt: now, EndedAt: now.Add(time.Second)}
+		if err := e.Finish.Create(t.Context(), []core.Run{r})[0]; err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	s := start(t, Options{Dir: dir, KeepRuns: 48 * time.Hour, SweepEvery: 10 * time.Millisecond,
+		ReportEvery: 10 * time.Millisecond, ReportFor: 100 * time.Millisecond})
+	eventually(t, time.Minute, func() error {
+		found, _, err := s.parts.engine.Finish.Runs(t.Context(), ids)
+		if err == nil && len(found) > 0 {
+			err = fmt.Errorf("%d runs are not swept", len(found))
+		}
+		return err
+	})
+	a, err := s.parts.reports.Answer(t.Context(), report.Question{ByDay: true, From: core.InstantOf(now), To: core.InstantOf(now) + 1})
+	if err != nil || len(a.Rows) != 1 || a.Rows[0].Runs() != 3 {
+		t.Errorf("the report of them: %+v, %v", a, err)
+	}
+}
