@@ -139,7 +139,8 @@ type Run struct {
 	KeepLog KeepLog
 
 	// Notice says that people may have to be told of how it ends: where a chain came to
-	// nothing, or is skipped, that is owed.
+	// nothing, or is skipped, that is owed. The last claim says so by the job and app that it
+	// had read; before the first it is not known, and so it is true.
 	Notice bool
 
 	// Permit names the limits that count the run, see Job.Permit; empty: none does. It is
@@ -344,7 +345,8 @@ func (r *Run) RepeatedRetry() bool { return r.Cause == CauseRetry && r.Attempt >
 
 // Follow takes from its job, when a run is made, what is to come of its end: whether a
 // failure may pause the job, whether it has children, and whether its log is kept. Whether
-// people are told of it its app may say too, so that is asked where it is made.
+// people are told of it its app may say too, and may say otherwise by the time that it is
+// due: so that is for its claim to say.
 func (r *Run) Follow(d *Def) {
 	r.Notice = true
 	r.PauseAfter, r.Place, r.KeepLog = d.PauseAfter > 0, d.FirstPlace(), d.Keep.Kept()

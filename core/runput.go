@@ -26,8 +26,8 @@ const (
 	RunApp   // only compared
 	RunPlace
 	RunPermit // of RunGiven alone, whose others are in To as they were read; a put has one of the two
-	RunSentRev
-	RunAside // Aside, KeepLog
+	RunUnder  // SentRev, Notice
+	RunAside  // Aside, KeepLog
 )
 
 // RunPut is one conditional write of a stored run: where the fields of If are as in
@@ -78,7 +78,7 @@ var runFields = [...]struct {
 	{func(r, was *Run) bool { return r.App == was.App }, nil},
 	{func(r, was *Run) bool { return r.Place == was.Place }, func(r, to *Run) { r.Place = to.Place }},
 	{nil, func(r, to *Run) { r.Permit = to.Permit }},
-	{nil, func(r, to *Run) { r.SentRev = to.SentRev }},
+	{nil, func(r, to *Run) { r.SentRev, r.Notice = to.SentRev, to.Notice }},
 	{func(r, was *Run) bool { return r.Aside == was.Aside && r.KeepLog == was.KeepLog },
 		func(r, to *Run) { r.Aside, r.KeepLog = to.Aside, to.KeepLog }},
 }
@@ -123,14 +123,14 @@ func (p RunPut) Counted(permit string) RunPut {
 	return p
 }
 
-// Under has a put that takes a run note the revision of its job as read, where that is not
-// the run's own.
-func (p RunPut) Under(rev int64) RunPut {
+// Under has a put that takes a run note what it goes by of its job as read: the revision,
+// where that is not the run's own, and whether people may have to be told of the end.
+func (p RunPut) Under(rev int64, tells bool) RunPut {
 	if rev == p.Was.Rev {
 		rev = 0
 	}
-	if p.Was.SentRev != rev {
-		p.To.SentRev, p.Set = rev, p.Set|RunSentRev
+	if p.Was.SentRev != rev || p.Was.Notice != tells {
+		p.To.SentRev, p.To.Notice, p.Set = rev, tells, p.Set|RunUnder
 	}
 	return p
 }
@@ -205,9 +205,9 @@ func (r *Run) SkipUnsent(reason Reason, at time.Time) RunPut {
 }
 
 // Told has a put that skips a run as read owe that people are told, where they may have to be.
-func (p RunPut) Told(r *Run) RunPut {
-	if r.Notice && SkipTold(p.To.Reason) {
-		p.To.Aside, p.To.KeepLog, p.Set = Aside{Notice: true}, r.KeepLog, p.Set|RunAside
+func (p RunPut) Told(tells bool) RunPut {
+	if tells && SkipTold(p.To.Reason) {
+		p.To.Aside, p.To.KeepLog, p.Set = Aside{Notice: true}, p.Was.KeepLog, p.Set|RunAside
 	}
 	return p
 }

@@ -165,11 +165,11 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		if it.run.State == core.Queued && it.falls == fallsPast {
 			it.reason = core.ReasonDeadline // misfire came first, and did not count
 		}
-		w.puts, w.putOf = append(w.puts, it.run.SkipUnsent(it.reason, now).Told(it.run)), append(w.putOf, it)
+		w.puts, w.putOf = append(w.puts, it.run.SkipUnsent(it.reason, now).Told(it.tells(core.EventSkipped))), append(w.putOf, it)
 	case toTake:
 		if b.route(it) {
 			take := it.run.Take(b.claimed(it), first(it.order), now, it.choice.tries)
-			w.puts, w.putOf = append(w.puts, take.Under(it.job.Sched.Rev).Counted(it.permit())), append(w.putOf, it)
+			w.puts, w.putOf = append(w.puts, take.Under(it.job.Sched.Rev, it.tellsEnd()).Counted(it.permit())), append(w.putOf, it)
 		} else if it.waits() && it.run.State != core.Queued {
 			w.puts, w.putOf = append(w.puts, it.run.Wait().Counted(it.permit())), append(w.putOf, it)
 		} else if it.waits() { // perhaps it was given a permit meanwhile
@@ -177,7 +177,8 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		}
 	case toRetake:
 		it.order = ownOrder(it.run.Address)
-		w.puts, w.putOf = append(w.puts, it.run.Take(b.claimed(it), "", now, nil).Under(it.job.Sched.Rev)), append(w.putOf, it)
+		take := it.run.Take(b.claimed(it), "", now, nil)
+		w.puts, w.putOf = append(w.puts, take.Under(it.job.Sched.Rev, it.tellsEnd())), append(w.putOf, it)
 	case toWait:
 		at := it.run.Until
 		if !at.After(now) { // its owner lives all the same
@@ -253,7 +254,7 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	switch r.State = state; state {
 	case core.Skipped:
 		r.Reason, r.EndedAt = it.reason, now
-		r.Aside.Notice = it.of == nil && it.tell.Tells(core.EventSkipped) && core.SkipTold(it.reason)
+		r.Aside.Notice = it.tells(core.EventSkipped) && core.SkipTold(it.reason)
 		return r
 	case core.Running:
 		c := b.claimed(it)
@@ -265,7 +266,7 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	if r.Tries = it.choice.tries; it.of == nil { // what comes of a shard's end is the broadcast's
 		r.Follow(&it.job.Def)
 		r.Permit = it.permit()
-		r.Notice = it.tell.TellsEnd()
+		r.Notice = it.tellsEnd()
 	}
 	r.KeepLog = it.job.Def.Keep.Kept() // a shard's is its own
 	return r

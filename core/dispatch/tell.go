@@ -19,6 +19,13 @@ func tellOf(job *core.Job, app *core.App, g *core.Global) *core.Notify {
 	return &n
 }
 
+// tells reports whether somebody is told of an event of the fire's run: of a shard's nobody is, for
+// what comes of its end is the broadcast's.
+func (it *item) tells(e core.Event) bool { return it.of == nil && it.tell.Tells(e) }
+
+// tellsEnd reports whether somebody may have to be told of how that run ends.
+func (it *item) tellsEnd() bool { return it.of == nil && it.tell.TellsEnd() }
+
 // told sees to it that people hear of what these claims show and no close says: that they are
 // late, and in time that they are slow. It is on its way before they are written: who dies in
 // between has told of what comes next anyway, by the same ID. What it cannot be told of

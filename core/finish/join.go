@@ -154,7 +154,7 @@ func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string
 	for try := 0; run.AwaitsJoin(); try++ {
 		put := run.SkipUnsent(core.ReasonJoin, f.o.Now())
 		put.To.Message = message
-		put = put.Told(run)
+		put = put.Told(run.Notice)
 		err := f.store.PutRuns(ctx, []core.RunPut{put})[0]
 		switch {
 		case err == nil:

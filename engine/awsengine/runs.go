@@ -244,7 +244,7 @@ func runWaves(long []int, run func(i int) core.RunID) func(yield func([]int) boo
 // runFields are the attributes of each field of a run, in the order of core.RunFields.
 var runFields = [...][]string{{"state"}, {"owner"}, {"until"}, {"journal"}, {"address"}, {"maybeSent"}, {"sentAt"}, {"tries"},
 	{"endedAt", "reason", "code", "message", "data", "then"}, {"owes"}, {"killBy", "killAt"}, {"late"}, {"at", "slot"},
-	{"params", "addresses", "shard", "permit"}, {"app"}, {"place"}, {"permit"}, {"sentRev"}, {"aside", "keepLog"}}
+	{"params", "addresses", "shard", "permit"}, {"app"}, {"place"}, {"permit"}, {"sentRev", "notice"}, {"aside", "keepLog"}}
 
 // writePut says what a put sets, and on which condition. What is long of it is to
 // stand beside the run.

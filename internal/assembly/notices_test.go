@@ -42,6 +42,7 @@ type told struct {
 	answer dispatch.Answer
 	silent bool // the executor answers no question
 	sent   []core.RunID
+	lane   []core.RunID // for what these owe the aside lane was asked
 	got    []core.Message
 }
 
@@ -56,6 +57,11 @@ type asideRing struct {
 func (a asideRing) Enqueue(ctx context.Context, out []ring.Out) []error {
 	a.r.mu.Lock()
 	fail := a.r.fail
+	for i := range out {
+		if x := out[i].Message.Aside; x != nil && x.Run != 0 {
+			a.r.lane = append(a.r.lane, x.Run)
+		}
+	}
 	a.r.mu.Unlock()
 	errs := make([]error, len(out))
 	for i := range out {

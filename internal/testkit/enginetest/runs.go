@@ -234,15 +234,17 @@ func takeOver(t *testing.T, h Harness) {
 		t.Fatalf("taken twice: %+v", r)
 	}
 
-	// The revision that it is sent under stands there where it is another, also beside what counts it.
+	// What a claim goes by of its job stands there where it is another, also beside what counts it.
 	under := put(t, e, id[5], unowned)
 	for _, c := range []struct {
 		rev, want int64
 		permit    string
-	}{{7, 7, ""}, {under.Rev, 0, "job/1"}, {8, 8, "job/2"}, {8, 8, "job/2"}} {
-		p := under.Take(claim, "http://new/", base, nil).Under(c.rev).Counted(c.permit)
+		tells     bool
+	}{{7, 7, "", true}, {under.Rev, 0, "job/1", true}, {under.Rev, 0, "job/1", false}, {8, 8, "job/2", false}, {8, 8, "job/2", false},
+		{8, 8, "job/3", true}} {
+		p := under.Take(claim, "http://new/", base, nil).Under(c.rev, c.tells).Counted(c.permit)
 		answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{p}), "ok")
-		if p.Apply(&under); under.SentRev != c.want || under.Permit != c.permit {
+		if p.Apply(&under); under.SentRev != c.want || under.Permit != c.permit || under.Notice != c.tells {
 			t.Fatalf("under revision %d: %+v", c.rev, under)
 		}
 		sameRun(t, e, under)

@@ -35,6 +35,19 @@ func (in *incarnation) looks(a *assembly.Assembly) func(ctx context.Context) err
 	return func(ctx context.Context) error { _, err := n.Pass(ctx); return err }
 }
 
+// owesNotice asserts that a failure of which people are told owes a notice, and that no other does.
+func (t *truth) owesNotice(r *core.Run) {
+	e := core.EndEvent(r)
+	if e == "" || e == core.EventSkipped { // nobody is told of that here
+		return
+	}
+	if told := r.App == tells; r.Aside.Notice != told {
+		t.fail(r.ID, "run %d of %s, %s, is %s, and that it owes a notice is %v", r.ID, r.App, r.Cause, r.State, !told)
+	} else if told {
+		t.w.count("notice owed by "+string(r.Cause), 1)
+	}
+}
+
 // noticed asserts 7.5 for notices: an end of which people are to be told is counted before it
 // is owed no more.
 func (t *truth) noticed(id core.RunID, was *core.Run) {

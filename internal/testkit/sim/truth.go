@@ -496,6 +496,7 @@ func (t *truth) ended(ctx context.Context, p *core.RunPut, reported bool) {
 	if r.Owing() {
 		t.owes[p.ID] = struct{}{}
 	}
+	t.owesNotice(&r)
 	if !p.GoesOn() {
 		t.chainEnds(&r)
 	}
