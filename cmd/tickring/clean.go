@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/parts"
 )
 
@@ -51,8 +52,11 @@ func (c *cleanCmd) Run(e *conn) error {
 		}
 	}
 	sum, err := c.all(e, body)
-	if err == nil {
+	switch {
+	case err == nil:
 		return c.tell(e, &sum)
+	case c.DryRun, sum.Cleaned == 0: // nothing went
+		return err
 	}
 	return e.interrupted(err, plural(int(sum.Cleaned), "run")+" went", "the same command")
 }
@@ -62,7 +66,11 @@ func (c *cleanCmd) all(e *conn, body api.CleanRequest) (sum api.CleanResult, err
 	_, err = pages(e, "", parts.Pages[api.CleanResult]{
 		Ask: func(after string) (api.CleanResult, error) {
 			body.After = after
-			return e.Clean(e.Ctx, body)
+			page, err := e.Clean(e.Ctx, body)
+			if r, ok := errors.AsType[*client.Error](err); ok && r.Field == "before" {
+				r.Field, r.Value = "older", c.Older // as it was written here
+			}
+			return page, err
 		},
 		Add: func(page *api.CleanResult) string {
 			sum.Cleaned, sum.Held, sum.Failed = sum.Cleaned+page.Cleaned, sum.Held+page.Held, page.Failed

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
@@ -59,7 +58,7 @@ func TestOwesNoticesWhereSomebodyIsTold(t *testing.T) {
 		"run again": {nil, func(r *told) {
 			id := r.triggers(operate.TriggerRequest{Job: "shop/it"})
 			time.Sleep(10 * time.Second)
-			_, err := r.m.Rerun(r.t.Context(), teller, operate.RerunRequest{Run: ask.RunRef(id.String())})
+			_, err := r.m.Rerun(r.t.Context(), teller, operate.RerunRequest{Run: id.String()})
 			r.must(err)
 		}, 2},
 		"a child": {func(s *manage.JobSpec) { after(s, "one") }, func(r *told) {
