@@ -95,6 +95,8 @@ func TestEnd(t *testing.T) {
 	}
 	binary := func(i int) string { return fmt.Sprintf("%d \x00\x01\x1b[31m\xff\xfe\x80 %c", i, rune(0x4e00+i%1000)) }
 	long := "begin " + strings.Repeat("界", 333_000) + " end"
+	// docs/decisions/038 says how many of a million lines.
+	answers := map[string]int{"a million lines, pages": 17, "a million lines, all at once": 26}
 	for _, c := range []struct {
 		name  string
 		lines *file
@@ -137,6 +139,9 @@ func TestEnd(t *testing.T) {
 				t.Logf("%d answers, %d KB, %d bytes kept", f.looks, f.bytes>>10, len(k.Text))
 				if f.looks > mostLooks || f.bytes > mostBytes {
 					t.Errorf("%d answers of %d bytes", f.looks, f.bytes)
+				}
+				if want := answers[c.name+", "+how.name]; want != 0 && f.looks != want {
+					t.Errorf("%d answers, want %d", f.looks, want)
 				}
 			})
 		}
