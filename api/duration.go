@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -18,13 +17,32 @@ var units = []struct {
 
 // ParseDuration reads a duration as people write it: 500ms 10s 5m 2h 30d, or
 // several units, each once and the larger first: 1h30m. A day is 24 hours.
-// Numbers are whole and without a sign.
+// Numbers are whole and without a sign. Its error says what is allowed.
 func ParseDuration(text string) (time.Duration, error) {
+	d, why := ReadDuration(text)
+	switch why.Code() {
+	case "":
+		return d, nil
+	case isEmpty, isNegative, isNone: // the others say what to write
+		return 0, core.Errorf(core.CodeInvalid, "%s; allowed are 500ms 10s 5m 2h 30d and such as 1h30m", why)
+	}
+	return 0, &core.Error{Code: core.CodeInvalid, Reason: why}
+}
+
+const (
+	isEmpty    = "empty"
+	isNegative = "negative"
+	isNone     = "no duration"
+)
+
+// ReadDuration is ParseDuration for who says himself what is allowed; why is what is wrong with
+// the text, and the zero Text if nothing is.
+func ReadDuration(text string) (d time.Duration, why core.Text) {
 	if text == "" {
-		return 0, errors.New("empty; allowed are 500ms 10s 5m 2h 30d and such as 1h30m")
+		return 0, core.Say(isEmpty)
 	}
 	if text[0] == '-' {
-		return 0, errors.New("negative; allowed are 500ms 10s 5m 2h 30d and such as 1h30m")
+		return 0, core.Say(isNegative)
 	}
 	var sum time.Duration
 	next := 0
@@ -43,28 +61,28 @@ func ParseDuration(text string) (time.Duration, error) {
 		rest = rest[n:]
 		switch {
 		case number != "" && unit == "" && rest == "" && next == 0:
-			return 0, fmt.Errorf("a bare number has no unit; say %ss", number)
+			return 0, core.Say("a bare number has no unit; say %ss", number)
 		case strings.HasPrefix(rest, "."):
-			return 0, errors.New("numbers are whole; write such as 1h30m")
+			return 0, core.Say("numbers are whole; write such as 1h30m")
 		}
 		u := next
 		for u < len(units) && units[u].name != unit {
 			u++
 		}
 		if weeks, err := strconv.Atoi(number); err == nil && unit == "w" {
-			return 0, fmt.Errorf("there is no unit w; say %dd", 7*weeks)
+			return 0, core.Say("there is no unit w; say %dd", 7*weeks)
 		}
 		if number == "" || u == len(units) {
-			return 0, errors.New("no duration; allowed are 500ms 10s 5m 2h 30d and such as 1h30m")
+			return 0, core.Say(isNone)
 		}
 		v, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || v > math.MaxInt64/int64(units[u].size) || time.Duration(v)*units[u].size > math.MaxInt64-sum {
-			return 0, errors.New("too long; a duration has at most 292 years")
+			return 0, core.Say("too long; a duration has at most 292 years")
 		}
 		sum += time.Duration(v) * units[u].size
 		next = u + 1
 	}
-	return sum, nil
+	return sum, core.Text{}
 }
 
 // parseDuration is ParseDuration of a field; empty is 0.

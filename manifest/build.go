@@ -147,7 +147,7 @@ func (b *builder) checkSchedule(job object, path string) {
 			if len(kinds) == 0 && single && i > 0 {
 				below, at := place(name)
 				b.c.warnings = append(b.c.warnings, &Error{File: b.file, Line: at.Line, Column: at.Column, Path: below,
-					Message: "a schedule without any of " + words + " fires by hand only"})
+					Reason: core.Say("a schedule without any of %s fires by hand only", words)})
 				single = false // said
 			}
 		}
@@ -304,11 +304,14 @@ func (b *builder) placeOf(path, field string) (Pos, string) {
 }
 
 // message is what core says, without the path.
-func message(e *core.Error) string {
-	if e.Value == "" {
-		return e.Reason.String()
+func message(e *core.Error) core.Text {
+	switch {
+	case e.Value == "":
+		return e.Reason
+	case e.Reason.Code() == "named twice":
+		return core.Say("%q is named twice", e.Value)
 	}
-	return strconv.Quote(e.Value) + ": " + e.Reason.String()
+	return core.Say("%q: %s", e.Value, e.Reason)
 }
 
 // judge has core look at a spec. What is missing or wrong is known: something that
@@ -458,7 +461,7 @@ func (b *builder) app(form object, path string) manage.AppSpec {
 			break
 		}
 		below := join(path, e.Field)
-		b.errorf(b.places[below], below, "%s", strings.Replace(message(e), ": named twice", " is named twice", 1))
+		b.errorf(b.places[below], below, "%s", message(e))
 		switch first, _, _ := strings.Cut(e.Field, "."); first {
 		case "call":
 			want.Call = nil

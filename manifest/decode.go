@@ -19,7 +19,7 @@ import (
 type collector struct {
 	errs     Errors
 	warnings []*Error
-	seen     map[Error]bool
+	seen     map[string]bool
 }
 
 // full says that there are enough.
@@ -27,10 +27,10 @@ func (c *collector) full() bool { return len(c.errs) > 4*MaxErrors }
 
 func (c *collector) add(e *Error) {
 	if c.seen == nil {
-		c.seen = map[Error]bool{}
+		c.seen = map[string]bool{}
 	}
-	if !c.full() && !c.seen[*e] {
-		c.seen[*e] = true
+	if text := e.Error(); !c.full() && !c.seen[text] {
+		c.seen[text] = true
 		c.errs = append(c.errs, e)
 	}
 }
@@ -43,7 +43,7 @@ func (c *collector) result() error {
 	c.errs.sort()
 	if len(c.errs) > MaxErrors {
 		last := c.errs[MaxErrors-1]
-		c.errs = append(c.errs[:MaxErrors:MaxErrors], &Error{File: last.File, Message: "and more errors: mend these first"})
+		c.errs = append(c.errs[:MaxErrors:MaxErrors], &Error{File: last.File, Reason: core.Say("and more errors: mend these first")})
 	}
 	return c.errs
 }
@@ -68,7 +68,7 @@ type decoder struct {
 const maxAliased = 1_000_000
 
 func (d *decoder) errorf(p Pos, path, format string, args ...any) {
-	d.c.add(&Error{File: d.file, Line: p.Line, Column: p.Column, Path: path, Message: fmt.Sprintf(format, args...)})
+	d.c.add(&Error{File: d.file, Line: p.Line, Column: p.Column, Path: path, Reason: core.Say(format, args...)})
 }
 
 func (d *decoder) at(n ast.Node) Pos {
@@ -138,34 +138,34 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 	return nil, false
 }
 
-func noun(n ast.Node) string {
+func noun(n ast.Node) core.Text {
 	switch n.Type() {
 	case ast.NullType:
-		return "value left empty"
+		return core.Say("value left empty")
 	case ast.MappingType:
-		return "map"
+		return core.Say("map")
 	case ast.SequenceType:
-		return "list"
+		return core.Say("list")
 	case ast.BoolType:
-		return "boolean"
+		return core.Say("boolean")
 	case ast.IntegerType, ast.FloatType, ast.InfinityType, ast.NanType:
-		return "number"
+		return core.Say("number")
 	}
-	return "text"
+	return core.Say("text")
 }
 
 // describe says what a node is, with its text if that is short.
-func describe(n ast.Node) string {
+func describe(n ast.Node) core.Text {
 	switch n.Type() {
 	case ast.NullType:
-		return "empty"
+		return core.Say("empty")
 	case ast.MappingType, ast.SequenceType:
-		return "a " + noun(n)
+		return core.Say("a %s", noun(n))
 	case ast.StringType, ast.LiteralType:
 		s, _ := scalar(n)
-		return strconv.Quote(truncate(s))
+		return core.Say("%q", truncate(s))
 	}
-	return "the " + noun(n) + " " + truncate(n.GetToken().Value)
+	return core.Say("the %s %s", noun(n), truncate(n.GetToken().Value))
 }
 
 func truncate(s string) string {
@@ -200,7 +200,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 			return fail("a %s; %s", noun(n), s.allowed())
 		}
 		word, _ := scalar(n)
-		return fail("%s; %s", describe(n), s.allowed()+core.Here(word).String())
+		return fail("%s; %s%s", describe(n), s.allowed(), core.Here(word))
 	}
 	text, isText := scalar(n)
 	if bare, ok := n.(*ast.StringNode); ok && bare.Token.Type == token.StringType && strings.Contains(text, ": ") {
@@ -239,7 +239,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		}
 		if text != "" && text != core.AsStored {
 			d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: at.Line, Column: at.Column, Path: path,
-				Message: "a secret is written out; {env: NAME}, {file: PATH} or {ssm: NAME} keeps it out of the file"})
+				Reason: core.Say("a secret is written out; {env: NAME}, {file: PATH} or {ssm: NAME} keeps it out of the file")})
 			d.known(text, path, at)
 		}
 	case kHeader:
@@ -265,7 +265,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 	case kBool:
 		if b, ok := n.(*ast.BoolNode); ok {
 			if why := s.Later[strconv.FormatBool(b.Value)]; why != "" {
-				return fail("not yet: %s; leave it out", why)
+				return fail("not yet: %s; leave it out", core.Phrase(why))
 			}
 			return b.Value, true
 		}
@@ -275,13 +275,12 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 			text, isText = number, true
 		}
 		if isText {
-			span, err := api.ParseDuration(text)
-			if err != nil {
-				why, _, _ := strings.Cut(err.Error(), "; allowed") // that is said of this field
-				return fail("%s: %s; %s", truncate(text), why, s.allowed()+core.Here(text).String())
+			span, why := api.ReadDuration(text)
+			if why.Code() != "" {
+				return fail("%s: %s; %s%s", truncate(text), why, s.allowed(), core.Here(text))
 			}
 			if span%time.Second != 0 || span < s.min || span > s.max {
-				return fail("%s; %s", truncate(text), s.allowed()+core.Here(text).String())
+				return fail("%s; %s%s", truncate(text), s.allowed(), core.Here(text))
 			}
 		}
 	case kInstant:
@@ -295,7 +294,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		isText = isText && err == nil
 	case kWord:
 		if why := s.Later[text]; why != "" {
-			return fail("not yet: %s; %s", why, s.allowed())
+			return fail("not yet: %s; %s", core.Phrase(why), s.allowed())
 		}
 		isText = isText && slices.Contains(s.words, text)
 	case kText:
@@ -357,7 +356,7 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 			instead[s.Instead[key]] = true
 			field = s.get(key)
 			if why := s.Later[key]; why != "" { // whatever its value is
-				d.errorf(keys[key], below, "not yet: %s; leave it out", why)
+				d.errorf(keys[key], below, "not yet: %s; leave it out", core.Phrase(why))
 				s.stands(key, out)
 				continue
 			}
@@ -374,7 +373,7 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 	}
 	for _, name := range s.Required {
 		if _, there := out[name]; !there && !instead[name] {
-			d.errorf(at, join(path, name), "needed: %s", s.get(name).Description)
+			d.errorf(at, join(path, name), "needed: %s", core.Phrase(s.get(name).Description))
 		}
 	}
 	return out
@@ -418,7 +417,7 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 	if len(d.c.errs) > before || d.c.full() {
 		return nil, false
 	}
-	fail := func(field, format string, args ...any) (any, bool) {
+	refuse := func(field, format string, args ...any) (any, bool) {
 		d.errorf(d.places[join(path, field)], join(path, field), format, args...)
 		return nil, false
 	}
@@ -434,14 +433,14 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 		d.errorf(at, path, "one of env, file and ssm is needed; allowed are %s", references)
 		return nil, false
 	case isParameter && d.o.Parameter == nil:
-		return fail("ssm", "parameters cannot be read here")
+		return refuse("ssm", "parameters cannot be read here")
 	case isParameter:
 		text, err := d.o.Parameter(name)
 		switch {
 		case err != nil:
-			return fail("ssm", "%s: %v", truncate(name), err)
+			return refuse("ssm", "%s: %v", truncate(name), err)
 		case len(text) > core.MaxSecret:
-			return fail("ssm", "%d bytes; a secret has at most %d", len(text), core.MaxSecret)
+			return refuse("ssm", "%d bytes; a secret has at most %d", len(text), core.MaxSecret)
 		}
 		return given(text)
 	case isEnv:
@@ -450,16 +449,16 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 				return given(text)
 			}
 		}
-		return fail("env", "the environment has no %s", truncate(env))
+		return refuse("env", "the environment has no %s", truncate(env))
 	case d.o.ReadFile == nil:
-		return fail("file", "files cannot be read here")
+		return refuse("file", "files cannot be read here")
 	}
 	b, err := d.o.ReadFile(file)
 	switch {
 	case err != nil:
-		return fail("file", "%s: %v", truncate(file), plain(err))
+		return refuse("file", "%s: %v", truncate(file), plain(err))
 	case len(b) > core.MaxSecret+2:
-		return fail("file", "%d bytes; a secret has at most %d", len(b), core.MaxSecret)
+		return refuse("file", "%d bytes; a secret has at most %d", len(b), core.MaxSecret)
 	}
 	return given(strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"))
 }
@@ -468,9 +467,12 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 func (d *decoder) known(text, path string, at Pos) {
 	if core.KnownToken(text) {
 		d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: at.Line, Column: at.Column, Path: path,
-			Message: "default_token is what xxl-job comes with, so everybody knows it: give the app, and its executors, one of chance"})
+			Reason: core.Say("default_token is what xxl-job comes with, so everybody knows it: give the app, and its executors, one of chance")})
 	}
 }
+
+// said is an error of the system in its words, without its wrapping.
+func said(err error) core.Text { return core.Say("%v", plain(err)) }
 
 // plain is an error without its wrapping.
 func plain(err error) error {

@@ -5,18 +5,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
 )
 
-// Error is one thing wrong with a manifest, or one warning.
+// Error is one thing wrong with a manifest, or one warning: a *core.Error that has a place in
+// a file.
 type Error struct {
 	File         string
-	Line, Column int    // from 1; 0 the file as a whole
-	Path         string // such as jobs[3].schedule.cron; empty the file as a whole
-	Message      string // what is wrong; what is allowed
+	Line, Column int       // from 1; 0 the file as a whole
+	Path         string    // such as jobs[3].schedule.cron; empty the file as a whole
+	Reason       core.Text // what is wrong; what is allowed
 }
 
-// Error is file:line:column: path: message.
-func (e *Error) Error() string {
+// Error is file:line:column: path: reason.
+func (e *Error) Error() string { return e.In(words.English) }
+
+// In is Error in a language.
+func (e *Error) In(l words.Language) string {
 	var b strings.Builder
 	b.WriteString(e.File)
 	if e.Line > 0 {
@@ -25,7 +32,7 @@ func (e *Error) Error() string {
 	if e.Path != "" {
 		b.WriteString(": " + e.Path)
 	}
-	b.WriteString(": " + e.Message)
+	b.WriteString(": " + words.Say(l, e.Reason))
 	return b.String()
 }
 
@@ -34,10 +41,13 @@ func (e *Error) Error() string {
 type Errors []*Error
 
 // Error is one line for each.
-func (e Errors) Error() string {
+func (e Errors) Error() string { return e.In(words.English) }
+
+// In is Error in a language.
+func (e Errors) In(l words.Language) string {
 	lines := make([]string, len(e))
 	for i := range e {
-		lines[i] = e[i].Error()
+		lines[i] = e[i].In(l)
 	}
 	return strings.Join(lines, "\n")
 }

@@ -41,7 +41,7 @@ func Load(paths []string, stdin io.Reader, o Options) (*Document, error) {
 		}
 		info, err := os.Stat(path)
 		if err != nil {
-			l.c.add(&Error{File: path, Message: plain(err).Error()})
+			l.c.add(&Error{File: path, Reason: said(err)})
 			continue
 		}
 		files := []string{path}
@@ -86,7 +86,7 @@ func (l *loader) folder(root string) []string {
 	var files []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			l.c.add(&Error{File: path, Message: plain(err).Error()})
+			l.c.add(&Error{File: path, Reason: said(err)})
 			return nil
 		}
 		if path != root && strings.HasPrefix(d.Name(), ".") {
@@ -104,7 +104,7 @@ func (l *loader) folder(root string) []string {
 		return nil
 	})
 	if err == nil && len(files) == 0 {
-		l.c.add(&Error{File: root, Message: "no manifest in this folder; *.yaml, *.yml and *.json are read"})
+		l.c.add(&Error{File: root, Reason: core.Say("no manifest in this folder; *.yaml, *.yml and *.json are read")})
 	}
 	slices.Sort(files)
 	return files
@@ -113,7 +113,7 @@ func (l *loader) folder(root string) []string {
 func (l *loader) open(path string) {
 	f, err := os.Open(path)
 	if err != nil {
-		l.c.add(&Error{File: path, Message: plain(err).Error()})
+		l.c.add(&Error{File: path, Reason: said(err)})
 		return
 	}
 	defer f.Close()
@@ -131,12 +131,12 @@ func (l *loader) open(path string) {
 
 func (l *loader) read(name string, r io.Reader, o Options) {
 	if r == nil {
-		l.c.add(&Error{File: name, Message: "nothing to read"})
+		l.c.add(&Error{File: name, Reason: core.Say("nothing to read")})
 		return
 	}
 	data, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
 	if err != nil {
-		l.c.add(&Error{File: name, Message: plain(err).Error()})
+		l.c.add(&Error{File: name, Reason: said(err)})
 		return
 	}
 	l.file(name, data, o)
@@ -154,7 +154,7 @@ func (l *loader) file(name string, data []byte, o Options) {
 	}
 	docs := documents(data)
 	if len(docs) == 0 {
-		l.c.add(&Error{File: name, Message: "empty; a manifest begins with version: 1"})
+		l.c.add(&Error{File: name, Reason: core.Say("empty; a manifest begins with version: 1")})
 	}
 	for _, doc := range docs {
 		if !l.c.full() {
@@ -205,7 +205,7 @@ func (l *loader) addNotify(b *builder, n core.Notify) {
 		l.doc.Notify, l.doc.NotifyAt = &n, at
 	case !l.doc.Notify.Equal(n):
 		l.c.warnings = append(l.c.warnings, &Error{File: b.file, Line: at.Line, Column: at.Column, Path: "defaults.notify",
-			Message: fmt.Sprintf("counts for the jobs of this document: of what is of no job those are told whom %s names", l.doc.NotifyAt)})
+			Reason: core.Say("counts for the jobs of this document: of what is of no job those are told whom %s names", l.doc.NotifyAt)})
 	}
 }
 
@@ -319,7 +319,7 @@ func (l *loader) done() (*Document, error) {
 		for k, err := range []error{app.CheckWork(d), app.CheckRoute(d.Route), app.CheckCall(d.Call)} {
 			if e, ok := errors.AsType[*core.Error](err); ok {
 				at := [...]fieldAt{l.handlers[i], l.routes[i], l.calls[i]}[k]
-				l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path, Message: message(e)})
+				l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path, Reason: message(e)})
 			}
 		}
 	}
@@ -366,7 +366,7 @@ func (l *loader) inOrder() {
 			if at, is := l.jobs[p.Job]; is && at == next {
 				at := l.after[i][n]
 				l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path,
-					Message: fmt.Sprintf("%q: a job would come after itself, round %d jobs", truncate(p.Job), len(circle))})
+					Reason: core.Say("%q: a job would come after itself, round %d jobs", truncate(p.Job), len(circle))})
 			}
 		}
 	}

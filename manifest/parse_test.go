@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +24,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/words"
 )
 
 func env(pairs ...string) Options {
@@ -389,7 +392,58 @@ func TestErrors(t *testing.T) {
 			if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(err.Error(), "\n")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
+			for _, e := range err.(Errors) {
+				zh := words.Say(words.Chinese, e.Reason)
+				if !strings.ContainsFunc(zh, han) || english.MatchString(zh) {
+					t.Errorf("in Chinese it is %q", zh)
+				}
+			}
 		})
+	}
+}
+
+// english is four words of it one after the other: data has fewer.
+var english = regexp.MustCompile(`(?:\b[a-z]{2,} ){3}[a-z]{2,}\b`)
+
+func han(r rune) bool { return unicode.Is(unicode.Han, r) }
+
+// TestEveryPhrase: what a mistake says in words of the API's document has its Chinese: what an
+// object is, why a field comes later, and what a field is that is missing.
+func TestEveryPhrase(t *testing.T) {
+	phrases, seen := map[string]bool{}, map[*schema]bool{}
+	var walk func(s *schema)
+	walk = func(s *schema) {
+		if s == nil || seen[s] {
+			return
+		}
+		seen[s] = true
+		if s.kind == kObject {
+			phrases[s.Title] = true
+			for _, name := range s.Required {
+				phrases[s.get(name).Description] = true
+			}
+		}
+		for _, why := range s.Later {
+			phrases[why] = true
+		}
+		for _, p := range s.Properties {
+			walk(p.schema)
+		}
+		for _, one := range append(s.OneOf, s.Items, s.Entries) {
+			walk(one)
+		}
+	}
+	walk(component("Manifest"))
+	walk(component("ManifestSecret"))
+	if len(phrases) < 40 {
+		t.Fatalf("only %d phrases were found", len(phrases))
+	}
+	for phrase := range phrases {
+		text := core.Phrase(phrase)
+		if zh := words.Say(words.Chinese, text); zh == phrase || phrase == "" || strings.Contains(phrase, "%") {
+			t.Errorf("api/openapi.yaml says %q, which has no Chinese: add to words/zh.go the line\n\t%q: \"…the same in Chinese…\",",
+				phrase, phrase)
+		}
 	}
 }
 
@@ -750,7 +804,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("%d errors", len(errs))
 			}
 			for _, e := range errs {
-				if len(e.Message) > 2000 || e.Line < 0 || e.Line > bytes.Count(data, []byte("\n"))+bytes.Count(data, []byte("\r"))+2 {
+				if len(e.Reason.String()) > 2000 || e.Line < 0 || e.Line > bytes.Count(data, []byte("\n"))+bytes.Count(data, []byte("\r"))+2 {
 					t.Errorf("%+v", e)
 				}
 			}

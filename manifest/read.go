@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +13,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/tickring/tickring/core"
 )
 
 // What would take the library too deep or too long is refused.
@@ -74,7 +75,7 @@ func hasContent(part string) bool {
 // parse has the library read one document, with the lines of the file.
 func parse(p piece) (body ast.Node, err *Error) {
 	problem := func(line, column int, format string, args ...any) *Error {
-		return &Error{Line: max(line, p.line+1), Column: max(column, 1), Message: fmt.Sprintf(format, args...)}
+		return &Error{Line: max(line, p.line+1), Column: max(column, 1), Reason: core.Say(format, args...)}
 	}
 	defer func() {
 		if v := recover(); v != nil { // of the library, on what no person writes
@@ -122,21 +123,44 @@ func parse(p piece) (body ast.Node, err *Error) {
 }
 
 // reason is a message of the library, without what it says of the text.
-func reason(msg string) string {
+func reason(msg string) core.Text {
 	switch {
 	case strings.HasPrefix(msg, "invalid header option"): // the rest is what was written, perhaps a secret
-		return "only -, + and a digit are allowed behind | and >"
+		return core.Say("only -, + and a digit are allowed behind | and >")
 	case strings.Contains(msg, "character '\t'") || strings.Contains(msg, "tab character"):
-		return "a tab; YAML is indented with spaces"
+		return core.Say("a tab; YAML is indented with spaces")
 	}
-	return where.ReplaceAllString(truncate(msg), " at $1")
+	for _, known := range oftenSaid {
+		if msg == known.String() {
+			return known
+		}
+	}
+	return core.Say("%s", where.ReplaceAllString(truncate(msg), " at $1"))
+}
+
+// oftenSaid are the messages of the library that mistakes of people have most: those have
+// their Chinese, the others are said as they are.
+var oftenSaid = []core.Text{
+	core.Phrase("',' or ']' must be specified"),
+	core.Phrase("',' or '}' must be specified"),
+	core.Phrase("sequence end token ']' not found"),
+	core.Phrase("could not find flow mapping end token '}'"),
+	core.Phrase("could not find end character of double-quoted text"),
+	core.Phrase("could not find end character of single-quoted text"),
+	core.Phrase("unexpected key name"),
+	core.Phrase("non-map value is specified"),
+	core.Phrase("found an invalid key for this map"),
+	core.Phrase("mapping value is not allowed in this context"),
+	core.Phrase("value is not allowed in this context"),
+	core.Phrase("value is not allowed in this context. map key-value is pre-defined"),
+	core.Phrase("block sequence entries are not allowed in this context"),
 }
 
 // where is a place in a message of the library.
 var where = regexp.MustCompile(` at \[(\d+:\d+)\]`)
 
 // tooDeep finds what would take the library too deep or too long.
-func tooDeep(tokens token.Tokens) (at *token.Position, why string) {
+func tooDeep(tokens token.Tokens) (at *token.Position, why core.Text) {
 	flow, keys := 0, 0
 	var columns []int
 	for _, tk := range tokens {
@@ -150,7 +174,7 @@ func tooDeep(tokens token.Tokens) (at *token.Position, why string) {
 		}
 		if tk.Type == token.MappingKeyType || tk.Type == token.MappingValueType && flow == 0 {
 			if keys++; keys > maxKeys {
-				return tk.Position, fmt.Sprintf("more than %d keys in a row; a map of a manifest has a few", maxKeys)
+				return tk.Position, core.Say("more than %d keys in a row; a map of a manifest has a few", maxKeys)
 			}
 		}
 		if flow == 0 {
@@ -160,10 +184,10 @@ func tooDeep(tokens token.Tokens) (at *token.Position, why string) {
 			columns = append(columns, tk.Position.Column)
 		}
 		if flow > maxFlow || len(columns) > maxBlock {
-			return tk.Position, "nested too deep; a manifest is at most 6 deep"
+			return tk.Position, core.Say("nested too deep; a manifest is at most 6 deep")
 		}
 	}
-	return nil, ""
+	return nil, core.Text{}
 }
 
 // posOf is where a node begins.
@@ -199,16 +223,16 @@ func position(tk *token.Token) token.Position {
 // readable refuses bytes that are no text.
 func readable(data []byte) *Error {
 	if len(data) > MaxFile {
-		return &Error{Message: fmt.Sprintf("%d bytes; at most %d (32 MB) are allowed: use several files", len(data), MaxFile)}
+		return &Error{Reason: core.Say("%d bytes; at most %d (32 MB) are allowed: use several files", len(data), MaxFile)}
 	}
-	bad, what := bytes.IndexByte(data, 0), "a zero byte; a manifest is UTF-8 text"
+	bad, what := bytes.IndexByte(data, 0), core.Say("a zero byte; a manifest is UTF-8 text")
 	if bad < 0 && !utf8.Valid(data) {
-		bad, what = bytes.IndexByte(bytes.ToValidUTF8(data, []byte{0}), 0), "not UTF-8"
+		bad, what = bytes.IndexByte(bytes.ToValidUTF8(data, []byte{0}), 0), core.Say("not UTF-8")
 	}
 	if bad < 0 {
 		return nil
 	}
 	before := data[:bad]
-	return &Error{Line: bytes.Count(before, []byte("\n")) + 1, Message: what,
+	return &Error{Line: bytes.Count(before, []byte("\n")) + 1, Reason: what,
 		Column: utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1}
 }

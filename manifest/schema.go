@@ -205,49 +205,49 @@ func (s *schema) fields() *schema {
 }
 
 // allowed says what the value may be.
-func (s *schema) allowed() string {
+func (s *schema) allowed() core.Text {
 	switch s.kind {
 	case kInt:
-		return fmt.Sprintf("allowed are whole numbers from %d to %d", s.Minimum, s.Maximum)
+		return core.Say("allowed are whole numbers from %d to %d", s.Minimum, s.Maximum)
 	case kBool:
-		return "allowed are true and false"
+		return core.Say("allowed are true and false")
 	case kSpan:
-		return fmt.Sprintf("allowed are whole seconds from %s to %s, such as 10s 5m 2h 30d", FormatDuration(s.min), FormatDuration(s.max))
+		return core.Say("allowed are whole seconds from %s to %s, such as 10s 5m 2h 30d", FormatDuration(s.min), FormatDuration(s.max))
 	case kInstant:
-		return "a time in whole seconds such as 2027-01-01T00:00:00Z or 2027-01-01T01:00:00+01:00 is needed"
+		return core.Say("a time in whole seconds such as 2027-01-01T00:00:00Z or 2027-01-01T01:00:00+01:00 is needed")
 	case kMoment:
-		return "a date such as 2026-12-01, or a time such as 2026-12-01T09:00:00+01:00, is needed"
+		return core.Say("a date such as 2026-12-01, or a time such as 2026-12-01T09:00:00+01:00, is needed")
 	case kWord:
-		return "allowed are " + strings.Join(s.words, ", ")
+		return core.Say("allowed are %s", strings.Join(s.words, ", "))
 	case kSecret:
-		return "allowed are " + references
+		return core.Say("allowed are %s", references)
 	case kHeader:
-		return "a text is needed, or " + references
+		return core.Say("a text is needed, or %s", references)
 	case kSize:
-		return fmt.Sprintf("allowed are %s to %s, such as 64KB", s.MinSpan, s.MaxSpan)
+		return core.Say("allowed are %s to %s, such as 64KB", s.MinSpan, s.MaxSpan)
 	case kTexts:
-		return "a map such as {team: finance} is needed"
+		return core.Say("a map such as %s is needed", "{team: finance}")
 	case kList:
 		switch s.Items.kind {
 		case kInt:
-			return "a list such as [200, 202] is needed"
+			return core.Say("a list such as [%s] is needed", "200, 202")
 		case kWord:
-			return "a list such as [" + strings.Join(s.Items.words, ", ") + "] is needed"
+			return core.Say("a list such as [%s] is needed", strings.Join(s.Items.words, ", "))
 		case kObject:
-			return "a list such as [{…}] is needed"
+			return core.Say("a list such as [%s] is needed", "{…}")
 		}
-		return "a list such as [a, b] is needed"
+		return core.Say("a list such as [%s] is needed", "a, b")
 	case kObject:
 		if s == component("Manifest") {
-			return "a manifest is a map that begins with version: 1"
+			return core.Say("a manifest is a map that begins with version: 1")
 		}
-		return "a map with fields is needed: " + s.names()
+		return core.Say("a map with fields is needed: %s", s.names())
 	case kEither:
-		return "a map with fields, or a list of such maps, is needed: " + s.fields().names()
+		return core.Say("a map with fields, or a list of such maps, is needed: %s", s.fields().names())
 	case kVersion:
-		return "this program reads version: 1"
+		return core.Say("this program reads version: 1")
 	}
-	return "a text is needed"
+	return core.Say("a text is needed")
 }
 
 func (s *schema) names() string {
@@ -259,18 +259,18 @@ func (s *schema) names() string {
 }
 
 // unknown is what is said of a field that an object does not have.
-func (s *schema) unknown(name string) string {
+func (s *schema) unknown(name string) core.Text {
 	if len(name) > 64 {
 		name = name[:64] + "…"
 	}
-	msg := fmt.Sprintf("%s has no field %q", s.Title, name)
-	if here := core.Here(name).String(); here != "" {
-		return msg + here
+	msg := core.Say("%s has no field %q", core.Phrase(s.Title), name)
+	if here := core.Here(name); here.Code() != "" {
+		return core.Say("%s%s", msg, here)
 	}
 	names := slices.Sorted(maps.Keys(s.Later))
 	for i, p := range s.Properties {
 		if p.fields().get(name) != nil { // written one level too high
-			return fmt.Sprintf("%s; did you mean %s.%s?", msg, p.name, name)
+			return core.Say("%s; did you mean %s.%s?", msg, p.name, name)
 		}
 		names = slices.Insert(names, i, p.name)
 	}
@@ -281,9 +281,9 @@ func (s *schema) unknown(name string) string {
 		}
 	}
 	if best != "" {
-		return fmt.Sprintf("%s; did you mean %s?", msg, best)
+		return core.Say("%s; did you mean %s?", msg, best)
 	}
-	return msg + "; allowed are " + s.names()
+	return core.Say("%s; allowed are %s", msg, s.names())
 }
 
 // fold makes time_zone and Time-Zone alike.

@@ -19,7 +19,7 @@ func (b *builder) script(form object, path string) {
 		return
 	}
 	right := s["kind"] != nil
-	fail := func(field, format string, args ...any) {
+	refuse := func(field, format string, args ...any) {
 		below := strings.TrimSuffix(path+".script."+field, ".")
 		at, there := b.places[below]
 		if !there {
@@ -33,24 +33,24 @@ func (b *builder) script(form object, path string) {
 	file, isFile := s["file"].(string)
 	switch {
 	case hasFile && hasSource:
-		fail("source", "a file and a source; one of them is needed")
+		refuse("source", "a file and a source; one of them is needed")
 	case !hasFile && !hasSource:
-		fail("", "needed: file, with the name of the script's file, or source, with its text")
+		refuse("", "needed: file, with the name of the script's file, or source, with its text")
 	case hasFile && !isFile, hasSource && s["source"] == nil:
 		right = false // said
 	case isFile && b.o.ReadFile == nil:
-		fail("file", "files cannot be read here")
+		refuse("file", "files cannot be read here")
 	case isFile:
 		text, err := b.o.ReadFile(file)
 		if err != nil {
-			fail("file", "%s: %v", truncate(file), plain(err))
+			refuse("file", "%s: %v", truncate(file), plain(err))
 		} else if err := core.CheckSource("file", string(text)); err != nil {
-			fail("file", "%s: %s", truncate(file), message(err.(*core.Error)))
+			refuse("file", "%s: %s", truncate(file), message(err.(*core.Error)))
 		}
 		s["source"] = string(text)
 	default:
 		if err := core.CheckSource("source", s["source"].(string)); err != nil {
-			fail("source", "%s", message(err.(*core.Error)))
+			refuse("source", "%s", message(err.(*core.Error)))
 		}
 	}
 	if delete(s, "file"); !right {

@@ -56,7 +56,7 @@ func (c *applyCmd) Run(env *Env) error {
 		return badManifest(err)
 	}
 	for _, w := range doc.Warnings {
-		env.notef("warning: %s\n", oneLine(w.Error()))
+		env.notef("warning: %s\n", oneLine(w.In(env.lang())))
 	}
 	if c.Prune && doc.Set == "" {
 		return usagef("--prune needs the manifest to say its set: only what a set made is deleted")

@@ -271,6 +271,9 @@ func (e *Env) errorText(err error) string {
 	if _, ok := errors.AsType[*client.Error](err); ok {
 		return err.Error() + e.nameHint(err) + e.on()
 	}
+	if wrong, ok := errors.AsType[manifest.Errors](err); ok {
+		return strings.Replace(err.Error(), wrong.Error(), wrong.In(e.lang()), 1)
+	}
 	if own, ok := errors.AsType[*core.Error](err); ok {
 		return strings.Replace(err.Error(), own.Error(), words.Error(e.lang(), own), 1)
 	}

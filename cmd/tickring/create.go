@@ -223,11 +223,11 @@ func neverCalled(text, base string) error {
 	return nil
 }
 
-func reaches(executors []string) string {
+func reaches(executors []string) core.Text {
 	if len(executors) == 0 {
-		return "takes executors that register"
+		return core.Say("takes executors that register")
 	}
-	return "calls " + strings.Join(executors, ", ")
+	return core.Say("calls %s", strings.Join(executors, ", "))
 }
 
 // callOf is the executor and the handler that make a call of a URL, with one of

@@ -3,7 +3,6 @@ package manage
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -120,7 +119,7 @@ func ParseRange(text string) (netip.Prefix, error) {
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return netip.Prefix{}, errors.New("a range is written as 10.0.0.0/8 or fd00::/8, or as a single IP address")
+		return netip.Prefix{}, core.Errorf(core.CodeInvalid, "a range is written as 10.0.0.0/8 or fd00::/8, or as a single IP address")
 	}
 	return p.Masked(), nil
 }
