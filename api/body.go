@@ -107,6 +107,23 @@ func decodeOrNone(w http.ResponseWriter, r *http.Request, v any) error {
 	return decode(w, r, MaxBody, v)
 }
 
+// decodeNamed reads what the path names, and its body may.
+func decodeNamed(w http.ResponseWriter, r *http.Request, v any, name *string, path string) error {
+	if err := decode(w, r, MaxBody, v); err != nil {
+		return err
+	}
+	return asInPath("name", name, path)
+}
+
+// asInPath fills in what the path says and a body may leave out, and refuses one that says otherwise.
+func asInPath(field string, body *string, path string) error {
+	if *body != "" && *body != path {
+		return core.Invalid(field, *body, "it differs from the path, %s", path)
+	}
+	*body = path
+	return nil
+}
+
 // checker walks JSON beside the type that it is to be decoded into, and finds
 // the first place that does not fit.
 type checker struct{ dec *json.Decoder }

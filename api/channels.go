@@ -120,15 +120,10 @@ func (s *server) GetChannel(w http.ResponseWriter, r *http.Request, name string)
 // PutChannel makes or changes a channel.
 func (s *server) PutChannel(w http.ResponseWriter, r *http.Request, name string) {
 	var body ChannelSpec
-	if err := decode(w, r, MaxBody, &body); err != nil {
+	if err := decodeNamed(w, r, &body, &body.Name, name); err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	if body.Name != "" && body.Name != name {
-		s.fail(w, r, core.Invalid("name", body.Name, "it differs from the path, %s", name))
-		return
-	}
-	body.Name = name
 	spec, err := ManageChannel(body)
 	if err != nil {
 		s.fail(w, r, err)

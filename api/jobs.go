@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -119,15 +120,9 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 		s.fail(w, r, err)
 		return
 	}
-	for _, f := range []struct {
-		field, path string
-		body        *string
-	}{{"app", app, &body.App}, {"name", name, &body.Name}} {
-		if *f.body != "" && *f.body != f.path {
-			s.fail(w, r, core.Invalid(f.field, *f.body, "it differs from the path, %s", f.path))
-			return
-		}
-		*f.body = f.path
+	if err := cmp.Or(asInPath("app", &body.App, app), asInPath("name", &body.Name, name)); err != nil {
+		s.fail(w, r, err)
+		return
 	}
 	n := changes
 	switch {
@@ -280,15 +275,10 @@ func (s *server) GetApp(w http.ResponseWriter, r *http.Request, name string) {
 // PutApp makes or changes an app.
 func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string) {
 	var body AppSpec
-	if err := decode(w, r, MaxBody, &body); err != nil {
+	if err := decodeNamed(w, r, &body, &body.Name, name); err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	if body.Name != "" && body.Name != name {
-		s.fail(w, r, core.Invalid("name", body.Name, "it differs from the path, %s", name))
-		return
-	}
-	body.Name = name
 	spec, err := ManageApp(body)
 	if err != nil {
 		s.fail(w, r, err)

@@ -52,6 +52,33 @@ func lives(t *testing.T, pid string) bool {
 	return len(f) > 0 && f[0] != "Z" && f[0] != "X"
 }
 
+// serving starts a server, and waits for the first line that it says.
+func serving(t *testing.T, args ...string) (server *exec.Cmd, lines *bufio.Scanner) {
+	t.Helper()
+	server = command(t, "tickring-main", append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines = bufio.NewScanner(out)
+	lines.Scan()
+	return server, lines
+}
+
+// stops has a server end by itself.
+func stops(t *testing.T, server *exec.Cmd) {
+	t.Helper()
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestCommandsOfAServerThatIsKilled: a command runs end to end; when its server is killed
 // its first process goes with it, the next server ends the others before it says that the run
 // is lost, and starts it no second time; what waited for its turn begins.
@@ -62,17 +89,8 @@ func TestCommandsOfAServerThatIsKilled(t *testing.T) {
 	}
 	data, dir := t.TempDir(), t.TempDir()
 	serve := func() *exec.Cmd {
-		cmd := command(t, "tickring-main", "serve", "--data", data, "--listen", "127.0.0.1:0", "--commands-user", me.Username,
-			"--commands-dir", dir, "--commands-most", "1")
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		bufio.NewScanner(out).Scan()
-		return cmd
+		server, _ := serving(t, "--data", data, "--commands-user", me.Username, "--commands-dir", dir, "--commands-most", "1")
+		return server
 	}
 	tickring := func(args ...string) string {
 		t.Helper()
@@ -136,12 +154,7 @@ sleep 1000 & echo $! > child; echo $$ > shell; wait`)
 		!strings.Contains(text, "process ended under the run") {
 		t.Errorf("its log is %s", text)
 	}
-	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Wait(); err != nil {
-		t.Error(err)
-	}
+	stops(t, server)
 }
 
 // TestCommandsNoMoreAllowed: what a killed server has left of its commands is ended by the
@@ -153,16 +166,8 @@ func TestCommandsNoMoreAllowed(t *testing.T) {
 	}
 	data, dir := t.TempDir(), t.TempDir()
 	serve := func(more ...string) *exec.Cmd {
-		cmd := command(t, "tickring-main", append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, more...)...)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		bufio.NewScanner(out).Scan()
-		return cmd
+		server, _ := serving(t, append(more, "--data", data)...)
+		return server
 	}
 	run := func(args ...string) string {
 		t.Helper()
@@ -189,12 +194,7 @@ func TestCommandsNoMoreAllowed(t *testing.T) {
 		t.Error("what it started goes on")
 	}
 	untilIs(t, "the second has failed", func() bool { return strings.Contains(run("run", second), "failed: not-accepted") })
-	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Wait(); err != nil {
-		t.Error(err)
-	}
+	stops(t, server)
 }
 
 // TestCommandsSecondSignal: a second signal to stop ends what is at work at once, and the
@@ -206,18 +206,7 @@ func TestCommandsSecondSignal(t *testing.T) {
 	}
 	data, dir := t.TempDir(), t.TempDir()
 	serve := func() (*exec.Cmd, *bufio.Scanner) {
-		cmd := command(t, "tickring-main", "serve", "--data", data, "--listen", "127.0.0.1:0", "--drain", "1h", "--commands-user", me.Username,
-			"--commands-dir", dir)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(out)
-		lines.Scan()
-		return cmd, lines
+		return serving(t, "--data", data, "--drain", "1h", "--commands-user", me.Username, "--commands-dir", dir)
 	}
 	server, lines := serve()
 	for _, args := range [][]string{{"create", "ops/long", "--command", "sleep 1000 & echo $! > child; wait"}, {"trigger", "ops/long"}} {
@@ -243,12 +232,7 @@ func TestCommandsSecondSignal(t *testing.T) {
 		return err == nil && strings.Contains(string(out), "lost: gone") &&
 			strings.Contains(string(out), "the server stopped, and ended the command")
 	})
-	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Wait(); err != nil {
-		t.Error(err)
-	}
+	stops(t, server)
 }
 
 // TestCommandsAsAnotherUser: root runs a command as whom its job says, with his groups, home and
@@ -269,16 +253,7 @@ func TestCommandsAsAnotherUser(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := command(t, "tickring-main", "serve", "--data", data, "--listen", "127.0.0.1:0", "--commands-user", "nobody",
-		"--commands-dir", dir)
-	out, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	bufio.NewScanner(out).Scan()
+	server, _ := serving(t, "--data", data, "--commands-user", "nobody", "--commands-dir", dir)
 	run := func(args ...string) (string, error) {
 		out, err := command(t, "tickring-main", append(args, "--data", data)...).Output()
 		return string(out), err
@@ -302,12 +277,7 @@ func TestCommandsAsAnotherUser(t *testing.T) {
 	if want := nobody.Uid + "\n" + nobody.HomeDir + " nobody\nover\n"; got != want {
 		t.Errorf("it wrote %q, want %q", got, want)
 	}
-	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Wait(); err != nil {
-		t.Error(err)
-	}
+	stops(t, server)
 
 	self, err := os.ReadFile(os.Args[0])
 	if err != nil {

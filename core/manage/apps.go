@@ -89,7 +89,7 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 		if err := m.known(ctx, next.Notify); err != nil {
 			return false, err
 		}
-		done, err := bound.Wrote(m.putApp(ctx, &old, &next, core.Change{By: actor.Name, Verb: verb}))
+		done, err := bound.Wrote(m.putApp(ctx, &old, &next, m.change(actor, verb, old.Rev)))
 		res.Rev, attempts = next.Rev, append(attempts, next)
 		return done, err
 	})
@@ -101,14 +101,13 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 
 // putApp stores an app as it becomes, with its change record.
 func (m *Manage) putApp(ctx context.Context, old, next *core.App, c core.Change) error {
-	now := m.ask.Stamp()
-	next.Rev = max(core.Millis(now), old.Rev+1)
+	next.Rev = c.ID
 	if old.Name == "" {
-		next.Created = now
+		next.Created = c.At
 	} else {
 		c.Old = core.AppRecordOf(old).String()
 	}
-	c.ID, c.At, c.App, c.New = next.Rev, now, next.Name, core.AppRecordOf(next).String()
+	c.App, c.New = next.Name, core.AppRecordOf(next).String()
 	return m.store.PutApp(ctx, old.Rev, *next, c)
 }
 
@@ -144,14 +143,9 @@ func (m *Manage) DeleteApp(ctx context.Context, actor core.Actor, name string) e
 	}
 	tried := false
 	return bound.Change(ctx, core.Say("app %s could not be deleted for certain: try again", name), func() (bool, error) {
-		old, found, err := m.ask.FindApp(ctx, name)
-		switch {
-		case err != nil:
-			return false, err
-		case !found && tried:
-			return true, nil // by us, or by somebody else meanwhile
-		case !found:
-			return false, core.Errorf(core.CodeNotFound, "there is no app %s", name)
+		old, err := m.ask.App(ctx, name)
+		if err != nil {
+			return gone(err, tried)
 		}
 		for after := core.JobID(0); ; {
 			jobs, next, err := m.store.ListJobs(ctx, name, after, 1)
@@ -169,8 +163,8 @@ func (m *Manage) DeleteApp(ctx context.Context, actor core.Actor, name string) e
 			}
 		}
 		tried = true
-		now := m.ask.Stamp()
-		return bound.Wrote(m.store.DeleteApp(ctx, old.Rev, name, core.Change{ID: max(core.Millis(now), old.Rev+1), At: now, By: actor.Name,
-			Verb: core.VerbDeleted, App: name, Old: core.AppRecordOf(&old).String()}))
+		c := m.change(actor, core.VerbDeleted, old.Rev)
+		c.App, c.Old = name, core.AppRecordOf(&old).String()
+		return bound.Wrote(m.store.DeleteApp(ctx, old.Rev, name, c))
 	})
 }

@@ -114,15 +114,14 @@ func (m *Manage) roomForChannel(ctx context.Context, there bool) error {
 
 // putChannel stores a channel as it becomes, with its change record.
 func (m *Manage) putChannel(ctx context.Context, old core.Channel, next *core.Channel, actor core.Actor, verb string) error {
-	now := m.ask.Stamp()
-	c := core.Change{At: now, By: actor.Name, Verb: verb, Name: next.Name}
-	next.Rev = max(core.Millis(now), old.Rev+1)
+	c := m.change(actor, verb, old.Rev)
+	next.Rev = c.ID
 	if old.Name == "" {
-		next.Created = now
+		next.Created = c.At
 	} else {
 		c.Old = old.String()
 	}
-	c.ID, c.New = next.Rev, next.String()
+	c.Name, c.New = next.Name, next.String()
 	return m.store.PutChannel(ctx, old.Rev, *next, c)
 }
 
@@ -133,22 +132,17 @@ func (m *Manage) DeleteChannel(ctx context.Context, actor core.Actor, name strin
 	}
 	tried := false
 	return bound.Change(ctx, core.Say("channel %s could not be deleted for certain: try again", name), func() (bool, error) {
-		old, found, err := m.ask.FindChannel(ctx, name)
-		switch {
-		case err != nil:
-			return false, err
-		case !found && tried:
-			return true, nil // by us, or by somebody else meanwhile
-		case !found:
-			return false, core.Errorf(core.CodeNotFound, "there is no channel %s", name)
+		old, err := m.ask.Channel(ctx, name)
+		if err != nil {
+			return gone(err, tried)
 		}
 		if err := m.namedBy(ctx, name); err != nil {
 			return false, err
 		}
 		tried = true
-		now := m.ask.Stamp()
-		return bound.Wrote(m.store.DeleteChannel(ctx, old.Rev, name, core.Change{ID: max(core.Millis(now), old.Rev+1), At: now, By: actor.Name,
-			Verb: core.VerbDeleted, Name: name, Old: old.String()}))
+		c := m.change(actor, core.VerbDeleted, old.Rev)
+		c.Name, c.Old = name, old.String()
+		return bound.Wrote(m.store.DeleteChannel(ctx, old.Rev, name, c))
 	})
 }
 

@@ -114,6 +114,20 @@ func TestChannelWritesAreLost(t *testing.T) {
 	}
 }
 
+// TestDeletionOfAnAppIsLost: an app that is found gone after a deletion without an answer was deleted.
+func TestDeletionOfAnAppIsLost(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		f := newFixture(t)
+		f.M = f.Fresh(&peopletest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
+		if err := f.M.DeleteApp(ctx, ann, "shop"); err != nil {
+			t.Errorf("after %t: %v", after, err)
+		}
+		if err := f.M.DeleteApp(ctx, ann, "shop"); core.CodeOf(err) != core.CodeNotFound {
+			t.Errorf("after %t it is there yet, or was deleted twice: %v", after, err)
+		}
+	}
+}
+
 // TestTooManyChannels: one more than the bound is refused.
 func TestTooManyChannels(t *testing.T) {
 	f := newFixture(t)

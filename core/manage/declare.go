@@ -128,7 +128,9 @@ func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name strin
 			}
 			next.Withheld, why = append(next.Withheld, name), "job "+name+" is deleted: its code may not make it again"
 		}
-		return bound.Wrote(m.putApp(ctx, &old, &next, core.Change{By: actor.Name, Verb: core.VerbUpdated, Why: why}))
+		c := m.change(actor, core.VerbUpdated, old.Rev)
+		c.Why = why
+		return bound.Wrote(m.putApp(ctx, &old, &next, c))
 	})
 }
 

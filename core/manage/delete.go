@@ -98,6 +98,15 @@ func (m *Manage) dropWaiting(ctx context.Context, job core.JobID) {
 	}
 }
 
+// gone is what the error of reading what is to be deleted means: not there once that was tried, it
+// was deleted by us, or by somebody else meanwhile.
+func gone(err error, tried bool) (bool, error) {
+	if tried && core.CodeOf(err) == core.CodeNotFound {
+		return true, nil
+	}
+	return false, err
+}
+
 // Prune deletes the jobs and apps that a set made and that are not to stay. It ends
 // after Options.PageFor of the questions: Next is behind which to go on, and apps are deleted last.
 func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (PruneResult, error) {
@@ -138,33 +147,27 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 	for _, name := range slices.Sorted(maps.Keys(bad)) { // whose it is nobody knows
 		res.Apps = append(res.Apps, AppPrune{Name: name, Change: Refused, Err: bad.Of(name)})
 	}
-	for _, a := range apps {
-		if a.Set != r.Set || slices.Contains(r.Apps, a.Name) {
-			continue
-		}
-		one := AppPrune{Name: a.Name, Change: Deleted}
+	pruned := func(name string, del func(context.Context, core.Actor, string) error) AppPrune {
 		if !r.DryRun {
-			if err := m.DeleteApp(ctx, actor, a.Name); err != nil && core.CodeOf(err) != core.CodeNotFound {
-				one.Change, one.Err = Refused, err
+			if err := del(ctx, actor, name); err != nil && core.CodeOf(err) != core.CodeNotFound {
+				return AppPrune{Name: name, Change: Refused, Err: err}
 			}
 		}
-		res.Apps = append(res.Apps, one)
+		return AppPrune{Name: name, Change: Deleted}
+	}
+	for _, a := range apps {
+		if a.Set == r.Set && !slices.Contains(r.Apps, a.Name) {
+			res.Apps = append(res.Apps, pruned(a.Name, m.DeleteApp))
+		}
 	}
 	channels, err := m.ask.Channels(ctx)
 	if err != nil {
 		return res, err
 	}
 	for _, c := range channels {
-		if c.Set != r.Set || slices.Contains(r.Channels, c.Name) {
-			continue
+		if c.Set == r.Set && !slices.Contains(r.Channels, c.Name) {
+			res.Channels = append(res.Channels, pruned(c.Name, m.DeleteChannel))
 		}
-		one := AppPrune{Name: c.Name, Change: Deleted}
-		if !r.DryRun {
-			if err := m.DeleteChannel(ctx, actor, c.Name); err != nil && core.CodeOf(err) != core.CodeNotFound {
-				one.Change, one.Err = Refused, err
-			}
-		}
-		res.Channels = append(res.Channels, one)
 	}
 	return res, nil
 }

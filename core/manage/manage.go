@@ -25,6 +25,13 @@ type Manage struct {
 	declared declared
 }
 
+// change is the record of a change, now, of an app, a channel or the global item: its ID is the
+// revision that follows the one read.
+func (m *Manage) change(actor core.Actor, verb string, rev int64) core.Change {
+	now := m.ask.Stamp()
+	return core.Change{ID: max(core.Millis(now), rev+1), At: now, By: actor.Name, Verb: verb}
+}
+
 // Options of a Manage.
 type Options struct {
 	// ResumeAhead is how long before its effect the end of a pause of an app or of

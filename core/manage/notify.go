@@ -76,11 +76,9 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 		if err := m.known(ctx, n); err != nil {
 			return false, err
 		}
-		now := m.ask.Stamp()
-		want := old
-		want.Notify, want.Rev = n, max(core.Millis(now), old.Rev+1)
-		c := core.Change{ID: want.Rev, At: now, By: actor.Name, Verb: core.VerbUpdated, Old: core.GlobalRecordOf(&old).String(),
-			New: core.GlobalRecordOf(&want).String()}
+		c, want := m.change(actor, core.VerbUpdated, old.Rev), old
+		want.Notify, want.Rev = n, c.ID
+		c.Old, c.New = core.GlobalRecordOf(&old).String(), core.GlobalRecordOf(&want).String()
 		res.Old = old.Notify
 		done, err := bound.Wrote(m.store.PutGlobal(ctx, old.Rev, want))
 		if attempts = append(attempts, c); done {
