@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -156,6 +157,18 @@ func sheets(rows []Row, opens []open) (list []sheet) {
 	return list
 }
 
+// What compresses and what reads it need more room than a sheet.
+var (
+	deflaters = sync.Pool{New: func() any {
+		w, err := flate.NewWriter(io.Discard, flate.DefaultCompression)
+		if err != nil {
+			panic("report: " + err.Error()) // a level that there is
+		}
+		return w
+	}}
+	inflaters = sync.Pool{New: func() any { return flate.NewReader(bytes.NewReader(nil)) }}
+)
+
 // formed is the first byte of what is stored.
 const formed = 1
 
@@ -218,10 +231,9 @@ func (s *sheet) encode() []byte {
 	}
 	var out bytes.Buffer
 	out.WriteByte(formed)
-	w, err := flate.NewWriter(&out, flate.DefaultCompression)
-	if err != nil {
-		panic("report: " + err.Error()) // a level that there is
-	}
+	w := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(w)
+	w.Reset(&out)
 	_, _ = w.Write(head) // into memory
 	_, _ = w.Write(b)
 	_ = w.Close()
@@ -247,7 +259,12 @@ func decode(stored []byte, only core.JobID) (s sheet, err error) {
 	if len(stored) == 0 || stored[0] != formed {
 		return s, errors.New("its form is none that this version knows")
 	}
-	raw, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(stored[1:])), mostRaw))
+	in := inflaters.Get().(io.Reader)
+	defer inflaters.Put(in)
+	if err := in.(flate.Resetter).Reset(bytes.NewReader(stored[1:]), nil); err != nil {
+		return s, err
+	}
+	raw, err := io.ReadAll(io.LimitReader(in, mostRaw))
 	if err != nil {
 		return s, err
 	}
