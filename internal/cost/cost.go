@@ -64,7 +64,7 @@ const (
 	readsOfHealths  = 0.5 // what others found slow, where that is not too many for a unit
 	readsOfAdvance  = 1
 	looksOfAdvance  = 0.4  // for runs
-	readsOfWake     = 8.33 // the leases, what holds for all, the sign of life, whether anything was lost
+	readsOfWake     = 9.33 // the leases, what holds for all, the sign of life, whether anything was lost, looks at notices
 	looksOfWake     = 0.67 // for jobs that are due, and are next
 	readsOfBeats    = 5    // a minute of one executor
 
@@ -102,7 +102,8 @@ type Deployment struct {
 
 // Standard is a stack as it is deployed without any choices.
 func Standard() Deployment {
-	d := Deployment{HTTPAPI: true, Keep: 30 * 24 * time.Hour, RunBytes: 375, Pollers: 4*2 + 5} // fires, checks, results, dead letters; slow
+	d := Deployment{HTTPAPI: true, Keep: 30 * 24 * time.Hour, RunBytes: 375}
+	d.Pollers = 4*2 + 2*5 // fires, checks, results, dead letters; slow, aside
 	d.MemoryMB.Tick, d.MemoryMB.Dispatch, d.MemoryMB.Callback, d.MemoryMB.Registry, d.MemoryMB.API = 256, 256, 128, 128, 256
 	return d
 }

@@ -147,17 +147,17 @@ func TestIdle(t *testing.T) {
 		holds(t, "cost.md", fmt.Sprintf("| %s | %.0f %s | %s |", l.What, l.Amount, l.Unit, Dollars(l.Dollars)))
 	}
 	holds(t, "cost.md", fmt.Sprintf("| in all | | **%s** |", Dollars(Sum(bill))))
-	if s := Sum(bill); s > 1.25 {
+	if s := Sum(bill); s > 1.44 {
 		t.Errorf("idle is %s a month", Dollars(s))
 	}
-	d.Executors, d.Alarms = 0, 25
+	d.Executors, d.Alarms = 0, 26
 	canary, err := Canary(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := Sum(Virginia.Bill(Idle(d).Plus(canary)))
 	if doc, err := os.ReadFile("../../docs/cost.md"); err != nil || !strings.Contains(string(doc), "\n"+Dollars(all)+" a month.") ||
-		all > 3.75 {
+		all > 4.11 {
 		t.Errorf("with the canary and all alarms: %s a month; %v", Dollars(all), err)
 	}
 }

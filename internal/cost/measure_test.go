@@ -21,6 +21,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/registry"
@@ -162,6 +163,11 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 	d.minutely = boot.Minutely(boot.NewPulse(d.e, slog.New(slog.DiscardHandler)), d.a.Watchdog(d, finish.WatchOptions{}), d.manage().Operate,
 		d.a.Reports(report.Options{}),
 		func(fires int64) { t.Errorf("%d fires were sent again", fires) })
+	told := d.a.Notices(nil, notice.Options{})
+	d.minutely = append(d.minutely, tick.Task{Name: "notices", Do: func(ctx context.Context) error {
+		_, err := told.Pass(ctx)
+		return err
+	}})
 	d.ends = d.a.Callback(callback.Options{TokenFor: tokenFor})
 	d.fires = d.a.Dispatcher(d, dispatch.Options{})
 	text := token

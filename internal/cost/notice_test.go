@@ -1,0 +1,179 @@
+package cost
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/aside"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
+)
+
+const channelTakes = 200 * time.Millisecond
+
+// hearing is a channel that takes what it is sent, and whose job fails as long as it is to.
+type hearing struct {
+	*deployment
+	fails atomic.Bool
+	told  atomic.Int64
+}
+
+func (h *hearing) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+	a := dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200, Took: executorTakes}
+	if time.Sleep(executorTakes); h.fails.Load() {
+		a.State, a.Code = core.Failed, 500
+	}
+	return a
+}
+
+func (h *hearing) Takes(context.Context, core.Channel) error { return nil }
+
+func (h *hearing) Test(context.Context, core.Channel) error { return nil }
+
+// channel is where notices go.
+type channel struct{ *hearing }
+
+func (c channel) Send(context.Context, core.Channel, core.Message) error {
+	time.Sleep(channelTakes)
+	c.told.Add(1)
+	return nil
+}
+
+// Log: what fails keeps none.
+func (h *hearing) Log(context.Context, *core.App, *core.Run, int) (string, int, bool, error) {
+	return "", 1, true, nil
+}
+
+// noticed is what two runs use of which the first fails and the one an hour later succeeds, with
+// the notices that who gets, and what follows of them until a day later.
+func noticed(t *testing.T, who core.Notify) (m measured, n int64) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(begin))
+		ctx, stop := context.WithCancel(t.Context())
+		db, q := fakeaws.New(t.Errorf)
+		db.Faults = func(context.Context, fakeaws.Call) fakeaws.Fault { return fakeaws.Fault{Wait: storeTakes} }
+		s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &hearing{deployment: &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}}}
+		h.a = assembly.New(h.e, assembly.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
+		h.fires = h.a.Dispatcher(h, dispatch.Options{})
+		told := h.a.Notices(channel{h}, notice.Options{})
+		lane := h.a.Lane(h, aside.Options{Notices: told})
+		people := h.a.People(nil, people.Options{Manage: manage.Options{Notifier: h}})
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err = people.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: core.Channel{Name: "a", Kind: core.ChannelWebhook,
+			URL: "https://hooks.example/"}})
+		must(err)
+		_, err = people.SaveApp(ctx, ann, manage.AppSpec{Name: "orders", Executors: []string{"http://10.0.0.1:9999"}})
+		must(err)
+		spec := orders(1, "told-")
+		spec[0].Def.Notify, spec[0].Def.Keep.Log = who, core.KeepLogNever
+		job := people.Save(ctx, ann, spec)[0]
+		must(job.Err)
+		q.Purge(fakeaws.Names.Fires)
+		fire := func() {
+			at := core.InstantOf(time.Now()) + 2
+			must(h.e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: at,
+				Fires: []core.Fire{{Run: core.PlannedRun(job.ID, at), Rev: job.Rev, At: at, Slot: at, Cause: core.CauseSchedule}}}}})[0])
+		}
+		h.take(0)
+		var drivers sync.WaitGroup
+		drivers.Go(func() { h.poll(ctx) })
+		drivers.Go(func() { h.pollAside(ctx, lane) })
+		drivers.Go(func() {
+			every(ctx, time.Minute, 17*time.Second, func() {
+				if _, err := told.Pass(ctx); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			})
+		})
+		h.fails.Store(true)
+		fire()
+		time.Sleep(time.Hour)
+		h.fails.Store(false)
+		fire()
+		time.Sleep(24 * time.Hour)
+		m, n = h.take(25*time.Hour), h.told.Load()
+		stop()
+		drivers.Wait()
+	})
+	return m, n
+}
+
+// pollAside is what the function aside does.
+func (h *hearing) pollAside(ctx context.Context, lane *aside.Lane) {
+	for ctx.Err() == nil {
+		out, err := h.q.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &fakeaws.Names.Aside, MaxNumberOfMessages: 10,
+			WaitTimeSeconds: 20, VisibilityTimeout: 120})
+		if err != nil || len(out.Messages) == 0 {
+			continue
+		}
+		var list []ring.Message
+		for _, m := range out.Messages {
+			msg, err := ring.Decode([]byte(*m.Body))
+			if err != nil {
+				h.t.Error(err)
+			}
+			list = append(list, msg)
+		}
+		h.invoke("aside", func() {
+			for _, err := range lane.Handle(ctx, list) {
+				if err != nil && ctx.Err() == nil {
+					h.t.Error(err)
+				}
+			}
+		})
+		in := &sqs.DeleteMessageBatchInput{QueueUrl: &fakeaws.Names.Aside}
+		for i, m := range out.Messages {
+			id := fmt.Sprint(i)
+			in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: &id, ReceiptHandle: m.ReceiptHandle})
+		}
+		_, _ = h.q.DeleteMessageBatch(ctx, in)
+	}
+}
+
+// TestNotice holds docs/cost.md to what a notice uses, and the looks that follow it.
+func TestNotice(t *testing.T) {
+	plain, none := noticed(t, core.Notify{})
+	of := func(want int64, on ...core.Event) (u Usage) {
+		m, told := noticed(t, core.Notify{To: []string{"a"}, On: on})
+		if none != 0 || told != want {
+			t.Errorf("%d and %d notices, want none and %d", none, told, want)
+		}
+		takes := float64(m.of["aside"].times)
+		return Usage{WriteUnits: m.write - plain.write, ReadUnits: m.read - plain.read, Invocations: takes,
+			QueueRequests: float64(m.queue["SendMessageBatch"]-plain.queue["SendMessageBatch"]) + 2*takes,
+			GBSeconds:     m.of["aside"].took.Seconds() * gb(Standard().MemoryMB.Dispatch)} // as the function aside
+	}
+	one, two := of(1, core.EventFailed), of(2)
+	cents := func(u Usage) string { return fmt.Sprintf("$%.3f", 1000*Sum(Virginia.Bill(u))) }
+	holds(t, "cost.md", fmt.Sprintf("A notice is %.0f write units, %.0f read units, a message (%.0f requests of a queue) and an invocation, "+
+		"where\nthe channel answers in 0.2 s: 1,000 a month are %s. By default people are told too when the job has\n"+
+		"succeeded again, and for that it is looked at, first each minute, then each 15: where that takes an hour,\n"+
+		"a failure is %.0f write units, %.0f read units and %.0f messages in all, and 1,000 of them a month are %s.",
+		one.WriteUnits, one.ReadUnits, one.QueueRequests, cents(one), two.WriteUnits, two.ReadUnits, two.QueueRequests/3, cents(two)))
+}
