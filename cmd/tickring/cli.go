@@ -125,7 +125,7 @@ type Env struct {
 
 	found     *client.Client // the server's, once it was found
 	endpoint  string         // where it is
-	tokenFrom string         // where the token for it was found
+	tokenFrom core.Text      // where the token for it was found
 	aws       *awsask.Client // of a stack
 	outputs   stack.Outputs  // of the stack
 	context   string         // that is used, and what it says
@@ -259,14 +259,17 @@ func (e *Env) errorText(err error) string {
 		return ""
 	}
 	if errors.Is(err, client.ErrNoAnswer) {
-		return err.Error() + e.on() + "\nis it running? start one here with: tickring serve"
+		return e.said("%s\nis it running? start one here with: %s", err.Error()+e.on(), "tickring serve")
 	}
 	if errors.Is(err, client.ErrUnproven) {
-		return fmt.Sprintf("%v: either the token from %s is another server's, or %s is a stranger or hands on to a server elsewhere: %s; "+
-			"behind a proxy or a mapped port ask at the host and port of the server's --report-url", err, e.tokenFrom, e.endpoint, e.tokenHint())
+		unproven := core.Phrase("it does not prove to be the server of the token, which was not sent")
+		host, why, _ := strings.Cut(err.Error(), unproven.String())
+		return e.said("%s%s%s: either the token from %s is another server's, or %s is a stranger or hands on to a server elsewhere: %s; "+
+			"behind a proxy or a mapped port ask at the host and port of the server's --report-url",
+			host, unproven, why, e.tokenFrom, e.endpoint, e.tokenHint())
 	}
 	if r, ok := errors.AsType[*client.Error](err); ok && r.Code == string(core.CodeUnauthorized) {
-		return fmt.Sprintf("the server at %s does not take the token from %s: %s", e.endpoint, e.tokenFrom, e.tokenHint())
+		return e.said("the server at %s does not take the token from %s: %s", e.endpoint, e.tokenFrom, e.tokenHint())
 	}
 	if _, ok := errors.AsType[*client.Error](err); ok {
 		return err.Error() + e.nameHint(err) + e.on()
@@ -278,6 +281,11 @@ func (e *Env) errorText(err error) string {
 		return strings.Replace(err.Error(), own.Error(), words.Error(e.lang(), own), 1)
 	}
 	return err.Error()
+}
+
+// said is a text of core in the language of whoever reads it.
+func (e *Env) said(code string, args ...any) string {
+	return words.Say(e.lang(), core.Say(code, args...))
 }
 
 // lang is the language of what is said.
@@ -294,11 +302,11 @@ func (e *Env) lang() words.Language {
 }
 
 // tokenHint says how to give the server its own token.
-func (e *Env) tokenHint() string {
+func (e *Env) tokenHint() core.Text {
 	if e.context == "" {
-		return "set TICKRING_TOKEN to its own, or --data to the folder of a server on this machine"
+		return core.Say("set TICKRING_TOKEN to its own, or --data to the folder of a server on this machine")
 	}
-	return "give it its own: " + e.setHint()
+	return core.Say("give it its own: %s", e.setHint())
 }
 
 // setHint is the command that gives the context another token.

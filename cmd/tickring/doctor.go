@@ -38,7 +38,7 @@ func (c *doctorCmd) Run(e *Env) error {
 		if exitOf(err) == exitUsage || e.stackName() != "" && e.outputs == nil {
 			return err // there is nothing to look at
 		}
-		f.OwnErr = firstLineOf(err.Error())
+		f.OwnErr = firstLineOf(e.errorText(err))
 	}
 	f.Endpoint = cmp.Or(e.endpoint, strings.TrimSuffix(e.outputs[stack.Url], "/"), "the server") + e.on()
 	if err == nil {

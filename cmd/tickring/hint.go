@@ -60,7 +60,7 @@ func (e *Env) nameHint(err error) string {
 		}
 	}
 	if name := nearest(unknown, names); name != "" {
-		return ", did you mean " + name + "?"
+		return e.said(", did you mean %s?", name)
 	}
 	return ""
 }
@@ -81,11 +81,11 @@ func (e *conn) deletedHint(job string) string {
 		if ch.Job != job || ch.Verb != core.VerbDeleted {
 			continue
 		}
-		text := fmt.Sprintf(": it was deleted at %s by %s", e.full(ch.At, ""), ch.By)
+		text := e.said(": it was deleted at %s by %s", e.full(ch.At, ""), ch.By)
 		if _, n := before(ch); n != 0 {
-			text += "   undo: " + undo(job, n)
+			text += e.said("   undo: %s", undo(job, n))
 		}
-		return text + fmt.Sprintf("   its runs: tickring runs %d", ch.JobID)
+		return text + e.said("   its runs: %s", fmt.Sprint("tickring runs ", ch.JobID))
 	}
 	return ""
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/user"
@@ -83,7 +82,8 @@ func (e *Env) findServer() (endpoint string, token secret, err error) {
 			return "", secret{}, err
 		}
 		if endpoint = endpointIn(e.Data); endpoint == "" {
-			return "", secret{}, fmt.Errorf("no server has run on the data folder %s: start one with: tickring serve --data %s", e.Data, e.Data)
+			return "", secret{}, &exitError{exitFailed, core.Errorf(core.CodeUnavailable,
+				"no server has run on the data folder %s: start one with: %s", e.Data, "tickring serve --data "+e.Data)}
 		}
 		return endpoint, firstSecret(given, fileSecret(e.Data), env, admin), nil
 	}
@@ -96,12 +96,14 @@ func (e *Env) findServer() (endpoint string, token secret, err error) {
 			return endpoint, firstSecret(given, env, fileSecret(dir), admin), nil
 		}
 	}
-	start := "tickring serve"
-	if endpointIn(dir) == "" && endpointIn(filepath.Join(dir, demoFolder)) != "" {
-		start += " --demo   (it goes on with what is in " + filepath.Join(dir, demoFolder) + ")"
+	start := core.Say("%s", "tickring serve")
+	if demo := filepath.Join(dir, demoFolder); endpointIn(dir) == "" && endpointIn(demo) != "" {
+		start = core.Say("%s   (it goes on with what is in %s)", "tickring serve --demo", demo)
 	}
-	return "", secret{}, fmt.Errorf("no server runs on this machine (data folder %s): start one with: %s\nor name one elsewhere: "+
-		"tickring context set NAME --endpoint URL --token-file FILE   (or TICKRING_ENDPOINT and TICKRING_TOKEN)", dir, start)
+	return "", secret{}, &exitError{exitFailed, core.Errorf(core.CodeUnavailable,
+		"no server runs on this machine (data folder %s): start one with: %s\nor name one elsewhere: %s   "+
+			"(or TICKRING_ENDPOINT and TICKRING_TOKEN)",
+		dir, start, "tickring context set NAME --endpoint URL --token-file FILE")}
 }
 
 // secret is a token and where it was found.
@@ -174,17 +176,18 @@ func (e *Env) api() (*client.Client, error) {
 	}
 	if token.text == "" {
 		if !answers(e.Ctx, endpoint) {
-			return nil, fmt.Errorf("no tickring server answers at %s%s\nis it running? start one here with: tickring serve", endpoint, e.on())
+			return nil, &exitError{exitFailed, core.Errorf(core.CodeUnavailable,
+				"no tickring server answers at %s\nis it running? start one here with: %s", endpoint+e.on(), "tickring serve")}
 		}
-		hint := "set TICKRING_TOKEN"
+		hint := core.Say("set TICKRING_TOKEN")
 		if e.context != "" {
-			hint = e.setHint()
+			hint = core.Say("%s", e.setHint())
 		}
-		return nil, &exitError{exitRefused, fmt.Errorf("there is no token for %s: %s", endpoint, hint)}
+		return nil, &exitError{exitRefused, core.Errorf(core.CodeUnauthorized, "there is no token for %s: %s", endpoint, hint)}
 	}
-	e.found, e.endpoint, e.tokenFrom = cl, endpoint, token.from
+	e.found, e.endpoint, e.tokenFrom = cl, endpoint, core.Say("%s", token.from)
 	if core.CheckToken("", token.text) != nil {
-		e.tokenFrom += fmt.Sprintf(" (%d characters, where those of a server have 20 at least)", len(token.text))
+		e.tokenFrom = core.Say("%s (%d characters, where those of a server have 20 at least)", token.from, len(token.text))
 	}
 	return e.found, nil
 }

@@ -22,7 +22,8 @@ import (
 func watched(t *testing.T, output string, rounds []any) (stdout, stderr string, code int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var out, notes bytes.Buffer
-	e := &conn{Env: &Env{Globals: &Globals{Output: output}, Ctx: ctx, Stdout: &out, Stderr: &notes}}
+	e := &conn{Env: &Env{Globals: &Globals{Output: output}, Ctx: ctx, Stdout: &out, Stderr: &notes,
+		Getenv: func(string) (string, bool) { return "", false }}}
 	began, round := time.Now(), 0
 	err := (&watchFlags{Watch: true, Interval: 2 * time.Second}).run(e, func(e *conn) error {
 		if at := time.Duration(round) * 2 * time.Second; time.Since(began) != at {

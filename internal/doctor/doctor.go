@@ -154,13 +154,19 @@ func span(d time.Duration) core.Text {
 	case d < 2*time.Minute:
 		d = d.Round(100 * time.Millisecond)
 		seconds := strconv.FormatFloat((d % time.Minute).Seconds(), 'f', -1, 64)
-		if d < time.Minute {
+		switch {
+		case d < time.Minute:
 			return core.Say("%ss", seconds)
+		case seconds == "0":
+			return core.Say("%dm0s", d/time.Minute)
 		}
 		return core.Say("%dm%ss", d/time.Minute, seconds)
 	case d < 48*time.Hour:
-		if d = d.Round(time.Minute); d < time.Hour {
+		switch d = d.Round(time.Minute); {
+		case d < time.Hour:
 			return core.Say("%dm", d/time.Minute)
+		case d%time.Hour == 0:
+			return core.Say("%dh0m", d/time.Hour)
 		}
 		return core.Say("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
 	}

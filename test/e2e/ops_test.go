@@ -106,7 +106,8 @@ func (s *stack) examined(t *testing.T) error {
 	var said struct {
 		Findings []struct{ Check, Level, Says string }
 	}
-	out, code := s.CLI(t, "", "doctor", "--stack", "Tickring", "--region", s.sdk.Region, "--all", "-o", "json")
+	out, code := s.CLI(t, "", "doctor", "--stack", "Tickring", "--region", s.sdk.Region, "--all", "-o", "json",
+		"--lang", "en")
 	if err := json.Unmarshal([]byte(out), &said); err != nil {
 		return fmt.Errorf("exit code %d: %w: %s", code, err, out)
 	}
