@@ -13,7 +13,10 @@ func Say(l Language, t core.Text) string {
 		return t.String()
 	}
 	code, ok := zh[t.Code()]
-	if !ok {
+	switch {
+	case !ok && len(t.Args()) == 0: // perhaps a phrase, in which a % is no verb
+		return t.String()
+	case !ok:
 		code = t.Code()
 	}
 	args := make([]any, len(t.Args()))

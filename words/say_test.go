@@ -295,6 +295,9 @@ func TestSay(t *testing.T) {
 		{Error(Chinese, core.Invalid("handler", "", "needed")), "handler: 必填"},
 		{Error(Chinese, core.Errorf(core.CodeNotFound, "there is no app %s", "pay")), "应用 pay 不存在"},
 		{Say(Chinese, core.Say("nobody wrote this down: %d", 1)), "nobody wrote this down: 1"},
+		{Say(Chinese, core.Phrase("due index")), "到期索引"},
+		{Say(Chinese, core.Say("the deployment could not read: %s", core.Phrase("100% of it"))), "部署无法读取：100% of it"},
+		{Say(Chinese, core.Text{}), ""},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
