@@ -488,7 +488,7 @@ func TestSecondReportMakesWhatIsOwed(t *testing.T) {
 func TestNothingIsSentBeforeItIsStored(t *testing.T) {
 	r := newRig(t)
 	r.job(1, nil)
-	r.run(id, nil)
+	r.run(id, func(x *core.Run) { x.KeepLog = core.KeepLogNever }) // nothing else is sent beside the retry
 	r.s.faults["create"] = []fault{{err: core.ErrThrottled}}
 	if err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}); !errors.Is(err, core.ErrThrottled) {
 		t.Errorf("answered %v", err)
