@@ -37,8 +37,9 @@ func (s *server) Redrive(w http.ResponseWriter, r *http.Request) {
 	out := RedriveResult{Letters: make([]DeadLetter, len(res.Letters)), Sent: res.Sent, Left: res.Left, Dropped: res.Dropped, Next: res.Next}
 	for i := range res.Letters {
 		l := &res.Letters[i]
-		d := DeadLetter{ID: l.ID, At: l.At, Reason: l.Reason, Dropped: l.Dropped, Fires: make([]DeadFire, len(l.Fires))}
-		if len(l.Fires) == 0 {
+		d := DeadLetter{ID: l.ID, At: l.At, Reason: l.Reason, Dropped: l.Dropped, Fires: make([]DeadFire, len(l.Fires)),
+			Asks: words.Say(language(r), l.Asks)}
+		if len(l.Fires) == 0 && d.Asks == "" {
 			d.Text = core.Truncate(l.Body)
 		}
 		for k := range l.Fires {

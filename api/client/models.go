@@ -613,6 +613,8 @@ type DeadFire struct {
 
 // DeadLetter defines model for DeadLetter.
 type DeadLetter struct {
+	// Asks What it asks for that is no fire: a log to keep, a notice; it is sent again
+	Asks    string     `json:"asks,omitempty,omitzero"`
 	At      time.Time  `json:"at"`
 	Dropped bool       `json:"dropped,omitempty,omitzero"`
 	Fires   []DeadFire `json:"fires"`
@@ -1417,7 +1419,7 @@ type RedriveResult struct {
 	// Next After of the next request; left out when these were all
 	Next string `json:"next,omitempty,omitzero"`
 
-	// Sent Fires that are sent again, or would be
+	// Sent Fires that are sent again, or would be, and what asks for logs and notices
 	Sent int `json:"sent"`
 }
 

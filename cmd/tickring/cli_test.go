@@ -245,6 +245,8 @@ func testServer() *httptest.Server {
 				"it was received too often")
 			data.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{7}}},
 				"unreadable message: of no kind that there is")
+			data.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindAside, Slot: at,
+				Aside: &ring.Aside{Run: core.NumberedRun(1, 7), Aside: core.Aside{Notice: true}}}, "it was received too often")
 			return
 		}
 		if r.URL.Path == "/healthz" {

@@ -39,7 +39,9 @@ func (c *redriveCmd) Run(e *conn) error {
 		for i := range sum.Letters {
 			l := &sum.Letters[i]
 			e.printf("%s   %s\n", e.full(l.At, ""), l.Reason)
-			if len(l.Fires) == 0 {
+			if l.Asks != "" {
+				e.printf("   %s   %s\n", l.Asks, sent)
+			} else if len(l.Fires) == 0 {
 				unreadable++
 				e.printf("   it cannot be read: %s\n", e.firstLine(l.Text))
 			}

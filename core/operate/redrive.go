@@ -26,7 +26,7 @@ type RedriveRequest struct {
 // RedriveResult is what became of them, newest first.
 type RedriveResult struct {
 	Letters []RedrivenLetter
-	Sent    int    // fires that are on the ring again, or would be
+	Sent    int    // fires, and letters of the aside lane, that are on the ring again, or would be
 	Left    int    // fires that are not
 	Dropped int    // letters
 	Next    string // After of the next request; empty: these were all
@@ -35,7 +35,8 @@ type RedriveResult struct {
 // RedrivenLetter is one letter.
 type RedrivenLetter struct {
 	core.Letter
-	Fires   []RedrivenFire // none: it cannot be read
+	Fires   []RedrivenFire // none: it asks for something else, or cannot be read
+	Asks    core.Text      // what it asks of the aside lane
 	Dropped bool
 }
 
@@ -55,7 +56,8 @@ type RedrivenFire struct {
 // reason. A letter is removed when all of it was sent; what is not sent, or cannot
 // be read, stays where it is, and says why, until somebody who has looked at it
 // asks for that to go too: what it held an audit finds. To send twice is harmless: an ID is
-// decided once.
+// decided once. A letter of the aside lane is sent again as it is, as new: who finds nothing
+// owed there has nothing to do.
 func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLetters, q RedriveRequest) (RedriveResult, error) {
 	if err := actor.Validate(); err != nil {
 		return RedriveResult{}, err
@@ -76,6 +78,23 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 	}
 	for i := range list {
 		l := RedrivenLetter{Letter: list[i]}
+		if m, err := ring.Decode([]byte(l.Body)); err == nil && m.Aside != nil {
+			if l.Asks = asksFor(m.Aside); !q.DryRun {
+				now := op.ask.Now()
+				m.Slot, m.Try = core.InstantOf(now), 0
+				if err := op.ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: m}})[0]; err != nil {
+					return res, core.Passing(err)
+				}
+				if err := dead.DropLetter(ctx, l.ID); err != nil {
+					return res, core.Passing(err)
+				}
+				l.Dropped = true
+				res.Dropped++
+			}
+			res.Sent++
+			res.Letters = append(res.Letters, l)
+			continue
+		}
 		fires, unread := ring.Salvage([]byte(l.Body))
 		if l.Fires, err = op.redrivable(ctx, fires); err != nil {
 			return res, err
@@ -108,6 +127,19 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 		res.Letters = append(res.Letters, l)
 	}
 	return res, nil
+}
+
+// asksFor says what a message asks of the aside lane.
+func asksFor(a *ring.Aside) core.Text {
+	switch {
+	case a.Log && a.Notice:
+		return core.Say("the log of run %s, and its notice", a.Run)
+	case a.Log:
+		return core.Say("the log of run %s", a.Run)
+	case a.Run != 0:
+		return core.Say("the notice of run %s", a.Run)
+	}
+	return core.Say("%d notes for notices, %d looks at jobs", len(a.Notes), len(a.Looks))
 }
 
 func (op *Operate) sendAgain(ctx context.Context, fires []core.Fire) error {

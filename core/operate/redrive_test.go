@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
 )
 
 // TestRedrive: of what could not be handled that is sent again, and only that,
@@ -318,6 +319,60 @@ func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 	// They go when somebody asks for that.
 	if res := redrive(operate.RedriveRequest{Unread: true}); res.Dropped != 2 || left() != 0 {
 		t.Errorf("%+v, %d letters are left", res, left())
+	}
+}
+
+// TestRedriveOfTheAsideLane: what people were to be told, and a log that was to be kept, is
+// asked for again as if it were new.
+func TestRedriveOfTheAsideLane(t *testing.T) {
+	f := newFixture(t)
+	f.Clock = start
+	run := core.NumberedRun(7, 3)
+	for i, a := range []ring.Aside{{Run: run, Aside: core.Aside{Notice: true}}, {Run: run, Aside: core.Aside{Notice: true, Log: true}},
+		{Run: run, Aside: core.Aside{Log: true}},
+		{Notes: []ring.Note{{Job: 7, Event: core.EventLate, Run: run, At: core.InstantOf(start), When: start}}}} {
+		m := ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(start), Try: 3, Aside: &a}
+		if err := f.E.Ring.Bury(ctx, m, fmt.Sprintf("it was received too often: %d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Clock = f.Clock.Add(3 * time.Hour)
+	depth := func() int {
+		due, _, _, err := f.E.Queue.Depth(ctx, ring.KindAside)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return due
+	}
+	res, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{DryRun: true})
+	if err != nil || res.Sent != 4 || res.Dropped != 0 || depth() != 0 {
+		t.Fatalf("a dry run: %+v, %v, %d on the lane", res, err, depth())
+	}
+	res, err = f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{})
+	if err != nil || res.Sent != 4 || res.Dropped != 4 || res.Left != 0 || depth() != 4 {
+		t.Fatalf("%+v, %v, %d on the lane", res, err, depth())
+	}
+	said := map[string]bool{}
+	for _, l := range res.Letters {
+		said[l.Asks.String()] = true
+	}
+	for _, want := range []string{"the notice of run " + run.String(), "the log of run " + run.String(),
+		"the log of run " + run.String() + ", and its notice", "1 notes for notices, 0 looks at jobs"} {
+		if !said[want] {
+			t.Errorf("%q is not said: %v", want, said)
+		}
+	}
+	got, err := f.E.Queue.Receive(ctx, ring.KindAside, 10)
+	if err != nil || len(got) != 4 {
+		t.Fatal(got, err)
+	}
+	for _, m := range engine.Messages(got) { // else the lane would find it too old to be tried
+		if m.Try != 0 || m.Slot != core.InstantOf(f.Clock) {
+			t.Errorf("it is as old as it was: %+v", m)
+		}
+	}
+	if list, err := f.E.Dead.Letters(ctx, "", 10); err != nil || len(list) != 0 {
+		t.Errorf("%d letters are left, %v", len(list), err)
 	}
 }
 
