@@ -107,8 +107,10 @@ func (s *Scheduler) alarms(p *Props) {
 	// They are taken at once and kept where people find them: what came is counted.
 	over("DeadLetters", "messages could not be handled: tickring doctor, tickring redrive", queueMetric(s.Dead, "NumberOfMessagesReceived",
 		"Sum"), 0, 1)
-	over("AsideOldest", "what the ends of runs owe beside (logs to be kept) waits for hours: the function aside cannot keep up, or fails",
+	over("AsideOldest", "logs that are to be kept and notices wait for hours: the function aside cannot keep up, or fails",
 		queueMetric(s.Aside, "ApproximateAgeOfOldestMessage", "Maximum"), 2*3600, 2)
+	over("NoticesLost", "people were not told of something: a notice was given up, for its channel refuses it or took nothing for a day",
+		s.own(boot.NoticesLost, "Sum"), 0, 1)
 	over("DueLag", "jobs are planned late: the tick cannot keep up, or fails; or what was due is not compared with its runs for half an hour",
 		s.own(boot.DueLag, "Maximum"), 180, 2)
 	over("Recovered", "fires were lost and sent again: they came late, and what lost them is to be found", s.own(boot.Recovered, "Sum"), 0, 1)

@@ -23,6 +23,7 @@ import (
 	"github.com/tickring/tickring/infra"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/cost"
+	outputs "github.com/tickring/tickring/internal/stack"
 )
 
 // functions is a folder of functions that are not looked into.
@@ -496,7 +497,7 @@ func (tmpl *template) endpoints(t *testing.T) string {
 
 // Tables that a stack left behind when it went are those of the next, if it is told
 // their names: all functions work on them, and may, and the stack neither makes
-// tables nor takes these away.
+// tables nor takes these away. What the outputs of a stack name stands in the docs.
 func TestTablesByName(t *testing.T) {
 	tmpl := synth(t, infra.Props{Tables: &infra.Tables{Jobs: "Old-Jobs", Runs: "Old-Runs", State: "Old-State"}})
 	for id, r := range tmpl.Resources {
@@ -542,6 +543,16 @@ func TestTablesByName(t *testing.T) {
 			t.Errorf("the output %s is %v, want %s", output, got, want)
 		}
 	}
+	doc, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for output := range tmpl.Outputs { // those by which the command line finds a part are where people look for them
+		o := outputs.Outputs{output: "x"}
+		if len(o.Tables())+len(o.Queues())+len(o.Functions()) > 0 && !strings.Contains(string(doc), "`"+output+"`") {
+			t.Errorf("docs/operations.md does not name the output %s", output)
+		}
+	}
 }
 
 // Every alarm has something to look at, says what it is about, and is told to
@@ -551,7 +562,7 @@ func TestAlarms(t *testing.T) {
 	topic := awssns.NewTopic(stack, jsii.String("Topic"), nil)
 	infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, AlarmTopic: topic, Dashboard: true})
 	tmpl := read(t, stack)
-	want := map[string]bool{"OldestMessage": true, "AsideOldest": true, "DeadLetters": true, "DueLag": true, "Recovered": true,
+	want := map[string]bool{"OldestMessage": true, "AsideOldest": true, "DeadLetters": true, "NoticesLost": true, "DueLag": true, "Recovered": true,
 		"Errors": true, "Throttles": true, "DoorsRefuse": true, "DoorsAsked": true, "TableThrottles": true,
 		"AccountConcurrency": true, "NoTick": true, "Canary": true}
 	watched, charged, looks := map[string]string{}, 0, map[string][]string{}
@@ -651,14 +662,14 @@ func TestAlarms(t *testing.T) {
 			t.Errorf("nobody is told of %s of %s behind a function URL: %s", of[2], of[0], b)
 		}
 	}
-	tick := tmpl.Resources[tmpl.function(t, "tick")].Properties
-	for _, name := range []string{boot.DueLag, boot.Recovered} {
-		if watched[name] == "" || watched[name] != at(tick, "Environment.Variables.TICKRING_METRICS") {
-			t.Errorf("the alarm on %s is of %q, the function writes %v", name, watched[name], at(tick, "Environment.Variables.TICKRING_METRICS"))
+	for name, fn := range map[string]string{boot.DueLag: "tick", boot.Recovered: "tick", boot.NoticesLost: "aside"} {
+		writes := at(tmpl.Resources[tmpl.function(t, fn)].Properties, "Environment.Variables.TICKRING_METRICS")
+		if watched[name] == "" || watched[name] != writes {
+			t.Errorf("the alarm on %s is of %q, the function writes %v", name, watched[name], writes)
 		}
 	}
 	t.Logf("%d alarms on %d metrics, at $0.10 a metric and month", len(tmpl.of(t, "AWS::CloudWatch::Alarm")), charged)
-	if charged != 26 { // docs/cost.md says so
+	if charged != 27 { // docs/cost.md says so
 		t.Errorf("alarms on %d metrics: they cost more than all else of an idle deployment", charged)
 	}
 	if len(tmpl.of(t, "AWS::CloudWatch::Dashboard")) != 1 {

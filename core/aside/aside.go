@@ -1,8 +1,10 @@
-// Package aside makes what the ends of runs owe that keeps no fire waiting: logs that
-// are kept. It is driven by the messages of the aside lane, of which copies are harmless:
-// who finds nothing owed has nothing to do. What hangs holds a small share of its places,
-// and is tried a bounded number of times; then that is what is kept, with the reason. It
-// refuses to make a run, and to hold up who closed one.
+// Package aside makes what keeps no fire waiting: it keeps logs of runs that have ended, and
+// has people told of what happened, by who makes notices (core/notice). It is driven by the
+// messages of the aside lane, of which copies are harmless: who finds nothing owed has nothing
+// to do. An executor that hangs holds a small share of its places, and is tried a bounded
+// number of times; then the reason is what is kept. A notice waits half a minute at most for
+// the log whose last lines are to be in it. It refuses to make a run, and to hold up who
+// closed one.
 package aside
 
 import (

@@ -21,7 +21,7 @@ var checks = []check{
 	{core.Say("last tick"), ours, lastTick},
 	{core.Say("planning"), ours, planning},
 	{core.Say("messages"), own, messages},
-	{core.Say("kept logs"), own, keptLogs},
+	{core.Say("logs and notices"), own, aside},
 	{core.Say("notices"), own, notices},
 	{core.Say("losses"), ours | aws, losses},
 	{core.Say("canary"), ours, canary},
@@ -274,19 +274,19 @@ func messages(f *Facts, s *sheet) core.Text {
 	return text
 }
 
-// keptLogs is what comes of logs that are to be kept.
-func keptLogs(f *Facts, s *sheet) core.Text {
+// aside is what comes of logs that are to be kept, and how many of them and of notices wait.
+func aside(f *Facts, s *sheet) core.Text {
 	d := f.Own.Aside
 	if d == nil {
 		return core.Text{}
 	}
-	text := core.Say("%d are to be read, %d wait for another try, %d are in hand", d.Due, d.Waiting, d.InFlight)
+	text := core.Say("%d are due, %d wait for another try, %d are in hand", d.Due, d.Waiting, d.InFlight)
 	if d.Due > asideMany {
-		s.warn("%s", text).do("executors are slow to answer for their logs: %s",
+		s.warn("%s", text).do("executors are slow to answer for their logs, or channels to take notices: %s",
 			local(f, core.Say("the log of the server names them"), core.Say("look at the function aside below; its log names them")))
 	}
 	if n := f.Own.LogsLost; n > 0 {
-		s.warn("%d that were to be kept could not be read since %s", n, f.Own.UpSince.Format(time.RFC3339)).
+		s.warn("%d logs that were to be kept could not be read since %s", n, f.Own.UpSince.Format(time.RFC3339)).
 			do("tickring logs RUN says why of each, as does the server's log (%s): executors that end before their logs are read, "+
 				"or do not answer", "could not be kept")
 	}
