@@ -205,9 +205,18 @@ func EndEvent(r *Run) Event {
 	case r.State.Failure():
 		return EventFailed
 	case r.State == Skipped && SkipTold(r.Reason):
-		return EventSkipped
+		return SkipEvent(r.Attempt)
 	}
 	return ""
+}
+
+// SkipEvent is what the skip of an attempt is to those who are told of it: with a retry the
+// chain comes to nothing, of which nobody was told as yet.
+func SkipEvent(attempt int) Event {
+	if attempt > 1 {
+		return EventFailed
+	}
+	return EventSkipped
 }
 
 // SkipTold reports whether people may be told of what was skipped so: it is not what one of

@@ -140,7 +140,7 @@ type Run struct {
 
 	// Notice says that people may have to be told of how it ends: where a chain came to
 	// nothing, or is skipped, that is owed. The last claim says so by the job and app that it
-	// had read; before the first it is not known, and so it is true.
+	// had read, and so does dispatch where it has a fire wait; what others store is true.
 	Notice bool
 
 	// Permit names the limits that count the run, see Job.Permit; empty: none does. It is

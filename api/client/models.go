@@ -1814,7 +1814,7 @@ type Run struct {
 
 // RunNotice defines model for RunNotice.
 type RunNotice struct {
-	// At When it was made, of counted when it is to be; left out: not known any more
+	// At When it was made, of counted when it is to be; left out: it is one before the last of its event, of which not each channel that gave it up is known any more
 	At    time.Time `json:"at,omitempty,omitzero"`
 	Event string    `json:"event"`
 

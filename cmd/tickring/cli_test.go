@@ -229,8 +229,8 @@ func testServer() *httptest.Server {
 					Last:  time.Now().Add(time.Hour),
 					Error: "hooks.example.com: answered 500", GivenUp: 1}},
 				{Name: notice.JobName(1), V: 1, Told: []notice.Told{
-					{Event: core.EventLost, Sent: at, Quiet: at.Add(time.Hour)},
-					{Event: core.EventFailed, Sent: at.Add(time.Second), Since: at, Quiet: at.Add(time.Hour), Count: 41, First: &since,
+					{Event: core.EventLost, Sent: at, Through: at, Quiet: at.Add(time.Hour)},
+					{Event: core.EventFailed, Sent: at.Add(time.Second), Since: at, Through: at, Quiet: at.Add(time.Hour), Count: 41, First: &since,
 						Last: &since, GivenUp: []notice.Untaken{{Channel: "oncall", First: last, Last: last, When: at.Add(2 * time.Second),
 							Error: "answered 410"}}}},
 					Pending: []notice.Pending{{Channel: "broken", Event: core.EventFailed, Count: 7, First: last, Last: last, Made: at, Tries: 3,

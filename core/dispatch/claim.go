@@ -165,7 +165,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		if it.run.State == core.Queued && it.falls == fallsPast {
 			it.reason = core.ReasonDeadline // misfire came first, and did not count
 		}
-		w.puts, w.putOf = append(w.puts, it.run.SkipUnsent(it.reason, now).Told(it.tells(core.EventSkipped))), append(w.putOf, it)
+		w.puts, w.putOf = append(w.puts, it.run.SkipUnsent(it.reason, now).Told(it.tellsSkip())), append(w.putOf, it)
 	case toTake:
 		if b.route(it) {
 			take := it.run.Take(b.claimed(it), first(it.order), now, it.choice.tries)
@@ -254,7 +254,7 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	switch r.State = state; state {
 	case core.Skipped:
 		r.Reason, r.EndedAt = it.reason, now
-		r.Aside.Notice = it.tells(core.EventSkipped) && core.SkipTold(it.reason)
+		r.Aside.Notice = it.tellsSkip() && core.SkipTold(it.reason)
 		return r
 	case core.Running:
 		c := b.claimed(it)

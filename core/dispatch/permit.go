@@ -192,7 +192,7 @@ func (b *batch) answered(a *permitAsk) bool {
 	if a.it.reason = reason; a.create != nil {
 		*a.create = b.recorded(a.it, b.now(), core.Skipped)
 	} else {
-		*a.put = a.it.run.SkipUnsent(reason, b.now()).Told(a.it.tells(core.EventSkipped)).Counted(a.run.Permit)
+		*a.put = a.it.run.SkipUnsent(reason, b.now()).Told(a.it.tellsSkip()).Counted(a.run.Permit)
 	}
 	a.tell()
 	return true

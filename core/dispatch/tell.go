@@ -19,9 +19,15 @@ func tellOf(job *core.Job, app *core.App, g *core.Global) *core.Notify {
 	return &n
 }
 
-// tells reports whether somebody is told of an event of the fire's run: of a shard's nobody is, for
-// what comes of its end is the broadcast's.
-func (it *item) tells(e core.Event) bool { return it.of == nil && it.tell.Tells(e) }
+// tellsSkip reports whether somebody is told where the fire's run is skipped: of a shard's nobody
+// is, for what comes of its end is the broadcast's.
+func (it *item) tellsSkip() bool {
+	attempt := 1
+	if it.run != nil {
+		attempt = it.run.Attempt
+	}
+	return it.of == nil && it.tell.Tells(core.SkipEvent(attempt))
+}
 
 // tellsEnd reports whether somebody may have to be told of how that run ends.
 func (it *item) tellsEnd() bool { return it.of == nil && it.tell.TellsEnd() }

@@ -473,7 +473,7 @@ func (f *Finish) make(ctx context.Context, run *core.Run) error {
 			Seq: run.Seq, Attempt: run.Attempt + 1, First: run.First, Retries: run.RetriesAfter(), FixedDelay: run.FixedDelay,
 			Params: run.Params, Addresses: run.Addresses, By: run.By, Permit: run.Permit, PauseAfter: run.PauseAfter,
 			Parent: run.Parent, Place: min(run.Place, 1), Shard: run.Shard, KeepLog: run.KeepLog,
-			Notice: run.Notice})
+			Notice: run.Shard.Of == 0}) // until its claim says
 	}
 	if _, err := f.create(ctx, owed); err != nil {
 		return err

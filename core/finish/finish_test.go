@@ -313,7 +313,8 @@ func TestRetry(t *testing.T) {
 	slot := core.InstantOf(begin) + 6 // 5 s after, and never before
 	want := core.Run{ID: retry.ID, App: "orders", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: first.At, Slot: slot,
 		Seq:     first.Seq,
-		Attempt: 3, First: first.First, Retries: 2, Params: &params, Addresses: []string{"http://a:1"}, By: "ann"}
+		Attempt: 3, First: first.First, Retries: 2, Params: &params, Addresses: []string{"http://a:1"}, By: "ann",
+		Notice: true} // its claim says whether that is so
 	if !reflect.DeepEqual(retry, want) {
 		t.Errorf("the retry is\n%+v, want\n%+v", retry, want)
 	}

@@ -11,7 +11,8 @@ import (
 type OfRun struct {
 	Event core.Event
 	Stand Stand
-	// At is when the notice was made, of Quiet when it is to be; zero: that is not known any more.
+	// At is when the notice was made, of Counted when it is to be; zero: it is one before the
+	// last of its event, of which neither this nor each channel that gave it up is known any more.
 	At      time.Time
 	Waiting []Pending // of Told the channels that have not taken it yet
 	GivenUp []Untaken // of Told those that never will
@@ -45,7 +46,7 @@ func (s *State) Run(r *core.Run) (n OfRun, is bool) {
 		case t.Count > 0 && in(*t.First, *t.Last):
 			n.Stand, n.At = Counted, t.Quiet
 			return n, true
-		case !t.Sent.Before(r.EndedAt):
+		case !t.Through.Before(r.EndedAt):
 			n.Stand = Made
 			if !r.EndedAt.Before(t.Since) {
 				n.At = t.Sent

@@ -87,3 +87,62 @@ func TestRun(t *testing.T) {
 		}
 	})
 }
+
+// TestGivenUpIsKept: what no channel took is known for a day after that was clear.
+func TestGivenUpIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Quiet: time.Minute, On: []core.Event{core.EventFailed}}
+		})
+		r.fail = func(string) error { return &core.Undelivered{Reason: "answered 500"} }
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		r.minutes(26 * 60)
+		st := r.state()
+		if len(st.Pending) > 0 || len(st.Told[0].GivenUp) != 1 {
+			t.Fatalf("it stands as %+v", st)
+		}
+		if until, want := st.Keep(), st.Told[0].GivenUp[0].When.Add(24*time.Hour); !until.Equal(want) {
+			t.Fatalf("it is kept until %s, want %s", until, want)
+		}
+	})
+}
+
+// TestAddedWhileSent: what is added to a notice that is being sent is not told by it, whatever
+// order it came in.
+func TestAddedWhileSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Quiet: time.Minute, On: []core.Event{core.EventFailed}}
+		})
+		first := r.ends(core.Failed, core.ReasonHandler)
+		time.Sleep(time.Second)
+		var more []ring.Message
+		for range 4 {
+			more = append(more, r.ends(core.Failed, core.ReasonHandler))
+			time.Sleep(time.Second)
+		}
+		var st notice.State
+		fold := func(m ring.Message) core.Run {
+			runs, _, err := r.e.Finish.Runs(t.Context(), []core.RunID{m.Aside.Run})
+			r.must(err)
+			run := runs[m.Aside.Run]
+			run.Aside.Notice = false
+			st.Fold(&ring.Note{Job: 7, Event: core.EventFailed, Run: run.ID, When: run.EndedAt})
+			st.Due([]string{"a"}, time.Nanosecond, time.Now())
+			time.Sleep(time.Second)
+			return run
+		}
+		told := fold(first)
+		mine := st.Take(time.Now(), time.Hour)
+		added := []core.Run{fold(more[2]), fold(more[0]), fold(more[3]), fold(more[1])}
+		st.Sent(&mine[0], time.Now())
+		if n, is := st.Run(&told); !is || len(n.Waiting) != 0 {
+			t.Errorf("what was sent: %+v", n)
+		}
+		for i := range added {
+			if n, is := st.Run(&added[i]); !is || n.Stand != notice.Made || len(n.Waiting) != 1 {
+				t.Errorf("what was added %d: %+v of %+v", i, n, st.Pending)
+			}
+		}
+	})
+}

@@ -48,7 +48,10 @@ type Told struct {
 	Count int64      `json:"count,omitempty"` // what came since
 	First *Happening `json:"first,omitempty"` // of these, by when it happened
 	Last  *Happening `json:"last,omitempty"`
-	Since time.Time  `json:"since,omitzero"` // the first of what the last notice stands for
+	// Since is when the first of what the last notice stands for happened, Through when the last
+	// of what was ever told did.
+	Since   time.Time `json:"since,omitzero"`
+	Through time.Time `json:"through,omitzero"`
 	// GivenUp are the channels that will not take a notice, each its last one.
 	GivenUp []Untaken `json:"givenUp,omitempty"`
 	// Seen are the runs that were counted last: a copy of their note adds nothing. What happens
@@ -73,6 +76,7 @@ type Pending struct {
 	Count   int64      `json:"count"`
 	First   Happening  `json:"first"`
 	Last    Happening  `json:"last"`
+	Added   *Happening `json:"added,omitempty"` // the first of what came since it was taken
 	Made    time.Time  `json:"made"`
 	Tries   int        `json:"tries,omitempty"`
 	Next    time.Time  `json:"next"` // not before; while somebody is at it, until he is over
@@ -159,9 +163,21 @@ func (s *State) tell(t *Told, to []string, quiet time.Duration, now time.Time) {
 			continue
 		}
 		p := &s.Pending[i] // the one before has not been taken yet
-		p.Count, p.Last = p.Count+t.Count, *t.Last
+		p.Count += t.Count
+		if t.First.When.Before(p.First.When) {
+			p.First = *t.First
+		}
+		if !t.Last.When.Before(p.Last.When) {
+			p.Last = *t.Last
+		}
+		if p.Added == nil || t.First.When.Before(p.Added.When) {
+			p.Added = t.First
+		}
 	}
 	t.Sent, t.Quiet, t.Since = now.UTC(), now.Add(quiet).UTC(), t.First.When
+	if t.Last.When.After(t.Through) {
+		t.Through = t.Last.When
+	}
 	t.Count, t.First, t.Last = 0, nil, nil
 }
 
@@ -179,7 +195,7 @@ func (s *State) Due(to []string, quiet time.Duration, now time.Time) {
 func (s *State) Take(now time.Time, lease time.Duration) (mine []Pending) {
 	for i := range s.Pending {
 		if p := &s.Pending[i]; !now.Before(p.Next) {
-			p.Next = now.Add(lease).UTC()
+			p.Next, p.Added = now.Add(lease).UTC(), nil
 			mine = append(mine, *p)
 		}
 	}
@@ -199,7 +215,10 @@ func (s *State) Sent(p *Pending, now time.Time) {
 	}
 	o := &s.Pending[i]
 	if o.Count -= p.Count; o.Count > 0 && o.Made.Equal(p.Made) {
-		o.First, o.Made, o.Next, o.Tries, o.Error = o.Last, now.UTC(), now.UTC(), 0, ""
+		if o.Added != nil {
+			o.First = *o.Added
+		}
+		o.Made, o.Next, o.Tries, o.Error = now.UTC(), now.UTC(), 0, ""
 		return
 	}
 	s.Pending = slices.Delete(s.Pending, i, i+1)
@@ -217,7 +236,7 @@ func (s *State) Failed(p *Pending, why string, forGood, tried, busy bool, after 
 	if age := now.Sub(o.Made); forGood || age >= giveUp {
 		t := s.told(o.Event)
 		t.GivenUp = slices.DeleteFunc(t.GivenUp, func(g Untaken) bool { return g.Channel == o.Channel })
-		t.GivenUp = append(t.GivenUp, Untaken{o.Channel, o.First, o.Last, now.UTC(), why})
+		t.GivenUp = append(t.GivenUp, Untaken{o.Channel, o.First, o.Last, now.UTC(), core.Truncate(why)})
 		t.GivenUp = t.GivenUp[max(0, len(t.GivenUp)-core.MaxNotifyTo):]
 		s.Pending = slices.Delete(s.Pending, i, i+1)
 		return true
@@ -274,6 +293,11 @@ func (s *State) Keep() (until time.Time) {
 			return time.Time{}
 		} else if t.Quiet.After(until) {
 			until = t.Quiet
+		}
+		for _, g := range s.Told[i].GivenUp {
+			if g.When.After(until) {
+				until = g.When
+			}
 		}
 	}
 	return until.Add(keepFor)

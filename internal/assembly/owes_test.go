@@ -207,3 +207,31 @@ func TestSkipOwesNoticeWhereSomebodyIsTold(t *testing.T) {
 		})
 	}
 }
+
+// TestRetryThatFalls: a chain whose retry is skipped has failed, of which nobody was told when
+// the attempt before it did.
+func TestRetryThatFalls(t *testing.T) {
+	tells(t, job(core.EventFailed), func(r *told) {
+		r.set(func() {
+			r.answer = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500}
+		})
+		spec := lone("it", core.Notify{To: []string{"a"}, On: []core.Event{core.EventFailed}})
+		spec.Def.Retry = core.Retry{Max: 1, Delay: 10 * time.Minute, On: []core.State{core.Failed}}
+		r.save(spec)
+		id := r.triggers(operate.TriggerRequest{Job: "shop/it"})
+		time.Sleep(time.Minute)
+		first := r.run(id)
+		r.mu.Lock()
+		before := len(r.got)
+		r.answer = dispatch.Answer{Kind: dispatch.AnswerBlocked}
+		r.mu.Unlock()
+		time.Sleep(30 * time.Minute)
+		retry := r.run(first.Then)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if retry.State != core.Skipped || retry.Reason != core.ReasonOverlap || retry.Owing() || before != 0 || len(r.got) != 1 ||
+			r.got[0].Event != string(core.EventFailed) || r.got[0].Run != retry.ID {
+			t.Fatalf("it is %s %s after %s, people heard %d, then %+v", retry.State, retry.Reason, first.State, before, r.got)
+		}
+	})
+}

@@ -17,10 +17,10 @@ func notices(t *testing.T, h Harness) {
 	first := &notice.Happening{Run: core.NumberedRun(7, 3), At: at(1), Reason: core.ReasonHandler, Why: "an error", Count: 3, When: base}
 	s := notice.State{Name: notice.JobName(7), V: 1,
 		Told: []notice.Told{{Event: core.EventFailed, Sent: base, Quiet: base.Add(time.Hour), Count: 7, First: first, Last: first,
-			Seen: []core.RunID{1, 2}, Since: base,
+			Seen: []core.RunID{1, 2}, Since: base, Through: base,
 			GivenUp: []notice.Untaken{{Channel: "mail", First: *first, Last: *first, When: base, Error: "no"}}}},
 		Pending: []notice.Pending{{Channel: "mail", Event: core.EventLost, Count: 2, First: *first, Last: *first, Made: base, Tries: 3,
-			Next: base, Error: "no"}},
+			Next: base, Error: "no", Added: first}},
 		Failing: first, Failures: 4, Checked: at(2), Success: at(3), Slow: at(4), Look: at(5),
 		Of: &notice.Subject{App: "orders", Name: "job-7", Title: "日报", Zone: "Asia/Shanghai"}}
 	c := notice.State{Name: notice.ChannelName("mail"), V: 1, Trouble: &notice.Trouble{Since: base, Last: base, Error: "refused", GivenUp: 2}}
