@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/aside"
@@ -140,11 +141,37 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 	}
 	from := max(params.From, 1)
 	text, next, end, err := s.logs.Log(r.Context(), &app, &v.Run, from)
+	if text != "" && core.CodeOf(err) == core.CodeTooLarge {
+		err = nil // its last line says that it goes on
+	}
 	log := Log{Text: text, Next: next, End: end}
 	if kept, is := s.kept(r.Context(), &v.Run, &log, from, err); is {
 		log, err = kept, nil
+	} else if err == nil {
+		log.Kept = messageKept(&v.Run, &log)
 	}
 	s.reply(w, r, log, err)
+}
+
+// messageKept says that a text is the message of a run, which stands in for its log, and
+// what of it is missing; nil: it is a log.
+func messageKept(run *core.Run, log *Log) *KeptLog {
+	if run.State.Open() || log.Text == "" {
+		return nil
+	}
+	scheme, _, _ := core.ParseAddress(run.Address)
+	var why string
+	switch {
+	case scheme == core.SchemeCall:
+		why = "an endpoint cannot be asked for a log; of an answer the message has the last 4 KB at most"
+	case scheme == core.SchemeQueue:
+		why = "who pulls from a queue cannot be asked for a log, and sends the end of it in the message"
+	case run.Address == core.LocalAddress && log.Next <= 1: // words in its place
+		why = "the file of its log is gone from the server's folder; of what it printed the message has the last 4 KB at most"
+	default:
+		return nil
+	}
+	return &KeptLog{Message: true, At: run.EndedAt, From: 1, More: utf8.RuneCountInString(run.Message) >= core.MessageMax, Live: why}
 }
 
 // kept is what is kept of a log, from a line on, where its executor does not answer with

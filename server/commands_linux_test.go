@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
@@ -263,6 +264,48 @@ func TestCommandLog(t *testing.T) {
 	}()
 	if text, end := read(); !strings.Contains(text, "\nover\n") || !strings.Contains(text, "---- end: code 200") || !end {
 		t.Errorf("its log is %q, its end %t", text, end)
+	}
+}
+
+// TestCommandLogKept: of a command that fails the end of its log outlives the file; of one
+// that keeps none its message stands in for that, and both are said.
+func TestCommandLogKept(t *testing.T) {
+	s, _ := commanding(t, Options{})
+	const lines = 100_000 // more than a page of the log
+	fails := core.Command{Line: fmt.Sprintf("seq -f 'line %%.0f' 1 %d; exit 3", lines), MaxOutput: 4 << 20}
+	none := func(j *manage.JobSpec) { j.Def.Keep.Log = core.KeepLogNever }
+	commandJob(t, s, "fails", fails)
+	commandJob(t, s, "never", fails, none)
+	kept, never := trigger(t, s, "fails"), trigger(t, s, "never")
+	ends(t, s, kept)
+	run := ends(t, s, never)
+	eventually(t, 10*time.Second, func() error {
+		if r := viewOf(t, s, kept); r.Owing() {
+			return fmt.Errorf("it owes %+v", r.OwesAside())
+		}
+		return nil
+	})
+	c, err := client.New(s.URL(), s.Token(), client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(s.o.Dir, "commands", "logs")); err != nil {
+		t.Fatal(err)
+	}
+	log, err := c.GetLog(t.Context(), kept, client.GetLogParams{})
+	if err != nil || log.Kept == nil || log.Kept.Message || log.Kept.More || !log.End || !strings.Contains(log.Kept.Live, "is gone from the server's folder") {
+		t.Fatalf("%v, %+v", err, log.Kept)
+	}
+	// Its first line is the head that the server writes: the line n is the one after it.
+	first, _, _ := strings.Cut(log.Text, "\n")
+	if !strings.HasSuffix(first, fmt.Sprintf("line %d", log.Kept.From-1)) || log.Kept.From < lines/2 || len(log.Text) < core.KeptLogMax-100 ||
+		!strings.Contains(log.Text, fmt.Sprintf("line %d\n", lines)) || !strings.Contains(log.Text, "---- end: code 3") {
+		t.Errorf("%d bytes from line %d, %q, to %q", len(log.Text), log.Kept.From, first, log.Text[len(log.Text)-200:])
+	}
+	log, err = c.GetLog(t.Context(), never, client.GetLogParams{})
+	if err != nil || log.Kept == nil || !log.Kept.Message || log.Kept.More || log.Text != run.Message+"\n" ||
+		!strings.Contains(log.Kept.Live, "the last 4 KB at most") {
+		t.Errorf("of one that keeps none: %v, %+v, %d bytes", err, log.Kept, len(log.Text))
 	}
 }
 

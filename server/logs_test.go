@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -190,6 +191,57 @@ func TestLostLogs(t *testing.T) {
 	if list := doctor.Judge(&doctor.Facts{Now: facts.Now, Own: &facts}); !strings.Contains(fmt.Sprint(list),
 		"1 that were to be kept could not be read") {
 		t.Errorf("doctor says nothing of it: %+v", list)
+	}
+}
+
+// TestMessageForLog: of who cannot be asked for a log the run's message is shown, and it is
+// said that it is that, and where it was cut.
+func TestMessageForLog(t *testing.T) {
+	s := start(t, Options{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/short" {
+			http.Error(w, "no such table", http.StatusInternalServerError)
+			return
+		}
+		back := r.Header.Get("Tickring-Callback")
+		w.WriteHeader(http.StatusAccepted)
+		go func() {
+			body := strings.NewReader(`{"state":"failed","message":"` + strings.Repeat("x", core.MessageMax+1) + `"}`)
+			if resp, err := http.Post(back, "application/json", body); err == nil {
+				resp.Body.Close()
+			}
+		}()
+	}))
+	defer web.Close()
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "shop", Executors: []string{"call:" + web.URL}}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(s.URL(), s.Token(), client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for handler, cut := range map[string]bool{"short": false, "long": true} {
+		spec := manage.JobSpec{Def: core.Def{App: "shop", Name: handler, Handler: "POST /" + handler}}
+		if res := s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec})[0]; res.Err != nil {
+			t.Fatal(res.Err)
+		}
+		res, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "shop/" + handler})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var run core.Run
+		eventually(t, 20*time.Second, func() error {
+			v, err := s.Manage().Run(t.Context(), res.Run.ID.String())
+			if run = v.Run; err == nil && run.State.Open() {
+				err = fmt.Errorf("it is %s", run.State)
+			}
+			return err
+		})
+		log, err := c.GetLog(t.Context(), run.ID.String(), client.GetLogParams{})
+		if err != nil || log.Kept == nil || !log.Kept.Message || log.Kept.More != cut || !log.Kept.At.Equal(run.EndedAt) || !log.End ||
+			log.Text != strings.TrimRight(run.Message, "\n")+"\n" || !strings.Contains(log.Kept.Live, "an endpoint cannot be asked") {
+			t.Errorf("%s: %v, %+v, %d bytes", handler, err, log.Kept, len(log.Text))
+		}
 	}
 }
 

@@ -357,6 +357,8 @@ var zh = map[string]string{
 	"the executor has no log of it: %s":                                                                                      "执行器没有它的日志：%s",
 	"its last line alone is longer than an answer of an executor may be":                                                     "仅其最后一行就超过了执行器一次应答允许的长度",
 	"its end was not found within %d answers of its executor":                                                                "执行器应答 %d 次之内没有找到日志的结尾",
+	"no line of run %d is in the first %d answers of its log group %s, and more are not looked at":                           "运行 %d 的日志不在日志组 %[3]s 的前 %[2]d 次应答中，更多的不再查看",
+	"the log of run %d goes on behind the first %d answers of its log group %s":                                              "运行 %d 的日志超出日志组 %[3]s 的前 %[2]d 次应答",
 	"the log of run %d is in CloudWatch Logs (%s): %s":                                                                       "运行 %d 的日志在 CloudWatch Logs 中（%s）：%s",
 	"the log of run %d is in CloudWatch Logs, group %s, which is not read here":                                              "运行 %d 的日志在 CloudWatch Logs 的日志组 %s 中，这里不读取它",
 	"the log of run %d is in CloudWatch Logs: %v":                                                                            "运行 %d 的日志在 CloudWatch Logs 中：%v",

@@ -1172,6 +1172,9 @@ type KeptLog struct {
 	// Live Why its executor does not answer with the log now
 	Live string `json:"live,omitempty,omitzero"`
 
+	// Message The text is no log but the message of the run, which stands in for one; more says that it was cut at 15,000 characters
+	Message bool `json:"message,omitempty,omitzero"`
+
 	// More The log went on behind what was kept
 	More bool `json:"more,omitempty,omitzero"`
 

@@ -117,6 +117,13 @@ func (e *conn) lastLogged(job string) (api.Run, error) {
 
 // keptText says which part of a log was kept, and what is missing of it.
 func (e *conn) keptText(k *api.KeptLog, zone string) string {
+	if k.Message {
+		missing := ""
+		if k.More {
+			missing = fmt.Sprintf("   missing: what it had behind its first %d characters", core.MessageMax)
+		}
+		return "this is no log, but the message that the run has kept: " + k.Live + missing
+	}
 	if k.Why != "" {
 		return fmt.Sprintf("the log could not be kept (%s), and its executor does not answer with it now: %s", k.Why, k.Live)
 	}

@@ -48,7 +48,7 @@ type Ring interface {
 type Logs interface {
 	// Log reads lines from the given one (from 1) on; next is the line to go on from, end
 	// says that no more will come. A core.CodeTooLarge says that there is more than an
-	// answer holds, a core.CodeNotFound that there is no log.
+	// answer holds, or with a text than that; a core.CodeNotFound that there is no log.
 	Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error)
 }
 

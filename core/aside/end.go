@@ -54,14 +54,17 @@ func (r *reader) spent() bool { return r.looks >= mostLooks || r.bytes >= mostBy
 func End(ctx context.Context, logs Logs, app *core.App, run *core.Run) (core.KeptLog, error) {
 	r := &reader{logs: logs, app: app, run: run}
 	if scheme, _, err := core.ParseAddress(run.Address); err == nil && scheme != core.SchemeWire {
-		p, end, err := r.look(ctx, 1) // all that there is
+		p, end, err := r.look(ctx, 1) // its end is in that
+		more := core.CodeOf(err) == core.CodeTooLarge && p.text != ""
 		switch {
-		case err != nil:
+		case err != nil && !more:
 			return core.KeptLog{}, err
 		case !end && scheme == core.SchemeLambda:
 			return core.KeptLog{}, errUnfinished
 		}
-		return keptOf(p, false)
+		// What is before that has its numbers too.
+		p.from = max(p.next-strings.Count(p.text, "\n"), 1)
+		return keptOf(p, more)
 	}
 	last, more, err := r.last(ctx)
 	if err != nil {

@@ -197,6 +197,62 @@ func TestNoEnd(t *testing.T) {
 	}
 }
 
+// answer is all that is said of a log.
+type answer struct {
+	text string
+	next int
+	end  bool
+	err  error
+}
+
+func (a answer) Log(context.Context, *core.App, *core.Run, int) (string, int, bool, error) {
+	return a.text, a.next, a.end, a.err
+}
+
+// TestEndOfFunctions: of a function's log the last answer is all that is looked at: its lines
+// keep their numbers, what is not there yet is come back for, and what goes on says so.
+func TestEndOfFunctions(t *testing.T) {
+	run := *wired
+	run.Address = "lambda:payroll"
+	long := strings.Repeat(strings.Repeat("x", 1023)+"\n", 1000)
+	tooLarge := core.Errorf(core.CodeTooLarge, "it goes on")
+	for _, c := range []struct {
+		name   string
+		answer answer
+		from   int
+		bytes  int
+		more   bool
+		err    error
+	}{
+		{"short", answer{"a\nb\n", 3, true, nil}, 1, 4, false, nil},
+		{"long", answer{long, 1001, true, nil}, 937, 64 << 10, false, nil},
+		{"its last lines", answer{long, 50_001, true, nil}, 49_937, 64 << 10, false, nil},
+		{"as far as it was looked at", answer{long, 50_001, true, tooLarge}, 49_937, 64 << 10, true, nil},
+		{"not there as a whole", answer{"a\n", 2, false, nil}, 0, 0, false, errUnfinished},
+		{"too long to be found", answer{"", 1, true, tooLarge}, 0, 0, false, tooLarge},
+	} {
+		k, err := End(t.Context(), c.answer, &core.App{}, &run)
+		text, bad := Text(&k)
+		if !errors.Is(err, c.err) || bad != nil || len(text) != c.bytes || k.From != c.from || k.More != c.more ||
+			!strings.HasSuffix(c.answer.text, text) {
+			t.Errorf("%s: %d bytes from line %d, more %t, %v, %v", c.name, len(text), k.From, k.More, err, bad)
+		}
+	}
+}
+
+// TestEndOfCommands: the log of a command is answered with by pages, and its last one is kept.
+func TestEndOfCommands(t *testing.T) {
+	run := *wired
+	run.Address = core.LocalAddress
+	f := numbered(100_000, func(i int) string { return fmt.Sprint("line ", i) })
+	f.paged = 512_000
+	k, err := End(t.Context(), f, &core.App{}, &run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, f, &k)
+}
+
 // endless has a line for each number that it is asked for.
 type endless struct{ looks int }
 

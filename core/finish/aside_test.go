@@ -31,6 +31,8 @@ func TestLogsOwed(t *testing.T) {
 		{"taken by none", finish.Result{State: core.Failed, Reason: core.ReasonNotAccepted}, nil, false, false, false},
 		{"skipped by its executor", finish.Result{State: core.Skipped, Reason: core.ReasonOverlap}, nil, false, false, false},
 		{"of a function", failed, func(r *core.Run) { r.Address = "lambda:payroll" }, true, true, false},
+		{"a command", failed, func(r *core.Run) { r.Address = core.LocalAddress }, true, true, false},
+		{"a command, succeeded", succeeded, func(r *core.Run) { r.Address = core.LocalAddress }, false, true, false},
 		{"of an endpoint", failed, func(r *core.Run) { r.Address = "call:https://pay" }, false, false, false},
 		{"of an endpoint, succeeded", succeeded, func(r *core.Run) { r.Address = "call:https://pay" }, false, false, false},
 		{"pulled", failed, func(r *core.Run) { r.Address = "queue:nightly" }, false, false, false},

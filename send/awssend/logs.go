@@ -23,10 +23,11 @@ type LogsClient interface {
 		...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.FilterLogEventsOutput, error)
 }
 
-// Bounds of one look at a log.
+// Bounds of one look at a log: how long and at how many answers it is looked at, from its
+// first line on, and how much of what was seen last is an answer.
 const (
-	maxLogPages = 20
-	maxLogLines = 10_000
+	maxLogPages = 100 // of 1 MB or 10,000 lines at most
+	maxLogTime  = 10 * time.Second
 	maxLogBytes = 1 << 20
 	// wholeAfter is how long after its end a run's log counts as whole.
 	wholeAfter = 30 * time.Second
@@ -45,7 +46,9 @@ func logGroup(function string) string {
 // so what stands in its stream between the first line that names the invocation
 // or the run and the report of the invocation is the run's. The lines are
 // looked for in the group that the function's configuration names, where that
-// may be read.
+// may be read. Of a longer log the last maxLogBytes are the answer, after a line in
+// place of those before; one that goes on behind all that is looked at has a line that
+// says so, and a core.CodeTooLarge.
 func (f *Functions) Log(ctx context.Context, function string, run *core.Run, from int) (text string, next int, end bool, err error) {
 	request, group, known := "", logGroup(function), false
 	for _, t := range run.Tries {
@@ -64,23 +67,48 @@ func (f *Functions) Log(ctx context.Context, function string, run *core.Run, fro
 			group = g
 		}
 	}
-	lines, whole, err := f.lines(ctx, group, request, run)
+	log, err := f.lines(ctx, group, request, run)
 	if err != nil {
 		return "", from, false, logError(group, known, run, request, err)
 	}
-	over := whole || !run.State.Open() && time.Since(run.EndedAt) > wholeAfter
-	if len(lines) == 0 && over {
+	over := log.whole || log.bounded || !run.State.Open() && time.Since(run.EndedAt) > wholeAfter
+	switch {
+	case len(log.lines) == 0 && log.bounded:
+		return "", from, true, core.Errorf(core.CodeTooLarge, "no line of run %d is in the first %d answers of its log group %s, and more are not looked at",
+			run.ID, log.answers, group)
+	case len(log.lines) == 0 && over:
 		return "", from, true, core.Errorf(core.CodeNotFound,
 			"there is no line of run %d in the log group %s: its lines may have passed their retention, or the function writes none", run.ID, group)
 	}
-	if from > len(lines) {
+	where := fmt.Sprintf("the log group %s, stream %s", group, log.stream)
+	if log.bounded {
+		log.lines = append(log.lines, "---- cut: what follows was not looked at, it is in "+where)
+		err = core.Errorf(core.CodeTooLarge, "the log of run %d goes on behind the first %d answers of its log group %s", run.ID, log.answers, group)
+	}
+	next = log.dropped + len(log.lines) + 1
+	if from >= next {
 		return "", from, over, nil
 	}
-	return strings.Join(lines[from-1:], "\n") + "\n", len(lines) + 1, over, nil
+	if from > log.dropped {
+		return strings.Join(log.lines[from-1-log.dropped:], "\n") + "\n", next, over, err
+	}
+	// This line has the number of the last one that it stands for.
+	text = fmt.Sprintf("---- cut: lines %d to %d are in %s\n", from, log.dropped, where)
+	return text + strings.Join(log.lines, "\n") + "\n", next, over, err
 }
 
-// lines are those of a run; whole says that its invocation is over.
-func (f *Functions) lines(ctx context.Context, group, request string, run *core.Run) (lines []string, whole bool, err error) {
+// found is what was found of a run's log.
+type found struct {
+	stream  string
+	lines   []string // the last ones
+	dropped int      // lines before them
+	whole   bool     // its invocation is over
+	bounded bool     // more may follow, and was not looked at
+	answers int      // that were looked at
+}
+
+// lines finds those of a run.
+func (f *Functions) lines(ctx context.Context, group, request string, run *core.Run) (log found, err error) {
 	pattern := `?"run ` + run.ID.String() + `"` // what the SDK writes before each line
 	if request != "" {
 		pattern += ` ?"` + request + `"`
@@ -88,44 +116,41 @@ func (f *Functions) lines(ctx context.Context, group, request string, run *core.
 	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, FilterPattern: &pattern,
 		StartTime: aws.Int64(core.Millis(run.SentAt.Add(-5 * time.Second)))}
 	var first *logstypes.FilteredLogEvent
-	if err := f.pages(ctx, in, func(e *logstypes.FilteredLogEvent) bool {
+	if log.answers, log.bounded, err = f.pages(ctx, in, func(e *logstypes.FilteredLogEvent) bool {
 		first = e
 		return false
 	}); err != nil || first == nil {
-		return nil, false, err
+		return log, err
 	}
-	size := 0
-	in = &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, LogStreamNames: []string{aws.ToString(first.LogStreamName)},
-		StartTime: first.Timestamp}
-	begun := false
-	err = f.pages(ctx, in, func(e *logstypes.FilteredLogEvent) bool {
+	log.stream = aws.ToString(first.LogStreamName)
+	in = &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, LogStreamNames: []string{log.stream}, StartTime: first.Timestamp}
+	size, begun := 0, false
+	log.answers, log.bounded, err = f.pages(ctx, in, func(e *logstypes.FilteredLogEvent) bool {
 		line := strings.TrimRight(aws.ToString(e.Message), "\r\n")
 		id, over := invocation(line)
 		switch {
 		case id != "" && request == "":
 			request = id
 		case id != "" && id != request:
-			whole = begun // the next one of this instance; before it the one before
+			log.whole = begun // the next one of this instance; before it the one before
 			return !begun
 		}
 		begun = begun || id == request || strings.Contains(line, "run "+run.ID.String()+":")
 		if !begun {
 			return true
 		}
-		lines = append(lines, line)
-		size += len(line)
-		if over {
-			whole = true
-			return false
+		for line := range strings.SplitSeq(line, "\n") { // as who reads them counts them
+			log.lines = append(log.lines, line)
+			size += len(line) + 1
 		}
-		if len(lines) >= maxLogLines || size >= maxLogBytes {
-			lines = append(lines, fmt.Sprintf("---- cut: more is in the log group %s, stream %s", group, aws.ToString(first.LogStreamName)))
-			whole = true
-			return false
+		for size-len(log.lines[0])-1 >= maxLogBytes {
+			size -= len(log.lines[0]) + 1
+			log.lines, log.dropped = log.lines[1:], log.dropped+1
 		}
-		return true
+		log.whole = over
+		return !over
 	})
-	return lines, whole, err
+	return log, err
 }
 
 // invocation is which invocation a line of the platform is about, and whether
@@ -156,23 +181,28 @@ func invocation(line string) (id string, over bool) {
 	return v.RequestID, false
 }
 
-// pages hands out events in their order until more says no.
-func (f *Functions) pages(ctx context.Context, in *cloudwatchlogs.FilterLogEventsInput, more func(*logstypes.FilteredLogEvent) bool) error {
-	for range maxLogPages {
+// pages hands out events in their order until more says no. Bounded says that there may be
+// others, behind so many answers.
+func (f *Functions) pages(ctx context.Context, in *cloudwatchlogs.FilterLogEventsInput,
+	more func(*logstypes.FilteredLogEvent) bool) (answers int, bounded bool, err error) {
+	for begun := time.Now(); ; {
 		out, err := f.logs.FilterLogEvents(ctx, in)
 		if err != nil {
-			return err
+			return answers, false, err
 		}
+		answers++
 		for i := range out.Events {
 			if !more(&out.Events[i]) {
-				return nil
+				return answers, false, nil
 			}
 		}
 		if in.NextToken = out.NextToken; in.NextToken == nil {
-			return nil
+			return answers, false, nil
+		}
+		if answers >= maxLogPages || time.Since(begun) >= maxLogTime {
+			return answers, true, nil
 		}
 	}
-	return nil
 }
 
 // logError says for people why a log cannot be read.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,6 +15,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/send"
 )
 
@@ -28,15 +30,21 @@ type group struct {
 	name   string
 	events []logstypes.FilteredLogEvent
 	page   int
+	takes  time.Duration // each answer
 	err    error
-	asked  []cloudwatchlogs.FilterLogEventsInput
+	// endless answers with nothing and that there is more.
+	endless bool
+	asked   []cloudwatchlogs.FilterLogEventsInput
 }
 
 func (g *group) FilterLogEvents(_ context.Context, in *cloudwatchlogs.FilterLogEventsInput,
 	_ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.FilterLogEventsOutput, error) {
 	g.asked = append(g.asked, *in)
-	if g.err != nil {
+	if time.Sleep(g.takes); g.err != nil {
 		return nil, g.err
+	}
+	if g.endless {
+		return &cloudwatchlogs.FilterLogEventsOutput{NextToken: aws.String("more")}, nil
 	}
 	if *in.LogGroupName != g.name {
 		return nil, &logstypes.ResourceNotFoundException{}
@@ -178,16 +186,89 @@ func TestLogRefused(t *testing.T) {
 	}
 }
 
-// A log that has no end is cut, and said to be.
+// Of a log that is longer than an answer the last lines are, under their numbers; of one
+// that is longer than what is looked at, it is said, and kept as that.
 func TestLogCut(t *testing.T) {
-	g := &group{name: "/aws/lambda/payroll", page: 10_000}
-	g.write("stream", "START RequestId: "+mine+" Version: $LATEST")
-	for range 40 {
-		g.write("stream", strings.Repeat("x", 30_000))
+	for name, c := range map[string]struct {
+		lines int           // of 30,000 bytes
+		page  int           // lines in an answer
+		takes time.Duration // each answer
+		state core.State
+		more  bool
+		first string // its first line, and its last
+		last  string
+	}{
+		"as long as an answer":   {30, 10, 0, core.Failed, false, "START RequestId: " + mine, "REPORT RequestId: " + mine},
+		"longer":                 {500, 10, 0, core.Failed, false, "---- cut: lines 1 to 466 are in the log group /aws/lambda/payroll, stream stream", "REPORT"},
+		"longer, at work":        {500, 10, 0, core.Running, false, "---- cut: lines 1 to 466 are in", "REPORT"},
+		"more answers than that": {maxLogPages * 3, 2, 0, core.Failed, true, "---- cut: lines 1 to 165 are in", "---- cut: what follows was not looked at, it is in the log group /aws/lambda/payroll, stream stream"},
+		"answers that take long": {100, 2, 3 * time.Second, core.Failed, true, "START", "---- cut: what follows was not looked at"},
+		"one line for an answer": {3, 1, 0, core.Failed, false, "START", "REPORT"},
+		"answers without an end": {maxLogPages, 1, 0, core.Failed, true, "---- cut: lines 1 to", "---- cut: what follows was not looked at"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := &group{name: "/aws/lambda/payroll", page: c.page, takes: c.takes}
+				g.write("stream", "START RequestId: "+mine+" Version: $LATEST")
+				for i := range c.lines {
+					g.write("stream", fmt.Sprintf("line %06d %s", i+2, strings.Repeat("x", 30_000-12)))
+				}
+				g.write("stream", "REPORT RequestId: "+mine+"\tDuration: 1 ms")
+				f, run := NewFunctions(noConfiguration{}, g), traced(c.state, mine)
+				text, next, end, err := f.Log(t.Context(), "payroll", run, 1)
+				lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+				if (core.CodeOf(err) == core.CodeTooLarge) != c.more || !c.more && err != nil || !end || len(text) > maxLogBytes+64<<10 ||
+					!strings.HasPrefix(lines[0], c.first) || !strings.HasPrefix(lines[len(lines)-1], c.last) {
+					t.Errorf("%d bytes from %.80q to %.80q, end %t, %v", len(text), lines[0], lines[len(lines)-1], end, err)
+				}
+				first := next - len(lines) // the number of its first line
+				for i, line := range lines[1 : len(lines)-1] {
+					if want := fmt.Sprintf("line %06d", first+1+i); !strings.HasPrefix(line, want) {
+						t.Fatalf("line %d of the answer is %.20q, want %s", i+2, line, want)
+					}
+				}
+				if on, n, end, err := f.Log(t.Context(), "payroll", run, next); on != "" || n != next || !end || err != nil {
+					t.Errorf("read on: %d bytes, next %d of %d, %t, %v", len(on), n, next, end, err)
+				}
+				if on, _, _, _ := f.Log(t.Context(), "payroll", run, next-2); on != strings.Join(lines[len(lines)-2:], "\n")+"\n" {
+					t.Errorf("from the last line but one: %d bytes", len(on))
+				}
+				k, err := aside.End(t.Context(), functionLogs{f}, &core.App{}, run)
+				kept, bad := aside.Text(&k)
+				if err != nil || bad != nil || k.More != c.more || !strings.HasSuffix(text, kept) ||
+					k.From != next-strings.Count(kept, "\n") {
+					t.Errorf("kept: %d bytes from line %d, more %t, %v, %v", len(kept), k.From, k.More, err, bad)
+				}
+			})
+		})
 	}
-	text, _, end, err := NewFunctions(noConfiguration{}, g).Log(t.Context(), "payroll", traced(core.Running, mine), 1)
-	if err != nil || !end || len(text) > maxLogBytes+64<<10 ||
-		!strings.Contains(text, "---- cut: more is in the log group /aws/lambda/payroll, stream stream") {
-		t.Errorf("%d bytes, end %t, %v", len(text), end, err)
+}
+
+// functionLogs reads logs of functions alone.
+type functionLogs struct{ f *Functions }
+
+func (l functionLogs) Log(ctx context.Context, _ *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
+	return l.f.Log(ctx, "payroll", run, from)
+}
+
+// A run whose lines are not in as much of its group as is looked at is told so, and not that
+// there are none.
+func TestLogNotFoundInTime(t *testing.T) {
+	g := &group{name: "/aws/lambda/payroll", endless: true}
+	_, _, _, err := NewFunctions(noConfiguration{}, g).Log(t.Context(), "payroll", traced(core.Failed, mine), 1)
+	if core.CodeOf(err) != core.CodeTooLarge || !strings.Contains(err.Error(), "more are not looked at") || len(g.asked) != maxLogPages {
+		t.Errorf("after %d answers: %v", len(g.asked), err)
+	}
+}
+
+// A line of several is as many as who reads them counts.
+func TestLogLines(t *testing.T) {
+	g := &group{name: "/aws/lambda/payroll", page: 10}
+	g.write("stream", "START RequestId: "+mine, "a trace:\n at one\n at two", "REPORT RequestId: "+mine)
+	f := NewFunctions(noConfiguration{}, g)
+	_, next, _, err := f.Log(t.Context(), "payroll", traced(core.Failed, mine), 1)
+	from, _, _, err2 := f.Log(t.Context(), "payroll", traced(core.Failed, mine), 4)
+	if next != 6 || from != " at two\nREPORT RequestId: "+mine+"\n" || err != nil || err2 != nil {
+		t.Errorf("next %d, from line 4 %q, %v, %v", next, from, err, err2)
 	}
 }
