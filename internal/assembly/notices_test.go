@@ -36,14 +36,18 @@ type told struct {
 	m    *people.People
 	tick *tick.Ticker
 
-	mu     sync.Mutex
-	fail   error // of each message for the aside lane
-	idle   bool  // nobody plans or sends
-	answer dispatch.Answer
-	silent bool // the executor answers no question
-	sent   []core.RunID
-	lane   []core.RunID // for what these owe the aside lane was asked
-	got    []core.Message
+	mu      sync.Mutex
+	fail    error // of each message for the aside lane
+	idle    bool  // nobody plans or sends
+	answer  dispatch.Answer
+	answers func(*core.Run) dispatch.Answer // in place of answer; nil: that one
+	silent  bool                            // the executor answers no question
+	hangs   bool                            // the executor answers no question for a log, until the asker gives up
+	slow    time.Duration                   // what a channel takes for an answer
+	sent    []core.RunID
+	lane    []core.RunID // for what these owe the aside lane was asked
+	got     []core.Message
+	when    []time.Time // of each of these
 }
 
 var teller = core.Actor{Name: "ann"}
@@ -116,8 +120,8 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 		each(15*time.Second, func() error { _, err := watch.Pass(ctx); return err })
 		each(10*time.Second, func() error { _, err := dead.Pass(ctx); return err })
 		each(time.Minute, func() error { _, err := notices.Pass(ctx); return err })
-		take := func(kind ring.Kind, handle func(list []ring.Message) []dispatch.Verdict) {
-			in := &engine.Intake{Queue: r.e.Queue, Kind: kind, Messages: 100, Places: 4, Log: log,
+		take := func(kind ring.Kind, messages, places int, handle func(list []ring.Message, free func()) []dispatch.Verdict) {
+			in := &engine.Intake{Queue: r.e.Queue, Kind: kind, Messages: messages, Places: places, Log: log,
 				Ready: func(ctx context.Context) error {
 					for kind == ring.KindFires && r.isIdle() && ctx.Err() == nil {
 						time.Sleep(time.Second)
@@ -125,8 +129,7 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 					return ctx.Err()
 				},
 				Handle: func(_ context.Context, got []engine.Delivery, free func()) []dispatch.Verdict {
-					defer free()
-					return handle(engine.Messages(got))
+					return handle(engine.Messages(got), free)
 				}}
 			drivers.Go(func() { in.Run(ctx, ctx) })
 		}
@@ -136,9 +139,9 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 			}
 			return list
 		}
-		take(ring.KindFires, func(list []ring.Message) []dispatch.Verdict { return disp.Handle(ctx, list) })
-		take(ring.KindAside, func(list []ring.Message) []dispatch.Verdict { return verdicts(lane.Handle(ctx, list)) })
-		take(ring.KindCheck, func(list []ring.Message) []dispatch.Verdict {
+		take(ring.KindFires, 20, 256, func(list []ring.Message, free func()) []dispatch.Verdict { return disp.HandleFreeing(ctx, list, free) })
+		take(ring.KindAside, 50, 32, func(list []ring.Message, _ func()) []dispatch.Verdict { return verdicts(lane.Handle(ctx, list)) })
+		take(ring.KindCheck, 20, 16, func(list []ring.Message, _ func()) []dispatch.Verdict {
 			errs := make([]error, len(list))
 			for i := range list {
 				errs[i] = watch.Check(ctx, list[i].Check)
@@ -181,6 +184,9 @@ func (r *told) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sent = append(r.sent, s.Run.ID)
+	if r.answers != nil {
+		return r.answers(s.Run)
+	}
 	return r.answer
 }
 
@@ -203,7 +209,14 @@ func (r *told) Kill(context.Context, *core.App, string, core.JobID) error { retu
 
 func (r *told) Limit(context.Context, string) (time.Duration, error) { return time.Minute, r.asked() }
 
-func (r *told) Log(context.Context, *core.App, *core.Run, int) (text string, next int, end bool, err error) {
+func (r *told) Log(ctx context.Context, _ *core.App, _ *core.Run, _ int) (text string, next int, end bool, err error) {
+	r.mu.Lock()
+	hangs := r.hangs
+	r.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return "", 0, false, ctx.Err()
+	}
 	return "", 1, true, core.Errorf(core.CodeNotFound, "there is no log")
 }
 
@@ -215,8 +228,18 @@ func (r *told) Test(context.Context, core.Channel) error { return nil }
 type ear struct{ r *told }
 
 // Send implements notice.Sender.
-func (e ear) Send(_ context.Context, _ core.Channel, m core.Message) error {
-	e.r.set(func() { e.r.got = append(e.r.got, m) })
+func (e ear) Send(ctx context.Context, _ core.Channel, m core.Message) error {
+	e.r.mu.Lock()
+	slow := e.r.slow
+	e.r.mu.Unlock()
+	if slow > 0 {
+		select {
+		case <-time.After(slow):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	e.r.set(func() { e.r.got, e.r.when = append(e.r.got, m), append(e.r.when, time.Now()) })
 	return nil
 }
 
