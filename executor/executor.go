@@ -70,8 +70,11 @@ type Options struct {
 	// LogRetention is how long logs are kept. 0: 30 days. Negative: for ever.
 	LogRetention time.Duration
 	// LogTail is how many bytes at the end of a run's log go into its message:
-	// for executors that nobody can ask for it. 0: none.
+	// for executors that nobody can ask for it. 0: none. Of what a message holds,
+	// 15,000 characters, the handler's own text has the first place.
 	LogTail int
+	// FailedLogTail is LogTail of runs that did not succeed. 0: as LogTail.
+	FailedLogTail int
 	// LogMax is the largest log of one run in bytes; what is left out is said
 	// there. 0: 10 MiB. Negative: no logs.
 	LogMax int64
@@ -219,8 +222,9 @@ func New(mux *Mux, o Options) (*Executor, error) {
 	e := &Executor{o: o, mux: mux, log: o.Log,
 		client:   &client{http: o.Client, token: o.Token, app: o.App, timeout: o.RequestTimeout},
 		reporter: reporter{kick: make(chan struct{}, 1)},
-		logs:     &logs{dir: o.LogDir, most: o.LogMax, tail: max(o.LogTail, 0), log: o.Log},
-		halt:     make(chan struct{}), workers: map[int32]*worker{}, open: map[int64]*task{},
+		logs: &logs{dir: o.LogDir, most: o.LogMax, tail: max(o.LogTail, 0),
+			failedTail: max(cmp.Or(o.FailedLogTail, o.LogTail), 0), log: o.Log},
+		halt: make(chan struct{}), workers: map[int32]*worker{}, open: map[int64]*task{},
 		past: memory{keep: o.Remember, most: o.RememberMax, at: map[int64]int64{}},
 	}
 	if o.LogMax < 0 || o.LogWriter != nil {

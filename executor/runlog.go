@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tickring/tickring/wire"
 )
@@ -25,8 +26,9 @@ type logs struct {
 	out  io.Writer // instead of files
 	outs sync.Mutex
 	most int64 // bytes of a run's log
-	tail int   // bytes of a run's log that go into its message
-	log  *slog.Logger
+	// Bytes of a run's log that go into its message, and of one that did not succeed.
+	tail, failedTail int
+	log              *slog.Logger
 
 	mu     sync.Mutex
 	said   bool               // that it cannot be written
@@ -72,7 +74,7 @@ func (l *logs) open(id, logTime int64) *runLog {
 	switch {
 	case l.out != nil:
 		return &runLog{l: l, before: "run " + strconv.FormatInt(id, 10) + ": "}
-	case l.dir == "" && l.tail > 0:
+	case l.dir == "" && max(l.tail, l.failedTail) > 0:
 		return &runLog{l: l}
 	case l.dir == "":
 		return nil
@@ -126,7 +128,7 @@ func (g *runLog) Write(b []byte) (int, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if most := g.l.tail; most > 0 {
+	if most := max(g.l.tail, g.l.failedTail); most > 0 {
 		g.kept = append(g.kept, b[max(len(b)-most, 0):]...)
 		if over := len(g.kept) - most; over > most {
 			g.kept = append(g.kept[:0], g.kept[over:]...)
@@ -151,15 +153,27 @@ func (g *runLog) Write(b []byte) (int, error) {
 }
 
 // tailed is a run's message with the last lines of its log behind it, if it
-// wrote any.
-func (g *runLog) tailed(msg string) string {
-	if g == nil || g.l.tail <= 0 {
+// wrote any, and as far as a message has room: who stores it keeps its beginning.
+func (g *runLog) tailed(msg string, failed bool) string {
+	if g == nil {
+		return msg
+	}
+	most := g.l.tail
+	if failed {
+		most = g.l.failedTail
+	}
+	head := msg
+	if head != "" {
+		head += "\n"
+	}
+	head += "---- log\n"
+	if most = min(most, wire.MaxMessage-utf8.RuneCountInString(head)); most <= 0 {
 		return msg
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.kept
-	if over := len(b) - g.l.tail; over > 0 {
+	if over := len(b) - most; over > 0 {
 		b = b[over:]
 		if i := bytes.IndexByte(b, '\n'); i >= 0 && i+1 < len(b) {
 			b = b[i+1:] // whole lines
@@ -168,10 +182,7 @@ func (g *runLog) tailed(msg string) string {
 	if len(b) == 0 {
 		return msg
 	}
-	if msg != "" {
-		msg += "\n"
-	}
-	return msg + "---- log\n" + strings.TrimRight(strings.ToValidUTF8(string(b), "\uFFFD"), "\n")
+	return head + strings.TrimRight(strings.ToValidUTF8(string(b), "\uFFFD"), "\n")
 }
 
 // put writes to the file. Call it with mu held.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tickring/tickring/wire"
 )
@@ -219,7 +220,7 @@ func TestLogTail(t *testing.T) {
 	} {
 		g := l.open(1, 1)
 		g.first("---- start")
-		if got := g.tailed("done"); got != "done" {
+		if got := g.tailed("done", false); got != "done" {
 			t.Errorf("%s: nothing written: %q", name, got)
 		}
 		for i := range 1000 {
@@ -227,14 +228,37 @@ func TestLogTail(t *testing.T) {
 		}
 		io.WriteString(g, "end")
 		g.last("---- end")
-		if got := g.tailed("done"); got != "done\n---- log\nline 999\nend" {
+		if got := g.tailed("done", false); got != "done\n---- log\nline 999\nend" {
 			t.Errorf("%s: %q", name, got)
 		}
-		if got := g.tailed(""); got != "---- log\nline 999\nend" {
+		if got := g.tailed("", false); got != "---- log\nline 999\nend" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	if got := (*runLog)(nil).tailed("done"); got != "done" {
+	if got := (*runLog)(nil).tailed("done", false); got != "done" {
 		t.Errorf("without a log: %q", got)
+	}
+}
+
+// The end of the log of a run that failed is as long as its message has room for: who stores
+// that keeps its beginning, and would cut the end of the log off.
+func TestFailedLogTail(t *testing.T) {
+	l := &logs{tail: 20, failedTail: wire.MaxMessage, most: -1, log: quiet}
+	g := l.open(1, 1)
+	for i := range 10_000 {
+		fmt.Fprintf(g, "line %d\n", i)
+	}
+	if got := g.tailed("done", false); got != "done\n---- log\nline 9999" {
+		t.Errorf("of one that succeeded: %q", got)
+	}
+	for own, room := range map[string]bool{"": true, "no such table": true, strings.Repeat("界", 5000): true,
+		strings.Repeat("x", wire.MaxMessage-5): false} {
+		got := g.tailed(own, true)
+		if !strings.HasPrefix(got, own) || wire.TruncateMessage(got) != got {
+			t.Errorf("behind %d bytes: it is %d bytes long, and would be cut", len(own), len(got))
+		}
+		if n := utf8.RuneCountInString(got); room != strings.HasSuffix(got, "\nline 9999") || room && n < wire.MaxMessage-20 {
+			t.Errorf("behind %d bytes: it has %d characters, and ends with %q", len(own), n, got[len(got)-10:])
+		}
 	}
 }

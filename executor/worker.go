@@ -535,7 +535,7 @@ func (e *Executor) record(t *task, msg string) {
 
 // end is complete without the log. Call it with mu held.
 func (e *Executor) end(t *task, it wire.CallbackItem) {
-	it.LogID, it.LogTime, it.Msg = t.wire.LogID, t.wire.LogTime, t.run.log.tailed(it.Msg)
+	it.LogID, it.LogTime, it.Msg = t.wire.LogID, t.wire.LogTime, t.run.log.tailed(it.Msg, it.Code != wire.CodeSuccess)
 	now := time.Now()
 	t.recorded = true
 	if s := t.wire.sub; s != nil {

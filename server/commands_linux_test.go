@@ -293,7 +293,8 @@ func TestCommandLogKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	log, err := c.GetLog(t.Context(), kept, client.GetLogParams{})
-	if err != nil || log.Kept == nil || log.Kept.Message || log.Kept.More || !log.End || !strings.Contains(log.Kept.Live, "is gone from the server's folder") {
+	if err != nil || log.Kept == nil || log.Kept.Message || log.Kept.More || !log.End ||
+		!strings.Contains(log.Kept.Live, "is gone from the server's folder") {
 		t.Fatalf("%v, %+v", err, log.Kept)
 	}
 	// Its first line is the head that the server writes: the line n is the one after it.

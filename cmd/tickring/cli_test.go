@@ -104,7 +104,7 @@ func TestScripts(t *testing.T) {
 					ts.Fatalf("exit code %d, want %d", code, want)
 				}
 			},
-			"bury": has("bury"), "work": has("work"), "refuse": has("refuse"), "mute": has("mute"), "old": has("old"),
+			"bury": has("bury"), "called": has("called"), "work": has("work"), "refuse": has("refuse"), "mute": has("mute"), "old": has("old"),
 			"datadir": func(ts *testscript.TestScript, neg bool, args []string) {
 				dir := ts.MkAbs(args[0])
 				ts.Check(os.MkdirAll(dir, 0o700))
@@ -195,6 +195,12 @@ func testServer() *httptest.Server {
 			}
 			runs[2].Message = "queued"
 			data.Dispatch.Create(r.Context(), runs)
+			return
+		}
+		if r.URL.Path == "/test/called" { // the run of an endpoint
+			at := core.InstantOf(time.Now())
+			data.Dispatch.Create(r.Context(), []core.Run{{ID: core.NumberedRun(1, 200), App: "shop", State: core.Failed, Reason: core.ReasonHandler,
+				Cause: core.CauseAPI, At: at, Slot: at, Address: "call:https://shop.internal", SentAt: at.Time(), EndedAt: at.Time(), Message: "no"}})
 			return
 		}
 		if r.URL.Path == "/test/old" { // runs that ended days ago

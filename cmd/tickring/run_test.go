@@ -65,7 +65,8 @@ func TestChosenText(t *testing.T) {
 func TestKeptText(t *testing.T) {
 	e := &conn{Env: &Env{Globals: &Globals{}, Stdout: io.Discard}}
 	at := time.Date(2026, 11, 25, 18, 58, 35, 0, time.UTC)
-	const kept, live = "the part that was kept, as it was at 2026-11-25 18:58:35 Z   ", "\nits executor does not answer with the log now: refused"
+	const kept = "the part that was kept, as it was at 2026-11-25 18:58:35 Z   "
+	const live = "\nits executor does not answer with the log now: refused"
 	for _, c := range []struct {
 		name string
 		kept api.KeptLog
@@ -74,10 +75,12 @@ func TestKeptText(t *testing.T) {
 		{"whole", api.KeptLog{From: 1}, kept + "that is all of it" + live},
 		{"its end", api.KeptLog{From: 98610}, kept + "missing: lines 1 to 98609" + live},
 		{"one long line", api.KeptLog{From: 1, Cut: 900}, kept + "missing: the first 900 bytes of line 1" + live},
-		{"a long line behind others", api.KeptLog{From: 20, Cut: 900}, kept + "missing: lines 1 to 19, and the first 900 bytes of line 20" + live},
+		{"a long line behind others", api.KeptLog{From: 20, Cut: 900},
+			kept + "missing: lines 1 to 19, and the first 900 bytes of line 20" + live},
 		{"its beginning", api.KeptLog{From: 1, More: true}, kept + "missing: its end" + live},
 		{"its middle", api.KeptLog{From: 20, More: true}, kept + "missing: lines 1 to 19, and its end" + live},
-		{"of one long line its middle", api.KeptLog{From: 1, Cut: 9, More: true}, kept + "missing: the first 9 bytes of line 1, and its end" + live},
+		{"of one long line its middle", api.KeptLog{From: 1, Cut: 9, More: true},
+			kept + "missing: the first 9 bytes of line 1, and its end" + live},
 		{"none", api.KeptLog{Why: "no answer"}, "the log could not be kept (no answer), and its executor does not answer with it now: refused"},
 		{"a message", api.KeptLog{Message: true, From: 1}, "this is no log, but the message that the run has kept: refused"},
 		{"a message that was cut", api.KeptLog{Message: true, From: 1, More: true},

@@ -52,6 +52,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/wire"
 )
 
 // A Client is what is needed of *sqs.Client.
@@ -91,7 +92,8 @@ type Options struct {
 	StopGrace time.Duration
 	// LogTail is how many bytes at the end of a run's log go into its message,
 	// where tickring logs finds them: nobody can ask a consumer for a log. 0:
-	// 4096; negative: none.
+	// 4096, and of one that did not succeed as much as a message holds, 15,000
+	// characters; negative: none.
 	LogTail int
 	// Log takes what it has to say. nil: slog.Default().
 	Log *slog.Logger
@@ -125,8 +127,10 @@ func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 	if o.Visibility == 0 {
 		o.Visibility = time.Minute
 	}
+	failedTail := 0
 	if o.LogTail == 0 {
-		o.LogTail = 4096
+		// On AWS what a run holds is paid for by the KB, of those that succeeded too.
+		o.LogTail, failedTail = 4096, wire.MaxMessage
 	}
 	if o.StopGrace == 0 {
 		o.StopGrace = 30 * time.Second
@@ -135,7 +139,7 @@ func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 		o.Log = slog.Default()
 	}
 	eo := executor.Options{App: o.App, Servers: o.Servers, Token: o.Token, Log: o.Log,
-		InMemory: true, Unregistered: true, LogTail: o.LogTail, QueueSize: o.Concurrency, CancelGrace: 5 * time.Second}
+		InMemory: true, Unregistered: true, LogTail: o.LogTail, FailedLogTail: failedTail, QueueSize: o.Concurrency, CancelGrace: 5 * time.Second}
 	if o.Change != nil {
 		o.Change(&eo)
 	}

@@ -416,6 +416,39 @@ func TestStop(t *testing.T) {
 }
 
 // The queue comes and goes.
+// TestLogComesAlong: the end of a log comes with the result, and of a run that failed as much
+// as its message holds, for nobody can be asked for the rest.
+func TestLogComesAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		mux := executor.NewMux()
+		work := func(_ context.Context, r *executor.Run) error {
+			for i := range 10_000 {
+				r.Printf("row %d", i)
+			}
+			if r.JobID == 2 {
+				return errors.New("no such table")
+			}
+			return nil
+		}
+		mux.Register("work", work)
+		stop := consume(t, q, "one", mux, nil)
+		q.put(order(1, 1, "work"))
+		q.until(t, q.empty)
+		q.put(order(2, 2, "work"))
+		q.until(t, q.empty)
+		stop()
+		fine, failed := q.items[0].Msg, q.items[1].Msg
+		if len(fine) > 4200 || len(fine) < 4000 || !strings.HasSuffix(fine, " row 9999") {
+			t.Errorf("of one that succeeded: %d bytes, to %q", len(fine), fine[len(fine)-20:])
+		}
+		if len(failed) > wire.MaxMessage || len(failed) < wire.MaxMessage-100 || !strings.HasPrefix(failed, "no such table\n---- log\n") ||
+			!strings.HasSuffix(failed, " row 9999") {
+			t.Errorf("of one that failed: %d bytes, from %.40q to %q", len(failed), failed, failed[len(failed)-20:])
+		}
+	})
+}
+
 func TestQueueAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()

@@ -74,8 +74,8 @@ func (f *Functions) Log(ctx context.Context, function string, run *core.Run, fro
 	over := log.whole || log.bounded || !run.State.Open() && time.Since(run.EndedAt) > wholeAfter
 	switch {
 	case len(log.lines) == 0 && log.bounded:
-		return "", from, true, core.Errorf(core.CodeTooLarge, "no line of run %d is in the first %d answers of its log group %s, and more are not looked at",
-			run.ID, log.answers, group)
+		return "", from, true, core.Errorf(core.CodeTooLarge,
+			"no line of run %d is in the first %d answers of its log group %s, and more are not looked at", run.ID, log.answers, group)
 	case len(log.lines) == 0 && over:
 		return "", from, true, core.Errorf(core.CodeNotFound,
 			"there is no line of run %d in the log group %s: its lines may have passed their retention, or the function writes none", run.ID, group)
@@ -83,7 +83,8 @@ func (f *Functions) Log(ctx context.Context, function string, run *core.Run, fro
 	where := fmt.Sprintf("the log group %s, stream %s", group, log.stream)
 	if log.bounded {
 		log.lines = append(log.lines, "---- cut: what follows was not looked at, it is in "+where)
-		err = core.Errorf(core.CodeTooLarge, "the log of run %d goes on behind the first %d answers of its log group %s", run.ID, log.answers, group)
+		err = core.Errorf(core.CodeTooLarge, "the log of run %d goes on behind the first %d answers of its log group %s",
+			run.ID, log.answers, group)
 	}
 	next = log.dropped + len(log.lines) + 1
 	if from >= next {

@@ -189,6 +189,7 @@ func TestLogRefused(t *testing.T) {
 // Of a log that is longer than an answer the last lines are, under their numbers; of one
 // that is longer than what is looked at, it is said, and kept as that.
 func TestLogCut(t *testing.T) {
+	const where = "the log group /aws/lambda/payroll, stream stream"
 	for name, c := range map[string]struct {
 		lines int           // of 30,000 bytes
 		page  int           // lines in an answer
@@ -198,10 +199,11 @@ func TestLogCut(t *testing.T) {
 		first string // its first line, and its last
 		last  string
 	}{
-		"as long as an answer":   {30, 10, 0, core.Failed, false, "START RequestId: " + mine, "REPORT RequestId: " + mine},
-		"longer":                 {500, 10, 0, core.Failed, false, "---- cut: lines 1 to 466 are in the log group /aws/lambda/payroll, stream stream", "REPORT"},
-		"longer, at work":        {500, 10, 0, core.Running, false, "---- cut: lines 1 to 466 are in", "REPORT"},
-		"more answers than that": {maxLogPages * 3, 2, 0, core.Failed, true, "---- cut: lines 1 to 165 are in", "---- cut: what follows was not looked at, it is in the log group /aws/lambda/payroll, stream stream"},
+		"as long as an answer": {30, 10, 0, core.Failed, false, "START RequestId: " + mine, "REPORT RequestId: " + mine},
+		"longer":               {500, 10, 0, core.Failed, false, "---- cut: lines 1 to 466 are in " + where, "REPORT"},
+		"longer, at work":      {500, 10, 0, core.Running, false, "---- cut: lines 1 to 466 are in", "REPORT"},
+		"more answers than that": {maxLogPages * 3, 2, 0, core.Failed, true, "---- cut: lines 1 to 165 are in",
+			"---- cut: what follows was not looked at, it is in " + where},
 		"answers that take long": {100, 2, 3 * time.Second, core.Failed, true, "START", "---- cut: what follows was not looked at"},
 		"one line for an answer": {3, 1, 0, core.Failed, false, "START", "REPORT"},
 		"answers without an end": {maxLogPages, 1, 0, core.Failed, true, "---- cut: lines 1 to", "---- cut: what follows was not looked at"},
