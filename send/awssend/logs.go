@@ -117,7 +117,8 @@ func (f *Functions) lines(ctx context.Context, group, request string, run *core.
 	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, FilterPattern: &pattern,
 		StartTime: aws.Int64(core.Millis(run.SentAt.Add(-5 * time.Second)))}
 	var first *logstypes.FilteredLogEvent
-	if log.answers, log.bounded, err = f.pages(ctx, in, func(e *logstypes.FilteredLogEvent) bool {
+	looked := time.Now() // both searches are within the time of a look
+	if log.answers, log.bounded, err = f.pages(ctx, looked, in, func(e *logstypes.FilteredLogEvent) bool {
 		first = e
 		return false
 	}); err != nil || first == nil {
@@ -126,7 +127,7 @@ func (f *Functions) lines(ctx context.Context, group, request string, run *core.
 	log.stream = aws.ToString(first.LogStreamName)
 	in = &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, LogStreamNames: []string{log.stream}, StartTime: first.Timestamp}
 	size, begun := 0, false
-	log.answers, log.bounded, err = f.pages(ctx, in, func(e *logstypes.FilteredLogEvent) bool {
+	log.answers, log.bounded, err = f.pages(ctx, looked, in, func(e *logstypes.FilteredLogEvent) bool {
 		line := strings.TrimRight(aws.ToString(e.Message), "\r\n")
 		id, over := invocation(line)
 		switch {
@@ -184,9 +185,9 @@ func invocation(line string) (id string, over bool) {
 
 // pages hands out events in their order until more says no. Bounded says that there may be
 // others, behind so many answers.
-func (f *Functions) pages(ctx context.Context, in *cloudwatchlogs.FilterLogEventsInput,
+func (f *Functions) pages(ctx context.Context, begun time.Time, in *cloudwatchlogs.FilterLogEventsInput,
 	more func(*logstypes.FilteredLogEvent) bool) (answers int, bounded bool, err error) {
-	for begun := time.Now(); ; {
+	for {
 		out, err := f.logs.FilterLogEvents(ctx, in)
 		if err != nil {
 			return answers, false, err

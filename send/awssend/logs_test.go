@@ -205,6 +205,7 @@ func TestLogCut(t *testing.T) {
 		"more answers than that": {maxLogPages * 3, 2, 0, core.Failed, true, "---- cut: lines 1 to 165 are in",
 			"---- cut: what follows was not looked at, it is in " + where},
 		"answers that take long": {100, 2, 3 * time.Second, core.Failed, true, "START", "---- cut: what follows was not looked at"},
+		"one that takes all":     {100, 20, 9 * time.Second, core.Failed, true, "START", "---- cut: what follows was not looked at"},
 		"one line for an answer": {3, 1, 0, core.Failed, false, "START", "REPORT"},
 		"answers without an end": {maxLogPages, 1, 0, core.Failed, true, "---- cut: lines 1 to", "---- cut: what follows was not looked at"},
 	} {
@@ -217,7 +218,11 @@ func TestLogCut(t *testing.T) {
 				}
 				g.write("stream", "REPORT RequestId: "+mine+"\tDuration: 1 ms")
 				f, run := NewFunctions(noConfiguration{}, g), traced(c.state, mine)
+				begun := time.Now()
 				text, next, end, err := f.Log(t.Context(), "payroll", run, 1)
+				if took := time.Since(begun); took > maxLogTime+c.takes {
+					t.Errorf("it was looked at for %s", took)
+				}
 				lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 				if (core.CodeOf(err) == core.CodeTooLarge) != c.more || !c.more && err != nil || !end || len(text) > maxLogBytes+64<<10 ||
 					!strings.HasPrefix(lines[0], c.first) || !strings.HasPrefix(lines[len(lines)-1], c.last) {
