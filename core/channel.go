@@ -342,11 +342,12 @@ type Message struct {
 	Code         int    // of the result
 	Text         string // of the result; for what has none why, such as why a job cannot be planned
 	Lines        []string
+	Muted        string    // of mute: the channel that did not take a notice, of which Text is its error
 	At           time.Time // when it happened
 	// Took is how late, how long at work, or how long without a success it is.
 	Took time.Duration
-	// Times are the attempts, the failures before, the instants, the jobs or the letters,
-	// as the event has it; 0 is 1.
+	// Times are the attempts, the failures before, the instants that were skipped or the fires
+	// of a dead letter, as the event has it, of the last that Count counts; 0 is 1.
 	Times int
 	// Count is how many notices of the same cause this one stands for, itself among them,
 	// since Since; 0 is 1.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -401,5 +402,48 @@ func TestMailIsEscaped(t *testing.T) {
 	p = pageOf(&ch, &m, 4096)
 	if text := p.html("en"); !strings.Contains(text, `href="https://sched.example.com/?a=1&amp;b=&#34;2&#34;"`) {
 		t.Error(text)
+	}
+}
+
+// TestOnce: what the last lines of a log show a message does not repeat, as that of a command does.
+func TestOnce(t *testing.T) {
+	start, end := "2026-11-25T02:30:00.012Z ---- start: job 1", "2026-11-25T02:30:01.012Z ---- end: code 3, message: exit code 3"
+	var many []string
+	for i := range 100 {
+		many = append(many, "line "+strconv.Itoa(i))
+	}
+	for name, c := range map[string]struct {
+		text  string
+		lines []string
+		want  string
+	}{
+		"a command":             {"exit code 3\n---- log\n1\nboom", []string{start, "1", "boom", end}, "exit code 3"},
+		"a command of one word": {"---- log\nboom", []string{start, "boom", end}, ""},
+		"more than the lines":   {"exit code 3\n---- log\n" + strings.Join(many, "\n"), append(slices.Clone(many[81:]), end), "exit code 3"},
+		"in colours":            {"exit code 3\n---- log\n\x1b[31mred", []string{start, "\ufffd[31mred", end}, "exit code 3"},
+		"of a long line":        {"exit code 3\n---- log\nthe end", []string{"the beginning of the end", end}, "exit code 3"},
+		"in place of a log":     {"exit code 3\n---- log\n1\nboom", []string{"exit code 3", "---- log", "1", "boom"}, ""},
+		"another log":           {"exit code 3\n---- log\n1\nboom", []string{"1", "2"}, "exit code 3\n---- log\n1\nboom"},
+		"no log":                {"exit code 3\n---- log\n1\nboom", nil, "exit code 3\n---- log\n1\nboom"},
+		"the last line":         {"division by zero", []string{"step 1", "division by zero"}, ""},
+		"the end of a line":     {"zero", []string{"step 1", "division by zero"}, "zero"},
+		"the end of the text":   {"it failed:\nstep 1\nstep 2", []string{"step 1", "step 2"}, "it failed:"},
+		"something else":        {"it failed", []string{"step 1"}, "it failed"},
+		"nothing":               {"", []string{"step 1"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := besides(c.text, c.lines); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+			m := failed()
+			m.Text, m.Lines = c.text, c.lines
+			for _, l := range core.Languages {
+				ch := channel(core.ChannelWebhook, l)
+				text := strict[Body](t, form(t, sender(t), ch, m).body).Text
+				if len(c.lines) > 1 && c.want != c.text && strings.Count(text, c.lines[len(c.lines)-2]) != 1 {
+					t.Errorf("not once:\n%s", text)
+				}
+			}
+		})
 	}
 }

@@ -41,7 +41,7 @@ func pageOf(ch *core.Channel, m *Message, cut int) page {
 		p.facts = factsOf(m, l, cut)
 		return p.titled(m)
 	}
-	f := words.Facts{Job: nameOf(m), Due: when(m, m.Due.Time()), Took: m.Took, Times: max(m.Times, 1)}
+	f := words.Facts{Job: nameOf(m), Due: when(m, m.Due.Time()), Took: m.Took, Times: max(m.Times, 1), Channel: m.Muted}
 	if f.Due == "" {
 		f.Due = when(m, m.Instant.Time())
 	}
@@ -113,7 +113,7 @@ func factsOf(m *Message, l words.Language, cut int) (list []fact) {
 	if m.Reason != "" {
 		add(words.LabelReason, words.Reason(l, m.Reason))
 	}
-	add(words.LabelMessage, clean(m.Text, cut))
+	add(words.LabelMessage, clean(besides(m.Text, m.Lines), cut))
 	if m.Count > 1 {
 		add(words.LabelCount, strconv.Itoa(m.Count))
 	}
@@ -144,6 +144,30 @@ func (p page) body() string {
 		fmt.Fprintf(&b, "\n%s: %s\n", p.open, p.link)
 	}
 	return b.String()
+}
+
+// logMark is the line after which the message of a command repeats the end of its log
+// (executor.Options.LogTail).
+const logMark = "---- log"
+
+// besides is what a message of a run says that the last lines of its log do not show: of these
+// the last may stand behind what is repeated, for it says that the run has ended.
+func besides(text string, lines []string) string {
+	plain := func(s string) string { return strings.Trim(strings.ReplaceAll(visible(s), "\ufffd", ""), "\n") }
+	said, printed, marked := strings.Cut("\n"+text, "\n"+logMark+"\n")
+	whole, end := plain(text), plain(printed)
+	for n := len(lines); n > 0 && n >= len(lines)-1; n-- {
+		switch shown := plain(strings.Join(lines[:n], "\n")); {
+		case shown == "":
+		case strings.HasSuffix("\n"+shown, "\n"+whole): // also where the message stands in for a log
+			return ""
+		case marked && (strings.HasSuffix(shown, end) || strings.HasSuffix(end, shown)):
+			return strings.TrimPrefix(said, "\n")
+		case strings.HasSuffix("\n"+whole, "\n"+shown):
+			return strings.TrimSuffix(whole, "\n"+shown)
+		}
+	}
+	return text
 }
 
 // clean is a text from outside as it may be shown: UTF-8, of controls line feeds and tabs

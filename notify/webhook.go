@@ -37,6 +37,7 @@ type Body struct {
 	Run        *BodyRun  `json:"run,omitempty"`
 	TookMs     int64     `json:"tookMs,omitempty"`
 	Times      int       `json:"times,omitempty"`
+	Muted      string    `json:"muted,omitempty"` // of mute: the channel that did not take a notice
 }
 
 // BodyJob is the job, or with no name the app, that a notice is about.
@@ -68,7 +69,7 @@ func webhook(s *Sender, ch *core.Channel, m *Message) (request, error) {
 	body, err := fit(ch, m, func(p page) []byte {
 		b := Body{Version: 1, ID: m.ID, Event: m.Event, Channel: ch.Name, Deployment: line(m.Deployment, maxWord), Language: string(ch.Language),
 			Subject: p.subject, Text: p.body(), At: m.At.UTC().Truncate(time.Millisecond), Count: max(m.Count, 1),
-			Since: m.Since.UTC().Truncate(time.Millisecond), Link: p.link, TookMs: m.Took.Milliseconds(), Times: m.Times}
+			Since: m.Since.UTC().Truncate(time.Millisecond), Link: p.link, TookMs: m.Took.Milliseconds(), Times: m.Times, Muted: m.Muted}
 		if b.Event == "" {
 			b.Event = "test"
 		}

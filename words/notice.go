@@ -9,11 +9,12 @@ import (
 // Facts are what the sentence of a notice can name. Each event names those that its line
 // in the table does; what it does not name may be left out.
 type Facts struct {
-	Job   string        // app/name; of a dead letter without a job empty
-	Due   string        // the instant, written in the zone and the way of the notice; of overdue by when it was to succeed
-	Took  time.Duration // late: how late; slow: for how long it is at work; overdue: for how long without a success
-	Times int           // failed: attempts; recovered and paused: failures before; skipped: instants
-	Why   string        // why, in the language of the notice: Reason, or a sentence of Say
+	Job     string        // app/name; of a dead letter without a job empty
+	Due     string        // the instant, written in the zone and the way of the notice; of overdue by when it was to succeed
+	Took    time.Duration // late: how late; slow: for how long it is at work; overdue: for how long without a success
+	Times   int           // failed: attempts; recovered and paused: failures before; skipped: instants; dead-letter: fires in it
+	Channel string        // mute: the channel that did not take a notice
+	Why     string        // why, in the language of the notice: Reason, or a sentence of Say
 }
 
 // Subject is one line, without a line break: "reports/nightly failed".
@@ -51,7 +52,7 @@ func Sentence[E ~string](l Language, event E, f Facts) string {
 	return text
 }
 
-// Others says after a sentence that a notice stands for more of its kind: " 2 more since 02:30."; empty for none.
+// Others says after a sentence that a notice stands for more of its kind: " 2 more like it since 02:30."; empty for none.
 func Others(l Language, more int, since string) string {
 	if more <= 0 {
 		return ""
@@ -66,7 +67,8 @@ func Test(l Language, channel string) (subject, sentence string) {
 
 // fill puts facts where a sentence names them.
 func fill(sentence string, l Language, f Facts) string {
-	return strings.NewReplacer("{job}", f.Job, "{due}", f.Due, "{took}", Span(l, f.Took), "{times}", fmt.Sprint(f.Times)).Replace(sentence)
+	return strings.NewReplacer("{job}", f.Job, "{due}", f.Due, "{took}", Span(l, f.Took), "{times}", fmt.Sprint(f.Times),
+		"{channel}", f.Channel).Replace(sentence)
 }
 
 // oneLine leaves no way to begin another header of a mail.
@@ -139,7 +141,7 @@ var sentences = map[string]said{
 	"recovered": {
 		subject: word{"{job} succeeds again", "任务 {job} 恢复正常"},
 		one:     word{"{job}, due {due}, succeeded after a failure.", "任务 {job} 计划于 {due} 的运行执行成功，此前失败过。"},
-		many:    word{"{job}, due {due}, succeeded after {times} failures in a row.", "任务 {job} 计划于 {due} 的运行执行成功，此前连续失败 {times} 次。"},
+		many:    word{"{job}, due {due}, succeeded after {times} failures.", "任务 {job} 计划于 {due} 的运行执行成功，此前失败过 {times} 次。"},
 	},
 	"no-executor": {
 		subject: word{"{job} has no executor", "任务 {job} 没有可用的执行器"},
@@ -159,22 +161,23 @@ var sentences = map[string]said{
 	"dead-letter": {
 		subject: word{"{job}: a message could not be handled", "{job}：有消息进入死信队列"},
 		one:     word{"A message of {job} could not be handled and is with the dead letters.", "{job} 的一条消息无法处理，已进入死信队列。"},
-		many:    word{"{times} messages of {job} could not be handled and are with the dead letters.", "{job} 的 {times} 条消息无法处理，已进入死信队列。"},
+		many: word{"A message with {times} fires of {job} could not be handled and is with the dead letters.",
+			"{job} 的一条消息（含 {times} 次触发）无法处理，已进入死信队列。"},
 	},
 	"overdue": {
 		subject: word{"{job} has not succeeded in time", "任务 {job} 逾期未成功"},
 		one:     word{"{job} was to succeed by {due}, and has not.", "任务 {job} 应在 {due} 之前执行成功，但至今没有成功。"},
 	},
 	"mute": {
-		subject: word{"{job}: a notice did not reach a channel", "{job} 的通知未能送达某个渠道"},
-		one:     word{"A notice of {job} did not reach one of its channels and is given up.", "{job} 的一条通知未能送达某个渠道，已放弃。"},
+		subject: word{"{job}: a notice did not reach {channel}", "{job} 的通知未能送达渠道 {channel}"},
+		one:     word{"A notice of {job} did not reach the channel {channel} and is given up.", "{job} 的一条通知未能送达渠道 {channel}，已放弃。"},
 	},
 }
 
 var (
 	overdueWithin = word{"{job} has not succeeded for {took}.", "任务 {job} 已有 {took}没有执行成功。"}
 	someJob       = word{"tickring", "tickring"}
-	others        = word{" %d more since %s.", "自 %[2]s 起另有 %[1]d 次同类情况。"}
+	others        = word{" %d more like it since %s.", "自 %[2]s 起另有 %[1]d 次同类情况。"}
 	testSubject   = word{"tickring: a test of the channel %s", "tickring：测试通知渠道 %s"}
 	testSentence  = word{"This is a test of the channel %s: what you read arrived.", "这是通知渠道 %s 的测试消息：您看到它，说明渠道可用。"}
 )

@@ -147,11 +147,11 @@ func (d *Dead) tell(ctx context.Context, l *core.Letter, fires []core.Fire) erro
 	for _, f := range fires {
 		job := f.Run.Job()
 		if i, is := at[job]; is {
-			notes[i].Count++
+			notes[i].Times++
 			continue
 		}
 		at[job] = len(notes)
-		notes = append(notes, ring.Note{Job: job, Event: core.EventDeadLetter, Run: f.Run, At: f.At, Count: 1, Why: l.Reason, When: l.At})
+		notes = append(notes, ring.Note{Job: job, Event: core.EventDeadLetter, Run: f.Run, At: f.At, Times: 1, Why: l.Reason, When: l.At})
 	}
 	if len(fires) == 0 {
 		notes = []ring.Note{{Event: core.EventDeadLetter, Run: letterRun(l), Why: l.Reason, When: l.At}}

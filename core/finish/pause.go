@@ -34,7 +34,7 @@ func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 		}
 		job, ok := jobs[id]
 		if ok && job.Sched.State == core.Paused && job.Sched.PauseWhy == pausedWhy(job.Def.PauseAfter, run.ID) {
-			return f.tellPaused(ctx, run, job.Sched.PauseWhy) // who paused it may have died before
+			return f.tellPaused(ctx, run, job.Def.PauseAfter) // who paused it may have died before
 		}
 		if !ok || job.Sched.State != core.Started || job.Def.PauseAfter == 0 {
 			return nil
@@ -53,7 +53,7 @@ func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 		switch err := f.store.Advance(ctx, []core.Advance{move})[0]; {
 		case err == nil:
 			f.o.Log.Warn("job paused", "job", id, "app", run.App, "why", why)
-			return f.tellPaused(ctx, run, why)
+			return f.tellPaused(ctx, run, job.Def.PauseAfter)
 		case errors.Is(err, core.ErrThrottled), try == readTries, ctx.Err() != nil:
 			return fmt.Errorf("pause job %d: %w", id, err)
 		}
@@ -68,12 +68,14 @@ func pausedWhy(after int, run core.RunID) string {
 	return fmt.Sprintf("pauseAfter: %d in a row failed, the last of them run %d", after, run)
 }
 
-// tellPaused has people told that a job was paused, before the pause is owed no more.
-func (f *Finish) tellPaused(ctx context.Context, run *core.Run, why string) error {
+// tellPaused has people told that a job was paused after so many failures in a row, before the
+// pause is owed no more.
+func (f *Finish) tellPaused(ctx context.Context, run *core.Run, after int) error {
 	if !run.Notice {
 		return nil
 	}
-	note := ring.Note{Job: run.ID.Job(), Event: core.EventPaused, Run: run.ID, At: run.At, Reason: run.Reason, Why: why, When: f.o.Now()}
+	note := ring.Note{Job: run.ID.Job(), Event: core.EventPaused, Run: run.ID, At: run.At, Reason: run.Reason, Times: int64(after),
+		When: f.o.Now()}
 	for _, err := range f.ring.Enqueue(ctx, ring.Noted([]ring.Note{note}, f.o.Now())) {
 		if err != nil {
 			return fmt.Errorf("have people told that job %d is paused: %w", run.ID.Job(), err)

@@ -160,11 +160,20 @@ func (n *Notices) note(st *State, r *sent, who *core.Notify, now time.Time) {
 		}
 	}
 	if len(others) > 0 {
-		t := st.Fold(&ring.Note{Event: core.EventMute, At: r.of.Last.At, When: now, Why: r.of.Channel + ": " + r.err.Error()})
+		t := st.Fold(&ring.Note{Event: core.EventMute, At: r.of.Last.At, When: now, Why: muteWhy(r.of.Channel, r.err)})
 		if !now.Before(t.Quiet) {
 			st.tell(t, others, who.Quiet, now)
 		}
 	}
+}
+
+// muteWhy is why a notice is given up; mute parts it: the channel, whose name has no colon, and
+// its error.
+func muteWhy(channel string, err error) string { return channel + ": " + err.Error() }
+
+func mute(why string) (channel, err string) {
+	channel, err, _ = strings.Cut(why, ": ")
+	return channel, err
 }
 
 // send sends one notice once, if there is a place on the way to its channel.
@@ -236,8 +245,10 @@ func (n *Notices) message(ctx context.Context, s *State, p *Pending, run core.Ru
 		if m.Took = p.Last.When.Sub(p.Last.At.Time()); m.Took == 0 {
 			m.Due = p.Last.At // else it was to succeed again by then
 		}
+	case core.EventMute:
+		m.Muted, m.Text = mute(p.Last.Why)
 	case core.EventRecovered, core.EventSkipped, core.EventDeadLetter, core.EventPaused:
-		m.Times = int(max(p.Last.Count, 1))
+		m.Times = int(max(p.Last.Times, 1))
 	}
 	if n.o.Link != "" && m.Run != 0 {
 		m.Link = strings.ReplaceAll(n.o.Link, RunInLink, m.Run.String())

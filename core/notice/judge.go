@@ -16,6 +16,7 @@ type seen struct {
 	next      time.Time // when to look again
 	recovered bool
 	failing   core.RunID // of which it recovered
+	failures  int64      // that came before
 	checked   core.Instant
 	success   core.Instant
 	slow      core.Instant
@@ -23,8 +24,12 @@ type seen struct {
 
 // into notes it in an item.
 func (j *seen) into(s *State) {
-	if j.recovered && s.Failing != nil && s.Failing.Run == j.failing {
+	switch {
+	case !j.recovered || s.Failing == nil:
+	case s.Failing.Run == j.failing:
 		s.Failing, s.Failures = nil, 0
+	default: // it has failed again meanwhile
+		s.Failures = max(s.Failures-j.failures, 1)
 	}
 	s.Checked, s.Success, s.Slow = max(s.Checked, j.checked), max(s.Success, j.success), max(s.Slow, j.slow)
 }
@@ -93,7 +98,7 @@ func (n *Notices) newest(ctx context.Context, job core.JobID, f func(r *core.Run
 // recovered looks for a success that ended after the last failure that is known.
 func (n *Notices) recovered(ctx context.Context, job *core.Job, st *State, who *core.Notify, j *seen) error {
 	if !who.Tells(core.EventRecovered) {
-		j.recovered, j.failing = true, st.Failing.Run // nobody wants to know any more
+		j.recovered, j.failing, j.failures = true, st.Failing.Run, st.Failures // nobody wants to know any more
 		return nil
 	}
 	var last *core.Run
@@ -110,8 +115,9 @@ func (n *Notices) recovered(ctx context.Context, job *core.Job, st *State, who *
 	if err != nil || last == nil || last.State != core.Succeeded {
 		return err
 	}
-	j.recovered, j.failing = true, st.Failing.Run
-	j.notes = append(j.notes, ring.Note{Job: job.Def.ID, Event: core.EventRecovered, Run: last.ID, At: last.At, When: last.EndedAt})
+	j.recovered, j.failing, j.failures = true, st.Failing.Run, st.Failures
+	j.notes = append(j.notes, ring.Note{Job: job.Def.ID, Event: core.EventRecovered, Run: last.ID, At: last.At, Times: st.Failures,
+		When: last.EndedAt})
 	return nil
 }
 
@@ -213,11 +219,7 @@ func (n *Notices) within(ctx context.Context, job *core.Job, st *State, within t
 	j.next = sooner(j.next, missed.Add(within))
 	if at := core.Ceil(missed); at > st.Checked {
 		j.checked = at
-		why := ""
-		if success.IsZero() {
-			success = from
-		}
-		j.notes = append(j.notes, ring.Note{Job: job.Def.ID, Event: core.EventOverdue, At: core.InstantOf(base), When: missed, Why: why})
+		j.notes = append(j.notes, ring.Note{Job: job.Def.ID, Event: core.EventOverdue, At: core.InstantOf(base), When: missed})
 	}
 	return nil
 }

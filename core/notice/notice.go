@@ -459,12 +459,17 @@ func failure(e core.Event) bool {
 	return e == core.EventFailed || e == core.EventLost || e == core.EventNoExecutor
 }
 
-// fails notes the end of a chain that failed, of which a success is to be told.
+// fails notes the end of a chain that failed, of which a success is to be told. Notes come in
+// no order, and each counts, but for a copy, as far as that is known.
 func (s *State) fails(note *ring.Note) {
-	if s.Failing != nil && (note.Run == s.Failing.Run || !note.When.After(s.Failing.When)) {
+	if s.Failing != nil && note.Run == s.Failing.Run ||
+		slices.ContainsFunc(s.Told, func(t Told) bool { return t.Event == note.Event && slices.Contains(t.Seen, note.Run) }) {
 		return
 	}
-	s.Failing, s.Failures = happening(note), s.Failures+1
+	s.Failures++
+	if s.Failing == nil || note.When.After(s.Failing.When) {
+		s.Failing = happening(note)
+	}
 }
 
 func sooner(a, b time.Time) time.Time {

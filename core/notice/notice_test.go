@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/testkit/noticed"
 )
 
 // store has channels of its own in place of an engine's.
@@ -25,6 +26,17 @@ type store struct {
 	engine.NoticeStore
 	channels map[string]core.Channel
 	refuse   error // of what is to be changed of runs
+	// meanwhile happens once, after runs were read.
+	meanwhile func()
+}
+
+func (s *store) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	runs, err := s.NoticeStore.RunSpan(ctx, first, last, limit)
+	if f := s.meanwhile; f != nil && len(runs) > 0 {
+		s.meanwhile = nil
+		f()
+	}
+	return runs, err
 }
 
 func (s *store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
@@ -62,7 +74,7 @@ type rig struct {
 
 func newRig(t *testing.T, change func(j *core.Job)) *rig {
 	r := &rig{t: t, e: memory.Open(memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil }}
-	r.s = &store{r.e.Notices, map[string]core.Channel{"a": {Name: "a"}, "b": {Name: "b"}}, nil}
+	r.s = &store{NoticeStore: r.e.Notices, channels: map[string]core.Channel{"a": {Name: "a"}, "b": {Name: "b"}}}
 	r.n = notice.New(r.s, r.e.Ring, r, notice.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log", Pace: time.Nanosecond,
 		Log: slog.New(slog.DiscardHandler)})
 	j := core.Job{Def: core.Def{ID: 7, App: "shop", Name: "nightly", Handler: "h", Notify: core.Notify{To: []string{"a"}}},
@@ -262,6 +274,41 @@ func TestRecovered(t *testing.T) {
 	})
 }
 
+// TestRecoveredCounts: each failure before a success counts, in whatever order their notes come,
+// a copy adds nothing; and what failed again before people were told counts for the next success.
+func TestRecoveredCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) { j.Def.Notify.Quiet = time.Minute })
+		var list []ring.Message
+		for range 4 {
+			list = append(list, r.ends(core.Failed, core.ReasonHandler))
+			time.Sleep(time.Second)
+		}
+		slices.Reverse(list)
+		r.handle(append(list, list...)...)
+		r.handle(list...)
+		r.minutes(2)
+		time.Sleep(10 * time.Second)
+		r.ends(core.Succeeded)
+		r.minutes(4)
+		r.heard("a", "failed 4", "recovered 1")
+		noticed.Says(t, r.got["a"][1], "succeeded after 4 failures.", "执行成功，此前失败过 4 次。", "more like it", "另有")
+
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		time.Sleep(time.Second)
+		r.ends(core.Succeeded)
+		time.Sleep(time.Second)
+		r.s.meanwhile = func() { r.handle(r.ends(core.Failed, core.ReasonHandler)) }
+		r.minutes(4)
+		r.ends(core.Succeeded)
+		r.minutes(4)
+		r.heard("a", "failed 4", "recovered 1", "failed 1", "failed 1", "recovered 1", "recovered 1")
+		for _, i := range []int{4, 5} {
+			noticed.Says(t, r.got["a"][i], "succeeded after a failure.", "执行成功，此前失败过。")
+		}
+	})
+}
+
 // TestDown: a channel that answers 500 for a day is tried again and again, more and more seldom;
 // then its notice is given up, that is told by the other channel, and people can see it.
 func TestDown(t *testing.T) {
@@ -286,9 +333,11 @@ func TestDown(t *testing.T) {
 		}
 		r.minutes(26 * 60)
 		r.heard("a")
-		if len(r.got["b"]) != 2 || r.got["b"][1].Event != string(core.EventMute) || !strings.Contains(r.got["b"][1].Text, "a: answered 500") {
+		if len(r.got["b"]) != 2 || r.got["b"][1].Event != string(core.EventMute) || r.got["b"][1].Text != "answered 500" {
 			t.Fatalf("the other heard %+v", r.got["b"])
 		}
+		noticed.Says(t, r.got["b"][1], "A notice of shop/nightly did not reach the channel a and is given up.",
+			"shop/nightly 的一条通知未能送达渠道 a，已放弃。", "a: answered 500")
 		if asked > 60 {
 			t.Fatalf("asked %d times in a day", asked)
 		}

@@ -1,6 +1,7 @@
 package notice_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -145,4 +146,23 @@ func TestAddedWhileSent(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestStateOfTheReleaseBefore: of how many a happening is has the name that it had before, and
+// counts once: as its times.
+func TestStateOfTheReleaseBefore(t *testing.T) {
+	const stored = `{"told":[{"event":"skipped","sent":"2027-01-15T08:00:00Z","quiet":"2027-01-15T09:00:00Z","count":1,` +
+		`"first":{"at":1800000000,"reason":"misfire","count":61,"when":"2027-01-15T08:10:00Z"},` +
+		`"last":{"at":1800000000,"reason":"misfire","count":61,"when":"2027-01-15T08:10:00Z"}}]}`
+	var s notice.State
+	if err := json.Unmarshal([]byte(stored), &s); err != nil || s.Told[0].Last.Times != 61 {
+		t.Fatalf("it is read as %+v, %v", s, err)
+	}
+	if b, err := json.Marshal(s); err != nil || string(b) != stored {
+		t.Errorf("it is written %s, %v", b, err)
+	}
+	s.Fold(&ring.Note{Job: 7, Event: core.EventSkipped, Run: core.NumberedRun(7, 1), Times: 5, When: s.Told[0].Last.When})
+	if to := s.Told[0]; to.Count != 2 || to.Last.Times != 5 {
+		t.Errorf("two notes are counted as %+v", to)
+	}
 }

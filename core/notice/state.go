@@ -15,7 +15,7 @@ type State struct {
 	V       int64     `json:"-"` // grows by one with each write; 0: none is stored
 	Told    []Told    `json:"told,omitempty"`
 	Pending []Pending `json:"pending,omitempty"`
-	// Failing is its last chain that failed, until it recovers, Failures how many did.
+	// Failing is its last chain that failed, until it recovers, Failures how many did by then.
 	Failing  *Happening   `json:"failing,omitempty"`
 	Failures int64        `json:"failures,omitempty"`
 	Checked  core.Instant `json:"checked,omitempty"` // the last moment that it was judged overdue at, or not
@@ -45,7 +45,7 @@ type Told struct {
 	Event core.Event `json:"event"`
 	Sent  time.Time  `json:"sent"`            // when the last notice of it was made
 	Quiet time.Time  `json:"quiet"`           // until then there is no other
-	Count int64      `json:"count,omitempty"` // what came since
+	Count int64      `json:"count,omitempty"` // notes that came since
 	First *Happening `json:"first,omitempty"` // of these, by when it happened
 	Last  *Happening `json:"last,omitempty"`
 	// Since is when the first of what the last notice stands for happened, Through when the last
@@ -65,7 +65,7 @@ type Happening struct {
 	At     core.Instant `json:"at,omitempty"`
 	Reason core.Reason  `json:"reason,omitempty"`
 	Why    string       `json:"why,omitempty"`
-	Count  int64        `json:"count,omitempty"` // 0: it is one
+	Times  int64        `json:"count,omitempty"` // of how many it is; 0: one
 	When   time.Time    `json:"when"`
 }
 
@@ -145,12 +145,12 @@ func (s *State) Fold(note *ring.Note) *Told {
 	if t.Count == 0 || !h.When.Before(t.Last.When) {
 		t.Last = h
 	}
-	t.Count += max(note.Count, 1)
+	t.Count++ // of however many the note is: its Times
 	return t
 }
 
 func happening(n *ring.Note) *Happening {
-	return &Happening{n.Run, n.At, n.Reason, n.Why, n.Count, n.When.UTC()}
+	return &Happening{n.Run, n.At, n.Reason, n.Why, n.Times, n.When.UTC()}
 }
 
 // tell makes the notice of what came of an event.

@@ -22,9 +22,17 @@ type Note struct {
 	Run    core.RunID   // 0: of none; a copy has the same
 	At     core.Instant // of the run, or the first that was skipped; 0: of none
 	Reason core.Reason
-	Count  int64     // of how many it is, 0: one
+	Times  int64     // of how many it is, as core.Message has it; 0: one
 	Why    string    // words of no table: an error's
 	When   time.Time // it happened
+}
+
+// CutWhy is the beginning of a text in the bounds of Note.Why, with no rune broken.
+func CutWhy(text string) string {
+	if len(text) > MaxWhy {
+		text = strings.ToValidUTF8(text[:MaxWhy], "")
+	}
+	return text
 }
 
 // Noted are the messages of some notes, for the aside lane: each is in the bounds of a
@@ -35,9 +43,7 @@ func Noted(notes []Note, now time.Time) []Out {
 	for len(notes) > 0 {
 		n := 0
 		for size := around; n < min(len(notes), MaxNotes); n++ {
-			if w := notes[n].Why; len(w) > MaxWhy {
-				notes[n].Why = strings.ToValidUTF8(w[:MaxWhy], "")
-			}
+			notes[n].Why = CutWhy(notes[n].Why)
 			b, _ := json.Marshal(encodeNotes(notes[n : n+1])) // its brackets stand for the comma
 			if size += len(b); size > MaxBytes && n > 0 {
 				break
@@ -75,7 +81,7 @@ type wireNote struct {
 	Run    int64       `json:"run,omitempty"`
 	At     int64       `json:"at,omitempty"`
 	Reason core.Reason `json:"reason,omitempty"`
-	Count  int64       `json:"count,omitempty"`
+	Times  int64       `json:"count,omitempty"` // the key is that of the releases before
 	Why    string      `json:"why,omitempty"`
 	When   int64       `json:"when"` // milliseconds
 }
@@ -86,7 +92,7 @@ func encodeNotes(notes []Note) []wireNote {
 	}
 	list := make([]wireNote, len(notes))
 	for i, n := range notes {
-		list[i] = wireNote{int64(n.Job), n.Event, int64(n.Run), int64(n.At), n.Reason, n.Count, n.Why, core.Millis(n.When)}
+		list[i] = wireNote{int64(n.Job), n.Event, int64(n.Run), int64(n.At), n.Reason, n.Times, n.Why, core.Millis(n.When)}
 	}
 	return list
 }
@@ -97,9 +103,9 @@ func decodeNotes(list []wireNote) ([]Note, error) {
 	}
 	notes := make([]Note, len(list))
 	for i, w := range list {
-		n := Note{Job: core.JobID(w.Job), Event: w.Event, Run: core.RunID(w.Run), At: core.Instant(w.At), Reason: w.Reason, Count: w.Count,
+		n := Note{Job: core.JobID(w.Job), Event: w.Event, Run: core.RunID(w.Run), At: core.Instant(w.At), Reason: w.Reason, Times: w.Times,
 			Why: w.Why, When: core.FromMillis(w.When)}
-		if w.Job < 0 || w.Event == "" || w.Count < 0 || w.Run != 0 && !n.Run.Valid() || int64(n.Job) != w.Job {
+		if w.Job < 0 || w.Event == "" || w.Times < 0 || w.Run != 0 && !n.Run.Valid() || int64(n.Job) != w.Job {
 			return nil, poison("note %d of job %d is none", i, w.Job)
 		}
 		notes[i] = n

@@ -43,3 +43,27 @@ func TestNotedIsReadable(t *testing.T) {
 		}
 	}
 }
+
+// TestNoteOfTheReleaseBefore: of how many a note is has the name that it had before, in both directions.
+func TestNoteOfTheReleaseBefore(t *testing.T) {
+	n := ring.Note{Job: 7, Event: core.EventSkipped, Run: core.PlannedRun(7, 1_800_000_000), At: 1_800_000_000, Reason: core.ReasonMisfire,
+		Times: 61, When: time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)}
+	b := string(ring.Encode(ring.Noted([]ring.Note{n}, n.When)[0].Message))
+	if !strings.Contains(b, `"reason":"misfire","count":61,"when":`) {
+		t.Errorf("it is written %s", b)
+	}
+	if m, err := ring.Decode([]byte(b)); err != nil || m.Aside.Notes[0] != n {
+		t.Errorf("%+v, %v", m.Aside, err)
+	}
+}
+
+// TestCutWhy: the words of a note end with a whole rune.
+func TestCutWhy(t *testing.T) {
+	for text, want := range map[string]string{"": "", "why": "why", strings.Repeat("é", 150): strings.Repeat("é", 150),
+		"a" + strings.Repeat("é", 150): "a" + strings.Repeat("é", 149), strings.Repeat("长", 101): strings.Repeat("长", 100),
+		"ab" + strings.Repeat("长", 101): "ab" + strings.Repeat("长", 99)} {
+		if got := ring.CutWhy(text); got != want {
+			t.Errorf("%d bytes become %q", len(text), got)
+		}
+	}
+}

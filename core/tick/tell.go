@@ -26,7 +26,7 @@ func (t *Ticker) owe(plans []planned, skips []core.Skip) {
 	for _, s := range skips {
 		if core.SkipTold(s.Reason) {
 			t.oweNote(ring.Note{Job: s.Job, Event: core.EventSkipped, Run: core.PlannedRun(s.Job, s.First), At: s.First,
-				Reason: s.Reason, Count: s.Count})
+				Reason: s.Reason, Times: s.Count})
 		}
 	}
 	for i := range plans {

@@ -441,10 +441,7 @@ func (t *Ticker) setAside(s core.Sched, now time.Time, why string) planned {
 	t.o.Log.Error("job cannot be planned", "job", s.ID, "instant", s.Next, "err", why)
 	move := s.Stay()
 	move.NewPlanAt = core.InstantOf(now.Add(t.o.PlanBackoff))
-	move.PlanError = why
-	if len(why) > 300 {
-		move.PlanError = why[:300]
-	}
+	move.PlanError = ring.CutWhy(why)
 	return planned{Result: plan.Result{Advance: move}}
 }
 

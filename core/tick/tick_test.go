@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
@@ -290,7 +292,8 @@ func TestOneBadJobHoldsUpNobody(t *testing.T) {
 		bad := *jobs[2]
 		seen := bad.Sched.Rev
 		bad.Sched.Rev++
-		bad.Sched.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "not a cron"}
+		day := "a" + strings.Repeat("é", 10) + strings.Repeat(`"`, 40) + strings.Repeat("x", 200) // an é lies at the end of what is stored
+		bad.Sched.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 0 0 " + day + " * ?"}
 		w.update(seen, bad)
 		w.join("a", tick.Options{})
 		for range 10 {
@@ -306,6 +309,9 @@ func TestOneBadJobHoldsUpNobody(t *testing.T) {
 		scheds, _, err := w.eng.Tick.Scheds(t.Context(), []core.JobID{2})
 		if err != nil || scheds[2].PlanError == "" || scheds[2].PlanAt <= core.InstantOf(time.Now()) {
 			t.Errorf("the bad job: %+v, %v", scheds[2], err)
+		}
+		if why := scheds[2].PlanError; !utf8.ValidString(why) || len(why) < ring.MaxWhy-utf8.UTFMax || len(why) > ring.MaxWhy {
+			t.Errorf("why it is bad is said in %d bytes: %q", len(why), why)
 		}
 	})
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/testkit/noticed"
 )
 
 // told is a deployment of all parts that tell people, driven as a server drives them, with one
@@ -313,7 +314,7 @@ func TestTellsSkippedByClose(t *testing.T) {
 }
 
 // TestTellsSkippedRange: what came while nobody planned is skipped by the ticker, which makes no
-// run of it: people hear of it by one notice that has their count.
+// run of it: people hear of it by one notice, which says once of how many instants.
 func TestTellsSkippedRange(t *testing.T) {
 	spec := job(core.EventSkipped)
 	spec.Schedule, spec.Misfire, spec.Grace = minutely, core.MisfireSkip, 10*time.Second
@@ -322,11 +323,13 @@ func TestTellsSkippedRange(t *testing.T) {
 		r.set(func() { r.idle = true })
 		r.heard(61*time.Minute + 30*time.Second)
 		r.set(func() { r.idle = false })
-		list := r.heard(30*time.Second, "skipped 61")
+		list := r.heard(30*time.Second, "skipped 1")
 		if m := list[0]; m.Reason != core.ReasonMisfire || m.Times != 61 || m.Run != 0 {
 			t.Fatalf("the notice is %+v", m)
 		}
-		r.heard(3*time.Hour, "skipped 61")
+		noticed.Says(t, list[0], "shop/nightly was not run at 61 instants, the first due 2026-03-02 10:11:00 UTC: it was late, ",
+			"任务 shop/nightly 有 61 次调度被跳过，没有执行，第一次计划于 2026-03-02 10:11:00 UTC：", "more like it", "另有")
+		r.heard(3*time.Hour, "skipped 1")
 	})
 }
 
@@ -380,18 +383,50 @@ func TestTellsSlowShard(t *testing.T) {
 	})
 }
 
-// TestTellsPaused: a job that pauses itself after failures.
+// TestTellsRecovered: the first success is told with how many failures came before.
+func TestTellsRecovered(t *testing.T) {
+	tells(t, job(core.EventRecovered), func(r *told) {
+		for n := 3; n > 0; n-- {
+			r.set(func() {
+				r.answer = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500}
+			})
+			for range n {
+				r.trigger()
+				r.heard(time.Minute)
+			}
+			r.set(func() {
+				r.answer = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
+				r.got = nil
+			})
+			id := r.trigger()
+			list := r.heard(5*time.Minute, "recovered 1")
+			if list[0].Run != id || list[0].Times != n {
+				t.Fatalf("after %d failures the notice is %+v", n, list[0])
+			}
+			english, chinese := fmt.Sprintf("succeeded after %d failures.", n), fmt.Sprintf("执行成功，此前失败过 %d 次。", n)
+			if n == 1 {
+				english, chinese = "succeeded after a failure.", "执行成功，此前失败过。"
+			}
+			noticed.Says(t, list[0], english, chinese)
+			r.set(func() { r.got = nil })
+			r.heard(time.Hour) // the quiet period
+		}
+	})
+}
+
+// TestTellsPaused: a job that pauses itself after failures, and how many.
 func TestTellsPaused(t *testing.T) {
 	spec := job(core.EventPaused)
-	spec.Schedule, spec.Def.PauseAfter = minutely, 2
+	spec.Schedule, spec.Def.PauseAfter = minutely, 3
 	tells(t, spec, func(r *told) {
 		r.set(func() {
-			r.answer = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500}
+			r.answer = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom"}
 		})
 		list := r.heard(10*time.Minute, "paused 1")
-		if len(r.sent) != 2 || list[0].Run != r.sent[1] || list[0].Text == "" {
+		if len(r.sent) != 3 || list[0].Run != r.sent[2] || list[0].Text != "boom" {
 			t.Fatalf("after %d runs the notice is %+v", len(r.sent), list[0])
 		}
+		noticed.Says(t, list[0], "shop/nightly was paused after 3 failures in a row: ", "任务 shop/nightly 连续失败 3 次后已自动暂停", "pauseAfter")
 	})
 }
 
@@ -421,12 +456,17 @@ func TestTellsDeadLetter(t *testing.T) {
 		id := r.trigger()
 		r.heard(time.Minute)
 		at := core.InstantOf(time.Now())
-		fire := core.Fire{Run: core.PlannedRun(id.Job(), at), Cause: core.CauseSchedule, At: at, Slot: at, Rev: 1}
-		r.must(r.e.Ring.Bury(t.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{fire}}, "too many receives"))
+		var fires []core.Fire
+		for i := range core.Instant(3) {
+			fires = append(fires, core.Fire{Run: core.PlannedRun(id.Job(), at+i), Cause: core.CauseSchedule, At: at + i, Slot: at, Rev: 1})
+		}
+		r.must(r.e.Ring.Bury(t.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: fires}, "too many receives"))
 		list := r.heard(time.Minute, "dead-letter 1")
 		if list[0].Text != "too many receives" {
 			t.Fatalf("the notice is %+v", list[0])
 		}
+		noticed.Says(t, list[0], "A message with 3 fires of shop/nightly could not be handled", "shop/nightly 的一条消息（含 3 次触发）无法处理", "more like it",
+			"另有")
 		r.heard(3*time.Hour, "dead-letter 1")
 	})
 }

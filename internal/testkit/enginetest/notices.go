@@ -14,7 +14,7 @@ import (
 // notices: an item is stored on the condition that nobody wrote it since, and comes back as it was.
 func notices(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
-	first := &notice.Happening{Run: core.NumberedRun(7, 3), At: at(1), Reason: core.ReasonHandler, Why: "an error", Count: 3, When: base}
+	first := &notice.Happening{Run: core.NumberedRun(7, 3), At: at(1), Reason: core.ReasonHandler, Why: "an error", Times: 3, When: base}
 	s := notice.State{Name: notice.JobName(7), V: 1,
 		Told: []notice.Told{{Event: core.EventFailed, Sent: base, Quiet: base.Add(time.Hour), Count: 7, First: first, Last: first,
 			Seen: []core.RunID{1, 2}, Since: base, Through: base,
