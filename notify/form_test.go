@@ -422,7 +422,7 @@ func TestOnce(t *testing.T) {
 		"more than the lines":   {"exit code 3\n---- log\n" + strings.Join(many, "\n"), append(slices.Clone(many[81:]), end), "exit code 3"},
 		"in colours":            {"exit code 3\n---- log\n\x1b[31mred", []string{start, "\ufffd[31mred", end}, "exit code 3"},
 		"of a long line":        {"exit code 3\n---- log\nthe end", []string{"the beginning of the end", end}, "exit code 3"},
-		"in place of a log":     {"exit code 3\n---- log\n1\nboom", []string{"exit code 3", "---- log", "1", "boom"}, ""},
+		"in place of a log":     {"exit code 3\n---- log\nstep 1\nboom", []string{"exit code 3", "---- log", "step 1", "boom"}, ""},
 		"another log":           {"exit code 3\n---- log\n1\nboom", []string{"1", "2"}, "exit code 3\n---- log\n1\nboom"},
 		"no log":                {"exit code 3\n---- log\n1\nboom", nil, "exit code 3\n---- log\n1\nboom"},
 		"the last line":         {"division by zero", []string{"step 1", "division by zero"}, ""},
