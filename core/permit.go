@@ -33,7 +33,9 @@ type Permits struct {
 // time alone frees only one of which no run is stored.
 type Holder struct {
 	First RunID
-	Until time.Time `json:",omitzero"` // of the claim that nothing was stored of yet; zero: its run was stored
+	// Until is that of the claim to come, where nothing was stored of the run yet, or it was to ask
+	// anew; zero: neither.
+	Until time.Time `json:",omitzero"`
 	// Attempt is the last that was given a second to begin in, which is From.
 	Attempt int     `json:",omitempty"`
 	From    Instant `json:",omitempty"`
@@ -49,7 +51,7 @@ const (
 // Asked is a run that is to be claimed.
 type Asked struct {
 	First RunID
-	Until time.Time // of the claim, where no run is stored yet
+	Until time.Time // of the claim to come
 	Limit int
 	Max   int // of those that wait
 	// PerSecond is how many attempts begin in a second, 0: as many as may. Attempt is which of
@@ -59,6 +61,7 @@ type Asked struct {
 	Now       Instant
 	Skips     bool // it is skipped where there is no permit, and does not wait
 	Stored    bool // its run is: only then it may stand in the queue
+	Anew      bool // its run says no permit, and yet it may have one that is being freed
 }
 
 // clocksApart is how many seconds the clocks of two that ask may be apart before one takes
@@ -86,7 +89,7 @@ func (p *Permits) Ask(a Asked) (answer PermitAnswer, changed bool) {
 	}
 	if i := p.holder(a.First); i >= 0 {
 		h := &p.Holders[i]
-		if !a.Stored && h.Until.Before(a.Until) {
+		if (!a.Stored || a.Anew) && h.Until.Before(a.Until) {
 			h.Until, changed = a.Until, true
 		}
 		return p.begin(h, a, changed)

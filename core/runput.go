@@ -115,6 +115,18 @@ func (p *RunPut) Made(r *Run) bool {
 // GoesOn reports whether another attempt follows the run that the put ends.
 func (p *RunPut) GoesOn() bool { return p.To.Then != 0 }
 
+// Uncounted takes from a run as read, that nobody has and nobody sent, the name of its permits
+// (section 9 of the protocol, given and nobody is there): it asks anew. Its until is a later
+// one, so that whoever has read it before claims nothing by that.
+func (r *Run) Uncounted(now time.Time) RunPut {
+	to := *r
+	to.Permit, to.Until = "", now
+	if !to.Until.After(r.Until) {
+		to.Until = r.Until.Add(time.Millisecond)
+	}
+	return r.put(RunOwner|RunUntil|RunMaybeSent, RunUntil|RunPermit, to)
+}
+
 // Counted has a put that takes a run, or has it wait, note which limits count it.
 func (p RunPut) Counted(permit string) RunPut {
 	if p.Was.Permit != permit {

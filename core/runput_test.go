@@ -47,7 +47,10 @@ func TestRunPuts(t *testing.T) {
 		"skip": {free, free.SkipUnsent(core.ReasonPaused, at), []string{"closed", "owner", "until", "maybe"}, func(r *core.Run) {
 			r.State, r.Reason, r.EndedAt = core.Skipped, core.ReasonPaused, at
 		}},
-		"wait":       {free, free.Wait(), []string{"closed", "owner", "until", "maybe"}, func(r *core.Run) { r.State = core.Queued }},
+		"wait": {free, free.Wait(), []string{"closed", "owner", "until", "maybe"}, func(r *core.Run) { r.State = core.Queued }},
+		"uncounted": {free, free.Uncounted(at), []string{"closed", "owner", "until", "maybe"}, func(r *core.Run) {
+			r.Permit, r.Until = "", at.Add(time.Millisecond)
+		}},
 		"kill":       {owned, owned.Kill("bob", at), []string{"closed"}, func(r *core.Run) { r.KillBy, r.KillAt = "bob", at }},
 		"clear owed": {shut, shut.ClearOwed(), []string{"closed", "state", "owes"}, func(*core.Run) {}},
 		"note late": {shut, shut.NoteLate(core.LateResult{At: at}), []string{"closed", "state", "late"},

@@ -173,7 +173,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		} else if it.waits() && it.run.State != core.Queued {
 			w.puts, w.putOf = append(w.puts, it.run.Wait().Counted(it.permit())), append(w.putOf, it)
 		} else if it.waits() { // perhaps it was given a permit meanwhile
-			b.d.finish.HandBack(ctx, it.run)
+			b.d.finish.HandBack(ctx, it.run, core.PermitNames(it.permit()))
 		}
 	case toRetake:
 		it.order = ownOrder(it.run.Address)

@@ -321,7 +321,7 @@ func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
 			o = core.Overlap{Limit: max(p.Limit, 1), Max: core.MaxQueue}
 		}
 		asked := core.Asked{First: a.run.First, Until: b.claimed(a.it).Until, Limit: o.Limit, Max: o.Max,
-			Skips: o.Full == core.FullSkip, Stored: a.put != nil}
+			Skips: o.Full == core.FullSkip, Stored: a.put != nil, Anew: a.put != nil && a.put.Was.Permit == ""}
 		ofApp := core.IsPermitOfApp(p.Name)
 		if is && ofApp {
 			asked.PerSecond, asked.Attempt, asked.Now = a.it.app.Limits.PerSecond, a.run.Attempt, core.InstantOf(b.now())

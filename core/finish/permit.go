@@ -155,27 +155,44 @@ func (f *Finish) Release(ctx context.Context, runs ...*core.Run) {
 	}
 }
 
-// HandBack frees the permits of a run that waits for an executor and was never sent, once
-// it has the first of them: others are to be at work meanwhile. The last goes first, for
-// who has that waits for no other. What fails is tried again at its next look.
-func (f *Finish) HandBack(ctx context.Context, run *core.Run) {
-	names := core.PermitNames(run.Permit)
-	if len(names) == 0 || run.First != run.ID {
+// HandBack frees the permits of these names of a run that waits for an executor and was never
+// sent, once it has the first of them: others are to be at work meanwhile. The run says first
+// that it has none, so that whoever is about to claim it does so after an ask that is seen
+// here. The last permit goes first, for who has that waits for no other. What fails, and what
+// is asked for just now, is tried again at its next look.
+func (f *Finish) HandBack(ctx context.Context, run *core.Run, names []string) {
+	if len(names) == 0 || run.First != run.ID || run.Had() {
 		return
 	}
-	holds := false
-	err := f.PutPermits(ctx, names[0], nil, func(p *core.Permits) (bool, error) {
-		holds = p.Holds(run.First)
-		return false, nil
-	})
-	if err == nil && holds {
-		slices.Reverse(names)
-		err = f.Leave(ctx, run.First, names...)
-	}
-	if err != nil {
-		f.o.Log.Info("a permit is kept by a run for which nobody is there", "permit", run.Permit, "run", run.ID, "job", run.ID.Job(),
+	if err := f.handBack(ctx, run, names); err != nil {
+		f.o.Log.Info("a permit is kept by a run for which nobody is there", "permit", names, "run", run.ID, "job", run.ID.Job(),
 			"instant", run.At.String(), "err", err)
 	}
+}
+
+func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) error {
+	holds := false
+	if err := f.PutPermits(ctx, names[0], nil, func(p *core.Permits) (bool, error) {
+		holds = p.Holds(run.First)
+		return false, nil
+	}); err != nil || !holds {
+		return err
+	}
+	if err := f.store.PutRuns(ctx, []core.RunPut{run.Uncounted(f.o.Now())})[0]; err != nil {
+		return fmt.Errorf("note that run %d has no permit: %w", run.ID, err)
+	}
+	for _, name := range slices.Backward(names) {
+		asked := false
+		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
+			if asked = p.Holds(run.First) && !p.Past(run.First, f.o.Now()); asked {
+				return false, nil
+			}
+			return p.Release(func(first core.RunID) bool { return first == run.First }), nil
+		}); err != nil || asked {
+			return err
+		}
+	}
+	return nil
 }
 
 // Leave takes a chain out of items of permits, in their order.

@@ -1,0 +1,94 @@
+package finish_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// TestHandBack: a run for which nobody is there frees its permits, and none that it has been,
+// or is about to be, claimed by: else one more would be at work than may.
+func TestHandBack(t *testing.T) {
+	const group, app = "group/db", "app/orders"
+	names := []string{group, app}
+	for _, c := range []struct {
+		name string
+		op   string // at which somebody else comes between
+		nth  int
+		do   func(r *rig, run *core.Run) // what he does
+		has  []bool                      // whether it has each of them then
+		next bool                        // whether it is free after another look
+	}{
+		{name: "nobody comes between", has: []bool{false, false}, next: true},
+		{"it is claimed", "clear owed", 0, func(r *rig, run *core.Run) { r.claim(run) }, []bool{true, true}, false},
+		{"who read it before asks and claims", "put permits", 0, func(r *rig, run *core.Run) {
+			if r.claim(run) == nil {
+				r.t.Error("it is claimed by what was read before it was to ask anew")
+			}
+		}, []bool{false, false}, true},
+		{"who reads it now asks", "put permits", 0, func(r *rig, _ *core.Run) { r.asks(id, names...) }, []bool{true, true}, true},
+		{"who reads it now asks for the first, once the last is free", "put permits", 1, func(r *rig, _ *core.Run) { r.asks(id, group) },
+			[]bool{true, false}, true},
+		{"the store refuses", "put permits", 0, nil, []bool{true, true}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			r.job(1, nil)
+			run := r.run(id, func(x *core.Run) {
+				x.State, x.Permit, x.Owner, x.Address, x.SentAt = core.Queued, group+"+"+app, "", "", time.Time{}
+			})
+			if got := core.PermitNames(run.Permit); len(got) != 2 {
+				t.Fatalf("the permits of %q are %q", run.Permit, got)
+			}
+			for _, name := range names {
+				r.must(r.s.Store.PutPermits(t.Context(), []core.Permits{{Name: name, V: 1, Limit: 1, Holders: []core.Holder{{First: id}}}})[0])
+			}
+			if c.op != "" {
+				faults := make([]fault, c.nth+1)
+				if faults[c.nth].between = func() { c.do(r, &run) }; c.do == nil {
+					faults[c.nth] = fault{err: core.ErrThrottled}
+				}
+				r.s.faults[c.op] = faults
+			}
+			r.f.HandBack(t.Context(), &run, names)
+			for k, name := range names {
+				if got := r.permits(name); got.Holds(id) != c.has[k] {
+					t.Errorf("it has %s: %t", name, got.Holds(id))
+				}
+			}
+			r.now = r.now.Add(time.Minute) // nobody claims by an ask so old
+			again := r.stored(id)
+			r.f.HandBack(t.Context(), &again, names)
+			if got := r.permits(group); got.Holds(id) == c.next {
+				t.Errorf("after another look it has it: %t", got.Holds(id))
+			}
+		})
+	}
+}
+
+// claim takes a run as read, as who has asked for its permits does.
+func (r *rig) claim(run *core.Run) error {
+	return r.s.Store.PutRuns(r.t.Context(), []core.RunPut{run.Take(core.Claim{Owner: "other", Until: r.now.Add(30 * time.Second)},
+		"http://a:1", r.now, nil)})[0]
+}
+
+// asks asks for permits of a run that says none.
+func (r *rig) asks(first core.RunID, names ...string) {
+	for _, name := range names {
+		p := r.permits(name)
+		if a, changed := p.Ask(core.Asked{First: first, Until: r.now.Add(30 * time.Second), Limit: 1, Stored: true, Anew: true}); a !=
+			core.PermitGranted || !changed {
+			r.t.Errorf("an ask for %s: %v, written %t", name, a, changed)
+		}
+		p.V++
+		r.must(r.s.Store.PutPermits(r.t.Context(), []core.Permits{p})[0])
+	}
+}
+
+func (r *rig) permits(name string) core.Permits {
+	r.t.Helper()
+	found, err := r.s.Store.Permits(r.t.Context(), []string{name})
+	r.must(err)
+	return found[name]
+}
