@@ -37,15 +37,8 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 			return err
 		})
 	})
-	summed := make(chan struct{})
-	planners.Go(func() { s.sumLoop(plan, p, sync.OnceFunc(func() { close(summed) })) })
-	planners.Go(func() {
-		select {
-		case <-summed:
-			s.sweepLoop(plan, p)
-		case <-plan.Done():
-		}
-	})
+	planners.Go(func() { s.every(plan, s.o.ReportEvery, "summing runs up", p.reports.Pass) })
+	planners.Go(func() { s.sweepLoop(plan, p) })
 	planners.Go(func() {
 		s.every(plan, s.o.SweepEvery, "dead letters", func(ctx context.Context) error {
 			_, err := p.dead.Pass(ctx)
@@ -231,30 +224,42 @@ func (s *Server) asides(p *parts) *engine.Intake {
 	}
 }
 
-// sumLoop sums runs up, and calls caughtUp once that has come so far that no job's keep lets
-// go what is not in a report yet: before, nothing is swept. After an hour of nothing but failures
-// it calls it too, for a disk that fills up stops more than reports.
-func (s *Server) sumLoop(ctx context.Context, p *parts, caughtUp func()) {
-	worked := time.Now()
-	s.every(ctx, s.o.ReportEvery, "summing runs up", func(ctx context.Context) error {
-		err := p.reports.Pass(ctx)
-		counted, err2 := p.reports.Counted(ctx)
-		now := time.Now()
-		if err = errors.Join(err, err2); err == nil {
-			worked = now
-		}
-		if err == nil && counted.Time().After(now.Add(-core.Keep{Days: 1}.For())) || now.Sub(worked) > time.Hour {
-			caughtUp()
-		}
-		return err
-	})
+// held says that nothing is swept: reports are so far behind that a job's keep may let go what
+// is in none yet. That ends where they come no further for an hour of sweeps, for a disk that
+// fills up stops more than reports, and where they are behind for a day of these.
+type held struct {
+	counted      core.Instant
+	times, still int // sweeps that were held in a row, the last of them without any progress
+}
+
+// holds reports whether a sweep now, one of those that come so often, is to remove nothing.
+func (h *held) holds(counted core.Instant, now time.Time, every time.Duration) bool {
+	if counted.Time().After(now.Add(-core.Keep{Days: 1}.For())) {
+		*h = held{counted: counted}
+		return false
+	}
+	h.times++
+	if h.still++; counted > h.counted {
+		h.counted, h.still = counted, 0
+	}
+	in := func(d time.Duration) int { return int(max(d/every, 1)) }
+	return h.still <= in(time.Hour) && h.times <= in(24*time.Hour)
 }
 
 // sweepLoop keeps the store small, in steps that hold up no fire.
 func (s *Server) sweepLoop(ctx context.Context, p *parts) {
+	var h held
 	s.every(ctx, s.o.SweepEvery, "sweep", func(ctx context.Context) error {
 		if _, err := p.pull.Sweep(ctx, 500); err != nil {
 			s.log.Error("sweep of queues failed", "err", err)
+		}
+		counted, err := p.reports.Counted(ctx)
+		if err != nil {
+			s.log.Error("how far reports have come is not read", "err", err)
+			counted = 0 // no progress
+		}
+		if h.holds(counted, time.Now(), s.o.SweepEvery) {
+			return nil
 		}
 		for {
 			n, err := p.engine.Upkeep.Sweep(ctx, time.Now(), s.o.KeepRuns, s.o.KeepJournals, 500)

@@ -15,6 +15,8 @@ const (
 	// firstLook is how long after an hour was summed its open runs are looked at, then
 	// after twice that, at most mostLook apart: sooner than a run is forgotten after its end.
 	firstLook, mostLook = 15 * time.Minute, 8 * time.Hour
+	// farTurn and a pass ahead is a turn of a clock that was set back since: nobody's.
+	farTurn = 5 * time.Minute
 	// mostLooks bounds the hours and days that are looked at again: beyond it the oldest
 	// stay as they are.
 	mostLooks = 2000
@@ -37,7 +39,7 @@ func (r *Reports) Pass(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case now.Before(s.Until):
+	case now.Before(s.Until) && s.Until.Before(now.Add(r.o.PassFor+farTurn)):
 		return nil
 	case v == 0: // nothing before the hour in which it begins is reported
 		s.Done = r.floor(core.InstantOf(now))
