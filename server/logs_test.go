@@ -189,7 +189,7 @@ func TestLostLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list := doctor.Judge(&doctor.Facts{Now: facts.Now, Own: &facts}); !strings.Contains(fmt.Sprint(list),
-		"1 logs that were to be kept could not be read") {
+		"logs that were to be kept could not be read: 1 since") {
 		t.Errorf("doctor says nothing of it: %+v", list)
 	}
 }

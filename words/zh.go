@@ -765,6 +765,7 @@ var zh = map[string]string{
 	"everything is paused: no schedule fires":                             "已全局暂停：所有任务都不会按调度触发",
 	"tickring resume --all; tickring changes says who paused it, and why": "恢复：tickring resume --all；谁暂停的、为什么，见 tickring changes",
 	"the clocks agree":                 "各时钟一致",
+	"the server":                       "服务",
 	"the server's clock":               "服务的时钟",
 	"the clock of AWS":                 "AWS 的时钟",
 	"%s and this machine differ by %s": "%s与本机相差 %s",
@@ -793,7 +794,7 @@ var zh = map[string]string{
 	"executors are slow to answer for their logs, or channels to take notices: %s":                                                       "执行器返回日志过慢，或通知渠道接收过慢：%s",
 	"the log of the server names them":                                                                                                   "是哪些执行器见服务的日志",
 	"look at the function aside below; its log names them":                                                                               "请查看下面的函数 aside；是哪些执行器见其日志",
-	"%d logs that were to be kept could not be read since %s":                                                                            "有 %d 份应保留的日志未能读取（自 %s 起）",
+	"logs that were to be kept could not be read: %d since %s":                                                                           "有 %d 份应保留的日志未能读取（自 %s 起）",
 	"tickring logs RUN says why of each, as does the server's log (%s): executors that end before their logs are read, or do not answer": "每份的原因见 tickring logs RUN，也见服务的日志（%s）：执行器在日志被读取之前退出，或没有响应",
 
 	"each channel takes what it is sent":                                    "各通知渠道都正常接收",

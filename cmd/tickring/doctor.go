@@ -40,7 +40,7 @@ func (c *doctorCmd) Run(e *Env) error {
 		}
 		f.OwnErr = firstLineOf(e.errorText(err))
 	}
-	f.Endpoint = cmp.Or(e.endpoint, strings.TrimSuffix(e.outputs[stack.Url], "/"), "the server") + e.on()
+	f.Endpoint = cmp.Or(e.endpoint, strings.TrimSuffix(e.outputs[stack.Url], "/"), words.Say(e.lang(), core.Say("the server"))) + e.on()
 	if err == nil {
 		began := time.Now()
 		own, err := cl.GetFacts(ctx)

@@ -25,7 +25,7 @@ type ParseError struct {
 func (e *ParseError) Error() string {
 	text := e.Text
 	if len(text) > 100 {
-		text = text[:100] + "..."
+		text = strings.ToValidUTF8(text[:100], "") + "..."
 	}
 	where := fmt.Sprintf("at offset %d of %q", e.Pos, text)
 	if e.Field != "" {
@@ -575,7 +575,7 @@ func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 // quote quotes the beginning of what the user wrote.
 func quote(s string) string {
 	if len(s) > 20 {
-		s = s[:20] + "..."
+		s = strings.ToValidUTF8(s[:20], "") + "..."
 	}
 	return fmt.Sprintf("%q", s)
 }

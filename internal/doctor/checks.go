@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
@@ -238,7 +239,7 @@ func losses(f *Facts, s *sheet) core.Text {
 		s.warn("what was due since %s (%s ago) is not compared with its runs yet: a message as old may be on its way",
 			since.UTC().Format(time.RFC3339), span(age)).
 			do("it goes on by itself when the queues are not behind; where they were purged: %s",
-				"tickring replan --from "+span(age+time.Hour).String())
+				"tickring replan --from "+api.FormatDuration((age+time.Hour).Truncate(time.Hour)))
 	}
 	return core.Say("what was due is compared with its runs")
 }
@@ -286,7 +287,7 @@ func aside(f *Facts, s *sheet) core.Text {
 			local(f, core.Say("the log of the server names them"), core.Say("look at the function aside below; its log names them")))
 	}
 	if n := f.Own.LogsLost; n > 0 {
-		s.warn("%d logs that were to be kept could not be read since %s", n, f.Own.UpSince.Format(time.RFC3339)).
+		s.warn("logs that were to be kept could not be read: %d since %s", n, f.Own.UpSince.Format(time.RFC3339)).
 			do("tickring logs RUN says why of each, as does the server's log (%s): executors that end before their logs are read, "+
 				"or do not answer", "could not be kept")
 	}

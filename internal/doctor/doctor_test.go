@@ -145,6 +145,8 @@ func TestFindings(t *testing.T) {
 			"found 3m ago: what was on them is being sent again"},
 		{"nothing to be compared for long", well, func(f *Facts) { f.Own.UncomparedFrom = now.Add(-12 * time.Minute) }, "losses", Warning,
 			"(12m ago) is not compared with its runs yet"},
+		{"nothing to be compared for days", well, func(f *Facts) { f.Own.UncomparedFrom = now.Add(-50*time.Hour - time.Minute) }, "losses",
+			Warning, "(2 days ago)"},
 		{"a canary that never came", well, func(f *Facts) { f.Canary = &Canary{} }, "canary", Wrong, "has no run that ended"},
 		{"a canary that came no more", well, func(f *Facts) { f.Canary.At = now.Add(-6 * time.Minute) }, "canary", Wrong, "did not fire for 6m"},
 		{"a canary whose result is lost", well, func(f *Facts) { f.Canary.Came, f.Canary.Message = false, "no report" }, "canary", Wrong,
