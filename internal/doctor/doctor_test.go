@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/words"
@@ -266,6 +267,11 @@ func TestFindings(t *testing.T) {
 			t.Errorf("%s: %+v; want %s %s %q", c.name, list, c.check, c.level, c.says)
 		}
 		for _, x := range Judge(f) {
+			if _, from, is := strings.Cut(x.Do.String(), "--from "); is && from != "TIME" { // pasted, the shell parts it at a space
+				if _, err := api.ParseDuration(from); err != nil {
+					t.Errorf("%s: %q is no command: %v", c.name, x.Do, err)
+				}
+			}
 			for _, text := range []core.Text{x.Check, x.Says, x.Do} {
 				if zh := words.Say(words.Chinese, text); !strings.Contains(text.String(), told) && english.MatchString(zh) {
 					t.Errorf("%s: in Chinese it is %q", c.name, zh)
