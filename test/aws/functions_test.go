@@ -16,8 +16,9 @@ import (
 	"github.com/tickring/tickring/test/load"
 )
 
-// maxBinary bounds what a deployment uploads and a cold start loads.
-const maxBinary = 20 << 20
+// maxBinary bounds what a deployment uploads and a cold start loads; api, by which no fire
+// goes, has all that people ask for, and the ways to try a channel.
+const maxBinary, maxApi = 20 << 20, 24 << 20
 
 // TestFunctions sends real events to the functions as they are deployed, each a
 // process that asks the runtime API for them, on the stand-ins.
@@ -33,8 +34,12 @@ func TestFunctions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info.Size() >= maxBinary {
-			t.Errorf("%s has %d bytes, at most %d are allowed", name, info.Size(), maxBinary)
+		most := int64(maxBinary)
+		if name == "api" {
+			most = maxApi
+		}
+		if info.Size() >= most {
+			t.Errorf("%s has %d bytes, at most %d are allowed", name, info.Size(), most)
 		}
 	}
 	// In this order: each leaves what the next one needs.
