@@ -22,12 +22,17 @@ type group struct {
 // after another, or many at a time, the newest.
 const maxGroups = 16
 
-// noted is a run's groups with one more.
+// noted is a run's groups with one more, the last. It may be there: what came while a file of
+// the journal was begun is in its head, and in what is written after that.
 func noted(gs []group, g group) []group {
-	if len(gs) >= maxGroups {
-		gs = gs[len(gs)-maxGroups+1:]
+	list := make([]group, 0, len(gs)+1)
+	for _, is := range gs {
+		if is != g {
+			list = append(list, is)
+		}
 	}
-	return append(gs[:len(gs):len(gs)], g)
+	list = append(list, g)
+	return list[max(0, len(list)-maxGroups):]
 }
 
 func appendGroup(dst []byte, run int64, g group) []byte {

@@ -177,3 +177,18 @@ func TestGroupsAreJournaled(t *testing.T) {
 		t.Errorf("%v, want %v", was.open, want)
 	}
 }
+
+// TestNotedTwice: what the journal has twice takes no other's place.
+func TestNotedTwice(t *testing.T) {
+	var gs, want []group
+	for pid := range maxGroups {
+		want = append(want, group{pid: pid + 2})
+		gs = noted(gs, want[pid])
+	}
+	for _, g := range want[maxGroups/2:] {
+		gs = noted(gs, g)
+	}
+	if !slices.Equal(gs, want) {
+		t.Errorf("%v, want %v", gs, want)
+	}
+}
