@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/boot"
 )
 
 // handler takes batches of the queue of the aside lane.
@@ -20,25 +20,15 @@ type handler struct {
 	log  *slog.Logger
 }
 
-// maxRecords is what a mapping may be set to, answerIn how long before the end of an
-// invocation all work ends.
-const (
-	maxRecords = 10_000
-	answerIn   = 2 * time.Second
-)
-
 // handle answers which messages are to come again. One that cannot be read is buried with
 // its reason and stops nobody; one of a newer version comes again, for a newer function.
 func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
-	switch n := len(e.Records); {
-	case n == 0:
-		return events.SQSEventResponse{}, errors.New("the event is no batch of a queue: it has no Records")
-	case n > maxRecords:
-		return events.SQSEventResponse{}, fmt.Errorf("a batch of %d messages; at most %d are allowed", n, maxRecords)
+	if err := boot.CheckBatch(&e); err != nil {
+		return events.SQSEventResponse{}, err
 	}
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, end.Add(-answerIn))
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-boot.AnswerIn))
 		defer cancel()
 	}
 	if err := h.look(ctx); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/boot"
 )
 
 // handler takes batches of the queues of fires, of checks and of dead letters.
@@ -46,26 +47,18 @@ type handler struct {
 // queueName is the last part of the URL of a queue, and of its ARN.
 func queueName(of string) string { return of[strings.LastIndexAny(of, "/:")+1:] }
 
-// maxRecords is what a mapping may be set to.
-const maxRecords = 10_000
-
-// answerIn is how long before the end of an invocation all work ends: time to
-// store what was begun and to say which messages are done, and when the others are
-// to come again, for which there is half of it.
-const answerIn = 2 * time.Second
-
 // handle answers which messages are to come again. One that cannot be read is
 // buried with its reason and stops nobody; one of a newer version comes again,
 // for a newer function to read. Where more than half of a batch failed it fails whole,
 // so that the mapping backs off; what was done is removed from the queue before.
 func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
-	if err := check(&e); err != nil {
+	if err := boot.CheckBatch(&e); err != nil {
 		return events.SQSEventResponse{}, err
 	}
 	whole := ctx
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, end.Add(-answerIn))
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-boot.AnswerIn))
 		defer cancel()
 	}
 	if h.dead != "" && queueName(e.Records[0].EventSourceARN) == h.dead {
@@ -124,7 +117,7 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	var beside sync.WaitGroup
 	if h.returned != nil && len(before) > 0 {
 		beside.Go(func() {
-			c, cancel := context.WithTimeout(ctx, answerIn)
+			c, cancel := context.WithTimeout(ctx, boot.AnswerIn)
 			defer cancel()
 			h.returned(c, before)
 		})
@@ -177,9 +170,9 @@ func (h *handler) remove(ctx context.Context, e *events.SQSEvent, res *events.SQ
 func telling(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
-		end = time.Now().Add(answerIn)
+		end = time.Now().Add(boot.AnswerIn)
 	}
-	return context.WithDeadline(ctx, end.Add(-answerIn/2))
+	return context.WithDeadline(ctx, end.Add(-boot.AnswerIn/2))
 }
 
 // failure is a message that is not done, and when it may be tried again; zero:
@@ -274,21 +267,4 @@ func (h *handler) letters(ctx context.Context, records []events.SQSMessage) (eve
 		}
 	}
 	return res, nil
-}
-
-// check looks at the whole event before anything of it is done: an event that
-// cannot be answered for comes again as a whole.
-func check(e *events.SQSEvent) error {
-	switch n := len(e.Records); {
-	case n == 0:
-		return errors.New("the event is no batch of a queue: it has no Records")
-	case n > maxRecords:
-		return fmt.Errorf("a batch of %d messages; at most %d are allowed", n, maxRecords)
-	}
-	for i := range e.Records {
-		if e.Records[i].MessageId == "" {
-			return fmt.Errorf("record %d of the event has no messageId", i)
-		}
-	}
-	return nil
 }
