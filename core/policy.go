@@ -167,8 +167,8 @@ func (n Notify) Over(o Notify) Notify {
 	return n
 }
 
-// Tells reports whether somebody is told of an event; of a nil n nobody is. Nothing is slow or overdue where it is
-// not said when.
+// Tells reports whether somebody is told of an event; of a nil n nobody is. Nothing is slow or
+// overdue where it is not said when.
 func (n *Notify) Tells(e Event) bool {
 	switch {
 	case n == nil, len(n.To) == 0, e == EventSlow && n.Slow == 0, e == EventOverdue && n.Overdue == Overdue{}:

@@ -355,22 +355,6 @@ func (l *Lane) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome, 
 	return k, "", &later{0, true, err}, nil
 }
 
-// Tail is the last lines of a run's log as people read them, what is kept or else what its
-// executor says now; empty where there is none.
-func (l *Lane) Tail(ctx context.Context, app *core.App, run *core.Run, lines int) (string, error) {
-	k, is, err := l.store.KeptLog(ctx, run.ID)
-	if err != nil {
-		return "", fmt.Errorf("read the kept log of run %d: %w", run.ID, err)
-	}
-	if !is {
-		if k, err = End(ctx, l.logs, app, run); err != nil {
-			return "", err
-		}
-	}
-	text, err := Text(&k)
-	return lastLines(text, lines), err
-}
-
 // state is whether somebody may be asked.
 type state uint8
 

@@ -172,7 +172,7 @@ func (r *reader) between(ctx context.Context, from int, last page) (page, bool) 
 
 // keptOf keeps the last bytes of a page, from the beginning of a line on where it has one.
 func keptOf(p page, more bool) (core.KeptLog, error) {
-	text := Printable(p.text)
+	text := printable(p.text)
 	k := core.KeptLog{From: p.from, More: more}
 	if over := len(text) - core.KeptLogMax; over > 0 {
 		cut := over
@@ -223,9 +223,9 @@ func Text(k *core.KeptLog) (string, error) {
 	return "", fmt.Errorf("read the kept log of run %d: %w", k.Run, err)
 }
 
-// Printable has what is no text replaced: bytes that are no UTF-8, and control characters
+// printable has what is no text replaced: bytes that are no UTF-8, and control characters
 // but tabs and the ends of lines.
-func Printable(s string) string {
+func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7F {
 			return utf8.RuneError

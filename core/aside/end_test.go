@@ -61,7 +61,7 @@ func want(t interface {
 	Errorf(string, ...any)
 }, f *file, k *core.KeptLog) {
 	t.Helper()
-	whole := Printable(strings.Join(f.lines, "\n") + "\n")
+	whole := printable(strings.Join(f.lines, "\n") + "\n")
 	text, err := Text(k)
 	if err != nil {
 		t.Errorf("read what is kept: %v", err)
@@ -83,7 +83,7 @@ func want(t interface {
 	}
 	// One line more would not have fitted, but for one that is longer than all.
 	last := len(strings.Split(strings.TrimSuffix(before, "\n"), "\n"))
-	if k.Cut == 0 && len(text)+len(Printable(f.lines[last-1]))+1 <= core.KeptLogMax {
+	if k.Cut == 0 && len(text)+len(printable(f.lines[last-1]))+1 <= core.KeptLogMax {
 		t.Errorf("only %d bytes are kept, and line %d would fit", len(text), last)
 	}
 }

@@ -65,5 +65,5 @@ func KeptLines(ctx context.Context, of Keeper, run core.RunID, lines int) ([]str
 	if err != nil || text == "" {
 		return nil, err
 	}
-	return strings.Split(strings.TrimRight(lastLines(text, lines), "\n"), "\n"), nil
+	return strings.Split(lastLines(text, lines), "\n"), nil
 }

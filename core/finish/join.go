@@ -140,10 +140,11 @@ func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) err
 	skip.State, skip.Reason, skip.EndedAt, skip.Message = core.Skipped, core.ReasonJoin, f.o.Now(), j.Lacks(&job.Def)
 	skip.Aside.Notice = skip.Notice
 	run, made, err := f.found(ctx, &skip)
-	if err == nil && made {
-		return f.Aside(ctx, &skip)
-	} else if err != nil {
+	if err != nil {
 		return err
+	}
+	if made {
+		return f.Aside(ctx, &skip)
 	}
 	return f.skipAwaiting(ctx, &run, skip.Message)
 }

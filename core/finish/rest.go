@@ -69,8 +69,8 @@ func (r *Rest) Make(ctx context.Context) {
 	}
 	r.f.Release(ctx, free...)
 	var all sync.WaitGroup
-	var asides map[int]error
-	all.Go(func() { asides = r.asides(ctx) })
+	var asides []error
+	all.Go(func() { asides = r.f.asides(ctx, runsOf(r.of)) })
 	for part := range slices.Chunk(families, familiesAtOnce) {
 		all.Go(func() { r.makeFamilies(ctx, part) })
 	}
@@ -86,31 +86,15 @@ func (r *Rest) Make(ctx context.Context) {
 		r.mend(ctx, e)
 	}
 	all.Wait()
-	for i, err := range asides {
-		r.errs[i] = errors.Join(r.errs[i], err)
+	for k, err := range asides {
+		if err != nil {
+			i := r.of[k].i
+			r.errs[i] = errors.Join(r.errs[i], err)
+		}
 	}
 	for _, s := range r.same {
 		r.errs[s[0]] = r.errs[s[1]]
 	}
-}
-
-// asides asks for what the aside lane makes, for all of the call together, and answers what
-// came of it by the place of the answer.
-func (r *Rest) asides(ctx context.Context) map[int]error {
-	var owing []*core.Run
-	var at []int
-	for _, e := range r.of {
-		if e.run.OwesAside() != (core.Aside{}) {
-			owing, at = append(owing, e.run), append(at, e.i)
-		}
-	}
-	failed := map[int]error{}
-	for k, err := range r.f.asides(ctx, owing) {
-		if err != nil {
-			failed[at[k]] = err
-		}
-	}
-	return failed
 }
 
 func (r *Rest) mend(ctx context.Context, e ended) {
@@ -118,11 +102,15 @@ func (r *Rest) mend(ctx context.Context, e ended) {
 }
 
 func (r *Rest) makeFamilies(ctx context.Context, part []ended) {
-	runs := make([]*core.Run, len(part))
-	for i, e := range part {
-		runs[i] = e.run
-	}
-	for i, err := range r.f.families(ctx, runs) {
+	for i, err := range r.f.families(ctx, runsOf(part)) {
 		r.errs[part[i].i] = r.f.after(ctx, part[i].run, err)
 	}
+}
+
+func runsOf(list []ended) []*core.Run {
+	runs := make([]*core.Run, len(list))
+	for i, e := range list {
+		runs[i] = e.run
+	}
+	return runs
 }

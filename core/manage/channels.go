@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -190,11 +191,9 @@ func (m *Manage) beginTest(ctx context.Context, actor core.Actor, name string) (
 		if err := m.takes(ctx, old); err != nil {
 			return false, err
 		}
-		for _, rev := range attempts {
-			if old.Rev == rev {
-				ch = old
-				return true, nil
-			}
+		if slices.Contains(attempts, old.Rev) {
+			ch = old
+			return true, nil
 		}
 		now := m.ask.Stamp()
 		if wait := old.Tested.Add(m.o.TestEvery).Sub(now); !old.Tested.IsZero() && wait > 0 && wait <= m.o.TestEvery {

@@ -145,26 +145,19 @@ func (m *Manage) CheckNotify(ctx context.Context, n core.Notify, made []string) 
 		res.Change = Unchanged
 		return res, nil
 	}
-	errs, err := m.CheckTold(ctx, []core.Notify{n}, made)
-	if err == nil {
-		err = errs[0]
-	}
-	if err != nil {
+	if err := m.known(ctx, n, made...); err != nil {
 		return NotifyResult{}, err
 	}
 	return res, nil
 }
 
-// known refuses channels that there are not, with the field that names one.
-func (m *Manage) known(ctx context.Context, n core.Notify) error {
-	if len(n.To) == 0 {
-		return nil
-	}
-	found, err := m.store.Channels(ctx, n.To)
+// known refuses channels that there are not, once some are made, with the field that names one.
+func (m *Manage) known(ctx context.Context, n core.Notify, made ...string) error {
+	errs, err := m.CheckTold(ctx, []core.Notify{n}, made)
 	if err != nil {
-		return core.Passing(err)
+		return err
 	}
-	return missing(n, found)
+	return errs[0]
 }
 
 func missing(n core.Notify, found map[string]core.Channel) error {
@@ -180,28 +173,23 @@ func missing(n core.Notify, found map[string]core.Channel) error {
 
 // toKnown refuses of some jobs those that tell a channel that there is not.
 func (m *Manage) toKnown(ctx context.Context, part []*saving) ([]*saving, error) {
-	var names []string
-	for _, s := range part {
-		for _, c := range s.job.Def.Notify.To {
-			if !slices.Contains(names, c) {
-				names = append(names, c)
-			}
-		}
+	list := make([]core.Notify, len(part))
+	for i, s := range part {
+		list[i] = s.job.Def.Notify
 	}
-	if len(names) == 0 {
-		return part, nil
-	}
-	found, err := m.channels(ctx, names)
+	errs, err := m.CheckTold(ctx, list, nil)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(part, func(s *saving) bool {
-		err := missing(s.job.Def.Notify, found)
-		if err != nil {
-			s.refuse(err)
+	var ready []*saving
+	for i, s := range part {
+		if errs[i] != nil {
+			s.refuse(errs[i])
+			continue
 		}
-		return err != nil
-	}), nil
+		ready = append(ready, s)
+	}
+	return ready, nil
 }
 
 // namedBy refuses the deletion of a channel that somebody is told by.

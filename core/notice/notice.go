@@ -430,7 +430,7 @@ func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 		if st.Failing != nil {
 			next = sooner(next, now.Add(n.again(now.Sub(st.Failing.When))))
 		}
-		before := st.clone()
+		before := st.Clone()
 		mine = st.Take(now, n.o.Lease)
 		for i := range mine { // they are gone by then, or say when
 			before.Sent(&mine[i], now)
@@ -485,7 +485,7 @@ func (n *Notices) update(ctx context.Context, w *work, was State, change func(*S
 	name := JobName(w.job)
 	for try := 0; ; try++ {
 		now := n.o.Now()
-		s := was.clone()
+		s := was.Clone()
 		s.Name = name
 		next := change(&s)
 		if s.Look <= core.InstantOf(now) || w.holds(s.Look) {

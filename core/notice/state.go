@@ -225,7 +225,8 @@ func (s *State) Sent(p *Pending, now time.Time) {
 }
 
 // Failed notes that a channel did not take a notice: it is tried again, later each time, until
-// it is a day old, and not before after; busy: there was no place. forGood: it is not tried again. It reports whether it is given up.
+// it is a day old, and not before after; busy: there was no place. forGood: it is not tried
+// again. It reports whether it is given up.
 func (s *State) Failed(p *Pending, why string, forGood, tried, busy bool, after time.Duration, now time.Time) (
 	givenUp bool) {
 	i := s.is(p)
@@ -233,20 +234,20 @@ func (s *State) Failed(p *Pending, why string, forGood, tried, busy bool, after 
 		return false
 	}
 	o := &s.Pending[i]
-	if age := now.Sub(o.Made); forGood || age >= giveUp {
+	age := now.Sub(o.Made)
+	if forGood || age >= giveUp {
 		t := s.told(o.Event)
 		t.GivenUp = slices.DeleteFunc(t.GivenUp, func(g Untaken) bool { return g.Channel == o.Channel })
 		t.GivenUp = append(t.GivenUp, Untaken{o.Channel, o.First, o.Last, now.UTC(), core.Truncate(why)})
 		t.GivenUp = t.GivenUp[max(0, len(t.GivenUp)-core.MaxNotifyTo):]
 		s.Pending = slices.Delete(s.Pending, i, i+1)
 		return true
-	} else {
-		wait := max(min(max(age/2, least), most), min(after, most))
-		if busy {
-			wait = busyFor
-		}
-		o.Next = now.Add(wait).UTC()
 	}
+	wait := max(min(max(age/2, least), most), min(after, most))
+	if busy {
+		wait = busyFor
+	}
+	o.Next = now.Add(wait).UTC()
 	if tried {
 		o.Tries++
 	}
@@ -274,8 +275,8 @@ func (s *State) Next() (at time.Time) {
 	return at
 }
 
-// clone is s apart from s.
-func (s State) clone() State {
+// Clone is a copy of s that shares nothing with it which changes.
+func (s State) Clone() State {
 	s.Told, s.Pending = slices.Clone(s.Told), slices.Clone(s.Pending)
 	for i := range s.Told {
 		s.Told[i].Seen, s.Told[i].GivenUp = slices.Clone(s.Told[i].Seen), slices.Clone(s.Told[i].GivenUp)
@@ -305,6 +306,3 @@ func (s *State) Keep() (until time.Time) {
 
 // keepFor is how long an item stays that says nothing any more: no copy of a note comes as late.
 const keepFor = 24 * time.Hour
-
-// Clone is s apart from s.
-func (s State) Clone() State { return s.clone() }

@@ -25,14 +25,11 @@ func (s *Store) Channels(ctx context.Context, names []string) (map[string]core.C
 		keys[i] = stateKey(channelOf, name)
 	}
 	found := make(map[string]core.Channel, len(names))
-	left, err := s.get(ctx, s.o.Names.State, keys, func(it item) error {
+	err := s.getAll(ctx, s.o.Names.State, keys, func(it item) error {
 		c, err := decodeChannel(it)
 		found[stringOf(it, "key")] = c
 		return err
 	})
-	if err == nil && len(left) > 0 {
-		err = core.ErrThrottled
-	}
 	return found, err
 }
 

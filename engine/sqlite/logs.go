@@ -24,10 +24,7 @@ func (s *Store) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
 	}
 	var answer error
 	if err := s.write(ctx, false, 1, func(tx *tx) error {
-		err := query(tx.Conn, q, func(st *sqlite.Stmt) {
-			st.BindInt64(1, key(run.ID))
-			st.BindBytes(2, body)
-		}, nil)
+		err := query(tx.Conn, q, values(key(run.ID), body), nil)
 		answer = judged(tx.Conn)
 		return err
 	}); err != nil {
@@ -39,7 +36,7 @@ func (s *Store) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
 // KeptLog implements aside.Store.
 func (s *Store) KeptLog(ctx context.Context, run core.RunID) (k core.KeptLog, is bool, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT body FROM logs WHERE run = ?", func(st *sqlite.Stmt) { st.BindInt64(1, key(run)) }, func(st *sqlite.Stmt) error {
+		return query(c, "SELECT body FROM logs WHERE run = ?", values(key(run)), func(st *sqlite.Stmt) error {
 			is = true
 			return json.Unmarshal(columnBytes(st, 0), &k)
 		})

@@ -1,6 +1,6 @@
 // Command aside is the function that makes what the ends of runs owe and no fire waits for, and
-// tells people:
-// it takes the queue of the aside lane, and nothing else. core/aside is what it drives.
+// tells people: it takes the queue of the aside lane, and nothing else. core/aside is what it
+// drives.
 package main
 
 import (
