@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -119,6 +120,31 @@ func TestFailuresAreTold(t *testing.T) {
 		t.Errorf("the first alone: %+v %v", r, err)
 	}
 
+	// What is stored is told of a moment later.
+	eventually(t, 20*time.Second, func() error {
+		resp, err := http.Get(s.URL() + "/metrics")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return err
+		}
+		for _, want := range []string{
+			`tickring_chains_ended_total{app="web",name="thrice",outcome="failed"} 1`,
+			`tickring_chains_ended_total{app="web",name="thrice",outcome="succeeded"} 0`,
+			`tickring_chains_ended_total{app="web",name="never",outcome="failed"} 3`,
+			`tickring_chains_ended_total{app="web",name="fine",outcome="succeeded"} 1`,
+			`tickring_runs_closed_total{app="web",state="failed"} 6`,
+		} {
+			if !strings.Contains(string(text), want+"\n") {
+				return fmt.Errorf("/metrics has no %s", want)
+			}
+		}
+		return nil
+	})
+
 	// A line for each chain, none for what was tried again.
 	if lines := log.lines("failed for good"); len(lines) != 4 {
 		t.Errorf("%d lines, want 4: %s", len(lines), lines)
@@ -133,24 +159,6 @@ func TestFailuresAreTold(t *testing.T) {
 	if len(last) != 1 || json.Unmarshal([]byte(last[0]), &line) != nil || line.Run.String() != thrice[0].ID || line.Job != first.Job() ||
 		line.App != "web" || line.State != "failed" || line.Reason != "handler" || line.Code != 500 || line.Instant == "" {
 		t.Errorf("%s: %+v", last, line)
-	}
-
-	resp, err := http.Get(s.URL() + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, _ := io.ReadAll(resp.Body)
-	for _, want := range []string{
-		`tickring_chains_ended_total{app="web",name="thrice",outcome="failed"} 1`,
-		`tickring_chains_ended_total{app="web",name="thrice",outcome="succeeded"} 0`,
-		`tickring_chains_ended_total{app="web",name="never",outcome="failed"} 3`,
-		`tickring_chains_ended_total{app="web",name="fine",outcome="succeeded"} 1`,
-		`tickring_runs_closed_total{app="web",state="failed"} 6`,
-	} {
-		if !strings.Contains(string(text), want+"\n") {
-			t.Errorf("/metrics has no %s", want)
-		}
 	}
 
 	own, err := cl.GetFacts(t.Context())
@@ -205,8 +213,8 @@ func TestJobsHaveBoundedLabels(t *testing.T) {
 		fail(fmt.Sprint("app-", i), 1)
 	}
 	m.closed(&core.Run{ID: core.NumberedRun(1, 3), App: "web", State: core.Failed})
-	rec := httptest.NewRecorder()
-	m.handler(&parts{engine: memory.Open(memory.Options{})}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+	rec, e := httptest.NewRecorder(), memory.Open(memory.Options{})
+	m.handler(&parts{engine: e, reports: report.New(e.Report, report.Options{})}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
 	text := rec.Body.String()
 	series := func(app, name string, n int) string {
 		return fmt.Sprintf("tickring_chains_ended_total{app=%q,name=%q,outcome=\"failed\"} %d\n", app, name, n)

@@ -155,7 +155,7 @@ func (m *metrics) log(_ *core.Run, o aside.Outcome) {
 
 // notice counts a try to tell people. Which channel it was doctor says: channels come and go,
 // and would leave series behind.
-func (m *metrics) notice(_ string, o notice.Outcome) {
+func (m *metrics) notice(o notice.Outcome) {
 	m.notices.WithLabelValues(string(o)).Inc()
 	if o == notice.GivenUp {
 		m.untold.Add(1)
@@ -249,9 +249,6 @@ func (s *summedCollector) Describe(c chan<- *prometheus.Desc) { c <- s.desc }
 func (s *summedCollector) Collect(c chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	if s.p.reports == nil {
-		return
-	}
 	switch h, err := s.p.reports.Health(ctx); {
 	case err != nil:
 		c <- prometheus.NewInvalidMetric(s.desc, err)
