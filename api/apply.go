@@ -140,24 +140,26 @@ func (a *applying) read(body *ApplyRequest) error {
 	return a.r.Context().Err()
 }
 
-func (a *applying) refuseApp(i int, err error) {
-	e := a.s.errorOf(a.r, err)
-	a.out.Apps[i].Change, a.out.Apps[i].Error, a.refused = manage.Refused, &e, true
+// refuse notes that nothing is to be done, for one of it is refused.
+func (a *applying) refuse(err error) (change string, e *Error) {
+	a.refused = true
+	return manage.Refused, new(a.s.errorOf(a.r, err))
 }
 
 func (a *applying) refuseNotify(err error) {
-	e := a.s.errorOf(a.r, err)
-	a.out.Notify.Change, a.out.Notify.Error, a.refused = manage.Refused, &e, true
+	a.out.Notify.Change, a.out.Notify.Error = a.refuse(err)
 }
 
 func (a *applying) refuseChannel(i int, err error) {
-	e := a.s.errorOf(a.r, err)
-	a.out.Channels[i].Change, a.out.Channels[i].Error, a.refused = manage.Refused, &e, true
+	a.out.Channels[i].Change, a.out.Channels[i].Error = a.refuse(err)
+}
+
+func (a *applying) refuseApp(i int, err error) {
+	a.out.Apps[i].Change, a.out.Apps[i].Error = a.refuse(err)
 }
 
 func (a *applying) refuseJob(i int, err error) {
-	e := a.s.errorOf(a.r, err)
-	a.out.Jobs[i].Change, a.out.Jobs[i].Error, a.refused = manage.Refused, &e, true
+	a.out.Jobs[i].Change, a.out.Jobs[i].Error = a.refuse(err)
 }
 
 // check says of each what would become of it.

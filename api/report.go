@@ -75,9 +75,10 @@ func (s *server) question(r *http.Request, params *GetReportParams) (q report.Qu
 			return q, err
 		}
 	}
-	if q.State != "" && (!slices.Contains(core.States, q.State) || q.State.Open()) {
-		return q, core.Invalid("state", params.State,
-			"a state in which runs end is expected: succeeded, failed, timed-out, killed, lost, skipped")
+	if q.State != "" {
+		if err := q.State.CheckEnd("state"); err != nil {
+			return q, err
+		}
 	}
 	if q.Reason != "" && !slices.Contains(core.Reasons[q.State], q.Reason) {
 		return q, core.Invalid("reason", params.Reason, "it is no reason of the state that is asked for")

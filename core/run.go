@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -29,6 +30,14 @@ var States = []State{Planned, Queued, Running, Succeeded, Failed, TimedOut, Kill
 
 // Open reports whether a run can still change.
 func (s State) Open() bool { return s == Planned || s == Queued || s == Running }
+
+// CheckEnd refuses what is no state in which runs end.
+func (s State) CheckEnd(field string) error {
+	if !slices.Contains(States, s) || s.Open() {
+		return Invalid(field, string(s), "a state in which runs end is expected: succeeded, failed, timed-out, killed, lost, skipped")
+	}
+	return nil
+}
 
 // Failure reports whether what ended so may be tried again.
 func (s State) Failure() bool { return s == Failed || s == TimedOut || s == Lost }

@@ -275,11 +275,11 @@ func (n *Notices) fares(ctx context.Context, r *sent) {
 	if went := n.o.Went; went != nil {
 		switch {
 		case r.err == nil:
-			went(r.of.Channel, Took)
+			went(Took)
 		case givenUp:
-			went(r.of.Channel, GivenUp)
+			went(GivenUp)
 		case r.tried: // what found no place was no try
-			went(r.of.Channel, Retried)
+			went(Retried)
 		}
 	}
 	l.mu.Lock()

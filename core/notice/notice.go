@@ -41,7 +41,7 @@ type Options struct {
 	Logs  Logs          // nil: notices have no lines
 	// Went is called with what came of each try to bring a notice to a channel; it must not
 	// block.
-	Went func(channel string, o Outcome)
+	Went func(o Outcome)
 }
 
 // RunInLink stands in Options.Link for the ID of a run.

@@ -3,7 +3,6 @@ package operate
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -96,9 +95,8 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 		return CleanResult{}, core.Invalid("before", q.Before.UTC().Format(time.RFC3339), "what ended less than 24 hours ago stays")
 	}
 	for _, s := range q.States {
-		if !slices.Contains(core.States, s) || s.Open() {
-			return CleanResult{}, core.Invalid("state", string(s),
-				"a state in which runs end is expected: succeeded, failed, timed-out, killed, lost, skipped")
+		if err := s.CheckEnd("state"); err != nil {
+			return CleanResult{}, err
 		}
 	}
 	if err := actor.Validate(); err != nil {
@@ -312,8 +310,7 @@ func (c *cleaning) needed(ctx context.Context, runs []core.Run) (map[core.RunID]
 	ask := map[core.RunID][]core.RunID{} // a run that is open or owes, of those that need it then
 	for i := range runs {
 		r := &runs[i]
-		switch {
-		case r.Owing(), r.Data != "" && c.op.ask.Now().Sub(r.EndedAt) < cleanData:
+		if r.Owing() || r.Data != "" && c.op.ask.Now().Sub(r.EndedAt) < cleanData {
 			needed[r.ID] = true
 			continue
 		}

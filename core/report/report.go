@@ -208,10 +208,7 @@ func (r *Reports) read(ctx context.Context) (v int64, s state, err error) {
 	}
 	now := r.o.Now()
 	for i := range s.Open {
-		switch l := &s.Open[i]; {
-		case l.Taken == 0: // of a version that did not note it
-			l.Next = now
-		case l.Next.After(now.Add(mostLook)) || l.Taken.Time().After(now): // by a clock that was set back since
+		if l := &s.Open[i]; l.Next.After(now.Add(mostLook)) || l.Taken.Time().After(now) { // by a clock that was set back since
 			l.Next, l.Taken = now, min(l.Taken, core.InstantOf(now))
 		}
 	}

@@ -44,9 +44,11 @@ func (r *Reports) Pass(ctx context.Context) error {
 	case v == 0: // nothing before the hour in which it begins is reported
 		s.Done = r.floor(core.InstantOf(now))
 		s.Days, s.Old, s.Since = s.Done, s.Done, s.Done
-	case !s.any(r, now):
-		r.idle = s.next(r, now)
-		return nil
+	default:
+		if next := r.next(&s); now.Before(next) {
+			r.idle = next
+			return nil
+		}
 	}
 	// Nothing is written after the turn is over: who comes then does it again.
 	work, cancel := context.WithTimeout(ctx, r.o.PassFor)
@@ -78,14 +80,11 @@ func (s *state) place() [6]int64 {
 }
 
 // due is the end of the hour that is to be summed next.
-func (s *state) due() core.Instant { return s.Done + hour }
-
-// any reports whether there is something to do.
-func (s *state) any(r *Reports, now time.Time) bool { return !now.Before(s.next(r, now)) }
+func (r *Reports) due(s *state) core.Instant { return r.floor(s.Done + hour) }
 
 // next is when there is something to do next.
-func (s *state) next(r *Reports, now time.Time) time.Time {
-	at := r.floor(s.due()).Time().Add(r.o.Behind)
+func (r *Reports) next(s *state) time.Time {
+	at := r.due(s).Time().Add(r.o.Behind)
 	for _, l := range s.Open {
 		at = earlier(at, l.Next)
 	}
@@ -112,7 +111,7 @@ func earlier(a, b time.Time) time.Time {
 func (r *Reports) work(ctx context.Context, s *state) error {
 	now := r.o.Now()
 	for ctx.Err() == nil {
-		end := r.floor(s.due())
+		end := r.due(s)
 		if now.Before(end.Time().Add(r.o.Behind)) {
 			break
 		}

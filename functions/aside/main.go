@@ -34,7 +34,7 @@ func main() {
 func assemble(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, to notice.Sender,
 	log *slog.Logger) *handler {
 	a := c.Assemble(e, log)
-	told := a.Notices(to, notice.Options{Link: c.RunURL, Went: func(_ string, o notice.Outcome) {
+	told := a.Notices(to, notice.Options{Link: c.RunURL, Went: func(o notice.Outcome) {
 		if o == notice.GivenUp {
 			c.Metrics.Put(time.Now(), map[string]float64{boot.NoticesLost: 1})
 		}
