@@ -92,19 +92,24 @@ func (j *Job) Normalize() {
 		d.Retry.On = []State{Failed, TimedOut}
 		return
 	}
-	// In the order of RetryOns, each once; what is unknown stays for Validate.
-	on := make([]State, 0, len(d.Retry.On))
-	for _, s := range RetryOns {
-		if slices.Contains(d.Retry.On, s) {
-			on = append(on, s)
+	d.Retry.On = inOrder(d.Retry.On, RetryOns)
+}
+
+// inOrder is a list in the order of those that are known, each once; what is unknown stays,
+// behind them, for Validate.
+func inOrder[T comparable](list, known []T) []T {
+	out := make([]T, 0, len(list))
+	for _, v := range known {
+		if slices.Contains(list, v) {
+			out = append(out, v)
 		}
 	}
-	for _, s := range d.Retry.On {
-		if !slices.Contains(RetryOns, s) {
-			on = append(on, s)
+	for _, v := range list {
+		if !slices.Contains(known, v) {
+			out = append(out, v)
 		}
 	}
-	d.Retry.On = on
+	return out
 }
 
 // Normal is n with its events in order, each once; what is unknown stays for Validate.
@@ -116,18 +121,7 @@ func (n Notify) Normal() Notify {
 		n.On = nil
 		return n
 	}
-	var on []Event
-	for _, e := range Events {
-		if slices.Contains(n.On, e) {
-			on = append(on, e)
-		}
-	}
-	for _, e := range n.On {
-		if !slices.Contains(Events, e) {
-			on = append(on, e)
-		}
-	}
-	n.On = on
+	n.On = inOrder(n.On, Events)
 	return n
 }
 

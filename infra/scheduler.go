@@ -151,7 +151,7 @@ func (s *Scheduler) doors(p *Props, dir string) {
 		return
 	}
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
-		role: roles.Api}, append(append(s.logs(p), s.topics(p)...), s.mayRead(p, s.TokenParameter, s.ReadTokenParameter)...)...)
+		role: roles.Api}, slices.Concat(s.logs(p), s.topics(p), s.mayRead(p, s.TokenParameter, s.ReadTokenParameter))...)
 	callback := s.callback(p, dir)
 	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout,
 		role: roles.Registry})

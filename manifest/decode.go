@@ -342,7 +342,6 @@ func (d *decoder) list(seq *ast.SequenceNode, s *schema, path string, at Pos) (a
 func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) object {
 	out := make(object, len(m.Values))
 	keys := make(map[string]Pos, len(m.Values))
-	instead := map[string]bool{}
 	for _, kv := range m.Values {
 		if d.c.full() {
 			break
@@ -353,14 +352,14 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 		}
 		below, field := join(path, key), s.Entries
 		if s.kind == kObject {
-			instead[s.Instead[key]] = true
 			field = s.get(key)
+			if need := s.Instead[key]; need != "" && out[need] == nil {
+				out[need] = nil // it is not missed
+			}
 			if why := s.Later[key]; why != "" { // whatever its value is
 				d.errorf(keys[key], below, "not yet: %s; leave it out", core.Phrase(why))
-				s.stands(key, out)
 				continue
 			}
-			s.stands(key, out)
 		}
 		if field == nil {
 			d.errorf(keys[key], join(path, truncate(key)), "%s", s.unknown(key))
@@ -372,18 +371,11 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 		}
 	}
 	for _, name := range s.Required {
-		if _, there := out[name]; !there && !instead[name] {
+		if _, there := out[name]; !there {
 			d.errorf(at, join(path, name), "needed: %s", core.Phrase(s.get(name).Description))
 		}
 	}
 	return out
-}
-
-// stands has no required field missed that this one stands for.
-func (s *schema) stands(key string, out object) {
-	if need := s.Instead[key]; need != "" && out[need] == nil {
-		out[need] = nil
-	}
 }
 
 // key reads a key, once.

@@ -198,7 +198,7 @@ func (m *Manage) dropScripts(ctx context.Context, job core.JobID) {
 		return
 	}
 	rest := core.Scripts{Job: job, V: rec.V + 1, Stored: rec.Stored}
-	for hash := range rec.Clone().Stored {
+	for hash := range rest.Stored {
 		if m.store.DropSource(ctx, job, hash, m.ask.Stamp().Add(savingFor)) == nil {
 			delete(rest.Stored, hash)
 		}
