@@ -515,6 +515,13 @@ func TestOverdueBy(t *testing.T) {
 			r.must(r.e.Manage.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2,
 				App: "shop"}))
 		}, "", nil},
+		"the pause of its app ended a moment ago": {func(r *rig, _ *core.Job) {
+			r.must(r.e.Manage.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}},
+				core.Change{ID: 2, App: "shop"}))
+		}, "", nil},
+		"the pause of everything ended a moment ago": {func(r *rig, _ *core.Job) {
+			r.must(r.e.Manage.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}}))
+		}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
