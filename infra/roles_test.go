@@ -542,25 +542,34 @@ func TestLoops(t *testing.T) {
 	}
 }
 
-// TestPublishesToWhatIsNamed: who tries channels may publish to the topics that are named, and to no other.
+// TestPublishesToWhatIsNamed: who tries channels, and who sends notices, may publish to the
+// topics that are named, and to no other; nobody else may publish.
 func TestPublishesToWhatIsNamed(t *testing.T) {
 	const topic = "arn:aws:sns:us-east-1:123456789012:jobs"
 	for form, p := range allForms() {
 		tmpl := synth(t, p)
-		may := 0
+		may := map[string]int{} // statements, by role
 		for _, s := range tmpl.statements(t) {
 			for _, action := range list(s.Action) {
 				if !strings.HasPrefix(fmt.Sprint(action), "sns:") {
 					continue
 				}
-				may++
-				if action != "sns:Publish" || fmt.Sprint(s.Resource) != topic || !strings.HasPrefix(s.role, "TickringApi") {
+				of := ""
+				for _, role := range []string{"TickringApi", "TickringAside"} {
+					if strings.HasPrefix(s.role, role) {
+						of = role
+					}
+				}
+				may[of]++
+				if action != "sns:Publish" || fmt.Sprint(s.Resource) != topic || of == "" {
 					t.Errorf("%s: %s may do %s on %v", form, s.role, action, s.Resource)
 				}
 			}
 		}
-		if want := len(p.Topics); may != want {
-			t.Errorf("%s: %d statements of SNS, want %d", form, may, want)
+		for _, role := range []string{"TickringApi", "TickringAside"} {
+			if want := len(p.Topics); may[role] != want {
+				t.Errorf("%s: %s has %d statements of SNS, want %d", form, role, may[role], want)
+			}
 		}
 	}
 }

@@ -255,8 +255,9 @@ func (s *Scheduler) workers(p *Props, dir string) {
 		slow = jsii.Number(10)
 	}
 	takes(sends("slow", "sends fires to slow executors", roles.SlowLane), "Slow", s.Slow, slow)
-	takes(s.function(p, dir, function{name: "aside", about: "keeps logs and tells people: what makes no fire late",
-		memory: 256, timeout: asideTimeout, calls: true, role: roles.Aside}, s.logs(p)...), "Aside", s.Aside, jsii.Number(asideConcurrency))
+	aside := s.function(p, dir, function{name: "aside", about: "keeps logs and tells people: what makes no fire late",
+		memory: 256, timeout: asideTimeout, calls: true, role: roles.Aside}, slices.Concat(s.logs(p), s.topics(p))...)
+	takes(aside, "Aside", s.Aside, jsii.Number(asideConcurrency))
 	s.wake(tick)
 	if !p.NoCanary {
 		s.canaryJob(p)
