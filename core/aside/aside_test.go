@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,10 +223,17 @@ func TestHung(t *testing.T) {
 		for n := range uint32(200) { // many that hang, of one app
 			r.run(1000+n, "a", fmt.Sprintf("http://10.1.0.%d:9999", n), nil)
 		}
+		var ofApp, mostOfApp atomic.Int64
 		log := r.x.log
 		r.x.log = func(ctx context.Context, address string, run *core.Run) (string, error) {
 			if strings.HasPrefix(address, "http://10.1.") {
 				address = hung
+			}
+			if run.App == "a" {
+				n := ofApp.Add(1)
+				defer ofApp.Add(-1)
+				for was := mostOfApp.Load(); n > was && !mostOfApp.CompareAndSwap(was, n); was = mostOfApp.Load() {
+				}
 			}
 			return log(ctx, address, run)
 		}
@@ -245,6 +253,9 @@ func TestHung(t *testing.T) {
 		r.x.mu.Unlock()
 		if n > 4 {
 			t.Errorf("%d asked at a time at one address", n)
+		}
+		if n := mostOfApp.Load(); n > 8 {
+			t.Errorf("%d asked at a time of one app", n)
 		}
 		time.Sleep(2*time.Hour + 15*time.Minute)
 		r.nothing()
