@@ -247,3 +247,38 @@ func TestPauseOfAFixedDelay(t *testing.T) {
 		t.Errorf("sent %+v", m)
 	}
 }
+
+// TestPauseUntold: where the lane does not take the note that a job was paused, the pause stays
+// owed, and whoever makes it next has people told; of a run of which nobody is to be told nobody is.
+func TestPauseUntold(t *testing.T) {
+	for _, tells := range []bool{true, false} {
+		t.Run(fmt.Sprintf("tells %t", tells), func(t *testing.T) {
+			r := newRig(t)
+			r.fragile(1, nil)
+			id := core.NumberedRun(7, 1)
+			r.run(id, func(x *core.Run) {
+				x.Retries, x.PauseAfter, x.First, x.Notice, x.KeepLog = 0, true, id, tells, core.KeepLogNever
+			})
+			if tells { // the note, and what the run owes
+				r.s.faults["enqueue"] = []fault{{err: core.ErrThrottled}, {err: core.ErrThrottled}}
+			}
+			err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler})
+			if run := r.stored(id); (err != nil) != tells || (len(run.Owes) > 0) != tells || len(r.pauses()) != 1 {
+				t.Fatalf("%v; it owes %+v, with %d pauses", err, run.Owes, len(r.pauses()))
+			}
+			run := r.stored(id)
+			r.must(r.f.Mend(t.Context(), &run))
+			var notes []ring.Note
+			for _, m := range r.messages(ring.KindAside) {
+				notes = append(notes, m.Aside.Notes...)
+			}
+			if tells && (len(notes) != 1 || notes[0].Event != core.EventPaused || notes[0].Run != id || notes[0].Times != 1) ||
+				!tells && len(notes) > 0 {
+				t.Errorf("told of %+v", notes)
+			}
+			if run := r.stored(id); len(run.Owes) > 0 || len(r.pauses()) != 1 {
+				t.Errorf("it owes %+v, with %d pauses", run.Owes, len(r.pauses()))
+			}
+		})
+	}
+}
