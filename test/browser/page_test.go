@@ -1,0 +1,413 @@
+package browser
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/network"
+	cdpage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tickring/tickring/test/rig"
+)
+
+//go:embed look.js
+var look string
+
+// patience is how long a page may take for what a test waits for. It is no
+// figure: machines that run tests are slow.
+const patience = 20 * time.Second
+
+// page is one tab with cookies and a cache of its own. What goes wrong in its
+// console fails its test.
+type page struct {
+	tb   testing.TB
+	ctx  context.Context
+	base string
+	wg   sync.WaitGroup
+
+	mu       sync.Mutex
+	clicks   int
+	requests []string           // URLs, in their order
+	arrived  map[string]float64 // bytes by request, as far as it is
+	finished map[string]float64 // and of those that are at their end
+	status   int                // of the last document
+	troubles []string           // what the console said
+	expected []string           // what it may say
+}
+
+// how a page is to look.
+type manner struct {
+	dark   bool
+	lang   string // en if empty
+	narrow bool
+}
+
+func (m manner) String() string {
+	s := m.language() + "-" + map[bool]string{false: "light", true: "dark"}[m.dark]
+	if m.narrow {
+		s += "-390"
+	}
+	return s
+}
+
+func (m manner) language() string {
+	if m.lang == "" {
+		return "en"
+	}
+	return m.lang
+}
+
+// newPage opens an empty tab. base is where paths are asked.
+func newPage(tb testing.TB, base string, m manner) *page {
+	tb.Helper()
+	ctx, cancel := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext())
+	p := &page{tb: tb, ctx: ctx, base: base, arrived: map[string]float64{}, finished: map[string]float64{}}
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			p.picture(filepath.Join(pictures(tb), "failed", strings.ReplaceAll(tb.Name(), "/", "-")+".png"))
+		}
+		cancel()
+		p.wg.Wait()
+		p.quiet()
+	})
+	p.do(chromedp.Do(ctx))
+	listen(p, chromedp.Console(ctx), p.said)
+	listen(p, chromedp.Events(ctx, network.RequestWillBeSent), func(e network.EventRequestWillBeSent) {
+		if !strings.HasPrefix(e.Request.URL, "data:") {
+			p.requests = append(p.requests, e.Request.URL)
+		}
+	})
+	listen(p, chromedp.Events(ctx, network.DataReceived), func(e network.EventDataReceived) {
+		p.arrived[string(e.RequestID)] += float64(e.EncodedDataLength)
+	})
+	listen(p, chromedp.Events(ctx, network.LoadingFinished), func(e network.EventLoadingFinished) {
+		p.finished[string(e.RequestID)] = e.EncodedDataLength
+	})
+	listen(p, chromedp.Events(ctx, network.ResponseReceived), func(e network.EventResponseReceived) {
+		if e.Type == network.ResourceTypeDocument {
+			p.status = int(e.Response.Status)
+		}
+	})
+	call(p, cdpage.AddScriptToEvaluateOnNewDocument, cdpage.AddScriptToEvaluateOnNewDocumentParams{Source: look})
+	p.manner(m)
+	return p
+}
+
+// manner sets theme, language and width for what is opened from now on.
+func (p *page) manner(m manner) {
+	p.tb.Helper()
+	theme := map[bool]string{false: "light", true: "dark"}[m.dark]
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
+	call(p, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{
+		"Accept-Language": map[string]string{"en": "en-US,en;q=0.9", "zh": "zh-CN,zh;q=0.9,en;q=0.5"}[m.language()]}})
+	width := int64(1440)
+	if m.narrow {
+		width = 390
+	}
+	p.size(width, 900)
+}
+
+func (p *page) size(width, height int64) {
+	p.tb.Helper()
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
+}
+
+// slow4G is what xxl-job was measured under: 150 ms, 1.6 Mbit/s down, 750 kbit/s
+// up, a quarter of the processor.
+func (p *page) slow4G() {
+	p.tb.Helper()
+	const latency, down, up = 150, 1.6e6 / 8, 750e3 / 8
+	call(p, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+		MatchedNetworkConditions: []*network.Conditions{{Latency: latency, DownloadThroughput: down, UploadThroughput: up}}})
+	call(p, emulation.SetCPUThrottlingRate, emulation.SetCPUThrottlingRateParams{Rate: 4})
+}
+
+func listen[E any](p *page, events iter.Seq2[E, error], f func(E)) {
+	p.wg.Go(func() {
+		for e, err := range events {
+			if err != nil {
+				return
+			}
+			p.mu.Lock()
+			f(e)
+			p.mu.Unlock()
+		}
+	})
+}
+
+func call[P, R any](p *page, c cdp.Command[P, R], params P) R {
+	p.tb.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	defer cancel()
+	r, err := chromedp.Call(ctx, c, params)
+	p.do(err)
+	return r
+}
+
+func (p *page) do(err error) {
+	p.tb.Helper()
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+}
+
+// said keeps what a page's console says that is no chat.
+func (p *page) said(m chromedp.ConsoleMessage) {
+	if m.Type == chromedp.ConsoleException || m.Type == chromedp.ConsoleError || m.Type == "assert" {
+		p.troubles = append(p.troubles, fmt.Sprintf("%s %s: %s", m.Type, m.URL, m.Text))
+	}
+}
+
+// may lets the console say something of which this is a part.
+func (p *page) may(parts ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expected = append(p.expected, parts...)
+}
+
+// quiet fails the test for what the console said, or for a request that left
+// for another host.
+func (p *page) quiet() {
+	p.tb.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.troubles {
+		if !slices.ContainsFunc(p.expected, func(part string) bool { return strings.Contains(t, part) }) {
+			p.tb.Errorf("the page's console: %s", t)
+		}
+	}
+	p.troubles = nil
+	base, _ := url.Parse(p.base)
+	for _, r := range p.requests {
+		if u, err := url.Parse(r); err != nil || u.Host != base.Host && u.Scheme != "about" && u.Scheme != "blob" {
+			p.tb.Errorf("a request to another host: %s", r)
+		}
+	}
+}
+
+// count is the requests and the bytes on the wire since the last count.
+func (p *page) count() (requests []string, bytes float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.Copy(p.arrived, p.finished)
+	for _, n := range p.arrived {
+		bytes += n
+	}
+	requests, p.requests = p.requests, nil
+	clear(p.arrived)
+	clear(p.finished)
+	return requests, bytes
+}
+
+// clicked is the clicks since the last time it was asked.
+func (p *page) clicked() int {
+	n := p.clicks
+	p.clicks = 0
+	return n
+}
+
+// open goes to a path of the server, or to a URL.
+func (p *page) open(path string) {
+	p.tb.Helper()
+	if !strings.Contains(path, "://") {
+		path = p.base + path
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.Navigate(path)); err != nil {
+		p.tb.Fatalf("open %s: %v", path, err)
+	}
+}
+
+// eval asks the page; ask is that without an end of the test.
+func eval[T any](p *page, js string) T {
+	p.tb.Helper()
+	v, err := ask[T](p, js)
+	if err != nil {
+		p.tb.Fatalf("%s: %v", js, err)
+	}
+	return v
+}
+
+func ask[T any](p *page, js string) (T, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
+}
+
+// wait waits until an expression is true.
+func (p *page) wait(js string) {
+	p.tb.Helper()
+	if err := p.until(patience, js); err != nil {
+		p.tb.Fatalf("%v\n%s: %s", err, p.url(), p.text())
+	}
+}
+
+func (p *page) until(limit time.Duration, js string) error {
+	return rig.Eventually(limit, func() error {
+		ok, err := ask[bool](p, "!!("+js+")")
+		if err == nil && !ok {
+			err = fmt.Errorf("is not so: %s", js)
+		}
+		return err
+	})
+}
+
+func quote(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+// sees waits for a text on the page.
+func (p *page) sees(texts ...string) {
+	p.tb.Helper()
+	for _, t := range texts {
+		p.wait("document.body && document.body.innerText.replace(/\\s+/g, ' ').includes(" + quote(t) + ")")
+	}
+}
+
+func (p *page) text() string { s, _ := ask[string](p, "document.body.innerText"); return s }
+func (p *page) url() string  { s, _ := ask[string](p, "location.href"); return s }
+
+// at waits until the address begins with a path.
+func (p *page) at(path string) {
+	p.tb.Helper()
+	p.wait("(location.pathname + location.search).startsWith(" + quote(path) + ") && document.readyState === 'complete'")
+}
+
+// click clicks once, with the mouse, on what is so called (or css:SELECTOR), as
+// soon as it is there and nothing lies over it.
+func (p *page) click(what string, with ...kb.Modifier) {
+	p.tb.Helper()
+	var place struct {
+		X, Y float64
+		Why  string
+	}
+	if err := rig.Eventually(patience, func() (err error) {
+		place.Why = ""
+		if place, err = ask[struct {
+			X, Y float64
+			Why  string
+		}](p, "tickringTest.find("+quote(what)+")"); err == nil && place.Why != "" {
+			err = errors.New(place.Why)
+		}
+		return err
+	}); err != nil {
+		p.tb.Fatalf("click: %v\n%s: %s", err, p.url(), p.text())
+	}
+	p.clicks++
+	var held int64
+	for _, m := range with {
+		held |= int64(m)
+	}
+	for _, typ := range []input.DispatchMouseEventType{"mouseMoved", "mousePressed", "mouseReleased"} {
+		params := input.DispatchMouseEventParams{Type: typ, X: place.X, Y: place.Y, Modifiers: held}
+		if typ != "mouseMoved" {
+			params.Button, params.ClickCount = "left", 1
+		}
+		call(p, input.DispatchMouseEvent, params)
+	}
+}
+
+// press presses keys, one after another; what are no keys of the package kb are
+// letters.
+func (p *page) press(keys string, with ...kb.Modifier) {
+	p.tb.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	defer cancel()
+	p.do(chromedp.Do(ctx, chromedp.KeyEvent(keys, chromedp.KeyModifiers(with...))))
+}
+
+// fill puts a text into the field of this name, in place of what was there. It is
+// no click: who tabs there does the same.
+func (p *page) fill(what, text string) {
+	p.tb.Helper()
+	p.wait("tickringTest.element(" + quote(what) + ")")
+	eval[bool](p, `(() => { const e = tickringTest.element(`+quote(what)+`); e.focus(); e.select ? e.select() : 0; return true })()`)
+	if text == "" {
+		p.press(kb.Delete)
+		return
+	}
+	call(p, input.InsertText, input.InsertTextParams{Text: text})
+}
+
+// choose chooses an option of a select by its value or its text.
+func (p *page) choose(what, option string) {
+	p.tb.Helper()
+	p.wait("tickringTest.element(" + quote(what) + ")")
+	if !eval[bool](p, `(() => { const e = tickringTest.element(`+quote(what)+`), o = [...e.options].find((o) => o.value === `+quote(option)+
+		` || o.text.trim() === `+quote(option)+`); if (!o) return false; e.value = o.value;
+		e.dispatchEvent(new Event('input', {bubbles: true})); e.dispatchEvent(new Event('change', {bubbles: true})); return true })()`) {
+		p.tb.Fatalf("%s has no option %s", what, option)
+	}
+}
+
+// focused is the name of what has the focus.
+func (p *page) focused() string {
+	p.tb.Helper()
+	return eval[string](p, "document.activeElement === document.body ? '' : tickringTest.name(document.activeElement)")
+}
+
+// layout is what is cut, covered or too wide, with the window as high as the page
+// so that all of it can be asked.
+func (p *page) layout(width int64) []string {
+	p.tb.Helper()
+	high := eval[int64](p, "Math.ceil(document.documentElement.scrollHeight)")
+	p.size(width, min(max(high, 900), 8000))
+	bad := eval[[]string](p, "new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => r(tickringTest.layout()))))")
+	p.size(width, 900)
+	return bad
+}
+
+// axe runs axe-core over the page; what it finds, a line each.
+func (p *page) axe() []string {
+	p.tb.Helper()
+	if axeSource == "" {
+		return nil
+	}
+	if !eval[bool](p, "!!window.axe") {
+		eval[bool](p, axeSource+"\n;true")
+	}
+	return eval[[]string](p, `axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.flatMap(v =>
+		v.nodes.map(n => v.id + ': ' + n.target.join(' ') + ': ' + n.html.slice(0, 160) + ': ' + (n.any[0] || n.all[0] || n.none[0])?.message)))`)
+}
+
+// picture writes what the page looks like, from top to foot.
+func (p *page) picture(path string) {
+	p.tb.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	defer cancel()
+	beyond := true
+	r, err := chromedp.Call(ctx, cdpage.GetLayoutMetrics, cdp.Empty{})
+	if err == nil {
+		var shot cdpage.CaptureScreenshotResult
+		s := r.CSSContentSize
+		shot, err = chromedp.Call(ctx, cdpage.CaptureScreenshot, cdpage.CaptureScreenshotParams{CaptureBeyondViewport: &beyond,
+			Clip: &cdpage.Viewport{Width: s.Width, Height: min(max(s.Height, 300), 4000), Scale: 1}})
+		if err == nil {
+			err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, shot.Data, 0o644))
+		}
+	}
+	if err != nil {
+		p.tb.Logf("no picture %s: %v", path, err)
+	}
+}
