@@ -40,6 +40,9 @@ type Engine struct {
 	Notices  NoticeStore
 	Upkeep   Upkeep
 	Report   report.Store
+	// Writes grows with each commit, so that who shows what is stored need not ask; nil where
+	// no process hears of all of them.
+	Writes func() uint64
 	// Close ends what the engine runs and releases its files.
 	Close func() error
 }

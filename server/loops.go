@@ -65,6 +65,7 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 		s.log.Error("the HTTP server ended", "err", err)
 	}
 	s.log.Info("stopping")
+	close(p.stopping)
 	until := time.Now().Add(s.o.Drain)
 	last := min(2*time.Second, s.o.Drain/5) // what is left for callbacks once nothing is sent
 	telling, told := context.WithCancel(context.WithoutCancel(ctx))

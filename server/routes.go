@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/conns"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/words"
 )
 
-// routes is the one mux: health and metrics, the wire, reports of calls, and
-// the API.
+// routes is the one mux: health and metrics, the wire, reports of calls, the API, and the
+// pages of the console.
 func (s *Server) routes(p *parts) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { s.healthz(p, w) })
@@ -23,11 +25,15 @@ func (s *Server) routes(p *parts) http.Handler {
 	door.Wire(mux, p.reg, p.call)
 	(&executorhttp.Queues{Door: door, Registry: p.reg, Runs: p.engine.Finish, Finish: p.finish, Puller: p.pull}).Serve(mux)
 	mux.HandleFunc("POST /v1/report/{run}", door.Report(p.finish, s.reportKey))
-	mux.Handle("/", api.NewHandler(p.manage, p.sender, api.Options{Token: s.token, ReadToken: s.o.ReadToken, URL: s.reportURL,
+	h := api.NewHandler(p.manage, p.sender, api.Options{Token: s.token, ReadToken: s.o.ReadToken, URL: s.reportURL,
 		Admit: p.tokens.Admit, Refused: p.refused, Log: s.log, Dead: p.engine.Dead, Reports: p.reports, Notices: p.engine.Notices,
 		Facts: func(ctx context.Context, l words.Language) api.Facts { return s.facts(ctx, p, l) }, Status: func() api.Status {
 			return api.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
-		}}))
+		}})
+	pages := console.New(console.Options{API: h, Token: s.token, Writes: p.engine.Writes, Done: p.stopping, Listeners: conns.Most() / 4,
+		Log: s.log})
+	mux.Handle("/console/", s.ownName(pages))
+	mux.Handle("/", console.SendAway(h))
 	return mux
 }
 

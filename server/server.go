@@ -104,7 +104,8 @@ type parts struct {
 	aliveMu sync.Mutex
 	alive   atomic.Int64 // milliseconds: when it noted last that it lives
 
-	lastPass  atomic.Int64 // milliseconds
+	stopping  chan struct{} // closed when a stop begins: open pages are let go
+	lastPass  atomic.Int64  // milliseconds
 	planning  atomic.Bool
 	passError atomic.Pointer[string]
 }
@@ -303,7 +304,7 @@ func (s *Server) Run(ctx context.Context) error {
 // copy only when its numbers are lifted.
 func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	o := &s.o
-	p := &parts{engine: eng, upAt: time.Now().UTC()}
+	p := &parts{engine: eng, upAt: time.Now().UTC(), stopping: make(chan struct{})}
 	boot := rand.Text()[:10]
 	var nonces atomic.Int64
 	a := assembly.New(eng, assembly.Options{Plan: o.Plan, Log: boundlog.Of(s.log), Expiry: o.Expiry, Behind: o.Behind,

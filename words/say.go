@@ -12,7 +12,7 @@ func Say(l Language, t core.Text) string {
 	if l != Chinese {
 		return t.String()
 	}
-	code, ok := zh[t.Code()]
+	code, ok := inChinese(t.Code())
 	switch {
 	case !ok && len(t.Args()) == 0: // perhaps a phrase, in which a % is no verb
 		return t.String()
@@ -43,4 +43,19 @@ func Error(l Language, e *core.Error) string {
 		return e.Field + ": " + reason
 	}
 	return reason
+}
+
+// tables are the sentences in Chinese, by their codes: each code is in one of them.
+var tables = []map[string]string{
+	zh,
+	zhConsole,
+}
+
+func inChinese(code string) (string, bool) {
+	for _, table := range tables {
+		if text, ok := table[code]; ok {
+			return text, true
+		}
+	}
+	return "", false
 }

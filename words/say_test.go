@@ -25,10 +25,11 @@ import (
 
 // spoken are the folders whose sentences people hear.
 var spoken = []string{"core", "api", "send", "internal/executorhttp", "internal/localexec", "functions", "engine", "server",
-	"internal/doctor", "manifest", "cmd/tickring"}
+	"internal/doctor", "manifest", "cmd/tickring", "console"}
 
 // how is what to do about a sentence without a word.
-const how = "add to words/zh.go the line\n\t%q: \"…the same in Chinese, with the same %%d and %%s; %%[2]s where the order is another…\","
+const how = "add to a table of words (see tables) the line\n" +
+	"\t%q: \"…the same in Chinese, with the same %%d and %%s; %%[2]s where the order is another…\","
 
 // TestEverySentence walks the source for what core.Say, core.Phrase, core.Invalid and
 // core.Errorf are given, and holds it against the table: each is there, nothing else is, and
@@ -60,18 +61,21 @@ func TestEverySentence(t *testing.T) {
 			}
 		}
 	}
+	for code, at := range templateSentences(t) {
+		codes[code] = at
+	}
 	if len(codes) < 150 {
 		t.Fatalf("only %d sentences were found", len(codes))
 	}
 	for code, at := range codes {
-		if _, ok := zh[code]; !ok && wordsIn(code) {
+		if _, ok := inChinese(code); !ok && wordsIn(code) {
 			t.Errorf("%s says %q, which has no Chinese: "+how, at, code, code)
 		}
 	}
 	document := documentTexts(t) // package manifest has its phrases tested
-	for code, text := range zh {
+	for code, text := range allChinese(t) {
 		if _, ok := codes[code]; !ok && !document[code] {
-			t.Errorf("words/zh.go has a line for %q, which nobody says: take it out", code)
+			t.Errorf("there is a line for %q, which nobody says: take it out", code)
 		}
 		if !slices.Equal(verbs(t, code), verbs(t, text)) {
 			t.Errorf("%q takes %v, and its Chinese %q takes %v", code, verbs(t, code), text, verbs(t, text))
@@ -81,6 +85,57 @@ func TestEverySentence(t *testing.T) {
 			t.Errorf("the Chinese of %q is %q", code, text)
 		}
 	}
+}
+
+// templateSentences are what the pages of the console say: the code after .Say. Words that
+// stand beside it are said in one language only.
+func templateSentences(t *testing.T) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob("../console/pages/*.html")
+	if err != nil || len(names) == 0 {
+		t.Fatal("no pages were found", err)
+	}
+	say := regexp.MustCompile(`\.Say\s+("(?:[^"\\]|\\.)*"|\S+)`)
+	markup := regexp.MustCompile(`(?s)\{\{.*?\}\}|<[^>]*>`)
+	codes := map[string]string{}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range say.FindAllStringSubmatch(string(b), -1) {
+			code, err := strconv.Unquote(m[1])
+			if err != nil {
+				t.Errorf("%s: .Say %s: a sentence is one literal", name, m[1])
+				continue
+			}
+			codes[code] = name
+		}
+		for _, word := range strings.FieldsFunc(markup.ReplaceAllString(string(b), " "), func(r rune) bool { return !unicode.IsLetter(r) }) {
+			if len(word) > 1 && !slices.Contains(namesInPages, word) {
+				t.Errorf("%s has the word %q outside of .Say", name, word)
+			}
+		}
+	}
+	return codes
+}
+
+// namesInPages are what is the same in every language.
+var namesInPages = []string{"tickring", "English", "中文", "Ctrl", "OK", "ID", "JSON", "YAML", "nbsp", "UTC", "Esc", "Enter", "OIDC"}
+
+// allChinese are all tables in one.
+func allChinese(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, table := range tables {
+		for code, text := range table {
+			if _, twice := all[code]; twice {
+				t.Errorf("%q is in two tables: take one out", code)
+			}
+			all[code] = text
+		}
+	}
+	return all
 }
 
 // documentTexts are the values of the API's document that are text, each in whole.
@@ -154,8 +209,11 @@ func sentenceOf(n ast.Node, handOn handing) ast.Expr {
 		}
 		name = f.Name
 	case *ast.SelectorExpr:
-		if pkg, ok := f.X.(*ast.Ident); ok && pkg.Name == "core" {
+		pkg, ok := f.X.(*ast.Ident)
+		if ok && pkg.Name == "core" {
 			name = f.Sel.Name
+		} else if ok && pkg.Name == "words" {
+			return nil // it says what somebody made
 		} else if at, ok := handOn.methods[f.Sel.Name]; ok && at < len(c.Args) { // a method
 			return c.Args[at]
 		}

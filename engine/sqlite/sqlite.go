@@ -66,7 +66,7 @@ func Open(ctx context.Context, o Options) (*engine.Engine, error) {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, Close: s.Close,
+		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, Writes: s.writes.Load, Close: s.Close,
 	}
 }
 
@@ -87,7 +87,8 @@ type Store struct {
 	stopped chan struct{} // closed when the writer has ended
 	closing sync.Once
 	closed  atomic.Bool
-	misses  atomic.Int64 // jobs that were read from the file, not from memory
+	writes  atomic.Uint64 // commits
+	misses  atomic.Int64  // jobs that were read from the file, not from memory
 
 	// Only the writer touches these.
 	pulled    map[pull.Queue]int // how many runs are in queues, as far as they were counted

@@ -296,6 +296,7 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 	if err != nil {
 		return commitError{err}
 	}
+	s.writes.Add(1)
 	s.recent.apply(t.rows, t.closed)
 	s.commitPulled(t.pulled)
 	for _, f := range t.after {

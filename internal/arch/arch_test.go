@@ -50,7 +50,7 @@ var exceptions = map[string][]string{
 	// A webhook is signed as a call is, so that who checks the one checks the other.
 	"notify":           {"send"},
 	"notify/awsnotify": {"notify"},
-	"console":          {"api"},
+	"console":          {"api/client"},
 	"manifest":         {"api"},
 	"api":              {},
 	"cmd/tickring":     {},

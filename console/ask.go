@@ -1,0 +1,188 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
+)
+
+// ask is one request of a browser: who asks, in which language, by whose clock. Its
+// methods are what templates are written with.
+type ask struct {
+	*client.Client // of the API, as who asks
+	c              *Console
+	w              http.ResponseWriter
+	r              *http.Request
+	Lang           words.Language
+	Now            time.Time
+	zone           zone
+	page           string // of the menu
+	out            bool   // nobody is logged in
+}
+
+// Cookies of the console, besides that of a session.
+const (
+	langCookie = "tickring_lang"
+	zoneCookie = "tickring_zone" // job, mine or utc
+	tzCookie   = "tickring_tz"   // the zone of the browser
+	saidCookie = "tickring_said" // what a form did, for the page after it
+)
+
+func (c *Console) askOf(w http.ResponseWriter, r *http.Request) *ask {
+	a := &ask{c: c, w: w, r: r, Lang: words.Asked(r.Header.Get("Accept-Language")), Now: c.o.Now().UTC()}
+	if k, err := r.Cookie(langCookie); err == nil {
+		a.Lang = words.Of(k.Value)
+	}
+	a.zone = zoneOf(r)
+	a.Client = c.asks[a.Lang]
+	return a
+}
+
+// Ctx is that of the request.
+func (a *ask) Ctx() context.Context { return a.r.Context() }
+
+// Q is a value of the query.
+func (a *ask) Q(name string) string { return a.r.URL.Query().Get(name) }
+
+// Form is a value of what was posted.
+func (a *ask) Form(name string) string { return a.r.PostFormValue(name) }
+
+// Path is a part of the path.
+func (a *ask) Path(name string) string { return a.r.PathValue(name) }
+
+// Out reports whether nobody is logged in: then there is no menu.
+func (a *ask) Out() bool { return a.out }
+
+// With is the URL of this page with other values of its query, in pairs of name and value;
+// an empty value takes the name out. What belongs to a page of a list (after) goes.
+func (a *ask) With(pairs ...string) string {
+	q := a.r.URL.Query()
+	q.Del("after")
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			q.Del(pairs[i])
+			continue
+		}
+		q.Set(pairs[i], pairs[i+1])
+	}
+	if len(q) == 0 {
+		return a.r.URL.EscapedPath()
+	}
+	return a.r.URL.EscapedPath() + "?" + q.Encode()
+}
+
+// remember keeps what a form did for the page after it.
+func (a *ask) remember(said core.Text) {
+	if said.Code() == "" {
+		return
+	}
+	http.SetCookie(a.w, &http.Cookie{Name: saidCookie, Value: base64.RawURLEncoding.EncodeToString([]byte(words.Say(a.Lang, said))),
+		Path: Root, MaxAge: 20, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: a.secure()})
+}
+
+// said is what the form before this page did, told once.
+func (a *ask) said() string {
+	k, err := a.r.Cookie(saidCookie)
+	if err != nil || a.partial() {
+		return ""
+	}
+	http.SetCookie(a.w, &http.Cookie{Name: saidCookie, Path: Root, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Secure: a.secure()})
+	b, err := base64.RawURLEncoding.DecodeString(k.Value)
+	if err != nil || len(b) > 2000 {
+		return ""
+	}
+	return strings.ToValidUTF8(string(b), "")
+}
+
+// partial reports whether a page that is open asks for itself again.
+func (a *ask) partial() bool { return a.r.Header.Get("HX-Request") != "" }
+
+// secure reports whether the browser speaks TLS with us, or with what is before us.
+func (a *ask) secure() bool {
+	return a.r.TLS != nil || a.r.URL.Scheme == "https" || a.r.Header.Get("X-Forwarded-Proto") == "https"
+}
+
+// problem is what a page of an error shows.
+type problem struct {
+	Status  int
+	Title   string
+	Message string
+}
+
+// problemOf is an error as people are told it. What is not for them goes to the log.
+func (a *ask) problemOf(err error) problem {
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		return problem{Status: e.Status, Message: e.Error()}
+	}
+	if e, ok := errors.AsType[*core.Error](err); ok && e.Code != core.CodeInternal {
+		status := map[core.Code]int{core.CodeInvalid: 400, core.CodeNotFound: 404, core.CodeForbidden: 403, core.CodeConflict: 409,
+			core.CodeTooLarge: 413, core.CodeUnauthorized: 401}[e.Code]
+		if status == 0 {
+			status = http.StatusServiceUnavailable
+		}
+		return problem{Status: status, Message: words.Error(a.Lang, e)}
+	}
+	a.c.o.Log.Error("a page could not be made", "path", a.r.URL.Path, "err", err)
+	return problem{Status: http.StatusInternalServerError, Message: a.Say("this could not be done now; the server's log says why")}
+}
+
+// fail answers an error with a page of its own.
+func (a *ask) fail(err error) {
+	p := a.problemOf(err)
+	switch p.Status {
+	case http.StatusNotFound:
+		p.Title = a.Say("Not found")
+	case http.StatusForbidden:
+		p.Title = a.Say("Not allowed")
+	case http.StatusConflict:
+		p.Title = a.Say("In the way")
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
+		p.Title = a.Say("Not understood")
+	default:
+		p.Title = a.Say("Not done")
+	}
+	a.render(p.Status, "problem", p)
+}
+
+// recorder takes the answer of a handler in this process.
+type recorder struct {
+	header http.Header
+	status int
+	wrote  bool
+	body   bytes.Buffer
+}
+
+func (w *recorder) Header() http.Header { return w.header }
+
+func (w *recorder) WriteHeader(status int) {
+	if !w.wrote {
+		w.status, w.wrote = status, true
+	}
+}
+
+func (w *recorder) Write(b []byte) (int, error) {
+	w.wrote = true
+	return w.body.Write(b)
+}
+
+func (w *recorder) response(r *http.Request) *http.Response {
+	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header, Body: io.NopCloser(&w.body), Request: r,
+		ContentLength: int64(w.body.Len())}
+}
+
+// jobPath is the page of a job, app/name.
+func jobPath(job string) string {
+	app, name, _ := strings.Cut(job, "/")
+	return Root + "jobs/" + url.PathEscape(app) + "/" + url.PathEscape(name)
+}

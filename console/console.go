@@ -1,0 +1,236 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
+)
+
+// Root is the path of the home page; every page is below it.
+const Root = "/console/"
+
+// Options of New.
+type Options struct {
+	// API is asked for everything, in this process.
+	API http.Handler
+	// Token lets in who knows it.
+	Token string
+	// Writes grows with what is written to the store, so that open pages hear of it at
+	// once; nil where nobody knows: then they ask again and again.
+	Writes func() uint64
+	// Done ends the connections of pages that listen; nil: nothing but their own end does.
+	Done <-chan struct{}
+	// Listeners is how many pages may listen for that at once: 500, or fewer.
+	Listeners int
+	// Name is what this deployment is called, beside the name of the product; may be empty.
+	Name string
+	// Log takes what people are not told; slog.Default() if nil.
+	Log *slog.Logger
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+}
+
+// Console serves the pages. Handler is its way in.
+type Console struct {
+	o        Options
+	mux      *http.ServeMux
+	asks     map[words.Language]*client.Client
+	sessions sessions
+	menu     []entry
+	listen   chan struct{} // places of pages that listen
+}
+
+// New makes the console.
+func New(o Options) *Console {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	listeners := min(maxListeners, max(1, cmp.Or(o.Listeners, maxListeners)))
+	c := &Console{o: o, mux: http.NewServeMux(), asks: map[words.Language]*client.Client{}, listen: make(chan struct{}, listeners)}
+	for _, l := range words.Languages {
+		// Of https nobody has to prove who he is; the transport leaves this process never.
+		one, err := client.New("https://console.invalid", o.Token, client.Config{HTTP: &http.Client{Transport: inside{o.API}},
+			Timeout: askTimeout, Language: string(l)})
+		if err != nil {
+			panic(err)
+		}
+		c.asks[l] = one
+	}
+	c.mux.HandleFunc("GET /console/static/{hash}/{name}", serveStatic)
+	c.mux.HandleFunc("GET /console/live", c.live)
+	c.mux.HandleFunc("GET /console/login", c.loginPage)
+	c.mux.HandleFunc("POST /console/login", c.logIn)
+	c.mux.HandleFunc("POST /console/logout", c.logOut)
+	c.pages()
+	return c
+}
+
+// askTimeout bounds a question to the API.
+const askTimeout = 25 * time.Second
+
+// maxForm bounds what a form may bring, in bytes.
+const maxForm = 2 << 20
+
+// entry is a page of the menu.
+type entry struct {
+	Name string // of the page
+	Path string
+	Text core.Text
+	Part int // those of one part stand together
+}
+
+// policy is what a page may load and do: what comes from here, and no more.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'"
+
+// ServeHTTP serves what is below Root.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if p == http.ErrAbortHandler {
+			panic(p)
+		}
+		c.o.Log.Error("a page panicked", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		http.Error(w, "internal error", http.StatusInternalServerError)
+	}()
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	if err := crossOrigin.Check(r); err != nil {
+		c.refuse(w, r, core.Errorf(core.CodeForbidden, "this was not sent by a page of this console: open it here and try again"))
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if _, pattern := c.mux.Handler(r); pattern == "" {
+		c.refuse(w, r, core.Errorf(core.CodeNotFound, "there is no page %s", core.Truncate(r.URL.Path)))
+		return
+	}
+	c.mux.ServeHTTP(w, r)
+}
+
+// crossOrigin refuses what the page of another site has a browser send.
+var crossOrigin = http.NewCrossOriginProtection()
+
+// page serves a page: what get answers fills pages/NAME.html.
+func (c *Console) page(pattern, name string, get func(*ask) (any, error)) {
+	c.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		a, ok := c.begin(w, r)
+		if !ok {
+			return
+		}
+		data, err := get(a)
+		if err != nil {
+			a.fail(err)
+			return
+		}
+		a.render(http.StatusOK, name, data)
+	})
+}
+
+// form takes what a form posts: do does it, and answers the page to go on to, and what to
+// say there. An error is shown on a page of its own, unless do has shown it.
+func (c *Console) form(pattern string, do func(*ask) (to string, said core.Text, err error)) {
+	c.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		a, ok := c.begin(w, r)
+		if !ok {
+			return
+		}
+		if err := r.ParseForm(); err != nil {
+			a.fail(badForm(err))
+			return
+		}
+		to, said, err := do(a)
+		switch {
+		case errors.Is(err, errShown):
+		case err != nil:
+			a.fail(err)
+		default:
+			a.remember(said)
+			http.Redirect(w, r, here(to), http.StatusSeeOther)
+		}
+	})
+}
+
+// errShown is what the function of a form answers that has written the answer itself.
+var errShown = errors.New("shown")
+
+// badForm is the error of a form that cannot be read.
+func badForm(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return core.Errorf(core.CodeTooLarge, "what was sent is more than the %d bytes that a form may have", maxForm)
+	}
+	return core.Errorf(core.CodeInvalid, "the form cannot be read")
+}
+
+// here is a path of the console, or its home page in the place of any other.
+func here(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, Root) || strings.Contains(to, "\\") {
+		return Root
+	}
+	return u.String()
+}
+
+// begin is the start of each page: who asks, in which language. It has answered where
+// nobody is logged in.
+func (c *Console) begin(w http.ResponseWriter, r *http.Request) (*ask, bool) {
+	a := c.askOf(w, r)
+	if !c.sessions.knows(r) {
+		c.askLogin(a)
+		return nil, false
+	}
+	return a, true
+}
+
+// refuse answers who has no page to go back to.
+func (c *Console) refuse(w http.ResponseWriter, r *http.Request, err error) { c.askOf(w, r).fail(err) }
+
+// inside does requests by a handler in this process.
+type inside struct{ h http.Handler }
+
+func (t inside) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := &recorder{header: http.Header{}, status: http.StatusOK}
+	r.RequestURI = r.URL.RequestURI()
+	r.RemoteAddr = "console"
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	t.h.ServeHTTP(w, r)
+	return w.response(r), nil
+}
+
+var _ http.RoundTripper = inside{}
+
+// SendAway sends a browser that asks for / (or for what xxl-job's users have among their
+// bookmarks) to the console; others get next.
+func SendAway(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch p := strings.TrimSuffix(r.URL.Path, "/"); {
+		case r.Method != http.MethodGet && r.Method != http.MethodHead,
+			p != "" && p != "/xxl-job-admin" && !strings.HasPrefix(p, "/xxl-job-admin/toLogin") && p != "/console",
+			p != "/console" && !strings.Contains(r.Header.Get("Accept"), "text/html"):
+			next.ServeHTTP(w, r)
+		default:
+			http.Redirect(w, r, Root, http.StatusSeeOther)
+		}
+	})
+}

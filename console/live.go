@@ -1,0 +1,84 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// How pages that are open hear of what changed.
+const (
+	maxListeners = 500
+	lookEvery    = 200 * time.Millisecond
+	tellEvery    = 800 * time.Millisecond // at most so often
+	listenFor    = 10 * time.Minute       // then the browser comes again
+	pollEvery    = 4 * time.Second
+)
+
+// Live says how an open page hears of changes: "push", or after how many milliseconds it asks.
+func (a *ask) Live() string {
+	if a.c.o.Writes != nil {
+		return "push"
+	}
+	return fmt.Sprint(pollEvery.Milliseconds())
+}
+
+// live tells a page that something was written, at most every tellEvery; what that means
+// for it the page finds out by asking for itself.
+func (c *Console) live(w http.ResponseWriter, r *http.Request) {
+	if _, ok := c.begin(w, r); !ok {
+		return
+	}
+	if c.o.Writes == nil {
+		http.Error(w, "ask again instead", http.StatusNotFound)
+		return
+	}
+	select {
+	case c.listen <- struct{}{}:
+		defer func() { <-c.listen }()
+	default:
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "too many pages listen", http.StatusServiceUnavailable)
+		return
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Time{})
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no")
+	fmt.Fprint(w, "retry: 1000\n\n")
+	if rc.Flush() != nil {
+		return
+	}
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	end := time.NewTimer(listenFor)
+	defer end.Stop()
+	seen, told, quiet := c.o.Writes(), time.Time{}, time.Now()
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-c.o.Done:
+			return
+		case <-end.C:
+			return
+		case now := <-look.C:
+			n := c.o.Writes()
+			switch {
+			case n != seen && now.Sub(told) >= tellEvery:
+				seen, told, quiet = n, now, now
+				fmt.Fprint(w, "event: changed\ndata: \n\n")
+			case now.Sub(quiet) > 15*time.Second: // so that both ends notice when the other is gone
+				quiet = now
+				fmt.Fprint(w, ": here\n\n")
+			default:
+				continue
+			}
+			_ = rc.SetWriteDeadline(now.Add(10 * time.Second))
+			if rc.Flush() != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,15 @@
+package console
+
+import "github.com/tickring/tickring/core"
+
+// pages are all of them, and what stands in the menu.
+func (c *Console) pages() {
+	c.page("GET /console/{$}", "home", (*ask).home)
+	c.page("GET /console/jobs", "jobs", (*ask).jobs)
+	c.form("POST /console/settings", (*ask).settings)
+
+	c.menu = []entry{
+		{"home", Root, core.Say("Home"), 0},
+		{"jobs", Root + "jobs", core.Say("Jobs"), 0},
+	}
+}

@@ -1,0 +1,93 @@
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+//go:embed pages/*.html
+var pageFiles embed.FS
+
+// view is what a template is filled with.
+type view struct {
+	*ask
+	Data any
+	Said string // what the form before it did
+}
+
+// templates are those of the pages, each with the frame around it; read when first asked for.
+var templates sync.Map // name: func() (*template.Template, error)
+
+func templateOf(name string) (*template.Template, error) {
+	one, _ := templates.LoadOrStore(name, sync.OnceValues(func() (*template.Template, error) {
+		return template.New("frame.html").Option("missingkey=error").ParseFS(pageFiles, "pages/frame.html", "pages/parts.html",
+			"pages/"+name+".html")
+	}))
+	return one.(func() (*template.Template, error))()
+}
+
+// render answers a page.
+func (a *ask) render(status int, name string, data any) {
+	if a.page == "" {
+		a.page = name
+	}
+	t, err := templateOf(name)
+	var b bytes.Buffer
+	if err == nil {
+		err = t.Execute(&b, view{ask: a, Data: data, Said: a.said()})
+	}
+	if err != nil {
+		a.c.o.Log.Error("a page could not be filled", "page", name, "err", err)
+		http.Error(a.w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	h := a.w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Language", string(a.Lang))
+	h.Set("Vary", "Cookie, Accept-Language, Accept-Encoding")
+	if status != http.StatusOK {
+		h.Set("Cache-Control", "no-store")
+		writeZipped(a.w, a.r, status, b.Bytes())
+		return
+	}
+	// An open page asks again and again, and is told by the tag that it has the newest.
+	h.Set("Cache-Control", "private, no-cache")
+	sum := sha256.Sum256(b.Bytes())
+	tag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`
+	h.Set("ETag", tag)
+	if a.r.Header.Get("If-None-Match") == tag {
+		a.w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	writeZipped(a.w, a.r, status, b.Bytes())
+}
+
+// writeZipped writes a body, compressed for who takes that.
+func writeZipped(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+	if len(body) < 1000 || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+		w.WriteHeader(status)
+		w.Write(body)
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	w.WriteHeader(status)
+	z := zippers.Get().(*gzip.Writer)
+	defer zippers.Put(z)
+	z.Reset(w)
+	z.Write(body)
+	z.Close()
+}
+
+var zippers = sync.Pool{New: func() any {
+	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	return z
+}}

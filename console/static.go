@@ -1,0 +1,61 @@
+package console
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"path"
+	"sync"
+)
+
+// htmx (static/htmx.min.js, its licence beside it) refreshes parts of open pages; app.js is ours.
+//
+//go:embed static
+var staticFiles embed.FS
+
+// statics are the files that pages load, each under a path that has its hash, so that a
+// browser asks once.
+var statics = sync.OnceValue(func() map[string]static {
+	all := map[string]static{}
+	entries, err := fs.ReadDir(staticFiles, "static")
+	if err != nil {
+		panic(err)
+	}
+	for _, e := range entries {
+		b, err := staticFiles.ReadFile("static/" + e.Name())
+		if err != nil {
+			panic(err)
+		}
+		sum := sha256.Sum256(b)
+		all[e.Name()] = static{body: b, hash: hex.EncodeToString(sum[:6])}
+	}
+	return all
+})
+
+type static struct {
+	body []byte
+	hash string
+}
+
+var staticTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+// Static is the path of a file that pages load.
+func (a *ask) Static(name string) string { return Root + "static/" + statics()[name].hash + "/" + name }
+
+func serveStatic(w http.ResponseWriter, r *http.Request) {
+	s, ok := statics()[r.PathValue("name")]
+	kind := staticTypes[path.Ext(r.PathValue("name"))]
+	if !ok || kind == "" {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	if s.hash == r.PathValue("hash") {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	} else { // of another release: what there is, for now
+		w.Header().Set("Cache-Control", "no-store")
+	}
+	writeZipped(w, r, http.StatusOK, s.body)
+}

@@ -1,0 +1,211 @@
+// The script of the console. Every page works without it, but for keys, for what changes
+// while it is open, and for panels that lie over it.
+"use strict";
+(() => {
+  const $ = (s, of) => (of || document).querySelector(s), $$ = (s, of) => [...(of || document).querySelectorAll(s)];
+  const body = document.body;
+
+  // The browser's own zone, for "times: mine".
+  const tz = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (tz && !document.cookie.includes("tickring_tz=" + encodeURIComponent(tz))) {
+    document.cookie = "tickring_tz=" + encodeURIComponent(tz) + ";path=/console/;max-age=31536000;samesite=lax";
+  }
+  document.addEventListener("change", (e) => {
+    if (e.target.closest("[data-settings],[data-now]")) e.target.form.requestSubmit();
+  });
+
+  // What changed on the server. A page is asked for again, and what differs is put in its
+  // place; not under who selects, types or has a panel open.
+  let stale = false;
+  const busy = () => {
+    const at = document.activeElement;
+    return !!($("dialog:modal") || $("#live input[data-pick]:checked") || (at && at.closest("#live form:not(.filters)")) ||
+      (getSelection() && !getSelection().isCollapsed && $("#live").contains(getSelection().anchorNode)));
+  };
+  let asking = 0;
+  function refresh() {
+    const live = $("#live");
+    if (!live || document.hidden || body.hasAttribute("data-still")) { stale = true; return; }
+    if (busy() || (asking && Date.now() - asking < 10000)) { stale = true; setTimeout(() => stale && refresh(), 1000); return; }
+    stale = false;
+    asking = Date.now();
+    live.dispatchEvent(new Event("refresh"));
+  }
+  document.addEventListener("htmx:after:request", () => { asking = 0; });
+  document.addEventListener("htmx:after:swap", () => { asking = 0; mark(); document.dispatchEvent(new Event("console:shown")); });
+  document.addEventListener("htmx:error", () => { asking = 0; });
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && stale) refresh(); });
+  function lost(is) {
+    let box = $(".lost");
+    if (is && !box) {
+      box = document.createElement("div");
+      box.className = "lost"; box.setAttribute("role", "alert"); box.textContent = body.dataset.lost;
+      body.prepend(box);
+    } else if (!is && box) { box.remove(); refresh(); }
+  }
+  if (body.dataset.live === "push" && !body.hasAttribute("data-out")) {
+    const listen = () => {
+      const s = new EventSource("/console/live");
+      s.addEventListener("changed", refresh);
+      s.onopen = () => lost(false);
+      s.onerror = () => {
+        // Between two listens the browser connects by itself; who was let in no more is closed.
+        setTimeout(() => { if (s.readyState !== EventSource.OPEN) lost(true); }, 1500);
+        if (s.readyState === EventSource.CLOSED) setTimeout(() => { s.close(); listen(); }, 2000);
+      };
+    };
+    listen();
+  } else if (+body.dataset.live && !body.hasAttribute("data-out")) {
+    setInterval(async () => {
+      if (document.hidden) return;
+      try { await fetch("/console/static/0/icon.svg", { method: "HEAD" }); lost(false); refresh(); } catch { lost(true); }
+    }, +body.dataset.live);
+  }
+
+  // How far a moment is from now.
+  const span = (ms) => {
+    const s = Math.round(Math.abs(ms) / 1000), zh = document.documentElement.lang === "zh";
+    const [n, u] = s < 60 ? [s, zh ? "秒" : "s"] : s < 7200 ? [Math.floor(s / 60), zh ? "分钟" : "min"] :
+      s < 172800 ? [Math.floor(s / 3600), zh ? "小时" : "h"] : [Math.floor(s / 86400), zh ? "天" : "d"];
+    return zh ? `${n} ${u}${ms < 0 ? "前" : "后"}` : ms < 0 ? `${n} ${u} ago` : `in ${n} ${u}`;
+  };
+  setInterval(() => {
+    for (const e of $$("[data-at]")) { const t = span(+e.dataset.at - Date.now()); if (e.textContent !== t) e.textContent = t; }
+  }, 1000);
+
+  // Panels: a link with data-panel has the dialog of the page that it leads to laid over this
+  // one; closed, the page and the focus are where they were.
+  let opener = null, home = "";
+  function show(d, from) {
+    if (d.open) d.close();
+    opener = from; home = d.dataset.back || location.pathname;
+    d.showModal();
+    d.addEventListener("close", () => {
+      history.replaceState(null, "", home);
+      if (opener) d.remove();
+      if (opener && opener.isConnected) opener.focus();
+      opener = null;
+      if (stale) refresh();
+    }, { once: true });
+  }
+  async function panel(link) {
+    const back = location.href;
+    const r = await fetch(link.href, { headers: { "X-Panel": "1" } });
+    const d = new DOMParser().parseFromString(await r.text(), "text/html").querySelector("#panels dialog");
+    if (!d || !r.ok) { location.href = link.href; return; }
+    d.dataset.back = back;
+    history.replaceState(null, "", link.href);
+    $("#panels").replaceChildren(d);
+    if (window.htmx) htmx.process(d);
+    show(d, link);
+  }
+  document.addEventListener("click", (e) => {
+    const link = e.target.closest("a[data-panel]");
+    if (link && !e.metaKey && !e.ctrlKey && !e.shiftKey) { e.preventDefault(); panel(link); return; }
+    if (e.target.closest("[data-close]")) { e.preventDefault(); e.target.closest("dialog").close(); }
+    if (e.target.matches("dialog.palette")) e.target.close();
+  });
+  const first = $("#panels dialog");
+  if (first) show(first, null);
+
+  // A form is sent once; one that was changed is not left unsaid.
+  let changed = false;
+  document.addEventListener("input", (e) => { if (e.target.closest("form[data-keep]")) changed = true; });
+  document.addEventListener("submit", (e) => {
+    if (e.target.method !== "post") return;
+    if (e.target.dataset.sent) { e.preventDefault(); return; }
+    e.target.dataset.sent = "1"; changed = false;
+    setTimeout(() => { delete e.target.dataset.sent; }, 5000);
+  });
+  addEventListener("pageshow", () => { for (const f of $$("form[data-sent]")) delete f.dataset.sent; });
+  addEventListener("beforeunload", (e) => { if (changed) e.preventDefault(); });
+
+  // Rows: picked ones have their actions in a sheet at the foot.
+  let lastPick = null;
+  function mark() {
+    const picks = $$("input[data-pick]"), on = picks.filter((p) => p.checked);
+    for (const p of picks) p.closest("tr").setAttribute("aria-selected", p.checked);
+    for (const s of $$("[data-sheet]")) {
+      s.hidden = on.length === 0;
+      for (const n of $$("[data-count]", s)) n.textContent = on.length;
+      for (const a of $$("a[data-panel]", s)) {
+        const u = new URL(a.dataset.href || (a.dataset.href = a.getAttribute("href")), location.href);
+        u.searchParams.delete("pick");
+        for (const p of on) u.searchParams.append("pick", p.value);
+        a.setAttribute("href", u.pathname + u.search);
+      }
+      const cli = $("[data-cli]");
+      if (cli) cli.textContent = cli.dataset.cli.replace("{}", on.map((p) => p.value).join(" "));
+    }
+  }
+  document.addEventListener("click", (e) => {
+    const p = e.target.closest("input[data-pick]");
+    if (e.target.closest("input[data-all]")) { for (const q of $$("input[data-pick]")) q.checked = e.target.checked; mark(); return; }
+    if (!p) return;
+    if (e.shiftKey && lastPick) {
+      const all = $$("input[data-pick]"), [i, j] = [all.indexOf(lastPick), all.indexOf(p)].sort((a, b) => a - b);
+      for (const q of all.slice(i, j + 1)) q.checked = p.checked;
+    }
+    lastPick = p;
+    mark();
+  });
+
+  // Keys.
+  const rows = () => $$("table.rows tbody tr");
+  function step(n) {
+    const all = rows(), i = all.findIndex((r) => r.classList.contains("at")), next = all[Math.min(all.length - 1, Math.max(0, i < 0 ? 0 : i + n))];
+    if (!next) return;
+    for (const r of all) r.classList.remove("at");
+    next.classList.add("at");
+    const link = $("a", next);
+    if (link) link.focus();
+    next.scrollIntoView({ block: "nearest" });
+  }
+  let palette = null;
+  async function find() {
+    if (palette && palette.open) return;
+    const from = document.activeElement;
+    const r = await fetch("/console/find", { headers: { "X-Panel": "1" } });
+    const d = new DOMParser().parseFromString(await r.text(), "text/html").querySelector("dialog.palette");
+    if (!d) return;
+    palette = d;
+    if (d.open) d.close();
+    d.removeAttribute("open");
+    body.append(d);
+    if (window.htmx) htmx.process(d);
+    d.showModal();
+    $("input", d).focus();
+    d.addEventListener("close", () => { d.remove(); palette = null; if (from && from.isConnected) from.focus(); });
+    d.addEventListener("keydown", (e) => {
+      const links = $$("li a", d), i = links.findIndex((l) => l.parentNode.classList.contains("at"));
+      if (e.key === "ArrowDown" || e.key === "ArrowUp") {
+        e.preventDefault();
+        for (const l of links) l.parentNode.classList.remove("at");
+        const to = links[(i + (e.key === "ArrowDown" ? 1 : -1) + links.length) % links.length];
+        if (to) { to.parentNode.classList.add("at"); to.scrollIntoView({ block: "nearest" }); }
+      } else if (e.key === "Enter") {
+        e.preventDefault();
+        const to = links[Math.max(i, 0)];
+        if (to) to.click();
+      }
+    });
+  }
+  document.addEventListener("click", (e) => { if (e.target.closest("[data-find]")) { e.preventDefault(); find(); } });
+  document.addEventListener("keydown", (e) => {
+    if ((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === "k") { e.preventDefault(); find(); return; }
+    if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input,textarea,select,[contenteditable]") || $("dialog:modal")) {
+      if (e.key === "Escape" && e.target.matches("input[type=search]")) e.target.blur();
+      return;
+    }
+    switch (e.key) {
+      case "/": { const s = $("#live input[type=search]"); if (s) { e.preventDefault(); s.focus(); s.select(); } break; }
+      case "j": step(1); break;
+      case "k": step(-1); break;
+      case "x": { const p = $("tr.at input[data-pick]"); if (p) p.click(); break; }
+      case "?": { const k = $("a[data-keys]"); if (k) { e.preventDefault(); panel(k); } break; }
+      case "Escape": for (const p of $$("input[data-pick]:checked")) p.checked = false; mark(); break;
+      default: { const a = $(`[data-key="${CSS.escape(e.key)}"]`); if (a) { e.preventDefault(); a.click(); } }
+    }
+  });
+  mark();
+})();

@@ -1,0 +1,301 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
+)
+
+// The forms that pages share. What they answer as template.HTML is made of text that was
+// escaped here, by html.
+
+// html fills markup with text: every argument is escaped, but what is markup already.
+func html(format string, args ...any) template.HTML {
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case template.HTML:
+			args[i] = string(arg)
+		case string:
+			args[i] = template.HTMLEscapeString(arg)
+		case int, int64, int32, float64:
+		default:
+			args[i] = template.HTMLEscapeString(fmt.Sprint(arg))
+		}
+	}
+	return template.HTML(fmt.Sprintf(format, args...))
+}
+
+// Say is a sentence in the language of who asks.
+func (a *ask) Say(code string, args ...any) string { return words.Say(a.Lang, core.Say(code, args...)) }
+
+// zone is by whose clock times are said.
+type zone struct {
+	mode string // job, mine, utc
+	mine *time.Location
+}
+
+func zoneOf(r *http.Request) zone {
+	z := zone{mode: "job", mine: time.UTC}
+	if k, err := r.Cookie(tzCookie); err == nil && len(k.Value) <= 64 {
+		if loc, err := time.LoadLocation(strings.ReplaceAll(k.Value, "%2F", "/")); err == nil && k.Value != "Local" {
+			z.mine = loc
+		}
+	}
+	if k, err := r.Cookie(zoneCookie); err == nil && (k.Value == "mine" || k.Value == "utc") {
+		z.mode = k.Value
+	}
+	return z
+}
+
+// ZoneMode is job, mine or utc.
+func (a *ask) ZoneMode() string { return a.zone.mode }
+
+// Mine is the name of the reader's own zone.
+func (a *ask) Mine() string { return a.zone.mine.String() }
+
+// In is the zone by which times of a job are said, whose own is name.
+func (a *ask) In(name string) *time.Location {
+	switch {
+	case a.zone.mode == "utc":
+		return time.UTC
+	case a.zone.mode == "job" && name != "" && name != "Local" && len(name) <= 64:
+		if loc, err := time.LoadLocation(name); err == nil {
+			return loc
+		}
+	case a.zone.mode == "job" && name != "":
+		return time.UTC
+	}
+	return a.zone.mine
+}
+
+// City is a zone as it is shown beside a time: the last part of its name.
+func City(loc *time.Location) string {
+	name := loc.String()
+	return strings.ReplaceAll(name[strings.LastIndex(name, "/")+1:], "_", " ")
+}
+
+// Time is a moment, by the reader's choice of clock; of a job its zone is given, else empty.
+// The day is said unless it is today, the seconds where there are some, the zone in each.
+func (a *ask) Time(t time.Time, zone string) template.HTML { return a.moment(t, zone, true) }
+
+// Clock is a moment whose zone is said elsewhere, at the head of its column.
+func (a *ask) Clock(t time.Time, zone string) template.HTML { return a.moment(t, zone, false) }
+
+func (a *ask) moment(t time.Time, zone string, named bool) template.HTML {
+	if t.IsZero() {
+		return html(`<span class=muted>–</span>`)
+	}
+	loc := a.In(zone)
+	at, now := t.In(loc), a.Now.In(loc)
+	form := "15:04"
+	if at.Second() != 0 {
+		form = "15:04:05"
+	}
+	days := int(midnight(at).Sub(midnight(now)).Round(24*time.Hour) / (24 * time.Hour))
+	text := at.Format(form)
+	switch {
+	case days == 0:
+	case days == 1:
+		text = a.Say("tomorrow %s", text)
+	case days == -1:
+		text = a.Say("yesterday %s", text)
+	case days > 1 && days < 7:
+		text = a.Weekday(at) + " " + text
+	case at.Year() == now.Year():
+		text = at.Format("01-02 ") + text
+	default:
+		text = at.Format("2006-01-02 ") + text
+	}
+	tail := template.HTML("")
+	if named {
+		tail = html(` <span class=zone>%s</span>`, City(loc))
+	}
+	return html(`<time datetime="%s" title="%s">%s</time>%s`, t.UTC().Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05.000 -07:00 ")+loc.String(),
+		text, tail)
+}
+
+func midnight(t time.Time) time.Time {
+	return time.Date(t.Year(), t.Month(), t.Day(), 12, 0, 0, 0, time.UTC)
+}
+
+// Weekday is the short name of a day.
+func (a *ask) Weekday(t time.Time) string {
+	return words.Say(a.Lang, weekdays[t.Weekday()])
+}
+
+var weekdays = []core.Text{core.Say("Sun"), core.Say("Mon"), core.Say("Tue"), core.Say("Wed"), core.Say("Thu"),
+	core.Say("Fri"), core.Say("Sat")}
+
+// Rel is how far a moment is from now: "in 12 h", "3 min ago". An open page keeps it true.
+func (a *ask) Rel(t time.Time) template.HTML {
+	if t.IsZero() {
+		return ""
+	}
+	d := t.Sub(a.Now)
+	whole := max(d, -d).Round(time.Second)
+	text := a.Say("in %s", a.Whole(whole))
+	if d < 0 {
+		text = a.Say("%s ago", a.Whole(whole))
+	}
+	return html(`<span class="muted rel" data-at="%d">%s</span>`, t.UnixMilli(), text)
+}
+
+// Span is a duration in its largest unit, or two where one says too little.
+func (a *ask) Span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return a.Span(-d)
+	case d < time.Second:
+		return a.Say("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return a.Say("%s s", fmt.Sprintf("%.1f", d.Seconds()))
+	case d < time.Minute:
+		return a.Say("%d s", int(d.Seconds()))
+	case d < 10*time.Minute:
+		if s := int(d.Seconds()) % 60; s != 0 {
+			return a.Say("%d min %d s", int(d.Minutes()), s)
+		}
+		return a.Say("%d min", int(d.Minutes()))
+	case d < 2*time.Hour:
+		return a.Say("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return a.Say("%d h", int(d.Hours()))
+	}
+	return a.Say("%d d", int(d.Hours()/24))
+}
+
+// Ms is a duration in milliseconds.
+func (a *ask) Ms(ms int64) string { return a.Span(time.Duration(ms) * time.Millisecond) }
+
+// Whole is a duration in whole seconds, or in its largest unit.
+func (a *ask) Whole(d time.Duration) string {
+	if d < time.Minute {
+		return a.Say("%d s", int(d.Seconds()))
+	}
+	return a.Span(d.Truncate(time.Minute))
+}
+
+// StateName and ReasonName are what is in a closed list as people call it.
+func (a *ask) StateName(s string) string  { return words.State(a.Lang, core.State(s)) }
+func (a *ask) ReasonName(s string) string { return words.Reason(a.Lang, core.Reason(s)) }
+
+// shapes is the form and colour of each state: a class of app.css.
+var shapes = map[core.State]string{core.Planned: "plan", core.Queued: "wait", core.Running: "run", core.Succeeded: "ok",
+	core.Failed: "fail", core.TimedOut: "fail", core.Lost: "fail", core.Killed: "stop", core.Skipped: "skip"}
+
+// Shape is the class of a state.
+func (a *ask) Shape(state string) string { return shapes[core.State(state)] }
+
+// State is a state as shape, colour and word; a run that succeeded and was late is late.
+func (a *ask) State(r *client.Run) template.HTML {
+	if r == nil {
+		return html(`<span class=muted>%s</span>`, a.Say("never ran"))
+	}
+	if r.State == string(core.Succeeded) && r.LatenessMs != nil && *r.LatenessMs >= lateMs {
+		return html(`<span class="s late">%s</span>`, a.Say("late"))
+	}
+	return html(`<span class="s %s">%s</span>`, shapes[core.State(r.State)], a.StateName(r.State))
+}
+
+// lateMs is how late a run is shown as late: as core says where a job says nothing.
+const lateMs = 60_000
+
+// Took is how long a run took, or takes.
+func (a *ask) Took(r *client.Run) string {
+	switch {
+	case r == nil || r.SentAt.IsZero():
+		return ""
+	case r.EndedAt.IsZero():
+		return a.Span(a.Now.Sub(r.SentAt))
+	}
+	return a.Span(r.EndedAt.Sub(r.SentAt))
+}
+
+// Bar is one run of a row of bars.
+type Bar struct {
+	Shape string        // as shapes has it, or late
+	Took  time.Duration // its height, against the longest of the row
+}
+
+// Bars draws runs, the oldest first: height is duration, colour is outcome.
+func (a *ask) Bars(list []Bar) template.HTML {
+	if len(list) == 0 {
+		return ""
+	}
+	var longest time.Duration
+	for _, b := range list {
+		longest = max(longest, b.Took)
+	}
+	var s strings.Builder
+	fmt.Fprintf(&s, `<svg class=bars viewBox="0 0 122 20" role=img aria-label="%s">`,
+		template.HTMLEscapeString(a.Say("the last %d runs, %d of them failed", len(list), count(list, "fail"))))
+	for i, b := range list[max(0, len(list)-30):] {
+		h := 4.0
+		if longest > 0 {
+			h = max(4, 18*float64(b.Took)/float64(longest))
+		}
+		if b.Shape == "skip" {
+			h = 2
+		}
+		fmt.Fprintf(&s, `<rect class="b-%s" x=%d y=%.1f width=3 height=%.1f />`, b.Shape, i*4+1, 20-h, h)
+	}
+	s.WriteString(`</svg>`)
+	return template.HTML(s.String())
+}
+
+func count(list []Bar, shape string) (n int) {
+	for _, b := range list {
+		if b.Shape == shape {
+			n++
+		}
+	}
+	return n
+}
+
+// JobLink leads to a job, app/name.
+func (a *ask) JobLink(job string) template.HTML {
+	if job == "" {
+		return html(`<span class=muted>%s</span>`, a.Say("a deleted job"))
+	}
+	return html(`<a class=job href="%s">%s</a>`, jobPath(job), job)
+}
+
+// JobPath is the page of a job.
+func (a *ask) JobPath(job string) string { return jobPath(job) }
+
+// RunPath is the page of a run.
+func (a *ask) RunPath(id string) string { return Root + "runs/" + id }
+
+// Cli is the command that does the same.
+func (a *ask) Cli(command string) template.HTML {
+	return html(`<div class=cli tabindex=0>%s</div>`, command)
+}
+
+// Menu is the pages there are, in their parts.
+func (a *ask) Menu() (parts [][]entry) {
+	for _, e := range a.c.menu {
+		for len(parts) <= e.Part {
+			parts = append(parts, nil)
+		}
+		parts[e.Part] = append(parts[e.Part], e)
+	}
+	return parts
+}
+
+// Label is what an entry of the menu is called.
+func (a *ask) Label(e entry) string { return words.Say(a.Lang, e.Text) }
+
+// Current reports whether an entry of the menu is the page that is shown.
+func (a *ask) Current(e entry) bool { return a.page == e.Name }
+
+// Deployment is what this deployment is called.
+func (a *ask) Deployment() string { return a.c.o.Name }
+
+// Self is the URL of this page.
+func (a *ask) Self() string { return a.r.URL.RequestURI() }
