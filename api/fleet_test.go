@@ -68,9 +68,9 @@ func (s *slow) RunSpan(ctx context.Context, first, last core.RunID, limit int) (
 	return s.Store.RunSpan(ctx, first, last, limit)
 }
 
-func (s *slow) RecentRuns(ctx context.Context, app string, before int64, limit int) ([]core.Run, int64, error) {
+func (s *slow) RecentRuns(ctx context.Context, app string, states []core.State, before int64, limit int) ([]core.Run, int64, error) {
 	s.wait()
-	return s.Store.RecentRuns(ctx, app, before, limit)
+	return s.Store.RecentRuns(ctx, app, states, before, limit)
 }
 
 func (s *slow) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {

@@ -92,11 +92,11 @@ func TestListsEndInTime(t *testing.T) {
 		inFleet(t, 1, 3*time.Second, func(f *fleet) {
 			f.run(30_000, func(i int, r *core.Run) {
 				if i == 0 {
-					r.State = core.Planned
+					r.Address = "http://b"
 				}
 			})
 			for _, of := range []string{"job=shop/job-0", "app=shop"} {
-				if runs := f.runsOf("/v1/runs?limit=1000&state=planned&" + of); len(runs) != 1 {
+				if runs := f.runsOf("/v1/runs?limit=1000&address=http://b&" + of); len(runs) != 1 {
 					t.Errorf("%s: %d runs", of, len(runs))
 				}
 				f.held(true)

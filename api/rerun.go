@@ -5,7 +5,6 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/operate"
 )
 
@@ -27,17 +26,17 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	again := operate.RerunRequest{Run: q.Run, Filter: ask.RunFilter{Job: q.Job, App: q.App, Failed: q.Failed, From: q.From, To: q.To,
-		Limit: q.Limit, After: q.After}, Params: q.Params, Addresses: q.Addresses, SameAddress: q.SameAddress, Retries: q.Retries,
-		Cause: core.CauseAPI, Key: q.Key, DryRun: q.DryRun}
+	filter, err := runFilter(&ListRunsParams{Job: q.Job, App: q.App, State: q.State, Cause: q.Cause, Failed: q.Failed, Address: q.Address,
+		From: q.From, To: q.To, Longer: q.Longer, Shorter: q.Shorter, Late: q.Late, Limit: q.Limit, After: q.After})
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	filter.Thorough = true
+	again := operate.RerunRequest{Run: q.Run, Filter: filter, Params: q.Params, Addresses: q.Addresses, SameAddress: q.SameAddress,
+		Retries: q.Retries, Cause: core.CauseAPI, Key: q.Key, DryRun: q.DryRun}
 	if q.As != "" {
 		again.Cause = core.Cause(q.As)
-	}
-	for _, state := range q.State {
-		again.Filter.States = append(again.Filter.States, core.State(state))
-	}
-	for _, cause := range q.Cause {
-		again.Filter.Causes = append(again.Filter.Causes, core.Cause(cause))
 	}
 	res, err := s.m.Rerun(r.Context(), actor(r), again)
 	out := RerunResult{Runs: make([]Rerun, len(res.Runs)), Next: res.Next}

@@ -16,7 +16,7 @@ import (
 
 // runs shows a page of runs.
 func (s *server) runs(page *ask.RunPage) RunPage {
-	out := RunPage{Runs: make([]Run, len(page.Runs)), Next: page.Next}
+	out := RunPage{Runs: make([]Run, len(page.Runs)), Next: page.Next, LookedTo: page.LookedTo}
 	for i := range page.Runs {
 		r := &page.Runs[i]
 		out.Runs[i] = runOf(r, page.Jobs[r.ID.Job()])
@@ -29,15 +29,28 @@ func (s *server) runs(page *ask.RunPage) RunPage {
 	return out
 }
 
-// ListRuns lists runs.
-func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params ListRunsParams) {
-	f := ask.RunFilter{Job: params.Job, App: params.App, Failed: params.Failed, From: params.From, To: params.To, Limit: params.Limit,
-		After: params.After}
-	for _, state := range params.State {
+// runFilter is which runs are asked for.
+func runFilter(p *ListRunsParams) (ask.RunFilter, error) {
+	f := ask.RunFilter{Job: p.Job, App: p.App, Failed: p.Failed, Address: p.Address, From: p.From, To: p.To, Limit: p.Limit, After: p.After}
+	for _, state := range p.State {
 		f.States = append(f.States, core.State(state))
 	}
-	for _, cause := range params.Cause {
+	for _, cause := range p.Cause {
 		f.Causes = append(f.Causes, core.Cause(cause))
+	}
+	var errs [3]error
+	f.Longer, errs[0] = parseDuration("longer", p.Longer)
+	f.Shorter, errs[1] = parseDuration("shorter", p.Shorter)
+	f.Late, errs[2] = parseDuration("late", p.Late)
+	return f, cmp.Or(errs[:]...)
+}
+
+// ListRuns lists runs.
+func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params ListRunsParams) {
+	f, err := runFilter(&params)
+	if err != nil {
+		s.fail(w, r, err)
+		return
 	}
 	page, err := s.m.Runs(r.Context(), f)
 	s.reply(w, r, s.runs(&page), err)

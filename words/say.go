@@ -49,6 +49,7 @@ func Error(l Language, e *core.Error) string {
 var tables = []map[string]string{
 	zh,
 	zhConsole,
+	zhData,
 }
 
 func inChinese(code string) (string, bool) {

@@ -1569,8 +1569,11 @@ type Rerun struct {
 	Why string `json:"why,omitempty,omitzero"`
 }
 
-// RerunRequest One run, or those of a job or an app that job, app, state, cause, failed, from and to take, as of the list of runs.
+// RerunRequest One run, or those of a job or an app that the filters of the list of runs take; of an app by time also those that were made later than an hour after.
 type RerunRequest struct {
+	// Address Those that ran there
+	Address string `json:"address,omitempty,omitzero"`
+
 	// Addresses In place of those that its trigger gave, or else the app's executors
 	Addresses []string `json:"addresses,omitempty,omitzero"`
 
@@ -1599,8 +1602,14 @@ type RerunRequest struct {
 	// Key As of a trigger. With a filter there must be one, of at most 108 bytes: asking again with it makes no run twice
 	Key string `json:"key,omitempty,omitzero"`
 
+	// Late Those that were sent later than this after they were due
+	Late string `json:"late,omitempty,omitzero"`
+
 	// Limit Runs of one page, at most 100
 	Limit int `json:"limit,omitempty,omitzero"`
+
+	// Longer Those that took longer, such as 5m
+	Longer string `json:"longer,omitempty,omitzero"`
 
 	// Params In place of those that the first was sent with
 	Params *string `json:"params,omitempty"`
@@ -1612,8 +1621,11 @@ type RerunRequest struct {
 	Run string `json:"run,omitempty,omitzero"`
 
 	// SameAddress Where the first ran
-	SameAddress bool     `json:"sameAddress,omitempty,omitzero"`
-	State       []string `json:"state,omitempty,omitzero"`
+	SameAddress bool `json:"sameAddress,omitempty,omitzero"`
+
+	// Shorter Those that took shorter
+	Shorter string   `json:"shorter,omitempty,omitzero"`
+	State   []string `json:"state,omitempty,omitzero"`
 
 	// To Instants up to
 	To time.Time `json:"to,omitempty,omitzero"`
@@ -1833,6 +1845,9 @@ type RunNotice struct {
 
 // RunPage defines model for RunPage.
 type RunPage struct {
+	// LookedTo How far back this page has looked, where it ends before it is full
+	LookedTo time.Time `json:"lookedTo,omitempty,omitzero"`
+
 	// Next after of the next page; left out: there is none
 	Next  string `json:"next,omitempty,omitzero"`
 	Runs  []Run  `json:"runs"`
@@ -2308,11 +2323,23 @@ type ListRunsParams struct {
 	// Failed Only those that failed for good: what is tried again is left out
 	Failed bool `form:"failed,omitempty" json:"failed,omitempty,omitzero"`
 
-	// From Instants from; of one job only
+	// Address Where it ran
+	Address string `form:"address,omitempty" json:"address,omitempty,omitzero"`
+
+	// From Instants from; without a job, of what was made from an hour before
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
 
-	// To Instants up to
+	// To Instants up to; without a job, of what was made up to an hour after
 	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
+
+	// Longer Took longer than this from its send, or has until now, such as 5m
+	Longer string `form:"longer,omitempty" json:"longer,omitempty,omitzero"`
+
+	// Shorter Took shorter than this, or has until now
+	Shorter string `form:"shorter,omitempty" json:"shorter,omitempty,omitzero"`
+
+	// Late Was sent later than this after it was due, such as 5s
+	Late string `form:"late,omitempty" json:"late,omitempty,omitzero"`
 
 	// After next of the page before
 	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`

@@ -12,11 +12,13 @@ import (
 )
 
 type rerunCmd struct {
-	What    string   `arg:"" placeholder:"RUN|JOB|APP" help:"A run that has ended, or the job or app whose runs --failed, --state, --from and --to find."`
-	Failed  bool     `help:"Those that failed for good."`
-	State   []string `placeholder:"STATE" enum:"${states}" help:"Those that ended so: ${states}."`
-	From    string   `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago)."`
-	To      string   `placeholder:"TIME" help:"Up to."`
+	What   string   `arg:"" placeholder:"RUN|JOB|APP" help:"A run that has ended, or the job or app whose runs --failed, --state, --from and --to find."`
+	Failed bool     `help:"Those that failed for good."`
+	State  []string `placeholder:"STATE" enum:"${states}" help:"Those that ended so: ${states}."`
+	From   string   `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago)."`
+	To     string   `placeholder:"TIME" help:"Up to."`
+	RanAt  string   `placeholder:"ADDRESS" help:"Those that ran there."`
+	runFlags
 	Limit   int      `default:"1000" help:"At most so many, and at most 1000."`
 	Params  *string  `placeholder:"TEXT" help:"In place of those that the first was sent with."`
 	Address []string `placeholder:"ADDRESS" help:"In place of those that its trigger gave, or else the app's executors."`
@@ -45,6 +47,7 @@ func (c *rerunCmd) Run(e *conn) error {
 	}
 	zone := ""
 	body.Failed, body.State, body.After = c.Failed, c.State, c.After
+	body.Cause, body.Address, body.Longer, body.Shorter, body.Late = c.Cause, c.RanAt, c.Longer, c.Shorter, c.Late
 	if kindOf(c.What) == jobKind {
 		j, err := e.job(c.What)
 		if err != nil {

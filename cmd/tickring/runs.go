@@ -15,8 +15,18 @@ type runsCmd struct {
 	Failed bool     `help:"Only those that failed for good: what is tried again is left out."`
 	From   string   `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago)."`
 	To     string   `placeholder:"TIME" help:"Up to."`
-	Limit  int      `default:"20" help:"At most so many."`
+	RanAt  string   `name:"address" placeholder:"ADDRESS" help:"Only those that ran there."`
+	runFlags
+	Limit int `default:"20" help:"At most so many."`
 	watchFlags
+}
+
+// runFlags say which runs, besides their state and time.
+type runFlags struct {
+	Cause   []string `placeholder:"CAUSE" enum:"${causes}" help:"Only of these causes: ${causes}."`
+	Longer  string   `placeholder:"SPAN" help:"Only those that took longer, or run for longer, such as 5m."`
+	Shorter string   `placeholder:"SPAN" help:"Only those that took shorter."`
+	Late    string   `placeholder:"SPAN" help:"Only those that were sent so long after they were due, such as 5s."`
 }
 
 func (c *runsCmd) Run(e *conn) error { return c.watchFlags.run(e, c.once) }
@@ -25,7 +35,8 @@ func (c *runsCmd) once(e *conn) error {
 	if c.Limit < 1 {
 		return core.Invalid("limit", fmt.Sprint(c.Limit), "at least 1")
 	}
-	params := api.ListRunsParams{State: c.State, Failed: c.Failed}
+	params := api.ListRunsParams{State: c.State, Failed: c.Failed, Cause: c.Cause, Address: c.RanAt, Longer: c.Longer, Shorter: c.Shorter,
+		Late: c.Late}
 	var zone string
 	var err error
 	switch {

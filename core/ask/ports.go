@@ -84,10 +84,11 @@ type Runs interface {
 	// RunSpan reads the stored runs with first <= ID <= last in that order, or
 	// with last < first downwards from first to last.
 	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// RecentRuns reads runs of one app or (empty) all, newest first, made before
-	// the given millisecond (0: now); the millisecond to go on from, 0 at the end.
-	// A call that has looked long enough answers fewer runs than limit, or none.
-	RecentRuns(ctx context.Context, app string, before int64, limit int) (runs []core.Run, next int64, err error)
+	// RecentRuns reads runs of one app or (empty) all, in some states or (empty) any,
+	// newest first, made before the given millisecond (0: now); the millisecond to go on
+	// from, 0 at the end. A call that has looked long enough answers fewer runs than limit,
+	// or none; one that cannot tell states apart answers others too.
+	RecentRuns(ctx context.Context, app string, states []core.State, before int64, limit int) (runs []core.Run, next int64, err error)
 	// Permits reads items of permits; one that is not stored is not in the answer.
 	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)
 	// KeptLog is what is kept of a run's log; false: nothing is.

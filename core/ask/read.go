@@ -63,19 +63,6 @@ type RunView struct {
 	Missing []string
 }
 
-// RunFilter says which runs; the zero value is all, newest first.
-type RunFilter struct {
-	Job    string // app/name or number
-	App    string // where Job is empty
-	States []core.State
-	Causes []core.Cause
-	Failed bool      // for good
-	From   time.Time // instants from, of one job only
-	To     time.Time // instants up to
-	Limit  int       // at most 1000; 0 is 100
-	After  string    // Next of the page before
-}
-
 // RunPage is one page of runs, newest first.
 type RunPage struct {
 	Runs []core.Run
@@ -83,6 +70,8 @@ type RunPage struct {
 	// one job was asked for.
 	Skips []core.Skip
 	Next  string // After of the next page; empty there is none
+	// LookedTo is how far back this page has looked, where it ends before it is full.
+	LookedTo time.Time
 	// Jobs are those of Runs, as far as they were not deleted.
 	Jobs map[core.JobID]*core.Job
 	// ThenAt is when the retries that followed Runs are due, as far as they are kept.
@@ -761,29 +750,6 @@ func within(bad error, times ...time.Time) ([]core.Instant, error) {
 	return instants, nil
 }
 
-func (f *RunFilter) takes(r *core.Run) bool {
-	return (len(f.States) == 0 || slices.Contains(f.States, r.State)) && (!f.Failed || r.FailedForGood()) &&
-		(len(f.Causes) == 0 || slices.Contains(f.Causes, r.Cause)) &&
-		(f.From.IsZero() || !r.Slot.Time().Before(f.From)) && (f.To.IsZero() || !r.Slot.Time().After(f.To))
-}
-
-func (f *RunFilter) check() (limit int, err error) {
-	for _, s := range f.States {
-		if !slices.Contains(core.States, s) {
-			return 0, core.Invalid("state", string(s), "allowed are %s", core.Words(core.States))
-		}
-	}
-	for _, c := range f.Causes {
-		if !slices.Contains(core.Causes, c) {
-			return 0, core.Invalid("cause", string(c), "allowed are %s", core.Words(core.Causes))
-		}
-	}
-	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
-		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "a start after its end")
-	}
-	return limitOf(f.Limit)
-}
-
 // Runs lists runs, newest first. A page may be short of its limit, or empty, and
 // still have a next one: it ends after Options.PageFor, and before it gets too long.
 func (q *Ask) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
@@ -903,6 +869,7 @@ func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, er
 	planned := &reader{q: q, at: high, to: low, down: true, n: limit + 1}
 	numbered := &reader{q: q, at: nhigh, to: nlow, down: true, n: limit + 1}
 	var res RunPage
+	now := q.o.Now()
 	first := f.After == ""
 	full := false
 	for looked := 0; ; looked++ {
@@ -918,7 +885,7 @@ func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, er
 		if r == nil {
 			break
 		}
-		fits := f.takes(r)
+		fits := f.takes(r, now)
 		if len(res.Runs) == limit || looked >= maxLooked || fits && !p.Takes(r) {
 			full = true
 			break
@@ -938,6 +905,9 @@ func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, er
 	}
 	if full {
 		res.Next = fmt.Sprintf("%d-%d", planned.at, numbered.at)
+		if at, ok := planned.at.Planned(); ok && len(res.Runs) < limit {
+			res.LookedTo = at.Time()
+		}
 		if at, ok := (planned.at + 1).Planned(); ok {
 			lower = at
 		}
@@ -1004,73 +974,6 @@ func (r *reader) drop() {
 		r.at -= 2
 	}
 	r.buf = r.buf[1:]
-}
-
-// recent lists runs of an app or of all by when they were made.
-func (q *Ask) recent(ctx context.Context, f *RunFilter, limit int, p *bound.Page) (RunPage, error) {
-	if f.App != "" {
-		if err := core.CheckAppName("app", f.App); err != nil {
-			return RunPage{}, err
-		}
-	}
-	var before int64
-	if f.After != "" {
-		n, err := strconv.ParseInt(f.After, 10, 64)
-		if err != nil || n <= 0 {
-			return RunPage{}, core.Invalid("after", f.After, "not the next of a page of these runs")
-		}
-		before = n
-	}
-	var res RunPage
-	for looked := 0; ; {
-		runs, next, fits, err := q.recentThatFit(ctx, f, before, limit-len(res.Runs), p)
-		if err != nil {
-			return RunPage{}, err
-		}
-		if len(runs) == 0 && !fits {
-			res.Next = strconv.FormatInt(before, 10)
-			return res, nil
-		}
-		for i := range runs {
-			if f.takes(&runs[i]) {
-				res.Runs = append(res.Runs, runs[i])
-			}
-		}
-		looked += len(runs)
-		// A run is made at most a window before its slot, or long before it by
-		// a trigger: what was made later than the span is over may be in it no more.
-		if next == 0 || !f.From.IsZero() && next < core.Millis(f.From.Add(-core.MaxAhead)) {
-			return res, nil
-		}
-		before = next
-		if len(res.Runs) >= limit || looked >= maxLooked || !fits || p.Over() {
-			res.Next = strconv.FormatInt(next, 10)
-			return res, nil
-		}
-	}
-}
-
-// recentThatFit reads as many recent runs as the page takes; fits is false where they
-// are not all that were to be read.
-func (q *Ask) recentThatFit(ctx context.Context, f *RunFilter, before int64, n int, p *bound.Page) (runs []core.Run, next int64, fits bool,
-	err error) {
-	for fits = true; ; {
-		runs, next, err := q.store.RecentRuns(ctx, f.App, before, n)
-		if err != nil {
-			return nil, 0, false, core.Passing(err)
-		}
-		was, taken := *p, 0
-		for taken < len(runs) && (!f.takes(&runs[taken]) || p.Takes(&runs[taken])) {
-			taken++
-		}
-		switch {
-		case taken >= min(n, len(runs)): // those of one moment may be more, and stay together
-			return runs, next, fits, nil
-		case taken == 0:
-			return nil, before, false, nil
-		}
-		*p, n, fits = was, taken, false // read again, for only the store knows what is behind them
-	}
 }
 
 // Upcoming lists the instants of jobs after from (now, if that is later), the earliest first, without

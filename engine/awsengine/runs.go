@@ -429,7 +429,9 @@ func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core
 // been claimed yet is not in them. After mostRecent requests it answers what it
 // has, perhaps no run, and where to go on; only the journals of a minute that it
 // has begun it reads to their end.
-func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit int) (runs []core.Run, next int64, err error) {
+func (s *Store) RecentRuns(ctx context.Context, app string, _ []core.State, before int64, limit int) (
+	runs []core.Run, next int64, err error,
+) {
 	now := s.o.Now().Unix() / 60
 	minute, done := now+1, int64(0)
 	if before > 0 && (before-1)/perMinute <= now {

@@ -132,6 +132,8 @@ func TestOlderFile(t *testing.T) {
 	if err != nil || len(was) != 1 {
 		t.Fatal(was, err)
 	}
+	raw(t, s, "DROP INDEX runs_app")
+	raw(t, s, "DROP INDEX runs_ended_so")
 	raw(t, s, "DROP TABLE scripts")
 	raw(t, s, "DROP TABLE sources")
 	raw(t, s, "DROP TABLE logs")

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -125,6 +126,16 @@ func (o *recent) openOf(job core.JobID) (ids []core.RunID) {
 		}
 	}
 	return ids
+}
+
+// allOpen is the open runs, as long as they are few.
+func (o *recent) allOpen(most int) (ids []core.RunID, few bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.open) > most {
+		return nil, false
+	}
+	return slices.Collect(maps.Keys(o.open)), true
 }
 
 // someOpen reports whether a run of these is open.

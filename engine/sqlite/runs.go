@@ -620,52 +620,6 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	return list, err
 }
 
-// recentScan is how many rows RecentRuns looks at for one app before it answers.
-const recentScan = 20000
-
-// RecentRuns implements ask.Store. It never splits a millisecond, so
-// the answer may be longer than limit, and may be shorter where an app has few
-// of many runs; next is 0 when nothing older is stored.
-func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit int) (list []core.Run, next int64, err error) {
-	if before <= 0 {
-		before = math.MaxInt64
-	}
-	number := int64(0)
-	if app != "" {
-		var ok bool
-		if number, ok = s.names.lookup(app); !ok {
-			return nil, 0, ctx.Err()
-		}
-	}
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		row, err := lastBefore(c, before)
-		if err != nil {
-			return err
-		}
-		errEnough := errors.New("enough")
-		seen := 0
-		err = query(c, "SELECT "+runColumns+" FROM runs WHERE n <= ? ORDER BY n DESC", func(st *sqlite.Stmt) { st.BindInt64(1, row) },
-			func(st *sqlite.Stmt) error {
-				made := st.ColumnInt64(30)
-				if seen++; (len(list) >= limit || seen > recentScan) && made < next {
-					return errEnough
-				}
-				next = made
-				if app != "" && st.ColumnInt64(2) != number {
-					return nil
-				}
-				list = append(list, core.Run{})
-				return s.scanRun(st, &list[len(list)-1])
-			})
-		if errors.Is(err, errEnough) {
-			return nil
-		}
-		next = 0
-		return err
-	})
-	return list, next, err
-}
-
 // lastBefore is the last row that was made before a millisecond: they grow together.
 func lastBefore(c *sqlite.Conn, before int64) (row int64, err error) {
 	bounds := func(q string) (n int64, err error) {

@@ -153,6 +153,12 @@ CREATE INDEX notices_until ON notices (until) WHERE until > 0;
 CREATE TABLE looks (at INTEGER NOT NULL, job INTEGER NOT NULL);
 CREATE UNIQUE INDEX looks_key ON looks (at, job);
 `,
+	// 16: lists of runs: of an app, and of those that ended otherwise than well, each in the
+	// order in which they were made. What succeeds is in neither but the first.
+	`
+CREATE INDEX runs_app ON runs (app);
+CREATE INDEX runs_ended_so ON runs (state) WHERE state > 4;
+`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

@@ -727,7 +727,7 @@ func recentRuns(t *testing.T, h Harness) {
 			got := map[core.RunID]bool{}
 			before, pages := int64(0), 0
 			for {
-				runs, next, err := e.Manage.RecentRuns(ctx, app, before, 6)
+				runs, next, err := e.Manage.RecentRuns(ctx, app, nil, before, 6)
 				ok(t, err)
 				for _, r := range runs {
 					got[r.ID] = true
@@ -744,7 +744,7 @@ func recentRuns(t *testing.T, h Harness) {
 		})
 	}
 	eventually(t, h, func() string { // the last batch comes first
-		runs, _, err := e.Manage.RecentRuns(ctx, "", 0, 5)
+		runs, _, err := e.Manage.RecentRuns(ctx, "", nil, 0, 5)
 		ok(t, err)
 		for _, r := range runs {
 			if r.ID.Job() <= 30 {
@@ -753,6 +753,68 @@ func recentRuns(t *testing.T, h Harness) {
 		}
 		return ""
 	})
+}
+
+// recentRunsOfStates: of each state, and of some, all that there are come, in the order in
+// which they were made, whatever became of them meanwhile; others may come besides.
+func recentRunsOfStates(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	of := core.Journal{Key: core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "nonce-1"}, V: 1}
+	var list []core.Run
+	for i := range 3 * len(core.States) {
+		r := run(core.PlannedRun(core.JobID(i+1), at(60)))
+		if r.State = core.States[i%len(core.States)]; i%2 == 0 {
+			r.App = "other"
+		}
+		if !r.State.Open() {
+			r.EndedAt, r.Reason = base.Add(62*time.Second), append(core.Reasons[r.State], "")[0]
+		}
+		r.Journal = of.Key
+		list = append(list, r)
+		of.Entries = append(of.Entries, core.Entry{Run: r.ID, Address: r.Address, Outcome: core.Accepted})
+	}
+	for i := range list {
+		allNil(t, e.Dispatch.Create(ctx, list[i:i+1]))
+	}
+	ok(t, e.Dispatch.PutJournal(ctx, of))
+	ends := list[slices.IndexFunc(list, func(r core.Run) bool { return r.State == core.Running })]
+	allNil(t, e.Finish.PutRuns(ctx, []core.RunPut{core.End(ends.ID, core.Run{State: core.Lost, Reason: core.ReasonGone,
+		EndedAt: base.Add(63 * time.Second)})}))
+	for i := range list {
+		if list[i].ID == ends.ID {
+			list[i].State = core.Lost
+		}
+	}
+	asked := [][]core.State{{core.Failed, core.Lost}, {core.Running, core.Queued}, {core.Running, core.Lost}, {core.Succeeded, core.Skipped}}
+	for _, s := range core.States {
+		asked = append(asked, []core.State{s})
+	}
+	for _, app := range []string{"", "other"} {
+		for _, states := range asked {
+			fits := func(r *core.Run) bool { return (app == "" || r.App == app) && slices.Contains(states, r.State) }
+			want := map[core.RunID]bool{}
+			for i := range list {
+				if fits(&list[i]) {
+					want[list[i].ID] = true
+				}
+			}
+			eventually(t, h, func() string {
+				got := map[core.RunID]bool{}
+				for before := int64(0); ; {
+					runs, next, err := e.Manage.RecentRuns(ctx, app, states, before, 2)
+					ok(t, err)
+					for i := range runs {
+						if fits(&runs[i]) {
+							got[runs[i].ID] = true
+						}
+					}
+					if before = next; next == 0 {
+						return cmp.Diff(want, got, cmpopts.EquateEmpty())
+					}
+				}
+			})
+		}
+	}
 }
 
 func openRuns(t *testing.T, h Harness) {

@@ -110,7 +110,9 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 
 // RecentRuns implements ask.Store. It never splits a millisecond, so
 // the answer may be longer than limit; next is 0 when nothing older is stored.
-func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit int) (runs []core.Run, next int64, err error) {
+func (s *Store) RecentRuns(ctx context.Context, app string, states []core.State, before int64, limit int) (
+	runs []core.Run, next int64, err error,
+) {
 	if before <= 0 {
 		before = math.MaxInt64
 	}
@@ -120,8 +122,8 @@ func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit 
 				return nil
 			}
 			next = m.ms
-			if rec := s.runs[m.run]; app == "" || rec.run.App == app {
-				runs = append(runs, copyRun(&rec.run))
+			if r := &s.runs[m.run].run; (app == "" || r.App == app) && (len(states) == 0 || slices.Contains(states, r.State)) {
+				runs = append(runs, copyRun(r))
 			}
 		}
 		next = 0

@@ -1,0 +1,113 @@
+package ask_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+)
+
+// TestRunFilters: each filter alone, and all of them together, take what they say, of a job
+// as of all.
+func TestRunFilters(t *testing.T) {
+	f := newFixture(t)
+	job := f.Create(spec("sweep", every(time.Minute)))
+	base := core.InstantOf(start) - 3600
+	run := func(n int, state core.State, late, took time.Duration, address string) core.Run {
+		at := base + core.Instant(60*n)
+		r := core.Run{ID: core.PlannedRun(job.Def.ID, at), App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1,
+			First: core.PlannedRun(job.Def.ID, at), Address: address, SentAt: at.Time().Add(late)}
+		if !state.Open() {
+			r.EndedAt = r.SentAt.Add(took)
+		}
+		switch state {
+		case core.Failed:
+			r.Reason = core.ReasonHandler
+		case core.Lost:
+			r.Reason = core.ReasonGone
+		}
+		return r
+	}
+	list := []core.Run{
+		run(1, core.Succeeded, 0, time.Second, "http://a"),
+		run(2, core.Succeeded, 20*time.Second, 10*time.Minute, "http://b"),
+		run(3, core.Failed, 0, time.Minute, "http://a"),
+		run(4, core.Lost, 20*time.Second, 2*time.Minute, "http://b"),
+		run(5, core.Running, 0, 0, "http://b"),
+	}
+	for i := range list {
+		list[i].Owner = ""
+		for _, err := range f.E.Dispatch.Create(ctx, list[i:i+1]) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tests := map[string]struct {
+		f    ask.RunFilter
+		want []int
+	}{
+		"address": {ask.RunFilter{Address: "http://b"}, []int{5, 4, 2}},
+		"longer":  {ask.RunFilter{Longer: 90 * time.Second}, []int{5, 4, 2}},
+		"shorter": {ask.RunFilter{Shorter: 90 * time.Second}, []int{3, 1}},
+		"between": {ask.RunFilter{Longer: 30 * time.Second, Shorter: 90 * time.Second}, []int{3}},
+		"late":    {ask.RunFilter{Late: 5 * time.Second}, []int{4, 2}},
+		"state":   {ask.RunFilter{States: []core.State{core.Failed, core.Lost}}, []int{4, 3}},
+		"open":    {ask.RunFilter{States: []core.State{core.Running}}, []int{5}},
+		"failed":  {ask.RunFilter{Failed: true}, []int{4, 3}},
+		"time":    {ask.RunFilter{From: list[1].At.Time(), To: list[2].At.Time()}, []int{3, 2}},
+		"all": {ask.RunFilter{States: []core.State{core.Lost, core.Succeeded}, Causes: []core.Cause{core.CauseSchedule},
+			Address: "http://b", From: list[0].At.Time(), To: list[3].At.Time(), Longer: time.Minute, Late: time.Second}, []int{4, 2}},
+		"none": {ask.RunFilter{Causes: []core.Cause{core.CauseAPI}}, nil},
+	}
+	for name, test := range tests {
+		for _, of := range []string{"job", "app", "all"} {
+			test.f.Job, test.f.App = "", ""
+			switch of {
+			case "job":
+				test.f.Job = "shop/sweep"
+			case "app":
+				test.f.App = "shop"
+			}
+			page, err := f.M.Runs(ctx, test.f)
+			if err != nil {
+				t.Errorf("%s of %s: %v", name, of, err)
+			}
+			var got []int
+			for _, r := range page.Runs {
+				got = append(got, int(r.At-base)/60)
+			}
+			slices.SortFunc(got, func(a, b int) int { return b - a }) // those of one moment have no order
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%s of %s: %v, not %v", name, of, got, test.want)
+			}
+		}
+	}
+	for _, bad := range []ask.RunFilter{{Longer: -1}, {Late: -1}, {Longer: time.Hour, Shorter: time.Minute},
+		{Address: string(make([]byte, core.MaxAddress+1))}} {
+		if _, err := f.M.Runs(ctx, bad); code(err) != core.CodeInvalid {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+// TestRunsPastTheirTime: what was made long after its instant is found by time only where
+// that is asked for, so that a span of long ago needs no look at all that came since.
+func TestRunsPastTheirTime(t *testing.T) {
+	f := newFixture(t)
+	job := f.Create(spec("sweep", every(time.Minute)))
+	at := core.InstantOf(start.Add(-50 * time.Hour))
+	r := core.Run{ID: core.PlannedRun(job.Def.ID, at), App: "shop", State: core.Skipped, Reason: core.ReasonMisfire, Cause: core.CauseBackfill,
+		At: at, Slot: at, Attempt: 1, First: core.PlannedRun(job.Def.ID, at), EndedAt: start}
+	if err := f.E.Dispatch.Create(ctx, []core.Run{r})[0]; err != nil {
+		t.Fatal(err)
+	}
+	for thorough, want := range map[bool]int{false: 0, true: 1} {
+		page, err := f.M.Runs(ctx, ask.RunFilter{From: at.Time(), To: at.Time(), Thorough: thorough})
+		if err != nil || len(page.Runs) != want {
+			t.Errorf("thorough %t: %d runs, %v", thorough, len(page.Runs), err)
+		}
+	}
+}

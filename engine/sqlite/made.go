@@ -1,0 +1,208 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+)
+
+const (
+	// recentScan is how many rows RecentRuns looks at before it answers.
+	recentScan = 20000
+	// fewOpen is up to how many open runs are read by their IDs, where only open ones are asked for.
+	fewOpen = 10_000
+)
+
+// RecentRuns implements ask.Store. It never splits a millisecond, so
+// the answer may be longer than limit, and may be shorter where few of many rows
+// are asked for; next is 0 when nothing older is stored.
+//
+// Rows lie in the order in which they were made. Those of an app, and those of each state in
+// which few runs end, have an index in that order too, and which are open is known.
+func (s *Store) RecentRuns(ctx context.Context, app string, states []core.State, before int64, limit int) (
+	list []core.Run, next int64, err error,
+) {
+	if before <= 0 {
+		before = math.MaxInt64
+	}
+	w := made{s: s, limit: limit}
+	for _, state := range states {
+		if i := slices.Index(core.States, state); i >= 0 {
+			w.states = append(w.states, state)
+		}
+	}
+	if app != "" {
+		var ok bool
+		if w.app, ok = s.names.lookup(app); !ok {
+			return nil, 0, ctx.Err()
+		}
+	}
+	var open []core.RunID
+	byOpen := len(states) > 0 && !slices.ContainsFunc(states, func(state core.State) bool { return !state.Open() })
+	if byOpen {
+		open, byOpen = s.recent.allOpen(fewOpen)
+	}
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		row, err := lastBefore(c, before)
+		if err != nil {
+			return err
+		}
+		if byOpen {
+			return w.opened(c, open, row)
+		}
+		return w.merge(c, row)
+	})
+	return w.list, w.next, err
+}
+
+// made walks down over rows in the order in which they were made.
+type made struct {
+	s      *Store
+	app    int64        // 0: of all
+	states []core.State // empty: any
+	limit  int
+	list   []core.Run
+	next   int64
+}
+
+const (
+	ofMade  = 30 // the column of runColumns
+	ofState = 1
+	ofApp   = 2
+)
+
+// fits reports whether the row at hand is asked for.
+func (w *made) fits(st *sqlite.Stmt) bool {
+	return (w.app == 0 || st.ColumnInt64(ofApp) == w.app) &&
+		(len(w.states) == 0 || slices.Contains(w.states, columnWord(st, ofState, states)))
+}
+
+func (w *made) take(st *sqlite.Stmt) error {
+	w.list = append(w.list, core.Run{})
+	return w.s.scanRun(st, &w.list[len(w.list)-1])
+}
+
+// walks are the queries whose rows, merged, have all that is asked for.
+func (w *made) walks() (queries []string) {
+	const columns = "SELECT " + runColumns + ", n FROM runs "
+	rare := len(w.states) > 0
+	for _, state := range w.states {
+		rare = rare && slices.Index(states, state) > slices.Index(states, core.Succeeded)
+	}
+	switch {
+	case rare:
+		for _, state := range w.states {
+			queries = append(queries, fmt.Sprintf(columns+"INDEXED BY runs_ended_so WHERE state > 4 AND state = %d AND n <= ? ORDER BY n DESC",
+				slices.Index(states, state)+1))
+		}
+	case w.app != 0:
+		queries = []string{columns + "INDEXED BY runs_app WHERE app = ?2 AND n <= ?1 ORDER BY n DESC"}
+	default:
+		queries = []string{columns + "WHERE n <= ? ORDER BY n DESC"}
+	}
+	return queries
+}
+
+// merge reads from a row down until it has enough, or has looked at enough.
+func (w *made) merge(c *sqlite.Conn, row int64) (err error) {
+	type walk struct {
+		st *sqlite.Stmt
+		n  int64 // of its row
+	}
+	var all []walk
+	defer func() {
+		for _, x := range all {
+			if e := x.st.Reset(); err == nil {
+				err = e
+			}
+		}
+	}()
+	for _, q := range w.walks() {
+		st, err := c.Prepare(q)
+		if err != nil {
+			return err
+		}
+		all = append(all, walk{st: st})
+		st.BindInt64(1, row)
+		if st.BindParamCount() > 1 {
+			st.BindInt64(2, w.app)
+		}
+	}
+	step := func(x *walk) error {
+		more, err := x.st.Step()
+		if x.n = 0; err == nil && more {
+			x.n = x.st.ColumnInt64(x.st.ColumnCount() - 1)
+		}
+		return err
+	}
+	for i := range all {
+		if err := step(&all[i]); err != nil {
+			return err
+		}
+	}
+	for seen := 1; ; seen++ {
+		x := &all[0]
+		for i := range all {
+			if all[i].n > x.n {
+				x = &all[i]
+			}
+		}
+		if x.n == 0 {
+			w.next = 0
+			return nil
+		}
+		made := x.st.ColumnInt64(ofMade)
+		if (len(w.list) >= w.limit || seen > recentScan) && made < w.next {
+			return nil
+		}
+		w.next = made
+		if w.fits(x.st) {
+			if err := w.take(x.st); err != nil {
+				return err
+			}
+		}
+		if err := step(x); err != nil {
+			return err
+		}
+	}
+}
+
+// opened reads those of some runs that lie up to a row.
+func (w *made) opened(c *sqlite.Conn, ids []core.RunID, row int64) error {
+	type place struct{ key, n, made int64 }
+	var found []place
+	st, err := c.Prepare("SELECT " + runColumns + ", n FROM runs WHERE key = ?")
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		st.BindInt64(1, key(id))
+		if err := rows(st, func(st *sqlite.Stmt) error {
+			if n := st.ColumnInt64(st.ColumnCount() - 1); n <= row && w.fits(st) {
+				found = append(found, place{key(id), n, st.ColumnInt64(ofMade)})
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(found, func(a, b place) int { return cmp.Compare(b.n, a.n) })
+	for _, p := range found {
+		if len(w.list) >= w.limit && p.made < w.next {
+			return nil
+		}
+		w.next = p.made
+		st.BindInt64(1, p.key)
+		if err := rows(st, w.take); err != nil {
+			return err
+		}
+	}
+	w.next = 0
+	return nil
+}
