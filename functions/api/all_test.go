@@ -40,6 +40,8 @@ func TestAllDoors(t *testing.T) {
 		{"POST", "/v1/queue/runs", "function-admin-token", `{"app":"billing"}`, "401"},
 		{"POST", "/v1/queue/receive", "executor-token", `{"app":"billing","queue":"q"}`, "40"},
 		{"GET", "/nothing", "function-admin-token", "", "404"},
+		{"GET", "/console/jobs", "", "", "401"},
+		{"GET", "/console/login", "", "", "<html"},
 	} {
 		r := httptest.NewRequest(ask.method, "http://x"+ask.path, strings.NewReader(ask.body))
 		r.Header.Set("Authorization", "Bearer "+ask.token)

@@ -1,5 +1,5 @@
 // Command api is the function that people and programs ask: jobs, apps, runs,
-// executors; and who pulls from a queue asks it whether to go on. core/people is
+// executors, and the pages of the console; and who pulls from a queue asks it whether to go on. core/people is
 // what it drives. With TICKRING_DOORS=all it is the one function behind a
 // function URL, and takes what callback and registry take too.
 package main
@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/manage"
@@ -82,7 +83,11 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 		}}
 	mux.Handle("/", guarded(c.Tokens, log, func(t boot.Tokens) http.Handler {
 		o.Token, o.ReadToken, o.Admit = t.Admin, t.Read, door.Tokens.Admit
-		return api.NewHandler(m, sender, o)
+		h := api.NewHandler(m, sender, o)
+		pages := http.NewServeMux()
+		pages.Handle("/console/", console.New(console.Options{API: h, Token: t.Admin, Log: log}))
+		pages.Handle("/", console.SendAway(h))
+		return pages
 	}))
 	return mux
 }
