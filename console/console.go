@@ -184,7 +184,8 @@ func badForm(err error) error {
 // here is a path of the console, or its home page in the place of any other.
 func here(to string) string {
 	u, err := url.Parse(to)
-	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, Root) || strings.Contains(to, "\\") {
+	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, Root) || strings.Contains(u.Path, "..") ||
+		strings.Contains(to, "\\") {
 		return Root
 	}
 	return u.String()

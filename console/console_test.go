@@ -1,0 +1,118 @@
+package console_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/console"
+)
+
+// TestWhatIsChangedIsPostedFromHere: nothing is changed by GET, nor by what the page of
+// another site has a browser send.
+func TestWhatIsChangedIsPostedFromHere(t *testing.T) {
+	s := newConsole(t)
+	for _, c := range []struct {
+		method, site, origin string
+		want                 int
+	}{
+		{http.MethodGet, "same-origin", "", http.StatusNotFound},
+		{http.MethodPost, "cross-site", "http://evil.test", http.StatusForbidden},
+		{http.MethodPost, "", "http://evil.test", http.StatusForbidden},
+		{http.MethodPost, "same-site", "http://other.console.test", http.StatusForbidden},
+		{http.MethodPost, "same-origin", "http://console.test", http.StatusSeeOther},
+	} {
+		r := httptest.NewRequest(c.method, "http://console.test/console/settings", strings.NewReader("lang=zh"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if c.site != "" {
+			r.Header.Set("Sec-Fetch-Site", c.site)
+		}
+		if c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		if w := s.do(r); w.Code != c.want {
+			t.Errorf("%+v: %d", c, w.Code)
+		}
+	}
+}
+
+// TestPagesAreOfHere: a page loads nothing of others, is in no frame, and says so.
+func TestPagesAreOfHere(t *testing.T) {
+	s := newConsole(t)
+	h := s.get("/console/jobs").Header()
+	for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
+		if p := h.Get("Content-Security-Policy"); !strings.Contains(p, want) || strings.Contains(p, "unsafe") {
+			t.Errorf("the policy is %q, without %q", p, want)
+		}
+	}
+	if h.Get("X-Frame-Options") != "DENY" || h.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("headers %v", h)
+	}
+}
+
+// TestGoesOnHere: who is sent on is sent to a page of the console.
+func TestGoesOnHere(t *testing.T) {
+	s := newConsole(t)
+	for _, to := range []string{"https://evil.test/", "//evil.test/console/", "/\\evil.test", "/console/../v1/jobs", "javascript:alert(1)",
+		"/v1/jobs", "http:evil.test/console/", "/console/\\..\\x"} {
+		w := s.post("/console/settings", map[string][]string{"to": {to}})
+		if at := w.Header().Get("Location"); !strings.HasPrefix(at, "/console/") || strings.Contains(at, "..") {
+			t.Errorf("%q: %q", to, at)
+		}
+	}
+	const to = "/console/jobs?app=a"
+	if at := s.post("/console/settings", map[string][]string{"to": {to}}).Header().Get("Location"); at != to {
+		t.Errorf("sent on to %q", at)
+	}
+}
+
+// TestLanguage: a page is in the language that was chosen, or that the browser asks for.
+func TestLanguage(t *testing.T) {
+	s := newConsole(t)
+	r := httptest.NewRequest(http.MethodGet, "http://console.test/console/jobs", nil)
+	r.Header.Set("Accept-Language", "zh-CN,zh;q=0.9")
+	if body := s.do(r).Body.String(); !strings.Contains(body, `lang="zh"`) || !strings.Contains(body, "任务") {
+		t.Errorf("not in Chinese: %s", body)
+	}
+	s.post("/console/settings", map[string][]string{"lang": {"en"}})
+	if body := s.do(r).Body.String(); !strings.Contains(body, `lang="en"`) {
+		t.Errorf("not in English: %s", body)
+	}
+}
+
+// TestAskedAgain: an open page that asks for itself is told when nothing has changed.
+func TestAskedAgain(t *testing.T) {
+	s := newConsole(t)
+	r := httptest.NewRequest(http.MethodGet, "http://console.test/console/jobs", nil)
+	r.Header.Set("If-None-Match", s.get("/console/jobs").Header().Get("ETag"))
+	if w := s.do(r); w.Code != http.StatusNotModified || w.Body.Len() != 0 {
+		t.Errorf("%d", w.Code)
+	}
+	s.ask("PUT", "/v1/jobs/shop/new", `{"handler": "x"}`)
+	if w := s.do(r); w.Code != http.StatusOK {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	s.says("/console/jobs", "shop/new")
+}
+
+// TestSendAway: a browser that asks for / goes to the console, and so does one with a
+// bookmark of xxl-job; a program is answered by what it asks.
+func TestSendAway(t *testing.T) {
+	h := console.SendAway(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	for _, c := range []struct {
+		method, path, accept string
+		want                 int
+	}{
+		{"GET", "/", "text/html,*/*", 303}, {"GET", "/xxl-job-admin/", "text/html", 303}, {"GET", "/xxl-job-admin", "text/html", 303},
+		{"GET", "/xxl-job-admin/toLogin", "text/html", 303}, {"GET", "/", "*/*", 418}, {"POST", "/", "text/html", 418},
+		{"GET", "/v1/jobs", "text/html", 418}, {"POST", "/xxl-job-admin/api/callback", "text/html", 418}, {"GET", "/console", "*/*", 303},
+	} {
+		r := httptest.NewRequest(c.method, "http://x"+c.path, nil)
+		r.Header.Set("Accept", c.accept)
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != c.want {
+			t.Errorf("%+v: %d", c, w.Code)
+		}
+	}
+}

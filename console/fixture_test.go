@@ -1,0 +1,101 @@
+package console_test
+
+import (
+	"html"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/console"
+	"github.com/tickring/tickring/internal/testkit/peopletest"
+)
+
+const adminToken = "the-admin-token"
+
+// site is a console on a memory engine, and the cookies of a browser that is logged in.
+type site struct {
+	*peopletest.Fixture
+	t       *testing.T
+	h       http.Handler
+	api     http.Handler
+	cookies map[string]string
+}
+
+// newConsole makes one with an app named shop, logged in as who has the admin token.
+func newConsole(t *testing.T) *site {
+	f := peopletest.New(t)
+	log := slog.New(slog.DiscardHandler)
+	s := &site{Fixture: f, t: t, cookies: map[string]string{}}
+	s.api = api.NewHandler(f.M, nil, api.Options{Token: adminToken, Log: log})
+	s.h = console.New(console.Options{API: s.api, Token: adminToken, Log: log, Now: func() time.Time { return f.Clock }})
+	if r := s.post("/console/login", url.Values{"token": {adminToken}}); r.Code != http.StatusSeeOther {
+		t.Fatalf("log in: %d %s", r.Code, r.Body)
+	}
+	return s
+}
+
+func (s *site) do(r *http.Request) *httptest.ResponseRecorder {
+	s.t.Helper()
+	for name, value := range s.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	w := httptest.NewRecorder()
+	s.h.ServeHTTP(w, r)
+	for _, c := range w.Result().Cookies() {
+		if s.cookies[c.Name] = c.Value; c.MaxAge < 0 {
+			delete(s.cookies, c.Name)
+		}
+	}
+	if w.Code >= 500 {
+		s.t.Errorf("%s %s: %d %s", r.Method, r.URL, w.Code, w.Body)
+	}
+	return w
+}
+
+// get asks for a page.
+func (s *site) get(path string) *httptest.ResponseRecorder {
+	s.t.Helper()
+	return s.do(httptest.NewRequest(http.MethodGet, "http://console.test"+path, nil))
+}
+
+// post sends a form, as a page of the console does.
+func (s *site) post(path string, form url.Values) *httptest.ResponseRecorder {
+	s.t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "http://console.test"+path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", "http://console.test")
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	return s.do(r)
+}
+
+// says asks for a page and wants all of the texts on it.
+func (s *site) says(path string, texts ...string) string {
+	s.t.Helper()
+	w := s.get(path)
+	body := html.UnescapeString(w.Body.String())
+	if w.Code != http.StatusOK {
+		s.t.Errorf("%s: %d %s", path, w.Code, body)
+	}
+	for _, text := range texts {
+		if !strings.Contains(body, text) {
+			s.t.Errorf("%s does not say %q:\n%s", path, text, body)
+		}
+	}
+	return body
+}
+
+// ask asks the API, and wants its answer.
+func (s *site) ask(method, path, body string) {
+	s.t.Helper()
+	r := httptest.NewRequest(method, "http://console.test"+path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+adminToken)
+	w := httptest.NewRecorder()
+	if s.api.ServeHTTP(w, r); w.Code != http.StatusOK {
+		s.t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+	}
+}
