@@ -66,6 +66,8 @@ var needs = map[string]need{
 	"POST /v1/pause":                                   changes,
 	"POST /v1/resume":                                  changes,
 	"GET /v1/runs":                                     reads,
+	"GET /v1/runs/shape":                               reads,
+	"GET /v1/lateness":                                 reads,
 	"POST /v1/rerun":                                   asks,
 	"POST /v1/clean":                                   asks,
 	"GET /v1/runs/{run}":                               reads,

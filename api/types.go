@@ -90,6 +90,8 @@ type (
 	ReportRow          = client.ReportRow
 	ReportTimes        = client.ReportTimes
 	GetReportParams    = client.GetReportParams
+	GetShapeParams     = client.GetShapeParams
+	GetLatenessParams  = client.GetLatenessParams
 	ResumeRequest      = client.ResumeRequest
 	Retry              = client.Retry
 	Rule               = client.Rule

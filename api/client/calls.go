@@ -201,6 +201,16 @@ func (c *Client) ListRuns(ctx context.Context, params ListRunsParams) (RunPage, 
 	return do[RunPage](ctx, c, "GET", "/v1/runs", params, nil)
 }
 
+// GetShape tells how the runs that began in a span ended, in at most 120 buckets.
+func (c *Client) GetShape(ctx context.Context, params GetShapeParams) (Shape, error) {
+	return do[Shape](ctx, c, "GET", "/v1/runs/shape", params, nil)
+}
+
+// GetLateness tells how late the runs that began in a span were sent, in buckets.
+func (c *Client) GetLateness(ctx context.Context, params GetLatenessParams) (Lateness, error) {
+	return do[Lateness](ctx, c, "GET", "/v1/lateness", params, nil)
+}
+
 // GetRun reads a run by its ID.
 func (c *Client) GetRun(ctx context.Context, run string) (Run, error) {
 	return do[Run](ctx, c, "GET", "/v1/runs/{run}", nil, nil, run)

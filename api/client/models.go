@@ -1197,6 +1197,44 @@ type LateResult struct {
 	Message string    `json:"message,omitempty,omitzero"`
 }
 
+// Lateness defines model for Lateness.
+type Lateness struct {
+	CountedFrom time.Time `json:"countedFrom,omitempty,omitzero"`
+	CountedTo   time.Time `json:"countedTo,omitempty,omitzero"`
+	From        time.Time `json:"from"`
+
+	// Partial Not all of the span is counted
+	Partial bool          `json:"partial,omitempty,omitzero"`
+	Rows    []LatenessRow `json:"rows"`
+	To      time.Time     `json:"to"`
+
+	// Width How long a bucket is, such as 1h
+	Width string `json:"width"`
+}
+
+// LatenessCell defines model for LatenessCell.
+type LatenessCell struct {
+	// At When it begins
+	At time.Time `json:"at"`
+
+	// Late Of took: from the send to the end. Of late: from when it was due to the send, of runs whose schedule says when. p50 and p99 within 6.25 %, max exactly.
+	Late    ReportTimes `json:"late,omitempty,omitzero"`
+	Lost    int64       `json:"lost,omitempty,omitzero"`
+	Skipped int64       `json:"skipped,omitempty,omitzero"`
+}
+
+// LatenessRow defines model for LatenessRow.
+type LatenessRow struct {
+	App string `json:"app,omitempty,omitzero"`
+
+	// Cells Those in which something began, the oldest first
+	Cells []LatenessCell `json:"cells"`
+
+	// Job app/name; left out of one whose name nobody knows any more
+	Job   string `json:"job,omitempty,omitzero"`
+	JobID int32  `json:"jobId,omitempty,omitzero"`
+}
+
 // Log defines model for Log.
 type Log struct {
 	// End There will be no more
@@ -1955,6 +1993,44 @@ type ScriptSpec struct {
 	Source string `json:"source,omitempty,omitzero"`
 }
 
+// Shape defines model for Shape.
+type Shape struct {
+	// Buckets All of them, the oldest first
+	Buckets []ShapeBucket `json:"buckets"`
+
+	// CountedFrom From when runs are counted
+	CountedFrom time.Time `json:"countedFrom,omitempty,omitzero"`
+
+	// CountedTo Up to when
+	CountedTo time.Time `json:"countedTo,omitempty,omitzero"`
+	From      time.Time `json:"from"`
+
+	// Partial Not all of the span is counted: what is not was too much to look at, or is not known
+	Partial bool      `json:"partial,omitempty,omitzero"`
+	To      time.Time `json:"to"`
+
+	// Width How long a bucket is, such as 1h
+	Width string `json:"width"`
+}
+
+// ShapeBucket defines model for ShapeBucket.
+type ShapeBucket struct {
+	// At When it begins
+	At time.Time `json:"at"`
+
+	// Failed Failed, timed out or lost: each attempt is one
+	Failed int64 `json:"failed,omitempty,omitzero"`
+	Killed int64 `json:"killed,omitempty,omitzero"`
+
+	// Late Of all of them those that were sent late, within an eighth
+	Late int64 `json:"late,omitempty,omitzero"`
+
+	// Running Those that had no end yet
+	Running   int64 `json:"running,omitempty,omitzero"`
+	Skipped   int64 `json:"skipped,omitempty,omitzero"`
+	Succeeded int64 `json:"succeeded,omitempty,omitzero"`
+}
+
 // Shard defines model for Shard.
 type Shard struct {
 	// Index Of a shard, from 0
@@ -2276,6 +2352,27 @@ type ListWaitingParams struct {
 	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
+// GetLatenessParams defines parameters for GetLateness.
+type GetLatenessParams struct {
+	// App The name of an app
+	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
+
+	// Job app/name or number
+	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
+
+	// Each A row for each app or job; all in one if left out
+	Each string `form:"each,omitempty" json:"each,omitempty,omitzero"`
+
+	// From A day ago if left out
+	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Now if left out
+	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
+
+	// Buckets At most so many; 120 if left out
+	Buckets int `form:"buckets,omitempty" json:"buckets,omitempty,omitzero"`
+}
+
 // ProveParams defines parameters for Prove.
 type ProveParams struct {
 	// Nonce 16 to 64 characters of chance
@@ -2346,6 +2443,27 @@ type ListRunsParams struct {
 
 	// Limit At most 1000; 100 if left out
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+}
+
+// GetShapeParams defines parameters for GetShape.
+type GetShapeParams struct {
+	// App The name of an app
+	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
+
+	// Job app/name or number
+	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
+
+	// From A day ago if left out
+	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Now if left out
+	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
+
+	// Buckets At most so many; 120 if left out
+	Buckets int `form:"buckets,omitempty" json:"buckets,omitempty,omitzero"`
+
+	// Late What is counted as late: sent later than this after it was due, such as 5s; 1m if left out
+	Late string `form:"late,omitempty" json:"late,omitempty,omitzero"`
 }
 
 // KillRunParams defines parameters for KillRun.

@@ -94,6 +94,8 @@ type grammar struct {
 	Upcome  upcomeCmd  `cmd:"" name:"upcoming" help:"What comes next." group:"Runs"`
 	Clean   cleanCmd   `cmd:"" help:"Remove records of runs that ended long ago." group:"Runs"`
 	Report  reportCmd  `cmd:"" help:"How many ran and how they ended, by day or hour, for years back." group:"Runs"`
+	Shape   shapeCmd   `cmd:"" help:"How the runs of a span ended, bucket by bucket." group:"Runs"`
+	Late    lateCmd    `cmd:"" name:"lateness" help:"How late runs were sent, bucket by bucket, of all or of each app or job." group:"Runs"`
 	Audit   auditCmd   `cmd:"" help:"Does it all add up: what was due, what ran, what was skipped and why." group:"Runs"`
 	Replan  replanCmd  `cmd:"" help:"Send again what an audit finds unaccounted for, with the same IDs." group:"Runs"`
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/sqlite"
 )
@@ -115,6 +116,27 @@ func BenchmarkRuns(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/page")
 			b.ReportMetric(float64(found), "runs")
+		})
+	}
+}
+
+// BenchmarkShape is the bars over the list: an hour by the runs, and the last day of which no
+// hour is summed yet.
+func BenchmarkShape(b *testing.B) {
+	e, now := openMany(b)
+	r := report.New(e.Report, report.Options{Now: func() time.Time { return now }})
+	to := core.InstantOf(now)
+	for _, span := range []time.Duration{time.Hour, 6 * time.Hour, 24 * time.Hour} {
+		b.Run(span.String(), func(b *testing.B) {
+			var s report.Shape
+			for b.Loop() {
+				var err error
+				if s, err = r.Shape(b.Context(), report.ShapeQuestion{From: to - core.Instant(span/time.Second), To: to}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/shape")
+			b.ReportMetric(float64(s.CountedTo-s.CountedFrom)/3600, "hours")
 		})
 	}
 }

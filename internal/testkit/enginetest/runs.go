@@ -806,6 +806,8 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 					for i := range runs {
 						if fits(&runs[i]) {
 							got[runs[i].ID] = true
+						} else if app != "" && runs[i].App != app {
+							t.Fatalf("of %s came a run of %s", app, runs[i].App)
 						}
 					}
 					if before = next; next == 0 {

@@ -1,0 +1,85 @@
+package api_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/report"
+	"github.com/tickring/tickring/internal/assembly"
+)
+
+// withReports is the API with reports over the fixture's store.
+func (f *fixture) withReports() http.Handler {
+	a := assembly.New(f.e, assembly.Options{Plan: plan.Local()})
+	return api.NewHandler(a.People(killer{}, people.Options{}), logs{},
+		api.Options{Token: token, Reports: report.New(f.e.Report, report.Options{})})
+}
+
+// TestShapeAndLateness: what ran is in a bucket, with how it ended and how late it went.
+func TestShapeAndLateness(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	if _, err := f.c.GetShape(t.Context(), client.GetShapeParams{}); err == nil {
+		t.Error("a server without reports answers")
+	}
+	f.h = f.withReports()
+	server := httptest.NewServer(f.h)
+	t.Cleanup(server.Close)
+	c, err := client.New(server.URL, token, client.Config{Actor: "ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := f.c.GetJob(t.Context(), "shop", "report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	at := core.InstantOf(now.Add(-10 * time.Minute))
+	for i, state := range []core.State{core.Succeeded, core.Failed, core.Running, core.Lost} {
+		r := core.Run{ID: core.PlannedRun(core.JobID(job.ID), at+core.Instant(i)), App: "shop", State: state, Cause: core.CauseSchedule,
+			At: at + core.Instant(i), Slot: at + core.Instant(i), Attempt: 1, Address: "http://a",
+			Journal: core.JournalKey{Minute: now.Unix() / 60, Nonce: "n"},
+			SentAt:  (at + core.Instant(i)).Time().Add(2 * time.Minute)}
+		r.First = r.ID
+		if !state.Open() {
+			r.EndedAt, r.Reason = r.SentAt.Add(time.Second), append(core.Reasons[state], "")[0]
+		}
+		if err := f.e.Dispatch.Create(t.Context(), []core.Run{r})[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, span := range []time.Duration{time.Hour, 24 * time.Hour} {
+		s, err := c.GetShape(t.Context(), client.GetShapeParams{App: "shop", From: now.Add(-span), To: now.Add(time.Minute)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum client.ShapeBucket
+		for _, b := range s.Buckets {
+			sum.Succeeded, sum.Failed = sum.Succeeded+b.Succeeded, sum.Failed+b.Failed
+			sum.Running, sum.Late = sum.Running+b.Running, sum.Late+b.Late
+		}
+		if want := (client.ShapeBucket{Succeeded: 1, Failed: 2, Running: 1, Late: 3}); sum != want || s.Partial || len(s.Buckets) > 120 {
+			t.Errorf("of %s: %+v, partial %t, %d buckets", span, sum, s.Partial, len(s.Buckets))
+		}
+	}
+	l, err := c.GetLateness(t.Context(), client.GetLatenessParams{Each: "job"})
+	if err != nil || len(l.Rows) != 1 || l.Rows[0].Job != "shop/report" || l.Rows[0].Cells[0].Late.P50Ms < 110_000 ||
+		l.Rows[0].Cells[0].Lost != 1 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for path, field := range map[string]string{"runs/shape?buckets=121": "buckets", "runs/shape?late=x": "late", "lateness?each=x": "each",
+		"lateness?app=a%20b": "app", "runs/shape?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z": "from"} {
+		status, answer := f.ask("GET", "/v1/"+path, "")
+		if status != http.StatusBadRequest || !strings.Contains(answer, `"field":"`+field+`"`) {
+			t.Errorf("%s: %d %s", path, status, answer)
+		}
+	}
+}

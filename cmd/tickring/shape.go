@@ -1,0 +1,100 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/tickring/tickring/api"
+)
+
+// spanFlags say of what, and of which span.
+type spanFlags struct {
+	What    string `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
+	From    string `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago); a day ago if left out."`
+	To      string `placeholder:"TIME" help:"Up to; now if left out."`
+	Buckets int    `default:"24" help:"At most so many, and at most 120."`
+}
+
+// of is the app or the job, and the span, in the job's zone.
+func (c *spanFlags) of(e *conn) (app, job, zone string, from, to time.Time, err error) {
+	switch {
+	case c.What == "":
+	case kindOf(c.What) == appKind:
+		app = c.What
+	default:
+		job = c.What
+		if zone, err = e.zoneOf(job); err != nil {
+			return "", "", "", from, to, err
+		}
+	}
+	from, to, err = e.spanOf(c.From, c.To, zone)
+	return app, job, zone, from, to, err
+}
+
+type shapeCmd struct {
+	spanFlags
+	Late string `default:"1m" placeholder:"SPAN" help:"What is counted as late: sent so long after it was due."`
+}
+
+func (c *shapeCmd) Run(e *conn) error {
+	app, job, zone, from, to, err := c.of(e)
+	if err != nil {
+		return err
+	}
+	s, err := e.GetShape(e.Ctx, api.GetShapeParams{App: app, Job: job, From: from, To: to, Buckets: c.Buckets, Late: c.Late})
+	if err != nil {
+		return err
+	}
+	return e.show(s, func() {
+		rows := [][]string{{"FROM", "SUCCEEDED", "FAILED", "KILLED", "SKIPPED", "RUNNING", "LATE"}}
+		for _, b := range s.Buckets {
+			row := []string{e.full(b.At, zone)}
+			for _, n := range []int64{b.Succeeded, b.Failed, b.Killed, b.Skipped, b.Running, b.Late} {
+				row = append(row, fmt.Sprint(n))
+			}
+			rows = append(rows, row)
+		}
+		table(e.Stdout, rows)
+		e.counted(s.Partial, s.CountedFrom, s.CountedTo, zone)
+	})
+}
+
+// counted says what of a span is counted, where that is not all of it.
+func (e *Env) counted(partial bool, from, to time.Time, zone string) {
+	if partial {
+		e.printf("not all is counted, but what began from %s to %s\n", e.full(from, zone), e.full(to, zone))
+	}
+}
+
+type lateCmd struct {
+	spanFlags
+	Each string `default:"" enum:"app,job," placeholder:"app|job" help:"Lines for each app, or job."`
+}
+
+func (c *lateCmd) Run(e *conn) error {
+	app, job, zone, from, to, err := c.of(e)
+	if err != nil {
+		return err
+	}
+	l, err := e.GetLateness(e.Ctx, api.GetLatenessParams{App: app, Job: job, Each: c.Each, From: from, To: to, Buckets: c.Buckets})
+	if err != nil {
+		return err
+	}
+	return e.show(l, func() {
+		rows := [][]string{{"FROM", "OF", "SENT", "LATE", "LOST", "SKIPPED"}}
+		for _, r := range l.Rows {
+			of := cmp.Or(r.Job, r.App, "all")
+			if r.Job == "" && r.JobID != 0 {
+				of = fmt.Sprintf("%s, job %d", r.App, r.JobID)
+			}
+			for _, cell := range r.Cells {
+				rows = append(rows, []string{e.full(cell.At, zone), of, fmt.Sprint(cell.Late.Runs), reportTimes(cell.Late),
+					fmt.Sprint(cell.Lost), fmt.Sprint(cell.Skipped)})
+			}
+		}
+		table(e.Stdout, rows)
+		e.printf("late: half of the runs at most, 99 of 100 at most, and the longest\n")
+		e.counted(l.Partial, l.CountedFrom, l.CountedTo, zone)
+	})
+}

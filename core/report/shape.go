@@ -1,0 +1,195 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// MaxBuckets bounds the buckets of a shape.
+const MaxBuckets = 120
+
+const (
+	minute = 60
+	day    = 24 * hour
+	// mostFine is how long a span with buckets shorter than an hour is at most: they are
+	// counted from the runs themselves.
+	mostFine = 6 * hour
+)
+
+// widths are how long buckets may be; from an hour on they are whole hours of reports.
+var widths = []core.Instant{10, 15, 30, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute, hour, 2 * hour, 3 * hour,
+	6 * hour, 12 * hour, day, 2 * day, 7 * day, 14 * day, 28 * day, 91 * day}
+
+// ShapeQuestion asks for what became of the runs that began in a span, in buckets.
+type ShapeQuestion struct {
+	From, To core.Instant // taken to whole minutes, or hours
+	Buckets  int          // at most; MaxBuckets if 0
+	Each     Each
+	App      string
+	Job      core.JobID
+	// For is how long it may read runs that no report has yet; 150 ms if 0.
+	For time.Duration
+}
+
+// Shape has a row for each bucket in which something began.
+type Shape struct {
+	From, To, Width core.Instant
+	Rows            []Row // by bucket, app and job
+	// CountedFrom and CountedTo are what of the span is counted.
+	CountedFrom, CountedTo core.Instant
+}
+
+// Shape answers with buckets of one width, the shortest that are not too many: by the reports
+// where they are whole hours, and else by a look at the runs, the newest first, for as long as
+// it may take.
+func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
+	switch {
+	case q.Buckets == 0:
+		q.Buckets = MaxBuckets
+	case q.Buckets < 0 || q.Buckets > MaxBuckets:
+		return Shape{}, core.Invalid("buckets", fmt.Sprint(q.Buckets), "allowed are 1 to %d", MaxBuckets)
+	}
+	if q.From >= q.To {
+		return Shape{}, core.Invalid("from", q.From.String(), "a start after its end")
+	}
+	if q.For == 0 {
+		q.For = 150 * time.Millisecond
+	}
+	width := core.Instant(0)
+	for _, w := range widths {
+		if n := (q.To - q.From + w - 1) / w; n < core.Instant(q.Buckets) || n == 1 { // one more where it begins inside of one
+			if w >= hour || q.To-q.From <= mostFine {
+				width = w
+				break
+			}
+		}
+	}
+	switch {
+	case width == 0:
+		return Shape{}, core.Invalid("from", q.From.String(), "a span of more than %d years", MaxYears)
+	case width < hour:
+		return r.fine(ctx, &q, width)
+	}
+	return r.coarse(ctx, &q, width)
+}
+
+// coarse takes its rows from the reports.
+func (r *Reports) coarse(ctx context.Context, q *ShapeQuestion, width core.Instant) (Shape, error) {
+	a, err := r.Answer(ctx, Question{From: q.From, To: q.To, Each: q.Each, App: q.App, Job: q.Job, ByDay: width >= day})
+	if err != nil {
+		return Shape{}, err
+	}
+	if a.Since == 0 { // there are none yet
+		return r.fine(ctx, q, width)
+	}
+	t, slack := table{}, core.Instant(0)
+	if width >= day {
+		slack = 2 * hour // a day of 23 hours
+	}
+	for i := range a.Rows {
+		row := a.Rows[i]
+		t.add(place{a.From + (row.At-a.From+slack)/width*width, row.App, row.Job}, &row)
+	}
+	s := Shape{From: a.From, To: a.To, Width: width, Rows: t.rows(), CountedFrom: max(a.From, min(a.Since, a.Until)), CountedTo: a.Until}
+	sortRows(s.Rows)
+	return s, nil
+}
+
+// fine counts runs: each where it was sent first, or where it ended unsent.
+func (r *Reports) fine(ctx context.Context, q *ShapeQuestion, width core.Instant) (Shape, error) {
+	unit := max(width, minute) // the shorter ones are parts of a minute
+	chunk := unit * max(1, (q.To-q.From)/(8*unit))
+	from, to := q.From/unit*unit, (q.To+minute-1)/minute*minute
+	s := Shape{From: from, To: to, Width: width, CountedFrom: to, CountedTo: to}
+	soon, cancel := context.WithTimeout(ctx, q.For)
+	defer cancel()
+	t := table{}
+	for begin := from + (to-1-from)/chunk*chunk; begin >= from; begin -= chunk {
+		end := min(begin+chunk, to)
+		part := table{}
+		until, err := r.store.Began(soon, begin, end, 0, func(runs []core.Run) {
+			for i := range runs {
+				part.place(q, &runs[i], func(at core.Instant) core.Instant {
+					return from + (min(max(at, begin), end-1)-from)/width*width
+				})
+			}
+		})
+		switch {
+		case ctx.Err() != nil:
+			return Shape{}, ctx.Err()
+		case soon.Err() != nil || until != 0:
+			begin = from // what this part has so far is not all of it
+		case err != nil:
+			return Shape{}, fmt.Errorf("read the runs of a span: %w", err)
+		default:
+			for p, row := range part {
+				t.add(p, row)
+			}
+			s.CountedFrom = begin
+		}
+		if len(t) > MaxRows {
+			return Shape{}, core.Errorf(core.CodeTooLarge, "more than %d rows: ask for a shorter span, for an app, or by day", MaxRows)
+		}
+	}
+	s.Rows = t.rows()
+	sortRows(s.Rows)
+	return s, nil
+}
+
+// place counts a run that is asked for.
+func (t table) place(q *ShapeQuestion, run *core.Run, bucket func(core.Instant) core.Instant) {
+	if q.App != "" && run.App != q.App || q.Job != 0 && run.ID.Job() != q.Job {
+		return
+	}
+	at := run.Slot
+	if run.Sent() || run.State.Open() && !run.SentAt.IsZero() {
+		at = core.InstantOf(run.SentAt)
+	} else if !run.State.Open() {
+		at = core.InstantOf(run.EndedAt)
+	}
+	p := place{at: bucket(at)}
+	switch q.Each {
+	case EachJob:
+		p.app, p.job = run.App, run.ID.Job()
+	case EachApp:
+		p.app = run.App
+	}
+	if row := t.row(p); run.State.Open() {
+		row.Open++
+	} else {
+		row.count(run)
+	}
+}
+
+// Times are how long what began in a row took, and how late it went.
+func (r *Row) Times() (took, late Histogram) {
+	for i := range r.Ends {
+		took.Merge(r.Ends[i].Took)
+		late.Merge(r.Ends[i].Late)
+	}
+	return took, late
+}
+
+// Ended is how many ended in one of some states.
+func (r *Row) Ended(states ...core.State) (n int64) {
+	for i := range r.Ends {
+		if slices.Contains(states, r.Ends[i].State) {
+			n += r.Ends[i].N
+		}
+	}
+	return n
+}
+
+// Over is how many durations are longer than one, within the width of a bucket.
+func (h *Histogram) Over(d time.Duration) (n int64) {
+	for _, b := range h.Buckets {
+		if time.Duration(middle(b.At))*time.Millisecond > d {
+			n += b.N
+		}
+	}
+	return n
+}
