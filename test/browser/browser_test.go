@@ -18,7 +18,10 @@ import (
 	"github.com/tickring/tickring/test/rig"
 )
 
-var pictureFlag = flag.String("pictures", "", "folder into which pictures of the pages go")
+var (
+	pictureFlag = flag.String("pictures", "", "folder into which pictures of the pages go")
+	runsFlag    = flag.Int("runs", 300_000, "how many runs of one hour the page of runs is asked of")
+)
 
 var (
 	binary    string          // tickring
@@ -67,7 +70,9 @@ func start(m *testing.M) (int, error) {
 	if err := chromedp.Do(chromium); err != nil {
 		return 0, fmt.Errorf("start chromium: %w", err)
 	}
-	return m.Run(), nil
+	code := m.Run()
+	printFigures()
+	return code, nil
 }
 
 // pictures is where the pictures of a test go.

@@ -79,7 +79,13 @@
         if (hides(s.overflowX) && s.textOverflow !== 'ellipsis' && e.scrollWidth > e.clientWidth + 1) bad.push(`cut at the side: ${at(e)}, ${e.scrollWidth} in ${e.clientWidth}`);
         if (hides(s.overflowY) && e.clientHeight > 0 && e.scrollHeight > e.clientHeight + 3 && s.webkitLineClamp === 'none') bad.push(`cut at the foot: ${at(e)}, ${e.scrollHeight} in ${e.clientHeight}`);
       }
-      if (e.tagName === 'SELECT' && e.scrollWidth > e.clientWidth + 1) bad.push(`cut in its field: ${at(e)}`);
+      if (e.tagName === 'SELECT' && e.selectedOptions.length && !e.multiple && s.textOverflow !== 'ellipsis') {
+        const pen = (t.pen ||= document.createElement('canvas').getContext('2d'));
+        pen.font = `${s.fontWeight} ${s.fontSize} ${s.fontFamily}`; // s.font is empty where digits are of one width
+        const needs = pen.measureText(squeeze(e.selectedOptions[0].text)).width, arrow = s.appearance === 'none' ? 0 : 16;
+        const has = e.clientWidth - parseFloat(s.paddingLeft) - parseFloat(s.paddingRight) - arrow;
+        if (needs > has + 2) bad.push(`cut in its field: ${squeeze(e.selectedOptions[0].text)} needs ${needs | 0} of ${has | 0}`);
+      }
       if (e.tagName === 'OPTION' || s.userSelect === 'none' && s.pointerEvents === 'none') continue;
       for (const n of e.childNodes) {
         if (n.nodeType !== Node.TEXT_NODE || !squeeze(n.data)) continue;

@@ -38,10 +38,12 @@ const patience = 20 * time.Second
 // page is one tab with cookies and a cache of its own. What goes wrong in its
 // console fails its test.
 type page struct {
-	tb   testing.TB
-	ctx  context.Context
-	base string
-	wg   sync.WaitGroup
+	tb    testing.TB
+	ctx   context.Context
+	base  string
+	width int64
+	end   func()
+	wg    sync.WaitGroup
 
 	mu       sync.Mutex
 	clicks   int
@@ -80,7 +82,7 @@ func newPage(tb testing.TB, base string, m manner) *page {
 	tb.Helper()
 	ctx, cancel := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext())
 	p := &page{tb: tb, ctx: ctx, base: base, arrived: map[string]float64{}, finished: map[string]float64{}}
-	tb.Cleanup(func() {
+	p.end = sync.OnceFunc(func() {
 		if tb.Failed() {
 			p.picture(filepath.Join(pictures(tb), "failed", strings.ReplaceAll(tb.Name(), "/", "-")+".png"))
 		}
@@ -88,6 +90,7 @@ func newPage(tb testing.TB, base string, m manner) *page {
 		p.wg.Wait()
 		p.quiet()
 	})
+	tb.Cleanup(p.end)
 	p.do(chromedp.Do(ctx))
 	listen(p, chromedp.Console(ctx), p.said)
 	listen(p, chromedp.Events(ctx, network.RequestWillBeSent), func(e network.EventRequestWillBeSent) {
@@ -119,11 +122,26 @@ func (p *page) manner(m manner) {
 		{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
 	call(p, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{
 		"Accept-Language": map[string]string{"en": "en-US,en;q=0.9", "zh": "zh-CN,zh;q=0.9,en;q=0.5"}[m.language()]}})
-	width := int64(1440)
+	p.width = 1440
 	if m.narrow {
-		width = 390
+		p.width = 390
 	}
-	p.size(width, 900)
+	p.size(p.width, 900)
+}
+
+// close closes the tab before its test ends.
+func (p *page) close() { p.end() }
+
+// answered is the status of the page that is shown.
+func (p *page) answered() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status
+}
+
+func (p *page) clearCache() {
+	p.tb.Helper()
+	call(p, network.ClearBrowserCache, cdp.Empty{})
 }
 
 func (p *page) size(width, height int64) {

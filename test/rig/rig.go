@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -43,8 +44,29 @@ type Server struct {
 	Bin, Dir, URL string
 	AdminToken    string // Token if empty
 	Cmd           *exec.Cmd
-	Stdout        *bytes.Buffer // read it after Wait
+	said          said
 	done          chan struct{}
+}
+
+// Said is what it has printed so far.
+func (s *Server) Said() string { return s.said.String() }
+
+// said keeps what a process prints.
+type said struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(b)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
 }
 
 // Start starts one and waits until it is ready.
@@ -74,8 +96,8 @@ func Launch(bin, dir string, args ...string) (*Server, error) {
 		return nil, err
 	}
 	defer log.Close()
-	s := &Server{Bin: bin, Dir: dir, Cmd: cmd, Stdout: &bytes.Buffer{}, done: make(chan struct{})}
-	cmd.Stderr, cmd.Stdout = log, s.Stdout
+	s := &Server{Bin: bin, Dir: dir, Cmd: cmd, done: make(chan struct{})}
+	cmd.Stderr, cmd.Stdout = log, &s.said
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,144 @@
+package browser
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// figure is a line of the table that the suite prints: what xxl-job's console needs
+// (measured by hand, with the same browser), what this one may, and does.
+type figure struct {
+	row                   int
+	name, xxl, want, here string
+}
+
+var (
+	figuresMu sync.Mutex
+	figures   []figure
+	axeFound  atomic.Int64
+)
+
+func record(row int, name, xxl, want, here string, args ...any) {
+	figuresMu.Lock()
+	defer figuresMu.Unlock()
+	figures = append(figures, figure{row, name, xxl, want, fmt.Sprintf(here, args...)})
+}
+
+// printFigures is the table, once all tests are through.
+func printFigures() {
+	figuresMu.Lock()
+	defer figuresMu.Unlock()
+	if len(figures) == 0 {
+		return
+	}
+	slices.SortStableFunc(figures, func(a, b figure) int { return cmp.Compare(a.row, b.row) })
+	var b strings.Builder
+	fmt.Fprintln(&b, "| figure | xxl-job | at most | here |\n|---|---|---|---|")
+	for _, f := range figures {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", f.name, f.xxl, f.want, f.here)
+	}
+	fmt.Print(b.String())
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// usable opens a path in fresh tabs, with nothing in their caches, and answers the
+// median of the times until its first row was painted.
+func usable(t *testing.T, w *world, path string, tries int, slow bool) time.Duration {
+	t.Helper()
+	var took []float64
+	for range tries {
+		p := newPage(t, w.URL, manner{})
+		p.logIn()
+		p.clearCache()
+		if slow {
+			p.slow4G()
+		}
+		p.open(path)
+		p.wait("tickringTest.usable > 0")
+		took = append(took, eval[float64](p, "tickringTest.usable"))
+		p.close()
+	}
+	slices.Sort(took)
+	return time.Duration(took[len(took)/2] * float64(time.Millisecond))
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
+
+// TestJobsListCold: what the list of jobs costs a browser that was never here.
+func TestJobsListCold(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.clearCache()
+	p.count()
+	p.open("/console/jobs")
+	p.wait("tickringTest.usable > 0 && document.readyState === 'complete'")
+	requests, bytes := p.count()
+	record(1, "jobs list, cold: requests / compressed KB", "74 / 1,871", "8 / 150", "%d / %.0f", len(requests), bytes/1024)
+	if len(requests) > 8 || bytes > 150*1024 {
+		t.Errorf("%d requests and %.0f bytes:\n%s", len(requests), bytes, strings.Join(requests, "\n"))
+	}
+
+	loopback, slow := usable(t, w, "/console/jobs", 5, false), usable(t, w, "/console/jobs", 3, true)
+	record(2, "usable: loopback / slow 4G and a quarter of the processor", "592 ms / 8.7 s", "150 ms / 1.8 s", "%s / %s",
+		ms(loopback), ms(slow))
+	// Far from what is wanted: a machine that runs tests is no place for a benchmark.
+	if loopback > 5*time.Second || slow > 10*time.Second {
+		t.Errorf("usable after %s, and after %s where all is slow", loopback, slow)
+	}
+
+	p.open("/console/jobs")
+	keys := p.keysToFirstRow(t)
+	record(4, "Tab to the first row", "37", "3", "%d", keys)
+	if keys > 3 {
+		t.Errorf("%d keys to the first row", keys)
+	}
+}
+
+// TestManyJobsAndRuns: ten thousand jobs, and a million runs in one hour.
+func TestManyJobsAndRuns(t *testing.T) {
+	w := bare(t)
+	manyJobs(t, w, 10_000)
+	jobs, each := 300, *runsFlag/300
+	w.manyRuns(t, jobs, each)
+	record(7, "jobs page at 10,000 jobs", "158 ms", "200 ms", "%s", ms(usable(t, w, "/console/jobs", 5, false)))
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	if p.open("/console/runs"); p.answered() == 404 {
+		p.may("status of 404")
+		t.Skip("this page is not there yet")
+	}
+	record(5, fmt.Sprintf("runs page at %d runs (xxl-job: at 200,000)", jobs*each), "1,766 ms", "200 ms", "%s",
+		ms(usable(t, w, "/console/runs", 5, false)))
+}
+
+// TestChangeIsOnScreen: an open page shows what others do and what runs become, by itself.
+func TestChangeIsOnScreen(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.open("/console/jobs")
+	p.sees("running")
+	var took []time.Duration
+	for _, reason := range []string{"one reason", "another reason", "a third"} {
+		w.OK(t, "", "pause", "shop/prices", "--reason", reason)
+		from := time.Now()
+		p.sees(reason)
+		took = append(took, time.Since(from))
+		w.OK(t, "", "resume", "shop/prices")
+	}
+	slices.Sort(took)
+	record(9, "a change on the server is on screen", "never", "1 s", "%s", ms(took[1]))
+	row := "[...document.querySelectorAll('tr')].find(r => r.innerText.includes('shop/import')).innerText"
+	p.wait(row + ".includes('running')")
+	w.letGo("held")
+	p.wait(row + ".includes('succeeded')")
+}

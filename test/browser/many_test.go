@@ -1,0 +1,63 @@
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/test/rig"
+)
+
+// manyJobs makes jobs of one app by the CLI.
+func manyJobs(tb testing.TB, w *world, n int) {
+	tb.Helper()
+	var b strings.Builder
+	fmt.Fprintln(&b, "version: 1\napps: [{name: many, executors: [\"http://127.0.0.1:9\"]}]\njobs:")
+	for i := range n {
+		fmt.Fprintf(&b, "  - {app: many, name: job-%05d, title: Number %d of many, handler: h, schedule: {crontab: \"%d %d * * *\"}}\n",
+			i, i, i%60, i/60%24)
+	}
+	w.OK(tb, b.String(), "apply", "-f", "-", "--yes")
+}
+
+// manyRuns stops the server, puts runs of the last hour into its data, and starts it
+// again. One in a hundred failed.
+func (w *world) manyRuns(tb testing.TB, jobs, each int) {
+	tb.Helper()
+	w.Kill()
+	lock, err := sqlite.TryLock(w.Dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	e, err := sqlite.Open(tb.Context(), sqlite.Options{Lock: lock})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	end := core.InstantOf(time.Now()) - 5
+	for i := range each { // in the order in which they came
+		at := end - core.Instant(each-i)
+		runs := make([]core.Run, jobs)
+		for j := range jobs {
+			r := core.Run{ID: core.PlannedRun(core.JobID(j+1), at), App: "many", State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at,
+				Rev: 1, Attempt: 1, Address: "http://127.0.0.1:9", SentAt: at.Time().Add(3 * time.Millisecond),
+				EndedAt: at.Time().Add(time.Duration(j+20) * time.Millisecond)}
+			r.First = r.ID
+			if (i+j)%100 == 7 {
+				r.State, r.Reason, r.Message = core.Failed, core.ReasonHandler, "no luck"
+			}
+			runs[j] = r
+		}
+		for _, err := range e.Dispatch.Create(tb.Context(), runs) {
+			if err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	if err := e.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	w.Server = rig.Start(tb, binary, w.Dir)
+}

@@ -1,0 +1,97 @@
+package browser
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// view is a page of the console in a world.
+type view struct {
+	name, path string
+	status     int  // 200 if 0
+	out        bool // nobody is logged in
+}
+
+// views are all pages, those with something wrong on them too.
+func (w *world) views() []view {
+	run := func(what string) string { return "/console/runs/" + w.runs[what] }
+	return []view{
+		{name: "home", path: "/console/"},
+		{name: "jobs", path: "/console/jobs"},
+		{name: "job", path: "/console/jobs/shop/prices"},
+		{name: "job-failing", path: "/console/jobs/pay/ledger-sync"},
+		{name: "job-paused", path: "/console/jobs/pay/invoices"},
+		{name: "job-nasty", path: "/console/jobs/shop/nasty"},
+		{name: "runs", path: "/console/runs"},
+		{name: "run", path: run("fine")},
+		{name: "run-failed", path: run("failed")},
+		{name: "run-running", path: run("held")},
+		{name: "run-killed", path: run("killed")},
+		{name: "run-nasty", path: run("nasty")},
+		{name: "run-planned", path: run("later")},
+		{name: "log", path: run("lines") + "/log"},
+		{name: "log-strange", path: run("strange") + "/log"},
+		{name: "upcoming", path: "/console/upcoming"},
+		{name: "executors", path: "/console/executors"},
+		{name: "lateness", path: "/console/lateness"},
+		{name: "reports", path: "/console/reports"},
+		{name: "changes", path: "/console/changes"},
+		{name: "scripts", path: "/console/scripts"},
+		{name: "notices", path: "/console/notices"},
+		{name: "people", path: "/console/people"},
+		{name: "operating", path: "/console/operating"},
+		{name: "account", path: "/console/account"},
+		{name: "login", path: "/console/login", out: true},
+		{name: "job-gone", path: "/console/jobs/shop/never-was", status: 404},
+	}
+}
+
+// TestPages looks at each page in two themes, two languages and two widths: what axe
+// finds, what is cut or covered, what its console says; and takes its picture.
+func TestPages(t *testing.T) {
+	w := newWorld(t)
+	for _, v := range w.views() {
+		t.Run(v.name, func(t *testing.T) {
+			p := newPage(t, w.URL, manner{})
+			if v.status != 0 {
+				p.may("status of " + itoa(v.status))
+			}
+			if !v.out {
+				p.logIn()
+			}
+			for _, lang := range []string{"en", "zh"} {
+				p.manner(manner{lang: lang})
+				p.open(v.path)
+				if p.answered() == 404 && v.status == 0 {
+					p.may("status of 404")
+					t.Skip("this page is not there yet")
+				}
+				if want := max(v.status, 200); p.answered() != want {
+					t.Fatalf("%s answered %d", v.path, p.answered())
+				}
+				for _, m := range []manner{{lang: lang}, {lang: lang, dark: true}, {lang: lang, narrow: true}} {
+					p.manner(m)
+					for _, bad := range p.layout(p.width) {
+						t.Errorf("%s %s: %s", v.name, m, bad)
+					}
+					for _, bad := range p.axe() {
+						axeFound.Add(1)
+						t.Errorf("%s %s: axe: %s", v.name, m, bad)
+					}
+					if *pictureFlag != "" {
+						p.picture(filepath.Join(pictures(t), v.name+"-"+m.String()+".png"))
+					}
+				}
+			}
+			if strings.Contains(eval[string](p, "document.title"), "broken") || eval[int](p, "document.querySelectorAll('img').length") != 0 {
+				t.Error("markup of the data is markup of the page")
+			}
+		})
+	}
+	if *pictureFlag != "" {
+		list, _ := os.ReadDir(pictures(t))
+		t.Logf("%d pictures in %s", len(list), pictures(t))
+	}
+}
