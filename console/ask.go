@@ -155,6 +155,13 @@ func (a *ask) fail(err error) {
 	a.render(p.Status, "problem", p)
 }
 
+// again answers a page whose form was not done: the page shows what was wrong, and has what
+// was typed.
+func (a *ask) again(err error, name string, data any) (string, core.Text, error) {
+	a.render(a.problemOf(err).Status, name, data)
+	return "", core.Text{}, errShown
+}
+
 // recorder takes the answer of a handler in this process.
 type recorder struct {
 	header http.Header

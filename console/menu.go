@@ -6,10 +6,15 @@ import "github.com/tickring/tickring/core"
 func (c *Console) pages() {
 	c.page("GET /console/{$}", "home", (*ask).home)
 	c.page("GET /console/jobs", "jobs", (*ask).jobs)
+	c.page("GET /console/executors", "executors", (*ask).executors)
+	c.form("POST /console/executors", (*ask).appNew)
+	c.page("GET /console/executors/{app}", "app", (*ask).app)
+	c.form("POST /console/executors/{app}", (*ask).appDo)
 	c.form("POST /console/settings", (*ask).settings)
 
 	c.menu = []entry{
 		{"home", Root, core.Say("Home"), 0},
 		{"jobs", Root + "jobs", core.Say("Jobs"), 0},
+		{"executors", Root + "executors", core.Say("Executors"), 0},
 	}
 }

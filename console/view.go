@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -256,6 +257,15 @@ func count(list []Bar, shape string) (n int) {
 		}
 	}
 	return n
+}
+
+// PauseNote says of a pause who, why and until when.
+func (a *ask) PauseNote(p *client.Pause) string {
+	by := cmp.Or(p.By, "?")
+	if p.Until.IsZero() {
+		return a.Say("paused by %s: %s", by, p.Reason)
+	}
+	return a.Say("paused by %s until %s: %s", by, p.Until.In(a.In("")).Format("2006-01-02 15:04"), p.Reason)
 }
 
 // JobLink leads to a job, app/name.

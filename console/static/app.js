@@ -77,7 +77,7 @@
   // one; closed, the page and the focus are where they were.
   let opener = null, home = "";
   function show(d, from) {
-    if (d.open) d.close();
+    d.removeAttribute("open"); // it was open as part of the page; to close it would be heard of below
     opener = from; home = d.dataset.back || location.pathname;
     d.showModal();
     d.addEventListener("close", () => {

@@ -1,0 +1,143 @@
+package console
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+// appForm is what a form says of an app, as it was typed.
+type appForm struct {
+	Name, Title, Executors, Allow, Wait string
+	HasToken                            bool
+	Token                               string // keep, set or none
+	Secret                              string // of set
+	InFlight, PerSecond                 string
+	Limit, Full                         string // of overlap
+	To, On, Quiet, Late, Slow           string // of notify
+	Rev                                 string
+}
+
+func formOf(app client.App) appForm {
+	return appForm{Name: app.Name, Title: app.Title, Executors: strings.Join(app.Executors, "\n"), Allow: strings.Join(app.Allow, "\n"),
+		Wait: app.WaitForExecutor, HasToken: app.HasToken, Token: "keep", InFlight: number(app.Limits.InFlight),
+		PerSecond: number(app.Limits.PerSecond), Limit: number(app.Overlap.Limit), Full: app.Overlap.Full,
+		To: strings.Join(app.Notify.To, " "), On: strings.Join(app.Notify.On, " "), Quiet: app.Notify.Quiet, Late: app.Notify.Late,
+		Slow: app.Notify.Slow, Rev: strconv.FormatInt(app.Rev, 10)}
+}
+
+// appForm reads what was posted.
+func (a *ask) appForm() appForm {
+	return appForm{Name: strings.TrimSpace(a.Form("name")), Title: a.Form("title"), Executors: a.Form("executors"), Allow: a.Form("allow"),
+		Wait: a.Form("wait"), HasToken: a.Form("hastoken") != "", Token: a.Form("token"), Secret: a.Form("secret"),
+		InFlight: a.Form("inflight"), PerSecond: a.Form("persecond"), Limit: a.Form("limit"), Full: a.Form("full"), To: a.Form("to"),
+		On: strings.Join(a.r.PostForm["on"], " "), Quiet: a.Form("quiet"), Late: a.Form("late"), Slow: a.Form("slow"), Rev: a.Form("rev")}
+}
+
+// Told reports whether an event is among those that are told.
+func (f appForm) Told(event core.Event) bool {
+	return slices.Contains(strings.Fields(f.On), string(event))
+}
+
+// specOf is an app as it is, to be changed.
+func specOf(app client.App) client.AppSpec {
+	return client.AppSpec{Name: app.Name, Title: app.Title, Set: app.Set, Executors: app.Executors, Allow: app.Allow, Call: app.Call,
+		WaitForExecutor: app.WaitForExecutor, Overlap: app.Overlap, Limits: app.Limits, Notify: app.Notify}
+}
+
+// into changes what the form has; the rest of an app stays.
+func (f appForm) into(spec *client.AppSpec) (err error) {
+	spec.Title, spec.WaitForExecutor = strings.TrimSpace(f.Title), strings.TrimSpace(f.Wait)
+	spec.Executors, spec.Allow = strings.Fields(f.Executors), strings.Fields(f.Allow)
+	switch f.Token {
+	case "set":
+		if f.Secret == "" {
+			return core.Invalid("token", "", "type the new token")
+		}
+		spec.Token = &f.Secret
+	case "none":
+		spec.Token = new(string)
+	}
+	spec.Notify.To, spec.Notify.On = strings.Fields(f.To), strings.Fields(f.On)
+	spec.Notify.Quiet, spec.Notify.Late, spec.Notify.Slow = strings.TrimSpace(f.Quiet), strings.TrimSpace(f.Late), strings.TrimSpace(f.Slow)
+	spec.Overlap.Full = f.Full
+	for _, n := range []struct {
+		name, text string
+		to         *int
+	}{{"limits.inFlight", f.InFlight, &spec.Limits.InFlight}, {"limits.perSecond", f.PerSecond, &spec.Limits.PerSecond},
+		{"overlap.limit", f.Limit, &spec.Overlap.Limit}} {
+		if *n.to, err = wholeNumber(n.name, n.text); err != nil {
+			return err
+		}
+	}
+	if spec.Overlap.Limit == 0 {
+		spec.Overlap = client.Overlap{}
+	}
+	if f.Rev != "" {
+		rev, err := strconv.ParseInt(f.Rev, 10, 64)
+		if err != nil {
+			return core.Invalid("rev", f.Rev, "a whole number is expected")
+		}
+		spec.IfRev = &rev
+	}
+	return nil
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// wholeNumber reads a number that may be left out.
+func wholeNumber(name, text string) (int, error) {
+	if text = strings.TrimSpace(text); text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, core.Invalid(name, text, "a whole number is expected")
+	}
+	return n, nil
+}
+
+// pauseForm is why and until when something is paused, as it was typed.
+type pauseForm struct{ Reason, Until string }
+
+func (a *ask) pauseForm() pauseForm {
+	return pauseForm{Reason: a.Form("reason"), Until: a.Form("until")}
+}
+
+// request is the pause that is asked for. The end is typed by the reader's clock, as a
+// browser gives it, or as a span from now.
+func (f pauseForm) request(a *ask) (client.PauseRequest, error) {
+	body := client.PauseRequest{Reason: strings.TrimSpace(f.Reason)}
+	if f.Until == "" {
+		return body, nil
+	}
+	at, err := a.When("until", f.Until)
+	body.Until = at
+	return body, err
+}
+
+// When reads a moment: 2026-12-24T18:00 by the reader's clock, or a span from now: 2h.
+func (a *ask) When(name, text string) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02 15:04", "2006-01-02"} {
+		if t, err := time.ParseInLocation(form, text, a.In("")); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return a.Now.Add(d), nil
+	}
+	return time.Time{}, core.Invalid(name, text, "a moment such as %s, or a span from now such as 2h, is expected", "2026-12-24T18:00")
+}
+
+// Events are those that people may be told of.
+func (a *ask) Events() []core.Event { return core.Events }

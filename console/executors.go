@@ -1,0 +1,372 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+const (
+	appsAPage = 50  // whose executors are asked for
+	atOnce    = 8   // questions
+	lookedAt  = 500 // the newest runs of an app, which say how its executors do
+)
+
+// executorsPage is the list of apps with their executors.
+type executorsPage struct {
+	Apps    []appRow
+	Failed  []client.UnreadableApp
+	All     int // apps
+	Live    int // executors of those that are shown
+	Empty   int // of those, apps that have none
+	Next    string
+	Panel   string
+	Form    appForm
+	Wrong   string
+	Address string // at which executors reach this server
+}
+
+// appRow is one app of the list.
+type appRow struct {
+	client.App
+	Live, Gone int // executors
+	Beat       time.Time
+	Refused    []client.RefusedExecutor
+	Err        string
+}
+
+// State is the shape of an app: one without executors is red.
+func (r *appRow) State() string {
+	switch {
+	case r.Live == 0:
+		return "fail"
+	case r.Pause != nil:
+		return "pause"
+	case r.Gone > 0 || len(r.Refused) > 0:
+		return "late"
+	}
+	return "ok"
+}
+
+// executors lists apps by name, a page at a time.
+func (a *ask) executors() (any, error) {
+	p, err := a.executorsPage()
+	if err != nil {
+		return nil, err
+	}
+	if p.Panel = a.Q("panel"); p.Panel == "new" {
+		p.Form = appForm{Name: a.Q("name")}
+	}
+	return p, nil
+}
+
+func (a *ask) executorsPage() (*executorsPage, error) {
+	list, err := a.ListApps(a.Ctx())
+	if err != nil {
+		return nil, err
+	}
+	p := &executorsPage{All: len(list.Apps), Failed: list.Failed, Address: a.address()}
+	from, _ := slices.BinarySearchFunc(list.Apps, a.Q("after")+"\x00", func(x client.App, after string) int {
+		return cmp.Compare(x.Name+"\x00", after)
+	})
+	if a.Q("after") == "" {
+		from = 0
+	} else if from < len(list.Apps) && list.Apps[from].Name == a.Q("after") {
+		from++
+	}
+	apps := list.Apps[from:]
+	if len(apps) > appsAPage {
+		apps = apps[:appsAPage]
+		p.Next = a.With("after", apps[len(apps)-1].Name)
+	}
+	p.Apps = make([]appRow, len(apps))
+	each(len(apps), func(i int) {
+		row := &p.Apps[i]
+		row.App = apps[i]
+		found, err := a.ListExecutors(a.Ctx(), row.Name)
+		if err != nil {
+			row.Err = a.problemOf(err).Message
+			return
+		}
+		row.Refused = found.Refused
+		for _, x := range found.Executors {
+			if !x.Used {
+				continue
+			}
+			if row.Beat = later(row.Beat, x.BeatAt); x.Live {
+				row.Live++
+			} else {
+				row.Gone++
+			}
+		}
+	})
+	for i := range p.Apps {
+		if p.Live += p.Apps[i].Live; p.Apps[i].Live == 0 && p.Apps[i].Err == "" {
+			p.Empty++
+		}
+	}
+	return p, nil
+}
+
+// each does n things, some at once.
+func each(n int, do func(i int)) {
+	var wg sync.WaitGroup
+	places := make(chan struct{}, atOnce)
+	for i := range n {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			do(i)
+		})
+	}
+	wg.Wait()
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// address is the one by which the browser reaches this server: executors may do so too.
+func (a *ask) address() string {
+	scheme := "http"
+	if a.secure() {
+		scheme = "https"
+	}
+	return scheme + "://" + a.r.Host
+}
+
+// appPage is one app: its executors and how they do.
+type appPage struct {
+	App       client.App
+	Executors []executorRow
+	Refused   []client.RefusedExecutor
+	Live      int
+	Beat      time.Time
+	Runs      int // that were looked at
+	Jobs      []client.Job
+	More      bool // jobs than are shown
+	Panel     string
+	Form      appForm
+	Wrong     string
+	Typed     pauseForm
+	Address   string
+}
+
+// Properties are what an executor of xxl-job is told so that it comes.
+func (p *appPage) Properties() string {
+	token := ""
+	if p.App.HasToken {
+		token = "…"
+	}
+	return "xxl.job.admin.addresses=" + p.Address + "/xxl-job-admin\nxxl.job.accessToken=" + token + "\nxxl.job.executor.appname=" + p.App.Name
+}
+
+// Curl registers an executor by hand.
+func (p *appPage) Curl() string {
+	token := ""
+	if p.App.HasToken {
+		token = " -H 'XXL-JOB-ACCESS-TOKEN: …'"
+	}
+	return "curl " + p.Address + "/api/registry" + token + " -H 'Content-Type: application/json' \\\n  -d '" +
+		`{"registryGroup":"EXECUTOR","registryKey":"` + p.App.Name + `","registryValue":"http://127.0.0.1:9999/"}'`
+}
+
+// executorRow is one executor, and how it did by the newest runs of its app.
+type executorRow struct {
+	client.Executor
+	Running, Runs, Failed int
+	Share                 int // of the runs, in percent
+	P50, P99              time.Duration
+}
+
+// State is the shape of an executor.
+func (x *executorRow) State() string {
+	switch {
+	case !x.Used:
+		return "skip"
+	case !x.Live:
+		return "fail"
+	}
+	return "ok"
+}
+
+// app shows one app.
+func (a *ask) app() (any, error) {
+	p, err := a.appPage(a.Path("app"))
+	if err != nil {
+		return nil, err
+	}
+	p.Panel, p.Form, a.page = a.Q("panel"), formOf(p.App), "executors"
+	return p, nil
+}
+
+func (a *ask) appPage(name string) (*appPage, error) {
+	app, err := a.GetApp(a.Ctx(), name)
+	if err != nil {
+		return nil, err
+	}
+	p := &appPage{App: app, Address: a.address()}
+	found, err := a.ListExecutors(a.Ctx(), name)
+	if err != nil {
+		return nil, err
+	}
+	p.Refused = found.Refused
+	recent, err := a.ListRuns(a.Ctx(), client.ListRunsParams{App: name, Limit: lookedAt})
+	if err != nil {
+		return nil, err
+	}
+	running, err := a.ListRuns(a.Ctx(), client.ListRunsParams{App: name, State: []string{string(core.Running)}, Limit: lookedAt})
+	if err != nil {
+		return nil, err
+	}
+	p.Runs = len(recent.Runs)
+	for _, x := range found.Executors {
+		p.Executors = append(p.Executors, rowOf(x, recent.Runs, running.Runs))
+		if p.Beat = later(p.Beat, x.BeatAt); x.Live && x.Used {
+			p.Live++
+		}
+	}
+	jobs, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: name, Last: true, Limit: 20})
+	if err != nil {
+		return nil, err
+	}
+	p.Jobs, p.More = jobs.Jobs, jobs.Next != 0
+	return p, nil
+}
+
+// rowOf sums up what an executor did.
+func rowOf(x client.Executor, recent, running []client.Run) executorRow {
+	row := executorRow{Executor: x}
+	for i := range running {
+		if running[i].Address == x.Address {
+			row.Running++
+		}
+	}
+	var took []time.Duration
+	sent := 0
+	for i := range recent {
+		r := &recent[i]
+		if r.SentAt.IsZero() {
+			continue
+		}
+		if sent++; r.Address != x.Address {
+			continue
+		}
+		if row.Runs++; shapes[core.State(r.State)] == "fail" {
+			row.Failed++
+		}
+		if !r.EndedAt.IsZero() {
+			took = append(took, r.EndedAt.Sub(r.SentAt))
+		}
+	}
+	if sent > 0 {
+		row.Share = (100*row.Runs + sent/2) / sent
+	}
+	if slices.Sort(took); len(took) > 0 {
+		row.P50, row.P99 = took[len(took)/2], took[len(took)*99/100]
+	}
+	return row
+}
+
+// appPath is the page of an app.
+func appPath(app string) string { return Root + "executors/" + url.PathEscape(app) }
+
+// AppPath is the page of an app.
+func (a *ask) AppPath(app string) string { return appPath(app) }
+
+// appForms are the forms of the page of an app.
+var appForms = []string{"edit", "pause", "resume", "delete"}
+
+// appDo does what a form of the page of an app asks for.
+func (a *ask) appDo() (string, core.Text, error) {
+	name := a.Path("app")
+	said, to, err := a.appAct(a.Ctx(), name)
+	if err == nil {
+		return to, said, nil
+	}
+	if a.problemOf(err).Status == http.StatusNotFound || !slices.Contains(appForms, a.Form("do")) {
+		return "", said, err
+	}
+	p, gone := a.appPage(name)
+	if gone != nil {
+		return "", said, err
+	}
+	p.Panel, p.Form, p.Typed, p.Wrong = a.Form("do"), a.appForm(), a.pauseForm(), a.problemOf(err).Message
+	a.page = "executors"
+	return a.again(err, "app", p)
+}
+
+func (a *ask) appAct(ctx context.Context, name string) (said core.Text, to string, err error) {
+	to = appPath(name)
+	switch a.Form("do") {
+	case "edit":
+		app, err := a.GetApp(ctx, name)
+		if err != nil {
+			return said, to, err
+		}
+		spec := specOf(app)
+		if err := a.appForm().into(&spec); err != nil {
+			return said, to, err
+		}
+		res, err := a.PutApp(ctx, name, spec)
+		if err != nil {
+			return said, to, err
+		}
+		if res.Change == "unchanged" {
+			return core.Say("%s was so already", name), to, nil
+		}
+		return core.Say("%s is saved", name), to, nil
+	case "pause":
+		body, err := a.pauseForm().request(a)
+		if err != nil {
+			return said, to, err
+		}
+		if _, err = a.PauseApp(ctx, name, body); err != nil {
+			return said, to, err
+		}
+		return core.Say("%s is paused: no schedule of it fires", name), to, nil
+	case "resume":
+		if _, err = a.ResumeApp(ctx, name, client.ResumeRequest{Reason: a.Form("reason")}); err != nil {
+			return said, to, err
+		}
+		return core.Say("%s goes on; what passed is not run", name), to, nil
+	case "delete":
+		if _, err = a.DeleteApp(ctx, name); err != nil {
+			return said, to, err
+		}
+		return core.Say("%s is deleted", name), Root + "executors", nil
+	}
+	return said, to, core.Invalid("do", a.Form("do"), "this page has no such form")
+}
+
+// appNew makes an app.
+func (a *ask) appNew() (string, core.Text, error) {
+	f := a.appForm()
+	spec := client.AppSpec{IfRev: new(int64)}
+	err := f.into(&spec)
+	if err == nil && f.Name == "" {
+		err = core.Invalid("name", "", "an app has a name")
+	}
+	if err == nil {
+		_, err = a.PutApp(a.Ctx(), f.Name, spec)
+	}
+	if err == nil {
+		return appPath(f.Name), core.Say("%s is made; now its executors are to come", f.Name), nil
+	}
+	p, gone := a.executorsPage()
+	if gone != nil {
+		return "", core.Text{}, err
+	}
+	p.Panel, p.Form, p.Wrong = "new", f, a.problemOf(err).Message
+	return a.again(err, "executors", p)
+}

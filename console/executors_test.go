@@ -1,0 +1,105 @@
+package console_test
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// wrong posts a form that has to be refused with a status, and answers the page that says why.
+func (s *site) wrong(path string, form url.Values, status int, texts ...string) string {
+	s.t.Helper()
+	w := s.post(path, form)
+	body := html.UnescapeString(w.Body.String())
+	if w.Code != status {
+		s.t.Errorf("%s %v: %d %s", path, form, w.Code, body)
+	}
+	for _, text := range texts {
+		if !strings.Contains(body, text) {
+			s.t.Errorf("%s %v does not say %q:\n%s", path, form, text, body)
+		}
+	}
+	return body
+}
+
+// done posts a form, and wants the page that it leads to to say all of the texts.
+func (s *site) done(path string, form url.Values, texts ...string) string {
+	s.t.Helper()
+	w := s.post(path, form)
+	if w.Code != http.StatusSeeOther {
+		s.t.Fatalf("%s %v: %d %s", path, form, w.Code, w.Body)
+	}
+	return s.says(w.Header().Get("Location"), texts...)
+}
+
+// TestAppsOfExecutors: an app without executors is red and says how one comes; a name full
+// of markup is text.
+func TestAppsOfExecutors(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/apps/empty", `{"title": "<script>alert(1)</script>"}`)
+	s.ask("PUT", "/v1/apps/fixed", `{"executors": ["http://10.0.0.7:9999/"]}`)
+	s.says("/console/executors", "apps: 3", "without executors: 2", "none live", "fixed addresses")
+	if body := s.get("/console/executors").Body.String(); strings.Contains(body, "<script>alert") {
+		t.Errorf("a title is markup: %s", body)
+	}
+	s.says("/console/executors/empty", "no executor is live", "xxl.job.admin.addresses=http://console.test/xxl-job-admin",
+		"xxl.job.executor.appname=empty", "/api/registry", "tickring exec --app empty")
+	s.says("/console/executors/fixed", "http://10.0.0.7:9999/", "1 of 1 live")
+	if w := s.get("/console/executors/nobody"); w.Code != http.StatusNotFound {
+		t.Errorf("an app that is not there: %d", w.Code)
+	}
+	if w := s.get("/console/executors/" + strings.Repeat("x", 5000)); w.Code != http.StatusBadRequest && w.Code != http.StatusNotFound {
+		t.Errorf("an app with a long name: %d", w.Code)
+	}
+}
+
+// TestAppForms: an app is made, edited, paused, resumed and deleted; what is wrong is said in
+// words and what was typed is kept; of a token nothing is shown; who was second is told.
+func TestAppForms(t *testing.T) {
+	s := newConsole(t)
+	s.says("/console/executors?panel=new", "Make the app")
+	s.wrong("/console/executors?panel=new", url.Values{"name": {"no spaces"}, "title": {"kept"}}, http.StatusBadRequest, `role="alert"`, `value="kept"`)
+	s.wrong("/console/executors?panel=new", url.Values{"name": {""}}, http.StatusBadRequest, "an app has a name")
+	s.done("/console/executors?panel=new", url.Values{"name": {"pay"}, "token": {"set"}, "secret": {"a-secret-of-the-app-1"}, "limit": {"2"}},
+		"pay is made", "set, never shown", "Of a job at once")
+	s.wrong("/console/executors?panel=new", url.Values{"name": {"pay"}}, http.StatusConflict, `role="alert"`)
+
+	page := s.says("/console/executors/pay?panel=edit", "Edit the app pay")
+	if strings.Contains(page, "a-secret-of-the-app-1") {
+		t.Error("the token is shown")
+	}
+	rev := between(page, `name="rev" value="`, `"`)
+	edit := url.Values{"do": {"edit"}, "rev": {rev}, "token": {"keep"}, "title": {"Payments"},
+		"executors": {"http://10.0.0.7:9999/\nhttp://10.0.0.8:9999/"}, "wait": {"10m"}, "inflight": {"20"}}
+	s.wrong("/console/executors/pay?panel=edit", url.Values{"do": {"edit"}, "rev": {rev}, "inflight": {"many"}, "title": {"typed"}},
+		http.StatusBadRequest, "many", "a whole number is expected", `value="typed"`)
+	s.done("/console/executors/pay?panel=edit", edit, "pay is saved", "http://10.0.0.8:9999/", "Payments", "set, never shown", "10m", "20")
+	edit.Set("title", "second")
+	s.wrong("/console/executors/pay?panel=edit", edit, http.StatusConflict, `role="alert"`, `value="second"`)
+
+	s.wrong("/console/executors/pay?panel=pause", url.Values{"do": {"pause"}, "reason": {"why"}, "until": {"soon"}}, http.StatusBadRequest,
+		"soon", `value="why"`)
+	s.done("/console/executors/pay?panel=pause", url.Values{"do": {"pause"}, "reason": {"the bank is closed"}, "until": {"2h"}},
+		"the bank is closed", "until")
+	s.done("/console/executors/pay?panel=resume", url.Values{"do": {"resume"}}, "pay goes on")
+	s.wrong("/console/executors/pay", url.Values{"do": {"explode"}}, http.StatusBadRequest, "no such form")
+	s.done("/console/executors/pay?panel=delete", url.Values{"do": {"delete"}}, "pay is deleted")
+	s.wrong("/console/executors/pay?panel=delete", url.Values{"do": {"delete"}}, http.StatusNotFound)
+}
+
+// TestAppWithJobsStays: an app that has jobs is not deleted, and the page says so.
+func TestAppWithJobsStays(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m"}}`)
+	s.says("/console/executors/shop?panel=delete", "It has jobs: delete them first.")
+	s.wrong("/console/executors/shop?panel=delete", url.Values{"do": {"delete"}}, http.StatusConflict, `role="alert"`)
+	s.says("/console/executors/shop", "shop/stock")
+}
+
+func between(text, from, to string) string {
+	_, rest, _ := strings.Cut(text, from)
+	found, _, _ := strings.Cut(rest, to)
+	return found
+}
