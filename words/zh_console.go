@@ -20,6 +20,7 @@ var zhConsole = map[string]string{
 	"Took":                                "耗时",
 	"yesterday %s":                        "昨天 %s",
 	"The server does not answer. This page goes on by itself when it does.": "服务器没有响应。恢复后本页会自动继续。",
+	"You are logged out. Log in in another tab: what you typed stays here.": "您已退出登录。请在另一个标签页中登录：这里输入的内容会保留。",
 	"in %s":                                  "%s后",
 	"late":                                   "延迟",
 	"Not understood":                         "无法理解的请求",

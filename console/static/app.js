@@ -35,30 +35,48 @@
   document.addEventListener("htmx:after:swap", () => { asking = 0; mark(); document.dispatchEvent(new Event("console:shown")); });
   document.addEventListener("htmx:error", () => { asking = 0; });
   document.addEventListener("visibilitychange", () => { if (!document.hidden && stale) refresh(); });
-  function lost(is) {
-    let box = $(".lost");
-    if (is && !box) {
-      box = document.createElement("div");
-      box.className = "lost"; box.setAttribute("role", "alert"); box.textContent = body.dataset.lost;
-      body.prepend(box);
-    } else if (!is && box) { box.remove(); refresh(); }
+  function lost(text) {
+    const box = $(".lost");
+    if (text && !box) {
+      const d = document.createElement("div");
+      d.className = "lost"; d.setAttribute("role", "alert"); d.textContent = text;
+      body.prepend(d);
+    } else if (text) { box.textContent = text; } else if (box) { box.remove(); refresh(); }
+  }
+  // Nobody is logged in here any more. The page is asked for again, which is the way in; who
+  // types is told instead, can log in elsewhere and go on here.
+  function out() {
+    if (changed || busy()) lost(body.dataset.ended); else location.reload();
+  }
+  document.addEventListener("htmx:before:response", (e) => {
+    if (e.detail.ctx.response.status === 401) { e.preventDefault(); asking = 0; out(); }
+  });
+  addEventListener("pageshow", (e) => { if (e.persisted) refresh(); });
+  // whether the server answers, and knows who asks
+  async function look() {
+    try {
+      const r = await fetch(location.href, { method: "HEAD", cache: "no-store" });
+      if (r.status === 401) { out(); return; }
+      lost("");
+      refresh();
+    } catch { lost(body.dataset.lost); }
   }
   if (body.dataset.live === "push" && !body.hasAttribute("data-out")) {
     const listen = () => {
       const s = new EventSource("/console/live");
       s.addEventListener("changed", refresh);
-      s.onopen = () => lost(false);
+      s.onopen = () => lost("");
       s.onerror = () => {
-        // Between two listens the browser connects by itself; who was let in no more is closed.
-        setTimeout(() => { if (s.readyState !== EventSource.OPEN) lost(true); }, 1500);
-        if (s.readyState === EventSource.CLOSED) setTimeout(() => { s.close(); listen(); }, 2000);
+        // Between two listens the browser connects by itself; it gives up where it was refused.
+        setTimeout(() => { if (s.readyState === EventSource.CONNECTING) lost(body.dataset.lost); }, 1500);
+        if (s.readyState === EventSource.CLOSED) setTimeout(() => { look(); listen(); }, 2000);
       };
     };
     listen();
   } else if (+body.dataset.live && !body.hasAttribute("data-out")) {
     setInterval(async () => {
       if (document.hidden) return;
-      try { await fetch("/console/static/0/icon.svg", { method: "HEAD" }); lost(false); refresh(); } catch { lost(true); }
+      try { await fetch("/console/static/0/icon.svg", { method: "HEAD" }); lost(""); refresh(); } catch { lost(body.dataset.lost); }
     }, +body.dataset.live);
   }
 

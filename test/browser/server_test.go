@@ -1,0 +1,57 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tickring/tickring/test/rig"
+)
+
+// TestServerGone: the server dies by kill -9 under an open page and comes again. The page
+// says so, and goes on by itself.
+func TestServerGone(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.may("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "Failed to fetch", "status of 401")
+	p.logIn()
+	p.open("/console/jobs")
+	p.sees("shop/prices")
+	const lost = "The server does not answer"
+	w.Kill()
+	p.sees(lost)
+	w.Server = rig.Start(t, binary, w.Dir, "--listen", strings.TrimPrefix(w.URL, "http://"))
+	p.wait("!document.body.innerText.includes(" + quote(lost) + ")")
+	if p.until(patience/4, "document.body.innerText.includes('Admin token')") == nil { // sessions end with the process, still
+		p.logIn()
+		p.open("/console/jobs")
+	}
+	w.OK(t, "", "pause", "shop/prices", "--reason", "after the fall")
+	if p.until(patience/4, "document.body.innerText.includes('after the fall')") != nil {
+		t.Fatalf("the page does not go on: %s", p.text())
+	}
+}
+
+// TestLogIn: who is not logged in is asked to, and lands where he wanted to go; a wrong token
+// is said; and who logged out is out, with Back too.
+func TestLogIn(t *testing.T) {
+	w := bare(t)
+	p := newPage(t, w.URL, manner{})
+	p.may("status of 401")
+	p.open("/")
+	p.sees("Log in")
+	p.open("/console/jobs?text=a%20b")
+	p.fill("css:input[name=token]", "a wrong one")
+	p.press(kb.Enter)
+	p.wait("!!document.querySelector('[role=alert]')")
+	p.fill("css:input[name=token]", rig.Token)
+	p.press(kb.Enter)
+	p.at("/console/jobs?text=a%20b")
+	p.click("Log out")
+	p.sees("you are logged out")
+	eval[bool](p, "(history.back(), true)")
+	p.wait("!document.body.innerText.includes('Log out')")
+	p.open("/console/jobs")
+	p.sees("Log in")
+}
