@@ -10,11 +10,16 @@ func (c *Console) pages() {
 	c.form("POST /console/executors", (*ask).appNew)
 	c.page("GET /console/executors/{app}", "app", (*ask).app)
 	c.form("POST /console/executors/{app}", (*ask).appDo)
+	c.page("GET /console/notices", "notices", (*ask).notices)
+	c.form("POST /console/notices", (*ask).noticesDo)
+	c.page("GET /console/notices/{channel}", "channel", (*ask).channel)
+	c.form("POST /console/notices/{channel}", (*ask).channelDo)
 	c.form("POST /console/settings", (*ask).settings)
 
 	c.menu = []entry{
 		{"home", Root, core.Say("Home"), 0},
 		{"jobs", Root + "jobs", core.Say("Jobs"), 0},
 		{"executors", Root + "executors", core.Say("Executors"), 0},
+		{"notices", Root + "notices", core.Say("Notices"), 1},
 	}
 }

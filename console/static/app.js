@@ -107,7 +107,7 @@
     }, { once: true });
   }
   async function panel(link) {
-    const back = location.href;
+    const inner = link.closest("dialog"), back = inner ? home : location.href; // one that follows another closes as that
     const r = await fetch(link.href, { headers: { "X-Panel": "1" } });
     const d = new DOMParser().parseFromString(await r.text(), "text/html").querySelector("#panels dialog");
     if (!d || !r.ok) { location.href = link.href; return; }
@@ -115,7 +115,7 @@
     history.replaceState(null, "", link.href);
     $("#panels").replaceChildren(d);
     if (window.htmx) htmx.process(d);
-    show(d, link);
+    show(d, inner ? opener : link);
   }
   document.addEventListener("click", (e) => {
     const link = e.target.closest("a[data-panel]");

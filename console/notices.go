@@ -1,0 +1,341 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+// noticesPage is the list of channels, and who is told by them.
+type noticesPage struct {
+	Channels []client.Channel
+	Troubled int
+	Rest     client.Notify // who is told of what is of no job
+	Apps     []client.App  // that tell somebody
+	Jobs     []client.Job  // that say themselves who is told
+	Looked   int           // jobs, of which there are more with More
+	More     bool
+	Panel    string
+	Form     channelForm
+	Wrong    string
+}
+
+// notices lists the channels.
+func (a *ask) notices() (any, error) {
+	p, err := a.noticesPage()
+	if err != nil {
+		return nil, err
+	}
+	p.Panel = a.Q("panel")
+	p.Form = channelForm{Kind: a.Q("kind"), Language: string(a.Lang)}
+	if !slices.Contains(core.ChannelKinds, core.ChannelKind(p.Form.Kind)) {
+		p.Form.Kind = string(core.ChannelWebhook)
+	}
+	return p, nil
+}
+
+// jobsLooked is of how many jobs the page says whom they tell.
+const jobsLooked = 1000
+
+func (a *ask) noticesPage() (*noticesPage, error) {
+	list, err := a.ListChannels(a.Ctx())
+	if err != nil {
+		return nil, err
+	}
+	p := &noticesPage{Channels: list.Channels}
+	for i := range p.Channels {
+		if p.Channels[i].Trouble != nil {
+			p.Troubled++
+		}
+	}
+	status, err := a.GetStatus(a.Ctx())
+	if err != nil {
+		return nil, err
+	}
+	if status.Notify != nil {
+		p.Rest = *status.Notify
+	}
+	apps, err := a.ListApps(a.Ctx())
+	if err != nil {
+		return nil, err
+	}
+	for _, app := range apps.Apps {
+		if len(app.Notify.To) > 0 {
+			p.Apps = append(p.Apps, app)
+		}
+	}
+	jobs, err := a.ListJobs(a.Ctx(), client.ListJobsParams{Limit: jobsLooked})
+	if err != nil {
+		return nil, err
+	}
+	p.Looked, p.More = len(jobs.Jobs), jobs.Next != 0
+	for i := range jobs.Jobs {
+		if len(jobs.Jobs[i].Notify.To) > 0 {
+			p.Jobs = append(p.Jobs, jobs.Jobs[i])
+		}
+	}
+	return p, nil
+}
+
+// tells are the apps and jobs that tell by a channel.
+func (p *noticesPage) tells(channel string) (apps []client.App, jobs []client.Job) {
+	for _, app := range p.Apps {
+		if slices.Contains(app.Notify.To, channel) {
+			apps = append(apps, app)
+		}
+	}
+	for _, j := range p.Jobs {
+		if slices.Contains(j.Notify.To, channel) {
+			jobs = append(jobs, j)
+		}
+	}
+	return apps, jobs
+}
+
+// channelPage is one channel.
+type channelPage struct {
+	Channel client.Channel
+	Apps    []client.App
+	Jobs    []client.Job
+	Rest    bool // what is of no job is told by it
+	Looked  int
+	More    bool
+	Panel   string
+	Form    channelForm
+	Wrong   string
+	Test    *client.ChannelTest // what a test came to
+}
+
+// channel shows one.
+func (a *ask) channel() (any, error) {
+	p, err := a.channelPage(a.Path("channel"))
+	if err != nil {
+		return nil, err
+	}
+	p.Panel, p.Form, a.page = a.Q("panel"), channelFormOf(p.Channel), "notices"
+	return p, nil
+}
+
+func (a *ask) channelPage(name string) (*channelPage, error) {
+	one, err := a.GetChannel(a.Ctx(), name)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.noticesPage()
+	if err != nil {
+		return nil, err
+	}
+	p := &channelPage{Channel: one, Looked: all.Looked, More: all.More, Rest: slices.Contains(all.Rest.To, name)}
+	p.Apps, p.Jobs = all.tells(name)
+	return p, nil
+}
+
+// ChannelPath is the page of a channel.
+func (a *ask) ChannelPath(name string) string { return Root + "notices/" + url.PathEscape(name) }
+
+// channelForm is what a form says of a channel, as it was typed. Secrets are not among it
+// unless they were just typed.
+type channelForm struct {
+	Name, Kind, Language, Rev             string
+	URL, Secret                           string
+	To, From, Host, Port, User, Pass, TLS string
+	ARN                                   string
+	HasSecret, HasURL, HasPass            bool // one is stored, and stays where none is typed
+}
+
+func channelFormOf(ch client.Channel) channelForm {
+	f := channelForm{Name: ch.Name, Kind: ch.Kind, Language: ch.Language, Rev: strconv.FormatInt(ch.Rev, 10)}
+	robot := func(r *client.ChannelRobot) { f.HasURL, f.HasSecret = r.URL != "", r.Secret != "" }
+	switch {
+	case ch.Webhook != nil:
+		f.URL, f.HasSecret = ch.Webhook.URL, ch.Webhook.Secret != ""
+	case ch.Slack != nil:
+		f.HasURL = true
+	case ch.Wecom != nil:
+		f.HasURL = true
+	case ch.Feishu != nil:
+		robot(ch.Feishu)
+	case ch.Dingtalk != nil:
+		robot(ch.Dingtalk)
+	case ch.Email != nil:
+		m := ch.Email
+		f.To, f.From, f.Host, f.Port = strings.Join(m.To, "\n"), m.From, m.SMTP.Host, number(m.SMTP.Port)
+		f.User, f.HasPass, f.TLS = m.SMTP.User, m.SMTP.Password != "", m.SMTP.TLS
+	case ch.Sns != nil:
+		f.ARN = ch.Sns.Arn
+	}
+	return f
+}
+
+// channelForm reads what was posted.
+func (a *ask) channelForm() channelForm {
+	return channelForm{Name: strings.TrimSpace(a.Form("name")), Kind: a.Form("kind"), Language: a.Form("language"), Rev: a.Form("rev"),
+		URL: strings.TrimSpace(a.Form("url")), Secret: a.Form("secret"), To: a.Form("to"), From: strings.TrimSpace(a.Form("from")),
+		Host: strings.TrimSpace(a.Form("host")), Port: a.Form("port"), User: a.Form("user"), Pass: a.Form("pass"), TLS: a.Form("tls"),
+		ARN: strings.TrimSpace(a.Form("arn")), HasSecret: a.Form("hassecret") != "", HasURL: a.Form("hasurl") != "",
+		HasPass: a.Form("haspass") != ""}
+}
+
+// kept is a secret that was typed, or that which is stored.
+func kept(typed string, stored bool) string {
+	if typed == "" && stored {
+		return core.AsStored
+	}
+	return typed
+}
+
+// spec is the channel that the form asks for.
+func (f channelForm) spec() (client.ChannelSpec, error) {
+	s := client.ChannelSpec{Name: f.Name, Language: f.Language}
+	secret, hook := kept(f.Secret, f.HasSecret), kept(f.URL, f.HasURL)
+	switch core.ChannelKind(f.Kind) {
+	case core.ChannelWebhook:
+		s.Webhook = &client.ChannelWebhook{URL: f.URL, Secret: secret}
+	case core.ChannelSlack:
+		s.Slack = &client.ChannelHook{URL: hook}
+	case core.ChannelWeCom:
+		s.Wecom = &client.ChannelHook{URL: hook}
+	case core.ChannelFeishu:
+		s.Feishu = &client.ChannelRobot{URL: hook, Secret: secret}
+	case core.ChannelDingTalk:
+		s.Dingtalk = &client.ChannelRobot{URL: hook, Secret: secret}
+	case core.ChannelEmail:
+		port, err := wholeNumber("email.smtp.port", f.Port)
+		if err != nil {
+			return s, err
+		}
+		s.Email = &client.ChannelEmail{To: strings.Fields(f.To), From: f.From, SMTP: client.ChannelSMTP{Host: f.Host, Port: port,
+			User: f.User, Password: kept(f.Pass, f.HasPass), TLS: f.TLS}}
+	case core.ChannelSNS:
+		s.Sns = &client.ChannelTopic{Arn: f.ARN}
+	default:
+		return s, core.Invalid("kind", f.Kind, "allowed are %s", core.Words(core.ChannelKinds))
+	}
+	rev, err := strconv.ParseInt(f.Rev, 10, 64)
+	if err != nil {
+		return s, core.Invalid("rev", f.Rev, "a whole number is expected")
+	}
+	s.IfRev = &rev
+	return s, nil
+}
+
+// noticesDo makes a channel, or says who is told of what is of no job.
+func (a *ask) noticesDo() (string, core.Text, error) {
+	var err error
+	f := a.channelForm()
+	switch a.Form("do") {
+	case "new":
+		f.Rev = "0"
+		var spec client.ChannelSpec
+		if spec, err = f.spec(); err == nil && f.Name == "" {
+			err = core.Invalid("name", "", "a channel has a name")
+		}
+		if err == nil {
+			_, err = a.PutChannel(a.Ctx(), f.Name, spec)
+		}
+		if err == nil {
+			return a.ChannelPath(f.Name), core.Say("%s is made: test it", f.Name), nil
+		}
+	case "rest":
+		var res client.ApplyResult
+		res, err = a.Apply(a.Ctx(), client.ApplyRequest{Notify: &client.Notify{To: strings.Fields(f.To)}})
+		if err == nil && res.Notify != nil && res.Notify.Error != nil {
+			err = refusal(res.Notify.Error)
+		}
+		if err == nil {
+			return Root + "notices", core.Say("who is told of what is of no job is saved"), nil
+		}
+	default:
+		return "", core.Text{}, core.Invalid("do", a.Form("do"), "this page has no such form")
+	}
+	p, gone := a.noticesPage()
+	if gone != nil {
+		return "", core.Text{}, err
+	}
+	p.Panel, p.Form, p.Wrong = a.Form("do"), f, a.problemOf(err).Message
+	return a.again(err, "notices", p)
+}
+
+// refusal is the error of one thing among others, as that of a request.
+func refusal(e *client.Error) error {
+	one := *e
+	one.Status = map[string]int{string(core.CodeConflict): http.StatusConflict, string(core.CodeNotFound): http.StatusNotFound}[e.Code]
+	if one.Status == 0 {
+		one.Status = http.StatusBadRequest
+	}
+	return &one
+}
+
+// channelDo does what a form of the page of a channel asks for.
+func (a *ask) channelDo() (string, core.Text, error) {
+	name, to := a.Path("channel"), a.ChannelPath(a.Path("channel"))
+	var err error
+	var test *client.ChannelTest
+	switch a.Form("do") {
+	case "edit":
+		f := a.channelForm()
+		f.Name = name
+		var spec client.ChannelSpec
+		if spec, err = f.spec(); err == nil {
+			_, err = a.PutChannel(a.Ctx(), name, spec)
+		}
+		if err == nil {
+			return to, core.Say("%s is saved", name), nil
+		}
+	case "test":
+		var res client.ChannelTest
+		if res, err = a.TestChannel(a.Ctx(), name); err == nil && res.Sent {
+			return to, core.Say("%s took the test message in %d ms: look there whether it arrived", name, res.TookMs), nil
+		}
+		test = &res
+	case "delete":
+		if _, err = a.DeleteChannel(a.Ctx(), name); err == nil {
+			return Root + "notices", core.Say("%s is deleted", name), nil
+		}
+	default:
+		return "", core.Text{}, core.Invalid("do", a.Form("do"), "this page has no such form")
+	}
+	if err != nil && a.problemOf(err).Status == http.StatusNotFound {
+		return "", core.Text{}, err
+	}
+	p, gone := a.channelPage(name)
+	if gone != nil {
+		return "", core.Text{}, gone
+	}
+	a.page, p.Test, p.Form = "notices", test, channelFormOf(p.Channel)
+	if err == nil { // the test did not arrive: the page says why
+		a.render(http.StatusOK, "channel", p)
+		return "", core.Text{}, errShown
+	}
+	if p.Panel, p.Wrong, p.Test = a.Form("do"), a.problemOf(err).Message, nil; p.Panel == "edit" {
+		p.Form = a.channelForm()
+		p.Form.Kind, p.Form.Name = p.Channel.Kind, name
+	}
+	return a.again(err, "channel", p)
+}
+
+// KindName is what a kind of channel is called.
+func (a *ask) KindName(kind string) string {
+	switch core.ChannelKind(kind) {
+	case core.ChannelEmail:
+		return a.Say("mail")
+	case core.ChannelFeishu:
+		return a.Say("Feishu")
+	case core.ChannelDingTalk:
+		return a.Say("DingTalk")
+	case core.ChannelWeCom:
+		return a.Say("WeCom")
+	}
+	return kind
+}
+
+// Kinds are those of channels.
+func (a *ask) Kinds() []core.ChannelKind { return core.ChannelKinds }
+
+// TLS are the ways in which a connection for mail is encrypted.
+func (a *ask) TLS() []string { return []string{"starttls", "implicit", "none"} }

@@ -1,0 +1,93 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// TestChannelForms: a channel of each kind is made and edited; its secrets are never shown
+// and stay where none is typed.
+func TestChannelForms(t *testing.T) {
+	s := newConsole(t)
+	s.says("/console/notices", "There is no channel yet", "nobody")
+	for kind, form := range map[string]url.Values{
+		"webhook":  {"url": {"https://hooks.example.com/t"}, "secret": {"very-secret-1"}},
+		"slack":    {"url": {"https://hooks.slack.com/services/very-secret-1"}},
+		"feishu":   {"url": {"https://open.feishu.cn/open-apis/bot/v2/hook/very-secret-1"}, "secret": {"very-secret-1"}},
+		"dingtalk": {"url": {"https://oapi.dingtalk.com/robot/send?access_token=very-secret-1"}},
+		"wecom":    {"url": {"https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=very-secret-1"}},
+		"email": {"to": {"a@example.com\nb@example.com"}, "from": {"t@example.com"}, "host": {"mail.example.com"}, "port": {"587"},
+			"user": {"t"}, "pass": {"very-secret-1"}},
+	} {
+		s.says("/console/notices?panel=new&kind="+kind, `name="kind" value="`+kind+`"`)
+		form.Set("do", "new")
+		form.Set("kind", kind)
+		form.Set("name", "by-"+kind)
+		s.done("/console/notices?panel=new&kind="+kind, form, "by-"+kind+" is made", "nobody is told by it")
+		at := "/console/notices/by-" + kind
+		page := s.says(at+"?panel=edit", "Edit the channel by-"+kind)
+		if strings.Contains(page, "very-secret-1") {
+			t.Errorf("%s: a secret is shown:\n%s", kind, page)
+		}
+		edit := url.Values{"do": {"edit"}, "kind": {kind}, "rev": {between(page, `name="rev" value="`, `"`)}, "language": {"zh"}}
+		for _, has := range []string{"hasurl", "hassecret", "haspass"} {
+			if strings.Contains(page, `name="`+has+`"`) {
+				edit.Set(has, "1")
+			}
+		}
+		for _, name := range []string{"url", "to", "from", "host", "port", "user", "arn"} {
+			if kind == "webhook" || name != "url" {
+				edit.Set(name, form.Get(name))
+			}
+		}
+		s.done(at+"?panel=edit", edit, "by-"+kind+" is saved", "中文")
+		s.wrong(at+"?panel=edit", edit, http.StatusConflict, `role="alert"`)
+		if _, err := s.M.Channel(t.Context(), "by-"+kind); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	s.wrong("/console/notices?panel=new", url.Values{"do": {"new"}, "kind": {"pigeon"}, "name": {"p"}}, http.StatusBadRequest, "pigeon")
+	s.wrong("/console/notices?panel=new", url.Values{"do": {"new"}, "kind": {"email"}, "name": {"m"}, "port": {"many"},
+		"from": {"kept@example.com"}},
+		http.StatusBadRequest, "many", "kept@example.com")
+	s.wrong("/console/notices?panel=new", url.Values{"do": {"new"}, "kind": {"webhook"}, "name": {""}, "url": {"https://x.example"}},
+		http.StatusBadRequest, "a channel has a name")
+	s.done("/console/notices/by-slack?panel=delete", url.Values{"do": {"delete"}}, "by-slack is deleted")
+	s.wrong("/console/notices/by-slack?panel=delete", url.Values{"do": {"delete"}}, http.StatusNotFound)
+}
+
+// TestWhoIsTold: the page says which apps and jobs tell by a channel; one that is named is
+// not deleted; who is told of what is of no job is changed there.
+func TestWhoIsTold(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://hooks.example.com/t"}}`)
+	s.ask("PUT", "/v1/apps/pay", `{"notify": {"to": ["oncall"], "on": ["failed"]}}`)
+	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m"}, "notify": {"to": ["oncall"]}}`)
+	s.says("/console/notices", "oncall", "hooks.example.com", "/console/executors/pay", "shop/stock", "what is of no job")
+	s.says("/console/notices/oncall", "shop/stock", "/console/executors/pay")
+	s.wrong("/console/notices/oncall?panel=delete", url.Values{"do": {"delete"}}, http.StatusConflict, `role="alert"`)
+	s.done("/console/notices?panel=rest", url.Values{"do": {"rest"}, "to": {"oncall"}}, "is saved")
+	s.wrong("/console/notices?panel=rest", url.Values{"do": {"rest"}, "to": {"nobody-there"}}, http.StatusNotFound, "nobody-there")
+	s.says("/console/notices/oncall", "what is of no job")
+}
+
+// TestChannelIsTested: the page says that a test was taken, or what was answered.
+func TestChannelIsTested(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://hooks.example.com/t"}}`)
+	s.done("/console/notices/oncall", url.Values{"do": {"test"}}, "oncall took the test message")
+	s.wrong("/console/notices/oncall", url.Values{"do": {"test"}}, http.StatusConflict, `role="alert"`)
+	s.Clock = s.Clock.Add(10 * time.Second)
+	s.Notifier.Err = &core.Undelivered{Reason: "<b>401</b> no such robot", Permanent: true}
+	s.wrong("/console/notices/oncall", url.Values{"do": {"test"}}, http.StatusOK, "The test was not taken", "<b>401</b> no such robot",
+		"mend the channel")
+	s.Clock = s.Clock.Add(10 * time.Second)
+	if body := s.post("/console/notices/oncall", url.Values{"do": {"test"}}).Body.String(); strings.Contains(body, "<b>401") {
+		t.Errorf("what was answered is markup: %s", body)
+	}
+}
