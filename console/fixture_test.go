@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"html"
 	"log/slog"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/console"
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
@@ -24,6 +26,15 @@ type site struct {
 	h       http.Handler
 	api     http.Handler
 	cookies map[string]string
+	log     func(run *core.Run, from int) (text string, next int, end bool, err error) // what executors have of logs
+}
+
+// Log implements api.Logs.
+func (s *site) Log(_ context.Context, _ *core.App, run *core.Run, from int) (string, int, bool, error) {
+	if s.log == nil {
+		return "", from, true, core.Errorf(core.CodeUnavailable, "the executor at %s did not answer with the log: %v", run.Address, "refused")
+	}
+	return s.log(run, from)
 }
 
 // newConsole makes one with an app named shop, logged in as who has the admin token.
@@ -31,7 +42,7 @@ func newConsole(t *testing.T) *site {
 	f := peopletest.New(t)
 	log := slog.New(slog.DiscardHandler)
 	s := &site{Fixture: f, t: t, cookies: map[string]string{}}
-	s.api = api.NewHandler(f.M, nil, api.Options{Token: adminToken, Log: log})
+	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Log: log})
 	s.h = console.New(console.Options{API: s.api, Token: adminToken, Log: log, Now: func() time.Time { return f.Clock }})
 	if r := s.post("/console/login", url.Values{"token": {adminToken}}); r.Code != http.StatusSeeOther {
 		t.Fatalf("log in: %d %s", r.Code, r.Body)

@@ -14,6 +14,14 @@ func (c *Console) pages() {
 	c.form("POST /console/notices", (*ask).noticesDo)
 	c.page("GET /console/notices/{channel}", "channel", (*ask).channel)
 	c.form("POST /console/notices/{channel}", (*ask).channelDo)
+	c.page("GET /console/runs/{run}", "run", (*ask).runByID)
+	c.page("GET /console/jobs/{app}/{name}/at/{instant}", "run", (*ask).runAt)
+	c.form("POST /console/runs/{run}/kill", (*ask).killRun)
+	c.form("POST /console/runs/{run}/cancel", (*ask).cancelRun)
+	c.form("POST /console/runs/{run}/rerun", (*ask).rerun)
+	c.page("GET /console/runs/{run}/log", "log", (*ask).logShown)
+	c.mux.HandleFunc("GET /console/runs/{run}/log/lines", c.logPieces)
+	c.mux.HandleFunc("GET /console/runs/{run}/log/text", c.logFile)
 	c.form("POST /console/settings", (*ask).settings)
 
 	c.menu = []entry{

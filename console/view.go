@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -31,6 +32,10 @@ func html(format string, args ...any) template.HTML {
 	}
 	return template.HTML(fmt.Sprintf(format, args...))
 }
+
+// text and num are data as markup, for Mark.
+func text(s string) template.HTML          { return template.HTML(template.HTMLEscapeString(s)) }
+func num[N int | int64](n N) template.HTML { return template.HTML(fmt.Sprint(n)) }
 
 // Say is a sentence in the language of who asks.
 func (a *ask) Say(code string, args ...any) string { return words.Say(a.Lang, core.Say(code, args...)) }
@@ -174,6 +179,37 @@ func (a *ask) Span(d time.Duration) string {
 // Ms is a duration in milliseconds.
 func (a *ask) Ms(ms int64) string { return a.Span(time.Duration(ms) * time.Millisecond) }
 
+// Mark is a sentence with markup in the places of its %s.
+func (a *ask) Mark(code string, args ...template.HTML) template.HTML {
+	places := make([]any, len(args))
+	for i := range args {
+		places[i] = fmt.Sprintf("\x00%d\x00", i) // no text of ours has it, and none of others is in the sentence yet
+	}
+	said := template.HTMLEscapeString(strings.ReplaceAll(a.Say(code, places...), "\x00", "\uE000"))
+	for i, arg := range args {
+		said = strings.ReplaceAll(said, fmt.Sprintf("\uE000%d\uE000", i), string(arg))
+	}
+	return template.HTML(said)
+}
+
+// Moment is a moment in whole, as text.
+func (a *ask) Moment(t time.Time, zone string) string {
+	return t.In(a.In(zone)).Format("2006-01-02 15:04:05 ") + City(a.In(zone))
+}
+
+// Stamp is a moment to the millisecond, in a column of moments of about one day.
+func (a *ask) Stamp(t time.Time, zone string) template.HTML {
+	if t.IsZero() {
+		return ""
+	}
+	at, form := t.In(a.In(zone)), "15:04:05.000"
+	if midnight(at) != midnight(a.Now.In(a.In(zone))) {
+		form = "01-02 15:04:05"
+	}
+	return html(`<time datetime="%s" title="%s">%s</time>`, t.UTC().Format(time.RFC3339Nano),
+		at.Format("2006-01-02 15:04:05.000 -07:00 ")+at.Location().String(), at.Format(form))
+}
+
 // Whole is a duration in whole seconds, or in its largest unit.
 func (a *ask) Whole(d time.Duration) string {
 	if d < time.Minute {
@@ -198,11 +234,24 @@ func (a *ask) State(r *client.Run) template.HTML {
 	if r == nil {
 		return html(`<span class=muted>%s</span>`, a.Say("never ran"))
 	}
-	if r.State == string(core.Succeeded) && r.LatenessMs != nil && *r.LatenessMs >= lateMs {
+	if isLate(r) {
 		return html(`<span class="s late">%s</span>`, a.Say("late"))
 	}
 	return html(`<span class="s %s">%s</span>`, shapes[core.State(r.State)], a.StateName(r.State))
 }
+
+// isLate reports whether a run succeeded, and later than it should have begun.
+func isLate(r *client.Run) bool {
+	return r.State == string(core.Succeeded) && r.LatenessMs != nil && *r.LatenessMs >= lateMs
+}
+
+// causes are why there are runs, as people call it.
+var causes = map[core.Cause]core.Text{core.CauseSchedule: core.Say("by schedule"), core.CauseMisfire: core.Say("late, by schedule"),
+	core.CauseManual: core.Say("by hand"), core.CauseAPI: core.Say("by API"), core.CauseParent: core.Say("after another"),
+	core.CauseRetry: core.Say("tried again"), core.CauseBackfill: core.Say("made up for")}
+
+// CauseName is a cause as people call it.
+func (a *ask) CauseName(cause string) string { return words.Say(a.Lang, causes[core.Cause(cause)]) }
 
 // lateMs is how late a run is shown as late: as core says where a job says nothing.
 const lateMs = 60_000
@@ -281,6 +330,16 @@ func (a *ask) JobPath(job string) string { return jobPath(job) }
 
 // RunPath is the page of a run.
 func (a *ask) RunPath(id string) string { return Root + "runs/" + id }
+
+// RunLink leads to a run.
+func (a *ask) RunLink(id string) template.HTML {
+	return html(`<a class=mono href="%s">%s</a>`, a.RunPath(id), id)
+}
+
+// AppLink leads to the executors of an app.
+func (a *ask) AppLink(app string) template.HTML {
+	return html(`<a href="%sexecutors/%s">%s</a>`, Root, url.PathEscape(app), app)
+}
 
 // Cli is the command that does the same.
 func (a *ask) Cli(command string) template.HTML {

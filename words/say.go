@@ -50,6 +50,7 @@ var tables = []map[string]string{
 	zh,
 	zhConsole,
 	zhConsoleOps,
+	zhConsoleRuns,
 	zhData,
 }
 

@@ -1,0 +1,328 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+// Bounds of what one answer brings of a log.
+const (
+	logPage   = 1000             // lines of the page, which works without a script
+	logTail   = 200              // lines at the foot of a run
+	logLines  = 200_000          // that are looked at for the last ones
+	logWithin = 3 * time.Second  // an executor may be slow, and the page waits no longer
+	logLoad   = 5 * time.Minute  // a download
+	logBytes  = 64 << 20         // of a download
+	logAnswer = 20 * time.Second // a piece for the script
+)
+
+// logPiece is a part of a log, as it is shown.
+type logPiece struct {
+	From  int      `json:"from"` // the number of the first of Lines
+	Lines []string `json:"lines"`
+	Next  int      `json:"next"` // to go on from
+	End   bool     `json:"end"`  // no more will come
+	Note  string   `json:"note,omitempty"`
+}
+
+// logLine is one line of a page.
+type logLine struct {
+	N    int
+	Text string
+	Tone string
+}
+
+// logPage is the page of a log.
+type logData struct {
+	Run      client.Run
+	Lines    []logLine
+	Note     string
+	Last     bool   // only the last lines, below a run
+	More     bool   // lines follow on the next page
+	NextURL  string // of those
+	Open     bool
+	Wrap     bool
+	Find     string
+	LinesURL string
+	Page     string // that lines are linked to; empty: this one
+}
+
+// logShown is a page of a log; with last=N only its last lines.
+func (a *ask) logShown() (any, error) {
+	r, err := a.GetRun(a.Ctx(), a.Path("run"))
+	if err != nil {
+		return nil, err
+	}
+	d := &logData{Run: r, Open: core.State(r.State).Open(), Wrap: a.Q("wrap") != "", Find: core.Truncate(a.Q("find")),
+		LinesURL: a.RunPath(r.ID) + "/log/lines"}
+	from, err := atLeast(a, "from", 1)
+	if err != nil {
+		return nil, err
+	}
+	last, err := atLeast(a, "last", 0)
+	if err != nil {
+		return nil, err
+	}
+	d.Last = last > 0
+	ctx, cancel := context.WithTimeout(a.Ctx(), logWithin)
+	defer cancel()
+	var piece logPiece
+	if d.Last {
+		d.Page = a.RunPath(r.ID) + "/log"
+		piece = a.lastLines(ctx, &r, min(last, logPage))
+	} else {
+		piece = a.logPiece(ctx, &r, from)
+		if len(piece.Lines) > logPage {
+			piece.Lines, piece.End = piece.Lines[:logPage], false
+			piece.Next = piece.From + logPage
+		}
+	}
+	d.Note = piece.Note
+	for i, text := range piece.Lines {
+		d.Lines = append(d.Lines, logLine{N: piece.From + i, Text: text, Tone: toneOf(text)})
+	}
+	if d.More = !piece.End && len(piece.Lines) > 0 && !d.Last; d.More {
+		d.NextURL = a.With("from", strconv.Itoa(piece.Next))
+	}
+	return d, nil
+}
+
+// atLeast is a whole number of the query; least if it is left out.
+func atLeast(a *ask, name string, least int) (int, error) {
+	given := a.Q(name)
+	if given == "" {
+		return least, nil
+	}
+	n, err := strconv.ParseInt(given, 10, 32)
+	if err != nil || int(n) < least {
+		return 0, core.Invalid(name, given, "a whole number from %d on is expected", least)
+	}
+	return int(n), nil
+}
+
+// logPiece is what the API answers of a log from a line on. Why there is nothing is in its note.
+func (a *ask) logPiece(ctx context.Context, r *client.Run, from int) logPiece {
+	p := logPiece{From: from, Next: from, Lines: []string{}}
+	open := core.State(r.State).Open()
+	if !open && r.SentAt.IsZero() {
+		p.End, p.Note = true, a.Say("There is no log: this run was never sent.")
+		return p
+	}
+	log, err := a.GetLog(ctx, r.ID, client.GetLogParams{From: from})
+	switch {
+	case ctx.Err() != nil:
+		p.Note = a.Say("Its executor did not answer with the log in time. It is asked again when the page is.")
+		return p
+	case open && (err != nil || log.Next <= 1):
+		p.Note = a.Say("No line yet: it has not begun at its executor, or wrote nothing.")
+		return p
+	case err != nil:
+		p.End, p.Note = true, a.problemOf(err).Message
+		return p
+	}
+	p.Next, p.End = max(log.Next, from), log.End
+	if k := log.Kept; k != nil {
+		p.From, p.Note = max(from, k.From), a.keptNote(k, r.Timezone)
+	}
+	if log.Text != "" {
+		p.Lines = strings.Split(strings.TrimSuffix(plainText(log.Text), "\n"), "\n")
+	}
+	if len(p.Lines) == 0 && p.Next == from && !open {
+		p.End = true
+	}
+	return p
+}
+
+// lastLines are the last lines of a log.
+func (a *ask) lastLines(ctx context.Context, r *client.Run, n int) logPiece {
+	var sum logPiece
+	for from, looked := 1, 0; ; {
+		p := a.logPiece(ctx, r, from)
+		looked += len(p.Lines)
+		note := cmp.Or(p.Note, sum.Note)
+		if len(p.Lines) == 0 && looked > 0 {
+			note = sum.Note
+		}
+		if len(p.Lines) > 0 {
+			p.Lines = append(sum.Lines, p.Lines...)
+			cut := max(0, len(p.Lines)-n)
+			p.From, p.Lines = p.From+cut-len(sum.Lines), p.Lines[cut:]
+			sum = p
+		}
+		sum.Note = note
+		switch {
+		case p.End, p.Next <= from, ctx.Err() != nil:
+			return sum
+		case looked > logLines:
+			sum.Note = a.Say("The log goes on behind these lines: its page has all.")
+			return sum
+		}
+		from = p.Next
+	}
+}
+
+// keptNote says which part of a log was kept, and why that is shown.
+func (a *ask) keptNote(k *client.KeptLog, zone string) string {
+	live := firstLine(k.Live)
+	if k.Message {
+		if k.More {
+			return a.Say("This is no log, but the message that the run has kept, cut at %d characters: %s", core.MessageMax, live)
+		}
+		return a.Say("This is no log, but the message that the run has kept: %s", live)
+	}
+	if k.Why != "" {
+		return a.Say("The log could not be kept (%s), and its executor does not answer with it now: %s", k.Why, live)
+	}
+	at := a.Moment(k.At, zone)
+	switch {
+	case k.From > 1 && k.More:
+		return a.Say("Its executor does not answer with the log now (%s). This is the part that was kept at %s: "+
+			"lines 1 to %d and its end are missing.", live, at, k.From-1)
+	case k.From > 1:
+		return a.Say("Its executor does not answer with the log now (%s). This is the part that was kept at %s: lines 1 to %d are missing.",
+			live, at, k.From-1)
+	case k.Cut > 0:
+		return a.Say("Its executor does not answer with the log now (%s). This is the part that was kept at %s: the first %d bytes are missing.",
+			live, at, k.Cut)
+	case k.More:
+		return a.Say("Its executor does not answer with the log now (%s). This is the part that was kept at %s: its end is missing.", live, at)
+	}
+	return a.Say("Its executor does not answer with the log now (%s). This was kept at %s, and is all of it.", live, at)
+}
+
+// logPieces answers the script with what comes from a line on.
+func (c *Console) logPieces(w http.ResponseWriter, r *http.Request) {
+	a, ok := c.begin(w, r)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), logAnswer)
+	defer cancel()
+	from, err := atLeast(a, "from", 1)
+	var run client.Run
+	if err == nil {
+		run, err = a.GetRun(ctx, a.Path("run"))
+	}
+	if err != nil {
+		a.fail(err)
+		return
+	}
+	body, err := json.Marshal(a.logPiece(ctx, &run, from))
+	if err != nil {
+		a.fail(err)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	writeZipped(w, r, http.StatusOK, body)
+}
+
+// logFile answers with the log as it came, as a file. Where it breaks off its last line says so.
+func (c *Console) logFile(w http.ResponseWriter, r *http.Request) {
+	a, ok := c.begin(w, r)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), logLoad)
+	defer cancel()
+	id := a.Path("run")
+	log, err := a.GetLog(ctx, id, client.GetLogParams{From: 1})
+	if err != nil {
+		a.fail(err)
+		return
+	}
+	rc := http.NewResponseController(w)
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="run-%s.log"`, id))
+	h.Set("Cache-Control", "no-store")
+	for from, sent := 1, 0; ; {
+		if err := rc.SetWriteDeadline(time.Now().Add(30 * time.Second)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return
+		}
+		n, err := io.WriteString(w, log.Text)
+		if sent += n; err != nil || log.End || log.Next <= from {
+			return
+		}
+		if sent > logBytes {
+			fmt.Fprintf(w, "\n[%s]\n", a.Say("the log goes on: a download ends after %d bytes", logBytes))
+			return
+		}
+		from = log.Next
+		if log, err = a.GetLog(ctx, id, client.GetLogParams{From: from}); err != nil {
+			fmt.Fprintf(w, "\n[%s]\n", a.Say("the rest is missing: %s", a.problemOf(err).Message))
+			return
+		}
+	}
+}
+
+var (
+	// escapes are what makes terminals colour, move and rename: taken out.
+	escapes = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[ -/]*[0-~])")
+	bad     = regexp.MustCompile(`\b(?:ERROR|FATAL|PANIC|SEVERE|CRITICAL)\b`)
+	warn    = regexp.MustCompile(`\bWARN(?:ING)?\b`)
+)
+
+// toneOf is the class of a line by the level that it names.
+func toneOf(line string) string {
+	if len(line) > 200 {
+		line = line[:200]
+	}
+	switch {
+	case bad.MatchString(line):
+		return "t-fail"
+	case warn.MatchString(line):
+		return "t-late"
+	}
+	return ""
+}
+
+// plainText is what somebody wrote as text alone: without what colours a terminal, and with
+// what is no text, or turns it around, written out.
+func plainText(s string) string {
+	if !strings.ContainsFunc(s, odd) {
+		return s
+	}
+	s = strings.ReplaceAll(escapes.ReplaceAllString(s, ""), "\r\n", "\n")
+	var b strings.Builder
+	b.Grow(len(s))
+	for _, r := range s {
+		switch {
+		case !odd(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+func odd(r rune) bool {
+	return r != '\n' && r != '\t' && (unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 ||
+		r == 0x2028 || r == 0x2029)
+}
+
+// Plain is what somebody else wrote, as text.
+func (a *ask) Plain(s string) string { return plainText(s) }
+
+// LogText is one line with its number, which is a link to it on a page.
+func (a *ask) LogText(l logLine, page string) template.HTML {
+	return html(`<div id="L%d" class="%s"><a href="%s#L%d">%d</a><span>%s</span></div>`, l.N, l.Tone, page, l.N, l.N, l.Text)
+}

@@ -1,0 +1,378 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
+)
+
+// runPage is one run's story, or why there is none of an instant.
+type runPage struct {
+	Run     client.Run
+	Job     *client.Job // nil of one that was deleted
+	Story   []event
+	Chain   int    // how many attempts it has
+	Next    string // what is to be done next
+	Around  []client.Run
+	Last    []Bar
+	RerunAs []string
+	None    string // why there is no run of an instant
+	Panel   string // which is open
+	Wrong   string // what the API said to its form
+	Key     string // of a run again
+	Params  string // as typed, or as the run was sent with
+	Other   bool   // those of the run are not to be taken
+	Where   string // of a run again: as typed
+	Live    []client.Executor
+}
+
+// Open reports whether the run can still change.
+func (p *runPage) Open() bool { return core.State(p.Run.State).Open() }
+
+// Logged reports whether there may be a log.
+func (p *runPage) Logged() bool {
+	return p.Run.Skip == nil && p.Run.Shards == nil && !p.Run.SentAt.IsZero()
+}
+
+// runByID is the page of a run.
+func (a *ask) runByID() (any, error) {
+	r, err := a.GetRun(a.Ctx(), a.Path("run"))
+	if status(err) == http.StatusNotFound {
+		return nil, core.Errorf(core.CodeNotFound,
+			"there is no run %s: there never was, or it is kept no more (keep of its job says for how long); reports still count it",
+			core.Truncate(a.Path("run")))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.runPage(r)
+}
+
+// runAt is the same of an instant of a job, which may have no run.
+func (a *ask) runAt() (any, error) {
+	job, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
+	if err != nil {
+		return nil, err
+	}
+	at := a.Path("instant")
+	r, err := a.GetRunAt(a.Ctx(), job.App, job.Name, at)
+	if status(err) == http.StatusNotFound {
+		p := &runPage{Job: &job, None: err.Error()}
+		p.Run = client.Run{App: job.App, Job: job.App + "/" + job.Name, JobID: job.ID, Timezone: job.Schedule.Timezone}
+		if t, err := time.Parse(time.RFC3339, at); err == nil {
+			p.Run.ScheduledAt = t
+		}
+		return p, a.around(p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.runPage(r)
+}
+
+func status(err error) int {
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		return e.Status
+	}
+	return 0
+}
+
+func (a *ask) runPage(r client.Run) (*runPage, error) {
+	p := &runPage{Run: r, Panel: a.Q("panel"), Params: paramsOf(&r)}
+	if app, name, ok := strings.Cut(r.Job, "/"); ok {
+		job, err := a.GetJob(a.Ctx(), app, name)
+		switch {
+		case err == nil:
+			p.Job = &job
+		case status(err) != http.StatusNotFound: // deleted a moment ago
+			return nil, err
+		}
+	}
+	chain, err := a.chain(&r)
+	if err != nil {
+		return nil, err
+	}
+	p.Chain, p.Story, p.Next = len(chain), a.story(&r, p.Job, chain), a.nextStep(&r)
+	if err := a.around(p); err != nil {
+		return nil, err
+	}
+	p.RerunAs = a.rerunAs(&r)
+	if p.Panel == "rerun" {
+		p.Key, p.Live = "console-"+rand.Text()[:12], a.liveOf(r.App)
+	}
+	return p, nil
+}
+
+// paramsOf are those that a run was sent with.
+func paramsOf(r *client.Run) string {
+	switch {
+	case r.Params != nil:
+		return *r.Params
+	case r.With != nil:
+		return r.With.Params
+	}
+	return ""
+}
+
+// chain is the attempts that a run is among, in their order, as far as they are kept and told.
+func (a *ask) chain(r *client.Run) ([]client.Run, error) {
+	list := []client.Run{}
+	if r.First != "" {
+		first, err := a.GetRun(a.Ctx(), r.First)
+		switch {
+		case err == nil:
+			list = append(list, first)
+		case status(err) != http.StatusNotFound:
+			return nil, err
+		}
+	}
+	if len(list) == 0 {
+		list = append(list, *r)
+	}
+	for at := &list[0]; at.Then != "" && len(list) < shownAttempts; at = &list[len(list)-1] {
+		next, err := a.GetRun(a.Ctx(), at.Then)
+		if status(err) == http.StatusNotFound {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, next)
+	}
+	if !slices.ContainsFunc(list, func(one client.Run) bool { return one.ID == r.ID }) {
+		list = append(list, *r) // of a chain that is longer
+	}
+	return list, nil
+}
+
+// aroundEach is how many runs are shown on either side of one.
+const aroundEach = 4
+
+// around finds the runs of the job around one, and the last ones.
+func (a *ask) around(p *runPage) error {
+	if p.Run.JobID == 0 {
+		return nil
+	}
+	job := fmt.Sprint(p.Run.JobID)
+	page, err := a.ListRuns(a.Ctx(), client.ListRunsParams{Job: job, Limit: 30})
+	if status(err) == http.StatusNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	last := page.Runs
+	for i := len(last) - 1; i >= 0; i-- {
+		p.Last = append(p.Last, a.barOf(&last[i]))
+	}
+	at := slices.IndexFunc(last, func(r client.Run) bool {
+		return r.ID == p.Run.ID || p.Run.ID == "" && !r.ScheduledAt.After(p.Run.ScheduledAt)
+	})
+	if at >= 0 && (at+aroundEach < len(last) || page.Next == "") {
+		p.Around = last[max(0, at-aroundEach):min(len(last), at+aroundEach+1)]
+		return nil
+	}
+	if at < 0 && page.Next == "" || p.Run.ScheduledAt.IsZero() {
+		return nil
+	}
+	// It is older: those up to it, and of those after it the nearest, by how far apart they are.
+	older, err := a.ListRuns(a.Ctx(), client.ListRunsParams{Job: job, To: p.Run.ScheduledAt, Limit: aroundEach + 1})
+	if err != nil || len(older.Runs) == 0 {
+		return err
+	}
+	gap := p.Run.ScheduledAt.Sub(older.Runs[len(older.Runs)-1].ScheduledAt)
+	newer, err := a.ListRuns(a.Ctx(), client.ListRunsParams{Job: job, From: p.Run.ScheduledAt.Add(time.Second),
+		To: p.Run.ScheduledAt.Add(max(gap, time.Minute) * 2), Limit: 100})
+	if err != nil {
+		return err
+	}
+	p.Around = append(newer.Runs[max(0, len(newer.Runs)-aroundEach):], older.Runs...)
+	return nil
+}
+
+// barOf is a run as one of a row of bars.
+func (a *ask) barOf(r *client.Run) Bar {
+	b := Bar{Shape: a.Shape(r.State)}
+	if isLate(r) {
+		b.Shape = "late"
+	}
+	if !r.SentAt.IsZero() {
+		end := r.EndedAt
+		if end.IsZero() {
+			end = a.Now
+		}
+		b.Took = end.Sub(r.SentAt)
+	}
+	return b
+}
+
+// liveOf are the executors of an app that answer, as far as they are known.
+func (a *ask) liveOf(app string) (live []client.Executor) {
+	list, err := a.ListExecutors(a.Ctx(), app)
+	if err != nil {
+		return nil // the run can be sent without a choice among them
+	}
+	for _, e := range list.Executors {
+		if e.Live && e.Used {
+			live = append(live, e)
+		}
+	}
+	return live[:min(len(live), 50)]
+}
+
+// rerunAs are the runs that run one again, as far as the last changes of its job tell.
+func (a *ask) rerunAs(r *client.Run) (runs []string) {
+	if r.JobID == 0 || r.Skip != nil || core.State(r.State).Open() {
+		return nil
+	}
+	list, err := a.ListChanges(a.Ctx(), client.ListChangesParams{Job: fmt.Sprint(r.JobID), Limit: 100})
+	if err != nil {
+		return nil // the story stands without it
+	}
+	for i := range list.Changes {
+		runs = append(runs, rerunsOf(&list.Changes[i], r.ID)...)
+	}
+	return runs
+}
+
+// rerunsOf are the runs that run another again, as a change says.
+func rerunsOf(ch *client.Change, id string) (runs []string) {
+	if ch.Verb != core.VerbTriggered || !bytes.Contains(ch.New, []byte(id)) {
+		return nil
+	}
+	var note struct{ Runs, RerunOf []string }
+	if json.Unmarshal(ch.New, &note) != nil || len(note.Runs) != len(note.RerunOf) {
+		return nil
+	}
+	for i, of := range note.RerunOf {
+		if of == id {
+			runs = append(runs, note.Runs[i])
+		}
+	}
+	return runs
+}
+
+// killRun ends a run. What one call leaves the next ones do, within what a page may take.
+func (a *ask) killRun() (string, core.Text, error) {
+	id, to := a.Path("run"), a.RunPath(a.Path("run"))
+	var killed, cancelled int
+	problem := ""
+	for after, n := "", 0; ; n++ {
+		res, err := a.KillRun(a.Ctx(), id, client.KillRunParams{After: after})
+		if err != nil {
+			return "", core.Text{}, a.refused("kill", err)
+		}
+		killed, cancelled = killed+len(res.Killed), cancelled+len(res.Cancelled)
+		for _, s := range res.Sent {
+			if s.Problem != "" {
+				problem = s.Address + ": " + s.Problem
+			}
+		}
+		if after = res.Next; after == "" || n == 100 {
+			break
+		}
+	}
+	switch {
+	case problem != "":
+		return to, core.Say("the kill is recorded: %d runs are to end, but an executor says: %s", killed, core.Truncate(problem)), nil
+	case killed > 0:
+		return to, core.Say("the kill is recorded and sent: %d runs are to end", killed), nil
+	case cancelled > 0:
+		return to, core.Say("it is cancelled: it was not sent yet"), nil
+	}
+	return to, core.Say("nothing of it was running any more"), nil
+}
+
+// cancelRun cancels what was not sent yet.
+func (a *ask) cancelRun() (string, core.Text, error) {
+	res, err := a.CancelRun(a.Ctx(), a.Path("run"))
+	if err != nil {
+		return "", core.Text{}, a.refused("cancel", err)
+	}
+	if len(res.Cancelled) == 0 {
+		return a.RunPath(a.Path("run")), core.Say("nothing was cancelled: it was sent, or had ended, before"), nil
+	}
+	return a.RunPath(a.Path("run")), core.Say("it is cancelled: it was not sent yet"), nil
+}
+
+// rerun runs a run again, and goes on to the new one.
+func (a *ask) rerun() (string, core.Text, error) {
+	body := client.RerunRequest{Run: a.Path("run"), As: string(core.CauseManual), Key: a.Form("key")}
+	if a.Form("with") == "other" {
+		params := a.Form("params")
+		body.Params = &params
+	}
+	switch where := a.Form("where"); where {
+	case "":
+	case "same":
+		body.SameAddress = true
+	default:
+		body.Addresses = []string{where}
+	}
+	res, err := a.Rerun(a.Ctx(), body)
+	if err == nil && len(res.Runs) == 1 && res.Runs[0].Why != "" {
+		err = &client.Error{Status: http.StatusConflict, Message: res.Runs[0].Why}
+	}
+	if err != nil {
+		return "", core.Text{}, a.refused("rerun", err)
+	}
+	if len(res.Runs) == 0 || res.Runs[0].As == nil {
+		return a.RunPath(a.Path("run")), core.Text{}, nil
+	}
+	return a.RunPath(res.Runs[0].As.ID), core.Say("this is run %s again", a.Path("run")), nil
+}
+
+// refused shows the page of the run again, with its panel, what was typed and what the API
+// said; where that page cannot be shown, the error is the answer.
+func (a *ask) refused(panel string, refusal error) error {
+	r, err := a.GetRun(a.Ctx(), a.Path("run"))
+	if err != nil {
+		return refusal
+	}
+	p, err := a.runPage(r)
+	if err != nil {
+		return refusal
+	}
+	problem := a.problemOf(refusal)
+	p.Panel, p.Wrong = panel, problem.Message
+	if panel == "rerun" {
+		p.Key, p.Where, p.Live = a.Form("key"), a.Form("where"), a.liveOf(r.App)
+		if a.Form("with") == "other" {
+			p.Params, p.Other = a.Form("params"), true
+		}
+	}
+	a.render(problem.Status, "run", p)
+	return errShown
+}
+
+// AtPath is the page of an instant of a job.
+func (a *ask) AtPath(job string, at time.Time) string {
+	return jobPath(job) + "/at/" + url.PathEscape(at.UTC().Format(time.RFC3339))
+}
+
+// blocks are what an executor of xxl-job does with a run while another of the job is at work.
+var blocks = map[string]core.Text{
+	string(core.BlockSerial):       core.Say("While another run of the job is at work at that executor, this one waits there."),
+	string(core.BlockDiscardLater): core.Say("While another run of the job is at work at that executor, this one is refused, and skipped."),
+	string(core.BlockCoverEarly):   core.Say("While another run of the job is at work at that executor, that one is ended for this one."),
+}
+
+// BlockNote says what becomes of a run while another of its job is at work.
+func (a *ask) BlockNote(job *client.Job) string {
+	if job == nil {
+		return ""
+	}
+	return words.Say(a.Lang, blocks[cmp.Or(job.Block, string(core.BlockSerial))])
+}

@@ -1,0 +1,250 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/peopletest"
+)
+
+// markup is what nobody may have taken for markup.
+const markup = `<script>alert("x")</script>&amp;`
+
+// ended stores a run of a job that has ended.
+func (s *site) ended(job *core.Job, n int, change func(*core.Run)) core.Run {
+	s.t.Helper()
+	at := core.InstantOf(s.Clock.Truncate(time.Minute)) - core.Instant(60*n)
+	id := core.PlannedRun(job.Def.ID, at)
+	r := core.Run{ID: id, App: job.Def.App, State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
+		Address: "http://10.0.0.7:9999", SentAt: at.Time().Add(20 * time.Millisecond), EndedAt: at.Time().Add(2 * time.Second)}
+	change(&r)
+	if err := s.E.Finish.Create(peopletest.Ctx, []core.Run{r})[0]; err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+func (s *site) in(lang string) { s.cookies["tickring_lang"] = lang }
+
+// TestEachEndHasItsSentence: of each way in which runs end the page says the reason in
+// words and what is to be done next, in both languages.
+func TestEachEndHasItsSentence(t *testing.T) {
+	s := newConsole(t)
+	job := s.Create(peopletest.Spec("nightly", peopletest.Every(time.Minute)))
+	n := 0
+	for state, reasons := range core.Reasons {
+		for _, reason := range reasons {
+			n++
+			r := s.ended(&job, n, func(r *core.Run) {
+				if r.State, r.Reason = state, reason; state == core.Skipped {
+					r.SentAt = time.Time{}
+				}
+			})
+			for lang, next := range map[string]string{"en": "Next:", "zh": "下一步："} {
+				s.in(lang)
+				body := s.says("/console/runs/"+r.ID.String(), next)
+				_, after, _ := strings.Cut(body, next)
+				said, _, _ := strings.Cut(strings.TrimPrefix(after, "</b>"), "</p>")
+				if said = strings.TrimSpace(said); len(said) < 10 || strings.Contains(body, ": "+string(reason)+"<") {
+					t.Errorf("%s, %s in %s: the next step is %q", state, reason, lang, said)
+				}
+			}
+		}
+	}
+}
+
+// TestRunsStory: the attempts of a chain are told in order on the page of each of them, with
+// why there is a run, what was said and that no attempt is left; nothing of it is markup.
+func TestRunsStory(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("ledger", peopletest.Every(time.Minute)))
+	second := core.RunID(int64(job.Def.ID)<<32 | 1)
+	first := s.ended(&job, 3, func(r *core.Run) {
+		r.State, r.Reason, r.Message, r.Retries, r.Then = core.Failed, core.ReasonHandler, markup, 1, second
+	})
+	s.ended(&job, 3, func(r *core.Run) {
+		r.ID, r.First, r.Attempt, r.Cause, r.Slot = second, first.ID, 2, core.CauseRetry, r.Slot+10
+		r.SentAt, r.EndedAt = r.SentAt.Add(10*time.Second), r.EndedAt.Add(10*time.Second)
+		r.State, r.Reason, r.Message = core.Lost, core.ReasonGone, "second"
+		r.Late = &core.LateResult{At: r.EndedAt.Add(time.Minute), Code: 200, Message: "it was done after all"}
+	})
+	for _, id := range []core.RunID{first.ID, second} {
+		body := s.says("/console/runs/"+id.String(), "due by its schedule", "claimed and sent to", "+20 ms",
+			"failed: its handler said so", markup, "again", "sent again, to", "lost: its executor is no longer there", "no attempt is left",
+			"it was done after all", "in a chain of 2 attempts")
+		order := []string{"due by its schedule", "claimed and sent to", "failed: its handler", "sent again, to", "lost: its", "done after all"}
+		for at := 0; len(order) > 0; order = order[1:] {
+			i := strings.Index(body[at:], order[0])
+			if i < 0 {
+				t.Errorf("%q does not come in its place", order[0])
+			}
+			at += max(i, 0)
+		}
+	}
+	if raw := s.get("/console/runs/" + first.ID.String()).Body.String(); strings.Contains(raw, "<script>alert") {
+		t.Error("a message is taken for markup")
+	}
+}
+
+// TestInstantWithoutRun: the page of an instant says why it did not run, or shows its run.
+func TestInstantWithoutRun(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("hourly", peopletest.Every(time.Hour)))
+	s.Clock = s.Clock.Add(3 * time.Hour)
+	s.says("/console/jobs/shop/hourly/at/2026-11-20T13:30:00Z", "no run", "its schedule as it stands does not name that instant")
+	s.says("/console/jobs/shop/hourly/at/2026-11-20T11:00:00Z", "the job was made later")
+	at := core.InstantOf(peopletest.Start.Truncate(time.Hour).Add(time.Hour))
+	if err := s.E.Manage.PutSkips(peopletest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
+		Made: s.Clock}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	s.says("/console/jobs/shop/hourly/at/2026-11-20T13:00:00Z", "skipped: it was late, and the misfire policy leaves such out",
+		"misfire latest or all")
+	if w := s.get("/console/jobs/shop/none/at/2026-11-20T13:00:00Z"); w.Code != http.StatusNotFound {
+		t.Errorf("of no job: %d", w.Code)
+	}
+	if w := s.get("/console/jobs/shop/hourly/at/yesterday"); w.Code != http.StatusBadRequest {
+		t.Errorf("an instant that is none: %d", w.Code)
+	}
+}
+
+// TestRunThatIsGone: a run that is kept no more, and what is no run, are answered in words.
+func TestRunThatIsGone(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	for path, want := range map[string]int{"/console/runs/4294967297": 404, "/console/runs/x": 400, "/console/runs/4294967297/log": 404,
+		"/console/runs/4294967297/log/lines": 404, "/console/runs/4294967297/log/text": 404,
+		"/console/runs/" + strings.Repeat("9", 5000): 400} {
+		if w := s.get(path); w.Code != want || !strings.Contains(w.Body.String(), "run") {
+			t.Errorf("%.60s: %d %.300s", path, w.Code, w.Body)
+		}
+	}
+	if w := s.get("/console/runs/4294967297"); !strings.Contains(w.Body.String(), "it is kept no more") {
+		t.Errorf("%s", w.Body)
+	}
+}
+
+// TestKillCancelRunAgain: what is open is killed or cancelled from its page, what has ended
+// is run again with its params or others, once however often the form is sent; a refusal
+// is shown with what was typed.
+func TestKillCancelRunAgain(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("pay", peopletest.Every(time.Minute)))
+	done := s.ended(&job, 2, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
+	open := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
+	path := "/console/runs/"
+
+	s.says(path+open.ID.String()+"?panel=kill", "ends all runs of this job", "tickring kill "+open.ID.String())
+	if w := s.post(path+open.ID.String()+"/kill", nil); w.Code != http.StatusSeeOther {
+		t.Fatalf("kill: %d %s", w.Code, w.Body)
+	}
+	s.says(path+open.ID.String(), "the kill is recorded and sent: 1 runs are to end", "; its executor was told")
+
+	form := url.Values{"key": {"k1"}, "with": {"other"}, "params": {markup}, "where": {""}}
+	w := s.post(path+done.ID.String()+"/rerun", form)
+	to := w.Header().Get("Location")
+	if w.Code != http.StatusSeeOther || to == path+done.ID.String() {
+		t.Fatalf("run again: %d %q %s", w.Code, to, w.Body)
+	}
+	s.says(to, "run again in place of run", markup, "this is run")
+	if again := s.post(path+done.ID.String()+"/rerun", form).Header().Get("Location"); again != to {
+		t.Errorf("sent twice it is run as %s and %s", to, again)
+	}
+	s.says(path+done.ID.String(), "run again as")
+
+	new := strings.TrimPrefix(to, path)
+	if w := s.post(path+new+"/cancel", nil); w.Code != http.StatusSeeOther {
+		t.Errorf("cancel: %d %s", w.Code, w.Body)
+	}
+	w = s.post(path+open.ID.String()+"/rerun", url.Values{"key": {"k2"}, "with": {"other"}, "params": {"typed-" + markup}})
+	body := w.Body.String()
+	if w.Code != http.StatusConflict || !strings.Contains(body, "typed-&lt;script") || strings.Contains(body, markup) {
+		t.Errorf("of one that is open: %d %s", w.Code, body)
+	}
+	if w := s.get(path + done.ID.String() + "/kill"); w.Code != http.StatusNotFound {
+		t.Errorf("a kill by GET: %d", w.Code)
+	}
+}
+
+// TestLogIsText: terminal colours are taken out, what is no text is written out, markup
+// stays text, on the page, in the pieces for its script and in the file.
+func TestLogIsText(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("colours", peopletest.Every(time.Minute)))
+	r := s.ended(&job, 1, func(*core.Run) {})
+	s.log = func(_ *core.Run, from int) (string, int, bool, error) {
+		return "\x1b[31mred\x1b[0m\n" + markup + "\nbell\a and \x00 and \u202eturned\n\x1b]0;title\x07WARN x\nlast\n", 6, true, nil
+	}
+	page := "/console/runs/" + r.ID.String() + "/log"
+	raw := s.get(page).Body.String()
+	for _, want := range []string{">red<", "&lt;script&gt;alert", `bell\x07 and \x00 and \u202eturned`, `class="t-late"`, `id="L5"`, "log.js"} {
+		if !strings.Contains(raw, want) {
+			t.Errorf("the page has no %q: %s", want, raw)
+		}
+	}
+	if strings.Contains(raw, "<script>alert") || strings.ContainsAny(raw, "\x1b\x00\a\u202e") {
+		t.Error("the page has what is no text")
+	}
+	s.says(page+"/lines?from=1", `"red"`, `\\x07`, `"next":6`, `"end":true`)
+	w := s.get(page + "/text")
+	h := w.Header()
+	if h.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(h.Get("Content-Disposition"), "attachment") ||
+		!strings.Contains(w.Body.String(), markup) {
+		t.Errorf("the file: %v %s", h, w.Body)
+	}
+	if w := s.get(page + "?from=x"); w.Code != http.StatusBadRequest {
+		t.Errorf("from=x: %d", w.Code)
+	}
+}
+
+// TestLogThatIsKept: where the executor is gone the page says so; where nothing was kept it says that.
+func TestLogThatIsKept(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("gone", peopletest.Every(time.Minute)))
+	r := s.ended(&job, 1, func(*core.Run) {})
+	s.says("/console/runs/"+r.ID.String()+"/log", "did not answer with the log: refused")
+	never := s.ended(&job, 2, func(r *core.Run) { r.State, r.Reason, r.SentAt = core.Skipped, core.ReasonOverlap, time.Time{} })
+	s.says("/console/runs/"+never.ID.String()+"/log", "There is no log: this run was never sent.")
+	call := s.ended(&job, 3, func(r *core.Run) { r.Address, r.Message = "call:https://pay.test", "answered 502" })
+	s.log = func(r *core.Run, from int) (string, int, bool, error) { return r.Message + "\n", 2, true, nil }
+	s.says("/console/runs/"+call.ID.String()+"/log", "This is no log, but the message that the run has kept", "answered 502")
+}
+
+// TestLogOfManyLines: a page has the first thousand lines and leads to those after it; below
+// a run are the last.
+func TestLogOfManyLines(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("long", peopletest.Every(time.Minute)))
+	r := s.ended(&job, 1, func(*core.Run) {})
+	const all, piece = 5000, 1500
+	s.log = func(_ *core.Run, from int) (string, int, bool, error) {
+		var b strings.Builder
+		n := from
+		for ; n <= all && n < from+piece; n++ {
+			fmt.Fprintf(&b, "line %d\n", n)
+		}
+		return b.String(), n, n > all, nil
+	}
+	page := "/console/runs/" + r.ID.String() + "/log"
+	if body := s.says(page, ">line 1<", ">line 1000<", page+"?from=1001"); strings.Contains(body, ">line 1001<") {
+		t.Error("the page has more than a thousand lines")
+	}
+	s.says(page+"?from=4001", "line 5000")
+	if body := s.says(page+"?last=200", ">line 5000<", ">line 4801<", page+"#L5000"); strings.Contains(body, ">line 4800<") {
+		t.Error("more than the last 200 lines")
+	}
+	if n := strings.Count(s.get(page+"/text").Body.String(), "\n"); n != all {
+		t.Errorf("the file has %d lines", n)
+	}
+}

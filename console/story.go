@@ -1,0 +1,361 @@
+package console
+
+import (
+	"cmp"
+	"html/template"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
+)
+
+// event is one line of a run's story.
+type event struct {
+	At    time.Time // zero where it is not known
+	Gap   string    // how long after what came before
+	Shape string    // as shapes has it
+	Text  template.HTML
+	Aside template.HTML
+}
+
+// Tone is the class of what is said: of a failure it is red.
+func (e event) Tone() string {
+	if e.Shape == "fail" {
+		return "t-fail"
+	}
+	return ""
+}
+
+// shownAttempts is how many attempts of a chain are told, from the first.
+const shownAttempts = 20
+
+// story is what became of a chain of attempts, in order, as far as a reader of one of its
+// runs has to know. chain are those attempts in their order, the run among them.
+func (a *ask) story(r *client.Run, job *client.Job, chain []client.Run) (list []event) {
+	if r.Skip != nil {
+		return a.skipStory(r)
+	}
+	first := &chain[0]
+	list = append(list, event{At: first.ScheduledAt, Shape: "ok", Text: a.causeOf(first), Aside: a.madeBy(r)})
+	for i := range chain {
+		one := &chain[i]
+		if i > 0 && one.Attempt > chain[i-1].Attempt+1 {
+			between := num(one.Attempt - chain[i-1].Attempt - 1)
+			list = append(list, event{Shape: "skip", Text: a.Mark("%s attempts more, one after the other", between)})
+		}
+		list = append(list, a.attempt(one, first, len(chain))...)
+	}
+	last := &chain[len(chain)-1]
+	if n := a.notice(last); n.Text != "" {
+		list = append(list, n)
+	}
+	for _, c := range last.Children {
+		list = append(list, event{Shape: shapes[core.State(c.State)], Text: a.Mark("followed by run %s of %s", a.RunLink(c.ID), a.JobLink(c.Job)),
+			Aside: text(a.StateName(c.State))})
+	}
+	if job != nil {
+		list = append(list, a.notFollowed(last, job)...)
+	}
+	return list
+}
+
+// causeOf says why there is a run.
+func (a *ask) causeOf(r *client.Run) template.HTML {
+	by := html("<b>%s</b>", cmp.Or(r.By, a.Say("somebody")))
+	switch {
+	case r.RerunOf != "":
+		return a.Mark("run again in place of run %s, by %s", a.RunLink(r.RerunOf), by)
+	case r.Cause == string(core.CauseManual):
+		return a.Mark("triggered by hand, by %s", by)
+	case r.Cause == string(core.CauseAPI):
+		return a.Mark("triggered through the API, by %s", by)
+	case r.Cause == string(core.CauseParent):
+		return a.Mark("comes after run %s", a.RunLink(r.Parent))
+	case r.Cause == string(core.CauseRetry):
+		return a.Mark("tries again what failed before; the first attempt is kept no more")
+	case r.Cause == string(core.CauseMisfire):
+		return a.Mark("due by its schedule; the scheduler was not there then, and sent it later")
+	case r.Cause == string(core.CauseBackfill):
+		return a.Mark("made up for by somebody: its instant had passed without a run")
+	}
+	return a.Mark("due by its schedule")
+}
+
+// madeBy says whose version of the job a run is of.
+func (a *ask) madeBy(r *client.Run) template.HTML {
+	w := r.With
+	switch {
+	case w == nil:
+		return ""
+	case w.By != "":
+		return a.Mark("job as of %s, by %s", a.Time(w.At, r.Timezone), text(w.By))
+	}
+	return a.Mark("job as of %s", a.Time(w.At, r.Timezone))
+}
+
+// attempt is what became of one attempt of a chain of n, in which it may be alone.
+func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
+	nth := template.HTML("")
+	if n > 1 || r.Retries > 0 && r.Shards == nil {
+		nth = a.Mark("attempt %s of %s", a.attemptLink(r), num(max(n, r.Attempt+r.Retries)))
+	}
+	for _, t := range r.Tries {
+		list = append(list, a.try(&t))
+	}
+	before := first.DueAt
+	if len(r.Missing) > 0 {
+		list = append(list, event{Shape: "wait", Text: a.Mark("waits for %s, until %s", text(strings.Join(r.Missing, ", ")),
+			a.Time(r.DueAt, r.Timezone))})
+	}
+	switch {
+	case len(r.Shards) > 0:
+		said := a.Mark("sent to each executor that was there: %s shards", num(len(r.Shards)))
+		list = append(list, event{At: r.SentAt, Shape: "ok", Text: said, Aside: nth})
+	case !r.SentAt.IsZero():
+		said := a.Mark("claimed and sent to %s", html(`<span class="mono break">%s</span>`, cmp.Or(r.Address, "?")))
+		if r.Attempt > 1 {
+			said = a.Mark("sent again, to %s", html(`<span class="mono break">%s</span>`, cmp.Or(r.Address, "?")))
+		}
+		gap := ""
+		if r.LatenessMs != nil {
+			gap = "+" + a.Ms(*r.LatenessMs)
+		} else if d := r.SentAt.Sub(before); d > 0 {
+			gap = "+" + a.Span(d)
+		}
+		list = append(list, event{At: r.SentAt, Gap: gap, Shape: "ok", Text: said, Aside: nth})
+	case r.State == string(core.Planned) && r.Missing == nil:
+		said := a.Mark("comes %s", a.Rel(r.DueAt))
+		if !r.DueAt.After(a.Now) {
+			said = a.Mark("is on its way")
+		}
+		list = append(list, event{At: r.DueAt, Shape: "plan", Text: said, Aside: nth})
+	case r.State == string(core.Queued):
+		list = append(list, event{Shape: "wait", Text: a.waitsFor(r), Aside: nth})
+	case r.State == string(core.Running):
+		list = append(list, event{Shape: "run", Text: a.Mark("is being sent"), Aside: nth})
+	}
+	list = append(list, a.kill(r)...)
+	if !r.EndedAt.IsZero() {
+		list = append(list, a.end(r))
+	} else if r.State == string(core.Running) && !r.SentAt.IsZero() {
+		list = append(list, event{Shape: "run", Gap: a.Took(r), Text: a.Mark("is at work")})
+	}
+	if l := r.Late; l != nil {
+		said := firstLine(l.Message)
+		list = append(list, event{At: l.At, Gap: "+" + a.Span(l.At.Sub(r.EndedAt)), Shape: "late",
+			Text: a.Mark("its executor reported after that, with code %s: %s", num(l.Code), text(said))})
+	}
+	return list
+}
+
+// attemptLink is the number of an attempt, which leads to its page.
+func (a *ask) attemptLink(r *client.Run) template.HTML {
+	return html(`<a href="%s">%d</a>`, a.RunPath(r.ID), max(r.Attempt, 1))
+}
+
+// try is an address that was asked before the one that has the run, or how that was chosen.
+func (a *ask) try(t *client.Try) event {
+	at := html(`<span class="mono break">%s</span>`, t.Address)
+	switch {
+	case t.Request != "":
+		return event{Shape: "ok", Text: a.Mark("invoked %s, request %s", at, html("<span class=mono>%s</span>", t.Request)),
+			Aside: text(t.Log)}
+	case t.Of > 0:
+		return event{Shape: "ok", Text: a.Mark("%s was chosen by %s from %s executors", at, text(t.By), num(t.Of)),
+			Aside: text(strings.Join(t.From, ", "))}
+	case t.Code == 200:
+		return event{Shape: "ok", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("it is there"))))}
+	}
+	return event{Shape: "fail", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("it did not take it"))))}
+}
+
+// waitsFor says what a queued run waits for.
+func (a *ask) waitsFor(r *client.Run) template.HTML {
+	p := r.Permit
+	switch {
+	case p == nil || p.Has && !p.Begins.After(a.Now):
+		return a.Mark("waits for an executor of app %s, until %s", a.AppLink(r.App), a.Time(r.WaitsUntil, r.Timezone))
+	case p.Has:
+		return a.Mark("waits for its turn: of %s so many may begin in a second; it begins at %s", text(p.Of), a.Time(p.Begins, r.Timezone))
+	case len(p.HeldBy) == 0:
+		return a.Mark("waits for its turn: of %s %s may be at work at once", text(p.Of), num(p.Limit))
+	}
+	held := make([]string, 0, 3)
+	for _, id := range p.HeldBy[:min(3, len(p.HeldBy))] {
+		held = append(held, string(a.RunLink(id)))
+	}
+	return a.Mark("waits for its turn: of %s %s may be at work at once, now run %s; place %s of %s", text(p.Of), num(p.Limit),
+		template.HTML(strings.Join(held, ", ")), num(p.Place), num(p.Waiting))
+}
+
+// kill says who wants a run to end, and why.
+func (a *ask) kill(r *client.Run) []event {
+	by, replaced := strings.CutPrefix(r.KillBy, "run ")
+	switch {
+	case r.KillAt.IsZero():
+		return nil
+	case replaced:
+		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("to be ended: run %s goes in its place", a.RunLink(by))}}
+	case r.KillBy != "":
+		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("killed by %s; its executor was told", html("<b>%s</b>", r.KillBy))}}
+	case core.State(r.State).Open():
+		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("its time is over, but its executor has other runs of this job, which a kill " +
+			"would end too: it ends when it is alone there")}}
+	}
+	return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("its time was over: its executor was told to end it")}}
+}
+
+// end says how a run ended, and whether it is tried again.
+func (a *ask) end(r *client.Run) event {
+	e := event{At: r.EndedAt, Gap: a.Took(r), Shape: shapes[core.State(r.State)]}
+	e.Text = text(a.StateName(r.State))
+	if r.Reason != "" {
+		e.Text = a.Mark("%s: %s", e.Text, text(a.ReasonName(r.Reason)))
+	}
+	if said := firstLine(r.Message); said != "" && r.State != string(core.Succeeded) {
+		e.Text = html(`%s <span class=mono>%s</span>`, e.Text, said)
+	}
+	switch {
+	case r.Then != "" && !r.ThenAt.IsZero():
+		e.Aside = a.Mark("again at %s, as run %s", a.Stamp(r.ThenAt, r.Timezone), a.RunLink(r.Then))
+	case r.Then != "":
+		e.Aside = a.Mark("again, as run %s", a.RunLink(r.Then))
+	case core.State(r.State).Failure() && r.Attempt > 1:
+		e.Aside = a.Mark("no attempt is left")
+	}
+	return e
+}
+
+// notice says who was told of a run, or is to be.
+func (a *ask) notice(r *client.Run) event {
+	n := r.Notice
+	if n == nil {
+		return event{}
+	}
+	what := html("<b>%s</b>", words.Subject(a.Lang, n.Event, words.Facts{Job: r.Job}))
+	switch {
+	case len(n.GivenUp) > 0:
+		g := n.GivenUp[0]
+		return event{At: g.At, Shape: "fail", Text: a.Mark("notice %s: channel %s never took it: %s", what, html("<b>%s</b>", g.Channel),
+			text(firstLine(g.Error)))}
+	case len(n.Waiting) > 0:
+		w := n.Waiting[0]
+		return event{At: n.At, Shape: "wait", Text: a.Mark("notice %s: channel %s has not taken it yet, and is tried again %s %s", what,
+			html("<b>%s</b>", w.Channel), a.Rel(w.NextAt), text(firstLine(w.Error)))}
+	case n.Stand == "told":
+		return event{At: n.At, Shape: "ok", Text: a.Mark("notice %s: told, each channel has taken it", what)}
+	case n.Stand == "counted":
+		return event{Shape: "wait", Text: a.Mark("notice %s: counted, and told with others at %s", what, a.Time(n.At, r.Timezone))}
+	}
+	return event{Shape: "wait", Text: a.Mark("notice %s: owed, and made in a moment", what)}
+}
+
+// notFollowed are the jobs that come after a job, and did not after this end of it, or are still to.
+func (a *ask) notFollowed(r *client.Run, job *client.Job) (list []event) {
+	if r.Then != "" || r.Shard != nil && r.Shard.Of != "" {
+		return nil
+	}
+	for _, c := range job.Children {
+		if slices.ContainsFunc(r.Children, func(run client.ChildRun) bool { return run.Job == c.Job }) {
+			continue
+		}
+		when := a.whenName(c.When)
+		switch {
+		case core.State(r.State).Open():
+			list = append(list, event{Shape: "plan", Text: a.Mark("then comes %s, %s", a.JobLink(c.Job), when)})
+		default:
+			list = append(list, event{Shape: "skip", Text: a.Mark("%s did not follow: it comes %s", a.JobLink(c.Job), when)})
+		}
+	}
+	return list
+}
+
+func (a *ask) whenName(when string) template.HTML {
+	switch core.Upon(when) {
+	case core.UponFailure:
+		return a.Mark("when this fails for good")
+	case core.UponClose:
+		return a.Mark("when this ends, however")
+	}
+	return a.Mark("when this succeeds")
+}
+
+// skipStory is that of instants which have a record in place of runs.
+func (a *ask) skipStory(r *client.Run) []event {
+	s := r.Skip
+	e := event{At: s.FirstAt, Shape: "skip"}
+	e.Text = a.Mark("%s: %s", text(a.StateName(string(core.Skipped))), text(a.ReasonName(s.Reason)))
+	if s.Count > 1 {
+		e.Aside = a.Mark("with it %s instants, up to %s", num(s.Count), a.Stamp(s.LastAt, r.Timezone))
+	}
+	return []event{{At: r.ScheduledAt, Shape: "plan", Text: a.Mark("due by its schedule")}, e}
+}
+
+// firstLine is the beginning of what somebody else wrote.
+func firstLine(s string) string {
+	line, _, more := strings.Cut(strings.TrimSpace(plainText(s)), "\n")
+	if cut := []rune(line); len(cut) > 300 {
+		return string(cut[:300]) + "…"
+	}
+	if more {
+		line += " …"
+	}
+	return line
+}
+
+// nextSteps say of each end what is to be done next. Those of one state that are not here
+// need nothing.
+var nextSteps = map[core.Reason]core.Text{
+	core.ReasonNotAccepted: core.Say("Look at the executors of its app: each refused it, or did not answer. Then run it again."),
+	core.ReasonNoExecutor: core.Say(
+		"Start an executor of its app, then run it again. With waitForExecutor the job waits for one by itself."),
+	core.ReasonHandler: core.Say("The log says what its handler met. Put that right, then run it again."),
+	core.ReasonCrashed: core.Say("Look why its executor ended (memory, a deployment), then run it again."),
+	core.ReasonShards:  core.Say("Open the shards that did not succeed: each has a log and an end of its own."),
+	core.ReasonSnoozed: core.Say("Nothing is to be done: its handler asked for another time, and it is tried again then."),
+	core.ReasonTimeout: core.Say(
+		"The log says how far it came. Give it more time (timeout), or make it faster, then run it again."),
+	core.ReasonPerson:   core.Say("Run it again when it may run."),
+	core.ReasonReplaced: core.Say("Nothing is to be done: the newer run does its work."),
+	core.ReasonGone:     core.Say("It may have done its work before its executor went: look there before you run it again."),
+	core.ReasonForgotten: core.Say(
+		"Its executor has forgotten it, as after a restart: look how far it came before you run it again."),
+	core.ReasonNoReport: core.Say("It may still have done its work: look there before you run it again."),
+	core.ReasonMisfire: core.Say(
+		"The job lets late fires go. To have them run: misfire latest or all. This one: trigger the job."),
+	core.ReasonDeadline: core.Say("It came later than the deadline of the job allows. To have it now: trigger the job."),
+	core.ReasonOverlap: core.Say(
+		"Another run was at work, and the job says not to wait. Look at the runs around it: does one take too long?"),
+	core.ReasonQueueFull: core.Say("As many waited as the job allows. Look at the runs around it: does one take too long?"),
+	core.ReasonPaused: core.Say(
+		"It was paused, by somebody and for a reason: the changes say whose. What passed is not made up for."),
+	core.ReasonChanged:       core.Say("The job was changed after this was due: the new version counts. The changes say what."),
+	core.ReasonDeleted:       core.Say("The job was deleted. The changes say by whom."),
+	core.ReasonCancelled:     core.Say("Somebody, or its own handler, wants it not to run. Run it again if that was wrong."),
+	core.ReasonUndeliverable: core.Say("It could not be delivered: the dead letters have it, with the error (tickring redrive)."),
+	core.ReasonJoin:          core.Say("The message names the parents that had not ended in time: look at their runs."),
+}
+
+// nextStep is what is to be done about a run; empty: nothing.
+func (a *ask) nextStep(r *client.Run) string {
+	switch state := core.State(r.State); {
+	case r.Skip != nil:
+		return words.Say(a.Lang, nextSteps[core.Reason(r.Skip.Reason)])
+	case state == core.Planned:
+		return a.Say("Nothing is to be done: it comes by itself. Until then it can be cancelled.")
+	case state == core.Queued && r.Permit != nil && !r.Permit.Has:
+		return a.Say("It goes when one that is at work ends. What takes too long there can be killed, or this one cancelled.")
+	case state == core.Queued:
+		return a.Say("It goes when an executor comes. Start one, or cancel it.")
+	case state == core.Running:
+		return a.Say("Its log grows below. It ends when its executor says so; it can be killed.")
+	case state == core.Failed && r.Reason == string(core.ReasonCancelled):
+		return a.Say("Its handler said that no attempt can help. The log says why; put that right, then run it again.")
+	case r.Then != "":
+		return a.Say("It is tried again by itself: see the next attempt.")
+	}
+	return words.Say(a.Lang, nextSteps[core.Reason(r.Reason)])
+}
