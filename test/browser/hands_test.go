@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -8,12 +9,16 @@ import (
 	"github.com/tickring/tickring/test/rig"
 )
 
+var errNoLink = errors.New("serve prints no link to the console")
+
 // logIn gets into the console by the admin token, as at a first set-up.
-func (p *page) logIn() {
+func (p *page) logIn() { p.tb.Helper(); p.logInWith(rig.Token) }
+
+func (p *page) logInWith(token string) {
 	p.tb.Helper()
 	p.may("status of 401") // the log-in that stands in the place of a page
 	p.open("/console/login")
-	p.fill("css:input[name=token]", rig.Token)
+	p.fill("css:input[name=token]", token)
 	p.press(kb.Enter)
 	p.at("/console/")
 	p.wait("!location.pathname.startsWith('/console/login')")

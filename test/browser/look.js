@@ -116,6 +116,14 @@
         if (across > 2 && down > 5) bad.push(`${at(a.e)} and ${at(b.e)} lie over each other`);
       }
     }
+    // A control that is stretched far beyond its words.
+    for (const e of document.querySelectorAll('a[href],button')) {
+      if (!t.shown(e) || e.querySelector('svg') || hiddenFromEyes(e) || getComputedStyle(e).display === 'inline') continue;
+      const range = document.createRange();
+      range.selectNodeContents(e);
+      const high = range.getBoundingClientRect().height;
+      if (high > 0 && e.getBoundingClientRect().height > high + 60) bad.push(`stretched: ${at(e)}`);
+    }
     // A control under something else: the click goes elsewhere. Only what is
     // in the window can be asked.
     for (const e of document.querySelectorAll('a[href],button,input,select,textarea,summary')) {

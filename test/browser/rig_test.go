@@ -48,6 +48,7 @@ func TestTheRigSees(t *testing.T) {
 			"wider than the window":      {`<p style="width:2000px">wide</p>`, "outside the window"},
 			"a choice that fits":         {`<select aria-label=kind><option>as long as it takes</select>`, ""},
 			"a choice cut in its field":  {`<select aria-label=kind style="width:50px"><option>as long as it takes</select>`, "cut in its field"},
+			"a button that is stretched": {`<button style="height:200px">Go</button>`, "stretched"},
 			"two texts in one place":     {`<p>one text</p><p style="margin-top:-34px">another text</p>`, "lie over each other"},
 			"a button under a clear box": {`<button>Go</button><div style="position:absolute;inset:0"></div>`, "is covered by"},
 		} {
