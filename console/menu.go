@@ -22,6 +22,18 @@ func (c *Console) pages() {
 	c.page("GET /console/runs/{run}/log", "log", (*ask).logShown)
 	c.mux.HandleFunc("GET /console/runs/{run}/log/lines", c.logPieces)
 	c.mux.HandleFunc("GET /console/runs/{run}/log/text", c.logFile)
+	c.page("GET /console/jobs/{app}/{name}", "job", (*ask).job)
+	c.form("POST /console/jobs/{app}/{name}/manifest", (*ask).saveManifest)
+	c.form("POST /console/jobs/{app}/{name}/trigger", (*ask).triggerJob)
+	c.form("POST /console/jobs/{app}/{name}/pause", (*ask).pauseJob)
+	c.form("POST /console/jobs/{app}/{name}/resume", (*ask).resumeJob)
+	c.form("POST /console/jobs/{app}/{name}/kill", (*ask).killJob)
+	c.form("POST /console/jobs/{app}/{name}/label", (*ask).labelJob)
+	c.form("POST /console/jobs/{app}/{name}/give-back", (*ask).giveBackJob)
+	c.form("POST /console/jobs/{app}/{name}/delete", (*ask).deleteJob)
+	c.page("GET /console/changes", "changes", (*ask).changes)
+	c.page("GET /console/jobs/{app}/{name}/changes", "changes", (*ask).changes)
+	c.form("POST /console/jobs/{app}/{name}/restore", (*ask).restoreJob)
 	c.form("POST /console/settings", (*ask).settings)
 
 	c.menu = []entry{
@@ -29,5 +41,6 @@ func (c *Console) pages() {
 		{"jobs", Root + "jobs", core.Say("Jobs"), 0},
 		{"executors", Root + "executors", core.Say("Executors"), 0},
 		{"notices", Root + "notices", core.Say("Notices"), 1},
+		{"changes", Root + "changes", core.Say("Changes"), 1},
 	}
 }

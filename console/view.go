@@ -97,7 +97,13 @@ func (a *ask) moment(t time.Time, zone string, named bool) template.HTML {
 	if t.IsZero() {
 		return html(`<span class=muted>–</span>`)
 	}
-	loc := a.In(zone)
+	return a.momentIn(t, a.In(zone), named)
+}
+
+// At is a moment by the clock of a zone, which is said elsewhere.
+func (a *ask) At(t time.Time, loc *time.Location) template.HTML { return a.momentIn(t, loc, false) }
+
+func (a *ask) momentIn(t time.Time, loc *time.Location, named bool) template.HTML {
 	at, now := t.In(loc), a.Now.In(loc)
 	form := "15:04"
 	if at.Second() != 0 {
@@ -368,3 +374,16 @@ func (a *ask) Deployment() string { return a.c.o.Name }
 
 // Self is the URL of this page.
 func (a *ask) Self() string { return a.r.URL.RequestURI() }
+
+// Tell is a sentence with markup in it: what goes in is escaped, but what is markup already.
+func (a *ask) Tell(code string, args ...any) template.HTML {
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case template.HTML:
+			args[i] = string(arg)
+		case string:
+			args[i] = template.HTMLEscapeString(arg)
+		}
+	}
+	return template.HTML(a.Say(code, args...))
+}

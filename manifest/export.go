@@ -301,6 +301,30 @@ func Diff(old, new *api.Job) []FieldChange {
 	return compare(tree(old), tree(new))
 }
 
+// Recorded is the job that the Old or New of a change record holds, and its revision; nil where
+// that holds no definition.
+func Recorded(record []byte) (*api.Job, int64) {
+	r, ok := core.ParseJobRecord(string(record))
+	if !ok || r.Def == nil {
+		return nil, r.Rev
+	}
+	j := api.JobOf(&core.Job{Def: *r.Def, Sched: core.Sched{ID: r.Def.ID, App: r.Def.App, Rev: r.Rev, State: r.State,
+		Schedule: r.Schedule, Misfire: r.Misfire, Grace: r.Grace, Deadline: r.Deadline}})
+	return &j, r.Rev
+}
+
+// RecordedApp is Recorded of an app.
+func RecordedApp(record []byte) *api.App {
+	r, ok := core.ParseAppRecord(string(record))
+	if !ok {
+		return nil
+	}
+	a := api.AppOf(&core.App{Name: r.Name, Title: r.Title, Set: r.Set, Rev: r.Rev, Executors: r.Executors, Allow: r.Allow,
+		WaitForExecutor: r.WaitForExecutor, Overlap: r.Overlap, Limits: r.Limits, Call: r.Call, Notify: r.Notify})
+	a.HasToken = r.HasToken
+	return &a
+}
+
 // DiffApp is Diff for apps. Of a token it says only whether there is one.
 func DiffApp(old, new *api.App) []FieldChange {
 	tree := func(a *api.App) []FieldChange {

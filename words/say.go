@@ -51,6 +51,7 @@ var tables = []map[string]string{
 	zhConsole,
 	zhConsoleOps,
 	zhConsoleRuns,
+	zhConsoleJob,
 	zhData,
 }
 

@@ -156,19 +156,12 @@ func undo(job string, change int64) string {
 // before is the job as it was before a change, and the number of that; 0 where the
 // change was of something else.
 func before(c *api.Change) (*api.Job, int64) {
-	old, _ := core.ParseJobRecord(string(c.Old))
-	now, ok := core.ParseJobRecord(string(c.New))
-	if !ok || old.Def == nil {
+	old, _ := manifest.Recorded(c.Old)
+	_, number := manifest.Recorded(c.New)
+	if old == nil || number == 0 {
 		return nil, 0
 	}
-	return recorded(&old), now.Rev
-}
-
-// recorded is the job that a record with a definition holds.
-func recorded(r *core.JobRecord) *api.Job {
-	j := api.JobOf(&core.Job{Def: *r.Def, Sched: core.Sched{ID: r.Def.ID, App: r.Def.App, Rev: r.Rev, State: r.State,
-		Schedule: r.Schedule, Misfire: r.Misfire, Grace: r.Grace, Deadline: r.Deadline}})
-	return &j
+	return old, number
 }
 
 // restore makes a job as it was before a change.
@@ -202,10 +195,10 @@ func (e *Env) changed(c *api.Change) []string {
 	if c.Verb != core.VerbUpdated {
 		return nil
 	}
-	before, _ := core.ParseJobRecord(string(c.Old))
-	after, _ := core.ParseJobRecord(string(c.New))
-	if before.Def != nil && after.Def != nil {
-		if diff := manifest.Diff(recorded(&before), recorded(&after)); len(diff) > 0 {
+	before, _ := manifest.Recorded(c.Old)
+	after, _ := manifest.Recorded(c.New)
+	if before != nil && after != nil {
+		if diff := manifest.Diff(before, after); len(diff) > 0 {
 			return e.diffLines(diff)
 		}
 	}

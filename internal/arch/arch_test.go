@@ -50,10 +50,11 @@ var exceptions = map[string][]string{
 	// A webhook is signed as a call is, so that who checks the one checks the other.
 	"notify":           {"send"},
 	"notify/awsnotify": {"notify"},
-	"console":          {"api/client"},
-	"manifest":         {"api"},
-	"api":              {},
-	"cmd/tickring":     {},
+	// A job is read and written there as a text, as apply and get do.
+	"console":      {"api", "api/client", "manifest"},
+	"manifest":     {"api"},
+	"api":          {},
+	"cmd/tickring": {},
 }
 
 // free packages import nothing of ours but what is named, and may be imported

@@ -1,0 +1,474 @@
+package console
+
+import (
+	"cmp"
+	"encoding/json"
+	"html/template"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
+)
+
+// jobPage is one job: what it does, when it comes, how it went, and what can be done to it.
+type jobPage struct {
+	client.Job
+	Ref       string // app/name
+	Answer    template.HTML
+	Next      []coming
+	Runs      []client.Run // the newest first
+	Executors []client.Executor
+	Of        client.App // what its app says for it
+	Panel     string     // the open one
+	F         typed
+	Text      string // of view=manifest
+	View      string
+	Problems  []string // of what was typed there
+	Clash     *clash
+}
+
+// typed is what a form was sent with, shown again where it was refused.
+type typed struct {
+	Error string
+	Field string // whose error it is; empty: of the form as a whole
+	Of    url.Values
+}
+
+// Or is what was typed in a field, or what stands there at first.
+func (f typed) Or(name, first string) string {
+	if list, ok := f.Of[name]; ok && len(list) > 0 {
+		return list[0]
+	}
+	return first
+}
+
+// Has reports whether a box or an entry of a list was picked.
+func (f typed) Has(name, value string) bool { return slices.Contains(f.Of[name], value) }
+
+// coming is an instant that is to come.
+type coming struct {
+	At   time.Time
+	Run  string // of a trigger that waits
+	Note string // a change of the clock before it
+}
+
+// shownNext and shownRuns are how many instants and runs the page of a job shows.
+const (
+	shownNext = 10
+	shownRuns = 30
+)
+
+// ref is the job of the path, app/name.
+func (a *ask) ref() string { return a.Path("app") + "/" + a.Path("name") }
+
+// job is the page of a job.
+func (a *ask) job() (any, error) {
+	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
+	if err != nil {
+		return nil, err
+	}
+	a.page = "jobs"
+	return a.jobPage(j)
+}
+
+func (a *ask) jobPage(j client.Job) (*jobPage, error) {
+	p := &jobPage{Job: j, Ref: j.App + "/" + j.Name, View: a.Q("view"), Panel: a.Q("panel")}
+	var err error
+	if p.View == "manifest" {
+		if p.Text, err = a.manifest(j); err != nil {
+			return nil, err
+		}
+	}
+	runs, err := a.ListRuns(a.Ctx(), client.ListRunsParams{Job: p.Ref, Limit: shownRuns})
+	if err != nil {
+		return nil, err
+	}
+	p.Runs = runs.Runs
+	if p.Next, err = a.nextOf(&j); err != nil {
+		return nil, err
+	}
+	if p.Of, err = a.GetApp(a.Ctx(), j.App); err != nil {
+		return nil, err
+	}
+	if j.Command.Line == "" {
+		list, err := a.ListExecutors(a.Ctx(), j.App)
+		if err != nil {
+			return nil, err
+		}
+		p.Executors = list.Executors
+	}
+	p.Answer = a.answer(p)
+	return p, nil
+}
+
+// nextOf is what is to come of a job, as the engine plans it.
+func (a *ask) nextOf(j *client.Job) ([]coming, error) {
+	page, err := a.ListUpcoming(a.Ctx(), client.ListUpcomingParams{Job: j.App + "/" + j.Name, For: "366d", Limit: shownNext})
+	if err != nil {
+		return nil, err
+	}
+	loc := locationOf(j.Schedule.Timezone)
+	list, before := make([]coming, len(page.Upcoming)), a.Now
+	for i, c := range page.Upcoming {
+		list[i] = coming{At: c.ScheduledAt, Note: a.clockChange(before, c.ScheduledAt, loc)}
+		if c.Cause != string(core.CauseSchedule) {
+			list[i].Run = c.Run
+		}
+		before = c.ScheduledAt
+	}
+	return list, nil
+}
+
+// clockChange says that the clocks of a zone change between two moments; empty if they do not.
+func (a *ask) clockChange(from, to time.Time, loc *time.Location) string {
+	was, is := from.In(loc).Format("-07:00"), to.In(loc).Format("-07:00")
+	if was == is {
+		return ""
+	}
+	return a.Say("the clocks change before it: %s becomes %s", was, is)
+}
+
+// locationOf is the zone of a job.
+func locationOf(name string) *time.Location {
+	if len(name) <= 64 && name != "Local" {
+		if loc, err := time.LoadLocation(name); err == nil {
+			return loc
+		}
+	}
+	return time.UTC
+}
+
+// answer is the one line that says how a job stands.
+func (a *ask) answer(p *jobPage) template.HTML {
+	j, zone := &p.Job, a.ZoneName(p.Schedule.Timezone)
+	parts := []template.HTML{html("%s", j.Words)}
+	switch {
+	case j.Problem != "":
+		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Say("it cannot be planned: %s", j.Problem)))
+	case j.Pause != nil:
+		parts = append(parts, a.PauseText(j.Pause, zone))
+	case len(p.Next) > 0:
+		parts = append(parts, a.Tell("next %s %s", a.Time(p.Next[0].At, zone), a.Rel(p.Next[0].At)))
+	case j.State == "ended":
+		parts = append(parts, html("%s", a.Say("its schedule has ended")))
+	}
+	if since := failingSince(p.Runs); !since.IsZero() {
+		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Tell("failing since %s", a.Time(since, zone))))
+	}
+	sep := "; "
+	if a.Lang == words.Chinese {
+		sep = "；"
+	}
+	texts := make([]string, len(parts))
+	for i := range parts {
+		texts[i] = string(parts[i])
+	}
+	return template.HTML(strings.Join(texts, sep)) // each part was escaped
+}
+
+// failingSince is the instant of the first of the failures in a row that the newest runs
+// are; zero where the newest did not fail.
+func failingSince(runs []client.Run) (since time.Time) {
+	for i := range runs {
+		switch shapes[core.State(runs[i].State)] {
+		case "fail":
+			since = runs[i].ScheduledAt
+		case "ok", "stop":
+			return since
+		}
+	}
+	return since
+}
+
+// PauseText is who paused a job, what else with it, until when, and why.
+func (a *ask) PauseText(p *client.Pause, zone string) template.HTML {
+	by := p.By
+	if by == "" {
+		by = "–"
+	}
+	text := a.Tell("paused by %s since %s", by, a.Time(p.From, zone))
+	switch p.Of {
+	case "app":
+		text = a.Tell("paused with its app by %s since %s", by, a.Time(p.From, zone))
+	case "everything":
+		text = a.Tell("paused with everything by %s since %s", by, a.Time(p.From, zone))
+	}
+	if !p.Until.IsZero() {
+		text = a.Tell("%s, until %s %s", text, a.Time(p.Until, zone), a.Rel(p.Until))
+	}
+	if p.Reason != "" {
+		text = html("%s: %s", text, p.Reason)
+	}
+	return text
+}
+
+// Barred are runs as bars: they come with the newest first, and are drawn with the oldest first.
+func (a *ask) Barred(runs []client.Run) template.HTML {
+	list := make([]Bar, len(runs))
+	for i := range runs {
+		r := &runs[len(runs)-1-i]
+		b := Bar{Shape: shapes[core.State(r.State)]}
+		if r.State == string(core.Succeeded) && r.LatenessMs != nil && *r.LatenessMs >= lateMs {
+			b.Shape = "late"
+		}
+		if !r.SentAt.IsZero() {
+			end := r.EndedAt
+			if end.IsZero() {
+				end = a.Now
+			}
+			b.Took = end.Sub(r.SentAt)
+		}
+		list[i] = b
+	}
+	return a.Bars(list)
+}
+
+// Cause says why a run came to be.
+func (a *ask) Cause(r client.Run) string {
+	switch core.Cause(r.Cause) {
+	case core.CauseSchedule:
+		return ""
+	case core.CauseManual:
+		return a.Say("by hand: %s", r.By)
+	case core.CauseAPI:
+		return a.Say("by the API: %s", r.By)
+	case core.CauseParent:
+		return a.Say("after %s", r.Parent)
+	case core.CauseRetry:
+		return a.Say("attempt %d", r.Attempt)
+	}
+	return r.Cause
+}
+
+// RunNote is why a run stands as it does: its reason and what was said of it.
+func (a *ask) RunNote(r client.Run) string {
+	if r.State == string(core.Succeeded) || r.Reason == "" && r.Message == "" {
+		return ""
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(r.Message), "\n")
+	line = clip(line, 120)
+	switch {
+	case line == "":
+		return a.ReasonName(r.Reason)
+	case r.Reason == "":
+		return line
+	}
+	return a.ReasonName(r.Reason) + ": " + line
+}
+
+// clip is the beginning of a text, of at most n characters.
+func clip(text string, n int) string {
+	if r := []rune(text); len(r) > n {
+		return string(r[:n]) + "…"
+	}
+	return text
+}
+
+// Ends says after which ends of another job one comes.
+func (a *ask) Ends(when string) string {
+	switch when {
+	case "failed":
+		return a.Say("when it failed")
+	case "closed":
+		return a.Say("when it ended, however")
+	}
+	return a.Say("when it succeeded")
+}
+
+// Beat is what is known of an executor.
+func (a *ask) Beat(x client.Executor) template.HTML {
+	switch {
+	case !x.Live && x.BeatAt.IsZero():
+		return html(`<span class="s fail">%s</span>`, a.Say("it never answered"))
+	case !x.Live:
+		return html(`<span class="s fail">%s</span> %s`, a.Say("gone"), a.Rel(x.BeatAt))
+	case x.BeatAt.IsZero():
+		return html(`<span class="s ok">%s</span>`, a.Say("there"))
+	}
+	return html(`<span class="s ok">%s</span> %s`, a.Say("there"), a.Rel(x.BeatAt))
+}
+
+// Pairs are labels in their order.
+func (p *jobPage) Pairs() []string { return pairs(p.Labels) }
+
+func pairs(m map[string]string) []string {
+	list := make([]string, 0, len(m))
+	for k, v := range m {
+		list = append(list, k+"="+v)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Open is how many of the runs that are shown have no end yet.
+func (p *jobPage) Open() (n int) {
+	for i := range p.Runs {
+		if core.State(p.Runs[i].State).Open() && !p.Runs[i].SentAt.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// Alive are the executors that answer.
+func (p *jobPage) Alive() (list []client.Executor) {
+	for _, x := range p.Executors {
+		if x.Live && x.Used {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// Newest are the runs that are shown as rows.
+func (p *jobPage) Newest() []client.Run { return p.Runs[:min(len(p.Runs), 12)] }
+
+// Paused reports whether the job itself is paused.
+func (p *jobPage) Paused() bool { return p.State == string(core.Paused) }
+
+// Mend is the command of a job's page for its view.
+func (p *jobPage) Mend() string {
+	return "tickring get " + p.Ref + " -o yaml > job.yaml; tickring apply -f job.yaml"
+}
+
+// IsJSON reports whether the params of the job are JSON.
+func (p *jobPage) IsJSON() bool { return p.Params != "" && json.Valid([]byte(p.Params)) }
+
+// ZoneName is a zone as it is written; of a job that says none UTC.
+func (a *ask) ZoneName(zone string) string { return cmp.Or(zone, "UTC") }
+
+// Both reports whether the reader's zone is another than that of a job.
+func (a *ask) Both(zone string) bool { return a.Mine() != a.ZoneName(zone) }
+
+// Location is a zone by its name.
+func (a *ask) Location(name string) *time.Location { return locationOf(name) }
+
+// Lines are texts, one a line.
+func (a *ask) Lines(list []string) string { return strings.Join(list, "\n") }
+
+// LimitText is the limit of a job's runs in words; that of its app counts where it says none.
+func (a *ask) LimitText(p *jobPage) string {
+	o, of := p.Overlap, ""
+	if o.Limit == 0 && p.Of.Overlap.Limit > 0 {
+		o, of = p.Of.Overlap, a.Say(" (its app says so)")
+	}
+	if o.Limit == 0 {
+		return a.Say("no limit")
+	}
+	text := a.Say("%d at work at once", o.Limit)
+	if o.Group != "" {
+		text = a.Say("%s, of all jobs of group %s", text, o.Group)
+	}
+	if o.Key != "" {
+		text = a.Say("%s, for each value at %s of the params", text, o.Key)
+	}
+	return text + "; " + a.beyond(&o) + of
+}
+
+func (a *ask) beyond(o *client.Overlap) string {
+	switch core.Full(o.Full) {
+	case core.FullReplace:
+		return a.Say("the next goes in the place of the one at work longest, which is killed")
+	case core.FullQueue:
+		return a.Say("the next waits, up to %d", o.Max)
+	}
+	return a.Say("the next is skipped")
+}
+
+// BlockText is what becomes of one more run now.
+func (a *ask) BlockText(p *jobPage) string {
+	open := p.Open()
+	text := a.Say("Nothing of it runs now.")
+	if open > 0 {
+		text = a.Say("%d of it run now.", open)
+	}
+	o := p.Overlap
+	if o.Limit == 0 {
+		o = p.Of.Overlap
+	}
+	if o.Limit > 0 {
+		return text + " " + a.Say("At most %d may: %s.", o.Limit, a.beyond(&o))
+	}
+	if p.Command.Line != "" || open == 0 {
+		return text
+	}
+	switch core.Block(p.Block) {
+	case core.BlockDiscardLater:
+		return text + " " + a.Say("An executor that is at work on it refuses this one (block: discard-later).")
+	case core.BlockCoverEarly:
+		return text + " " + a.Say("An executor that is at work on it ends that first (block: cover-early).")
+	}
+	return text + " " + a.Say("An executor that is at work on it does this one after (block: serial).")
+}
+
+// IfStarted is what would come of a paused job if it were resumed now; nil where the
+// schedule alone does not say it.
+func (a *ask) IfStarted(p *jobPage) []time.Time {
+	s := p.Schedule
+	for _, r := range append([]client.Rule{{Every: s.Every, Offset: s.Offset}}, s.Any...) {
+		if r.Every != "" && r.Offset == nil { // its place in the period goes by the number of the job
+			return nil
+		}
+	}
+	res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: s, From: a.Now, Count: 5})
+	if err != nil {
+		return nil
+	}
+	return res.Next
+}
+
+// told is one line of who is told what.
+type told struct {
+	Text, Note string
+}
+
+// Told is who is told of a job, what they were told, and what waits.
+func (a *ask) Told(p *jobPage) (list []told) {
+	n, of := p.Notify, ""
+	if len(n.To) == 0 {
+		n, of = p.Of.Notify, a.Say("as its app says")
+	}
+	for _, to := range n.To {
+		note := strings.Join(n.On, ", ")
+		if note == "" {
+			note = a.Say("of failures, and when it is well again")
+		}
+		if of != "" {
+			note += " · " + of
+		}
+		list = append(list, told{to, note})
+	}
+	if p.Notices == nil {
+		return list
+	}
+	for _, t := range p.Notices.Told {
+		note := a.Say("told %s", a.plainTime(t.At, p.Schedule.Timezone))
+		if t.Count > 0 {
+			note = a.Say("%s; %d since, which are told at %s", note, t.Count, a.plainTime(t.QuietUntil, p.Schedule.Timezone))
+		}
+		list = append(list, told{t.Event, note})
+	}
+	for _, w := range p.Notices.Waiting {
+		list = append(list, told{w.Event, a.Say("%s has not taken it yet: %s; tried again %s", w.Channel, w.Error,
+			a.plainTime(w.NextAt, p.Schedule.Timezone))})
+	}
+	return list
+}
+
+// plainTime is a moment without markup.
+func (a *ask) plainTime(t time.Time, zone string) string {
+	return t.In(a.In(zone)).Format("2006-01-02 15:04 MST")
+}
+
+// beside is a part of a page with who asks, for templates that are given one thing.
+type beside struct {
+	Ask   *ask
+	Clash *clash
+}
+
+// Beside is what the template of a clash takes.
+func (a *ask) Beside(c *clash) beside { return beside{a, c} }

@@ -1,0 +1,202 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/peopletest"
+)
+
+// never fails where a page has a text.
+func (s *site) never(body string, texts ...string) {
+	s.t.Helper()
+	for _, text := range texts {
+		if strings.Contains(body, text) {
+			s.t.Errorf("it says %q:\n%s", text, body)
+		}
+	}
+}
+
+// loses asks for a page of which nothing is there.
+func (s *site) loses(path string, status int, texts ...string) {
+	s.t.Helper()
+	w := s.get(path)
+	if w.Code != status {
+		s.t.Errorf("%s: %d", path, w.Code)
+	}
+	for _, text := range texts {
+		if !strings.Contains(w.Body.String(), text) {
+			s.t.Errorf("%s does not say %q", path, text)
+		}
+	}
+}
+
+const pay = `{"handler":"sweep","title":"Ledger to bank","author":"lina","params":"{\"since\":\"13:40\"}",` +
+	`"schedule":{"crontab":"0 3 * * *","timezone":"Europe/Berlin"},"labels":{"team":"pay"},"retry":{"max":2}}`
+
+// TestJobPage: the page of a job says in one line how it stands, when it comes in its zone,
+// what it is, and where it may run.
+func TestJobPage(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
+	s.ask("PUT", "/v1/jobs/shop/mail", `{"handler":"sweep","after":[{"job":"shop/ledger","when":"failed"}]}`)
+	body := s.says("/console/jobs/shop/ledger", "at 03:00, Europe/Berlin", "next <time", "Ledger to bank", "lina", "team=pay", "sweep",
+		"2 more attempts", "no executor of shop has come yet", "It never ran", "tickring trigger shop/ledger", "shop/mail", "when it failed",
+		"tomorrow 03:00", "in 14 h", "Nobody: it names no channel", "/console/jobs/shop/ledger/changes")
+	if n := strings.Count(body, `class="muted rel"`); n < 10 {
+		t.Errorf("%d instants are shown", n)
+	}
+	s.says("/console/jobs/shop/mail", "shop/ledger", "after", "Nothing by a schedule")
+	s.loses("/console/jobs/shop/none", http.StatusNotFound, "Not found")
+	s.loses("/console/jobs/nope/none", http.StatusNotFound)
+}
+
+// TestClockChange: before the first instant of another offset it is said that the clocks change.
+func TestClockChange(t *testing.T) {
+	s := newConsole(t)
+	s.Clock = time.Date(2027, 3, 25, 12, 0, 0, 0, time.UTC)
+	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
+	body := s.says("/console/jobs/shop/ledger", "the clocks change before it: +01:00 becomes +02:00")
+	if strings.Count(body, "the clocks change") != 1 {
+		t.Error("it is said more than once")
+	}
+}
+
+// TestFailingSince: the line names the first failure of those in a row that are the newest.
+func TestFailingSince(t *testing.T) {
+	s := newConsole(t)
+	j := s.Create(peopletest.Spec("tick", peopletest.Every(time.Minute)))
+	s.Clock = s.Clock.Add(10 * time.Minute)
+	at := core.InstantOf(peopletest.Start).Time().Truncate(time.Minute)
+	for i, state := range []core.State{core.Succeeded, core.Succeeded, core.Failed, core.Failed} {
+		due := core.InstantOf(at.Add(time.Duration(i) * time.Minute))
+		run := core.Run{ID: core.PlannedRun(j.Def.ID, due), App: "shop", State: state, Cause: core.CauseSchedule, At: due, Slot: due,
+			Attempt: 1, First: core.PlannedRun(j.Def.ID, due), SentAt: due.Time(), EndedAt: due.Time().Add(time.Second)}
+		if state == core.Failed {
+			run.Reason, run.Message = core.ReasonHandler, "<b>no</b> luck"
+		}
+		if err := s.E.Finish.Create(peopletest.Ctx, []core.Run{run})[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.says("/console/jobs/shop/tick", "failing since", "12:02", "The last 4 runs", "its handler said so: <b>no")
+	s.never(s.get("/console/jobs/shop/tick").Body.String(), "<b>no")
+}
+
+// TestActsOnAJob: each act does what it says, asks for what it needs, and keeps what was typed.
+func TestActsOnAJob(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
+	const at = "/console/jobs/shop/ledger"
+	s.says(at+"?panel=pause", "Pause shop/ledger", "is left to its end", "tickring pause shop/ledger")
+	s.wrong(at+"/pause", url.Values{"reason": {" "}, "until": {"2h"}}, http.StatusBadRequest, "say why", `value="2h"`)
+	s.wrong(at+"/pause", url.Values{"reason": {"bank"}, "until": {"soon"}}, http.StatusBadRequest, "allowed are 06:00", `value="bank"`,
+		`value="soon"`)
+	s.done(at+"/pause", url.Values{"reason": {"<i>bank</i>"}, "until": {"06:00"}, "zone": {"Europe/Berlin"}}, "shop/ledger is paused",
+		"paused by", "<i>bank", "tomorrow 06:00", "Resume…")
+	s.never(s.get(at).Body.String(), "<i>bank")
+	s.says(at+"?panel=resume", "What passed meanwhile is not run", "tomorrow 03:00")
+	s.done(at+"/resume", url.Values{}, "shop/ledger goes on", "next <time")
+	s.done(at+"/label", url.Values{"labels": {"team=bank\r\ntier=1\r\n"}}, "team=bank", "tier=1")
+	s.wrong(at+"/label", url.Values{"labels": {"nonsense"}}, http.StatusBadRequest, "key=value is expected", "nonsense</textarea>")
+	s.done(at+"/kill", url.Values{}, "nothing of it was running")
+	s.wrong(at+"/delete", url.Values{"name": {"shop/other"}}, http.StatusBadRequest, "type shop/ledger")
+	s.says(at+"?panel=delete", "Its runs and their logs are kept", "Type shop/ledger")
+	s.done(at+"/delete", url.Values{"name": {"shop/ledger"}}, "shop/ledger is deleted")
+	s.loses(at, http.StatusNotFound)
+}
+
+// TestTriggerOnce: a form that is sent twice makes one run, and leads to it; params that are
+// JSON no more are asked about.
+func TestTriggerOnce(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
+	const at = "/console/jobs/shop/ledger"
+	s.says(at+"?panel=run", "Run shop/ledger now", `{"since":"13:40"}`, "which are JSON", `name="key" value="console-`)
+	was := `{"since":"13:40"}`
+	form := url.Values{"key": {"console-1"}, "was": {was}, "params": {`{"since":"14:00"}`}}
+	first := s.post(at+"/trigger", form).Header().Get("Location")
+	again := s.post(at+"/trigger", form).Header().Get("Location")
+	if !strings.HasPrefix(first, "/console/runs/") || first != again {
+		t.Errorf("it leads to %q, and then to %q", first, again)
+	}
+	bad := url.Values{"key": {"console-2"}, "was": {was}, "params": {`{"since":`}, "retries": {"0"}}
+	s.wrong(at+"/trigger", bad, http.StatusBadRequest, "are not", `{"since":</textarea>`, "send them as they are")
+	bad.Set("asis", "1")
+	if w := s.post(at+"/trigger", bad); w.Code != http.StatusSeeOther {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	s.wrong(at+"/trigger", url.Values{"key": {"console-3"}, "retries": {"many"}}, http.StatusBadRequest, "a whole number")
+}
+
+// TestManifestView: a job is its text; saved there it is changed, mistakes are said by their
+// lines, and who was slower is told who changed what.
+func TestManifestView(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
+	const at = "/console/jobs/shop/ledger"
+	body := s.says(at+"?view=manifest", "app: shop", "crontab: \"0 3 * * *\"", "tickring apply -f job.yaml")
+	_, rest, _ := strings.Cut(body, `name="rev" value="`)
+	rev, _, _ := strings.Cut(rest, `"`)
+	_, rest, _ = strings.Cut(body, "data-code>")
+	text, _, _ := strings.Cut(rest, "</textarea>")
+	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 33 * * *", 1) + "    colour: red\n"}},
+		http.StatusBadRequest, "It was not saved", "line ", "schedule.crontab", "colour", "0 33 * * *")
+	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "name: ledger", "name: other", 1)}},
+		http.StatusBadRequest, "keeps its app and its name")
+	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {"version: 1\n"}}, http.StatusBadRequest, "one job is edited here")
+	mine := url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 4 * * *", 1)}}
+	s.done(at+"/manifest", mine, "is changed", "at 04:00")
+	s.done(at+"/manifest", mine, "as it was typed") // sent twice it changes once
+	body = s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 5 * * *", 1)}},
+		http.StatusConflict, "Somebody changed this job", "0 3 * * *", "0 5 * * *", "Save mine over theirs", "Take theirs")
+	_, rest, _ = strings.Cut(body, `name="rev" value="`)
+	now, _, _ := strings.Cut(rest, `"`)
+	s.done(at+"/manifest", url.Values{"rev": {now}, "text": {strings.Replace(text, "0 3 * * *", "0 5 * * *", 1)}}, "at 05:00")
+}
+
+// TestChanges: who changed what is found by job, app, person, verb and time, with the
+// difference, and is taken back.
+func TestChanges(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
+	s.Clock = s.Clock.Add(time.Minute)
+	s.ask("PUT", "/v1/jobs/shop/ledger", strings.Replace(pay, "0 3", "0 4", 1))
+	s.Clock = s.Clock.Add(time.Minute)
+	for _, name := range []string{"a", "b", "c"} {
+		s.ask("PUT", "/v1/jobs/shop/"+name, `{"handler":"sweep"}`)
+	}
+	body := s.says("/console/changes", "shop/ledger", "made", "changed", "schedule.crontab", "0 3 * * *", "0 4 * * *", "app shop",
+		"and 2 more jobs", "difference", "tickring changes")
+	if strings.Count(body, `id="change-`) != 4 {
+		t.Errorf("%d lines", strings.Count(body, `id="change-`))
+	}
+	s.never(s.says("/console/changes?verb=updated", "schedule.crontab"), "and 2 more jobs", "/jobs/shop/a\"")
+	s.says("/console/changes?by=nobody", "No change is found")
+	s.never(s.says("/console/changes?to=2026-11-20T12:00:30Z", "made"), "schedule.crontab")
+	s.never(s.says("/console/changes?from=2026-11-20T12:00:30Z", "schedule.crontab"), "made app shop")
+	s.loses("/console/changes?from=whenever", http.StatusBadRequest, "allowed are")
+	s.loses("/console/changes?after=x", http.StatusBadRequest)
+	s.loses("/console/jobs/shop/none/changes", http.StatusNotFound)
+	body = s.says("/console/jobs/shop/ledger/changes", "Changes of shop/ledger", "schedule.crontab")
+	_, rest, _ := strings.Cut(body, "changes?diff=")
+	rev, _, _ := strings.Cut(rest, `"`)
+	s.says("/console/jobs/shop/ledger/changes?diff="+rev, `d-del`, `d-add`, "0 3 * * *")
+	body = s.says("/console/jobs/shop/ledger/changes?diff="+rev+"&panel=restore", "Restore shop/ledger", "became")
+	_, rest, _ = strings.Cut(body, `name="rev" value="`)
+	seen, _, _ := strings.Cut(rest, `"`)
+	s.wrong("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {"1"}}, http.StatusConflict, "changed meanwhile")
+	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {seen}}, "as it was before", "at 03:00")
+	s.wrong("/console/jobs/shop/ledger/restore", url.Values{"change": {"7"}}, http.StatusNotFound)
+	// A job that is gone comes back.
+	s.ask("DELETE", "/v1/jobs/shop/ledger", "")
+	body = s.says("/console/jobs/shop/ledger/changes", "deleted")
+	_, rest, _ = strings.Cut(body, "changes?diff=")
+	rev, _, _ = strings.Cut(rest, `"`)
+	s.says("/console/jobs/shop/ledger/changes?diff="+rev+"&panel=restore", "under a new number")
+	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {"0"}}, "at 03:00", "lina")
+}

@@ -1,0 +1,290 @@
+package console
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+// What is done to one job: each act is a panel of its page, and a form that is posted.
+
+// Key is one for a trigger: the form that holds it, sent twice, makes one run.
+func (a *ask) Key() string { return "console-" + rand.Text() }
+
+// act does something to the job of the path. What the API refuses is shown in the panel,
+// with what was typed.
+func (a *ask) act(panel string, do func() (string, core.Text, error)) (string, core.Text, error) {
+	to, said, err := do()
+	if err == nil {
+		return to, said, nil
+	}
+	e, isClient := errors.AsType[*client.Error](err)
+	own, isOwn := errors.AsType[*core.Error](err)
+	switch {
+	case isClient && e.Status < http.StatusInternalServerError && e.Status != http.StatusUnauthorized:
+	case isOwn && own.Code != core.CodeInternal:
+	default:
+		return "", said, err
+	}
+	j, gone := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
+	if gone != nil {
+		return "", said, gone
+	}
+	a.page = "jobs"
+	page, bad := a.jobPage(j)
+	if bad != nil {
+		return "", said, bad
+	}
+	p := a.problemOf(err)
+	page.Panel, page.F = panel, typed{Error: p.Message, Of: a.r.PostForm}
+	if isClient {
+		page.F.Field = e.Field
+	} else {
+		page.F.Field = own.Field
+	}
+	a.render(p.Status, "job", page)
+	return "", said, errShown
+}
+
+// when is a moment as people type it: a clock time (the next one), a day, both, or a span
+// from now; zero where nothing was typed.
+func (a *ask) when(field, text, zone string) (time.Time, error) {
+	loc := a.In(zone)
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(form, text, loc); err == nil {
+			return t, nil
+		}
+	}
+	if c, err := time.Parse("15:04", text); err == nil {
+		day := a.Now.In(loc)
+		t := time.Date(day.Year(), day.Month(), day.Day(), c.Hour(), c.Minute(), 0, 0, loc)
+		if !t.After(a.Now) {
+			t = time.Date(day.Year(), day.Month(), day.Day()+1, c.Hour(), c.Minute(), 0, 0, loc)
+		}
+		return t, nil
+	}
+	if d, err := api.ParseDuration(text); err == nil {
+		return a.Now.Add(d), nil
+	}
+	return time.Time{}, core.Invalid(field, core.Truncate(text), "allowed are 06:00, 2h, 3d, 2026-12-24 and 2026-12-24 18:00")
+}
+
+// triggerJob runs a job by hand and goes on to the run.
+func (a *ask) triggerJob() (string, core.Text, error) {
+	return a.act("run", func() (string, core.Text, error) {
+		body := client.TriggerRequest{Key: a.Form("key"), Cause: string(core.CauseManual)}
+		params := strings.ReplaceAll(a.Form("params"), "\r\n", "\n")
+		if params != strings.ReplaceAll(a.Form("was"), "\r\n", "\n") {
+			if err := stillJSON(a.Form("was"), params); err != nil && a.Form("asis") == "" {
+				return "", core.Text{}, err
+			}
+			body.Params = &params
+		}
+		for _, address := range append(a.r.PostForm["address"], strings.Fields(a.Form("other"))...) {
+			if address != "" {
+				body.Addresses = append(body.Addresses, address)
+			}
+		}
+		var err error
+		if body.At, err = a.when("at", a.Form("at"), a.Form("zone")); err != nil {
+			return "", core.Text{}, err
+		}
+		if text := strings.TrimSpace(a.Form("retries")); text != "" {
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				return "", core.Text{}, core.Invalid("retries", core.Truncate(text), "a whole number is expected")
+			}
+			body.Retries = &n
+		}
+		res, err := a.TriggerJob(a.Ctx(), a.Path("app"), a.Path("name"), body)
+		if err != nil {
+			return "", core.Text{}, err
+		}
+		if res.Existing {
+			return a.RunPath(res.Run.ID), core.Say("this was sent before: it is the same run"), nil
+		}
+		return a.RunPath(res.Run.ID), core.Text{}, nil
+	})
+}
+
+// stillJSON refuses params that are none, where those of the job are JSON.
+func stillJSON(was, is string) error {
+	if was == "" || !json.Valid([]byte(was)) || is == "" {
+		return nil
+	}
+	var v any
+	if err := json.Unmarshal([]byte(is), &v); err != nil {
+		return core.Invalid("params", "", "the params of the job are JSON, and these are not: %s", err.Error())
+	}
+	return nil
+}
+
+// pauseJob stops the schedule of a job, and what runs of it where that is asked for.
+func (a *ask) pauseJob() (string, core.Text, error) {
+	return a.act("pause", func() (string, core.Text, error) {
+		until, err := a.when("until", a.Form("until"), a.Form("zone"))
+		if err != nil {
+			return "", core.Text{}, err
+		}
+		if strings.TrimSpace(a.Form("reason")) == "" {
+			return "", core.Text{}, core.Invalid("reason", "", "say why: who finds the job paused asks for it")
+		}
+		res, err := a.PauseJob(a.Ctx(), a.Path("app"), a.Path("name"), client.PauseRequest{Reason: a.Form("reason"), Until: until})
+		if err != nil {
+			return "", core.Text{}, err
+		}
+		said := core.Say("%s is paused", a.ref())
+		if !res.Changed {
+			said = core.Say("%s was paused already", a.ref())
+		}
+		if a.Form("running") != "kill" {
+			return jobPath(a.ref()), said, nil
+		}
+		killed, err := a.killAll()
+		if err != nil {
+			return "", core.Text{}, err
+		}
+		return jobPath(a.ref()), core.Say("%s, and %s", said, killed), nil
+	})
+}
+
+// resumeJob lets the schedule of a job go on.
+func (a *ask) resumeJob() (string, core.Text, error) {
+	return a.act("resume", func() (string, core.Text, error) {
+		_, err := a.ResumeJob(a.Ctx(), a.Path("app"), a.Path("name"), client.ResumeRequest{Reason: a.Form("reason")})
+		if err != nil {
+			return "", core.Text{}, err
+		}
+		return jobPath(a.ref()), core.Say("%s goes on; what passed meanwhile is not run", a.ref()), nil
+	})
+}
+
+// killJob ends the runs of a job.
+func (a *ask) killJob() (string, core.Text, error) {
+	return a.act("kill", func() (string, core.Text, error) {
+		said, err := a.killAll()
+		return jobPath(a.ref()), said, err
+	})
+}
+
+// maxKills bounds how many parts of the runs of a job one form ends.
+const maxKills = 20
+
+// killAll ends what runs of the job of the path, part by part.
+func (a *ask) killAll() (core.Text, error) {
+	killed, cancelled, after := 0, 0, ""
+	for range maxKills {
+		res, err := a.KillJob(a.Ctx(), a.Path("app"), a.Path("name"), client.KillJobParams{After: after})
+		if err != nil {
+			return core.Text{}, err
+		}
+		killed, cancelled = killed+len(res.Killed), cancelled+len(res.Cancelled)
+		if after = res.Next; after == "" {
+			break
+		}
+	}
+	switch {
+	case after != "":
+		return core.Say("%d of its runs are told to end; there are more: kill again", killed+cancelled), nil
+	case killed+cancelled == 0:
+		return core.Say("nothing of it was running"), nil
+	}
+	return core.Say("%d runs are told to end, %d were cancelled before they were sent", killed, cancelled), nil
+}
+
+// labelJob gives a job other labels.
+func (a *ask) labelJob() (string, core.Text, error) {
+	return a.act("label", func() (string, core.Text, error) {
+		j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
+		if err != nil {
+			return "", core.Text{}, err
+		}
+		labels, err := pairsOf("labels", a.Form("labels"))
+		if err != nil {
+			return "", core.Text{}, err
+		}
+		spec, err := sameSpec(&j)
+		if err != nil {
+			return "", core.Text{}, err
+		}
+		spec.Labels, spec.IfRev = labels, &j.Rev
+		if _, err := a.PutJob(a.Ctx(), j.App, j.Name, spec); err != nil {
+			return "", core.Text{}, err
+		}
+		return jobPath(a.ref()), core.Say("%s has these labels", a.ref()), nil
+	})
+}
+
+// sameSpec is a job as it is put again unchanged: its script by its hash.
+func sameSpec(j *client.Job) (spec client.JobSpec, err error) {
+	same := *j
+	same.Declared = "" // who made it last, of a spec whether code asks
+	text, err := json.Marshal(same)
+	if err == nil {
+		err = json.Unmarshal(text, &spec)
+	}
+	return spec, err
+}
+
+// pairsOf reads key=value, one a line or with spaces between.
+func pairsOf(field, text string) (map[string]string, error) {
+	out := map[string]string{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		if !ok {
+			return nil, core.Invalid(field, core.Truncate(line), "key=value is expected, one a line")
+		}
+		out[strings.TrimSpace(key)] = strings.TrimSpace(value)
+	}
+	return out, nil
+}
+
+// deleteJob deletes a job whose name was typed.
+func (a *ask) deleteJob() (string, core.Text, error) {
+	return a.act("delete", func() (string, core.Text, error) {
+		if strings.TrimSpace(a.Form("name")) != a.ref() {
+			return "", core.Text{}, core.Invalid("name", core.Truncate(a.Form("name")), "type %s, so that it is this job and no other", a.ref())
+		}
+		params := client.DeleteJobParams{}
+		if rev, err := strconv.ParseInt(a.Form("rev"), 10, 64); err == nil {
+			params.IfRev = &rev
+		}
+		res, err := a.DeleteJob(a.Ctx(), a.Path("app"), a.Path("name"), params)
+		if err != nil {
+			return "", core.Text{}, err
+		}
+		if res.Withheld {
+			return Root + "jobs", core.Say("%s is deleted; code that declares it does not make it again until it is given back", a.ref()), nil
+		}
+		return Root + "jobs", core.Say("%s is deleted; its runs are kept, and its changes can restore it", a.ref()), nil
+	})
+}
+
+// giveBackJob lets code change a job again.
+func (a *ask) giveBackJob() (string, core.Text, error) {
+	return a.act("giveback", func() (string, core.Text, error) {
+		if _, err := a.GiveBackJob(a.Ctx(), a.Path("app"), a.Path("name")); err != nil {
+			return "", core.Text{}, err
+		}
+		return jobPath(a.ref()), core.Say("%s is given back: code that declares it may change it", a.ref()), nil
+	})
+}

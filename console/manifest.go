@@ -1,0 +1,172 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/manifest"
+	"github.com/tickring/tickring/words"
+)
+
+// A job as text: the form and the manifest are two views of one thing. What is typed in
+// either is read by package manifest, as `tickring apply` reads a file.
+
+// manifest is the text of a job, as `tickring get -o yaml` prints it.
+func (a *ask) manifest(j client.Job) (string, error) {
+	if j.Script.Kind != "" && j.Script.Source == "" {
+		s, err := a.GetScript(a.Ctx(), j.App, j.Name, strconv.Itoa(j.Script.Version))
+		switch e, ok := errors.AsType[*client.Error](err); {
+		case ok && e.Status == http.StatusNotFound:
+			return "", core.Errorf(core.CodeNotFound, "version %d of the script of %s is kept no more: give the job another",
+				j.Script.Version, j.App+"/"+j.Name)
+		case err != nil:
+			return "", err
+		}
+		j.Script.Source = s.Source
+	}
+	text, err := manifest.Export(nil, []client.Job{j})
+	return string(text), err
+}
+
+// read is what a text says of one job. An error is a manifest.Errors.
+func read(text string) (manage.JobSpec, error) {
+	doc, err := manifest.Parse("", []byte(text), manifest.Options{})
+	switch {
+	case err != nil:
+		return manage.JobSpec{}, err
+	case len(doc.Jobs) != 1 || len(doc.Apps) != 0 || len(doc.Channels) != 0 || doc.Notify != nil:
+		return manage.JobSpec{}, manifest.Errors{{Reason: core.Say("one job is edited here, and nothing else")}}
+	}
+	return doc.Jobs[0].Spec, nil
+}
+
+// asJob is the job that a spec makes.
+func asJob(spec *manage.JobSpec) client.Job {
+	wanted := api.Wanted(spec, nil)
+	j := api.JobOf(&wanted)
+	j.Script.Source = spec.Source
+	return j
+}
+
+// lines are the errors of a text, each with its place.
+func (a *ask) lines(errs manifest.Errors) (list []string) {
+	for _, e := range errs {
+		reason := words.Say(a.Lang, e.Reason)
+		if e.Path != "" {
+			reason = e.Path + ": " + reason
+		}
+		if e.Line > 0 {
+			reason = a.Say("line %d, column %d: %s", e.Line, e.Column, reason)
+		}
+		list = append(list, reason)
+	}
+	return list
+}
+
+// put stores a job as somebody wants it who saw revision rev; 0: there was none. Who sends
+// the same twice is told the same twice.
+func (a *ask) put(spec *manage.JobSpec, rev int64) (client.JobResult, error) {
+	body := api.JobSpecOf(*spec)
+	body.IfRev = &rev
+	res, err := a.PutJob(a.Ctx(), body.App, body.Name, body)
+	if !isConflict(err) {
+		return res, err
+	}
+	now, other := a.GetJob(a.Ctx(), body.App, body.Name)
+	if other != nil {
+		return res, err
+	}
+	want := asJob(spec)
+	if len(manifest.Diff(&now, &want)) == 0 {
+		return client.JobResult{App: now.App, Name: now.Name, ID: now.ID, Rev: now.Rev, Change: manage.Unchanged}, nil
+	}
+	return res, err
+}
+
+// isConflict reports whether somebody else was faster.
+func isConflict(err error) bool {
+	e, ok := errors.AsType[*client.Error](err)
+	return ok && e.Code == string(core.CodeConflict)
+}
+
+// changedTo says what became of a job that was saved.
+func changedTo(res client.JobResult) core.Text {
+	switch res.Change {
+	case manage.Created:
+		return core.Say("%s is there", res.App+"/"+res.Name)
+	case manage.Unchanged:
+		return core.Say("%s is as it was typed", res.App+"/"+res.Name)
+	}
+	return core.Say("%s is changed: what was planned before is planned anew", res.App+"/"+res.Name)
+}
+
+// saveManifest stores a job from its text.
+func (a *ask) saveManifest() (string, core.Text, error) {
+	text := strings.ReplaceAll(a.Form("text"), "\r\n", "\n")
+	rev, _ := strconv.ParseInt(a.Form("rev"), 10, 64)
+	spec, err := read(text)
+	var problems []string
+	status := http.StatusBadRequest
+	if errs, ok := errors.AsType[manifest.Errors](err); ok {
+		problems = a.lines(errs)
+	} else if err != nil {
+		return "", core.Text{}, err
+	} else if ref := spec.Def.App + "/" + spec.Def.Name; ref != a.ref() {
+		problems = []string{a.Say("a job keeps its app and its name: this one is %s; copy it for another", a.ref())}
+	} else {
+		res, err := a.put(&spec, rev)
+		if err == nil {
+			return jobPath(a.ref()), changedTo(res), nil
+		}
+		p := a.problemOf(err)
+		problems, status = []string{p.Message}, p.Status
+	}
+	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
+	if err != nil {
+		return "", core.Text{}, err
+	}
+	a.page = "jobs"
+	page, err := a.jobPage(j)
+	if err != nil {
+		return "", core.Text{}, err
+	}
+	if status == http.StatusConflict {
+		page.Clash, err = a.clash(&j, rev, new(asJob(&spec)))
+		if err != nil {
+			return "", core.Text{}, err
+		}
+	} else {
+		page.Rev = rev // so that who mends it is still told of what others do meanwhile
+	}
+	page.View, page.Text, page.Problems = "manifest", text, problems
+	a.render(status, "job", page)
+	return "", core.Text{}, errShown
+}
+
+// clash is what somebody else made of a job meanwhile.
+type clash struct {
+	Changes []change
+	Differs []difference // from what is there now to what was typed
+}
+
+// clash says who changed a job after a revision, and how what was typed differs from that.
+func (a *ask) clash(now *client.Job, since int64, typed *client.Job) (*clash, error) {
+	list, err := a.ListChanges(a.Ctx(), client.ListChangesParams{Job: now.App + "/" + now.Name, Limit: 50})
+	if err != nil {
+		return nil, err
+	}
+	c := &clash{Differs: differences(manifest.Diff(now, typed))}
+	for i := range list.Changes {
+		one := a.changeOf(&list.Changes[i])
+		if one.Rev > since {
+			c.Changes = append(c.Changes, one)
+		}
+	}
+	return c, nil
+}
