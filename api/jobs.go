@@ -33,6 +33,10 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJob
 		}
 		f.Labels[key] = value
 	}
+	if len(params.Is) > 0 || params.Sort != "" || params.Down || params.Runs != 0 || params.Counts || params.Cursor != "" {
+		s.jobsNow(w, r, &params, f)
+		return
+	}
 	page, err := s.m.Jobs(r.Context(), f)
 	if err != nil {
 		s.fail(w, r, err)

@@ -827,6 +827,9 @@ type Job struct {
 	// Problem Why it could not be planned last time
 	Problem string `json:"problem,omitempty,omitzero"`
 
+	// Recent Its last runs, the newest first; where a list asks for them
+	Recent []RunBrief `json:"recent,omitempty,omitzero"`
+
 	// Retry Whether a failed run is tried again.
 	Retry Retry     `json:"retry,omitempty,omitzero"`
 	Rev   int64     `json:"rev"`
@@ -994,6 +997,16 @@ type JobBase struct {
 	Within string `json:"within,omitempty,omitzero"`
 }
 
+// JobCounts Of those that the filters take, but for is.
+type JobCounts struct {
+	All      int `json:"all"`
+	Ended    int `json:"ended"`
+	Failing  int `json:"failing"`
+	Late     int `json:"late"`
+	NeverRan int `json:"neverRan"`
+	Paused   int `json:"paused"`
+}
+
 // JobFacts defines model for JobFacts.
 type JobFacts struct {
 	// Deserted Apps that have no executor, and jobs that fire
@@ -1027,12 +1040,21 @@ type JobNotices struct {
 
 // JobPage defines model for JobPage.
 type JobPage struct {
+	// Counts Of those that the filters take, but for is.
+	Counts *JobCounts `json:"counts,omitempty"`
+
+	// Cursor cursor of the next page; left out: there is none
+	Cursor string `json:"cursor,omitempty,omitzero"`
+
 	// Failed Jobs that are there, whatever was asked for, and are not in jobs, for they cannot be read
 	Failed []UnreadableJob `json:"failed,omitempty,omitzero"`
 	Jobs   []Job           `json:"jobs"`
 
 	// Next after of the next page; left out: there is none
 	Next int32 `json:"next,omitempty,omitzero"`
+
+	// Partial Of some jobs it is not known yet how they stand: ask again
+	Partial bool `json:"partial,omitempty,omitzero"`
 }
 
 // JobResult defines model for JobResult.
@@ -1865,6 +1887,21 @@ type Run struct {
 	With *RanWith `json:"with,omitempty"`
 }
 
+// RunBrief defines model for RunBrief.
+type RunBrief struct {
+	// At When it was scheduled
+	At time.Time `json:"at"`
+
+	// DurationMs From its send to its end, or until now
+	DurationMs *int64 `json:"durationMs,omitempty"`
+	ID         string `json:"id"`
+
+	// LatenessMs From when it was due to its send
+	LatenessMs *int64 `json:"latenessMs,omitempty"`
+	Reason     string `json:"reason,omitempty,omitzero"`
+	State      string `json:"state"`
+}
+
 // RunNotice defines model for RunNotice.
 type RunNotice struct {
 	// At When it was made, of counted when it is to be; left out: it is one before the last of its event, of which not each channel that gave it up is known any more
@@ -2315,11 +2352,29 @@ type ListJobsParams struct {
 	State []string `form:"state,omitempty" json:"state,omitempty,omitzero"`
 	Set   string   `form:"set,omitempty" json:"set,omitempty,omitzero"`
 
-	// Text A part of the name, title, author or handler
+	// Text A part of the name, title, author, handler, params or schedule, or the number
 	Text string `form:"text,omitempty" json:"text,omitempty,omitzero"`
 
 	// Last With the last run of each
 	Last bool `form:"last,omitempty" json:"last,omitempty,omitzero"`
+
+	// Is Only those that stand so now; all must hold. failing: the last chain of attempts that ended failed; late: what is due is not sent within its grace, or was sent late; paused: by itself, its app or everything; never-ran: it has no run; ended: no instant follows
+	Is []string `form:"is,omitempty" json:"is,omitempty,omitzero"`
+
+	// Sort next is when the scheduler looks at it next, last the instant of its last run; what has none comes last
+	Sort string `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
+
+	// Down The other way round
+	Down bool `form:"down,omitempty" json:"down,omitempty,omitzero"`
+
+	// Runs With so many of the last runs of each, in brief; at most 30
+	Runs int `form:"runs,omitempty" json:"runs,omitempty,omitzero"`
+
+	// Counts With how many stand how
+	Counts bool `form:"counts,omitempty" json:"counts,omitempty,omitzero"`
+
+	// Cursor cursor of the page before
+	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 
 	// After next of the page before
 	After int32 `form:"after,omitempty" json:"after,omitempty,omitzero"`

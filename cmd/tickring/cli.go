@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	questions "github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/internal/awsask"
 	"github.com/tickring/tickring/internal/stack"
 	"github.com/tickring/tickring/manifest"
@@ -202,7 +203,8 @@ func newParser(g *grammar, stdout, stderr io.Writer) (*kong.Kong, error) {
 	return kong.New(g, kong.Name("tickring"),
 		kong.Description("A job scheduler that loses nothing. Start with: tickring serve --demo"),
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.Words(core.Routes),
-			"states": core.Words(core.States), "causes": core.Words(core.Causes), "scriptKinds": core.Words(core.ScriptKinds),
+			"states": core.Words(core.States), "causes": core.Words(core.Causes),
+			"standings": core.Words(questions.Standings), "scriptKinds": core.Words(core.ScriptKinds),
 			"label": "The jobs with this label, or with a key whatever its value; those of the apps that are named, or of all."},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(code int) { panic(helped(code)) }))

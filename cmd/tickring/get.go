@@ -11,13 +11,24 @@ import (
 type getCmd struct {
 	What  string   `arg:"" optional:"" placeholder:"APP|JOB" help:"One app or job; all if left out. Channels are listed by the word: get channels."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
+	findFlags
+	Sort string `default:"" enum:"number,name,next,last," placeholder:"ORDER" help:"number, name, next (what is planned next), last (what ran last)."`
+	Down bool   `help:"The other way round."`
 	watchFlags
 }
+
+// findFlags say which jobs, by how they stand and what is said of them.
+type findFlags struct {
+	Is   []string `placeholder:"HOW" enum:"${standings}" help:"Only jobs that stand so now: ${standings}."`
+	Text string   `placeholder:"TEXT" help:"Only jobs with this in their name, title, author, handler, params or schedule."`
+}
+
+func (f *findFlags) given() bool { return len(f.Is) > 0 || f.Text != "" }
 
 func (c *getCmd) Run(e *conn) error { return c.watchFlags.run(e, c.once) }
 
 func (c *getCmd) once(e *conn) error {
-	if c.What == channelsWord && len(c.Label) == 0 {
+	if c.What == channelsWord && len(c.Label) == 0 && !c.given() {
 		return e.listChannels()
 	}
 	var notify *api.Notify
@@ -27,15 +38,16 @@ func (c *getCmd) once(e *conn) error {
 	var failed []api.UnreadableJob
 	var short bool
 	var err error
-	of := api.ListJobsParams{Label: c.Label, Last: e.Output != "yaml"}
+	of := api.ListJobsParams{Label: c.Label, Last: e.Output != "yaml", Is: c.Is, Text: c.Text, Sort: c.Sort, Down: c.Down}
+	chosen := len(c.Label) > 0 || c.given()
 	switch {
-	case len(c.Label) > 0 && c.What != "" && kindOf(c.What) != appKind:
-		return usagef("-l looks for jobs: name an app beside it, or nothing")
+	case chosen && c.What != "" && kindOf(c.What) != appKind:
+		return usagef("-l, --is and --text look for jobs: name an app beside it, or nothing")
 	case c.What == "":
 		if apps, short, err = e.apps(); err == nil {
 			jobs, failed, err = e.jobs(of)
 		}
-		if err == nil && e.Output != "text" && len(c.Label) == 0 {
+		if err == nil && e.Output != "text" && !chosen {
 			var all api.ChannelList
 			all, err = e.ListChannels(e.Ctx)
 			channels = all.Channels
@@ -65,7 +77,7 @@ func (c *getCmd) once(e *conn) error {
 	if err != nil {
 		return err
 	}
-	if len(c.Label) > 0 {
+	if chosen {
 		apps = slices.DeleteFunc(apps, func(a api.App) bool {
 			return !slices.ContainsFunc(jobs, func(j api.Job) bool { return j.App == a.Name })
 		})
@@ -106,6 +118,8 @@ func (c *getCmd) print(e *conn, notify *api.Notify, channels []api.Channel, apps
 		return e.printJobs(jobs)
 	case len(failed) == 0 && len(c.Label) > 0:
 		return noLabel(c.Label)
+	case len(failed) == 0 && c.given():
+		e.printf("no such jobs\n")
 	case len(failed) == 0 && c.What != "":
 		e.printf("app %s has no jobs   deleted ones: tickring changes %s   a new one: tickring create %s/NAME --help\n", c.What, c.What, c.What)
 	case len(failed) == 0:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -214,8 +215,11 @@ func (e *conn) jobs(params api.ListJobsParams) (jobs []api.Job, failed []api.Unr
 	_, err = pages(e, "", parts.Pages[api.JobPage]{
 		Ask: func(string) (api.JobPage, error) { return e.ListJobs(e.Ctx, params) },
 		Add: func(page *api.JobPage) string {
-			jobs, failed, params.After = append(jobs, page.Jobs...), append(failed, page.Failed...), page.Next
-			return behind(page.Next)
+			if page.Partial && params.Cursor == "" { // it comes to know how they stand
+				return "again"
+			}
+			jobs, failed, params.After, params.Cursor = append(jobs, page.Jobs...), append(failed, page.Failed...), page.Next, page.Cursor
+			return cmp.Or(page.Cursor, behind(page.Next))
 		},
 		Progress: func() string { return plural(len(jobs), "job") + " read" },
 	})

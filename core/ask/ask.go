@@ -12,10 +12,12 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// Ask answers questions on a store. It has no loop and no state of its own.
+// Ask answers questions on a store. It has no loop, and no state of its own but for what it
+// knows lately of last runs, which any number of them may know.
 type Ask struct {
-	store Store
-	o     Options
+	store  Store
+	o      Options
+	lately lately
 }
 
 // Options of an Ask.

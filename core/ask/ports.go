@@ -89,6 +89,10 @@ type Runs interface {
 	// from, 0 at the end. A call that has looked long enough answers fewer runs than limit,
 	// or none; one that cannot tell states apart answers others too.
 	RecentRuns(ctx context.Context, app string, states []core.State, before int64, limit int) (runs []core.Run, next int64, err error)
+	// LastRuns reads the newest runs of jobs with a slot up to an instant, at most n of each,
+	// the newest first; one that has none is not in the answer. Of those that wait for a later
+	// slot a store may pass over no more than n of each.
+	LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error)
 	// Permits reads items of permits; one that is not stored is not in the answer.
 	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)
 	// KeptLog is what is kept of a run's log; false: nothing is.

@@ -30,7 +30,7 @@ type JobFilter struct {
 	Labels map[string]string // all of them; an empty value means that the label is there
 	States []core.JobState
 	Set    string
-	Text   string     // a part of the name, title, author or handler, in any case
+	Text   string     // a part of the name, title, author, handler, params or schedule, in any case, or the number
 	After  core.JobID // go on after this number
 	Limit  int        // at most 1000; 0 is 100
 	Last   bool       // with the last run of each
@@ -187,12 +187,7 @@ func (f *JobFilter) takes(j *core.Job) bool {
 			return false
 		}
 	}
-	if f.Text == "" {
-		return true
-	}
-	text := strings.ToLower(f.Text)
-	return strings.Contains(strings.ToLower(j.Name()), text) || strings.Contains(strings.ToLower(j.Def.Title), text) ||
-		strings.Contains(strings.ToLower(j.Def.Author), text) || strings.Contains(strings.ToLower(j.Def.Handler), text)
+	return f.Text == "" || has(j, strings.ToLower(f.Text))
 }
 
 func (f *JobFilter) check() (limit int, err error) {

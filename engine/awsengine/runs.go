@@ -367,6 +367,37 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	return s.whole(ctx, list, rest)
 }
 
+// LastRuns implements ask.Store, with two requests for each job.
+func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
+	lists, errs := make([][]core.Run, len(jobs)), make([]error, len(jobs))
+	s.parallel(len(jobs), func(i int) {
+		low, high := core.RunRange(jobs[i], 0, upTo)
+		nlow, nhigh := core.NumberedRange(jobs[i])
+		for _, span := range []struct {
+			high, low core.RunID
+			most      int
+		}{{high, low, n}, {nhigh, nlow, 2 * n}} {
+			runs, err := s.RunSpan(ctx, span.high, span.low, span.most)
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			lists[i] = append(lists[i], slices.DeleteFunc(runs, func(r core.Run) bool { return r.Slot > upTo })...)
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	found := make(map[core.JobID][]core.Run, len(jobs))
+	for i, list := range lists {
+		slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(cmp.Compare(b.Slot, a.Slot), cmp.Compare(b.ID, a.ID)) })
+		if len(list) > 0 {
+			found[jobs[i]] = list[:min(n, len(list))]
+		}
+	}
+	return found, nil
+}
+
 // between asks for the runs of a job from one to another.
 func (s *Store) between(lo, hi core.RunID) *dynamodb.QueryInput {
 	e := equal("job", number(lo.Job()))

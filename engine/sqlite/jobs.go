@@ -173,28 +173,28 @@ func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[str
 
 // ListJobs implements ask.Store.
 func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
-	where, bound := "sched.id > ?1 ORDER BY sched.id LIMIT ?2", []any{after, limit}
+	q, bound := "SELECT id FROM sched WHERE id > ?1 ORDER BY id LIMIT ?2", []any{after, limit}
 	if app != "" {
-		where, bound = "app = ?3 AND "+where, append(bound, app)
+		q, bound = "SELECT id FROM sched WHERE id > ?1 AND app = ?3 ORDER BY id LIMIT ?2", append(bound, app)
 	}
-	var bad core.Unreadable
-	looked := 0
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, jobQuery+where, values(bound...), func(st *sqlite.Stmt) error {
-			next, looked = core.JobID(st.ColumnInt64(0)), looked+1
-			if j, err := scanJob(st); err != nil {
-				bad.Add(next, err)
-			} else {
-				list = append(list, *j)
-			}
+	var ids []core.JobID
+	if err := s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, q, values(bound...), func(st *sqlite.Stmt) error {
+			ids = append(ids, core.JobID(st.ColumnInt64(0)))
 			return nil
 		})
-	})
-	if looked < limit {
-		next = 0
+	}); err != nil {
+		return nil, 0, fmt.Errorf("list jobs: %w", err)
 	}
-	if err == nil {
-		err = bad.Err()
+	found := make(map[core.JobID]*core.Job, len(ids))
+	err = s.jobs(ctx, ids, func(id core.JobID, j *core.Job) { found[id] = j })
+	for _, id := range ids {
+		if j := found[id]; j != nil { // else it was deleted meanwhile, or cannot be read
+			list = append(list, *j)
+		}
+	}
+	if len(ids) == limit {
+		next = ids[len(ids)-1]
 	}
 	return list, next, err
 }

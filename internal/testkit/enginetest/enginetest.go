@@ -85,7 +85,7 @@ var Cases = []Case{
 	{"CloseRuns", closeUnread}, {"CloseRunsRead", closeRead},
 	{"ClearOwedAndLate", clearOwedAndLate}, {"Asides", asides}, {"KeptLogs", keptLogs}, {"AsideLane", asideLane}, {"Triggered", triggered},
 	{"ChangeTriggered", changed}, {"Kill", kill},
-	{"RunSpan", runSpan}, {"RecentRuns", recentRuns}, {"RecentRunsOfStates", recentRunsOfStates},
+	{"RunSpan", runSpan}, {"RecentRuns", recentRuns}, {"RecentRunsOfStates", recentRunsOfStates}, {"LastRuns", lastRuns},
 	{"OpenRuns", openRuns}, {"Journals", journals}, {"Watch", watch}, {"WatchPages", watchPages},
 	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes},
 	{"QueueAcrossReceivers", queueAcross},

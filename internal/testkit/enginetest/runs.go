@@ -819,6 +819,37 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 	}
 }
 
+// lastRuns: the newest of each job by their slots, planned and numbered alike, without what
+// waits for a later one.
+func lastRuns(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	put := func(id core.RunID, slot int) core.Run {
+		r := run(id)
+		r.At, r.Slot = at(slot), at(slot)
+		allNil(t, e.Dispatch.Create(ctx, []core.Run{r}))
+		return r
+	}
+	for i := range 5 {
+		put(core.PlannedRun(1, at(60*i)), 60*i)
+	}
+	planned := put(core.PlannedRun(1, at(300)), 300)
+	put(core.PlannedRun(1, at(900)), 900)
+	byHand := put(core.NumberedRun(1, 1), 270)
+	put(core.NumberedRun(1, 2), 5000)
+	put(core.NumberedRun(2, 1), 10)
+	put(core.NumberedRun(4, 1), 10)
+	got, err := e.Manage.LastRuns(ctx, []core.JobID{1, 2, 3}, at(600), 2)
+	ok(t, err)
+	ids := map[core.JobID][]core.RunID{}
+	for job, runs := range got {
+		for _, r := range runs {
+			ids[job] = append(ids[job], r.ID)
+		}
+	}
+	same(t, "the last runs", ids, map[core.JobID][]core.RunID{1: {planned.ID, byHand.ID}, 2: {core.NumberedRun(2, 1)}})
+	same(t, "a run", got[1][0], planned)
+}
+
 func openRuns(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	sent := func(seconds int) func(*core.Run) {

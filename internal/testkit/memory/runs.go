@@ -108,6 +108,30 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	return list, err
 }
 
+// LastRuns implements ask.Store.
+func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
+	found := map[core.JobID][]core.Run{}
+	err := s.one(ctx, func() error {
+		for _, job := range jobs {
+			var list []core.Run
+			for id := range s.runIDs.up(core.RunID(int64(job) << 32)) {
+				if id.Job() != job {
+					break
+				}
+				if r := &s.runs[id].run; r.Slot <= upTo {
+					list = append(list, copyRun(r))
+				}
+			}
+			slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(cmp.Compare(b.Slot, a.Slot), cmp.Compare(b.ID, a.ID)) })
+			if len(list) > 0 {
+				found[job] = list[:min(n, len(list))]
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
 // RecentRuns implements ask.Store. It never splits a millisecond, so
 // the answer may be longer than limit; next is 0 when nothing older is stored.
 func (s *Store) RecentRuns(ctx context.Context, app string, states []core.State, before int64, limit int) (

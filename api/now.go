@@ -1,0 +1,86 @@
+package api
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+)
+
+// The types of how jobs stand now.
+type (
+	JobCounts = client.JobCounts
+	RunBrief  = client.RunBrief
+)
+
+// jobsAsk is how jobs are asked for.
+func jobsAsk(p *ListJobsParams, f ask.JobFilter) ask.JobsAsk {
+	a := ask.JobsAsk{JobFilter: f, By: ask.Order(p.Sort), Down: p.Down, Cursor: p.Cursor, Recent: p.Runs}
+	for _, is := range p.Is {
+		a.Is = append(a.Is, ask.Standing(is))
+	}
+	if p.Last {
+		a.Recent = max(a.Recent, 1)
+	}
+	return a
+}
+
+// jobsNow lists jobs by how they stand.
+func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *ListJobsParams, f ask.JobFilter) {
+	if params.After != 0 {
+		s.fail(w, r, core.Invalid("after", r.URL.Query().Get("after"), "such a list goes on with cursor"))
+		return
+	}
+	page, err := s.m.JobsNow(r.Context(), jobsAsk(params, f))
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	held, err := s.pauses(r)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out := JobPage{Jobs: make([]Job, len(page.Jobs)), Cursor: page.Next, Partial: page.Partial}
+	for i := range page.Jobs {
+		j := &page.Jobs[i]
+		out.Jobs[i] = held.show(s, j, 1)
+		runs := page.Recent[i]
+		if params.Last && len(runs) > 0 {
+			out.Jobs[i].Last = held.last(&runs[0], j)
+		}
+		for k := range runs[:min(len(runs), params.Runs)] {
+			out.Jobs[i].Recent = append(out.Jobs[i].Recent, briefOf(&runs[k], held.now))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(page.Failed)) {
+		out.Failed = append(out.Failed, UnreadableJob{Number: int32(id), Message: page.Failed[id].Error()})
+	}
+	if params.Counts {
+		out.Counts = &JobCounts{All: page.All, Failing: page.Of[ask.IsFailing], Late: page.Of[ask.IsLate], Paused: page.Of[ask.IsHeld],
+			NeverRan: page.Of[ask.IsNeverRan], Ended: page.Of[ask.IsOver]}
+	}
+	s.write(w, http.StatusOK, out)
+}
+
+// briefOf is what of a run a bar shows.
+func briefOf(r *core.Run, now time.Time) RunBrief {
+	b := RunBrief{ID: r.ID.String(), State: string(r.State), Reason: string(r.Reason), At: r.At.Time()}
+	if r.Sent() {
+		until := now
+		if !r.State.Open() {
+			until = r.EndedAt
+		}
+		took := max(until.Sub(r.SentAt), 0).Milliseconds()
+		b.DurationMs = &took
+	}
+	if r.HasLateness() {
+		late := r.Lateness().Milliseconds()
+		b.LatenessMs = &late
+	}
+	return b
+}

@@ -1,0 +1,40 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/api/client"
+)
+
+// TestJobsNow: the list by how jobs stand has counts, the last runs in brief and a cursor.
+func TestJobsNow(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	f.must("PUT", "/v1/jobs/shop/second", `{"handler":"x","schedule":{"every":"1h"}}`)
+	f.must("POST", "/v1/jobs/shop/second/trigger", `{}`)
+	f.must("POST", "/v1/jobs/shop/report/pause", `{"reason":"broken"}`)
+	page, err := f.c.ListJobs(t.Context(), client.ListJobsParams{Sort: "name", Down: true, Counts: true, Runs: 3, Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := client.JobCounts{All: 2, Paused: 1, NeverRan: 1}
+	if page.Counts == nil || *page.Counts != want || len(page.Jobs) != 1 || page.Jobs[0].Name != "second" || len(page.Jobs[0].Recent) != 1 ||
+		page.Cursor == "" {
+		t.Errorf("%+v", page)
+	}
+	page, err = f.c.ListJobs(t.Context(), client.ListJobsParams{Sort: "name", Down: true, Limit: 1, Cursor: page.Cursor})
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Name != "report" || page.Cursor != "" {
+		t.Errorf("%+v, %v", page, err)
+	}
+	page, err = f.c.ListJobs(t.Context(), client.ListJobsParams{Is: []string{"paused"}})
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Pause.Reason != "broken" {
+		t.Errorf("%+v, %v", page, err)
+	}
+	for query, field := range map[string]string{"is=odd": "is", "sort=odd": "sort", "runs=31": "runs", "sort=name&after=3": "after",
+		"counts=true&cursor=x": "cursor"} {
+		if status, answer := f.ask("GET", "/v1/jobs?"+query, ""); status != 400 || !strings.Contains(answer, `"field":"`+field+`"`) {
+			t.Errorf("%s: %d %s", query, status, answer)
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
+)
+
+const (
+	// latelyFor is for how long what is known of last runs counts as now.
+	latelyFor = time.Second
+	// latelyOf is how many runs of a job are known: enough to see past those that are under
+	// way or waiting.
+	latelyOf = 4
+	// mostLately bounds the jobs of which last runs are known, mostNew how many runs are
+	// looked at that came since; where more came, all is read anew.
+	mostLately = 100_000
+	mostNew    = 20_000
+	// latelyAgain is how far back before the last look it looks again: who makes a run has
+	// its moment a little before it is stored.
+	latelyAgain = 10 * time.Second
+	// fillFor is how long one look reads jobs of which nothing is known yet, fillOf how many
+	// at a time: the first page of ten thousand jobs comes before all of them are known.
+	fillFor = 100 * time.Millisecond
+	fillOf  = 250
+)
+
+// lately is what the process knows of the last runs of all jobs, shared by all who ask at a
+// time: it is read once, and after that only what came since. What it says is at most
+// latelyFor old. It decides nothing: it is for lists and pages that people look at.
+type lately struct {
+	mu   sync.Mutex // one looks at a time, and the others wait for it
+	at   time.Time  // of the last look
+	mark int64      // the millisecond up to which runs are in
+	of   map[core.JobID][]brief
+}
+
+// brief is what of a run tells how its job stands.
+type brief struct {
+	id    core.RunID
+	slot  core.Instant
+	state core.State
+	sent  time.Time // zero: not yet
+	ended time.Time
+	bad   bool // it failed for good
+	tried bool // a retry follows
+	said  bool // its lateness says anything
+	shard bool // it is part of another
+	try   int
+}
+
+func briefOf(r *core.Run) brief {
+	b := brief{id: r.ID, slot: r.Slot, state: r.State, ended: r.EndedAt, bad: r.FailedForGood(), tried: r.Then != 0,
+		said: r.HasLateness(), shard: r.Shard.Of != 0, try: r.Attempt}
+	if r.Sent() {
+		b.sent = r.SentAt
+	}
+	return b
+}
+
+// standing is how jobs stand by their last runs.
+type standing struct {
+	of   map[core.JobID][]brief
+	all  bool // of every job that was asked for
+	now  time.Time
+	rest map[core.JobID]bool // those of which nothing is known
+}
+
+// look answers what is known of the last runs of jobs, as far as it comes within a while; the
+// first look at many takes some.
+func (l *lately) look(ctx context.Context, q *Ask, jobs []core.JobID) (*standing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := q.o.Now()
+	if l.of == nil || now.Sub(l.at).Abs() >= latelyFor {
+		if err := l.catchUp(ctx, q, now); err != nil {
+			return nil, core.Passing(err)
+		}
+	}
+	s := &standing{of: make(map[core.JobID][]brief, len(jobs)), all: true, now: now, rest: map[core.JobID]bool{}}
+	var missing []core.JobID
+	for _, job := range jobs {
+		if list, known := l.of[job]; known {
+			s.of[job] = list
+		} else {
+			missing = append(missing, job)
+		}
+	}
+	until := time.Now().Add(fillFor)
+	for part := range bound.Chunks(missing, fillOf) {
+		if time.Now().After(until) || len(l.of) >= mostLately {
+			s.all = false
+			for _, job := range part {
+				s.rest[job] = true
+			}
+			continue
+		}
+		found, err := q.store.LastRuns(ctx, part, core.InstantOf(now), latelyOf)
+		if err != nil {
+			return nil, core.Passing(err)
+		}
+		for _, job := range part {
+			list := make([]brief, len(found[job]))
+			for i := range list {
+				list[i] = briefOf(&found[job][i])
+			}
+			l.of[job], s.of[job] = list, list
+		}
+	}
+	return s, nil
+}
+
+// catchUp reads what came since the last look, and what became of the runs that were open.
+func (l *lately) catchUp(ctx context.Context, q *Ask, now time.Time) error {
+	if l.of == nil {
+		l.of = map[core.JobID][]brief{}
+	}
+	mark := core.Millis(now)
+	if len(l.of) > 0 {
+		again := l.mark - latelyAgain.Milliseconds()
+		seen := 0
+		for before := int64(0); ; {
+			runs, next, err := q.store.RecentRuns(ctx, "", nil, before, bound.AtOnce)
+			if err != nil {
+				return err
+			}
+			for i := range runs {
+				l.note(&runs[i])
+			}
+			if seen += max(len(runs), 1); next == 0 || next < again {
+				break
+			}
+			if before = next; seen >= mostNew {
+				clear(l.of)
+				break
+			}
+		}
+		var open []core.RunID
+		for _, list := range l.of {
+			for _, b := range list {
+				if b.state.Open() || b.bad && now.Sub(b.ended) < time.Minute { // its retry may not be known yet
+					open = append(open, b.id)
+				}
+			}
+		}
+		for part := range bound.Chunks(open, bound.AtOnce) {
+			found, _, err := q.store.Runs(ctx, part)
+			if err != nil {
+				return err
+			}
+			for _, r := range found {
+				l.note(&r)
+			}
+		}
+	}
+	l.at, l.mark = now, mark
+	return nil
+}
+
+// note takes in a run as it is now.
+func (l *lately) note(r *core.Run) {
+	job := r.ID.Job()
+	list, known := l.of[job]
+	if !known {
+		return
+	}
+	b := briefOf(r)
+	list = slices.Clone(list) // others may look at it
+	if i := slices.IndexFunc(list, func(x brief) bool { return x.id == b.id }); i >= 0 {
+		list[i] = b
+	} else {
+		list = append(list, b)
+	}
+	slices.SortFunc(list, func(x, y brief) int { return cmp.Or(cmp.Compare(y.slot, x.slot), cmp.Compare(y.id, x.id)) })
+	// Those that wait for a later slot are beside them.
+	waits := 0
+	for waits < len(list) && list[waits].slot > core.InstantOf(l.at)+1 && waits < latelyOf {
+		waits++
+	}
+	l.of[job] = list[:min(len(list), waits+latelyOf)]
+}
+
+// due are the runs of a job that are due, the newest first; false: they are not known.
+func (s *standing) due(job core.JobID) ([]brief, bool) {
+	list, known := s.of[job]
+	now := core.InstantOf(s.now)
+	for len(list) > 0 && list[0].slot > now {
+		list = list[1:]
+	}
+	return list, known
+}
+
+// last is the newest run of a job that is due; nil: it has none, or it is not known.
+func (s *standing) last(job core.JobID) *brief {
+	if list, _ := s.due(job); len(list) > 0 {
+		return &list[0]
+	}
+	return nil
+}
+
+// failing reports whether the last chain of a job that came to an end failed.
+func (s *standing) failing(job core.JobID) bool {
+	list, _ := s.due(job)
+	for _, b := range list {
+		switch {
+		case b.state.Open(), b.tried, b.shard, b.state == core.Skipped && b.try <= 1:
+		default:
+			return b.bad
+		}
+	}
+	return false
+}
+
+// late reports whether a job that is not paused is late now: what is due is not planned, its
+// newest run is due and not sent, or was sent late; each by its grace.
+func (s *standing) late(j *core.Job) bool {
+	overdue := func(slot core.Instant) bool { return slot != 0 && s.now.Sub(slot.Time()) > j.Sched.Grace }
+	if j.Sched.State == core.Started && overdue(j.Sched.Next) && j.Sched.Tail == 0 {
+		return true
+	}
+	b := s.last(j.Def.ID)
+	switch {
+	case b == nil:
+		return false
+	case b.state.Open() && b.sent.IsZero():
+		return overdue(b.slot)
+	}
+	return b.said && b.sent.Sub(b.slot.Time()) > j.Sched.Grace
+}
+
+// neverRan reports whether a job has no run at all; one that is not known has.
+func (s *standing) neverRan(job core.JobID) bool {
+	list, known := s.due(job)
+	return known && len(list) == 0
+}

@@ -1,0 +1,325 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Standing is how a job stands now, in a word.
+type Standing string
+
+const (
+	IsFailing  Standing = "failing"   // its last chain that ended failed
+	IsLate     Standing = "late"      // what is due is not sent within its grace, or was sent late
+	IsHeld     Standing = "paused"    // by itself, its app or everything
+	IsNeverRan Standing = "never-ran" // it has no run
+	IsOver     Standing = "ended"     // its schedule has no further instant
+)
+
+// Standings lists them all.
+var Standings = []Standing{IsFailing, IsLate, IsHeld, IsNeverRan, IsOver}
+
+// Order is by what jobs are listed.
+type Order string
+
+const (
+	ByNumber Order = "number"
+	ByName   Order = "name"
+	ByNext   Order = "next" // when the scheduler looks at them next
+	ByLast   Order = "last" // the instant of their last run
+)
+
+// Orders lists them all.
+var Orders = []Order{ByNumber, ByName, ByNext, ByLast}
+
+// MaxRecent is how many of the last runs of each job a list may have.
+const MaxRecent = 30
+
+// JobsAsk is how jobs are listed by how they stand.
+type JobsAsk struct {
+	JobFilter            // but After and Last
+	Is        []Standing // each of these; empty: any
+	By        Order      // ByNumber if empty
+	Down      bool
+	Cursor    string // Next of the page before
+	Recent    int    // of each job so many of its last runs
+}
+
+// JobsNow is a page of jobs by how they stand.
+type JobsNow struct {
+	Jobs   []core.Job
+	Recent [][]core.Run // of each of Jobs, the newest first
+	Failed core.Unreadable
+	// Of says how many of those that the filter takes, but for Is, stand so; All are all of
+	// these.
+	All int
+	Of  map[Standing]int
+	// Partial says that of some it is not known how they stand, or that there are more than
+	// one look takes.
+	Partial bool
+	Next    string
+}
+
+// JobsNow lists jobs by how they stand, in an order. It walks over all jobs and keeps what it
+// knows of their last runs: see lately.
+func (q *Ask) JobsNow(ctx context.Context, a JobsAsk) (JobsNow, error) {
+	limit, err := a.check()
+	if err != nil {
+		return JobsNow{}, err
+	}
+	p := q.Page()
+	f, err := q.find(ctx, &a)
+	if err != nil {
+		return JobsNow{}, err
+	}
+	res := JobsNow{All: f.all, Of: f.of, Partial: f.partial, Failed: f.failed}
+	list := f.jobs
+	slices.SortFunc(list, func(x, y ranked) int { return x.compare(&y.rank, a.Down) })
+	if a.Cursor != "" {
+		from, err := a.rank()
+		if err != nil {
+			return JobsNow{}, err
+		}
+		i, is := slices.BinarySearchFunc(list, from, func(x ranked, from rank) int { return x.compare(&from, a.Down) })
+		if is {
+			i++
+		}
+		list = list[i:]
+	}
+	fit := min(limit, len(list))
+	ids := make([]core.JobID, fit)
+	for i := range ids {
+		ids[i] = list[i].job.Def.ID
+	}
+	var last map[core.JobID][]core.Run
+	if a.Recent > 0 && fit > 0 {
+		if last, err = q.store.LastRuns(ctx, ids, core.InstantOf(q.o.Now()), a.Recent); err != nil {
+			return JobsNow{}, core.Passing(err)
+		}
+	}
+	for i := range fit {
+		j, runs := list[i].job, last[list[i].job.Def.ID]
+		for k := range runs { // what is shown of all but the first is brief
+			if k > 0 {
+				runs[k].Message, runs[k].Params, runs[k].Data, runs[k].Tries = "", nil, "", nil
+			}
+		}
+		if !p.Takes(j) || i > 0 && !p.Takes(runs) {
+			fit = i
+			break
+		}
+		res.Jobs, res.Recent = append(res.Jobs, *j), append(res.Recent, runs)
+	}
+	if fit < len(list) && fit > 0 {
+		res.Next = list[fit-1].String()
+	}
+	return res, nil
+}
+
+// Found are jobs that a filter finds.
+type found struct {
+	jobs    []ranked
+	all     int
+	of      map[Standing]int
+	partial bool
+	failed  core.Unreadable
+	stand   *standing
+}
+
+// find walks over all jobs.
+func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
+	g, err := q.Global(ctx)
+	if err != nil {
+		return nil, err
+	}
+	apps, _, err := q.Apps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := q.o.Now()
+	paused := make(map[string]bool, len(apps))
+	for i := range apps {
+		paused[apps[i].Name] = apps[i].Pause.Covers(now) || g.Pause.Covers(now)
+	}
+	p := q.Page()
+	var jobs []core.Job
+	var ids []core.JobID
+	next, err := q.EachJob(ctx, a.App, 0, p, func(j *core.Job) bool {
+		if len(jobs) == mostLately {
+			return false
+		}
+		if a.takes(j) {
+			jobs, ids = append(jobs, *j), append(ids, j.Def.ID)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	s, err := q.lately.look(ctx, q, ids)
+	if err != nil {
+		return nil, err
+	}
+	f := &found{all: len(jobs), of: map[Standing]int{}, partial: next != 0 || !s.all, failed: p.Passed(0), stand: s}
+	for i := range jobs {
+		j := &jobs[i]
+		held := paused[j.Def.App] || j.Sched.PausedAt(now)
+		takes := true
+		for _, stands := range [...]struct {
+			so Standing
+			is bool
+		}{
+			{IsFailing, s.failing(j.Def.ID)}, {IsLate, !held && s.late(j)}, {IsHeld, held}, {IsNeverRan, s.neverRan(j.Def.ID)},
+			{IsOver, j.Sched.State == core.Ended},
+		} {
+			if stands.is {
+				f.of[stands.so]++
+			} else if slices.Contains(a.Is, stands.so) {
+				takes = false
+			}
+		}
+		if takes {
+			f.jobs = append(f.jobs, ranked{a.of(j, s), j})
+		}
+	}
+	return f, nil
+}
+
+func (a *JobsAsk) check() (limit int, err error) {
+	for _, s := range a.Is {
+		if !slices.Contains(Standings, s) {
+			return 0, core.Invalid("is", string(s), "allowed are %s", core.Words(Standings))
+		}
+	}
+	if a.By = cmp.Or(a.By, ByNumber); !slices.Contains(Orders, a.By) {
+		return 0, core.Invalid("sort", string(a.By), "allowed are %s", core.Words(Orders))
+	}
+	if a.Recent < 0 || a.Recent > MaxRecent {
+		return 0, core.Invalid("runs", strconv.Itoa(a.Recent), "allowed are 0 to %d", MaxRecent)
+	}
+	return a.JobFilter.check()
+}
+
+// rank is where a job stands in an order: what has no moment comes last both ways.
+type rank struct {
+	none bool
+	at   int64
+	name string
+	id   core.JobID
+}
+
+type ranked struct {
+	rank
+	job *core.Job
+}
+
+func (a *JobsAsk) of(j *core.Job, s *standing) rank {
+	p := rank{id: j.Def.ID}
+	switch a.By {
+	case ByName:
+		p.name = j.Name()
+	case ByNext:
+		switch {
+		case j.Sched.State == core.Started && j.Sched.Next != 0:
+			p.at = int64(j.Sched.Next)
+		case j.Sched.State == core.Paused && j.Sched.PauseUntil != 0:
+			p.at = int64(j.Sched.PauseUntil)
+		default:
+			p.none = true
+		}
+	case ByLast:
+		if b := s.last(j.Def.ID); b != nil {
+			p.at = int64(b.slot)
+		} else {
+			p.none = true
+		}
+	}
+	return p
+}
+
+func (p *rank) compare(o *rank, down bool) int {
+	if p.none != o.none {
+		if p.none {
+			return 1
+		}
+		return -1
+	}
+	n := cmp.Or(cmp.Compare(p.at, o.at), strings.Compare(p.name, o.name), cmp.Compare(p.id, o.id))
+	if down {
+		return -n
+	}
+	return n
+}
+
+// String is the place as a cursor.
+func (p *rank) String() string {
+	at := p.name
+	switch {
+	case p.none:
+		at = "-"
+	case p.name == "":
+		at = strconv.FormatInt(p.at, 10)
+	}
+	return at + "@" + p.id.String()
+}
+
+// rank reads a cursor.
+func (a *JobsAsk) rank() (p rank, err error) {
+	at, number, ok := strings.Cut(a.Cursor, "@")
+	id, err := strconv.ParseInt(number, 10, 32)
+	bad := core.Invalid("cursor", a.Cursor, "not the cursor of a page of these jobs")
+	if !ok || err != nil || id <= 0 {
+		return p, bad
+	}
+	p.id = core.JobID(id)
+	switch {
+	case at == "-" && (a.By == ByNext || a.By == ByLast):
+		p.none = true
+	case a.By == ByName:
+		p.name = at
+	default:
+		if p.at, err = strconv.ParseInt(at, 10, 64); err != nil || p.at == math.MinInt64 {
+			return p, bad
+		}
+	}
+	return p, nil
+}
+
+// texts are what of a job a text is looked for in.
+func texts(j *core.Job, do func(string) bool) bool {
+	d := &j.Def
+	for _, text := range []string{d.App, d.Name, d.Title, d.Handler, d.Author, d.Params} {
+		if do(text) {
+			return true
+		}
+	}
+	for _, w := range j.Sched.Schedule.Any {
+		text := w.Expr
+		switch w.Kind {
+		case core.KindEvery, core.KindFixedDelay:
+			text = w.Every.String()
+		case core.KindAt:
+			text = w.At.Time().Format(time.RFC3339)
+		}
+		if do(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// has reports whether a job has a text, in lower case, in what is said of it, or is of that number.
+func has(j *core.Job, text string) bool {
+	if n, err := strconv.ParseInt(strings.TrimPrefix(text, "#"), 10, 32); err == nil && core.JobID(n) == j.Def.ID {
+		return true
+	}
+	return strings.Contains(strings.ToLower(j.Name()), text) ||
+		texts(j, func(of string) bool { return len(of) >= len(text) && strings.Contains(strings.ToLower(of), text) })
+}

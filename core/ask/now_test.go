@@ -1,0 +1,146 @@
+package ask_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// ran stores a run of a job that was due a while ago.
+func (f *fixture) ran(job core.JobID, ago, late time.Duration, state core.State) core.Run {
+	f.T.Helper()
+	at := core.InstantOf(f.Clock.Add(-ago))
+	id := core.PlannedRun(job, at)
+	r := core.Run{ID: id, App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id}
+	if state != core.Planned {
+		r.SentAt, r.Address = at.Time().Add(late), "http://a"
+	}
+	if !state.Open() {
+		r.EndedAt, r.Reason = r.SentAt.Add(time.Second), append(core.Reasons[state], "")[0]
+	}
+	if err := f.E.Dispatch.Create(ctx, []core.Run{r})[0]; err != nil {
+		f.T.Fatal(err)
+	}
+	return r
+}
+
+func (f *fixture) stand(a ask.JobsAsk) (names []string, page ask.JobsNow) {
+	f.T.Helper()
+	page, err := f.M.JobsNow(ctx, a)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	for i := range page.Jobs {
+		names = append(names, page.Jobs[i].Def.Name)
+	}
+	return names, page
+}
+
+// TestJobsNow: each job is found by how it stands, and the counts say how many stand so.
+func TestJobsNow(t *testing.T) {
+	f := newFixture(t)
+	for _, name := range []string{"well", "fails", "was-late", "waits", "held", "fresh", "over", "tried"} {
+		f.Create(spec(name, every(time.Hour)))
+	}
+	id := func(name string) core.JobID { j := f.Job("shop/" + name); return j.Def.ID }
+	f.Clock = f.Clock.Add(10 * time.Minute)
+	f.ran(id("well"), 5*time.Minute, 0, core.Failed)
+	f.ran(id("well"), 2*time.Minute, 0, core.Succeeded)
+	f.ran(id("well"), time.Minute, 0, core.Running)
+	f.ran(id("fails"), 5*time.Minute, 0, core.Succeeded)
+	f.ran(id("fails"), 4*time.Minute, 0, core.Failed)
+	f.ran(id("fails"), 3*time.Minute, 0, core.Skipped) // says nothing of whether it works
+	f.ran(id("was-late"), 8*time.Minute, 2*time.Minute, core.Succeeded)
+	f.ran(id("waits"), 2*time.Minute, 0, core.Planned)
+	f.ran(id("over"), 9*time.Minute, 0, core.Succeeded)
+	f.ran(id("held"), 9*time.Minute, 0, core.Succeeded)
+	f.ran(id("tried"), 9*time.Minute, 0, core.Failed)
+	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/held"}, manage.PauseRequest{Why: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[ask.Standing][]string{ask.IsFailing: {"fails", "tried"}, ask.IsLate: {"waits", "was-late"}, ask.IsHeld: {"held"},
+		ask.IsNeverRan: {"fresh"}, ask.IsOver: nil}
+	check := func() {
+		t.Helper()
+		for is, names := range want {
+			got, page := f.stand(ask.JobsAsk{Is: []ask.Standing{is}, By: ask.ByName})
+			slices.Sort(got)
+			slices.Sort(names)
+			if !slices.Equal(got, names) || page.Of[is] != len(names) || page.All != 8 || page.Partial {
+				t.Errorf("%s: %v (%d of %d, partial %t), not %v", is, got, page.Of[is], page.All, page.Partial, names)
+			}
+		}
+	}
+	check()
+	// What comes is seen a moment later: a run that is made, and the end of one that was open.
+	f.Clock = f.Clock.Add(2 * time.Second)
+	f.ran(id("fails"), time.Second, 0, core.Succeeded)
+	f.ran(id("fresh"), time.Second, 0, core.Failed)
+	if err := f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(core.PlannedRun(id("well"), core.InstantOf(f.Clock.Add(-62*time.Second))),
+		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0]; err != nil {
+		t.Fatal(err)
+	}
+	want[ask.IsFailing], want[ask.IsNeverRan] = []string{"fresh", "tried", "well"}, nil
+	check()
+
+	names, page := f.stand(ask.JobsAsk{JobFilter: ask.JobFilter{Text: "FAILS"}, Recent: 2})
+	if !slices.Equal(names, []string{"fails"}) || page.All != 1 || len(page.Recent[0]) != 2 || page.Recent[0][0].State != core.Succeeded {
+		t.Errorf("%v: %+v", names, page.Recent)
+	}
+	if names, _ := f.stand(ask.JobsAsk{JobFilter: ask.JobFilter{Text: "#" + id("held").String()}}); !slices.Equal(names, []string{"held"}) {
+		t.Errorf("by its number: %v", names)
+	}
+}
+
+// TestJobsInOrder: in each order, both ways, a page goes on where the one before ended.
+func TestJobsInOrder(t *testing.T) {
+	f := newFixture(t)
+	for i := range 9 {
+		j := f.Create(spec(fmt.Sprintf("j%d", (i*4)%9), every(time.Duration(i+1)*time.Minute)))
+		if i%3 != 0 {
+			f.ran(j.Def.ID, time.Duration(i)*time.Minute, 0, core.Succeeded)
+		}
+	}
+	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/j3"}, manage.PauseRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range ask.Orders {
+		whole, _ := f.stand(ask.JobsAsk{By: by})
+		down, _ := f.stand(ask.JobsAsk{By: by, Down: true})
+		for _, order := range []struct {
+			down bool
+			want []string
+		}{{false, whole}, {true, down}} {
+			var got []string
+			a := ask.JobsAsk{JobFilter: ask.JobFilter{Limit: 2}, By: by, Down: order.down}
+			for {
+				names, page := f.stand(a)
+				got = append(got, names...)
+				if a.Cursor = page.Next; a.Cursor == "" {
+					break
+				}
+			}
+			if !slices.Equal(got, order.want) || len(got) != 9 {
+				t.Errorf("by %s, down %t: %v, in one %v", by, order.down, got, order.want)
+			}
+		}
+		none := map[ask.Order]int{ask.ByNext: 1, ask.ByLast: 3}[by] // without a moment: last both ways
+		head := func(l []string) []string { return l[:9-none] }
+		back := slices.Clone(head(down))
+		slices.Reverse(back)
+		if !slices.Equal(head(whole), back) {
+			t.Errorf("by %s: %v and %v", by, whole, down)
+		}
+	}
+	for field, bad := range map[string]ask.JobsAsk{"is": {Is: []ask.Standing{"odd"}}, "sort": {By: "odd"}, "runs": {Recent: 31},
+		"cursor": {Cursor: "x@1"}} {
+		if _, err := f.M.JobsNow(ctx, bad); code(err) != core.CodeInvalid {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/engine"
+)
+
+// putJobs stores the jobs of manyRuns.
+func putJobs(b *testing.B, e *engine.Engine, now time.Time) {
+	b.Helper()
+	for n := range manyApps {
+		putApp(b, e, fmt.Sprintf("app%02d", n))
+	}
+	putApp(b, e, "rare")
+	list, changes := make([]core.Job, manyJobs), make([]core.Change, manyJobs)
+	for i := range list {
+		id := core.JobID(i + 1)
+		j := &list[i]
+		j.Def = core.Def{ID: id, App: manyApp(i + 1), Name: fmt.Sprintf("job-%d", id), Title: fmt.Sprintf("The job of number %d", id),
+			Author: "lina",
+			Labels: map[string]string{"team": fmt.Sprint(id % 5)}, Handler: "POST /reports/daily", Params: `{"kind": "daily"}`, Created: now}
+		j.Sched = core.Sched{ID: id, App: j.Def.App, State: core.Started, Rev: 1, RevAt: now.Add(-overTime),
+			Next:   core.InstantOf(now) + core.Instant(i),
+			PlanAt: core.InstantOf(now) + core.Instant(i), Seq: 1,
+			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 */5 * * * ?"}}, Timezone: "Europe/Berlin"}}
+		j.Normalize()
+		changes[i] = core.Change{ID: 1, At: now, By: "lina", Verb: core.VerbCreated, App: j.Def.App, Job: id, Name: j.Def.Name}
+	}
+	for _, err := range e.Manage.CreateJobs(b.Context(), list, changes) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func putApp(b *testing.B, e *engine.Engine, name string) {
+	b.Helper()
+	if err := e.Manage.PutApp(b.Context(), 0, core.App{Name: name, Rev: 1}, core.Change{ID: 1, By: "lina", Verb: core.VerbCreated,
+		App: name}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkJobs lists a page of ten thousand jobs with a million runs, first by a process
+// that knows nothing yet.
+func BenchmarkJobs(b *testing.B) {
+	e, now := openMany(b)
+	putJobs(b, e, now)
+	fresh := func() *ask.Ask { return ask.New(e.Manage, ask.Options{Now: func() time.Time { return now }}) }
+	page := func(b *testing.B, q *ask.Ask, a ask.JobsAsk) {
+		a.Limit, a.Recent = 50, 30
+		if p, err := q.JobsNow(b.Context(), a); err != nil || p.All == 0 {
+			b.Fatal(p.All, err)
+		}
+	}
+	ms := func(b *testing.B) { b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/page") }
+	b.Run("first", func(b *testing.B) {
+		for b.Loop() {
+			page(b, fresh(), ask.JobsAsk{})
+		}
+		ms(b)
+	})
+	q := fresh()
+	for partial := true; partial; {
+		p, err := q.JobsNow(b.Context(), ask.JobsAsk{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		partial = p.Partial
+	}
+	for _, of := range []struct {
+		name string
+		a    ask.JobsAsk
+	}{
+		{"number", ask.JobsAsk{}},
+		{"name", ask.JobsAsk{By: ask.ByName}},
+		{"next-down", ask.JobsAsk{By: ask.ByNext, Down: true}},
+		{"last", ask.JobsAsk{By: ask.ByLast}},
+		{"failing", ask.JobsAsk{Is: []ask.Standing{ask.IsFailing}}},
+		{"text", ask.JobsAsk{JobFilter: ask.JobFilter{Text: "of number 7"}}},
+		{"app", ask.JobsAsk{JobFilter: ask.JobFilter{App: "app07"}}},
+	} {
+		b.Run(of.name, func(b *testing.B) {
+			for b.Loop() {
+				now = now.Add(time.Second) // what is known is old each time
+				page(b, q, of.a)
+			}
+			ms(b)
+		})
+	}
+}
