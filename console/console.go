@@ -137,12 +137,13 @@ func (c *Console) page(pattern, name string, get func(*ask) (any, error)) {
 		if !ok {
 			return
 		}
-		data, err := get(a)
-		if err != nil {
+		switch data, err := get(a); {
+		case errors.Is(err, errShown):
+		case err != nil:
 			a.fail(err)
-			return
+		default:
+			a.render(http.StatusOK, name, data)
 		}
-		a.render(http.StatusOK, name, data)
 	})
 }
 
@@ -170,7 +171,7 @@ func (c *Console) form(pattern string, do func(*ask) (to string, said core.Text,
 	})
 }
 
-// errShown is what the function of a form answers that has written the answer itself.
+// errShown is what the function of a page or form answers that has written the answer itself.
 var errShown = errors.New("shown")
 
 // badForm is the error of a form that cannot be read.

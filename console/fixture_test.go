@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
@@ -42,8 +43,9 @@ func newConsole(t *testing.T) *site {
 	f := peopletest.New(t)
 	log := slog.New(slog.DiscardHandler)
 	s := &site{Fixture: f, t: t, cookies: map[string]string{}}
-	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Log: log})
-	s.h = console.New(console.Options{API: s.api, Token: adminToken, Log: log, Now: func() time.Time { return f.Clock }})
+	now := func() time.Time { return f.Clock }
+	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Log: log, Reports: report.New(f.E.Report, report.Options{Now: now})})
+	s.h = console.New(console.Options{API: s.api, Token: adminToken, Log: log, Now: now})
 	if r := s.post("/console/login", url.Values{"token": {adminToken}}); r.Code != http.StatusSeeOther {
 		t.Fatalf("log in: %d %s", r.Code, r.Body)
 	}

@@ -14,6 +14,8 @@ func (c *Console) pages() {
 	c.form("POST /console/notices", (*ask).noticesDo)
 	c.page("GET /console/notices/{channel}", "channel", (*ask).channel)
 	c.form("POST /console/notices/{channel}", (*ask).channelDo)
+	c.page("GET /console/runs", "runs", (*ask).runs)
+	c.form("POST /console/runs/rerun", (*ask).rerunRuns)
 	c.page("GET /console/runs/{run}", "run", (*ask).runByID)
 	c.page("GET /console/jobs/{app}/{name}/at/{instant}", "run", (*ask).runAt)
 	c.form("POST /console/runs/{run}/kill", (*ask).killRun)
@@ -39,6 +41,7 @@ func (c *Console) pages() {
 	c.menu = []entry{
 		{"home", Root, core.Say("Home"), 0},
 		{"jobs", Root + "jobs", core.Say("Jobs"), 0},
+		{"runs", Root + "runs", core.Say("Runs"), 0},
 		{"executors", Root + "executors", core.Say("Executors"), 0},
 		{"notices", Root + "notices", core.Say("Notices"), 1},
 		{"changes", Root + "changes", core.Say("Changes"), 1},

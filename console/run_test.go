@@ -21,7 +21,8 @@ func (s *site) ended(job *core.Job, n int, change func(*core.Run)) core.Run {
 	at := core.InstantOf(s.Clock.Truncate(time.Minute)) - core.Instant(60*n)
 	id := core.PlannedRun(job.Def.ID, at)
 	r := core.Run{ID: id, App: job.Def.App, State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
-		Address: "http://10.0.0.7:9999", SentAt: at.Time().Add(20 * time.Millisecond), EndedAt: at.Time().Add(2 * time.Second)}
+		Rev: job.Sched.Rev, Address: "http://10.0.0.7:9999", SentAt: at.Time().Add(20 * time.Millisecond),
+		EndedAt: at.Time().Add(2 * time.Second)}
 	change(&r)
 	if err := s.E.Finish.Create(peopletest.Ctx, []core.Run{r})[0]; err != nil {
 		s.t.Fatal(err)

@@ -372,8 +372,16 @@ func (a *ask) Current(e entry) bool { return a.page == e.Name }
 // Deployment is what this deployment is called.
 func (a *ask) Deployment() string { return a.c.o.Name }
 
-// Self is the URL of this page.
-func (a *ask) Self() string { return a.r.URL.RequestURI() }
+// Self is the URL of this page; of one that answers a form, of the page that had it.
+func (a *ask) Self() string {
+	if from, err := url.Parse(a.r.Referer()); err == nil && !a.Refreshes() {
+		return here(from.RequestURI())
+	}
+	return a.r.URL.RequestURI()
+}
+
+// Refreshes reports whether the page can be asked for again: what answers a form cannot.
+func (a *ask) Refreshes() bool { return a.r.Method == http.MethodGet }
 
 // Tell is a sentence with markup in it: what goes in is escaped, but what is markup already.
 func (a *ask) Tell(code string, args ...any) template.HTML {

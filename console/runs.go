@@ -1,0 +1,411 @@
+package console
+
+import (
+	"crypto/rand"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
+)
+
+// runsPage is a list of runs below its shape over time.
+type runsPage struct {
+	Span   span
+	Filter client.ListRunsParams
+	Runs   []client.Run
+	Skips  []client.Skip
+	Shape  *client.Shape // nil where nobody knows it
+	Width  time.Duration // of one of its buckets
+	Next   string
+	Looked time.Time // how far back it was looked, where the page is not full
+	Wrong  string    // what of the filter is not understood
+	Panel  string
+	Again  *rerunPanel
+	First  bool // the newest of them
+}
+
+// Filtered reports whether anything is left out but by time.
+func (p *runsPage) Filtered() bool {
+	f := p.Filter
+	return f.Job != "" || f.App != "" || len(f.State) > 0 || len(f.Cause) > 0 || f.Address != "" || f.Longer != "" || f.Shorter != "" ||
+		f.Late != "" || f.Failed
+}
+
+// rerunPanel is what would be run again, before anybody says so.
+type rerunPanel struct {
+	Key    string
+	To     time.Time
+	Fit    int // of those looked at
+	Left   []client.Rerun
+	Sample []client.Rerun
+	More   bool
+}
+
+// runs lists runs: what the query says, the newest first.
+func (a *ask) runs() (any, error) {
+	p := &runsPage{Panel: a.Q("panel"), First: a.Q("after") == ""}
+	var err error
+	if p.Span, err = a.spanOf(); err == nil {
+		p.Filter = a.runFilter(a.r.URL.Query(), p.Span)
+		p.Filter.After, p.Filter.Limit = a.Q("after"), 100
+		err = a.findRuns(p)
+	}
+	if err == nil && p.Panel == "rerun" && (p.Filter.Job != "" || p.Filter.App != "") {
+		p.Again, err = a.wouldRerun(p)
+	}
+	if status := a.problemStatus(err); status >= 400 && status < 500 {
+		p.Wrong, p.Panel = a.problemOf(err).Message, ""
+		a.render(status, "runs", p)
+		return nil, errShown
+	}
+	return p, err
+}
+
+// problemStatus is that of the page of an error; 0 of none, and of what was answered.
+func (a *ask) problemStatus(err error) int {
+	if err == nil || err == errShown {
+		return 0
+	}
+	return a.problemOf(err).Status
+}
+
+// runFilter is which runs a query, or a form, asks for.
+func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
+	all := func(name string) (list []string) {
+		for _, v := range q[name] {
+			if v != "" {
+				list = append(list, v)
+			}
+		}
+		return list
+	}
+	f := client.ListRunsParams{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: all("state"), Cause: all("cause"),
+		Failed: q.Get("failed") != "", Address: strings.TrimSpace(q.Get("address")), From: s.From, To: s.To,
+		Longer: strings.TrimSpace(q.Get("longer")), Shorter: strings.TrimSpace(q.Get("shorter")), Late: strings.TrimSpace(q.Get("late"))}
+	if f.Job != "" {
+		f.App = ""
+	}
+	return f
+}
+
+func (a *ask) findRuns(p *runsPage) error {
+	page, err := a.ListRuns(a.Ctx(), p.Filter)
+	if err != nil {
+		return err
+	}
+	p.Runs, p.Skips, p.Looked = page.Runs, page.Skips, page.LookedTo
+	if page.Next != "" {
+		p.Next = a.With("panel", "") // without after
+		u, _ := url.Parse(p.Next)
+		q := u.Query()
+		q.Set("after", page.Next)
+		u.RawQuery = q.Encode()
+		p.Next = u.String()
+	}
+	f := &p.Filter
+	shape, err := a.GetShape(a.Ctx(), client.GetShapeParams{App: f.App, Job: f.Job, From: f.From, To: f.To, Late: f.Late})
+	if err != nil {
+		return nil // the rows are what was asked for
+	}
+	if width, err := time.ParseDuration(shape.Width); err == nil && len(shape.Buckets) > 0 {
+		p.Shape, p.Width = &shape, width
+	}
+	return nil
+}
+
+// kinds of what a bucket of a shape counts: in the order in which they stand on one another.
+var kinds = []struct {
+	class  string
+	text   core.Text
+	states []core.State
+	n      func(*client.ShapeBucket) int64
+}{
+	{"ok", core.Say("succeeded"), []core.State{core.Succeeded}, func(b *client.ShapeBucket) int64 { return b.Succeeded }},
+	{"run", core.Say("not ended"), []core.State{core.Planned, core.Queued, core.Running},
+		func(b *client.ShapeBucket) int64 { return b.Running }},
+	{"skip", core.Say("skipped"), []core.State{core.Skipped}, func(b *client.ShapeBucket) int64 { return b.Skipped }},
+	{"stop", core.Say("killed"), []core.State{core.Killed}, func(b *client.ShapeBucket) int64 { return b.Killed }},
+	{"fail", core.Say("failed"), []core.State{core.Failed, core.TimedOut, core.Lost}, func(b *client.ShapeBucket) int64 { return b.Failed }},
+}
+
+// ShapeSum is how many runs the shape counts, and how many of them failed.
+func (p *runsPage) ShapeSum() (n struct{ Runs, Failed int64 }) {
+	for i := range p.Shape.Buckets {
+		b := &p.Shape.Buckets[i]
+		for _, k := range kinds {
+			n.Runs += k.n(b)
+		}
+		n.Failed += b.Failed
+	}
+	return n
+}
+
+// Endings are the filters by how runs ended, with how many there are of each in the span.
+func (a *ask) Endings(p *runsPage) template.HTML {
+	var b strings.Builder
+	for _, k := range kinds {
+		states := make([]string, len(k.states))
+		for i, s := range k.states {
+			states[i] = string(s)
+		}
+		on := slices.Equal(p.Filter.State, states)
+		word := html(`<span class="s %s">%s</span>`, k.class, words.Say(a.Lang, k.text))
+		if p.Shape != nil {
+			var n int64
+			for i := range p.Shape.Buckets {
+				n += k.n(&p.Shape.Buckets[i])
+			}
+			word = html(`%s %d`, word, n)
+		}
+		q := a.r.URL.Query()
+		q.Del("after")
+		q.Del("state")
+		q.Del("failed")
+		if !on {
+			q["state"] = states
+		}
+		current := template.HTML("")
+		if on {
+			current = ` aria-current="true"`
+		}
+		b.WriteString(string(html(`<a class=chip href="%s?%s"%s>%s</a> `, a.r.URL.EscapedPath(), q.Encode(), current, word)))
+	}
+	return template.HTML(b.String())
+}
+
+// ShapeChart draws the shape: a bar for each stretch of time, made of how its runs ended. A
+// bar leads to its runs; the script lets one be drawn across several.
+func (a *ask) ShapeChart(p *runsPage) template.HTML {
+	const high = 56.0
+	list := p.Shape.Buckets
+	most := int64(1)
+	for i := range list {
+		sum := int64(0)
+		for _, k := range kinds {
+			sum += k.n(&list[i])
+		}
+		most = max(most, sum)
+	}
+	var s strings.Builder
+	said := a.Say("runs over time: at most %d in %s", most, a.Span(p.Width))
+	fmt.Fprintf(&s, `<svg class="chart" viewBox="0 0 %d %d" preserveAspectRatio="none" role="group" aria-label="%s" data-from="%d" data-step="%d">`,
+		len(list)*8, int(high)+4, template.HTMLEscapeString(said), list[0].At.UnixMilli(), p.Width.Milliseconds())
+	for i := range list {
+		b := &list[i]
+		var parts []string
+		y, bars := high+2, ""
+		for _, k := range kinds {
+			n := k.n(b)
+			if n == 0 {
+				continue
+			}
+			h := max(2, (high-4)*float64(n)/float64(most))
+			if k.class == "skip" {
+				h = min(h, 6)
+			}
+			y -= h
+			bars += fmt.Sprintf(`<rect class="b-%s" x="%d" y="%.1f" width="6" height="%.1f"/>`, k.class, i*8+1, max(0, y), h)
+			parts = append(parts, fmt.Sprintf("%d %s", n, words.Say(a.Lang, k.text)))
+		}
+		if b.Late > 0 {
+			bars += fmt.Sprintf(`<rect class="b-late" x="%d" y="%.1f" width="6" height="2"/>`, i*8+1, high+2)
+			parts = append(parts, a.Say("%d late", b.Late))
+		}
+		if len(parts) == 0 {
+			continue
+		}
+		to := a.With("from", rfc(b.At), "to", rfc(b.At.Add(p.Width)), "when", "", "panel", "")
+		title := b.At.In(a.In("")).Format("01-02 15:04:05 ") + City(a.In("")) + ": " + strings.Join(parts, ", ")
+		s.WriteString(string(html(`<a href="%s" tabindex="-1" aria-label="%s"><title>%s</title><rect class="hole" x="%d" y="0" width="8" height="60"/>%s</a>`,
+			to, title, title, i*8, template.HTML(bars))))
+	}
+	s.WriteString(`<rect class="brush" x="0" y="0" width="0" height="60" hidden="hidden"/></svg>`)
+	end := list[len(list)-1].At.Add(p.Width)
+	return html(`%s%s`, template.HTML(s.String()), a.axis(list[0].At, end))
+}
+
+// Wider is the URL of a span twice as long, around the one that is shown.
+func (a *ask) Wider(s *client.Shape) string {
+	d := s.To.Sub(s.From) / 2
+	return a.With("from", rfc(s.From.Add(-d)), "to", rfc(earlier(s.To.Add(d), a.Now)), "when", "")
+}
+
+func earlier(x, y time.Time) time.Time {
+	if x.Before(y) {
+		return x
+	}
+	return y
+}
+
+// RowNote is what is to be said of a run in a list: why it ended so, or what it waits for.
+func (a *ask) RowNote(r *client.Run) template.HTML {
+	switch {
+	case r.Then != "" && !r.ThenAt.IsZero():
+		return a.Mark("%s; again at %s", text(a.ReasonName(r.Reason)), a.Time(r.ThenAt, r.Timezone))
+	case r.Reason != "":
+		return text(a.ReasonName(r.Reason))
+	case r.State == string(core.Queued) && !r.WaitsUntil.IsZero():
+		return a.Mark("waits for an executor of app %s, until %s", text(r.App), a.Time(r.WaitsUntil, r.Timezone))
+	}
+	return ""
+}
+
+// Causes and States are what a filter may name.
+func (a *ask) Causes() []core.Cause { return core.Causes }
+func (a *ask) States() []core.State { return core.States }
+
+// Has reports whether a list has a word.
+func (a *ask) Has(list []string, word any) bool { return slices.Contains(list, fmt.Sprint(word)) }
+
+// RunsCli is the command that lists the same.
+func (a *ask) RunsCli(p *runsPage) template.HTML {
+	f, words := p.Filter, []string{"tickring runs"}
+	if what := f.Job + f.App; what != "" {
+		words = append(words, what)
+	}
+	add := func(flag string, values ...string) {
+		for _, v := range values {
+			if v != "" {
+				words = append(words, "--"+flag+" "+v)
+			}
+		}
+	}
+	add("state", f.State...)
+	add("cause", f.Cause...)
+	if f.Failed {
+		words = append(words, "--failed")
+	}
+	add("address", f.Address)
+	add("longer", f.Longer)
+	add("shorter", f.Shorter)
+	add("late", f.Late)
+	if !f.From.IsZero() {
+		add("from", rfc(f.From))
+	}
+	if !f.To.IsZero() {
+		add("to", rfc(f.To))
+	}
+	return a.Cli(strings.Join(words, " "))
+}
+
+// rerunRequest is what the API is asked for to run again what a filter finds.
+func rerunRequest(f client.ListRunsParams) client.RerunRequest {
+	return client.RerunRequest{Job: f.Job, App: f.App, State: f.State, Cause: f.Cause, Failed: f.Failed, Address: f.Address, From: f.From,
+		To: f.To, Longer: f.Longer, Shorter: f.Shorter, Late: f.Late, As: string(core.CauseManual), Limit: 100}
+}
+
+// wouldRerun counts what would be run again, and shows some.
+func (a *ask) wouldRerun(p *runsPage) (*rerunPanel, error) {
+	out := &rerunPanel{Key: "console-" + rand.Text()[:12], To: p.Filter.To}
+	if out.To.IsZero() { // what comes later is not meant
+		out.To = a.Now.Truncate(time.Second)
+	}
+	body := rerunRequest(p.Filter)
+	body.Key, body.DryRun, body.To = out.Key, true, out.To
+	for n := 0; n < 10; n++ {
+		res, err := a.Rerun(a.Ctx(), body)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range res.Runs {
+			switch {
+			case one.Why != "":
+				out.Left = append(out.Left, one)
+			default:
+				if out.Fit++; len(out.Sample) < 10 {
+					out.Sample = append(out.Sample, one)
+				}
+			}
+		}
+		if body.After = res.Next; body.After == "" {
+			return out, nil
+		}
+	}
+	out.More = true
+	return out, nil
+}
+
+// LeftWhy are the reasons for which runs are left, each with how many.
+func (p *rerunPanel) LeftWhy() (list []string) { return whyLeft(p.Left) }
+
+func whyLeft(left []client.Rerun) (list []string) {
+	n := map[string]int{}
+	for _, one := range left {
+		n[strings.ReplaceAll(one.Why, one.Of.ID, "…")]++ // each names its run
+	}
+	for why, count := range n {
+		list = append(list, fmt.Sprintf("%d: %s", count, why))
+	}
+	slices.Sort(list)
+	return list[:min(len(list), 10)]
+}
+
+// rerunsPage is how far running again has come.
+type rerunsPage struct {
+	Form  url.Values // goes on with the next part; none: it is done
+	Done  int
+	Left  int
+	Last  []client.Rerun
+	Why   []string
+	Wrong string
+	Back  string
+}
+
+// rerunRuns does a part of running again what a filter finds, and shows how far that has come.
+func (a *ask) rerunRuns() (string, core.Text, error) {
+	q := a.r.PostForm
+	s := span{}
+	for name, at := range map[string]*time.Time{"from": &s.From, "to": &s.To} {
+		if given := q.Get(name); given != "" {
+			var err error
+			if *at, _, err = momentOf(name, given, time.UTC); err != nil {
+				return "", core.Text{}, err
+			}
+		}
+	}
+	body := rerunRequest(a.runFilter(q, s))
+	body.Key, body.After = q.Get("key"), q.Get("next")
+	var p rerunsPage
+	p.Done, _ = strconv.Atoi(q.Get("done")) // they are told, and nothing goes by them
+	p.Left, _ = strconv.Atoi(q.Get("left"))
+	back := url.Values{}
+	for _, name := range []string{"job", "app", "state", "cause", "failed", "address", "longer", "shorter", "late", "from", "to"} {
+		if v := q[name]; len(v) > 0 && v[0] != "" {
+			back[name] = v
+		}
+	}
+	p.Back = Root + "runs?" + back.Encode()
+	res, err := a.Rerun(a.Ctx(), body)
+	if err != nil {
+		problem := a.problemOf(err)
+		p.Form, p.Wrong = q, problem.Message
+		a.render(problem.Status, "reruns", p)
+		return "", core.Text{}, errShown
+	}
+	var left []client.Rerun
+	for _, one := range res.Runs {
+		if one.Why != "" {
+			left = append(left, one)
+			continue
+		}
+		p.Done++
+		p.Last = append(p.Last, one)
+	}
+	p.Left, p.Why = p.Left+len(left), whyLeft(left)
+	if res.Next != "" {
+		p.Form = q
+		q.Set("next", res.Next)
+		q.Set("done", fmt.Sprint(p.Done))
+		q.Set("left", fmt.Sprint(p.Left))
+	}
+	a.render(http.StatusOK, "reruns", p)
+	return "", core.Text{}, errShown
+}

@@ -1,0 +1,177 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/peopletest"
+)
+
+// TestRunsByFilter: the list shows what its URL asks for, and nothing else; the pages of a
+// list are all of it, once.
+func TestRunsByFilter(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job, other := s.Create(peopletest.Spec("a", peopletest.Every(time.Minute))), s.Create(peopletest.Spec("b", peopletest.Every(time.Minute)))
+	good := s.ended(&job, 30, func(*core.Run) {})
+	bad := s.ended(&job, 20, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
+	slow := s.ended(&other, 10, func(r *core.Run) {
+		r.Address, r.EndedAt, r.SentAt = "http://10.0.0.8:9999", r.EndedAt.Add(time.Hour), r.SentAt.Add(90*time.Second)
+	})
+	hand := s.ended(&other, 9, func(r *core.Run) { r.Cause = core.CauseMisfire })
+	all := map[string]core.RunID{"good": good.ID, "bad": bad.ID, "slow": slow.ID, "hand": hand.ID}
+	for query, want := range map[string]string{
+		"": "good bad slow hand", "?job=shop/a": "good bad", "?app=shop&failed=1": "bad", "?state=failed&state=lost": "bad",
+		"?address=" + url.QueryEscape("http://10.0.0.8:9999"): "slow", "?longer=30m": "slow", "?shorter=30m": "good bad hand",
+		"?late=1m": "slow", "?cause=misfire": "hand", "?when=1h": "good bad slow hand", "?when=yesterday": "",
+		"?from=2026-11-20T11:35:00Z&to=2026-11-20T11:45:00Z": "bad",
+	} {
+		body := s.says("/console/runs" + query)
+		for name, id := range all {
+			if is := strings.Contains(body, "run-"+id.String()+`"`); is != strings.Contains(want, name) {
+				t.Errorf("%q: %s is shown: %v", query, name, is)
+			}
+		}
+	}
+	s.says("/console/runs", "its handler said so", "tickring runs")
+	s.says("/console/runs?when=yesterday", "No run fits.")
+}
+
+// TestRunsPages: a list of many is read page by page.
+func TestRunsPages(t *testing.T) {
+	s := newConsole(t)
+	job := s.Create(peopletest.Spec("many", peopletest.Every(time.Minute)))
+	for n := range 250 {
+		s.ended(&job, n, func(*core.Run) {})
+	}
+	seen := map[string]bool{}
+	for path, pages := "/console/runs?job=shop/many", 0; path != ""; pages++ {
+		body := s.says(path)
+		for _, part := range strings.Split(body, `<tr id="run-`)[1:] {
+			id, _, _ := strings.Cut(part, `"`)
+			if seen[id] {
+				t.Fatalf("run %s is on two pages", id)
+			}
+			seen[id] = true
+		}
+		_, after, more := strings.Cut(body, `rel="next" href="`)
+		if path, _, _ = strings.Cut(after, `"`); !more {
+			path = ""
+		}
+		if pages > 4 {
+			t.Fatal("the pages do not end")
+		}
+	}
+	if len(seen) != 250 {
+		t.Errorf("%d runs are on the pages", len(seen))
+	}
+}
+
+// TestFilterThatIsNotUnderstood: a link whose filter means nothing is answered in words, on
+// the page, with the way to all runs.
+func TestFilterThatIsNotUnderstood(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	for _, query := range []string{"state=gone", "cause=moon", "longer=soon", "late=-5s", "from=when", "when=5y", "after=x", "job=shop/none",
+		"app=%20",
+		"from=2026-11-20T12:00:00Z&to=2026-11-20T11:00:00Z", "job=" + strings.Repeat("x", 10_000), "address=" + strings.Repeat("y", 5000),
+		"job=" + url.QueryEscape(markup)} {
+		w := s.get("/console/runs?" + query)
+		if body := w.Body.String(); w.Code < 400 || w.Code > 499 || !strings.Contains(body, "This filter is not understood") ||
+			strings.Contains(body, "<script>alert") {
+			t.Errorf("%.80s: %d %.400s", query, w.Code, body)
+		}
+	}
+}
+
+// TestTypedMomentsGetTheirZone: what is typed without a zone is by the reader's clock, and
+// the link that he is sent on to says the same to everybody.
+func TestTypedMomentsGetTheirZone(t *testing.T) {
+	s := newConsole(t)
+	s.cookies["tickring_zone"], s.cookies["tickring_tz"] = "mine", "Asia/Shanghai"
+	w := s.get("/console/runs?from=2026-11-20T19:00&job=shop/a&when=7d")
+	to, err := url.Parse(w.Header().Get("Location"))
+	if w.Code != http.StatusSeeOther || err != nil || to.Query().Get("from") != "2026-11-20T19:00:00+08:00" ||
+		to.Query().Get("job") != "shop/a" || to.Query().Has("when") {
+		t.Errorf("%d %s", w.Code, w.Header().Get("Location"))
+	}
+}
+
+// TestShapeOfRuns: over the rows are bars of how runs ended over time, each a link to its span.
+func TestShapeOfRuns(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("shape", peopletest.Every(time.Minute)))
+	for n := range 40 {
+		s.ended(&job, n+1, func(r *core.Run) {
+			if n%4 == 0 {
+				r.State, r.Reason = core.Failed, core.ReasonHandler
+			}
+			r.Journal = core.JournalKey{Minute: int64(r.At) / 60}
+		})
+	}
+	body := s.says("/console/runs?job=shop/shape&when=1h", "40 began, of which 10 failed", `class="b-fail"`, `class="b-ok"`, "data-step=")
+	_, after, _ := strings.Cut(body, `<a href="/console/runs?from=`)
+	bar, _, _ := strings.Cut(after, ">")
+	if !strings.Contains(bar, "&to=") || strings.Contains(bar, "when=") || !strings.Contains(bar, "job=") {
+		t.Errorf("a bar leads to %q", bar)
+	}
+	zoomed := s.says("/console/runs?job=shop/shape&from=2026-11-20T11:50:00Z&to=2026-11-20T11:55:00Z")
+	if n := strings.Count(zoomed, `<tr id="run-`); n != 6 {
+		t.Errorf("a span has %d runs", n)
+	}
+}
+
+// TestRunManyAgain: all that a filter finds is counted and shown first, then run again part
+// by part with how far it came, and can be stopped; sent twice it runs nothing twice.
+func TestRunManyAgain(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("again", peopletest.Every(time.Minute)))
+	for n := range 130 {
+		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
+	}
+	body := s.says("/console/runs?job=shop/again&failed=1&panel=rerun", "130 would be run again.", "Run them again",
+		"tickring rerun shop/again")
+	if w := s.get("/console/runs?failed=1&panel=rerun"); strings.Contains(w.Body.String(), "Run them again") {
+		t.Error("all of everything can be run again")
+	}
+	form := url.Values{}
+	_, part, _ := strings.Cut(body, `action="/console/runs/rerun"`)
+	for _, in := range strings.Split(part, "<input ")[1:] {
+		_, name, _ := strings.Cut(in, `name="`)
+		name, rest, _ := strings.Cut(name, `"`)
+		_, value, _ := strings.Cut(rest, `value="`)
+		value, _, _ = strings.Cut(value, `"`)
+		form.Add(name, value)
+	}
+	first := s.post("/console/runs/rerun", form).Body.String()
+	if !strings.Contains(first, "100 are run again, 0 are left") || !strings.Contains(first, "data-goon") ||
+		!strings.Contains(first, "Stop here") {
+		t.Fatalf("the first part: %s", first)
+	}
+	_, next, _ := strings.Cut(first, `name="next" value="`)
+	next, _, _ = strings.Cut(next, `"`)
+	form.Set("next", next)
+	form.Set("done", "100")
+	for range 2 {
+		last := s.post("/console/runs/rerun", form).Body.String()
+		if !strings.Contains(last, "130 are run again, 0 are left") || strings.Contains(last, "data-goon") {
+			t.Fatalf("the last part: %s", last)
+		}
+	}
+	if n := strings.Count(s.says(fmt.Sprintf("/console/runs?job=%d&cause=manual", job.Def.ID)), `<tr id="run-`); n != 100 {
+		t.Errorf("%d runs are on the first page", n)
+	}
+	if _, rest, more := strings.Cut(s.says(fmt.Sprintf("/console/runs?job=%d&cause=manual", job.Def.ID)), `rel="next" href="`); more {
+		path, _, _ := strings.Cut(rest, `"`)
+		if n := strings.Count(s.says(path), `<tr id="run-`); n != 30 {
+			t.Errorf("%d runs more were made", n)
+		}
+	}
+}

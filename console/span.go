@@ -1,0 +1,154 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
+)
+
+// span is the time that a page is about: from and to of its URL, or one of presets.
+type span struct {
+	When     string // a preset, empty where from and to are given, or nothing is
+	From, To time.Time
+}
+
+// presets of a span, as links name them.
+var presets = []struct {
+	Name string
+	Text core.Text
+	back time.Duration
+}{
+	{"1h", core.Say("last hour"), time.Hour}, {"today", core.Say("today"), 0}, {"yesterday", core.Say("yesterday"), 0},
+	{"24h", core.Say("24 hours"), 24 * time.Hour}, {"7d", core.Say("7 days"), 7 * 24 * time.Hour},
+	{"30d", core.Say("30 days"), 30 * 24 * time.Hour}, {"365d", core.Say("a year"), 365 * 24 * time.Hour},
+}
+
+// spanOf reads when, from and to of the query. Moments are told with their zone, so that a
+// link means the same to everybody: what was typed without one is by the reader's clock, and
+// he is sent on to that link.
+func (a *ask) spanOf() (s span, err error) {
+	loc := a.In("")
+	today := time.Date(a.Now.In(loc).Year(), a.Now.In(loc).Month(), a.Now.In(loc).Day(), 0, 0, 0, 0, loc)
+	typed := false
+	for name, at := range map[string]*time.Time{"from": &s.From, "to": &s.To} {
+		if given := a.Q(name); given != "" {
+			var bare bool
+			if *at, bare, err = momentOf(name, given, loc); err != nil {
+				return s, err
+			}
+			typed = typed || bare
+		}
+	}
+	if typed {
+		full := map[string]string{}
+		for name, at := range map[string]time.Time{"from": s.From, "to": s.To} {
+			if !at.IsZero() {
+				full[name] = at.Format(time.RFC3339)
+			}
+		}
+		http.Redirect(a.w, a.r, a.With("from", full["from"], "to", full["to"], "when", ""), http.StatusSeeOther)
+		return s, errShown
+	}
+	if s.When = a.Q("when"); s.When == "" || !s.From.IsZero() || !s.To.IsZero() {
+		s.When = ""
+		return s, nil
+	}
+	for _, p := range presets {
+		switch {
+		case p.Name != s.When:
+			continue
+		case p.back != 0:
+			s.From = a.Now.Add(-p.back).Truncate(time.Minute)
+		case p.Name == "today":
+			s.From = today
+		default:
+			s.From, s.To = today.AddDate(0, 0, -1), today
+		}
+		return s, nil
+	}
+	return s, core.Invalid("when", s.When, "allowed are 1h, today, yesterday, 24h, 7d, 30d, 365d")
+}
+
+// momentOf reads a moment; bare says that its zone was left out.
+func momentOf(field, given string, loc *time.Location) (at time.Time, bare bool, err error) {
+	if at, err = time.Parse(time.RFC3339, given); err == nil {
+		return at, false, nil
+	}
+	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02"} {
+		if at, err = time.ParseInLocation(form, given, loc); err == nil {
+			return at, true, nil
+		}
+	}
+	return at, false, core.Invalid(field, given, "a moment such as 2026-11-20T02:30 is expected")
+}
+
+// SpanLinks are the presets of a span as chips.
+func (a *ask) SpanLinks(s span, names ...string) template.HTML {
+	var b strings.Builder
+	for _, p := range presets {
+		for _, name := range names {
+			if name == p.Name {
+				b.WriteString(string(a.chip(a.With("when", p.Name, "from", "", "to", ""), words.Say(a.Lang, p.Text), s.When == p.Name)))
+			}
+		}
+	}
+	return template.HTML(b.String())
+}
+
+// chip is a filter: a word, and whether it is on.
+func (a *ask) chip(to, word string, on bool) template.HTML {
+	current := template.HTML("")
+	if on {
+		current = ` aria-current="true"`
+	}
+	return html(`<a class=chip href="%s"%s>%s</a> `, to, current, word)
+}
+
+// Local is a moment as a field of a form has it, by the reader's clock.
+func (a *ask) Local(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.In(a.In("")).Format("2006-01-02T15:04")
+}
+
+// Clockwork is the name of that clock's zone.
+func (a *ask) Clockwork() string { return City(a.In("")) }
+
+// axis is below a chart of moments: some of them, evenly.
+func (a *ask) axis(from, to time.Time) template.HTML {
+	const marks = 5
+	loc := a.In("")
+	form := "15:04"
+	switch d := to.Sub(from); {
+	case d > 3*24*time.Hour:
+		form = "01-02"
+	case d > 26*time.Hour:
+		form = "01-02 15:04"
+	case d < 10*time.Minute:
+		form = "15:04:05"
+	}
+	var b strings.Builder
+	b.WriteString(`<div class=axis aria-hidden=true>`)
+	for i := range marks {
+		at := from.Add(to.Sub(from) * time.Duration(i) / (marks - 1)).In(loc)
+		text := at.Format(form)
+		if i == marks-1 {
+			text += " " + City(loc)
+		}
+		fmt.Fprintf(&b, `<span>%s</span>`, template.HTMLEscapeString(text))
+	}
+	b.WriteString(`</div>`)
+	return template.HTML(b.String())
+}
+
+// RFC is a moment as links have it.
+func (a *ask) RFC(t time.Time) string { return rfc(t) }
+
+// rfc is a moment in UTC.
+func rfc(t time.Time) string { return t.UTC().Format(time.RFC3339) }
