@@ -27,6 +27,7 @@ type site struct {
 	h       http.Handler
 	api     http.Handler
 	cookies map[string]string
+	reports *report.Reports
 	log     func(run *core.Run, from int) (text string, next int, end bool, err error) // what executors have of logs
 }
 
@@ -44,7 +45,8 @@ func newConsole(t *testing.T) *site {
 	log := slog.New(slog.DiscardHandler)
 	s := &site{Fixture: f, t: t, cookies: map[string]string{}}
 	now := func() time.Time { return f.Clock }
-	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Log: log, Reports: report.New(f.E.Report, report.Options{Now: now})})
+	s.reports = report.New(f.E.Report, report.Options{Now: now})
+	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Log: log, Reports: s.reports})
 	s.h = console.New(console.Options{API: s.api, Token: adminToken, Log: log, Now: now})
 	if r := s.post("/console/login", url.Values{"token": {adminToken}}); r.Code != http.StatusSeeOther {
 		t.Fatalf("log in: %d %s", r.Code, r.Body)

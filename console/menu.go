@@ -14,6 +14,8 @@ func (c *Console) pages() {
 	c.form("POST /console/notices", (*ask).noticesDo)
 	c.page("GET /console/notices/{channel}", "channel", (*ask).channel)
 	c.form("POST /console/notices/{channel}", (*ask).channelDo)
+	c.page("GET /console/reports", "reports", (*ask).reports)
+	c.page("GET /console/lateness", "lateness", (*ask).lateness)
 	c.page("GET /console/runs", "runs", (*ask).runs)
 	c.form("POST /console/runs/rerun", (*ask).rerunRuns)
 	c.page("GET /console/runs/{run}", "run", (*ask).runByID)
@@ -43,6 +45,8 @@ func (c *Console) pages() {
 		{"jobs", Root + "jobs", core.Say("Jobs"), 0},
 		{"runs", Root + "runs", core.Say("Runs"), 0},
 		{"executors", Root + "executors", core.Say("Executors"), 0},
+		{"lateness", Root + "lateness", core.Say("Lateness"), 1},
+		{"reports", Root + "reports", core.Say("Reports"), 1},
 		{"notices", Root + "notices", core.Say("Notices"), 1},
 		{"changes", Root + "changes", core.Say("Changes"), 1},
 	}

@@ -121,37 +121,14 @@ func (a *ask) findRuns(p *runsPage) error {
 	return nil
 }
 
-// kinds of what a bucket of a shape counts: in the order in which they stand on one another.
-var kinds = []struct {
-	class  string
-	text   core.Text
-	states []core.State
-	n      func(*client.ShapeBucket) int64
-}{
-	{"ok", core.Say("succeeded"), []core.State{core.Succeeded}, func(b *client.ShapeBucket) int64 { return b.Succeeded }},
-	{"run", core.Say("not ended"), []core.State{core.Planned, core.Queued, core.Running},
-		func(b *client.ShapeBucket) int64 { return b.Running }},
-	{"skip", core.Say("skipped"), []core.State{core.Skipped}, func(b *client.ShapeBucket) int64 { return b.Skipped }},
-	{"stop", core.Say("killed"), []core.State{core.Killed}, func(b *client.ShapeBucket) int64 { return b.Killed }},
-	{"fail", core.Say("failed"), []core.State{core.Failed, core.TimedOut, core.Lost}, func(b *client.ShapeBucket) int64 { return b.Failed }},
-}
-
-// ShapeSum is how many runs the shape counts, and how many of them failed.
-func (p *runsPage) ShapeSum() (n struct{ Runs, Failed int64 }) {
-	for i := range p.Shape.Buckets {
-		b := &p.Shape.Buckets[i]
-		for _, k := range kinds {
-			n.Runs += k.n(b)
-		}
-		n.Failed += b.Failed
-	}
-	return n
-}
-
 // Endings are the filters by how runs ended, with how many there are of each in the span.
 func (a *ask) Endings(p *runsPage) template.HTML {
 	var b strings.Builder
-	for _, k := range kinds {
+	var sum counts
+	if p.Shape != nil {
+		sum = sumOf(p.stretches())
+	}
+	for i, k := range kinds {
 		states := make([]string, len(k.states))
 		for i, s := range k.states {
 			states[i] = string(s)
@@ -159,77 +136,42 @@ func (a *ask) Endings(p *runsPage) template.HTML {
 		on := slices.Equal(p.Filter.State, states)
 		word := html(`<span class="s %s">%s</span>`, k.class, words.Say(a.Lang, k.text))
 		if p.Shape != nil {
-			var n int64
-			for i := range p.Shape.Buckets {
-				n += k.n(&p.Shape.Buckets[i])
-			}
-			word = html(`%s %d`, word, n)
+			word = html(`%s %d`, word, sum[i])
 		}
 		q := a.r.URL.Query()
-		q.Del("after")
-		q.Del("state")
-		q.Del("failed")
+		for _, name := range []string{"after", "state", "failed", "panel"} {
+			q.Del(name)
+		}
 		if !on {
 			q["state"] = states
 		}
-		current := template.HTML("")
-		if on {
-			current = ` aria-current="true"`
-		}
-		b.WriteString(string(html(`<a class=chip href="%s?%s"%s>%s</a> `, a.r.URL.EscapedPath(), q.Encode(), current, word)))
+		b.WriteString(string(a.chip(a.r.URL.EscapedPath()+"?"+q.Encode(), word, on)))
 	}
 	return template.HTML(b.String())
 }
 
-// ShapeChart draws the shape: a bar for each stretch of time, made of how its runs ended. A
-// bar leads to its runs; the script lets one be drawn across several.
+// stretches are the buckets of the shape.
+func (p *runsPage) stretches() []stretch {
+	list := make([]stretch, len(p.Shape.Buckets))
+	for i := range list {
+		b := &p.Shape.Buckets[i]
+		list[i] = stretch{From: b.At, To: b.At.Add(p.Width), N: counts{b.Succeeded, b.Running, b.Skipped, b.Killed, b.Failed}, Late: b.Late}
+	}
+	return list
+}
+
+// ShapeSum is how many runs the shape counts, and how many of them failed.
+func (p *runsPage) ShapeSum() (n struct{ Runs, Failed int64 }) {
+	sum := sumOf(p.stretches())
+	n.Runs, n.Failed = sum.all(), sum[failedKind]
+	return n
+}
+
+// ShapeChart draws the shape: each bar leads to its runs.
 func (a *ask) ShapeChart(p *runsPage) template.HTML {
-	const high = 56.0
-	list := p.Shape.Buckets
-	most := int64(1)
-	for i := range list {
-		sum := int64(0)
-		for _, k := range kinds {
-			sum += k.n(&list[i])
-		}
-		most = max(most, sum)
-	}
-	var s strings.Builder
-	said := a.Say("runs over time: at most %d in %s", most, a.Span(p.Width))
-	fmt.Fprintf(&s, `<svg class="chart" viewBox="0 0 %d %d" preserveAspectRatio="none" role="group" aria-label="%s" data-from="%d" data-step="%d">`,
-		len(list)*8, int(high)+4, template.HTMLEscapeString(said), list[0].At.UnixMilli(), p.Width.Milliseconds())
-	for i := range list {
-		b := &list[i]
-		var parts []string
-		y, bars := high+2, ""
-		for _, k := range kinds {
-			n := k.n(b)
-			if n == 0 {
-				continue
-			}
-			h := max(2, (high-4)*float64(n)/float64(most))
-			if k.class == "skip" {
-				h = min(h, 6)
-			}
-			y -= h
-			bars += fmt.Sprintf(`<rect class="b-%s" x="%d" y="%.1f" width="6" height="%.1f"/>`, k.class, i*8+1, max(0, y), h)
-			parts = append(parts, fmt.Sprintf("%d %s", n, words.Say(a.Lang, k.text)))
-		}
-		if b.Late > 0 {
-			bars += fmt.Sprintf(`<rect class="b-late" x="%d" y="%.1f" width="6" height="2"/>`, i*8+1, high+2)
-			parts = append(parts, a.Say("%d late", b.Late))
-		}
-		if len(parts) == 0 {
-			continue
-		}
-		to := a.With("from", rfc(b.At), "to", rfc(b.At.Add(p.Width)), "when", "", "panel", "")
-		title := b.At.In(a.In("")).Format("01-02 15:04:05 ") + City(a.In("")) + ": " + strings.Join(parts, ", ")
-		s.WriteString(string(html(`<a href="%s" tabindex="-1" aria-label="%s"><title>%s</title><rect class="hole" x="%d" y="0" width="8" height="60"/>%s</a>`,
-			to, title, title, i*8, template.HTML(bars))))
-	}
-	s.WriteString(`<rect class="brush" x="0" y="0" width="0" height="60" hidden="hidden"/></svg>`)
-	end := list[len(list)-1].At.Add(p.Width)
-	return html(`%s%s`, template.HTML(s.String()), a.axis(list[0].At, end))
+	return a.chart(p.stretches(), func(s *stretch) string {
+		return a.With("from", rfc(s.From), "to", rfc(s.To), "when", "", "panel", "")
+	})
 }
 
 // Wider is the URL of a span twice as long, around the one that is shown.

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"fmt"
 	"html/template"
 	"net/http"
 	"strings"
@@ -93,7 +92,7 @@ func (a *ask) SpanLinks(s span, names ...string) template.HTML {
 	for _, p := range presets {
 		for _, name := range names {
 			if name == p.Name {
-				b.WriteString(string(a.chip(a.With("when", p.Name, "from", "", "to", ""), words.Say(a.Lang, p.Text), s.When == p.Name)))
+				b.WriteString(string(a.chip(a.With("when", p.Name, "from", "", "to", ""), text(words.Say(a.Lang, p.Text)), s.When == p.Name)))
 			}
 		}
 	}
@@ -101,7 +100,7 @@ func (a *ask) SpanLinks(s span, names ...string) template.HTML {
 }
 
 // chip is a filter: a word, and whether it is on.
-func (a *ask) chip(to, word string, on bool) template.HTML {
+func (a *ask) chip(to string, word template.HTML, on bool) template.HTML {
 	current := template.HTML("")
 	if on {
 		current = ` aria-current="true"`
@@ -119,33 +118,6 @@ func (a *ask) Local(t time.Time) string {
 
 // Clockwork is the name of that clock's zone.
 func (a *ask) Clockwork() string { return City(a.In("")) }
-
-// axis is below a chart of moments: some of them, evenly.
-func (a *ask) axis(from, to time.Time) template.HTML {
-	const marks = 5
-	loc := a.In("")
-	form := "15:04"
-	switch d := to.Sub(from); {
-	case d > 3*24*time.Hour:
-		form = "01-02"
-	case d > 26*time.Hour:
-		form = "01-02 15:04"
-	case d < 10*time.Minute:
-		form = "15:04:05"
-	}
-	var b strings.Builder
-	b.WriteString(`<div class=axis aria-hidden=true>`)
-	for i := range marks {
-		at := from.Add(to.Sub(from) * time.Duration(i) / (marks - 1)).In(loc)
-		text := at.Format(form)
-		if i == marks-1 {
-			text += " " + City(loc)
-		}
-		fmt.Fprintf(&b, `<span>%s</span>`, template.HTMLEscapeString(text))
-	}
-	b.WriteString(`</div>`)
-	return template.HTML(b.String())
-}
 
 // RFC is a moment as links have it.
 func (a *ask) RFC(t time.Time) string { return rfc(t) }

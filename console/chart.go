@@ -1,0 +1,149 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
+)
+
+// kinds are the ways in which runs end, as charts count them, in the order in which they
+// stand on one another.
+var kinds = []struct {
+	class  string
+	text   core.Text
+	states []core.State
+}{
+	{"ok", core.Say("succeeded"), []core.State{core.Succeeded}},
+	{"run", core.Say("not ended"), []core.State{core.Planned, core.Queued, core.Running}},
+	{"skip", core.Say("skipped"), []core.State{core.Skipped}},
+	{"stop", core.Say("killed"), []core.State{core.Killed}},
+	{"fail", core.Say("failed"), []core.State{core.Failed, core.TimedOut, core.Lost}},
+}
+
+const failedKind = 4
+
+// counts are how many runs there are of each of kinds.
+type counts [5]int64
+
+func (c counts) all() (n int64) {
+	for _, one := range c {
+		n += one
+	}
+	return n
+}
+
+// Sum is all of them.
+func (c counts) Sum() int64 { return c.all() }
+
+// stretch is a bar of a chart: what began between two moments.
+type stretch struct {
+	From, To time.Time
+	N        counts
+	Late     int64 // of all of them
+}
+
+func sumOf(list []stretch) (sum counts) {
+	for i := range list {
+		for k, n := range list[i].N {
+			sum[k] += n
+		}
+	}
+	return sum
+}
+
+// chart draws stretches of one length side by side: a bar is made of how its runs ended, and
+// leads where to says. The script lets a range be drawn across several.
+func (a *ask) chart(list []stretch, to func(*stretch) string) template.HTML {
+	const high = 56.0
+	if len(list) == 0 {
+		return ""
+	}
+	most := int64(1)
+	for i := range list {
+		most = max(most, list[i].N.all())
+	}
+	step := list[0].To.Sub(list[0].From)
+	var b strings.Builder
+	b.WriteString(string(html(`<svg class="chart" viewBox="0 0 %d %d" preserveAspectRatio="none" role="group" aria-label="%s" data-from="%d" data-step="%d">`,
+		len(list)*8, int(high)+4, a.Say("runs over time: at most %d in %s", most, a.Span(step)), list[0].From.UnixMilli(), step.Milliseconds())))
+	for i := range list {
+		s := &list[i]
+		var said []string
+		y, bars := high+2, ""
+		for k, n := range s.N {
+			if n == 0 {
+				continue
+			}
+			h := max(2, (high-4)*float64(n)/float64(most)) // one that failed among many is seen
+			y -= h
+			bars += fmt.Sprintf(`<rect class="b-%s" x="%d" y="%.1f" width="6" height="%.1f"/>`, kinds[k].class, i*8+1, max(0, y), h)
+			said = append(said, fmt.Sprintf("%d %s", n, words.Say(a.Lang, kinds[k].text)))
+		}
+		if s.Late > 0 {
+			bars += fmt.Sprintf(`<rect class="b-late" x="%d" y="%.1f" width="6" height="2"/>`, i*8+1, high+2)
+			said = append(said, a.Say("%d late", s.Late))
+		}
+		if len(said) == 0 {
+			continue
+		}
+		title := a.Moment(s.From, "") + ": " + strings.Join(said, ", ")
+		b.WriteString(string(html(`<a href="%s" tabindex="-1" aria-label="%s"><title>%s</title><rect class="hole" x="%d" y="0" width="8" height="60"/>%s</a>`,
+			to(s), title, title, i*8, template.HTML(bars))))
+	}
+	b.WriteString(`<rect class="brush" x="0" y="0" width="0" height="60" hidden="hidden"/></svg>`)
+	return html(`%s%s`, template.HTML(b.String()), a.axis(list[0].From, list[len(list)-1].To))
+}
+
+// spark is a chart without words, for a row.
+func spark(list []stretch) template.HTML {
+	most := int64(1)
+	for i := range list {
+		most = max(most, list[i].N.all())
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg class="bars" viewBox="0 0 %d 20" preserveAspectRatio="none" aria-hidden="true">`, len(list)*4)
+	for i := range list {
+		y := 20.0
+		for k, n := range list[i].N {
+			if n == 0 {
+				continue
+			}
+			h := max(1.5, 18*float64(n)/float64(most))
+			y -= h
+			fmt.Fprintf(&b, `<rect class="b-%s" x="%d" y="%.1f" width="3" height="%.1f"/>`, kinds[k].class, i*4, max(0, y), h)
+		}
+	}
+	b.WriteString(`</svg>`)
+	return template.HTML(b.String())
+}
+
+// axis is below a chart of moments: some of them, evenly.
+func (a *ask) axis(from, to time.Time) template.HTML {
+	const marks = 5
+	loc := a.In("")
+	form := "15:04"
+	switch d := to.Sub(from); {
+	case d > 3*24*time.Hour:
+		form = "01-02"
+	case d > 26*time.Hour:
+		form = "01-02 15:04"
+	case d < 10*time.Minute:
+		form = "15:04:05"
+	}
+	var b strings.Builder
+	b.WriteString(`<div class=axis aria-hidden=true>`)
+	for i := range marks {
+		at := from.Add(to.Sub(from) * time.Duration(i) / (marks - 1)).In(loc)
+		text := at.Format(form)
+		if i == marks-1 {
+			text += " " + City(loc)
+		}
+		fmt.Fprintf(&b, `<span>%s</span>`, template.HTMLEscapeString(text))
+	}
+	b.WriteString(`</div>`)
+	return template.HTML(b.String())
+}

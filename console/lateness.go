@@ -1,0 +1,232 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
+)
+
+// latenessPage is how late runs were sent, by app or job and time.
+type latenessPage struct {
+	Span   span
+	Asked  client.GetLatenessParams
+	Answer client.Lateness
+	Width  time.Duration
+	Rows   []lateRow
+	Cut    int
+	Worst  *lateCell // of all
+	Of     string    // whose that is
+	Wrong  string
+}
+
+// lateRow is an app or job over the time.
+type lateRow struct {
+	App, Job string
+	JobID    int32
+	Cells    []lateCell
+	Worst    int64 // p99 of a cell
+	Marks    int64 // lost and skipped
+}
+
+// lateCell is one of its buckets; the zero value is one in which nothing was due.
+type lateCell struct {
+	At            time.Time
+	Late          client.ReportTimes
+	Lost, Skipped int64
+	Due           bool
+}
+
+type degree struct {
+	below time.Duration
+	text  core.Text
+}
+
+// heats are how late is how dark, from below.
+var heats = []degree{
+	{100 * time.Millisecond, core.Say("below 0.1 s")}, {time.Second, core.Say("below 1 s")}, {5 * time.Second, core.Say("below 5 s")},
+	{30 * time.Second, core.Say("below 30 s")}, {5 * time.Minute, core.Say("below 5 min")}, {1 << 62, core.Say("later")},
+}
+
+func heat(ms int64) int {
+	return slices.IndexFunc(heats, func(d degree) bool { return time.Duration(ms)*time.Millisecond < d.below })
+}
+
+// Bounds of the heat map.
+const (
+	lateBuckets = 96
+	lateRows    = 100
+)
+
+// lateness is the heat map; without a span of the last 24 hours.
+func (a *ask) lateness() (any, error) {
+	p := &latenessPage{}
+	err := a.late(p)
+	if status := a.problemStatus(err); status >= 400 && status < 500 {
+		p.Wrong = a.problemOf(err).Message
+		a.render(status, "lateness", p)
+		return nil, errShown
+	}
+	return p, err
+}
+
+func (a *ask) late(p *latenessPage) (err error) {
+	if p.Span, err = a.spanOf(); err != nil {
+		return err
+	}
+	if p.Span.When == "" && p.Span.From.IsZero() {
+		p.Span.When, p.Span.From = "24h", a.Now.Add(-24*time.Hour).Truncate(time.Minute)
+	}
+	p.Asked = client.GetLatenessParams{App: a.Q("app"), Job: strings.TrimSpace(a.Q("job")), Each: a.Q("each"), From: p.Span.From,
+		To: p.Span.To, Buckets: lateBuckets}
+	if !a.r.URL.Query().Has("each") {
+		p.Asked.Each = "app"
+	}
+	if p.Asked.Job != "" {
+		p.Asked.App, p.Asked.Each = "", "job"
+	}
+	if p.Answer, err = a.GetLateness(a.Ctx(), p.Asked); err != nil {
+		return err
+	}
+	if p.Width, err = time.ParseDuration(p.Answer.Width); err != nil || p.Width <= 0 {
+		return core.Errorf(core.CodeInternal, "the width of a bucket is %q", p.Answer.Width)
+	}
+	n := int(p.Answer.To.Sub(p.Answer.From) / p.Width)
+	for _, row := range p.Answer.Rows {
+		r := lateRow{App: row.App, Job: row.Job, JobID: row.JobID, Cells: make([]lateCell, n)}
+		for _, c := range row.Cells {
+			i := int(c.At.Sub(p.Answer.From) / p.Width)
+			if i < 0 || i >= n {
+				continue
+			}
+			if c.Late.Runs+c.Lost+c.Skipped == 0 { // what has no schedule was not due
+				continue
+			}
+			cell := &r.Cells[i]
+			*cell = lateCell{At: c.At, Late: c.Late, Lost: c.Lost, Skipped: c.Skipped, Due: true}
+			r.Worst, r.Marks = max(r.Worst, c.Late.P99Ms), r.Marks+c.Lost+c.Skipped
+			if c.Late.Runs > 0 && (p.Worst == nil || c.Late.P99Ms > p.Worst.Late.P99Ms) {
+				p.Worst, p.Of = cell, cmp.Or(row.Job, row.App)
+			}
+		}
+		if slices.ContainsFunc(r.Cells, func(c lateCell) bool { return c.Due }) {
+			p.Rows = append(p.Rows, r)
+		}
+	}
+	slices.SortStableFunc(p.Rows, func(x, y lateRow) int {
+		return cmp.Or(cmp.Compare(y.Worst, x.Worst), cmp.Compare(y.Marks, x.Marks), cmp.Compare(x.App, y.App), cmp.Compare(x.Job, y.Job))
+	})
+	if len(p.Rows) > lateRows {
+		p.Cut, p.Rows = len(p.Rows)-lateRows, p.Rows[:lateRows]
+	}
+	return nil
+}
+
+// lateRuns is the list of the runs of a cell.
+func (a *ask) lateRuns(p *latenessPage, r *lateRow, at time.Time) string {
+	q := url.Values{"from": {rfc(at)}, "to": {rfc(at.Add(p.Width))}}
+	switch {
+	case r != nil && r.Job != "":
+		q.Set("job", r.Job)
+	case r != nil && r.JobID != 0:
+		q.Set("job", fmt.Sprint(r.JobID))
+	case r != nil && r.App != "":
+		q.Set("app", r.App)
+	case p.Asked.App != "":
+		q.Set("app", p.Asked.App)
+	}
+	return Root + "runs?" + q.Encode()
+}
+
+// WorstRuns is the list of the runs of the worst of all.
+func (a *ask) WorstRuns(p *latenessPage) string { return a.lateRuns(p, nil, p.Worst.At) }
+
+// LateMap draws one row: a field for each stretch of time, darker the later, empty where
+// nothing was due, crossed where a run was lost or skipped. Each leads to its runs.
+func (a *ask) LateMap(p *latenessPage, r lateRow) template.HTML {
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg class="heat" viewBox="0 0 %d 22" preserveAspectRatio="none" role="group" aria-label="%s" data-from="%d" data-step="%d">`,
+		len(r.Cells)*8, template.HTMLEscapeString(a.LateName(&r)), p.Answer.From.UnixMilli(), p.Width.Milliseconds())
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		if !c.Due {
+			continue
+		}
+		said := a.Moment(c.At, "") + ": "
+		field := html(`<rect class="hole" x="%d" y="1" width="8" height="20"/>`, i*8)
+		if c.Late.Runs > 0 {
+			field = html(`<rect class="h%d" x="%d" y="1" width="8" height="20"/>`, heat(c.Late.P99Ms), i*8)
+			said += a.Say("99 of 100 within %s, the latest %s, of %d", a.Ms(c.Late.P99Ms), a.Ms(c.Late.MaxMs), c.Late.Runs)
+		}
+		if c.Lost+c.Skipped > 0 {
+			field += html(`<path class="cross" d="M%d 6l6 10m0-10l-6 10"/>`, i*8+1)
+			said += " " + a.Say("%d lost, %d skipped", c.Lost, c.Skipped)
+		}
+		b.WriteString(string(html(`<a href="%s" tabindex="-1" aria-label="%s"><title>%s</title>%s</a>`, a.lateRuns(p, &r, c.At), said, said, field)))
+	}
+	b.WriteString(`<rect class="brush" x="0" y="0" width="0" height="22" hidden="hidden"/></svg>`)
+	return template.HTML(b.String())
+}
+
+// LateName is whose a row is.
+func (a *ask) LateName(r *lateRow) string {
+	switch {
+	case r.Job != "":
+		return r.Job
+	case r.JobID != 0:
+		return a.Say("a deleted job") + fmt.Sprintf(" %d", r.JobID)
+	case r.App != "":
+		return r.App
+	}
+	return a.Say("all")
+}
+
+// RowName is that of a row in a template.
+func (a *ask) RowName(r lateRow) string { return a.LateName(&r) }
+
+// LateOpen is where the name of a row leads: an app to its jobs, a job to its runs.
+func (a *ask) LateOpen(p *latenessPage, r lateRow) string {
+	switch {
+	case r.Job != "" && p.Asked.Job == "":
+		return a.With("job", r.Job, "app", "", "each", "")
+	case r.Job != "":
+		return jobPath(r.Job)
+	case r.JobID == 0 && r.App != "":
+		return a.With("app", r.App, "job", "", "each", "job")
+	}
+	return a.lateRuns(p, &r, p.Answer.From)
+}
+
+// LateAxis is below the rows.
+func (a *ask) LateAxis(p *latenessPage) template.HTML { return a.axis(p.Answer.From, p.Answer.To) }
+
+// Heats are the legend.
+func (a *ask) Heats() template.HTML {
+	var b strings.Builder
+	for i := range heats {
+		b.WriteString(string(html(`<span><svg width="14" height="14" aria-hidden="true"><rect class="h%d" width="14" height="14"/></svg> %s</span> `, i,
+			words.Say(a.Lang, heats[i].text))))
+	}
+	b.WriteString(string(html(`<span><svg width="14" height="14" aria-hidden="true"><path class="cross" d="M2 2l10 10m0-10l-10 10"/></svg> %s</span>`,
+		a.Say("lost or skipped"))))
+	return template.HTML(b.String())
+}
+
+// LatenessCli is the command that tells the same.
+func (a *ask) LatenessCli(p *latenessPage) template.HTML {
+	command := "tickring lateness"
+	if what := cmp.Or(p.Asked.Job, p.Asked.App); what != "" {
+		command += " " + what
+	}
+	if p.Asked.Each != "" && p.Asked.Job == "" {
+		command += " --each " + p.Asked.Each
+	}
+	return a.Cli(command + " --from " + rfc(p.Asked.From))
+}

@@ -1,0 +1,298 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+// reportsPage is what became of runs, by hour or day, of all or of each app or job.
+type reportsPage struct {
+	Span   span
+	Asked  client.GetReportParams
+	Report client.Report
+	Whole  []stretch   // all of them over time
+	Rows   []reportRow // of each hour or day, the newest first, or of each app or job
+	Cut    int         // how many rows are left out
+	Wrong  string
+}
+
+// reportRow is one row: of a time, or of a subject over all of the time.
+type reportRow struct {
+	At, To time.Time
+	App    string
+	Job    string
+	JobID  int32
+	N      counts
+	Ends   []client.ReportEnd
+	Took   client.ReportTimes
+	Late   client.ReportTimes
+	Over   []stretch
+}
+
+// maxReportRows is how many rows a page has.
+const maxReportRows = 500
+
+// Rate is how many of those that ended succeeded, in percent.
+func (r reportRow) Rate() string {
+	ended := r.N.all() - r.N[1]
+	switch {
+	case ended == 0:
+		return ""
+	case r.N[0] == ended:
+		return "100 %"
+	}
+	return fmt.Sprintf("%.1f %%", min(99.9, 100*float64(r.N[0])/float64(ended)))
+}
+
+// reports answers for a span; without one for the last seven days.
+func (a *ask) reports() (any, error) {
+	p := &reportsPage{}
+	err := a.report(p)
+	if status := a.problemStatus(err); status >= 400 && status < 500 {
+		p.Wrong = a.problemOf(err).Message
+		a.render(status, "reports", p)
+		return nil, errShown
+	}
+	return p, err
+}
+
+func (a *ask) report(p *reportsPage) (err error) {
+	if p.Span, err = a.spanOf(); err != nil {
+		return err
+	}
+	if p.Span.When == "" && p.Span.From.IsZero() {
+		p.Span.When, p.Span.From = "7d", a.Now.AddDate(0, 0, -7)
+	}
+	end := p.Span.To
+	if end.IsZero() {
+		end = a.Now
+	}
+	by := cmp.Or(a.Q("by"), "day")
+	if a.Q("by") == "" && end.Sub(p.Span.From) <= 2*24*time.Hour {
+		by = "hour"
+	}
+	p.Asked = client.GetReportParams{By: by, Each: a.Q("each"), From: p.Span.From, To: p.Span.To, App: a.Q("app"),
+		Job: strings.TrimSpace(a.Q("job")), State: a.Q("state"), Reason: a.Q("reason")}
+	if p.Asked.Job != "" {
+		p.Asked.App = ""
+	}
+	if by == "hour" && end.Sub(p.Span.From) > 40*24*time.Hour {
+		return core.Invalid("by", by, "at most 40 days are shown by hour")
+	}
+	if p.Report, err = a.GetReport(a.Ctx(), p.Asked); err != nil {
+		return err
+	}
+	p.Whole = emptyStretches(&p.Report)
+	at := map[int64]int{}
+	for i := range p.Whole {
+		at[p.Whole[i].From.Unix()] = i
+	}
+	subjects := map[string]*reportRow{}
+	for i := range p.Report.Rows {
+		row := &p.Report.Rows[i]
+		n := countsOf(row)
+		k, known := at[row.At.Unix()]
+		if !known {
+			continue
+		}
+		add(&p.Whole[k].N, n)
+		if p.Asked.Each == "" {
+			p.Rows = append(p.Rows, reportRow{At: row.At, To: p.Whole[k].To, N: n, Ends: row.Ends, Took: row.Took, Late: row.Late})
+			continue
+		}
+		key := fmt.Sprintf("%s %d", row.App, row.JobID)
+		s := subjects[key]
+		if s == nil {
+			s = &reportRow{App: row.App, Job: row.Job, JobID: row.JobID, Over: emptyStretches(&p.Report)}
+			subjects[key] = s
+		}
+		add(&s.N, n)
+		add(&s.Over[k].N, n)
+		s.Took, s.Late = worst(s.Took, row.Took), worst(s.Late, row.Late)
+		s.Ends = mergeEnds(s.Ends, row.Ends)
+	}
+	for _, s := range subjects {
+		p.Rows = append(p.Rows, *s)
+	}
+	if p.Asked.Each == "" {
+		slices.Reverse(p.Rows)
+	} else { // what fails most comes first
+		slices.SortFunc(p.Rows, func(x, y reportRow) int {
+			return cmp.Or(cmp.Compare(y.N[failedKind], x.N[failedKind]), cmp.Compare(y.N.all(), x.N.all()), cmp.Compare(x.Job, y.Job),
+				cmp.Compare(x.App, y.App))
+		})
+	}
+	if len(p.Rows) > maxReportRows {
+		p.Cut, p.Rows = len(p.Rows)-maxReportRows, p.Rows[:maxReportRows]
+	}
+	return nil
+}
+
+// emptyStretches are the hours or days of a report.
+func emptyStretches(r *client.Report) (list []stretch) {
+	loc, err := time.LoadLocation(r.Zone)
+	if err != nil {
+		loc = time.UTC
+	}
+	for at := r.From.In(loc); at.Before(r.To) && len(list) < 1200; {
+		next := at.Add(time.Hour)
+		if r.By == "day" {
+			next = time.Date(at.Year(), at.Month(), at.Day()+1, at.Hour(), at.Minute(), 0, 0, loc)
+		}
+		list = append(list, stretch{From: at, To: next})
+		at = next
+	}
+	return list
+}
+
+func countsOf(row *client.ReportRow) (n counts) {
+	for _, e := range row.Ends {
+		for k := range kinds {
+			if slices.Contains(kinds[k].states, core.State(e.State)) {
+				n[k] += e.Runs
+			}
+		}
+	}
+	n[1] += row.Open
+	return n
+}
+
+func add(sum *counts, n counts) {
+	for k := range n {
+		sum[k] += n[k]
+	}
+}
+
+// worst is the longer of two distributions, whose sum is not known.
+func worst(x, y client.ReportTimes) client.ReportTimes {
+	return client.ReportTimes{Runs: x.Runs + y.Runs, P50Ms: max(x.P50Ms, y.P50Ms), P99Ms: max(x.P99Ms, y.P99Ms), MaxMs: max(x.MaxMs, y.MaxMs)}
+}
+
+func mergeEnds(sum, more []client.ReportEnd) []client.ReportEnd {
+	for _, e := range more {
+		i := slices.IndexFunc(sum, func(o client.ReportEnd) bool { return o.State == e.State && o.Reason == e.Reason })
+		if i < 0 {
+			sum = append(sum, e)
+		} else {
+			sum[i].Runs += e.Runs
+		}
+	}
+	return sum
+}
+
+// ReportChart draws all of it over time; a bar leads to its runs.
+func (a *ask) ReportChart(p *reportsPage) template.HTML {
+	return a.chart(p.Whole, func(s *stretch) string {
+		return a.runsOf(p, &reportRow{At: s.From, To: s.To}, "")
+	})
+}
+
+// Spark draws a row over time.
+func (a *ask) Spark(list []stretch) template.HTML { return spark(list) }
+
+// runsOf is the list of the runs of a row, of those that ended so.
+func (a *ask) runsOf(p *reportsPage, r *reportRow, state string) string {
+	q := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	set("state", cmp.Or(state, p.Asked.State))
+	switch {
+	case r.Job != "":
+		set("job", r.Job)
+	case r.JobID != 0:
+		set("job", fmt.Sprint(r.JobID))
+	case p.Asked.Job != "":
+		set("job", p.Asked.Job)
+	default:
+		set("app", cmp.Or(r.App, p.Asked.App))
+	}
+	from, to := r.At, r.To
+	if from.IsZero() {
+		from, to = p.Report.From, p.Report.To
+	}
+	set("from", rfc(from))
+	set("to", rfc(to))
+	return Root + "runs?" + q.Encode()
+}
+
+// RowRuns is the list of the runs of a row.
+func (a *ask) RowRuns(p *reportsPage, r reportRow) string { return a.runsOf(p, &r, "") }
+
+// EndsOf says how those of a row ended that did not succeed: each leads to its runs.
+func (a *ask) EndsOf(p *reportsPage, r reportRow) template.HTML {
+	var b strings.Builder
+	for _, e := range r.Ends {
+		if e.State == string(core.Succeeded) {
+			continue
+		}
+		word := a.StateName(e.State)
+		if e.Reason != "" {
+			word += ": " + a.ReasonName(e.Reason)
+		}
+		b.WriteString(string(html(`<a class="s %s" href="%s">%d %s</a> `, shapes[core.State(e.State)], a.runsOf(p, &r, e.State), e.Runs, word)))
+	}
+	if n := r.N[1]; n > 0 {
+		b.WriteString(string(html(`<span class="s run">%d %s</span>`, n, a.Say("not ended"))))
+	}
+	return template.HTML(b.String())
+}
+
+// Times are half, 99 of 100 and the longest of durations.
+func (a *ask) Times(t client.ReportTimes) string {
+	if t.Runs == 0 {
+		return ""
+	}
+	return a.Ms(t.P50Ms) + " · " + a.Ms(t.P99Ms) + " · " + a.Ms(t.MaxMs)
+}
+
+// ReportAt is when an hour or day begins, by the clock that days are counted by.
+func (a *ask) ReportAt(p *reportsPage, t time.Time) string {
+	if p.Report.By == "day" {
+		return a.Weekday(t) + " " + t.Format("2006-01-02")
+	}
+	return t.Format("01-02 15:04")
+}
+
+// ReportsCli is the command that tells the same.
+func (a *ask) ReportsCli(p *reportsPage) template.HTML {
+	q := p.Asked
+	words := []string{"tickring report"}
+	if what := cmp.Or(q.Job, q.App); what != "" {
+		words = append(words, what)
+	}
+	for _, flag := range [][2]string{{"by", q.By}, {"each", q.Each}, {"state", q.State}, {"reason", q.Reason}} {
+		if flag[1] != "" {
+			words = append(words, "--"+flag[0]+" "+flag[1])
+		}
+	}
+	if !q.From.IsZero() {
+		words = append(words, "--from "+rfc(q.From))
+	}
+	if !q.To.IsZero() {
+		words = append(words, "--to "+rfc(q.To))
+	}
+	return a.Cli(strings.Join(words, " "))
+}
+
+// Sum is how many runs there are, and how many of them failed.
+func (p *reportsPage) Sum() (n struct{ Runs, Failed int64 }) {
+	sum := sumOf(p.Whole)
+	n.Runs, n.Failed = sum.all(), sum[failedKind]
+	return n
+}
+
+// Chip is a filter that sets one value of the query.
+func (a *ask) Chip(name, value, word string, on bool) template.HTML {
+	return a.chip(a.With(name, value), text(word), on)
+}

@@ -1,0 +1,107 @@
+package console_test
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/peopletest"
+)
+
+// hrefs are where the links of a page lead to that begin so.
+func hrefs(body, begin string) (list []string) {
+	for _, part := range strings.Split(body, `href="`+begin)[1:] {
+		to, _, _ := strings.Cut(part, `"`)
+		list = append(list, begin+html.UnescapeString(to))
+	}
+	return list
+}
+
+// reportsSince lets reports begin so long ago.
+func (s *site) reportsSince(ago time.Duration) {
+	s.t.Helper()
+	now := s.Clock
+	s.Clock = now.Add(-ago)
+	if err := s.reports.Pass(peopletest.Ctx); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Clock = now
+}
+
+// TestReports: by hour and day, of all, of each app and job, with bars; each number leads to
+// its runs.
+func TestReports(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	s.reportsSince(2 * time.Hour)
+	job, other := s.Create(peopletest.Spec("a", peopletest.Every(time.Minute))), s.Create(peopletest.Spec("b", peopletest.Every(time.Minute)))
+	for n := range 50 {
+		s.ended(&job, n+1, func(r *core.Run) {
+			if n < 20 {
+				r.State, r.Reason = core.Failed, core.ReasonHandler
+			}
+		})
+	}
+	s.ended(&other, 3, func(*core.Run) {})
+	s.says("/console/reports", "51 runs began, 20 failed", "60.8 %", "20 failed: its handler said so", "by hour", "tickring report --by day")
+	body := s.says("/console/reports?each=job&by=hour&when=24h", "shop/a", "60.0 %", "shop/b", "100 %")
+	if strings.Index(body, ">shop/a<") > strings.Index(body, ">shop/b<") {
+		t.Error("what fails most does not come first")
+	}
+	s.says("/console/reports?each=app&when=24h", ">shop<")
+	s.says("/console/reports?job=shop/b&when=24h", "1 runs began, 0 failed")
+	s.says("/console/reports?when=yesterday", "Nothing began in this time.")
+	for _, to := range hrefs(body, "/console/runs?") {
+		u, err := url.Parse(to)
+		if err != nil || u.Query().Get("from") == "" || u.Query().Get("to") == "" {
+			t.Fatalf("a link leads to %s", to)
+		}
+		s.says(to)
+	}
+	s.in("zh")
+	s.says("/console/reports?each=job", "运行报表", "成功率")
+	s.in("en")
+	for _, query := range []string{"by=week", "each=moon", "when=x", "by=hour&when=365d", "job=shop/none", "from=soon", "state=gone"} {
+		w := s.get("/console/reports?" + query)
+		if w.Code < 400 || w.Code > 499 || !strings.Contains(w.Body.String(), "This question is not understood") {
+			t.Errorf("%s: %d", query, w.Code)
+		}
+	}
+}
+
+// TestLateness: a stall is seen as a dark field that leads to its runs, what was lost or
+// skipped is crossed, and where nothing was due there is nothing.
+func TestLateness(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("a", peopletest.Every(time.Minute)))
+	late := s.ended(&job, 5, func(r *core.Run) {
+		r.SentAt = r.SentAt.Add(3 * time.Second)
+		r.EndedAt = r.EndedAt.Add(3 * time.Second)
+	})
+	s.ended(&job, 20, func(*core.Run) {})
+	s.ended(&job, 40, func(r *core.Run) { r.State, r.Reason, r.SentAt = core.Skipped, core.ReasonOverlap, time.Time{} })
+	body := s.says("/console/lateness?when=1h&each=job", "at worst 3.0 s late: shop/a", "99 of 100 within", `class="h2"`, `class="h0"`,
+		`class="cross"`, "0 lost, 1 skipped")
+	if n := strings.Count(body, "<title>") - 1; n != 3 {
+		t.Errorf("%d fields are drawn", n)
+	}
+	_, worst, _ := strings.Cut(body, "at worst")
+	to := hrefs(worst, "/console/runs?")[0]
+	if shown := s.says(to); !strings.Contains(shown, "run-"+late.ID.String()+`"`) {
+		t.Errorf("%s does not show the late run", to)
+	}
+	s.says("/console/lateness", ">shop<")
+	s.says("/console/lateness?job=shop/a&when=1h", "shop/a")
+	s.says("/console/lateness?when=yesterday", "nothing was due")
+	for _, query := range []string{"each=moon", "when=x", "job=shop/none", "from=2026-11-20T12:00:00Z&to=2026-11-20T11:00:00Z"} {
+		if w := s.get("/console/lateness?" + query); w.Code < http.StatusBadRequest || w.Code > 499 ||
+			!strings.Contains(w.Body.String(), "This question is not understood") {
+			t.Errorf("%s: %d", query, w.Code)
+		}
+	}
+}
