@@ -62,16 +62,24 @@
     } catch { lost(body.dataset.lost); }
   }
   if (body.dataset.live === "push" && !body.hasAttribute("data-out")) {
+    // A browser has six connections to a host in all, so only a page that is seen holds one: not
+    // a tab behind others, nor what is kept for Back.
+    let source = null;
     const listen = () => {
-      const s = new EventSource("/console/live");
+      if (source || document.hidden) return;
+      const s = source = new EventSource("/console/live");
       s.addEventListener("changed", refresh);
       s.onopen = () => lost("");
       s.onerror = () => {
         // Between two listens the browser connects by itself; it gives up where it was refused.
-        setTimeout(() => { if (s.readyState === EventSource.CONNECTING) lost(body.dataset.lost); }, 1500);
-        if (s.readyState === EventSource.CLOSED) setTimeout(() => { look(); listen(); }, 2000);
+        setTimeout(() => { if (s === source && s.readyState === EventSource.CONNECTING) lost(body.dataset.lost); }, 1500);
+        if (s === source && s.readyState === EventSource.CLOSED) setTimeout(() => { if (s === source) { deaf(); look(); listen(); } }, 2000);
       };
     };
+    const deaf = () => { source?.close(); source = null; };
+    addEventListener("pagehide", deaf);
+    addEventListener("pageshow", (e) => { if (e.persisted) listen(); });
+    document.addEventListener("visibilitychange", () => { if (document.hidden) { deaf(); stale = true; } else listen(); });
     listen();
   } else if (+body.dataset.live && !body.hasAttribute("data-out")) {
     setInterval(async () => {

@@ -55,3 +55,20 @@ func TestLogIn(t *testing.T) {
 	p.open("/console/jobs")
 	p.sees("Log in")
 }
+
+// TestPagesLetGo: a browser has six connections to a host, and pages that were left, which it
+// keeps for Back, hold none of them.
+func TestPagesLetGo(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	for range 8 {
+		p.open("/console/jobs/shop/prices")
+		p.click("Jobs")
+		p.at("/console/jobs")
+		p.wait("document.querySelectorAll('tbody tr').length > 5")
+	}
+	p.click("shop/prices")
+	p.click("Pause…")
+	p.wait("!!document.querySelector('dialog:modal')")
+}

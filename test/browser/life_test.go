@@ -1,0 +1,191 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// act opens a panel, and sends its form.
+func (p *page) act(panel string) {
+	p.tb.Helper()
+	p.click(panel)
+	p.click("css:dialog button.first, dialog button.danger")
+}
+
+// TestRunIsFollowedAndKilled: a job is run with other params, its log is followed while it
+// runs, it ends under the eyes of who looks; run again, it is killed, and says by whom.
+func TestRunIsFollowedAndKilled(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.open("/console/jobs/shop/rebuild")
+	p.click("Run now…")
+	p.fill("Params", "life")
+	p.click("css:dialog button.first")
+	p.at("/console/runs/")
+	p.sees("running", "waits for life")
+	p.click("whole log")
+	p.at("/console/runs/")
+	p.sees("waits for life")
+	p.wait("!document.body.innerText.includes('goes on')")
+	w.letGo("life")
+	p.sees("goes on")
+	p.click("shop/rebuild")
+	p.sees("succeeded")
+
+	p.click("Run again…")
+	p.fill("css:dialog textarea", "again")
+	p.click("these:")
+	p.click("Run it again")
+	p.sees("running", "waits for again")
+	p.act("Kill…")
+	p.sees("killed", "not tried again")
+	run := strings.TrimPrefix(p.url(), w.URL+"/console/runs/")
+	w.WaitState(t, run, "killed", patience)
+	p.open("/console/changes?job=shop/rebuild")
+	p.open("/console/runs/" + run)
+	p.sees("killed")
+}
+
+// TestFormSentTwice: two presses of one button are one run.
+func TestFormSentTwice(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.open("/console/jobs/shop/strange?panel=run")
+	p.wait("!!document.querySelector('dialog form')")
+	// As a browser does it that sends both: the script that would hold the second back is left out.
+	eval[string](p, `(async () => { const f = document.querySelector('dialog form'), body = () => new URLSearchParams(new FormData(f));
+		const [a, b] = await Promise.all([fetch(f.action, {method: 'POST', body: body()}), fetch(f.action, {method: 'POST', body: body()})]);
+		return a.url + ' ' + b.url })()`)
+	p.open("/console/jobs/shop/strange")
+	p.sees("The last 2 runs") // that of the world, and one
+}
+
+// TestTwoEditors: of two people who edit one job the second is told, and loses nothing.
+func TestTwoEditors(t *testing.T) {
+	w := newWorld(t)
+	one, two := newPage(t, w.URL, manner{}), newPage(t, w.URL, manner{})
+	for _, p := range []*page{one, two} {
+		p.logIn()
+		p.open("/console/jobs/shop/stock?view=manifest")
+		p.sees("The job as a file")
+	}
+	two.may("status of 409")
+	edit := func(p *page, from, to string) {
+		t.Helper()
+		text := eval[string](p, "document.querySelector('textarea[name=text]').value")
+		if !strings.Contains(text, from) {
+			t.Fatalf("%s is not in %s", from, text)
+		}
+		p.fill("css:textarea[name=text]", strings.Replace(text, from, to, 1))
+	}
+	edit(one, "Stock levels", "Stock levels of the one")
+	edit(two, "warehouse=7", "warehouse=8")
+	one.click("Save")
+	one.sees("Stock levels of the one")
+	two.click("Save")
+	two.sees("Save mine over theirs", "Stock levels of the one")
+	if text := eval[string](two, "document.querySelector('textarea[name=text]').value"); !strings.Contains(text, "warehouse=8") {
+		t.Errorf("what the second typed is lost: %s", text)
+	}
+	edit(two, "Stock levels", "Stock levels of the two")
+	two.click("Save mine over theirs")
+	two.sees("Stock levels of the two")
+	two.wait("!document.querySelector('textarea[name=text]') || document.querySelector('textarea[name=text]').value.includes('warehouse=8')")
+	if out := w.OK(t, "", "changes", "shop/stock"); !strings.Contains(out, "of the one") || !strings.Contains(out, "of the two") {
+		t.Errorf("not both stand in the changes: %s", out)
+	}
+}
+
+// TestKeyboard does without the mouse: rows by j and k, Enter, the search by /, all by Ctrl-K,
+// the list of keys by ?, Escape closes and the focus is where it was.
+func TestKeyboard(t *testing.T) {
+	if !pagesAreThere {
+		t.Skip("its pages are not there yet")
+	}
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.open("/console/jobs")
+	p.press("j")
+	p.press("j")
+	p.press("j")
+	third := eval[string](p, "document.querySelectorAll('table.rows tbody tr')[2].querySelector('a').innerText")
+	if p.focused() != third {
+		t.Errorf("jjj is at %q, not at %q", p.focused(), third)
+	}
+	p.press("k")
+	second := p.focused()
+	p.press(kb.Enter)
+	p.at("/console/jobs/" + second)
+
+	p.open("/console/jobs/shop/prices")
+	for range 40 {
+		if p.press(kb.Tab); p.focused() == "Pause…" {
+			break
+		}
+	}
+	p.press(kb.Enter)
+	p.wait("!!document.querySelector('dialog:modal')")
+	p.wait("document.querySelector('dialog:modal').contains(document.activeElement)")
+	p.press(kb.Escape)
+	p.wait("!document.querySelector('dialog:modal')")
+	p.wait("tickringTest.name(document.activeElement) === 'Pause…'")
+
+	p.press("k", kb.ModifierCtrl)
+	p.wait("!!document.querySelector('dialog:modal input:focus')")
+	call(p, input.InsertText, input.InsertTextParams{Text: "ledger"})
+	p.sees("pay/ledger-sync")
+	p.press(kb.Enter)
+	p.at("/console/jobs/pay/ledger-sync")
+	p.press("k", kb.ModifierCtrl)
+	p.wait("!!document.querySelector('dialog:modal input:focus')")
+	p.press(kb.Escape)
+	p.wait("!document.querySelector('dialog:modal')")
+
+	p.open("/console/jobs")
+	p.press("/")
+	p.wait("document.activeElement.type === 'search'")
+	p.press(kb.Escape)
+	p.wait("document.activeElement.type !== 'search'")
+	p.press("?")
+	p.wait("!!document.querySelector('dialog:modal')")
+	p.press(kb.Escape)
+	p.wait("!document.querySelector('dialog:modal')")
+}
+
+// TestBadLinks: what is not there, and what is not understood, has an answer in words.
+func TestBadLinks(t *testing.T) {
+	if !pagesAreThere {
+		t.Skip("its pages are not there yet")
+	}
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.may("status of 404", "status of 400", "status of 413", "status of 422")
+	p.logIn()
+	for path, words := range map[string]string{
+		"/console/jobs/shop/never-was":                      "shop/never-was",
+		"/console/jobs/never/was":                           "never/was",
+		"/console/runs/4294967297999":                       "kept no more",
+		"/console/runs/nonsense":                            "nonsense",
+		"/console/runs/4294967297999/log":                   "4294967297999",
+		"/console/runs?state=nonsense":                      "nonsense",
+		"/console/runs?from=nonsense":                       "nonsense",
+		"/console/jobs?sort=nonsense":                       "nonsense",
+		"/console/changes?from=nonsense":                    "nonsense",
+		"/console/jobs/shop/prices?view=nonsense":           "shop/prices",
+		"/console/nonsense":                                 "nonsense",
+		"/console/jobs/" + strings.Repeat("a", 3000) + "/b": "aaaa",
+		"/console/executors/nobody":                         "nobody",
+		"/console/notices/nobody":                           "nobody",
+	} {
+		p.open(path)
+		if !strings.Contains(p.text(), words) || p.answered() >= 500 {
+			t.Errorf("%.60s: %d: %s", path, p.answered(), p.text())
+		}
+	}
+}
