@@ -669,14 +669,16 @@ func IsQueue(address string) bool {
 	return address == LocalAddress || strings.HasPrefix(address, string(SchemeQueue)+":")
 }
 
+// addresses says which forms an address may have.
+var addresses = Say("allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME or " +
+	"lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)")
+
 // ParseAddress reads the address of an executor: the scheme, and what it is
 // sent to: the base URL of wire and call, the name or ARN of lambda and queue.
 // It does not resolve or judge the host: that is done when it is dialled.
 func ParseAddress(raw string) (scheme Scheme, target string, err error) {
-	allowed := Say("allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME or " +
-		"lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)")
 	if raw == "" || len(raw) > MaxAddress {
-		return "", "", Invalid("address", raw, "an address has 1 to %d bytes; %s", MaxAddress, allowed)
+		return "", "", Invalid("address", raw, "an address has 1 to %d bytes; %s", MaxAddress, addresses)
 	}
 	scheme, target = SchemeWire, raw
 	if prefix, rest, found := strings.Cut(raw, ":"); found {
@@ -691,7 +693,7 @@ func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 		}
 	}
 	if why := baseURL(target); why.String() != "" {
-		return "", "", Invalid("address", raw, "%s; %s", why, allowed)
+		return "", "", Invalid("address", raw, "%s; %s", why, addresses)
 	}
 	return scheme, target, nil
 }

@@ -96,12 +96,31 @@ var errNoAWS = errors.New("this server has no AWS credentials: start it where th
 var errNoCommands = errors.New("commands are not allowed here: tickring serve runs them when it is started with --commands-user and " +
 	"--commands-dir; on AWS nothing does")
 
-// parse is core.ParseAddress, and knows where commands go.
-func parse(address string) (scheme core.Scheme, target string, err error) {
+// parse is core.ParseAddress, and knows where commands go. It remembers: an address is read
+// twice a fire, and there are few.
+func (s *Sender) parse(address string) (scheme core.Scheme, target string, err error) {
 	if address == core.LocalAddress {
 		return core.SchemeLocal, "", nil
 	}
-	return core.ParseAddress(address)
+	if known, ok := s.parsed.Load(address); ok {
+		p := known.(place)
+		return p.scheme, p.target, nil
+	}
+	scheme, target, err = core.ParseAddress(address)
+	if err == nil {
+		if s.places.Add(1) > maxPaths {
+			s.parsed.Clear()
+			s.places.Store(1)
+		}
+		s.parsed.Store(address, place{scheme, target})
+	}
+	return scheme, target, err
+}
+
+// place is an address as it was read.
+type place struct {
+	scheme core.Scheme
+	target string
 }
 
 // commandHandler is what the handler of a command is called in its order, which names one.
@@ -124,7 +143,7 @@ func (s *Sender) command(ctx context.Context, sh dispatch.Shipment) dispatch.Ans
 
 // place reads an address; an error where nothing here can send to it.
 func (s *Sender) place(address string) (scheme core.Scheme, target string, err error) {
-	scheme, target, err = parse(address)
+	scheme, target, err = s.parse(address)
 	switch {
 	case err != nil:
 	case scheme == core.SchemeLocal && s.o.Commands == nil:

@@ -13,6 +13,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -100,6 +101,9 @@ type Sender struct {
 
 	mu    sync.Mutex
 	paths map[string]wire.Dialect // by base URL: what the answer to a run proved, where it was asked at two paths
+
+	parsed sync.Map // address: place
+	places atomic.Int64
 }
 
 // maxPaths bounds what is remembered of executors: without it a send costs two calls.
@@ -342,7 +346,7 @@ func (s *Sender) Idle(ctx context.Context, app *core.App, address string, job co
 
 // Kill asks an executor to end all runs of a job.
 func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job core.JobID) error {
-	scheme, target, err := parse(address)
+	scheme, target, err := s.parse(address)
 	if err != nil {
 		return err
 	}
@@ -370,7 +374,7 @@ func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job co
 // xxl-job answer with all that comes after that line: what is more than an answer may have
 // is core.CodeTooLarge.
 func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
-	scheme, target, err := parse(run.Address)
+	scheme, target, err := s.parse(run.Address)
 	if err != nil || run.SentAt.IsZero() {
 		return "", from, true, core.Errorf(core.CodeNotFound, "run %d was not sent to an executor: it has no log", run.ID)
 	}
