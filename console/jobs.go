@@ -1,7 +1,8 @@
 package console
 
 import (
-	"strconv"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tickring/tickring/api/client"
@@ -10,41 +11,145 @@ import (
 
 // jobsPage is the list of jobs.
 type jobsPage struct {
-	Jobs   []client.Job
-	Failed []client.UnreadableJob
-	Next   string // the page after this
+	client.JobPage
+	Next    string // the page after this
+	Stands  []stand
+	Columns []column
+	Apps    []string
+	Filter  bool // anything but the order is chosen
+	Command string
 }
+
+// stand is one of the ways in which jobs stand, as a filter with its count.
+type stand struct {
+	Label string
+	N     int
+	To    string
+	On    bool
+	Bad   bool
+}
+
+// column is the head of one by which the list can be sorted.
+type column struct {
+	Label, To, Order string // of aria-sort
+	Class            string
+}
+
+// The page of the list.
+const (
+	jobsShown = 100
+	barsShown = 30
+)
 
 // jobs lists jobs: what the query says, a page at a time.
 func (a *ask) jobs() (any, error) {
-	p := client.ListJobsParams{App: a.Q("app"), Text: a.Q("text"), Last: true, Limit: 100}
-	if n, err := strconv.ParseInt(a.Q("after"), 10, 32); err == nil {
-		p.After = int32(n)
+	p := client.ListJobsParams{App: a.Q("app"), Text: strings.TrimSpace(a.Q("text")), Sort: a.Q("sort"), Down: a.Q("down") == "true",
+		Last: true, Runs: barsShown, Counts: true, Limit: jobsShown, Cursor: a.Q("after")}
+	if is := a.Q("is"); is != "" {
+		p.Is = []string{is}
+	}
+	if label := a.Q("label"); label != "" {
+		p.Label = []string{label}
 	}
 	page, err := a.ListJobs(a.Ctx(), p)
 	if err != nil {
 		return nil, err
 	}
-	out := jobsPage{Jobs: page.Jobs, Failed: page.Failed}
-	if page.Next != 0 {
-		out.Next = a.With("after", strconv.Itoa(int(page.Next)))
+	apps, err := a.ListApps(a.Ctx())
+	if err != nil {
+		return nil, err
 	}
+	out := jobsPage{JobPage: page, Columns: a.columns(p.Sort, p.Down), Filter: p.App+p.Text+a.Q("is")+a.Q("label") != ""}
+	for i := range apps.Apps {
+		out.Apps = append(out.Apps, apps.Apps[i].Name)
+	}
+	if page.Cursor != "" {
+		out.Next = a.With("after", page.Cursor)
+	}
+	if n := page.Counts; n != nil {
+		out.Stands = []stand{
+			{a.Say("All"), n.All, a.With("is", ""), a.Q("is") == "", false},
+			{a.Say("Failing now"), n.Failing, a.With("is", "failing"), a.Q("is") == "failing", n.Failing > 0},
+			{a.Say("Late"), n.Late, a.With("is", "late"), a.Q("is") == "late", false},
+			{a.Say("Paused"), n.Paused, a.With("is", "paused"), a.Q("is") == "paused", false},
+			{a.Say("Never ran"), n.NeverRan, a.With("is", "never-ran"), a.Q("is") == "never-ran", false},
+			{a.Say("Ended"), n.Ended, a.With("is", "ended"), a.Q("is") == "ended", false},
+		}
+	}
+	out.Command = jobsCommand(p)
 	return out, nil
 }
 
-// JobState is a job's state as shape and word: what it does now, else how its last run ended.
+// jobsCommand is the command that lists the same.
+func jobsCommand(p client.ListJobsParams) string {
+	words := []string{"tickring get"}
+	if p.App != "" {
+		words = append(words, "--app "+p.App)
+	}
+	for _, is := range p.Is {
+		words = append(words, "--is "+is)
+	}
+	for _, label := range p.Label {
+		words = append(words, "--label "+label)
+	}
+	if p.Text != "" {
+		words = append(words, "--text '"+strings.ReplaceAll(p.Text, "'", `'\''`)+"'")
+	}
+	return strings.Join(words, " ")
+}
+
+// columns are the heads by which the list is sorted: again on the one that it is sorted by
+// turns it round.
+func (a *ask) columns(sort string, down bool) []column {
+	list := []struct{ by, label, class string }{{"name", a.Say("Job"), ""}, {"", a.Say("Schedule"), "hide"}, {"next", a.Say("Next"), ""},
+		{"", a.Say("%d runs", barsShown), "hide"}, {"last", a.Say("Last"), ""}, {"", a.Say("Took"), "num hide"}}
+	columns := make([]column, len(list))
+	for i, c := range list {
+		columns[i] = column{Label: c.label, Class: c.class}
+		if c.by == "" {
+			continue
+		}
+		turn := ""
+		if sort == c.by {
+			columns[i].Order = "ascending"
+			if turn = "true"; down {
+				columns[i].Order, turn = "descending", ""
+			}
+		}
+		columns[i].To = a.With("sort", c.by, "down", turn)
+	}
+	return columns
+}
+
+// JobNote is the line under a job, where there is something to say.
 func (a *ask) JobNote(j client.Job) string {
 	switch {
-	case j.State == string(core.Paused) && j.Pause != nil:
-		if j.Pause.Until.IsZero() {
-			return a.Say("paused by %s: %s", j.Pause.By, j.Pause.Reason)
-		}
-		until := j.Pause.Until.In(a.In(j.Schedule.Timezone)).Format("2006-01-02 15:04")
-		return a.Say("paused by %s until %s: %s", j.Pause.By, until, j.Pause.Reason)
+	case j.Problem != "":
+		return j.Problem
+	case j.Pause != nil:
+		return a.PauseNote(j.Pause)
 	case j.Last != nil && a.Shape(j.Last.State) == "fail":
+		since, n := failuresInARow(j.Recent)
+		if n > 1 {
+			return a.Say("failing since %s, %d times in a row: %s", a.Moment(since, j.Schedule.Timezone), n, a.ReasonName(j.Last.Reason))
+		}
 		return a.ReasonName(j.Last.Reason)
 	}
 	return ""
+}
+
+// failuresInARow is the first of the failed runs behind which nothing succeeded, of a list
+// with the newest first, and how many they are.
+func failuresInARow(runs []client.RunBrief) (since time.Time, n int) {
+	for _, r := range runs {
+		switch shapes[core.State(r.State)] {
+		case "fail":
+			since, n = r.At, n+1
+		case "ok", "stop":
+			return since, n
+		}
+	}
+	return since, n
 }
 
 // NextOf is when a job comes next; zero where it does not.
@@ -53,4 +158,20 @@ func (a *ask) NextOf(j client.Job) time.Time {
 		return time.Time{}
 	}
 	return j.Next[0]
+}
+
+// BriefBars are the bars of runs in brief, which come with the newest first.
+func (a *ask) BriefBars(runs []client.RunBrief) any {
+	list := make([]Bar, len(runs))
+	for i, r := range runs {
+		list[i] = Bar{Shape: shapes[core.State(r.State)]}
+		if r.DurationMs != nil {
+			list[i].Took = time.Duration(*r.DurationMs) * time.Millisecond
+		}
+		if list[i].Shape == "ok" && r.LatenessMs != nil && *r.LatenessMs >= lateMs {
+			list[i].Shape = "late"
+		}
+	}
+	slices.Reverse(list)
+	return a.Bars(list)
 }
