@@ -84,7 +84,7 @@ func (a *ask) jobs() (any, error) {
 func jobsCommand(p client.ListJobsParams) string {
 	words := []string{"tickring get"}
 	if p.App != "" {
-		words = append(words, "--app "+p.App)
+		words = append(words, p.App)
 	}
 	for _, is := range p.Is {
 		words = append(words, "--is "+is)
@@ -94,6 +94,12 @@ func jobsCommand(p client.ListJobsParams) string {
 	}
 	if p.Text != "" {
 		words = append(words, "--text '"+strings.ReplaceAll(p.Text, "'", `'\''`)+"'")
+	}
+	if p.Sort != "" {
+		words = append(words, "--sort "+p.Sort)
+	}
+	if p.Down {
+		words = append(words, "--down")
 	}
 	return strings.Join(words, " ")
 }
