@@ -13,7 +13,6 @@ var zhJobs = map[string]string{
 	"Paused":                    "已暂停",
 	"label=value":               "标签=值",
 	"failing since %s, %d times in a row: %s": "自 %s 起连续失败 %d 次：%s",
-	"Late":                    "延迟",
 	"Show all":                "显示全部",
 	"Make one here":           "在这里新建",
 	"%d runs":                 "最近 %d 次",
