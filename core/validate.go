@@ -670,8 +670,8 @@ func IsQueue(address string) bool {
 }
 
 // addresses says which forms an address may have.
-var addresses = Say("allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME or " +
-	"lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)")
+var addresses = Say("allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME " +
+	"or lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)")
 
 // ParseAddress reads the address of an executor: the scheme, and what it is
 // sent to: the base URL of wire and call, the name or ARN of lambda and queue.
