@@ -35,15 +35,9 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if err := s.may(r, unless(body.DryRun), ""); err != nil {
+	if err := mayApply(r, &body); err != nil {
 		s.fail(w, r, err)
 		return
-	}
-	if !body.DryRun && slices.ContainsFunc(body.Jobs, func(j JobSpec) bool { return j.Script != ScriptSpec{} }) {
-		if err := s.may(r, scripts, ""); err != nil {
-			s.fail(w, r, err)
-			return
-		}
 	}
 	if len(body.Channels) > core.MaxChannels {
 		s.fail(w, r, core.Errorf(core.CodeTooLarge, "%d channels at once; allowed are %d", len(body.Channels), core.MaxChannels))
@@ -66,6 +60,9 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	err := a.read(&body)
+	if err == nil {
+		err = a.permit(body.DryRun)
+	}
 	if err == nil {
 		err = a.check()
 	}

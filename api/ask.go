@@ -1,10 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/words"
 )
@@ -23,7 +26,12 @@ func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params Lis
 		s.fail(w, r, core.Invalid("for", params.For, "allowed are 1s to 366d"))
 		return
 	}
-	f := ask.JobFilter{App: params.App, After: core.JobID(params.After)}
+	sees, err := s.sift(r, params.Job, params.App)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	f := ask.JobFilter{App: params.App, After: core.JobID(params.After), Sees: sees}
 	if params.Job != "" {
 		if f.Job, err = s.m.JobID(r.Context(), params.Job); err != nil {
 			s.fail(w, r, err)
@@ -69,7 +77,7 @@ func (s *server) Preview(w http.ResponseWriter, r *http.Request) {
 
 // ListChanges lists change records.
 func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params ListChangesParams) {
-	changes, err := s.m.Changes(r.Context(), params.App, params.Job, params.Limit)
+	changes, err := s.changes(r, &params)
 	out := ChangeList{Changes: make([]Change, len(changes))}
 	for i, c := range changes {
 		out.Changes[i] = changeOf(c)
@@ -77,9 +85,39 @@ func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params List
 	s.reply(w, r, out, err)
 }
 
+// changes are those that the caller may see: of somebody who does not see all, those of each of
+// his apps.
+func (s *server) changes(r *http.Request, params *ListChangesParams) ([]core.Change, error) {
+	if _, err := s.sift(r, params.Job, params.App); err != nil {
+		return nil, err
+	}
+	apps, all := callerOf(r).Apps()
+	if all || params.Job != "" || params.App != "" {
+		return s.m.Changes(r.Context(), params.App, params.Job, params.Limit)
+	}
+	var list []core.Change
+	for _, app := range apps {
+		some, err := s.m.Changes(r.Context(), app, "", params.Limit)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, some...)
+	}
+	slices.SortStableFunc(list, func(a, b core.Change) int { return b.At.Compare(a.At) })
+	if limit := cmp.Or(params.Limit, ask.DefaultPage); len(list) > limit {
+		list = list[:limit]
+	}
+	return list, nil
+}
+
 // Audit says what was demanded and what became of it.
 func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParams) {
-	sum, err := s.m.AuditPage(r.Context(), ask.AuditAsk{Job: params.Job, From: core.InstantOf(params.From), To: core.InstantOf(params.To),
+	sees, err := s.sift(r, params.Job, "")
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	sum, err := s.m.AuditPage(r.Context(), ask.AuditAsk{Sees: sees, Job: params.Job, From: core.InstantOf(params.From), To: core.InstantOf(params.To),
 		After: params.After})
 	out := Audit{From: sum.From.Time(), To: sum.To.Time(), Jobs: sum.Jobs, Failed: sum.Failed, Partial: sum.Partial, Behind: sum.Behind,
 		Next: sum.Next}
@@ -94,6 +132,10 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParam
 func (s *server) Replan(w http.ResponseWriter, r *http.Request) {
 	var body ReplanRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if err := s.mayThese(r, access.Operate, body.Job, ""); err != nil {
 		s.fail(w, r, err)
 		return
 	}

@@ -77,7 +77,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) (data []byte,
 	_ = c.SetReadDeadline(time.Now().Add(bodyFor))
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }() // it would end a request that takes longer
 	body, done := http.MaxBytesReader(w, r.Body, limit), func() {}
-	of, _ := r.Context().Value(callerKey{}).(caller)
+	of := callerOf(r)
 	if of.long == nil {
 		data, err = io.ReadAll(body)
 		return data, done, err

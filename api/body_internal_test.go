@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"github.com/tickring/tickring/core/access"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -26,7 +27,7 @@ func TestLongBodiesAreFew(t *testing.T) {
 			return time.Since(began), err
 		}
 		long := strings.Repeat("x", longBody+1)
-		ofApp := caller{kind: code, app: "a", long: places}
+		ofApp := caller{Who: access.CodeOf("a"), long: places}
 		ends := make(chan struct{})
 		var all sync.WaitGroup
 		for range longPlaces {
@@ -39,7 +40,7 @@ func TestLongBodiesAreFew(t *testing.T) {
 		if took, err := read(ofApp, strings.NewReader(long[:longBody-1])); err != nil || took != 0 {
 			t.Errorf("a short one: after %v: %v", took, err)
 		}
-		if took, err := read(caller{kind: admin}, strings.NewReader(long)); err != nil || took != 0 {
+		if took, err := read(caller{Who: access.ByMachine(true)}, strings.NewReader(long)); err != nil || took != 0 {
 			t.Errorf("an admin's: after %v: %v", took, err)
 		}
 		close(ends)

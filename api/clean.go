@@ -5,6 +5,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/operate"
 )
 
@@ -21,7 +22,7 @@ func (s *server) Clean(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if err := s.may(r, unless(body.DryRun), ""); err != nil {
+	if err := s.mayThese(r, unless(body.DryRun, access.Edit), body.Job, body.App); err != nil {
 		s.fail(w, r, err)
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/report"
@@ -37,6 +38,8 @@ type Options struct {
 	// Token is the admin token, which may do all; ReadToken one that may only read.
 	// One that is empty lets nobody in.
 	Token, ReadToken string
+	// Access knows people by their tokens; nil: there are none.
+	Access *access.Access
 	// URL is the one by which the server is reached besides the addresses at which it
 	// listens; empty is none.
 	URL string
@@ -114,22 +117,18 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	said(w, r)
 	_, pattern := s.mux.Handler(r)
-	n := needs[pattern]
+	rule := ruleOf(pattern)
 	if pattern == "" {
 		if s.methods(r) == nil {
 			// To strangers too: the paths are no secret, and whoever has a wrong one would look for a mistake in his token.
 			s.fail(w, r, core.Errorf(core.CodeNotFound, "there is no %s here: see /v1/openapi.yaml", core.Truncate(r.URL.Path)))
 			return
 		}
-		n = reads // which methods there are
+		rule = lists // which methods there are
 	}
-	c, err := s.callerOf(r, n)
+	who, err := s.whoSent(r, rule)
 	if err == nil {
-		door := n
-		if n == asks {
-			door = reads // the body says the rest
-		}
-		err = may(c, door, c.app)
+		err = s.admit(r, who, rule)
 	}
 	if err != nil {
 		if core.CodeOf(err) == core.CodeUnauthorized {
@@ -141,7 +140,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if c.kind != admin {
+	c := caller{Who: who}
+	if who.Kind != access.AdminToken {
 		c.long = s.long
 	}
 	r = withCaller(r, c)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/schedule"
@@ -21,7 +22,12 @@ const nextShown = 5
 
 // ListJobs lists jobs.
 func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJobsParams) {
-	f := ask.JobFilter{App: params.App, Set: params.Set, Text: params.Text, After: core.JobID(params.After), Limit: params.Limit,
+	sees, err := s.sift(r, "", params.App)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	f := ask.JobFilter{Sees: sees, App: params.App, Set: params.Set, Text: params.Text, After: core.JobID(params.After), Limit: params.Limit,
 		Last: params.Last}
 	for _, state := range params.State {
 		f.States = append(f.States, core.JobState(state))
@@ -56,6 +62,9 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJob
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(page.Failed)) {
+		if sees != nil {
+			break // whose they are is not known
+		}
 		out.Failed = append(out.Failed, UnreadableJob{Number: int32(id), Message: page.Failed[id].Error()})
 	}
 	s.write(w, http.StatusOK, out)
@@ -93,6 +102,12 @@ func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) {
 		s.fail(w, r, err)
 		return
 	}
+	if sees := callerOf(r).Sift(); sees != nil {
+		following = slices.DeleteFunc(following, func(p core.Parent) bool {
+			app, _, _ := strings.Cut(p.Job, "/")
+			return !sees(app)
+		})
+	}
 	out.Children = parentsOf(following)
 	if out.Notices, err = noticesOf(r.Context(), s.o.Notices, j.Def.ID); err != nil {
 		s.fail(w, r, err)
@@ -128,24 +143,30 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 		s.fail(w, r, err)
 		return
 	}
-	n := changes
-	switch {
-	case body.Script != ScriptSpec{}:
-		n = scripts
-	case body.Declared:
-		n = declares
-	}
-	if err := s.may(r, n, app); err != nil {
-		s.fail(w, r, err)
-		return
+	c := callerOf(r)
+	if c.Kind == access.Code {
+		deed := access.Edit
+		switch {
+		case body.Script != ScriptSpec{}:
+			deed = access.Script
+		case body.Declared:
+			deed = access.Declare
+		}
+		if err := c.May(deed, app); err != nil {
+			s.fail(w, r, err)
+			return
+		}
 	}
 	spec, err := ManageJob(body)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	c, _ := r.Context().Value(callerKey{}).(caller)
-	if c.kind == code {
+	if err := s.maySave(r, &spec); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if c.Kind == access.Code {
 		if group := spec.Def.Overlap.Group; group != "" { // it may be another app's, whose jobs it would have wait
 			s.fail(w, r, core.Errorf(core.CodeForbidden, "the group %q: a limit that jobs share is named with the admin token, "+
 				"for those of other apps may share it; code may declare a limit of the job alone", group))
@@ -167,7 +188,7 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 	}
 	res := s.m.Save(r.Context(), actor(r), []manage.JobSpec{spec})[0]
 	switch {
-	case c.kind != code:
+	case c.Kind != access.Code:
 	case res.Change == manage.Unchanged:
 		s.quota.settle(app, 0)
 	case res.Err == nil:
@@ -260,6 +281,10 @@ func (s *server) ResumeAll(w http.ResponseWriter, r *http.Request) {
 // ListApps lists all apps.
 func (s *server) ListApps(w http.ResponseWriter, r *http.Request) {
 	apps, bad, err := s.m.Apps(r.Context())
+	if sees := callerOf(r).Sift(); sees != nil {
+		apps = slices.DeleteFunc(apps, func(a core.App) bool { return !sees(a.Name) })
+		maps.DeleteFunc(bad, func(name string, _ error) bool { return !sees(name) })
+	}
 	out := AppList{Apps: make([]App, len(apps))}
 	for _, name := range slices.Sorted(maps.Keys(bad)) {
 		out.Failed = append(out.Failed, UnreadableApp{Name: name, Message: bad[name].Error()})
@@ -285,6 +310,10 @@ func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	spec, err := ManageApp(body)
 	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if err := s.maySaveApp(r, &spec); err != nil {
 		s.fail(w, r, err)
 		return
 	}

@@ -62,16 +62,16 @@ func TestUnknownKindIsNotSwallowed(t *testing.T) {
 	scheduleOf(core.Schedule{Any: []core.When{{Kind: "moon"}}})
 }
 
-// TestEveryOperationHasItsNeed: the table of needs names the operations of the document,
+// TestEveryOperationHasItsRule: the table of rules names the operations of the document,
 // and no other.
-func TestEveryOperationHasItsNeed(t *testing.T) {
+func TestEveryOperationHasItsRule(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]any
 	}
 	if err := yaml.Unmarshal(document, &doc); err != nil {
 		t.Fatal(err)
 	}
-	left := maps.Clone(needs)
+	left := maps.Clone(rules)
 	for path, item := range doc.Paths {
 		for method := range item {
 			if method == "parameters" {
@@ -79,7 +79,7 @@ func TestEveryOperationHasItsNeed(t *testing.T) {
 			}
 			pattern := strings.ToUpper(method) + " " + path
 			if _, ok := left[pattern]; !ok {
-				t.Errorf("%s: the table does not say whether it changes something", pattern)
+				t.Errorf("%s: the table does not say what it asks of its caller", pattern)
 			}
 			delete(left, pattern)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/words"
 )
@@ -28,7 +29,7 @@ func (s *server) Redrive(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if err := s.may(r, unless(q.DryRun), ""); err != nil {
+	if err := may(r, unless(q.DryRun, access.Operate), ""); err != nil {
 		s.fail(w, r, err)
 		return
 	}

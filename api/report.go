@@ -48,7 +48,11 @@ func (s *server) GetReport(w http.ResponseWriter, r *http.Request, params GetRep
 
 // question is what is asked for. Its errors name the parameter.
 func (s *server) question(r *http.Request, params *GetReportParams) (q report.Question, err error) {
-	q = report.Question{From: core.InstantOf(params.From), To: core.InstantOf(time.Now()) + 1, App: params.App, Each: report.Each(params.Each),
+	sees, err := s.sift(r, params.Job, params.App)
+	if err != nil {
+		return q, err
+	}
+	q = report.Question{Sees: sees, From: core.InstantOf(params.From), To: core.InstantOf(time.Now()) + 1, App: params.App, Each: report.Each(params.Each),
 		State: core.State(params.State), Reason: core.Reason(params.Reason)}
 	if !params.To.IsZero() {
 		q.To = core.Ceil(params.To)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/operate"
 )
 
@@ -15,6 +16,19 @@ type (
 	RerunResult  = client.RerunResult
 )
 
+// mayRerun asks whether the caller may run again what a request picks, and where.
+func (s *server) mayRerun(r *http.Request, q *RerunRequest) error {
+	deed := access.Operate
+	if len(q.Addresses) > 0 {
+		deed = access.Direct
+	}
+	deed = unless(q.DryRun, deed)
+	if q.Run != "" {
+		return s.mayRun(r.Context(), callerOf(r).Who, deed, q.Run)
+	}
+	return s.mayThese(r, deed, q.Job, q.App)
+}
+
 // Rerun runs again what has ended.
 func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
 	var q RerunRequest
@@ -22,7 +36,7 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if err := s.may(r, unless(q.DryRun), ""); err != nil {
+	if err := s.mayRerun(r, &q); err != nil {
 		s.fail(w, r, err)
 		return
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
@@ -78,12 +79,19 @@ func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, core.Errorf(core.CodeRefused, "nothing is known here of the deployment"))
 		return
 	}
-	s.write(w, http.StatusOK, s.o.Facts(r.Context(), language(r)))
+	f := s.o.Facts(r.Context(), language(r))
+	if sees := callerOf(r).Sift(); sees != nil {
+		f.Executors = slices.DeleteFunc(f.Executors, func(e Executor) bool { return !sees(e.App) })
+		f.Refused = slices.DeleteFunc(f.Refused, func(e RefusedExecutor) bool { return !sees(e.App) })
+		f.UnreadableApps = slices.DeleteFunc(f.UnreadableApps, func(a UnreadableApp) bool { return !sees(a.Name) })
+		f.KnownTokens = slices.DeleteFunc(f.KnownTokens, func(app string) bool { return !sees(app) })
+	}
+	s.write(w, http.StatusOK, f)
 }
 
 // GetJobFacts says which jobs nobody takes and which fail.
 func (s *server) GetJobFacts(w http.ResponseWriter, r *http.Request) {
-	t, err := s.m.Trouble(r.Context())
+	t, err := s.m.Trouble(r.Context(), callerOf(r).Sift())
 	out := JobFacts{Looked: t.Looked, More: t.More, FailingJobs: t.Fail}
 	for _, d := range t.Deserted {
 		out.Deserted = append(out.Deserted, client.DesertedApp{App: d.App, Jobs: d.Jobs, Job: d.First})

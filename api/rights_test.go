@@ -126,7 +126,6 @@ func TestCodeDeclares(t *testing.T) {
 		t.Helper()
 		r := httptest.NewRequest("PUT", "/v1/jobs/shop/"+name, strings.NewReader(`{"handler":"x","declared":true`+more+`}`))
 		r.Header.Set("Authorization", "Bearer "+appToken)
-		r.Header.Set("Tickring-Actor", "ann")
 		w := httptest.NewRecorder()
 		if f.h.ServeHTTP(w, r); w.Code != want || !strings.Contains(w.Body.String(), says) {
 			t.Errorf("%s: %d %s, want %d with %q", more, w.Code, w.Body, want, says)

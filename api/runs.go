@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/operate"
@@ -48,6 +49,9 @@ func runFilter(p *ListRunsParams) (ask.RunFilter, error) {
 // ListRuns lists runs.
 func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params ListRunsParams) {
 	f, err := runFilter(&params)
+	if err == nil {
+		f.Sees, err = s.sift(r, params.Job, params.App)
+	}
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -91,7 +95,11 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 	for i := range shards {
 		out.Shards = append(out.Shards, shardOf(&shards[i]))
 	}
+	sees := callerOf(r).Sift()
 	for i := range children {
+		if sees != nil && !sees(children[i].Run.App) {
+			continue
+		}
 		c := runOf(&children[i].Run, children[i].Job)
 		out.Children = append(out.Children, ChildRun{ID: c.ID, Job: cmp.Or(c.Job, c.App), State: c.State})
 	}
@@ -231,6 +239,12 @@ func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name st
 		s.fail(w, r, err)
 		return
 	}
+	if len(body.Addresses) > 0 {
+		if err := may(r, access.Direct, app); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+	}
 	t := operate.TriggerRequest{Job: app + "/" + name, Cause: core.CauseAPI, Params: body.Params, Addresses: body.Addresses,
 		Key: body.Key, Retries: body.Retries}
 	if body.Cause != "" {
@@ -266,6 +280,12 @@ func (s *server) change(w http.ResponseWriter, r *http.Request, ref ask.RunRef) 
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		s.fail(w, r, err)
 		return
+	}
+	if body.Addresses != nil {
+		if err := s.mayRun(r.Context(), callerOf(r).Who, access.Direct, ref); err != nil {
+			s.fail(w, r, err)
+			return
+		}
 	}
 	c := operate.TriggerChange{Params: body.Params, Addresses: body.Addresses}
 	if !body.At.IsZero() {

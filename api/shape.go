@@ -24,13 +24,16 @@ func (s *server) shape(r *http.Request, q report.ShapeQuestion, job string, from
 	if s.o.Reports == nil {
 		return report.Shape{}, core.Errorf(core.CodeRefused, "there are no reports here")
 	}
+	var err error
+	if q.Sees, err = s.sift(r, job, q.App); err != nil {
+		return report.Shape{}, err
+	}
 	if q.App != "" {
 		if err := core.CheckAppName("app", q.App); err != nil {
 			return report.Shape{}, err
 		}
 	}
 	if job != "" {
-		var err error
 		if q.Job, err = s.m.JobID(r.Context(), job); err != nil {
 			return report.Shape{}, err
 		}

@@ -10,17 +10,14 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/people"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/report"
-	"github.com/tickring/tickring/internal/assembly"
 )
 
 // withReports is the API with reports over the fixture's store.
 func (f *fixture) withReports() http.Handler {
-	a := assembly.New(f.e, assembly.Options{Plan: plan.Local()})
-	return api.NewHandler(a.People(killer{}, people.Options{}), logs{},
-		api.Options{Token: token, Reports: report.New(f.e.Report, report.Options{})})
+	o := f.o
+	o.Reports = report.New(f.e.Report, report.Options{})
+	return api.NewHandler(f.m, logs{}, o)
 }
 
 // TestShapeAndLateness: what ran is in a bucket, with how it ended and how late it went.
@@ -33,7 +30,7 @@ func TestShapeAndLateness(t *testing.T) {
 	f.h = f.withReports()
 	server := httptest.NewServer(f.h)
 	t.Cleanup(server.Close)
-	c, err := client.New(server.URL, token, client.Config{Actor: "ann"})
+	c, err := client.New(server.URL, token, client.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

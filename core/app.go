@@ -215,7 +215,7 @@ type Change struct {
 	Verb string // created, updated, paused, resumed, deleted, triggered, killed, …
 	App  string
 	Job  JobID  // 0 for an app or everything
-	Name string // of the job; without App and Job that of a channel
+	Name string // of the job; without App and Job that of a channel, or behind OfPerson of a person
 	Why  string
 	Old  string // JSON of what was, without secrets; may be empty
 	New  string // JSON of what is

@@ -122,6 +122,9 @@ func marshal(v any) string {
 	return string(b)
 }
 
+// OfPerson begins the name of a change record that is of a person: no channel has such a name.
+const OfPerson = "person:"
+
 // The verbs of change records.
 const (
 	VerbCreated   = "created"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
@@ -40,6 +41,7 @@ type Engine struct {
 	Notices  NoticeStore
 	Upkeep   Upkeep
 	Report   report.Store
+	People   access.Store
 	// Writes grows with each commit, so that who shows what is stored need not ask; nil where
 	// no process hears of all of them.
 	Writes func() uint64

@@ -123,14 +123,11 @@ type (
 	}
 )
 
-// actorHeader carries who asks, which stands in the server's records of changes.
-const actorHeader = "Tickring-Actor"
-
-// actor is who changes jobs for this app, and the set that they belong to.
-func (e *Executor) actor() string { return "code-of-" + e.o.App }
+// set is what the jobs of this app belong to.
+func (e *Executor) set() string { return "code-of-" + e.o.App }
 
 func (e *Executor) spec(j Job) apiJob {
-	s := apiJob{App: e.o.App, Name: j.Name, Title: j.Title, Author: j.Author, Set: e.actor(), Handler: j.Handler, Params: j.Params,
+	s := apiJob{App: e.o.App, Name: j.Name, Title: j.Title, Author: j.Author, Set: e.set(), Handler: j.Handler, Params: j.Params,
 		Block: j.Block, Misfire: j.Misfire, Declared: true}
 	if j.Schedule.rule != "" {
 		s.Schedule = map[string]string{j.Schedule.rule: j.Schedule.text}
@@ -229,7 +226,6 @@ func (e *Executor) put(ctx context.Context, url string, in, out any) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+e.o.Token)
-	req.Header.Set(actorHeader, e.actor())
 	res, err := e.o.Client.Do(req)
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func (a *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case a.down:
 		return nil, fmt.Errorf("connection refused")
-	case a.strange || r.Header.Get("Authorization") != "Bearer secret" || r.Header.Get("Tickring-Actor") != "code-of-demo":
+	case a.strange || r.Header.Get("Authorization") != "Bearer secret":
 		return fail(401, "unauthorized", "who are you")
 	case r.Method != http.MethodPut:
 		return fail(405, "invalid", r.Method)

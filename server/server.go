@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/callback"
@@ -86,6 +87,7 @@ type parts struct {
 	dead    *dispatch.Dead
 	aside   *aside.Lane
 	manage  *people.People
+	access  *access.Access
 	reports *report.Reports
 	notices *notice.Notices
 	reg     *registry.Registry
@@ -230,6 +232,13 @@ func (s *Server) Manage() *people.People {
 	return s.parts.manage
 }
 
+// Access is who may come in, once the server is ready.
+func (s *Server) Access() *access.Access {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.parts.access
+}
+
 // Run serves until ctx ends, then stops planning, gives leases back, finishes
 // sends and callbacks within Options.Drain, and returns nil.
 func (s *Server) Run(ctx context.Context) error {
@@ -358,6 +367,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	lane.Notices = p.notices
 	p.aside = a.Lane(p.sender, lane)
 	p.watch = a.Watchdog(p.sender, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})
+	p.access = a.Access(s.token, access.Options{})
 	p.manage = a.People(p.sender, people.Options{
 		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead,
 			Command: o.Commands.Check, Notifier: p.notify}})

@@ -48,6 +48,7 @@ func Error(l Language, e *core.Error) string {
 // tables are the sentences in Chinese, by their codes: each code is in one of them.
 var tables = []map[string]string{
 	zh,
+	zhAccess,
 	zhConsole,
 	zhJobs,
 	zhConsoleOps,

@@ -33,13 +33,8 @@ import (
 	"time"
 )
 
-// ActorHeader is the header in which a caller may say who asks.
-const ActorHeader = "Tickring-Actor"
-
 // Config of New. The zero value is usable.
 type Config struct {
-	// Actor says who asks; it goes into the change records.
-	Actor string
 	// HTTP does the requests; http.DefaultClient if nil. Its redirects are not followed:
 	// a token is for one server.
 	HTTP *http.Client
@@ -126,6 +121,21 @@ func Proof(token, host, nonce string) string {
 	return hex.EncodeToString(m.Sum(nil))
 }
 
+// keyOf is what the proof of a token is keyed with. Of a person's the server has but a hash,
+// which is then the key, and is told whose it is; of says that, and nothing by which the token
+// could be guessed.
+func keyOf(token string) (of, key string) {
+	rest, is := strings.CutPrefix(token, "tkr_")
+	i := strings.LastIndexByte(rest, '_')
+	if !is || i < 0 {
+		return "", token
+	}
+	sum := sha256.Sum256([]byte(token))
+	key = hex.EncodeToString(sum[:])
+	id := sha256.Sum256([]byte(key))
+	return rest[:i] + ":" + hex.EncodeToString(id[:])[:16], key
+}
+
 // HostOf is the host of a URL, with its port, as it is proven.
 func HostOf(u *url.URL) string {
 	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
@@ -154,17 +164,18 @@ func (c *Client) prove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, proofWait)
 	defer cancel()
 	at, nonce, now := "", rand.Text(), time.Now()
+	of, key := keyOf(c.token)
 	got, err := c.Prove(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(g httptrace.GotConnInfo) {
 		at = HostAt(g.Conn.RemoteAddr())
-	}}), ProveParams{Nonce: nonce})
+	}}), ProveParams{Nonce: nonce, Of: of})
 	refused, ok := errors.AsType[*Error](err)
 	switch {
 	case ok && refused.Status == http.StatusServiceUnavailable, errors.Is(err, ErrNoAnswer):
 		return err
 	case err != nil:
 		return fmt.Errorf("%s: %w (%w)", c.host, ErrUnproven, err)
-	case at != "" && slices.Contains(got.Proofs, Proof(c.token, at, nonce)):
-	case strings.HasPrefix(c.host, "localhost:") || !slices.Contains(got.Proofs, Proof(c.token, c.host, nonce)):
+	case at != "" && slices.Contains(got.Proofs, Proof(key, at, nonce)):
+	case strings.HasPrefix(c.host, "localhost:") || !slices.Contains(got.Proofs, Proof(key, c.host, nonce)):
 		return fmt.Errorf("%s: %w", c.host, ErrUnproven)
 	}
 	c.proven.Store(&now)
@@ -305,9 +316,6 @@ func (c *Client) send(ctx context.Context, method, path string, query, body any)
 	}
 	if path != pathProof {
 		r.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	if c.o.Actor != "" {
-		r.Header.Set(ActorHeader, c.o.Actor)
 	}
 	if c.o.Language != "" {
 		r.Header.Set("Accept-Language", c.o.Language)

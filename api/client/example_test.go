@@ -20,7 +20,7 @@ func Example() {
 	defer server.Close()
 
 	ctx := context.Background()
-	c, err := client.New(server.URL, "sesame", client.Config{Actor: "ann"})
+	c, err := client.New(server.URL, "sesame", client.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return

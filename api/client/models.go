@@ -2432,6 +2432,9 @@ type GetLatenessParams struct {
 type ProveParams struct {
 	// Nonce 16 to 64 characters of chance
 	Nonce string `form:"nonce" json:"nonce"`
+
+	// Of A person's token, as NAME:ID: ID is the first 16 of the hex SHA-256 of the hex SHA-256 of the token, and that hex SHA-256 of it the key of its proof
+	Of string `form:"of,omitempty" json:"of,omitempty,omitzero"`
 }
 
 // GetReportParams defines parameters for GetReport.

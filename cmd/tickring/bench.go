@@ -41,7 +41,7 @@ func (c *BenchServeCmd) Run(e *Env) error {
 }
 
 func applyBench(ctx context.Context, url, token string, jobs []manage.JobSpec) error {
-	c, err := client.New(url, token, client.Config{Actor: "bench"})
+	c, err := client.New(url, token, client.Config{})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/user"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -167,7 +166,7 @@ func (e *Env) api() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	cl, err := client.New(endpoint, token.text, client.Config{Actor: e.actor(), MaxAnswer: e.most, Language: string(e.lang())})
+	cl, err := client.New(endpoint, token.text, client.Config{MaxAnswer: e.most, Language: string(e.lang())})
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
@@ -297,23 +296,6 @@ func (e *Env) stackName() string {
 		return e.env("TICKRING_STACK")
 	}
 	return e.Stack
-}
-
-// actor is who asks: the name of the user on this machine.
-func (e *Env) actor() string {
-	name := e.env("USER")
-	if name == "" {
-		if u, err := user.Current(); err == nil {
-			name = u.Username
-		}
-	}
-	name = strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, name)
-	return cmp.Or(name[:min(len(name), 64)], "cli")
 }
 
 // namedFile reads a file that a manifest names, for a secret or a script, as much of it as

@@ -22,6 +22,8 @@ type AuditAsk struct {
 	Job      string       // app/name or number
 	From, To core.Instant // From < instant <= To
 	After    string       // Next of the page before
+	// Sees leaves out the apps that it denies, and jobs that cannot be read; nil: none.
+	Sees func(app string) bool
 }
 
 // place is where a page goes on: behind a job, or where at is not 0 within it,
@@ -256,6 +258,9 @@ func (q *Ask) subjects(ctx context.Context, ask *AuditAsk, at place) (list []sub
 		if t.Job <= last && !there[t.Job] && t.RevAt.After(ask.From.Time()) {
 			list = append(list, subject{t.Job, t.App, t.Name, nil, nil})
 		}
+	}
+	if ask.Sees != nil {
+		list = slices.DeleteFunc(list, func(s subject) bool { return s.bad != nil || !ask.Sees(s.app) })
 	}
 	slices.SortFunc(list, func(a, b subject) int { return cmp.Compare(a.id, b.id) })
 	if last == math.MaxInt32 {

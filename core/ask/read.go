@@ -17,7 +17,7 @@ import (
 // Bounds of questions.
 const (
 	MaxPage     = 1000
-	defaultPage = 100
+	DefaultPage = 100
 	maxLooked   = 20_000 // runs that one page looks at
 	MaxUpcoming = 366 * 24 * time.Hour
 	// first instant that a run ID can hold
@@ -35,6 +35,8 @@ type JobFilter struct {
 	Limit  int        // at most 1000; 0 is 100
 	Last   bool       // with the last run of each
 	Job    core.JobID // of Upcoming: this one alone
+	// Sees leaves out the apps that it denies; nil: none.
+	Sees func(app string) bool
 }
 
 // JobPage is one page of jobs in the order of their numbers.
@@ -123,7 +125,7 @@ func limitOf(limit int) (int, error) {
 	if limit < 0 || limit > MaxPage {
 		return 0, core.Invalid("limit", strconv.Itoa(limit), "allowed are 1 to %d", MaxPage)
 	}
-	return cmp.Or(limit, defaultPage), nil
+	return cmp.Or(limit, DefaultPage), nil
 }
 
 // JobID is the number of a job by app/name or number; a number is not looked up.
@@ -176,6 +178,9 @@ func (q *Ask) storedJob(ctx context.Context, id core.JobID) (*core.Job, error) {
 }
 
 func (f *JobFilter) takes(j *core.Job) bool {
+	if f.Sees != nil && !f.Sees(j.Def.App) {
+		return false
+	}
 	if f.Set != "" && j.Def.Set != f.Set {
 		return false
 	}

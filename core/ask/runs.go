@@ -27,6 +27,8 @@ type RunFilter struct {
 	Longer, Shorter, Late time.Duration
 	Limit                 int    // at most 1000; 0 is 100
 	After                 string // Next of the page before
+	// Sees leaves out the apps that it denies; nil: none.
+	Sees func(app string) bool
 }
 
 // apart is how far from its instant a run is looked for by time: what is made later is made
@@ -37,7 +39,7 @@ const apart = time.Hour
 const maxLooks = 4
 
 func (f *RunFilter) takes(r *core.Run, now time.Time) bool {
-	return (len(f.States) == 0 || slices.Contains(f.States, r.State)) && (!f.Failed || r.FailedForGood()) &&
+	return (f.Sees == nil || f.Sees(r.App)) && (len(f.States) == 0 || slices.Contains(f.States, r.State)) && (!f.Failed || r.FailedForGood()) &&
 		(len(f.Causes) == 0 || slices.Contains(f.Causes, r.Cause)) &&
 		(f.From.IsZero() || !r.Slot.Time().Before(f.From)) && (f.To.IsZero() || !r.Slot.Time().After(f.To)) &&
 		(f.Address == "" || r.Address == f.Address) && f.took(r, now) && (f.Late == 0 || r.HasLateness() && r.Lateness() > f.Late)

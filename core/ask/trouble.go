@@ -51,8 +51,9 @@ type Failing struct {
 	Last  core.Run
 }
 
-// Trouble looks for jobs that nobody takes and that fail. What is paused is passed over.
-func (q *Ask) Trouble(ctx context.Context) (Trouble, error) {
+// Trouble looks for jobs that nobody takes and that fail, of the apps that sees does not deny
+// (nil: none). What is paused is passed over.
+func (q *Ask) Trouble(ctx context.Context, sees func(app string) bool) (Trouble, error) {
 	res := Trouble{Named: map[core.JobID]*core.Job{}}
 	apps, _, err := q.Apps(ctx) // those that cannot be read have more trouble than this
 	if err != nil {
@@ -74,7 +75,9 @@ func (q *Ask) Trouble(ctx context.Context) (Trouble, error) {
 		}
 	}
 	for i := range apps {
-		untold(apps[i].Name, &apps[i].Notify)
+		if sees == nil || sees(apps[i].Name) {
+			untold(apps[i].Name, &apps[i].Notify)
+		}
 	}
 	at := map[string]int{} // in Deserted
 	var batch []core.Job
@@ -116,6 +119,9 @@ func (q *Ask) Trouble(ctx context.Context) (Trouble, error) {
 	next, walked := q.EachJob(ctx, "", 0, p, func(j *core.Job) bool {
 		if res.Looked+len(batch) == maxTroubled {
 			return false
+		}
+		if sees != nil && !sees(j.Def.App) {
+			return true
 		}
 		if batch = append(batch, *j); len(batch) == lookedAtOnce {
 			all, err = look()

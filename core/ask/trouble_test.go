@@ -63,7 +63,7 @@ func TestTrouble(t *testing.T) {
 			f := newFixture(t)
 			j := f.Create(spec("sweep", every(time.Minute)))
 			f.past(j.Def.ID, c.story)
-			got, err := f.M.Trouble(ctx)
+			got, err := f.M.Trouble(ctx, nil)
 			if err != nil || got.Looked != 1 || got.More || (got.Fail == 1) != (c.times > 0) || len(got.Failing) != got.Fail {
 				t.Fatalf("%+v %v", got, err)
 			}
@@ -109,7 +109,7 @@ func TestTroubleOfApps(t *testing.T) {
 	}
 	look := func() ask.Trouble {
 		t.Helper()
-		got, err := f.M.Trouble(ctx)
+		got, err := f.M.Trouble(ctx, nil)
 		if err != nil || got.Looked != 9 || got.Fail != 4 {
 			t.Errorf("%+v %v", got, err)
 		}
@@ -146,14 +146,14 @@ func TestUntold(t *testing.T) {
 	s.Def.Notify.To = []string{"oncall", "gone"}
 	f.Create(s)
 	f.Create(spec("nobody", every(time.Minute)))
-	if got, err := f.M.Trouble(ctx); err != nil || len(got.Untold) != 0 {
+	if got, err := f.M.Trouble(ctx, nil); err != nil || len(got.Untold) != 0 {
 		t.Fatalf("%+v, %v", got.Untold, err)
 	}
 	// The store removes what is refused to people: so does a backup that is older than a job.
 	if err := f.E.Manage.DeleteChannel(ctx, 1, "gone", core.Change{ID: 3}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := f.M.Trouble(ctx)
+	got, err := f.M.Trouble(ctx, nil)
 	want := []ask.Untold{{Subject: "untold", Channel: "gone"}, {Subject: "shop/sweep", Channel: "gone"}}
 	if err != nil || !slices.Equal(got.Untold, want) {
 		t.Errorf("%+v, %v; want %+v", got.Untold, err, want)
@@ -175,12 +175,12 @@ func TestTroubleIsBounded(t *testing.T) {
 			}
 		}
 	}
-	got, err := f.M.Trouble(ctx)
+	got, err := f.M.Trouble(ctx, nil)
 	if err != nil || got.Looked != 10_000 || !got.More || got.Deserted[0].Jobs != 10_000 {
 		t.Errorf("looked at %d, more %v, %+v (%v)", got.Looked, got.More, got.Deserted, err)
 	}
 	short := ask.New(f.E.Manage, ask.Options{PageFor: time.Nanosecond})
-	if got, err = short.Trouble(ctx); err != nil || got.Looked == 0 || got.Looked > 500 || !got.More {
+	if got, err = short.Trouble(ctx, nil); err != nil || got.Looked == 0 || got.Looked > 500 || !got.More {
 		t.Errorf("in no time: looked at %d, more %v (%v)", got.Looked, got.More, err)
 	}
 }
@@ -202,7 +202,7 @@ func TestTroubleOfASlowStore(t *testing.T) {
 			f.Create(spec(fmt.Sprint("sweep-", i), every(time.Minute)))
 		}
 		begun := time.Now()
-		got, err := ask.New(slowly{f.E.Manage}, ask.Options{}).Trouble(ctx)
+		got, err := ask.New(slowly{f.E.Manage}, ask.Options{}).Trouble(ctx, nil)
 		if took := time.Since(begun); err != nil || got.Looked != 32 || !got.More || took > 20*time.Second {
 			t.Errorf("after %s: looked at %d, more %v (%v)", took, got.Looked, got.More, err)
 		}

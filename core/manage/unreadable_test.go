@@ -51,7 +51,7 @@ func TestUnreadableApp(t *testing.T) {
 			t.Errorf("upcoming: %+v", c)
 		}
 	}
-	if _, err := f.M.Trouble(ctx); err != nil {
+	if _, err := f.M.Trouble(ctx, nil); err != nil {
 		t.Errorf("trouble: %v", err)
 	}
 	pruned, err := f.M.Prune(ctx, ann, manage.PruneRequest{Set: "other"})

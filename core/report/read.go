@@ -34,6 +34,8 @@ type Question struct {
 	State    core.State // one in which runs ended, and of that one reason
 	Reason   core.Reason
 	Zone     *time.Location // where days begin; that of Options
+	// Sees leaves out the apps that it denies; nil: none.
+	Sees func(app string) bool
 	// For is how long the answer may take: 10 s.
 	For time.Duration
 }
@@ -145,7 +147,7 @@ func (c *collector) form(ctx context.Context, form string, from, to core.Instant
 	switch {
 	case q.Job != 0 || q.Each == EachJob:
 		list = form + ofJobs
-	case q.App != "" || q.Each == EachApp:
+	case q.App != "" || q.Each == EachApp || q.Sees != nil:
 		list = form + ofApps
 	}
 	if form == days && list != form+ofJobs && (!q.ByDay || q.Zone.String() != c.r.o.Zone.String()) {
@@ -207,7 +209,7 @@ func (c *collector) form(ctx context.Context, form string, from, to core.Instant
 // take adds a row that fits, as part of the row of the answer that it belongs to.
 func (c *collector) take(r *Row) error {
 	q := c.q
-	if q.App != "" && r.App != q.App || q.Job != 0 && r.Job != q.Job {
+	if q.Sees != nil && !q.Sees(r.App) || q.App != "" && r.App != q.App || q.Job != 0 && r.Job != q.Job {
 		return nil
 	}
 	of := Row{Open: r.Open, Ends: r.Ends}

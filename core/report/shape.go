@@ -31,6 +31,8 @@ type ShapeQuestion struct {
 	Each     Each
 	App      string
 	Job      core.JobID
+	// Sees leaves out the apps that it denies; nil: none.
+	Sees func(app string) bool
 	// For is how long it may read runs that no report has yet; 150 ms if 0.
 	For time.Duration
 }
@@ -79,7 +81,7 @@ func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
 
 // coarse takes its rows from the reports.
 func (r *Reports) coarse(ctx context.Context, q *ShapeQuestion, width core.Instant) (Shape, error) {
-	a, err := r.Answer(ctx, Question{From: q.From, To: q.To, Each: q.Each, App: q.App, Job: q.Job, ByDay: width >= day})
+	a, err := r.Answer(ctx, Question{From: q.From, To: q.To, Each: q.Each, App: q.App, Job: q.Job, Sees: q.Sees, ByDay: width >= day})
 	if err != nil {
 		return Shape{}, err
 	}
@@ -142,7 +144,7 @@ func (r *Reports) fine(ctx context.Context, q *ShapeQuestion, width core.Instant
 
 // place counts a run that is asked for.
 func (t table) place(q *ShapeQuestion, run *core.Run, bucket func(core.Instant) core.Instant) {
-	if q.App != "" && run.App != q.App || q.Job != 0 && run.ID.Job() != q.Job {
+	if q.Sees != nil && !q.Sees(run.App) || q.App != "" && run.App != q.App || q.Job != 0 && run.ID.Job() != q.Job {
 		return
 	}
 	at := run.Slot

@@ -113,7 +113,7 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, Close: func() error { return nil },
+		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, People: s, Close: func() error { return nil },
 	}
 }
 

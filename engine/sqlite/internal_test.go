@@ -144,6 +144,7 @@ func TestOlderFile(t *testing.T) {
 	raw(t, s, "DROP TABLE notices")
 	raw(t, s, "DROP TABLE looks")
 	raw(t, s, "DROP TABLE channels")
+	raw(t, s, "DROP TABLE people")
 	raw(t, s, "DROP TABLE reports")
 	raw(t, s, "DROP INDEX runs_claimed_later")
 	raw(t, s, "DROP INDEX runs_ended_later")

@@ -159,6 +159,8 @@ CREATE UNIQUE INDEX looks_key ON looks (at, job);
 CREATE INDEX runs_app ON runs (app);
 CREATE INDEX runs_ended_so ON runs (state) WHERE state > 4;
 `,
+	// 17: people
+	`CREATE TABLE people (name TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, body BLOB NOT NULL);`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

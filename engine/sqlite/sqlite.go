@@ -66,7 +66,8 @@ func Open(ctx context.Context, o Options) (*engine.Engine, error) {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, Writes: s.writes.Load, Close: s.Close,
+		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, People: s,
+		Writes: s.writes.Load, Close: s.Close,
 	}
 }
 

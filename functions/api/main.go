@@ -17,6 +17,7 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/console"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/manage"
@@ -83,6 +84,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 		}}
 	mux.Handle("/", guarded(c.Tokens, log, func(t boot.Tokens) http.Handler {
 		o.Token, o.ReadToken, o.Admit = t.Admin, t.Read, door.Tokens.Admit
+		o.Access = a.Access(t.Admin, access.Options{})
 		h := api.NewHandler(m, sender, o)
 		pages := http.NewServeMux()
 		pages.Handle("/console/", console.New(console.Options{API: h, Token: t.Admin, Log: log}))

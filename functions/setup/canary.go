@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/aws/aws-lambda-go/cfn"
 	"github.com/aws/aws-lambda-go/events"
@@ -71,8 +70,7 @@ type asking struct {
 // ask sends one request, in the form in which it would come over HTTP.
 func (a *asking) ask(ctx context.Context, method, path string, in any) (status int, body string, err error) {
 	e := events.APIGatewayV2HTTPRequest{Version: "2.0", RawPath: path,
-		Headers: map[string]string{"authorization": "Bearer " + a.token, "content-type": "application/json",
-			strings.ToLower(client.ActorHeader): "deployment"}}
+		Headers: map[string]string{"authorization": "Bearer " + a.token, "content-type": "application/json"}}
 	e.RequestContext.HTTP.Method, e.RequestContext.HTTP.SourceIP = method, "127.0.0.1"
 	if in != nil {
 		b, err := json.Marshal(in)

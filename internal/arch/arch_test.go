@@ -34,7 +34,7 @@ var layers = [][]string{
 	{"engine"},
 	{"core/people"},
 	{"core/tick/...", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/operate", "core/pull", "core/restore",
-		"core/report"},
+		"core/report", "core/access"},
 	{"core/ask", "core/aside", "core/notice"},
 	{"core/finish"},
 	{"core/plan"},
@@ -68,6 +68,7 @@ var free = map[string][]string{
 	"internal/stack":    {},
 	"internal/awsask":   {},
 	"internal/roles":    {},
+	"internal/password": {},
 	"internal/miniexec": {"wire"},
 	"executor/...":      {"wire", "internal/conns", "executor/..."}, // executor itself: its own TestImports
 }

@@ -11,10 +11,13 @@ package assembly
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"log/slog"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
@@ -29,6 +32,7 @@ import (
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/password"
 )
 
 // Options are what the parts of a deployment must agree on. The zero value of a
@@ -107,6 +111,17 @@ func (a *Assembly) Watchdog(of finish.Prober, o finish.WatchOptions) *finish.Wat
 func (a *Assembly) People(killer operate.Killer, o people.Options) *people.People {
 	o.Plan, o.Ask.Now, o.Ask.Expiry, o.Reports = a.o.Plan, a.o.Now, a.o.Expiry, a.Reports(report.Options{})
 	return people.New(a.Engine.Manage, a.Engine.Ring, a.Finish, killer, o)
+}
+
+// Access makes what knows people and says what they may; token is the admin token.
+func (a *Assembly) Access(token string, o access.Options) *access.Access {
+	o.Now, o.Passwords = a.o.Now, cmp.Or(o.Passwords, access.Passwords(password.Argon2id{}))
+	want := sha256.Sum256([]byte(token))
+	o.Admin = func(token string) bool {
+		got := sha256.Sum256([]byte(token))
+		return subtle.ConstantTimeCompare(got[:], want[:]) == 1
+	}
+	return access.New(a.Engine.People, o)
 }
 
 // Registry makes a registry.

@@ -73,7 +73,7 @@ var Cases = []Case{
 	{"Jobs", jobs}, {"JobConditions", jobConditions}, {"JobLists", jobLists}, {"Unreadable", unreadable}, {"Due", due}, {"DueMany", dueMany},
 	{"Advance", advance}, {"Families", families}, {"FamiliesAtOnce", familiesAtOnce}, {"Edges", edges},
 	{"MostChildren", mostChildren}, {"Places", places},
-	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"Apps", apps}, {"Channels", channels},
+	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"Apps", apps}, {"Channels", channels}, {"People", accounts},
 	{"Executors", executors}, {"Global", global},
 	{"Lanes", lanes}, {"Healths", healths}, {"Uses", uses}, {"Permits", permits}, {"Scripts", scripts}, {"SweepScripts", sweepScripts},
 	{"Letters", letters},

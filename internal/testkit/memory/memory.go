@@ -34,7 +34,7 @@ func Open(o Options) *engine.Engine {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, Close: s.Close,
+		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, People: s, Close: s.Close,
 	}
 }
 
@@ -59,6 +59,7 @@ type Store struct {
 	global   core.Global
 	health   map[string]core.Health
 	channels map[string]core.Channel
+	people   map[string][]byte // JSON
 	permits  map[string]core.Permits
 	scripts  map[core.JobID]core.Scripts
 	sources  map[sourceKey]source
@@ -149,6 +150,7 @@ func New(o Options) *Store {
 		scripts:  map[core.JobID]core.Scripts{},
 		sources:  map[sourceKey]source{},
 		channels: map[string]core.Channel{},
+		people:   map[string][]byte{},
 		cleaned:  map[core.JobID]core.Instant{},
 		notices:  map[string]notice.State{},
 		looks:    newOrdered(ring.Look.Less),

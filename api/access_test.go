@@ -1,0 +1,435 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core/access"
+)
+
+// want is what an operation asks for, as it is meant: held against what the table of rules
+// comes to.
+type want struct {
+	role  access.Role
+	right access.Right
+	scope string // shop: the app; all; list: whoever may see anything; open; own: people alone
+	body  string
+}
+
+const (
+	viewer, operator, editor, admin = access.Viewer, access.Operator, access.Editor, access.Admin
+	ofShop, ofAll, aList            = "shop", "all", "list"
+)
+
+// wanted are those of all operations; of one whose body says what it asks for there are more,
+// told apart by what stands behind a space.
+var wanted = map[string]want{
+	"GET /v1/proof":                                    {scope: "open"},
+	"GET /v1/status":                                   {viewer, "", aList, ""},
+	"GET /v1/openapi.yaml":                             {viewer, "", aList, ""},
+	"POST /v1/apply":                                   {viewer, "", aList, `{"dryRun":true}`},
+	"POST /v1/apply prune":                             {editor, "", ofAll, `{"prune":true,"set":"s"}`},
+	"POST /v1/apply notify":                            {editor, "", ofAll, `{"notify":{}}`},
+	"POST /v1/apply channels":                          {editor, "secrets", ofAll, `{"channels":[{"name":"c"}]}`},
+	"GET /v1/jobs":                                     {viewer, "", aList, ""},
+	"GET /v1/jobs/{id}":                                {viewer, "", ofShop, ""},
+	"GET /v1/jobs/{app}/{name}":                        {viewer, "", ofShop, ""},
+	"PUT /v1/jobs/{app}/{name}":                        {editor, "", ofShop, `{"handler":"x"}`},
+	"PUT /v1/jobs/{app}/{name} script":                 {editor, "scripts", ofShop, `{"script":{"kind":"shell","source":"id"}}`},
+	"PUT /v1/jobs/{app}/{name} command":                {admin, "", ofAll, `{"command":{"line":"id"}}`},
+	"PUT /v1/jobs/{app}/{name} secret":                 {editor, "secrets", ofShop, `{"handler":"x","call":{"auth":{"bearer":"b"}}}`},
+	"PUT /v1/jobs/{app}/{name} group":                  {editor, "", ofAll, `{"handler":"x","overlap":{"limit":1,"group":"g"}}`},
+	"DELETE /v1/jobs/{app}/{name}":                     {editor, "", ofShop, ""},
+	"POST /v1/jobs/{app}/{name}/pause":                 {operator, "", ofShop, `{}`},
+	"POST /v1/jobs/{app}/{name}/resume":                {operator, "", ofShop, `{}`},
+	"POST /v1/jobs/{app}/{name}/give-back":             {editor, "", ofShop, ""},
+	"POST /v1/jobs/{app}/{name}/trigger":               {operator, "", ofShop, `{}`},
+	"POST /v1/jobs/{app}/{name}/trigger address":       {operator, "addresses", ofShop, `{"addresses":["http://10.0.0.9:1"]}`},
+	"POST /v1/jobs/{app}/{name}/kill":                  {operator, "", ofShop, ""},
+	"GET /v1/jobs/{app}/{name}/waiting":                {viewer, "", ofShop, ""},
+	"GET /v1/jobs/{app}/{name}/waiting/{key}":          {viewer, "", ofShop, ""},
+	"PATCH /v1/jobs/{app}/{name}/waiting/{key}":        {operator, "", ofShop, `{"params":"p"}`},
+	"PATCH /v1/jobs/{app}/{name}/waiting/{key} addr":   {operator, "addresses", ofShop, `{"addresses":["http://10.0.0.9:1"]}`},
+	"DELETE /v1/jobs/{app}/{name}/waiting/{key}":       {operator, "", ofShop, ""},
+	"GET /v1/jobs/{app}/{name}/runs/{at}":              {viewer, "", ofShop, ""},
+	"PUT /v1/jobs/{app}/{name}/script":                 {editor, "scripts", ofShop, `{"kind":"shell","source":"id"}`},
+	"GET /v1/jobs/{app}/{name}/scripts":                {viewer, "", ofShop, ""},
+	"GET /v1/jobs/{app}/{name}/scripts/{version}":      {viewer, "", ofShop, ""},
+	"GET /v1/jobs/{app}/{name}/scripts/{version}/diff": {viewer, "", ofShop, ""},
+	"GET /v1/apps":                                     {viewer, "", aList, ""},
+	"GET /v1/apps/{app}":                               {viewer, "", ofShop, ""},
+	"PUT /v1/apps/{app}":                               {editor, "", ofShop, `{"title":"x","allow":["10.0.0.0/8"]}`},
+	"PUT /v1/apps/{app} token":                         {editor, "secrets", ofShop, `{"token":"t-o-k-e-n-t-o-k-e-n","allow":["10.0.0.0/8"]}`},
+	"PUT /v1/apps/{app} executors":                     {editor, "addresses", ofShop, `{"executors":["http://10.0.0.9:1"],"allow":["10.0.0.0/8"]}`},
+	"PUT /v1/apps/{app} allow":                         {editor, "addresses", ofShop, `{"allow":["0.0.0.0/0"]}`},
+	"PUT /v1/apps/{app} where its secret goes": {editor, "addresses", ofShop,
+		`{"allow":["10.0.0.0/8"],"call":{"auth":{"oauth":{"tokenUrl":"https://example.org/t","clientId":"c"}}}}`},
+	"DELETE /v1/apps/{app}":            {editor, "", ofShop, ""},
+	"GET /v1/apps/{app}/executors":     {viewer, "", ofShop, ""},
+	"POST /v1/apps/{app}/pause":        {operator, "", ofShop, `{}`},
+	"POST /v1/apps/{app}/resume":       {operator, "", ofShop, `{}`},
+	"GET /v1/channels":                 {viewer, "", aList, ""},
+	"GET /v1/channels/{channel}":       {viewer, "", aList, ""},
+	"PUT /v1/channels/{channel}":       {editor, "secrets", ofAll, `{}`},
+	"DELETE /v1/channels/{channel}":    {editor, "", ofAll, ""},
+	"POST /v1/channels/{channel}/test": {operator, "", ofAll, ""},
+	"POST /v1/pause":                   {operator, "", ofAll, `{}`},
+	"POST /v1/resume":                  {operator, "", ofAll, `{}`},
+	"GET /v1/runs":                     {viewer, "", aList, ""},
+	"GET /v1/runs job":                 {viewer, "", ofShop, "?job=shop/report"},
+	"GET /v1/runs number":              {viewer, "", ofShop, "?job=1"},
+	"GET /v1/runs/shape":               {viewer, "", aList, ""},
+	"GET /v1/runs/shape job":           {viewer, "", ofShop, "?job=shop/report"},
+	"GET /v1/runs/shape app":           {viewer, "", ofShop, "?app=shop"},
+	"GET /v1/lateness":                 {viewer, "", aList, "?each=app"},
+	"GET /v1/lateness number":          {viewer, "", ofShop, "?job=1"},
+	"POST /v1/rerun":                   {operator, "", ofShop, `{"run":"RUN"}`},
+	"POST /v1/rerun address":           {operator, "addresses", ofShop, `{"run":"RUN","addresses":["http://10.0.0.9:1"]}`},
+	"POST /v1/rerun app":               {operator, "", ofShop, `{"app":"shop","key":"k2"}`},
+	"POST /v1/rerun job":               {operator, "", ofShop, `{"job":"shop/report","key":"k2"}`},
+	"POST /v1/rerun dry":               {viewer, "", ofShop, `{"job":"1","dryRun":true}`},
+	"POST /v1/clean":                   {editor, "", ofAll, `{"before":"2026-01-01T00:00:00Z"}`},
+	"POST /v1/clean app":               {editor, "", ofShop, `{"app":"shop","before":"2026-01-01T00:00:00Z"}`},
+	"POST /v1/clean dry":               {viewer, "", ofShop, `{"app":"shop","before":"2026-01-01T00:00:00Z","dryRun":true}`},
+	"GET /v1/runs/{run}":               {viewer, "", ofShop, ""},
+	"PATCH /v1/runs/{run}":             {operator, "", ofShop, `{"params":"p"}`},
+	"PATCH /v1/runs/{run} address":     {operator, "addresses", ofShop, `{"addresses":["http://10.0.0.9:1"]}`},
+	"GET /v1/runs/{run}/log":           {viewer, "", ofShop, ""},
+	"POST /v1/runs/{run}/kill":         {operator, "", ofShop, ""},
+	"POST /v1/runs/{run}/cancel":       {operator, "", ofShop, ""},
+	"GET /v1/upcoming":                 {viewer, "", aList, ""},
+	"GET /v1/upcoming job":             {viewer, "", ofShop, "?job=shop/report"},
+	"POST /v1/preview":                 {viewer, "", aList, `{"schedule":{"every":"1h"}}`},
+	"GET /v1/changes":                  {viewer, "", aList, ""},
+	"GET /v1/changes app":              {viewer, "", ofShop, "?app=shop"},
+	"GET /v1/changes number":           {viewer, "", ofShop, "?job=1"},
+	"GET /v1/audit":                    {viewer, "", aList, "?from=2026-11-20T00:00:00Z&to=2026-11-20T01:00:00Z"},
+	"GET /v1/audit job":                {viewer, "", ofShop, "?job=1&from=2026-11-20T00:00:00Z&to=2026-11-20T01:00:00Z"},
+	"GET /v1/reports":                  {viewer, "", aList, "?from=2026-11-20T00:00:00Z"},
+	"GET /v1/reports app":              {viewer, "", ofShop, "?app=shop&from=2026-11-20T00:00:00Z"},
+	"POST /v1/replan":                  {operator, "", ofAll, `{"from":"2026-11-20T00:00:00Z"}`},
+	"POST /v1/replan job":              {operator, "", ofShop, `{"job":"shop/report","from":"2026-11-20T00:00:00Z"}`},
+	"POST /v1/fence":                   {admin, "", ofAll, ""},
+	"POST /v1/restore":                 {admin, "", ofAll, `{}`},
+	"POST /v1/redrive":                 {operator, "", ofAll, `{}`},
+	"POST /v1/redrive dry":             {viewer, "", ofAll, `{"dryRun":true}`},
+	"GET /v1/facts":                    {viewer, "", aList, ""},
+	"GET /v1/facts/jobs":               {viewer, "", aList, ""},
+}
+
+// someone is who asks; his grants are for shop, for pay, or for all.
+type someone struct {
+	name   string
+	grants []access.Grant // nil: no person
+	token  string         // of who is none
+}
+
+// everyone is each kind of caller, and each role of people for the app, for another and for all.
+func everyone() (list []someone) {
+	list = []someone{{"nobody", nil, ""}, {"a wrong token", nil, "tkr_ann_WRONGWRONGWRONGWRONGWRONG"}, {"code of shop", nil, appToken},
+		{"the read token", nil, readToken}, {"the admin token", nil, token}, {"a person without a role", []access.Grant{}, ""}}
+	for _, app := range []string{"shop", "pay", ""} {
+		for _, role := range access.Roles {
+			list = append(list, someone{fmt.Sprintf("%s of %q", role, app), []access.Grant{{App: app, Role: role}}, ""})
+		}
+		for _, right := range access.Rights {
+			for _, role := range []access.Role{operator, editor} {
+				list = append(list, someone{fmt.Sprintf("%s with %s of %q", role, right, app),
+					[]access.Grant{{App: app, Role: role, Rights: []access.Right{right}}}, ""})
+			}
+		}
+	}
+	return append(list, someone{"admin of pay, viewer of shop", []access.Grant{{App: "pay", Role: admin}, {App: "shop", Role: viewer}}, ""})
+}
+
+// answer is the status with which somebody is refused; 0: he is not.
+func (w want) answer(op string, s someone) int {
+	switch {
+	case w.scope == "open" || s.token == token:
+		return 0
+	case s.token == readToken && w.role != viewer:
+		return 403
+	case s.token == readToken:
+		return 0
+	case s.token == appToken && strings.HasPrefix(op, "PUT /v1/jobs/{app}/{name}") && !strings.HasPrefix(op, "PUT /v1/jobs/{app}/{name}/"):
+		return 403 // of the job it may declare, which none of these bodies does
+	case s.grants == nil:
+		return 401
+	}
+	var has access.Role
+	rights, sees := false, false
+	for _, g := range s.grants {
+		sees = sees || g.App != "pay"
+		if g.App == "" || g.App == w.scope {
+			has, rights = g.Role, slices.Contains(g.Rights, w.right)
+		}
+	}
+	switch {
+	case w.scope == aList && len(s.grants) == 0:
+		return 403
+	case w.scope == aList:
+		return 0
+	case w.scope == ofShop && len(s.grants) == 0 && strings.Contains(" POST /v1/rerun POST /v1/clean POST /v1/replan ", " "+opOf(op)+" "),
+		w.scope == ofShop && len(s.grants) == 0 && slices.Contains([]string{"GET /v1/runs", "GET /v1/upcoming", "GET /v1/changes", "GET /v1/audit",
+			"GET /v1/reports", "GET /v1/runs/shape", "GET /v1/lateness"}, opOf(op)):
+		return 403 // at the door
+	case (w.scope == ofShop || strings.Contains(op, "/{app}")) && !sees:
+		return 404
+	case slices.Index(access.Roles, has) < slices.Index(access.Roles, w.role), w.right != "" && !rights && has != admin:
+		return 403
+	}
+	return 0
+}
+
+// opOf is an operation without what tells its bodies apart.
+func opOf(op string) string {
+	parts := strings.Fields(op)
+	return parts[0] + " " + parts[1]
+}
+
+// TestEachOperationForEachRole: every operation of the document, with each kind of body that
+// asks for something else, for every kind of caller.
+func TestEachOperationForEachRole(t *testing.T) {
+	var doc struct {
+		Paths map[string]map[string]any
+	}
+	if err := yaml.Unmarshal(api.Document(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	left := map[string]bool{}
+	for path, item := range doc.Paths {
+		for method := range item {
+			if method != "parameters" {
+				left[strings.ToUpper(method)+" "+path] = true
+			}
+		}
+	}
+	for _, op := range slices.Sorted(maps.Keys(wanted)) {
+		delete(left, opOf(op))
+		w := wanted[op]
+		t.Run(op, func(t *testing.T) {
+			for _, s := range everyone() {
+				f, run := guardedFixture(t)
+				secret := s.token
+				if s.grants != nil {
+					secret = f.person("lina", s.grants...)
+				}
+				status, text := f.send(op, run, w.body, secret)
+				refused := status == 401 || status == 403 || status == 404 && hides(text)
+				if want := w.answer(op, s); want == 0 && refused || want != 0 && (!refused || status != want) {
+					t.Errorf("%s: %d %s, want %d", s.name, status, strings.TrimSpace(text), want)
+				}
+			}
+		})
+	}
+	for op := range left {
+		t.Errorf("%s is not in the table of what operations ask for", op)
+	}
+}
+
+var noRun = regexp.MustCompile(`there is no run \d+"`)
+
+// hides reports whether an answer is that there is no such thing for who may not see it. What
+// these tests ask for is there.
+func hides(text string) bool {
+	return strings.Contains(text, "or none that you may see") || strings.Contains(text, "there is no job 1\"") ||
+		noRun.MatchString(text)
+}
+
+// guardedFixture has the apps shop and pay with a job each, and a run of each that waits.
+func guardedFixture(t *testing.T) (*fixture, string) {
+	f := newFixture(t)
+	f.h = f.withReports()
+	f.shop()
+	f.must("PUT", "/v1/apps/pay", `{"token":"token-of-pay-token-of-pay","executors":["call:https://pay.example.com"]}`)
+	f.must("PUT", "/v1/jobs/pay/bills", `{"handler":"POST /x","schedule":{"every":"1h"}}`)
+	at := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	var res api.TriggerResult
+	for _, job := range []string{"pay/bills", "shop/report"} {
+		text := f.must("POST", "/v1/jobs/"+job+"/trigger", `{"key":"k","at":"`+at+`"}`)
+		if err := json.Unmarshal([]byte(text), &res); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f, res.Run.ID
+}
+
+// send asks for an operation on what is shop's.
+func (f *fixture) send(op, run, body, secret string) (int, string) {
+	method, path, _ := strings.Cut(opOf(op), " ")
+	path = strings.NewReplacer("{app}", "shop", "{name}", "report", "{id}", "1", "{run}", run, "{at}", "2026-11-20T02:30",
+		"{key}", "k", "{version}", "1", "{channel}", "c").Replace(path)
+	if strings.HasPrefix(body, "?") {
+		path, body = path+body, ""
+	}
+	return f.as(secret, method, path, strings.ReplaceAll(body, "RUN", run))
+}
+
+// TestWhatOthersLeftOpen: a row for each permission rule that is known to have been missing in
+// a scheduler that people come from.
+func TestWhatOthersLeftOpen(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T, f *fixture, shop string, payRun string){
+		"there is a role that only sees, and one that changes no job": func(t *testing.T, f *fixture, _, _ string) {
+			sees := f.person("vera", access.Grant{App: "shop", Role: viewer})
+			does := f.person("otto", access.Grant{App: "shop", Role: operator})
+			f.expect(t, sees, "GET", "/v1/jobs/shop/report", "", 200)
+			f.expect(t, sees, "POST", "/v1/jobs/shop/report/trigger", "{}", 403)
+			f.expect(t, does, "POST", "/v1/jobs/shop/report/trigger", "{}", 200)
+			f.expect(t, does, "PUT", "/v1/jobs/shop/report", `{"handler":"x"}`, 403)
+		},
+		"a job of another app is out of reach by name and number, whatever is done": func(t *testing.T, f *fixture, shop, _ string) {
+			for _, op := range []string{"GET /v1/jobs/pay/bills", "GET /v1/jobs/2", "DELETE /v1/jobs/pay/bills", "POST /v1/jobs/pay/bills/pause",
+				"POST /v1/jobs/pay/bills/trigger", "POST /v1/jobs/pay/bills/kill", "PUT /v1/jobs/pay/bills/script", "GET /v1/jobs/pay/bills/scripts",
+				"GET /v1/runs?job=2", "GET /v1/changes?job=pay/bills", "GET /v1/upcoming?job=2"} {
+				method, path, _ := strings.Cut(op, " ")
+				f.expect(t, shop, method, path, "{}", 404)
+			}
+		},
+		"an update is judged by the app that the job has, not by one that is named": func(t *testing.T, f *fixture, shop, _ string) {
+			f.expect(t, shop, "PUT", "/v1/jobs/pay/bills", `{"app":"shop","name":"bills","handler":"x"}`, 404)
+			f.expect(t, shop, "PUT", "/v1/jobs/shop/bills", `{"app":"pay","name":"bills","handler":"x"}`, 400)
+			text := f.expect(t, shop, "POST", "/v1/apply", `{"jobs":[{"app":"pay","name":"bills","handler":"x"}]}`, 200)
+			if !strings.Contains(text, `"applied":false`) || !strings.Contains(text, "or none that you may see") {
+				t.Errorf("apply: %s", text)
+			}
+			// A job that comes after another's is handed its data, and keeps it from being deleted.
+			f.expect(t, shop, "PUT", "/v1/jobs/shop/spy", `{"handler":"x","after":[{"job":"pay/bills"}]}`, 404)
+		},
+		"a log is read by who may see its app": func(t *testing.T, f *fixture, shop, payRun string) {
+			f.expect(t, shop, "GET", "/v1/runs/"+payRun, "", 404)
+			gone := f.expect(t, shop, "GET", "/v1/runs/"+payRun+"/log", "", 404)
+			if missing := f.expect(t, shop, "GET", "/v1/runs/8589999999/log", "", 404); strings.ReplaceAll(missing, "8589999999", payRun) != gone {
+				t.Errorf("a run that is not there: %s, one of another app: %s", missing, gone)
+			}
+		},
+		"addresses and totals are those of one's own apps": func(t *testing.T, f *fixture, shop, _ string) {
+			f.expect(t, shop, "GET", "/v1/apps/pay/executors", "", 404)
+			for _, path := range []string{"/v1/apps", "/v1/jobs", "/v1/runs", "/v1/upcoming?for=24h", "/v1/changes", "/v1/facts", "/v1/facts/jobs", "/v1/lateness?each=app",
+				"/v1/reports?each=app&from=2026-11-20T00:00:00Z", "/v1/audit?from=2026-11-20T00:00:00Z&to=2026-11-20T01:00:00Z"} {
+				if text := f.expect(t, shop, "GET", path, "", 200); strings.Contains(text, "pay") {
+					t.Errorf("%s: %s", path, text)
+				}
+			}
+			if text := f.expect(t, shop, "GET", "/v1/jobs", "", 200); !strings.Contains(text, "report") {
+				t.Errorf("one's own: %s", text)
+			}
+			for _, path := range []string{"/v1/runs?app=pay", "/v1/changes?app=pay", "/v1/reports?app=pay&from=2026-11-20T00:00:00Z", "/v1/jobs?app=pay"} {
+				text := f.expect(t, shop, "GET", path, "", 404)
+				if none := f.expect(t, shop, "GET", strings.Replace(path, "app=pay", "app=nix", 1), "", 404); strings.Replace(none, "nix", "pay", 1) != text {
+					t.Errorf("%s: %s, of an app that is not there %s", path, text, none)
+				}
+			}
+		},
+		"nothing is changed by GET": func(t *testing.T, f *fixture, shop, _ string) {
+			before := f.state()
+			for op := range wanted {
+				if method, path, _ := strings.Cut(opOf(op), " "); method != "GET" {
+					path = strings.NewReplacer("{app}", "shop", "{name}", "report", "{run}", "1", "{key}", "k", "{channel}", "c").Replace(path)
+					f.as(token, "GET", path, "{}")
+				}
+			}
+			f.expect(t, token, "GET", "/v1/jobs/shop/report/pause", "", 405)
+			if after := f.state(); after != before {
+				t.Errorf("something changed: %s, was %s", after, before)
+			}
+		},
+		"what people wrote is no page": func(t *testing.T, f *fixture, shop, _ string) {
+			r := httptest.NewRequest("GET", "/v1/jobs/shop/%3Cscript%3E", nil)
+			r.Header.Set("Authorization", "Bearer "+shop)
+			w := httptest.NewRecorder()
+			f.h.ServeHTTP(w, r)
+			if h := w.Header(); h.Get("Content-Type") != "application/json" || h.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%v", h)
+			}
+		},
+		"who changed what is kept, whatever a caller says of himself": func(t *testing.T, f *fixture, shop, _ string) {
+			r := httptest.NewRequest("POST", "/v1/jobs/shop/report/pause", strings.NewReader("{}"))
+			r.Header.Set("Authorization", "Bearer "+shop)
+			r.Header.Set("Tickring-Actor", "somebody-else")
+			w := httptest.NewRecorder()
+			if f.h.ServeHTTP(w, r); w.Code != http.StatusOK {
+				t.Fatal(w.Code, w.Body)
+			}
+			text := f.expect(t, shop, "GET", "/v1/changes", "", 200)
+			if strings.Contains(text, "somebody-else") || !strings.Contains(text, `"by":"sam"`) {
+				t.Errorf("%s", text)
+			}
+		},
+		"a token goes to no address of an operator's choice": func(t *testing.T, f *fixture, _, _ string) {
+			does := f.person("otto", access.Grant{App: "shop", Role: operator})
+			f.expect(t, does, "POST", "/v1/jobs/shop/report/trigger", `{"addresses":["http://10.6.6.6"]}`, 403)
+			f.expect(t, does, "PATCH", "/v1/jobs/shop/report/waiting/k", `{"addresses":["http://10.6.6.6"]}`, 403)
+			f.expect(t, does, "POST", "/v1/rerun", `{"job":"shop/report","key":"x","addresses":["http://10.6.6.6"]}`, 403)
+			f.expect(t, does, "PUT", "/v1/apps/shop", `{"executors":["http://10.6.6.6"]}`, 403)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, _ := guardedFixture(t)
+			var res api.Run
+			if err := json.Unmarshal([]byte(f.must("GET", "/v1/jobs/pay/bills/waiting/k", "")), &res); err != nil {
+				t.Fatal(err)
+			}
+			test(t, f, f.person("sam", access.Grant{App: "shop", Role: admin}), res.ID)
+		})
+	}
+}
+
+// expect does one request with a token, and answers its body.
+func (f *fixture) expect(t *testing.T, secret, method, path, body string, want int) string {
+	t.Helper()
+	status, text := f.as(secret, method, path, body)
+	if status != want {
+		t.Errorf("%s %s %s: %d %s, want %d", method, path, body, status, text, want)
+	}
+	return text
+}
+
+// TestRightsStay: who has no right of its own changes the rest of a job, or app, that others
+// gave what takes one.
+func TestRightsStay(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	f.must("PUT", "/v1/jobs/shop/scripted", `{"script":{"kind":"shell","source":"id"}}`)
+	f.must("PUT", "/v1/apps/shop", `{"title":"Shop","allow":["10.0.0.0/8"],"executors":["http://10.0.0.1:9999"]}`)
+	edits := f.person("eda", access.Grant{App: "shop", Role: editor})
+	var j api.Job
+	if err := json.Unmarshal([]byte(f.must("GET", "/v1/jobs/shop/scripted", "")), &j); err != nil {
+		t.Fatal(err)
+	}
+	same := fmt.Sprintf(`"script":{"kind":"shell","hash":%q}`, j.Script.Hash)
+	f.expect(t, edits, "PUT", "/v1/jobs/shop/scripted", `{"params":"p",`+same+`}`, 200)
+	f.expect(t, edits, "PUT", "/v1/jobs/shop/scripted", `{"params":"p",`+strings.Replace(same, "shell", "python", 1)+`}`, 403)
+	f.expect(t, edits, "PUT", "/v1/jobs/shop/scripted", `{"script":{"kind":"shell","source":"id; id"}}`, 403)
+	f.expect(t, edits, "PUT", "/v1/apps/shop", `{"title":"Store","allow":["10.0.0.0/8"],"executors":["http://10.0.0.1:9999"]}`, 200)
+	f.expect(t, edits, "PUT", "/v1/apps/shop", `{"title":"Store","allow":["10.0.0.0/8"],"executors":["http://10.0.0.2:9999"]}`, 403)
+}
+
+// TestAs: who a context says to ask is taken before any token.
+func TestAs(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	for _, c := range []struct {
+		who  access.Who
+		want int
+	}{{access.Who{}, 401}, {access.Who{Kind: access.Person, Name: "vera", Grants: []access.Grant{{App: "shop", Role: viewer}}}, 403}} {
+		r := httptest.NewRequest("POST", "/v1/jobs/shop/report/pause", strings.NewReader("{}"))
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		f.h.ServeHTTP(w, r.WithContext(api.As(context.Background(), c.who)))
+		if w.Code != c.want {
+			t.Errorf("%+v: %d %s", c.who, w.Code, w.Body)
+		}
+	}
+}

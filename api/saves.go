@@ -1,0 +1,165 @@
+package api
+
+import (
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// maySave asks whether the caller may make a job what a spec says. What takes a right of its own
+// takes it where the spec says something else than is stored, so that who has no such right
+// changes the rest of a job that others gave a script.
+func (s *server) maySave(r *http.Request, spec *manage.JobSpec) error {
+	who := callerOf(r).Who
+	if who.Kind == access.Code || who.May(access.Administer, "") == nil {
+		return nil
+	}
+	app := spec.Def.App
+	if err := core.CheckAppName("app", app); err != nil {
+		return err
+	}
+	if err := who.May(access.Edit, app); err != nil {
+		return err
+	}
+	var old core.Def
+	if core.CheckName("name", spec.Def.Name) == nil {
+		switch j, err := s.m.Job(r.Context(), app+"/"+spec.Def.Name); {
+		case err == nil:
+			old = j.Def
+		case core.CodeOf(err) != core.CodeNotFound:
+			return err
+		}
+	}
+	if n := spec.Def.Script; n != nil && (old.Script == nil || n.Hash != old.Script.Hash || n.Kind != old.Script.Kind) {
+		if err := who.May(access.Script, app); err != nil {
+			return err
+		}
+	}
+	if n := spec.Def.Command.Normal(); n != nil && !n.Equal(old.Command.Shown()) {
+		// It runs on the server itself, and may come to read what that has.
+		if err := who.May(access.Administer, ""); err != nil {
+			return err
+		}
+	}
+	if err := mayCall(who, app, spec.Def.Call, old.Call); err != nil {
+		return err
+	}
+	for _, p := range spec.Def.After { // whose runs hand it data, and which cannot be deleted then
+		if of, _, _ := strings.Cut(p.Job, "/"); of != app && !slices.ContainsFunc(old.After, func(o core.Parent) bool { return o.Job == p.Job }) {
+			if err := who.May(access.Edit, of); err != nil {
+				return err
+			}
+		}
+	}
+	return mayShare(who, spec.Def.Overlap.Group, old.Overlap.Group)
+}
+
+// maySaveApp is maySave of an app.
+func (s *server) maySaveApp(r *http.Request, spec *manage.AppSpec) error {
+	who := callerOf(r).Who
+	if who.May(access.Administer, "") == nil {
+		return nil
+	}
+	if err := core.CheckAppName("name", spec.Name); err != nil {
+		return err
+	}
+	if err := who.May(access.Edit, spec.Name); err != nil {
+		return err
+	}
+	old, _, err := s.m.FindApp(r.Context(), spec.Name)
+	if err != nil {
+		return err
+	}
+	if spec.Token != nil {
+		if err := who.May(access.Secret, spec.Name); err != nil {
+			return err
+		}
+	}
+	allow := make([]string, len(old.Allow))
+	for i, p := range old.Allow {
+		allow[i] = p.String()
+	}
+	if !slices.Equal(spec.Executors, old.Executors) || !slices.Equal(spec.Allow, allow) {
+		if err := who.May(access.Address, spec.Name); err != nil {
+			return err
+		}
+	}
+	if err := mayCall(who, spec.Name, spec.Call, old.Call); err != nil {
+		return err
+	}
+	return mayShare(who, spec.Overlap.Group, old.Overlap.Group)
+}
+
+// mayCall asks of what calls carry: secrets that are given, and where one is sent for a token.
+func mayCall(who access.Who, app string, call, old *core.Call) error {
+	if call == nil {
+		return nil
+	}
+	if !reflect.DeepEqual(call, call.Shown()) {
+		if err := who.May(access.Secret, app); err != nil {
+			return err
+		}
+	}
+	if u := call.Auth.OAuth.TokenURL; u != "" && (old == nil || u != old.Auth.OAuth.TokenURL) {
+		return who.May(access.Address, app)
+	}
+	return nil
+}
+
+// mayShare asks of a limit that jobs share, for those of other apps may share it.
+func mayShare(who access.Who, group, old string) error {
+	if group == "" || group == old {
+		return nil
+	}
+	return who.May(access.Edit, "")
+}
+
+// mayApply asks of what an apply changes beside apps and jobs.
+func mayApply(r *http.Request, body *ApplyRequest) error {
+	edit := unless(body.DryRun, access.Edit)
+	if callerOf(r).Kind == access.ReadToken {
+		return may(r, edit, "")
+	}
+	if body.Prune || body.Notify != nil {
+		if err := may(r, edit, ""); err != nil {
+			return err
+		}
+	}
+	if len(body.Channels) > 0 {
+		return may(r, unless(body.DryRun, access.Secret), "")
+	}
+	return nil
+}
+
+// permit refuses what the caller may not make, or with dryRun may not see.
+func (a *applying) permit(dryRun bool) error {
+	for i := range a.apps {
+		err := may(a.r, access.See, a.apps[i].Name)
+		if err == nil && !dryRun {
+			err = a.s.maySaveApp(a.r, &a.apps[i])
+		}
+		if err != nil && a.out.Apps[i].Error == nil {
+			a.refuseApp(i, err)
+		}
+	}
+	for i := range a.jobs {
+		err := may(a.r, access.See, a.jobs[i].Def.App)
+		if err == nil && !dryRun {
+			err = a.s.maySave(a.r, &a.jobs[i])
+		}
+		for _, p := range a.jobs[i].Def.After { // whether there is one is told
+			if of, _, _ := strings.Cut(p.Job, "/"); err == nil {
+				err = may(a.r, access.See, of)
+			}
+		}
+		if err != nil && a.out.Jobs[i].Error == nil {
+			a.refuseJob(i, err)
+		}
+	}
+	return a.r.Context().Err()
+}

@@ -1,0 +1,619 @@
+package access_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+// plain hashes nothing, and counts.
+type plain struct {
+	mu    sync.Mutex
+	asked int
+	now   int
+	most  int
+	takes time.Duration
+}
+
+func (p *plain) work() {
+	p.mu.Lock()
+	p.asked, p.now = p.asked+1, p.now+1
+	p.most = max(p.most, p.now)
+	p.mu.Unlock()
+	if p.takes > 0 {
+		<-time.After(p.takes)
+	}
+	p.mu.Lock()
+	p.now--
+	p.mu.Unlock()
+}
+
+func (p *plain) Hash(password string) (string, error) { p.work(); return "h:" + password, nil }
+func (p *plain) Is(hash, password string) bool        { p.work(); return hash == "h:"+password }
+
+type fixture struct {
+	t     *testing.T
+	store *memory.Store
+	a     *access.Access
+	p     *plain
+}
+
+const good = "correct horse"
+
+var root = access.ByMachine(true)
+
+func newFixture(t *testing.T) *fixture {
+	f := &fixture{t: t, store: memory.New(memory.Options{}), p: &plain{}}
+	f.a = access.New(f.store, access.Options{Passwords: f.p, Admin: func(s string) bool { return s == "sesame" }})
+	return f
+}
+
+func (f *fixture) ok(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) code(err error, want core.Code) {
+	f.t.Helper()
+	if err == nil || core.CodeOf(err) != want {
+		f.t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// person makes one with the good password.
+func (f *fixture) person(name string, grants ...access.Grant) {
+	f.t.Helper()
+	password := good
+	_, _, err := f.a.Save(f.t.Context(), root, access.Spec{Name: name, Grants: &grants, Password: &password})
+	f.ok(err)
+}
+
+func (f *fixture) logIn(name string) (string, access.Who) {
+	f.t.Helper()
+	secret, err := f.a.LogIn(f.t.Context(), name, good, access.From{Address: "10.0.0.1", Agent: "test"})
+	f.ok(err)
+	who, err := f.a.Session(f.t.Context(), secret)
+	f.ok(err)
+	return secret, who
+}
+
+// TestSessions: a log-in is a session until it is ended, is not used, or is too old.
+func TestSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, ctx := newFixture(t), t.Context()
+		f.person("ann", access.Grant{App: "shop", Role: access.Editor})
+		secret, who := f.logIn("ann")
+		if who.Kind != access.Person || who.Name != "ann" || who.May(access.Edit, "shop") != nil || who.May(access.Edit, "pay") == nil {
+			t.Errorf("%+v", who)
+		}
+		for _, no := range []string{"", "x", secret + "x", strings.Replace(secret, "ann", "bob", 1), strings.Replace(secret, "tks", "tkr", 1),
+			strings.Repeat("x", 1<<20)} {
+			_, err := f.a.Session(ctx, no)
+			f.code(err, core.CodeUnauthorized)
+		}
+		if who, err := f.a.Bearer(ctx, secret); err != nil || who.Kind != access.Nobody {
+			t.Errorf("a session as a token: %+v, %v", who, err)
+		}
+		// Used each 6 days it goes on, up to 30.
+		for range 4 {
+			<-time.After(6 * 24 * time.Hour)
+			_, err := f.a.Session(ctx, secret)
+			f.ok(err)
+		}
+		other, _ := f.logIn("ann")
+		<-time.After(6*24*time.Hour + time.Minute)
+		_, err := f.a.Session(ctx, secret)
+		f.code(err, core.CodeUnauthorized)
+		if _, err = f.a.Session(ctx, other); err != nil {
+			t.Error(err)
+		}
+		<-time.After(7*24*time.Hour + time.Minute)
+		_, err = f.a.Session(ctx, other)
+		f.code(err, core.CodeUnauthorized)
+
+		secret, who = f.logIn("ann")
+		third, _ := f.logIn("ann")
+		acc, err := f.a.Account(ctx, who)
+		f.ok(err)
+		if len(acc.Sessions) != 2 || acc.Sessions[0].From != "10.0.0.1" || acc.Sessions[0].Hash != nil || acc.Password != core.AsStored {
+			t.Errorf("%+v", acc)
+		}
+		f.code(f.a.EndSession(ctx, who, "none"), core.CodeNotFound)
+		f.ok(f.a.EndSession(ctx, who, "")) // all but this one
+		_, err = f.a.Session(ctx, third)
+		f.code(err, core.CodeUnauthorized)
+		f.ok(f.a.LogOut(ctx, secret))
+		_, err = f.a.Session(ctx, secret)
+		f.code(err, core.CodeUnauthorized)
+		f.ok(f.a.LogOut(ctx, secret))
+		f.ok(f.a.LogOut(ctx, "nonsense"))
+
+		// The twenty-first throws out the one that was seen longest ago, no other.
+		var secrets []string
+		for range access.MaxSessions + 1 {
+			s, _ := f.logIn("ann")
+			secrets = append(secrets, s)
+			<-time.After(time.Minute)
+		}
+		_, err = f.a.Session(ctx, secrets[0])
+		f.code(err, core.CodeUnauthorized)
+		_, err = f.a.Session(ctx, secrets[1])
+		f.ok(err)
+
+		// Who is disabled is out at once.
+		yes := true
+		_, _, err = f.a.Save(ctx, root, access.Spec{Name: "ann", Disabled: &yes})
+		f.ok(err)
+		_, err = f.a.Session(ctx, secrets[1])
+		f.code(err, core.CodeUnauthorized)
+		_, err = f.a.LogIn(ctx, "ann", good, access.From{})
+		f.code(err, core.CodeUnauthorized)
+	})
+}
+
+// TestLogInTellsNothing: whether there is no such person, the password is wrong, or is not
+// looked at yet, the words are the same, as long it takes, and as much is hashed.
+func TestLogInTellsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, ctx := newFixture(t), t.Context()
+		f.person("ann")
+		f.p.takes = 50 * time.Millisecond
+		none := []access.Grant{}
+		_, _, err := f.a.Save(ctx, root, access.Spec{Name: "nopass", Grants: &none})
+		f.ok(err)
+		for range access.FreeTries {
+			f.a.LogIn(ctx, "ann", "wrong password", access.From{Address: "1"})
+		}
+		said := map[string]bool{}
+		for i, c := range [][2]string{{"ann", "wrong password"}, {"ann", good}, {"nobody", good}, {"nopass", good}, {"No Name", good},
+			{"nopass", ""}, {"bob", strings.Repeat("x", 300)}, {"bob", strings.Repeat("x", 1<<20)}} {
+			began, hashed := time.Now(), f.p.asked
+			_, err := f.a.LogIn(ctx, c[0], c[1], access.From{Address: fmt.Sprint(i)})
+			f.code(err, core.CodeUnauthorized)
+			said[err.Error()] = true
+			if took := time.Since(began); took != 500*time.Millisecond || f.p.asked != hashed+1 {
+				t.Errorf("%v: took %s, hashed %d", c[0], took, f.p.asked-hashed)
+			}
+		}
+		if len(said) != 1 {
+			t.Errorf("told apart: %v", said)
+		}
+	})
+}
+
+// TestTriesOfAPerson: after five that failed there is a wait, which doubles to 15 minutes; many
+// at once are counted one by one; and a log-in begins anew.
+func TestTriesOfAPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, ctx := newFixture(t), t.Context()
+		f.person("ann")
+		from := 0
+		try := func(password string) error {
+			from++
+			_, err := f.a.LogIn(ctx, "ann", password, access.From{Address: fmt.Sprint(from)})
+			return err
+		}
+		for range access.FreeTries {
+			f.code(try("wrong password"), core.CodeUnauthorized)
+		}
+		for _, wait := range []time.Duration{15, 30, 60, 120, 240, 480, 900, 900} {
+			<-time.After(wait*time.Second - 2*time.Second)
+			f.code(try(good), core.CodeUnauthorized) // too soon, and not counted
+			<-time.After(2 * time.Second)
+			f.code(try("wrong password"), core.CodeUnauthorized)
+		}
+		<-time.After(access.LongestWait)
+		f.ok(try(good))
+		f.ok(try(good))
+
+		var all sync.WaitGroup
+		tried := f.p.asked
+		for i := range 40 {
+			all.Go(func() {
+				f.a.LogIn(ctx, "ann", "wrong password", access.From{Address: "many" + fmt.Sprint(i)})
+			})
+		}
+		all.Wait()
+		f.code(try(good), core.CodeUnauthorized)
+		if f.p.asked == tried {
+			t.Error("nobody was looked at")
+		}
+		acc, _, err := f.store.Account(ctx, "ann")
+		f.ok(err)
+		if acc.Failures.Count > access.FreeTries {
+			t.Errorf("of 40 at once %d were looked at", acc.Failures.Count)
+		}
+	})
+}
+
+// TestTriesOfAnAddress: who tries names is stopped by where he is, and others are not.
+func TestTriesOfAnAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, ctx := newFixture(t), t.Context()
+		f.person("ann")
+		for i := range access.TriesOfAddress {
+			_, err := f.a.LogIn(ctx, fmt.Sprintf("name%d", i), good, access.From{Address: "10.6.6.6"})
+			f.code(err, core.CodeUnauthorized)
+		}
+		hashed := f.p.asked
+		_, err := f.a.LogIn(ctx, "ann", good, access.From{Address: "10.6.6.6"})
+		f.code(err, core.CodeRefused)
+		_, err = f.a.LogInByToken(ctx, "sesame", access.From{Address: "10.6.6.6"})
+		f.code(err, core.CodeRefused)
+		if f.p.asked != hashed {
+			t.Error("it was hashed all the same")
+		}
+		f.logIn("ann")
+		<-time.After(time.Minute)
+		_, err = f.a.LogIn(ctx, "ann", good, access.From{Address: "10.6.6.6"})
+		f.ok(err)
+		// However many there are, few are remembered, and who has an address of his own comes in.
+		for i := range 30_000 {
+			_, err := f.a.LogInOnce(ctx, "wrong", access.From{Address: fmt.Sprint("far", i)})
+			if i < 5000 {
+				f.code(err, core.CodeUnauthorized)
+			}
+		}
+	})
+}
+
+// TestFewHashAtOnce: each takes much memory.
+func TestFewHashAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, ctx := newFixture(t), t.Context()
+		f.person("ann")
+		f.p.takes, f.p.most = time.Second, 0
+		var all sync.WaitGroup
+		for i := range 10 {
+			all.Go(func() { f.a.LogIn(ctx, fmt.Sprint("nobody", i), good, access.From{Address: fmt.Sprint(i)}) })
+		}
+		all.Wait()
+		if f.p.most != 2 {
+			t.Errorf("%d at once", f.p.most)
+		}
+		held, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+		defer cancel()
+		for range 2 {
+			all.Go(func() { f.a.LogIn(ctx, "x", good, access.From{}) })
+		}
+		synctest.Wait()
+		if _, err := f.a.LogIn(held, "ann", good, access.From{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		all.Wait()
+	})
+}
+
+// TestFirstLogIn: by the admin token, and by a link that is good once and not for long.
+func TestFirstLogIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, ctx := newFixture(t), t.Context()
+		enter := func(secret string, err error) access.Who {
+			t.Helper()
+			f.ok(err)
+			who, err := f.a.Session(ctx, secret)
+			f.ok(err)
+			return who
+		}
+		_, err := f.a.LogInOnce(ctx, "", access.From{})
+		f.code(err, core.CodeUnauthorized)
+		link := f.a.Once()
+		_, err = f.a.LogInOnce(ctx, link+"x", access.From{})
+		f.code(err, core.CodeUnauthorized)
+		if who := enter(f.a.LogInOnce(ctx, link, access.From{})); who.Name != access.FirstAdmin || who.May(access.Administer, "") != nil {
+			t.Errorf("%+v", who)
+		}
+		_, err = f.a.LogInOnce(ctx, link, access.From{})
+		f.code(err, core.CodeUnauthorized)
+		old := f.a.Once()
+		newer := f.a.Once()
+		_, err = f.a.LogInOnce(ctx, old, access.From{})
+		f.code(err, core.CodeUnauthorized)
+		<-time.After(access.OnceFor)
+		_, err = f.a.LogInOnce(ctx, newer, access.From{})
+		f.code(err, core.CodeUnauthorized)
+
+		_, err = f.a.LogInByToken(ctx, "wrong", access.From{})
+		f.code(err, core.CodeUnauthorized)
+		who := enter(f.a.LogInByToken(ctx, "sesame", access.From{}))
+		if who.Name != access.FirstAdmin {
+			t.Errorf("%+v", who)
+		}
+		// It has no password until it is given one, and then that is asked for.
+		f.ok(f.a.ChangePassword(ctx, who, "", good))
+		f.code(f.a.ChangePassword(ctx, who, "wrong password", good+"2"), core.CodeInvalid)
+		f.ok(f.a.ChangePassword(ctx, who, good, good+"2"))
+		_, err = f.a.LogIn(ctx, "admin", good+"2", access.From{})
+		f.ok(err)
+		if _, err = f.a.Session(ctx, "x"); err == nil {
+			t.Error("x")
+		}
+	})
+}
+
+// TestTokens: they are shown once, end, are their owner's at most, and now.
+func TestTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, ctx := newFixture(t), t.Context()
+		f.person("ann", access.Grant{App: "shop", Role: access.Editor, Rights: []access.Right{access.Scripts}},
+			access.Grant{App: "pay", Role: access.Viewer})
+		_, ann := f.logIn("ann")
+		_, secret, err := f.a.MakeToken(ctx, ann, access.TokenSpec{Name: "all"})
+		f.ok(err)
+		_, narrow, err := f.a.MakeToken(ctx, ann, access.TokenSpec{Name: "narrow", Grants: []access.Grant{{App: "shop", Role: access.Editor}},
+			End: time.Now().Add(time.Hour)})
+		f.ok(err)
+		for _, c := range []struct {
+			spec access.TokenSpec
+			want core.Code
+		}{
+			{access.TokenSpec{Name: "all"}, core.CodeConflict},
+			{access.TokenSpec{Name: "A b"}, core.CodeInvalid},
+			{access.TokenSpec{Name: "x", Grants: []access.Grant{{App: "pay", Role: access.Operator}}}, core.CodeForbidden},
+			{access.TokenSpec{Name: "x", Grants: []access.Grant{{Role: access.Viewer}}}, core.CodeForbidden},
+			{access.TokenSpec{Name: "x", Grants: []access.Grant{{App: "shop", Role: access.Viewer, Rights: []access.Right{access.Secrets}}}},
+				core.CodeForbidden},
+			{access.TokenSpec{Name: "x", Grants: []access.Grant{{App: "shop", Role: "king"}}}, core.CodeInvalid},
+			{access.TokenSpec{Name: "x", End: time.Now().Add(-time.Second)}, core.CodeInvalid},
+			{access.TokenSpec{Name: "x", End: time.Now().Add(access.LongestToken + time.Hour)}, core.CodeInvalid},
+		} {
+			_, _, err := f.a.MakeToken(ctx, ann, c.spec)
+			f.code(err, c.want)
+		}
+		who := func(secret string) access.Who {
+			t.Helper()
+			who, err := f.a.Bearer(ctx, secret)
+			f.ok(err)
+			return who
+		}
+		all, part := who(secret), who(narrow)
+		f.ok(all.May(access.Script, "shop"))
+		f.ok(part.May(access.Edit, "shop"))
+		f.code(part.May(access.Script, "shop"), core.CodeForbidden)
+		f.code(part.May(access.See, "pay"), core.CodeNotFound)
+		if apps, _ := part.Apps(); !slices.Equal(apps, []string{"shop"}) {
+			t.Errorf("%v", apps)
+		}
+		// A token that is narrowed makes none, and none makes one that outlives it.
+		_, _, err = f.a.MakeToken(ctx, part, access.TokenSpec{Name: "x"})
+		f.code(err, core.CodeForbidden)
+		child, _, err := f.a.MakeToken(ctx, all, access.TokenSpec{Name: "child"})
+		f.ok(err)
+		acc, err := f.a.Account(ctx, ann)
+		f.ok(err)
+		if !child.End.Equal(acc.Tokens[0].End) {
+			t.Errorf("%s, its maker's %s", child.End, acc.Tokens[0].End)
+		}
+		_, _, err = f.a.MakeToken(ctx, all, access.TokenSpec{Name: "y", End: child.End.Add(time.Hour)})
+		f.code(err, core.CodeInvalid)
+
+		// Whose owner is demoted is demoted with him.
+		less := []access.Grant{{App: "shop", Role: access.Viewer}}
+		_, _, err = f.a.Save(ctx, root, access.Spec{Name: "ann", Grants: &less})
+		f.ok(err)
+		f.code(who(secret).May(access.Edit, "shop"), core.CodeForbidden)
+		f.code(who(narrow).May(access.Edit, "shop"), core.CodeForbidden)
+		f.ok(who(narrow).May(access.See, "shop"))
+
+		<-time.After(time.Hour)
+		if w := who(narrow); w.Kind != access.Nobody {
+			t.Errorf("after its end: %+v", w)
+		}
+		f.code(f.a.EndToken(ctx, all, "bob", "x"), core.CodeForbidden)
+		f.ok(f.a.EndToken(ctx, root, "ann", "all"))
+		if w := who(secret); w.Kind != access.Nobody {
+			t.Errorf("after it was ended: %+v", w)
+		}
+		f.code(f.a.EndToken(ctx, root, "ann", "all"), core.CodeNotFound)
+		for i := range access.MaxTokens - 1 {
+			if _, _, err := f.a.MakeToken(ctx, ann, access.TokenSpec{Name: fmt.Sprint("t", i)}); err != nil {
+				t.Fatal(i, err)
+			}
+		}
+		_, _, err = f.a.MakeToken(ctx, ann, access.TokenSpec{Name: "more"})
+		f.code(err, core.CodeTooLarge)
+
+		// What stands in the changes lets nobody in.
+		changes, err := f.store.Changes(ctx, "", 0, 100)
+		f.ok(err)
+		if len(changes) < 5 {
+			t.Errorf("%d changes", len(changes))
+		}
+		for _, c := range changes {
+			if strings.Contains(c.Old+c.New, "hash") || strings.Contains(c.Old+c.New, good) || !strings.HasPrefix(c.Name, core.OfPerson) {
+				t.Errorf("%+v", c)
+			}
+		}
+	})
+}
+
+// TestPeople: who makes them, what they may be called, and how many there are.
+func TestPeople(t *testing.T) {
+	f, ctx := newFixture(t), t.Context()
+	f.person("ann", access.Grant{Role: access.Editor})
+	_, ann := f.logIn("ann")
+	if !ann.MustChange {
+		t.Error("a password that somebody else gave is kept")
+	}
+	_, _, err := f.a.Save(ctx, ann, access.Spec{Name: "eve"})
+	f.code(err, core.CodeForbidden)
+	_, err = f.a.People(ctx, ann)
+	f.code(err, core.CodeForbidden)
+	f.code(f.a.Delete(ctx, ann, "ann"), core.CodeForbidden)
+	for _, name := range []string{"", "Ann", "a b", "-a", "admin-token", "code-of-shop", "~shared", "oidc", strings.Repeat("a", 65), "a_"} {
+		_, _, err := f.a.Save(ctx, root, access.Spec{Name: name})
+		f.code(err, core.CodeInvalid)
+	}
+	short, own := "short", "annannann1"
+	for _, s := range []access.Spec{{Name: "bob", Password: &short}, {Name: own, Password: &own},
+		{Name: "bob", Grants: &[]access.Grant{{Role: "king"}}}, {Name: "bob", Grants: &[]access.Grant{{App: "a/b", Role: access.Viewer}}},
+		{Name: "bob", Grants: &[]access.Grant{{Role: access.Viewer}, {Role: access.Admin}}}, {Name: "bob", Issuer: &short}} {
+		_, _, err := f.a.Save(ctx, root, s)
+		f.code(err, core.CodeInvalid)
+	}
+	acc, change, err := f.a.Save(ctx, root, access.Spec{Name: "ann", Grants: &[]access.Grant{{Role: access.Editor}}})
+	f.ok(err)
+	if change != access.Unchanged || acc.Password != core.AsStored {
+		t.Errorf("%s %+v", change, acc)
+	}
+	rev := acc.Edited - 1
+	_, _, err = f.a.Save(ctx, root, access.Spec{Name: "ann", IfRev: &rev, Disabled: new(bool)})
+	f.code(err, core.CodeConflict)
+	f.logIn("ann") // which nobody's edit conflicts with
+	yes := true
+	_, change, err = f.a.Save(ctx, root, access.Spec{Name: "ann", IfRev: &acc.Edited, Disabled: &yes})
+	f.ok(err)
+	if change != access.Updated {
+		t.Error(change)
+	}
+	f.ok(f.a.Delete(ctx, root, "ann"))
+	f.code(f.a.Delete(ctx, root, "ann"), core.CodeNotFound)
+	for i := range access.MaxPeople {
+		f.ok(f.store.PutAccount(ctx, 0, access.Account{Name: fmt.Sprint("p", i), Rev: 1}, nil))
+	}
+	_, _, err = f.a.Save(ctx, root, access.Spec{Name: "eve"})
+	f.code(err, core.CodeTooLarge)
+}
+
+// TestViews: one's own, and those that are shared.
+func TestViews(t *testing.T) {
+	f, ctx := newFixture(t), t.Context()
+	f.person("ann", access.Grant{Role: access.Viewer})
+	f.person("bob", access.Grant{Role: access.Viewer})
+	_, ann := f.logIn("ann")
+	_, bob := f.logIn("bob")
+	own := access.View{Name: "Mine", Page: "runs", Query: "app=shop&failed=true"}
+	shared := access.View{Name: "Failing", Page: "jobs", Shared: true}
+	f.ok(f.a.SaveView(ctx, ann, own))
+	f.ok(f.a.SaveView(ctx, ann, own))
+	f.ok(f.a.SaveView(ctx, ann, shared))
+	shared.By = "ann"
+	list, err := f.a.Views(ctx, ann)
+	f.ok(err)
+	if !slices.Equal(list, []access.View{own, shared}) {
+		t.Errorf("%+v", list)
+	}
+	if list, err = f.a.Views(ctx, bob); err != nil || !slices.Equal(list, []access.View{shared}) {
+		t.Errorf("%+v, %v", list, err)
+	}
+	f.code(f.a.SaveView(ctx, bob, access.View{Name: "Failing", Page: "runs", Shared: true}), core.CodeConflict)
+	f.code(f.a.DeleteView(ctx, bob, "Failing", true), core.CodeForbidden)
+	f.code(f.a.DeleteView(ctx, bob, "Mine", false), core.CodeNotFound)
+	for _, v := range []access.View{{Page: "runs"}, {Name: "x\n", Page: "runs"}, {Name: "x", Page: "//evil.example"}, {Name: "x", Page: "https://evil"},
+		{Name: "x", Page: "runs", Query: "a b"}, {Name: "x", Page: "runs", Query: strings.Repeat("x", access.MaxQuery+1)},
+		{Name: strings.Repeat("x", 4<<20), Page: "runs"}} {
+		f.code(f.a.SaveView(ctx, ann, v), core.CodeInvalid)
+	}
+	for i := range access.MaxViews - 1 {
+		f.ok(f.a.SaveView(ctx, ann, access.View{Name: fmt.Sprint(i), Page: "runs"}))
+	}
+	f.code(f.a.SaveView(ctx, ann, access.View{Name: "more", Page: "runs"}), core.CodeTooLarge)
+	f.ok(f.a.DeleteView(ctx, ann, "Failing", true))
+	f.ok(f.a.DeleteView(ctx, ann, "Mine", false))
+	people, err := f.a.People(ctx, root)
+	f.ok(err)
+	if len(people) != 2 {
+		t.Errorf("%d people", len(people))
+	}
+	f.ok(f.a.SetLook(ctx, ann, core.Chinese, "Asia/Shanghai"))
+	f.code(f.a.SetLook(ctx, ann, "fr", ""), core.CodeInvalid)
+	f.code(f.a.SetLook(ctx, ann, "", "Local"), core.CodeInvalid)
+	f.code(f.a.SetLook(ctx, root, "", ""), core.CodeForbidden)
+}
+
+// TestExternal: a provider's word makes people, gives them roles, and takes nobody's name.
+func TestExternal(t *testing.T) {
+	f, ctx := newFixture(t), t.Context()
+	f.a = access.New(f.store, access.Options{Passwords: f.p, Claims: access.Claims{Name: "email", Role: "groups", Roles: map[string][]access.Grant{
+		"devs": {{App: "shop", Role: access.Editor}}, "ops": {{Role: access.Operator}, {App: "shop", Role: access.Viewer}}}}})
+	enter := func(sub, email string, groups ...any) (access.Who, error) {
+		secret, err := f.a.External(ctx, "https://id", sub, map[string]any{"email": email, "email_verified": true, "groups": groups}, access.From{})
+		if err != nil {
+			return access.Who{}, err
+		}
+		return f.a.Session(ctx, secret)
+	}
+	who, err := enter("1", "Ann@Example.com", "devs", "ops", 7)
+	f.ok(err)
+	if who.Name != "ann@example.com" || who.Role("shop") != access.Editor || who.Role("pay") != access.Operator {
+		t.Errorf("%+v", who)
+	}
+	who, err = enter("1", "ann@example.com", "ops")
+	f.ok(err)
+	if who.Role("shop") != access.Operator {
+		t.Errorf("after another claim: %+v", who)
+	}
+	_, err = enter("2", "ann@example.com", "ops") // another who got the address
+	f.code(err, core.CodeForbidden)
+	_, err = enter("3", "bob@example.com", "strangers")
+	f.code(err, core.CodeForbidden)
+	_, err = f.a.External(ctx, "https://id", "4", map[string]any{"email": "x@example.com", "groups": "ops"}, access.From{})
+	f.code(err, core.CodeForbidden) // it may be anybody's address
+	_, err = enter("5", "not a name", "ops")
+	f.code(err, core.CodeForbidden)
+	f.person("carl@example.com", access.Grant{Role: access.Admin})
+	_, err = enter("6", "carl@example.com", "ops")
+	f.code(err, core.CodeForbidden)
+	issuer, sub, yes := "https://id", "6", true
+	_, _, err = f.a.Save(ctx, root, access.Spec{Name: "carl@example.com", Issuer: &issuer, Subject: &sub})
+	f.ok(err)
+	_, err = enter("6", "carl@example.com", "ops")
+	f.ok(err)
+	_, _, err = f.a.Save(ctx, root, access.Spec{Name: "carl@example.com", Disabled: &yes})
+	f.ok(err)
+	_, err = enter("6", "carl@example.com", "ops")
+	f.code(err, core.CodeForbidden)
+
+	for text, want := range map[string]string{"devs=shop:editor+scripts": "devs shop editor [scripts]", "ops=admin": "ops  admin []",
+		"cn=ops,dc=x=viewer": "cn=ops,dc=x  viewer []"} {
+		value, g, err := access.ParseClaimRole(text)
+		if got := fmt.Sprint(value, " ", g.App, " ", g.Role, " ", g.Rights); err != nil || got != want {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "x", "=admin", "x=king", "x=a b:viewer", "x=shop:viewer+all"} {
+		_, _, err := access.ParseClaimRole(text)
+		f.code(err, core.CodeInvalid)
+	}
+}
+
+// TestMay: each deed for each role, and what is nobody's.
+func TestMay(t *testing.T) {
+	least := map[access.Deed]access.Role{access.See: access.Viewer, access.Operate: access.Operator, access.Edit: access.Editor,
+		access.Declare: access.Editor, access.Administer: access.Admin}
+	rights := map[access.Deed]access.Right{access.Direct: access.Addresses, access.Address: access.Addresses, access.Script: access.Scripts,
+		access.Secret: access.Secrets}
+	for _, role := range access.Roles {
+		who := access.Who{Kind: access.Person, Name: "ann", Grants: []access.Grant{{App: "shop", Role: role}}}
+		for _, d := range access.Deeds {
+			may := who.May(d, "shop") == nil
+			want := d == access.Open || d == access.Enter || d == access.Own || d == access.OwnSee ||
+				least[d] != "" && slices.Index(access.Roles, role) >= slices.Index(access.Roles, least[d]) || rights[d] != "" && role == access.Admin
+			if may != want {
+				t.Errorf("%s by %s: %v", d, role, may)
+			}
+		}
+	}
+	if err := (access.Who{Kind: access.Person, Grants: []access.Grant{{Role: access.Admin}}}).May("fly", "shop"); err == nil {
+		t.Error("a deed that nobody knows may be done")
+	}
+	for d, right := range rights {
+		who := access.Who{Kind: access.Person, Grants: []access.Grant{{App: "shop", Role: access.Editor}, {Role: access.Viewer,
+			Rights: []access.Right{right}}}}
+		if who.May(d, "shop") != nil || who.May(d, "pay") == nil || who.May(d, "") == nil {
+			t.Errorf("%s with %s", d, right)
+		}
+	}
+}

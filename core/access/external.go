@@ -1,0 +1,151 @@
+package access
+
+import (
+	"context"
+	"strings"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Claims says what the claims of a provider are good for.
+type Claims struct {
+	// Name is the claim that names a person, in small letters; preferred_username if empty. Of
+	// email the provider has to say that it is verified.
+	Name string
+	// Role is the claim, a text or a list of texts, whose values Roles gives grants for. With
+	// none a person has the grants that an admin gave, and at first none.
+	Role  string
+	Roles map[string][]Grant
+}
+
+// ByProvider is the author of people that a provider made.
+const ByProvider = "oidc"
+
+// nameOf is who the claims say somebody is.
+func (c *Claims) nameOf(claims map[string]any) (string, error) {
+	claim := c.Name
+	if claim == "" {
+		claim = "preferred_username"
+	}
+	name, _ := claims[claim].(string)
+	name = strings.ToLower(strings.TrimSpace(name))
+	if verified, _ := claims["email_verified"].(bool); claim == "email" && !verified {
+		return "", core.Errorf(core.CodeForbidden, "the provider does not say that the e-mail address is verified")
+	}
+	if CheckName("", name) != nil {
+		return "", core.Errorf(core.CodeForbidden, "the provider's claim %s is no name of a person here: %q", claim, core.Truncate(name))
+	}
+	return name, nil
+}
+
+// grantsOf is what the claims are good for; false: an admin gives grants.
+func (c *Claims) grantsOf(claims map[string]any) ([]Grant, bool) {
+	if c.Role == "" {
+		return nil, false
+	}
+	var values []string
+	switch v := claims[c.Role].(type) {
+	case string:
+		values = strings.FieldsFunc(v, func(r rune) bool { return r == ' ' || r == ',' })
+	case []any:
+		for _, one := range v {
+			if s, is := one.(string); is {
+				values = append(values, s)
+			}
+		}
+	}
+	var all []Grant
+	for _, v := range values {
+		for _, g := range c.Roles[v] {
+			all = join(all, g)
+		}
+	}
+	return all, true
+}
+
+// join adds a grant: of two for one app the higher role counts, and the rights of both.
+func join(list []Grant, g Grant) []Grant {
+	for i := range list {
+		if list[i].App == g.App {
+			if g.Role.rank() > list[i].Role.rank() {
+				list[i].Role = g.Role
+			}
+			list[i].Rights = append(list[i].Rights[:len(list[i].Rights):len(list[i].Rights)], g.Rights...)
+			return list
+		}
+	}
+	return append(list, g)
+}
+
+// External answers a session to whom a provider knows, by what it said of him. It makes the
+// person; one of the name who is not known by this provider is somebody else, unless an admin
+// says that it is he. Roles that come by claim are those of the last log-in.
+func (a *Access) External(ctx context.Context, issuer, sub string, claims map[string]any, from From) (string, error) {
+	if err := checkExternal(issuer, sub); err != nil {
+		return "", err
+	}
+	name, err := a.o.Claims.nameOf(claims)
+	if err != nil {
+		return "", err
+	}
+	grants, byClaim := a.o.Claims.grantsOf(claims)
+	if byClaim {
+		if grants, err = checkGrants(a.o.Claims.Role, grants); err != nil {
+			return "", err
+		}
+		if len(grants) == 0 {
+			return "", core.Errorf(core.CodeForbidden, "the provider's claim %s gives %s no role here", a.o.Claims.Role, name)
+		}
+	}
+	by := core.Actor{Name: ByProvider}
+	if _, err := a.change(ctx, name, &by, func(acc *Account) (bool, error) {
+		switch {
+		case acc.Rev == 0:
+			if err := a.room(ctx); err != nil {
+				return false, err
+			}
+			acc.Issuer, acc.Subject, acc.Grants = issuer, sub, grants
+			return true, nil
+		case acc.Issuer != issuer || acc.Subject != sub:
+			return false, core.Errorf(core.CodeForbidden, "there is a person %s here whom this provider does not know as that: an admin may say "+
+				"that it is you", name)
+		case acc.Disabled:
+			return false, core.Errorf(core.CodeForbidden, "the person %s is disabled", name)
+		case byClaim && !sameGrants(acc.Grants, grants):
+			acc.Grants = grants
+			return true, nil
+		}
+		return false, nil
+	}); err != nil {
+		return "", err
+	}
+	return a.begin(ctx, name, from, func(acc *Account) error {
+		if acc.Issuer != issuer || acc.Subject != sub {
+			return errLogIn
+		}
+		return nil
+	})
+}
+
+// ParseClaimRole reads value=app:role, value=role for all apps, and value=app:role+right.
+func ParseClaimRole(text string) (value string, g Grant, err error) {
+	// The value is up to the last =, for providers name groups by what has one in it.
+	i := strings.LastIndexByte(text, '=')
+	if i <= 0 {
+		return "", g, core.Invalid("role", text, "a value of the claim and what it is good for is expected, as devs=shop:editor or ops=admin")
+	}
+	value, what := text[:i], text[i+1:]
+	if app, rest, is := strings.Cut(what, ":"); is {
+		g.App, what = app, rest
+	}
+	parts := strings.Split(what, "+")
+	g.Role = Role(parts[0])
+	for _, r := range parts[1:] {
+		g.Rights = append(g.Rights, Right(r))
+	}
+	list, err := checkGrants("role", []Grant{g})
+	if err != nil {
+		return "", g, err
+	}
+	return value, list[0], nil
+}

@@ -1,0 +1,200 @@
+package access
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// From is where somebody logs in from.
+type From struct {
+	Address string // of the peer, without its port
+	Agent   string // as the browser says
+}
+
+// errLogIn is the same whatever was wrong: whether there is such a person is not told.
+var errLogIn = core.Errorf(core.CodeUnauthorized, "the name or the password is wrong, or there were too many tries: after five, wait before "+
+	"the next, up to 15 minutes")
+
+// FreeTries are the log-ins of a person that may fail before there is a wait between them;
+// it doubles from firstWait to LongestWait.
+const (
+	FreeTries   = 5
+	firstWait   = 15 * time.Second
+	LongestWait = 15 * time.Minute
+)
+
+// until is when the next log-in is looked at.
+func (f *Failures) until() time.Time {
+	if f.Count < FreeTries {
+		return time.Time{}
+	}
+	wait := LongestWait
+	if n := f.Count - FreeTries; n < 6 { // 15 s · 2^6 is more
+		wait = firstWait << n
+	}
+	return f.At.Add(wait)
+}
+
+// LogIn answers the secret of a new session of a person. It counts the try before it looks at
+// the password, so that of many at once none is free; and it hashes whatever there is, and
+// answers no sooner, where the person is not there or has to wait.
+func (a *Access) LogIn(ctx context.Context, name, password string, from From) (secret string, err error) {
+	if err := a.froms.take(from.Address, a.now()); err != nil {
+		return "", err
+	}
+	least := time.NewTimer(a.o.Answer)
+	defer least.Stop()
+	secret, err = a.logIn(ctx, name, password, from)
+	if err == nil {
+		a.froms.giveBack(from.Address)
+		return secret, nil
+	}
+	select {
+	case <-least.C:
+	case <-ctx.Done():
+	}
+	return "", err
+}
+
+func (a *Access) logIn(ctx context.Context, name, password string, from From) (string, error) {
+	hash, err := a.nobodys(ctx)
+	if err != nil {
+		return "", err
+	}
+	counted := false
+	if CheckName("", name) == nil && len(password) <= MaxPassword {
+		acc, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
+			now := a.now()
+			counted = acc.Rev != 0 && !acc.Disabled && acc.Password != "" && !now.Before(acc.Failures.until())
+			if counted {
+				acc.Failures = Failures{Count: acc.Failures.Count + 1, At: now}
+			}
+			return counted, nil
+		})
+		if err != nil {
+			return "", err
+		}
+		if counted {
+			hash = acc.Password
+		}
+	}
+	same, err := a.is(ctx, hash, password[:min(len(password), MaxPassword)])
+	if err != nil {
+		return "", err
+	}
+	if !same || !counted {
+		return "", errLogIn
+	}
+	return a.begin(ctx, name, from, func(acc *Account) error {
+		if acc.Password != hash { // it was changed meanwhile
+			return errLogIn
+		}
+		acc.Failures = Failures{}
+		return nil
+	})
+}
+
+// begin adds a session to an account that is there.
+func (a *Access) begin(ctx context.Context, name string, from From, edit func(acc *Account) error) (string, error) {
+	secret, hash := newSecret(sessionPrefix, name)
+	_, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
+		if acc.Rev == 0 || acc.Disabled {
+			return false, errLogIn
+		}
+		if err := edit(acc); err != nil {
+			return false, err
+		}
+		now := a.now()
+		acc.LastSeen = now
+		acc.Sessions = slices.DeleteFunc(acc.Sessions, func(s Session) bool { return sameHash(s.Hash, hash) || a.over(&s, now) })
+		if len(acc.Sessions) >= MaxSessions {
+			slices.SortStableFunc(acc.Sessions, func(x, y Session) int { return y.Seen.Compare(x.Seen) })
+			acc.Sessions = acc.Sessions[:MaxSessions-1]
+		}
+		acc.Sessions = append(acc.Sessions, Session{ID: rand.Text()[:10], Hash: hash, Created: now, Seen: now.Truncate(time.Minute),
+			From: clip(from.Address, maxFrom), Agent: clip(from.Agent, maxAgent)})
+		return true, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return secret, nil
+}
+
+// FirstAdmin is who logs in with the admin token, or by the link that a server prints.
+const FirstAdmin = "admin"
+
+// LogInByToken answers a session of the person admin to whoever has the admin token: so the
+// first one comes in. It makes the person if there is none.
+func (a *Access) LogInByToken(ctx context.Context, token string, from From) (string, error) {
+	if err := a.froms.take(from.Address, a.now()); err != nil {
+		return "", err
+	}
+	if a.o.Admin == nil || !a.o.Admin(token) {
+		return "", core.Errorf(core.CodeUnauthorized, "this is not the admin token")
+	}
+	a.froms.giveBack(from.Address)
+	return a.asFirst(ctx, ByAdminToken, from)
+}
+
+// asFirst begins a session of the person admin.
+func (a *Access) asFirst(ctx context.Context, by string, from From) (string, error) {
+	acc, found, err := a.find(ctx, FirstAdmin)
+	if err != nil {
+		return "", err
+	}
+	if !found {
+		if _, err := a.change(ctx, FirstAdmin, &core.Actor{Name: by}, func(acc *Account) (bool, error) {
+			if acc.Rev != 0 {
+				return false, nil
+			}
+			acc.Grants = []Grant{{Role: Admin}}
+			return true, nil
+		}); err != nil {
+			return "", err
+		}
+	} else if acc.Disabled {
+		return "", core.Errorf(core.CodeForbidden, "the person %s is disabled: enable it with the admin token, by tickring people", FirstAdmin)
+	}
+	return a.begin(ctx, FirstAdmin, from, func(*Account) error { return nil })
+}
+
+// LogOut ends the session of a secret; one that has ended is well.
+func (a *Access) LogOut(ctx context.Context, secret string) error {
+	name, is := ownerOf(sessionPrefix, secret)
+	if !is {
+		return nil
+	}
+	hash := hashOf(secret)
+	return a.endSessions(ctx, name, func(s *Session) bool { return sameHash(s.Hash, hash) })
+}
+
+// endSessions ends those of a person that end says.
+func (a *Access) endSessions(ctx context.Context, name string, end func(*Session) bool) error {
+	_, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
+		before := len(acc.Sessions)
+		acc.Sessions = slices.DeleteFunc(acc.Sessions, func(s Session) bool { return end(&s) })
+		return len(acc.Sessions) < before, nil
+	})
+	return err
+}
+
+// EndSession ends one of somebody's own sessions, or with an empty id all but that which asks.
+func (a *Access) EndSession(ctx context.Context, who Who, id string) error {
+	if err := who.May(Own, ""); err != nil {
+		return err
+	}
+	found := id == ""
+	err := a.endSessions(ctx, who.Name, func(s *Session) bool {
+		found = found || s.ID == id
+		return s.ID == id || id == "" && s.ID != who.Session
+	})
+	if err == nil && !found {
+		err = core.Errorf(core.CodeNotFound, "there is no session %s", id)
+	}
+	return err
+}

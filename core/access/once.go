@@ -1,0 +1,27 @@
+package access
+
+import (
+	"context"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Once answers the secret of one log-in as the person admin, good for OnceFor in this process
+// alone: for who started the server and reads its terminal.
+func (a *Access) Once() string { return a.once.make(a.now()) }
+
+// LogInOnce answers a session to who has that secret, the first time.
+func (a *Access) LogInOnce(ctx context.Context, secret string, from From) (string, error) {
+	if err := a.froms.take(from.Address, a.now()); err != nil {
+		return "", err
+	}
+	if !a.once.use(secret, a.now()) {
+		return "", core.Errorf(core.CodeUnauthorized, "this link has logged in somebody already, or is too old: log in with the admin token, or "+
+			"restart the server for another")
+	}
+	a.froms.giveBack(from.Address)
+	return a.asFirst(ctx, ByLink, from)
+}
+
+// ByLink is the author of the person admin where nobody else made it.
+const ByLink = "log-in-link"

@@ -1,0 +1,375 @@
+package access
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
+)
+
+// Spec is a person as an admin wants it; what is nil stays as it is.
+type Spec struct {
+	Name     string
+	Grants   *[]Grant
+	Disabled *bool
+	// Password is one to log in with the first time; the person is asked for another. Empty
+	// takes it away.
+	Password *string
+	// Issuer and Subject are by whom a provider knows the person.
+	Issuer, Subject *string
+	IfRev           *int64
+}
+
+// What became of a person.
+const (
+	Created   = "created"
+	Updated   = "updated"
+	Unchanged = "unchanged"
+	Deleted   = "deleted"
+)
+
+// People lists all of them by name, without what is hashed.
+func (a *Access) People(ctx context.Context, who Who) ([]Account, error) {
+	if err := who.May(Administer, ""); err != nil {
+		return nil, err
+	}
+	list, err := a.list(ctx)
+	for i := range list {
+		list[i] = list[i].Shown()
+	}
+	return list, err
+}
+
+func (a *Access) list(ctx context.Context) ([]Account, error) {
+	list, err := a.store.ListAccounts(ctx)
+	if err != nil {
+		return nil, core.Passing(err)
+	}
+	list = slices.DeleteFunc(list, func(a Account) bool { return a.Name == sharedName })
+	slices.SortFunc(list, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Person reads one, without what is hashed.
+func (a *Access) Person(ctx context.Context, who Who, name string) (Account, error) {
+	if err := who.May(Administer, ""); err != nil {
+		return Account{}, err
+	}
+	if err := CheckName("person", name); err != nil {
+		return Account{}, err
+	}
+	acc, err := a.account(ctx, name)
+	return acc.Shown(), err
+}
+
+// Save makes or changes a person. Who is disabled, or given a password, is logged out.
+func (a *Access) Save(ctx context.Context, who Who, s Spec) (acc Account, change string, err error) {
+	if err := who.May(Administer, ""); err != nil {
+		return acc, "", err
+	}
+	if err := CheckName("name", s.Name); err != nil {
+		return acc, "", err
+	}
+	var grants []Grant
+	if s.Grants != nil {
+		if grants, err = checkGrants("grants", *s.Grants); err != nil {
+			return acc, "", err
+		}
+	}
+	hash := ""
+	if s.Password != nil && *s.Password != "" {
+		if err := checkPassword("password", s.Name, *s.Password); err != nil {
+			return acc, "", err
+		}
+		if hash, err = a.hash(ctx, *s.Password); err != nil {
+			return acc, "", err
+		}
+	}
+	if s.Issuer != nil || s.Subject != nil {
+		switch {
+		case s.Issuer == nil || s.Subject == nil:
+			return acc, "", core.Invalid("subject", "", "a provider's issuer and subject are given together")
+		case *s.Issuer == "" && *s.Subject == "":
+		default:
+			if err := checkExternal(*s.Issuer, *s.Subject); err != nil {
+				return acc, "", err
+			}
+		}
+	}
+	by := who.Actor()
+	acc, err = a.change(ctx, s.Name, &by, func(acc *Account) (bool, error) {
+		found := acc.Rev != 0
+		if s.IfRev != nil && *s.IfRev != acc.Edited {
+			return false, core.Errorf(core.CodeConflict, "person %s is at rev %d, not %d: somebody else changed it", s.Name, acc.Edited, *s.IfRev)
+		}
+		if !found {
+			if err := a.room(ctx); err != nil {
+				return false, err
+			}
+		}
+		change = Updated
+		if !found {
+			change = Created
+		}
+		edited := !found
+		if s.Grants != nil && !sameGrants(acc.Grants, grants) {
+			acc.Grants, edited = grants, true
+		}
+		if s.Disabled != nil && acc.Disabled != *s.Disabled {
+			acc.Disabled, edited = *s.Disabled, true
+			if acc.Disabled {
+				acc.Sessions = nil
+			}
+		}
+		if s.Password != nil && (hash != "" || acc.Password != "") && acc.Password != hash {
+			acc.Password, acc.MustChange, acc.Failures, acc.Sessions, edited = hash, hash != "", Failures{}, nil, true
+		}
+		if s.Issuer != nil && (acc.Issuer != *s.Issuer || acc.Subject != *s.Subject) {
+			acc.Issuer, acc.Subject, edited = *s.Issuer, *s.Subject, true
+		}
+		if !edited {
+			change = Unchanged
+		}
+		return edited, nil
+	})
+	return acc.Shown(), change, err
+}
+
+func sameGrants(a, b []Grant) bool {
+	return slices.EqualFunc(a, b, func(x, y Grant) bool {
+		return x.App == y.App && x.Role == y.Role && slices.Equal(x.Rights, y.Rights)
+	})
+}
+
+// room refuses one person too many, about.
+func (a *Access) room(ctx context.Context) error {
+	list, err := a.list(ctx)
+	if err == nil && len(list) >= MaxPeople {
+		err = core.Errorf(core.CodeTooLarge, "there are %d people: no more are taken", len(list))
+	}
+	return err
+}
+
+// Delete removes a person with all sessions, tokens and views of his.
+func (a *Access) Delete(ctx context.Context, who Who, name string) error {
+	if err := who.May(Administer, ""); err != nil {
+		return err
+	}
+	if err := CheckName("person", name); err != nil {
+		return err
+	}
+	tried := false
+	return bound.Change(ctx, core.Say("person %s could not be deleted for certain: try again", name), func() (bool, error) {
+		old, found, err := a.find(ctx, name)
+		switch {
+		case err != nil:
+			return false, err
+		case !found && tried:
+			return true, nil
+		case !found:
+			return false, noPerson(name)
+		}
+		tried = true
+		now := a.now()
+		c := core.Change{ID: max(core.Millis(now), old.Rev+1), At: now, By: who.Name, Verb: core.VerbDeleted, Name: subject(name), Old: old.record()}
+		return bound.Wrote(a.store.DeleteAccount(ctx, old.Rev, name, c))
+	})
+}
+
+// ChangePassword changes one's own; whoever has one has to know it. All other sessions end.
+func (a *Access) ChangePassword(ctx context.Context, who Who, old, password string) error {
+	if err := who.May(Own, ""); err != nil {
+		return err
+	}
+	if err := checkPassword("password", who.Name, password); err != nil {
+		return err
+	}
+	acc, err := a.account(ctx, who.Name)
+	if err != nil {
+		return err
+	}
+	if acc.Password != "" {
+		if err := a.knows(ctx, who.Name, old); err != nil {
+			return err
+		}
+	} else if who.Kind != Person {
+		return core.Errorf(core.CodeForbidden, "%s has no password, and a token gives none: it is set in the console", who.Name)
+	}
+	hash, err := a.hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	by := who.Actor()
+	_, err = a.change(ctx, who.Name, &by, func(now *Account) (bool, error) {
+		if now.Rev == 0 || now.Password != acc.Password && now.Password != hash {
+			return false, core.Errorf(core.CodeConflict, "the password was changed meanwhile")
+		}
+		now.Password, now.MustChange, now.Failures = hash, false, Failures{}
+		now.Sessions = slices.DeleteFunc(now.Sessions, func(s Session) bool { return s.ID != who.Session })
+		return true, nil
+	})
+	return err
+}
+
+// knows counts a try of a password, and refuses one that is wrong or too soon.
+func (a *Access) knows(ctx context.Context, name, password string) error {
+	wrong := core.Invalid("old", "", "this is not the password, or there were too many tries: after five, wait before the next")
+	counted := false
+	acc, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
+		now := a.now()
+		if counted = !now.Before(acc.Failures.until()); counted {
+			acc.Failures = Failures{Count: acc.Failures.Count + 1, At: now}
+		}
+		return counted, nil
+	})
+	if err != nil {
+		return err
+	}
+	if !counted || len(password) > MaxPassword {
+		return wrong
+	}
+	same, err := a.is(ctx, acc.Password, password)
+	if err == nil && !same {
+		err = wrong
+	}
+	return err
+}
+
+// SetLook sets in which language and zone somebody reads; empty is as the browser asks.
+func (a *Access) SetLook(ctx context.Context, who Who, language core.Language, zone string) error {
+	if err := who.May(Own, ""); err != nil {
+		return err
+	}
+	if language != "" && !slices.Contains(core.Languages, language) {
+		return core.Invalid("language", string(language), "allowed are %s", core.Words(core.Languages))
+	}
+	if err := checkZone("zone", zone); err != nil {
+		return err
+	}
+	_, err := a.change(ctx, who.Name, nil, func(acc *Account) (bool, error) {
+		if acc.Rev == 0 {
+			return false, noPerson(who.Name)
+		}
+		changed := acc.Language != language || acc.Zone != zone
+		acc.Language, acc.Zone = language, zone
+		return changed, nil
+	})
+	return err
+}
+
+// LongestToken is how long a token is good at most.
+const LongestToken = 366 * 24 * time.Hour
+
+// TokenSpec is a token as its owner wants it.
+type TokenSpec struct {
+	Name   string
+	Grants []Grant   // none: all that its owner may, whenever it is used
+	End    time.Time // zero: in 90 days, or when the token that asks ends
+}
+
+// MakeToken answers the secret of a new token of whoever asks, which is shown this once.
+func (a *Access) MakeToken(ctx context.Context, who Who, s TokenSpec) (Token, string, error) {
+	if err := who.May(Own, ""); err != nil {
+		return Token{}, "", err
+	}
+	if !tokenForm.MatchString(s.Name) {
+		return Token{}, "", core.Invalid("name", s.Name, "a token's name is 1 to 64 of a-z 0-9 . _ - and begins and ends with a letter or digit")
+	}
+	grants, err := checkGrants("grants", s.Grants)
+	if err != nil {
+		return Token{}, "", err
+	}
+	if len(grants) > MaxTokenGrants {
+		return Token{}, "", core.Invalid("grants", "", "at most %d are allowed", MaxTokenGrants)
+	}
+	for _, g := range grants {
+		if who.Role(g.App).rank() < g.Role.rank() {
+			return Token{}, "", core.Errorf(core.CodeForbidden, "a token has no role above that of its owner: %s for %s", g.Role, named(g.App))
+		}
+		for _, r := range g.Rights {
+			if !who.has(r, g.App) {
+				return Token{}, "", core.Errorf(core.CodeForbidden, "a token has no right that its owner does not have: %s for %s", r, named(g.App))
+			}
+		}
+	}
+	now := a.now()
+	longest := now.Add(LongestToken)
+	end := s.End.UTC().Truncate(time.Millisecond)
+	if s.End.IsZero() {
+		end = now.Add(90 * 24 * time.Hour)
+	}
+	if !end.After(now) || end.After(longest) {
+		return Token{}, "", core.Invalid("end", end.Format(time.RFC3339), "a token ends between now and %s", longest.Format(time.RFC3339))
+	}
+	secret, hash := newSecret(tokenPrefix, who.Name)
+	t := Token{Name: s.Name, Hash: hash, Grants: grants, Created: now, End: end}
+	by := who.Actor()
+	_, err = a.change(ctx, who.Name, &by, func(acc *Account) (bool, error) {
+		if acc.Rev == 0 {
+			return false, noPerson(who.Name)
+		}
+		acc.Tokens = slices.DeleteFunc(acc.Tokens, func(t Token) bool { return !now.Before(t.End) || sameHash(t.Hash, hash) })
+		for _, o := range acc.Tokens {
+			switch {
+			case o.Name == s.Name:
+				return false, core.Errorf(core.CodeConflict, "there is a token %s already: end it first, or take another name", s.Name)
+			case o.Name == who.Token && t.End.After(o.End):
+				if !s.End.IsZero() {
+					return false, core.Invalid("end", end.Format(time.RFC3339), "a token makes none that outlives it: it ends at %s",
+						o.End.Format(time.RFC3339))
+				}
+				t.End = o.End
+			}
+		}
+		if len(acc.Tokens) >= MaxTokens {
+			return false, core.Errorf(core.CodeTooLarge, "there are %d tokens: end one that is used no more", len(acc.Tokens))
+		}
+		acc.Tokens = append(acc.Tokens, t)
+		return true, nil
+	})
+	if err != nil {
+		return Token{}, "", err
+	}
+	t.Hash = nil
+	return t, secret, nil
+}
+
+// named is an app in a sentence.
+func named(app string) core.Text {
+	if app == "" {
+		return core.Say("all apps")
+	}
+	return core.Say("app %s", app)
+}
+
+// EndToken ends one of a person's tokens: one's own, or as an admin that of anybody.
+func (a *Access) EndToken(ctx context.Context, who Who, person, name string) error {
+	deed := Own
+	if person != who.Name {
+		deed = Administer
+	}
+	if err := who.May(deed, ""); err != nil {
+		return err
+	}
+	if err := CheckName("person", person); err != nil {
+		return err
+	}
+	tried := false
+	by := who.Actor()
+	_, err := a.change(ctx, person, &by, func(acc *Account) (bool, error) {
+		before := len(acc.Tokens)
+		acc.Tokens = slices.DeleteFunc(acc.Tokens, func(t Token) bool { return t.Name == name })
+		switch {
+		case len(acc.Tokens) < before:
+			tried = true
+			return true, nil
+		case tried:
+			return false, nil
+		}
+		return false, core.Errorf(core.CodeNotFound, "there is no token %s of %s", name, person)
+	})
+	return err
+}

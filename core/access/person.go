@@ -1,0 +1,251 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Account is all that is kept of a person, in one item, so that whoever asks is known by one
+// read. Its JSON is how it is stored; it is stable: fields are only added.
+type Account struct {
+	Name     string `json:"name"`
+	Disabled bool   `json:"disabled,omitempty"`
+	// Password is the hash of it; empty: there is none to log in with.
+	Password   string `json:"password,omitempty"`
+	MustChange bool   `json:"mustChange,omitempty"` // somebody else gave it
+	// Issuer and Subject are by whom a provider knows the person.
+	Issuer   string        `json:"issuer,omitempty"`
+	Subject  string        `json:"subject,omitempty"`
+	Grants   []Grant       `json:"grants,omitempty"`
+	Tokens   []Token       `json:"tokens,omitempty"`
+	Sessions []Session     `json:"sessions,omitempty"`
+	Views    []View        `json:"views,omitempty"`
+	Failures Failures      `json:"failures,omitzero"`
+	Language core.Language `json:"language,omitempty"` // empty: as the browser asks
+	Zone     string        `json:"zone,omitempty"`     // empty: as the browser is
+	LastSeen time.Time     `json:"lastSeen,omitzero"`  // when it last logged in
+	Created  time.Time     `json:"created,omitzero"`
+	Rev      int64         `json:"rev"`
+	// Edited is the Rev of the last change that has a record: a log-in raises Rev too.
+	Edited int64 `json:"edited,omitempty"`
+}
+
+// Token is one of a person's for programs.
+type Token struct {
+	Name    string    `json:"name"`
+	Hash    []byte    `json:"hash"`
+	Grants  []Grant   `json:"grants,omitempty"` // none: all that its owner may
+	Created time.Time `json:"created"`
+	End     time.Time `json:"end"`
+}
+
+// Session is one log-in.
+type Session struct {
+	ID      string    `json:"id"`
+	Hash    []byte    `json:"hash"`
+	Created time.Time `json:"created"`
+	Seen    time.Time `json:"seen"` // within a minute
+	From    string    `json:"from,omitempty"`
+	Agent   string    `json:"agent,omitempty"`
+}
+
+// View is a page of the console with its filters, under a name.
+type View struct {
+	Name   string `json:"name"`
+	Page   string `json:"page"`
+	Query  string `json:"query,omitempty"`
+	By     string `json:"by,omitempty"`     // of one that is shared: whose it is
+	Shared bool   `json:"shared,omitempty"` // everybody sees it
+}
+
+// Failures are the log-ins that failed since the last that did not.
+type Failures struct {
+	Count int       `json:"count"`
+	At    time.Time `json:"at"` // the last
+}
+
+// Bounds.
+const (
+	MaxPeople      = 1000
+	MaxSessions    = 20 // the one that was seen longest ago makes room
+	MaxTokens      = 20
+	MaxTokenGrants = 20
+	MaxViews       = 50
+	MaxSharedViews = 200
+	MaxViewName    = 64
+	MaxQuery       = 1000
+	MinPassword    = 10
+	MaxPassword    = 200
+	maxAgent       = 200
+	maxFrom        = 64
+	maxSubject     = 255
+	maxIssuer      = 255
+)
+
+var (
+	personForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$`)
+	tokenForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
+	pageForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9/._-]{0,98}[a-z0-9])?$`)
+)
+
+// CheckName refuses what is no name of a person, and what stands for something else as the
+// author of a change.
+func CheckName(field, name string) error {
+	switch {
+	case !personForm.MatchString(name):
+		return core.Invalid(field, name, "a person's name is 1 to 64 of a-z 0-9 . _ - @ and begins and ends with a letter or digit")
+	case slices.Contains([]string{ByAdminToken, ByReadToken, ByLink, ByProvider, "api"}, name), strings.HasPrefix(name, byCode):
+		return core.Invalid(field, name, "this name stands for a machine in the changes")
+	}
+	return nil
+}
+
+func checkPassword(field, name, password string) error {
+	switch n := utf8.RuneCountInString(password); {
+	case !utf8.ValidString(password):
+		return core.Invalid(field, "", "not UTF-8")
+	case n < MinPassword || len(password) > MaxPassword:
+		return core.Invalid(field, "", "a password has %d characters at least, and %d bytes at most", MinPassword, MaxPassword)
+	case strings.EqualFold(password, name):
+		return core.Invalid(field, "", "a password is not the name")
+	}
+	return nil
+}
+
+func checkZone(field, zone string) error {
+	if zone == "" {
+		return nil
+	}
+	if len(zone) > 64 || zone == "Local" {
+		return core.Invalid(field, zone, "a zone is written as Europe/Berlin or UTC")
+	}
+	if _, err := time.LoadLocation(zone); err != nil {
+		return core.Invalid(field, zone, "a zone is written as Europe/Berlin or UTC")
+	}
+	return nil
+}
+
+func (v *View) check() error {
+	switch {
+	case v.Name == "" || utf8.RuneCountInString(v.Name) > MaxViewName || !utf8.ValidString(v.Name) ||
+		strings.ContainsFunc(v.Name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return core.Invalid("name", v.Name, "a view's name is 1 to %d characters", MaxViewName)
+	case !pageForm.MatchString(v.Page):
+		return core.Invalid("page", v.Page, "a page of the console is expected, such as runs")
+	case len(v.Query) > MaxQuery:
+		return core.Invalid("query", v.Query, "at most %d bytes are allowed", MaxQuery)
+	case strings.ContainsFunc(v.Query, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }):
+		return core.Invalid("query", v.Query, "a query string is expected, as it stands behind the question mark of a URL")
+	}
+	return nil
+}
+
+// clone is a copy that shares nothing.
+func (a Account) clone() Account {
+	var out Account
+	if err := json.Unmarshal(a.JSON(), &out); err != nil {
+		panic("access: what was written is read: " + err.Error())
+	}
+	return out
+}
+
+// JSON is how it is stored: its hashes are in it.
+func (a Account) JSON() []byte {
+	b, err := json.Marshal(a)
+	if err != nil {
+		panic("access: marshal of plain values: " + err.Error())
+	}
+	return b
+}
+
+// Parse reads what JSON wrote.
+func Parse(b []byte) (a Account, err error) {
+	err = json.Unmarshal(b, &a)
+	return a, err
+}
+
+// record is what a change record has of a person: nothing that lets anybody in.
+type record struct {
+	Name        string        `json:"name"`
+	Rev         int64         `json:"rev"`
+	Disabled    bool          `json:"disabled,omitempty"`
+	HasPassword bool          `json:"hasPassword,omitempty"`
+	Issuer      string        `json:"issuer,omitempty"`
+	Subject     string        `json:"subject,omitempty"`
+	Grants      []Grant       `json:"grants,omitempty"`
+	Tokens      []tokenRecord `json:"tokens,omitempty"`
+}
+
+type tokenRecord struct {
+	Name   string    `json:"name"`
+	End    time.Time `json:"end"`
+	Grants []Grant   `json:"grants,omitempty"`
+}
+
+func (a *Account) record() string {
+	r := record{Name: a.Name, Rev: a.Rev, Disabled: a.Disabled, HasPassword: a.Password != "", Issuer: a.Issuer, Subject: a.Subject,
+		Grants: a.Grants}
+	for _, t := range a.Tokens {
+		r.Tokens = append(r.Tokens, tokenRecord{t.Name, t.End, t.Grants})
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic("access: marshal of plain values: " + err.Error())
+	}
+	return string(b)
+}
+
+// who is who a person is by now.
+func (a *Account) who(kind Kind) Who {
+	return Who{Kind: kind, Name: a.Name, Grants: slices.Clone(a.Grants), MustChange: a.MustChange}
+}
+
+// Store is where people are. Reads are strong; answers of writes as core.ErrRefused and
+// core.ErrThrottled say.
+type Store interface {
+	// Account reads all that is kept of a person; false: there is none of the name.
+	Account(ctx context.Context, name string) (Account, bool, error)
+	// ListAccounts reads all of them by name.
+	ListAccounts(ctx context.Context) ([]Account, error)
+	// PutAccount stores a person; condition: its rev is seen (0: there is none of the name). c
+	// is nil where nothing is changed that anybody else decides by.
+	PutAccount(ctx context.Context, seen int64, a Account, c *core.Change) error
+	// DeleteAccount removes a person; condition: its rev is seen.
+	DeleteAccount(ctx context.Context, seen int64, name string, c core.Change) error
+}
+
+// sharedName is the item that has the views which everybody sees: nobody has such a name.
+const sharedName = "~shared"
+
+// subject is how change records name a person.
+func subject(name string) string { return core.OfPerson + name }
+
+// clip cuts a text that strangers send to what is kept of it.
+func clip(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == utf8.RuneError {
+			return -1
+		}
+		return r
+	}, text)
+	for len(text) > most {
+		_, n := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-n]
+	}
+	return text
+}
+
+func checkExternal(issuer, subject string) error {
+	if issuer == "" || subject == "" || len(issuer) > maxIssuer || len(subject) > maxSubject {
+		return core.Invalid("subject", fmt.Sprint(len(subject)), "a provider names whom it knows in 1 to %d bytes", maxSubject)
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package access
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Views are somebody's own, then those that others share, each by name.
+func (a *Access) Views(ctx context.Context, who Who) ([]View, error) {
+	if err := who.May(OwnSee, ""); err != nil {
+		return nil, err
+	}
+	acc, err := a.account(ctx, who.Name)
+	if err != nil {
+		return nil, err
+	}
+	shared, _, err := a.find(ctx, sharedName)
+	if err != nil {
+		return nil, err
+	}
+	byName := func(x, y View) int { return strings.Compare(x.Name, y.Name) }
+	slices.SortFunc(acc.Views, byName)
+	slices.SortFunc(shared.Views, byName)
+	return append(acc.Views, shared.Views...), nil
+}
+
+// SaveView keeps a view under its name. One that is shared is changed by whoever shared it,
+// or by an admin.
+func (a *Access) SaveView(ctx context.Context, who Who, v View) error {
+	if err := who.May(Own, ""); err != nil {
+		return err
+	}
+	if err := v.check(); err != nil {
+		return err
+	}
+	item, most := who.Name, MaxViews
+	if v.By = ""; v.Shared {
+		item, most, v.By = sharedName, MaxSharedViews, who.Name
+	}
+	_, err := a.change(ctx, item, nil, func(acc *Account) (bool, error) {
+		i := slices.IndexFunc(acc.Views, func(o View) bool { return o.Name == v.Name })
+		switch {
+		case acc.Rev == 0 && !v.Shared:
+			return false, noPerson(who.Name)
+		case i >= 0 && acc.Views[i] == v:
+			return false, nil
+		case i >= 0 && v.Shared && acc.Views[i].By != who.Name && who.May(Administer, "") != nil:
+			return false, core.Errorf(core.CodeConflict, "%s shares a view %s already: take another name", acc.Views[i].By, v.Name)
+		case i >= 0:
+			acc.Views[i] = v
+			return true, nil
+		case len(acc.Views) >= most:
+			return false, core.Errorf(core.CodeTooLarge, "there are %d views: delete one first", len(acc.Views))
+		}
+		acc.Views = append(acc.Views, v)
+		return true, nil
+	})
+	return err
+}
+
+// DeleteView removes a view by its name: one's own, or with shared one that everybody sees.
+func (a *Access) DeleteView(ctx context.Context, who Who, name string, shared bool) error {
+	if err := who.May(Own, ""); err != nil {
+		return err
+	}
+	item := who.Name
+	if shared {
+		item = sharedName
+	}
+	tried := false
+	_, err := a.change(ctx, item, nil, func(acc *Account) (bool, error) {
+		i := slices.IndexFunc(acc.Views, func(o View) bool { return o.Name == name })
+		switch {
+		case i < 0 && tried:
+			return false, nil
+		case i < 0:
+			return false, core.Errorf(core.CodeNotFound, "there is no view %s", name)
+		case shared && acc.Views[i].By != who.Name && who.May(Administer, "") != nil:
+			return false, core.Errorf(core.CodeForbidden, "the view %s is shared by %s", name, acc.Views[i].By)
+		}
+		tried = true
+		acc.Views = slices.Delete(acc.Views, i, i+1)
+		return true, nil
+	})
+	return err
+}
