@@ -182,7 +182,8 @@ func (w want) answer(op string, s someone) int {
 	case w.scope == aList:
 		return 0
 	case w.scope == ofShop && len(s.grants) == 0 && strings.Contains(" POST /v1/rerun POST /v1/clean POST /v1/replan ", " "+opOf(op)+" "),
-		w.scope == ofShop && len(s.grants) == 0 && slices.Contains([]string{"GET /v1/runs", "GET /v1/upcoming", "GET /v1/changes", "GET /v1/audit",
+		w.scope == ofShop && len(s.grants) == 0 && slices.Contains([]string{"GET /v1/runs", "GET /v1/upcoming", "GET /v1/changes",
+			"GET /v1/audit",
 			"GET /v1/reports", "GET /v1/runs/shape", "GET /v1/lateness"}, opOf(op)):
 		return 403 // at the door
 	case (w.scope == ofShop || strings.Contains(op, "/{app}")) && !sees:
@@ -316,7 +317,8 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 		},
 		"addresses and totals are those of one's own apps": func(t *testing.T, f *fixture, shop, _ string) {
 			f.expect(t, shop, "GET", "/v1/apps/pay/executors", "", 404)
-			for _, path := range []string{"/v1/apps", "/v1/jobs", "/v1/runs", "/v1/upcoming?for=24h", "/v1/changes", "/v1/facts", "/v1/facts/jobs", "/v1/lateness?each=app",
+			for _, path := range []string{"/v1/apps", "/v1/jobs", "/v1/runs", "/v1/upcoming?for=24h", "/v1/changes", "/v1/facts",
+				"/v1/facts/jobs", "/v1/lateness?each=app",
 				"/v1/reports?each=app&from=2026-11-20T00:00:00Z", "/v1/audit?from=2026-11-20T00:00:00Z&to=2026-11-20T01:00:00Z"} {
 				if text := f.expect(t, shop, "GET", path, "", 200); strings.Contains(text, "pay") {
 					t.Errorf("%s: %s", path, text)
@@ -325,9 +327,11 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 			if text := f.expect(t, shop, "GET", "/v1/jobs", "", 200); !strings.Contains(text, "report") {
 				t.Errorf("one's own: %s", text)
 			}
-			for _, path := range []string{"/v1/runs?app=pay", "/v1/changes?app=pay", "/v1/reports?app=pay&from=2026-11-20T00:00:00Z", "/v1/jobs?app=pay"} {
+			for _, path := range []string{"/v1/runs?app=pay", "/v1/changes?app=pay", "/v1/reports?app=pay&from=2026-11-20T00:00:00Z",
+				"/v1/jobs?app=pay"} {
 				text := f.expect(t, shop, "GET", path, "", 404)
-				if none := f.expect(t, shop, "GET", strings.Replace(path, "app=pay", "app=nix", 1), "", 404); strings.Replace(none, "nix", "pay", 1) != text {
+				none := f.expect(t, shop, "GET", strings.Replace(path, "app=pay", "app=nix", 1), "", 404)
+				if strings.Replace(none, "nix", "pay", 1) != text {
 					t.Errorf("%s: %s, of an app that is not there %s", path, text, none)
 				}
 			}

@@ -117,7 +117,8 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParam
 		s.fail(w, r, err)
 		return
 	}
-	sum, err := s.m.AuditPage(r.Context(), ask.AuditAsk{Sees: sees, Job: params.Job, From: core.InstantOf(params.From), To: core.InstantOf(params.To),
+	sum, err := s.m.AuditPage(r.Context(), ask.AuditAsk{Sees: sees, Job: params.Job, From: core.InstantOf(params.From),
+		To:    core.InstantOf(params.To),
 		After: params.After})
 	out := Audit{From: sum.From.Time(), To: sum.To.Time(), Jobs: sum.Jobs, Failed: sum.Failed, Partial: sum.Partial, Behind: sum.Behind,
 		Next: sum.Next}

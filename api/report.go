@@ -52,7 +52,8 @@ func (s *server) question(r *http.Request, params *GetReportParams) (q report.Qu
 	if err != nil {
 		return q, err
 	}
-	q = report.Question{Sees: sees, From: core.InstantOf(params.From), To: core.InstantOf(time.Now()) + 1, App: params.App, Each: report.Each(params.Each),
+	q = report.Question{Sees: sees, From: core.InstantOf(params.From), To: core.InstantOf(time.Now()) + 1, App: params.App,
+		Each:  report.Each(params.Each),
 		State: core.State(params.State), Reason: core.Reason(params.Reason)}
 	if !params.To.IsZero() {
 		q.To = core.Ceil(params.To)

@@ -72,7 +72,6 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TICKRING_ENDPOINT", s.URL)
 			env.Setenv("TICKRING_TOKEN", "sesame")
 			env.Setenv("URL", s.URL)
-			env.Setenv("USER", "ann")
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command else
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Values["url"] = s.URL

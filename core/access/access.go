@@ -129,7 +129,9 @@ func noPerson(name string) error {
 // change reads an account, has it edited and stores it, in rounds while others are faster.
 // By is who does that, nil where it is nobody's business: then there is no record. An edit
 // that changes nothing says so.
-func (a *Access) change(ctx context.Context, name string, by *core.Actor, edit func(acc *Account) (changed bool, err error)) (Account, error) {
+func (a *Access) change(
+	ctx context.Context, name string, by *core.Actor, edit func(acc *Account) (changed bool, err error),
+) (Account, error) {
 	var last Account
 	var attempts [][]byte // what may have been stored without an answer
 	err := bound.Change(ctx, core.Say("%s could not be stored for certain: read it, and try again", name), func() (bool, error) {

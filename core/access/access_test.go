@@ -511,7 +511,8 @@ func TestViews(t *testing.T) {
 	f.code(f.a.SaveView(ctx, bob, access.View{Name: "Failing", Page: "runs", Shared: true}), core.CodeConflict)
 	f.code(f.a.DeleteView(ctx, bob, "Failing", true), core.CodeForbidden)
 	f.code(f.a.DeleteView(ctx, bob, "Mine", false), core.CodeNotFound)
-	for _, v := range []access.View{{Page: "runs"}, {Name: "x\n", Page: "runs"}, {Name: "x", Page: "//evil.example"}, {Name: "x", Page: "https://evil"},
+	for _, v := range []access.View{{Page: "runs"}, {Name: "x\n", Page: "runs"}, {Name: "x", Page: "//evil.example"},
+		{Name: "x", Page: "https://evil"},
 		{Name: "x", Page: "runs", Query: "a b"}, {Name: "x", Page: "runs", Query: strings.Repeat("x", access.MaxQuery+1)},
 		{Name: strings.Repeat("x", 4<<20), Page: "runs"}} {
 		f.code(f.a.SaveView(ctx, ann, v), core.CodeInvalid)
@@ -536,10 +537,12 @@ func TestViews(t *testing.T) {
 // TestExternal: a provider's word makes people, gives them roles, and takes nobody's name.
 func TestExternal(t *testing.T) {
 	f, ctx := newFixture(t), t.Context()
-	f.a = access.New(f.store, access.Options{Passwords: f.p, Claims: access.Claims{Name: "email", Role: "groups", Roles: map[string][]access.Grant{
-		"devs": {{App: "shop", Role: access.Editor}}, "ops": {{Role: access.Operator}, {App: "shop", Role: access.Viewer}}}}})
+	f.a = access.New(f.store, access.Options{Passwords: f.p, Claims: access.Claims{Name: "email", Role: "groups",
+		Roles: map[string][]access.Grant{
+			"devs": {{App: "shop", Role: access.Editor}}, "ops": {{Role: access.Operator}, {App: "shop", Role: access.Viewer}}}}})
 	enter := func(sub, email string, groups ...any) (access.Who, error) {
-		secret, err := f.a.External(ctx, "https://id", sub, map[string]any{"email": email, "email_verified": true, "groups": groups}, access.From{})
+		claims := map[string]any{"email": email, "email_verified": true, "groups": groups}
+		secret, err := f.a.External(ctx, "https://id", sub, claims, access.From{})
 		if err != nil {
 			return access.Who{}, err
 		}

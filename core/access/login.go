@@ -16,8 +16,8 @@ type From struct {
 }
 
 // errLogIn is the same whatever was wrong: whether there is such a person is not told.
-var errLogIn = core.Errorf(core.CodeUnauthorized, "the name or the password is wrong, or there were too many tries: after five, wait before "+
-	"the next, up to 15 minutes")
+var errLogIn = core.Errorf(core.CodeUnauthorized, "the name or the password is wrong, or there were too many tries: after five, wait "+
+	"before the next, up to 15 minutes")
 
 // FreeTries are the log-ins of a person that may fail before there is a wait between them;
 // it doubles from firstWait to LongestWait.

@@ -39,7 +39,8 @@ const apart = time.Hour
 const maxLooks = 4
 
 func (f *RunFilter) takes(r *core.Run, now time.Time) bool {
-	return (f.Sees == nil || f.Sees(r.App)) && (len(f.States) == 0 || slices.Contains(f.States, r.State)) && (!f.Failed || r.FailedForGood()) &&
+	return (f.Sees == nil || f.Sees(r.App)) &&
+		(len(f.States) == 0 || slices.Contains(f.States, r.State)) && (!f.Failed || r.FailedForGood()) &&
 		(len(f.Causes) == 0 || slices.Contains(f.Causes, r.Cause)) &&
 		(f.From.IsZero() || !r.Slot.Time().Before(f.From)) && (f.To.IsZero() || !r.Slot.Time().After(f.To)) &&
 		(f.Address == "" || r.Address == f.Address) && f.took(r, now) && (f.Late == 0 || r.HasLateness() && r.Lateness() > f.Late)

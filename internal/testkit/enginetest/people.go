@@ -14,8 +14,9 @@ import (
 // anAccount is one with all that it can have.
 var anAccount = access.Account{Name: "lina@example.com", Disabled: true, Password: "$argon2id$x", MustChange: true,
 	Issuer: "https://id.example.com", Subject: "0815",
-	Grants:   []access.Grant{{App: "shop", Role: access.Editor, Rights: []access.Right{access.Scripts}}},
-	Tokens:   []access.Token{{Name: "ci", Hash: []byte{0, 255, 1}, Grants: []access.Grant{{Role: access.Viewer}}, Created: base, End: base.Add(time.Hour)}},
+	Grants: []access.Grant{{App: "shop", Role: access.Editor, Rights: []access.Right{access.Scripts}}},
+	Tokens: []access.Token{{Name: "ci", Hash: []byte{0, 255, 1}, Grants: []access.Grant{{Role: access.Viewer}}, Created: base,
+		End: base.Add(time.Hour)}},
 	Sessions: []access.Session{{ID: "s1", Hash: []byte("h"), Created: base, Seen: base.Add(time.Minute), From: "::1", Agent: "测试"}},
 	Views:    []access.View{{Name: "Failing now", Page: "runs", Query: "failed=true", By: "ann", Shared: true}},
 	Failures: access.Failures{Count: 3, At: base}, Language: core.Chinese, Zone: "Asia/Shanghai", LastSeen: base, Created: base, Rev: 5,
