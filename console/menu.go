@@ -17,6 +17,8 @@ func (c *Console) pages() {
 	c.page("GET /console/reports", "reports", (*ask).reports)
 	c.page("GET /console/lateness", "lateness", (*ask).lateness)
 	c.page("GET /console/runs", "runs", (*ask).runs)
+	c.page("GET /console/runs/clean", "clean", (*ask).clean)
+	c.form("POST /console/runs/clean", (*ask).cleanRuns)
 	c.form("POST /console/runs/rerun", (*ask).rerunRuns)
 	c.page("GET /console/runs/{run}", "run", (*ask).runByID)
 	c.page("GET /console/jobs/{app}/{name}/at/{instant}", "run", (*ask).runAt)

@@ -29,7 +29,6 @@ type runsPage struct {
 	Wrong  string    // what of the filter is not understood
 	Panel  string
 	Again  *rerunPanel
-	First  bool // the newest of them
 }
 
 // Filtered reports whether anything is left out but by time.
@@ -51,7 +50,11 @@ type rerunPanel struct {
 
 // runs lists runs: what the query says, the newest first.
 func (a *ask) runs() (any, error) {
-	p := &runsPage{Panel: a.Q("panel"), First: a.Q("after") == ""}
+	if id, err := core.ParseRunID(strings.TrimSpace(a.Q("job"))); err == nil && id.Job() != 0 {
+		http.Redirect(a.w, a.r, a.RunPath(id.String()), http.StatusSeeOther) // the ID of a run, in the place of a job
+		return nil, errShown
+	}
+	p := &runsPage{Panel: a.Q("panel")}
 	var err error
 	if p.Span, err = a.spanOf(); err == nil {
 		p.Filter = a.runFilter(a.r.URL.Query(), p.Span)
@@ -193,11 +196,19 @@ func (a *ask) RowNote(r *client.Run) template.HTML {
 	case r.Then != "" && !r.ThenAt.IsZero():
 		return a.Mark("%s; again at %s", text(a.ReasonName(r.Reason)), a.Time(r.ThenAt, r.Timezone))
 	case r.Reason != "":
-		return text(a.ReasonName(r.Reason))
+		return text(a.ReasonName(r.Reason) + "  " + firstLine(r.Message))
 	case r.State == string(core.Queued) && !r.WaitsUntil.IsZero():
 		return a.Mark("waits for an executor of app %s, until %s", text(r.App), a.Time(r.WaitsUntil, r.Timezone))
 	}
 	return ""
+}
+
+// RunSaid is what a run that did not succeed has to say, in whole.
+func (a *ask) RunSaid(r *client.Run) string {
+	if r.Reason == "" {
+		return ""
+	}
+	return strings.TrimSpace(a.ReasonName(r.Reason) + "\n" + firstLine(r.Message))
 }
 
 // Causes and States are what a filter may name.

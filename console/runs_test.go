@@ -175,3 +175,39 @@ func TestRunManyAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestRemoveRuns: what would go is counted before it goes; what is not said is not removed.
+func TestRemoveRuns(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	s.reportsSince(50 * 24 * time.Hour)
+	job := s.Create(peopletest.Spec("old", peopletest.Every(time.Minute)))
+	old := s.ended(&job, 40*24*60, func(*core.Run) {})
+	s.ended(&job, 1, func(*core.Run) {})
+	if err := s.reports.Pass(peopletest.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	s.says("/console/runs?job=shop/old", "Remove old ones…")
+	s.says("/console/runs/clean?job=shop/old&older=30d", "1 would go for good", "Remove 1 runs of shop/old",
+		"tickring clean shop/old --older 30d")
+	s.says("/console/runs/" + old.ID.String())
+	if w := s.post("/console/runs/clean", url.Values{"job": {"shop/old"}}); w.Code != http.StatusBadRequest {
+		t.Errorf("without saying which: %d", w.Code)
+	}
+	w := s.post("/console/runs/clean", url.Values{"job": {"shop/old"}, "older": {"2026-10-25T00:00:00Z"}})
+	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, "1 went, 0 stay") {
+		t.Errorf("%d %s", w.Code, body)
+	}
+	if w := s.get("/console/runs/" + old.ID.String()); w.Code != http.StatusNotFound {
+		t.Errorf("it is there: %d", w.Code)
+	}
+	for _, query := range []string{"", "job=shop/none&older=30d", "job=shop/old&older=x", "job=shop/old&keep=-1", "job=shop/old&older=1h",
+		"job=shop/old&older=30d&state=moon"} {
+		if w := s.get("/console/runs/clean?" + query); w.Code < 400 || w.Code > 499 {
+			t.Errorf("%q: %d", query, w.Code)
+		}
+	}
+	if w := s.get("/console/runs?job=" + old.ID.String()); w.Header().Get("Location") != "/console/runs/"+old.ID.String() {
+		t.Errorf("the ID of a run in the place of a job leads to %q", w.Header().Get("Location"))
+	}
+}

@@ -73,7 +73,7 @@
   }
   const say = (key) => box.dataset[key].replace("{}", lines.length.toLocaleString());
   function stand() {
-    $("[data-stand]").textContent = lines.length >= most ? say("full") : !done ? say("asks") : open ? say("more") : say("all");
+    $("[data-stand]").textContent = lines.length >= most ? say("full") : open ? say("more") : done ? say("all") : say("asks");
     const f = $("[data-follow]");
     f.hidden = !open;
     f.setAttribute("aria-pressed", follow);

@@ -1,0 +1,171 @@
+package console
+
+import (
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+// cleanPage removes records of runs of a job or app: counted first, then part by part.
+type cleanPage struct {
+	Asked   client.CleanRequest
+	Older   string // as typed
+	Counted *client.CleanResult
+	More    bool       // not all of it was counted
+	Form    url.Values // removes them, or goes on with that
+	Begun   bool
+	Done    int64
+	Held    int64
+	Wrong   string
+	Back    string
+}
+
+// cleanWithin is how long counting works for one answer.
+const cleanWithin = 10 * time.Second
+
+// clean counts what would go.
+func (a *ask) clean() (any, error) {
+	p := &cleanPage{Older: a.Q("older")}
+	err := a.cleanAsked(p, a.r.URL.Query())
+	if err == nil && (p.Older != "" || p.Asked.Keep > 0) {
+		err = a.countClean(p)
+	}
+	if status := a.problemStatus(err); status >= 400 && status < 500 {
+		p.Wrong = a.problemOf(err).Message
+		a.render(status, "clean", p)
+		return nil, errShown
+	}
+	return p, err
+}
+
+// cleanAsked reads what is to go.
+func (a *ask) cleanAsked(p *cleanPage, q url.Values) error {
+	p.Asked = client.CleanRequest{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: slices.DeleteFunc(slices.Clone(q["state"]),
+		func(s string) bool { return s == "" })}
+	if p.Asked.Job != "" {
+		p.Asked.App = ""
+	}
+	back := url.Values{}
+	if p.Asked.Job != "" {
+		back.Set("job", p.Asked.Job)
+	} else {
+		back.Set("app", p.Asked.App)
+	}
+	p.Back = Root + "runs?" + back.Encode()
+	if p.Asked.Job == "" && p.Asked.App == "" {
+		return core.Errorf(core.CodeInvalid, "say of which job or app")
+	}
+	if given := q.Get("keep"); given != "" {
+		n, err := strconv.Atoi(given)
+		if err != nil || n < 0 {
+			return core.Invalid("keep", given, "a whole number from %d on is expected", 0)
+		}
+		p.Asked.Keep = n
+	}
+	given := q.Get("older")
+	if given == "" {
+		return nil
+	}
+	if days, is := strings.CutSuffix(given, "d"); is {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			p.Asked.Before = a.Now.AddDate(0, 0, -int(n)).Truncate(time.Second)
+			return nil
+		}
+	}
+	var err error
+	if p.Asked.Before, _, err = momentOf("older", given, a.In("")); err != nil {
+		return core.Invalid("older", given, "so many days, such as 90d, or a moment such as 2026-11-20 is expected")
+	}
+	return nil
+}
+
+func (a *ask) countClean(p *cleanPage) error {
+	body, sum := p.Asked, client.CleanResult{}
+	body.DryRun = true
+	for end := time.Now().Add(cleanWithin); ; {
+		page, err := a.Clean(a.Ctx(), body)
+		if err != nil {
+			return err
+		}
+		sum.Cleaned, sum.Held = sum.Cleaned+page.Cleaned, sum.Held+page.Held
+		if body.After = page.Next; body.After == "" || page.Failed != "" {
+			break
+		}
+		if p.More = time.Now().After(end); p.More {
+			break
+		}
+	}
+	p.Counted = &sum
+	p.Form = url.Values{"job": {p.Asked.Job}, "app": {p.Asked.App}, "state": p.Asked.State, "older": {rfc(p.Asked.Before)}}
+	if p.Asked.Before.IsZero() {
+		p.Form.Del("older")
+	}
+	if p.Asked.Keep > 0 {
+		p.Form.Set("keep", strconv.Itoa(p.Asked.Keep))
+	}
+	return nil
+}
+
+// cleanRuns removes a part, and shows how far that has come.
+func (a *ask) cleanRuns() (string, core.Text, error) {
+	q := a.r.PostForm
+	p := &cleanPage{Older: q.Get("older"), Begun: true}
+	err := a.cleanAsked(p, q)
+	if err == nil && p.Older == "" && p.Asked.Keep == 0 {
+		err = core.Errorf(core.CodeInvalid, "say which: how old, or how many are to stay")
+	}
+	if err != nil {
+		return "", core.Text{}, err
+	}
+	p.Done, _ = strconv.ParseInt(q.Get("done"), 10, 64) // they are told, and nothing goes by them
+	p.Held, _ = strconv.ParseInt(q.Get("held"), 10, 64)
+	p.Asked.After = q.Get("next")
+	res, err := a.Clean(a.Ctx(), p.Asked)
+	if err != nil {
+		problem := a.problemOf(err)
+		p.Wrong, p.Form = problem.Message, q
+		a.render(problem.Status, "clean", p)
+		return "", core.Text{}, errShown
+	}
+	p.Done, p.Held, p.Wrong = p.Done+res.Cleaned, p.Held+res.Held, res.Failed
+	if res.Next != "" || res.Failed != "" {
+		p.Form = q
+		q.Set("next", res.Next)
+		q.Set("done", strconv.FormatInt(p.Done, 10))
+		q.Set("held", strconv.FormatInt(p.Held, 10))
+	}
+	a.render(http.StatusOK, "clean", p)
+	return "", core.Text{}, errShown
+}
+
+// EndStates are the states in which runs end.
+func (a *ask) EndStates() (list []core.State) {
+	for _, s := range core.States {
+		if !s.Open() {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// CleanCli is the command that does the same.
+func (a *ask) CleanCli(p *cleanPage) template.HTML {
+	words := []string{"tickring clean " + p.Asked.Job + p.Asked.App}
+	if p.Older != "" {
+		words = append(words, "--older "+p.Older)
+	}
+	if p.Asked.Keep > 0 {
+		words = append(words, "--keep "+strconv.Itoa(p.Asked.Keep))
+	}
+	for _, s := range p.Asked.State {
+		words = append(words, "--state "+s)
+	}
+	return a.Cli(strings.Join(words, " "))
+}
