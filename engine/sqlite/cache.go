@@ -114,6 +114,60 @@ func (c *jobCache) unblock(edits []edit, old map[core.JobID]*core.Job, committed
 	maps.Copy(c.jobs, old)
 }
 
+// appCache keeps apps by name, as jobCache does jobs: while a transaction changes one nothing
+// is kept, and what a reader read before that is not taken in. Each fire reads its app twice.
+type appCache struct {
+	mu       sync.RWMutex
+	apps     map[string]core.App // never changed in place
+	changing bool
+	clock    uint64
+}
+
+// maxApps bounds what is kept: a place may have a list of a thousand names.
+const maxApps = 1000
+
+// get hands out what is kept; the others are missing. The clock goes to add.
+func (c *appCache) get(names []string, found map[string]core.App) (missing []string, clock uint64) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, name := range names {
+		if a, ok := c.apps[name]; ok {
+			found[name] = a
+		} else {
+			missing = append(missing, name)
+		}
+	}
+	return missing, c.clock
+}
+
+// add takes in an app as read from the file after a get.
+func (c *appCache) add(a core.App, clock uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changing || c.clock != clock {
+		return
+	}
+	if c.apps == nil || len(c.apps) >= maxApps {
+		c.apps = map[string]core.App{}
+	}
+	c.apps[a.Name] = a
+}
+
+// change forgets all, and keeps nothing until changed.
+func (c *appCache) change() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.apps, c.changing = nil, true
+	c.clock++
+}
+
+func (c *appCache) changed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changing = false
+	c.clock++
+}
+
 func milli(t time.Time) time.Time { return core.FromMillis(core.Millis(t)) }
 
 // appNames numbers the names of apps in runs. Only the writer adds.

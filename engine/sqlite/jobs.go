@@ -620,12 +620,16 @@ func (s *Store) changes(ctx context.Context, where string, bound ...any) (list [
 	return list, err
 }
 
-// Apps implements the ports.
+// Apps implements the ports. What it answers others may have been answered too.
 func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
 	found := make(map[string]core.App, len(names))
+	missing, clock := s.apps.get(names, found)
+	if len(missing) == 0 {
+		return found, nil, ctx.Err()
+	}
 	var bad core.UnreadableApps
 	err := s.read(ctx, func(c *sqlite.Conn) error {
-		for _, name := range names {
+		for _, name := range missing {
 			if err := query(c, "SELECT body FROM apps WHERE name = ?", values(name), func(st *sqlite.Stmt) error {
 				var a core.App
 				if err := json.Unmarshal(columnBytes(st, 0), &a); err != nil {
@@ -633,6 +637,7 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 					return nil
 				}
 				found[name] = a
+				s.apps.add(a, clock)
 				return nil
 			}); err != nil {
 				return err
@@ -693,6 +698,7 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 		if err != nil {
 			return err
 		}
+		tx.apps = true
 		bound := []any{a.Name, a.Rev, body}
 		if seen != 0 {
 			bound = append(bound, seen)
@@ -712,6 +718,7 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
 	return s.judge(ctx, 3, nil, "DELETE FROM apps WHERE name = ?1 AND rev = ?2 AND NOT EXISTS (SELECT 1 FROM sched WHERE app = ?1)",
 		values(name, seen), func(tx *tx) error {
+			tx.apps = true
 			if err := query(tx.Conn, "DELETE FROM executors WHERE app = ?", values(name), nil); err != nil {
 				return err
 			}

@@ -82,6 +82,7 @@ type Store struct {
 	w       writer
 	pool    chan *sqlite.Conn
 	cache   *jobCache
+	apps    appCache
 	names   appNames
 	recent  recent
 	queues  [kinds]*queue

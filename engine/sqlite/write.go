@@ -57,6 +57,7 @@ type tx struct {
 	s     *Store
 	made  int64    // millisecond of what is made in it
 	edits []edit   // jobs that change
+	apps  bool     // an app changes
 	after []func() // once it is committed, before anybody is answered
 	names []string // apps numbered in it
 
@@ -291,6 +292,10 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 		rows += o.rows
 	}
 	old := s.cache.block(t.edits)
+	if t.apps {
+		s.apps.change()
+		defer s.apps.changed()
+	}
 	err = step(c, "COMMIT")
 	s.cache.unblock(t.edits, old, err == nil)
 	if err != nil {
