@@ -140,6 +140,8 @@ func (a *ask) cleanRuns() (string, core.Text, error) {
 		q.Set("next", res.Next)
 		q.Set("done", strconv.FormatInt(p.Done, 10))
 		q.Set("held", strconv.FormatInt(p.Held, 10))
+	} else {
+		return p.Back, core.Say("%d went, %d stay", p.Done, p.Held), nil
 	}
 	a.render(http.StatusOK, "clean", p)
 	return "", core.Text{}, errShown

@@ -19,6 +19,7 @@ func (c *Console) pages() {
 	c.page("GET /console/runs", "runs", (*ask).runs)
 	c.page("GET /console/runs/clean", "clean", (*ask).clean)
 	c.form("POST /console/runs/clean", (*ask).cleanRuns)
+	c.page("GET /console/runs/rerun", "runs", (*ask).listed)
 	c.form("POST /console/runs/rerun", (*ask).rerunRuns)
 	c.page("GET /console/runs/{run}", "run", (*ask).runByID)
 	c.page("GET /console/jobs/{app}/{name}/at/{instant}", "run", (*ask).runAt)

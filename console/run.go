@@ -287,6 +287,8 @@ func (a *ask) killRun() (string, core.Text, error) {
 	switch {
 	case problem != "":
 		return to, core.Say("the kill is recorded: %d runs are to end, but an executor says: %s", killed, core.Truncate(problem)), nil
+	case killed == 1:
+		return to, core.Say("the kill is recorded and sent: it ends when its executor says so"), nil
 	case killed > 0:
 		return to, core.Say("the kill is recorded and sent: %d runs are to end", killed), nil
 	case cancelled > 0:

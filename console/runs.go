@@ -312,6 +312,12 @@ type rerunsPage struct {
 	Back  string
 }
 
+// listed sends on who asks for what answers forms only.
+func (a *ask) listed() (any, error) {
+	http.Redirect(a.w, a.r, Root+"runs", http.StatusSeeOther)
+	return nil, errShown
+}
+
 // rerunRuns does a part of running again what a filter finds, and shows how far that has come.
 func (a *ask) rerunRuns() (string, core.Text, error) {
 	q := a.r.PostForm
@@ -358,6 +364,8 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 		q.Set("next", res.Next)
 		q.Set("done", fmt.Sprint(p.Done))
 		q.Set("left", fmt.Sprint(p.Left))
+	} else if p.Left == 0 {
+		return p.Back, core.Say("%d are run again, %d are left", p.Done, p.Left), nil
 	}
 	a.render(http.StatusOK, "reruns", p)
 	return "", core.Text{}, errShown

@@ -298,4 +298,5 @@ var zhConsoleRuns = map[string]string{
 	"say of which job or app":                         "请说明是哪个任务或应用",
 	"Count them":                                      "统计数量",
 	"What ended within 24 hours stays, and what something still needs, or no report has counted yet. Reports keep what went.": "24 小时内结束的、仍被需要的或报表尚未统计的会保留。报表保留已删除的统计。",
+	"the kill is recorded and sent: it ends when its executor says so":                                                        "终止已记录并发送：执行器确认后结束",
 }
