@@ -41,6 +41,9 @@ func (c *Console) pages() {
 	c.page("GET /console/changes", "changes", (*ask).changes)
 	c.page("GET /console/jobs/{app}/{name}/changes", "changes", (*ask).changes)
 	c.form("POST /console/jobs/{app}/{name}/restore", (*ask).restoreJob)
+	c.page("GET /console/find", "find", (*ask).find)
+	c.mux.HandleFunc("GET /console/find/list", c.findList)
+	c.page("GET /console/keys", "keys", (*ask).keys)
 	c.form("POST /console/settings", (*ask).settings)
 
 	c.menu = []entry{

@@ -70,6 +70,23 @@ func (a *ask) render(status int, name string, data any) {
 	writeZipped(a.w, a.r, status, b.Bytes())
 }
 
+// part answers one template of a page, without its frame.
+func (a *ask) part(page, name string, data any) {
+	t, err := templateOf(page)
+	var b bytes.Buffer
+	if err == nil {
+		err = t.ExecuteTemplate(&b, name, view{ask: a, Data: data})
+	}
+	if err != nil {
+		a.c.o.Log.Error("a part of a page could not be filled", "page", page, "part", name, "err", err)
+		http.Error(a.w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	a.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	a.w.Header().Set("Cache-Control", "no-store")
+	writeZipped(a.w, a.r, http.StatusOK, b.Bytes())
+}
+
 // writeZipped writes a body, compressed for who takes that.
 func writeZipped(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	if len(body) < 1000 || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {

@@ -1,0 +1,208 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
+)
+
+// Bounds of what finds things.
+const (
+	findText = 200 // bytes that may be asked for
+	findMany = 12  // jobs, and as many apps
+)
+
+// findPage is what is found. Over: it lies over another page.
+type findPage struct {
+	Text  string
+	Found []hit
+	Over  bool
+}
+
+// hit is one thing that is found, and what it is.
+type hit struct{ Path, Name, Note, Kind string }
+
+// find shows what is found of a text; with none, where one can go.
+func (a *ask) find() (any, error) {
+	p := findPage{Text: strings.TrimSpace(cut(a.Q("text"), findText)), Over: a.r.Header.Get("X-Panel") != ""}
+	var err error
+	p.Found, err = a.found(p.Text)
+	return p, err
+}
+
+// findList is the list alone, as somebody types.
+func (c *Console) findList(w http.ResponseWriter, r *http.Request) {
+	a, ok := c.begin(w, r)
+	if !ok {
+		return
+	}
+	p, err := a.find()
+	if err != nil {
+		a.fail(err)
+		return
+	}
+	a.part("find", "found", p)
+}
+
+// found are jobs, runs, apps and actions that a text means, what it names exactly first.
+func (a *ask) found(text string) (list []hit, err error) {
+	if text != "" {
+		list = append(list, a.exactly(text)...)
+	}
+	do, rest := a.command(text)
+	list = append(list, a.actions(text)...)
+	if text == "" {
+		return list, nil
+	}
+	jobs, err := a.findJobs(rest)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		name := j.App + "/" + j.Name
+		switch {
+		case do == nil:
+			list = append(list, hit{jobPath(name), name, j.Title, a.Say("job")})
+		case do.panel != "":
+			list = append(list, hit{jobPath(name) + "?panel=" + do.panel, words.Say(a.Lang, do.text) + " " + name, j.Title, a.Say("action")})
+		default:
+			list = append(list, hit{jobPath(name) + do.page, words.Say(a.Lang, do.text) + " " + name, j.Title, a.Say("action")})
+		}
+	}
+	apps, err := a.ListApps(a.Ctx())
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for _, app := range apps.Apps {
+		if n < findMany && (has(app.Name, text) || has(app.Title, text)) {
+			list = append(list, hit{appPath(app.Name), app.Name, app.Title, a.Say("app")})
+			n++
+		}
+	}
+	return list, nil
+}
+
+// cut is the first n bytes of a text, or all of it.
+func cut(text string, n int) string { return strings.ToValidUTF8(text[:min(n, len(text))], "") }
+
+// has reports whether a part of s is text, whatever its case.
+func has(s, text string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(text)) }
+
+// findJobs finds jobs by a part of what they are called, or as app/name.
+func (a *ask) findJobs(text string) ([]client.Job, error) {
+	p := client.ListJobsParams{Text: text, Limit: findMany}
+	if app, name, ok := strings.Cut(text, "/"); ok && core.CheckAppName("app", app) == nil {
+		p.App, p.Text = app, name
+	}
+	page, err := a.ListJobs(a.Ctx(), p)
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Status < http.StatusInternalServerError {
+		return nil, nil // no job is called so
+	}
+	return page.Jobs, err
+}
+
+// exactly is what is named in whole: a run by its number, a job by its, a run by its instant.
+func (a *ask) exactly(text string) (list []hit) {
+	if strings.Trim(text, "0123456789") == "" {
+		if r, err := a.GetRun(a.Ctx(), text); err == nil {
+			list = append(list, hit{a.RunPath(r.ID), r.ID, r.Job + " · " + a.StateName(r.State), a.Say("run")})
+		}
+		if j, err := a.GetJobByNumber(a.Ctx(), text); err == nil {
+			list = append(list, hit{jobPath(j.App + "/" + j.Name), j.App + "/" + j.Name, j.Title, a.Say("job")})
+		}
+	}
+	if job, at, ok := strings.Cut(text, "@"); ok && strings.Count(job, "/") == 1 {
+		list = append(list, hit{jobPath(job) + "/at/" + url.PathEscape(at), text, "", a.Say("run")})
+	}
+	return list
+}
+
+// action is what one can do or see, wherever one is.
+type action struct {
+	text core.Text
+	path string
+}
+
+var actions = []action{
+	{core.Say("Jobs that fail now"), Root + "jobs?is=failing"},
+	{core.Say("Jobs that are late now"), Root + "jobs?is=late"},
+	{core.Say("Jobs that are paused"), Root + "jobs?is=paused"},
+	{core.Say("New app"), Root + "executors?panel=new"},
+	{core.Say("New channel"), Root + "notices?panel=new"},
+	{core.Say("Keys"), Root + "keys"},
+}
+
+// actions are pages and actions whose names have the text.
+func (a *ask) actions(text string) (list []hit) {
+	add := func(t core.Text, path, kind string) {
+		if name := words.Say(a.Lang, t); has(name, text) || has(t.String(), text) {
+			list = append(list, hit{path, name, "", kind})
+		}
+	}
+	for _, e := range a.c.menu {
+		add(e.Text, e.Path, a.Say("page"))
+	}
+	for _, x := range actions {
+		add(x.text, x.path, a.Say("action"))
+	}
+	return list
+}
+
+// command is what can be done to a job: "pause nightly" leads to where that is asked.
+type command struct {
+	text        core.Text
+	panel, page string
+}
+
+var commands = []command{
+	{core.Say("run now"), "run", ""}, {core.Say("pause job"), "pause", ""}, {core.Say("resume job"), "resume", ""},
+	{core.Say("kill runs of"), "kill", ""}, {core.Say("delete job"), "delete", ""}, {core.Say("changes of"), "", "/changes"},
+}
+
+// command is what a text begins with, and the rest; nil where it begins with none.
+func (a *ask) command(text string) (*command, string) {
+	first, rest, ok := strings.Cut(text, " ")
+	if !ok || strings.TrimSpace(rest) == "" {
+		return nil, text
+	}
+	for i := range commands {
+		word, _, _ := strings.Cut(commands[i].text.String(), " ")
+		if strings.EqualFold(first, word) || strings.HasPrefix(words.Say(a.Lang, commands[i].text), first) {
+			return &commands[i], strings.TrimSpace(rest)
+		}
+	}
+	return nil, text
+}
+
+// keysPage are the keys that pages know. Over: they are shown over another page.
+type keysPage struct {
+	Keys []key
+	Over bool
+}
+
+type key struct {
+	Names []string
+	Does  string
+}
+
+func (a *ask) keys() (any, error) {
+	return keysPage{Over: a.r.Header.Get("X-Panel") != "", Keys: []key{
+		{[]string{"Ctrl K", "⌘ K"}, a.Say("find a job, a run, an app or an action")},
+		{[]string{"/"}, a.Say("search on this page")},
+		{[]string{"j", "k"}, a.Say("to the next row, to the one before")},
+		{[]string{"Enter"}, a.Say("open the row")},
+		{[]string{"x"}, a.Say("pick the row; with Shift and the mouse all between")},
+		{[]string{"n"}, a.Say("make a new one, where the page has a list")},
+		{[]string{"e"}, a.Say("edit what the page shows")},
+		{[]string{"p"}, a.Say("pause it, or resume it")},
+		{[]string{"t"}, a.Say("run the job now")},
+		{[]string{"Esc"}, a.Say("close what lies over the page, let go of what is picked")},
+		{[]string{"?"}, a.Say("this list")},
+	}}, nil
+}

@@ -1,0 +1,52 @@
+package console_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// TestFind: what is typed finds jobs, apps, pages and actions, and what can be done to a job;
+// markup in a name is text, and what finds nothing says so.
+func TestFind(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/apps/pay", `{"title": "<i>Payments</i>"}`)
+	s.ask("PUT", "/v1/jobs/shop/stock", `{"title": "<b>levels</b>", "handler": "stock", "schedule": {"every": "1m"}}`)
+	for text, want := range map[string]string{
+		"stock": `href="/console/jobs/shop/stock"`, "shop/sto": `href="/console/jobs/shop/stock"`, "LEVELS": `href="/console/jobs/shop/stock"`,
+		"1": `href="/console/jobs/shop/stock"`, "pay": `href="/console/executors/pay"`, "Payments": `href="/console/executors/pay"`,
+		"notic": `href="/console/notices"`, "new app": `href="/console/executors?panel=new"`,
+		"pause stock": `href="/console/jobs/shop/stock?panel=pause"`, "run shop/stock": `href="/console/jobs/shop/stock?panel=run"`,
+		"changes stock":               `href="/console/jobs/shop/stock/changes"`,
+		"shop/stock@2026-11-20T02:30": `href="/console/jobs/shop/stock/at/2026-11-20T02:30"`,
+		"":                            `href="/console/jobs"`, "no such thing": "Nothing is called so",
+		strings.Repeat("x", 100_000): "Nothing is called so", "a/b/c\x00": "Nothing is called so",
+	} {
+		for _, path := range []string{"/console/find/list", "/console/find"} {
+			body := s.says(path+"?text="+url.QueryEscape(text), want)
+			if strings.Contains(path, "list") && strings.Contains(body, "<html") {
+				t.Errorf("the list has the frame around it: %.200s", body)
+			}
+		}
+		raw := s.get("/console/find/list?text=" + url.QueryEscape(text)).Body.String()
+		if strings.Contains(raw, "<b>") || strings.Contains(raw, "<i>") {
+			t.Errorf("%q: markup of others: %s", text, raw)
+		}
+	}
+}
+
+// TestFindRun: a run is found by its number.
+func TestFindRun(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock"}`)
+	s.ask("POST", "/v1/jobs/shop/stock/trigger", `{}`)
+	id := between(s.says("/console/jobs/shop/stock"), "/console/runs/", `"`)
+	s.says("/console/find/list?text="+id, `href="/console/runs/`+id+`"`, "shop/stock")
+}
+
+// TestKeys: the sheet names the keys, and each page leads to it.
+func TestKeys(t *testing.T) {
+	s := newConsole(t)
+	s.says("/console/keys", "Ctrl K", "find a job, a run, an app or an action", "<h1>")
+	s.says("/console/jobs", "data-keys", "data-find")
+}
