@@ -15,7 +15,9 @@ import (
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/report"
+	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/testkit/peopletest"
+	"github.com/tickring/tickring/words"
 )
 
 const adminToken = "the-admin-token"
@@ -46,7 +48,13 @@ func newConsole(t *testing.T) *site {
 	s := &site{Fixture: f, t: t, cookies: map[string]string{}}
 	now := func() time.Time { return f.Clock }
 	s.reports = report.New(f.E.Report, report.Options{Now: now})
-	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Log: log, Reports: s.reports})
+	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Log: log, Dead: f.E.Dead, Notices: f.E.Notices,
+		Reports: s.reports,
+		Facts: func(ctx context.Context, l words.Language) api.Facts {
+			facts := api.Facts{Version: "test", LastTick: f.Clock}
+			doctor.Gather(ctx, f.E, f.Clock, l, &facts)
+			return facts
+		}})
 	s.h = console.New(console.Options{API: s.api, Token: adminToken, Log: log, Now: now})
 	if r := s.post("/console/login", url.Values{"token": {adminToken}}); r.Code != http.StatusSeeOther {
 		t.Fatalf("log in: %d %s", r.Code, r.Body)

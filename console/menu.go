@@ -44,6 +44,8 @@ func (c *Console) pages() {
 	c.page("GET /console/find", "find", (*ask).find)
 	c.mux.HandleFunc("GET /console/find/list", c.findList)
 	c.page("GET /console/keys", "keys", (*ask).keys)
+	c.page("GET /console/operating", "operating", (*ask).operating)
+	c.form("POST /console/operating", (*ask).operate)
 	c.form("POST /console/settings", (*ask).settings)
 
 	c.menu = []entry{
@@ -55,5 +57,6 @@ func (c *Console) pages() {
 		{"reports", Root + "reports", core.Say("Reports"), 1},
 		{"notices", Root + "notices", core.Say("Notices"), 1},
 		{"changes", Root + "changes", core.Say("Changes"), 1},
+		{"operating", Root + "operating", core.Say("Operating"), 2},
 	}
 }

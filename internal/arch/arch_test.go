@@ -27,8 +27,8 @@ var layers = [][]string{
 	{"cmd/tickring", "functions/..."},
 	{"internal/bench", "internal/boot", "internal/cost"},
 	{"server"},
-	{"internal/executorhttp", "internal/doctor", "internal/parts", "internal/traces", "internal/localexec"},
-	{"api", "api/client", "console/...", "wirehttp", "manifest", "send/...", "notify/...", "engine/sqlite", "engine/awsengine"},
+	{"internal/executorhttp", "internal/doctor", "internal/parts", "internal/traces", "internal/localexec", "console/..."},
+	{"api", "api/client", "wirehttp", "manifest", "send/...", "notify/...", "engine/sqlite", "engine/awsengine"},
 	{"internal/assembly"},
 	{"words"},
 	{"engine"},
@@ -51,7 +51,8 @@ var exceptions = map[string][]string{
 	"notify":           {"send"},
 	"notify/awsnotify": {"notify"},
 	// A job is read and written there as a text, as apply and get do.
-	"console":      {"api", "api/client", "manifest"},
+	// What doctor finds, and how what comes in parts is summed up, commands and pages share.
+	"console":      {"internal/doctor", "internal/parts"},
 	"manifest":     {"api"},
 	"api":          {},
 	"cmd/tickring": {},

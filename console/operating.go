@@ -1,0 +1,310 @@
+package console
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/doctor"
+	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/words"
+)
+
+const (
+	workFor       = 15 * time.Second // what is done in parts goes on for so long, then somebody asks for more
+	lettersAPage  = 50
+	auditSpan     = 24 * time.Hour
+	longestAudits = 31 * 24 * time.Hour
+)
+
+// operatingPage is how the deployment itself does.
+type operatingPage struct {
+	Facts    client.Facts
+	Findings []finding
+	Wrong    int // findings
+	Warnings int
+	Well     int // that are shown with all
+	All      bool
+	Jobs     bool // how jobs fare was looked at, too
+	Pause    *client.Pause
+
+	Letters []client.DeadLetter
+	More    string // letters
+
+	Audit  *client.Audit
+	Span   string // of the audit
+	Job    string
+	GoOn   string // where there is more to audit
+	NoSums string // why there is no audit
+
+	Panel   string
+	Refused string
+	Typed   pauseForm
+	Work    workForm
+}
+
+// finding is one of doctor's, with where it is mended.
+type finding struct {
+	Shape, Check, Says, Do string
+	Path                   string
+}
+
+// levels are the shapes of doctor's levels.
+var levels = map[doctor.Level]string{doctor.Well: "ok", doctor.Unknown: "skip", doctor.Warning: "late", doctor.Wrong: "fail"}
+
+// places are where what a check finds is looked at.
+var places = map[string]string{"dead letters": Root + "operating#letters", "pause": Root + "operating?panel=resume",
+	"apps": Root + "executors", "executors": Root + "executors", "notices": Root + "notices", "jobs": Root + "jobs?is=failing",
+	"losses": Root + "operating?panel=replan"}
+
+// operating shows all of it.
+func (a *ask) operating() (any, error) {
+	p, err := a.operatingPage()
+	if err != nil {
+		return nil, err
+	}
+	p.Panel, p.Work = a.Q("panel"), workForm{Job: a.Q("job"), From: a.Q("from")}
+	return p, a.audit(p)
+}
+
+func (a *ask) operatingPage() (*operatingPage, error) {
+	p := &operatingPage{All: a.Q("all") != "", Jobs: a.Q("jobs") != ""}
+	began := time.Now()
+	facts, err := a.GetFacts(a.Ctx())
+	if err != nil {
+		return nil, err
+	}
+	p.Facts = facts
+	f := doctor.Facts{Now: time.Now(), Took: time.Since(began), Endpoint: a.address(), Own: &facts}
+	if p.Jobs {
+		if jobs, err := a.GetJobFacts(a.Ctx()); err != nil {
+			f.JobsErr = a.problemOf(err).Message
+		} else {
+			f.Jobs = &jobs
+		}
+	}
+	a.judge(p, &f)
+	status, err := a.GetStatus(a.Ctx())
+	if err != nil {
+		return nil, err
+	}
+	p.Pause = status.Pause
+	if facts.Fenced != "" || facts.DeadLetters != nil && *facts.DeadLetters == 0 {
+		return p, nil
+	}
+	letters, err := a.Redrive(a.Ctx(), client.RedriveRequest{DryRun: true, Limit: lettersAPage, After: a.Q("letter")})
+	if err != nil {
+		return nil, err
+	}
+	if p.Letters = letters.Letters; letters.Next != "" {
+		p.More = a.With("letter", letters.Next)
+	}
+	return p, nil
+}
+
+// judge fills in what doctor finds, the worst first.
+func (a *ask) judge(p *operatingPage, f *doctor.Facts) {
+	list := doctor.Judge(f)
+	slices.SortStableFunc(list, func(x, y doctor.Finding) int {
+		return slices.Index(doctor.Levels, y.Level) - slices.Index(doctor.Levels, x.Level)
+	})
+	for _, x := range list {
+		switch x.Level {
+		case doctor.Wrong:
+			p.Wrong++
+		case doctor.Warning:
+			p.Warnings++
+		case doctor.Well:
+			if p.Well++; !p.All {
+				continue
+			}
+		}
+		one := finding{Shape: levels[x.Level], Check: words.Say(a.Lang, x.Check), Says: words.Say(a.Lang, x.Says), Do: words.Say(a.Lang, x.Do)}
+		if x.Level != doctor.Well {
+			one.Path = places[x.Check.String()]
+		}
+		p.Findings = append(p.Findings, one)
+	}
+}
+
+// audit sums up a span where one is asked for.
+func (a *ask) audit(p *operatingPage) error {
+	if p.Span, p.Job = a.Q("audit"), strings.TrimSpace(a.Q("job")); p.Span == "" {
+		return nil
+	}
+	span, err := time.ParseDuration(p.Span)
+	if days, ok := strings.CutSuffix(p.Span, "d"); ok {
+		var n int
+		if n, err = wholeNumber("audit", days); err == nil {
+			span = time.Duration(min(n, 1000)) * 24 * time.Hour
+		}
+	}
+	if err != nil || span <= 0 || span > longestAudits {
+		p.NoSums = a.Say("a span such as 24h or 7d is expected, of 31 days at most")
+		return nil
+	}
+	params := client.AuditParams{Job: p.Job, From: a.Now.Add(-span), To: a.Now, After: a.Q("after")}
+	sum := client.Audit{Skipped: map[string]int64{}}
+	for began := time.Now(); ; {
+		page, err := a.Client.Audit(a.Ctx(), params)
+		if err != nil {
+			p.NoSums = a.problemOf(err).Message
+			return nil
+		}
+		if params.After = parts.AddAudit(&sum, &page); params.After == "" || time.Since(began) > workFor {
+			break
+		}
+	}
+	if p.Audit = &sum; params.After != "" {
+		p.GoOn = a.With() + "&after=" + params.After
+	}
+	return nil
+}
+
+// AuditCommand is the command of an audit.
+func (p *operatingPage) AuditCommand() string {
+	words := []string{"tickring", "audit"}
+	if p.Job != "" {
+		words = append(words, p.Job)
+	}
+	return strings.Join(append(words, "--from", cmp.Or(p.Span, "24h")), " ")
+}
+
+// SkippedOf says how many were skipped, and for which reasons.
+func (a *ask) SkippedOf(skipped map[string]int64) string {
+	var all int64
+	var list []string
+	for _, reason := range slices.Sorted(maps.Keys(skipped)) {
+		all += skipped[reason]
+		list = append(list, a.ReasonName(reason)+" "+strconv.FormatInt(skipped[reason], 10))
+	}
+	if len(list) == 0 {
+		return "0"
+	}
+	return strconv.FormatInt(all, 10) + " (" + strings.Join(list, ", ") + ")"
+}
+
+// workForm is of what something is done that comes in parts, as it was typed.
+type workForm struct{ Job, From, To string }
+
+func (a *ask) workForm() workForm {
+	return workForm{Job: strings.TrimSpace(a.Form("job")), From: a.Form("from"), To: a.Form("to")}
+}
+
+// operate does what a form of the page asks for.
+func (a *ask) operate() (string, core.Text, error) {
+	said, err := a.operateAs(a.Form("do"))
+	if err == nil {
+		return Root + "operating", said, nil
+	}
+	p, gone := a.operatingPage()
+	if gone != nil {
+		return "", core.Text{}, gone
+	}
+	p.Panel, p.Typed, p.Work = a.Form("do"), a.pauseForm(), a.workForm()
+	if !slices.Contains(operatingForms, p.Panel) {
+		return "", core.Text{}, err
+	}
+	p.Refused = a.problemOf(err).Message
+	return a.again(err, "operating", p)
+}
+
+// operatingForms are the panels of the page.
+var operatingForms = []string{"pause", "resume", "redrive", "drop", "replan"}
+
+func (a *ask) operateAs(do string) (said core.Text, err error) {
+	switch do {
+	case "pause":
+		body, err := a.pauseForm().request(a)
+		if err == nil {
+			_, err = a.PauseAll(a.Ctx(), body)
+		}
+		return core.Say("everything is paused: no schedule fires"), err
+	case "resume":
+		_, err = a.ResumeAll(a.Ctx(), client.ResumeRequest{Reason: strings.TrimSpace(a.Form("reason"))})
+		return core.Say("everything goes on; what passed is not run"), err
+	case "redrive", "drop":
+		return a.redrive(client.RedriveRequest{Drop: do == "drop", Unread: do == "drop" && a.Form("unread") != ""})
+	case "replan":
+		return a.replan(a.workForm())
+	}
+	return said, core.Invalid("do", do, "this page has no such form")
+}
+
+// redrive sends dead letters again, or takes away those of which nothing can be sent.
+func (a *ask) redrive(body client.RedriveRequest) (core.Text, error) {
+	var sum client.RedriveResult
+	for began := time.Now(); ; {
+		res, err := a.Redrive(a.Ctx(), body)
+		if err != nil {
+			return core.Text{}, err
+		}
+		sum.Sent, sum.Left, sum.Dropped = sum.Sent+res.Sent, sum.Left+res.Left, sum.Dropped+res.Dropped
+		if body.After = res.Next; body.After == "" {
+			return core.Say("dead letters: %d sent again, %d left, %d removed", sum.Sent, sum.Left, sum.Dropped), nil
+		}
+		if time.Since(began) > workFor {
+			return core.Say("dead letters: %d sent again, %d left, %d removed; there are more, do it again", sum.Sent, sum.Left, sum.Dropped), nil
+		}
+	}
+}
+
+// replan sends again what an audit finds unaccounted for.
+func (a *ask) replan(f workForm) (core.Text, error) {
+	body := client.ReplanRequest{Job: f.Job}
+	var err error
+	if body.From, err = a.past("from", f.From); err != nil {
+		return core.Text{}, err
+	}
+	if strings.TrimSpace(f.To) != "" {
+		if body.To, err = a.past("to", f.To); err != nil {
+			return core.Text{}, err
+		}
+	}
+	var sum client.ReplanResult
+	for began := time.Now(); ; {
+		res, err := a.Replan(a.Ctx(), body)
+		if err != nil {
+			return core.Text{}, err
+		}
+		if body.After = parts.AddReplan(&sum, &res); body.After == "" {
+			return core.Say("%d jobs: %d instants were due, %d missing, %d sent again", sum.Jobs, sum.Demanded, sum.Missing, sum.Sent), nil
+		}
+		if time.Since(began) > workFor {
+			return core.Say("%d jobs: %d sent again; there are more jobs: tickring replan goes on after %s", sum.Jobs, sum.Sent, body.After), nil
+		}
+	}
+}
+
+// past reads a moment that was: by the reader's clock, or a span ago: 24h, 90d.
+func (a *ask) past(name, text string) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := wholeNumber(name, days); err == nil && n < 36600 {
+			return a.Now.Add(-time.Duration(n) * 24 * time.Hour), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return a.Now.Add(-d), nil
+	}
+	return a.When(name, text)
+}
+
+// Size is a number of bytes.
+func (a *ask) Size(n int64) string {
+	switch {
+	case n >= 10<<30:
+		return strconv.FormatInt(n>>30, 10) + " GB"
+	case n >= 10<<20:
+		return strconv.FormatInt(n>>20, 10) + " MB"
+	}
+	return strconv.FormatInt(n>>10, 10) + " KB"
+}
+
+// AuditSpans are those that are offered.
+func (a *ask) AuditSpans() []string { return []string{"24h", "1h", "7d", "31d"} }

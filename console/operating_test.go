@@ -1,0 +1,76 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// TestOperating: the page says what doctor finds, how the scheduler stands, and offers what
+// can be done; everything is paused and goes on there.
+func TestOperating(t *testing.T) {
+	s := newConsole(t)
+	s.says("/console/operating", "What is found", "and what is well", "Dead letters", "There are none.", "Version", "test", "tickring doctor")
+	s.says("/console/operating?all=1&jobs=1", "only what is not well", "dead letters")
+	s.says("/console/operating?panel=pause", "No schedule fires.", "tickring pause --all")
+	s.wrong("/console/operating?panel=pause", url.Values{"do": {"pause"}, "reason": {"kept as typed"}, "until": {"whenever"}},
+		http.StatusBadRequest, "whenever", `value="kept as typed"`)
+	s.done("/console/operating?panel=pause", url.Values{"do": {"pause"}, "reason": {"a move <b>of</b> house"}, "until": {"2h"}},
+		"everything is paused", "a move <b>of</b> house", "Resume everything…")
+	if body := s.get("/console/operating").Body.String(); strings.Contains(body, "<b>of</b>") {
+		t.Error("a reason is markup")
+	}
+	s.done("/console/operating?panel=resume", url.Values{"do": {"resume"}}, "everything goes on")
+	s.wrong("/console/operating", url.Values{"do": {"explode"}}, http.StatusBadRequest, "no such form")
+}
+
+// TestAuditIsShown: an audit has its counts, of all and of one job, and says what it does not
+// understand.
+func TestAuditIsShown(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m"}}`)
+	s.Clock = s.Clock.Add(time.Hour)
+	s.says("/console/operating?audit=24h", "unaccounted for", "Send missing again…", "shop/stock",
+		`<span class="s fail">overdue</span></td><td class="num">45</td>`)
+	s.says("/console/operating?audit=24h&job=shop/stock", "jobs: 1")
+	s.says("/console/operating?audit=24h&job=shop/none", `role="alert"`)
+	for _, span := range []string{"soon", "-3h", "400d", "99999999999999999d"} {
+		s.says("/console/operating?audit="+span, "a span such as 24h or 7d is expected")
+	}
+	s.done("/console/operating?panel=replan", url.Values{"do": {"replan"}, "from": {"24h"}}, "sent again")
+	s.says("/console/operating?audit=24h", "nothing is lost")
+	s.wrong("/console/operating?panel=replan", url.Values{"do": {"replan"}, "from": {"long ago"}, "job": {"shop/stock"}},
+		http.StatusBadRequest, "long ago", `value="shop/stock"`)
+}
+
+// TestDeadLetters: each is listed with why, is sent again or dropped, and what could be read
+// of it is text.
+func TestDeadLetters(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m"}}`)
+	s.ask("PUT", "/v1/jobs/shop/gone", `{"handler": "gone", "schedule": {"every": "1m"}}`)
+	at := core.InstantOf(s.Clock.Truncate(time.Minute))
+	for _, name := range []string{"shop/stock", "shop/gone"} {
+		job, err := s.M.Job(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := core.Fire{Run: core.PlannedRun(job.Def.ID, at), Rev: job.Sched.Rev, At: at, Slot: at, Cause: core.CauseSchedule}
+		m := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{f}}
+		if err := s.E.Ring.Bury(t.Context(), m, "received <b>too often</b>"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.ask("DELETE", "/v1/jobs/shop/gone", "")
+	s.says("/console/operating", "received <b>too often</b>", "is left:", "Send again…", "Drop…", "could not be handled")
+	if body := s.get("/console/operating").Body.String(); strings.Contains(body, "<b>too") {
+		t.Error("a reason is markup")
+	}
+	s.done("/console/operating?panel=redrive", url.Values{"do": {"redrive"}}, "1 sent again, 1 left")
+	s.done("/console/operating?panel=drop", url.Values{"do": {"drop"}, "unread": {"1"}}, "1 removed", "There are none.")
+}
