@@ -28,6 +28,7 @@ type ask struct {
 	zone           zone
 	page           string // of the menu
 	out            bool   // nobody is logged in
+	still          bool   // what is typed on it stays
 }
 
 // Cookies of the console, besides that of a session.

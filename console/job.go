@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"html/template"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -72,13 +73,21 @@ func (a *ask) job() (any, error) {
 		return nil, err
 	}
 	a.page = "jobs"
+	if a.Q("view") == "edit" {
+		f, err := a.editJob(j)
+		if err != nil {
+			return nil, err
+		}
+		a.render(http.StatusOK, "jobform", f)
+		return nil, errShown
+	}
 	return a.jobPage(j)
 }
 
 func (a *ask) jobPage(j client.Job) (*jobPage, error) {
 	p := &jobPage{Job: j, Ref: j.App + "/" + j.Name, View: a.Q("view"), Panel: a.Q("panel")}
 	var err error
-	if p.View == "manifest" {
+	if a.still = p.View == "manifest"; a.still {
 		if p.Text, err = a.manifest(j); err != nil {
 			return nil, err
 		}

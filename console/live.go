@@ -23,6 +23,10 @@ func (a *ask) Live() string {
 	return fmt.Sprint(pollEvery.Milliseconds())
 }
 
+// Still reports whether an open page is not asked for again: the answer to a form, whose
+// address answers another page, and a form that is filled in.
+func (a *ask) Still() bool { return a.still || a.r.Method != http.MethodGet }
+
 // live tells a page that something was written, at most every tellEvery; what that means
 // for it the page finds out by asking for itself.
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {

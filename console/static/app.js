@@ -19,7 +19,7 @@
   let stale = false;
   const busy = () => {
     const at = document.activeElement;
-    return !!($("dialog:modal") || $("#live input[data-pick]:checked") || (at && at.closest("#live form:not(.filters)")) ||
+    return changed || !!($("dialog:modal") || $("#live input[data-pick]:checked") || (at && at.closest("#live form:not(.filters)")) ||
       (getSelection() && !getSelection().isCollapsed && $("#live").contains(getSelection().anchorNode)));
   };
   let asking = 0;
@@ -145,6 +145,19 @@
   });
   addEventListener("pageshow", () => { for (const f of $$("form[data-sent]")) delete f.dataset.sent; });
   addEventListener("beforeunload", (e) => { if (changed) e.preventDefault(); });
+
+  // Where code is typed Tab indents; after Escape it goes on to the next field, as elsewhere.
+  document.addEventListener("keydown", (e) => {
+    const t = e.target;
+    if (!t.matches("textarea[data-code]")) return;
+    if (e.key === "Escape") { t.dataset.leave = "1"; e.stopPropagation(); return; }
+    if (e.key === "Tab" && !e.shiftKey && !e.altKey && !e.ctrlKey && !e.metaKey && !t.dataset.leave) {
+      e.preventDefault();
+      t.setRangeText("  ", t.selectionStart, t.selectionEnd, "end");
+      t.dispatchEvent(new Event("input", { bubbles: true }));
+    }
+  }, true);
+  document.addEventListener("focusin", (e) => { if (e.target.matches("textarea[data-code]")) delete e.target.dataset.leave; });
 
   // Rows: picked ones have their actions in a sheet at the foot.
   let lastPick = null;

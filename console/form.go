@@ -1,0 +1,820 @@
+package console
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/manifest"
+	"github.com/tickring/tickring/words"
+)
+
+// The form of a job: what is typed in it becomes a job as a manifest has it, and is read
+// and judged as one.
+
+// jobForm is the form as it is shown.
+type jobForm struct {
+	Ref      string // of the job that is edited; empty: it is new
+	From     string // of the job that is copied
+	Rev      int64
+	Groups   []shownGroup
+	What     string // handler, script or command
+	Rules    []shownRule
+	Zone     string
+	Window   [3]shownField // from, until, jitter
+	After    [2]shownField // after, within
+	Apps     []string
+	NewApp   bool // the app is not there: it may be made too
+	Made     bool // and is to be
+	Address  string
+	Problems []string // of no field
+	Errors   int
+	Preview  *shownPreview
+	Text     string // the manifest
+	Command  string
+	Clash    *clash
+}
+
+type shownGroup struct {
+	Name   string
+	Title  string
+	Fields []shownField
+	Wrong  bool // a field of it has an error
+	Said   bool // a field of it says something
+}
+
+type shownField struct {
+	Name, Kind, Label, Hint, Sample, For string
+	Options                              []string
+	Value, Error                         string
+}
+
+type shownRule struct {
+	N                         int
+	Kind, Expr, Offset, Error string
+	Caret                     string // spaces up to the character that is wrong, and ^
+}
+
+// shownPreview is what a schedule means.
+type shownPreview struct {
+	Words string
+	Next  []coming
+	Ends  bool
+	Traps []string
+}
+
+// maxRules is how many schedules a job has at most.
+const maxRules = 16
+
+// Zones are those that the form offers.
+func (a *ask) Zones() []string { return zones }
+
+// newJob is the form of a job that is not there yet; from names one that it is copied from.
+func (a *ask) newJob() (any, error) {
+	a.page = "jobs"
+	o, set := object{}, ""
+	if from := a.Q("from"); from != "" {
+		app, name, _ := strings.Cut(from, "/")
+		j, err := a.GetJob(a.Ctx(), app, name)
+		if err != nil {
+			return nil, err
+		}
+		if o, _, err = a.objectOf(j); err != nil {
+			return nil, err
+		}
+		o["name"] = j.Name + "-copy"
+	} else if app := a.Q("app"); app != "" {
+		o["app"] = app
+	}
+	v := valuesOf(o)
+	if a.Q("from") == "" {
+		v.Set("kind.0", "crontab")
+	}
+	return a.shownForm(v, o, set, subject{From: a.Q("from")})
+}
+
+// editJob is the form of a job that is there.
+func (a *ask) editJob(j client.Job) (*jobForm, error) {
+	o, set, err := a.objectOf(j)
+	if err != nil {
+		return nil, err
+	}
+	return a.shownForm(valuesOf(o), o, set, subject{Ref: j.App + "/" + j.Name, Rev: j.Rev})
+}
+
+// fieldView and groupView are a part of the form with who asks, for templates that are
+// given one thing.
+type (
+	fieldView struct {
+		Ask   *ask
+		Field shownField
+	}
+	groupView struct {
+		Ask   *ask
+		Form  *jobForm
+		Group shownGroup
+	}
+)
+
+// FieldOf is what the template of a field takes.
+func (a *ask) FieldOf(d shownField) fieldView { return fieldView{a, d} }
+
+// GroupOf is what the template of a group takes.
+func (a *ask) GroupOf(f *jobForm, g shownGroup) groupView { return groupView{a, f, g} }
+
+// subject is what a form is of: a job that is edited, or copied, as of a revision.
+type subject struct {
+	Ref, From string
+	Rev       int64
+}
+
+// saveJob takes the form. While somebody types, and where another schedule is asked for, it
+// only says what it would mean.
+func (a *ask) saveJob() (string, core.Text, error) {
+	a.page = "jobs"
+	v, of, base, set := a.r.PostForm, subject{From: a.Form("copyof")}, object{}, ""
+	of.Rev, _ = strconv.ParseInt(a.Form("rev"), 10, 64)
+	from := of.From
+	if a.Path("name") != "" {
+		of.Ref, from = a.ref(), a.ref()
+		v.Set("app", a.Path("app"))
+		v.Set("name", a.Path("name"))
+	}
+	if from != "" { // what the form does not show stays as it is
+		app, name, _ := strings.Cut(from, "/")
+		j, err := a.GetJob(a.Ctx(), app, name)
+		if err != nil {
+			return "", core.Text{}, err
+		}
+		if base, set, err = a.objectOf(j); err != nil {
+			return "", core.Text{}, err
+		}
+		if of.Ref == "" {
+			set = ""
+		}
+	}
+	o, own := objectFrom(v, base, a)
+	f, spec, err := a.judged(v, o, set, of, own)
+	if err != nil {
+		return "", core.Text{}, err
+	}
+	if a.partial() || a.Form("do") == "more" {
+		if n := len(f.Rules); a.Form("do") == "more" && n < maxRules && f.Rules[n-1].Kind != "" {
+			f.Rules = append(f.Rules, shownRule{N: n})
+		}
+		a.render(http.StatusOK, "jobform", f)
+		return "", core.Text{}, errShown
+	}
+	if spec == nil {
+		a.render(http.StatusBadRequest, "jobform", f)
+		return "", core.Text{}, errShown
+	}
+	if f.Made = a.Form("newapp") != ""; f.Made {
+		none := int64(0)
+		_, err := a.PutApp(a.Ctx(), spec.Def.App, client.AppSpec{Name: spec.Def.App, Executors: strings.Fields(a.Form("address")), IfRev: &none})
+		if err != nil && !isConflict(err) {
+			return a.refuseForm(f, err)
+		}
+	}
+	res, err := a.put(spec, of.Rev)
+	if err == nil {
+		return jobPath(res.App + "/" + res.Name), changedTo(res), nil
+	}
+	if isConflict(err) && of.Ref != "" {
+		now, gone := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
+		if gone == nil && now.Rev != of.Rev {
+			if f.Clash, err = a.clash(&now, of.Rev, new(asJob(spec))); err != nil {
+				return "", core.Text{}, err
+			}
+			f.Rev = now.Rev
+			a.render(http.StatusConflict, "jobform", f)
+			return "", core.Text{}, errShown
+		}
+	}
+	return a.refuseForm(f, err)
+}
+
+// refuseForm shows the form with what the API said of it.
+func (a *ask) refuseForm(f *jobForm, err error) (string, core.Text, error) {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok || e.Status >= http.StatusInternalServerError {
+		return "", core.Text{}, err
+	}
+	message := e.Message
+	if e.Value != "" {
+		message = fmt.Sprintf("%q: %s", e.Value, e.Message)
+	}
+	if e.Field == "app" && e.Status == http.StatusNotFound {
+		f.NewApp = true
+	}
+	f.wrong(e.Field, message, "")
+	a.render(e.Status, "jobform", f)
+	return "", core.Text{}, errShown
+}
+
+// shownForm is a form with what a job says.
+func (a *ask) shownForm(v url.Values, o object, set string, of subject) (*jobForm, error) {
+	a.still = true
+	f, _, err := a.judged(v, o, set, of, nil)
+	if f != nil && of.Ref == "" && of.From == "" { // nothing was typed yet: nothing is wrong
+		f.quiet()
+	}
+	return f, err
+}
+
+// judged is a form with what is wrong with it, and the spec where nothing is.
+func (a *ask) judged(v url.Values, o object, set string, of subject, own map[string]core.Text) (*jobForm, *manage.JobSpec, error) {
+	f := a.filled(v, of)
+	apps, err := a.ListApps(a.Ctx())
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range apps.Apps {
+		f.Apps = append(f.Apps, apps.Apps[i].Name)
+	}
+	for name, why := range own {
+		f.wrong(name, words.Say(a.Lang, why), "")
+	}
+	spec, err := readObject(o, set)
+	if errs, ok := errors.AsType[manifest.Errors](err); ok {
+		for _, e := range errs {
+			f.wrong(strings.TrimPrefix(strings.TrimPrefix(e.Path, "jobs[0]"), "."), words.Say(a.Lang, e.Reason), caretOf(e.Reason))
+		}
+	} else if err != nil {
+		return nil, nil, err
+	}
+	if err := a.previewOf(f, o); err != nil {
+		return nil, nil, err
+	}
+	f.Command = commandOf(o, of.Ref)
+	if f.Errors > 0 {
+		return f, nil, nil
+	}
+	text, err := manifest.Export(nil, []client.Job{asJob(&spec)})
+	f.Text = string(text)
+	return f, &spec, err
+}
+
+// previewOf says what the schedule means, whatever else is wrong.
+func (a *ask) previewOf(f *jobForm, o object) error {
+	if o["schedule"] == nil {
+		return nil
+	}
+	spec, err := readObject(object{"app": "x", "name": "x", "handler": "x", "schedule": o["schedule"]}, "")
+	if err != nil {
+		return nil // said at its field
+	}
+	s := api.JobSpecOf(spec).Schedule
+	p, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: s, From: a.Now, Count: shownNext})
+	if err != nil {
+		if e, ok := errors.AsType[*client.Error](err); ok && e.Status < http.StatusInternalServerError {
+			f.wrong("schedule", e.Message, "")
+			return nil
+		}
+		return err
+	}
+	shown, loc, before := &shownPreview{Words: p.Words, Ends: p.Ends, Traps: p.Traps}, locationOf(s.Timezone), a.Now
+	for _, at := range p.Next {
+		shown.Next = append(shown.Next, coming{At: at, Note: a.clockChange(before, at, loc)})
+		before = at
+	}
+	for _, r := range append([]client.Rule{{Every: s.Every, Offset: s.Offset}}, s.Any...) {
+		if r.Every != "" && r.Offset == nil {
+			shown.Traps = append(shown.Traps, a.Say("Each job has an offset of its own within its period, so that they "+
+				"spread: the instants here are an example. An offset of 0s aligns it."))
+			break
+		}
+	}
+	f.Preview = shown
+	return nil
+}
+
+// filled is a form with what was typed in it.
+func (a *ask) filled(v url.Values, of subject) *jobForm {
+	f := &jobForm{Ref: of.Ref, From: of.From, Rev: of.Rev, What: v.Get("what"), Zone: v.Get("timezone"), Address: v.Get("address")}
+	if f.What == "" {
+		f.What = "handler"
+	}
+	show := func(d field) shownField {
+		return shownField{Name: d.Name, Kind: d.Kind, Label: words.Say(a.Lang, d.Label), Hint: words.Say(a.Lang, d.Hint), Sample: d.Sample,
+			For: d.For, Options: d.Options, Value: strings.ReplaceAll(v.Get(d.Name), "\r\n", "\n")}
+	}
+	for _, g := range groups {
+		shown := shownGroup{Name: g.Name, Title: words.Say(a.Lang, g.Title)}
+		for _, d := range g.Fields {
+			one := show(d)
+			if one.Value != "" && (d.Kind != "choice" || one.Value != d.Options[0]) {
+				shown.Said = true
+			}
+			shown.Fields = append(shown.Fields, one)
+		}
+		f.Groups = append(f.Groups, shown)
+	}
+	for i, d := range window {
+		f.Window[i] = show(d)
+	}
+	for i, d := range afters {
+		f.After[i] = show(d)
+	}
+	for i := range maxRules {
+		n := strconv.Itoa(i)
+		if kind, expr := v.Get("kind."+n), v.Get("expr."+n); kind != "" || expr != "" {
+			f.Rules = append(f.Rules, shownRule{N: len(f.Rules), Kind: kind, Expr: expr, Offset: v.Get("offset." + n)})
+		}
+	}
+	if len(f.Rules) == 0 {
+		f.Rules = []shownRule{{}}
+	}
+	return f
+}
+
+// window are the fields that all schedules of a job share; afters are the jobs that it comes
+// after.
+var (
+	window = []field{
+		{Name: "from", Kind: "text", Label: core.Say("From"), Hint: core.Say("The first day or time that counts"), Sample: "2026-12-24"},
+		{Name: "until", Kind: "text", Label: core.Say("Until"), Hint: core.Say("The last day or time that counts"), Sample: "2027-01-06T18:00"},
+		{Name: "jitter", Kind: "text", Label: core.Say("Spread over"), Hint: core.Say("So that many jobs do not fire at once"), Sample: "5m"},
+	}
+	afters = []field{
+		{Name: "after", Kind: "parents", Label: core.Say("After other jobs"),
+			Hint: core.Say("app/name, and when: succeeded, failed or closed; one a line"), Sample: "pay/ledger succeeded"},
+		{Name: "within", Kind: "text", Label: core.Say("Once all of them have ended, within"),
+			Hint: core.Say("Left empty: after each of them"), Sample: "2h"},
+	}
+)
+
+// BadRule reports whether a schedule is wrong.
+func (f *jobForm) BadRule() bool {
+	return slices.ContainsFunc(f.Rules, func(r shownRule) bool { return r.Error != "" })
+}
+
+// Elsewhere reports whether something besides the schedules is wrong.
+func (f *jobForm) Elsewhere() bool {
+	n := f.Errors
+	for i := range f.Rules {
+		if f.Rules[i].Error != "" {
+			n--
+		}
+	}
+	return n > 0
+}
+
+// quiet takes the errors out of a form in which nothing was typed.
+func (f *jobForm) quiet() {
+	for i := range f.Groups {
+		f.Groups[i].Wrong = false
+		for k := range f.Groups[i].Fields {
+			f.Groups[i].Fields[k].Error = ""
+		}
+	}
+	for i := range f.Rules {
+		f.Rules[i].Error, f.Rules[i].Caret = "", ""
+	}
+	f.Errors, f.Problems = 0, nil
+}
+
+// wrong puts what is wrong to its field, or to the form as a whole.
+func (f *jobForm) wrong(path, why, caret string) {
+	f.Errors++
+	put := func(d *shownField) bool {
+		if path != d.Name && !strings.HasPrefix(path, d.Name+".") && !strings.HasPrefix(path, d.Name+"[") {
+			return false
+		}
+		if d.Error != "" {
+			d.Error += "; "
+		}
+		d.Error += why
+		return true
+	}
+	if rest, is := strings.CutPrefix(path, "schedule"); is {
+		n := 0
+		if index, below, ok := strings.Cut(strings.TrimPrefix(rest, "["), "]"); ok && rest != "" && rest[0] == '[' {
+			n, _ = strconv.Atoi(index)
+			rest = below
+		}
+		name := strings.TrimPrefix(rest, ".")
+		for i := range f.Window {
+			if f.Window[i].Name == name {
+				path = name
+				put(&f.Window[i])
+				return
+			}
+		}
+		if n >= len(f.Rules) || name == "timezone" {
+			n = len(f.Rules) - 1
+		}
+		f.Rules[n].Error = strings.TrimPrefix(f.Rules[n].Error+"; "+why, "; ")
+		if caret != "" {
+			f.Rules[n].Caret = caret
+		}
+		return
+	}
+	for i := range f.After {
+		name := strings.TrimPrefix(path, "after.")
+		if name == f.After[i].Name {
+			path = name
+		}
+	}
+	if strings.HasPrefix(path, "after.all") {
+		path = "after"
+	}
+	for i := range f.After {
+		if put(&f.After[i]) {
+			return
+		}
+	}
+	// Of call.auth.basic and such the first field below is told.
+	for _, exact := range []bool{true, false} {
+		for i := range f.Groups {
+			for k := range f.Groups[i].Fields {
+				d := &f.Groups[i].Fields[k]
+				if exact && put(d) || !exact && path != "" && strings.HasPrefix(d.Name, path+".") {
+					if !exact {
+						d.Error = strings.TrimPrefix(d.Error+"; "+why, "; ")
+					}
+					f.Groups[i].Wrong = true
+					return
+				}
+			}
+		}
+	}
+	if path != "" {
+		why = path + ": " + why
+	}
+	f.Problems = append(f.Problems, why)
+}
+
+// caretOf is where in an expression the character stands that a reason is about, as a line
+// to be put below it; empty where it says none.
+func caretOf(t core.Text) string {
+	if strings.HasPrefix(t.Code(), "at offset %d") && len(t.Args()) > 0 {
+		if n, ok := t.Args()[0].(int); ok && n >= 0 && n < 1000 {
+			return strings.Repeat(" ", n) + "^"
+		}
+	}
+	for _, arg := range t.Args() {
+		if below, ok := arg.(core.Text); ok {
+			if caret := caretOf(below); caret != "" {
+				return caret
+			}
+		}
+	}
+	return ""
+}
+
+// at is what stands at a path of a job.
+func at(o object, path string) any {
+	first, rest, more := strings.Cut(path, ".")
+	if !more {
+		return o[first]
+	}
+	below, _ := o[first].(object)
+	return at(below, rest)
+}
+
+// setAt puts something at a path of a job; nil takes it out.
+func setAt(o object, path string, v any) {
+	first, rest, more := strings.Cut(path, ".")
+	switch below, _ := o[first].(object); {
+	case !more && v == nil:
+		delete(o, first)
+	case !more:
+		o[first] = v
+	case below == nil && v == nil:
+	default:
+		if below == nil {
+			below = object{}
+			o[first] = below
+		}
+		if setAt(below, rest, v); len(below) == 0 {
+			delete(o, first)
+		}
+	}
+}
+
+// valuesOf are the values of the form for a job as a manifest has it.
+func valuesOf(o object) url.Values {
+	v := url.Values{}
+	for _, g := range groups {
+		for _, d := range g.Fields {
+			if text := textOf(d.Kind, at(o, d.Name)); text != "" {
+				v.Set(d.Name, text)
+			}
+		}
+	}
+	switch {
+	case o["script"] != nil:
+		v.Set("what", "script")
+	case o["command"] != nil:
+		v.Set("what", "command")
+	default:
+		v.Set("what", "handler")
+	}
+	if join, is := o["after"].(object); is {
+		v.Set("after", textOf("parents", join["all"]))
+		v.Set("within", textOf("text", join["within"]))
+	} else {
+		v.Set("after", textOf("parents", o["after"]))
+	}
+	var rules []any
+	switch s := o["schedule"].(type) {
+	case object:
+		rules = []any{s}
+	case []any:
+		rules = s
+	}
+	n := 0
+	for _, r := range rules {
+		rule, _ := r.(object)
+		for _, name := range []string{"timezone", "from", "until", "jitter"} {
+			if text := textOf("text", rule[name]); text != "" {
+				v.Set(name, text)
+			}
+		}
+		for _, kind := range core.Kinds {
+			if text := textOf("text", rule[string(kind)]); text != "" {
+				v.Set("kind."+strconv.Itoa(n), string(kind))
+				v.Set("expr."+strconv.Itoa(n), text)
+				v.Set("offset."+strconv.Itoa(n), textOf("text", rule["offset"]))
+				n++
+			}
+		}
+	}
+	return v
+}
+
+// textOf is a value of a manifest as it is typed.
+func textOf(kind string, v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case time.Time:
+		return v.Format(time.RFC3339)
+	case object:
+		list := make([]string, 0, len(v))
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			list = append(list, key+"="+fmt.Sprint(v[key]))
+		}
+		return strings.Join(list, "\n")
+	case []any:
+		list := make([]string, len(v))
+		for i, one := range v {
+			list[i] = fmt.Sprint(one)
+			if p, is := one.(object); is {
+				list[i] = strings.TrimSpace(fmt.Sprint(p["job"]) + " " + textOf("text", p["when"]))
+			}
+		}
+		return strings.Join(list, "\n")
+	case bool:
+		if kind == "check" && v {
+			return "on"
+		}
+	}
+	return fmt.Sprint(v)
+}
+
+// objectFrom is the job that a form says, over what the job says that the form does not
+// show. What cannot be read is said by field.
+func objectFrom(v url.Values, base object, a *ask) (object, map[string]core.Text) {
+	o, wrong := maps.Clone(base), map[string]core.Text{}
+	what := v.Get("what")
+	for _, g := range groups {
+		for _, d := range g.Fields {
+			text := strings.ReplaceAll(v.Get(d.Name), "\r\n", "\n")
+			if d.Kind != "area" {
+				text = strings.TrimSpace(text)
+			}
+			if text == "" || d.For != "" && d.For != what || d.Kind == "choice" && len(d.Options) > 0 && text == d.Options[0] && d.For == "" {
+				setAt(o, d.Name, nil)
+				continue
+			}
+			value, why := valueOf(d.Kind, text)
+			if why.Code() != "" {
+				wrong[d.Name] = why
+			}
+			setAt(o, d.Name, value)
+		}
+	}
+	if what == "script" { // its language is chosen before its text is written
+		setAt(o, "script.kind", v.Get("script.kind"))
+	}
+	if at(o, "script.source") == nil {
+		if delete(o, "script"); what == "script" {
+			wrong["script.source"] = core.Say("needed: the text of the script")
+			o["handler"] = "x" // something that is right stands in for it
+		}
+	}
+	if what != "command" {
+		delete(o, "command")
+	}
+	afterFrom(v, o, wrong)
+	if s := scheduleFrom(v, a); s != nil {
+		o["schedule"] = s
+	} else {
+		delete(o, "schedule")
+	}
+	return o, wrong
+}
+
+// valueOf is what was typed, as a manifest has it.
+func valueOf(kind, text string) (any, core.Text) {
+	var list []any
+	switch kind {
+	case "number":
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, core.Text{}
+		}
+	case "check":
+		return true, core.Text{}
+	case "lines", "numbers":
+		for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == ',' || r == ' ' }) {
+			one, _ := any(line), 0
+			if n, err := strconv.ParseInt(line, 10, 64); err == nil && kind == "numbers" {
+				one = n
+			}
+			list = append(list, one)
+		}
+		return list, core.Text{}
+	case "pairs":
+		pairs, err := pairsOf("", text)
+		if e, ok := errors.AsType[*core.Error](err); ok {
+			return nil, core.Say("%q: %s", e.Value, e.Reason)
+		}
+		o := object{}
+		for k, v := range pairs {
+			o[k] = v
+		}
+		return o, core.Text{}
+	}
+	return text, core.Text{}
+}
+
+// afterFrom reads the jobs that it comes after.
+func afterFrom(v url.Values, o object, wrong map[string]core.Text) {
+	var list []any
+	for line := range strings.Lines(v.Get("after")) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		p := object{"job": words[0]}
+		if len(words) > 1 {
+			p["when"] = words[1]
+		}
+		if len(words) > 2 {
+			wrong["after"] = core.Say("%q: app/name and when is expected, one a line", core.Truncate(strings.TrimSpace(line)))
+		}
+		list = append(list, p)
+	}
+	within := strings.TrimSpace(v.Get("within"))
+	switch {
+	case list == nil && within != "":
+		wrong["within"] = core.Say("a time for jobs that it comes after, and it comes after none")
+		delete(o, "after")
+	case list == nil:
+		delete(o, "after")
+	case within != "":
+		o["after"] = object{"all": list, "within": within}
+	default:
+		o["after"] = list
+	}
+}
+
+// scheduleFrom reads the schedules.
+func scheduleFrom(v url.Values, a *ask) any {
+	shared := object{}
+	for _, name := range []string{"timezone", "from", "until", "jitter"} {
+		if text := strings.TrimSpace(v.Get(name)); text != "" {
+			shared[name] = text
+		}
+	}
+	var list []any
+	for i := range maxRules {
+		n := strconv.Itoa(i)
+		kind, expr := v.Get("kind."+n), strings.TrimSpace(v.Get("expr."+n))
+		if kind == "" && expr == "" || kind == "crontab" && expr == "" && v.Get("kind.1") == "" {
+			continue
+		}
+		rule := object{kind: expr}
+		if kind == string(core.KindAt) {
+			if t, err := a.when("at", expr, v.Get("timezone")); err == nil && !t.IsZero() {
+				rule[kind] = t.Truncate(time.Second).Format(time.RFC3339)
+			}
+		}
+		if offset := strings.TrimSpace(v.Get("offset." + n)); offset != "" && kind == string(core.KindEvery) {
+			rule["offset"] = offset
+		}
+		list = append(list, rule)
+	}
+	if len(list) == 0 {
+		if len(shared) == 0 {
+			return nil
+		}
+		return shared
+	}
+	maps.Copy(list[len(list)-1].(object), shared)
+	if len(list) == 1 {
+		return list[0]
+	}
+	return list
+}
+
+// flags are those of `tickring create`, by the fields that they stand for.
+var flags = map[string]string{"title": "title", "author": "author", "handler": "handler", "params": "params", "timeout": "timeout",
+	"misfire": "misfire", "grace": "grace", "deadline": "deadline", "route": "route", "block": "block", "retry.max": "retry",
+	"retry.delay": "retry-delay", "retry.backoff": "backoff", "command.line": "command", "command.dir": "dir", "command.user": "user",
+	"command.maxOutput": "max-output", "schedule.cron": "cron", "schedule.crontab": "crontab", "schedule.every": "every",
+	"schedule.offset": "offset", "schedule.fixedDelay": "fixed-delay", "schedule.at": "at", "schedule.timezone": "timezone",
+	"schedule.from": "from", "schedule.until": "until", "schedule.jitter": "jitter", "command.env": "env", "labels": "label"}
+
+// commandOf is the command line that does what a form does.
+func commandOf(o object, ref string) string {
+	if ref != "" {
+		return "tickring edit " + ref
+	}
+	app, _ := o["app"].(string)
+	name, _ := o["name"].(string)
+	line, all := []string{"tickring create " + shellWord(app+"/"+name)}, true
+	var walk func(o object, path string)
+	walk = func(o object, path string) {
+		for _, key := range slices.Sorted(maps.Keys(o)) {
+			below := strings.TrimPrefix(path+"."+key, ".")
+			v, flag := o[key], flags[below]
+			in, is := v.(object)
+			switch {
+			case below == "app" || below == "name":
+			case is && flag != "":
+				for _, k := range slices.Sorted(maps.Keys(in)) {
+					line = append(line, "--"+flag+" "+shellWord(k+"="+fmt.Sprint(in[k])))
+				}
+			case is:
+				walk(in, below)
+			case flag == "":
+				all = false
+			default:
+				line = append(line, "--"+flag+" "+shellWord(fmt.Sprint(v)))
+			}
+		}
+	}
+	if walk(o, ""); !all {
+		return "tickring apply -f job.yaml"
+	}
+	return strings.Join(line, " ")
+}
+
+// shellWord is a word as a shell reads it.
+func shellWord(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r > 0x7f || !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=:,@%+", r))
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// object is a job as a manifest has it.
+type object = map[string]any
+
+// objectOf is a job as its manifest has it, and the set that it is of.
+func (a *ask) objectOf(j client.Job) (object, string, error) {
+	text, err := a.manifest(j)
+	if err != nil {
+		return nil, "", err
+	}
+	var doc struct {
+		Set  string   `yaml:"set"`
+		Jobs []object `yaml:"jobs"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Jobs) != 1 {
+		return nil, "", fmt.Errorf("read the manifest of a job: %w", errors.Join(err, errors.New("one job is expected")))
+	}
+	delete(doc.Jobs[0], "paused") // the live state stays
+	return doc.Jobs[0], doc.Set, nil
+}
+
+// readObject is read of a job as a form has it.
+func readObject(o object, set string) (manage.JobSpec, error) {
+	doc := object{"version": 1, "jobs": []object{o}}
+	if set != "" {
+		doc["set"] = set
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return manage.JobSpec{}, err
+	}
+	return read(string(text))
+}

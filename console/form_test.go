@@ -1,0 +1,203 @@
+package console_test
+
+import (
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/peopletest"
+)
+
+// fields are those of a form as it is on a page, by their names.
+func fields(body string) url.Values {
+	v := url.Values{}
+	for _, tag := range strings.Split(body, "<")[1:] {
+		name := cutOut(tag, ` name="`, `"`)
+		if name == "" || strings.HasPrefix(tag, "button") {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(tag, "textarea"):
+			_, text, _ := strings.Cut(tag, ">")
+			v.Set(name, html.UnescapeString(text))
+		case strings.HasPrefix(tag, "select"):
+			rest := body[strings.Index(body, "<"+tag):]
+			rest, _, _ = strings.Cut(rest, "</select>")
+			for _, option := range strings.Split(rest, "<option")[1:] {
+				if strings.Contains(option, " selected") || !v.Has(name) {
+					value, text, _ := strings.Cut(option, ">")
+					if text, _, _ = strings.Cut(text, "<"); strings.Contains(value, `value="`) {
+						text = cutOut(value, `value="`, `"`)
+					}
+					v.Set(name, text)
+				}
+			}
+		case strings.Contains(tag, `type="radio"`), strings.Contains(tag, `type="checkbox"`):
+			if strings.Contains(tag, " checked") {
+				v.Set(name, cutOut(tag, ` value="`, `"`))
+			}
+		case strings.HasPrefix(tag, "input"):
+			v.Set(name, html.UnescapeString(cutOut(tag, ` value="`, `"`)))
+		}
+	}
+	return v
+}
+
+func cutOut(s, begin, end string) string {
+	_, rest, ok := strings.Cut(s, begin)
+	if !ok {
+		return ""
+	}
+	text, _, _ := strings.Cut(rest, end)
+	return text
+}
+
+// form is what a form on a page would send, with other values in pairs.
+func (s *site) form(path string, pairs ...string) url.Values {
+	s.t.Helper()
+	_, body, _ := strings.Cut(s.get(path).Body.String(), `<form class="stack full"`)
+	body, _, _ = strings.Cut(body, "</form>")
+	return with(fields(body), pairs...)
+}
+
+func with(v url.Values, pairs ...string) url.Values {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		v.Set(pairs[i], pairs[i+1])
+	}
+	return v
+}
+
+// typing sends a form as an open page does while somebody types.
+func (s *site) typing(path string, form url.Values) string {
+	s.t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "http://console.test"+path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("HX-Request", "true")
+	w := s.do(r)
+	if w.Code != http.StatusOK {
+		s.t.Errorf("typing: %d", w.Code)
+	}
+	return html.UnescapeString(w.Body.String())
+}
+
+// TestNewJob: a job is made by the form; sent twice it is made once.
+func TestNewJob(t *testing.T) {
+	s := newConsole(t)
+	s.never(s.says("/console/jobs/new?app=shop", "New job", "What it means", `value="shop"`), "Still wrong", "bad-field")
+	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "sweep", "kind.0", "crontab", "expr.0", "30 2 * * 1-5",
+		"timezone", "Europe/Berlin", "labels", "team=pay", "retry.max", "2", "after", "shop/first failed")
+	s.wrong("/console/jobs/new", form, http.StatusNotFound, "there is no such job")
+	form.Del("after")
+	s.done("/console/jobs/new", form, "shop/ledger is there", "at 02:30, Monday to Friday, Europe/Berlin", "team=pay", "2 more attempts")
+	s.done("/console/jobs/new", form, "as it was typed")
+	changes, err := s.M.Changes(peopletest.Ctx, "", "shop/ledger", 10)
+	if err != nil || len(changes) != 1 {
+		t.Errorf("%d changes, %v", len(changes), err)
+	}
+	s.wrong("/console/jobs/new", with(form, "expr.0", "0 3 * * *"), http.StatusConflict, "exists already")
+	s.wrong("/console/jobs/new", with(form, "app", "fresh"), http.StatusNotFound, "make this app too")
+	s.done("/console/jobs/new", with(form, "app", "fresh", "newapp", "1"), "fresh/ledger is there")
+}
+
+// TestWhileTyping: what a schedule means is said while it is typed, what is wrong at its
+// character, and nothing is stored.
+func TestWhileTyping(t *testing.T) {
+	s := newConsole(t)
+	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "sweep", "expr.0", "30 2 * * 1-8")
+	s.says("/console/jobs/new", "UTC")
+	body := s.typing("/console/jobs/new", form)
+	if want := "30 2 * * 1-8\n           ^"; !strings.Contains(body, want) {
+		t.Errorf("no caret:\n%s", body)
+	}
+	body = s.typing("/console/jobs/new", with(form, "expr.0", "30 2 * * 1-5", "timezone", "Europe/Berlin", "timeout", "soon",
+		"retry.max", "x"))
+	for _, want := range []string{"at 02:30, Monday to Friday, Europe/Berlin", "Mon 02:30", "Still wrong", "Timeout", "More attempts"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+	body = s.typing("/console/jobs/new", with(form, "timeout", "5m", "retry.max", "1", "kind.1", "every", "expr.1", "7m"))
+	for _, want := range []string{"and every 7 min", "offset of its own", "tickring apply -f job.yaml", `crontab: "30 2 * * 1-5"`, "retry: {max: 1}"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("it does not say %q:\n%s", want, body)
+		}
+	}
+	for _, kind := range [][2]string{{"cron", "0 30 2 * * ?"}, {"every", "90s"}, {"fixedDelay", "10s"}, {"at", "2027-01-01 10:00"}} {
+		one := with(url.Values{}, "what", "handler", "app", "shop", "name", "x", "handler", "a'b", "kind.0", kind[0], "expr.0", kind[1])
+		if body := s.typing("/console/jobs/new", one); !strings.Contains(body, `--handler 'a'\''b'`) || !strings.Contains(body, "tickring create shop/x") {
+			t.Errorf("%v: %s", kind, cutOut(body, `id="check"`, "</form>"))
+		}
+	}
+	s.loses("/console/jobs/shop/ledger", http.StatusNotFound)
+}
+
+// TestEditKeepsAll: a job that says all there is to say is the same after its form was sent
+// unchanged, and after that of its copy.
+func TestEditKeepsAll(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/channels/oncall", `{"webhook":{"url":"https://hooks.example.com/x"}}`)
+	s.ask("PUT", "/v1/apps/web", `{"executors":["call:https://example.com"]}`)
+	s.ask("PUT", "/v1/jobs/web/parent", `{"handler":"POST /p"}`)
+	s.ask("PUT", "/v1/jobs/web/full", `{"title":"T","author":"A","labels":{"a":"b","c":"d e"},"handler":"POST /x","params":"line\n two ",
+		"template":true,"schedule":{"any":[{"cron":"0 0 3 * * ?"},{"every":"1h","offset":"5m"}],"timezone":"Asia/Shanghai","from":"2026-12-01",
+		"until":"2027-12-01","jitter":"10s"},"after":[{"job":"web/parent","when":"closed"}],"misfire":"skip","grace":"30s","deadline":"10m",
+		"route":"round","block":"discard-later","timeout":"5m","retry":{"max":3,"delay":"1m","backoff":"exponential","maxDelay":"1h",
+		"on":["failed","lost"]},"lostAfter":"20m","waitForExecutor":"1m","overlap":{"limit":2,"full":"queue","max":7,"key":"/t"},"pauseAfter":5,
+		"keep":{"days":3,"log":"always"},"notify":{"to":["oncall"],"on":["failed","late","slow","overdue"],"late":"5m","slow":"1h","quiet":"2h",
+		"overdue":{"by":"06:00"}},"call":{"headers":{"X-A":"b","X-Key":"open"},"expect":[200,204],"maxAnswer":"1MB",
+		"auth":{"basic":{"user":"u","password":"p"}}}}`)
+	before := s.Job("web/full")
+	form := s.form("/console/jobs/web/full?view=edit")
+	s.done("/console/jobs/web/full/edit", form, "as it was typed")
+	if after := s.Job("web/full"); after.Sched.Rev != before.Sched.Rev {
+		t.Errorf("changed: %+v\n%+v\n%+v", before.Def, after.Def, form)
+	}
+	s.never(s.get("/console/jobs/web/full?view=edit").Body.String(), "secret\"", "value=\"p\"")
+	again := s.form("/console/jobs/new?from=web/full")
+	s.wrong("/console/jobs/new", again, http.StatusBadRequest, "it stands for the secret that is stored here") // which is not shown
+	s.done("/console/jobs/new", with(again, "call.auth.basic.password", "p"), "web/full-copy is there")
+	s.done("/console/jobs/web/full/edit", with(form, "title", "other"), "is changed", "other")
+	s.says("/console/jobs/web/full/changes", "title: T became other")
+}
+
+// TestTwoEdit: of two who edit one job the second is told who changed what, loses nothing,
+// and may save over it.
+func TestTwoEdit(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
+	const at = "/console/jobs/shop/ledger/edit"
+	first, second := s.form("/console/jobs/shop/ledger?view=edit"), s.form("/console/jobs/shop/ledger?view=edit")
+	s.done(at, with(first, "title", "<b>theirs</b>"), "is changed")
+	body := s.wrong(at, with(second, "title", "mine", "expr.0", "0 7 * * *"), http.StatusConflict, "Somebody changed this job",
+		`"<b>theirs</b>" became mine`, "Save mine over theirs", "Take theirs", `value="mine"`, `value="0 7 * * *"`)
+	_, body, _ = strings.Cut(body, `<form class="stack full"`)
+	s.done(at, with(second, "rev", cutOut(body, `name="rev" value="`, `"`)), "mine", "at 07:00")
+	s.never(s.get("/console/jobs/shop/ledger/changes").Body.String(), "<b>theirs")
+	s.ask("DELETE", "/v1/jobs/shop/ledger", "")
+	s.wrong(at, second, http.StatusNotFound)
+}
+
+// TestFormOfScriptAndCommand: what runs is a handler, a script or a command.
+func TestFormOfScriptAndCommand(t *testing.T) {
+	s := newConsole(t)
+	form := s.form("/console/jobs/new?app=shop", "name", "sweep", "what", "script", "script.kind", "python", "handler", "left")
+	s.wrong("/console/jobs/new", form, http.StatusBadRequest, "the text of the script")
+	form = with(form, "script.source", "print(1)\r\n  # two\r\n", "script.note", "first")
+	s.done("/console/jobs/new", form, "shop/sweep is there", "python, version 1")
+	again := s.form("/console/jobs/shop/sweep?view=edit")
+	if again.Get("script.source") != "print(1)\n  # two\n" || again.Get("what") != "script" || again.Get("handler") != "" {
+		t.Errorf("%q", again)
+	}
+	s.done("/console/jobs/shop/sweep/edit", with(again, "what", "handler", "handler", "h"), "is changed")
+	if j := s.Job("shop/sweep"); j.Def.Handler != "h" || j.Def.Script != nil {
+		t.Errorf("%+v", j.Def)
+	}
+	line := s.form("/console/jobs/new?app=shop", "name", "dump", "what", "command", "command.line", "./dump --all", "command.env", "A=b")
+	if body := s.typing("/console/jobs/new", line); !strings.Contains(body, "tickring create shop/dump --command './dump --all' --env A=b") &&
+		!strings.Contains(body, "--env A=b --command './dump --all'") {
+		t.Errorf("%s", cutOut(body, `class=cli`, "</div>"))
+	}
+}
