@@ -316,11 +316,14 @@ func count(list []Bar, shape string) (n int) {
 
 // PauseNote says of a pause who, why and until when.
 func (a *ask) PauseNote(p *client.Pause) string {
-	by := cmp.Or(p.By, "?")
-	if p.Until.IsZero() {
-		return a.Say("paused by %s: %s", by, p.Reason)
+	text := a.Say("paused by %s", cmp.Or(p.By, "?"))
+	if !p.Until.IsZero() {
+		text = a.Say("%s until %s", text, p.Until.In(a.In("")).Format("2006-01-02 15:04"))
 	}
-	return a.Say("paused by %s until %s: %s", by, p.Until.In(a.In("")).Format("2006-01-02 15:04"), p.Reason)
+	if p.Reason != "" {
+		text = a.Say("%s: %s", text, p.Reason)
+	}
+	return text
 }
 
 // JobLink leads to a job, app/name.

@@ -27,7 +27,8 @@
     // What a modal dialog covers is nobody's to click.
     const open = [...document.querySelectorAll('dialog:modal')].pop() || document;
     if (what.startsWith('css:')) return [...open.querySelectorAll(what.slice(4))].find(t.shown);
-    const all = [...open.querySelectorAll(controls)].filter(t.shown);
+    // Of a link and the box that picks its row, the link.
+    const all = [...open.querySelectorAll(controls)].filter(t.shown).sort((a, b) => b.matches('a,button') - a.matches('a,button'));
     const named = (f) => all.find((e) => f(t.name(e)));
     return named((n) => n === what) || named((n) => n.startsWith(what)) || named((n) => n.includes(what));
   };

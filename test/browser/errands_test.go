@@ -1,0 +1,59 @@
+package browser
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+)
+
+// TestErrands counts the clicks of four errands, each from the page at which one is when it
+// comes up.
+func TestErrands(t *testing.T) {
+	if !pagesAreThere {
+		t.Skip("its pages are not there yet")
+	}
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	var clicks [4]int
+
+	// The last failed run of a job whose name is known, its message and its log.
+	p.open("/console/")
+	p.clicked()
+	p.click("Jobs")
+	p.click("css:tr:has(a[href='/console/jobs/pay/ledger-sync']) td a[href^='/console/runs/']")
+	p.sees("pay/ledger-sync", "failed", "upstream connect error", "Log")
+	clicks[0] = p.clicked()
+
+	p.open("/console/jobs?app=shop")
+	p.clicked()
+	p.click("css:tbody tr:nth-child(1) input[data-pick]")
+	p.click("css:tbody tr:nth-child(5) input[data-pick]", kb.ModifierShift)
+	p.click("Pause…")
+	p.fill("css:dialog [name=reason]", "five at once")
+	p.click("css:dialog button.first")
+	p.sees("five at once")
+	clicks[1] = p.clicked()
+	p.open("/console/jobs?app=shop")
+	p.wait("document.body.innerText.split('five at once').length === 6")
+
+	p.open("/console/")
+	p.clicked()
+	p.click("Upcoming")
+	p.sees("shop/burst-a", "02:30")
+	clicks[2] = p.clicked()
+
+	p.open("/console/jobs/shop/prices")
+	p.clicked()
+	p.click("Changes")
+	p.sees("Changes of shop/prices", "root")
+	clicks[3] = p.clicked()
+
+	record(8, "clicks: last failure with its log / pause five / what fires tonight / who changed it", "12 / 15 / impossible / impossible",
+		"3 / 4 / 1 / 1", "%d / %d / %d / %d", clicks[0], clicks[1], clicks[2], clicks[3])
+	for i, most := range [4]int{3, 4, 1, 1} {
+		if clicks[i] > most {
+			t.Errorf("errand %d took %d clicks, not %d", i+1, clicks[i], most)
+		}
+	}
+}
