@@ -41,6 +41,9 @@ type ServerInterface interface {
 	// Audit What was demanded of all jobs, or of one, after from and up to to, and what became of it. One call sums over a part of the jobs, and the next goes on after it.
 	// (GET /v1/audit)
 	Audit(w http.ResponseWriter, r *http.Request, params AuditParams)
+	// Bulk Do one thing to many jobs, those that are named or all that a filter finds, as one act. One call does a part, and the next goes on after it.
+	// (POST /v1/bulk)
+	Bulk(w http.ResponseWriter, r *http.Request)
 	// ListChanges Who changed what: of a job, of an app with its jobs, or of everything, newest first.
 	// (GET /v1/changes)
 	ListChanges(w http.ResponseWriter, r *http.Request, params ListChangesParams)
@@ -446,6 +449,20 @@ func (siw *ServerInterfaceWrapper) Audit(w http.ResponseWriter, r *http.Request)
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.Audit(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Bulk operation middleware
+func (siw *ServerInterfaceWrapper) Bulk(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Bulk(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2708,6 +2725,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/openapi.yaml", wrapper.GetOpenAPI)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/apply", wrapper.Apply)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs", wrapper.ListJobs)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/bulk", wrapper.Bulk)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{id}", wrapper.GetJobByNumber)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/jobs/{app}/{name}", wrapper.DeleteJob)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{app}/{name}", wrapper.GetJob)

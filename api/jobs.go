@@ -32,13 +32,7 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJob
 	for _, state := range params.State {
 		f.States = append(f.States, core.JobState(state))
 	}
-	for _, label := range params.Label {
-		key, value, _ := strings.Cut(label, "=")
-		if f.Labels == nil {
-			f.Labels = map[string]string{}
-		}
-		f.Labels[key] = value
-	}
+	f.Labels = labelsOf(params.Label)
 	if len(params.Is) > 0 || params.Sort != "" || params.Down || params.Runs != 0 || params.Counts || params.Cursor != "" {
 		s.jobsNow(w, r, &params, f)
 		return

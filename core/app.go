@@ -217,6 +217,7 @@ type Change struct {
 	Job  JobID  // 0 for an app or everything
 	Name string // of the job; without App and Job that of a channel, or behind OfPerson of a person
 	Why  string
+	Act  string // what it was part of, where one act changed many
 	Old  string // JSON of what was, without secrets; may be empty
 	New  string // JSON of what is
 }

@@ -139,10 +139,24 @@ const (
 	VerbFenced    = "fenced"
 	VerbRestored  = "restored"
 	VerbTested    = "tested" // a channel
+	VerbActed     = "acted"  // on many jobs, whose records name the act
 )
 
 // Actor is who asks for a change; it goes into the change record.
-type Actor struct{ Name string }
+type Actor struct {
+	Name string
+	Act  string // what the change is part of, where one act changes many
+}
+
+// ActRecord is what the record of an act on many jobs says of it.
+type ActRecord struct {
+	Act   string `json:"act"`
+	Verb  string `json:"verb"`
+	Found int    `json:"found"` // jobs, when it began
+}
+
+// String is the JSON of the record.
+func (r ActRecord) String() string { return marshal(r) }
 
 // Validate refuses one that a change record could not name.
 func (a Actor) Validate() error {

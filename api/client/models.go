@@ -247,6 +247,87 @@ type Broadcast struct {
 	Fail string `json:"fail,omitempty,omitzero"`
 }
 
+// BulkFailure defines model for BulkFailure.
+type BulkFailure struct {
+	Code    string `json:"code,omitempty,omitzero"`
+	Job     string `json:"job"`
+	Message string `json:"message"`
+}
+
+// BulkFilter As of the list of jobs.
+type BulkFilter struct {
+	App   string   `json:"app,omitempty,omitzero"`
+	Is    []string `json:"is,omitempty,omitzero"`
+	Label []string `json:"label,omitempty,omitzero"`
+	Set   string   `json:"set,omitempty,omitzero"`
+	State []string `json:"state,omitempty,omitzero"`
+	Text  string   `json:"text,omitempty,omitzero"`
+}
+
+// BulkRequest defines model for BulkRequest.
+type BulkRequest struct {
+	// Act The name that the part before answered; left out: a new act
+	Act string `json:"act,omitempty,omitzero"`
+
+	// After next of the part before
+	After int32 `json:"after,omitempty,omitzero"`
+
+	// Cause Of trigger: api if left out; a manual one runs in a pause of its app too
+	Cause string `json:"cause,omitempty,omitzero"`
+
+	// DryRun Only say how many there are
+	DryRun bool `json:"dryRun,omitempty,omitzero"`
+
+	// Filter As of the list of jobs.
+	Filter *BulkFilter `json:"filter,omitempty"`
+
+	// Jobs app/name or number, at most 1000 of them
+	Jobs []string `json:"jobs,omitempty,omitzero"`
+
+	// Labels Of label: what they get; an empty value takes a label away
+	Labels map[string]string `json:"labels,omitempty,omitzero"`
+
+	// Params Of trigger, in place of the job's
+	Params *string `json:"params,omitempty"`
+
+	// Reason Why; others see it
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Undo Of resume in place of jobs: the name of the act that paused them
+	Undo string `json:"undo,omitempty,omitzero"`
+
+	// Until Of pause
+	Until time.Time `json:"until,omitempty,omitzero"`
+	Verb  string    `json:"verb"`
+}
+
+// BulkResult defines model for BulkResult.
+type BulkResult struct {
+	// Act The name of the act
+	Act string `json:"act,omitempty,omitzero"`
+
+	// Done How many of this part were changed
+	Done int `json:"done,omitempty,omitzero"`
+
+	// Fail How many could not be changed
+	Fail int `json:"fail,omitempty,omitzero"`
+
+	// Failed The first hundred of these
+	Failed []BulkFailure `json:"failed,omitempty,omitzero"`
+
+	// Found How many jobs there are in all
+	Found int `json:"found"`
+
+	// Next after of the next part; left out: there is none
+	Next int32 `json:"next,omitempty,omitzero"`
+
+	// Same How many were so already
+	Same int `json:"same,omitempty,omitzero"`
+
+	// Sample Of a dry run: some of them
+	Sample []string `json:"sample,omitempty,omitzero"`
+}
+
 // Call How call: executors are called. What a job says counts before what its app says.
 type Call struct {
 	// Auth Who calls: one of bearer, basic and oauth. Of a secret *** is answered, and given it leaves the secret as it is.
@@ -267,6 +348,8 @@ type Call struct {
 
 // Change defines model for Change.
 type Change struct {
+	// Act The act on many jobs that it was part of; acted is the record of the act itself
+	Act string    `json:"act,omitempty,omitzero"`
 	App string    `json:"app,omitempty,omitzero"`
 	At  time.Time `json:"at"`
 	By  string    `json:"by"`
@@ -2568,6 +2651,9 @@ type PauseAppJSONRequestBody = PauseRequest
 
 // ResumeAppJSONRequestBody defines body for ResumeApp for application/json ContentType.
 type ResumeAppJSONRequestBody = ResumeRequest
+
+// BulkJSONRequestBody defines body for Bulk for application/json ContentType.
+type BulkJSONRequestBody = BulkRequest
 
 // PutChannelJSONRequestBody defines body for PutChannel for application/json ContentType.
 type PutChannelJSONRequestBody = ChannelSpec

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	questions "github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bulk"
 	"github.com/tickring/tickring/internal/awsask"
 	"github.com/tickring/tickring/internal/stack"
 	"github.com/tickring/tickring/manifest"
@@ -80,6 +81,7 @@ type grammar struct {
 	Pause  pauseCmd   `cmd:"" help:"Stop the schedule of jobs, of apps, or of everything." group:"Jobs"`
 	Stop   stopCmd    `cmd:"" hidden:"" help:"Another name of pause; not that of the server."`
 	Resume resumeCmd  `cmd:"" aliases:"start" help:"Go on; what passed is not run." group:"Jobs"`
+	Bulk   bulkCmd    `cmd:"" help:"Do one thing to many jobs as one act: pause, resume, trigger, kill, delete, label." group:"Jobs"`
 	Execs  execsCmd   `cmd:"" name:"executors" help:"The executors of an app, or of all." group:"Jobs"`
 	Notify notifyCmd  `cmd:"" help:"Try where notices go: tickring notify test CHANNEL." group:"Jobs"`
 	Change changeCmd  `cmd:"" name:"changes" help:"Who changed what; a change of a job can be taken back." group:"Jobs"`
@@ -204,7 +206,7 @@ func newParser(g *grammar, stdout, stderr io.Writer) (*kong.Kong, error) {
 		kong.Description("A job scheduler that loses nothing. Start with: tickring serve --demo"),
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.Words(core.Routes),
 			"states": core.Words(core.States), "causes": core.Words(core.Causes),
-			"standings": core.Words(questions.Standings), "scriptKinds": core.Words(core.ScriptKinds),
+			"standings": core.Words(questions.Standings), "bulkVerbs": core.Words(bulk.Verbs), "scriptKinds": core.Words(core.ScriptKinds),
 			"label": "The jobs with this label, or with a key whatever its value; those of the apps that are named, or of all."},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(code int) { panic(helped(code)) }))

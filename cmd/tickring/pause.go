@@ -8,11 +8,12 @@ import (
 )
 
 type pauseCmd struct {
-	What   []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Whose schedule to stop."`
-	Label  []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
-	All    bool     `help:"Everything."`
-	Reason string   `placeholder:"TEXT" help:"Why; others see it."`
-	Until  string   `placeholder:"TIME" help:"Go on by itself: 06:00, 2h, 2026-12-24T18:00."`
+	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Whose schedule to stop."`
+	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
+	findFlags
+	All    bool   `help:"Everything."`
+	Reason string `placeholder:"TEXT" help:"Why; others see it."`
+	Until  string `placeholder:"TIME" help:"Go on by itself: 06:00, 2h, 2026-12-24T18:00."`
 }
 
 func (c *pauseCmd) Run(e *Env) error { return c.run(e, true) }
@@ -21,7 +22,7 @@ func (c *pauseCmd) Run(e *Env) error { return c.run(e, true) }
 type stopCmd struct{ pauseCmd }
 
 func (c *stopCmd) Run(e *Env) error {
-	if len(c.What)+len(c.Label) == 0 {
+	if len(c.What)+len(c.Label) == 0 && !c.given() {
 		return usagef("every schedule stops with: tickring pause --all   one with: tickring pause JOB\n" +
 			"the server itself with Ctrl-C where it runs, or a SIGTERM, as systemctl stop sends it")
 	}
@@ -29,18 +30,30 @@ func (c *stopCmd) Run(e *Env) error {
 }
 
 type resumeCmd struct {
-	What   []string `arg:"" optional:"" placeholder:"JOB|APP" help:"What is to go on."`
-	Label  []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
-	All    bool     `help:"Everything."`
-	Reason string   `placeholder:"TEXT" help:"Why; others see it."`
+	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"What is to go on."`
+	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
+	findFlags
+	Act    string `placeholder:"ACT" help:"What this act paused, and nobody changed since; pause and changes name acts."`
+	All    bool   `help:"Everything."`
+	Reason string `placeholder:"TEXT" help:"Why; others see it."`
 }
 
 func (c *resumeCmd) Run(e *Env) error {
-	return (&pauseCmd{What: c.What, Label: c.Label, All: c.All, Reason: c.Reason}).run(e, false)
+	if c.Act == "" {
+		return (&pauseCmd{What: c.What, Label: c.Label, findFlags: c.findFlags, All: c.All, Reason: c.Reason}).run(e, false)
+	}
+	if len(c.What)+len(c.Label) > 0 || c.given() || c.All {
+		return usagef("--act says what to resume: leave out the rest")
+	}
+	conn, err := e.connect()
+	if err != nil {
+		return err
+	}
+	return conn.bulk(api.BulkRequest{Verb: "resume", Undo: c.Act, Reason: c.Reason})
 }
 
 func (c *pauseCmd) run(env *Env, pause bool) error {
-	if (len(c.What)+len(c.Label) == 0) != c.All {
+	if (len(c.What)+len(c.Label) == 0 && !c.given()) != c.All {
 		return usagef("name jobs or apps, or those of a label with -l KEY=VALUE, or say --all")
 	}
 	e, err := env.connect()
@@ -50,6 +63,13 @@ func (c *pauseCmd) run(env *Env, pause bool) error {
 	if c.All {
 		e.sayWhere()
 		return c.one(e, "", pause)
+	}
+	if c.given() || len(c.Label) == 0 && allJobs(c.What) { // as one act
+		b := bulkCmd{Verb: "resume", What: c.What, Label: c.Label, findFlags: c.findFlags, Reason: c.Reason, Until: c.Until, Yes: true}
+		if pause {
+			b.Verb = "pause"
+		}
+		return b.Run(e)
 	}
 	return e.each(c.What, c.Label, func(what string) error { return c.one(e, what, pause) })
 }

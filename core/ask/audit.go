@@ -243,7 +243,7 @@ func (q *Ask) recorded(ctx context.Context, app string) (list []core.Pause, sinc
 		}
 	}
 	for _, c := range changes {
-		if c.Job != 0 || c.App != app {
+		if c.Job != 0 || c.App != app || c.Verb == core.VerbActed {
 			continue
 		}
 		for _, text := range []string{c.Old, c.New} {

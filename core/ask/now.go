@@ -3,6 +3,7 @@ package ask
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -129,6 +130,7 @@ type found struct {
 	all     int
 	of      map[Standing]int
 	partial bool
+	more    bool // there are more jobs
 	failed  core.Unreadable
 	stand   *standing
 }
@@ -167,7 +169,7 @@ func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &found{all: len(jobs), of: map[Standing]int{}, partial: next != 0 || !s.all, failed: p.Passed(0), stand: s}
+	f := &found{all: len(jobs), of: map[Standing]int{}, partial: next != 0 || !s.all, more: next != 0, failed: p.Passed(0), stand: s}
 	for i := range jobs {
 		j := &jobs[i]
 		held := paused[j.Def.App] || j.Sched.PausedAt(now)
@@ -322,4 +324,73 @@ func has(j *core.Job, text string) bool {
 	}
 	return strings.Contains(strings.ToLower(j.Name()), text) ||
 		texts(j, func(of string) bool { return len(of) >= len(text) && strings.Contains(strings.ToLower(of), text) })
+}
+
+// Select is the jobs that a filter finds, behind a number, in the order of their numbers, and
+// how many it finds in all; for who acts on them. It waits until it knows how all stand.
+func (q *Ask) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []core.Job, all int, err error) {
+	if _, err := a.check(); err != nil {
+		return nil, 0, err
+	}
+	p := q.Page()
+	for {
+		f, err := q.find(ctx, &a)
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case len(f.failed) > 0:
+			return nil, 0, core.Errorf(core.CodeRefused, "%d jobs cannot be read: tickring doctor names them", len(f.failed))
+		case f.more:
+			return nil, 0, core.Errorf(core.CodeTooLarge, "there are too many jobs: name an app")
+		case len(a.Is) > 0 && f.partial && p.Over():
+			return nil, 0, core.Passing(core.ErrThrottled)
+		case len(a.Is) > 0 && f.partial:
+			continue
+		}
+		for i := range f.jobs {
+			if j := f.jobs[i].job; j.Def.ID > after {
+				jobs = append(jobs, *j)
+			}
+		}
+		return jobs, len(f.jobs), nil
+	}
+}
+
+// Named is the jobs of references, each once and in the order of their numbers, and those of
+// which there is none.
+func (q *Ask) Named(ctx context.Context, refs []string) (jobs []core.Job, missing []string, err error) {
+	of := map[core.JobID]string{}
+	for _, ref := range refs {
+		id, err := q.JobID(ctx, ref)
+		switch {
+		case core.CodeOf(err) == core.CodeNotFound:
+			missing = append(missing, ref)
+		case err != nil:
+			return nil, nil, err
+		default:
+			of[id] = ref
+		}
+	}
+	ids := slices.Sorted(maps.Keys(of))
+	found, left, err := q.store.Jobs(ctx, ids)
+	if err := core.Unread(left, err); err != nil {
+		return nil, nil, err
+	}
+	for _, id := range ids {
+		if j := found[id]; j != nil {
+			jobs = append(jobs, *j)
+		} else {
+			missing = append(missing, of[id])
+		}
+	}
+	return jobs, missing, nil
+}
+
+// ChangedBy reports whether a job is as an act left it.
+func (q *Ask) ChangedBy(ctx context.Context, j *core.Job, act string) (bool, error) {
+	changes, err := q.store.ChangesUpTo(ctx, j.Def.ID, j.Sched.Rev, 1)
+	if err != nil {
+		return false, core.Passing(err)
+	}
+	return len(changes) > 0 && changes[0].ID == j.Sched.Rev && changes[0].Act == act, nil
 }

@@ -55,6 +55,7 @@ func TestJobsNow(t *testing.T) {
 	f.ran(id("fails"), 5*time.Minute, 0, core.Succeeded)
 	f.ran(id("fails"), 4*time.Minute, 0, core.Failed)
 	f.ran(id("fails"), 3*time.Minute, 0, core.Skipped) // says nothing of whether it works
+	f.ran(id("fails"), 2*time.Minute, 0, core.Running)
 	f.ran(id("was-late"), 8*time.Minute, 2*time.Minute, core.Succeeded)
 	f.ran(id("waits"), 2*time.Minute, 0, core.Planned)
 	f.ran(id("over"), 9*time.Minute, 0, core.Succeeded)
@@ -78,10 +79,10 @@ func TestJobsNow(t *testing.T) {
 	}
 	check()
 	// What comes is seen a moment later: a run that is made, and the end of one that was open.
-	f.Clock = f.Clock.Add(2 * time.Second)
+	f.Clock = f.Clock.Add(time.Minute)
 	f.ran(id("fails"), time.Second, 0, core.Succeeded)
 	f.ran(id("fresh"), time.Second, 0, core.Failed)
-	if err := f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(core.PlannedRun(id("well"), core.InstantOf(f.Clock.Add(-62*time.Second))),
+	if err := f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(core.PlannedRun(id("well"), core.InstantOf(f.Clock.Add(-2*time.Minute))),
 		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0]; err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 		res.App, res.Name, res.ID, res.Rev, res.Change = d.App, d.Name, d.ID, t.Rev, Deleted
 		attempts = append(attempts, t)
 		return bound.Wrote(m.store.DeleteJob(ctx, old.Sched.Rev, t, core.Change{ID: t.Rev, At: now, By: actor.Name, Verb: core.VerbDeleted,
-			App: d.App, Job: d.ID, Name: d.Name, Old: core.RecordOf(&old.Sched, d).String(), New: gone.String()}))
+			App: d.App, Job: d.ID, Name: d.Name, Act: actor.Act, Old: core.RecordOf(&old.Sched, d).String(), New: gone.String()}))
 	})
 	if err != nil {
 		return SaveResult{}, err

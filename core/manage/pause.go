@@ -20,13 +20,9 @@ func (m *Manage) Pause(ctx context.Context, actor core.Actor, t Target, r PauseR
 	if err := m.checkTarget(actor, t, r.Why); err != nil {
 		return StateResult{}, err
 	}
-	now := m.ask.Stamp()
-	var until time.Time
-	if r.Until != nil {
-		until = core.Ceil(*r.Until).Time()
-		if !until.After(now) || until.After(now.Add(MaxPause)) {
-			return StateResult{}, core.Invalid("until", r.Until.Format(time.RFC3339), "a pause ends later than now and within ten years")
-		}
+	until, err := m.until(r.Until)
+	if err != nil {
+		return StateResult{}, err
 	}
 	switch {
 	case t.Job != "":
@@ -69,11 +65,20 @@ func (m *Manage) checkTarget(actor core.Actor, t Target, why string) error {
 }
 
 func (m *Manage) pauseJob(ctx context.Context, actor core.Actor, ref string, r PauseRequest, until time.Time) (StateResult, error) {
+	job, changed, err := m.editJob(ctx, ref, m.pausing(actor, r, until))
+	if err != nil {
+		return StateResult{}, err
+	}
+	return StateResult{Changed: changed, State: job.Sched.State, Rev: job.Sched.Rev, Until: job.Sched.PauseUntil.Time()}, nil
+}
+
+// pausing is the edit that pauses a job.
+func (m *Manage) pausing(actor core.Actor, r PauseRequest, until time.Time) buildEdit {
 	end := core.Instant(0)
 	if !until.IsZero() {
 		end = core.InstantOf(until)
 	}
-	job, changed, err := m.editJob(ctx, ref, func(old *core.Job) (*edit, error) {
+	return func(old *core.Job) (*edit, error) {
 		if err := revIs(old, r.IfRev); err != nil {
 			return nil, err
 		}
@@ -84,11 +89,7 @@ func (m *Manage) pauseJob(ctx context.Context, actor core.Actor, ref string, r P
 		e := newEdit(old, actor, core.VerbPaused, r.Why, m.ask.Stamp())
 		e.want.Sched = plan.Pause(e.want.Sched, actor.Name, r.Why, end, m.plans)
 		return e, nil
-	})
-	if err != nil {
-		return StateResult{}, err
 	}
-	return StateResult{Changed: changed, State: job.Sched.State, Rev: job.Sched.Rev, Until: job.Sched.PauseUntil.Time()}, nil
 }
 
 func revIs(old *core.Job, want *int64) error {
@@ -99,29 +100,39 @@ func revIs(old *core.Job, want *int64) error {
 }
 
 func (m *Manage) resumeJob(ctx context.Context, actor core.Actor, ref, why string) (StateResult, error) {
-	job, changed, err := m.editJob(ctx, ref, func(old *core.Job) (*edit, error) {
-		if old.Sched.State != core.Paused {
-			return nil, nil
-		}
-		e := newEdit(old, actor, core.VerbResumed, why, m.ask.Stamp())
-		sch, err := schedule.Compile(old.Sched.Schedule, old.Def.ID)
-		if err != nil {
-			return nil, core.Errorf(core.CodeRefused, "job %s cannot be started with its schedule: %v", old.Name(), err)
-		}
-		e.want.Sched = m.started(e.want.Sched, sch)
-		return e, nil
-	})
+	job, changed, err := m.editJob(ctx, ref, m.resuming(actor, why))
 	if err != nil {
 		return StateResult{}, err
 	}
 	return StateResult{Changed: changed, State: job.Sched.State, Rev: job.Sched.Rev}, nil
 }
 
-// editJob changes one job: build makes the edit of the job as read, or none if
-// it is as wanted.
-func (m *Manage) editJob(
-	ctx context.Context, ref string, build func(old *core.Job) (*edit, error),
-) (job core.Job, changed bool, err error) {
+// resuming is the edit that ends the pause of a job.
+func (m *Manage) resuming(actor core.Actor, why string) buildEdit {
+	return func(old *core.Job) (*edit, error) {
+		if old.Sched.State != core.Paused {
+			return nil, nil
+		}
+		e := newEdit(old, actor, core.VerbResumed, why, m.ask.Stamp())
+		return e, m.start(e)
+	}
+}
+
+// start begins the schedule of an edit's job afresh.
+func (m *Manage) start(e *edit) error {
+	sch, err := schedule.Compile(e.want.Sched.Schedule, e.want.Def.ID)
+	if err != nil {
+		return core.Errorf(core.CodeRefused, "job %s cannot be started with its schedule: %v", e.want.Name(), err)
+	}
+	e.want.Sched = m.started(e.want.Sched, sch)
+	return nil
+}
+
+// buildEdit makes the edit of a job as read, or none if it is as wanted.
+type buildEdit func(old *core.Job) (*edit, error)
+
+// editJob changes one job.
+func (m *Manage) editJob(ctx context.Context, ref string, build buildEdit) (job core.Job, changed bool, err error) {
 	var attempts []core.Job
 	unclear := core.Say("the change of job %s could not be stored for certain: read it, and try again", ref)
 	err = bound.Change(ctx, unclear, func() (done bool, err error) {

@@ -1,20 +1,22 @@
 // Package people is all that people and programs ask for, on one store: to change
-// what there is, to ask, and to act on runs. It makes the three and does nothing
-// itself.
+// what there is, to ask, to act on runs, and on many jobs at once. It makes the four and
+// does nothing itself.
 package people
 
 import (
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bulk"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/plan"
 )
 
-// People are the three use cases. Any number of them may work on one store.
+// People are the four use cases. Any number of them may work on one store.
 type People struct {
 	*manage.Manage
 	*ask.Ask
 	*operate.Operate
+	*bulk.Bulk
 }
 
 // Store is what they read and write.
@@ -38,9 +40,7 @@ type Options struct {
 // New makes the use cases on a store; killer may be nil for who kills nothing.
 func New(store Store, ring operate.Ring, f operate.Finisher, killer operate.Killer, o Options) *People {
 	q := ask.New(store, o.Ask)
-	return &People{
-		Ask:     q,
-		Manage:  manage.New(store, ring, f, q, o.Plan, o.Manage),
-		Operate: operate.New(store, ring, f, killer, q, o.Reports, o.Plan),
-	}
+	m := manage.New(store, ring, f, q, o.Plan, o.Manage)
+	op := operate.New(store, ring, f, killer, q, o.Reports, o.Plan)
+	return &People{Ask: q, Manage: m, Operate: op, Bulk: bulk.New(q, m, op, store)}
 }

@@ -133,6 +133,7 @@ func TestOlderFile(t *testing.T) {
 	if err != nil || len(was) != 1 {
 		t.Fatal(was, err)
 	}
+	raw(t, s, "ALTER TABLE changes DROP COLUMN act")
 	raw(t, s, "DROP INDEX runs_app")
 	raw(t, s, "DROP INDEX runs_ended_so")
 	raw(t, s, "DROP TABLE scripts")

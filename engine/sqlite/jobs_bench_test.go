@@ -7,7 +7,12 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bulk"
+	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/assembly"
 )
 
 // putJobs stores the jobs of manyRuns.
@@ -93,4 +98,31 @@ func BenchmarkJobs(b *testing.B) {
 			ms(b)
 		})
 	}
+}
+
+// BenchmarkBulkPause pauses ten thousand jobs in one request, and resumes what that act paused.
+func BenchmarkBulkPause(b *testing.B) {
+	e := openDir(b, b.TempDir(), sqlite.Options{})
+	putJobs(b, e, time.Now())
+	a := assembly.New(e, assembly.Options{Plan: plan.Local()})
+	m := a.People(nil, people.Options{})
+	act := func(r bulk.Request) bulk.Result {
+		r.Why = "the database moves"
+		res, err := m.Act(b.Context(), core.Actor{Name: "lina"}, r)
+		if err != nil || res.Done != manyJobs || res.Next != 0 {
+			b.Fatal(res, err)
+		}
+		return res
+	}
+	var paused, undone time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		res := act(bulk.Request{Verb: bulk.Pause, Filter: &ask.JobsAsk{}})
+		paused += time.Since(begin)
+		begin = time.Now()
+		act(bulk.Request{Verb: bulk.Resume, Undo: res.Act})
+		undone += time.Since(begin)
+	}
+	b.ReportMetric(float64(paused.Milliseconds())/float64(b.N), "ms/pause")
+	b.ReportMetric(float64(undone.Milliseconds())/float64(b.N), "ms/undo")
 }

@@ -161,6 +161,8 @@ CREATE INDEX runs_ended_so ON runs (state) WHERE state > 4;
 `,
 	// 17: people
 	`CREATE TABLE people (name TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, body BLOB NOT NULL);`,
+	// 18: what a change was part of
+	`ALTER TABLE changes ADD COLUMN act TEXT;`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

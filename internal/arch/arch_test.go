@@ -33,6 +33,7 @@ var layers = [][]string{
 	{"words"},
 	{"engine"},
 	{"core/people"},
+	{"core/bulk"},
 	{"core/tick/...", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/operate", "core/pull", "core/restore",
 		"core/report", "core/access"},
 	{"core/ask", "core/aside", "core/notice"},

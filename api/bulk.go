@@ -1,0 +1,114 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bulk"
+)
+
+// The types of acts on many jobs.
+type (
+	BulkFailure = client.BulkFailure
+	BulkFilter  = client.BulkFilter
+	BulkRequest = client.BulkRequest
+	BulkResult  = client.BulkResult
+)
+
+// Bulk does a part of an act on many jobs.
+func (s *server) Bulk(w http.ResponseWriter, r *http.Request) {
+	var body BulkRequest
+	if err := decode(w, r, MaxBody, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	sees, err := s.mayBulk(r, &body)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	q := bulk.Request{Verb: bulk.Verb(body.Verb), Jobs: body.Jobs, Undo: body.Undo, Act: body.Act, Why: body.Reason, Params: body.Params,
+		Cause: core.CauseAPI, Labels: body.Labels, After: core.JobID(body.After), DryRun: body.DryRun, Sees: sees}
+	if body.Cause != "" {
+		q.Cause = core.Cause(body.Cause)
+	}
+	if q.Cause != core.CauseAPI && q.Cause != core.CauseManual {
+		s.fail(w, r, core.Invalid("cause", body.Cause, "allowed are manual, api"))
+		return
+	}
+	if !body.Until.IsZero() {
+		q.Until = &body.Until
+	}
+	if f := body.Filter; f != nil {
+		q.Filter = &ask.JobsAsk{JobFilter: ask.JobFilter{App: f.App, Set: f.Set, Text: f.Text, Labels: labelsOf(f.Label)}}
+		for _, state := range f.State {
+			q.Filter.States = append(q.Filter.States, core.JobState(state))
+		}
+		for _, is := range f.Is {
+			q.Filter.Is = append(q.Filter.Is, ask.Standing(is))
+		}
+	}
+	res, err := s.m.Act(r.Context(), actor(r), q)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out := BulkResult{Act: res.Act, Found: res.Found, Sample: res.Sample, Done: res.Done, Same: res.Same, Fail: res.Fail,
+		Next: int32(res.Next)}
+	for _, f := range res.Failed {
+		e := s.errorOf(r, f.Err)
+		out.Failed = append(out.Failed, BulkFailure{Job: f.Of, Code: e.Code, Message: e.Message})
+	}
+	s.write(w, http.StatusOK, out)
+}
+
+// mayBulk asks whether the caller may do it: to each job that is named, to the app of a filter,
+// and with neither to those of the apps that sees takes; nil: all.
+func (s *server) mayBulk(r *http.Request, body *BulkRequest) (sees func(app string) bool, err error) {
+	deed := access.Operate
+	if verb := bulk.Verb(body.Verb); verb == bulk.Delete || verb == bulk.Label {
+		deed = access.Edit
+	}
+	deed = unless(body.DryRun, deed)
+	who := callerOf(r).Who
+	for _, job := range body.Jobs[:min(len(body.Jobs), bulk.MaxNamed)] {
+		if err := s.mayJob(r.Context(), who, deed, job); err != nil {
+			return nil, err
+		}
+	}
+	if body.Filter != nil && body.Filter.App != "" {
+		return nil, s.mayThese(r, deed, "", body.Filter.App)
+	}
+	if who.May(deed, "") == nil {
+		return nil, nil
+	}
+	some := false
+	for _, app := range appsOf(who) {
+		some = some || who.May(deed, app) == nil
+	}
+	if !some && len(body.Jobs) == 0 {
+		return nil, who.May(deed, "")
+	}
+	return func(app string) bool { return who.May(deed, app) == nil }, nil
+}
+
+func appsOf(who access.Who) []string {
+	apps, _ := who.Apps()
+	return apps
+}
+
+// labelsOf reads labels as key=value, or as a key alone; nil: there are none.
+func labelsOf(list []string) (labels map[string]string) {
+	for _, label := range list {
+		key, value, _ := strings.Cut(label, "=")
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[key] = value
+	}
+	return labels
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/internal/parts"
+)
+
+type bulkCmd struct {
+	Verb  string   `arg:"" enum:"${bulkVerbs}" help:"What to do to each: ${bulkVerbs}."`
+	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Jobs; or with -l, --is, --text or --all one app whose jobs they are."`
+	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
+	findFlags
+	All    bool              `help:"All jobs, or those of the app."`
+	Reason string            `placeholder:"TEXT" help:"Why; others see it."`
+	Until  string            `placeholder:"TIME" help:"Of pause: go on by itself at 06:00, 2h, 2026-12-24T18:00."`
+	Params *string           `placeholder:"TEXT" help:"Of trigger, in place of the job's."`
+	Set    map[string]string `placeholder:"KEY=VALUE" help:"Of label: what they get; KEY= takes it away."`
+	DryRun bool              `help:"Only say how many there are."`
+	Yes    bool              `short:"y" help:"Do not ask."`
+}
+
+func (c *bulkCmd) Run(e *conn) error {
+	body := api.BulkRequest{Verb: c.Verb, Reason: c.Reason, Params: c.Params, Labels: c.Set, Cause: "manual", DryRun: c.DryRun}
+	if c.Verb != "trigger" {
+		body.Cause = ""
+	}
+	var err error
+	if c.Until != "" {
+		if body.Until, err = parseTime("until", c.Until, e.zone(""), time.Now(), false); err != nil {
+			return err
+		}
+	}
+	if err := c.whom(&body); err != nil {
+		return err
+	}
+	if !c.DryRun && !c.Yes {
+		dry := body
+		dry.DryRun = true
+		found, err := e.Bulk(e.Ctx, dry)
+		if err != nil {
+			return err
+		}
+		if found.Found > 0 {
+			if err := e.sure(c.Verb, []string{manyOf(&found)}); err != nil {
+				return err
+			}
+		}
+	}
+	return e.bulk(body)
+}
+
+// whom says of which jobs: those that are named, or that are looked for.
+func (c *bulkCmd) whom(body *api.BulkRequest) error {
+	if len(c.Label) == 0 && !c.given() && !c.All {
+		body.Jobs = c.What
+		return nil
+	}
+	f := &api.BulkFilter{Label: c.Label, Is: c.Is, Text: c.Text}
+	switch {
+	case len(c.What) > 1 || len(c.What) == 1 && kindOf(c.What[0]) != appKind:
+		return usagef("-l, --is, --text and --all look for jobs: name one app beside them, or nothing")
+	case len(c.What) == 1:
+		f.App = c.What[0]
+	}
+	body.Filter = f
+	return nil
+}
+
+// manyOf names what was found.
+func manyOf(r *api.BulkResult) string {
+	text := plural(r.Found, "job")
+	if len(r.Sample) > 0 {
+		text += " (" + strings.Join(r.Sample, ", ")
+		if r.Found > len(r.Sample) {
+			text += ", …"
+		}
+		text += ")"
+	}
+	return text
+}
+
+// bulk does an act, part after part.
+func (e *conn) bulk(body api.BulkRequest) error {
+	var sum api.BulkResult
+	_, err := pages(e, "", parts.Pages[api.BulkResult]{
+		Ask: func(string) (api.BulkResult, error) { return e.Bulk(e.Ctx, body) },
+		Add: func(part *api.BulkResult) string {
+			sum.Act, sum.Found, sum.Sample = part.Act, part.Found, part.Sample
+			sum.Done, sum.Same, sum.Fail = sum.Done+part.Done, sum.Same+part.Same, sum.Fail+part.Fail
+			sum.Failed = append(sum.Failed, part.Failed...)
+			body.Act, body.After = part.Act, part.Next
+			return behind(part.Next)
+		},
+		Progress: func() string { return fmt.Sprintf("%d of %s done", sum.Done+sum.Same, plural(sum.Found, "job")) },
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.show(sum, func() {
+		if body.DryRun {
+			e.printf("%s\n", manyOf(&sum))
+			return
+		}
+		e.printf("%s: %d of %s changed, %d were so already", body.Verb, sum.Done, plural(sum.Found, "job"), sum.Same)
+		if body.Verb == "pause" && sum.Done > 0 {
+			e.printf("   go on: tickring resume --act %s", sum.Act)
+		}
+		e.printf("\n")
+	}); err != nil {
+		return err
+	}
+	for _, f := range sum.Failed {
+		e.notef("tickring: %s: %s\n", f.Job, oneLine(f.Message))
+	}
+	if sum.Fail > 0 {
+		return exitWith(exitOfCode(sum.Failed[0].Code))
+	}
+	return nil
+}
+
+// allJobs reports whether these are several jobs, and nothing else.
+func allJobs(names []string) bool {
+	return len(names) > 1 && !slices.ContainsFunc(names, func(name string) bool { return kindOf(name) != jobKind })
+}

@@ -1,0 +1,301 @@
+// Package bulk acts on many jobs as on one: on those that are named, or all that a filter
+// finds, in parts, so that whoever asks sees how far it has come and may stop between two.
+// All that one act changes has a record that names the act. It refuses to be a loop: the next
+// part is the caller's.
+package bulk
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+)
+
+// Verb is what is done to each job.
+type Verb string
+
+const (
+	Pause   Verb = "pause"
+	Resume  Verb = "resume"
+	Trigger Verb = "trigger"
+	Kill    Verb = "kill"
+	Delete  Verb = "delete"
+	Label   Verb = "label"
+)
+
+// Verbs lists them all.
+var Verbs = []Verb{Pause, Resume, Trigger, Kill, Delete, Label}
+
+const (
+	// MaxNamed is how many jobs one request names.
+	MaxNamed = 1000
+	// MaxAct is how long the name of an act is, in bytes.
+	MaxAct = 64
+	// sample is how many jobs are named of those that a filter finds, maxFailed of those that
+	// could not be changed.
+	sample    = 10
+	maxFailed = 100
+	// together is how many jobs are stored in one go; between two it looks whether the part
+	// is over.
+	together = 2000
+)
+
+// Bulk acts on many jobs. It has no loop and no state.
+type Bulk struct {
+	ask     *ask.Ask
+	manage  *manage.Manage
+	operate *operate.Operate
+	notes   Notes
+}
+
+// Notes keep what was done.
+type Notes interface {
+	// PutChanges stores records; one of the same subject, ID, verb and New is there once.
+	PutChanges(ctx context.Context, changes []core.Change) error
+}
+
+// New makes one over the three use cases.
+func New(q *ask.Ask, m *manage.Manage, o *operate.Operate, notes Notes) *Bulk {
+	return &Bulk{q, m, o, notes}
+}
+
+// Request asks for a part of an act.
+type Request struct {
+	Verb Verb
+	// Jobs are app/name or numbers. Empty: those that Filter finds; without a filter those
+	// that Undo paused.
+	Jobs   []string
+	Filter *ask.JobsAsk
+	// Undo resumes what this act paused, and nobody changed since.
+	Undo string
+	// Act names it: the one that the first part answered; empty: a new one.
+	Act    string
+	Why    string
+	Until  *time.Time        // of a pause
+	Params *string           // of a trigger, in place of the job's
+	Cause  core.Cause        // of a trigger: manual if empty
+	Labels map[string]string // an empty value takes the label away
+	After  core.JobID        // Next of the part before
+	DryRun bool
+	// Sees says of an app that its jobs may be acted on; nil: all.
+	Sees func(app string) bool
+}
+
+// Result is what became of a part.
+type Result struct {
+	Act    string
+	Found  int      // jobs in all
+	Sample []string // of a dry run: some of them, as app/name
+	Done   int      // jobs that were changed
+	Same   int      // that were so already
+	Failed []Failed // the first ones of Fail
+	Fail   int
+	Next   core.JobID // After of the next part; 0: there is none
+}
+
+// Failed is a job that was not changed.
+type Failed struct {
+	Job core.JobID
+	Of  string // app/name
+	Err error
+}
+
+func (res *Result) failed(f Failed) {
+	if res.Fail++; len(res.Failed) < maxFailed {
+		res.Failed = append(res.Failed, f)
+	}
+}
+
+// Act does a part of an act.
+func (b *Bulk) Act(ctx context.Context, actor core.Actor, r Request) (Result, error) {
+	if err := check(&actor, &r); err != nil {
+		return Result{}, err
+	}
+	var res Result
+	jobs, all, err := b.jobs(ctx, &r, &res)
+	if err != nil {
+		return Result{}, err
+	}
+	res.Found = all
+	if r.DryRun {
+		for i := range jobs[:min(len(jobs), sample)] {
+			res.Sample = append(res.Sample, jobs[i].Name())
+		}
+		return res, nil
+	}
+	if res.Act = r.Act; res.Act == "" {
+		res.Act = "act-" + strings.ToLower(rand.Text()[:12])
+	}
+	actor.Act = res.Act
+	if r.After == 0 && len(jobs) > 0 { // before anything is done: what stays undone is in no other record
+		now := b.ask.Stamp()
+		if err := b.notes.PutChanges(ctx, []core.Change{{ID: core.Millis(now), At: now, By: actor.Name, Verb: core.VerbActed, Why: r.Why,
+			Act: res.Act, New: core.ActRecord{Act: res.Act, Verb: string(r.Verb), Found: all}.String()}}); err != nil {
+			return Result{}, core.Passing(err)
+		}
+	}
+	return res, b.part(ctx, actor, &r, jobs, &res)
+}
+
+func check(actor *core.Actor, r *Request) error {
+	if err := actor.Validate(); err != nil {
+		return err
+	}
+	named := 0
+	for _, is := range []bool{len(r.Jobs) > 0, r.Filter != nil, r.Undo != ""} {
+		if is {
+			named++
+		}
+	}
+	switch {
+	case !slices.Contains(Verbs, r.Verb):
+		return core.Invalid("verb", string(r.Verb), "allowed are %s", core.Words(Verbs))
+	case named != 1:
+		return core.Invalid("jobs", "", "name jobs, or a filter, or with resume the act to be undone: one of these")
+	case r.Undo != "" && r.Verb != Resume:
+		return core.Invalid("undo", r.Undo, "only a pause is undone: by the verb resume")
+	case len(r.Jobs) > MaxNamed:
+		return core.Errorf(core.CodeTooLarge, "%d jobs at once, at most %d are allowed", len(r.Jobs), MaxNamed)
+	}
+	for field, act := range map[string]string{"act": r.Act, "undo": r.Undo} {
+		if len(act) > MaxAct || strings.ContainsFunc(act, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			return core.Invalid(field, act, "at most %d printable ASCII characters are allowed", MaxAct)
+		}
+	}
+	return nil
+}
+
+// jobs are those behind the part before, and how many there are in all. That one which is
+// named is not there keeps the others from nothing.
+func (b *Bulk) jobs(ctx context.Context, r *Request, res *Result) (jobs []core.Job, all int, err error) {
+	switch {
+	case r.Filter != nil:
+		f := *r.Filter
+		f.Sees = r.Sees
+		return b.ask.Select(ctx, f, r.After)
+	case r.Undo != "":
+		return b.ask.Select(ctx, ask.JobsAsk{JobFilter: ask.JobFilter{States: []core.JobState{core.Paused}, Sees: r.Sees}}, r.After)
+	}
+	list, missing, err := b.ask.Named(ctx, r.Jobs)
+	if err != nil {
+		return nil, 0, err
+	}
+	if r.After == 0 {
+		for _, ref := range missing {
+			res.failed(Failed{Of: ref, Err: core.Errorf(core.CodeNotFound, "there is no job %s", ref)})
+		}
+	}
+	for i := range list {
+		if list[i].Def.ID > r.After {
+			jobs = append(jobs, list[i])
+		}
+	}
+	return jobs, len(list), nil
+}
+
+// part acts on as many jobs as it comes to.
+func (b *Bulk) part(ctx context.Context, actor core.Actor, r *Request, jobs []core.Job, res *Result) error {
+	p := b.ask.Page()
+	for start := 0; start < len(jobs); start += together {
+		if start > 0 && p.Over() {
+			res.Next = jobs[start-1].Def.ID
+			return nil
+		}
+		some := jobs[start:min(start+together, len(jobs))]
+		done, err := b.some(ctx, actor, r, some, p)
+		if err != nil {
+			return err
+		}
+		for i := range done {
+			switch one := &done[i]; {
+			case one.Err != nil:
+				res.failed(Failed{some[i].Def.ID, some[i].Name(), one.Err})
+			case one.Changed:
+				res.Done++
+			default:
+				res.Same++
+			}
+		}
+		if len(done) < len(some) {
+			res.Next = some[len(done)-1].Def.ID
+			return nil
+		}
+	}
+	return nil
+}
+
+// some acts on jobs; what it answers may be short of them, where the page is over.
+func (b *Bulk) some(ctx context.Context, actor core.Actor, r *Request, jobs []core.Job, p *bound.Page) ([]manage.Many, error) {
+	ids := make([]core.JobID, len(jobs))
+	for i := range jobs {
+		ids[i] = jobs[i].Def.ID
+	}
+	switch r.Verb {
+	case Pause:
+		return b.manage.PauseJobs(ctx, actor, ids, manage.PauseRequest{Why: r.Why, Until: r.Until})
+	case Resume:
+		if r.Undo == "" {
+			return b.manage.ResumeJobs(ctx, actor, ids, r.Why, nil)
+		}
+		return b.undo(ctx, actor, r, jobs, p)
+	case Label:
+		return b.manage.LabelJobs(ctx, actor, ids, r.Labels, r.Why)
+	}
+	out := make([]manage.Many, len(jobs))
+	done, err := p.SideBySide(len(jobs), func(i int) error {
+		out[i].Changed, out[i].Err = b.one(ctx, actor, r, &jobs[i])
+		if ctx.Err() != nil {
+			return core.Passing(ctx.Err())
+		}
+		return nil
+	})
+	return out[:done], err
+}
+
+// one acts on a job alone.
+func (b *Bulk) one(ctx context.Context, actor core.Actor, r *Request, j *core.Job) (changed bool, err error) {
+	ref := j.Def.ID.String()
+	switch r.Verb {
+	case Trigger: // by its key the same part, asked for again, makes none twice
+		res, err := b.operate.Trigger(ctx, actor, operate.TriggerRequest{Job: ref, Cause: r.Cause, Params: r.Params, Key: actor.Act + "." + ref})
+		return err == nil && !res.Existing, err
+	case Kill:
+		for after := ""; ; {
+			res, err := b.operate.KillJob(ctx, actor, ref, after)
+			changed = changed || res.Changed
+			if err != nil || res.Next == "" {
+				return changed, err
+			}
+			after = res.Next
+		}
+	default:
+		res, err := b.manage.Delete(ctx, actor, ref, &j.Sched.Rev)
+		return res.Change == manage.Deleted, err
+	}
+}
+
+// undo resumes those whose pause is the act's.
+func (b *Bulk) undo(ctx context.Context, actor core.Actor, r *Request, jobs []core.Job, p *bound.Page) ([]manage.Many, error) {
+	by := make([]bool, len(jobs))
+	done, err := p.SideBySide(len(jobs), func(i int) (err error) {
+		by[i], err = b.ask.ChangedBy(ctx, &jobs[i], r.Undo)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	ids, revs := make([]core.JobID, done), map[core.JobID]int64{}
+	for i := range ids {
+		if ids[i] = jobs[i].Def.ID; by[i] {
+			revs[ids[i]] = jobs[i].Sched.Rev
+		}
+	}
+	return b.manage.ResumeJobs(ctx, actor, ids, r.Why, revs)
+}

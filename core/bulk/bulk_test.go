@@ -1,0 +1,180 @@
+package bulk_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bulk"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/peopletest"
+)
+
+type fixture struct{ *peopletest.Fixture }
+
+var ctx, ann = peopletest.Ctx, peopletest.Ann
+
+func newFixture(t *testing.T, n int) *fixture {
+	f := &fixture{peopletest.New(t)}
+	for i := range n {
+		s := peopletest.Spec(fmt.Sprintf("j%d", i), peopletest.Every(time.Hour))
+		s.Def.Labels = map[string]string{"team": fmt.Sprint(i % 2)}
+		f.Create(s)
+	}
+	return f
+}
+
+func (f *fixture) act(r bulk.Request) bulk.Result {
+	f.T.Helper()
+	res, err := f.M.Act(ctx, ann, r)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return res
+}
+
+func (f *fixture) names(state core.JobState) (names []string) {
+	f.T.Helper()
+	page, err := f.M.Jobs(ctx, ask.JobFilter{States: []core.JobState{state}})
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	for i := range page.Jobs {
+		names = append(names, page.Jobs[i].Def.Name)
+	}
+	return names
+}
+
+var team1 = &ask.JobsAsk{JobFilter: ask.JobFilter{Labels: map[string]string{"team": "1"}}}
+
+// TestPauseIsOneAct: what a filter finds is counted, paused with its reason, in the records
+// under one name, and undone by that: only what it paused, and nobody changed since.
+func TestPauseIsOneAct(t *testing.T) {
+	f := newFixture(t, 7)
+	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/j1"}, manage.PauseRequest{Why: "before"}); err != nil {
+		t.Fatal(err)
+	}
+	dry := f.act(bulk.Request{Verb: bulk.Pause, Filter: team1, DryRun: true})
+	if dry.Found != 3 || !slices.Equal(dry.Sample, []string{"shop/j1", "shop/j3", "shop/j5"}) || dry.Act != "" ||
+		len(f.names(core.Paused)) != 1 {
+		t.Errorf("dry: %+v; paused %v", dry, f.names(core.Paused))
+	}
+	f.Clock = f.Clock.Add(time.Second)
+	res := f.act(bulk.Request{Verb: bulk.Pause, Filter: team1})
+	if res.Done != 2 || res.Same != 1 || res.Fail != 0 || res.Next != 0 || res.Act == "" {
+		t.Errorf("%+v", res)
+	}
+	changes, err := f.M.Changes(ctx, "", "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var verbs []string
+	for _, c := range changes {
+		if c.Act == res.Act {
+			verbs = append(verbs, c.Verb+" "+c.Name)
+		}
+	}
+	slices.Sort(verbs)
+	if !slices.Equal(verbs, []string{"acted ", "paused j3", "paused j5"}) {
+		t.Errorf("records of the act: %v", verbs)
+	}
+	f.Clock = f.Clock.Add(time.Second)
+	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/j5"}, manage.PauseRequest{Why: "for another reason"}); err != nil {
+		t.Fatal(err)
+	}
+	undone := f.act(bulk.Request{Verb: bulk.Resume, Undo: res.Act})
+	if undone.Done != 1 || !slices.Equal(f.names(core.Paused), []string{"j1", "j5"}) {
+		t.Errorf("undone %+v; paused %v", undone, f.names(core.Paused))
+	}
+}
+
+// TestEachVerb does what it says to those that are named, and tells what it could not do.
+func TestEachVerb(t *testing.T) {
+	f := newFixture(t, 4)
+	child := manage.JobSpec{Def: core.Def{App: "shop", Name: "child", Handler: "x", After: []core.Parent{{Job: "shop/j3"}}}}
+	if s := f.Save(child)[0]; s.Err != nil {
+		t.Fatal(s.Err)
+	}
+	both := []string{"shop/j0", "shop/j1"}
+	if res := f.act(bulk.Request{Verb: bulk.Label, Jobs: both, Labels: map[string]string{"team": "", "tier": "gold"}}); res.Done != 2 {
+		t.Errorf("label: %+v", res)
+	}
+	if j := f.Job("shop/j0"); j.Def.Labels["tier"] != "gold" || len(j.Def.Labels) != 1 || j.Sched.State != core.Started || j.Sched.Next == 0 {
+		t.Errorf("%+v", j)
+	}
+	if res := f.act(bulk.Request{Verb: bulk.Label, Jobs: both, Labels: map[string]string{"tier": "gold"}}); res.Done != 0 || res.Same != 2 {
+		t.Errorf("label again: %+v", res)
+	}
+	if res := f.act(bulk.Request{Verb: bulk.Label, Jobs: both, Labels: map[string]string{"a b": "c"}}); res.Fail != 2 || len(res.Failed) != 2 {
+		t.Errorf("a label of a bad name: %+v", res)
+	}
+	res := f.act(bulk.Request{Verb: bulk.Trigger, Jobs: both})
+	again := f.act(bulk.Request{Verb: bulk.Trigger, Jobs: both, Act: res.Act})
+	if res.Done != 2 || again.Done != 0 || again.Same != 2 {
+		t.Errorf("trigger: %+v, then %+v", res, again)
+	}
+	if res := f.act(bulk.Request{Verb: bulk.Kill, Jobs: both}); res.Fail != 0 {
+		t.Errorf("kill: %+v", res)
+	}
+	if res := f.act(bulk.Request{Verb: bulk.Delete, Jobs: []string{"shop/j0", "shop/j3"}}); res.Done != 1 || res.Fail != 1 ||
+		res.Failed[0].Of != "shop/j3" || !strings.Contains(res.Failed[0].Err.Error(), "shop/child") {
+		t.Errorf("delete: %+v", res)
+	}
+	f.act(bulk.Request{Verb: bulk.Pause, Filter: &ask.JobsAsk{}})
+	if n := len(f.names(core.Paused)); n != 4 {
+		t.Errorf("%d paused", n)
+	}
+	if res := f.act(bulk.Request{Verb: bulk.Resume, Filter: &ask.JobsAsk{Is: []ask.Standing{ask.IsHeld}}}); res.Done != 4 {
+		t.Errorf("resume: %+v", res)
+	}
+	soon, both := f.Clock.Add(-time.Second), []string{"shop/j1", "shop/j2"}
+	for name, bad := range map[string]bulk.Request{
+		"verb":    {Verb: "odd", Jobs: both},
+		"nothing": {Verb: bulk.Pause},
+		"two":     {Verb: bulk.Pause, Jobs: both, Filter: team1},
+		"undo":    {Verb: bulk.Pause, Undo: "act-1"},
+		"act":     {Verb: bulk.Pause, Jobs: both, Act: "a b"},
+		"labels":  {Verb: bulk.Label, Jobs: both},
+		"until":   {Verb: bulk.Pause, Jobs: both, Until: &soon},
+		"reason":  {Verb: bulk.Pause, Jobs: both, Why: strings.Repeat("x", 1001)},
+		"is":      {Verb: bulk.Pause, Filter: &ask.JobsAsk{Is: []ask.Standing{"odd"}}},
+	} {
+		if _, err := f.M.Act(ctx, ann, bad); core.CodeOf(err) != core.CodeInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	many := make([]string, bulk.MaxNamed+1)
+	if _, err := f.M.Act(ctx, ann, bulk.Request{Verb: bulk.Pause, Jobs: many}); core.CodeOf(err) != core.CodeTooLarge {
+		t.Error(err)
+	}
+	some := f.act(bulk.Request{Verb: bulk.Pause, Jobs: []string{"shop/j1", "shop/none"}})
+	if some.Done != 1 || some.Fail != 1 || core.CodeOf(some.Failed[0].Err) != core.CodeNotFound || some.Failed[0].Of != "shop/none" {
+		t.Errorf("%+v", some)
+	}
+}
+
+// TestLostAnswers: whichever write gets lost, or its answer, each job is paused in the end or
+// named among those that failed.
+func TestLostAnswers(t *testing.T) {
+	for at := 1; at <= 4; at++ {
+		for _, after := range []bool{false, true} {
+			f := newFixture(t, 3)
+			f.Faults.At, f.Faults.After = f.Faults.N+at, after
+			res, err := f.M.Act(ctx, ann, bulk.Request{Verb: bulk.Pause, Filter: &ask.JobsAsk{}})
+			if paused := len(f.names(core.Paused)); err == nil && paused+res.Fail != 3 || err != nil && paused != 0 {
+				t.Errorf("write %d (%s), stored %t: %d paused, %+v, %v", at, f.Faults.Last, after, paused, res, err)
+			}
+		}
+	}
+	f := newFixture(t, 3)
+	stop, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := f.M.Act(stop, ann, bulk.Request{Verb: bulk.Pause, Filter: &ask.JobsAsk{}}); err == nil || len(f.names(core.Paused)) != 0 {
+		t.Errorf("%v, paused %v", err, f.names(core.Paused))
+	}
+}

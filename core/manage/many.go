@@ -1,0 +1,175 @@
+package manage
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// Many is what became of one of many jobs.
+type Many struct {
+	Changed bool // false: it was so already
+	Err     error
+}
+
+// PauseJobs pauses jobs by their numbers, as Pause does one.
+func (m *Manage) PauseJobs(ctx context.Context, actor core.Actor, jobs []core.JobID, r PauseRequest) ([]Many, error) {
+	until, err := m.until(r.Until)
+	if err == nil {
+		err = checkMany(actor, r.Why)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.editMany(ctx, jobs, m.pausing(actor, r, until)), nil
+}
+
+// ResumeJobs ends the pauses of jobs, as Resume does one; with revs only of those that still
+// have the revision there.
+func (m *Manage) ResumeJobs(ctx context.Context, actor core.Actor, jobs []core.JobID, why string, revs map[core.JobID]int64) (
+	[]Many, error) {
+	if err := checkMany(actor, why); err != nil {
+		return nil, err
+	}
+	resume := m.resuming(actor, why)
+	return m.editMany(ctx, jobs, func(old *core.Job) (*edit, error) {
+		if revs != nil && revs[old.Def.ID] != old.Sched.Rev {
+			return nil, nil
+		}
+		return resume(old)
+	}), nil
+}
+
+// LabelJobs gives jobs labels, or with an empty value takes them away.
+func (m *Manage) LabelJobs(ctx context.Context, actor core.Actor, jobs []core.JobID, labels map[string]string, why string) ([]Many, error) {
+	if err := checkMany(actor, why); err != nil {
+		return nil, err
+	}
+	if len(labels) == 0 || len(labels) > core.MaxLabels {
+		return nil, core.Invalid("labels", "", "1 to %d are allowed", core.MaxLabels)
+	}
+	return m.editMany(ctx, jobs, func(old *core.Job) (*edit, error) {
+		want := maps.Clone(old.Def.Labels)
+		if want == nil {
+			want = map[string]string{}
+		}
+		for key, value := range labels {
+			if want[key] = value; value == "" {
+				delete(want, key)
+			}
+		}
+		if maps.Equal(want, old.Def.Labels) {
+			return nil, nil
+		}
+		e := newEdit(old, actor, core.VerbUpdated, why, m.ask.Stamp())
+		if e.want.Def.Labels = want; old.Def.Declared != "" {
+			e.want.Def.Declared = core.DeclaredTaken
+		}
+		if err := e.want.Validate(); err != nil {
+			return nil, err
+		}
+		if s := &e.want.Sched; old.Sched.State == core.Paused {
+			*s = plan.Pause(*s, s.PauseBy, s.PauseWhy, s.PauseUntil, m.plans)
+			return e, nil
+		}
+		return e, m.start(e)
+	}), nil
+}
+
+func checkMany(actor core.Actor, why string) error {
+	if err := actor.Validate(); err != nil {
+		return err
+	}
+	return checkWhy(why)
+}
+
+// editMany changes jobs, many in one write. What that does not settle, for somebody else was
+// faster or an answer was lost, is changed alone.
+func (m *Manage) editMany(ctx context.Context, ids []core.JobID, build buildEdit) []Many {
+	out := make([]Many, len(ids))
+	for start := 0; start < len(ids); start += bound.AtOnce {
+		part, gave := ids[start:min(start+bound.AtOnce, len(ids))], out[start:min(start+bound.AtOnce, len(ids))]
+		for i, settled := range m.editPart(ctx, part, gave, build) {
+			if settled {
+				continue
+			}
+			if ctx.Err() != nil {
+				gave[i].Err = core.Passing(ctx.Err())
+				continue
+			}
+			_, gave[i].Changed, gave[i].Err = m.editJob(ctx, part[i].String(), build)
+		}
+	}
+	return out
+}
+
+// editPart changes as many of some jobs as it can in one write, and says of which it is
+// settled what became of them.
+func (m *Manage) editPart(ctx context.Context, ids []core.JobID, out []Many, build buildEdit) (settled []bool) {
+	settled = make([]bool, len(ids))
+	found, _, err := m.store.Jobs(ctx, ids)
+	if _, err := core.Besides(err); err != nil {
+		return settled
+	}
+	list := make([]*core.Job, 0, len(found))
+	for _, j := range found {
+		list = append(list, j)
+	}
+	if some, err := m.pausesEnded(ctx, list); some || err != nil {
+		return settled
+	}
+	g, err := m.ask.Global(ctx)
+	if err != nil {
+		return settled
+	}
+	var edits []*edit
+	var of []int
+	for i, id := range ids {
+		if found[id] == nil {
+			continue
+		}
+		old := *found[id]
+		e, err := build(&old)
+		switch {
+		case err != nil:
+			settled[i], out[i].Err = true, err
+		case e == nil:
+			settled[i] = true
+		default:
+			edits, of = append(edits, e), append(of, i)
+		}
+	}
+	var due []toPlan
+	for k, err := range m.commit(ctx, edits, g) {
+		if err != nil {
+			continue
+		}
+		i := of[k]
+		settled[i], out[i].Changed = true, true
+		if s := edits[k].want.Sched; duePlan(&s, m.ask.Now()) {
+			if sch, err := schedule.Compile(s.Schedule, s.ID); err == nil {
+				due = append(due, toPlan{s, sch})
+			}
+		}
+	}
+	m.planNow(ctx, due)
+	return settled
+}
+
+// until reads the end of a pause; zero is none.
+func (m *Manage) until(asked *time.Time) (until time.Time, err error) {
+	if asked == nil {
+		return until, nil
+	}
+	now := m.ask.Stamp()
+	until = core.Ceil(*asked).Time()
+	if !until.After(now) || until.After(now.Add(MaxPause)) {
+		return until, core.Invalid("until", asked.Format(time.RFC3339), "a pause ends later than now and within ten years")
+	}
+	return until, nil
+}
