@@ -49,12 +49,14 @@ func (c *Console) pages() {
 	c.page("GET /console/keys", "keys", (*ask).keys)
 	c.page("GET /console/operating", "operating", (*ask).operating)
 	c.form("POST /console/operating", (*ask).operate)
+	c.page("GET /console/upcoming", "upcoming", (*ask).upcoming)
 	c.form("POST /console/settings", (*ask).settings)
 
 	c.menu = []entry{
 		{"home", Root, core.Say("Home"), 0},
 		{"jobs", Root + "jobs", core.Say("Jobs"), 0},
 		{"runs", Root + "runs", core.Say("Runs"), 0},
+		{"upcoming", Root + "upcoming", core.Say("Upcoming"), 0},
 		{"executors", Root + "executors", core.Say("Executors"), 0},
 		{"lateness", Root + "lateness", core.Say("Lateness"), 1},
 		{"reports", Root + "reports", core.Say("Reports"), 1},

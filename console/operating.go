@@ -80,7 +80,7 @@ func (a *ask) operatingPage() (*operatingPage, error) {
 		return nil, err
 	}
 	p.Facts = facts
-	f := doctor.Facts{Now: time.Now(), Took: time.Since(began), Endpoint: a.address(), Own: &facts}
+	f := doctor.Facts{Now: a.Now, Took: time.Since(began), Endpoint: a.address(), Own: &facts}
 	if p.Jobs {
 		if jobs, err := a.GetJobFacts(a.Ctx()); err != nil {
 			f.JobsErr = a.problemOf(err).Message

@@ -1,0 +1,86 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// TestHome: without trouble it says so in one line, and what comes next; what fails, what is
+// late and an app without executors are named, each as a link.
+func TestHome(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/"]}`)
+	s.says("/console/", "There is no job yet", "Nothing fails, nothing is late, every app has an executor.", "Nothing fires.")
+	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "title": "<b>levels</b>", "schedule": {"every": "1m", "offset": "0s"}}`)
+	calm := s.says("/console/", "Nothing fails, nothing is late", `href="/console/jobs/shop/stock"`, "15 times", `href="/console/upcoming"`,
+		`href="/console/operating"`)
+	for _, none := range []string{"Failing now", "Late now", "Apps without executor"} {
+		if strings.Contains(calm, none) {
+			t.Errorf("%q where nothing is wrong", none)
+		}
+	}
+	s.ask("PUT", "/v1/apps/pay", `{"title": "<b>Payments</b>"}`)
+	job, err := s.M.Job(t.Context(), "shop/stock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := core.InstantOf(s.Clock)/60*60 + 60
+	s.Clock = at.Time().Add(20 * time.Second)
+	id := core.PlannedRun(job.Def.ID, at)
+	failed := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseSchedule, At: at, Slot: at,
+		Attempt: 1, First: id, SentAt: at.Time(), EndedAt: at.Time().Add(time.Second)}
+	if err := s.E.Finish.Create(t.Context(), []core.Run{failed})[0]; err != nil {
+		t.Fatal(err)
+	}
+	s.Clock = s.Clock.Add(2 * time.Second) // what is known of last runs is a second old at most
+	page := s.says("/console/", "Failing now: 1", `href="/console/jobs?is=failing"`, "/console/runs/"+id.String(), "Apps without executor: 1",
+		`href="/console/executors/pay"`)
+	if strings.Contains(page, "Nothing fails") {
+		t.Error("it says that nothing fails, too")
+	}
+	if raw := s.get("/console/").Body.String(); strings.Contains(raw, "<b>") {
+		t.Error("a title is markup")
+	}
+}
+
+// TestUpcoming: a lane for each app, often as a band, many in one second marked; a stretch in
+// the URL lists its fires, with who is paused then; bad moments are answered in words.
+func TestUpcoming(t *testing.T) {
+	s := newConsole(t)
+	s.says("/console/upcoming", "Nothing comes", "Nothing fires in this time.")
+	s.ask("PUT", "/v1/apps/pay", `{}`)
+	s.ask("PUT", "/v1/jobs/pay/often", `{"handler": "x", "schedule": {"every": "10s"}}`)
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {
+		s.ask("PUT", "/v1/jobs/shop/"+name, `{"handler": "x", "title": "<b>t</b>", "route": "failover", "schedule": {"cron": "0 30 2 * * ?"}}`)
+	}
+	s.ask("POST", "/v1/jobs/shop/l/pause", `{"reason": "the <i>bank</i>"}`)
+	page := s.says("/console/upcoming", "11 jobs in one second", ">pay<", ">shop<", "often: 8640", "from=2026-11-21T02%3A00%3A00Z",
+		"next 24 hours", "jobs: 12")
+	if n := strings.Count(page, "class=fire"); n > 20 {
+		t.Errorf("%d bars of what is a band", n)
+	}
+	list := s.says("/console/upcoming?from=2026-11-21T02:00:00Z&to=2026-11-21T03:00:00Z&app=shop", `href="/console/jobs/shop/a"`,
+		"route failover", "paused then:", "spread them with jitter", "tickring upcoming --from 2026-11-21T02:00:00Z --to 2026-11-21T03:00:00Z")
+	if strings.Contains(list, "pay/often") {
+		t.Error("another app is listed")
+	}
+	if n := strings.Count(list, `/at/2026-11-21T02:30:00Z`); n != 11 {
+		t.Errorf("%d of 11 instants are listed", n)
+	}
+	raw := s.get("/console/upcoming?from=2026-11-21T02:00:00Z&to=2026-11-21T03:00:00Z").Body.String()
+	if strings.Contains(raw, "<b>") || strings.Contains(raw, "<i>") {
+		t.Error("data is markup")
+	}
+	s.says("/console/upcoming?days=7", "next 7 days", "often: 60480")
+	for _, bad := range []url.Values{{"from": {"soon"}}, {"app": {"no app"}}, {"from": {"2990-01-01T00:00:00Z"}},
+		{"from": {strings.Repeat("9", 5000)}}} {
+		if w := s.get("/console/upcoming?" + bad.Encode()); w.Code != http.StatusBadRequest {
+			t.Errorf("%.80v: %d", bad, w.Code)
+		}
+	}
+}

@@ -1,0 +1,438 @@
+package console
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/parts"
+)
+
+// Bounds of what comes.
+const (
+	axisJobs  = 2000 // whose instants are drawn
+	drawnEach = 300  // instants of one job
+	denseFrom = 100  // fires of one job on the axis are a band
+	crowdFrom = 10   // jobs in one second pile up
+	crowdsMax = 5    // that are named
+	comeRows  = 200
+	comeAsked = 1000
+	comeMost  = 20_000
+	comeFor   = 2 * time.Second
+	comeLanes = 40
+)
+
+// upcomingPage is what comes, on one axis, and the jobs of a part of it.
+type upcomingPage struct {
+	Days     int // of the axis: 1 or 7
+	From, To time.Time
+	Fires    int // drawn
+	Jobs     int
+	Looked   int  // jobs
+	More     bool // jobs than these
+	Lanes    []*lane
+	Hidden   int // lanes
+	Crowds   []crowd
+	At, End  time.Time // what is listed
+	Chosen   bool
+	Rows     []comeRow
+	MoreRows bool
+	Crowd    *crowd // in what is listed
+	held     []comeRow
+	jobs     map[string]*client.Job
+}
+
+// lane is an app on the axis.
+type lane struct {
+	App   string
+	Dense []string // jobs that are a band
+	Many  int      // fires of these
+	At    map[int]int
+	peak  map[int]time.Time // of a place, an instant at which jobs pile up
+}
+
+// crowd is many jobs in one second.
+type crowd struct {
+	At   time.Time
+	Jobs int
+}
+
+// comeRow is a fire that comes.
+type comeRow struct {
+	client.Coming
+	Title string
+	Notes []string
+	Held  bool
+	Times int // of a job that fires often: how often, the last time at Until
+	Until time.Time
+}
+
+// places is into how many places the axis is cut.
+const places24 = 288
+
+// upcoming shows what comes.
+func (a *ask) upcoming() (any, error) {
+	p := &upcomingPage{Days: 1, From: a.Now.Truncate(time.Minute), jobs: map[string]*client.Job{}}
+	if a.Q("days") == "7" {
+		p.Days = 7
+	}
+	p.To = p.From.Add(time.Duration(p.Days) * 24 * time.Hour)
+	s, err := a.spanOf()
+	if err != nil {
+		return nil, err
+	}
+	p.At, p.End, p.Chosen = s.From, s.To, !s.From.IsZero() || !s.To.IsZero()
+	if p.At.IsZero() {
+		p.At = a.Now
+	}
+	if p.End.IsZero() || !p.End.After(p.At) {
+		p.End = p.At.Add(soon)
+	}
+	if err := a.drawn(p); err != nil {
+		return nil, err
+	}
+	return p, a.firesOf(p)
+}
+
+// drawn are the instants of jobs.
+func (a *ask) drawn(p *upcomingPage) error {
+	lanes, seconds, memo := map[string]*lane{}, map[time.Time]int{}, map[string][]time.Time{}
+	width := p.To.Sub(p.From) / places24
+	for after := int32(0); ; {
+		page, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), After: after, Limit: 1000})
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			j := &page.Jobs[i]
+			p.jobs[j.App+"/"+j.Name] = j
+			at, many := a.instants(p, j, memo)
+			if len(at) == 0 && many == 0 {
+				continue
+			}
+			l := lanes[j.App]
+			if l == nil {
+				l = &lane{App: j.App, At: map[int]int{}, peak: map[int]time.Time{}}
+				lanes[j.App] = l
+			}
+			if p.Jobs, p.Fires = p.Jobs+1, p.Fires+len(at)+many; many > 0 {
+				l.Many += many
+				l.Dense = append(l.Dense, j.Name)
+			}
+			for _, t := range at {
+				place := int(t.Sub(p.From) / width)
+				l.At[place]++
+				if seconds[t]++; seconds[t] >= crowdFrom {
+					l.peak[place] = t
+				}
+			}
+		}
+		if after = page.Next; after == 0 {
+			break
+		}
+		if p.Looked, p.More = len(p.jobs), len(p.jobs) >= axisJobs; p.More {
+			break
+		}
+	}
+	for _, l := range lanes {
+		p.Lanes = append(p.Lanes, l)
+	}
+	slices.SortFunc(p.Lanes, func(x, y *lane) int { return cmp.Compare(x.App, y.App) })
+	if p.Hidden = max(0, len(p.Lanes)-comeLanes); p.Hidden > 0 {
+		p.Lanes = p.Lanes[:comeLanes]
+	}
+	for at, n := range seconds {
+		if n >= crowdFrom {
+			p.Crowds = append(p.Crowds, crowd{at, n})
+		}
+		if n >= crowdFrom && !at.Before(p.At) && at.Before(p.End) && (p.Crowd == nil || n > p.Crowd.Jobs) {
+			p.Crowd = &crowd{at, n}
+		}
+	}
+	slices.SortFunc(p.Crowds, func(x, y crowd) int { return cmp.Or(cmp.Compare(y.Jobs, x.Jobs), x.At.Compare(y.At)) })
+	p.Crowds = p.Crowds[:min(len(p.Crowds), crowdsMax)]
+	return nil
+}
+
+// instants are those of a job on the axis; of one that fires often only how many there are.
+func (a *ask) instants(p *upcomingPage, j *client.Job, memo map[string][]time.Time) (at []time.Time, many int) {
+	from := p.From
+	if j.Pause != nil || j.State == string(core.Paused) {
+		if j.Pause == nil || j.Pause.Until.IsZero() || !j.Pause.Until.Before(p.To) {
+			a.hold(p, j, p.To, memo)
+			return nil, 0
+		}
+		a.hold(p, j, j.Pause.Until, memo)
+		from = j.Pause.Until
+	}
+	if j.State == string(core.Ended) || len(j.Next) == 0 && j.Pause == nil {
+		return nil, 0
+	}
+	at = a.previewed(j, from, p.To, memo)
+	switch n := len(at); {
+	case n >= drawnEach: // and there are more
+		if span := at[n-1].Sub(at[0]); span > 0 {
+			many = int(math.Round(float64(n-1) * float64(p.To.Sub(from)) / float64(span)))
+		}
+		return nil, many
+	case n >= denseFrom:
+		return nil, n
+	}
+	return at, 0
+}
+
+// hold notes the instants of what is listed that fall to a pause.
+func (a *ask) hold(p *upcomingPage, j *client.Job, until time.Time, memo map[string][]time.Time) {
+	if until.After(p.End) {
+		until = p.End
+	}
+	for i, t := range a.previewed(j, p.At, until, memo) {
+		if i == 3 || len(p.held) == comeRows {
+			return
+		}
+		p.held = append(p.held, comeRow{Held: true, Coming: client.Coming{Job: j.App + "/" + j.Name, ScheduledAt: t,
+			Timezone: j.Schedule.Timezone}})
+	}
+}
+
+// previewed are the instants of a schedule, as many as are drawn. One that is the same as
+// another's is asked for once, but for those that spread by their job.
+func (a *ask) previewed(j *client.Job, from, to time.Time, memo map[string][]time.Time) []time.Time {
+	if j.Schedule.FixedDelay != "" {
+		return slices.DeleteFunc(slices.Clone(j.Next), func(t time.Time) bool { return t.Before(from) || !t.Before(to) })
+	}
+	shift := time.Duration(0)
+	if period, err := time.ParseDuration(j.Schedule.Every); err == nil && j.Schedule.Offset == nil && len(j.Next) > 0 && period > 0 {
+		// Those of one period spread by their jobs, so the next that is known says where it is in it.
+		shift = time.Duration(j.Next[0].UnixNano() % int64(period))
+		at := from.Truncate(0).Add(-time.Duration(from.UnixNano() % int64(period))).Add(shift)
+		var list []time.Time
+		for ; at.Before(to) && len(list) < drawnEach; at = at.Add(period) {
+			if !at.Before(from) {
+				list = append(list, at.UTC())
+			}
+		}
+		return list
+	}
+	key, err := json.Marshal([]any{j.Schedule, from, to})
+	if err != nil {
+		return nil
+	}
+	if list, ok := memo[string(key)]; ok {
+		return list
+	}
+	res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: j.Schedule, From: from.Add(-time.Second), Count: drawnEach})
+	if err != nil { // it says so on its own page
+		return nil
+	}
+	list := slices.DeleteFunc(res.Next, func(t time.Time) bool { return t.Before(from) || !t.Before(to) })
+	memo[string(key)] = list
+	return list
+}
+
+// firesOf lists the fires of what is chosen, with what is known of them: those of a job that
+// has more than a few as one.
+func (a *ask) firesOf(p *upcomingPage) error {
+	all, err := a.comingIn(p)
+	if err != nil {
+		return err
+	}
+	times, at := map[string]int{}, map[string]int{}
+	for _, c := range all {
+		times[c.Job]++
+	}
+	for _, c := range all {
+		if times[c.Job] > 3 {
+			if i, ok := at[c.Job]; ok {
+				p.Rows[i].Until = c.ScheduledAt
+				continue
+			}
+			at[c.Job] = len(p.Rows)
+			p.Rows = append(p.Rows, comeRow{Coming: c, Times: times[c.Job]})
+			continue
+		}
+		p.Rows = append(p.Rows, comeRow{Coming: c})
+	}
+	p.Rows = append(p.Rows, p.held...)
+	slices.SortStableFunc(p.Rows, func(x, y comeRow) int { return x.ScheduledAt.Compare(y.ScheduledAt) })
+	if len(p.Rows) > comeRows {
+		p.Rows, p.MoreRows = p.Rows[:comeRows], true
+	}
+	for i := range p.Rows {
+		a.note(&p.Rows[i], p.jobs[p.Rows[i].Job])
+	}
+	return nil
+}
+
+// comingIn asks for what comes in the chosen stretch, a thousand after the other.
+func (a *ask) comingIn(p *upcomingPage) (all []client.Coming, err error) {
+	seen := map[client.Coming]bool{}
+	from := p.At.Add(-time.Second)
+	for began := time.Now(); ; {
+		ahead := max(time.Second, p.End.Sub(from).Truncate(time.Second))
+		params := client.ListUpcomingParams{App: a.Q("app"), From: from, For: fmt.Sprintf("%ds", int(ahead.Seconds())), Limit: comeAsked}
+		var sum client.Upcoming
+		for {
+			page, err := a.ListUpcoming(a.Ctx(), params)
+			if err != nil {
+				return nil, err
+			}
+			parts.AddUpcoming(&sum, &page, comeAsked)
+			if params.After = page.Next; params.After == 0 || time.Since(began) > workFor {
+				break
+			}
+		}
+		for _, c := range sum.Upcoming {
+			if !seen[c] && c.ScheduledAt.Before(p.End) {
+				seen[c] = true
+				all = append(all, c)
+			}
+		}
+		if !sum.Partial {
+			return all, nil
+		}
+		// Of the last second perhaps not all were told: it is asked for again.
+		next := sum.Upcoming[len(sum.Upcoming)-1].ScheduledAt.Add(-time.Second)
+		if !next.After(from) || time.Since(began) > comeFor || len(all) > comeMost {
+			p.MoreRows = true
+			return all, nil
+		}
+		from = next
+	}
+}
+
+// note says what is known of a fire.
+func (a *ask) note(r *comeRow, j *client.Job) {
+	add := func(text string) { r.Notes = append(r.Notes, text) }
+	if r.Cause != "" && r.Cause != string(core.CauseSchedule) {
+		add(a.CauseName(r.Cause))
+	}
+	if j == nil {
+		return
+	}
+	if r.Title = j.Title; r.Held && j.Pause != nil {
+		add(a.Say("paused then: %s", a.PauseNote(j.Pause)))
+	}
+	if j.Route != "" && j.Route != string(core.RouteFirst) {
+		add(a.Say("route %s", j.Route))
+	}
+	if n := j.Overlap.Limit; n > 0 {
+		add(a.Say("at most %d at once", n))
+	}
+	if j.WaitForExecutor != "" {
+		add(a.Say("waits %s for an executor", j.WaitForExecutor))
+	}
+	if j.Schedule.Jitter != "" {
+		add(a.Say("jitter %s", j.Schedule.Jitter))
+	}
+}
+
+// Measures of the axis.
+const (
+	axisLeft, axisWidth = 110, 890
+	laneHigh, axisTop   = 44, 24
+)
+
+// Axis draws the lanes, the hours above them, and a link for each stretch.
+func (a *ask) Axis(p *upcomingPage) template.HTML {
+	var b strings.Builder
+	high := axisTop + laneHigh*max(1, len(p.Lanes)) + 8
+	span := p.To.Sub(p.From)
+	x := func(t time.Time) float64 { return axisLeft + axisWidth*float64(t.Sub(p.From))/float64(span) }
+	fmt.Fprintf(&b, `<svg class=axis viewBox="0 0 %d %d" role=group aria-label="%s">`, axisLeft+axisWidth+12, high,
+		template.HTMLEscapeString(a.Say("what comes, by app and time")))
+	step, loc := time.Duration(p.Days)*time.Hour, a.In("")
+	if p.Days == 7 {
+		step = 6 * time.Hour
+	}
+	if p.Chosen {
+		left, right := max(x(p.At), axisLeft), min(x(p.End), axisLeft+axisWidth)
+		if right > left {
+			fmt.Fprintf(&b, `<rect class=at x="%.1f" y="%d" width="%.1f" height="%d"/>`, left, axisTop-4, max(2, right-left), high-axisTop)
+		}
+	}
+	a.hours(&b, p, loc, step, high, x)
+	width := float64(axisWidth) / places24
+	for i, l := range p.Lanes {
+		base := axisTop + laneHigh*(i+1) - 6
+		fmt.Fprintf(&b, `<a href="%s"><text x="0" y="%d">%s</text></a><line class=base x1="%d" y1="%d" x2="%d" y2="%d"/>`,
+			template.HTMLEscapeString(a.With("app", l.App)), base-6, template.HTMLEscapeString(short(l.App, 16)), axisLeft, base,
+			axisLeft+axisWidth, base)
+		if l.Many > 0 {
+			names := short(strings.Join(l.Dense, ", "), 60)
+			fmt.Fprintf(&b, `<rect class=band x="%d" y="%d" width="%d" height="8"/><text x="%d" y="%d">%s</text>`, axisLeft, base-8, axisWidth,
+				axisLeft+6, base-26, template.HTMLEscapeString(a.Say("%s: %d", names, l.Many)))
+		}
+		for place, n := range l.At {
+			from := p.From.Add(span / places24 * time.Duration(place))
+			to, class := from.Add(span/places24), "fire"
+			tall := min(26, 5+6*math.Log2(float64(n+1)))
+			if at, ok := l.peak[place]; ok {
+				from, to, class = at, at.Add(time.Second), "crowd"
+			}
+			fmt.Fprintf(&b, `<a href="%s" tabindex="-1" aria-label="%s"><rect class=%s x="%.1f" y="%.1f" width="%.1f" height="%.1f"/></a>`,
+				template.HTMLEscapeString(a.between(from, to)),
+				template.HTMLEscapeString(a.Say("%d fires at %s", n, from.In(loc).Format("15:04"))), class,
+				axisLeft+float64(place)*width, float64(base)-tall, max(2, width), tall)
+		}
+	}
+	b.WriteString(`</svg>`)
+	return template.HTML(b.String())
+}
+
+// hours draws when, each stretch a link to what comes in it.
+func (a *ask) hours(b *strings.Builder, p *upcomingPage, loc *time.Location, step time.Duration, high int, x func(time.Time) float64) {
+	first := p.From.In(loc)
+	at := time.Date(first.Year(), first.Month(), first.Day(), first.Hour(), 0, 0, 0, loc)
+	for at.Hour()%int(step/time.Hour) != 0 {
+		at = at.Add(-time.Hour)
+	}
+	for n := 0; at.Before(p.To) && n < 200; at = at.Add(step) {
+		end := at.Add(step)
+		left, right := max(x(at), axisLeft), min(x(end), axisLeft+axisWidth)
+		label := at.Format("15:04")
+		if p.Days == 7 {
+			label = a.Weekday(at) + " " + label
+		}
+		fmt.Fprintf(b, `<a href="%s" aria-label="%s"><rect class=hour x="%.1f" y="0" width="%.1f" height="%d"/></a>`,
+			template.HTMLEscapeString(a.between(at, end)), template.HTMLEscapeString(a.Say("%s to %s", label, end.Format("15:04"))),
+			left, right-left, high)
+		every := map[int]int{1: 3, 7: 4}[p.Days] // stretches have one label
+		if x(at) >= axisLeft && (at.Hour()/int(step/time.Hour))%every == 0 && x(at) < axisLeft+axisWidth-24 {
+			if p.Days == 7 {
+				label = a.Weekday(at)
+			}
+			fmt.Fprintf(b, `<text class=tick x="%.1f" y="12">%s</text><line class=tick x1="%.1f" y1="18" x2="%.1f" y2="%d"/>`, x(at), label, x(at), x(at), high)
+		}
+		n++
+	}
+}
+
+// between is this page with another stretch listed.
+func (a *ask) between(from, to time.Time) string {
+	return a.With("from", from.UTC().Format(time.RFC3339), "to", to.UTC().Format(time.RFC3339)) + "#listed"
+}
+
+// Between is a link to a second.
+func (a *ask) Between(at time.Time) string { return a.between(at, at.Add(time.Second)) }
+
+// short is the beginning of a text that is too long for its place.
+func short(text string, n int) string {
+	runes := []rune(text)
+	if len(runes) <= n {
+		return text
+	}
+	return string(runes[:n-1]) + "…"
+}
+
+// UpcomingCommand is the command that lists the same.
+func (p *upcomingPage) UpcomingCommand() string {
+	return "tickring upcoming --from " + p.At.UTC().Format(time.RFC3339) + " --to " + p.End.UTC().Format(time.RFC3339)
+}
