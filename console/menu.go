@@ -41,6 +41,9 @@ func (c *Console) pages() {
 	c.form("POST /console/jobs/{app}/{name}/label", (*ask).labelJob)
 	c.form("POST /console/jobs/{app}/{name}/give-back", (*ask).giveBackJob)
 	c.form("POST /console/jobs/{app}/{name}/delete", (*ask).deleteJob)
+	c.page("GET /console/scripts", "scripts", (*ask).scripts)
+	c.page("GET /console/jobs/{app}/{name}/script", "script", (*ask).script)
+	c.form("POST /console/jobs/{app}/{name}/script", (*ask).saveScript)
 	c.page("GET /console/changes", "changes", (*ask).changes)
 	c.page("GET /console/jobs/{app}/{name}/changes", "changes", (*ask).changes)
 	c.form("POST /console/jobs/{app}/{name}/restore", (*ask).restoreJob)
@@ -61,6 +64,7 @@ func (c *Console) pages() {
 		{"lateness", Root + "lateness", core.Say("Lateness"), 1},
 		{"reports", Root + "reports", core.Say("Reports"), 1},
 		{"notices", Root + "notices", core.Say("Notices"), 1},
+		{"scripts", Root + "scripts", core.Say("Scripts"), 1},
 		{"changes", Root + "changes", core.Say("Changes"), 1},
 		{"operating", Root + "operating", core.Say("Operating"), 2},
 	}

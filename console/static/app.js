@@ -157,6 +157,10 @@
       t.dispatchEvent(new Event("input", { bubbles: true }));
     }
   }, true);
+  document.addEventListener("input", (e) => {
+    const of = e.target.matches("textarea[data-code]") && e.target.previousElementSibling;
+    if (of && of.matches("[data-numbers]")) of.textContent = e.target.value.split("\n").map((_, i) => i + 1).join("\n");
+  });
   document.addEventListener("focusin", (e) => { if (e.target.matches("textarea[data-code]")) delete e.target.dataset.leave; });
 
   // Rows: picked ones have their actions in a sheet at the foot.

@@ -1,0 +1,280 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+// scriptsPage are the jobs that run a script.
+type scriptsPage struct {
+	Jobs   []client.Job
+	Looked int    // how many jobs were looked at
+	Next   string // the page behind
+}
+
+// scriptPages bounds how many pages of jobs are looked at for those that have a script.
+const scriptPages = 10
+
+// scripts lists the jobs that have one.
+func (a *ask) scripts() (any, error) {
+	p := client.ListJobsParams{App: a.Q("app"), Text: a.Q("text"), Limit: 1000}
+	if n, err := strconv.ParseInt(a.Q("after"), 10, 32); err == nil {
+		p.After = int32(n)
+	}
+	out := scriptsPage{}
+	for range scriptPages {
+		page, err := a.ListJobs(a.Ctx(), p)
+		if err != nil {
+			return nil, err
+		}
+		out.Looked += len(page.Jobs)
+		for i := range page.Jobs {
+			if page.Jobs[i].Script.Kind != "" {
+				out.Jobs = append(out.Jobs, page.Jobs[i])
+			}
+		}
+		if p.After = page.Next; p.After == 0 || len(out.Jobs) >= 100 {
+			break
+		}
+	}
+	if p.After != 0 {
+		out.Next = a.With("after", strconv.Itoa(int(p.After)))
+	}
+	return out, nil
+}
+
+// scriptPage is the script of a job, with its versions.
+type scriptPage struct {
+	client.Job
+	Ref      string
+	Versions []client.Script
+	Shown    client.Script // with its source
+	Source   string        // what is in the editor
+	Note     string
+	Kind     string
+	Kinds    []string
+	Diff     []diffLine
+	From, To int // of the difference
+	Used     []used
+	Error    string
+	Theirs   []diffLine // from what is stored now to what was typed
+	Fresh    bool       // it has no script yet
+	Lines    int
+}
+
+// used is a run with the version of the script that it used.
+type used struct {
+	client.Run
+	Version int
+}
+
+// usedRuns is how many runs are shown with their versions.
+const usedRuns = 6
+
+// script is the page of a job's script.
+func (a *ask) script() (any, error) {
+	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
+	if err != nil {
+		return nil, err
+	}
+	return a.scriptPage(j)
+}
+
+func (a *ask) scriptPage(j client.Job) (*scriptPage, error) {
+	a.page, a.still = "scripts", true
+	p := &scriptPage{Job: j, Ref: j.App + "/" + j.Name, Fresh: j.Script.Kind == "",
+		Kind: cmp.Or(j.Script.Kind, a.Q("kind"), string(core.ScriptShell))}
+	for _, k := range core.ScriptKinds {
+		p.Kinds = append(p.Kinds, string(k))
+	}
+	list, err := a.ListScripts(a.Ctx(), j.App, j.Name)
+	if err != nil {
+		return nil, err
+	}
+	p.Versions = list.Versions
+	if p.Fresh {
+		p.Source = templateOfKind(p.Kind)
+		p.Lines = lines(p.Source)
+		return p, nil
+	}
+	version, err := a.version("version")
+	if err != nil {
+		return nil, err
+	}
+	if p.Shown, err = a.GetScript(a.Ctx(), j.App, j.Name, strconv.Itoa(version)); err != nil {
+		return nil, err
+	}
+	p.Source, p.Kind = p.Shown.Source, p.Shown.Kind
+	p.Lines = lines(p.Source)
+	if a.Q("diff") != "" {
+		to, err := a.version("diff")
+		if err != nil {
+			return nil, err
+		}
+		d, err := a.DiffScripts(a.Ctx(), j.App, j.Name, strconv.Itoa(to), client.DiffScriptsParams{})
+		if err != nil {
+			return nil, err
+		}
+		p.From, p.To, p.Diff = d.From, d.To, diffLines(d.Text)
+	}
+	runs, err := a.ListRuns(a.Ctx(), client.ListRunsParams{Job: p.Ref, Limit: usedRuns})
+	if err != nil {
+		return nil, err
+	}
+	for i := range runs.Runs {
+		one := used{Run: runs.Runs[i]}
+		if r, err := a.GetRun(a.Ctx(), one.ID); err == nil && r.With != nil {
+			one.Version = r.With.Script.Version
+		}
+		p.Used = append(p.Used, one)
+	}
+	return p, nil
+}
+
+// version is a number of the query; 0 is the present one.
+func (a *ask) version(name string) (int, error) {
+	text := a.Q(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, core.Invalid(name, core.Truncate(text), "versions count from 1")
+	}
+	return int(n), nil
+}
+
+func lines(text string) int { return strings.Count(text, "\n") + 1 }
+
+// Numbers are the numbers of the lines of the editor.
+func (p *scriptPage) Numbers() string {
+	var b strings.Builder
+	for i := range min(p.Lines, 20_000) {
+		b.WriteString(strconv.Itoa(i+1) + "\n")
+	}
+	return b.String()
+}
+
+// Rows is how high the editor is.
+func (p *scriptPage) Rows() int { return min(max(p.Lines+2, 12), 5_000) }
+
+// Old reports whether an earlier version is shown.
+func (p *scriptPage) Old() bool { return !p.Fresh && p.Shown.Version != p.Script.Version }
+
+// saveScript gives a job another version of its script.
+func (a *ask) saveScript() (string, core.Text, error) {
+	source := strings.ReplaceAll(a.Form("source"), "\r\n", "\n")
+	rev, _ := strconv.ParseInt(a.Form("rev"), 10, 64)
+	to := jobPath(a.ref()) + "/script"
+	change := client.ScriptChange{Kind: a.Form("kind"), Note: a.Form("note"), Source: source, IfRev: &rev}
+	if a.Form("version") != "" {
+		n, err := strconv.Atoi(a.Form("version"))
+		if err != nil {
+			return "", core.Text{}, core.Invalid("version", core.Truncate(a.Form("version")), "versions count from 1")
+		}
+		change = client.ScriptChange{Version: n, Note: a.Say("as version %d", n), IfRev: &rev}
+	}
+	res, err := a.putScript(change, a.Form("fresh") != "")
+	if err == nil {
+		if res.Change == "unchanged" {
+			return to, core.Say("%s has this script already", a.ref()), nil
+		}
+		return to, core.Say("%s has a new version of its script; the next run takes it", a.ref()), nil
+	}
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok || e.Status >= http.StatusInternalServerError || change.Version != 0 {
+		return "", core.Text{}, err
+	}
+	j, gone := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
+	if gone != nil {
+		return "", core.Text{}, gone
+	}
+	p, bad := a.scriptPage(j)
+	if bad != nil {
+		return "", core.Text{}, bad
+	}
+	if isConflict(err) {
+		if p.Theirs = diffOf(p.Shown.Source, source); len(p.Theirs) == 0 && p.Kind == change.Kind { // sent twice, it is there
+			return to, core.Say("%s has this script already", a.ref()), nil
+		}
+	} else {
+		p.Rev = rev
+	}
+	p.Error, p.Source, p.Note, p.Kind, p.Lines = e.Error(), source, change.Note, cmp.Or(change.Kind, p.Kind), lines(source)
+	a.render(e.Status, "script", p)
+	return "", core.Text{}, errShown
+}
+
+// putScript gives the job of the path a version; fresh: in place of the handler or command
+// that it runs.
+func (a *ask) putScript(change client.ScriptChange, fresh bool) (client.JobResult, error) {
+	if !fresh {
+		return a.PutScript(a.Ctx(), a.Path("app"), a.Path("name"), change)
+	}
+	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
+	if err != nil {
+		return client.JobResult{}, err
+	}
+	spec, err := sameSpec(&j)
+	if err != nil {
+		return client.JobResult{}, err
+	}
+	spec.Handler, spec.Command, spec.IfRev = "", client.Command{}, change.IfRev
+	spec.Script = client.ScriptSpec{Kind: change.Kind, Note: change.Note, Source: change.Source}
+	return a.PutJob(a.Ctx(), j.App, j.Name, spec)
+}
+
+// templateOfKind is what a new script begins with, by its language: where it finds the
+// params and its shard, and how it fails.
+func templateOfKind(kind string) string { return scriptTemplates[core.ScriptKind(kind)] }
+
+var scriptTemplates = map[core.ScriptKind]string{
+	core.ScriptShell: `#!/bin/bash
+
+params=$1 shard=$2 total=$3
+echo "params: $params shard: $shard of $total"
+exit 0 # anything else: it failed
+`,
+	core.ScriptPython: `import sys
+
+params = sys.argv[1] if len(sys.argv) > 1 else ""
+shard, total = sys.argv[2:4] if len(sys.argv) > 3 else ("0", "1")
+print("params:", params, "shard:", shard, "of", total)
+sys.exit(0)  # anything else: it failed
+`,
+	core.ScriptNodeJS: `const [params = "", shard = "0", total = "1"] = process.argv.slice(2);
+console.log("params:", params, "shard:", shard, "of", total);
+process.exit(0); // anything else: it failed
+`,
+	core.ScriptPHP: `<?php
+$params = $argv[1] ?? "";
+$shard = $argv[2] ?? "0";
+$total = $argv[3] ?? "1";
+echo "params: $params shard: $shard of $total\n";
+exit(0); // anything else: it failed
+`,
+	core.ScriptPowerShell: `param($params, $shard, $total)
+Write-Host "params: $params shard: $shard of $total"
+exit 0 # anything else: it failed
+`,
+	core.ScriptGroovy: `package com.xxl.job.service.handler;
+
+import com.xxl.job.core.context.XxlJobHelper;
+import com.xxl.job.core.handler.IJobHandler;
+
+public class DemoGlueJobHandler extends IJobHandler {
+
+	@Override
+	public void execute() throws Exception {
+		XxlJobHelper.log("params: " + XxlJobHelper.getJobParam());
+	}
+
+}
+`,
+}

@@ -1,0 +1,33 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+)
+
+// TestScripts: a script is read, written, compared and restored, and who was slower loses
+// nothing.
+func TestScripts(t *testing.T) {
+	s := newConsole(t)
+	s.says("/console/scripts", "No job runs a script here", "tickring script put")
+	s.ask("PUT", "/v1/jobs/shop/plain", `{"handler":"sweep"}`)
+	s.ask("PUT", "/v1/jobs/shop/sweep", `{"title":"<i>T</i>","script":{"kind":"shell","source":"echo </textarea><b>one</b>\n","note":"first"}}`)
+	s.never(s.says("/console/scripts", "shop/sweep", "shell", "1 of 2 jobs", "first"), "shop/plain")
+	const at = "/console/jobs/shop/sweep/script"
+	s.says(at, "Script of shop/sweep", "echo </textarea><b>one</b>", "Save as a new version", "tickring script edit")
+	s.never(s.get(at).Body.String(), "<b>one", "<i>T")
+	form := s.form(at)
+	s.done(at, with(form, "source", "echo two\r\nexit 0\r\n", "note", "second", "kind", "shell"), "has a new version", "echo two", "second")
+	s.done(at, form, "has this script already")
+	s.says(at+"?version=1", "This is version 1", "<b>one</b>")
+	s.says(at+"?diff=2", "d-add", "d-del", "from version 1 to 2", "+echo two")
+	s.wrong(at, with(s.form(at), "rev", "1", "source", "echo mine"), http.StatusConflict, "echo mine", "-echo two", "Save mine over theirs")
+	s.wrong(at, with(s.form(at), "source", ""), http.StatusBadRequest, "source")
+	s.done(at, url.Values{"rev": {s.form(at).Get("rev")}, "version": {"1"}}, "<b>one</b>", "as version 1")
+	s.loses(at+"?version=x", http.StatusBadRequest, "versions count from 1")
+	s.loses(at+"?version=99", http.StatusNotFound)
+	s.says("/console/jobs/shop/plain/script?kind=python", "it has none yet", "import sys", "takes the place of what the job runs now: sweep")
+	s.done("/console/jobs/shop/plain/script", s.form("/console/jobs/shop/plain/script?kind=python"), "has a new version", "python, version 1")
+	s.loses("/console/jobs/shop/none/script", http.StatusNotFound)
+}
