@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/words"
 )
 
 // runs shows a page of runs.
@@ -166,41 +167,43 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 		err = nil // its last line says that it goes on
 	}
 	log := Log{Text: text, Next: next, End: end}
-	if kept, is := s.kept(r.Context(), &v.Run, &log, from, err); is {
+	if kept, is := s.kept(r, &v.Run, &log, from, err); is {
 		log, err = kept, nil
 	} else if err == nil {
-		log.Kept = messageKept(&v.Run, &log)
+		log.Kept = messageKept(language(r), &v.Run, &log)
 	}
 	s.reply(w, r, log, err)
 }
 
 // messageKept says that a text is the message of a run, which stands in for its log, and
 // what of it is missing; nil: it is a log.
-func messageKept(run *core.Run, log *Log) *KeptLog {
+func messageKept(l words.Language, run *core.Run, log *Log) *KeptLog {
 	if run.State.Open() || log.Text == "" {
 		return nil
 	}
 	scheme, _, _ := core.ParseAddress(run.Address)
-	var why string
+	var why core.Text
 	switch {
 	case scheme == core.SchemeCall:
-		why = "an endpoint cannot be asked for a log; of an answer the message has the last 4 KB at most"
+		why = core.Say("an endpoint cannot be asked for a log; of an answer the message has the last 4 KB at most")
 	case scheme == core.SchemeQueue:
-		why = "who pulls from a queue cannot be asked for a log, and sends the end of it in the message"
+		why = core.Say("who pulls from a queue cannot be asked for a log, and sends the end of it in the message")
 	case run.Address == core.LocalAddress && log.Next <= 1: // words in its place
-		why = "the file of its log is gone from the server's folder; of what it printed the message has the last 4 KB at most"
+		why = core.Say("the file of its log is gone from the server's folder; of what it printed the message has the last 4 KB at most")
 	default:
 		return nil
 	}
-	return &KeptLog{Message: true, At: run.EndedAt, From: 1, More: utf8.RuneCountInString(run.Message) >= core.MessageMax, Live: why}
+	return &KeptLog{Message: true, At: run.EndedAt, From: 1, More: utf8.RuneCountInString(run.Message) >= core.MessageMax,
+		Live: words.Say(l, why)}
 }
 
 // kept is what is kept of a log, from a line on, where its executor does not answer with
 // it; false: nothing is.
-func (s *server) kept(ctx context.Context, run *core.Run, live *Log, from int, err error) (Log, bool) {
+func (s *server) kept(r *http.Request, run *core.Run, live *Log, from int, err error) (Log, bool) {
+	ctx := r.Context()
 	// An executor that started anew has no log of it, and says so in words at its end.
-	words := live.End && live.Next <= from && from == 1
-	if run.State.Open() || err == nil && !words || ctx.Err() != nil {
+	empty := live.End && live.Next <= from && from == 1
+	if run.State.Open() || err == nil && !empty || ctx.Err() != nil {
 		return Log{}, false
 	}
 	k, is, kerr := s.m.KeptLog(ctx, run.ID)
@@ -212,15 +215,15 @@ func (s *server) kept(ctx context.Context, run *core.Run, live *Log, from int, e
 		s.o.Log.WarnContext(ctx, "the kept log of a run cannot be read", "run", run.ID, "job", run.ID.Job(), "err", kerr)
 		return Log{}, false
 	}
-	if !is || text == "" && words {
+	if !is || text == "" && empty {
 		return Log{}, false
 	}
 	why := strings.TrimSpace(live.Text)
 	switch {
 	case err != nil:
-		why = err.Error()
+		why = s.errorOf(r, err).Message
 	case run.Address == core.LocalAddress:
-		why = "the file of its log is gone from the server's folder"
+		why = words.Say(language(r), core.Say("the file of its log is gone from the server's folder"))
 	}
 	log := Log{End: true, Kept: &KeptLog{At: k.At, From: k.From, Cut: k.Cut, More: k.More, Why: k.Why, Live: why}}
 	lines := strings.SplitAfter(text, "\n")

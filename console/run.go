@@ -46,6 +46,13 @@ func (p *runPage) Logged() bool {
 	return p.Run.Skip == nil && p.Run.Shards == nil && !p.Run.SentAt.IsZero()
 }
 
+// Told reports whether its executor said more than the story does: that has the first line of
+// what did not succeed.
+func (p *runPage) Told() bool {
+	said := strings.TrimSpace(p.Run.Message)
+	return said != "" && p.Run.Skip == nil && (p.Run.State == string(core.Succeeded) || strings.Contains(said, "\n") || len(said) > 300)
+}
+
 // runByID is the page of a run.
 func (a *ask) runByID() (any, error) {
 	r, err := a.GetRun(a.Ctx(), a.Path("run"))

@@ -355,7 +355,7 @@ func (a *ask) nextStep(r *client.Run) string {
 	case state == core.Failed && r.Reason == string(core.ReasonCancelled):
 		return a.Say("Its handler said that no attempt can help. The log says why; put that right, then run it again.")
 	case r.Then != "":
-		return a.Say("It is tried again by itself: see the next attempt.")
+		return a.Say("It is tried again by itself: what comes of that is told above.")
 	}
 	return words.Say(a.Lang, nextSteps[core.Reason(r.Reason)])
 }
