@@ -131,8 +131,8 @@
     if (e.target.closest("[data-close]")) { e.preventDefault(); e.target.closest("dialog").close(); }
     if (e.target.matches("dialog.palette")) e.target.close();
   });
-  const first = $("#panels dialog");
-  if (first) show(first, null);
+  const shown = $("#panels dialog");
+  if (shown) show(shown, null);
 
   // A form is sent once; one that was changed is not left unsaid.
   let changed = false;
@@ -205,6 +205,12 @@
     next.scrollIntoView({ block: "nearest" });
   }
   let palette = null;
+  // first goes to what is found first for a text; the list that is shown may be of the letters before it.
+  async function first(text) {
+    const r = await fetch("/console/find/list?text=" + encodeURIComponent(text));
+    const to = new DOMParser().parseFromString(await r.text(), "text/html").querySelector("li a");
+    if (to && palette) location.href = to.getAttribute("href");
+  }
   async function find() {
     if (palette && palette.open) return;
     const from = document.activeElement;
@@ -228,8 +234,7 @@
         if (to) { to.parentNode.classList.add("at"); to.scrollIntoView({ block: "nearest" }); }
       } else if (e.key === "Enter") {
         e.preventDefault();
-        const to = links[Math.max(i, 0)];
-        if (to) to.click();
+        if (i >= 0) links[i].click(); else first($("input", d).value);
       }
     });
   }

@@ -46,7 +46,7 @@ func TestErrands(t *testing.T) {
 	p.open("/console/jobs/shop/prices")
 	p.clicked()
 	p.click("Changes")
-	p.sees("Changes of shop/prices", "root")
+	p.sees("Changes of shop/prices", "admin-token")
 	clicks[3] = p.clicked()
 
 	record(8, "clicks: last failure with its log / pause five / what fires tonight / who changed it", "12 / 15 / impossible / impossible",

@@ -69,7 +69,7 @@
     const bad = [], wide = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth > wide + 1) bad.push(`the page is ${document.documentElement.scrollWidth} wide in a window of ${wide}`);
     const texts = [];
-    for (const e of document.body.querySelectorAll('*')) {
+    for (const e of (document.querySelector('dialog:modal') || document.body).querySelectorAll('*')) {
       if (!t.shown(e) || hiddenFromEyes(e)) continue;
       const s = getComputedStyle(e), r = e.getBoundingClientRect();
       const inSVG = e.ownerSVGElement;
