@@ -45,13 +45,17 @@ func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params Lis
 	}
 	out := Upcoming{Upcoming: make([]Coming, len(res.Coming)), Partial: res.Partial, Next: int32(res.Next)}
 	for i, c := range res.Coming {
-		out.Upcoming[i] = Coming{ScheduledAt: c.At.Time(), Job: c.App + "/" + c.Name, JobID: int32(c.Job), Timezone: c.Timezone,
-			Cause: string(c.Cause)}
-		if c.Run != 0 {
-			out.Upcoming[i].Run = c.Run.String()
-		}
+		out.Upcoming[i] = comingOf(c)
 	}
 	s.write(w, http.StatusOK, out)
+}
+
+func comingOf(c ask.Coming) Coming {
+	out := Coming{ScheduledAt: c.At.Time(), Job: c.App + "/" + c.Name, JobID: int32(c.Job), Timezone: c.Timezone, Cause: string(c.Cause)}
+	if c.Run != 0 {
+		out.Run = c.Run.String()
+	}
+	return out
 }
 
 // Preview says what a schedule means.

@@ -74,6 +74,9 @@ type ServerInterface interface {
 	// Fence Shut everybody out of this data, until a restore or take-over. What was begun ends within 30 s.
 	// (POST /v1/fence)
 	Fence(w http.ResponseWriter, r *http.Request)
+	// GetHome What needs somebody now: what fails, is late, runs long or has no executor, what fires within 15 minutes, and how the scheduler itself does.
+	// (GET /v1/home)
+	GetHome(w http.ResponseWriter, r *http.Request)
 	// ListJobs Jobs in the order of their numbers, or by how they stand now.
 	// (GET /v1/jobs)
 	ListJobs(w http.ResponseWriter, r *http.Request, params ListJobsParams)
@@ -696,6 +699,20 @@ func (siw *ServerInterfaceWrapper) Fence(w http.ResponseWriter, r *http.Request)
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.Fence(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetHome operation middleware
+func (siw *ServerInterfaceWrapper) GetHome(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetHome(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2725,6 +2742,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/openapi.yaml", wrapper.GetOpenAPI)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/apply", wrapper.Apply)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs", wrapper.ListJobs)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/home", wrapper.GetHome)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/bulk", wrapper.Bulk)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{id}", wrapper.GetJobByNumber)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/jobs/{app}/{name}", wrapper.DeleteJob)

@@ -38,3 +38,15 @@ func TestJobsNow(t *testing.T) {
 		}
 	}
 }
+
+// TestHome: it has how many of each kind there are, and how the scheduler does.
+func TestHome(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	f.must("PUT", "/v1/jobs/shop/soon", `{"handler":"x","schedule":{"every":"5m"}}`)
+	h, err := f.c.GetHome(t.Context())
+	if err != nil || h.Coming.Jobs != 1 || len(h.Coming.First) != 1 || h.Coming.First[0].Job != "shop/soon" || len(h.Deserted) != 1 ||
+		h.Deserted[0].Jobs != 2 || h.Failing.Count != 0 {
+		t.Errorf("%+v, %v", h, err)
+	}
+}

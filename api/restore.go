@@ -75,9 +75,18 @@ func (s *server) Restore(w http.ResponseWriter, r *http.Request) {
 
 // GetFacts says what tickring doctor judges.
 func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) {
-	if s.o.Facts == nil {
+	f := s.facts(r)
+	if f == nil {
 		s.fail(w, r, core.Errorf(core.CodeRefused, "nothing is known here of the deployment"))
 		return
+	}
+	s.write(w, http.StatusOK, f)
+}
+
+// facts are those that the caller may see; nil: nothing is known here.
+func (s *server) facts(r *http.Request) *Facts {
+	if s.o.Facts == nil {
+		return nil
 	}
 	f := s.o.Facts(r.Context(), language(r))
 	if sees := callerOf(r).Sift(); sees != nil {
@@ -86,7 +95,7 @@ func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) {
 		f.UnreadableApps = slices.DeleteFunc(f.UnreadableApps, func(a UnreadableApp) bool { return !sees(a.Name) })
 		f.KnownTokens = slices.DeleteFunc(f.KnownTokens, func(app string) bool { return !sees(app) })
 	}
-	s.write(w, http.StatusOK, f)
+	return &f
 }
 
 // GetJobFacts says which jobs nobody takes and which fail.

@@ -30,6 +30,11 @@ func (c *Client) ListJobs(ctx context.Context, params ListJobsParams) (JobPage, 
 	return do[JobPage](ctx, c, "GET", "/v1/jobs", params, nil)
 }
 
+// GetHome tells what needs somebody now.
+func (c *Client) GetHome(ctx context.Context) (Home, error) {
+	return do[Home](ctx, c, "GET", "/v1/home", nil, nil)
+}
+
 // Bulk does one thing to a part of many jobs, as one act; the next call goes on after it.
 func (c *Client) Bulk(ctx context.Context, body BulkRequest) (BulkResult, error) {
 	return do[BulkResult](ctx, c, "POST", "/v1/bulk", nil, body)

@@ -832,6 +832,65 @@ type Generation struct {
 	Holder string `json:"holder"`
 }
 
+// Home defines model for Home.
+type Home struct {
+	Coming HomeComing `json:"coming"`
+
+	// Deserted Apps without an executor whose jobs fire
+	Deserted []DesertedApp `json:"deserted"`
+	Failing  HomeJobs      `json:"failing"`
+	Late     HomeJobs      `json:"late"`
+	Long     HomeRuns      `json:"long"`
+	Now      time.Time     `json:"now"`
+
+	// Partial Of some jobs it is not known yet how they stand: ask again
+	Partial   bool   `json:"partial,omitempty,omitzero"`
+	Scheduler *Facts `json:"scheduler,omitempty"`
+}
+
+// HomeComing defines model for HomeComing.
+type HomeComing struct {
+	First []Coming `json:"first"`
+
+	// Jobs Jobs that fire within 15 minutes
+	Jobs int `json:"jobs"`
+}
+
+// HomeJob defines model for HomeJob.
+type HomeJob struct {
+	// Job app/name
+	Job   string `json:"job"`
+	JobID int32  `json:"jobId"`
+	Last  *Run   `json:"last,omitempty"`
+	Title string `json:"title,omitempty,omitzero"`
+}
+
+// HomeJobs defines model for HomeJobs.
+type HomeJobs struct {
+	Count int `json:"count"`
+
+	// Jobs Of the first 20, with the last run of each
+	Jobs []HomeJob `json:"jobs"`
+}
+
+// HomeRun defines model for HomeRun.
+type HomeRun struct {
+	// Job app/name
+	Job    string    `json:"job"`
+	Run    string    `json:"run"`
+	SentAt time.Time `json:"sentAt"`
+	Title  string    `json:"title,omitempty,omitzero"`
+
+	// UsualMs How long the runs before it took, the middle one
+	UsualMs int64 `json:"usualMs"`
+}
+
+// HomeRuns defines model for HomeRuns.
+type HomeRuns struct {
+	Count int       `json:"count"`
+	Runs  []HomeRun `json:"runs"`
+}
+
 // Job defines model for Job.
 type Job struct {
 	// After It comes after each end of these jobs, whatever its schedule

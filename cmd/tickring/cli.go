@@ -81,6 +81,7 @@ type grammar struct {
 	Pause  pauseCmd   `cmd:"" help:"Stop the schedule of jobs, of apps, or of everything." group:"Jobs"`
 	Stop   stopCmd    `cmd:"" hidden:"" help:"Another name of pause; not that of the server."`
 	Resume resumeCmd  `cmd:"" aliases:"start" help:"Go on; what passed is not run." group:"Jobs"`
+	Home   homeCmd    `cmd:"" help:"What needs somebody now: failing, late, running long, without an executor; what comes." group:"Jobs"`
 	Bulk   bulkCmd    `cmd:"" help:"Do one thing to many jobs as one act: pause, resume, trigger, kill, delete, label." group:"Jobs"`
 	Execs  execsCmd   `cmd:"" name:"executors" help:"The executors of an app, or of all." group:"Jobs"`
 	Notify notifyCmd  `cmd:"" help:"Try where notices go: tickring notify test CHANNEL." group:"Jobs"`

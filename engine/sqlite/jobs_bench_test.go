@@ -78,6 +78,15 @@ func BenchmarkJobs(b *testing.B) {
 		}
 		partial = p.Partial
 	}
+	b.Run("home", func(b *testing.B) {
+		for b.Loop() {
+			now = now.Add(time.Second)
+			if h, err := q.Home(b.Context(), nil); err != nil || h.Soon == 0 {
+				b.Fatal(h, err)
+			}
+		}
+		ms(b)
+	})
 	for _, of := range []struct {
 		name string
 		a    ask.JobsAsk

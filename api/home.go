@@ -1,0 +1,56 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core/ask"
+)
+
+// The types of what needs somebody now.
+type (
+	Home       = client.Home
+	HomeComing = client.HomeComing
+	HomeJob    = client.HomeJob
+	HomeJobs   = client.HomeJobs
+	HomeRun    = client.HomeRun
+	HomeRuns   = client.HomeRuns
+)
+
+// GetHome tells what needs somebody now.
+func (s *server) GetHome(w http.ResponseWriter, r *http.Request) {
+	h, err := s.m.Home(r.Context(), callerOf(r).Sift())
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	jobs := func(count int, list []ask.HomeJob) HomeJobs {
+		out := HomeJobs{Count: count, Jobs: []HomeJob{}}
+		for i := range list {
+			j := HomeJob{Job: list[i].Job.Name(), JobID: int32(list[i].Job.Def.ID), Title: list[i].Job.Def.Title}
+			if list[i].Last != nil {
+				last := runOf(list[i].Last, &list[i].Job)
+				j.Last = &last
+			}
+			out.Jobs = append(out.Jobs, j)
+		}
+		return out
+	}
+	out := Home{Now: s.m.Now().UTC(), Failing: jobs(h.Fail, h.Failing), Late: jobs(h.Delayed, h.Late), Partial: h.Partial,
+		Long: HomeRuns{Count: h.Linger, Runs: []HomeRun{}}, Coming: HomeComing{Jobs: h.Soon, First: []Coming{}},
+		Deserted: []client.DesertedApp{}}
+	for _, l := range h.Long {
+		out.Long.Runs = append(out.Long.Runs, HomeRun{Run: l.Run.String(), Job: l.Job.Name(), Title: l.Job.Def.Title, SentAt: l.Since,
+			UsualMs: l.Usual.Milliseconds()})
+	}
+	for _, c := range h.Coming {
+		out.Coming.First = append(out.Coming.First, comingOf(c))
+	}
+	for _, d := range h.Deserted {
+		out.Deserted = append(out.Deserted, client.DesertedApp{App: d.App, Jobs: d.Jobs, Job: d.First})
+	}
+	if out.Scheduler = s.facts(r); out.Scheduler != nil {
+		out.Scheduler.Executors = nil // they have a list of their own
+	}
+	s.write(w, http.StatusOK, out)
+}

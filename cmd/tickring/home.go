@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tickring/tickring/api"
+)
+
+type homeCmd struct{ watchFlags }
+
+func (c *homeCmd) Run(e *conn) error { return c.watchFlags.run(e, c.once) }
+
+func (c *homeCmd) once(e *conn) error {
+	h, err := e.GetHome(e.Ctx)
+	if err != nil {
+		return err
+	}
+	return e.show(h, func() {
+		rows := [][]string{}
+		add := func(what string, n int, of string) { rows = append(rows, []string{what, fmt.Sprint(n), of}) }
+		jobs := func(l *api.HomeJobs) (of string) {
+			for i, j := range l.Jobs {
+				if i == 3 {
+					return of + ", …"
+				}
+				if i > 0 {
+					of += ", "
+				}
+				of += j.Job
+			}
+			return of
+		}
+		add("failing", h.Failing.Count, jobs(&h.Failing))
+		add("late", h.Late.Count, jobs(&h.Late))
+		of := ""
+		if len(h.Long.Runs) > 0 {
+			r := &h.Long.Runs[0]
+			of = fmt.Sprintf("%s, run %s for %s", r.Job, r.Run, span(h.Now.Sub(r.SentAt).Truncate(time.Second)))
+		}
+		add("running long", h.Long.Count, of)
+		if of = ""; len(h.Deserted) > 0 {
+			of = h.Deserted[0].App
+		}
+		add("apps without an executor", len(h.Deserted), of)
+		if of = ""; len(h.Coming.First) > 0 {
+			of = h.Coming.First[0].Job + " at " + e.full(h.Coming.First[0].ScheduledAt, h.Coming.First[0].Timezone)
+		}
+		add("jobs that fire in 15 minutes", h.Coming.Jobs, of)
+		table(e.Stdout, rows)
+		if h.Partial {
+			e.printf("of some jobs it is not known yet how they stand: ask again\n")
+		}
+	})
+}
