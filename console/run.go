@@ -133,6 +133,9 @@ func paramsOf(r *client.Run) string {
 	return ""
 }
 
+// SentWith are the params that a run was sent with, as a form has them.
+func (a *ask) SentWith(r *client.Run) string { return paramsOf(r) }
+
 // chain is the attempts that a run is among, in their order, as far as they are kept and told.
 func (a *ask) chain(r *client.Run) ([]client.Run, error) {
 	list := []client.Run{}
@@ -319,8 +322,7 @@ func (a *ask) cancelRun() (string, core.Text, error) {
 // rerun runs a run again, and goes on to the new one.
 func (a *ask) rerun() (string, core.Text, error) {
 	body := client.RerunRequest{Run: a.Path("run"), As: string(core.CauseManual), Key: a.Form("key")}
-	if a.Form("with") == "other" {
-		params := a.Form("params")
+	if params, other := a.otherParams(); other {
 		body.Params = &params
 	}
 	switch where := a.Form("where"); where {
@@ -343,6 +345,13 @@ func (a *ask) rerun() (string, core.Text, error) {
 	return a.RunPath(res.Runs[0].As.ID), core.Say("this is run %s again", a.Path("run")), nil
 }
 
+// otherParams are those that were typed, where they are to count: who changes them means
+// them. Forms end lines with two characters, and executors get what was typed.
+func (a *ask) otherParams() (string, bool) {
+	params := strings.ReplaceAll(a.Form("params"), "\r\n", "\n")
+	return params, a.Form("with") == "other" || a.r.PostForm.Has("was") && params != strings.ReplaceAll(a.Form("was"), "\r\n", "\n")
+}
+
 // refused shows the page of the run again, with its panel, what was typed and what the API
 // said; where that page cannot be shown, the error is the answer.
 func (a *ask) refused(panel string, refusal error) error {
@@ -358,8 +367,8 @@ func (a *ask) refused(panel string, refusal error) error {
 	p.Panel, p.Wrong = panel, problem.Message
 	if panel == "rerun" {
 		p.Key, p.Where, p.Live = a.Form("key"), a.Form("where"), a.liveOf(r.App)
-		if a.Form("with") == "other" {
-			p.Params, p.Other = a.Form("params"), true
+		if params, other := a.otherParams(); other {
+			p.Params, p.Other = params, true
 		}
 	}
 	a.render(problem.Status, "run", p)

@@ -161,6 +161,13 @@ func TestKillCancelRunAgain(t *testing.T) {
 	}
 	s.says(path+done.ID.String(), "run again as")
 
+	typed := url.Values{"key": {"k3"}, "with": {"same"}, "was": {"a\r\nb"}, "params": {"a\r\nb\r\nc"}}
+	s.says(s.post(path+done.ID.String()+"/rerun", typed).Header().Get("Location"), "a\nb\nc")
+	typed = url.Values{"key": {"k4"}, "with": {"same"}, "was": {"a\r\nb"}, "params": {"a\r\nb"}}
+	if body := s.says(s.post(path+done.ID.String()+"/rerun", typed).Header().Get("Location"), "run again"); strings.Contains(body, "a\nb") {
+		t.Error("params that nobody changed are others")
+	}
+
 	new := strings.TrimPrefix(to, path)
 	if w := s.post(path+new+"/cancel", nil); w.Code != http.StatusSeeOther {
 		t.Errorf("cancel: %d %s", w.Code, w.Body)
