@@ -135,7 +135,7 @@ func (a *ask) axis(from, to time.Time) template.HTML {
 		form = "15:04:05"
 	}
 	var b strings.Builder
-	b.WriteString(`<div class=axis aria-hidden=true>`)
+	b.WriteString(`<div class=ticks aria-hidden=true>`)
 	for i := range marks {
 		at := from.Add(to.Sub(from) * time.Duration(i) / (marks - 1)).In(loc)
 		text := at.Format(form)

@@ -59,6 +59,9 @@ func (a *ask) runs() (any, error) {
 	if p.Span, err = a.spanOf(); err == nil {
 		p.Filter = a.runFilter(a.r.URL.Query(), p.Span)
 		p.Filter.After, p.Filter.Limit = a.Q("after"), 100
+		if a.partial() && a.Q("shape") != "" {
+			p.Filter.Limit = 1 // the page has its rows
+		}
 		err = a.findRuns(p)
 	}
 	if err == nil && p.Panel == "rerun" && (p.Filter.Job != "" || p.Filter.App != "") {
@@ -113,6 +116,9 @@ func (a *ask) findRuns(p *runsPage) error {
 		u.RawQuery = q.Encode()
 		p.Next = u.String()
 	}
+	if a.Q("shape") == "" { // rows come first: the page asks for its shape once it is there
+		return nil
+	}
 	f := &p.Filter
 	shape, err := a.GetShape(a.Ctx(), client.GetShapeParams{App: f.App, Job: f.Job, From: f.From, To: f.To, Late: f.Late})
 	if err != nil {
@@ -142,7 +148,7 @@ func (a *ask) Endings(p *runsPage) template.HTML {
 			word = html(`%s %d`, word, sum[i])
 		}
 		q := a.r.URL.Query()
-		for _, name := range []string{"after", "state", "failed", "panel"} {
+		for _, name := range []string{"after", "state", "failed", "panel", "shape"} {
 			q.Del(name)
 		}
 		if !on {
@@ -173,14 +179,21 @@ func (p *runsPage) ShapeSum() (n struct{ Runs, Failed int64 }) {
 // ShapeChart draws the shape: each bar leads to its runs.
 func (a *ask) ShapeChart(p *runsPage) template.HTML {
 	return a.chart(p.stretches(), func(s *stretch) string {
-		return a.With("from", rfc(s.From), "to", rfc(s.To), "when", "", "panel", "")
+		return a.With("from", rfc(s.From), "to", rfc(s.To), "when", "", "panel", "", "shape", "")
 	})
 }
 
-// Wider is the URL of a span twice as long, around the one that is shown.
-func (a *ask) Wider(s *client.Shape) string {
-	d := s.To.Sub(s.From) / 2
-	return a.With("from", rfc(s.From.Add(-d)), "to", rfc(earlier(s.To.Add(d), a.Now)), "when", "")
+// Wider is the URL of a span twice as long, around the one that is shown; empty where none is.
+func (a *ask) Wider(p *runsPage) string {
+	from, to := p.Span.From, p.Span.To
+	if from.IsZero() {
+		return ""
+	}
+	if to.IsZero() {
+		to = a.Now
+	}
+	d := to.Sub(from) / 2
+	return a.With("from", rfc(from.Add(-d)), "to", rfc(earlier(to.Add(d), a.Now)), "when", "", "shape", "")
 }
 
 func earlier(x, y time.Time) time.Time {

@@ -115,10 +115,10 @@ func TestShapeOfRuns(t *testing.T) {
 			r.Journal = core.JournalKey{Minute: int64(r.At) / 60}
 		})
 	}
-	body := s.says("/console/runs?job=shop/shape&when=1h", "40 began, of which 10 failed", `class="b-fail"`, `class="b-ok"`, "data-step=")
+	body := s.says("/console/runs?job=shop/shape&when=1h&shape=1", "40 began, of which 10 failed", `class="b-fail"`, `class="b-ok"`, "data-step=")
 	_, after, _ := strings.Cut(body, `<a href="/console/runs?from=`)
 	bar, _, _ := strings.Cut(after, ">")
-	if !strings.Contains(bar, "&to=") || strings.Contains(bar, "when=") || !strings.Contains(bar, "job=") {
+	if !strings.Contains(bar, "&to=") || strings.Contains(bar, "when=") || strings.Contains(bar, "shape=") || !strings.Contains(bar, "job=") {
 		t.Errorf("a bar leads to %q", bar)
 	}
 	zoomed := s.says("/console/runs?job=shop/shape&from=2026-11-20T11:50:00Z&to=2026-11-20T11:55:00Z")

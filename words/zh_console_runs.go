@@ -303,4 +303,5 @@ var zhConsoleRuns = map[string]string{
 	"who pulls from a queue cannot be asked for a log, and sends the end of it in the message":                       "从队列拉取的消费者不提供日志，日志结尾随消息发送",
 	"the file of its log is gone from the server's folder; of what it printed the message has the last 4 KB at most": "服务器目录中的日志文件已不存在；消息中最多保存其输出的最后 4 KB",
 	"the file of its log is gone from the server's folder":                                                           "服务器目录中的日志文件已不存在",
+	"How they ended over time": "结果随时间的分布",
 }
