@@ -1,6 +1,7 @@
 package console
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ type jobsPage struct {
 	Apps    []string
 	Filter  bool // anything but the order is chosen
 	Command string
+	Panel   *bulkPanel
 }
 
 // stand is one of the ways in which jobs stand, as a filter with its count.
@@ -43,12 +45,23 @@ const (
 
 // jobs lists jobs: what the query says, a page at a time.
 func (a *ask) jobs() (any, error) {
-	p := client.ListJobsParams{App: a.Q("app"), Text: strings.TrimSpace(a.Q("text")), Sort: a.Q("sort"), Down: a.Q("down") == "true",
-		Last: true, Runs: barsShown, Counts: true, Limit: jobsShown, Cursor: a.Q("after")}
-	if is := a.Q("is"); is != "" {
+	q := a.r.URL.Query()
+	page, err := a.jobsList(q)
+	if err != nil {
+		return nil, err
+	}
+	page.Panel, err = a.bulkPanel(q.Get("panel"), q["pick"], q)
+	return page, err
+}
+
+func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
+	p := client.ListJobsParams{App: q.Get("app"), Text: strings.TrimSpace(q.Get("text")), Sort: q.Get("sort"), Down: q.Get("down") == "true",
+		Last: true, Runs: barsShown, Counts: true, Limit: jobsShown, Cursor: q.Get("after")}
+	is := q.Get("is")
+	if is != "" {
 		p.Is = []string{is}
 	}
-	if label := a.Q("label"); label != "" {
+	if label := q.Get("label"); label != "" {
 		p.Label = []string{label}
 	}
 	page, err := a.ListJobs(a.Ctx(), p)
@@ -59,7 +72,7 @@ func (a *ask) jobs() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := jobsPage{JobPage: page, Columns: a.columns(p.Sort, p.Down), Filter: p.App+p.Text+a.Q("is")+a.Q("label") != ""}
+	out := &jobsPage{JobPage: page, Columns: a.columns(p.Sort, p.Down), Filter: p.App+p.Text+is+q.Get("label") != "", Command: jobsCommand(p)}
 	for i := range apps.Apps {
 		out.Apps = append(out.Apps, apps.Apps[i].Name)
 	}
@@ -67,16 +80,16 @@ func (a *ask) jobs() (any, error) {
 		out.Next = a.With("after", page.Cursor)
 	}
 	if n := page.Counts; n != nil {
-		out.Stands = []stand{
-			{a.Say("All"), n.All, a.With("is", ""), a.Q("is") == "", false},
-			{a.Say("Failing now"), n.Failing, a.With("is", "failing"), a.Q("is") == "failing", n.Failing > 0},
-			{a.Say("Late"), n.Late, a.With("is", "late"), a.Q("is") == "late", false},
-			{a.Say("Paused"), n.Paused, a.With("is", "paused"), a.Q("is") == "paused", false},
-			{a.Say("Never ran"), n.NeverRan, a.With("is", "never-ran"), a.Q("is") == "never-ran", false},
-			{a.Say("Ended"), n.Ended, a.With("is", "ended"), a.Q("is") == "ended", false},
+		stand := func(label, by string, n int) {
+			out.Stands = append(out.Stands, stand{label, n, a.With("is", by), is == by, by == "failing" && n > 0})
 		}
+		stand(a.Say("All"), "", n.All)
+		stand(a.Say("Failing now"), "failing", n.Failing)
+		stand(a.Say("Late"), "late", n.Late)
+		stand(a.Say("Paused"), "paused", n.Paused)
+		stand(a.Say("Never ran"), "never-ran", n.NeverRan)
+		stand(a.Say("Ended"), "ended", n.Ended)
 	}
-	out.Command = jobsCommand(p)
 	return out, nil
 }
 

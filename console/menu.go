@@ -6,6 +6,7 @@ import "github.com/tickring/tickring/core"
 func (c *Console) pages() {
 	c.page("GET /console/{$}", "home", (*ask).home)
 	c.page("GET /console/jobs", "jobs", (*ask).jobs)
+	c.form("POST /console/jobs/bulk", (*ask).bulk)
 	c.page("GET /console/executors", "executors", (*ask).executors)
 	c.form("POST /console/executors", (*ask).appNew)
 	c.page("GET /console/executors/{app}", "app", (*ask).app)

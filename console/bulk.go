@@ -1,0 +1,215 @@
+package console
+
+import (
+	"cmp"
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+// bulkPanel is what is to be done to many jobs: to those that were picked, or to all that the
+// filters of the list find.
+type bulkPanel struct {
+	Verb   string
+	Picked []string
+	Found  int
+	Sample []string
+	Act    string // names the act beforehand: a form that is sent twice does it once
+	F      typed
+}
+
+// bulkVerbs are what can be done to many.
+var bulkVerbs = []string{"pause", "resume", "trigger", "kill", "label", "delete"}
+
+// filterFields are the fields of the list that say which jobs are found.
+var filterFields = []string{"app", "text", "label", "is"}
+
+// bulkPanel counts what the filters find; nil where no panel is asked for.
+func (a *ask) bulkPanel(verb string, picked []string, q url.Values) (*bulkPanel, error) {
+	if !slices.Contains(bulkVerbs, verb) {
+		return nil, nil
+	}
+	p := &bulkPanel{Verb: verb, Picked: picked, Act: "console-" + rand.Text()[:16]}
+	res, err := a.Bulk(a.Ctx(), client.BulkRequest{Verb: verb, Filter: bulkFilter(q), DryRun: true})
+	if err != nil {
+		return nil, err
+	}
+	p.Found, p.Sample = res.Found, res.Sample
+	return p, nil
+}
+
+// bulkFilter is that of the list.
+func bulkFilter(q url.Values) *client.BulkFilter {
+	f := &client.BulkFilter{App: q.Get("app"), Text: strings.TrimSpace(q.Get("text"))}
+	if label := q.Get("label"); label != "" {
+		f.Label = []string{label}
+	}
+	if is := q.Get("is"); is != "" {
+		f.Is = []string{is}
+	}
+	return f
+}
+
+// bulkPage is how far an act has come.
+type bulkPage struct {
+	Verb   string
+	Form   url.Values // goes on with the next part; none: it is done
+	Found  int
+	Done   int
+	Same   int
+	Fail   int
+	Failed []client.BulkFailure
+	Undo   string // the act, where it can be undone
+	Wrong  string
+	Back   string
+}
+
+// bulk does a part of an act on many jobs, and shows how far it has come.
+func (a *ask) bulk() (string, core.Text, error) {
+	q := a.r.PostForm
+	req := client.BulkRequest{Verb: q.Get("verb"), Reason: strings.TrimSpace(q.Get("reason")), Act: q.Get("act"), Undo: q.Get("undo"),
+		Cause: string(core.CauseManual)}
+	switch {
+	case req.Undo != "":
+	case q.Get("which") == "all":
+		req.Filter = bulkFilter(q)
+	default:
+		req.Jobs = q["pick"]
+	}
+	p := bulkPage{Verb: req.Verb, Back: listOf(q)}
+	for name, n := range map[string]*int{"done": &p.Done, "same": &p.Same, "fail": &p.Fail, "found": &p.Found} {
+		*n, _ = strconv.Atoi(q.Get(name)) // they are told, and nothing goes by them
+	}
+	next, _ := strconv.ParseInt(q.Get("next"), 10, 32)
+	req.After = int32(next)
+	err := a.bulkForm(&req)
+	var res client.BulkResult
+	if err == nil {
+		res, err = a.Bulk(a.Ctx(), req)
+	}
+	switch {
+	case err != nil && req.After == 0 && req.Undo == "": // nothing is done yet: what was typed is shown again
+		return a.bulkAgain(err, req.Verb)
+	case err != nil:
+		problem := a.problemOf(err)
+		p.Form, p.Wrong = q, problem.Message
+		a.render(problem.Status, "bulk", p)
+		return "", core.Text{}, errShown
+	}
+	p.Found = max(p.Found, res.Found)
+	p.Done, p.Same, p.Fail, p.Failed = p.Done+res.Done, p.Same+res.Same, p.Fail+res.Fail, res.Failed
+	if req.Verb == "pause" {
+		p.Undo = res.Act
+	}
+	if res.Next != 0 {
+		p.Form = q
+		q.Set("act", res.Act)
+		for name, n := range map[string]int{"next": int(res.Next), "done": p.Done, "same": p.Same, "fail": p.Fail, "found": p.Found} {
+			q.Set(name, strconv.Itoa(n))
+		}
+	}
+	a.page = "jobs"
+	a.render(http.StatusOK, "bulk", p)
+	return "", core.Text{}, errShown
+}
+
+// bulkForm reads what the form of a verb asks for besides.
+func (a *ask) bulkForm(req *client.BulkRequest) (err error) {
+	switch req.Verb {
+	case "pause":
+		if req.Reason == "" {
+			return core.Invalid("reason", "", "say why: who finds the job paused asks for it")
+		}
+		req.Until, err = a.when("until", a.Form("until"), "")
+	case "trigger":
+		req.Cause = string(core.CauseManual)
+		if params := a.Form("params"); params != "" {
+			req.Params = &params
+		}
+	case "label":
+		req.Labels = map[string]string{}
+		for line := range strings.Lines(a.Form("labels")) {
+			if key, value, _ := strings.Cut(strings.TrimSpace(line), "="); key != "" {
+				req.Labels[key] = value
+			}
+		}
+	case "delete":
+		if n := len(req.Jobs); strings.TrimSpace(a.Form("count")) != strconv.Itoa(cmp.Or(n, a.foundIn())) {
+			return core.Invalid("count", core.Truncate(a.Form("count")), "type how many jobs are deleted, to say that you mean them")
+		}
+	}
+	return err
+}
+
+// foundIn is how many jobs the panel said that there are.
+func (a *ask) foundIn() int {
+	n, _ := strconv.Atoi(a.Form("counted"))
+	return n
+}
+
+// bulkAgain shows the list with the panel that was refused.
+func (a *ask) bulkAgain(err error, verb string) (string, core.Text, error) {
+	page, lerr := a.jobsList(a.r.PostForm)
+	if lerr != nil {
+		return "", core.Text{}, lerr
+	}
+	panel, lerr := a.bulkPanel(verb, a.r.PostForm["pick"], a.r.PostForm)
+	if lerr != nil || panel == nil {
+		return "", core.Text{}, cmp.Or(lerr, err)
+	}
+	panel.F = typed{Error: a.problemOf(err).Message, Of: a.r.PostForm}
+	page.Panel, a.page = panel, "jobs"
+	return a.again(err, "jobs", page)
+}
+
+// listOf is the list with the filters of a form.
+func listOf(q url.Values) string {
+	back := url.Values{}
+	for _, name := range filterFields {
+		if q.Get(name) != "" {
+			back.Set(name, q.Get(name))
+		}
+	}
+	if len(back) == 0 {
+		return Root + "jobs"
+	}
+	return Root + "jobs?" + back.Encode()
+}
+
+// BulkTitle is what a panel asks, and what its button says.
+func (a *ask) BulkTitle(verb string) string {
+	switch verb {
+	case "pause":
+		return a.Say("Pause jobs")
+	case "resume":
+		return a.Say("Resume jobs")
+	case "trigger":
+		return a.Say("Run jobs now")
+	case "kill":
+		return a.Say("Kill what runs of jobs")
+	case "label":
+		return a.Say("Label jobs")
+	}
+	return a.Say("Delete jobs")
+}
+
+// BulkCommand is the command that does the same to what was picked.
+func (a *ask) BulkCommand(p *bulkPanel) string {
+	refs := strings.Join(p.Picked, " ")
+	if refs == "" {
+		refs = "…"
+	}
+	switch p.Verb {
+	case "pause":
+		return "tickring pause " + refs + ` --reason "…"`
+	case "label":
+		return "tickring edit " + refs
+	}
+	return "tickring " + p.Verb + " " + refs
+}
