@@ -44,6 +44,11 @@ var wanted = map[string]want{
 	"POST /v1/apply notify":                            {editor, "", ofAll, `{"notify":{}}`},
 	"POST /v1/apply channels":                          {editor, "secrets", ofAll, `{"channels":[{"name":"c"}]}`},
 	"GET /v1/jobs":                                     {viewer, "", aList, ""},
+	"POST /v1/bulk":                                    {operator, "", ofShop, `{"verb":"pause","jobs":["shop/report"]}`},
+	"POST /v1/bulk kill":                               {operator, "", ofShop, `{"verb":"kill","filter":{"app":"shop"}}`},
+	"POST /v1/bulk delete":                             {editor, "", ofShop, `{"verb":"delete","jobs":["shop/report"]}`},
+	"POST /v1/bulk label":                              {editor, "", ofShop, `{"verb":"label","filter":{"app":"shop"},"labels":{"a":"b"}}`},
+	"POST /v1/bulk dry":                                {viewer, "", ofShop, `{"verb":"delete","jobs":["shop/report"],"dryRun":true}`},
 	"GET /v1/jobs/{id}":                                {viewer, "", ofShop, ""},
 	"GET /v1/jobs/{app}/{name}":                        {viewer, "", ofShop, ""},
 	"PUT /v1/jobs/{app}/{name}":                        {editor, "", ofShop, `{"handler":"x"}`},
@@ -181,7 +186,8 @@ func (w want) answer(op string, s someone) int {
 		return 403
 	case w.scope == aList:
 		return 0
-	case w.scope == ofShop && len(s.grants) == 0 && strings.Contains(" POST /v1/rerun POST /v1/clean POST /v1/replan ", " "+opOf(op)+" "),
+	case w.scope == ofShop && len(s.grants) == 0 &&
+		strings.Contains(" POST /v1/rerun POST /v1/clean POST /v1/replan POST /v1/bulk ", " "+opOf(op)+" "),
 		w.scope == ofShop && len(s.grants) == 0 && slices.Contains([]string{"GET /v1/runs", "GET /v1/upcoming", "GET /v1/changes",
 			"GET /v1/audit",
 			"GET /v1/reports", "GET /v1/runs/shape", "GET /v1/lateness"}, opOf(op)):

@@ -17,7 +17,8 @@ type Many struct {
 	Err     error
 }
 
-// PauseJobs pauses jobs by their numbers, as Pause does one.
+// PauseJobs pauses jobs by their numbers. Those that are paused stay as they are: whoever
+// paused one had a reason of his own, and its end is his, also where the act is taken back.
 func (m *Manage) PauseJobs(ctx context.Context, actor core.Actor, jobs []core.JobID, r PauseRequest) ([]Many, error) {
 	until, err := m.until(r.Until)
 	if err == nil {
@@ -26,7 +27,13 @@ func (m *Manage) PauseJobs(ctx context.Context, actor core.Actor, jobs []core.Jo
 	if err != nil {
 		return nil, err
 	}
-	return m.editMany(ctx, jobs, m.pausing(actor, r, until)), nil
+	pause, now := m.pausing(actor, r, until), m.ask.Now()
+	return m.editMany(ctx, jobs, func(old *core.Job) (*edit, error) {
+		if old.Sched.PausedAt(now) {
+			return nil, nil
+		}
+		return pause(old)
+	}), nil
 }
 
 // ResumeJobs ends the pauses of jobs, as Resume does one; with revs only of those that still

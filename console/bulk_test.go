@@ -1,0 +1,98 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// hidden are the hidden fields of the form that is posted to an address.
+func hidden(t *testing.T, body, action string) url.Values {
+	t.Helper()
+	_, form, ok := strings.Cut(body, `action="`+action+`"`)
+	if !ok {
+		t.Fatalf("no form for %s in %s", action, body)
+	}
+	form, _, _ = strings.Cut(form, "</form>")
+	q := url.Values{}
+	for _, m := range regexp.MustCompile(`type="hidden" name="([^"]*)" value="([^"]*)"`).FindAllStringSubmatch(form, -1) {
+		q.Add(m[1], m[2])
+	}
+	return q
+}
+
+// TestPauseMany: what was picked, or all that the filter finds, is counted before it is
+// paused, with a reason, as one act; and that pause alone is taken back.
+func TestPauseMany(t *testing.T) {
+	s := newConsole(t)
+	for i := range 5 {
+		s.ask("PUT", fmt.Sprint("/v1/jobs/shop/job-", i), `{"handler": "x", "schedule": {"every": "1h"}}`)
+	}
+	s.ask("POST", "/v1/jobs/shop/job-0/pause", `{"reason": "before"}`)
+	panel := s.says("/console/jobs?panel=pause&pick=shop/job-1&pick=shop/job-2", "the 2 that are picked", "all 5 there are",
+		"tickring pause shop/job-1 shop/job-2")
+	q := hidden(t, panel, "/console/jobs/bulk")
+	q.Set("which", "picked")
+	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "say why") {
+		t.Errorf("without a reason: %d %s", w.Code, w.Body)
+	}
+	q.Set("reason", "a new bank")
+	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "2 of 2 done") {
+		t.Errorf("picked: %d %s", w.Code, w.Body)
+	}
+	s.says("/console/jobs?is=paused", "Paused 3", "paused by", "a new bank", "before")
+
+	q = hidden(t, s.says("/console/jobs?text=job-&panel=pause", "all 5 that the filter finds"), "/console/jobs/bulk")
+	q.Set("which", "all")
+	q.Set("reason", "all of them")
+	w := s.post("/console/jobs/bulk", q)
+	if !strings.Contains(w.Body.String(), "2 of 5 done; 3 were so already") {
+		t.Errorf("all: %d %s", w.Code, w.Body)
+	}
+	undo := hidden(t, w.Body.String(), "/console/jobs/bulk")
+	if w := s.post("/console/jobs/bulk", undo); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "2 of 3 done") &&
+		!strings.Contains(w.Body.String(), "2 of 2 done") && !strings.Contains(w.Body.String(), "2 of 5 done") {
+		t.Errorf("taken back: %d %s", w.Code, w.Body)
+	}
+	s.says("/console/jobs?is=paused", "Paused 3", "a new bank", "before")
+}
+
+// TestDeleteMany: who deletes says how many.
+func TestDeleteMany(t *testing.T) {
+	s := newConsole(t)
+	for i := range 3 {
+		s.ask("PUT", fmt.Sprint("/v1/jobs/shop/job-", i), `{"handler": "x"}`)
+	}
+	q := hidden(t, s.says("/console/jobs?panel=delete", "How many are deleted"), "/console/jobs/bulk")
+	q.Set("which", "all")
+	q.Set("count", "2")
+	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusBadRequest {
+		t.Errorf("another count: %d", w.Code)
+	}
+	s.says("/console/jobs", "3, none of which fails")
+	q.Set("count", "3")
+	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusOK {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	s.says("/console/jobs", "There is no job yet.")
+}
+
+// TestRunManyOnce: a form that is sent twice runs each job once.
+func TestRunManyOnce(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/job", `{"handler": "x"}`)
+	q := hidden(t, s.says("/console/jobs?panel=trigger&pick=shop/job"), "/console/jobs/bulk")
+	q.Set("which", "picked")
+	for range 2 {
+		if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusOK {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	body := s.says("/console/runs?job=shop/job")
+	if n := strings.Count(body, `<tr id="run-`); n != 1 {
+		t.Errorf("%d runs", n)
+	}
+}
