@@ -17,6 +17,8 @@ const (
 	appsAPage = 50  // whose executors are asked for
 	atOnce    = 8   // questions
 	lookedAt  = 500 // the newest runs of an app, which say how its executors do
+	// lastAnswers are as many of them as say whether a fixed address answers.
+	lastAnswers = 50
 )
 
 // executorsPage is the list of apps with their executors.
@@ -96,11 +98,20 @@ func (a *ask) executorsPage() (*executorsPage, error) {
 			return
 		}
 		row.Refused = found.Refused
+		var recent []client.Run // of fixed addresses nobody is heard: how they answered says whether they are there
+		if len(row.Executors) > 0 {
+			page, err := a.ListRuns(a.Ctx(), client.ListRunsParams{App: row.Name, Limit: lastAnswers})
+			if err != nil {
+				row.Err = a.problemOf(err).Message
+				return
+			}
+			recent = page.Runs
+		}
 		for _, x := range found.Executors {
 			if !x.Used {
 				continue
 			}
-			if row.Beat = later(row.Beat, x.BeatAt); x.Live {
+			if row.Beat = later(row.Beat, x.BeatAt); x.Live && unanswered(x, recent) == nil {
 				row.Live++
 			} else {
 				row.Gone++
@@ -181,12 +192,32 @@ func (p *appPage) Curl() string {
 		`{"registryGroup":"EXECUTOR","registryKey":"` + p.App.Name + `","registryValue":"http://127.0.0.1:9999/"}'`
 }
 
+// unanswered is the newest run that was sent to a fixed address, where that did not answer;
+// nil where it did, or nothing was sent to it.
+func unanswered(x client.Executor, recent []client.Run) *client.Run {
+	if !x.Fixed {
+		return nil
+	}
+	for i := range recent {
+		r := &recent[i]
+		if r.Address != x.Address || r.SentAt.IsZero() {
+			continue
+		}
+		if r.Reason == string(core.ReasonNotAccepted) && r.Code == 0 {
+			return r
+		}
+		return nil
+	}
+	return nil
+}
+
 // executorRow is one executor, and how it did by the newest runs of its app.
 type executorRow struct {
 	client.Executor
 	Running, Runs, Failed int
 	Share                 int // of the runs, in percent
 	P50, P99              time.Duration
+	Silent                *client.Run // the newest that was sent to it, where it did not answer
 }
 
 // State is the shape of an executor.
@@ -194,7 +225,7 @@ func (x *executorRow) State() string {
 	switch {
 	case !x.Used:
 		return "skip"
-	case !x.Live:
+	case !x.Live, x.Silent != nil:
 		return "fail"
 	}
 	return "ok"
@@ -231,8 +262,9 @@ func (a *ask) appPage(name string) (*appPage, error) {
 	}
 	p.Runs = len(recent.Runs)
 	for _, x := range found.Executors {
-		p.Executors = append(p.Executors, rowOf(x, recent.Runs, running.Runs))
-		if p.Beat = later(p.Beat, x.BeatAt); x.Live && x.Used {
+		row := rowOf(x, recent.Runs, running.Runs)
+		p.Executors = append(p.Executors, row)
+		if p.Beat = later(p.Beat, x.BeatAt); x.Live && x.Used && row.Silent == nil {
 			p.Live++
 		}
 	}
@@ -246,7 +278,7 @@ func (a *ask) appPage(name string) (*appPage, error) {
 
 // rowOf sums up what an executor did.
 func rowOf(x client.Executor, recent, running []client.Run) executorRow {
-	row := executorRow{Executor: x}
+	row := executorRow{Executor: x, Silent: unanswered(x, recent)}
 	for i := range running {
 		if running[i].Address == x.Address {
 			row.Running++

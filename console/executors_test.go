@@ -6,6 +6,9 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
 )
 
 // wrong posts a form that has to be refused with a status, and answers the page that says why.
@@ -53,6 +56,41 @@ func TestAppsOfExecutors(t *testing.T) {
 	if w := s.get("/console/executors/" + strings.Repeat("x", 5000)); w.Code != http.StatusBadRequest && w.Code != http.StatusNotFound {
 		t.Errorf("an app with a long name: %d", w.Code)
 	}
+}
+
+// TestDeadFixedAddress: a fixed address that did not take the last run that was sent to it is
+// red, with what was answered, on the list too; once it took one it is not.
+func TestDeadFixedAddress(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/"]}`)
+	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock"}`)
+	job, err := s.M.Job(t.Context(), "shop/stock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := func(after time.Duration, state core.State, reason core.Reason) {
+		at := core.InstantOf(s.Clock.Add(after))
+		id := core.PlannedRun(job.Def.ID, at)
+		r := core.Run{ID: id, App: "shop", State: state, Reason: reason, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
+			SentAt: at.Time(), EndedAt: at.Time(), Address: "http://10.0.0.7:9999/"}
+		if reason != "" {
+			r.Message = "dial tcp: <b>refused</b>"
+		}
+		if err := s.E.Finish.Create(t.Context(), []core.Run{r})[0]; err != nil {
+			t.Fatal(err)
+		}
+		s.Clock = s.Clock.Add(after)
+	}
+	s.says("/console/executors", "1 live")
+	sent(time.Second, core.Failed, core.ReasonNotAccepted)
+	s.says("/console/executors", "none live", "without executors: 1")
+	s.says("/console/executors/shop", "no executor is live", "it did not answer", "dial tcp: <b>refused</b>")
+	if raw := s.get("/console/executors/shop").Body.String(); strings.Contains(raw, "<b>refused") {
+		t.Error("what was answered is markup")
+	}
+	sent(time.Second, core.Succeeded, "")
+	s.says("/console/executors", "1 live")
+	s.says("/console/executors/shop", "1 of 1 live")
 }
 
 // TestAppForms: an app is made, edited, paused, resumed and deleted; what is wrong is said in
