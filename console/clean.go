@@ -32,7 +32,10 @@ const cleanWithin = 10 * time.Second
 
 // clean counts what would go.
 func (a *ask) clean() (any, error) {
-	p := &cleanPage{Older: a.Q("older")}
+	p := &cleanPage{Older: a.Q("older"), Back: Root + "runs"}
+	if a.r.URL.RawQuery == "" { // nothing is asked yet
+		return p, nil
+	}
 	err := a.cleanAsked(p, a.r.URL.Query())
 	if err == nil && (p.Older != "" || p.Asked.Keep > 0) {
 		err = a.countClean(p)

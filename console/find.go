@@ -135,6 +135,14 @@ var actions = []action{
 	{core.Say("Jobs that are paused"), Root + "jobs?is=paused"},
 	{core.Say("New app"), Root + "executors?panel=new"},
 	{core.Say("New channel"), Root + "notices?panel=new"},
+	{core.Say("Runs that failed"), Root + "runs?failed=1"},
+	{core.Say("What comes in 7 days"), Root + "upcoming?days=7"},
+	{core.Say("Pause everything"), Root + "operating?panel=pause"},
+	{core.Say("Resume everything"), Root + "operating?panel=resume"},
+	{core.Say("Dead letters"), Root + "operating#letters"},
+	{core.Say("Audit the last 24 hours"), Root + "operating?audit=24h#audit"},
+	{core.Say("Send missing instants again"), Root + "operating?panel=replan"},
+	{core.Say("Clean up runs"), Root + "runs/clean"},
 	{core.Say("Keys"), Root + "keys"},
 }
 

@@ -17,6 +17,7 @@ func TestFind(t *testing.T) {
 		"1": `href="/console/jobs/shop/stock"`, "pay": `href="/console/executors/pay"`, "Payments": `href="/console/executors/pay"`,
 		"notic": `href="/console/notices"`, "new app": `href="/console/executors?panel=new"`,
 		"pause stock": `href="/console/jobs/shop/stock?panel=pause"`, "run shop/stock": `href="/console/jobs/shop/stock?panel=run"`,
+		"audit": `href="/console/operating?audit=24h#audit"`, "everything": `href="/console/operating?panel=pause"`,
 		"changes stock":               `href="/console/jobs/shop/stock/changes"`,
 		"shop/stock@2026-11-20T02:30": `href="/console/jobs/shop/stock/at/2026-11-20T02:30"`,
 		"":                            `href="/console/jobs"`, "no such thing": "Nothing is called so",
@@ -42,6 +43,22 @@ func TestFindRun(t *testing.T) {
 	s.ask("POST", "/v1/jobs/shop/stock/trigger", `{}`)
 	id := between(s.says("/console/jobs/shop/stock"), "/console/runs/", `"`)
 	s.says("/console/find/list?text="+id, `href="/console/runs/`+id+`"`, "shop/stock")
+}
+
+// TestActionsLeadSomewhere: each page and action that is offered is there.
+func TestActionsLeadSomewhere(t *testing.T) {
+	s := newConsole(t)
+	list := s.says("/console/find/list?text=")
+	n := 0
+	for _, part := range strings.Split(list, `href="`)[1:] {
+		path, _, _ := strings.Cut(part, `"`)
+		path, _, _ = strings.Cut(path, "#")
+		s.says(path, "<h1>")
+		n++
+	}
+	if n < 20 {
+		t.Errorf("only %d pages and actions are offered:\n%s", n, list)
+	}
 }
 
 // TestKeys: the sheet names the keys, and each page leads to it.

@@ -49,6 +49,9 @@ func (a *ask) home() (any, error) {
 		is string
 		to *[]client.Job
 	}{{"failing", &p.Failing}, {"late", &p.Late}} {
+		if of.is == "late" && p.Counts.Late == 0 {
+			continue // the counts were of all
+		}
 		page, err := a.ListJobs(a.Ctx(), client.ListJobsParams{Is: []string{of.is}, Counts: true, Last: true, Limit: homeRows})
 		if err != nil {
 			return nil, err

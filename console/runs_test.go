@@ -203,8 +203,8 @@ func TestRemoveRuns(t *testing.T) {
 	if w := s.get("/console/runs/" + old.ID.String()); w.Code != http.StatusNotFound {
 		t.Errorf("it is there: %d", w.Code)
 	}
-	for _, query := range []string{"", "job=shop/none&older=30d", "job=shop/old&older=x", "job=shop/old&keep=-1", "job=shop/old&older=1h",
-		"job=shop/old&older=30d&state=moon"} {
+	for _, query := range []string{"older=30d", "job=shop/none&older=30d", "job=shop/old&older=x", "job=shop/old&keep=-1",
+		"job=shop/old&older=1h", "job=shop/old&older=30d&state=moon"} {
 		if w := s.get("/console/runs/clean?" + query); w.Code < 400 || w.Code > 499 {
 			t.Errorf("%q: %d", query, w.Code)
 		}
