@@ -345,8 +345,9 @@ func (a *ask) filled(v url.Values, of subject) *jobForm {
 // after.
 var (
 	window = []field{
-		{Name: "from", Kind: "text", Label: core.Say("From"), Hint: core.Say("The first day or time that counts"), Sample: "2026-12-24"},
-		{Name: "until", Kind: "text", Label: core.Say("Until"), Hint: core.Say("The last day or time that counts"), Sample: "2027-01-06T18:00"},
+		{Name: "from", Kind: "text", Label: core.Say("Counts from"), Hint: core.Say("The first day or time that counts"), Sample: "2026-12-24"},
+		{Name: "until", Kind: "text", Label: core.Say("Counts until"), Hint: core.Say("The last day or time that counts"),
+			Sample: "2027-01-06T18:00"},
 		{Name: "jitter", Kind: "text", Label: core.Say("Spread over"), Hint: core.Say("So that many jobs do not fire at once"), Sample: "5m"},
 	}
 	afters = []field{

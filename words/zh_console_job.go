@@ -96,7 +96,6 @@ var zhConsoleJob = map[string]string{
 	"The next time code declares it, the job is made as the code says; what was changed here goes.": "代码下次声明时，任务将变为代码所写的样子；在这里做的修改会丢失。",
 	"Those of the job, which are JSON. They are for this run only.":                                 "任务自身的参数，为 JSON。只用于这一次运行。",
 	"Those of the job. They are for this run only.":                                                 "任务自身的参数。只用于这一次运行。",
-	"To":              "到",
 	"Type %s":         "请输入 %s",
 	"Until":           "直到",
 	"What comes next": "接下来的触发",
@@ -364,4 +363,7 @@ var zhConsoleJob = map[string]string{
 	"not known":                        "未知",
 	"the present one":                  "当前版本",
 	"version %d":                       "版本 %d",
+	"Counts from":                      "生效自",
+	"Counts until":                     "生效至",
+	"changes":                          "变更",
 }
