@@ -318,7 +318,7 @@ var nextSteps = map[core.Reason]core.Text{
 	core.ReasonSnoozed: core.Say("Nothing is to be done: its handler asked for another time, and it is tried again then."),
 	core.ReasonTimeout: core.Say(
 		"The log says how far it came. Give it more time (timeout), or make it faster, then run it again."),
-	core.ReasonPerson:   core.Say("Run it again when it may run."),
+	core.ReasonPerson:   core.Say("What somebody killed is not tried again by itself: run it again when it may run."),
 	core.ReasonReplaced: core.Say("Nothing is to be done: the newer run does its work."),
 	core.ReasonGone:     core.Say("It may have done its work before its executor went: look there before you run it again."),
 	core.ReasonForgotten: core.Say(
