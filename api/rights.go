@@ -70,6 +70,7 @@ var rules = map[string]rule{
 	"PUT /v1/apps/{app}":                               {access.Edit, ofPath},
 	"DELETE /v1/apps/{app}":                            {access.Edit, ofPath},
 	"GET /v1/apps/{app}/executors":                     {access.See, ofPath},
+	"POST /v1/apps/{app}/executors/test":               {access.Operate, ofPath},
 	"POST /v1/apps/{app}/pause":                        {access.Operate, ofPath},
 	"POST /v1/apps/{app}/resume":                       {access.Operate, ofPath},
 	"GET /v1/channels":                                 lists,

@@ -9,5 +9,8 @@ var zhData = map[string]string{
 	"there are too many jobs: name an app":                                      "任务太多：请指定一个应用",
 	"name jobs, or a filter, or with resume the act to be undone: one of these": "请指定任务、筛选条件，或用 resume 指定要撤销的操作：三者取一",
 	"only a pause is undone: by the verb resume":                                "只能撤销暂停：使用动作 resume",
+	"nothing here sends to executors":                                           "此处没有向执行器发送请求的功能",
+	"app %s has no executor there":                                              "应用 %s 在该地址没有执行器",
+	"it did not answer within %s":                                               "它在 %s 内没有应答",
 	"nothing takes longer than this and shorter than %s":                        "没有既长于此值又短于 %s 的运行",
 }

@@ -751,6 +751,25 @@ type ExecutorList struct {
 	Refused []RefusedExecutor `json:"refused,omitempty,omitzero"`
 }
 
+// ExecutorTest defines model for ExecutorTest.
+type ExecutorTest struct {
+	Address string `json:"address"`
+
+	// Ok It is there
+	Ok bool `json:"ok"`
+
+	// Problem What it answered instead
+	Problem string `json:"problem,omitempty,omitzero"`
+
+	// TookMs How long its answer took
+	TookMs int64 `json:"tookMs,omitempty,omitzero"`
+}
+
+// ExecutorTestRequest defines model for ExecutorTestRequest.
+type ExecutorTestRequest struct {
+	Address string `json:"address"`
+}
+
 // Facts defines model for Facts.
 type Facts struct {
 	Aside *Depth `json:"aside,omitempty"`
@@ -2704,6 +2723,9 @@ type ApplyJSONRequestBody = ApplyRequest
 
 // PutAppJSONRequestBody defines body for PutApp for application/json ContentType.
 type PutAppJSONRequestBody = AppSpec
+
+// TestExecutorJSONRequestBody defines body for TestExecutor for application/json ContentType.
+type TestExecutorJSONRequestBody = ExecutorTestRequest
 
 // PauseAppJSONRequestBody defines body for PauseApp for application/json ContentType.
 type PauseAppJSONRequestBody = PauseRequest

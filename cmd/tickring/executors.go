@@ -9,10 +9,35 @@ import (
 )
 
 type execsCmd struct {
-	App string `arg:"" optional:"" placeholder:"APP" help:"One app; all if left out."`
+	App  string `arg:"" optional:"" placeholder:"APP" help:"One app; all if left out."`
+	Test string `placeholder:"ADDRESS" help:"Ask this executor of the app, now and once, whether it is there."`
+}
+
+// test asks one executor whether it is there.
+func (c *execsCmd) test(e *conn) error {
+	if c.App == "" {
+		return usagef("--test asks an executor of an app: name the app")
+	}
+	res, err := e.TestExecutor(e.Ctx, c.App, api.ExecutorTestRequest{Address: c.Test})
+	if err != nil {
+		return err
+	}
+	if err := e.show(res, func() {
+		if res.Ok {
+			e.printf("%s is there   answered in %d ms\n", res.Address, res.TookMs)
+		} else {
+			e.printf("%s is not there: %s\n", res.Address, oneLine(res.Problem))
+		}
+	}); err != nil || res.Ok {
+		return err
+	}
+	return exitWith(exitFailed)
 }
 
 func (c *execsCmd) Run(e *conn) error {
+	if c.Test != "" {
+		return c.test(e)
+	}
 	names, short := []string{c.App}, false
 	if c.App != "" {
 		if err := core.CheckAppName("app", c.App); err != nil {

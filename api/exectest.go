@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+)
+
+// The types of the test of an executor.
+type (
+	ExecutorTest        = client.ExecutorTest
+	ExecutorTestRequest = client.ExecutorTestRequest
+)
+
+// Beats asks addresses whether somebody is there; *send.Sender does.
+type Beats interface {
+	Beat(ctx context.Context, app *core.App, address string) error
+}
+
+// testFor is how long an executor has to say that it is there.
+const testFor = 5 * time.Second
+
+// TestExecutor asks an executor whether it is there. What it asks has the app's token: so it
+// asks no address that the app does not have.
+func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string) {
+	var body ExecutorTestRequest
+	if err := decode(w, r, MaxBody, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	beats, can := s.logs.(Beats)
+	if !can {
+		s.fail(w, r, core.Errorf(core.CodeRefused, "nothing here sends to executors"))
+		return
+	}
+	a, err := s.m.App(r.Context(), app)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	list, err := s.m.Executors(r.Context(), app)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if !slices.ContainsFunc(list, func(e ask.ExecutorView) bool { return e.Address == body.Address }) {
+		s.fail(w, r, &core.Error{Code: core.CodeNotFound, Field: "address", Value: core.Truncate(body.Address),
+			Reason: core.Say("app %s has no executor there", app)})
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), testFor)
+	defer cancel()
+	begin := time.Now()
+	err = beats.Beat(ctx, &a, body.Address)
+	out := ExecutorTest{Address: body.Address, Ok: err == nil, TookMs: time.Since(begin).Milliseconds()}
+	switch {
+	case ctx.Err() != nil && r.Context().Err() == nil:
+		out.Problem = core.Say("it did not answer within %s", testFor).String()
+	case err != nil:
+		out.Problem = err.Error()
+	}
+	s.write(w, http.StatusOK, out)
+}
