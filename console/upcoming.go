@@ -92,11 +92,21 @@ func (a *ask) upcoming() (any, error) {
 	if p.At.IsZero() {
 		p.At = a.Now
 	}
-	if p.End.IsZero() || !p.End.After(p.At) {
+	switch {
+	case !p.Chosen:
+		p.End = p.To
+	case p.End.IsZero() || !p.End.After(p.At):
 		p.End = p.At.Add(soon)
 	}
 	if err := a.drawn(p); err != nil {
 		return nil, err
+	}
+	if !p.Chosen && p.Fires > comeAsked { // too much to read: the beginning of it
+		p.End = p.At.Add(soon)
+		p.held = slices.DeleteFunc(p.held, func(r comeRow) bool { return !r.ScheduledAt.Before(p.End) })
+		if p.Crowd != nil && !p.Crowd.At.Before(p.End) {
+			p.Crowd = nil
+		}
 	}
 	return p, a.firesOf(p)
 }

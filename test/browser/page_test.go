@@ -80,7 +80,20 @@ func (m manner) language() string {
 // newPage opens an empty tab. base is where paths are asked.
 func newPage(tb testing.TB, base string, m manner) *page {
 	tb.Helper()
-	ctx, cancel := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext())
+	return tab(tb, base, m, chromium, chromedp.WithNewBrowserContext())
+}
+
+// beside opens another tab of the same person.
+func (p *page) beside() *page {
+	p.tb.Helper()
+	other := tab(p.tb, p.base, manner{}, p.ctx)
+	other.may(p.expected...)
+	return other
+}
+
+func tab(tb testing.TB, base string, m manner, of context.Context, o ...chromedp.ContextOption) *page {
+	tb.Helper()
+	ctx, cancel := chromedp.NewContext(of, o...)
 	p := &page{tb: tb, ctx: ctx, base: base, arrived: map[string]float64{}, finished: map[string]float64{}}
 	p.end = sync.OnceFunc(func() {
 		if tb.Failed() {

@@ -1,0 +1,116 @@
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+)
+
+const password = "correct horse battery"
+
+// person makes one with a role, and logs in as him.
+func (w *world) person(t *testing.T, name, role string) *page {
+	t.Helper()
+	w.OK(t, password, "people", "set", name, "--role", role, "--password", "-")
+	p := newPage(t, w.URL, manner{})
+	p.may("status of 401", "status of 403", "status of 404")
+	p.open("/console/login")
+	p.fill("Name", name)
+	p.fill("Password", password)
+	p.press(kb.Enter)
+	p.wait("!location.pathname.startsWith('/console/login')")
+	return p
+}
+
+// post sends a form of the console from an open page, and answers the status of what
+// comes of it.
+func (p *page) post(path, body string) int {
+	p.tb.Helper()
+	return eval[int](p, `fetch(`+quote(path)+`, {method: 'POST', headers: {'Content-Type': 'application/x-www-form-urlencoded'}, body: `+
+		quote(body)+`}).then(r => r.status)`)
+}
+
+// TestRoles: each role does what it may, and is refused in words what it may not.
+func TestRoles(t *testing.T) {
+	if !pagesAreThere {
+		t.Skip("its pages are not there yet")
+	}
+	w := newWorld(t)
+	acts := []struct{ path, body string }{
+		{"/console/jobs/shop/once/trigger", "params=x"},
+		{"/console/jobs/shop/once/pause", "reason=tidy&running=leave"},
+		{"/console/jobs/shop/once/label", "labels=a%3Db"},
+		{"/console/jobs/shop/once/delete", "name=shop/once"},
+	}
+	for i, r := range []struct {
+		role string
+		may  int // so many of the acts
+	}{{"viewer", 0}, {"shop:viewer", 0}, {"operator", 2}, {"shop:operator", 2}, {"pay:operator", 0}, {"shop:editor", 4}} {
+		p := w.person(t, fmt.Sprint("person-", i), r.role)
+		for j, a := range acts {
+			got := p.post(a.path, a.body)
+			if may := j < r.may; may && got != 200 || !may && got != 403 && got != 404 {
+				t.Errorf("%s: %s answers %d", r.role, a.path, got)
+			}
+		}
+		if r.role == "pay:operator" {
+			p.open("/console/jobs")
+			p.sees("pay/ledger-sync")
+			p.wait("!document.body.innerText.includes('shop/')")
+			p.open("/console/jobs/shop/stock")
+			if p.answered() != 404 {
+				t.Errorf("a job of another app answers %d", p.answered())
+			}
+		}
+		if p.open("/console/people"); p.answered() == 200 && r.role != "admin" {
+			t.Logf("%s sees %s", r.role, p.text())
+		}
+		p.close()
+	}
+
+	// By hand, as people do it.
+	p := w.person(t, "vera", "viewer")
+	p.open("/console/jobs/shop/stock?panel=pause")
+	if eval[bool](p, "!!document.querySelector('dialog:modal [name=reason]')") {
+		p.fill("Reason", "I would like it quiet")
+		p.click("css:dialog button.first")
+		p.wait("document.readyState === 'complete' && !!document.querySelector('[role=alert], h1')")
+		p.wait("!document.body.innerText.includes('paused by')")
+		t.Log(p.text())
+	}
+	if out := w.OK(t, "", "get", "shop/stock"); strings.Contains(out, "quiet") {
+		t.Error("a viewer paused a job")
+	}
+	p = w.person(t, "otto", "operator")
+	p.open("/console/jobs/shop/stock")
+	p.click("Pause…")
+	p.fill("Reason", "I would like it quiet")
+	p.click("css:dialog button.first")
+	p.sees("paused by otto")
+}
+
+// TestSessionEndsInAnEdit: who is logged out while he types keeps what he typed.
+func TestSessionEndsInAnEdit(t *testing.T) {
+	if !pagesAreThere {
+		t.Skip("its pages are not there yet")
+	}
+	w := newWorld(t)
+	p := w.person(t, "lina", "editor")
+	p.open("/console/jobs/shop/stock?view=manifest")
+	text := eval[string](p, "document.querySelector('textarea[name=text]').value")
+	p.fill("css:textarea[name=text]", text+"\n# typed for an hour\n")
+	other := p.beside()
+	other.open("/console/jobs")
+	other.click("Log out")
+	other.sees("you are logged out")
+	p.click("Save")
+	p.fill("Name", "lina")
+	p.fill("Password", password)
+	p.press(kb.Enter)
+	p.sees("Send it")
+	p.click("Send it")
+	p.at("/console/jobs/shop/stock")
+	p.sees("saved")
+}
