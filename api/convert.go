@@ -512,7 +512,11 @@ func changeOf(c core.Change) Change {
 		New: rawOf(c.New)}
 	switch {
 	case c.Name != "" && c.App == "" && c.Job == 0:
-		out.Channel = c.Name
+		if person, is := strings.CutPrefix(c.Name, core.OfPerson); is {
+			out.Person = person
+		} else {
+			out.Channel = c.Name
+		}
 	case c.Name != "":
 		out.Job = c.App + "/" + c.Name
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/words"
 )
 
@@ -26,6 +27,7 @@ type ask struct {
 	Lang           words.Language
 	Now            time.Time
 	zone           zone
+	who            access.Who
 	page           string // of the menu
 	out            bool   // nobody is logged in
 	still          bool   // what is typed on it stays
@@ -60,6 +62,9 @@ func (a *ask) Form(name string) string { return a.r.PostFormValue(name) }
 
 // Path is a part of the path.
 func (a *ask) Path(name string) string { return a.r.PathValue(name) }
+
+// Who is who is logged in.
+func (a *ask) Who() access.Who { return a.who }
 
 // Out reports whether nobody is logged in: then there is no menu.
 func (a *ask) Out() bool { return a.out }

@@ -257,6 +257,8 @@ func (a *ask) Subject(c change) template.HTML {
 		return html("%s", a.Say("job %d", c.JobID))
 	case c.Channel != "":
 		return html("%s", a.Say("channel %s", c.Channel))
+	case c.Person != "":
+		return html("%s", a.Say("person %s", c.Person))
 	case c.App != "":
 		return html("%s", a.Say("app %s", c.App))
 	}

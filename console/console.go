@@ -11,8 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/words"
 )
 
@@ -23,8 +25,8 @@ const Root = "/console/"
 type Options struct {
 	// API is asked for everything, in this process.
 	API http.Handler
-	// Token lets in who knows it.
-	Token string
+	// Access knows who is logged in, and lets people in.
+	Access *access.Access
 	// Writes grows with what is written to the store, so that open pages hear of it at
 	// once; nil where nobody knows: then they ask again and again.
 	Writes func() uint64
@@ -42,12 +44,11 @@ type Options struct {
 
 // Console serves the pages. Handler is its way in.
 type Console struct {
-	o        Options
-	mux      *http.ServeMux
-	asks     map[words.Language]*client.Client
-	sessions sessions
-	menu     []entry
-	listen   chan struct{} // places of pages that listen
+	o      Options
+	mux    *http.ServeMux
+	asks   map[words.Language]*client.Client
+	menu   []entry
+	listen chan struct{} // places of pages that listen
 }
 
 // New makes the console.
@@ -61,8 +62,9 @@ func New(o Options) *Console {
 	listeners := min(maxListeners, max(1, cmp.Or(o.Listeners, maxListeners)))
 	c := &Console{o: o, mux: http.NewServeMux(), asks: map[words.Language]*client.Client{}, listen: make(chan struct{}, listeners)}
 	for _, l := range words.Languages {
-		// Of https nobody has to prove who he is; the transport leaves this process never.
-		one, err := client.New("https://console.invalid", o.Token, client.Config{HTTP: &http.Client{Transport: inside{o.API}},
+		// Of https nobody has to prove who he is; the transport leaves this process never. Who
+		// asks stands in the context of each question (api.As), and not in a token.
+		one, err := client.New("https://console.invalid", "nobody", client.Config{HTTP: &http.Client{Transport: inside{o.API}},
 			Timeout: askTimeout, Language: string(l)})
 		if err != nil {
 			panic(err)
@@ -73,6 +75,7 @@ func New(o Options) *Console {
 	c.mux.HandleFunc("GET /console/live", c.live)
 	c.mux.HandleFunc("GET /console/login", c.loginPage)
 	c.mux.HandleFunc("POST /console/login", c.logIn)
+	c.mux.HandleFunc("GET /console/once/{secret}", c.logInOnce)
 	c.mux.HandleFunc("POST /console/logout", c.logOut)
 	c.pages()
 	return c
@@ -155,7 +158,7 @@ func (c *Console) form(pattern string, do func(*ask) (to string, said core.Text,
 		if !ok {
 			return
 		}
-		if err := r.ParseForm(); err != nil {
+		if err := a.r.ParseForm(); err != nil {
 			a.fail(badForm(err))
 			return
 		}
@@ -196,10 +199,17 @@ func here(to string) string {
 // nobody is logged in.
 func (c *Console) begin(w http.ResponseWriter, r *http.Request) (*ask, bool) {
 	a := c.askOf(w, r)
-	if !c.sessions.knows(r) {
+	who, err := c.whoIs(r)
+	switch {
+	case core.CodeOf(err) == core.CodeUnauthorized:
 		c.askLogin(a)
 		return nil, false
+	case err != nil:
+		a.fail(err)
+		return nil, false
 	}
+	a.who = who
+	a.r = r.WithContext(api.As(r.Context(), who))
 	return a, true
 }
 

@@ -14,8 +14,10 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/doctor"
+	"github.com/tickring/tickring/internal/password"
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 	"github.com/tickring/tickring/words"
 )
@@ -28,6 +30,7 @@ type site struct {
 	t       *testing.T
 	h       http.Handler
 	api     http.Handler
+	access  *access.Access
 	cookies map[string]string
 	reports *report.Reports
 	log     func(run *core.Run, from int) (text string, next int, end bool, err error) // what executors have of logs
@@ -48,14 +51,16 @@ func newConsole(t *testing.T) *site {
 	s := &site{Fixture: f, t: t, cookies: map[string]string{}}
 	now := func() time.Time { return f.Clock }
 	s.reports = report.New(f.E.Report, report.Options{Now: now})
-	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Log: log, Dead: f.E.Dead, Notices: f.E.Notices,
+	s.access = access.New(f.E.People, access.Options{Passwords: password.Argon2id{Passes: 1, KiB: 8}, Answer: time.Nanosecond,
+		Admin: func(token string) bool { return token == adminToken }})
+	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Access: s.access, Log: log, Dead: f.E.Dead, Notices: f.E.Notices,
 		Reports: s.reports,
 		Facts: func(ctx context.Context, l words.Language) api.Facts {
 			facts := api.Facts{Version: "test", LastTick: f.Clock}
 			doctor.Gather(ctx, f.E, f.Clock, l, &facts)
 			return facts
 		}})
-	s.h = console.New(console.Options{API: s.api, Token: adminToken, Log: log, Now: now})
+	s.h = console.New(console.Options{API: s.api, Access: s.access, Log: log, Now: now})
 	if r := s.post("/console/login", url.Values{"token": {adminToken}}); r.Code != http.StatusSeeOther {
 		t.Fatalf("log in: %d %s", r.Code, r.Body)
 	}

@@ -210,7 +210,7 @@ func (c *Console) logPieces(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), logAnswer)
+	ctx, cancel := context.WithTimeout(a.Ctx(), logAnswer)
 	defer cancel()
 	from, err := atLeast(a, "from", 1)
 	var run client.Run
@@ -238,7 +238,7 @@ func (c *Console) logFile(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), logLoad)
+	ctx, cancel := context.WithTimeout(a.Ctx(), logLoad)
 	defer cancel()
 	id := a.Path("run")
 	log, err := a.GetLog(ctx, id, client.GetLogParams{From: 1})

@@ -1,55 +1,39 @@
 package console
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
+	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 )
 
 // sessionCookie is that of who is logged in.
 const sessionCookie = "tickring_session"
 
-// sessions are those of who is logged in, in this process.
-type sessions struct {
-	mu   sync.Mutex
-	ends map[[sha256.Size]byte]time.Time
+// whoIs is who sent a request, by the session of its cookie.
+func (c *Console) whoIs(r *http.Request) (access.Who, error) {
+	secret := ""
+	if k, err := r.Cookie(sessionCookie); err == nil {
+		secret = k.Value
+	}
+	return c.o.Access.Session(r.Context(), secret)
 }
 
-func (s *sessions) knows(r *http.Request) bool {
-	k, err := r.Cookie(sessionCookie)
+// from is where a request comes from.
+func from(r *http.Request) access.From {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		return false
+		host = r.RemoteAddr
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Now().Before(s.ends[sha256.Sum256([]byte(k.Value))])
-}
-
-func (s *sessions) begin() string {
-	secret := rand.Text()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ends == nil || len(s.ends) > 1000 {
-		s.ends = map[[sha256.Size]byte]time.Time{}
-	}
-	s.ends[sha256.Sum256([]byte(secret))] = time.Now().Add(12 * time.Hour)
-	return secret
-}
-
-func (s *sessions) end(secret string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.ends, sha256.Sum256([]byte(secret)))
+	return access.From{Address: host, Agent: r.UserAgent()}
 }
 
 // login is what the page shows.
 type login struct {
 	To    string // the page to go on to
+	Name  string // as it was typed
 	Wrong string
 }
 
@@ -75,24 +59,54 @@ func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
 		a.fail(badForm(err))
 		return
 	}
-	got, want := sha256.Sum256([]byte(a.Form("token"))), sha256.Sum256([]byte(c.o.Token))
-	if c.o.Token == "" || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-		a.out = true
-		a.render(http.StatusUnauthorized, "login", login{To: here(a.Form("to")), Wrong: a.Say("the token is wrong")})
+	var secret string
+	var err error
+	if token := a.Form("token"); token != "" {
+		secret, err = c.o.Access.LogInByToken(r.Context(), token, from(r))
+	} else {
+		secret, err = c.o.Access.LogIn(r.Context(), a.Form("name"), a.Form("password"), from(r))
+	}
+	c.enter(a, secret, err, a.Form("to"))
+}
+
+// logInOnce takes the link that a server prints when it starts.
+func (c *Console) logInOnce(w http.ResponseWriter, r *http.Request) {
+	a := c.askOf(w, r)
+	if _, err := c.whoIs(r); err == nil { // a second click
+		http.Redirect(w, r, Root, http.StatusSeeOther)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: c.sessions.begin(), Path: Root, HttpOnly: true, Secure: a.secure(),
-		SameSite: http.SameSiteLaxMode, MaxAge: int((12 * time.Hour).Seconds())})
-	http.Redirect(w, r, here(a.Form("to")), http.StatusSeeOther)
+	secret, err := c.o.Access.LogInOnce(r.Context(), a.Path("secret"), from(r))
+	c.enter(a, secret, err, Root)
+}
+
+// enter goes on to a page with a session, or says why there is none.
+func (c *Console) enter(a *ask, secret string, err error, to string) {
+	if err != nil {
+		p := a.problemOf(err)
+		a.out = true
+		a.render(p.Status, "login", login{To: here(to), Name: a.Form("name"), Wrong: p.Message})
+		return
+	}
+	http.SetCookie(a.w, a.session(secret, int((30*24*time.Hour).Seconds())))
+	http.Redirect(a.w, a.r, here(to), http.StatusSeeOther)
+}
+
+// session is the cookie of one: no script reads it, and no other site has it sent with a form.
+func (a *ask) session(secret string, maxAge int) *http.Cookie {
+	return &http.Cookie{Name: sessionCookie, Value: secret, Path: Root, HttpOnly: true, Secure: a.secure(), SameSite: http.SameSiteLaxMode,
+		MaxAge: maxAge}
 }
 
 func (c *Console) logOut(w http.ResponseWriter, r *http.Request) {
 	a := c.askOf(w, r)
 	if k, err := r.Cookie(sessionCookie); err == nil {
-		c.sessions.end(k.Value)
+		if err := c.o.Access.LogOut(r.Context(), k.Value); err != nil {
+			a.fail(err) // it is still good: who wants to be out has to know
+			return
+		}
 	}
-	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Path: Root, HttpOnly: true, Secure: a.secure(),
-		SameSite: http.SameSiteLaxMode, MaxAge: -1})
+	http.SetCookie(w, a.session("", -1))
 	w.Header().Set("Clear-Site-Data", `"cache"`)
 	a.remember(core.Say("you are logged out"))
 	http.Redirect(w, r, Root+"login", http.StatusSeeOther)

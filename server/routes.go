@@ -30,7 +30,7 @@ func (s *Server) routes(p *parts) http.Handler {
 		Facts: func(ctx context.Context, l words.Language) api.Facts { return s.facts(ctx, p, l) }, Status: func() api.Status {
 			return api.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
 		}})
-	pages := console.New(console.Options{API: h, Token: s.token, Writes: p.engine.Writes, Done: p.stopping, Listeners: conns.Most() / 4,
+	pages := console.New(console.Options{API: h, Access: p.access, Writes: p.engine.Writes, Done: p.stopping, Listeners: conns.Most() / 4,
 		Log: s.log})
 	mux.Handle("/console/", s.ownName(pages))
 	mux.Handle("/", console.SendAway(h))

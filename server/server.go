@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/aside"
@@ -237,6 +238,15 @@ func (s *Server) Access() *access.Access {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.parts.access
+}
+
+// LogInLink is a link that logs in once, for who reads the terminal of a server that only its
+// own machine reaches; empty for any other. The server is ready.
+func (s *Server) LogInLink() string {
+	if !s.onLoopback() {
+		return ""
+	}
+	return s.URL() + console.Root + "once/" + s.Access().Once()
 }
 
 // Run serves until ctx ends, then stops planning, gives leases back, finishes

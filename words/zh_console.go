@@ -51,6 +51,5 @@ var zhConsole = map[string]string{
 	"what was sent is more than the %d bytes that a form may have": "提交的内容超过表单允许的 %d 字节",
 	"Times by the clock of": "时间按哪个时区显示",
 	"Sat":                   "周六",
-	"the token is wrong":    "令牌错误",
 	"Log in":                "登录",
 }

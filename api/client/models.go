@@ -357,7 +357,7 @@ type Change struct {
 	// Channel The channel that it concerns
 	Channel string `json:"channel,omitempty,omitzero"`
 
-	// Job app/name; left out: it concerns an app, a channel or everything, or a job (jobId) that was deleted so long ago that its name is forgotten
+	// Job app/name; left out: it concerns an app, a channel, a person or everything, or a job (jobId) that was deleted so long ago that its name is forgotten
 	Job   string `json:"job,omitempty,omitzero"`
 	JobID int32  `json:"jobId,omitempty,omitzero"`
 
@@ -365,9 +365,12 @@ type Change struct {
 	New json.RawMessage `json:"new,omitempty,omitzero"`
 
 	// Old What was
-	Old    json.RawMessage `json:"old,omitempty,omitzero"`
-	Reason string          `json:"reason,omitempty,omitzero"`
-	Verb   string          `json:"verb"`
+	Old json.RawMessage `json:"old,omitempty,omitzero"`
+
+	// Person The person that it concerns
+	Person string `json:"person,omitempty,omitzero"`
+	Reason string `json:"reason,omitempty,omitzero"`
+	Verb   string `json:"verb"`
 }
 
 // ChangeList defines model for ChangeList.

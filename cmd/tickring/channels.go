@@ -159,6 +159,9 @@ func subjectOf(ch *api.Change) string {
 	if ch.Channel != "" {
 		return channelWord + " " + ch.Channel
 	}
+	if ch.Person != "" {
+		return "person " + ch.Person
+	}
 	if ch.Job == "" && ch.JobID != 0 {
 		return fmt.Sprintf("%s, job %d", ch.App, ch.JobID) // its name is forgotten
 	}

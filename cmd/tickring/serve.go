@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/localexec"
@@ -170,6 +171,9 @@ func (c *ServeCmd) tell(e *Env, out io.Writer, dir string, s *server.Server) {
 		token = filepath.Join(short(dir, e), server.TokenFile)
 	}
 	fmt.Fprintf(out, "tickring %s   %s   data %s   token %s\n", version(), s.URL(), short(dir, e), token)
+	if link := s.LogInLink(); link != "" {
+		fmt.Fprintf(out, "console: %s   (logs in once, within %d minutes)\n", link, int(access.OnceFor.Minutes()))
+	}
 	if s.OnAllNetworks() && c.ReportURL == "" {
 		fmt.Fprintf(out, "call: executors are told to report to %s: if they reach this server elsewhere, say --report-url\n", s.ReportURL())
 	}

@@ -87,7 +87,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 		o.Access = a.Access(t.Admin, access.Options{})
 		h := api.NewHandler(m, sender, o)
 		pages := http.NewServeMux()
-		pages.Handle("/console/", console.New(console.Options{API: h, Token: t.Admin, Log: log}))
+		pages.Handle("/console/", console.New(console.Options{API: h, Access: o.Access, Log: log}))
 		pages.Handle("/", console.SendAway(h))
 		return pages
 	}))
