@@ -81,57 +81,74 @@ var wanted = map[string]want{
 	"PUT /v1/apps/{app} allow":                         {editor, "addresses", ofShop, `{"allow":["0.0.0.0/0"]}`},
 	"PUT /v1/apps/{app} where its secret goes": {editor, "addresses", ofShop,
 		`{"allow":["10.0.0.0/8"],"call":{"auth":{"oauth":{"tokenUrl":"https://example.org/t","clientId":"c"}}}}`},
-	"DELETE /v1/apps/{app}":            {editor, "", ofShop, ""},
-	"GET /v1/apps/{app}/executors":     {viewer, "", ofShop, ""},
-	"POST /v1/apps/{app}/pause":        {operator, "", ofShop, `{}`},
-	"POST /v1/apps/{app}/resume":       {operator, "", ofShop, `{}`},
-	"GET /v1/channels":                 {viewer, "", aList, ""},
-	"GET /v1/channels/{channel}":       {viewer, "", aList, ""},
-	"PUT /v1/channels/{channel}":       {editor, "secrets", ofAll, `{}`},
-	"DELETE /v1/channels/{channel}":    {editor, "", ofAll, ""},
-	"POST /v1/channels/{channel}/test": {operator, "", ofAll, ""},
-	"POST /v1/pause":                   {operator, "", ofAll, `{}`},
-	"POST /v1/resume":                  {operator, "", ofAll, `{}`},
-	"GET /v1/runs":                     {viewer, "", aList, ""},
-	"GET /v1/runs job":                 {viewer, "", ofShop, "?job=shop/report"},
-	"GET /v1/runs number":              {viewer, "", ofShop, "?job=1"},
-	"GET /v1/runs/shape":               {viewer, "", aList, ""},
-	"GET /v1/runs/shape job":           {viewer, "", ofShop, "?job=shop/report"},
-	"GET /v1/runs/shape app":           {viewer, "", ofShop, "?app=shop"},
-	"GET /v1/lateness":                 {viewer, "", aList, "?each=app"},
-	"GET /v1/lateness number":          {viewer, "", ofShop, "?job=1"},
-	"POST /v1/rerun":                   {operator, "", ofShop, `{"run":"RUN"}`},
-	"POST /v1/rerun address":           {operator, "addresses", ofShop, `{"run":"RUN","addresses":["http://10.0.0.9:1"]}`},
-	"POST /v1/rerun app":               {operator, "", ofShop, `{"app":"shop","key":"k2"}`},
-	"POST /v1/rerun job":               {operator, "", ofShop, `{"job":"shop/report","key":"k2"}`},
-	"POST /v1/rerun dry":               {viewer, "", ofShop, `{"job":"1","dryRun":true}`},
-	"POST /v1/clean":                   {editor, "", ofAll, `{"before":"2026-01-01T00:00:00Z"}`},
-	"POST /v1/clean app":               {editor, "", ofShop, `{"app":"shop","before":"2026-01-01T00:00:00Z"}`},
-	"POST /v1/clean dry":               {viewer, "", ofShop, `{"app":"shop","before":"2026-01-01T00:00:00Z","dryRun":true}`},
-	"GET /v1/runs/{run}":               {viewer, "", ofShop, ""},
-	"PATCH /v1/runs/{run}":             {operator, "", ofShop, `{"params":"p"}`},
-	"PATCH /v1/runs/{run} address":     {operator, "addresses", ofShop, `{"addresses":["http://10.0.0.9:1"]}`},
-	"GET /v1/runs/{run}/log":           {viewer, "", ofShop, ""},
-	"POST /v1/runs/{run}/kill":         {operator, "", ofShop, ""},
-	"POST /v1/runs/{run}/cancel":       {operator, "", ofShop, ""},
-	"GET /v1/upcoming":                 {viewer, "", aList, ""},
-	"GET /v1/upcoming job":             {viewer, "", ofShop, "?job=shop/report"},
-	"POST /v1/preview":                 {viewer, "", aList, `{"schedule":{"every":"1h"}}`},
-	"GET /v1/changes":                  {viewer, "", aList, ""},
-	"GET /v1/changes app":              {viewer, "", ofShop, "?app=shop"},
-	"GET /v1/changes number":           {viewer, "", ofShop, "?job=1"},
-	"GET /v1/audit":                    {viewer, "", aList, "?from=2026-11-20T00:00:00Z&to=2026-11-20T01:00:00Z"},
-	"GET /v1/audit job":                {viewer, "", ofShop, "?job=1&from=2026-11-20T00:00:00Z&to=2026-11-20T01:00:00Z"},
-	"GET /v1/reports":                  {viewer, "", aList, "?from=2026-11-20T00:00:00Z"},
-	"GET /v1/reports app":              {viewer, "", ofShop, "?app=shop&from=2026-11-20T00:00:00Z"},
-	"POST /v1/replan":                  {operator, "", ofAll, `{"from":"2026-11-20T00:00:00Z"}`},
-	"POST /v1/replan job":              {operator, "", ofShop, `{"job":"shop/report","from":"2026-11-20T00:00:00Z"}`},
-	"POST /v1/fence":                   {admin, "", ofAll, ""},
-	"POST /v1/restore":                 {admin, "", ofAll, `{}`},
-	"POST /v1/redrive":                 {operator, "", ofAll, `{}`},
-	"POST /v1/redrive dry":             {viewer, "", ofAll, `{"dryRun":true}`},
-	"GET /v1/facts":                    {viewer, "", aList, ""},
-	"GET /v1/facts/jobs":               {viewer, "", aList, ""},
+	"DELETE /v1/apps/{app}":                     {editor, "", ofShop, ""},
+	"GET /v1/apps/{app}/executors":              {viewer, "", ofShop, ""},
+	"POST /v1/apps/{app}/pause":                 {operator, "", ofShop, `{}`},
+	"POST /v1/apps/{app}/resume":                {operator, "", ofShop, `{}`},
+	"GET /v1/channels":                          {viewer, "", aList, ""},
+	"GET /v1/channels/{channel}":                {viewer, "", aList, ""},
+	"PUT /v1/channels/{channel}":                {editor, "secrets", ofAll, `{}`},
+	"DELETE /v1/channels/{channel}":             {editor, "", ofAll, ""},
+	"POST /v1/channels/{channel}/test":          {operator, "", ofAll, ""},
+	"GET /v1/home":                              {viewer, "", aList, ""},
+	"POST /v1/bulk app":                         {operator, "", ofShop, `{"verb":"pause","filter":{"app":"shop"}}`},
+	"GET /v1/people":                            {admin, "", ofAll, ""},
+	"GET /v1/people/{person}":                   {admin, "", ofAll, ""},
+	"PUT /v1/people/{person}":                   {admin, "", ofAll, `{}`},
+	"DELETE /v1/people/{person}":                {admin, "", ofAll, ""},
+	"DELETE /v1/people/{person}/tokens/{token}": {admin, "", ofAll, ""},
+	"GET /v1/me":                                {scope: "known"},
+	"PUT /v1/me/look":                           {scope: "own", body: `{}`},
+	"POST /v1/me/password":                      {scope: "own", body: `{}`},
+	"DELETE /v1/me/sessions":                    {scope: "own"},
+	"DELETE /v1/me/sessions/{session}":          {scope: "own"},
+	"POST /v1/me/tokens":                        {scope: "own", body: `{}`},
+	"DELETE /v1/me/tokens/{token}":              {scope: "own"},
+	"GET /v1/me/views":                          {scope: "own"},
+	"PUT /v1/me/views":                          {scope: "own", body: `{}`},
+	"DELETE /v1/me/views":                       {scope: "own", body: "?name=x"},
+	"POST /v1/pause":                            {operator, "", ofAll, `{}`},
+	"POST /v1/resume":                           {operator, "", ofAll, `{}`},
+	"GET /v1/runs":                              {viewer, "", aList, ""},
+	"GET /v1/runs job":                          {viewer, "", ofShop, "?job=shop/report"},
+	"GET /v1/runs number":                       {viewer, "", ofShop, "?job=1"},
+	"GET /v1/runs/shape":                        {viewer, "", aList, ""},
+	"GET /v1/runs/shape job":                    {viewer, "", ofShop, "?job=shop/report"},
+	"GET /v1/runs/shape app":                    {viewer, "", ofShop, "?app=shop"},
+	"GET /v1/lateness":                          {viewer, "", aList, "?each=app"},
+	"GET /v1/lateness number":                   {viewer, "", ofShop, "?job=1"},
+	"POST /v1/rerun":                            {operator, "", ofShop, `{"run":"RUN"}`},
+	"POST /v1/rerun address":                    {operator, "addresses", ofShop, `{"run":"RUN","addresses":["http://10.0.0.9:1"]}`},
+	"POST /v1/rerun app":                        {operator, "", ofShop, `{"app":"shop","key":"k2"}`},
+	"POST /v1/rerun job":                        {operator, "", ofShop, `{"job":"shop/report","key":"k2"}`},
+	"POST /v1/rerun dry":                        {viewer, "", ofShop, `{"job":"1","dryRun":true}`},
+	"POST /v1/clean":                            {editor, "", ofAll, `{"before":"2026-01-01T00:00:00Z"}`},
+	"POST /v1/clean app":                        {editor, "", ofShop, `{"app":"shop","before":"2026-01-01T00:00:00Z"}`},
+	"POST /v1/clean dry":                        {viewer, "", ofShop, `{"app":"shop","before":"2026-01-01T00:00:00Z","dryRun":true}`},
+	"GET /v1/runs/{run}":                        {viewer, "", ofShop, ""},
+	"PATCH /v1/runs/{run}":                      {operator, "", ofShop, `{"params":"p"}`},
+	"PATCH /v1/runs/{run} address":              {operator, "addresses", ofShop, `{"addresses":["http://10.0.0.9:1"]}`},
+	"GET /v1/runs/{run}/log":                    {viewer, "", ofShop, ""},
+	"POST /v1/runs/{run}/kill":                  {operator, "", ofShop, ""},
+	"POST /v1/runs/{run}/cancel":                {operator, "", ofShop, ""},
+	"GET /v1/upcoming":                          {viewer, "", aList, ""},
+	"GET /v1/upcoming job":                      {viewer, "", ofShop, "?job=shop/report"},
+	"POST /v1/preview":                          {viewer, "", aList, `{"schedule":{"every":"1h"}}`},
+	"GET /v1/changes":                           {viewer, "", aList, ""},
+	"GET /v1/changes app":                       {viewer, "", ofShop, "?app=shop"},
+	"GET /v1/changes number":                    {viewer, "", ofShop, "?job=1"},
+	"GET /v1/audit":                             {viewer, "", aList, "?from=2026-11-20T00:00:00Z&to=2026-11-20T01:00:00Z"},
+	"GET /v1/audit job":                         {viewer, "", ofShop, "?job=1&from=2026-11-20T00:00:00Z&to=2026-11-20T01:00:00Z"},
+	"GET /v1/reports":                           {viewer, "", aList, "?from=2026-11-20T00:00:00Z"},
+	"GET /v1/reports app":                       {viewer, "", ofShop, "?app=shop&from=2026-11-20T00:00:00Z"},
+	"POST /v1/replan":                           {operator, "", ofAll, `{"from":"2026-11-20T00:00:00Z"}`},
+	"POST /v1/replan job":                       {operator, "", ofShop, `{"job":"shop/report","from":"2026-11-20T00:00:00Z"}`},
+	"POST /v1/fence":                            {admin, "", ofAll, ""},
+	"POST /v1/restore":                          {admin, "", ofAll, `{}`},
+	"POST /v1/redrive":                          {operator, "", ofAll, `{}`},
+	"POST /v1/redrive dry":                      {viewer, "", ofAll, `{"dryRun":true}`},
+	"GET /v1/facts":                             {viewer, "", aList, ""},
+	"GET /v1/facts/jobs":                        {viewer, "", aList, ""},
 }
 
 // someone is who asks; his grants are for shop, for pay, or for all.
@@ -162,8 +179,12 @@ func everyone() (list []someone) {
 // answer is the status with which somebody is refused; 0: he is not.
 func (w want) answer(op string, s someone) int {
 	switch {
-	case w.scope == "open" || s.token == token:
+	case w.scope == "open", w.scope == "known" && (s.grants != nil || s.token == readToken), s.token == token && w.scope != "own":
 		return 0
+	case w.scope == "own" && s.grants != nil:
+		return 0
+	case w.scope == "own" && (s.token == token || s.token == readToken):
+		return 403 // a machine has no account
 	case s.token == readToken && w.role != viewer:
 		return 403
 	case s.token == readToken:
@@ -186,8 +207,8 @@ func (w want) answer(op string, s someone) int {
 		return 403
 	case w.scope == aList:
 		return 0
-	case w.scope == ofShop && len(s.grants) == 0 &&
-		strings.Contains(" POST /v1/rerun POST /v1/clean POST /v1/replan POST /v1/bulk ", " "+opOf(op)+" "),
+	case w.scope == ofShop && len(s.grants) == 0 && slices.Contains([]string{"POST /v1/bulk", "POST /v1/rerun", "POST /v1/clean",
+		"POST /v1/replan"}, opOf(op)),
 		w.scope == ofShop && len(s.grants) == 0 && slices.Contains([]string{"GET /v1/runs", "GET /v1/upcoming", "GET /v1/changes",
 			"GET /v1/audit",
 			"GET /v1/reports", "GET /v1/runs/shape", "GET /v1/lateness"}, opOf(op)):
@@ -277,7 +298,7 @@ func guardedFixture(t *testing.T) (*fixture, string) {
 func (f *fixture) send(op, run, body, secret string) (int, string) {
 	method, path, _ := strings.Cut(opOf(op), " ")
 	path = strings.NewReplacer("{app}", "shop", "{name}", "report", "{id}", "1", "{run}", run, "{at}", "2026-11-20T02:30",
-		"{key}", "k", "{version}", "1", "{channel}", "c").Replace(path)
+		"{key}", "k", "{version}", "1", "{channel}", "c", "{person}", "bob", "{token}", "x", "{session}", "x").Replace(path)
 	if strings.HasPrefix(body, "?") {
 		path, body = path+body, ""
 	}
@@ -324,7 +345,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 		"addresses and totals are those of one's own apps": func(t *testing.T, f *fixture, shop, _ string) {
 			f.expect(t, shop, "GET", "/v1/apps/pay/executors", "", 404)
 			for _, path := range []string{"/v1/apps", "/v1/jobs", "/v1/runs", "/v1/upcoming?for=24h", "/v1/changes", "/v1/facts",
-				"/v1/facts/jobs", "/v1/lateness?each=app",
+				"/v1/facts/jobs", "/v1/lateness?each=app", "/v1/home",
 				"/v1/reports?each=app&from=2026-11-20T00:00:00Z", "/v1/audit?from=2026-11-20T00:00:00Z&to=2026-11-20T01:00:00Z"} {
 				if text := f.expect(t, shop, "GET", path, "", 200); strings.Contains(text, "pay") {
 					t.Errorf("%s: %s", path, text)

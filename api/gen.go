@@ -140,12 +140,57 @@ type ServerInterface interface {
 	// GetLateness How late the runs that began in a span were sent, in buckets as of their shape: of all, or of each app or job.
 	// (GET /v1/lateness)
 	GetLateness(w http.ResponseWriter, r *http.Request, params GetLatenessParams)
+	// GetMe Who asks, and of a person the sessions and tokens.
+	// (GET /v1/me)
+	GetMe(w http.ResponseWriter, r *http.Request)
+	// SetLook In which language and zone a person reads.
+	// (PUT /v1/me/look)
+	SetLook(w http.ResponseWriter, r *http.Request)
+	// ChangePassword Change one's own password; all other sessions end.
+	// (POST /v1/me/password)
+	ChangePassword(w http.ResponseWriter, r *http.Request)
+	// EndSessions End all of one's own sessions but the one that asks.
+	// (DELETE /v1/me/sessions)
+	EndSessions(w http.ResponseWriter, r *http.Request)
+	// EndSession End one of one's own sessions.
+	// (DELETE /v1/me/sessions/{session})
+	EndSession(w http.ResponseWriter, r *http.Request, session string)
+	// MakeToken Make a token of one's own. Its secret is in this answer, and nowhere again.
+	// (POST /v1/me/tokens)
+	MakeToken(w http.ResponseWriter, r *http.Request)
+	// EndToken End one of one's own tokens.
+	// (DELETE /v1/me/tokens/{token})
+	EndToken(w http.ResponseWriter, r *http.Request, token PathToken)
+	// DeleteView Delete a view.
+	// (DELETE /v1/me/views)
+	DeleteView(w http.ResponseWriter, r *http.Request, params DeleteViewParams)
+	// ListViews Pages of the console that one keeps under names, and those that others share.
+	// (GET /v1/me/views)
+	ListViews(w http.ResponseWriter, r *http.Request)
+	// PutView Keep a page of the console under a name.
+	// (PUT /v1/me/views)
+	PutView(w http.ResponseWriter, r *http.Request)
 	// GetOpenAPI This document.
 	// (GET /v1/openapi.yaml)
 	GetOpenAPI(w http.ResponseWriter, r *http.Request)
 	// PauseAll Stop all schedules.
 	// (POST /v1/pause)
 	PauseAll(w http.ResponseWriter, r *http.Request)
+	// ListPeople All people by name.
+	// (GET /v1/people)
+	ListPeople(w http.ResponseWriter, r *http.Request)
+	// DeletePerson Delete a person, with all sessions, tokens and views of that person.
+	// (DELETE /v1/people/{person})
+	DeletePerson(w http.ResponseWriter, r *http.Request, person PathPerson)
+	// GetPerson A person.
+	// (GET /v1/people/{person})
+	GetPerson(w http.ResponseWriter, r *http.Request, person PathPerson)
+	// PutPerson Make a person, or change what the body says; what is left out stays.
+	// (PUT /v1/people/{person})
+	PutPerson(w http.ResponseWriter, r *http.Request, person PathPerson)
+	// EndTokenOf End a token of a person.
+	// (DELETE /v1/people/{person}/tokens/{token})
+	EndTokenOf(w http.ResponseWriter, r *http.Request, person PathPerson, token PathToken)
 	// Preview What a schedule means, without a job.
 	// (POST /v1/preview)
 	Preview(w http.ResponseWriter, r *http.Request)
@@ -1790,6 +1835,202 @@ func (siw *ServerInterfaceWrapper) GetLateness(w http.ResponseWriter, r *http.Re
 	handler.ServeHTTP(w, r)
 }
 
+// GetMe operation middleware
+func (siw *ServerInterfaceWrapper) GetMe(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetMe(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SetLook operation middleware
+func (siw *ServerInterfaceWrapper) SetLook(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SetLook(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangePassword operation middleware
+func (siw *ServerInterfaceWrapper) ChangePassword(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangePassword(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// EndSessions operation middleware
+func (siw *ServerInterfaceWrapper) EndSessions(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EndSessions(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// EndSession operation middleware
+func (siw *ServerInterfaceWrapper) EndSession(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "session" -------------
+	var session string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "session", r.PathValue("session"), &session, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "session", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EndSession(w, r, session)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// MakeToken operation middleware
+func (siw *ServerInterfaceWrapper) MakeToken(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.MakeToken(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// EndToken operation middleware
+func (siw *ServerInterfaceWrapper) EndToken(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "token" -------------
+	var token PathToken
+
+	err = runtime.BindStyledParameterWithOptions("simple", "token", r.PathValue("token"), &token, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "token", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EndToken(w, r, token)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteView operation middleware
+func (siw *ServerInterfaceWrapper) DeleteView(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteViewParams
+
+	// ------------- Required query parameter "name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "name", r.URL.Query(), &params.Name, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "name"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "shared" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "shared", r.URL.Query(), &params.Shared, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "shared"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "shared", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteView(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListViews operation middleware
+func (siw *ServerInterfaceWrapper) ListViews(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListViews(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutView operation middleware
+func (siw *ServerInterfaceWrapper) PutView(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutView(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetOpenAPI operation middleware
 func (siw *ServerInterfaceWrapper) GetOpenAPI(w http.ResponseWriter, r *http.Request) {
 
@@ -1809,6 +2050,133 @@ func (siw *ServerInterfaceWrapper) PauseAll(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PauseAll(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListPeople operation middleware
+func (siw *ServerInterfaceWrapper) ListPeople(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListPeople(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeletePerson operation middleware
+func (siw *ServerInterfaceWrapper) DeletePerson(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "person" -------------
+	var person PathPerson
+
+	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeletePerson(w, r, person)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetPerson operation middleware
+func (siw *ServerInterfaceWrapper) GetPerson(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "person" -------------
+	var person PathPerson
+
+	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetPerson(w, r, person)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutPerson operation middleware
+func (siw *ServerInterfaceWrapper) PutPerson(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "person" -------------
+	var person PathPerson
+
+	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutPerson(w, r, person)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// EndTokenOf operation middleware
+func (siw *ServerInterfaceWrapper) EndTokenOf(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "person" -------------
+	var person PathPerson
+
+	err = runtime.BindStyledParameterWithOptions("simple", "person", r.PathValue("person"), &person, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "person", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "token" -------------
+	var token PathToken
+
+	err = runtime.BindStyledParameterWithOptions("simple", "token", r.PathValue("token"), &token, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "token", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EndTokenOf(w, r, person, token)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2804,6 +3172,21 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/channels/{channel}", wrapper.GetChannel)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/channels/{channel}", wrapper.PutChannel)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/channels/{channel}/test", wrapper.TestChannel)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/people", wrapper.ListPeople)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/people/{person}", wrapper.DeletePerson)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/people/{person}", wrapper.GetPerson)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/people/{person}", wrapper.PutPerson)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/people/{person}/tokens/{token}", wrapper.EndTokenOf)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/me", wrapper.GetMe)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/me/look", wrapper.SetLook)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/me/password", wrapper.ChangePassword)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/me/sessions", wrapper.EndSessions)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/me/sessions/{session}", wrapper.EndSession)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/me/tokens", wrapper.MakeToken)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/me/tokens/{token}", wrapper.EndToken)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/me/views", wrapper.DeleteView)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/me/views", wrapper.ListViews)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/me/views", wrapper.PutView)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/pause", wrapper.PauseAll)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/resume", wrapper.ResumeAll)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/runs", wrapper.ListRuns)

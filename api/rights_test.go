@@ -51,8 +51,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 	before, operations := f.state(), 0
 	for path, item := range doc.Paths {
 		for method := range item {
-			if method == "parameters" {
-				continue
+			if method == "parameters" || strings.HasPrefix(path, "/v1/me") || strings.HasPrefix(path, "/v1/people") {
+				continue // no machine has an account, and one that reads sees no people: TestEachOperationForEachRole
 			}
 			operations++
 			method, op := strings.ToUpper(method), strings.ToUpper(method)+" "+path

@@ -16,7 +16,8 @@ const goodPassword = "correct horse"
 func (s *site) person(name string, grants ...access.Grant) {
 	s.t.Helper()
 	password := goodPassword
-	if _, _, err := s.access.Save(s.t.Context(), access.ByMachine(true), access.Spec{Name: name, Grants: &grants, Password: &password}); err != nil {
+	_, _, err := s.access.Save(s.t.Context(), access.ByMachine(true), access.Spec{Name: name, Grants: &grants, Password: &password})
+	if err != nil {
 		s.t.Fatal(err)
 	}
 }

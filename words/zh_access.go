@@ -57,6 +57,7 @@ var zhAccess = map[string]string{
 	"this token may only read: what changes something takes the admin token or a person's":                                                   "这个令牌只能读取：修改操作需要管理员令牌或个人令牌",
 	"too many log-ins failed from your address: again in %d s":                                                                               "来自您地址的登录失败次数过多：请在 %d 秒后重试",
 	"The first time, or as a machine's owner:":                                                                                               "首次登录，或作为机器的管理者：",
-	"Log in as admin": "以 admin 登录",
-	"person %s":       "用户 %s",
+	"Log in as admin":         "以 admin 登录",
+	"person %s":               "用户 %s",
+	"no people are kept here": "此处不保存用户",
 }

@@ -325,3 +325,78 @@ func (c *Client) GetFacts(ctx context.Context) (Facts, error) {
 func (c *Client) GetJobFacts(ctx context.Context) (JobFacts, error) {
 	return do[JobFacts](ctx, c, "GET", "/v1/facts/jobs", nil, nil)
 }
+
+// ListPeople lists all people by name.
+func (c *Client) ListPeople(ctx context.Context) (PeopleList, error) {
+	return do[PeopleList](ctx, c, "GET", "/v1/people", nil, nil)
+}
+
+// GetPerson reads a person.
+func (c *Client) GetPerson(ctx context.Context, person string) (Person, error) {
+	return do[Person](ctx, c, "GET", "/v1/people/{person}", nil, nil, person)
+}
+
+// PutPerson makes a person, or changes what body says.
+func (c *Client) PutPerson(ctx context.Context, person string, body PersonSpec) (PersonResult, error) {
+	return do[PersonResult](ctx, c, "PUT", "/v1/people/{person}", nil, body, person)
+}
+
+// DeletePerson deletes a person, with all sessions, tokens and views of that person.
+func (c *Client) DeletePerson(ctx context.Context, person string) (PersonResult, error) {
+	return do[PersonResult](ctx, c, "DELETE", "/v1/people/{person}", nil, nil, person)
+}
+
+// EndTokenOf ends a token of a person.
+func (c *Client) EndTokenOf(ctx context.Context, person, token string) (Done, error) {
+	return do[Done](ctx, c, "DELETE", "/v1/people/{person}/tokens/{token}", nil, nil, person, token)
+}
+
+// GetMe says who asks, and of a person the sessions and tokens.
+func (c *Client) GetMe(ctx context.Context) (Me, error) {
+	return do[Me](ctx, c, "GET", "/v1/me", nil, nil)
+}
+
+// SetLook sets in which language and zone one reads.
+func (c *Client) SetLook(ctx context.Context, body LookRequest) (Done, error) {
+	return do[Done](ctx, c, "PUT", "/v1/me/look", nil, body)
+}
+
+// ChangePassword changes one's own password; all other sessions end.
+func (c *Client) ChangePassword(ctx context.Context, body NewPassword) (Done, error) {
+	return do[Done](ctx, c, "POST", "/v1/me/password", nil, body)
+}
+
+// EndSessions ends all of one's own sessions but the one that asks.
+func (c *Client) EndSessions(ctx context.Context) (Done, error) {
+	return do[Done](ctx, c, "DELETE", "/v1/me/sessions", nil, nil)
+}
+
+// EndSession ends one of one's own sessions.
+func (c *Client) EndSession(ctx context.Context, session string) (Done, error) {
+	return do[Done](ctx, c, "DELETE", "/v1/me/sessions/{session}", nil, nil, session)
+}
+
+// MakeToken makes a token of one's own. Its secret is in the answer, and nowhere again.
+func (c *Client) MakeToken(ctx context.Context, body NewTokenSpec) (NewToken, error) {
+	return do[NewToken](ctx, c, "POST", "/v1/me/tokens", nil, body)
+}
+
+// EndToken ends one of one's own tokens.
+func (c *Client) EndToken(ctx context.Context, token string) (Done, error) {
+	return do[Done](ctx, c, "DELETE", "/v1/me/tokens/{token}", nil, nil, token)
+}
+
+// ListViews lists pages of the console that one keeps under names, and those that others share.
+func (c *Client) ListViews(ctx context.Context) (SavedViews, error) {
+	return do[SavedViews](ctx, c, "GET", "/v1/me/views", nil, nil)
+}
+
+// PutView keeps a page of the console under a name.
+func (c *Client) PutView(ctx context.Context, body SavedView) (Done, error) {
+	return do[Done](ctx, c, "PUT", "/v1/me/views", nil, body)
+}
+
+// DeleteView deletes a view.
+func (c *Client) DeleteView(ctx context.Context, params DeleteViewParams) (Done, error) {
+	return do[Done](ctx, c, "DELETE", "/v1/me/views", params, nil)
+}

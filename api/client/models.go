@@ -727,6 +727,11 @@ type DesertedApp struct {
 	Jobs int    `json:"jobs"`
 }
 
+// Done defines model for Done.
+type Done struct {
+	Done bool `json:"done"`
+}
+
 // ErrorReply defines model for ErrorReply.
 type ErrorReply struct {
 	Error Error `json:"error"`
@@ -852,6 +857,16 @@ type Generation struct {
 
 	// Holder The deployment that works on this data; - is nobody
 	Holder string `json:"holder"`
+}
+
+// Grant defines model for Grant.
+type Grant struct {
+	// App For this app; left out: for all, and what is of none
+	App string `json:"app,omitempty,omitzero"`
+
+	// Rights What the role does not have by itself
+	Rights []string `json:"rights,omitempty,omitzero"`
+	Role   string   `json:"role"`
 }
 
 // Home defines model for Home.
@@ -1434,6 +1449,60 @@ type Log struct {
 	Text string `json:"text"`
 }
 
+// LookRequest defines model for LookRequest.
+type LookRequest struct {
+	// Language en or zh; left out: as the browser asks
+	Language string `json:"language,omitempty,omitzero"`
+
+	// Zone Such as Europe/Berlin; left out: as the browser is
+	Zone string `json:"zone,omitempty,omitzero"`
+}
+
+// Me defines model for Me.
+type Me struct {
+	// By What it is known by
+	By          string  `json:"by"`
+	Grants      []Grant `json:"grants,omitempty,omitzero"`
+	HasPassword bool    `json:"hasPassword,omitempty,omitzero"`
+	Language    string  `json:"language,omitempty,omitzero"`
+	MustChange  bool    `json:"mustChange,omitempty,omitzero"`
+
+	// Name The author of what is changed
+	Name     string          `json:"name"`
+	Sessions []PersonSession `json:"sessions,omitempty,omitzero"`
+	Tokens   []PersonToken   `json:"tokens,omitempty,omitzero"`
+
+	// Within To what the token is narrowed
+	Within []Grant `json:"within,omitempty,omitzero"`
+	Zone   string  `json:"zone,omitempty,omitzero"`
+}
+
+// NewPassword defines model for NewPassword.
+type NewPassword struct {
+	// Old The present one; left out of who has none
+	Old string `json:"old,omitempty,omitzero"`
+
+	// Password 10 characters at least
+	Password string `json:"password"`
+}
+
+// NewToken defines model for NewToken.
+type NewToken struct {
+	// Secret What is sent as Authorization
+	Secret string      `json:"secret"`
+	Token  PersonToken `json:"token"`
+}
+
+// NewTokenSpec defines model for NewTokenSpec.
+type NewTokenSpec struct {
+	// EndsAt Within 366 days; left out: in 90
+	EndsAt time.Time `json:"endsAt,omitempty,omitzero"`
+
+	// Grants None above one's own; left out: all that its owner may, whenever it is used
+	Grants []Grant `json:"grants,omitempty,omitzero"`
+	Name   string  `json:"name"`
+}
+
 // Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
 type Notify struct {
 	// Late Sent so long after it was due. Left out: as grace says.
@@ -1538,6 +1607,11 @@ type PauseRequest struct {
 	Until  time.Time `json:"until,omitempty,omitzero"`
 }
 
+// PeopleList defines model for PeopleList.
+type PeopleList struct {
+	People []Person `json:"people"`
+}
+
 // Permit How a run stands among those that share its limit.
 type Permit struct {
 	// Begins When its attempt may begin, of a limit by the second
@@ -1561,6 +1635,76 @@ type Permit struct {
 
 	// Waiting How many wait
 	Waiting int `json:"waiting,omitempty,omitzero"`
+}
+
+// Person defines model for Person.
+type Person struct {
+	CreatedAt   time.Time `json:"createdAt,omitempty,omitzero"`
+	Disabled    bool      `json:"disabled,omitempty,omitzero"`
+	Grants      []Grant   `json:"grants,omitempty,omitzero"`
+	HasPassword bool      `json:"hasPassword"`
+	Issuer      string    `json:"issuer,omitempty,omitzero"`
+
+	// LastSeenAt When the person logged in last
+	LastSeenAt time.Time `json:"lastSeenAt,omitempty,omitzero"`
+
+	// MustChange The password is one that somebody else gave
+	MustChange bool   `json:"mustChange,omitempty,omitzero"`
+	Name       string `json:"name"`
+	Rev        int64  `json:"rev"`
+
+	// Sessions How many
+	Sessions int           `json:"sessions,omitempty,omitzero"`
+	Subject  string        `json:"subject,omitempty,omitzero"`
+	Tokens   []PersonToken `json:"tokens,omitempty,omitzero"`
+}
+
+// PersonResult defines model for PersonResult.
+type PersonResult struct {
+	Change string `json:"change"`
+	Name   string `json:"name"`
+	Rev    int64  `json:"rev,omitempty,omitzero"`
+}
+
+// PersonSession defines model for PersonSession.
+type PersonSession struct {
+	// Agent What the browser says that it is
+	Agent     string    `json:"agent,omitempty,omitzero"`
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Current The one that asks
+	Current bool   `json:"current,omitempty,omitzero"`
+	From    string `json:"from,omitempty,omitzero"`
+	ID      string `json:"id"`
+
+	// SeenAt Within a minute
+	SeenAt time.Time `json:"seenAt"`
+}
+
+// PersonSpec defines model for PersonSpec.
+type PersonSpec struct {
+	Disabled *bool    `json:"disabled,omitempty"`
+	Grants   *[]Grant `json:"grants,omitempty"`
+	IfRev    *int64   `json:"ifRev,omitempty"`
+
+	// Issuer The provider that knows the person, with subject; both empty: none
+	Issuer *string `json:"issuer,omitempty"`
+
+	// Password One to log in with the first time, which the person is asked to change. Empty: none
+	Password *string `json:"password,omitempty"`
+
+	// Subject As whom it does
+	Subject *string `json:"subject,omitempty"`
+}
+
+// PersonToken defines model for PersonToken.
+type PersonToken struct {
+	CreatedAt time.Time `json:"createdAt,omitempty,omitzero"`
+	EndsAt    time.Time `json:"endsAt"`
+
+	// Grants Left out: all that its owner may
+	Grants []Grant `json:"grants,omitempty,omitzero"`
+	Name   string  `json:"name"`
 }
 
 // Preview defines model for Preview.
@@ -2093,6 +2237,27 @@ type RunPage struct {
 	Skips []Skip `json:"skips,omitempty,omitzero"`
 }
 
+// SavedView defines model for SavedView.
+type SavedView struct {
+	// By Who shares it
+	By   string `json:"by,omitempty,omitzero"`
+	Name string `json:"name"`
+
+	// Page A page of the console, such as runs
+	Page string `json:"page"`
+
+	// Query What stands behind the question mark of its URL
+	Query string `json:"query,omitempty,omitzero"`
+
+	// Shared Everybody sees it
+	Shared bool `json:"shared,omitempty,omitzero"`
+}
+
+// SavedViews defines model for SavedViews.
+type SavedViews struct {
+	Views []SavedView `json:"views"`
+}
+
 // Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
 type Schedule struct {
 	Any []Rule `json:"any,omitempty,omitzero"`
@@ -2471,8 +2636,14 @@ type PathChannel = string
 // PathName defines model for PathName.
 type PathName = string
 
+// PathPerson defines model for PathPerson.
+type PathPerson = string
+
 // PathRun defines model for PathRun.
 type PathRun = string
+
+// PathToken defines model for PathToken.
+type PathToken = string
 
 // PathVersion defines model for PathVersion.
 type PathVersion = string
@@ -2590,6 +2761,15 @@ type GetLatenessParams struct {
 
 	// Buckets At most so many; 120 if left out
 	Buckets int `form:"buckets,omitempty" json:"buckets,omitempty,omitzero"`
+}
+
+// DeleteViewParams defines parameters for DeleteView.
+type DeleteViewParams struct {
+	// Name Its name
+	Name string `form:"name" json:"name"`
+
+	// Shared One that everybody sees, not one's own
+	Shared bool `form:"shared,omitempty" json:"shared,omitempty,omitzero"`
 }
 
 // ProveParams defines parameters for Prove.
@@ -2763,8 +2943,23 @@ type TriggerJobJSONRequestBody = TriggerRequest
 // ChangeByKeyJSONRequestBody defines body for ChangeByKey for application/json ContentType.
 type ChangeByKeyJSONRequestBody = TriggerChange
 
+// SetLookJSONRequestBody defines body for SetLook for application/json ContentType.
+type SetLookJSONRequestBody = LookRequest
+
+// ChangePasswordJSONRequestBody defines body for ChangePassword for application/json ContentType.
+type ChangePasswordJSONRequestBody = NewPassword
+
+// MakeTokenJSONRequestBody defines body for MakeToken for application/json ContentType.
+type MakeTokenJSONRequestBody = NewTokenSpec
+
+// PutViewJSONRequestBody defines body for PutView for application/json ContentType.
+type PutViewJSONRequestBody = SavedView
+
 // PauseAllJSONRequestBody defines body for PauseAll for application/json ContentType.
 type PauseAllJSONRequestBody = PauseRequest
+
+// PutPersonJSONRequestBody defines body for PutPerson for application/json ContentType.
+type PutPersonJSONRequestBody = PersonSpec
 
 // PreviewJSONRequestBody defines body for Preview for application/json ContentType.
 type PreviewJSONRequestBody = PreviewRequest

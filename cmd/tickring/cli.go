@@ -103,6 +103,11 @@ type grammar struct {
 	Audit   auditCmd   `cmd:"" help:"Does it all add up: what was due, what ran, what was skipped and why." group:"Runs"`
 	Replan  replanCmd  `cmd:"" help:"Send again what an audit finds unaccounted for, with the same IDs." group:"Runs"`
 
+	People peopleCmd `cmd:"" help:"People who may log in, and what they may." group:"People"`
+	Tokens tokensCmd `cmd:"" help:"Tokens of yours, for programs." group:"People"`
+	Views  viewsCmd  `cmd:"" help:"Pages of the console that you keep under names." group:"People"`
+	Whoami whoamiCmd `cmd:"" help:"Who you are to the server, and what you may." group:"People"`
+
 	Doctor   doctorCmd   `cmd:"" help:"What is wrong with a server or a deployment, and what to do." group:"Operating"`
 	Backup   backupCmd   `cmd:"" help:"Copy the data of a server on this machine, while it works or not." group:"Operating"`
 	Redrive  redriveCmd  `cmd:"" help:"List what could not be handled, and send again what still may be sent." group:"Operating"`

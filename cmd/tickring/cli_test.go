@@ -20,6 +20,7 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/notice"
@@ -153,10 +154,11 @@ func testServer() *httptest.Server {
 	if err := reports.Pass(context.Background()); err != nil {
 		panic(err)
 	}
-	h := api.NewHandler(m, &testLogs{}, api.Options{Token: "sesame", Refused: refused, ReadToken: "a-token-that-may-only-read",
-		Log:    slog.New(slog.DiscardHandler),
-		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
-		Dead:   data.Dead, Notices: data.Notices, Facts: func(ctx context.Context, l words.Language) api.Facts {
+	h := api.NewHandler(m, &testLogs{}, api.Options{Token: "sesame", Access: a.Access("sesame", access.Options{}), Refused: refused,
+		ReadToken: "a-token-that-may-only-read",
+		Log:       slog.New(slog.DiscardHandler),
+		Status:    func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
+		Dead:      data.Dead, Notices: data.Notices, Facts: func(ctx context.Context, l words.Language) api.Facts {
 			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second),
 				Refused: api.RefusedExecutors(refused, "")}
 			doctor.Gather(ctx, data, time.Now(), l, &f)

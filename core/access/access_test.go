@@ -602,7 +602,7 @@ func TestMay(t *testing.T) {
 		who := access.Who{Kind: access.Person, Name: "ann", Grants: []access.Grant{{App: "shop", Role: role}}}
 		for _, d := range access.Deeds {
 			may := who.May(d, "shop") == nil
-			want := d == access.Open || d == access.Enter || d == access.Own || d == access.OwnSee ||
+			want := d == access.Open || d == access.Known || d == access.Enter || d == access.Own || d == access.OwnSee ||
 				least[d] != "" && slices.Index(access.Roles, role) >= slices.Index(access.Roles, least[d]) || rights[d] != "" && role == access.Admin
 			if may != want {
 				t.Errorf("%s by %s: %v", d, role, may)

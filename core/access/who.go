@@ -63,6 +63,7 @@ type Deed string
 
 const (
 	Open       Deed = "open"       // shows nothing that is not for everybody
+	Known      Deed = "known"      // whoever is not nobody
 	Enter      Deed = "enter"      // whoever may see anything
 	See        Deed = "see"        // shows what there is
 	Operate    Deed = "operate"    // triggers, pauses, resumes, kills, cancels, runs again
@@ -96,7 +97,7 @@ var needs = map[Deed]need{
 }
 
 // Deeds are all of them.
-var Deeds = []Deed{Open, Enter, See, Operate, Direct, Edit, Declare, Script, Secret, Address, Administer, Own, OwnSee}
+var Deeds = []Deed{Open, Known, Enter, See, Operate, Direct, Edit, Declare, Script, Secret, Address, Administer, Own, OwnSee}
 
 // roleIn is the role that grants come to for an app; "" asks for all.
 func roleIn(grants []Grant, app string) (best Role) {
@@ -167,6 +168,8 @@ func (w Who) May(d Deed, app string) error {
 		return nil
 	case w.Kind == Nobody:
 		return nobody(d)
+	case d == Known:
+		return nil
 	case d == Own || d == OwnSee:
 		return w.mayOwn(d)
 	case w.Kind == Code:

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tickring/tickring/api"
+)
+
+type peopleCmd struct {
+	List   peopleListCmd   `cmd:"" default:"1" help:"All of them, and what they may."`
+	Set    peopleSetCmd    `cmd:"" help:"Make a person, or change what is given."`
+	Delete peopleDeleteCmd `cmd:"" help:"Delete a person, with all sessions, tokens and views."`
+}
+
+func (c *peopleCmd) Help() string {
+	return "A role is viewer, operator, editor or admin; for one app it is written app:role, and what takes a right of its own is added: " +
+		"shop:editor+scripts, operator+addresses, shop:editor+scripts+secrets. See docs/people.md."
+}
+
+type peopleListCmd struct{}
+
+func (c *peopleListCmd) Run(e *conn) error {
+	list, err := e.ListPeople(e.Ctx)
+	if err != nil {
+		return err
+	}
+	return e.show(list, func() {
+		if len(list.People) == 0 {
+			e.printf("no people yet: who has the admin token logs in to the console with it, and: tickring people set NAME --role viewer\n")
+			return
+		}
+		rows := [][]string{{"NAME", "MAY", "LOGS IN", "TOKENS", "LAST"}}
+		for i := range list.People {
+			p := &list.People[i]
+			last := "never"
+			if !p.LastSeenAt.IsZero() {
+				last = e.full(p.LastSeenAt, "")
+			}
+			rows = append(rows, []string{p.Name, roles(p.Grants), logsIn(p), fmt.Sprint(len(p.Tokens)), last})
+		}
+		table(e.Stdout, rows)
+	})
+}
+
+// logsIn is how a person does.
+func logsIn(p *api.Person) string {
+	var ways []string
+	switch {
+	case p.Disabled:
+		return "disabled"
+	case p.MustChange:
+		ways = append(ways, "password, to be changed")
+	case p.HasPassword:
+		ways = append(ways, "password")
+	}
+	if p.Issuer != "" {
+		ways = append(ways, oneLine(p.Issuer))
+	}
+	return strings.Join(ways, ", ")
+}
+
+// roles are grants as they are given on the command line.
+func roles(list []api.Grant) string {
+	words := make([]string, len(list))
+	for i, g := range list {
+		if g.App != "" {
+			words[i] = g.App + ":"
+		}
+		words[i] += strings.Join(append([]string{g.Role}, g.Rights...), "+")
+	}
+	return strings.Join(words, " ")
+}
+
+// grantsOf reads what roles writes.
+func grantsOf(words []string) []api.Grant {
+	list := []api.Grant{}
+	for _, w := range words {
+		var g api.Grant
+		if app, rest, is := strings.Cut(w, ":"); is {
+			g.App, w = app, rest
+		}
+		parts := strings.Split(w, "+")
+		g.Role, g.Rights = parts[0], parts[1:]
+		list = append(list, g)
+	}
+	return list
+}
+
+type peopleSetCmd struct {
+	Name     string   `arg:"" placeholder:"NAME" help:"1 to 64 of a-z 0-9 . _ - @."`
+	Role     []string `placeholder:"ROLE" help:"What the person may, in place of what is so far: editor, or shop:editor+scripts. Repeat it for each app."`
+	NoRole   bool     `help:"The person may nothing."`
+	Password string   `placeholder:"FILE" help:"A file with a password to log in with the first time; - is standard input."`
+	Disable  bool     `help:"Log the person out, and let nothing in until enabled."`
+	Enable   bool     `help:"Let the person in again."`
+	Issuer   *string  `placeholder:"URL" help:"The OpenID provider that knows the person, with --subject."`
+	Subject  *string  `placeholder:"ID" help:"As whom it does."`
+}
+
+func (c *peopleSetCmd) Run(e *conn) error {
+	if c.NoRole && len(c.Role) > 0 || c.Enable && c.Disable {
+		return usagef("--no-role with --role, or --enable with --disable: one of the two")
+	}
+	spec := api.PersonSpec{Issuer: c.Issuer, Subject: c.Subject}
+	if len(c.Role) > 0 || c.NoRole {
+		grants := grantsOf(c.Role)
+		spec.Grants = &grants
+	}
+	if c.Enable || c.Disable {
+		spec.Disabled = &c.Disable
+	}
+	if c.Password != "" {
+		text, err := e.secretOf(c.Password)
+		if err != nil {
+			return err
+		}
+		spec.Password = &text
+	}
+	res, err := e.PutPerson(e.Ctx, c.Name, spec)
+	if err != nil {
+		return err
+	}
+	return e.show(res, func() { e.printf("%s %s\n", res.Name, res.Change) })
+}
+
+// secretOf reads a secret of one line from a file, or for - from standard input.
+func (e *Env) secretOf(file string) (string, error) {
+	var b []byte
+	var err error
+	if file == "-" {
+		b, err = io.ReadAll(io.LimitReader(e.Stdin, 4<<10))
+	} else {
+		b, err = namedFile(file)
+	}
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
+}
+
+type peopleDeleteCmd struct {
+	Name string `arg:"" placeholder:"NAME" help:"Who."`
+}
+
+func (c *peopleDeleteCmd) Run(e *conn) error {
+	res, err := e.DeletePerson(e.Ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	return e.show(res, func() { e.printf("%s deleted\n", res.Name) })
+}

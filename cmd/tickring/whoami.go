@@ -1,0 +1,18 @@
+package main
+
+import "cmp"
+
+type whoamiCmd struct{}
+
+func (c *whoamiCmd) Run(e *conn) error {
+	me, err := e.GetMe(e.Ctx)
+	if err != nil {
+		return err
+	}
+	return e.show(me, func() {
+		e.printf("%s, by %s\n  may: %s\n", me.Name, me.By, cmp.Or(roles(me.Grants), "nothing yet"))
+		if len(me.Within) > 0 {
+			e.printf("  this token: %s at most\n", roles(me.Within))
+		}
+	})
+}
