@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
@@ -55,6 +56,34 @@ func coreGrants(list []Grant) []access.Grant {
 		}
 	}
 	return out
+}
+
+// FormatGrants is grants as people write them: viewer shop:editor+scripts.
+func FormatGrants(list []Grant) string {
+	words := make([]string, len(list))
+	for i, g := range list {
+		if g.App != "" {
+			words[i] = g.App + ":"
+		}
+		words[i] += strings.Join(append([]string{g.Role}, g.Rights...), "+")
+	}
+	return strings.Join(words, " ")
+}
+
+// ParseGrants reads the words of FormatGrants; what is no role, or no right, is refused where it is
+// given.
+func ParseGrants(words []string) []Grant {
+	list := []Grant{}
+	for _, w := range words {
+		var g Grant
+		if app, rest, is := strings.Cut(w, ":"); is {
+			g.App, w = app, rest
+		}
+		parts := strings.Split(w, "+")
+		g.Role, g.Rights = parts[0], parts[1:]
+		list = append(list, g)
+	}
+	return list
 }
 
 func tokenOf(t *access.Token) PersonToken {

@@ -209,6 +209,10 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) (*ask, bool) {
 		return nil, false
 	}
 	a.who = who
+	if who.MustChange && r.URL.Path == Root { // where a log-in goes on to
+		http.Redirect(w, r, Root+"account", http.StatusSeeOther)
+		return nil, false
+	}
 	a.r = r.WithContext(api.As(r.Context(), who))
 	return a, true
 }

@@ -54,6 +54,10 @@ func (c *Console) pages() {
 	c.page("GET /console/operating", "operating", (*ask).operating)
 	c.form("POST /console/operating", (*ask).operate)
 	c.page("GET /console/upcoming", "upcoming", (*ask).upcoming)
+	c.page("GET /console/account", "account", (*ask).account)
+	c.form("POST /console/account", (*ask).accountDo)
+	c.page("GET /console/people", "people", (*ask).people)
+	c.form("POST /console/people", (*ask).peopleDo)
 	c.form("POST /console/settings", (*ask).settings)
 
 	c.menu = []entry{
@@ -67,6 +71,7 @@ func (c *Console) pages() {
 		{"notices", Root + "notices", core.Say("Notices"), 1},
 		{"scripts", Root + "scripts", core.Say("Scripts"), 1},
 		{"changes", Root + "changes", core.Say("Changes"), 1},
+		{"people", Root + "people", core.Say("People"), 2},
 		{"operating", Root + "operating", core.Say("Operating"), 2},
 	}
 }

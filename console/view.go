@@ -358,6 +358,9 @@ func (a *ask) Cli(command string) template.HTML {
 // Menu is the pages there are, in their parts.
 func (a *ask) Menu() (parts [][]entry) {
 	for _, e := range a.c.menu {
+		if e.Name == "people" && !a.IsAdmin() {
+			continue
+		}
 		for len(parts) <= e.Part {
 			parts = append(parts, nil)
 		}

@@ -38,7 +38,7 @@ func (c *peopleListCmd) Run(e *conn) error {
 			if !p.LastSeenAt.IsZero() {
 				last = e.full(p.LastSeenAt, "")
 			}
-			rows = append(rows, []string{p.Name, roles(p.Grants), logsIn(p), fmt.Sprint(len(p.Tokens)), last})
+			rows = append(rows, []string{p.Name, api.FormatGrants(p.Grants), logsIn(p), fmt.Sprint(len(p.Tokens)), last})
 		}
 		table(e.Stdout, rows)
 	})
@@ -61,33 +61,6 @@ func logsIn(p *api.Person) string {
 	return strings.Join(ways, ", ")
 }
 
-// roles are grants as they are given on the command line.
-func roles(list []api.Grant) string {
-	words := make([]string, len(list))
-	for i, g := range list {
-		if g.App != "" {
-			words[i] = g.App + ":"
-		}
-		words[i] += strings.Join(append([]string{g.Role}, g.Rights...), "+")
-	}
-	return strings.Join(words, " ")
-}
-
-// grantsOf reads what roles writes.
-func grantsOf(words []string) []api.Grant {
-	list := []api.Grant{}
-	for _, w := range words {
-		var g api.Grant
-		if app, rest, is := strings.Cut(w, ":"); is {
-			g.App, w = app, rest
-		}
-		parts := strings.Split(w, "+")
-		g.Role, g.Rights = parts[0], parts[1:]
-		list = append(list, g)
-	}
-	return list
-}
-
 type peopleSetCmd struct {
 	Name     string   `arg:"" placeholder:"NAME" help:"1 to 64 of a-z 0-9 . _ - @."`
 	Role     []string `placeholder:"ROLE" help:"What the person may, in place of what is so far: editor, or shop:editor+scripts. Repeat it for each app."`
@@ -105,7 +78,7 @@ func (c *peopleSetCmd) Run(e *conn) error {
 	}
 	spec := api.PersonSpec{Issuer: c.Issuer, Subject: c.Subject}
 	if len(c.Role) > 0 || c.NoRole {
-		grants := grantsOf(c.Role)
+		grants := api.ParseGrants(c.Role)
 		spec.Grants = &grants
 	}
 	if c.Enable || c.Disable {

@@ -28,7 +28,7 @@ func (c *tokensListCmd) Run(e *conn) error {
 		}
 		rows := [][]string{{"NAME", "MAY", "ENDS"}}
 		for _, t := range me.Tokens {
-			rows = append(rows, []string{t.Name, cmp.Or(roles(t.Grants), "all that "+me.Name+" may"), e.full(t.EndsAt, "")})
+			rows = append(rows, []string{t.Name, cmp.Or(api.FormatGrants(t.Grants), "all that "+me.Name+" may"), e.full(t.EndsAt, "")})
 		}
 		table(e.Stdout, rows)
 	})
@@ -45,7 +45,7 @@ func (c *tokensMakeCmd) Run(e *conn) error {
 	if err != nil {
 		return core.Invalid("for", c.For, "%v", err)
 	}
-	res, err := e.MakeToken(e.Ctx, api.NewTokenSpec{Name: c.Name, Grants: grantsOf(c.Role), EndsAt: time.Now().Add(span)})
+	res, err := e.MakeToken(e.Ctx, api.NewTokenSpec{Name: c.Name, Grants: api.ParseGrants(c.Role), EndsAt: time.Now().Add(span)})
 	if err != nil {
 		return err
 	}

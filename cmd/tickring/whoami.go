@@ -1,6 +1,10 @@
 package main
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/tickring/tickring/api"
+)
 
 type whoamiCmd struct{}
 
@@ -10,9 +14,9 @@ func (c *whoamiCmd) Run(e *conn) error {
 		return err
 	}
 	return e.show(me, func() {
-		e.printf("%s, by %s\n  may: %s\n", me.Name, me.By, cmp.Or(roles(me.Grants), "nothing yet"))
+		e.printf("%s, by %s\n  may: %s\n", me.Name, me.By, cmp.Or(api.FormatGrants(me.Grants), "nothing yet"))
 		if len(me.Within) > 0 {
-			e.printf("  this token: %s at most\n", roles(me.Within))
+			e.printf("  this token: %s at most\n", api.FormatGrants(me.Within))
 		}
 	})
 }

@@ -1,0 +1,86 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+// accountPage is who is logged in, to himself.
+type accountPage struct {
+	Me     client.Me
+	Token  tokenForm
+	Secret string // of a token that was just made: it is shown this once
+	Wrong  string
+}
+
+// tokenForm is a token as it was typed.
+type tokenForm struct{ Name, Roles, For string }
+
+// account shows one's own account.
+func (a *ask) account() (any, error) {
+	me, err := a.GetMe(a.Ctx())
+	return &accountPage{Me: me, Token: tokenForm{For: "90d"}}, err
+}
+
+// accountDo changes it.
+func (a *ask) accountDo() (string, core.Text, error) {
+	token := tokenForm{a.Form("name"), a.Form("roles"), a.Form("for")}
+	to, said, err := a.accountTo(token)
+	if err == nil {
+		return to, said, nil
+	}
+	me, meErr := a.GetMe(a.Ctx())
+	if meErr != nil {
+		return "", core.Text{}, meErr
+	}
+	return a.again(err, "account", &accountPage{Me: me, Token: token, Wrong: a.problemOf(err).Message})
+}
+
+func (a *ask) accountTo(t tokenForm) (to string, said core.Text, err error) {
+	to = Root + "account"
+	switch a.Form("do") {
+	case "password":
+		if a.Form("password") != a.Form("twice") {
+			return to, said, core.Invalid("", "", "the new password was not typed the same twice")
+		}
+		_, err = a.ChangePassword(a.Ctx(), client.NewPassword{Old: a.Form("old"), Password: a.Form("password")})
+		return to, core.Say("the password is changed, and all other sessions have ended"), err
+	case "token":
+		span, err := api.ParseDuration(t.For)
+		if err != nil {
+			return to, said, core.Invalid("for", t.For, "%v", err)
+		}
+		made, err := a.MakeToken(a.Ctx(), client.NewTokenSpec{Name: t.Name, Grants: api.ParseGrants(strings.Fields(t.Roles)),
+			EndsAt: time.Now().Add(span)})
+		if err != nil {
+			return to, said, err
+		}
+		me, err := a.GetMe(a.Ctx())
+		if err != nil {
+			return to, said, err
+		}
+		a.render(http.StatusOK, "account", &accountPage{Me: me, Token: tokenForm{For: "90d"}, Secret: made.Secret})
+		return to, said, errShown
+	case "end-token":
+		_, err = a.EndToken(a.Ctx(), t.Name)
+		return to, core.Say("the token %s has ended", t.Name), err
+	case "end-session":
+		_, err = a.EndSession(a.Ctx(), a.Form("id"))
+		return to, core.Say("the session has ended"), err
+	case "end-sessions":
+		_, err = a.EndSessions(a.Ctx())
+		return to, core.Say("all other sessions have ended"), err
+	}
+	return to, said, core.Errorf(core.CodeInvalid, "the form cannot be read")
+}
+
+// Roles are grants as people write them.
+func (a *ask) Roles(list []client.Grant) string { return api.FormatGrants(list) }
+
+// IsAdmin reports whether who is logged in may change people.
+func (a *ask) IsAdmin() bool { return a.who.May(peopleDeed, "") == nil }

@@ -1,0 +1,76 @@
+package console_test
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/core/access"
+)
+
+// TestAccount: one's own password, sessions and tokens are changed where one is logged in; a token
+// is shown once, and what was typed is kept where it is refused.
+func TestAccount(t *testing.T) {
+	s := newConsole(t)
+	s.person("ann", access.Grant{App: "shop", Role: access.Operator})
+	s.logInAs("ann")
+	other := s.cookies["tickring_session"]
+	if w := s.get("/console/"); w.Header().Get("Location") != "/console/account" {
+		t.Errorf("who was given a password is not asked to change it: %d", w.Code)
+	}
+	s.logInAs("ann")
+	s.wrong("/console/account", url.Values{"do": {"password"}, "old": {"wrong"}, "password": {"better horse"}, "twice": {"better horse"}},
+		http.StatusBadRequest, "this is not the password")
+	s.wrong("/console/account", url.Values{"do": {"password"}, "old": {goodPassword}, "password": {"better horse"}, "twice": {"other horse"}},
+		http.StatusBadRequest, "not typed the same twice")
+	s.done("/console/account", url.Values{"do": {"password"}, "old": {goodPassword}, "password": {"better horse"}, "twice": {"better horse"}},
+		"the password is changed")
+	mine := s.cookies["tickring_session"]
+	s.cookies["tickring_session"] = other
+	if w := s.get("/console/jobs"); w.Code != http.StatusUnauthorized {
+		t.Errorf("another session after a new password: %d", w.Code)
+	}
+	s.cookies["tickring_session"] = mine
+
+	s.wrong("/console/account", url.Values{"do": {"token"}, "name": {"ci"}, "roles": {"shop:admin"}, "for": {"1d"}}, http.StatusForbidden,
+		"no role above", `value="shop:admin"`)
+	w := s.post("/console/account", url.Values{"do": {"token"}, "name": {"ci"}, "roles": {"shop:viewer"}, "for": {"1d"}})
+	_, rest, _ := strings.Cut(w.Body.String(), `id="secret">`)
+	secret, _, _ := strings.Cut(rest, "<")
+	who, err := s.access.Bearer(t.Context(), html.UnescapeString(secret))
+	if err != nil || who.Name != "ann" || who.Role("shop") != access.Viewer {
+		t.Errorf("%q: %+v, %v", secret, who, err)
+	}
+	if strings.Contains(s.get("/console/account").Body.String(), secret) {
+		t.Error("the token is shown again")
+	}
+	s.done("/console/account", url.Values{"do": {"end-token"}, "name": {"ci"}}, "has ended")
+	if who, _ := s.access.Bearer(t.Context(), secret); who.Kind != access.Nobody {
+		t.Errorf("%+v", who)
+	}
+	if w := s.get("/console/people"); w.Code != http.StatusForbidden {
+		t.Errorf("people, for who is no admin: %d", w.Code)
+	}
+	if strings.Contains(s.get("/console/jobs").Body.String(), `href="/console/people"`) {
+		t.Error("the menu has people, for who is no admin")
+	}
+}
+
+// TestPeople: an admin makes, changes and deletes people; of two who edit one the second is told.
+func TestPeoplePage(t *testing.T) {
+	s := newConsole(t)
+	form := url.Values{"do": {"save"}, "name": {"lina"}, "roles": {"shop:editor+scripts\nweb:viewer"}, "password": {goodPassword}}
+	s.done("/console/people?panel=new", form, "lina", "shop:editor+scripts web:viewer", "has yet to change")
+	s.wrong("/console/people?panel=new", form, http.StatusConflict, "somebody else changed it", "shop:editor+scripts")
+	bad := url.Values{"do": {"save"}, "name": {"<b>"}, "roles": {"viewer"}}
+	s.wrong("/console/people?panel=new", bad, http.StatusBadRequest, "a person's name")
+	body := s.get("/console/people?panel=person&name=lina").Body.String()
+	_, rest, _ := strings.Cut(body, `name="rev" value="`)
+	rev, _, _ := strings.Cut(rest, `"`)
+	edit := url.Values{"do": {"save"}, "name": {"lina"}, "rev": {rev}, "roles": {"viewer"}, "disabled": {"1"}}
+	s.done("/console/people?panel=person&name=lina", edit, "disabled")
+	s.wrong("/console/people?panel=person&name=lina", edit, http.StatusConflict, "somebody else changed it")
+	s.done("/console/people?panel=person&name=lina", url.Values{"do": {"delete"}, "name": {"lina"}}, "lina is deleted")
+}

@@ -1,0 +1,98 @@
+package console
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
+)
+
+// peopleDeed is what the page of people asks for; the API asks again.
+const peopleDeed = access.Administer
+
+// peoplePage is all people.
+type peoplePage struct {
+	People []client.Person
+	Panel  string
+	Form   personForm
+	Wrong  string
+}
+
+// personForm is a person as a form says; of who is there Rev is not empty.
+type personForm struct {
+	Name, Rev, Roles, Password, Issuer, Subject string
+	Disabled, HasPassword                       bool
+	Tokens                                      []client.PersonToken
+}
+
+// people shows them.
+func (a *ask) people() (any, error) {
+	list, err := a.ListPeople(a.Ctx())
+	p := &peoplePage{People: list.People, Panel: a.Q("panel")}
+	if p.Panel == "" || err != nil {
+		return p, err
+	}
+	if name := a.Q("name"); name != "" {
+		one, err := a.GetPerson(a.Ctx(), name)
+		if err != nil {
+			return nil, err
+		}
+		p.Form = personForm{Name: one.Name, Rev: strconv.FormatInt(one.Rev, 10),
+			Roles:  strings.ReplaceAll(api.FormatGrants(one.Grants), " ", "\n"),
+			Issuer: one.Issuer, Subject: one.Subject, Disabled: one.Disabled, HasPassword: one.HasPassword, Tokens: one.Tokens}
+	}
+	return p, nil
+}
+
+// peopleDo makes, changes or deletes one.
+func (a *ask) peopleDo() (string, core.Text, error) {
+	f := personForm{Name: a.Form("name"), Rev: a.Form("rev"), Roles: a.Form("roles"), Password: a.Form("password"), Issuer: a.Form("issuer"),
+		Subject: a.Form("subject"), Disabled: a.Form("disabled") != "", HasPassword: a.Form("haspassword") != ""}
+	to, said, err := a.personTo(f)
+	if err == nil {
+		return to, said, nil
+	}
+	list, listErr := a.ListPeople(a.Ctx())
+	if listErr != nil {
+		return "", core.Text{}, listErr
+	}
+	f.Password = ""
+	return a.again(err, "people", &peoplePage{People: list.People, Panel: a.Q("panel"), Form: f, Wrong: a.problemOf(err).Message})
+}
+
+func (a *ask) personTo(f personForm) (to string, said core.Text, err error) {
+	to = Root + "people"
+	switch a.Form("do") {
+	case "delete":
+		_, err = a.DeletePerson(a.Ctx(), f.Name)
+		return to, core.Say("%s is deleted", f.Name), err
+	case "end-token":
+		_, err = a.EndTokenOf(a.Ctx(), f.Name, a.Form("token"))
+		return a.personPath(f.Name), core.Say("the token %s has ended", a.Form("token")), err
+	}
+	grants := api.ParseGrants(strings.Fields(f.Roles))
+	spec := client.PersonSpec{Grants: &grants, Disabled: &f.Disabled, Issuer: &f.Issuer, Subject: &f.Subject}
+	if f.Password != "" {
+		spec.Password = &f.Password
+	}
+	rev := int64(0)
+	if f.Rev != "" {
+		if rev, err = strconv.ParseInt(f.Rev, 10, 64); err != nil {
+			return to, said, core.Errorf(core.CodeInvalid, "the form cannot be read")
+		}
+	}
+	spec.IfRev = &rev
+	_, err = a.PutPerson(a.Ctx(), f.Name, spec)
+	return to, core.Say("%s is saved", f.Name), err
+}
+
+func (a *ask) personPath(name string) string {
+	return Root + "people?" + url.Values{"panel": {"person"}, "name": {name}}.Encode()
+}
+
+// PersonPath is where a person is changed.
+func (a *ask) PersonPath(name string) string { return a.personPath(name) }
