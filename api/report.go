@@ -3,7 +3,6 @@ package api
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/report"
@@ -52,7 +51,7 @@ func (s *server) question(r *http.Request, params *GetReportParams) (q report.Qu
 	if err != nil {
 		return q, err
 	}
-	q = report.Question{Sees: sees, From: core.InstantOf(params.From), To: core.InstantOf(time.Now()) + 1, App: params.App,
+	q = report.Question{Sees: sees, From: core.InstantOf(params.From), To: core.InstantOf(s.m.Now()) + 1, App: params.App,
 		Each:  report.Each(params.Each),
 		State: core.State(params.State), Reason: core.Reason(params.Reason)}
 	if !params.To.IsZero() {
