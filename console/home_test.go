@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
 // TestHome: without trouble it says so in one line, and what comes next; what fails, what is
@@ -17,7 +18,7 @@ func TestHome(t *testing.T) {
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/"]}`)
 	s.says("/console/", "There is no job yet", "Nothing fails, nothing is late, every app has an executor.", "Nothing fires.")
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "title": "<b>levels</b>", "schedule": {"every": "1m", "offset": "0s"}}`)
-	calm := s.says("/console/", "Nothing fails, nothing is late", `href="/console/jobs/shop/stock"`, "15 times", `href="/console/upcoming"`,
+	calm := s.says("/console/", "Nothing fails, nothing is late", `href="/console/jobs/shop/stock"`, "jobs: 1", `href="/console/upcoming"`,
 		`href="/console/operating"`)
 	for _, none := range []string{"Failing now", "Late now", "Apps without executor"} {
 		if strings.Contains(calm, none) {
@@ -25,6 +26,7 @@ func TestHome(t *testing.T) {
 		}
 	}
 	s.ask("PUT", "/v1/apps/pay", `{"title": "<b>Payments</b>"}`)
+	s.ask("PUT", "/v1/jobs/pay/out", `{"handler": "out", "schedule": {"cron": "0 0 3 * * ?"}}`)
 	job, err := s.M.Job(t.Context(), "shop/stock")
 	if err != nil {
 		t.Fatal(err)
@@ -39,12 +41,31 @@ func TestHome(t *testing.T) {
 	}
 	s.Clock = s.Clock.Add(2 * time.Second) // what is known of last runs is a second old at most
 	page := s.says("/console/", "Failing now: 1", `href="/console/jobs?is=failing"`, "/console/runs/"+id.String(), "Apps without executor: 1",
-		`href="/console/executors/pay"`)
+		`href="/console/executors/pay"`, `href="/console/jobs?app=pay"`)
 	if strings.Contains(page, "Nothing fails") {
 		t.Error("it says that nothing fails, too")
 	}
 	if raw := s.get("/console/").Body.String(); strings.Contains(raw, "<b>") {
 		t.Error("a title is markup")
+	}
+}
+
+// TestHomeNamesWhatWaits: a job whose run was due and is not sent is late, and one whose run
+// takes longer than those before it took is named with how long they took.
+func TestHomeNamesWhatWaits(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/"]}`)
+	late := s.Create(peopletest.Spec("stock", peopletest.Every(time.Hour)))
+	long := s.Create(peopletest.Spec("export", peopletest.Every(time.Hour)))
+	s.ended(&late, 4, func(r *core.Run) { r.State, r.SentAt, r.EndedAt = core.Planned, time.Time{}, time.Time{} })
+	s.ended(&long, 30, func(*core.Run) {})
+	run := s.ended(&long, 4, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
+	page := s.says("/console/", "Late now: 1", `href="/console/jobs/shop/stock"`, "due ", `href="/console/jobs?is=late"`,
+		"Running longer than usual: 1", `href="/console/jobs/shop/export"`, "/console/runs/"+run.ID.String(), "usually 2.0 s")
+	for _, none := range []string{"Failing now", "Nothing fails", "Apps without executor"} {
+		if strings.Contains(page, none) {
+			t.Errorf("it says %q", none)
+		}
 	}
 }
 

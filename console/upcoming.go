@@ -27,6 +27,8 @@ const (
 	comeMost  = 20_000
 	comeFor   = 2 * time.Second
 	comeLanes = 40
+	// comeListed is how much is listed of what comes, unless another stretch is chosen.
+	comeListed = 15 * time.Minute
 )
 
 // upcomingPage is what comes, on one axis, and the jobs of a part of it.
@@ -96,13 +98,13 @@ func (a *ask) upcoming() (any, error) {
 	case !p.Chosen:
 		p.End = p.To
 	case p.End.IsZero() || !p.End.After(p.At):
-		p.End = p.At.Add(soon)
+		p.End = p.At.Add(comeListed)
 	}
 	if err := a.drawn(p); err != nil {
 		return nil, err
 	}
 	if !p.Chosen && p.Fires > comeAsked { // too much to read: the beginning of it
-		p.End = p.At.Add(soon)
+		p.End = p.At.Add(comeListed)
 		p.held = slices.DeleteFunc(p.held, func(r comeRow) bool { return !r.ScheduledAt.Before(p.End) })
 		if p.Crowd != nil && !p.Crowd.At.Before(p.End) {
 			p.Crowd = nil
