@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,16 @@ func (a *ask) Form(name string) string { return a.r.PostFormValue(name) }
 
 // Path is a part of the path.
 func (a *ask) Path(name string) string { return a.r.PathValue(name) }
+
+// May reports whether who is logged in may do a deed (of access.Deeds) to an app, or with none
+// to what is of none: what he may not is not offered. The API refuses it besides.
+func (a *ask) May(deed, app string) bool { return a.who.May(access.Deed(deed), app) == nil }
+
+// MaySome is May for any of the apps that he sees.
+func (a *ask) MaySome(deed string) bool {
+	apps, _ := a.who.Apps()
+	return a.May(deed, "") || slices.ContainsFunc(apps, func(app string) bool { return a.May(deed, app) })
+}
 
 // Who is who is logged in.
 func (a *ask) Who() access.Who { return a.who }
