@@ -19,6 +19,7 @@ const (
 	lookedAt  = 500 // the newest runs of an app, which say how its executors do
 	// lastAnswers are as many of them as say whether a fixed address answers.
 	lastAnswers = 50
+	maxSaid     = 500 // bytes of what a tested executor answered
 )
 
 // executorsPage is the list of apps with their executors.
@@ -372,6 +373,15 @@ func (a *ask) appAct(ctx context.Context, name string) (said core.Text, to strin
 			return said, to, err
 		}
 		return core.Say("%s goes on; what passed is not run", name), to, nil
+	case "test":
+		res, err := a.TestExecutor(ctx, name, client.ExecutorTestRequest{Address: a.Form("address")})
+		switch {
+		case err != nil:
+			return said, to, err
+		case res.Ok:
+			return core.Say("%s is there: it answered in %d ms", res.Address, res.TookMs), to, nil
+		}
+		return core.Say("%s is not there, by a test of %d ms: %s", res.Address, res.TookMs, cut(res.Problem, maxSaid)), to, nil
 	case "delete":
 		if _, err = a.DeleteApp(ctx, name); err != nil {
 			return said, to, err

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"errors"
 	"html"
 	"net/http"
 	"net/url"
@@ -91,6 +92,31 @@ func TestDeadFixedAddress(t *testing.T) {
 	sent(time.Second, core.Succeeded, "")
 	s.says("/console/executors", "1 live")
 	s.says("/console/executors/shop", "1 of 1 live")
+}
+
+// TestExecutorIsTested: whether an executor is there is asked from its row, and what it
+// answered is said as text; of an address that the app does not have nobody asks.
+func TestExecutorIsTested(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/", "http://10.0.0.8:9999/"]}`)
+	var asked []string
+	s.beat = func(address string) error {
+		if asked = append(asked, address); strings.Contains(address, ".8:") {
+			return errors.New("dial tcp: <b>refused</b>")
+		}
+		return nil
+	}
+	const app = "/console/executors/shop"
+	s.says(app, "Ask whether http://10.0.0.7:9999/ is there")
+	s.done(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.7:9999/"}}, "http://10.0.0.7:9999/ is there: it answered in ")
+	page := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.8:9999/"}})
+	raw := s.get(page.Header().Get("Location")).Body.String()
+	if !strings.Contains(raw, "http://10.0.0.8:9999/ is not there, by a test of ") || !strings.Contains(raw, "&lt;b&gt;refused") {
+		t.Errorf("what was answered is not said: %s", raw)
+	}
+	if w := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.9:9999/"}}); w.Code != http.StatusNotFound || len(asked) != 2 {
+		t.Errorf("an address that is no executor's: %d, asked %v", w.Code, asked)
+	}
 }
 
 // TestAppForms: an app is made, edited, paused, resumed and deleted; what is wrong is said in

@@ -33,6 +33,7 @@ type site struct {
 	access  *access.Access
 	cookies map[string]string
 	reports *report.Reports
+	beat    func(address string) error                                                 // what executors answer who asks whether they are there
 	log     func(run *core.Run, from int) (text string, next int, end bool, err error) // what executors have of logs
 }
 
@@ -43,6 +44,9 @@ func (s *site) Log(_ context.Context, _ *core.App, run *core.Run, from int) (str
 	}
 	return s.log(run, from)
 }
+
+// Beat implements api.Beats.
+func (s *site) Beat(_ context.Context, _ *core.App, address string) error { return s.beat(address) }
 
 // newConsole makes one with an app named shop, logged in as who has the admin token.
 func newConsole(t *testing.T) *site {
