@@ -32,9 +32,10 @@ func from(r *http.Request) access.From {
 
 // login is what the page shows.
 type login struct {
-	To    string // the page to go on to
-	Name  string // as it was typed
-	Wrong string
+	To     string // the page to go on to
+	Name   string // as it was typed
+	Wrong  string
+	Unsent string // a form that was sent when nobody was logged in any more
 }
 
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
@@ -46,11 +47,13 @@ func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 // askLogin answers with the way in.
 func (c *Console) askLogin(a *ask) {
 	a.out = true
-	to := Root
+	p := login{To: Root}
 	if a.r.Method == http.MethodGet {
-		to = a.r.URL.RequestURI()
+		p.To = here(a.r.URL.RequestURI())
+	} else {
+		p.Unsent = keepUnsent(a.r)
 	}
-	a.render(http.StatusUnauthorized, "login", login{To: here(to)})
+	a.render(http.StatusUnauthorized, "login", p)
 }
 
 func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
@@ -85,10 +88,15 @@ func (c *Console) enter(a *ask, secret string, err error, to string) {
 	if err != nil {
 		p := a.problemOf(err)
 		a.out = true
-		a.render(p.Status, "login", login{To: here(to), Name: a.Form("name"), Wrong: p.Message})
+		a.render(p.Status, "login", login{To: here(to), Name: a.Form("name"), Wrong: p.Message, Unsent: a.Form("unsent")})
 		return
 	}
 	http.SetCookie(a.w, a.session(secret, int((30*24*time.Hour).Seconds())))
+	if u, ok := unsentOf(a.Form("unsent")); ok {
+		a.out = true // on this page
+		a.render(http.StatusOK, "unsent", u)
+		return
+	}
 	http.Redirect(a.w, a.r, here(to), http.StatusSeeOther)
 }
 

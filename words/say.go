@@ -55,6 +55,7 @@ var tables = []map[string]string{
 	zhConsoleRuns,
 	zhConsoleJob,
 	zhData,
+	zhConsoleUnsent,
 }
 
 func inChinese(code string) (string, bool) {

@@ -9,9 +9,6 @@ import (
 // TestErrands counts the clicks of four errands, each from the page at which one is when it
 // comes up.
 func TestErrands(t *testing.T) {
-	if !pagesAreThere {
-		t.Skip("its pages are not there yet")
-	}
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
 	p.logIn()
@@ -32,7 +29,7 @@ func TestErrands(t *testing.T) {
 	p.click("Pause…")
 	p.fill("css:dialog [name=reason]", "five at once")
 	p.click("css:dialog button.first")
-	p.sees("five at once")
+	p.sees("5 of 5 done")
 	clicks[1] = p.clicked()
 	p.open("/console/jobs?app=shop")
 	p.wait("document.body.innerText.split('five at once').length === 6")
@@ -40,7 +37,7 @@ func TestErrands(t *testing.T) {
 	p.open("/console/")
 	p.clicked()
 	p.click("Upcoming")
-	p.sees("shop/burst-a", "02:30")
+	p.sees("shop/burst-a", "reports/nightly", "18:30")
 	clicks[2] = p.clicked()
 
 	p.open("/console/jobs/shop/prices")

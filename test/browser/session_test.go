@@ -20,9 +20,6 @@ var (
 // the server prints, sees the demo running, opens a job, runs it, lands on the run, follows
 // its log, pauses the job with a reason, sees it paused by whom and why, and has it go on.
 func TestFirstSession(t *testing.T) {
-	if *baseFlag == "" && !pagesAreThere {
-		t.Skip("its pages are not there yet")
-	}
 	if *baseFlag != "" {
 		p := newPage(t, *baseFlag, manner{})
 		p.logInWith(*tokenFlag)
@@ -78,6 +75,3 @@ func firstSession(t *testing.T, p *page) {
 	p.sees("Pause…")
 	p.wait("!document.querySelector('main').innerText.includes('too noisy')")
 }
-
-// pagesAreThere: until they are, what needs them is left out.
-const pagesAreThere = false
