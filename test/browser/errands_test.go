@@ -42,7 +42,7 @@ func TestErrands(t *testing.T) {
 
 	p.open("/console/jobs/shop/prices")
 	p.clicked()
-	p.click("Changes")
+	p.click("css:main a[href='/console/jobs/shop/prices/changes']")
 	p.sees("Changes of shop/prices", "admin-token")
 	clicks[3] = p.clicked()
 
