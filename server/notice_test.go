@@ -98,7 +98,7 @@ func saveAll(t *testing.T, s *running, specs ...manage.JobSpec) {
 }
 
 // TestNoticesOfEnds: of what fails for good, recovers, has no executor and is skipped people are
-// told by a real webhook, of what is tried again, succeeds or is nobody's to hear nothing.
+// told by a real webhook, with a link to its page; of what is tried again, succeeds or is nobody's to hear nothing.
 func TestNoticesOfEnds(t *testing.T) {
 	var down sync.Map
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -109,8 +109,7 @@ func TestNoticesOfEnds(t *testing.T) {
 	defer web.Close()
 	down.Store("/fails", true)
 	h := newHook(t)
-	s := start(t, Options{LookEvery: 100 * time.Millisecond, Notices: notice.Options{Again: time.Second,
-		Link: "https://jobs.example.com/r/{run}"}})
+	s := start(t, Options{LookEvery: 100 * time.Millisecond, Notices: notice.Options{Again: time.Second}})
 	channel(t, s, "oncall", h.URL)
 	for _, a := range []manage.AppSpec{{Name: "web", Executors: []string{"call:" + web.URL}}, {Name: "shop",
 		Notify: core.Notify{To: []string{"oncall"}}}} {
@@ -134,7 +133,7 @@ func TestNoticesOfEnds(t *testing.T) {
 	list := h.wait(t, 2, 20*time.Second)
 	slices.SortFunc(list, func(a, b told) int { return strings.Compare(a.Event, b.Event) })
 	if list[0].Event != "failed" || !strings.Contains(list[0].body, "no such table") || !strings.Contains(list[0].body, "fails") ||
-		!strings.Contains(list[0].body, `"link":"https://jobs.example.com/r/`+list[0].Run.ID+`"`) || list[1].Event != "no-executor" || len(list) != 2 {
+		!strings.Contains(list[0].body, `"link":"`+s.URL()+`/console/runs/`+list[0].Run.ID+`"`) || list[1].Event != "no-executor" || len(list) != 2 {
 		t.Fatalf("told were %+v", list)
 	}
 	down.Delete("/fails")

@@ -372,6 +372,9 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	lane := o.Aside
 	lane.Made = s.m.log
 	told := o.Notices
+	if told.Link == "" {
+		told.Link = s.reportURL + console.Root + "runs/" + notice.RunInLink
+	}
 	told.Went = s.m.notice
 	p.notices = a.Notices(p.notify, told)
 	lane.Notices = p.notices

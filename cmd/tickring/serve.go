@@ -35,7 +35,7 @@ type ServeCmd struct {
 	RequireToken bool          `xor:"token" help:"Let executors of apps without a token in from nowhere, this machine included: say it behind a proxy."`
 	ReportURL    string        `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen; of 0.0.0.0 the first address of this machine on a network)." placeholder:"URL"`
 	ReportZone   string        `name:"report-zone" help:"By whose days tickring report sums runs up, such as Europe/Berlin (default: UTC)." placeholder:"ZONE"`
-	RunURL       string        `name:"run-url" help:"URL under which people find a run, with {run} for its number: notices link to it." placeholder:"URL"`
+	RunURL       string        `name:"run-url" help:"URL under which people find a run, with {run} for its number, which notices link to (default: the console of this server, at --report-url)." placeholder:"URL"`
 	TLSCert      string        `name:"tls-cert" and:"tls" help:"Speak HTTPS with the certificate (and its chain) in this PEM file; read again when it changes." placeholder:"FILE"`
 	TLSKey       string        `name:"tls-key" and:"tls" help:"Its key, a PEM file too." placeholder:"FILE"`
 	CommandsUser []string      `help:"Run commands of jobs on this machine, as this user; several times for several. Without it no command runs." placeholder:"USER"`
