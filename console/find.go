@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/words"
 )
 
@@ -66,7 +67,7 @@ func (a *ask) found(text string) (list []hit, err error) {
 	for _, j := range jobs {
 		name := j.App + "/" + j.Name
 		switch {
-		case do == nil:
+		case do == nil || !a.May(string(do.deed), j.App):
 			list = append(list, hit{jobPath(name), name, j.Title, a.Say("job")})
 		case do.panel != "":
 			list = append(list, hit{jobPath(name) + "?panel=" + do.panel, words.Say(a.Lang, do.text) + " " + name, j.Title, a.Say("action")})
@@ -123,27 +124,29 @@ func (a *ask) exactly(text string) (list []hit) {
 	return list
 }
 
-// action is what one can do or see, wherever one is.
+// action is what one can do or see, wherever one is; it is offered to who may do it.
 type action struct {
 	text core.Text
 	path string
+	deed access.Deed
+	some bool // who may do it to any app; else: to all
 }
 
 var actions = []action{
-	{core.Say("Jobs that fail now"), Root + "jobs?is=failing"},
-	{core.Say("Jobs that are late now"), Root + "jobs?is=late"},
-	{core.Say("Jobs that are paused"), Root + "jobs?is=paused"},
-	{core.Say("New app"), Root + "executors?panel=new"},
-	{core.Say("New channel"), Root + "notices?panel=new"},
-	{core.Say("Runs that failed"), Root + "runs?failed=1"},
-	{core.Say("What comes in 7 days"), Root + "upcoming?days=7"},
-	{core.Say("Pause everything"), Root + "operating?panel=pause"},
-	{core.Say("Resume everything"), Root + "operating?panel=resume"},
-	{core.Say("Dead letters"), Root + "operating#letters"},
-	{core.Say("Audit the last 24 hours"), Root + "operating?audit=24h#audit"},
-	{core.Say("Send missing instants again"), Root + "operating?panel=replan"},
-	{core.Say("Clean up runs"), Root + "runs/clean"},
-	{core.Say("Keys"), Root + "keys"},
+	{core.Say("Jobs that fail now"), Root + "jobs?is=failing", access.Enter, false},
+	{core.Say("Jobs that are late now"), Root + "jobs?is=late", access.Enter, false},
+	{core.Say("Jobs that are paused"), Root + "jobs?is=paused", access.Enter, false},
+	{core.Say("New app"), Root + "executors?panel=new", access.Edit, true},
+	{core.Say("New channel"), Root + "notices?panel=new", access.Secret, false},
+	{core.Say("Runs that failed"), Root + "runs?failed=1", access.Enter, false},
+	{core.Say("What comes in 7 days"), Root + "upcoming?days=7", access.Enter, false},
+	{core.Say("Pause everything"), Root + "operating?panel=pause", access.Operate, false},
+	{core.Say("Resume everything"), Root + "operating?panel=resume", access.Operate, false},
+	{core.Say("Dead letters"), Root + "operating#letters", access.See, false},
+	{core.Say("Audit the last 24 hours"), Root + "operating?audit=24h#audit", access.Enter, false},
+	{core.Say("Send missing instants again"), Root + "operating?panel=replan", access.Operate, true},
+	{core.Say("Clean up runs"), Root + "runs/clean", access.Edit, true},
+	{core.Say("Keys"), Root + "keys", access.Known, false},
 }
 
 // actions are pages and actions whose names have the text.
@@ -153,11 +156,15 @@ func (a *ask) actions(text string) (list []hit) {
 			list = append(list, hit{path, name, "", kind})
 		}
 	}
-	for _, e := range a.c.menu {
-		add(e.Text, e.Path, a.Say("page"))
+	for _, part := range a.Menu() {
+		for _, e := range part {
+			add(e.Text, e.Path, a.Say("page"))
+		}
 	}
 	for _, x := range actions {
-		add(x.text, x.path, a.Say("action"))
+		if deed := string(x.deed); a.May(deed, "") || x.some && a.MaySome(deed) {
+			add(x.text, x.path, a.Say("action"))
+		}
 	}
 	return list
 }
@@ -166,11 +173,16 @@ func (a *ask) actions(text string) (list []hit) {
 type command struct {
 	text        core.Text
 	panel, page string
+	deed        access.Deed
 }
 
 var commands = []command{
-	{core.Say("run now"), "run", ""}, {core.Say("pause job"), "pause", ""}, {core.Say("resume job"), "resume", ""},
-	{core.Say("kill runs of"), "kill", ""}, {core.Say("delete job"), "delete", ""}, {core.Say("changes of"), "", "/changes"},
+	{core.Say("run now"), "run", "", access.Operate},
+	{core.Say("pause job"), "pause", "", access.Operate},
+	{core.Say("resume job"), "resume", "", access.Operate},
+	{core.Say("kill runs of"), "kill", "", access.Operate},
+	{core.Say("delete job"), "delete", "", access.Edit},
+	{core.Say("changes of"), "", "/changes", access.See},
 }
 
 // command is what a text begins with, and the rest; nil where it begins with none.

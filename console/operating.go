@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/parts"
 	"github.com/tickring/tickring/words"
@@ -94,7 +95,7 @@ func (a *ask) operatingPage() (*operatingPage, error) {
 		return nil, err
 	}
 	p.Pause = status.Pause
-	if facts.Fenced != "" || facts.DeadLetters != nil && *facts.DeadLetters == 0 {
+	if !a.May(string(access.See), "") || facts.Fenced != "" || facts.DeadLetters != nil && *facts.DeadLetters == 0 {
 		return p, nil
 	}
 	letters, err := a.Redrive(a.Ctx(), client.RedriveRequest{DryRun: true, Limit: lettersAPage, After: a.Q("letter")})

@@ -53,3 +53,59 @@ func TestActionsByRole(t *testing.T) {
 		}
 	}
 }
+
+// TestOperatingByRole: apps, channels and all of it have no action for who may not do it, the
+// palette neither; who does not see all sees the page of operating without what is of all.
+func TestOperatingByRole(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/"]}`)
+	s.ask("PUT", "/v1/channels/team", `{"webhook": {"url": "https://hooks.example/x"}}`)
+	s.ask("PUT", "/v1/jobs/shop/report", `{"handler": "x"}`)
+	s.person("vic", access.Grant{App: "shop", Role: access.Viewer})
+	s.person("opa", access.Grant{App: "shop", Role: access.Operator})
+	s.person("edi", access.Grant{Role: access.Editor})
+	s.person("sam", access.Grant{Role: access.Editor, Rights: []access.Right{access.Secrets}})
+	for _, c := range []struct{ name, shows, hides string }{
+		{"vic", "", "app test,app pause,app delete,new app,new channel,test,edit channel,delete channel,pause all,replan,clean,letters,people"},
+		{"opa", "app test,app pause,replan", "app delete,new app,new channel,test,edit channel,delete channel,pause all,clean,letters"},
+		{"edi", "app test,app pause,app delete,new app,test,delete channel,pause all,replan,clean,letters", "new channel,edit channel,people"},
+		{"sam", "new channel,edit channel", "people"},
+	} {
+		if w := s.logInAs(c.name); w.Code != http.StatusSeeOther {
+			t.Fatalf("%s: %d", c.name, w.Code)
+		}
+		app, apps := s.says("/console/executors/shop", "10.0.0.7"), s.says("/console/executors", "shop")
+		list, channel, operating := s.says("/console/notices"), s.says("/console/notices/team"), s.says("/console/operating")
+		palette, pause := s.says("/console/find"), s.says("/console/find?text=pause+report")
+		both := func(page, link, path string) bool { // on its page and in the palette, or on neither
+			t.Helper()
+			here, there := strings.Contains(page, link), strings.Contains(palette+pause, path)
+			if here != there {
+				t.Errorf("%s: %s on its page: %t, %s in the palette: %t", c.name, link, here, path, there)
+			}
+			return here
+		}
+		is := map[string]bool{
+			"app test":       strings.Contains(app, `value="test"`),
+			"app pause":      both(app, `panel=pause"`, "/console/jobs/shop/report?panel=pause"),
+			"app delete":     strings.Contains(app, `panel=delete"`),
+			"new app":        both(apps, `panel=new"`, "executors?panel=new"),
+			"new channel":    both(list, `panel=new"`, "notices?panel=new"),
+			"test":           strings.Contains(channel, `value="test"`),
+			"edit channel":   strings.Contains(channel, `panel=edit"`),
+			"delete channel": strings.Contains(channel, `panel=delete"`),
+			"pause all":      both(operating, `panel=pause"`, "operating?panel=pause"),
+			"replan":         both(operating, `panel=replan"`, "operating?panel=replan"),
+			"clean":          both(operating, "runs/clean", "runs/clean"),
+			"letters":        both(operating, `id="letters"`, "operating#letters"),
+			"people":         strings.Contains(palette, "console/people"),
+		}
+		for text, want := range map[string]bool{c.shows: true, c.hides: false} {
+			for _, one := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+				if got, known := is[one]; got != want || !known {
+					t.Errorf("%s is shown %q: %t", c.name, one, got)
+				}
+			}
+		}
+	}
+}
