@@ -83,6 +83,7 @@ var wanted = map[string]want{
 		`{"allow":["10.0.0.0/8"],"call":{"auth":{"oauth":{"tokenUrl":"https://example.org/t","clientId":"c"}}}}`},
 	"DELETE /v1/apps/{app}":                     {editor, "", ofShop, ""},
 	"GET /v1/apps/{app}/executors":              {viewer, "", ofShop, ""},
+	"POST /v1/apps/{app}/executors/test":        {operator, "", ofShop, `{"address":"http://10.0.0.1:9999"}`},
 	"POST /v1/apps/{app}/pause":                 {operator, "", ofShop, `{}`},
 	"POST /v1/apps/{app}/resume":                {operator, "", ofShop, `{}`},
 	"GET /v1/channels":                          {viewer, "", aList, ""},
@@ -132,6 +133,8 @@ var wanted = map[string]want{
 	"POST /v1/runs/{run}/kill":                  {operator, "", ofShop, ""},
 	"POST /v1/runs/{run}/cancel":                {operator, "", ofShop, ""},
 	"GET /v1/upcoming":                          {viewer, "", aList, ""},
+	"GET /v1/upcoming/shape":                    {viewer, "", aList, ""},
+	"GET /v1/upcoming/shape app":                {viewer, "", ofShop, "?app=shop"},
 	"GET /v1/upcoming job":                      {viewer, "", ofShop, "?job=shop/report"},
 	"POST /v1/preview":                          {viewer, "", aList, `{"schedule":{"every":"1h"}}`},
 	"GET /v1/changes":                           {viewer, "", aList, ""},
@@ -210,6 +213,7 @@ func (w want) answer(op string, s someone) int {
 	case w.scope == ofShop && len(s.grants) == 0 && slices.Contains([]string{"POST /v1/bulk", "POST /v1/rerun", "POST /v1/clean",
 		"POST /v1/replan"}, opOf(op)),
 		w.scope == ofShop && len(s.grants) == 0 && slices.Contains([]string{"GET /v1/runs", "GET /v1/upcoming", "GET /v1/changes",
+			"GET /v1/upcoming/shape",
 			"GET /v1/audit",
 			"GET /v1/reports", "GET /v1/runs/shape", "GET /v1/lateness"}, opOf(op)):
 		return 403 // at the door
@@ -355,7 +359,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 				t.Errorf("one's own: %s", text)
 			}
 			for _, path := range []string{"/v1/runs?app=pay", "/v1/changes?app=pay", "/v1/reports?app=pay&from=2026-11-20T00:00:00Z",
-				"/v1/jobs?app=pay"} {
+				"/v1/jobs?app=pay", "/v1/upcoming/shape?app=pay"} {
 				text := f.expect(t, shop, "GET", path, "", 404)
 				none := f.expect(t, shop, "GET", strings.Replace(path, "app=pay", "app=nix", 1), "", 404)
 				if strings.Replace(none, "nix", "pay", 1) != text {

@@ -242,6 +242,8 @@ func TestBadInput(t *testing.T) {
 		{"audit without a span", "GET /v1/audit", "", 400, core.CodeInvalid, "from", "needed"},
 		{"audit backwards", "GET /v1/audit?from=2026-11-20T00:00:00Z&to=2026-11-19T00:00:00Z", "", 400, core.CodeInvalid, "from",
 			"after its end"},
+		{"a shape of too long", "GET /v1/upcoming/shape?for=8d", "", 400, core.CodeInvalid, "for", "1s to 7d"},
+		{"a shape of too many buckets", "GET /v1/upcoming/shape?buckets=289", "", 400, core.CodeInvalid, "buckets", "1 to 288"},
 		{"span without a unit", "GET /v1/upcoming?for=5", "", 400, core.CodeInvalid, "for", "say 5s"},
 		{"cause of a schedule", trigger, `{"cause":"schedule"}`, 400, core.CodeInvalid, "cause", "manual, api"},
 		{"trigger of the past", trigger, `{"at":"2020-01-01T00:00:00Z"}`, 400, core.CodeInvalid, "at", "past"},
@@ -429,6 +431,10 @@ func TestJobs(t *testing.T) {
 	upcoming, err := f.c.ListUpcoming(ctx, api.ListUpcomingParams{For: "2d"})
 	if err != nil || len(upcoming.Upcoming) != 2 || upcoming.Upcoming[0].Timezone != "Europe/Berlin" {
 		t.Errorf("upcoming: %+v, %v", upcoming, err)
+	}
+	shape, err := f.c.GetUpcomingShape(ctx, api.GetUpcomingShapeParams{For: "2d"})
+	if err != nil || shape.Jobs != 1 || shape.Width != "10m" || len(shape.Apps) != 1 || len(shape.Apps[0].Fires) != 288 {
+		t.Errorf("its shape: %+v, %v", shape, err)
 	}
 	preview, err := f.c.Preview(ctx, api.PreviewRequest{Schedule: api.Schedule{Crontab: "0 9 * * 1-5"}, Count: 3})
 	if err != nil || len(preview.Next) != 3 {

@@ -106,6 +106,7 @@ var rules = map[string]rule{
 	"POST /v1/runs/{run}/kill":                         {access.Operate, ofRun},
 	"POST /v1/runs/{run}/cancel":                       {access.Operate, ofRun},
 	"GET /v1/upcoming":                                 lists,
+	"GET /v1/upcoming/shape":                           lists,
 	"POST /v1/preview":                                 lists,
 	"GET /v1/changes":                                  lists,
 	"GET /v1/audit":                                    lists,

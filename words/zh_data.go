@@ -13,4 +13,5 @@ var zhData = map[string]string{
 	"app %s has no executor there":                                              "应用 %s 在该地址没有执行器",
 	"it did not answer within %s":                                               "它在 %s 内没有应答",
 	"nothing takes longer than this and shorter than %s":                        "没有既长于此值又短于 %s 的运行",
+	"allowed are 1s to 7d":                                                      "允许的范围：1s 到 7d",
 }

@@ -259,6 +259,11 @@ func (c *Client) ListUpcoming(ctx context.Context, params ListUpcomingParams) (U
 	return do[Upcoming](ctx, c, "GET", "/v1/upcoming", params, nil)
 }
 
+// GetUpcomingShape tells what comes of the schedules of all jobs, in buckets for each app.
+func (c *Client) GetUpcomingShape(ctx context.Context, params GetUpcomingShapeParams) (UpcomingShape, error) {
+	return do[UpcomingShape](ctx, c, "GET", "/v1/upcoming/shape", params, nil)
+}
+
 // Preview says what a schedule means, without a job.
 func (c *Client) Preview(ctx context.Context, body PreviewRequest) (Preview, error) {
 	return do[Preview](ctx, c, "POST", "/v1/preview", nil, body)

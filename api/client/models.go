@@ -2595,6 +2595,67 @@ type Upcoming struct {
 	Upcoming []Coming `json:"upcoming"`
 }
 
+// UpcomingApp defines model for UpcomingApp.
+type UpcomingApp struct {
+	App string `json:"app"`
+
+	// Band Jobs that fire more than 100 times.
+	Band *UpcomingBand `json:"band,omitempty"`
+
+	// Fires Of each bucket, the earliest first; the band is in none
+	Fires []int `json:"fires"`
+
+	// Jobs That fire, those of the band too
+	Jobs int `json:"jobs,omitempty,omitzero"`
+}
+
+// UpcomingBand Jobs that fire more than 100 times.
+type UpcomingBand struct {
+	// About Fires is reckoned from the first ones: of several rules, or over a change of the clock
+	About bool `json:"about,omitempty,omitzero"`
+
+	// Fires Of all of them
+	Fires int64 `json:"fires"`
+	Jobs  int   `json:"jobs"`
+
+	// Names The densest ones
+	Names []string `json:"names,omitempty,omitzero"`
+}
+
+// UpcomingPile defines model for UpcomingPile.
+type UpcomingPile struct {
+	At time.Time `json:"at"`
+
+	// Jobs How many fire in that second
+	Jobs int `json:"jobs"`
+
+	// Names app/name of some of them
+	Names []string `json:"names,omitempty,omitzero"`
+}
+
+// UpcomingShape defines model for UpcomingShape.
+type UpcomingShape struct {
+	// Apps Those of which anything fires, by name; at most 200
+	Apps []UpcomingApp `json:"apps"`
+	From time.Time     `json:"from"`
+
+	// Jobs Jobs that fire, of all apps
+	Jobs int `json:"jobs"`
+
+	// MoreApps Apps that are not listed
+	MoreApps int `json:"moreApps,omitempty,omitzero"`
+
+	// Partial Not all jobs were looked at, or some cannot be read
+	Partial bool `json:"partial,omitempty,omitzero"`
+
+	// Piles The seconds in which the most jobs fire that are in no band, the worst first; at most 20
+	Piles []UpcomingPile `json:"piles"`
+	To    time.Time      `json:"to"`
+
+	// Width How long a bucket is, such as 5m
+	Width string `json:"width"`
+}
+
 // WaitingNotice defines model for WaitingNotice.
 type WaitingNotice struct {
 	Channel string `json:"channel"`
@@ -2899,6 +2960,21 @@ type ListUpcomingParams struct {
 
 	// Limit At most 1000; 100 if left out
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+}
+
+// GetUpcomingShapeParams defines parameters for GetUpcomingShape.
+type GetUpcomingShapeParams struct {
+	// App The name of an app
+	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
+
+	// From Instants from this; now if left out
+	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// For How far, at most 7d; 24h if left out
+	For string `form:"for,omitempty" json:"for,omitempty,omitzero"`
+
+	// Buckets At most so many; 288 if left out
+	Buckets int `form:"buckets,omitempty" json:"buckets,omitempty,omitzero"`
 }
 
 // ApplyJSONRequestBody defines body for Apply for application/json ContentType.

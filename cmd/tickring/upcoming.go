@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tickring/tickring/api"
@@ -12,15 +15,19 @@ import (
 
 type upcomeCmd struct {
 	What  string `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
-	For   string `default:"1h" placeholder:"SPAN" help:"How far: 10m, 1h, 7d."`
+	For   string `placeholder:"SPAN" help:"How far: 10m, 7d; 1h if left out, 24h with --shape."`
 	From  string `placeholder:"TIME" help:"From: 18:00, 10m, 2026-12-24; now if left out."`
 	To    string `placeholder:"TIME" help:"Up to, in place of --for."`
 	Limit int    `default:"100" help:"At most so many lines; the fires of a job in a row are one."`
+	Shape bool   `help:"How many fire when, an app a line, and the seconds in which the most jobs fire; at most 7d."`
 }
 
 func (c *upcomeCmd) Run(e *conn) error {
 	if c.Limit < 1 {
 		return core.Invalid("limit", fmt.Sprint(c.Limit), "at least 1")
+	}
+	if c.For = cmp.Or(c.For, map[bool]string{true: "24h", false: "1h"}[c.Shape]); c.Shape {
+		return c.shape(e)
 	}
 	now, zone := time.Now(), ""
 	params := api.ListUpcomingParams{App: c.What, Limit: questions.MaxPage}
@@ -96,6 +103,76 @@ func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *api.Li
 	}
 	params.For = api.FormatDuration(ahead)
 	return to, nil
+}
+
+// shapeMarks is how many marks a line of the shape has.
+const shapeMarks = 48
+
+// shape shows how many fire when.
+func (c *upcomeCmd) shape(e *conn) error {
+	if c.What != "" && kindOf(c.What) != appKind {
+		return usagef("--shape is of an app or of all: what comes of one job is tickring upcoming %s", c.What)
+	}
+	now, list := time.Now(), api.ListUpcomingParams{}
+	to, err := e.spanAhead(c, "", now, &list)
+	if err != nil {
+		return err
+	}
+	params := api.GetUpcomingShapeParams{App: c.What, For: list.For, Buckets: shapeMarks}
+	if c.From != "" { // a second of list.For lies before it
+		params.From = list.From.Add(time.Second)
+		params.For = api.FormatDuration(to.Sub(params.From).Round(time.Second))
+	}
+	if e.Output != "text" {
+		params.Buckets = 0
+	}
+	s, err := e.GetUpcomingShape(e.Ctx, params)
+	if err == nil && len(s.Apps) == 0 && c.What != "" {
+		_, err = e.app(c.What)
+	}
+	if err != nil {
+		return err
+	}
+	return e.show(s, func() {
+		most := 1
+		for _, a := range s.Apps {
+			most = max(most, slices.Max(a.Fires))
+		}
+		rows := [][]string{{"APP", "JOBS", "FIRES", "EACH MARK " + s.Width, "OFTEN"}}
+		for _, a := range s.Apps {
+			sum, often := 0, ""
+			for _, n := range a.Fires {
+				sum += n
+			}
+			if b := a.Band; b != nil {
+				often = fmt.Sprintf("%d more of %d: %s", b.Fires, b.Jobs, strings.Join(b.Names, ", "))
+			}
+			rows = append(rows, []string{a.App, fmt.Sprint(a.Jobs), fmt.Sprint(sum), heights(a.Fires, most), often})
+		}
+		if len(s.Apps) > 0 {
+			table(e.Stdout, rows)
+		}
+		for _, p := range s.Piles {
+			e.printf("%s   %d jobs at once: %s\n", e.full(p.At, ""), p.Jobs, strings.Join(p.Names, ", "))
+		}
+		e.printf("%d jobs fire from %s to %s\n", s.Jobs, e.full(s.From, ""), e.full(s.To, ""))
+		if s.MoreApps > 0 {
+			e.printf("%d more apps are not listed: name one\n", s.MoreApps)
+		}
+		if s.Partial {
+			e.printf("not all jobs were looked at: name an app\n")
+		}
+	})
+}
+
+// heights are numbers as marks.
+func heights(list []int, most int) string {
+	marks := []rune("·▁▂▃▄▅▆▇█")
+	var b strings.Builder
+	for _, n := range list {
+		b.WriteRune(marks[(n*(len(marks)-1)+most-1)/most])
+	}
+	return b.String()
 }
 
 // folded is as many fires of a job in a row as are shown one by one.

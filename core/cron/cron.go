@@ -142,6 +142,52 @@ func (e *Expr) timeFrom(s int) (int, bool) {
 	return bits.TrailingZeros32(left)*3600 + bits.TrailingZeros64(e.min)*60 + bits.TrailingZeros64(e.sec), true
 }
 
+// Count returns how many instants there are after one and up to another, without a walk
+// over them: it looks at each day between.
+func (e *Expr) Count(after, upTo Wall) int {
+	start, end := max(after+1, 0), min(upTo, lastWall)+1
+	if start >= end {
+		return 0
+	}
+	n := 0
+	year, month, day := date(start)
+	for at := int(start / secondsPerDay); at*secondsPerDay < int(end); year, month, day = next(year, month) {
+		left := e.days(year, month)
+		if !e.hasYear(year) || e.month>>month&1 == 0 {
+			left = 0
+		}
+		for length := lengthOf(year, month); day <= length && at*secondsPerDay < int(end); at, day = at+1, day+1 {
+			if left>>day&1 != 0 {
+				n += e.before(int(end)-at*secondsPerDay) - e.before(int(start)-at*secondsPerDay)
+			}
+		}
+	}
+	return n
+}
+
+// next is the first day of the month after one.
+func next(year int, month time.Month) (int, time.Month, int) {
+	if month == time.December {
+		return year + 1, time.January, 1
+	}
+	return year, month + 1, 1
+}
+
+// before returns how many times of a day match before s, in seconds.
+func (e *Expr) before(s int) int {
+	s = min(max(s, 0), secondsPerDay)
+	h, m, sec := s/3600, s/60%60, s%60
+	perMinute := bits.OnesCount64(e.sec)
+	n := bits.OnesCount32(e.hour&(1<<h-1)) * bits.OnesCount64(e.min) * perMinute
+	if e.hour>>h&1 != 0 {
+		n += bits.OnesCount64(e.min&(1<<m-1)) * perMinute
+		if e.min>>m&1 != 0 {
+			n += bits.OnesCount64(e.sec & (1<<sec - 1))
+		}
+	}
+	return n
+}
+
 // days returns the matching days of a month: bit n is the nth.
 func (e *Expr) days(year int, month time.Month) uint32 {
 	n := lengthOf(year, month)

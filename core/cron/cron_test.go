@@ -210,3 +210,21 @@ func TestNextDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestCount: it counts what a walk finds.
+func TestCount(t *testing.T) {
+	const from, day = 1_790_000_000, 24 * 60 * 60
+	for _, c := range benchmarks {
+		e := mustQuartz(t, c.text)
+		for _, span := range [][2]Wall{{from, from}, {from, from + 1}, {from, from + 91_234}, {from - 7, from + 40*day}, {-5, day - 1},
+			{lastWall - 3*day, lastWall + 9}} {
+			want := 0
+			for at, ok := e.Next(span[0]); ok && at <= span[1]; at, ok = e.Next(at) {
+				want++
+			}
+			if got := e.Count(span[0], span[1]); got != want {
+				t.Errorf("%s after %d up to %d: %d, not %d", c.name, span[0], span[1], got, want)
+			}
+		}
+	}
+}

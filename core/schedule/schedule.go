@@ -189,6 +189,35 @@ func (s *Schedule) Next(after core.Instant) (core.Instant, bool) {
 	return next, true
 }
 
+// Count is how many instants there are after one and up to another. Where that takes a walk,
+// of several rules or over a change of the clock, it gives up behind most of them: then all is
+// false, and n what there would be if it went on like that.
+func (s *Schedule) Count(after, end core.Instant, most int) (n int, all bool) {
+	after, end = max(after, s.from-1, 0), min(end, s.until)
+	if after >= end {
+		return 0, true
+	}
+	if len(s.rules) == 1 {
+		switch r := &s.rules[0]; r.kind {
+		case core.KindEvery:
+			return int(floorDiv(int64(end)-r.offset, r.period) - floorDiv(int64(after)-r.offset, r.period)), true
+		case core.KindCron, core.KindCrontab:
+			// What a clock that was set back has shown before counts too.
+			if i := s.zone.at(int64(after) - reach); int64(end) < s.zone.end(i) {
+				offset := cron.Wall(s.zone.periods[i].offset)
+				return r.expr.Count(cron.Wall(after)+offset, cron.Wall(end)+offset), true
+			}
+		}
+	}
+	at, ok := s.Next(after)
+	for ; ok && at <= end; at, ok = s.Next(at) {
+		if n++; n > most {
+			return int(float64(n) * float64(end-after) / float64(at-after)), false
+		}
+	}
+	return n, true
+}
+
 func (s *Schedule) nextOf(r *rule, after core.Instant) (core.Instant, bool) {
 	switch r.kind {
 	case core.KindCron, core.KindCrontab:

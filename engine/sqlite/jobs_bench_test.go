@@ -16,7 +16,7 @@ import (
 )
 
 // putJobs stores the jobs of manyRuns.
-func putJobs(b *testing.B, e *engine.Engine, now time.Time) {
+func putJobs(b *testing.B, e *engine.Engine, now time.Time, schedule ...func(i int) core.Schedule) {
 	b.Helper()
 	for n := range manyApps {
 		putApp(b, e, fmt.Sprintf("app%02d", n))
@@ -33,6 +33,9 @@ func putJobs(b *testing.B, e *engine.Engine, now time.Time) {
 			Next:   core.InstantOf(now) + core.Instant(i),
 			PlanAt: core.InstantOf(now) + core.Instant(i), Seq: 1,
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 */5 * * * ?"}}, Timezone: "Europe/Berlin"}}
+		if len(schedule) > 0 {
+			j.Sched.Schedule = schedule[0](i)
+		}
 		j.Normalize()
 		changes[i] = core.Change{ID: 1, At: now, By: "lina", Verb: core.VerbCreated, App: j.Def.App, Job: id, Name: j.Def.Name}
 	}
@@ -105,6 +108,48 @@ func BenchmarkJobs(b *testing.B) {
 				page(b, q, of.a)
 			}
 			ms(b)
+		})
+	}
+}
+
+// BenchmarkComing tells the shape of what ten thousand jobs of all kinds do in a day and in a week.
+func BenchmarkComing(b *testing.B) {
+	e := openDir(b, b.TempDir(), sqlite.Options{})
+	now := time.Now()
+	putJobs(b, e, now, func(i int) core.Schedule {
+		cron := func(form string, of ...any) core.Schedule {
+			return core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: fmt.Sprintf(form, of...)}}, Timezone: "Europe/Berlin"}
+		}
+		switch i % 8 {
+		case 0:
+			return cron("%d %d * * * ?", i%60, i%59)
+		case 1:
+			return cron("0 %d %d ? * MON-FRI", i%60, i%24)
+		case 2:
+			return cron("%d * * * * ?", i%60)
+		case 3:
+			return cron("%d */20 6-20 ? * MON-FRI", i%60)
+		case 4:
+			return cron("0 0 2 L-%d * ?", i%30)
+		case 5:
+			s := cron("0 %d 2 * * ?", i%60)
+			s.Any = append(s.Any, core.When{Kind: core.KindCron, Expr: fmt.Sprintf("%d */10 * * * ?", i%60)})
+			return s
+		case 6:
+			return core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Duration(i%900+30) * time.Second}}}
+		}
+		return core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Hour}}}
+	})
+	q := ask.New(e.Manage, ask.Options{Now: func() time.Time { return now }})
+	for _, days := range []time.Duration{1, 7} {
+		b.Run(fmt.Sprintf("days-%d", days), func(b *testing.B) {
+			for b.Loop() {
+				s, err := q.ComingShape(b.Context(), ask.ComingAsk{For: days * 24 * time.Hour})
+				if err != nil || s.Partial || s.Jobs == 0 {
+					b.Fatal(s, err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/shape")
 		})
 	}
 }

@@ -1,0 +1,58 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+)
+
+// The types of the shape of what comes.
+type (
+	GetUpcomingShapeParams = client.GetUpcomingShapeParams
+
+	UpcomingShape = client.UpcomingShape
+	UpcomingApp   = client.UpcomingApp
+	UpcomingBand  = client.UpcomingBand
+	UpcomingPile  = client.UpcomingPile
+)
+
+// GetUpcomingShape tells what comes, in buckets for each app.
+func (s *server) GetUpcomingShape(w http.ResponseWriter, r *http.Request, params GetUpcomingShapeParams) {
+	a := ask.ComingAsk{From: params.From, For: 24 * time.Hour, Buckets: params.Buckets, JobFilter: ask.JobFilter{App: params.App}}
+	var err error
+	if params.For != "" {
+		a.For, err = parseDuration("for", params.For)
+		if err == nil && (a.For < time.Second || a.For > ask.MaxComing) {
+			err = core.Invalid("for", params.For, "allowed are 1s to 7d")
+		}
+	}
+	if err == nil {
+		a.Sees, err = s.sift(r, "", params.App)
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	c, err := s.m.ComingShape(r.Context(), a)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out := UpcomingShape{From: c.From.Time(), To: c.To.Time(), Width: FormatDuration(time.Duration(c.Width) * time.Second), Jobs: c.Jobs,
+		Apps: []UpcomingApp{}, MoreApps: c.MoreApps, Piles: []UpcomingPile{}, Partial: c.Partial}
+	for i := range c.Apps {
+		from := &c.Apps[i]
+		app := UpcomingApp{App: from.App, Jobs: from.Jobs, Fires: from.Fires}
+		if b := &from.Band; b.Jobs > 0 {
+			app.Band = &UpcomingBand{Jobs: b.Jobs, Fires: int64(b.Fires), About: b.About, Names: b.Names}
+		}
+		out.Apps = append(out.Apps, app)
+	}
+	for _, p := range c.Piles {
+		out.Piles = append(out.Piles, UpcomingPile{At: p.At.Time(), Jobs: p.Jobs, Names: p.Names})
+	}
+	s.write(w, http.StatusOK, out)
+}

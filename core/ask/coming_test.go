@@ -1,0 +1,204 @@
+package ask_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// anySchedule is one of every kind, at random.
+func anySchedule(r *rand.Rand) core.Schedule {
+	one := func(list ...string) string { return list[r.IntN(len(list))] }
+	s := core.Schedule{Timezone: one("", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe")}
+	rule := func() core.When {
+		switch r.IntN(4) {
+		case 0:
+			return core.When{Kind: core.KindCron, Expr: one("0", "0", "*/20", "15,45") + " " + one("0", "30", "*/5", "*", "7-9") + " " +
+				one("*", "2", "3", "*/2", "8-18", "0") + " " + one("* * ?", "? * MON-FRI", "1,15 * ?", "L * ?", "? * 3#2")}
+		case 1:
+			return core.When{Kind: core.KindCrontab, Expr: one("0", "*/15", "*") + " " + one("*", "2", "1,13") + " * * " + one("*", "1-5")}
+		case 2:
+			return core.When{Kind: core.KindAt, At: core.InstantOf(start) + core.Instant(r.IntN(200_000)) + 1}
+		}
+		w := core.When{Kind: core.KindEvery, Every: time.Duration(r.IntN(7200)+20) * time.Second}
+		if r.IntN(2) == 0 {
+			w.Aligned = true
+		}
+		return w
+	}
+	switch r.IntN(6) {
+	case 0:
+		return core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Hour}}}
+	case 1:
+		s.Any = []core.When{rule(), rule()}
+	default:
+		s.Any = []core.When{rule()}
+	}
+	if r.IntN(5) == 0 {
+		s.Until = start.Add(time.Duration(r.IntN(100)+30) * time.Hour).Format(time.RFC3339)
+	}
+	return s
+}
+
+// listed is what Upcoming lists of the schedule of a job from one instant until before another.
+func (f *fixture) listed(job core.JobID, from, to core.Instant) (at []core.Instant) {
+	f.T.Helper()
+	for after := from - 1; after < to-1; {
+		res, err := f.M.Upcoming(ctx, ask.JobFilter{Job: job}, after.Time(), time.Duration(to-1-after)*time.Second, ask.MaxPage)
+		if err != nil {
+			f.T.Fatal(err)
+		}
+		for _, c := range res.Coming {
+			if c.Cause == core.CauseSchedule {
+				at = append(at, c.At)
+			}
+		}
+		if !res.Partial {
+			break
+		}
+		after = at[len(at)-1]
+	}
+	return at
+}
+
+// TestComingShape: over schedules of all kinds and pauses of all kinds it has in its buckets,
+// bands and worst seconds what Upcoming lists.
+func TestComingShape(t *testing.T) {
+	for seed := range uint64(12) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		f := newFixture(t)
+		if seed%3 == 0 { // clocks change within it
+			f.Clock = time.Date(2026, 10, 24, 12, 0, 0, 0, time.UTC)
+		}
+		f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "web", Allow: []string{"10.0.0.0/8"}}))
+		var jobs []core.Job
+		for i := range 30 {
+			s := spec(fmt.Sprintf("j%d", i), anySchedule(r))
+			s.Def.App = []string{"shop", "web"}[r.IntN(2)]
+			if res := f.Save(s)[0]; res.Err != nil { // nothing of it is left
+				continue
+			}
+			j := f.Job(s.Def.App + "/" + s.Def.Name)
+			if r.IntN(5) == 0 {
+				until := manage.PauseRequest{}
+				if r.IntN(2) == 0 {
+					until.Until = new(f.Clock.Add(time.Duration(r.IntN(40)+1) * time.Hour))
+				}
+				if _, err := f.M.Pause(ctx, ann, manage.Target{Job: j.Name()}, until); err != nil {
+					t.Fatal(err)
+				}
+			}
+			jobs = append(jobs, j)
+		}
+		pause := func(target manage.Target) {
+			if r.IntN(2) == 0 {
+				until := f.Clock.Add(time.Duration(r.IntN(20)+1) * time.Hour)
+				if _, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		pause(manage.Target{All: true})
+		pause(manage.Target{App: "web"})
+		f.Clock = f.Clock.Add(time.Minute)
+		from := f.Clock.Add(time.Duration(r.IntN(30)) * time.Hour)
+		a := ask.ComingAsk{From: from, For: time.Duration(r.IntN(48)+1) * time.Hour, Buckets: r.IntN(ask.ComingBuckets + 1)}
+		s, err := f.M.ComingShape(ctx, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		type lane struct {
+			jobs, dense, often int
+			fires              []int
+		}
+		want, seconds, fire := map[string]*lane{"shop": {}, "web": {}}, map[core.Instant]int{}, 0
+		for _, l := range want {
+			l.fires = make([]int, (s.To-s.From+s.Width-1)/s.Width)
+		}
+		for _, j := range jobs {
+			at := f.listed(j.Def.ID, s.From, s.To)
+			l := want[j.Def.App]
+			if len(at) > 0 {
+				l.jobs, fire = l.jobs+1, fire+1
+			}
+			if len(at) > 100 {
+				l.dense, l.often = l.dense+1, l.often+len(at)
+				continue
+			}
+			for _, x := range at {
+				l.fires[(x-s.From)/s.Width]++
+				seconds[x]++
+			}
+		}
+		if s.Partial || s.Jobs != fire || len(want["shop"].fires) > ask.ComingBuckets {
+			t.Errorf("seed %d: %d jobs (partial %t), not %d", seed, s.Jobs, s.Partial, fire)
+		}
+		for _, got := range s.Apps {
+			l := want[got.App]
+			off := got.Band.Fires - l.often
+			if got.Band.About && off*off*9 < l.often*l.often { // it says that it is reckoned
+				off = 0
+			}
+			if got.Jobs != l.jobs || !slices.Equal(got.Fires, l.fires) || got.Band.Jobs != l.dense || off != 0 {
+				t.Errorf("seed %d, %s: %+v, not %+v", seed, got.App, got, *l)
+			}
+		}
+		worst := 0
+		for _, n := range seconds {
+			worst = max(worst, n)
+		}
+		if worst > 1 && (len(s.Piles) == 0 || s.Piles[0].Jobs != worst) {
+			t.Errorf("seed %d: %+v, the worst has %d", seed, s.Piles, worst)
+		}
+		for i, p := range s.Piles {
+			if seconds[p.At] != p.Jobs || len(p.Names) != min(3, p.Jobs) || i > 0 && p.Jobs > s.Piles[i-1].Jobs {
+				t.Errorf("seed %d: %+v, listed are %d", seed, p, seconds[p.At])
+			}
+		}
+	}
+}
+
+// TestComingShapeEdges: what fires as often as a line of dots may is in buckets, and what is
+// paused up to an instant does not fire at it.
+func TestComingShapeEdges(t *testing.T) {
+	f := newFixture(t)
+	f.Clock = start.Truncate(time.Hour)
+	aligned := core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}
+	f.Create(spec("dots", aligned))
+	for fires, dense := range map[int]int{100: 0, 101: 1} {
+		s, err := f.M.ComingShape(ctx, ask.ComingAsk{For: time.Duration(fires) * time.Minute})
+		if err != nil || s.Apps[0].Jobs != 1 || s.Apps[0].Band.Jobs != dense {
+			t.Errorf("%d fires: %+v, %v", fires, s.Apps, err)
+		}
+	}
+	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/dots"}, manage.PauseRequest{Until: new(f.Clock.Add(time.Hour))}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := f.M.ComingShape(ctx, ask.ComingAsk{From: f.Clock.Add(time.Hour), For: time.Minute, Buckets: 1})
+	if job := f.Job("shop/dots"); err != nil || s.Jobs != len(f.listed(job.Def.ID, s.From, s.To)) {
+		t.Errorf("at the end of its pause: %+v, %v", s, err)
+	}
+}
+
+// TestComingShapeBounds: what is asked for beyond them is refused, and who does not see an app
+// sees nothing of it.
+func TestComingShapeBounds(t *testing.T) {
+	f := newFixture(t)
+	f.Create(spec("a", every(time.Hour)))
+	for field, a := range map[string]ask.ComingAsk{"for": {For: 8 * 24 * time.Hour}, "for ": {}, "buckets": {For: time.Hour, Buckets: 289},
+		"from": {For: time.Hour, From: f.Clock.Add(400 * 24 * time.Hour)}} {
+		if _, err := f.M.ComingShape(ctx, a); code(err) != core.CodeInvalid {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	s, err := f.M.ComingShape(ctx, ask.ComingAsk{For: time.Hour, JobFilter: ask.JobFilter{Sees: func(string) bool { return false }}})
+	if err != nil || s.Jobs != 0 || len(s.Apps) != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
