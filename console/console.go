@@ -44,6 +44,7 @@ type Options struct {
 
 // Console serves the pages. Handler is its way in.
 type Console struct {
+	alarms alarms // for the menu
 	o      Options
 	mux    *http.ServeMux
 	asks   map[words.Language]*client.Client

@@ -1,9 +1,13 @@
 package console
 
 import (
+	"fmt"
+	"html/template"
+	"sync"
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/doctor"
 )
 
@@ -30,6 +34,7 @@ func (a *ask) home() (any, error) {
 		return nil, err
 	}
 	p := &homePage{Home: home}
+	a.c.alarms.put(a, len(p.Deserted))
 	p.Failing.Jobs, p.Late.Jobs, p.Long.Runs = first(p.Failing.Jobs), first(p.Late.Jobs), first(p.Long.Runs)
 	p.Coming.First = first(p.Coming.First)
 	if p.Scheduler != nil {
@@ -49,3 +54,57 @@ func (a *ask) home() (any, error) {
 
 // first are as many of a list as home shows.
 func first[T any](list []T) []T { return list[:min(len(list), homeRows)] }
+
+// Bounds of what is counted for the menu.
+const (
+	alarmFor    = 30 * time.Second // how old a count may be
+	alarmPeople = 1000             // whose counts are known
+)
+
+// alarms are how many apps need somebody, of those that each person sees, as they were last
+// counted: each page has the menu, and none is to wait for a count.
+type alarms struct {
+	mu sync.Mutex
+	of map[string]alarm
+}
+
+type alarm struct {
+	at   time.Time
+	apps int
+}
+
+func (l *alarms) put(a *ask, apps int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil || len(l.of) >= alarmPeople {
+		l.of = map[string]alarm{}
+	}
+	l.of[a.who.Name] = alarm{a.Now, apps}
+}
+
+// get is the last count, and whether it is young enough.
+func (l *alarms) get(a *ask) (apps int, young bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last, known := l.of[a.who.Name]
+	return last.apps, known && a.Now.Sub(last.at).Abs() < alarmFor
+}
+
+// Alarm is how many apps need somebody, beside their entry of the menu.
+func (a *ask) Alarm(e entry) template.HTML {
+	if e.Name != "executors" || a.who.Kind == access.Nobody {
+		return ""
+	}
+	apps, young := a.c.alarms.get(a)
+	if !young {
+		home, err := a.GetHome(a.Ctx())
+		if err == nil { // else what was known last
+			apps = len(home.Deserted)
+		}
+		a.c.alarms.put(a, apps)
+	}
+	if apps == 0 {
+		return ""
+	}
+	return html(` <span class=bad title="%s">%s</span>`, a.Say("Apps without executor: %d", apps), fmt.Sprint(apps))
+}

@@ -50,6 +50,27 @@ func TestHome(t *testing.T) {
 	}
 }
 
+// TestMenuCountsApps: each page's menu says how many apps need somebody, counted again after a
+// while, or when somebody looks at home.
+func TestMenuCountsApps(t *testing.T) {
+	s := newConsole(t)
+	const one = `title="Apps without executor: 1">1</span>`
+	if page := s.says("/console/jobs"); strings.Contains(page, "class=bad") {
+		t.Error("an app needs somebody where there is no job")
+	}
+	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"cron": "0 0 3 * * ?"}}`)
+	if page := s.says("/console/runs"); strings.Contains(page, "class=bad") {
+		t.Error("each page counts anew")
+	}
+	s.Clock = s.Clock.Add(time.Minute)
+	s.says("/console/runs", one)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/"]}`)
+	s.says("/console/")
+	if page := s.says("/console/runs"); strings.Contains(page, "class=bad") {
+		t.Error("home was looked at, and nothing is wrong")
+	}
+}
+
 // TestHomeNamesWhatWaits: a job whose run was due and is not sent is late, and one whose run
 // takes longer than those before it took is named with how long they took.
 func TestHomeNamesWhatWaits(t *testing.T) {
