@@ -123,7 +123,11 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, r, core.Errorf(core.CodeForbidden, "this was not sent by a page of this console: open it here and try again"))
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	bound := int64(maxForm)
+	if r.URL.Path == Root+"login" {
+		bound = maxUnsent
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, bound)
 	if _, pattern := c.mux.Handler(r); pattern == "" {
 		c.refuse(w, r, core.Errorf(core.CodeNotFound, "there is no page %s", core.Truncate(r.URL.Path)))
 		return

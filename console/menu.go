@@ -58,7 +58,7 @@ func (c *Console) pages() {
 	c.form("POST /console/account", (*ask).accountDo)
 	c.page("GET /console/people", "people", (*ask).people)
 	c.form("POST /console/people", (*ask).peopleDo)
-	c.form("POST /console/settings", (*ask).settings)
+	c.mux.HandleFunc("POST /console/settings", c.settings)
 
 	c.menu = []entry{
 		{"home", Root, core.Say("Home"), 0},

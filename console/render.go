@@ -53,7 +53,7 @@ func (a *ask) render(status int, name string, data any) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Language", string(a.Lang))
 	h.Set("Vary", "Cookie, Accept-Language, Accept-Encoding")
-	if status != http.StatusOK {
+	if status != http.StatusOK || a.r.Method == http.MethodPost { // what was typed, a secret that is shown once
 		h.Set("Cache-Control", "no-store")
 		writeZipped(a.w, a.r, status, b.Bytes())
 		return

@@ -35,7 +35,7 @@ type login struct {
 	To     string // the page to go on to
 	Name   string // as it was typed
 	Wrong  string
-	Unsent string // a form that was sent when nobody was logged in any more
+	Unsent *unsent // what was typed elsewhere when the session had ended
 }
 
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
@@ -47,13 +47,16 @@ func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 // askLogin answers with the way in.
 func (c *Console) askLogin(a *ask) {
 	a.out = true
-	p := login{To: Root}
-	if a.r.Method == http.MethodGet {
-		p.To = here(a.r.URL.RequestURI())
-	} else {
-		p.Unsent = keepUnsent(a.r)
+	k, err := a.unsentForm()
+	if err != nil {
+		a.fail(err)
+		return
 	}
-	a.render(http.StatusUnauthorized, "login", p)
+	to := a.cameFrom()
+	if a.r.Method == http.MethodGet {
+		to = here(a.r.URL.RequestURI())
+	}
+	a.render(http.StatusUnauthorized, "login", login{To: to, Unsent: k})
 }
 
 func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
@@ -62,14 +65,19 @@ func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
 		a.fail(badForm(err))
 		return
 	}
+	k, err := unsentOf(a.Form("unsent-at"), a.Form("unsent"))
+	if err != nil {
+		a.out = true
+		a.fail(err)
+		return
+	}
 	var secret string
-	var err error
 	if token := a.Form("token"); token != "" {
 		secret, err = c.o.Access.LogInByToken(r.Context(), token, from(r))
 	} else {
 		secret, err = c.o.Access.LogIn(r.Context(), a.Form("name"), a.Form("password"), from(r))
 	}
-	c.enter(a, secret, err, a.Form("to"))
+	c.enter(a, secret, err, login{To: a.Form("to"), Unsent: k})
 }
 
 // logInOnce takes the link that a server prints when it starts.
@@ -80,24 +88,27 @@ func (c *Console) logInOnce(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	secret, err := c.o.Access.LogInOnce(r.Context(), a.Path("secret"), from(r))
-	c.enter(a, secret, err, Root)
+	c.enter(a, secret, err, login{To: Root})
 }
 
-// enter goes on to a page with a session, or says why there is none.
-func (c *Console) enter(a *ask, secret string, err error, to string) {
+// enter goes on with a session to a page, or to what was typed before; or says why there is none.
+func (c *Console) enter(a *ask, secret string, err error, l login) {
+	l.To = here(l.To)
 	if err != nil {
 		p := a.problemOf(err)
 		a.out = true
-		a.render(p.Status, "login", login{To: here(to), Name: a.Form("name"), Wrong: p.Message, Unsent: a.Form("unsent")})
+		l.Name, l.Wrong = a.Form("name"), p.Message
+		a.render(p.Status, "login", l)
 		return
 	}
 	http.SetCookie(a.w, a.session(secret, int((30*24*time.Hour).Seconds())))
-	if u, ok := unsentOf(a.Form("unsent")); ok {
-		a.out = true // on this page
-		a.render(http.StatusOK, "unsent", u)
+	c.look(a, secret)
+	if l.Unsent != nil {
+		a.out = true // its menu would lead away from what was typed
+		a.render(http.StatusOK, "unsent", unsentPage{l.Unsent, l.To})
 		return
 	}
-	http.Redirect(a.w, a.r, here(to), http.StatusSeeOther)
+	http.Redirect(a.w, a.r, l.To, http.StatusSeeOther)
 }
 
 // session is the cookie of one: no script reads it, and no other site has it sent with a form.

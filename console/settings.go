@@ -2,20 +2,66 @@ package console
 
 import (
 	"net/http"
+	"time"
 
-	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 )
 
-// settings keeps by whose clock and in which language a browser is told.
-func (a *ask) settings() (string, core.Text, error) {
-	for name, allowed := range map[string][]string{zoneCookie: {"job", "mine", "utc"}, langCookie: {"en", "zh"}} {
-		field := map[string]string{zoneCookie: "zone", langCookie: "lang"}[name]
-		for _, value := range allowed {
-			if a.Form(field) == value {
-				http.SetCookie(a.w, &http.Cookie{Name: name, Value: value, Path: Root, MaxAge: 366 * 24 * 3600, HttpOnly: true,
-					SameSite: http.SameSiteLaxMode, Secure: a.secure()})
-			}
+// settings keeps by whose clock and in which language a browser is told. Of who is logged in it is
+// kept with his account too, for his other browsers.
+func (c *Console) settings(w http.ResponseWriter, r *http.Request) {
+	a := c.askOf(w, r)
+	if err := r.ParseForm(); err != nil {
+		a.fail(badForm(err))
+		return
+	}
+	zone, lang := a.zone.mode, string(a.Lang)
+	if z := a.Form("zone"); z == "job" || z == "mine" || z == "utc" {
+		zone = z
+		a.choose(zoneCookie, z)
+	}
+	if l := a.Form("lang"); l == "en" || l == "zh" {
+		lang = l
+		a.choose(langCookie, l)
+	}
+	if who, err := c.whoIs(r); err == nil {
+		look := client.LookRequest{Language: lang, Zone: map[string]string{"utc": time.UTC.String(), "mine": a.Mine()}[zone]}
+		if _, err := a.SetLook(api.As(r.Context(), who), look); err != nil {
+			a.who = who
+			a.fail(err)
+			return
 		}
 	}
-	return a.Form("to"), core.Text{}, nil
+	http.Redirect(w, r, here(a.Form("to")), http.StatusSeeOther)
+}
+
+// choose keeps a choice in the browser.
+func (a *ask) choose(cookie, value string) {
+	http.SetCookie(a.w, &http.Cookie{Name: cookie, Value: value, Path: Root, MaxAge: 366 * 24 * 3600, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode, Secure: a.secure()})
+}
+
+// look gives a browser in which nothing was chosen what a person chose in another. A zone that is
+// not UTC is the reader's own: which that is each browser knows better.
+func (c *Console) look(a *ask, session string) {
+	who, err := c.o.Access.Session(a.Ctx(), session)
+	if err != nil {
+		return // the session is good all the same, and the browser's own language will do
+	}
+	acc, err := c.o.Access.Account(a.Ctx(), who)
+	if err != nil {
+		return
+	}
+	if _, err := a.r.Cookie(langCookie); err != nil && acc.Language != "" {
+		a.Lang = acc.Language
+		a.choose(langCookie, string(acc.Language))
+	}
+	if _, err := a.r.Cookie(zoneCookie); err != nil && acc.Zone != "" {
+		mode := "mine"
+		if acc.Zone == time.UTC.String() {
+			mode = "utc"
+		}
+		a.choose(zoneCookie, mode)
+	}
 }

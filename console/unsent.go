@@ -1,45 +1,79 @@
 package console
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/tickring/tickring/core"
 )
 
-// A form whose session has ended before it was sent is not lost: the log-in has it with it,
-// and shows it again, to be sent as it is.
-
-// unsent is such a form.
+// unsent is a form that was posted when its session had ended. The page of the log-in carries it,
+// and so does the page after that; nothing is kept on the server, and nothing done before who
+// typed it says so.
 type unsent struct {
-	To     string
-	Fields []unsentField
+	At   string // the path that it was posted to
+	Form string // as it was posted
 }
 
+// maxUnsent bounds the form of a log-in: at worst a form that is sent inside it grows threefold.
+const maxUnsent = 3*maxForm + 4096
+
+const formType = "application/x-www-form-urlencoded"
+
+// unsentForm reads the form that was posted without a session; nil where a request is no such form.
+func (a *ask) unsentForm() (*unsent, error) {
+	r := a.r
+	if r.Method != http.MethodPost || a.partial() || !strings.HasPrefix(r.Header.Get("Content-Type"), formType) {
+		return nil, nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, badForm(err)
+	}
+	return unsentOf(r.URL.RequestURI(), string(body))
+}
+
+// unsentOf is a form for a page of the console; nil where it is empty.
+func unsentOf(at, form string) (*unsent, error) {
+	if form == "" {
+		return nil, nil
+	}
+	if _, err := url.ParseQuery(form); err != nil || at != here(at) {
+		return nil, core.Errorf(core.CodeInvalid, "the form cannot be read")
+	}
+	return &unsent{At: at, Form: form}, nil
+}
+
+// unsentField is one of a form.
 type unsentField struct{ Name, Value string }
 
-// keepUnsent writes down a form that was posted; empty if it cannot be read, or has what
-// belongs on no page.
-func keepUnsent(r *http.Request) string {
-	if r.ParseForm() != nil || r.PostForm.Has("password") || r.PostForm.Has("token") {
-		return ""
-	}
-	return url.Values{"to": {r.URL.RequestURI()}, "form": {r.PostForm.Encode()}}.Encode()
-}
-
-// unsentOf reads it again. It goes nowhere but to the console.
-func unsentOf(text string) (unsent, bool) {
-	q, err := url.ParseQuery(text)
-	u := unsent{To: q.Get("to")}
-	fields, wrong := url.ParseQuery(q.Get("form"))
-	if text == "" || err != nil || wrong != nil || here(u.To) != u.To {
-		return unsent{}, false
-	}
-	for name, values := range fields {
-		for _, v := range values {
-			u.Fields = append(u.Fields, unsentField{name, v})
+// Fields are those that the form has.
+func (k *unsent) Fields() []unsentField {
+	values, _ := url.ParseQuery(k.Form) // unsentOf has read it
+	var list []unsentField
+	for name, all := range values {
+		for _, v := range all {
+			list = append(list, unsentField{name, v})
 		}
 	}
-	slices.SortStableFunc(u.Fields, func(x, y unsentField) int { return strings.Compare(x.Name, y.Name) })
-	return u, true
+	slices.SortStableFunc(list, func(x, y unsentField) int { return strings.Compare(x.Name, y.Name) })
+	return list
+}
+
+// cameFrom is the page of the console that a form was on.
+func (a *ask) cameFrom() string {
+	u, err := url.Parse(a.r.Referer())
+	if err != nil || u.Host != a.r.Host {
+		return Root
+	}
+	return here(u.RequestURI())
+}
+
+// unsentPage is shown after the log-in.
+type unsentPage struct {
+	*unsent
+	Back string // the page that it was typed on
 }
