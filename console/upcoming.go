@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -17,11 +16,9 @@ import (
 
 // Bounds of what comes.
 const (
-	axisJobs  = 2000 // whose instants are drawn
-	drawnEach = 300  // instants of one job
-	denseFrom = 100  // fires of one job on the axis are a band
-	crowdFrom = 10   // jobs in one second pile up
-	crowdsMax = 5    // that are named
+	drawnEach = 300 // instants of one job that a pause holds back
+	crowdFrom = 10  // jobs in one second pile up
+	crowdsMax = 5   // that are named
 	comeRows  = 200
 	comeAsked = 1000
 	comeMost  = 20_000
@@ -37,8 +34,7 @@ type upcomingPage struct {
 	From, To time.Time
 	Fires    int // drawn
 	Jobs     int
-	Looked   int  // jobs
-	More     bool // jobs than these
+	More     bool // perhaps, than was counted
 	Lanes    []*lane
 	Hidden   int // lanes
 	Crowds   []crowd
@@ -113,91 +109,64 @@ func (a *ask) upcoming() (any, error) {
 	return p, a.firesOf(p)
 }
 
-// drawn are the instants of jobs.
+// drawn is what the axis shows of all jobs; and what pauses keep from firing, of the first
+// that are paused.
 func (a *ask) drawn(p *upcomingPage) error {
-	lanes, seconds, memo := map[string]*lane{}, map[time.Time]int{}, map[string][]time.Time{}
-	width := p.To.Sub(p.From) / places24
-	for after := int32(0); ; {
-		page, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), After: after, Limit: 1000})
-		if err != nil {
-			return err
-		}
-		for i := range page.Jobs {
-			j := &page.Jobs[i]
-			p.jobs[j.App+"/"+j.Name] = j
-			at, many := a.instants(p, j, memo)
-			if len(at) == 0 && many == 0 {
-				continue
-			}
-			l := lanes[j.App]
-			if l == nil {
-				l = &lane{App: j.App, At: map[int]int{}, peak: map[int]time.Time{}}
-				lanes[j.App] = l
-			}
-			if p.Jobs, p.Fires = p.Jobs+1, p.Fires+len(at)+many; many > 0 {
-				l.Many += many
-				l.Dense = append(l.Dense, j.Name)
-			}
-			for _, t := range at {
-				place := int(t.Sub(p.From) / width)
-				l.At[place]++
-				if seconds[t]++; seconds[t] >= crowdFrom {
-					l.peak[place] = t
-				}
-			}
-		}
-		if after = page.Next; after == 0 {
-			break
-		}
-		if p.Looked, p.More = len(p.jobs), len(p.jobs) >= axisJobs; p.More {
-			break
-		}
+	shape, err := a.GetUpcomingShape(a.Ctx(), client.GetUpcomingShapeParams{App: a.Q("app"), From: p.From,
+		For: fmt.Sprintf("%dh", 24*p.Days), Buckets: places24})
+	if err != nil {
+		return err
 	}
-	for _, l := range lanes {
+	p.From, p.To, p.Jobs, p.More, p.Hidden = shape.From, shape.To, shape.Jobs, shape.Partial, shape.MoreApps
+	lanes := map[string]*lane{}
+	for i := range shape.Apps {
+		app := &shape.Apps[i]
+		l := &lane{App: app.App, At: map[int]int{}, peak: map[int]time.Time{}}
+		for place, n := range app.Fires {
+			if n > 0 {
+				l.At[place], p.Fires = n, p.Fires+n
+			}
+		}
+		if app.Band != nil {
+			l.Many, l.Dense, p.Fires = int(app.Band.Fires), app.Band.Names, p.Fires+int(app.Band.Fires)
+		}
+		lanes[l.App] = l
 		p.Lanes = append(p.Lanes, l)
 	}
-	slices.SortFunc(p.Lanes, func(x, y *lane) int { return cmp.Compare(x.App, y.App) })
-	if p.Hidden = max(0, len(p.Lanes)-comeLanes); p.Hidden > 0 {
-		p.Lanes = p.Lanes[:comeLanes]
+	if more := len(p.Lanes) - comeLanes; more > 0 {
+		p.Lanes, p.Hidden = p.Lanes[:comeLanes], p.Hidden+more
 	}
-	for at, n := range seconds {
-		if n >= crowdFrom {
-			p.Crowds = append(p.Crowds, crowd{at, n})
+	for _, pile := range shape.Piles {
+		if pile.Jobs < crowdFrom {
+			continue
 		}
-		if n >= crowdFrom && !at.Before(p.At) && at.Before(p.End) && (p.Crowd == nil || n > p.Crowd.Jobs) {
-			p.Crowd = &crowd{at, n}
+		c := crowd{pile.At, pile.Jobs}
+		for _, name := range pile.Names {
+			app, _, _ := strings.Cut(name, "/")
+			if l := lanes[app]; l != nil {
+				l.peak[int(pile.At.Sub(p.From)*places24/p.To.Sub(p.From))] = pile.At
+			}
+		}
+		if p.Crowds = append(p.Crowds, c); !c.At.Before(p.At) && c.At.Before(p.End) && p.Crowd == nil {
+			p.Crowd = &c
 		}
 	}
-	slices.SortFunc(p.Crowds, func(x, y crowd) int { return cmp.Or(cmp.Compare(y.Jobs, x.Jobs), x.At.Compare(y.At)) })
 	p.Crowds = p.Crowds[:min(len(p.Crowds), crowdsMax)]
+	paused, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), State: []string{string(core.Paused)}, Limit: comeRows})
+	if err != nil {
+		return err
+	}
+	memo := map[string][]time.Time{}
+	for i := range paused.Jobs {
+		j := &paused.Jobs[i]
+		until := p.To
+		if j.Pause != nil && !j.Pause.Until.IsZero() && j.Pause.Until.Before(until) {
+			until = j.Pause.Until
+		}
+		p.jobs[j.App+"/"+j.Name] = j
+		a.hold(p, j, until, memo)
+	}
 	return nil
-}
-
-// instants are those of a job on the axis; of one that fires often only how many there are.
-func (a *ask) instants(p *upcomingPage, j *client.Job, memo map[string][]time.Time) (at []time.Time, many int) {
-	from := p.From
-	if j.Pause != nil || j.State == string(core.Paused) {
-		if j.Pause == nil || j.Pause.Until.IsZero() || !j.Pause.Until.Before(p.To) {
-			a.hold(p, j, p.To, memo)
-			return nil, 0
-		}
-		a.hold(p, j, j.Pause.Until, memo)
-		from = j.Pause.Until
-	}
-	if j.State == string(core.Ended) || len(j.Next) == 0 && j.Pause == nil {
-		return nil, 0
-	}
-	at = a.previewed(j, from, p.To, memo)
-	switch n := len(at); {
-	case n >= drawnEach: // and there are more
-		if span := at[n-1].Sub(at[0]); span > 0 {
-			many = int(math.Round(float64(n-1) * float64(p.To.Sub(from)) / float64(span)))
-		}
-		return nil, many
-	case n >= denseFrom:
-		return nil, n
-	}
-	return at, 0
 }
 
 // hold notes the instants of what is listed that fall to a pause.
@@ -277,10 +246,31 @@ func (a *ask) firesOf(p *upcomingPage) error {
 	if len(p.Rows) > comeRows {
 		p.Rows, p.MoreRows = p.Rows[:comeRows], true
 	}
+	a.know(p)
 	for i := range p.Rows {
 		a.note(&p.Rows[i], p.jobs[p.Rows[i].Job])
 	}
 	return nil
+}
+
+// know reads the jobs of what is listed. One that is gone meanwhile has no notes.
+func (a *ask) know(p *upcomingPage) {
+	var missing []string
+	for i := range p.Rows {
+		if name := p.Rows[i].Job; p.jobs[name] == nil && !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
+	}
+	jobs := make([]*client.Job, len(missing))
+	each(len(missing), func(i int) {
+		app, name, _ := strings.Cut(missing[i], "/")
+		if j, err := a.GetJob(a.Ctx(), app, name); err == nil {
+			jobs[i] = &j
+		}
+	})
+	for i, j := range jobs {
+		p.jobs[missing[i]] = j
+	}
 }
 
 // comingIn asks for what comes in the chosen stretch, a thousand after the other.

@@ -283,7 +283,6 @@ var zhConsoleOps = map[string]string{
 	"none, as it is":                                 "无（不变）",
 	"nothing is lost":                                "没有丢失",
 	"nothing is wrong":                               "没有故障",
-	"of the first %d jobs":                           "前 %d 个任务",
 	"of the job":                                     "任务",
 	"of the last":                                    "最近",
 	"of what matters":                                "重要事件",
