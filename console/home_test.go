@@ -114,6 +114,9 @@ func TestUpcoming(t *testing.T) {
 	if n := strings.Count(list, `/at/2026-11-21T02:30:00Z`); n != 11 {
 		t.Errorf("%d of 11 instants are listed", n)
 	}
+	if n := strings.Count(list, "route failover"); n != 12 {
+		t.Errorf("of %d of 12 jobs it is said what is known of them", n)
+	}
 	raw := s.get("/console/upcoming?from=2026-11-21T02:00:00Z&to=2026-11-21T03:00:00Z").Body.String()
 	if strings.Contains(raw, "<b>") || strings.Contains(raw, "<i>") {
 		t.Error("data is markup")
