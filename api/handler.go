@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/probe"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/boundlog"
 	"github.com/tickring/tickring/internal/refusal"
@@ -50,6 +51,9 @@ type Options struct {
 	Status func() Status
 	// Facts says what doctor judges; nil is nothing known.
 	Facts func(ctx context.Context, l words.Language) Facts
+	// Answer is what a fixed address of an app said when it was asked last whether it is
+	// there; nil: nobody asks.
+	Answer func(app, address string) (probe.Answer, bool)
 	// Dead are the dead letters; nil: none are kept.
 	Dead operate.DeadLetters
 	// Notices is how notices and channels fare; nil: it is not said.

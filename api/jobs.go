@@ -338,6 +338,13 @@ func (s *server) ListExecutors(w http.ResponseWriter, r *http.Request, app strin
 	for i, v := range views {
 		out.Executors[i] = Executor{App: app, Address: v.Address, Fixed: v.Fixed, Live: v.Live, Used: v.Used,
 			BeatAt: v.Beat, Since: v.Since, Dialect: v.Dialect}
+		if !v.Fixed || s.o.Answer == nil {
+			continue
+		}
+		if a, known := s.o.Answer(app, v.Address); known {
+			x := &out.Executors[i]
+			x.CheckedAt, x.Answers, x.Problem = a.At, new(a.Problem == ""), a.Problem
+		}
 	}
 	out.Refused = RefusedExecutors(s.o.Refused, app)
 	s.reply(w, r, out, err)

@@ -112,7 +112,7 @@ func (a *ask) executorsPage() (*executorsPage, error) {
 			if !x.Used {
 				continue
 			}
-			if row.Beat = later(row.Beat, x.BeatAt); x.Live && unanswered(x, recent) == nil {
+			if row.Beat = later(row.Beat, x.BeatAt); x.Live && !absent(x) && unanswered(x, recent) == nil {
 				row.Live++
 			} else {
 				row.Gone++
@@ -193,8 +193,11 @@ func (p *appPage) Curl() string {
 		`{"registryGroup":"EXECUTOR","registryKey":"` + p.App.Name + `","registryValue":"http://127.0.0.1:9999/"}'`
 }
 
+// absent reports whether a fixed address was asked whether it is there, and is not.
+func absent(x client.Executor) bool { return x.Answers != nil && !*x.Answers }
+
 // unanswered is the newest run that was sent to a fixed address, where that did not answer;
-// nil where it did, or nothing was sent to it.
+// nil where it did, or has since, or nothing was sent to it.
 func unanswered(x client.Executor, recent []client.Run) *client.Run {
 	if !x.Fixed {
 		return nil
@@ -204,7 +207,8 @@ func unanswered(x client.Executor, recent []client.Run) *client.Run {
 		if r.Address != x.Address || r.SentAt.IsZero() {
 			continue
 		}
-		if r.Reason == string(core.ReasonNotAccepted) && r.Code == 0 {
+		since := x.Answers != nil && *x.Answers && x.CheckedAt.After(r.SentAt)
+		if r.Reason == string(core.ReasonNotAccepted) && r.Code == 0 && !since {
 			return r
 		}
 		return nil
@@ -226,11 +230,14 @@ func (x *executorRow) State() string {
 	switch {
 	case !x.Used:
 		return "skip"
-	case !x.Live, x.Silent != nil:
+	case !x.Live, x.Silent != nil, absent(x.Executor):
 		return "fail"
 	}
 	return "ok"
 }
+
+// Absent reports whether it was asked whether it is there, and is not.
+func (x *executorRow) Absent() bool { return absent(x.Executor) }
 
 // app shows one app.
 func (a *ask) app() (any, error) {
@@ -265,7 +272,7 @@ func (a *ask) appPage(name string) (*appPage, error) {
 	for _, x := range found.Executors {
 		row := rowOf(x, recent.Runs, running.Runs)
 		p.Executors = append(p.Executors, row)
-		if p.Beat = later(p.Beat, x.BeatAt); x.Live && x.Used && row.Silent == nil {
+		if p.Beat = later(p.Beat, x.BeatAt); x.Live && x.Used && row.State() == "ok" {
 			p.Live++
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/probe"
 )
 
 // wrong posts a form that has to be refused with a status, and answers the page that says why.
@@ -83,12 +84,19 @@ func TestDeadFixedAddress(t *testing.T) {
 		s.Clock = s.Clock.Add(after)
 	}
 	s.says("/console/executors", "1 live")
+	s.answers = map[string]probe.Answer{"http://10.0.0.7:9999/": {At: s.Clock, Problem: "connection <i>refused</i>"}}
+	s.says("/console/executors", "none live", "without executors: 1")
+	s.says("/console/executors/shop", "no executor is live", "it did not answer", "connection <i>refused</i>")
+	s.answers = nil
 	sent(time.Second, core.Failed, core.ReasonNotAccepted)
 	s.says("/console/executors", "none live", "without executors: 1")
 	s.says("/console/executors/shop", "no executor is live", "it did not answer", "dial tcp: <b>refused</b>")
 	if raw := s.get("/console/executors/shop").Body.String(); strings.Contains(raw, "<b>refused") {
 		t.Error("what was answered is markup")
 	}
+	s.answers = map[string]probe.Answer{"http://10.0.0.7:9999/": {At: s.Clock.Add(time.Second)}}
+	s.says("/console/executors", "1 live") // it is there again, though nothing was sent to it since
+	s.answers = nil
 	sent(time.Second, core.Succeeded, "")
 	s.says("/console/executors", "1 live")
 	s.says("/console/executors/shop", "1 of 1 live")

@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/core/probe"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/password"
@@ -34,6 +35,7 @@ type site struct {
 	cookies map[string]string
 	reports *report.Reports
 	beat    func(address string) error                                                 // what executors answer who asks whether they are there
+	answers map[string]probe.Answer                                                    // of fixed addresses that were asked
 	log     func(run *core.Run, from int) (text string, next int, end bool, err error) // what executors have of logs
 }
 
@@ -60,6 +62,7 @@ func newConsole(t *testing.T) *site {
 		Admin: func(token string) bool { return token == adminToken }})
 	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Access: s.access, Log: log, Dead: f.E.Dead, Notices: f.E.Notices,
 		Reports: s.reports,
+		Answer:  func(_, address string) (probe.Answer, bool) { a, known := s.answers[address]; return a, known },
 		Facts: func(ctx context.Context, l words.Language) api.Facts {
 			facts := api.Facts{Version: "test", LastTick: f.Clock}
 			doctor.Gather(ctx, f.E, f.Clock, l, &facts)

@@ -51,6 +51,7 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 			return err
 		})
 	})
+	planners.Go(func() { s.every(plan, s.o.ProbeEvery, "asking fixed addresses", p.probe.Pass) })
 	planners.Go(func() {
 		s.every(plan, s.o.AliveEvery, "sign of life", func(ctx context.Context) error { return s.live(ctx, p) })
 	})

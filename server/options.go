@@ -78,6 +78,8 @@ type Options struct {
 	// is looked whether there is something to sum up, ReportFor for how long that may work.
 	ReportZone             *time.Location
 	ReportEvery, ReportFor time.Duration // 1 min, 1 min
+	// ProbeEvery is how often fixed addresses are asked whether they are there: 1 min.
+	ProbeEvery time.Duration
 	// AliveEvery is how often the server notes that it lives, OutageAfter how
 	// long a silence counts as an outage.
 	AliveEvery, OutageAfter time.Duration // 1 s, 20 s
@@ -130,6 +132,7 @@ func (o *Options) defaults() {
 		&o.WatchEvery: 10 * time.Second, &o.Behind: 10 * time.Minute, &o.IdleGap: time.Minute, &o.TimeoutGrace: 5 * time.Second,
 		&o.LostAfter:    10 * time.Minute,
 		&o.KeepJournals: 20 * 24 * time.Hour, &o.SweepEvery: time.Minute,
+		&o.ProbeEvery:  time.Minute,
 		&o.ReportEvery: time.Minute, &o.ReportFor: time.Minute,
 		&o.AliveEvery: time.Second, &o.LookEvery: 10 * time.Second, &o.OutageAfter: 20 * time.Second, &o.Drain: 10 * time.Second,
 		&o.DrainTold:   3 * time.Second,

@@ -27,7 +27,8 @@ func (s *Server) routes(p *parts) http.Handler {
 	mux.HandleFunc("POST /v1/report/{run}", door.Report(p.finish, s.reportKey))
 	h := api.NewHandler(p.manage, p.sender, api.Options{Token: s.token, ReadToken: s.o.ReadToken, Access: p.access, URL: s.reportURL,
 		Admit: p.tokens.Admit, Refused: p.refused, Log: s.log, Dead: p.engine.Dead, Reports: p.reports, Notices: p.engine.Notices,
-		Facts: func(ctx context.Context, l words.Language) api.Facts { return s.facts(ctx, p, l) }, Status: func() api.Status {
+		Answer: p.probe.Answer,
+		Facts:  func(ctx context.Context, l words.Language) api.Facts { return s.facts(ctx, p, l) }, Status: func() api.Status {
 			return api.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
 		}})
 	pages := console.New(console.Options{API: h, Access: p.access, Writes: p.engine.Writes, Done: p.stopping, Listeners: conns.Most() / 4,

@@ -32,6 +32,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/probe"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/report"
@@ -92,6 +93,7 @@ type parts struct {
 	reports *report.Reports
 	notices *notice.Notices
 	reg     *registry.Registry
+	probe   *probe.Probe
 	tokens  *registry.Tokens
 	// refused is the trace of whom the doors turned away.
 	refused *refusal.Trace
@@ -389,6 +391,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		Waiting: waitingFor(conns.Most()),
 		Count:   func(door, reason string) { s.m.refused.WithLabelValues(door, reason).Inc() }})
 	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: executorhttp.Allowed(o.Policy), Came: p.disp.Waker()})
+	p.probe = probe.New(eng.Manage, p.sender, o.ProbeEvery/2)
 	p.call = a.Callback(callback.Options{})
 
 	if o.Restored {

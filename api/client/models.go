@@ -739,12 +739,21 @@ type ErrorReply struct {
 
 // Executor defines model for Executor.
 type Executor struct {
-	Address string    `json:"address"`
+	Address string `json:"address"`
+
+	// Answers It was there then; left out: it was not asked
+	Answers *bool     `json:"answers,omitempty"`
 	App     string    `json:"app"`
 	BeatAt  time.Time `json:"beatAt,omitempty,omitzero"`
-	Dialect string    `json:"dialect,omitempty,omitzero"`
-	Fixed   bool      `json:"fixed"`
-	Live    bool      `json:"live"`
+
+	// CheckedAt Of a fixed http address: when it was asked last whether it is there. A server on one machine asks each minute; on AWS nobody does
+	CheckedAt time.Time `json:"checkedAt,omitempty,omitzero"`
+	Dialect   string    `json:"dialect,omitempty,omitzero"`
+	Fixed     bool      `json:"fixed"`
+	Live      bool      `json:"live"`
+
+	// Problem What it answered instead
+	Problem string    `json:"problem,omitempty,omitzero"`
 	Since   time.Time `json:"since,omitempty,omitzero"`
 
 	// Used False for a registration to an app with fixed addresses

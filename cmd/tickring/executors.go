@@ -100,8 +100,12 @@ func executorRows(e *Env, all *api.ExecutorList) [][]string {
 
 func liveText(e *Env, x *api.Executor) string {
 	switch {
-	case x.Fixed:
+	case x.Fixed && x.Answers == nil:
 		return "fixed"
+	case x.Fixed && *x.Answers:
+		return "fixed, answered " + span(max(0, time.Since(x.CheckedAt))) + " ago"
+	case x.Fixed:
+		return fmt.Sprintf("fixed, does not answer: %s, asked %s ago", oneLine(x.Problem), span(max(0, time.Since(x.CheckedAt))))
 	case !x.Used:
 		return "registered, not used: the app has fixed addresses"
 	case x.Live:

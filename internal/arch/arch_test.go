@@ -36,7 +36,7 @@ var layers = [][]string{
 	{"core/bulk"},
 	{"core/tick/...", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/operate", "core/pull", "core/restore",
 		"core/report", "core/access"},
-	{"core/ask", "core/aside", "core/notice"},
+	{"core/ask", "core/aside", "core/notice", "core/probe"},
 	{"core/finish"},
 	{"core/plan"},
 	{"core/schedule", "core/ring", "core/route"},

@@ -1,0 +1,124 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// world is a store of apps of one job each, but for those named idle, and who is there.
+type world struct {
+	apps []core.App
+
+	mu          sync.Mutex
+	asked       []string
+	under, most int
+	answer      func(ctx context.Context, address string) error
+}
+
+func (w *world) ListApps(context.Context) ([]core.App, error) { return w.apps, nil }
+
+func (w *world) ListJobs(_ context.Context, app string, _ core.JobID, _ int) ([]core.Job, core.JobID, error) {
+	if app == "idle" {
+		return nil, 0, nil
+	}
+	return make([]core.Job, 1), 0, nil
+}
+
+func (w *world) Beat(ctx context.Context, app *core.App, address string) error {
+	w.mu.Lock()
+	w.asked = append(w.asked, app.Name+" "+address)
+	w.under++
+	w.most = max(w.most, w.under)
+	w.mu.Unlock()
+	defer func() { w.mu.Lock(); w.under--; w.mu.Unlock() }()
+	return w.answer(ctx, address)
+}
+
+// TestPass: who is asked, and what is known of him: of no call:, and of nothing that has no job.
+func TestPass(t *testing.T) {
+	w := &world{apps: []core.App{{Name: "idle", Executors: []string{"http://10.0.0.9:1"}},
+		{Name: "shop", Executors: []string{"http://10.0.0.1:1", "http://dead:1", "http://slow:1", "http://unknown:1", "call:https://x.example",
+			"queue:q", "lambda:f"}}}}
+	w.answer = func(ctx context.Context, address string) error {
+		switch {
+		case strings.Contains(address, "dead"):
+			return errors.New("connection refused")
+		case strings.Contains(address, "slow"):
+			<-ctx.Done()
+			return ctx.Err()
+		case strings.Contains(address, "unknown"):
+			return core.Errorf(core.CodeUnavailable, "not asked: too many open files")
+		}
+		return nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		p, begin := New(w, w, 40*time.Second), time.Now()
+		if err := p.Pass(t.Context()); err != nil || len(w.asked) != 4 {
+			t.Fatalf("asked %v, %v", w.asked, err)
+		}
+		if took := time.Since(begin); took < 29*time.Second || took > 34*time.Second {
+			t.Errorf("a round is spread over %s", took)
+		}
+		for address, problem := range map[string]string{"http://10.0.0.1:1": "", "http://dead:1": "connection refused",
+			"http://slow:1": "it did not answer within 3s"} {
+			if a, known := p.Answer("shop", address); !known || a.Problem != problem || a.At.IsZero() {
+				t.Errorf("%s: %+v, known %t", address, a, known)
+			}
+		}
+		for _, other := range []place{{"shop", "http://unknown:1"}, {"idle", "http://10.0.0.9:1"}, {"shop", "call:https://x.example"}} {
+			if a, known := p.Answer(other.app, other.address); known {
+				t.Errorf("%v: %+v", other, a)
+			}
+		}
+		w.apps[1].Executors = []string{"http://10.0.0.1:1"}
+		if err := p.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if a, known := p.Answer("shop", "http://dead:1"); known {
+			t.Errorf("what is no more is known: %+v", a)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		w.answer = func(context.Context, string) error { stop(); return errors.New("stopped") }
+		if err := p.Pass(ctx); err != nil {
+			t.Error(err)
+		}
+		if a, _ := p.Answer("shop", "http://10.0.0.1:1"); a.Problem != "" {
+			t.Errorf("our own stop is its answer: %+v", a)
+		}
+	})
+}
+
+// TestBounds: a round asks 200, eight at a time, and the next goes on behind them.
+func TestBounds(t *testing.T) {
+	w := &world{answer: func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }}
+	for i := range 30 {
+		app := core.App{Name: fmt.Sprintf("a%02d", i)}
+		for k := range 10 {
+			app.Executors = append(app.Executors, fmt.Sprintf("http://10.0.0.%d:1", k))
+		}
+		w.apps = append(w.apps, app)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		p := New(w, w, time.Second)
+		for range 2 {
+			if err := p.Pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		times := map[string]int{}
+		for _, at := range w.asked {
+			times[at]++
+		}
+		if len(w.asked) != 2*Most || len(times) != 300 || w.most != together {
+			t.Errorf("%d questions to %d, %d at a time", len(w.asked), len(times), w.most)
+		}
+	})
+}
