@@ -68,7 +68,7 @@ var zhAccess = map[string]string{
 	"Change the password":            "修改密码",
 	"Delete, with all sessions, tokens and views": "删除，连同其所有会话、令牌和视图",
 	"Disabled: logged out, and let in by nothing": "停用：已退出，且无法再登录",
-	"End":            "停用",
+	"End":            "结束",
 	"End all others": "结束其他所有会话",
 	"Ends":           "到期",
 	"It may":         "它的权限",

@@ -6,5 +6,6 @@ var zhConsoleUnsent = map[string]string{
 	"You are logged in": "您已登录",
 	"You were logged out meanwhile. What you typed is kept: log in, and send it.": "您在此期间已退出登录。输入的内容已保留：登录后即可提交。",
 	"What you had typed was not sent before. It is all here:":                     "您之前输入的内容尚未提交，全部保留在这里：",
-	"Send it": "提交",
+	"Send it":        "提交",
+	"Logged in from": "登录地址",
 }
