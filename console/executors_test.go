@@ -115,7 +115,7 @@ func TestExecutorIsTested(t *testing.T) {
 		return nil
 	}
 	const app = "/console/executors/shop"
-	s.says(app, "Ask whether http://10.0.0.7:9999/ is there")
+	s.says(app, `aria-label="Test http://10.0.0.7:9999/"`)
 	s.done(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.7:9999/"}}, "http://10.0.0.7:9999/ is there: it answered in ")
 	page := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.8:9999/"}})
 	raw := s.get(page.Header().Get("Location")).Body.String()
