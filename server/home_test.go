@@ -163,6 +163,31 @@ func TestMetricsByName(t *testing.T) {
 	}
 }
 
+// TestConsoleByName: no name that somebody had lead here opens the console, whatever it asks for: a page
+// of that name could log in, read and post as who sits at this machine.
+func TestConsoleByName(t *testing.T) {
+	s := start(t, Options{ReportURL: "https://jobs.example"})
+	at := s.ln.Addr().String()
+	_, port, _ := net.SplitHostPort(at)
+	for _, ask := range []string{"GET /console/login", "GET /console/", "GET /console/live", "GET /console/static/0/app.css",
+		"GET /console/once/x", "POST /console/login", "POST /console/settings", "POST /console/jobs/new"} {
+		for _, c := range []struct {
+			host string
+			in   bool
+		}{
+			{at, true}, {"localhost:" + port, true}, {"[::1]:" + port, true}, {"jobs.example", true},
+			{"evil.example:" + port, false}, {"127.0.0.1.evil.example", false}, {"localhost.evil.example:" + port, false},
+			{"0.0.0.0:" + port, false}, {"192.168.1.7:" + port, false}, {"", false},
+		} {
+			got := answer(t, at, ask+" HTTP/1.1\r\nHost: "+c.host+"\r\nOrigin: http://"+c.host+"\r\nSec-Fetch-Site: same-origin\r\n"+
+				"Content-Length: 0\r\nConnection: close\r\n\r\n")
+			if refused := strings.HasPrefix(got, "403 this server is not"); refused == c.in {
+				t.Errorf("%s by %q: %.200s", ask, c.host, got)
+			}
+		}
+	}
+}
+
 // answer sends a request as it is written, and answers status and body.
 func answer(t *testing.T, at, request string) string {
 	t.Helper()

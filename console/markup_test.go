@@ -1,0 +1,279 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"html"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	nethtml "golang.org/x/net/html"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// hostile is what a field may have in it: an element, the end of one and of an attribute, one
+// that does something, and what turns the order of letters round.
+const hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e{{.}}"
+
+// printable is what of it a field takes that takes no other letters.
+var printable = strings.ReplaceAll(hostile, "\u202e", "")
+
+// hostileSite has it in each field that takes text.
+func hostileSite(t *testing.T) *site {
+	s := newConsole(t)
+	put := func(method, path string, body any) {
+		t.Helper()
+		b, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.ask(method, path, string(b))
+	}
+	type m = map[string]any
+	inURL := "https://x.example/?q=" + strings.ReplaceAll(printable, " ", "/")
+	put("PUT", "/v1/apps/shop", m{"title": hostile, "set": "m", "token": printable, "executors": []string{"http://10.0.0.7:9999/"}})
+	put("PUT", "/v1/apps/web", m{"title": hostile, "executors": []string{"call:https://x.example"},
+		"call": m{"headers": m{"X-Of-Them": printable}}})
+	put("PUT", "/v1/channels/team", m{"webhook": m{"url": inURL, "secret": printable}})
+	put("PUT", "/v1/channels/mail", m{"email": m{"to": []string{"a@x.example"}, "from": "b@x.example", "smtp": m{"host": "x.example",
+		"user": printable, "password": printable}}})
+	what := m{"title": hostile, "author": hostile, "handler": hostile, "params": hostile, "set": "m", "labels": m{"team": hostile},
+		"schedule": m{"every": "1m"}, "notify": m{"to": []string{"team"}}}
+	put("PUT", "/v1/jobs/shop/stock", what)
+	what["params"] = hostile + hostile
+	what["labels"] = m{"team": hostile + "2"}
+	put("PUT", "/v1/jobs/shop/stock", what) // a change from markup to markup
+	put("PUT", "/v1/jobs/shop/sweep", m{"title": hostile, "script": m{"kind": "shell", "source": hostile, "note": hostile}})
+	put("PUT", "/v1/jobs/shop/sweep", m{"title": hostile, "script": m{"kind": "shell", "source": "x\n" + hostile, "note": hostile}})
+	put("POST", "/v1/jobs/shop/stock/pause", m{"reason": hostile})
+	put("POST", "/v1/apps/shop/pause", m{"reason": hostile})
+	put("POST", "/v1/pause", m{"reason": hostile})
+
+	job, err := s.M.Job(t.Context(), "shop/stock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := hostile
+	for i, change := range []func(*core.Run){
+		func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler },
+		func(r *core.Run) {
+			r.Late = &core.LateResult{At: r.EndedAt, Code: 500, Message: hostile}
+			r.State, r.Reason = core.Lost, core.ReasonGone
+		},
+		func(r *core.Run) { r.State, r.KillBy, r.KillAt = core.Killed, hostile, r.EndedAt },
+		func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} },
+		func(r *core.Run) {},
+	} {
+		s.ended(&job, i+1, func(r *core.Run) {
+			r.Message, r.Data, r.By, r.Key, r.Params, r.Address = hostile, hostile, hostile, hostile, &params, "http://10.0.0.7/"+hostile
+			r.Tries = []core.Try{{Address: "http://" + hostile, Message: hostile}}
+			change(r)
+		})
+	}
+	s.log = func(*core.Run, int) (string, int, bool, error) {
+		return hostile + "\n\x1b[31m" + hostile + "\x1b]8;;javascript:alert(1)\x07\x00\xff\n", 3, true, nil
+	}
+	s.beat = func(string) error { return core.Errorf(core.CodeUnavailable, "%s", hostile) }
+	at := core.InstantOf(s.Clock.Truncate(time.Minute))
+	letter := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: core.PlannedRun(job.Def.ID, at), Rev: 1, At: at, Slot: at,
+		Cause: core.CauseSchedule}}}
+	if err := s.E.Ring.Bury(t.Context(), letter, hostile); err != nil {
+		t.Fatal(err)
+	}
+	issuer, subject := inURL, hostile
+	if _, _, err := s.access.Save(t.Context(), access.ByMachine(true), access.Spec{Name: "ann", Grants: &[]access.Grant{{App: "shop",
+		Role: access.Viewer}}, Issuer: &issuer, Subject: &subject}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.access.LogInByToken(t.Context(), adminToken, access.From{Address: hostile, Agent: hostile}); err != nil {
+		t.Fatal(err)
+	}
+	s.viewsOf(t.Context(), hostile)
+	s.cookies["tickring_tz"] = url.QueryEscape(hostile)
+	return s
+}
+
+// viewsOf gives who is logged in a view, and everybody another.
+func (s *site) viewsOf(ctx context.Context, name string) {
+	s.t.Helper()
+	who, err := s.access.Session(ctx, s.cookies["tickring_session"])
+	for _, v := range []access.View{{Name: name, Page: "jobs", Query: "text=" + url.QueryEscape(name)},
+		{Name: name, Page: "runs", Shared: true}} {
+		if err == nil {
+			err = s.access.SaveView(ctx, who, v)
+		}
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// markupIn is what of a page is no page of ours: the console has no script, style or handler in
+// its pages, and no picture.
+func markupIn(body string) (wrong []string) {
+	z := nethtml.NewTokenizer(strings.NewReader(body))
+	for {
+		switch z.Next() {
+		case nethtml.ErrorToken:
+			return wrong
+		case nethtml.StartTagToken, nethtml.SelfClosingTagToken:
+			t := z.Token()
+			var src bool
+			for _, a := range t.Attr {
+				src = src || a.Key == "src"
+				at := strings.ToLower(strings.TrimSpace(a.Val))
+				if strings.HasPrefix(a.Key, "on") || a.Key == "style" || strings.ContainsAny(a.Key, `<>"'{}()`) ||
+					slices.Contains([]string{"href", "src", "action", "formaction", "data-hx-get", "data-hx-post"}, a.Key) && at != "" &&
+						!strings.HasPrefix(at, "/console/") && !strings.HasPrefix(at, "#") && !strings.HasPrefix(at, "?") {
+					wrong = append(wrong, t.String())
+				}
+			}
+			if t.Data == "img" || t.Data == "style" || t.Data == "script" && !src {
+				wrong = append(wrong, t.String())
+			}
+		}
+	}
+}
+
+// pagesOf are the patterns of all pages, as they are registered.
+func pagesOf(t *testing.T) (list []string) {
+	for _, file := range []string{"menu.go", "console.go"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`"GET (/console/[^"]*)"`).FindAllSubmatch(b, -1) {
+			list = append(list, strings.TrimSuffix(string(m[1]), "{$}"))
+		}
+	}
+	return list
+}
+
+var (
+	links    = regexp.MustCompile(`(?:href|data-hx-get)="(/console/[^"#]*)`)
+	variable = regexp.MustCompile(`\{\w+\}`)
+)
+
+// kindOf is what makes a page one that was not looked at yet: its path with names in the place of
+// numbers, and which words its query has.
+func kindOf(path string) string {
+	u, err := url.Parse(path)
+	if err != nil {
+		return path
+	}
+	kind := regexp.MustCompile(`\d+`).ReplaceAllString(u.Path, "0")
+	var words []string
+	for name, values := range u.Query() {
+		if name == "panel" || name == "view" || name == "is" || name == "verb" {
+			name += "=" + values[0]
+		}
+		words = append(words, name)
+	}
+	slices.Sort(words)
+	return kind + "?" + strings.Join(words, "&")
+}
+
+// TestMarkupIsText: markup in whatever somebody can write is text on every page that is registered,
+// and on every page that leads to, in both languages; and so is what is asked for.
+func TestMarkupIsText(t *testing.T) {
+	s := hostileSite(t)
+	said := map[string]bool{} // pages on which the text is read
+	look := func(path string) string {
+		if path == "/console/live" || strings.HasPrefix(path, "/console/static/") {
+			return "" // it goes on; files of ours
+		}
+		w := s.get(path)
+		body := w.Body.String()
+		if !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
+			if w.Header().Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%s: a browser may take it for a page", path)
+			}
+			return ""
+		}
+		if wrong := markupIn(body); wrong != nil {
+			t.Errorf("%s: %q", path, wrong)
+		}
+		u, _ := url.Parse(path)
+		said[u.Path] = said[u.Path] || strings.Contains(html.UnescapeString(body), hostile)
+		return body
+	}
+	id := regexp.MustCompile(`id="run-(\d+)"`).FindStringSubmatch(s.get("/console/runs?failed=1").Body.String())
+	if id == nil {
+		t.Fatal("no run is listed")
+	}
+	fill := strings.NewReplacer("{app}", "shop", "{name}", "stock", "{channel}", "team", "{run}", id[1], "{secret}", url.PathEscape(hostile),
+		"{hash}", "0", "{instant}", s.Clock.Truncate(time.Minute).Format(time.RFC3339))
+	patterns := pagesOf(t)
+	if len(patterns) < 25 {
+		t.Fatalf("%d pages are registered", len(patterns))
+	}
+	for _, lang := range []string{"en", "zh"} {
+		s.in(lang)
+		seen := map[string]bool{}
+		var next []string
+		add := func(path string) {
+			if kind := kindOf(path); !seen[kind] && len(seen) < 600 {
+				seen[kind] = true
+				next = append(next, path)
+			}
+		}
+		for _, pattern := range patterns {
+			path := fill.Replace(pattern)
+			if variable.MatchString(path) {
+				t.Fatalf("say in this test what stands for the names in %s", pattern)
+			}
+			add(path)
+		}
+		look("/console/people?panel=person&name=ann")
+		for len(next) > 0 {
+			path := next[0]
+			next = next[1:]
+			for _, m := range links.FindAllStringSubmatch(look(path), -1) {
+				add(html.UnescapeString(m[1]))
+			}
+		}
+		if len(seen) < 2*len(patterns) {
+			t.Errorf("%d pages were looked at", len(seen))
+		}
+	}
+	for _, path := range []string{"/console/jobs", "/console/runs", "/console/jobs/shop/stock", "/console/runs/" + id[1], "/console/changes",
+		"/console/executors", "/console/executors/shop", "/console/people", "/console/account", "/console/operating",
+		"/console/scripts", "/console/jobs/shop/sweep/script", "/console/runs/" + id[1] + "/log"} {
+		if !said[path] {
+			t.Errorf("%s does not have the text that was written", path)
+		}
+	}
+
+	for _, pattern := range patterns {
+		path := fill.Replace(pattern)
+		for _, name := range []string{"after", "address", "app", "at", "audit", "cause", "diff", "from", "is", "job", "kind", "label", "late",
+			"longer", "name", "note", "panel", "q", "sort", "span", "state", "text", "to", "verb", "version", "view", "when"} {
+			look(path + "?" + url.Values{name: {hostile}}.Encode())
+		}
+		look(strings.ReplaceAll(path, "stock", url.PathEscape(hostile)))
+		look(strings.ReplaceAll(strings.ReplaceAll(path, "shop", url.PathEscape(hostile)), id[1], url.PathEscape(hostile)))
+	}
+	look("/console/" + url.PathEscape(hostile))
+	s.post("/console/logout", nil)
+	look("/console/jobs?text=" + url.QueryEscape(hostile))
+	for _, path := range []string{"/console/jobs/new", "/console/jobs/" + url.PathEscape(hostile) + "/x/pause"} {
+		w := s.post(path, url.Values{hostile: {hostile}, "title": {hostile}})
+		if wrong := markupIn(w.Body.String()); wrong != nil {
+			t.Errorf("%s, logged out: %q", path, wrong)
+		}
+	}
+	w := s.post("/console/login", url.Values{"token": {adminToken}, "unsent-at": {"/console/jobs/new"},
+		"unsent": {url.Values{hostile: {hostile}}.Encode()}})
+	if wrong := markupIn(w.Body.String()); w.Code != http.StatusOK || wrong != nil {
+		t.Errorf("what was typed: %d %q", w.Code, wrong)
+	}
+}
