@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/manage"
 )
 
@@ -96,6 +97,35 @@ func TestJobsNow(t *testing.T) {
 	if names, _ := f.stand(ask.JobsAsk{JobFilter: ask.JobFilter{Text: "#" + id("held").String()}}); !slices.Equal(names, []string{"held"}) {
 		t.Errorf("by its number: %v", names)
 	}
+}
+
+// TestLongRunEnds: the end of a run is seen though it began before more runs than a look at what
+// came since reads.
+func TestLongRunEnds(t *testing.T) {
+	f := newFixture(t)
+	f.Create(spec("long", every(time.Hour)))
+	f.Create(spec("often", every(time.Second)))
+	long, often := f.Job("shop/long"), f.Job("shop/often")
+	r := f.ran(long.Def.ID, time.Second, 0, core.Running)
+	f.Clock = f.Clock.Add(20 * time.Minute)
+	for range bound.AtOnce + 1 {
+		f.Clock = f.Clock.Add(time.Second)
+		f.ran(often.Def.ID, 0, 0, core.Succeeded)
+	}
+	failing := func(want ...string) {
+		t.Helper()
+		f.Clock = f.Clock.Add(time.Minute)
+		if names, _ := f.stand(ask.JobsAsk{Is: []ask.Standing{ask.IsFailing}}); !slices.Equal(names, want) {
+			t.Errorf("%v fail, not %v", names, want)
+		}
+	}
+	failing()
+	failing()
+	if err := f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(r.ID,
+		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0]; err != nil {
+		t.Fatal(err)
+	}
+	failing("long")
 }
 
 // TestJobsInOrder: in each order, both ways, a page goes on where the one before ended.
