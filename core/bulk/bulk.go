@@ -164,6 +164,9 @@ func check(actor *core.Actor, r *Request) error {
 	case len(r.Jobs) > MaxNamed:
 		return core.Errorf(core.CodeTooLarge, "%d jobs at once, at most %d are allowed", len(r.Jobs), MaxNamed)
 	}
+	if err := manage.CheckWhy(r.Why); err != nil { // it stands in the record of the act, whatever is done
+		return err
+	}
 	for field, act := range map[string]string{"act": r.Act, "undo": r.Undo} {
 		if len(act) > MaxAct || strings.ContainsFunc(act, func(c rune) bool { return c <= ' ' || c > '~' }) {
 			return core.Invalid(field, act, "at most %d printable ASCII characters are allowed", MaxAct)

@@ -178,3 +178,21 @@ func TestLostAnswers(t *testing.T) {
 		t.Errorf("%v, paused %v", err, f.names(core.Paused))
 	}
 }
+
+// TestReasonIsBounded: what stands in the record of an act is looked at before there is one.
+func TestReasonIsBounded(t *testing.T) {
+	f := newFixture(t, 1)
+	before, err := f.M.Changes(ctx, "", "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range bulk.Verbs {
+		_, err := f.M.Act(ctx, ann, bulk.Request{Verb: verb, Jobs: []string{"shop/j0"}, Why: strings.Repeat("x", 1001)})
+		if core.CodeOf(err) != core.CodeInvalid {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
+	if after, err := f.M.Changes(ctx, "", "", 100); err != nil || len(after) != len(before) {
+		t.Errorf("%d records, %d before: %v", len(after), len(before), err)
+	}
+}

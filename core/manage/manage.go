@@ -69,7 +69,8 @@ func New(store Store, ring Ring, f Finisher, q *ask.Ask, plans plan.Options, o O
 }
 
 // checkWhy bounds the reason that a person gives.
-func checkWhy(why string) error {
+// CheckWhy refuses a reason that a change record would not have room for.
+func CheckWhy(why string) error {
 	if utf8.RuneCountInString(why) > 1000 || !utf8.ValidString(why) {
 		return core.Invalid("reason", why, "at most 1000 characters are allowed")
 	}

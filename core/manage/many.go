@@ -92,7 +92,7 @@ func checkMany(actor core.Actor, why string) error {
 	if err := actor.Validate(); err != nil {
 		return err
 	}
-	return checkWhy(why)
+	return CheckWhy(why)
 }
 
 // editMany changes jobs, many in one write. What that does not settle, for somebody else was

@@ -61,7 +61,7 @@ func (m *Manage) checkTarget(actor core.Actor, t Target, why string) error {
 	if n != 1 {
 		return core.Invalid("target", "", "one of a job, an app, or everything is needed")
 	}
-	return checkWhy(why)
+	return CheckWhy(why)
 }
 
 func (m *Manage) pauseJob(ctx context.Context, actor core.Actor, ref string, r PauseRequest, until time.Time) (StateResult, error) {
