@@ -3,6 +3,7 @@ package ask
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -90,6 +91,9 @@ func (l *lately) look(ctx context.Context, q *Ask, jobs []core.JobID) (*standing
 		} else {
 			missing = append(missing, job)
 		}
+	}
+	if len(l.of)+len(missing) > mostLately { // of jobs that are gone, or that others asked for: who asks now comes first
+		maps.DeleteFunc(l.of, func(job core.JobID, _ []brief) bool { _, asked := s.of[job]; return !asked })
 	}
 	until := time.Now().Add(fillFor)
 	for part := range bound.Chunks(missing, fillOf) {
