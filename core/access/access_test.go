@@ -250,12 +250,23 @@ func TestTriesOfAnAddress(t *testing.T) {
 		hashed := f.p.asked
 		_, err := f.a.LogIn(ctx, "ann", good, access.From{Address: "10.6.6.6"})
 		f.code(err, core.CodeRefused)
-		_, err = f.a.LogInByToken(ctx, "sesame", access.From{Address: "10.6.6.6"})
+		_, err = f.a.LogInByToken(ctx, "wrong", access.From{Address: "10.6.6.6"})
 		f.code(err, core.CodeRefused)
+		_, err = f.a.LogInByToken(ctx, "sesame", access.From{Address: "10.6.6.6"})
+		f.ok(err) // the way in for who owns it, whoever else is behind the same address
 		if f.p.asked != hashed {
 			t.Error("it was hashed all the same")
 		}
 		f.logIn("ann")
+		// Of IPv6 a household has as many addresses as it likes.
+		for i := range access.TriesOfAddress {
+			_, err := f.a.LogInOnce(ctx, "wrong", access.From{Address: fmt.Sprintf("2001:db8:1:2::%x", i)})
+			f.code(err, core.CodeUnauthorized)
+		}
+		_, err = f.a.LogInOnce(ctx, "wrong", access.From{Address: "2001:db8:1:2:ffff::1"})
+		f.code(err, core.CodeRefused)
+		_, err = f.a.LogInOnce(ctx, "wrong", access.From{Address: "2001:db8:1:3::1"})
+		f.code(err, core.CodeUnauthorized)
 		<-time.After(time.Minute)
 		_, err = f.a.LogIn(ctx, "ann", good, access.From{Address: "10.6.6.6"})
 		f.ok(err)

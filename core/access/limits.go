@@ -3,6 +3,7 @@ package access
 import (
 	"crypto/rand"
 	"crypto/subtle"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -35,8 +36,19 @@ func (t *tries) fill(now time.Time) {
 	t.at = now
 }
 
+// house is whom an address is counted with: of IPv6 one household has a whole /64.
+func house(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil || ip.Unmap().Is4() {
+		return address
+	}
+	net, _ := ip.WithZone("").Prefix(64)
+	return net.String()
+}
+
 // take takes one before it is known to fail, or says that there is none left.
 func (f *froms) take(address string, now time.Time) error {
+	address = house(address)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.of[address]
@@ -71,6 +83,7 @@ func (f *froms) take(address string, now time.Time) error {
 
 // giveBack returns what was taken for a log-in that was none to fail.
 func (f *froms) giveBack(address string) {
+	address = house(address)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if t := f.of[address]; t != nil {
