@@ -140,7 +140,15 @@ func (a *ask) bulkForm(req *client.BulkRequest) (err error) {
 			}
 		}
 	case "delete":
-		if n := len(req.Jobs); strings.TrimSpace(a.Form("count")) != strconv.Itoa(cmp.Or(n, a.foundIn())) {
+		n := len(req.Jobs)
+		if req.Filter != nil && req.After == 0 { // it may find others by now than when the panel was shown
+			now, err := a.Bulk(a.Ctx(), client.BulkRequest{Verb: req.Verb, Filter: req.Filter, DryRun: true})
+			if err != nil {
+				return err
+			}
+			n = now.Found
+		}
+		if strings.TrimSpace(a.Form("count")) != strconv.Itoa(cmp.Or(n, a.foundIn())) {
 			return core.Invalid("count", core.Truncate(a.Form("count")), "type how many jobs are deleted, to say that you mean them")
 		}
 	}

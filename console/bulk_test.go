@@ -74,6 +74,12 @@ func TestDeleteMany(t *testing.T) {
 	}
 	s.says("/console/jobs", "3, none of which fails")
 	q.Set("count", "3")
+	s.ask("PUT", "/v1/jobs/shop/newcomer", `{"handler": "x"}`)
+	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusBadRequest {
+		t.Errorf("by now there are 4: %d", w.Code)
+	}
+	s.says("/console/jobs", "4, none of which fails")
+	s.ask("DELETE", "/v1/jobs/shop/newcomer", "")
 	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusOK {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
