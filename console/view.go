@@ -192,10 +192,11 @@ func (a *ask) Mark(code string, args ...template.HTML) template.HTML {
 		places[i] = fmt.Sprintf("\x00%d\x00", i) // no text of ours has it, and none of others is in the sentence yet
 	}
 	said := template.HTMLEscapeString(strings.ReplaceAll(a.Say(code, places...), "\x00", "\uE000"))
+	pairs := make([]string, 0, 2*len(args))
 	for i, arg := range args {
-		said = strings.ReplaceAll(said, fmt.Sprintf("\uE000%d\uE000", i), string(arg))
+		pairs = append(pairs, fmt.Sprintf("\uE000%d\uE000", i), string(arg))
 	}
-	return template.HTML(said)
+	return template.HTML(strings.NewReplacer(pairs...).Replace(said)) // at once: what was put in may look like a place
 }
 
 // Moment is a moment in whole, as text.
@@ -397,6 +398,9 @@ func (a *ask) Tell(code string, args ...any) template.HTML {
 			args[i] = string(arg)
 		case string:
 			args[i] = template.HTMLEscapeString(arg)
+		case int, int64, int32, float64:
+		default:
+			args[i] = template.HTMLEscapeString(fmt.Sprint(arg))
 		}
 	}
 	return template.HTML(a.Say(code, args...))
