@@ -32,6 +32,7 @@ type ask struct {
 	page           string // of the menu
 	out            bool   // nobody is logged in
 	still          bool   // what is typed on it stays
+	since          uint64 // what was written before it was begun
 }
 
 // Cookies of the console, besides that of a session.

@@ -59,6 +59,13 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	end := time.NewTimer(listenFor)
 	defer end.Stop()
 	seen, told, quiet := c.o.Writes(), time.Time{}, time.Now()
+	if since := r.URL.Query().Get("since"); since != "" && since != fmt.Sprint(seen) { // since the page was made, or listened last
+		told = quiet
+		fmt.Fprint(w, "event: changed\ndata: \n\n")
+		if rc.Flush() != nil {
+			return
+		}
+	}
 	for {
 		select {
 		case <-r.Context().Done():

@@ -67,8 +67,13 @@ func (a *ask) render(status int, name string, data any) {
 		a.w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	writeZipped(a.w, a.r, status, b.Bytes())
+	writeZipped(a.w, a.r, status, bytes.Replace(b.Bytes(), sinceUnsaid, fmt.Appendf(nil, `data-since="%d"`, a.since), 1))
 }
+
+// sinceUnsaid is where a page says what was written before it was made: it begins to listen
+// later, and what came between is told it then. It is not in the tag, for it says nothing of what
+// the page shows.
+var sinceUnsaid = []byte(`data-since="?"`)
 
 // part answers one template of a page, without its frame.
 func (a *ask) part(page, name string, data any) {

@@ -67,7 +67,7 @@
     let source = null;
     const listen = () => {
       if (source || document.hidden) return;
-      const s = source = new EventSource("/console/live");
+      const s = source = new EventSource("/console/live?since=" + body.dataset.since);
       s.addEventListener("changed", refresh);
       s.onopen = () => lost("");
       s.onerror = () => {
