@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/words"
 )
 
@@ -27,6 +28,8 @@ type Options struct {
 	API http.Handler
 	// Access knows who is logged in, and lets people in.
 	Access *access.Access
+	// Provider lets in whom it knows, besides passwords; nil: there is none.
+	Provider *oidc.Provider
 	// Writes grows with what is written to the store, so that open pages hear of it at
 	// once; nil where nobody knows: then they ask again and again.
 	Writes func() uint64
@@ -78,6 +81,10 @@ func New(o Options) *Console {
 	c.mux.HandleFunc("POST /console/login", c.logIn)
 	c.mux.HandleFunc("GET /console/once/{secret}", c.logInOnce)
 	c.mux.HandleFunc("POST /console/logout", c.logOut)
+	if o.Provider != nil {
+		c.mux.HandleFunc("GET "+oidc.StartPath, c.toProvider)
+		c.mux.HandleFunc("GET "+oidc.CallbackPath, c.fromProvider)
+	}
 	c.pages()
 	return c
 }

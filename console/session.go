@@ -74,6 +74,11 @@ func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
 	var secret string
 	if token := a.Form("token"); token != "" {
 		secret, err = c.o.Access.LogInByToken(r.Context(), token, from(r))
+	} else if a.Form("elsewhere") != "" { // in another tab, by the provider
+		if _, err = c.whoIs(r); err == nil {
+			k, _ := r.Cookie(sessionCookie)
+			secret = k.Value
+		}
 	} else {
 		secret, err = c.o.Access.LogIn(r.Context(), a.Form("name"), a.Form("password"), from(r))
 	}

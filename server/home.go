@@ -1,11 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tickring/tickring/core"
@@ -29,8 +31,12 @@ func (s *Server) atHome() bool {
 	if s.o.RequireToken || s.o.AllowNoToken || !s.onLoopback() {
 		return false
 	}
-	u, err := url.Parse(s.reportURL)
-	return err == nil && (isLoopback(u.Hostname()) || u.Hostname() == s.listenHost())
+	for _, text := range []string{s.reportURL, cmp.Or(s.o.Provider.URL, s.reportURL)} {
+		if u, err := url.Parse(text); err != nil || !isLoopback(u.Hostname()) && u.Hostname() != s.listenHost() {
+			return false
+		}
+	}
+	return true
 }
 
 // fromHere reports whether a request is what a program on this machine sends that
@@ -63,9 +69,14 @@ func (s *Server) isOwn(host string) bool {
 // ownName refuses what asks a server on loopback by a name that is not its own and
 // not that of its reports: what is answered here without a token is no page's to read.
 func (s *Server) ownName(next http.Handler) http.Handler {
-	u, _ := url.Parse(s.reportURL) // New has looked at it
+	names := []string{}
+	for _, text := range []string{s.reportURL, s.o.Provider.URL} { // New has looked at them
+		if u, err := url.Parse(text); err == nil {
+			names = append(names, u.Host)
+		}
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.onLoopback() && !s.isOwn(r.Host) && r.Host != u.Host {
+		if s.onLoopback() && !s.isOwn(r.Host) && !slices.Contains(names, r.Host) {
 			http.Error(w, "this server is not "+core.Invalid("", r.Host, "").Value+
 				": ask it at its own address, or start it with the --report-url by which it is reached", http.StatusForbidden)
 			return

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/localexec"
+	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/internal/traces"
 	"github.com/tickring/tickring/notify"
@@ -35,6 +36,9 @@ type Options struct {
 	// again when they change.
 	TLSCert, TLSKey string
 	ReportURL       string // base URL for reports of call: executors; empty: where others on the network reach Listen
+	// Provider lets people in whom it knows; the zero value: there is none. Its URL is ReportURL
+	// where it is left out, or that of a server on loopback.
+	Provider oidc.Settings
 	// Functions and SQS send to lambda: executors and queues on AWS; without them
 	// such addresses are refused.
 	Functions send.Functions

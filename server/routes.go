@@ -32,7 +32,7 @@ func (s *Server) routes(p *parts) http.Handler {
 			return api.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
 		}})
 	pages := console.New(console.Options{API: h, Access: p.access, Writes: p.engine.Writes, Done: p.stopping, Listeners: conns.Most() / 4,
-		Log: s.log})
+		Provider: s.provider, Log: s.log})
 	mux.Handle("/console/", s.ownName(pages))
 	mux.Handle("/", console.SendAway(h))
 	return mux

@@ -45,6 +45,7 @@ import (
 	"github.com/tickring/tickring/internal/conns"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/localexec"
+	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/internal/traces"
 	"github.com/tickring/tickring/notify"
@@ -60,7 +61,10 @@ type Server struct {
 	token string
 	// reportURL is the base URL for reports of call: executors.
 	reportURL string
-	cert      *certificate // nil: no TLS
+	// provider lets people in whom it knows; nil: there is none. claims is what it says of them.
+	provider *oidc.Provider
+	claims   access.Claims
+	cert     *certificate // nil: no TLS
 	// home is whether executors on this machine do without a token.
 	home bool
 	// handler is what answers: the standby's until the data is open.
@@ -163,6 +167,11 @@ func New(o Options) (_ *Server, err error) {
 	if s.reportURL == "" {
 		s.reportURL = s.reachable()
 	}
+	if o.Provider.Set() {
+		if s.provider, err = s.providerOf(o.Provider); err != nil {
+			return nil, err
+		}
+	}
 	s.home = s.atHome()
 	standby := http.Handler(standbyHandler{})
 	s.handler.Store(&standby)
@@ -178,6 +187,25 @@ func New(o Options) (_ *Server, err error) {
 	}
 	s.ln = conns.Listen(s.ln, conns.Most(), s.http, o.Log)
 	return s, nil
+}
+
+// providerOf makes what lets people in whom a provider knows. To where it sends a browser back
+// is never what a request says.
+func (s *Server) providerOf(settings oidc.Settings) (*oidc.Provider, error) {
+	if settings.URL == "" {
+		if settings.URL = s.o.ReportURL; settings.URL == "" && s.onLoopback() {
+			settings.URL = s.URL()
+		}
+		if settings.URL == "" {
+			return nil, core.Invalid("oidc-url", "", "say by which URL browsers reach this server, or give it as --report-url: the provider sends "+
+				"them back there")
+		}
+	}
+	p, err := oidc.New(settings, s.token, oidc.Options{Log: s.log})
+	if err == nil {
+		s.claims, err = settings.Claims()
+	}
+	return p, err
 }
 
 // reason is the innermost text of an error of the system.
@@ -382,7 +410,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	lane.Notices = p.notices
 	p.aside = a.Lane(p.sender, lane)
 	p.watch = a.Watchdog(p.sender, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})
-	p.access = a.Access(s.token, access.Options{})
+	p.access = a.Access(s.token, access.Options{Claims: s.claims})
 	p.manage = a.People(p.sender, people.Options{
 		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead,
 			Command: o.Commands.Check, Notifier: p.notify}})

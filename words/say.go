@@ -56,6 +56,7 @@ var tables = []map[string]string{
 	zhConsoleJob,
 	zhData,
 	zhConsoleUnsent,
+	zhOIDC,
 }
 
 func inChinese(code string) (string, bool) {

@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/localexec"
+	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/notify/awsnotify"
 	"github.com/tickring/tickring/send/awssend"
@@ -41,10 +42,47 @@ type ServeCmd struct {
 	CommandsUser []string      `help:"Run commands of jobs on this machine, as this user; several times for several. Without it no command runs." placeholder:"USER"`
 	CommandsDir  []string      `help:"And in this folder and those below it; several times for several." placeholder:"FOLDER"`
 	CommandsMost int           `help:"How many commands may be at work at once; the others wait for their turn." default:"10" placeholder:"N"`
+	OIDC         OIDCFlags     `embed:"" prefix:"oidc-"`
 	Restored     bool          `help:"The data folder is a copy of an earlier moment: lift its numbers and find again what was on its way, before anything is planned. Say it once."`
 	Drain        time.Duration `help:"How long a stop may last: what is being sent, called or reported is waited for. A second signal ends it at once." default:"10s" placeholder:"DURATION"`
 	LogLevel     string        `help:"debug, info, warn or error: what goes to standard error as JSON." enum:"debug,info,warn,error" default:"warn"`
 	Tune         []string      `hidden:"" help:"NAME=DURATION, for tests."`
+}
+
+// OIDCFlags are those of the provider that lets people into the console.
+type OIDCFlags struct {
+	Issuer     string   `help:"A provider of OpenID Connect that lets people into the console, by the issuer of its tokens." placeholder:"URL"`
+	ClientID   string   `name:"client-id" help:"What the provider calls this console. The secret comes with TICKRING_OIDC_CLIENT_SECRET or --oidc-client-secret-file; without one the client is public." placeholder:"ID"`
+	SecretFile string   `name:"client-secret-file" help:"File with the secret of the client." placeholder:"FILE"`
+	URL        string   `help:"URL by which browsers reach this server (default: --report-url; of a server on loopback its own)." placeholder:"URL"`
+	Name       string   `help:"What people call the provider: Log in with NAME." placeholder:"NAME"`
+	Scope      []string `help:"Asked for besides openid (default: profile and email); several times for several, or TICKRING_OIDC_SCOPES." placeholder:"SCOPE"`
+	NameClaim  string   `help:"The claim that names a person (default: preferred_username)." placeholder:"CLAIM"`
+	RoleClaim  string   `help:"The claim whose values --oidc-role is about (default: an admin gives roles)." placeholder:"CLAIM"`
+	Role       []string `sep:"none" help:"What a value of it is good for: devs=shop:editor, ops=admin; several times for several, or TICKRING_OIDC_ROLES with ; between." placeholder:"VALUE=ROLE"`
+}
+
+// settings are those of the flags, else of the environment.
+func (f *OIDCFlags) settings(e *Env) (oidc.Settings, error) {
+	s := oidc.Environment(e.env)
+	for into, v := range map[*string]string{&s.Issuer: f.Issuer, &s.ClientID: f.ClientID, &s.URL: f.URL, &s.Name: f.Name,
+		&s.NameClaim: f.NameClaim, &s.RoleClaim: f.RoleClaim} {
+		*into = cmp.Or(v, *into)
+	}
+	if len(f.Scope) > 0 {
+		s.Scopes = f.Scope
+	}
+	if len(f.Role) > 0 {
+		s.Roles = f.Role
+	}
+	if f.SecretFile != "" {
+		b, err := os.ReadFile(f.SecretFile)
+		if err != nil {
+			return s, usagef("--oidc-client-secret-file: %w", err)
+		}
+		s.Secret = strings.TrimSpace(string(b))
+	}
+	return s, nil
 }
 
 // Run runs the server until its context ends.
@@ -84,6 +122,10 @@ func (c *ServeCmd) Run(e *Env) error {
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return usagef("--log-level: %w", err)
 	}
+	provider, err := c.OIDC.settings(e)
+	if err != nil {
+		return err
+	}
 	zone, err := report.Zone(c.ReportZone)
 	if err != nil {
 		return usagef("--report-zone: %w", err)
@@ -98,7 +140,7 @@ func (c *ServeCmd) Run(e *Env) error {
 		ReportURL: strings.TrimSuffix(c.ReportURL, "/"), TLSCert: c.TLSCert, TLSKey: c.TLSKey, Drain: max(c.Drain, 1),
 		Version: version(), Log: log, AllowNoToken: c.AllowNoToken, RequireToken: c.RequireToken, Notice: out,
 		Restored: c.Restored, Commands: allowed, CommandsMost: c.CommandsMost, ReportZone: zone,
-		Notices: notice.Options{Link: c.RunURL}}
+		Notices: notice.Options{Link: c.RunURL}, Provider: provider}
 	for _, text := range c.Tune {
 		name, value, _ := strings.Cut(text, "=")
 		if err := o.Tune(name, value); err != nil {

@@ -1,0 +1,54 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/tickring/tickring/internal/oidc"
+)
+
+// ticketCookie is what a browser keeps while it is at the provider.
+const ticketCookie = "tickring_oidc"
+
+// Provider is who lets people in besides; nil: nobody.
+func (a *ask) Provider() *oidc.Provider { return a.c.o.Provider }
+
+// toProvider sends a browser to the provider.
+func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
+	a := c.askOf(w, r)
+	to := here(a.Q("to"))
+	where, kept, err := c.o.Provider.Start(r.Context(), to)
+	if err != nil {
+		c.enter(a, "", err, login{To: to})
+		return
+	}
+	http.SetCookie(w, a.ticket(kept, int(oidc.TicketFor.Seconds())))
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, where, http.StatusSeeOther)
+}
+
+// fromProvider takes what a browser brings back from there.
+func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
+	a := c.askOf(w, r)
+	kept := ""
+	if k, err := r.Cookie(ticketCookie); err == nil {
+		kept = k.Value
+	}
+	http.SetCookie(w, a.ticket("", -1)) // one log-in
+	w.Header().Set("Cache-Control", "no-store")
+	who, to, err := c.o.Provider.Finish(r.Context(), kept, r.URL.Query())
+	a.r = r.Clone(r.Context())
+	a.r.URL = &url.URL{Path: Root + "login", RawQuery: url.Values{"to": {here(to)}}.Encode()} // what a page says it is: the code is used up
+	secret := ""
+	if err == nil {
+		secret, err = c.o.Access.External(r.Context(), who.Issuer, who.Subject, who.Claims, from(r))
+	}
+	c.enter(a, secret, err, login{To: to})
+}
+
+// ticket is the cookie of a log-in. It has to come back from another site, by a link: no form
+// and no frame brings it.
+func (a *ask) ticket(value string, maxAge int) *http.Cookie {
+	return &http.Cookie{Name: ticketCookie, Value: value, Path: Root + "oidc/", HttpOnly: true, Secure: a.secure(),
+		SameSite: http.SameSiteLaxMode, MaxAge: maxAge}
+}

@@ -1,0 +1,233 @@
+package oidc
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	coreos "github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Paths of the console that are the provider's concern.
+const (
+	StartPath    = "/console/oidc/start"
+	CallbackPath = "/console/oidc/callback"
+)
+
+// Options of New. The zero value of a field means its default.
+type Options struct {
+	Log *slog.Logger // takes what people are not told; slog.Default()
+	// Secret reads that of the client where it is not in the settings, when it is first needed.
+	Secret func(context.Context) (string, error)
+	// Ask bounds one question to the provider: 5 s. Rest is how long nobody asks one that did
+	// not answer, so that many who wait do not wait one after the other: 2 s.
+	Ask, Rest time.Duration
+	Now       func() time.Time
+}
+
+// Provider is one. It is asked what it is at the first log-in, and again at the next where it
+// did not answer: a server starts without it.
+type Provider struct {
+	s      Settings
+	o      Options
+	key    []byte
+	client *http.Client
+	turn   chan struct{} // whoever has put something in has the two below
+	found  *found
+	again  time.Time
+	busy   chan struct{} // places of those who ask it about a code
+}
+
+// found is what a provider says of itself.
+type found struct {
+	auth     oauth2.Config
+	verifier *coreos.IDTokenVerifier
+}
+
+// maxBusy bounds how much strangers can have us ask the provider at once.
+const maxBusy = 10
+
+// maxAnswer bounds what a provider answers.
+const maxAnswer = 1 << 20
+
+// New makes one of settings. Tickets are sealed with a key from the admin token.
+func New(s Settings, adminToken string, o Options) (*Provider, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Ask, o.Rest = cmp.Or(o.Ask, 5*time.Second), cmp.Or(o.Rest, 2*time.Second)
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 2
+	return &Provider{s: s, o: o, key: newKey(adminToken), turn: make(chan struct{}, 1), busy: make(chan struct{}, maxBusy),
+		client: &http.Client{Transport: bounded{t}, Timeout: o.Ask,
+			// A secret goes where it is meant to go, and not on from there.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
+}
+
+// bounded reads no more of an answer than maxAnswer.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, maxAnswer), res.Body}
+	}
+	return res, err
+}
+
+func (p *Provider) now() time.Time { return p.o.Now() }
+
+// Name is what people call it.
+func (p *Provider) Name() string { return p.s.Name }
+
+// Link is where a log-in begins: at the console's own URL, to which the provider sends the browser
+// back, whatever name it was reached by.
+func (p *Provider) Link(to string) string {
+	return p.s.URL + StartPath + "?" + url.Values{"to": {to}}.Encode()
+}
+
+// Person is who came back, by what the provider says of him.
+type Person struct {
+	Issuer, Subject string
+	Claims          map[string]any
+}
+
+// Start is where a browser is sent to log in, and what it keeps meanwhile.
+func (p *Provider) Start(ctx context.Context, to string) (where, kept string, err error) {
+	f, err := p.discover(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	if len(to) > maxTo {
+		to = ""
+	}
+	t := ticket{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), To: to, End: p.now().Add(TicketFor).Unix()}
+	return f.auth.AuthCodeURL(t.State, coreos.Nonce(t.Nonce), oauth2.S256ChallengeOption(t.Verifier)), p.seal(t), nil
+}
+
+// Finish reads what a browser brings back from the provider, and says who it is and which page
+// was asked for.
+func (p *Provider) Finish(ctx context.Context, kept string, q url.Values) (who Person, to string, err error) {
+	t, ok := p.open(kept)
+	if !ok || !same(q.Get("state"), t.State) {
+		return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "this log-in was not begun in this browser, or too long ago: begin it again")
+	}
+	if said := q.Get("error"); said != "" {
+		p.o.Log.Warn("the provider did not let somebody in", "error", core.Truncate(said), "description",
+			core.Truncate(q.Get("error_description")))
+		return Person{}, t.To, core.Errorf(core.CodeForbidden, "%s did not let you in", p.s.Name)
+	}
+	f, err := p.discover(ctx)
+	if err != nil {
+		return Person{}, t.To, err
+	}
+	if who, err = p.redeem(ctx, f, t, q.Get("code")); err == nil {
+		return who, t.To, nil
+	}
+	p.o.Log.Warn("a log-in by the provider failed", "err", err)
+	refused, answered := errors.AsType[*oauth2.RetrieveError](err)
+	if _, silent := errors.AsType[*url.Error](err); silent || ctx.Err() != nil || answered && refused.Response.StatusCode >= 500 {
+		return Person{}, t.To, p.away()
+	}
+	return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "what %s says of you could not be verified; the server's log says why", p.s.Name)
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// away is the error of a provider that does not answer.
+func (p *Provider) away() error {
+	return core.Errorf(core.CodeUnavailable, "%s does not answer as it should: try again, or log in with a password", p.s.Name)
+}
+
+// redeem has the provider say who a code is of.
+func (p *Provider) redeem(ctx context.Context, f *found, t ticket, code string) (Person, error) {
+	ctx, cancel := context.WithTimeout(coreos.ClientContext(ctx, p.client), 3*p.o.Ask) // for the tokens, and keys twice
+	defer cancel()
+	select {
+	case p.busy <- struct{}{}:
+		defer func() { <-p.busy }()
+	case <-ctx.Done():
+		return Person{}, ctx.Err()
+	}
+	tokens, err := f.auth.Exchange(ctx, code, oauth2.VerifierOption(t.Verifier))
+	if err != nil {
+		return Person{}, err
+	}
+	raw, _ := tokens.Extra("id_token").(string)
+	id, err := f.verifier.Verify(ctx, raw)
+	if err != nil {
+		return Person{}, err
+	}
+	if !same(id.Nonce, t.Nonce) {
+		return Person{}, errors.New("the token is of another log-in: its nonce is not the one that was sent")
+	}
+	who := Person{Issuer: id.Issuer, Subject: id.Subject}
+	return who, id.Claims(&who.Claims)
+}
+
+// discover asks the provider what it is, once it answers.
+func (p *Provider) discover(ctx context.Context) (*found, error) {
+	ctx, cancel := context.WithTimeout(coreos.ClientContext(ctx, p.client), p.o.Ask)
+	defer cancel()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, p.away()
+	}
+	if p.found != nil {
+		return p.found, nil
+	}
+	if p.now().Before(p.again) {
+		return nil, p.away()
+	}
+	f, err := p.ask(ctx)
+	if err != nil {
+		p.again = p.now().Add(p.o.Rest)
+		p.o.Log.Warn("the provider of log-ins cannot be asked what it is", "issuer", p.s.Issuer, "err", err)
+		return nil, p.away()
+	}
+	p.found = f
+	return f, nil
+}
+
+func (p *Provider) ask(ctx context.Context) (*found, error) {
+	is, err := coreos.NewProvider(ctx, p.s.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	secret := p.s.Secret
+	if p.o.Secret != nil {
+		if secret, err = p.o.Secret(ctx); err != nil {
+			return nil, err
+		}
+	}
+	f := &found{auth: oauth2.Config{ClientID: p.s.ClientID, ClientSecret: secret, Endpoint: is.Endpoint(), Scopes: p.s.Scopes,
+		RedirectURL: p.s.URL + CallbackPath}, verifier: is.Verifier(&coreos.Config{ClientID: p.s.ClientID, Now: p.now})}
+	if secret == "" {
+		f.auth.Endpoint.AuthStyle = oauth2.AuthStyleInParams
+	}
+	if !private(f.auth.Endpoint.TokenURL) {
+		return nil, errors.New("it wants the secret and the code in clear")
+	}
+	return f, nil
+}

@@ -1,0 +1,125 @@
+package oidc
+
+import (
+	"cmp"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
+)
+
+// Settings are what a deployment says of its provider, as texts. The zero value is none.
+type Settings struct {
+	Issuer   string // as the provider's tokens have it, to the letter
+	ClientID string
+	Secret   string // empty: the client is public, and PKCE alone vouches for it
+	// URL is where browsers reach this console, without a path: the provider sends them back to
+	// it. It is never what a request says.
+	URL    string
+	Name   string   // what people call the provider; empty: the host of its issuer
+	Scopes []string // asked for; empty: openid profile email
+	// NameClaim and RoleClaim are those of access.Claims, Roles the values of the latter by
+	// the form of access.ParseClaimRole.
+	NameClaim, RoleClaim string
+	Roles                []string
+}
+
+// Environment reads settings from variables. Of lists the parts are separated by ; for names of
+// groups may have commas and blanks.
+func Environment(getenv func(string) string) Settings {
+	list := func(name string) (parts []string) {
+		for part := range strings.SplitSeq(getenv(name), ";") {
+			if part = strings.TrimSpace(part); part != "" {
+				parts = append(parts, part)
+			}
+		}
+		return parts
+	}
+	return Settings{Issuer: getenv("TICKRING_OIDC_ISSUER"), ClientID: getenv("TICKRING_OIDC_CLIENT_ID"),
+		Secret: getenv("TICKRING_OIDC_CLIENT_SECRET"), URL: getenv("TICKRING_OIDC_URL"), Name: getenv("TICKRING_OIDC_NAME"),
+		Scopes: strings.Fields(getenv("TICKRING_OIDC_SCOPES")), NameClaim: getenv("TICKRING_OIDC_NAME_CLAIM"),
+		RoleClaim: getenv("TICKRING_OIDC_ROLE_CLAIM"), Roles: list("TICKRING_OIDC_ROLES")}
+}
+
+// Set reports whether anything is said of a provider.
+func (s *Settings) Set() bool {
+	return cmp.Or(s.Issuer, s.ClientID, s.Secret, s.URL, s.Name, s.NameClaim, s.RoleClaim) != "" || len(s.Scopes)+len(s.Roles) > 0
+}
+
+// Bounds of what is configured.
+const (
+	maxText  = 2000
+	maxName  = 60
+	maxRoles = 200
+)
+
+// Check fills in what is left out, and says what cannot be.
+func (s *Settings) Check() error {
+	for field, text := range map[string]string{"oidc-issuer": s.Issuer, "oidc-client-id": s.ClientID, "oidc-client-secret": s.Secret,
+		"oidc-url": s.URL, "oidc-name-claim": s.NameClaim, "oidc-role-claim": s.RoleClaim, "oidc-scopes": strings.Join(s.Scopes, " ")} {
+		if len(text) > maxText {
+			return core.Invalid(field, "", "more than %d bytes are not taken", maxText)
+		}
+	}
+	if u, err := url.Parse(s.Issuer); !private(s.Issuer) || err != nil || u.RawQuery != "" {
+		return core.Invalid("oidc-issuer", s.Issuer, "a URL is expected that begins with https://, or is on this machine")
+	}
+	if s.ClientID == "" {
+		return core.Invalid("oidc-client-id", "", "it is needed, as the provider gave it to this console")
+	}
+	s.URL = strings.TrimSuffix(s.URL, "/")
+	if u, err := url.Parse(s.URL); !private(s.URL) || err != nil || u.Path != "" || u.RawQuery != "" {
+		return core.Invalid("oidc-url", s.URL, "the URL by which browsers reach this console is expected: it begins with https://, or is on "+
+			"this machine, and has no path")
+	}
+	if s.Name == "" {
+		u, _ := url.Parse(s.Issuer)
+		s.Name = core.Truncate(u.Host)
+	}
+	if len(s.Name) > 4*maxName || len([]rune(s.Name)) > maxName {
+		return core.Invalid("oidc-name", s.Name, "at most %d characters are taken", maxName)
+	}
+	if len(s.Scopes) == 0 {
+		s.Scopes = []string{"openid", "profile", "email"}
+	}
+	if !strings.Contains(" "+strings.Join(s.Scopes, " ")+" ", " openid ") {
+		s.Scopes = append([]string{"openid"}, s.Scopes...)
+	}
+	if (s.RoleClaim == "") != (len(s.Roles) == 0) {
+		return core.Invalid("oidc-role", "", "the claim that has the roles and what its values are good for are said together")
+	}
+	_, err := s.Claims()
+	return err
+}
+
+// Claims are what the provider's claims are good for.
+func (s *Settings) Claims() (access.Claims, error) {
+	c := access.Claims{Name: s.NameClaim, Role: s.RoleClaim}
+	if len(s.Roles) > maxRoles {
+		return c, core.Invalid("oidc-role", "", "at most %d are taken", maxRoles)
+	}
+	for _, text := range s.Roles {
+		value, g, err := access.ParseClaimRole(text)
+		if err != nil {
+			return c, core.Invalid("oidc-role", text, "%s", err)
+		}
+		if c.Roles == nil {
+			c.Roles = map[string][]access.Grant{}
+		}
+		c.Roles[value] = append(c.Roles[value], g)
+	}
+	return c, nil
+}
+
+// private reports whether what goes to a URL is read by nobody on its way: by TLS, or because it
+// does not leave this machine.
+func private(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && ip.IsLoopback())
+}

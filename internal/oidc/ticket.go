@@ -1,0 +1,63 @@
+package oidc
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// TicketFor is how long a log-in may take at the provider.
+const TicketFor = 10 * time.Minute
+
+// ticket is what a browser keeps while it is at the provider, so that any process of a
+// deployment can go on with the log-in, and none but the browser that began it.
+type ticket struct {
+	State    string `json:"s"`
+	Nonce    string `json:"n"`
+	Verifier string `json:"v"` // of PKCE
+	To       string `json:"t"` // the page to go on to
+	End      int64  `json:"e"` // Unix seconds
+}
+
+// Bounds of what goes into a cookie, of which browsers keep 4096 bytes.
+const (
+	maxTo     = 1500
+	maxTicket = 4000
+)
+
+// newKey is what tickets are sealed with, which all processes of a deployment derive alike.
+func newKey(adminToken string) []byte {
+	m := hmac.New(sha256.New, []byte(adminToken))
+	m.Write([]byte("oidc"))
+	return m.Sum(nil)
+}
+
+// seal writes a ticket as nobody else can.
+func (p *Provider) seal(t ticket) string {
+	b, _ := json.Marshal(t)
+	text := base64.RawURLEncoding.EncodeToString(b)
+	return text + "." + base64.RawURLEncoding.EncodeToString(p.mac(text))
+}
+
+func (p *Provider) mac(text string) []byte {
+	m := hmac.New(sha256.New, p.key)
+	m.Write([]byte(text))
+	return m.Sum(nil)
+}
+
+// open reads a ticket that is ours and has not ended.
+func (p *Provider) open(cookie string) (t ticket, ok bool) {
+	text, mac, _ := strings.Cut(cookie, ".")
+	got, err := base64.RawURLEncoding.DecodeString(mac)
+	if len(cookie) > maxTicket || err != nil || !hmac.Equal(got, p.mac(text)) {
+		return ticket{}, false
+	}
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(b, &t) != nil {
+		return ticket{}, false
+	}
+	return t, p.now().Unix() < t.End
+}

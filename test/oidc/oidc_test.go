@@ -1,0 +1,265 @@
+// Package oidc_test logs people in to the console of the real binary by a provider that we did
+// not write.
+package oidc_test
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oauth2-proxy/mockoidc"
+
+	"github.com/tickring/tickring/internal/oidc"
+	"github.com/tickring/tickring/test/rig"
+)
+
+var bin string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "oidc")
+	if err == nil {
+		bin, err = rig.Build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// place is a server and a provider that it knows.
+type place struct {
+	t  *testing.T
+	s  *rig.Server
+	m  *mockoidc.MockOIDC
+	at string // of the provider
+}
+
+// newPlace starts both; with away the provider is not there.
+func newPlace(t *testing.T, away bool) *place {
+	t.Helper()
+	m, err := mockoidc.NewServer(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &place{t: t, m: m, at: ln.Addr().String()}
+	if away {
+		ln.Close()
+	} else {
+		if err := m.Start(ln, nil); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Shutdown() })
+	}
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte(m.ClientSecret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.s = rig.Start(t, bin, filepath.Join(dir, "data"), "--oidc-issuer", "http://"+p.at+mockoidc.IssuerBase, "--oidc-client-id", m.ClientID,
+		"--oidc-client-secret-file", secret, "--oidc-name", "Mock", "--oidc-scope", "profile", "--oidc-scope", "groups",
+		"--oidc-role-claim", "groups", "--oidc-role", "devs=shop:editor", "--oidc-role", "ops=admin")
+	return p
+}
+
+// settings are what the server was given, for another process of the deployment.
+func (p *place) settings() oidc.Settings {
+	return oidc.Settings{Issuer: "http://" + p.at + mockoidc.IssuerBase, ClientID: p.m.ClientID, Secret: p.m.ClientSecret, URL: p.s.URL}
+}
+
+// browser keeps cookies and follows redirects, until stop says that it shall not.
+func browser() (*http.Client, *func(*http.Request) bool) {
+	jar, _ := cookiejar.New(nil)
+	stop := func(*http.Request) bool { return false }
+	return &http.Client{Jar: jar, Timeout: time.Minute, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		if stop(r) || len(via) > 9 {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}}, &stop
+}
+
+// get asks for a page and answers its status, where it is and what it says.
+func (p *place) get(b *http.Client, at string) (int, string, string) {
+	p.t.Helper()
+	r, err := b.Get(at)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return r.StatusCode, r.Request.URL.RequestURI(), html.UnescapeString(string(text))
+}
+
+// link is that of the log-in page which a page that was asked for shows.
+func (p *place) link(b *http.Client, page string) string {
+	p.t.Helper()
+	status, _, text := p.get(b, p.s.URL+page)
+	_, after, found := strings.Cut(text, `href="`+p.s.URL+oidc.StartPath)
+	rest, _, _ := strings.Cut(after, `"`)
+	if status != http.StatusUnauthorized || !found || !strings.Contains(text, "Log in with Mock") {
+		p.t.Fatalf("%d %s", status, text)
+	}
+	return p.s.URL + oidc.StartPath + rest
+}
+
+func person(name string, groups ...string) *mockoidc.MockUser {
+	return &mockoidc.MockUser{Subject: "sub-" + name, PreferredUsername: name, Groups: groups}
+}
+
+// says logs in anew and wants to be told a text with a status, at no session.
+func (p *place) says(b *http.Client, at string, status int, want string) {
+	p.t.Helper()
+	got, where, text := p.get(b, at)
+	if got != status || !strings.Contains(text, want) {
+		p.t.Errorf("%s: %d, want %d and %q: %s", where, got, status, want, text)
+	}
+	if got, _, _ := p.get(b, p.s.URL+"/console/jobs"); got != http.StatusUnauthorized {
+		p.t.Errorf("%s: there is a session", where)
+	}
+}
+
+// TestLogIn: by the link of the page that was asked for, on to that page, with the role that the
+// claims give; and out.
+func TestLogIn(t *testing.T) {
+	p := newPlace(t, false)
+	p.m.QueueUser(person("Lina", "devs", "others"))
+	b, _ := browser()
+	if status, at, text := p.get(b, p.link(b, "/console/jobs?state=paused")); status != http.StatusOK || at != "/console/jobs?state=paused" ||
+		!strings.Contains(text, ">lina</a>") {
+		t.Fatalf("%d at %s: %s", status, at, text)
+	}
+	if out := p.s.OK(t, "", "people"); !strings.Contains(out, "lina") || !strings.Contains(out, "shop:editor") {
+		t.Errorf("%s", out)
+	}
+	r, err := b.Post(p.s.URL+"/console/logout", "application/x-www-form-urlencoded", nil)
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatal(r, err)
+	}
+	r.Body.Close()
+	if status, _, _ := p.get(b, p.s.URL+"/console/jobs"); status != http.StatusUnauthorized {
+		t.Errorf("logged out: %d", status)
+	}
+	// Whom an admin disables stays out, whatever the provider says.
+	p.s.OK(t, "", "people", "set", "lina", "--disable")
+	p.m.QueueUser(person("Lina", "ops"))
+	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "the person lina is disabled")
+	// Another of the name, by the same provider, is not he.
+	p.m.QueueUser(&mockoidc.MockUser{Subject: "other", PreferredUsername: "lina", Groups: []string{"ops"}})
+	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "whom this provider does not know as that")
+	p.m.QueueUser(person("max", "others"))
+	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "gives max no role here")
+}
+
+// TestWhatIsNotOurs: another state, an old or missing cookie, another nonce, a code used twice: no
+// session, and words.
+func TestWhatIsNotOurs(t *testing.T) {
+	const again, unsure = "begin it again", "could not be verified"
+	p := newPlace(t, false)
+	callback := func(b *http.Client, stop *func(*http.Request) bool) (back *url.URL) {
+		t.Helper()
+		p.m.QueueUser(person("lina", "devs"))
+		*stop = func(r *http.Request) bool {
+			if r.URL.Path == oidc.CallbackPath {
+				back = r.URL
+			}
+			return back != nil
+		}
+		p.get(b, p.link(b, "/console/jobs"))
+		*stop = func(*http.Request) bool { return false }
+		if back == nil {
+			t.Fatal("the provider sent nobody back")
+		}
+		return back
+	}
+	with := func(u *url.URL, name, value string) string {
+		q := u.Query()
+		q.Set(name, value)
+		return u.Scheme + "://" + u.Host + u.Path + "?" + q.Encode()
+	}
+	b, stop := browser()
+	p.says(b, with(callback(b, stop), "state", "other"), http.StatusUnauthorized, again)
+	p.says(b, with(callback(b, stop), "code", "other"), http.StatusUnauthorized, unsure)
+
+	back := callback(b, stop)
+	stranger, _ := browser() // who is sent another's link
+	p.says(stranger, back.String(), http.StatusUnauthorized, again)
+	p.m.SessionStore.Store[back.Query().Get("code")].OIDCNonce = "other"
+	p.says(b, back.String(), http.StatusUnauthorized, unsure)
+
+	// What another process of the deployment gave counts, and an hour later does not.
+	for _, c := range []struct {
+		ago    time.Duration
+		status int
+	}{{time.Hour, http.StatusUnauthorized}, {0, http.StatusOK}} {
+		twin, err := oidc.New(p.settings(), rig.Token, oidc.Options{Now: func() time.Time { return time.Now().Add(-c.ago) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		where, kept, err := twin.Start(t.Context(), "/console/jobs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := browser()
+		at, _ := url.Parse(p.s.URL + oidc.CallbackPath)
+		b.Jar.SetCookies(at, []*http.Cookie{{Name: "tickring_oidc", Value: kept, Path: "/console/oidc/"}})
+		where = strings.Replace(where, "scope=openid+profile+email", "scope=openid+profile+groups", 1)
+		p.m.QueueUser(person("lina", "devs"))
+		if c.ago > 0 {
+			p.says(b, where, c.status, again)
+		} else if status, _, text := p.get(b, where); status != c.status {
+			t.Errorf("of a twin: %d %s", status, text)
+		}
+	}
+}
+
+// TestProviderAway: the server starts without it, says so to who logs in by it, and lets others in.
+func TestProviderAway(t *testing.T) {
+	p := newPlace(t, true)
+	b, _ := browser()
+	p.says(b, p.link(b, "/console/jobs"), http.StatusServiceUnavailable,
+		"Mock does not answer as it should: try again, or log in with a password")
+	r, err := b.PostForm(p.s.URL+"/console/login", url.Values{"token": {rig.Token}, "to": {"/console/jobs"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK || r.Request.URL.Path != "/console/jobs" {
+		t.Errorf("by the token: %d at %s", r.StatusCode, r.Request.URL)
+	}
+}
+
+// TestBadSettings: what cannot be is said at the start.
+func TestBadSettings(t *testing.T) {
+	for want, args := range map[string][]string{
+		"oidc-url":       {"--listen", "0.0.0.0:0", "--oidc-issuer", "https://id.example.com", "--oidc-client-id", "c"},
+		"oidc-issuer":    {"--oidc-issuer", "http://id.example.com", "--oidc-client-id", "c"},
+		"oidc-client-id": {"--oidc-issuer", "https://id.example.com"},
+		"devs=king": {"--oidc-issuer", "https://id.example.com", "--oidc-client-id", "c", "--oidc-role-claim", "groups",
+			"--oidc-role", "devs=king"},
+	} {
+		cmd := exec.CommandContext(t.Context(), bin, append([]string{"serve", "--data", t.TempDir()}, args...)...)
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v %s", want, err, out)
+		}
+	}
+}
