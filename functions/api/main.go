@@ -29,6 +29,7 @@ import (
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/executorhttp"
+	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/notify/awsnotify"
 	"github.com/tickring/tickring/send"
@@ -84,14 +85,31 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 		}}
 	mux.Handle("/", guarded(c.Tokens, log, func(t boot.Tokens) http.Handler {
 		o.Token, o.ReadToken, o.Admit = t.Admin, t.Read, door.Tokens.Admit
-		o.Access = a.Access(t.Admin, access.Options{})
+		provider, claims, err := providerOf(c, t.Admin, log)
+		if err != nil { // Read has looked at it
+			log.Error("nobody can log in by the provider", "err", err)
+		}
+		o.Access = a.Access(t.Admin, access.Options{Claims: claims})
 		h := api.NewHandler(m, sender, o)
 		pages := http.NewServeMux()
-		pages.Handle("/console/", console.New(console.Options{API: h, Access: o.Access, Log: log}))
+		pages.Handle("/console/", console.New(console.Options{API: h, Access: o.Access, Provider: provider, Log: log}))
 		pages.Handle("/", console.SendAway(h))
 		return pages
 	}))
 	return mux
+}
+
+// providerOf makes what lets people in whom a provider knows; nil: there is none.
+func providerOf(c *boot.Config, adminToken string, log *slog.Logger) (*oidc.Provider, access.Claims, error) {
+	if !c.Provider.Set() {
+		return nil, access.Claims{}, nil
+	}
+	claims, err := c.Provider.Claims()
+	if err != nil {
+		return nil, claims, err
+	}
+	p, err := oidc.New(c.Provider, adminToken, oidc.Options{Log: log, Secret: c.ProviderSecret})
+	return p, claims, err
 }
 
 // all adds the doors of executors to the API.

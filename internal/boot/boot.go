@@ -34,6 +34,7 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/boundlog"
+	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/internal/traces"
 	"github.com/tickring/tickring/send"
@@ -58,7 +59,10 @@ type Config struct {
 	Level      slog.Level    // TICKRING_LOG_LEVEL
 	Function   string        // AWS_LAMBDA_FUNCTION_NAME: to invoke another of itself
 	Deployment string        // whose data the tables are: Region and state table, so that a copy and a replica are another's
-	Results    string        // TICKRING_QUEUE_RESULTS: where Lambda puts how functions ended; empty: they report by themselves
+	// Provider lets people into the console: TICKRING_OIDC_ISSUER and the others of oidc.Environment; its secret is in
+	// TICKRING_OIDC_CLIENT_SECRET_PARAM. The zero value: there is none.
+	Provider oidc.Settings
+	Results  string // TICKRING_QUEUE_RESULTS: where Lambda puts how functions ended; empty: they report by themselves
 
 	// Metrics of TICKRING_METRICS, the name of the deployment; without it there are none.
 	Metrics *Metrics
@@ -72,7 +76,7 @@ type Config struct {
 	Plan      plan.Options
 	Secrets   SecretOptions
 
-	admin, read, report *secret // of Params; nil: none is named
+	admin, read, report, provider *secret // of Params; nil: none is named
 }
 
 // Params names parameters of SSM that secrets are read from, when they are first
@@ -81,6 +85,7 @@ type Params struct {
 	AdminToken string // in place of TICKRING_ADMIN_TOKEN
 	ReadToken  string // in place of TICKRING_READ_TOKEN
 	ReportKey  string // signs the URLs at which calls report
+	Provider   string // the secret that the provider of log-ins gave
 }
 
 // Needs names what a function cannot do without.
@@ -116,7 +121,8 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	}
 	c.AdminToken = getenv("TICKRING_ADMIN_TOKEN")
 	c.ReadToken = getenv("TICKRING_READ_TOKEN")
-	c.Params = Params{getenv("TICKRING_ADMIN_TOKEN_PARAM"), getenv("TICKRING_READ_TOKEN_PARAM"), getenv("TICKRING_REPORT_KEY_PARAM")}
+	c.Params = Params{getenv("TICKRING_ADMIN_TOKEN_PARAM"), getenv("TICKRING_READ_TOKEN_PARAM"), getenv("TICKRING_REPORT_KEY_PARAM"),
+		getenv("TICKRING_OIDC_CLIENT_SECRET_PARAM")}
 	switch {
 	case c.ReadToken == "":
 	case c.Params.ReadToken != "":
@@ -184,6 +190,14 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	if err := notice.CheckLink(c.RunURL); err != nil {
 		errs = append(errs, fmt.Errorf("TICKRING_RUN_URL: %w", err))
 	}
+	if c.Provider = oidc.Environment(getenv); c.Provider.Set() || c.Params.Provider != "" {
+		if c.Provider.Secret != "" {
+			errs = append(errs, errors.New("TICKRING_OIDC_CLIENT_SECRET is read from the parameter that TICKRING_OIDC_CLIENT_SECRET_PARAM names"))
+		}
+		if err := c.Provider.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("TICKRING_OIDC_…: %w", err))
+		}
+	}
 	c.Function = getenv("AWS_LAMBDA_FUNCTION_NAME")
 	c.Metrics = NewMetrics(getenv("TICKRING_METRICS"), os.Stdout)
 	return c, errors.Join(errs...)
@@ -249,6 +263,15 @@ func (c *Config) Tokens(ctx context.Context) (t Tokens, err error) {
 	return t, err
 }
 
+// ProviderSecret is what the provider of log-ins gave; empty: nothing. An error is that it cannot
+// be read now: then nobody logs in by the provider, and others do.
+func (c *Config) ProviderSecret(ctx context.Context) (string, error) {
+	if c.provider == nil {
+		return "", nil
+	}
+	return c.provider.get(ctx)
+}
+
 // ReportKey signs the URLs at which calls report, and what functions are invoked
 // with; without a key of its own it follows the admin token. An error is that it
 // cannot be read now.
@@ -284,6 +307,15 @@ func (c *Config) secrets(params parameters) {
 	}
 	if c.Params.ReadToken != "" {
 		c.read = newSecret(params, c.Params.ReadToken, c.Secrets)
+	}
+	if c.Params.Provider != "" {
+		c.provider = newSecret(params, c.Params.Provider, c.Secrets)
+		c.provider.check = func(name, value string) error { // how long it is is the provider's
+			if value == "" || len(value) > 2000 {
+				return fmt.Errorf("%s has no secret of 1 to 2000 bytes", name)
+			}
+			return nil
+		}
 	}
 	if c.Params.ReportKey != "" {
 		c.report = newSecret(params, c.Params.ReportKey, c.Secrets)
