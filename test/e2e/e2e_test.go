@@ -102,6 +102,7 @@ func TestStack(t *testing.T) {
 		t.Run("each second for two minutes", func(t *testing.T) { t.Parallel(); s.eachSecond(t) })
 		t.Run("by hand", func(t *testing.T) { t.Parallel(); s.byHand(t) })
 		t.Run("call", func(t *testing.T) { t.Parallel(); s.call(t) })
+		t.Run("console", func(t *testing.T) { t.Parallel(); s.console(t) })
 		t.Run("canary", func(t *testing.T) { t.Parallel(); s.canary(t) })
 		t.Run("lambda with the SDK", func(t *testing.T) { t.Parallel(); s.lambdaSDK(t) })
 		t.Run("lambda without", func(t *testing.T) { t.Parallel(); s.lambdaPlain(t) })
