@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 )
 
 // Standing is how a job stands now, in a word.
@@ -94,34 +95,56 @@ func (q *Ask) JobsNow(ctx context.Context, a JobsAsk) (JobsNow, error) {
 		}
 		list = list[i:]
 	}
-	fit := min(limit, len(list))
-	ids := make([]core.JobID, fit)
-	for i := range ids {
-		ids[i] = list[i].job.Def.ID
-	}
-	var last map[core.JobID][]core.Run
-	if a.Recent > 0 && fit > 0 {
-		if last, err = q.store.LastRuns(ctx, ids, core.InstantOf(q.o.Now()), a.Recent); err != nil {
-			return JobsNow{}, core.Passing(err)
+	fit := 0
+	for part := range bound.Chunks(list[:min(limit, len(list))], lastAtOnce) {
+		last, err := q.lastOf(ctx, part, a.Recent)
+		if err != nil {
+			return JobsNow{}, err
 		}
-	}
-	for i := range fit {
-		j, runs := list[i].job, last[list[i].job.Def.ID]
-		for k := range runs { // what is shown of all but the first is brief
-			if k > 0 {
-				runs[k].Message, runs[k].Params, runs[k].Data, runs[k].Tries = "", nil, "", nil
+		took := 0
+		for took < len(part) {
+			j, runs := part[took].job, last[part[took].job.Def.ID]
+			if !p.Takes(j) || fit+took > 0 && !p.Takes(runs) {
+				break
 			}
+			res.Jobs, res.Recent = append(res.Jobs, *j), append(res.Recent, runs)
+			took++
 		}
-		if !p.Takes(j) || i > 0 && !p.Takes(runs) {
-			fit = i
+		if fit += took; took < len(part) {
 			break
 		}
-		res.Jobs, res.Recent = append(res.Jobs, *j), append(res.Recent, runs)
 	}
 	if fit < len(list) && fit > 0 {
 		res.Next = list[fit-1].String()
 	}
 	return res, nil
+}
+
+// lastAtOnce is of how many jobs the last runs are read at once: each may have thirty with a long
+// message, of which the page keeps one.
+const lastAtOnce = 25
+
+// lastOf reads the last runs of jobs, of which what is shown of all but the first is brief.
+func (q *Ask) lastOf(ctx context.Context, jobs []ranked, recent int) (map[core.JobID][]core.Run, error) {
+	if recent == 0 {
+		return nil, nil
+	}
+	ids := make([]core.JobID, len(jobs))
+	for i := range ids {
+		ids[i] = jobs[i].job.Def.ID
+	}
+	last, err := q.store.LastRuns(ctx, ids, core.InstantOf(q.o.Now()), recent)
+	if err != nil {
+		return nil, core.Passing(err)
+	}
+	for _, runs := range last {
+		for k := range runs {
+			if k > 0 {
+				runs[k].Message, runs[k].Params, runs[k].Data, runs[k].Tries = "", nil, "", nil
+			}
+		}
+	}
+	return last, nil
 }
 
 // Found are jobs that a filter finds.

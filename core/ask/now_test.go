@@ -1,6 +1,7 @@
 package ask_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -173,5 +174,44 @@ func TestJobsInOrder(t *testing.T) {
 		if _, err := f.M.JobsNow(ctx, bad); code(err) != core.CodeInvalid {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+}
+
+// fewAtOnce is a store that is asked for the last runs of few jobs at a time.
+type fewAtOnce struct {
+	ask.Store
+	most int
+}
+
+func (s *fewAtOnce) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
+	if n == ask.MaxRecent {
+		s.most = max(s.most, len(jobs))
+	}
+	return s.Store.LastRuns(ctx, jobs, upTo, n)
+}
+
+// TestFewLastRunsAtOnce: of a long page the last runs are not all in memory at a time, and none is
+// missing.
+func TestFewLastRunsAtOnce(t *testing.T) {
+	f := newFixture(t)
+	for i := range 60 {
+		name := fmt.Sprintf("j%02d", i)
+		f.Create(spec(name, every(time.Hour)))
+		j := f.Job("shop/" + name)
+		f.ran(j.Def.ID, 0, 0, core.Succeeded)
+	}
+	store := &fewAtOnce{Store: f.E.Manage}
+	q := ask.New(store, ask.Options{Now: func() time.Time { return f.Clock }})
+	page, err := q.JobsNow(ctx, ask.JobsAsk{By: ask.ByName, Recent: ask.MaxRecent, JobFilter: ask.JobFilter{Limit: 55}})
+	if err != nil || len(page.Jobs) != 55 || store.most > 25 {
+		t.Fatalf("%d jobs, runs of %d at once: %v", len(page.Jobs), store.most, err)
+	}
+	for i := range page.Jobs {
+		if page.Jobs[i].Def.Name != fmt.Sprintf("j%02d", i) || len(page.Recent[i]) != 1 {
+			t.Errorf("%s: %d runs", page.Jobs[i].Def.Name, len(page.Recent[i]))
+		}
+	}
+	if page.Next == "" {
+		t.Error("five more are to come")
 	}
 }
