@@ -238,6 +238,32 @@ func TestTriesOfAPerson(t *testing.T) {
 	})
 }
 
+// TestOldPassword: a new password takes the present one, whose tries are counted with those of the
+// log-in: who found an open page guesses no faster there.
+func TestOldPassword(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, ctx := newFixture(t), t.Context()
+		f.person("ann")
+		_, ann := f.logIn("ann")
+		const next = "a better horse"
+		for range access.FreeTries {
+			f.code(f.a.ChangePassword(ctx, ann, "wrong password", next), core.CodeInvalid)
+		}
+		tried := f.p.asked
+		f.code(f.a.ChangePassword(ctx, ann, good, next), core.CodeInvalid)
+		if f.p.asked != tried {
+			t.Error("after five the next is looked at, without a wait")
+		}
+		_, err := f.a.LogIn(ctx, "ann", good, access.From{Address: "10.0.0.9"})
+		f.code(err, core.CodeUnauthorized)
+		<-time.After(access.LongestWait)
+		f.ok(f.a.ChangePassword(ctx, ann, good, next))
+		f.code(f.a.ChangePassword(ctx, ann, good, next), core.CodeInvalid)
+		_, err = f.a.LogIn(ctx, "ann", next, access.From{Address: "10.0.0.9"})
+		f.ok(err)
+	})
+}
+
 // TestTriesOfAnAddress: who tries names is stopped by where he is, and others are not.
 func TestTriesOfAnAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
