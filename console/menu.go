@@ -7,6 +7,7 @@ func (c *Console) pages() {
 	c.page("GET /console/{$}", "home", (*ask).home)
 	c.page("GET /console/jobs", "jobs", (*ask).jobs)
 	c.form("POST /console/jobs/bulk", (*ask).bulk)
+	c.form("POST /console/views", (*ask).viewsDo)
 	c.page("GET /console/executors", "executors", (*ask).executors)
 	c.form("POST /console/executors", (*ask).appNew)
 	c.page("GET /console/executors/{app}", "app", (*ask).app)

@@ -50,6 +50,7 @@ var tables = []map[string]string{
 	zh,
 	zhAccess,
 	zhConsole,
+	zhConsoleViews,
 	zhJobs,
 	zhConsoleOps,
 	zhConsoleRuns,

@@ -1,0 +1,115 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
+)
+
+// Views are pages of lists with their filters, under a name that somebody gave them.
+
+// viewed are the lists that can be kept.
+var viewed = []string{"jobs", "runs"}
+
+// viewRow is the row of views above a list, and the panel in which they are kept and deleted.
+type viewRow struct {
+	Ask   *ask
+	Page  string
+	Query string // of the list as it is shown
+	Views []shownView
+	Form  viewForm
+}
+
+type shownView struct {
+	client.SavedView
+	To   string
+	On   bool // it is what is shown
+	Mine bool // who reads may delete it
+}
+
+// viewForm is a view as it was typed.
+type viewForm struct {
+	Name, Wrong string
+	Shared      bool
+}
+
+// viewQuery is what of a query a view keeps: not how far somebody had turned the pages.
+func viewQuery(q url.Values) string {
+	kept := url.Values{}
+	for name, values := range q {
+		values = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == "" })
+		if !slices.Contains([]string{"after", "panel", "shape", "pick"}, name) && len(values) > 0 {
+			kept[name] = values
+		}
+	}
+	return kept.Encode()
+}
+
+func viewPath(page, query string) string {
+	if query == "" {
+		return Root + page
+	}
+	return Root + page + "?" + query
+}
+
+// Views are those of a list, for who reads; where they cannot be read the list is shown all the same.
+func (a *ask) Views(page string) viewRow {
+	return a.viewRow(page, viewQuery(a.r.URL.Query()))
+}
+
+func (a *ask) viewRow(page, query string) viewRow {
+	row := viewRow{Ask: a, Page: page, Query: query}
+	list, err := a.ListViews(a.Ctx())
+	if err != nil {
+		return row
+	}
+	for _, v := range list.Views {
+		if v.Page != page {
+			continue
+		}
+		q, err := url.ParseQuery(v.Query)
+		if err != nil {
+			continue
+		}
+		is := viewQuery(q)
+		row.Views = append(row.Views, shownView{SavedView: v, To: viewPath(page, is), On: is == query,
+			Mine: !v.Shared || v.By == a.who.Name || a.who.May(access.Administer, "") == nil})
+	}
+	return row
+}
+
+// Shown reports whether the row is: a list of everything with no view is not worth one.
+func (r viewRow) Shown() bool { return r.Query != "" || len(r.Views) > 0 }
+
+// Panel is the link that opens the panel over the list.
+func (r viewRow) Panel() string { return r.Ask.With("panel", "view") }
+
+// Back is the list.
+func (r viewRow) Back() string { return viewPath(r.Page, r.Query) }
+
+// viewsDo keeps a view, or deletes one.
+func (a *ask) viewsDo() (string, core.Text, error) {
+	page, query := a.Form("page"), a.Form("query")
+	q, err := url.ParseQuery(query)
+	if err != nil || !slices.Contains(viewed, page) {
+		return "", core.Text{}, core.Errorf(core.CodeInvalid, "the form cannot be read")
+	}
+	query = viewQuery(q)
+	name, shared := a.Form("name"), a.Form("shared") != ""
+	said := core.Say("the view %s is kept", name)
+	if a.Form("do") == "delete" {
+		said = core.Say("the view %s is deleted", name)
+		_, err = a.DeleteView(a.Ctx(), client.DeleteViewParams{Name: name, Shared: shared})
+	} else {
+		_, err = a.PutView(a.Ctx(), client.SavedView{Name: name, Page: page, Query: query, Shared: shared})
+	}
+	if err != nil {
+		row := a.viewRow(page, query)
+		row.Form = viewForm{Name: name, Shared: shared, Wrong: a.problemOf(err).Message}
+		return a.again(err, "views", row)
+	}
+	return viewPath(page, query), said, nil
+}

@@ -1,0 +1,51 @@
+package console_test
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/core/access"
+)
+
+// TestViews: a list is kept with its filters under a name, for oneself or for everybody; it is opened
+// as it was, and deleted by whose it is.
+func TestViews(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "x", "labels": {"team": "a&b"}}`)
+	s.never(s.says("/console/jobs"), `id="views"`)
+	s.person("vera", access.Grant{Role: access.Viewer})
+	s.person("anna", access.Grant{Role: access.Viewer})
+	s.logInAs("vera")
+	const query = "app=shop&label=team%3Da%26b"
+	at := "/console/jobs?" + query
+	s.says(at, "Save this view…", "panel=view")
+	_, form := hiddenOf(s.get(at + "&after=&panel=view").Body.String())
+	if form.Get("query") != query || form.Get("page") != "jobs" {
+		t.Fatalf("the panel has %v", form)
+	}
+	typed := func(pairs ...string) url.Values { return with(maps.Clone(form), pairs...) }
+	s.done("/console/views", typed("name", "Mine & ours"), "the view Mine & ours is kept", `aria-current="true">Mine & ours</a>`,
+		"shop/stock")
+	s.done("/console/views", typed("name", "Everybody's", "shared", "1"), "Everybody's")
+	body := s.get("/console/jobs").Body.String()
+	if !strings.Contains(body, `href="/console/jobs?app=shop&amp;label=team%3Da%26b">Mine &amp; ours`) {
+		t.Errorf("it does not lead where it was: %s", body)
+	}
+	s.done("/console/views", typed("page", "runs", "query", "failed=1", "name", "Red"), "Red")
+	s.never(s.says("/console/jobs"), ">Red<")
+	s.wrong("/console/views", typed("name", ""), http.StatusBadRequest, "a view's name", "everybody sees it")
+	s.wrong("/console/views", typed("name", strings.Repeat("x", 65)), http.StatusBadRequest, "a view's name", strings.Repeat("x", 65))
+	s.wrong("/console/views", typed("name", "x", "page", "//evil.test"), http.StatusBadRequest, "cannot be read")
+
+	s.logInAs("anna")
+	s.never(s.says("/console/jobs", "Everybody's", "vera"), "Mine & ours")
+	s.never(s.says("/console/jobs?panel=view", "shared by vera"), "Delete the view")
+	gone := url.Values{"do": {"delete"}, "page": {"jobs"}, "query": {""}, "name": {"Everybody's"}, "shared": {"1"}}
+	s.wrong("/console/views", gone, http.StatusForbidden, "shared by vera")
+	s.wrong("/console/views", typed("name", "Everybody's", "shared", "1", "query", "is=late"), http.StatusConflict, "take another name")
+	s.logInAs("vera")
+	s.never(s.done("/console/views", gone, "is deleted"), ">Everybody's")
+}
