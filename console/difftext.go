@@ -20,8 +20,9 @@ func diffOf(old, now string) []diffLine { return diffLines(udiff.Unified("a", "b
 func diffLines(text string) (list []diffLine) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
+		head := len(list) == 0 // behind it a line may begin so of itself: one taken out that was -- a comment
 		switch {
-		case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "\\ "):
+		case head && (strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ")), strings.HasPrefix(line, "\\ "):
 		case strings.HasPrefix(line, "@@"):
 			list = append(list, diffLine{"at", line})
 		case strings.HasPrefix(line, "+"):

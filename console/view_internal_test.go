@@ -2,6 +2,7 @@ package console
 
 import (
 	"html/template"
+	"slices"
 	"testing"
 
 	"github.com/tickring/tickring/words"
@@ -24,5 +25,14 @@ func TestTellEscapesWhatIsNoMarkup(t *testing.T) {
 	a := &ask{Lang: words.English}
 	if got := a.Tell("%s: %s", name("<b>"), html("<i>%d</i>", 1)); got != "&lt;b&gt;: <i>1</i>" {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestNoLineIsTakenForTheHead: lines that look like the head of a difference are shown as any other.
+func TestNoLineIsTakenForTheHead(t *testing.T) {
+	list := diffOf("a\n-- old\nb\n", "a\n++ new\nb\n")
+	want := []diffLine{{"at", "@@ -1,3 +1,3 @@"}, {"", " a"}, {"del", "--- old"}, {"add", "+++ new"}, {"", " b"}}
+	if !slices.Equal(list, want) {
+		t.Errorf("%q", list)
 	}
 }
