@@ -372,12 +372,17 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
+// provider lets people into the console.
+var provider = &infra.Oidc{Issuer: "https://cognito-idp.us-east-1.amazonaws.com/us-east-1_abc", ClientId: "c",
+	SecretParameter: "/people/secret", Name: "Example", Scopes: []string{"openid", "profile"}, NameClaim: "cognito:username",
+	RoleClaim: "cognito:groups", Roles: []string{"devs=shop:editor", "ops=admin"}}
+
 // Every function starts with the environment that it is given, and no
 // environment holds a secret.
 func TestEnvironment(t *testing.T) {
 	for form, p := range map[string]infra.Props{"HTTP API": {Allow: []string{"10.0.0.0/8"}, NoToken: true, NoTokenPublic: true,
-		ReadToken: true, LogLevel: "warn", MaxPartitions: jsii.Number(32), RunUrl: "https://jobs.example.com/runs/{run}"},
-		"function URL": {FunctionUrl: true}} {
+		ReadToken: true, LogLevel: "warn", MaxPartitions: jsii.Number(32), RunUrl: "https://jobs.example.com/runs/{run}",
+		PublicUrl: "https://jobs.example.com", Oidc: provider}, "function URL": {FunctionUrl: true}} {
 		tmpl := synth(t, p)
 		for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
 			vars, _ := at(tmpl.Resources[id].Properties, "Environment.Variables").(map[string]any)
@@ -414,6 +419,11 @@ func TestEnvironment(t *testing.T) {
 			}
 			if reads := c.Params.ReadToken != ""; reads != (p.ReadToken && strings.HasPrefix(id, "TickringApi")) {
 				t.Errorf("%s: %s is told where the read token is: %t", form, id, reads)
+			}
+			if has := c.Provider.Set(); has != (p.Oidc != nil && strings.HasPrefix(id, "TickringApi")) ||
+				has && (c.Params.Provider != "/people/secret" || c.Provider.URL != p.PublicUrl || len(c.Provider.Roles) != 2 ||
+					c.Provider.Issuer != p.Oidc.Issuer || len(c.Provider.Scopes) != 2) {
+				t.Errorf("%s: %s is told of the provider %+v, %+v", form, id, c.Provider, c.Params)
 			}
 			if c.RunURL != p.RunUrl {
 				t.Errorf("%s: notices of %s link to %q", form, id, c.RunURL)

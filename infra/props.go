@@ -22,6 +22,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 
 	"github.com/tickring/tickring/core/notice"
+	"github.com/tickring/tickring/internal/oidc"
 )
 
 // Props of a Scheduler. The zero value is a working deployment: tables on
@@ -91,6 +92,9 @@ type Props struct {
 	// stays where this is taken back.
 	ReadToken bool
 
+	// Oidc is the provider that lets people into the console; nil: there is none.
+	Oidc *Oidc
+
 	// Vpc that the functions which call executors live in; nil: none.
 	Vpc            awsec2.IVpc
 	Subnets        *awsec2.SubnetSelection
@@ -150,6 +154,39 @@ type Throughput struct{ Read, Write float64 }
 // Throttle lets in Rate requests a second, and Burst at once.
 type Throttle struct{ Rate, Burst float64 }
 
+// Oidc is a provider of OpenID Connect, such as a user pool of Cognito.
+type Oidc struct {
+	// Issuer of its tokens, ClientId what it calls the console.
+	Issuer, ClientId string
+	// SecretParameter names the SSM parameter with the client's secret, a SecureString that
+	// somebody made; empty: the client has none.
+	SecretParameter string
+	// Url is where browsers reach the deployment; empty: at its Domain or PublicUrl. The stack's
+	// own is known only when it is deployed.
+	Url string
+	// Name is what people call the provider, Scopes what it is asked for.
+	Name   string
+	Scopes []string
+	// NameClaim names a person, preferred_username if empty. Of RoleClaim the values give roles,
+	// by Roles: devs=shop:editor, ops=admin.
+	NameClaim, RoleClaim string
+	Roles                []string
+}
+
+// settings are those of the function that lets people in.
+func (o *Oidc) settings(p *Props) oidc.Settings {
+	s := oidc.Settings{Issuer: o.Issuer, ClientID: o.ClientId, URL: o.Url, Name: o.Name, Scopes: o.Scopes, NameClaim: o.NameClaim,
+		RoleClaim: o.RoleClaim, Roles: o.Roles}
+	switch {
+	case s.URL != "":
+	case p.PublicUrl != "":
+		s.URL = p.PublicUrl
+	case p.Domain != nil:
+		s.URL = "https://" + p.Domain.Name
+	}
+	return s
+}
+
 // Tag of a resource.
 type Tag struct{ Key, Value string }
 
@@ -179,6 +216,8 @@ var tableName = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
 var queueArn = regexp.MustCompile(`^arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,80}$`)
 
 var topicArn = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$`)
+
+var parameterName = regexp.MustCompile(`^(/[A-Za-z0-9_.-]+){1,15}$`)
 
 var functionArn = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(:[A-Za-z0-9_-]+|:\$LATEST)?$`)
 
@@ -305,6 +344,26 @@ func (p *Props) Check() error {
 		fault("InvokeTag is %q = %q: both are needed, without * and ?", t.Key, t.Value)
 	}
 
+	if o := p.Oidc; o != nil {
+		s := o.settings(p)
+		for _, text := range []*string{&s.Issuer, &s.URL} {
+			if isToken(*text) {
+				*text = "https://known.when.deployed"
+			}
+		}
+		if s.URL == "" || strings.Contains(s.URL, "{api}") {
+			fault("Oidc has no Url: the provider sends browsers back to one that is known before the stack is deployed; say it, or a Domain or " +
+				"PublicUrl")
+		} else if err := s.Check(); err != nil {
+			fault("Oidc cannot be: %v", err)
+		}
+		if strings.Contains(strings.Join(o.Roles, ""), ";") {
+			fault("Oidc has the Roles %q: a value of the claim has no ; here", o.Roles)
+		}
+		if v := o.SecretParameter; v != "" && !isToken(v) && !parameterName.MatchString(v) {
+			fault("Oidc has the SecretParameter %q: it takes the name of a parameter of SSM that begins with /", v)
+		}
+	}
 	if p.NoToken != p.NoTokenPublic {
 		if p.NoToken {
 			fault("NoToken is set, and the URL is public: whoever finds it takes the runs of apps without a token; " +

@@ -185,6 +185,7 @@ func TestRoleOfItsOwn(t *testing.T) {
 func TestSecretsOfRoles(t *testing.T) {
 	forms := allForms()
 	forms["read token"] = infra.Props{ReadToken: true}
+	forms["provider"] = infra.Props{Oidc: provider, PublicUrl: "https://jobs.example.com"}
 	for form, p := range forms {
 		tmpl := synth(t, p)
 		readers := map[string][]string{}
@@ -195,7 +196,7 @@ func TestSecretsOfRoles(t *testing.T) {
 					continue
 				}
 				b, _ := json.Marshal(s.Resource)
-				for _, secret := range []string{"admin-token", "read-token", "report-key"} {
+				for _, secret := range []string{"admin-token", "read-token", "report-key", "people/secret"} {
 					if strings.Contains(string(b), "/"+secret) {
 						readers[secret+" "+a.(string)] = append(readers[secret+" "+a.(string)], strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0],
 							"Tickring"))
@@ -210,6 +211,9 @@ func TestSecretsOfRoles(t *testing.T) {
 		}
 		if p.FunctionUrl {
 			want["report-key ssm:GetParameter"] = "Api Callback Dispatch Slow"
+		}
+		if p.Oidc != nil {
+			want["people/secret ssm:GetParameter"] = "Api"
 		}
 		if p.ReadToken {
 			for action, who := range map[string]string{"Get": "Api", "Put": "Setup", "Delete": "Setup"} {

@@ -139,19 +139,33 @@ func (s *Scheduler) doors(p *Props, dir string) {
 	if s.ReadTokenParameter != nil {
 		admin["TICKRING_READ_TOKEN_PARAM"] = s.ReadTokenParameter
 	}
+	var provider *string // the parameter with its secret
+	if o := p.Oidc; o != nil {
+		of := o.settings(p)
+		for name, v := range map[string]string{"ISSUER": of.Issuer, "CLIENT_ID": of.ClientID, "URL": of.URL, "NAME": of.Name,
+			"NAME_CLAIM": of.NameClaim, "ROLE_CLAIM": of.RoleClaim, "CLIENT_SECRET_PARAM": o.SecretParameter,
+			"SCOPES": strings.Join(of.Scopes, " "), "ROLES": strings.Join(of.Roles, ";")} {
+			if v != "" {
+				admin["TICKRING_OIDC_"+name] = &v
+			}
+		}
+		if o.SecretParameter != "" {
+			provider = &o.SecretParameter
+		}
+	}
 	if p.FunctionUrl {
 		admin["TICKRING_REPORT_KEY_PARAM"] = s.reportKey
 		admin["TICKRING_DOORS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout,
 			calls: true, env: admin,
 			role: roles.AllDoors}, slices.Concat(s.logs(p), s.topics(p),
-			s.mayRead(p, s.TokenParameter, s.ReadTokenParameter, s.reportKey))...)
+			s.mayRead(p, s.TokenParameter, s.ReadTokenParameter, provider, s.reportKey))...)
 		s.callback(p, dir)
 		s.Url = s.functionUrl(all)
 		return
 	}
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
-		role: roles.Api}, slices.Concat(s.logs(p), s.topics(p), s.mayRead(p, s.TokenParameter, s.ReadTokenParameter))...)
+		role: roles.Api}, slices.Concat(s.logs(p), s.topics(p), s.mayRead(p, s.TokenParameter, s.ReadTokenParameter, provider))...)
 	callback := s.callback(p, dir)
 	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout,
 		role: roles.Registry})

@@ -69,6 +69,14 @@ func list(into func(*settings) *[]string) func(*settings, string) error {
 	return func(s *settings, v string) error { *into(s) = split(v); return nil }
 }
 
+// provider is that of log-ins, as far as it is said.
+func (s *settings) provider() *infra.Oidc {
+	if s.props.Oidc == nil {
+		s.props.Oidc = &infra.Oidc{}
+	}
+	return s.props.Oidc
+}
+
 func split(v string) []string {
 	return strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' })
 }
@@ -178,6 +186,22 @@ var all = []setting{
 	{"noTokenPublic", "true: yes, anybody who finds the URL may be such an executor",
 		flag(func(s *settings) *bool { return &s.props.NoTokenPublic })},
 	{"readToken", "true: a second token of the API, which may only read", flag(func(s *settings) *bool { return &s.props.ReadToken })},
+	{"oidcIssuer", "issuer of a provider of OpenID Connect that lets people into the console",
+		text(func(s *settings) *string { return &s.provider().Issuer })},
+	{"oidcClientId", "what that provider calls the console", text(func(s *settings) *string { return &s.provider().ClientId })},
+	{"oidcSecretParameter", "name of an SSM parameter with the client's secret",
+		text(func(s *settings) *string { return &s.provider().SecretParameter })},
+	{"oidcUrl", "URL by which browsers reach the console, if not `domain` or `publicUrl`",
+		text(func(s *settings) *string { return &s.provider().Url })},
+	{"oidcName", "what people call the provider", text(func(s *settings) *string { return &s.provider().Name })},
+	{"oidcScopes", "what it is asked for: openid,profile", list(func(s *settings) *[]string { return &s.provider().Scopes })},
+	{"oidcNameClaim", "claim that names a person; preferred_username without",
+		text(func(s *settings) *string { return &s.provider().NameClaim })},
+	{"oidcRoleClaim", "claim that gives roles", text(func(s *settings) *string { return &s.provider().RoleClaim })},
+	{"oidcRoles", "what its values give, with ; between: devs=shop:editor;ops=admin", func(s *settings, v string) error {
+		s.provider().Roles = strings.Split(v, ";")
+		return nil
+	}},
 	{"vpc", "identifier of a VPC", text(func(s *settings) *string { return &s.vpc })},
 	{"subnets", "identifiers of subnets", text(func(s *settings) *string { return &s.subnets })},
 	{"securityGroups", "identifiers of security groups", text(func(s *settings) *string { return &s.groups })},

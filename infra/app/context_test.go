@@ -15,6 +15,7 @@ func TestContext(t *testing.T) {
 		"tickring:name": "Jobs", "tickring:allow": "10.0.0.0/8, 192.168.0.0/16", "tickring:memory": "dispatch=512,api=256",
 		"tickring:provisioned": "5,100,5,400", "tickring:throttle": "20,40", "tickring:doorConcurrency": 30, "tickring:noToken": true,
 		"tickring:noTokenPublic": "true", "tickring:readToken": "true",
+		"tickring:oidcIssuer": "https://id.example.com", "tickring:oidcRoles": "devs=shop:editor;ops=admin",
 		"tickring:alarms": "false", "tickring:dashboard": true, "tickring:maxConcurrency": 50, "tickring:invokeTag": "tickring=yes",
 		"tickring:removalPolicy": "destroy",
 		"tickring:environment":   "A=1,B=x=y", "tickring:deletionProtection": "false", "tickring:tables": "a-jobs,a-runs,a-state",
@@ -28,7 +29,8 @@ func TestContext(t *testing.T) {
 		!p.Dashboard || *p.MaxConcurrency != 50 ||
 		p.InvokeTag.Value != "yes" || p.RemovalPolicy != "DESTROY" || p.Environment["B"] != "x=y" || *p.DeletionProtection ||
 		p.Tables.State != "a-state" || *p.Throttle != (infra.Throttle{Rate: 20, Burst: 40}) || *p.DoorConcurrency != 30 || !p.NoToken ||
-		!p.NoTokenPublic || !p.ReadToken {
+		!p.NoTokenPublic || !p.ReadToken ||
+		p.Oidc.Issuer != "https://id.example.com" || len(p.Oidc.Roles) != 2 {
 		t.Errorf("%+v", p)
 	}
 	for key, c := range map[string]struct{ value, want string }{
