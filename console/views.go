@@ -87,6 +87,15 @@ func (r viewRow) Shown() bool { return r.Query != "" || len(r.Views) > 0 }
 // Panel is the link that opens the panel over the list.
 func (r viewRow) Panel() string { return r.Ask.With("panel", "view") }
 
+// Command is the command that keeps the same.
+func (r viewRow) Command() string {
+	text := "tickring views set 'NAME' " + r.Page
+	if r.Query != "" {
+		text += " '" + r.Query + "'" // url.Values writes no quote
+	}
+	return text
+}
+
 // Back is the list.
 func (r viewRow) Back() string { return viewPath(r.Page, r.Query) }
 

@@ -26,6 +26,7 @@ func TestViews(t *testing.T) {
 	if form.Get("query") != query || form.Get("page") != "jobs" {
 		t.Fatalf("the panel has %v", form)
 	}
+	s.says(at+"&panel=view", "tickring views set 'NAME' jobs '"+query+"'")
 	typed := func(pairs ...string) url.Values { return with(maps.Clone(form), pairs...) }
 	s.done("/console/views", typed("name", "Mine & ours"), "the view Mine & ours is kept", `aria-current="true">Mine & ours</a>`,
 		"shop/stock")
