@@ -657,3 +657,21 @@ func TestMay(t *testing.T) {
 		}
 	}
 }
+
+// TestProviderDoesNotMakeTheAdmin: who is called admin at a provider does not take the name by which
+// the owner of the admin token comes in, before or after that.
+func TestProviderDoesNotMakeTheAdmin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, ctx := newFixture(t), t.Context()
+		claims := map[string]any{"preferred_username": access.FirstAdmin}
+		for range 2 {
+			_, err := f.a.External(ctx, "https://id.example", "17", claims, access.From{})
+			f.code(err, core.CodeForbidden)
+			secret, err := f.a.LogInByToken(ctx, "sesame", access.From{})
+			f.ok(err)
+			who, err := f.a.Session(ctx, secret)
+			f.ok(err)
+			f.ok(who.May(access.Administer, ""))
+		}
+	})
+}

@@ -100,7 +100,7 @@ func (a *Access) External(ctx context.Context, issuer, sub string, claims map[st
 	by := core.Actor{Name: ByProvider}
 	if _, err := a.change(ctx, name, &by, func(acc *Account) (bool, error) {
 		switch {
-		case acc.Rev == 0:
+		case acc.Rev == 0 && name != FirstAdmin: // who has the admin token comes in by that name, and shares it with nobody
 			if err := a.room(ctx); err != nil {
 				return false, err
 			}
