@@ -71,7 +71,7 @@ func (s *Server) isOwn(host string) bool {
 func (s *Server) ownName(next http.Handler) http.Handler {
 	names := []string{}
 	for _, text := range []string{s.reportURL, s.o.Provider.URL} { // New has looked at them
-		if u, err := url.Parse(text); err == nil {
+		if u, err := url.Parse(text); err == nil && u.Host != "" {
 			names = append(names, u.Host)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/oidc"
 )
 
 // How a door of executors answers.
@@ -209,4 +210,27 @@ func answer(t *testing.T, at, request string) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprint(resp.StatusCode, " ", string(b))
+}
+
+// TestConsoleByItsURL: the console answers by the URL to which a provider sends browsers back; one
+// that leads here from elsewhere makes strangers of those who come by it.
+func TestConsoleByItsURL(t *testing.T) {
+	s := start(t, Options{Provider: oidc.Settings{Issuer: "https://id.example", ClientID: "c", URL: "https://jobs.example"}})
+	for host, want := range map[string]int{"jobs.example": http.StatusOK, "evil.example": http.StatusForbidden} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/console/login", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Body.Close(); res.StatusCode != want {
+			t.Errorf("%s: %d, want %d", host, res.StatusCode, want)
+		}
+	}
+	if !s.AsksTokens() {
+		t.Error("executors without a token are let in, though others come by that URL")
+	}
 }
