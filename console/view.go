@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -292,6 +294,7 @@ func (a *ask) Bars(list []Bar) template.HTML {
 	var s strings.Builder
 	fmt.Fprintf(&s, `<svg class=bars viewBox="0 0 122 20" role=img aria-label="%s">`,
 		template.HTMLEscapeString(a.Say("the last %d runs, %d of them failed", len(list), count(list, "fail"))))
+	paths := map[string]*strings.Builder{} // one element for each colour: a list has thousands of bars
 	for i, b := range list[max(0, len(list)-30):] {
 		h := 4.0
 		if longest > 0 {
@@ -300,7 +303,13 @@ func (a *ask) Bars(list []Bar) template.HTML {
 		if b.Shape == "skip" {
 			h = 2
 		}
-		fmt.Fprintf(&s, `<rect class="b-%s" x=%d y=%.1f width=3 height=%.1f />`, b.Shape, i*4+1, 20-h, h)
+		if paths[b.Shape] == nil {
+			paths[b.Shape] = &strings.Builder{}
+		}
+		fmt.Fprintf(paths[b.Shape], "M%d %.1fh3V20h-3z", i*4+1, 20-h)
+	}
+	for _, shape := range slices.Sorted(maps.Keys(paths)) {
+		fmt.Fprintf(&s, `<path class="b-%s" d="%s"/>`, shape, paths[shape])
 	}
 	s.WriteString(`</svg>`)
 	return template.HTML(s.String())
