@@ -863,3 +863,39 @@ func TestAppCache(t *testing.T) {
 		t.Fatalf("%v after its deletion: %v", found, err)
 	}
 }
+
+// TestCheckpointWaitsForNoReader: what reads for long, as a page may, does not hold the
+// writer, whom fires wait for, when that makes its log short.
+func TestCheckpointWaitsForNoReader(t *testing.T) {
+	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF"})
+	put := func(rev int64) {
+		t.Helper()
+		if err := s.PutApp(t.Context(), rev-1, core.App{Name: "a", Rev: rev}, core.Change{ID: rev, App: "a"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(1)
+	err := s.read(t.Context(), func(r *sqlite.Conn) error {
+		if _, err := number(r, "SELECT count(*) FROM apps"); err != nil {
+			return err
+		}
+		put(2)
+		c, err := sqlite.OpenConn(strings.TrimSuffix(s.walPath, "-wal"), sqlite.OpenReadWrite)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		from := time.Now()
+		for _, mode := range []string{"RESTART", "TRUNCATE"} {
+			s.checkpoint(c, mode)
+		}
+		if took := time.Since(from); took > busyTimeout/2 { // without the bound it is twice the whole
+			t.Errorf("the log was waited for %s", took)
+		}
+		put(3)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

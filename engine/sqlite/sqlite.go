@@ -170,7 +170,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 			return nil, fmt.Errorf("open a reader: %w", err)
 		}
 		s.pool <- r
-		r.SetBusyTimeout(10 * time.Second)
+		r.SetBusyTimeout(busyTimeout)
 		for _, p := range []string{"query_only=1", "cache_size=-4000"} {
 			if err := exec(r, "PRAGMA "+p); err != nil {
 				return nil, fmt.Errorf("open a reader: %w", err)
@@ -193,7 +193,7 @@ func openFile(path, synchronous string) (*sqlite.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.SetBusyTimeout(10 * time.Second)
+	c.SetBusyTimeout(busyTimeout)
 	if err := pinMemory(c); err != nil {
 		c.Close()
 		return nil, err

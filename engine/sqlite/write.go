@@ -15,13 +15,15 @@ import (
 )
 
 const (
-	maxRows    = 1000                   // of a transaction
-	fairRows   = 300                    // of them kept for what is not urgent
-	fullEnough = 250                    // rows that do not wait for company
-	busyGap    = 4 * time.Millisecond   // commits that come faster gather
-	idleAfter  = 500 * time.Millisecond // then the write-ahead log is emptied
-	walFrames  = 8000                   // beyond this the log is forced to begin anew
-	checkEvery = 256                    // commits between two looks at the log
+	maxRows        = 1000                   // of a transaction
+	fairRows       = 300                    // of them kept for what is not urgent
+	fullEnough     = 250                    // rows that do not wait for company
+	busyGap        = 4 * time.Millisecond   // commits that come faster gather
+	idleAfter      = 500 * time.Millisecond // then the write-ahead log is emptied
+	walFrames      = 8000                   // beyond this the log is forced to begin anew
+	busyTimeout    = 10 * time.Second       // of a connection, for others
+	checkpointWait = 20 * time.Millisecond  // for readers
+	checkEvery     = 256                    // commits between two looks at the log
 )
 
 // writer is the queue in front of the one connection that writes.
@@ -236,8 +238,11 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 }
 
 // checkpoint moves the log into the file as far as readers let it, and tells
-// how many frames the log has. A failure only leaves the log longer.
+// how many frames the log has. A failure only leaves the log longer: it waits for no
+// reader, who may be a page that somebody looks at, while fires wait for the writer.
 func (s *Store) checkpoint(c *sqlite.Conn, mode string) (frames int) {
+	c.SetBusyTimeout(checkpointWait)
+	defer c.SetBusyTimeout(busyTimeout)
 	_ = query(c, "PRAGMA wal_checkpoint("+mode+")", nil, func(st *sqlite.Stmt) error {
 		frames = st.ColumnInt(1)
 		return nil
