@@ -42,6 +42,7 @@ func TestRunIsFollowedAndKilled(t *testing.T) {
 	p.click("Run it again")
 	p.sees("running", "waits for again")
 	p.act("Kill…")
+	p.sees("the kill is recorded") // on the page after the form: the one before may show the end by itself
 	p.sees("killed", "not tried again")
 	run := strings.TrimPrefix(p.url(), w.URL+"/console/runs/")
 	w.WaitState(t, run, "killed", patience)
