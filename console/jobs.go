@@ -88,7 +88,7 @@ func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
 		stand(a.Say("Late"), "late", n.Late)
 		stand(a.Say("Paused"), "paused", n.Paused)
 		stand(a.Say("Never ran"), "never-ran", n.NeverRan)
-		stand(a.Say("Ended"), "ended", n.Ended)
+		stand(a.Say("Finished"), "ended", n.Ended)
 	}
 	return out, nil
 }

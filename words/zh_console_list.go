@@ -51,4 +51,5 @@ var zhJobs = map[string]string{
 	"Resume jobs": "恢复任务",
 	"key=value, one a line; without a value the label is taken away": "每行一个 标签=值；不写值则去掉该标签",
 	"To change it takes the right scripts for this app.":             "修改脚本需要该执行器的 scripts 权限。",
+	"Finished": "已结束",
 }
