@@ -37,9 +37,9 @@ type column struct {
 	Class            string
 }
 
-// The page of the list.
+// The page of the list: a screen or two, which a browser draws at once.
 const (
-	jobsShown = 100
+	jobsShown = 50
 	barsShown = 30
 )
 

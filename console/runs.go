@@ -102,8 +102,13 @@ func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
 	return f
 }
 
+// runsShown is how many runs a page has: a screen or two, which a browser draws at once.
+const runsShown = 50
+
 func (a *ask) findRuns(p *runsPage) error {
-	page, err := a.ListRuns(a.Ctx(), p.Filter)
+	asked := p.Filter
+	asked.Limit = runsShown
+	page, err := a.ListRuns(a.Ctx(), asked)
 	if err != nil {
 		return err
 	}

@@ -166,14 +166,15 @@ func TestRunManyAgain(t *testing.T) {
 		}
 		s.says(w.Header().Get("Location"), "130 are run again, 0 are left")
 	}
-	if n := strings.Count(s.says(fmt.Sprintf("/console/runs?job=%d&cause=manual", job.Def.ID)), `<tr id="run-`); n != 100 {
-		t.Errorf("%d runs are on the first page", n)
+	made, path := 0, fmt.Sprintf("/console/runs?job=%d&cause=manual", job.Def.ID)
+	for path != "" {
+		body := s.says(path)
+		made += strings.Count(body, `<tr id="run-`)
+		_, rest, _ := strings.Cut(body, `rel="next" href="`)
+		path, _, _ = strings.Cut(rest, `"`)
 	}
-	if _, rest, more := strings.Cut(s.says(fmt.Sprintf("/console/runs?job=%d&cause=manual", job.Def.ID)), `rel="next" href="`); more {
-		path, _, _ := strings.Cut(rest, `"`)
-		if n := strings.Count(s.says(path), `<tr id="run-`); n != 30 {
-			t.Errorf("%d runs more were made", n)
-		}
+	if made != 130 {
+		t.Errorf("%d runs were made", made)
 	}
 }
 
