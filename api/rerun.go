@@ -1,6 +1,8 @@
 package api
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/http"
 
 	"github.com/tickring/tickring/api/client"
@@ -65,4 +67,21 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.reply(w, r, out, err)
+}
+
+// RerunsIn are the runs that run another again, as a change says.
+func RerunsIn(ch *Change, id string) (runs []string) {
+	if ch.Verb != core.VerbTriggered || !bytes.Contains(ch.New, []byte(id)) {
+		return nil
+	}
+	var note struct{ Runs, RerunOf []string }
+	if json.Unmarshal(ch.New, &note) != nil || len(note.Runs) != len(note.RerunOf) {
+		return nil
+	}
+	for i, of := range note.RerunOf {
+		if of == id {
+			runs = append(runs, note.Runs[i])
+		}
+	}
+	return runs
 }

@@ -40,12 +40,7 @@ func (a *ask) clean() (any, error) {
 	if err == nil && (p.Older != "" || p.Asked.Keep > 0) {
 		err = a.countClean(p)
 	}
-	if status := a.problemStatus(err); status >= 400 && status < 500 {
-		p.Wrong = a.problemOf(err).Message
-		a.render(status, "clean", p)
-		return nil, errShown
-	}
-	return p, err
+	return a.orWrong(err, "clean", p, &p.Wrong)
 }
 
 // cleanAsked reads what is to go.

@@ -161,12 +161,12 @@ func (a *ask) answer(p *jobPage) template.HTML {
 	case j.Pause != nil:
 		parts = append(parts, a.PauseText(j.Pause, zone))
 	case len(p.Next) > 0:
-		parts = append(parts, a.Tell("next %s %s", a.Time(p.Next[0].At, zone), a.Rel(p.Next[0].At)))
+		parts = append(parts, a.Mark("next %s %s", a.Time(p.Next[0].At, zone), a.Rel(p.Next[0].At)))
 	case j.State == "ended":
 		parts = append(parts, html("%s", a.Say("its schedule has ended")))
 	}
 	if since := failingSince(p.Runs); !since.IsZero() {
-		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Tell("failing since %s", a.Time(since, zone))))
+		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Mark("failing since %s", a.Time(since, zone))))
 	}
 	sep := "; "
 	if a.Lang == words.Chinese {
@@ -199,20 +199,20 @@ func (a *ask) PauseText(p *client.Pause, zone string) template.HTML {
 	if by == "" {
 		by = "–"
 	}
-	text := a.Tell("paused by %s since %s", by, a.Time(p.From, zone))
+	note := a.Mark("paused by %s since %s", text(by), a.Time(p.From, zone))
 	switch p.Of {
 	case "app":
-		text = a.Tell("paused with its app by %s since %s", by, a.Time(p.From, zone))
+		note = a.Mark("paused with its app by %s since %s", text(by), a.Time(p.From, zone))
 	case "everything":
-		text = a.Tell("paused with everything by %s since %s", by, a.Time(p.From, zone))
+		note = a.Mark("paused with everything by %s since %s", text(by), a.Time(p.From, zone))
 	}
 	if !p.Until.IsZero() {
-		text = a.Tell("%s, until %s %s", text, a.Time(p.Until, zone), a.Rel(p.Until))
+		note = a.Mark("%s, until %s %s", note, a.Time(p.Until, zone), a.Rel(p.Until))
 	}
 	if p.Reason != "" {
-		text = html("%s: %s", text, p.Reason)
+		note = html("%s: %s", note, p.Reason)
 	}
-	return text
+	return note
 }
 
 // Barred are runs as bars: they come with the newest first, and are drawn with the oldest first.

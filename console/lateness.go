@@ -69,12 +69,7 @@ const (
 func (a *ask) lateness() (any, error) {
 	p := &latenessPage{}
 	err := a.late(p)
-	if status := a.problemStatus(err); status >= 400 && status < 500 {
-		p.Wrong = a.problemOf(err).Message
-		a.render(status, "lateness", p)
-		return nil, errShown
-	}
-	return p, err
+	return a.orWrong(err, "lateness", p, &p.Wrong)
 }
 
 func (a *ask) late(p *latenessPage) (err error) {

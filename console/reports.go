@@ -56,12 +56,7 @@ func (r reportRow) Rate() string {
 func (a *ask) reports() (any, error) {
 	p := &reportsPage{}
 	err := a.report(p)
-	if status := a.problemStatus(err); status >= 400 && status < 500 {
-		p.Wrong = a.problemOf(err).Message
-		a.render(status, "reports", p)
-		return nil, errShown
-	}
-	return p, err
+	return a.orWrong(err, "reports", p, &p.Wrong)
 }
 
 func (a *ask) report(p *reportsPage) (err error) {

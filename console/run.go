@@ -1,10 +1,8 @@
 package console
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/words"
@@ -252,24 +251,7 @@ func (a *ask) rerunAs(r *client.Run) (runs []string) {
 		return nil // the story stands without it
 	}
 	for i := range list.Changes {
-		runs = append(runs, rerunsOf(&list.Changes[i], r.ID)...)
-	}
-	return runs
-}
-
-// rerunsOf are the runs that run another again, as a change says.
-func rerunsOf(ch *client.Change, id string) (runs []string) {
-	if ch.Verb != core.VerbTriggered || !bytes.Contains(ch.New, []byte(id)) {
-		return nil
-	}
-	var note struct{ Runs, RerunOf []string }
-	if json.Unmarshal(ch.New, &note) != nil || len(note.Runs) != len(note.RerunOf) {
-		return nil
-	}
-	for i, of := range note.RerunOf {
-		if of == id {
-			runs = append(runs, note.Runs[i])
-		}
+		runs = append(runs, api.RerunsIn(&list.Changes[i], r.ID)...)
 	}
 	return runs
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -58,7 +59,7 @@ func (a *ask) runs() (any, error) {
 	var err error
 	if p.Span, err = a.spanOf(); err == nil {
 		p.Filter = a.runFilter(a.r.URL.Query(), p.Span)
-		p.Filter.After, p.Filter.Limit = a.Q("after"), 100
+		p.Filter.After, p.Filter.Limit = a.Q("after"), runsShown
 		if a.partial() && a.Q("shape") != "" {
 			p.Filter.Limit = 1 // the page has its rows
 		}
@@ -67,20 +68,25 @@ func (a *ask) runs() (any, error) {
 	if err == nil && p.Panel == "rerun" && (p.Filter.Job != "" || p.Filter.App != "") {
 		p.Again, err = a.wouldRerun(p)
 	}
-	if status := a.problemStatus(err); status >= 400 && status < 500 {
-		p.Wrong, p.Panel = a.problemOf(err).Message, ""
-		a.render(status, "runs", p)
-		return nil, errShown
+	if err != nil {
+		p.Panel = ""
 	}
-	return p, err
+	return a.orWrong(err, "runs", p, &p.Wrong)
 }
 
-// problemStatus is that of the page of an error; 0 of none, and of what was answered.
-func (a *ask) problemStatus(err error) int {
-	if err == nil || err == errShown {
-		return 0
+// orWrong is a page, or where what was asked for cannot be answered that page with what was
+// wrong: its filters stay, so that they can be put right.
+func (a *ask) orWrong(err error, name string, page any, wrong *string) (any, error) {
+	if err == nil || errors.Is(err, errShown) {
+		return page, err
 	}
-	return a.problemOf(err).Status
+	p := a.problemOf(err)
+	if p.Status < 400 || p.Status >= 500 {
+		return page, err
+	}
+	*wrong = p.Message
+	a.render(p.Status, name, page)
+	return nil, errShown
 }
 
 // runFilter is which runs a query, or a form, asks for.
@@ -106,9 +112,7 @@ func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
 const runsShown = 50
 
 func (a *ask) findRuns(p *runsPage) error {
-	asked := p.Filter
-	asked.Limit = runsShown
-	page, err := a.ListRuns(a.Ctx(), asked)
+	page, err := a.ListRuns(a.Ctx(), p.Filter)
 	if err != nil {
 		return err
 	}

@@ -398,19 +398,3 @@ func (a *ask) Self() string {
 
 // Refreshes reports whether the page can be asked for again: what answers a form cannot.
 func (a *ask) Refreshes() bool { return a.r.Method == http.MethodGet }
-
-// Tell is a sentence with markup in it: what goes in is escaped, but what is markup already.
-func (a *ask) Tell(code string, args ...any) template.HTML {
-	for i, arg := range args {
-		switch arg := arg.(type) {
-		case template.HTML:
-			args[i] = string(arg)
-		case string:
-			args[i] = template.HTMLEscapeString(arg)
-		case int, int64, int32, float64:
-		default:
-			args[i] = template.HTMLEscapeString(fmt.Sprint(arg))
-		}
-	}
-	return template.HTML(a.Say(code, args...))
-}

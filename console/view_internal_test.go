@@ -19,11 +19,10 @@ func TestMarkIsFilledOnce(t *testing.T) {
 	}
 }
 
-// TestTellEscapesWhatIsNoMarkup: of whatever type.
-func TestTellEscapesWhatIsNoMarkup(t *testing.T) {
+// TestWhatIsNoMarkupIsEscaped: of whatever type.
+func TestWhatIsNoMarkupIsEscaped(t *testing.T) {
 	type name string
-	a := &ask{Lang: words.English}
-	if got := a.Tell("%s: %s", name("<b>"), html("<i>%d</i>", 1)); got != "&lt;b&gt;: <i>1</i>" {
+	if got := html("%s: %s", name("<b>"), html("<i>%d</i>", 1)); got != "&lt;b&gt;: <i>1</i>" {
 		t.Errorf("%s", got)
 	}
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -224,24 +222,7 @@ func (e *conn) again(r *api.Run) (runs []string) {
 		return nil // what is known of the run is shown without it
 	}
 	for i := range list.Changes {
-		runs = append(runs, rerunAs(&list.Changes[i], r.ID)...)
-	}
-	return runs
-}
-
-// rerunAs are the runs that run another again, as a change says.
-func rerunAs(ch *api.Change, id string) (runs []string) {
-	if ch.Verb != core.VerbTriggered || !bytes.Contains(ch.New, []byte(id)) {
-		return nil
-	}
-	var note struct{ Runs, RerunOf []string }
-	if json.Unmarshal(ch.New, &note) != nil || len(note.Runs) != len(note.RerunOf) {
-		return nil
-	}
-	for i, of := range note.RerunOf {
-		if of == id {
-			runs = append(runs, note.Runs[i])
-		}
+		runs = append(runs, api.RerunsIn(&list.Changes[i], r.ID)...)
 	}
 	return runs
 }
