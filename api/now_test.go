@@ -3,6 +3,7 @@ package api_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tickring/tickring/api/client"
 )
@@ -44,6 +45,8 @@ func TestHome(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
 	f.must("PUT", "/v1/jobs/shop/soon", `{"handler":"x","schedule":{"every":"5m"}}`)
+	later := time.Now().Add(48 * time.Hour).UTC().Format(time.RFC3339) // its own time may be within the next minutes
+	f.must("PUT", "/v1/jobs/shop/report", `{"handler":"x","schedule":{"at":"`+later+`"}}`)
 	h, err := f.c.GetHome(t.Context())
 	if err != nil || h.Coming.Jobs != 1 || len(h.Coming.First) != 1 || h.Coming.First[0].Job != "shop/soon" || len(h.Deserted) != 1 ||
 		h.Deserted[0].Jobs != 2 || h.Failing.Count != 0 {
