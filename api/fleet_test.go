@@ -68,9 +68,11 @@ func (s *slow) RunSpan(ctx context.Context, first, last core.RunID, limit int) (
 	return s.Store.RunSpan(ctx, first, last, limit)
 }
 
-func (s *slow) RecentRuns(ctx context.Context, app string, states []core.State, before int64, limit int) ([]core.Run, int64, error) {
+func (s *slow) RecentRuns(ctx context.Context, app string, states []core.State, from ask.RunPlace, limit int) (
+	[]core.Run, ask.RunPlace, error,
+) {
 	s.wait()
-	return s.Store.RecentRuns(ctx, app, states, before, limit)
+	return s.Store.RecentRuns(ctx, app, states, from, limit)
 }
 
 func (s *slow) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {

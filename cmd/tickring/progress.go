@@ -84,7 +84,7 @@ func (e *conn) runPage(params api.ListRunsParams, limit int) (sum api.RunPage, m
 	slices.SortStableFunc(sum.Skips, func(a, b api.Skip) int { return b.FirstAt.Compare(a.FirstAt) })
 	sum.Skips = slices.Compact(sum.Skips)
 	more = sum.Next != ""
-	if len(sum.Runs) > limit || len(sum.Skips) > limit { // runs that were made in one moment come together, and the store reads on behind all
+	if len(sum.Runs) > limit || len(sum.Skips) > limit { // a store may answer some more than it was asked for
 		sum.Runs, sum.Skips, sum.Next, more = sum.Runs[:min(limit, len(sum.Runs))], sum.Skips[:min(limit, len(sum.Skips))], "", true
 	}
 	return sum, more, err

@@ -128,18 +128,18 @@ func (l *lately) catchUp(ctx context.Context, q *Ask, now time.Time) error {
 	if len(l.of) > 0 {
 		again := l.mark - latelyAgain.Milliseconds()
 		seen := 0
-		for before := int64(0); ; {
-			runs, next, err := q.store.RecentRuns(ctx, "", nil, before, bound.AtOnce)
+		for from := (RunPlace{}); ; {
+			runs, next, err := q.store.RecentRuns(ctx, "", nil, from, bound.AtOnce)
 			if err != nil {
 				return err
 			}
 			for i := range runs {
 				l.note(&runs[i])
 			}
-			if seen += max(len(runs), 1); next == 0 || next < again {
+			if seen += max(len(runs), 1); next == (RunPlace{}) || next.Before < again {
 				break
 			}
-			if before = next; seen >= mostNew {
+			if from = next; seen >= mostNew {
 				clear(l.of)
 				break
 			}

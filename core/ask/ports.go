@@ -78,6 +78,11 @@ type Scripts interface {
 	Source(ctx context.Context, job core.JobID, hash string) (source string, found bool, err error)
 }
 
+// RunPlace is one in the runs by when they were made: behind what was made from a millisecond on,
+// and where a row is named behind that too, by the store's own count. The zero value is the
+// place before the newest, and as that to go on from the end.
+type RunPlace struct{ Before, Row int64 }
+
 // Runs are the runs, and what waits for its time.
 type Runs interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
@@ -85,10 +90,10 @@ type Runs interface {
 	// with last < first downwards from first to last.
 	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	// RecentRuns reads runs of one app or (empty) all, in some states or (empty) any,
-	// newest first, made before the given millisecond (0: now); the millisecond to go on
-	// from, 0 at the end. A call that has looked long enough answers fewer runs than limit,
-	// or none; one that cannot tell states apart answers others too.
-	RecentRuns(ctx context.Context, app string, states []core.State, before int64, limit int) (runs []core.Run, next int64, err error)
+	// newest first, from a place on; and the place to go on from. A call that has looked long
+	// enough answers fewer runs than limit, or none; one that cannot tell states apart answers
+	// others too.
+	RecentRuns(ctx context.Context, app string, states []core.State, from RunPlace, limit int) (runs []core.Run, next RunPlace, err error)
 	// LastRuns reads the newest runs of jobs with a slot up to an instant, at most n of each,
 	// the newest first; one that has none is not in the answer. Of those that wait for a later
 	// slot a store may pass over no more than n of each.

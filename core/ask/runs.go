@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -100,6 +101,24 @@ func (f *RunFilter) check() (limit int, err error) {
 	return limitOf(f.Limit)
 }
 
+// String is the place as the Next of a page.
+func (at RunPlace) String() string {
+	s := strconv.FormatInt(at.Before, 10)
+	if at.Row != 0 {
+		s += "." + strconv.FormatInt(at.Row, 10)
+	}
+	return s
+}
+
+func runPlace(s string) (at RunPlace, ok bool) {
+	before, row, both := strings.Cut(s, ".")
+	var err, rowErr error
+	if at.Before, err = strconv.ParseInt(before, 10, 64); both {
+		at.Row, rowErr = strconv.ParseInt(row, 10, 64)
+	}
+	return at, err == nil && rowErr == nil && at.Before > 0 && (at.Row > 0 || !both)
+}
+
 // recent lists runs of an app or of all by when they were made.
 func (q *Ask) recent(ctx context.Context, f *RunFilter, limit int, p *bound.Page) (RunPage, error) {
 	if f.App != "" {
@@ -108,35 +127,34 @@ func (q *Ask) recent(ctx context.Context, f *RunFilter, limit int, p *bound.Page
 		}
 	}
 	now := q.o.Now()
-	before, reach := int64(0), apart
+	from, reach := RunPlace{}, apart
 	if f.Thorough {
 		reach = core.MaxAhead
 	}
 	if f.After != "" {
-		n, err := strconv.ParseInt(f.After, 10, 64)
-		if err != nil || n <= 0 {
+		var ok bool
+		if from, ok = runPlace(f.After); !ok {
 			return RunPage{}, core.Invalid("after", f.After, "not the next of a page of these runs")
 		}
-		before = n
 	} else if last := f.To.Add(apart); !f.To.IsZero() && !f.Thorough && last.Before(now) {
-		before = core.Millis(last) + 1
+		from.Before = core.Millis(last) + 1
 	}
 	var res RunPage
-	end := func(at int64) (RunPage, error) {
-		res.Next = strconv.FormatInt(at, 10)
+	end := func(at RunPlace) (RunPage, error) {
+		res.Next = at.String()
 		if len(res.Runs) < limit {
-			res.LookedTo = core.FromMillis(at)
+			res.LookedTo = core.FromMillis(at.Before)
 		}
 		return res, nil
 	}
 	for looked, short := 0, 0; ; {
 		left := limit - len(res.Runs)
-		runs, next, fits, err := q.recentThatFit(ctx, f, before, left, p)
+		runs, next, fits, err := q.recentThatFit(ctx, f, from, left, p)
 		if err != nil {
 			return RunPage{}, err
 		}
 		if len(runs) == 0 && !fits {
-			return end(before)
+			return end(from)
 		}
 		for i := range runs {
 			if f.takes(&runs[i], now) {
@@ -146,10 +164,10 @@ func (q *Ask) recent(ctx context.Context, f *RunFilter, limit int, p *bound.Page
 		if looked += len(runs); len(runs) < left {
 			short++
 		}
-		if next == 0 || !f.From.IsZero() && next < core.Millis(f.From.Add(-reach)) {
+		if next == (RunPlace{}) || !f.From.IsZero() && next.Before < core.Millis(f.From.Add(-reach)) {
 			return res, nil
 		}
-		before = next
+		from = next
 		if len(res.Runs) >= limit || looked >= maxLooked || short >= maxLooks || !fits || p.Over() {
 			return end(next)
 		}
@@ -158,23 +176,24 @@ func (q *Ask) recent(ctx context.Context, f *RunFilter, limit int, p *bound.Page
 
 // recentThatFit reads as many recent runs as the page takes; fits is false where they
 // are not all that were to be read.
-func (q *Ask) recentThatFit(ctx context.Context, f *RunFilter, before int64, n int, p *bound.Page) (runs []core.Run, next int64, fits bool,
-	err error) {
+func (q *Ask) recentThatFit(ctx context.Context, f *RunFilter, from RunPlace, n int, p *bound.Page) (
+	runs []core.Run, next RunPlace, fits bool, err error,
+) {
 	now := q.o.Now()
 	for fits = true; ; {
-		runs, next, err := q.store.RecentRuns(ctx, f.App, f.states(), before, n)
+		runs, next, err := q.store.RecentRuns(ctx, f.App, f.states(), from, n)
 		if err != nil {
-			return nil, 0, false, core.Passing(err)
+			return nil, RunPlace{}, false, core.Passing(err)
 		}
 		was, taken := *p, 0
 		for taken < len(runs) && (!f.takes(&runs[taken], now) || p.Takes(&runs[taken])) {
 			taken++
 		}
 		switch {
-		case taken >= min(n, len(runs)): // those of one moment may be more, and stay together
+		case taken >= min(n, len(runs)): // a store may answer some more than it was asked for
 			return runs, next, fits, nil
 		case taken == 0:
-			return nil, before, false, nil
+			return nil, from, false, nil
 		}
 		*p, n, fits = was, taken, false // read again, for only the store knows what is behind them
 	}

@@ -111,3 +111,45 @@ func TestRunsPastTheirTime(t *testing.T) {
 		}
 	}
 }
+
+// TestRunsOfOneMoment: a pass makes thousands of runs at once; a page has as many as it was asked
+// for all the same, and the pages have each of them once.
+func TestRunsOfOneMoment(t *testing.T) {
+	f := newFixture(t)
+	job := f.Create(spec("sweep", every(time.Minute)))
+	var list []core.Run
+	for i := range 25 {
+		at := core.InstantOf(start) - core.Instant(60*(i+1))
+		list = append(list, core.Run{ID: core.PlannedRun(job.Def.ID, at), App: "shop", State: core.Running, Cause: core.CauseSchedule, At: at,
+			Slot: at, Attempt: 1, First: core.PlannedRun(job.Def.ID, at), Address: "http://a", SentAt: at.Time()})
+	}
+	for _, err := range f.E.Dispatch.Create(ctx, list) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[core.RunID]bool{}
+	for filter := (ask.RunFilter{Limit: 10}); ; {
+		page, err := f.M.Runs(ctx, filter)
+		if err != nil || len(page.Runs) > 10 {
+			t.Fatalf("a page of 10 has %d runs, %v", len(page.Runs), err)
+		}
+		for i := range page.Runs {
+			if got[page.Runs[i].ID] {
+				t.Errorf("run %d came twice", page.Runs[i].ID)
+			}
+			got[page.Runs[i].ID] = true
+		}
+		if filter.After = page.Next; page.Next == "" {
+			break
+		}
+	}
+	if len(got) != len(list) {
+		t.Errorf("%d of %d runs came", len(got), len(list))
+	}
+	for _, bad := range []string{"x", "0", "-5", "5.", "5.x", "5.0", "5.-1", "5.1.1", ".5"} {
+		if _, err := f.M.Runs(ctx, ask.RunFilter{After: bad}); code(err) != core.CodeInvalid {
+			t.Errorf("after %q: %v", bad, err)
+		}
+	}
+}

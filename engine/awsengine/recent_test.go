@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
@@ -33,7 +34,7 @@ func recentPages(t *testing.T, f *fakes, app string, before int64, limit, most i
 	t.Helper()
 	for {
 		f.db.Units()
-		runs, next, err := f.store.RecentRuns(t.Context(), app, nil, before, limit)
+		runs, next, err := f.store.RecentRuns(t.Context(), app, nil, ask.RunPlace{Before: before}, limit)
 		ok(t, err)
 		requests := 0
 		for _, n := range f.db.Units().Requests {
@@ -45,13 +46,13 @@ func recentPages(t *testing.T, f *fakes, app string, before int64, limit, most i
 		for i := range runs {
 			ids = append(ids, runs[i].ID)
 		}
-		if next == 0 {
+		if next == (ask.RunPlace{}) {
 			return ids, pages
 		}
-		if before != 0 && next >= before {
-			t.Fatalf("it goes on from %d after %d", next, before)
+		if before != 0 && next.Before >= before {
+			t.Fatalf("it goes on from %d after %d", next.Before, before)
 		}
-		before = next
+		before = next.Before
 	}
 }
 

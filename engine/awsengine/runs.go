@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/operate"
 )
 
@@ -460,11 +461,11 @@ func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core
 // been claimed yet is not in them. After mostRecent requests it answers what it
 // has, perhaps no run, and where to go on; only the journals of a minute that it
 // has begun it reads to their end.
-func (s *Store) RecentRuns(ctx context.Context, app string, _ []core.State, before int64, limit int) (
-	runs []core.Run, next int64, err error,
+func (s *Store) RecentRuns(ctx context.Context, app string, _ []core.State, from ask.RunPlace, limit int) (
+	runs []core.Run, next ask.RunPlace, err error,
 ) {
 	now := s.o.Now().Unix() / 60
-	minute, done := now+1, int64(0)
+	before, minute, done := from.Before, now+1, int64(0)
 	if before > 0 && (before-1)/perMinute <= now {
 		minute, done = (before-1)/perMinute, perMinute-1-(before-1)%perMinute
 	}
@@ -500,13 +501,13 @@ func (s *Store) RecentRuns(ctx context.Context, app string, _ []core.State, befo
 			err = take()
 		}
 		if err != nil {
-			return nil, 0, err
+			return nil, next, err
 		}
 		if w.spent++; w.next == 0 && w.spent >= mostRecent {
 			w.next = recentPlace(hour*60, perMinute)
 		}
 	}
-	return w.runs, w.next, nil
+	return w.runs, ask.RunPlace{Before: w.next}, nil
 }
 
 // The place to go on from is a millisecond inside a minute, and counts down what was

@@ -44,7 +44,7 @@ func raw(t *testing.T, s *Store, q string) {
 	}
 }
 
-func ask(t *testing.T, s *Store, q string) (n int64) {
+func tell(t *testing.T, s *Store, q string) (n int64) {
 	t.Helper()
 	if err := s.read(t.Context(), func(c *sqlite.Conn) error {
 		return query(c, q, nil, func(st *sqlite.Stmt) error {
@@ -178,7 +178,7 @@ func TestOlderFile(t *testing.T) {
 	if is, err := s.Letters(t.Context(), "", 10); err != nil || len(is) != 1 || is[0] != was[0] {
 		t.Errorf("%+v, %v; it was %+v", is, err, was)
 	}
-	if n := ask(t, s, "SELECT count(*) FROM sqlite_schema WHERE name = 'runs_owes'"); n != 1 {
+	if n := tell(t, s, "SELECT count(*) FROM sqlite_schema WHERE name = 'runs_owes'"); n != 1 {
 		t.Error("the index of what owes was not made")
 	}
 }
@@ -262,7 +262,7 @@ func claim(i int) core.Run {
 // A full disk throttles what does not fit, and nothing else.
 func TestFullDisk(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1})
-	pages := ask(t, s, "PRAGMA page_count")
+	pages := tell(t, s, "PRAGMA page_count")
 	raw(t, s, fmt.Sprintf("PRAGMA max_page_count = %d", pages+20))
 	stored := map[core.RunID]bool{}
 	full := false
@@ -284,7 +284,7 @@ func TestFullDisk(t *testing.T) {
 	if !full {
 		t.Fatal("the disk was never full")
 	}
-	if n := ask(t, s, "SELECT count(*) FROM runs"); n != int64(len(stored)) {
+	if n := tell(t, s, "SELECT count(*) FROM runs"); n != int64(len(stored)) {
 		t.Fatalf("%d rows, %d were answered", n, len(stored))
 	}
 	raw(t, s, "PRAGMA max_page_count = 1000000")
@@ -324,10 +324,10 @@ func TestBadOp(t *testing.T) {
 	if (a == nil) == (b == nil) || !errors.Is(errors.Join(a, b), bad) {
 		t.Fatalf("got %v and %v", a, b)
 	}
-	if n := ask(t, s, "SELECT count(*) FROM runs"); n != 1 {
+	if n := tell(t, s, "SELECT count(*) FROM runs"); n != 1 {
 		t.Fatalf("%d runs", n)
 	}
-	if n := ask(t, s, "SELECT count(*) FROM state WHERE name = 'half'"); n != 0 {
+	if n := tell(t, s, "SELECT count(*) FROM state WHERE name = 'half'"); n != 0 {
 		t.Fatal("half of the bad one is there")
 	}
 }
@@ -351,7 +351,7 @@ func TestPoison(t *testing.T) {
 	if err != nil || len(dead) != 2 || !strings.Contains(dead[1].Reason+dead[0].Reason, "JSON") {
 		t.Fatalf("%+v, %v", dead, err)
 	}
-	if n := ask(t, s, "SELECT count(*) FROM ring"); n != 2 { // the good one, and the one for a newer reader
+	if n := tell(t, s, "SELECT count(*) FROM ring"); n != 2 { // the good one, and the one for a newer reader
 		t.Fatalf("%d rows", n)
 	}
 }
@@ -498,7 +498,7 @@ func TestShrinkThenRefill(t *testing.T) {
 	for len(seen) < 6 {
 		got, err := s.Receive(ctx, ring.KindFires, 10)
 		if err != nil {
-			t.Fatalf("%d of 6 are received; %d are in the table", len(seen), ask(t, s, "SELECT count(*) FROM ring"))
+			t.Fatalf("%d of 6 are received; %d are in the table", len(seen), tell(t, s, "SELECT count(*) FROM ring"))
 		}
 		for _, d := range got {
 			seen[d.Message.Fires[0].Run] = true
@@ -584,7 +584,7 @@ func TestHistory(t *testing.T) {
 		create(37)
 	}
 	check()
-	if n := ask(t, s, "SELECT count(*) FROM history"); n < 500 {
+	if n := tell(t, s, "SELECT count(*) FROM history"); n < 500 {
 		t.Fatalf("%d rows in the history", n)
 	}
 	s.Close()
@@ -606,7 +606,7 @@ func TestHistory(t *testing.T) {
 	if _, err := s.Sweep(t.Context(), time.Now().Add(1000*time.Hour), time.Hour, time.Hour, 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	if n := ask(t, s, "SELECT (SELECT count(*) FROM runs) + (SELECT count(*) FROM history)"); n != 0 {
+	if n := tell(t, s, "SELECT (SELECT count(*) FROM runs) + (SELECT count(*) FROM history)"); n != 0 {
 		t.Fatalf("%d rows after a sweep", n)
 	}
 	s.Close()

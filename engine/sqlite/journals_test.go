@@ -119,10 +119,10 @@ func TestJournalsGoWhenNobodyAsks(t *testing.T) {
 	for range journals / 500 * 3 {
 		sweep()
 	}
-	if n := ask(t, s, "SELECT count(*) FROM journals"); n != 0 {
+	if n := tell(t, s, "SELECT count(*) FROM journals"); n != 0 {
 		t.Errorf("%d journals in the end", n)
 	}
-	if n := ask(t, s, "SELECT count(*) FROM runs"); n != int64(len(runs)) {
+	if n := tell(t, s, "SELECT count(*) FROM runs"); n != int64(len(runs)) {
 		t.Errorf("%d runs, want %d", n, len(runs))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 )
 
 const (
@@ -19,18 +20,15 @@ const (
 	fewOpen = 10_000
 )
 
-// RecentRuns implements ask.Store. It never splits a millisecond, so
-// the answer may be longer than limit, and may be shorter where few of many rows
-// are asked for; next is 0 when nothing older is stored.
+// RecentRuns implements ask.Store. The answer may be shorter than limit where few of many rows
+// are asked for.
 //
-// Rows lie in the order in which they were made. Those of an app, and those of each state in
-// which few runs end, have an index in that order too, and which are open is known.
-func (s *Store) RecentRuns(ctx context.Context, app string, states []core.State, before int64, limit int) (
-	list []core.Run, next int64, err error,
+// Rows lie in the order in which they were made, many of them in one millisecond: a place names
+// the last one. Those of an app, and those of each state in which few runs end, have an index in
+// that order too, and which are open is known.
+func (s *Store) RecentRuns(ctx context.Context, app string, states []core.State, from ask.RunPlace, limit int) (
+	list []core.Run, next ask.RunPlace, err error,
 ) {
-	if before <= 0 {
-		before = math.MaxInt64
-	}
 	w := made{s: s, limit: limit}
 	for _, state := range states {
 		if i := slices.Index(core.States, state); i >= 0 {
@@ -40,7 +38,7 @@ func (s *Store) RecentRuns(ctx context.Context, app string, states []core.State,
 	if app != "" {
 		var ok bool
 		if w.app, ok = s.names.lookup(app); !ok {
-			return nil, 0, ctx.Err()
+			return nil, next, ctx.Err()
 		}
 	}
 	var open []core.RunID
@@ -49,9 +47,14 @@ func (s *Store) RecentRuns(ctx context.Context, app string, states []core.State,
 		open, byOpen = s.recent.allOpen(fewOpen)
 	}
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		row, err := lastBefore(c, before)
-		if err != nil {
-			return err
+		row := int64(math.MaxInt64)
+		switch {
+		case from.Row > 0:
+			row = from.Row - 1
+		case from.Before > 0:
+			if row, err = lastBefore(c, from.Before); err != nil {
+				return err
+			}
 		}
 		if byOpen {
 			return w.opened(c, open, row)
@@ -68,7 +71,7 @@ type made struct {
 	states []core.State // empty: any
 	limit  int
 	list   []core.Run
-	next   int64
+	next   ask.RunPlace
 }
 
 const (
@@ -154,14 +157,13 @@ func (w *made) merge(c *sqlite.Conn, row int64) (err error) {
 			}
 		}
 		if x.n == 0 {
-			w.next = 0
+			w.next = ask.RunPlace{}
 			return nil
 		}
-		made := x.st.ColumnInt64(ofMade)
-		if (len(w.list) >= w.limit || seen > recentScan) && made < w.next {
+		if len(w.list) >= w.limit || seen > recentScan {
 			return nil
 		}
-		w.next = made
+		w.next = ask.RunPlace{Before: x.st.ColumnInt64(ofMade) + 1, Row: x.n}
 		if w.fits(x.st) {
 			if err := w.take(x.st); err != nil {
 				return err
@@ -194,15 +196,15 @@ func (w *made) opened(c *sqlite.Conn, ids []core.RunID, row int64) error {
 	}
 	slices.SortFunc(found, func(a, b place) int { return cmp.Compare(b.n, a.n) })
 	for _, p := range found {
-		if len(w.list) >= w.limit && p.made < w.next {
+		if len(w.list) >= w.limit {
 			return nil
 		}
-		w.next = p.made
+		w.next = ask.RunPlace{Before: p.made + 1, Row: p.n}
 		st.BindInt64(1, p.key)
 		if err := rows(st, w.take); err != nil {
 			return err
 		}
 	}
-	w.next = 0
+	w.next = ask.RunPlace{}
 	return nil
 }

@@ -74,7 +74,7 @@ func TestQueueIsCounted(t *testing.T) {
 			}
 		}
 		all.Wait()
-		if n := ask(t, s, "SELECT count(*) FROM pulled WHERE app = 'a'"); n != most {
+		if n := tell(t, s, "SELECT count(*) FROM pulled WHERE app = 'a'"); n != most {
 			t.Fatalf("round %d: %d runs in a queue for %d", round, n, most)
 		}
 		held, _, err := s.TakePulled(t.Context(), q, time.Now(), time.Now().Add(-time.Hour), 25)

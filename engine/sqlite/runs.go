@@ -634,8 +634,8 @@ func lastBefore(c *sqlite.Conn, before int64) (row int64, err error) {
 		return 0, err
 	}
 	hi, err := bounds("SELECT coalesce(max(n), 0) FROM runs")
-	if err != nil || before == math.MaxInt64 {
-		return hi, err
+	if err != nil {
+		return 0, err
 	}
 	for lo < hi { // the answer lies in lo … hi
 		mid := lo + (hi-lo+1)/2

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/engine"
 )
@@ -725,26 +726,32 @@ func recentRuns(t *testing.T, h Harness) {
 	for app, want := range map[string]map[core.RunID]bool{"": all, "orders": orders, "none": {}} {
 		eventually(t, h, func() string {
 			got := map[core.RunID]bool{}
-			before, pages := int64(0), 0
+			from, pages := ask.RunPlace{}, 0
 			for {
-				runs, next, err := e.Manage.RecentRuns(ctx, app, nil, before, 6)
+				runs, next, err := e.Manage.RecentRuns(ctx, app, nil, from, 6)
 				ok(t, err)
 				for _, r := range runs {
+					if got[r.ID] {
+						t.Fatalf("run %d came twice", r.ID)
+					}
 					got[r.ID] = true
 				}
-				if next == 0 {
+				if len(runs) > 6 {
+					t.Fatalf("%d runs of one moment in a page of 6", len(runs))
+				}
+				if next == (ask.RunPlace{}) {
 					break
 				}
-				if pages++; pages > 1000 || before != 0 && next > before {
-					t.Fatalf("it goes on from %d after %d", next, before)
+				if pages++; pages > 1000 || from.Before != 0 && next.Before > from.Before {
+					t.Fatalf("it goes on from %v after %v", next, from)
 				}
-				before = next
+				from = next
 			}
 			return cmp.Diff(want, got, cmpopts.EquateEmpty())
 		})
 	}
 	eventually(t, h, func() string { // the last batch comes first
-		runs, _, err := e.Manage.RecentRuns(ctx, "", nil, 0, 5)
+		runs, _, err := e.Manage.RecentRuns(ctx, "", nil, ask.RunPlace{}, 5)
 		ok(t, err)
 		for _, r := range runs {
 			if r.ID.Job() <= 30 {
@@ -800,8 +807,8 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 			}
 			eventually(t, h, func() string {
 				got := map[core.RunID]bool{}
-				for before := int64(0); ; {
-					runs, next, err := e.Manage.RecentRuns(ctx, app, states, before, 2)
+				for from := (ask.RunPlace{}); ; {
+					runs, next, err := e.Manage.RecentRuns(ctx, app, states, from, 2)
 					ok(t, err)
 					for i := range runs {
 						if fits(&runs[i]) {
@@ -810,7 +817,7 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 							t.Fatalf("of %s came a run of %s", app, runs[i].App)
 						}
 					}
-					if before = next; next == 0 {
+					if from = next; next == (ask.RunPlace{}) {
 						return cmp.Diff(want, got, cmpopts.EquateEmpty())
 					}
 				}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/engine"
 )
@@ -132,25 +133,27 @@ func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Insta
 	return found, err
 }
 
-// RecentRuns implements ask.Store. It never splits a millisecond, so
-// the answer may be longer than limit; next is 0 when nothing older is stored.
-func (s *Store) RecentRuns(ctx context.Context, app string, states []core.State, before int64, limit int) (
-	runs []core.Run, next int64, err error,
+// RecentRuns implements ask.Store.
+func (s *Store) RecentRuns(ctx context.Context, app string, states []core.State, from ask.RunPlace, limit int) (
+	runs []core.Run, next ask.RunPlace, err error,
 ) {
-	if before <= 0 {
-		before = math.MaxInt64
+	first := madeRun{math.MaxInt64, math.MaxInt64}
+	if from.Row > 0 {
+		first = madeRun{from.Before - 1, core.RunID(from.Row) - 1}
+	} else if from.Before > 0 {
+		first.ms = from.Before - 1
 	}
 	err = s.one(ctx, func() error {
-		for m := range s.made.down(madeRun{before - 1, math.MaxInt64}) {
-			if len(runs) >= limit && m.ms < next {
+		for m := range s.made.down(first) {
+			if len(runs) >= limit {
 				return nil
 			}
-			next = m.ms
+			next = ask.RunPlace{Before: m.ms + 1, Row: int64(m.run)}
 			if r := &s.runs[m.run].run; (app == "" || r.App == app) && (len(states) == 0 || slices.Contains(states, r.State)) {
 				runs = append(runs, copyRun(r))
 			}
 		}
-		next = 0
+		next = ask.RunPlace{}
 		return nil
 	})
 	return runs, next, err
