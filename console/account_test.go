@@ -14,13 +14,27 @@ import (
 // is shown once, and what was typed is kept where it is refused.
 func TestAccount(t *testing.T) {
 	s := newConsole(t)
-	s.person("ann", access.Grant{App: "shop", Role: access.Operator})
+	s.newcomer("ann", access.Grant{App: "shop", Role: access.Operator})
 	s.logInAs("ann")
 	other := s.cookies["tickring_session"]
-	if w := s.get("/console/"); w.Header().Get("Location") != "/console/account" {
-		t.Errorf("who was given a password is not asked to change it: %d", w.Code)
+	for _, path := range []string{"/console/", "/console/jobs?app=shop", "/console/runs", "/console/find/list"} {
+		if w := s.get(path); w.Header().Get("Location") != "/console/account" {
+			t.Errorf("%s: who was given a password is not asked to change it: %d", path, w.Code)
+		}
+	}
+	if w := s.post("/console/jobs/shop/x/trigger", url.Values{}); w.Header().Get("Location") != "/console/account" {
+		t.Errorf("who was given a password runs a job: %d %s", w.Code, w.Body)
+	}
+	s.says("/console/account", "is one that somebody else gave you: change it.")
+	if w := s.post("/console/settings", url.Values{"lang": {"en"}, "to": {"/console/account"}}); w.Code != http.StatusSeeOther {
+		t.Errorf("settings: %d", w.Code)
+	}
+	s.wrong("/console/account", url.Values{"do": {"token"}, "name": {"ci"}, "for": {"1d"}}, http.StatusForbidden, "change it first")
+	if w := s.post("/console/logout", nil); w.Code != http.StatusSeeOther || s.cookies["tickring_session"] != "" {
+		t.Errorf("log out: %d", w.Code)
 	}
 	s.logInAs("ann")
+	strange := s.cookies["tickring_known"]
 	s.wrong("/console/account", url.Values{"do": {"password"}, "old": {"wrong"}, "password": {"better horse"}, "twice": {"better horse"}},
 		http.StatusBadRequest, "this is not the password")
 	s.wrong("/console/account", url.Values{"do": {"password"}, "old": {goodPassword}, "password": {"better horse"}, "twice": {"other horse"}},
@@ -28,6 +42,12 @@ func TestAccount(t *testing.T) {
 	s.done("/console/account", url.Values{"do": {"password"}, "old": {goodPassword}, "password": {"better horse"}, "twice": {"better horse"}},
 		"the password is changed")
 	mine := s.cookies["tickring_session"]
+	if known := s.cookies["tickring_known"]; known == "" || known == strange {
+		t.Error("the browser in which the password was changed is known no more")
+	}
+	if w := s.get("/console/jobs"); w.Code != http.StatusOK {
+		t.Errorf("after the password is changed: %d", w.Code)
+	}
 	s.cookies["tickring_session"] = other
 	if w := s.get("/console/jobs"); w.Code != http.StatusUnauthorized {
 		t.Errorf("another session after a new password: %d", w.Code)

@@ -224,7 +224,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) (*ask, bool) {
 	if c.o.Writes != nil { // after that the session was seen, which is of no page
 		a.since = c.o.Writes()
 	}
-	if who.MustChange && r.URL.Path == Root { // where a log-in goes on to
+	if who.MustChange && r.URL.Path != Root+"account" && r.URL.Path != Root+"live" {
 		http.Redirect(w, r, Root+"account", http.StatusSeeOther)
 		return nil, false
 	}

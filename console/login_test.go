@@ -15,6 +15,20 @@ const goodPassword = "correct horse"
 // person makes one with a password and grants.
 func (s *site) person(name string, grants ...access.Grant) {
 	s.t.Helper()
+	s.newcomer(name, grants...)
+	acc, _, err := s.E.People.Account(s.t.Context(), name)
+	if err == nil {
+		acc.MustChange = false
+		err = s.E.People.PutAccount(s.t.Context(), acc.Rev, acc, nil)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// newcomer makes a person who has yet to change the password.
+func (s *site) newcomer(name string, grants ...access.Grant) {
+	s.t.Helper()
 	password := goodPassword
 	_, _, err := s.access.Save(s.t.Context(), access.ByMachine(true), access.Spec{Name: name, Grants: &grants, Password: &password})
 	if err != nil {
@@ -42,11 +56,19 @@ func TestLogInAsAPerson(t *testing.T) {
 	if !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/console/" || c.Secure {
 		t.Errorf("%+v", c)
 	}
+	known := w.Result().Cookies()[1]
+	if known.Name != "tickring_known" || !known.HttpOnly || known.SameSite != http.SameSiteStrictMode || known.Path != "/console/login" ||
+		known.Secure || known.MaxAge != 90*24*3600 {
+		t.Errorf("%+v", known)
+	}
 	r := httptest.NewRequest(http.MethodPost, "https://console.test/console/login", strings.NewReader("name=ann&password=correct+horse"))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	over := httptest.NewRecorder()
-	if s.h.ServeHTTP(over, r); !over.Result().Cookies()[0].Secure {
-		t.Error("over TLS the cookie may go in clear")
+	s.h.ServeHTTP(over, r)
+	for _, c := range over.Result().Cookies() {
+		if !c.Secure {
+			t.Errorf("over TLS the cookie %s may go in clear", c.Name)
+		}
 	}
 	secret := s.cookies["tickring_session"]
 	if w := s.get("/console/jobs"); w.Code != http.StatusOK {
@@ -64,6 +86,30 @@ func TestLogInAsAPerson(t *testing.T) {
 		if w.Code != http.StatusUnauthorized || len(w.Result().Cookies()) != 0 || strings.Contains(w.Body.String(), "<script>") {
 			t.Errorf("%v: %d %v", form, w.Code, w.Result().Cookies())
 		}
+	}
+}
+
+// TestKnownBrowser: strangers who try a name keep no browser waiting in which that person logged in
+// before, and who comes by a token is known by nothing.
+func TestKnownBrowser(t *testing.T) {
+	s := newConsole(t)
+	if s.cookies["tickring_known"] != "" {
+		t.Error("the admin token makes a browser known")
+	}
+	s.person("ann", access.Grant{Role: access.Viewer})
+	s.logInAs("ann")
+	known := s.cookies["tickring_known"]
+	clear(s.cookies)
+	for range access.FreeTries {
+		s.post("/console/login", url.Values{"name": {"ann"}, "password": {"wrong password"}})
+	}
+	if w := s.logInAs("ann"); w.Code != http.StatusUnauthorized {
+		t.Errorf("a stranger after five tries: %d", w.Code)
+	}
+	clear(s.cookies)
+	s.cookies["tickring_known"] = known
+	if w := s.post("/console/login", url.Values{"name": {"ann"}, "password": {goodPassword}}); w.Code != http.StatusSeeOther {
+		t.Errorf("a browser that is known: %d %s", w.Code, w.Body)
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 // sessionCookie is that of who is logged in.
 const sessionCookie = "tickring_session"
 
+// knownCookie says that somebody logged in by this browser before.
+const knownCookie = "tickring_known"
+
 // whoIs is who sent a request, by the session of its cookie.
 func (c *Console) whoIs(r *http.Request) (access.Who, error) {
 	secret := ""
@@ -27,7 +30,11 @@ func from(r *http.Request) access.From {
 	if err != nil {
 		host = r.RemoteAddr
 	}
-	return access.From{Address: host, Agent: r.UserAgent()}
+	f := access.From{Address: host, Agent: r.UserAgent()}
+	if k, err := r.Cookie(knownCookie); err == nil {
+		f.Known = k.Value
+	}
+	return f
 }
 
 // login is what the page shows.
@@ -107,6 +114,7 @@ func (c *Console) enter(a *ask, secret string, err error, l login) {
 		return
 	}
 	http.SetCookie(a.w, a.session(secret, int((30*24*time.Hour).Seconds())))
+	a.known(secret)
 	c.look(a, secret)
 	if l.Unsent != nil {
 		a.out = true // its menu would lead away from what was typed
@@ -120,6 +128,17 @@ func (c *Console) enter(a *ask, secret string, err error, l login) {
 func (a *ask) session(secret string, maxAge int) *http.Cookie {
 	return &http.Cookie{Name: sessionCookie, Value: secret, Path: Root, HttpOnly: true, Secure: a.secure(), SameSite: http.SameSiteLaxMode,
 		MaxAge: maxAge}
+}
+
+// known has a browser known whose session began with a password. What fails there is missed only
+// where strangers try that name.
+func (a *ask) known(secret string) {
+	known, err := a.c.o.Access.Known(a.Ctx(), secret)
+	if err != nil || known == "" {
+		return
+	}
+	http.SetCookie(a.w, &http.Cookie{Name: knownCookie, Value: known, Path: Root + "login", HttpOnly: true, Secure: a.secure(),
+		SameSite: http.SameSiteStrictMode, MaxAge: int(access.KnownFor.Seconds())})
 }
 
 func (c *Console) logOut(w http.ResponseWriter, r *http.Request) {

@@ -92,6 +92,7 @@ var zhAccess = map[string]string{
 	"Tokens": "令牌",
 	"You have no token yet. A program, or the command line, asks with one as you:": "您还没有令牌。程序或命令行用它以您的身份访问：",
 	"Your password is one that somebody else gave you: change it.":                 "您的密码是他人设置的：请修改。",
+	"your password is one that somebody else gave you: change it first":            "您的密码是他人设置的：请先修改",
 	"all other sessions have ended":                                                "其他所有会话都已结束",
 	"all that you may":                                                             "您的全部权限",
 	"has yet to change the first password":                                         "尚未修改初始密码",

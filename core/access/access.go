@@ -265,7 +265,7 @@ func (a *Access) Session(ctx context.Context, secret string) (Who, error) {
 		return Who{}, errUnknown
 	}
 	who := acc.who(Person)
-	who.Session = acc.Sessions[i].ID
+	who.Session, who.MustChange = acc.Sessions[i].ID, acc.MustChange && acc.Sessions[i].ByPassword
 	if minute := now.Truncate(time.Minute); minute.After(acc.Sessions[i].Seen) {
 		next := acc.clone()
 		next.Sessions[i].Seen, next.Rev = minute, max(core.Millis(now), acc.Rev+1)

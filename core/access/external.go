@@ -119,7 +119,7 @@ func (a *Access) External(ctx context.Context, issuer, sub string, claims map[st
 	}); err != nil {
 		return "", err
 	}
-	return a.begin(ctx, name, from, func(acc *Account) error {
+	return a.begin(ctx, name, from, func(acc *Account, _ *Session) error {
 		if acc.Issuer != issuer || acc.Subject != sub {
 			return errLogIn
 		}

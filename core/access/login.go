@@ -13,6 +13,7 @@ import (
 type From struct {
 	Address string // of the peer, without its port
 	Agent   string // as the browser says
+	Known   string // what Access.Known gave the browser; empty: it is a stranger's
 }
 
 // errLogIn is the same whatever was wrong: whether there is such a person is not told.
@@ -27,16 +28,19 @@ const (
 	LongestWait = 15 * time.Minute
 )
 
-// until is when the next log-in is looked at.
-func (f *Failures) until() time.Time {
-	if f.Count < FreeTries {
-		return time.Time{}
+// try counts one before it is known to fail, or says that it is too early for it.
+func (f *Failures) try(now time.Time) bool {
+	if f.Count >= FreeTries {
+		wait := LongestWait
+		if n := f.Count - FreeTries; n < 6 { // 15 s · 2^6 is more
+			wait = firstWait << n
+		}
+		if now.Before(f.At.Add(wait)) {
+			return false
+		}
 	}
-	wait := LongestWait
-	if n := f.Count - FreeTries; n < 6 { // 15 s · 2^6 is more
-		wait = firstWait << n
-	}
-	return f.At.Add(wait)
+	*f = Failures{Count: f.Count + 1, At: now}
+	return true
 }
 
 // LogIn answers the secret of a new session of a person. It counts the try before it looks at
@@ -65,14 +69,12 @@ func (a *Access) logIn(ctx context.Context, name, password string, from From) (s
 	if err != nil {
 		return "", err
 	}
-	counted := false
+	counted, known := false, false
 	if CheckName("", name) == nil && len(password) <= MaxPassword {
 		acc, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
 			now := a.now()
-			counted = acc.Rev != 0 && !acc.Disabled && acc.Password != "" && !now.Before(acc.Failures.until())
-			if counted {
-				acc.Failures = Failures{Count: acc.Failures.Count + 1, At: now}
-			}
+			known = acc.isKnown(from.Known, now)
+			counted = acc.Rev != 0 && !acc.Disabled && acc.Password != "" && acc.failures(known).try(now)
 			return counted, nil
 		})
 		if err != nil {
@@ -89,34 +91,36 @@ func (a *Access) logIn(ctx context.Context, name, password string, from From) (s
 	if !same || !counted {
 		return "", errLogIn
 	}
-	return a.begin(ctx, name, from, func(acc *Account) error {
+	return a.begin(ctx, name, from, func(acc *Account, s *Session) error {
 		if acc.Password != hash { // it was changed meanwhile
 			return errLogIn
 		}
-		acc.Failures = Failures{}
+		s.ByPassword = true
+		*acc.failures(known) = Failures{}
 		return nil
 	})
 }
 
 // begin adds a session to an account that is there.
-func (a *Access) begin(ctx context.Context, name string, from From, edit func(acc *Account) error) (string, error) {
+func (a *Access) begin(ctx context.Context, name string, from From, edit func(*Account, *Session) error) (string, error) {
 	secret, hash := newSecret(sessionPrefix, name)
 	_, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
 		if acc.Rev == 0 || acc.Disabled {
 			return false, errLogIn
 		}
-		if err := edit(acc); err != nil {
+		now := a.now()
+		s := Session{ID: rand.Text()[:10], Hash: hash, Created: now, Seen: now.Truncate(time.Minute), From: clip(from.Address, maxFrom),
+			Agent: clip(from.Agent, maxAgent)}
+		if err := edit(acc, &s); err != nil {
 			return false, err
 		}
-		now := a.now()
 		acc.LastSeen = now
 		acc.Sessions = slices.DeleteFunc(acc.Sessions, func(s Session) bool { return sameHash(s.Hash, hash) || a.over(&s, now) })
 		if len(acc.Sessions) >= MaxSessions {
 			slices.SortStableFunc(acc.Sessions, func(x, y Session) int { return y.Seen.Compare(x.Seen) })
 			acc.Sessions = acc.Sessions[:MaxSessions-1]
 		}
-		acc.Sessions = append(acc.Sessions, Session{ID: rand.Text()[:10], Hash: hash, Created: now, Seen: now.Truncate(time.Minute),
-			From: clip(from.Address, maxFrom), Agent: clip(from.Agent, maxAgent)})
+		acc.Sessions = append(acc.Sessions, s)
 		return true, nil
 	})
 	if err != nil {
@@ -160,7 +164,7 @@ func (a *Access) asFirst(ctx context.Context, by string, from From) (string, err
 	} else if acc.Disabled {
 		return "", core.Errorf(core.CodeForbidden, "the person %s is disabled: enable it with the admin token, by tickring people", FirstAdmin)
 	}
-	return a.begin(ctx, FirstAdmin, from, func(*Account) error { return nil })
+	return a.begin(ctx, FirstAdmin, from, func(*Account, *Session) error { return nil })
 }
 
 // LogOut ends the session of a secret; one that has ended is well.

@@ -125,7 +125,8 @@ func (a *Access) Save(ctx context.Context, who Who, s Spec) (acc Account, change
 			}
 		}
 		if s.Password != nil && (hash != "" || acc.Password != "") && acc.Password != hash {
-			acc.Password, acc.MustChange, acc.Failures, acc.Sessions, edited = hash, hash != "", Failures{}, nil, true
+			acc.Password, acc.MustChange, acc.Sessions, edited = hash, hash != "", nil, true
+			acc.Failures, acc.FailuresKnown = Failures{}, Failures{}
 		}
 		if s.Issuer != nil && (acc.Issuer != *s.Issuer || acc.Subject != *s.Subject) {
 			acc.Issuer, acc.Subject, edited = *s.Issuer, *s.Subject, true
@@ -208,22 +209,20 @@ func (a *Access) ChangePassword(ctx context.Context, who Who, old, password stri
 		if now.Rev == 0 || now.Password != acc.Password && now.Password != hash {
 			return false, core.Errorf(core.CodeConflict, "the password was changed meanwhile")
 		}
-		now.Password, now.MustChange, now.Failures = hash, false, Failures{}
+		now.Password, now.MustChange, now.Failures, now.FailuresKnown = hash, false, Failures{}, Failures{}
 		now.Sessions = slices.DeleteFunc(now.Sessions, func(s Session) bool { return s.ID != who.Session })
 		return true, nil
 	})
 	return err
 }
 
-// knows counts a try of a password, and refuses one that is wrong or too soon.
+// knows counts a try of a password, and refuses one that is wrong or too soon. Who is logged in
+// is no stranger, whose tries would keep him from a new password.
 func (a *Access) knows(ctx context.Context, name, password string) error {
 	wrong := core.Invalid("old", "", "this is not the password, or there were too many tries: after five, wait before the next")
 	counted := false
 	acc, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
-		now := a.now()
-		if counted = !now.Before(acc.Failures.until()); counted {
-			acc.Failures = Failures{Count: acc.Failures.Count + 1, At: now}
-		}
+		counted = acc.FailuresKnown.try(a.now())
 		return counted, nil
 	})
 	if err != nil {
@@ -275,6 +274,9 @@ type TokenSpec struct {
 func (a *Access) MakeToken(ctx context.Context, who Who, s TokenSpec) (Token, string, error) {
 	if err := who.May(Own, ""); err != nil {
 		return Token{}, "", err
+	}
+	if who.MustChange { // else it would go on by that
+		return Token{}, "", errMustChange
 	}
 	if !tokenForm.MatchString(s.Name) {
 		return Token{}, "", core.Invalid("name", s.Name, "a token's name is 1 to 64 of a-z 0-9 . _ - and begins and ends with a letter or digit")

@@ -22,18 +22,20 @@ type Account struct {
 	Password   string `json:"password,omitempty"`
 	MustChange bool   `json:"mustChange,omitempty"` // somebody else gave it
 	// Issuer and Subject are by whom a provider knows the person.
-	Issuer   string        `json:"issuer,omitempty"`
-	Subject  string        `json:"subject,omitempty"`
-	Grants   []Grant       `json:"grants,omitempty"`
-	Tokens   []Token       `json:"tokens,omitempty"`
-	Sessions []Session     `json:"sessions,omitempty"`
-	Views    []View        `json:"views,omitempty"`
-	Failures Failures      `json:"failures,omitzero"`
-	Language core.Language `json:"language,omitempty"` // empty: as the browser asks
-	Zone     string        `json:"zone,omitempty"`     // empty: as the browser is
-	LastSeen time.Time     `json:"lastSeen,omitzero"`  // when it last logged in
-	Created  time.Time     `json:"created,omitzero"`
-	Rev      int64         `json:"rev"`
+	Issuer   string    `json:"issuer,omitempty"`
+	Subject  string    `json:"subject,omitempty"`
+	Grants   []Grant   `json:"grants,omitempty"`
+	Tokens   []Token   `json:"tokens,omitempty"`
+	Sessions []Session `json:"sessions,omitempty"`
+	Views    []View    `json:"views,omitempty"`
+	Failures Failures  `json:"failures,omitzero"`
+	// FailuresKnown are those of browsers that logged in before, and of who is logged in.
+	FailuresKnown Failures      `json:"failuresKnown,omitzero"`
+	Language      core.Language `json:"language,omitempty"` // empty: as the browser asks
+	Zone          string        `json:"zone,omitempty"`     // empty: as the browser is
+	LastSeen      time.Time     `json:"lastSeen,omitzero"`  // when it last logged in
+	Created       time.Time     `json:"created,omitzero"`
+	Rev           int64         `json:"rev"`
 	// Edited is the Rev of the last change that has a record: a log-in raises Rev too.
 	Edited int64 `json:"edited,omitempty"`
 }
@@ -55,6 +57,8 @@ type Session struct {
 	Seen    time.Time `json:"seen"` // within a minute
 	From    string    `json:"from,omitempty"`
 	Agent   string    `json:"agent,omitempty"`
+	// ByPassword: it began with a password, which the person knows then.
+	ByPassword bool `json:"byPassword,omitempty"`
 }
 
 // View is a page of the console with its filters, under a name.
@@ -205,7 +209,7 @@ func (a *Account) record() string {
 
 // who is who a person is by now.
 func (a *Account) who(kind Kind) Who {
-	return Who{Kind: kind, Name: a.Name, Grants: slices.Clone(a.Grants), MustChange: a.MustChange}
+	return Who{Kind: kind, Name: a.Name, Grants: slices.Clone(a.Grants)}
 }
 
 // Store is where people are. Reads are strong; answers of writes as core.ErrRefused and

@@ -30,7 +30,8 @@ type Who struct {
 	App string
 	// Session and Token are what it is known by, among its own.
 	Session, Token string
-	// MustChange says that its password is one that somebody else gave it.
+	// MustChange says that it logged in with a password that somebody else gave it: first of all
+	// it sets another.
 	MustChange bool
 }
 
@@ -172,6 +173,8 @@ func (w Who) May(d Deed, app string) error {
 		return nil
 	case d == Own || d == OwnSee:
 		return w.mayOwn(d)
+	case w.MustChange:
+		return errMustChange
 	case w.Kind == Code:
 		return w.codeMay(d, app)
 	case d == Enter:
@@ -198,6 +201,8 @@ func (w Who) May(d Deed, app string) error {
 	}
 	return nil
 }
+
+var errMustChange = core.Errorf(core.CodeForbidden, "your password is one that somebody else gave you: change it first")
 
 // NoApp is what whoever may not see an app is told of it: the same whether there is one or not.
 func NoApp(app string) error {

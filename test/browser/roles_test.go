@@ -20,7 +20,12 @@ func (w *world) person(t *testing.T, name, role string) *page {
 	p.fill("Name", name)
 	p.fill("Password", password)
 	p.press(kb.Enter)
-	p.wait("!location.pathname.startsWith('/console/login')")
+	p.at("/console/account") // somebody else gave the password
+	p.fill("Present password", password)
+	p.fill("New password", password)
+	p.fill("Once more", password)
+	p.press(kb.Enter)
+	p.sees("the password is changed")
 	return p
 }
 

@@ -1,0 +1,53 @@
+package access
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// KnownFor is how long a browser is known after a log-in.
+const KnownFor = 90 * 24 * time.Hour
+
+// Known is what the browser of a session keeps, so that its log-ins are counted apart from those of
+// strangers: who knows a name keeps nobody waiting who has been there before. It lets nobody in, and is
+// good until the password is another. Empty: the session did not begin with a password.
+func (a *Access) Known(ctx context.Context, session string) (string, error) {
+	name, is := ownerOf(sessionPrefix, session)
+	if !is {
+		return "", nil
+	}
+	acc, _, err := a.find(ctx, name)
+	hash := hashOf(session)
+	if err != nil || !slices.ContainsFunc(acc.Sessions, func(s Session) bool { return s.ByPassword && sameHash(s.Hash, hash) }) {
+		return "", err
+	}
+	return acc.knownSince(strconv.FormatInt(a.now().Unix(), 10)), nil
+}
+
+// knownSince signs a moment with what nobody has but this account.
+func (a *Account) knownSince(at string) string {
+	mac := hmac.New(sha256.New, []byte(a.Password))
+	mac.Write([]byte("known browser " + a.Name + " " + at))
+	return at + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// isKnown reports whether that is what Known gave a browser, and not too long ago.
+func (a *Account) isKnown(known string, now time.Time) bool {
+	at, _, _ := strings.Cut(known, ".")
+	since, err := strconv.ParseInt(at, 10, 64)
+	return err == nil && a.Password != "" && hmac.Equal([]byte(a.knownSince(at)), []byte(known)) && now.Sub(time.Unix(since, 0)) < KnownFor
+}
+
+// failures are those that a log-in is counted with.
+func (a *Account) failures(known bool) *Failures {
+	if known {
+		return &a.FailuresKnown
+	}
+	return &a.Failures
+}
