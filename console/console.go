@@ -79,7 +79,8 @@ func New(o Options) *Console {
 	c.mux.HandleFunc("GET /console/live", c.live)
 	c.mux.HandleFunc("GET /console/login", c.loginPage)
 	c.mux.HandleFunc("POST /console/login", c.logIn)
-	c.mux.HandleFunc("GET /console/once/{secret}", c.logInOnce)
+	c.mux.HandleFunc("GET /console/once/{secret}", c.oncePage)
+	c.mux.HandleFunc("POST /console/once/{secret}", c.logInOnce)
 	c.mux.HandleFunc("POST /console/logout", c.logOut)
 	if o.Provider != nil {
 		c.mux.HandleFunc("GET "+oidc.StartPath, c.toProvider)

@@ -113,12 +113,19 @@ func TestKnownBrowser(t *testing.T) {
 	}
 }
 
-// TestLogInLink: the link of the server's start logs in once.
+// TestLogInLink: the link of the server's start logs in once, by a form that its page sends by itself: who
+// only looks at it does not use it up.
 func TestLogInLink(t *testing.T) {
 	s := newConsole(t)
 	clear(s.cookies)
 	link := "/console/once/" + s.access.Once()
-	if w := s.get(link); w.Code != http.StatusSeeOther || s.cookies["tickring_session"] == "" {
+	for _, method := range []string{http.MethodHead, http.MethodGet} {
+		w := s.do(httptest.NewRequest(method, "http://console.test"+link, nil))
+		if w.Code != http.StatusOK || s.cookies["tickring_session"] != "" || !strings.Contains(w.Body.String(), `method="post" data-once`) {
+			t.Errorf("%s: %d %s", method, w.Code, w.Body)
+		}
+	}
+	if w := s.post(link, nil); w.Code != http.StatusSeeOther || s.cookies["tickring_session"] == "" {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	if w := s.get("/console/"); w.Code != http.StatusOK {
@@ -128,7 +135,7 @@ func TestLogInLink(t *testing.T) {
 		t.Errorf("%d", w.Code)
 	}
 	clear(s.cookies)
-	if w := s.get(link); w.Code != http.StatusUnauthorized || s.cookies["tickring_session"] != "" {
+	if w := s.post(link, nil); w.Code != http.StatusUnauthorized || s.cookies["tickring_session"] != "" {
 		t.Errorf("a second time: %d", w.Code)
 	}
 }

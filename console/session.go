@@ -92,13 +92,21 @@ func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
 	c.enter(a, secret, err, login{To: a.Form("to"), Unsent: k})
 }
 
-// logInOnce takes the link that a server prints when it starts.
-func (c *Console) logInOnce(w http.ResponseWriter, r *http.Request) {
+// oncePage is where the link leads that a server prints when it starts. The page sends its form by
+// itself: a HEAD, or a GET for a preview, does not use the link up.
+func (c *Console) oncePage(w http.ResponseWriter, r *http.Request) {
 	a := c.askOf(w, r)
 	if _, err := c.whoIs(r); err == nil { // a second click
 		http.Redirect(w, r, Root, http.StatusSeeOther)
 		return
 	}
+	a.out = true
+	a.render(http.StatusOK, "once", nil)
+}
+
+// logInOnce takes that form.
+func (c *Console) logInOnce(w http.ResponseWriter, r *http.Request) {
+	a := c.askOf(w, r)
 	secret, err := c.o.Access.LogInOnce(r.Context(), a.Path("secret"), from(r))
 	c.enter(a, secret, err, login{To: Root})
 }

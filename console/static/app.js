@@ -256,4 +256,5 @@
     }
   });
   mark();
+  $("form[data-once]")?.requestSubmit(); // of a link that logs in
 })();
