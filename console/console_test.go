@@ -81,11 +81,22 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// TestAskedAgain: an open page that asks for itself is told when nothing has changed.
+// TestAskedAgain: an open page that asks for itself is told when nothing has changed. No browser keeps
+// a page, nor shows what was asked for so in the place of one: who is logged out has none by Back.
 func TestAskedAgain(t *testing.T) {
 	s := newConsole(t)
+	for _, path := range []string{"/console/", "/console/jobs", "/console/account", "/console/keys"} {
+		if h := s.get(path).Header(); h.Get("Cache-Control") != "no-store" || h.Get("ETag") != "" {
+			t.Errorf("%s is kept: %v", path, h)
+		}
+	}
 	r := httptest.NewRequest(http.MethodGet, "http://console.test/console/jobs", nil)
-	r.Header.Set("If-None-Match", s.get("/console/jobs").Header().Get("ETag"))
+	r.Header.Set("HX-Request", "true")
+	first := s.do(r).Header()
+	if first.Get("Cache-Control") != "private, no-cache" || !strings.Contains(first.Get("Vary"), "HX-Request") {
+		t.Errorf("%v", first)
+	}
+	r.Header.Set("If-None-Match", first.Get("ETag"))
 	if w := s.do(r); w.Code != http.StatusNotModified || w.Body.Len() != 0 {
 		t.Errorf("%d", w.Code)
 	}

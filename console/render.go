@@ -52,10 +52,11 @@ func (a *ask) render(status int, name string, data any) {
 	h := a.w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Language", string(a.Lang))
-	h.Set("Vary", "Cookie, Accept-Language, Accept-Encoding")
-	if status != http.StatusOK || a.r.Method == http.MethodPost { // what was typed, a secret that is shown once
+	h.Set("Vary", "Cookie, Accept-Language, Accept-Encoding, HX-Request")
+	body := bytes.Replace(b.Bytes(), sinceUnsaid, fmt.Appendf(nil, `data-since="%d"`, a.since), 1)
+	if status != http.StatusOK || a.r.Method == http.MethodPost || !a.partial() { // kept by no browser: Back shows it to nobody who is logged out
 		h.Set("Cache-Control", "no-store")
-		writeZipped(a.w, a.r, status, b.Bytes())
+		writeZipped(a.w, a.r, status, body)
 		return
 	}
 	// An open page asks again and again, and is told by the tag that it has the newest.
@@ -67,7 +68,7 @@ func (a *ask) render(status int, name string, data any) {
 		a.w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	writeZipped(a.w, a.r, status, bytes.Replace(b.Bytes(), sinceUnsaid, fmt.Appendf(nil, `data-since="%d"`, a.since), 1))
+	writeZipped(a.w, a.r, status, body)
 }
 
 // sinceUnsaid is where a page says what was written before it was made: it begins to listen
