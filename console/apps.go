@@ -14,6 +14,7 @@ import (
 type appForm struct {
 	Name, Title, Executors, Allow, Wait string
 	HasToken                            bool
+	Placed                              bool   // the form has Executors and Allow
 	Token                               string // keep, set or none
 	Secret                              string // of set
 	InFlight, PerSecond                 string
@@ -33,9 +34,10 @@ func formOf(app client.App) appForm {
 // appForm reads what was posted.
 func (a *ask) appForm() appForm {
 	return appForm{Name: strings.TrimSpace(a.Form("name")), Title: a.Form("title"), Executors: a.Form("executors"), Allow: a.Form("allow"),
-		Wait: a.Form("wait"), HasToken: a.Form("hastoken") != "", Token: a.Form("token"), Secret: a.Form("secret"),
-		InFlight: a.Form("inflight"), PerSecond: a.Form("persecond"), Limit: a.Form("limit"), Full: a.Form("full"), To: a.Form("to"),
-		On: strings.Join(a.r.PostForm["on"], " "), Quiet: a.Form("quiet"), Late: a.Form("late"), Slow: a.Form("slow"), Rev: a.Form("rev")}
+		Placed: a.r.PostForm.Has("executors"), Wait: a.Form("wait"), HasToken: a.Form("hastoken") != "", Token: a.Form("token"),
+		Secret: a.Form("secret"), InFlight: a.Form("inflight"), PerSecond: a.Form("persecond"), Limit: a.Form("limit"), Full: a.Form("full"),
+		To: a.Form("to"), On: strings.Join(a.r.PostForm["on"], " "), Quiet: a.Form("quiet"), Late: a.Form("late"), Slow: a.Form("slow"),
+		Rev: a.Form("rev")}
 }
 
 // Told reports whether an event is among those that are told.
@@ -52,7 +54,9 @@ func specOf(app client.App) client.AppSpec {
 // into changes what the form has; the rest of an app stays.
 func (f appForm) into(spec *client.AppSpec) (err error) {
 	spec.Title, spec.WaitForExecutor = strings.TrimSpace(f.Title), strings.TrimSpace(f.Wait)
-	spec.Executors, spec.Allow = strings.Fields(f.Executors), strings.Fields(f.Allow)
+	if f.Placed {
+		spec.Executors, spec.Allow = strings.Fields(f.Executors), strings.Fields(f.Allow)
+	}
 	switch f.Token {
 	case "set":
 		if f.Secret == "" {

@@ -75,6 +75,14 @@ func (a *ask) MaySome(deed string) bool {
 	return a.May(deed, "") || slices.ContainsFunc(apps, func(app string) bool { return a.May(deed, app) })
 }
 
+// MayHere is May for the app of this page, or where it is of none MaySome.
+func (a *ask) MayHere(deed string) bool {
+	if app := a.Path("app"); app != "" {
+		return a.May(deed, app)
+	}
+	return a.MaySome(deed)
+}
+
 // Who is who is logged in.
 func (a *ask) Who() access.Who { return a.who }
 

@@ -54,7 +54,7 @@ func (a *ask) render(status int, name string, data any) {
 	h.Set("Content-Language", string(a.Lang))
 	h.Set("Vary", "Cookie, Accept-Language, Accept-Encoding, HX-Request")
 	body := bytes.Replace(b.Bytes(), sinceUnsaid, fmt.Appendf(nil, `data-since="%d"`, a.since), 1)
-	if status != http.StatusOK || a.r.Method == http.MethodPost || !a.partial() { // kept by no browser: Back shows it to nobody who is logged out
+	if status != http.StatusOK || a.r.Method == http.MethodPost || !a.partial() { // who is logged out finds none by Back
 		h.Set("Cache-Control", "no-store")
 		writeZipped(a.w, a.r, status, body)
 		return

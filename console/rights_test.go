@@ -3,6 +3,7 @@ package console_test
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,6 +107,46 @@ func TestOperatingByRole(t *testing.T) {
 					t.Errorf("%s is shown %q: %t", c.name, one, got)
 				}
 			}
+		}
+	}
+}
+
+// TestFieldsOfAnApp: who has no right to tokens, or to addresses, has no field for them, and changes the
+// rest of an app; what is sent all the same is refused.
+func TestFieldsOfAnApp(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/"], "allow": ["10.0.0.0/8"], "token": "token-of-shop-token"}`)
+	for name, rights := range map[string][]access.Right{"edi": nil, "sec": {access.Secrets}, "adi": {access.Addresses},
+		"bo": {access.Secrets, access.Addresses}} {
+		s.person(name, access.Grant{App: "shop", Role: access.Editor, Rights: rights}, access.Grant{App: "web", Role: access.Editor})
+		s.logInAs(name)
+		forms := map[string]string{"/console/executors?panel=new": "", "/console/executors/shop?panel=edit": ""}
+		for path := range forms {
+			body := s.says(path, `name="title"`)
+			forms[path] = body
+			for field, right := range map[string]access.Right{"token": access.Secrets, "secret": access.Secrets, "executors": access.Addresses,
+				"allow": access.Addresses} {
+				if has := strings.Contains(body, `name="`+field+`"`); has != slices.Contains(rights, right) {
+					t.Errorf("%s: %s has %s: %t", name, path, field, has)
+				}
+			}
+		}
+		_, rest, _ := strings.Cut(forms["/console/executors/shop?panel=edit"], `name="rev" value="`)
+		rev, _, _ := strings.Cut(rest, `"`)
+		edit := url.Values{"do": {"edit"}, "title": {"by " + name}, "rev": {rev}}
+		if slices.Contains(rights, access.Addresses) {
+			edit.Set("executors", "http://10.0.0.7:9999/")
+			edit.Set("allow", "10.0.0.0/8")
+		}
+		s.done("/console/executors/shop?panel=edit", edit, "shop is saved", "by "+name, "http://10.0.0.7:9999/", "10.0.0.0/8", "set, never shown")
+		if rights == nil {
+			edit.Del("rev")
+			edit.Set("executors", "http://10.6.6.6:9999/")
+			s.wrong("/console/executors/shop?panel=edit", edit, http.StatusForbidden, "the right addresses")
+			edit.Del("executors")
+			edit.Set("token", "set")
+			edit.Set("secret", "another-token-of-shop")
+			s.wrong("/console/executors/shop?panel=edit", edit, http.StatusForbidden, "the right secrets")
 		}
 	}
 }
