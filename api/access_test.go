@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 )
 
@@ -408,6 +409,23 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 			f.expect(t, does, "PATCH", "/v1/jobs/shop/report/waiting/k", `{"addresses":["http://10.6.6.6"]}`, 403)
 			f.expect(t, does, "POST", "/v1/rerun", `{"job":"shop/report","key":"x","addresses":["http://10.6.6.6"]}`, 403)
 			f.expect(t, does, "PUT", "/v1/apps/shop", `{"executors":["http://10.6.6.6"]}`, 403)
+			// Nor to that which somebody else chose, once more and with other params.
+			there, params := core.NumberedRun(1, 90), "p"
+			if err := f.e.Finish.Create(t.Context(), []core.Run{{ID: there, First: there, Attempt: 1, App: "shop", State: core.Failed,
+				Reason: core.ReasonHandler, Cause: core.CauseAPI, Params: &params, Address: "http://10.6.6.6",
+				Addresses: []string{"http://10.6.6.6"}}})[0]; err != nil {
+				t.Fatal(err)
+			}
+			one := fmt.Sprintf(`{"run":"%d","params":"x"}`, there)
+			if text := f.expect(t, does, "POST", "/v1/rerun", one, 403); !strings.Contains(text, "no executor of app shop is at http://10.6.6.6") ||
+				!strings.Contains(text, "the right addresses") {
+				t.Errorf("%s", text)
+			}
+			many := f.expect(t, does, "POST", "/v1/rerun", `{"job":"shop/report","state":["failed"],"key":"many"}`, 200)
+			if !strings.Contains(many, "the right addresses") || strings.Contains(many, `"as"`) {
+				t.Errorf("%s", many)
+			}
+			f.expect(t, token, "POST", "/v1/rerun", one, 200)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,8 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
 	}
 	filter.Thorough = true
 	again := operate.RerunRequest{Run: q.Run, Filter: filter, Params: q.Params, Addresses: q.Addresses, SameAddress: q.SameAddress,
-		Retries: q.Retries, Cause: core.CauseAPI, Key: q.Key, DryRun: q.DryRun}
+		Direct: func(app string) error { return may(r, access.Direct, app) }, Retries: q.Retries, Cause: core.CauseAPI, Key: q.Key,
+		DryRun: q.DryRun}
 	if q.As != "" {
 		again.Cause = core.Cause(q.As)
 	}

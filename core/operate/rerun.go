@@ -24,8 +24,11 @@ type RerunRequest struct {
 	// SameAddress: where it ran.
 	Addresses   []string
 	SameAddress bool
-	Retries     *int       // in place of the job's retry.max
-	Cause       core.Cause // manual (if empty) or api
+	// Direct says why who asks may not have runs of an app sent where no executor of it is, also where
+	// somebody else had the first sent there; nil: he may.
+	Direct  func(app string) error
+	Retries *int       // in place of the job's retry.max
+	Cause   core.Cause // manual (if empty) or api
 	// Key is as of a trigger. With a filter there must be one: asking again with it
 	// makes nothing twice, and what it made is not among what the filter takes.
 	Key    string
@@ -218,7 +221,7 @@ func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 		x.As.Addresses = []string{of.Address}
 	}
 	if len(x.As.Addresses) > 0 { // the app may allow others since those of a trigger were looked at
-		if err := r.op.checkAddresses(ctx, x.Job, x.As.Addresses); err != nil {
+		if err := r.op.checkAddresses(ctx, x.Job, x.As.Addresses, r.q.Direct); err != nil {
 			return err
 		}
 	}

@@ -120,6 +120,44 @@ func TestRerun(t *testing.T) {
 	}
 }
 
+// TestRerunWhereNobodyIs: what somebody had sent to addresses that no executor of the app has is sent
+// there again by who may give such addresses, and by nobody else, one run or many.
+func TestRerunWhereNobodyIs(t *testing.T) {
+	f := newFixture(t)
+	j := f.Create(spec("sweep", every(time.Hour)))
+	at := core.InstantOf(f.Clock)
+	f.Clock = f.Clock.Add(time.Hour)
+	const there, nowhere = "http://10.0.0.1:9999", "http://10.6.6.6:9999" // both in the app's allow
+	if err := f.E.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: there, Beat: f.Clock, Since: f.Clock}); err != nil {
+		t.Fatal(err)
+	}
+	given := func(at core.Instant, address string) string {
+		return f.ended(j.Def.ID, at, func(r *core.Run) { r.Address, r.Addresses = address, []string{address} }).ID.String()
+	}
+	bad, good := given(at+60, nowhere), given(at+120, there)
+	never := func(app string) error { return core.Errorf(core.CodeForbidden, "not %s", app) }
+	for _, c := range []struct {
+		q    operate.RerunRequest
+		want core.Code
+	}{
+		{operate.RerunRequest{Run: bad}, ""},
+		{operate.RerunRequest{Run: bad, Direct: func(string) error { return nil }}, ""},
+		{operate.RerunRequest{Run: bad, Direct: never}, core.CodeForbidden},
+		{operate.RerunRequest{Run: bad, Direct: never, SameAddress: true}, core.CodeForbidden},
+		{operate.RerunRequest{Run: good, Direct: never}, ""},
+		{operate.RerunRequest{Run: good, Direct: never, Addresses: []string{nowhere}}, core.CodeForbidden},
+	} {
+		if _, err := f.M.Rerun(ctx, ann, c.q); code(err) != c.want {
+			t.Errorf("%+v: %v, want %q", c.q, err, c.want)
+		}
+	}
+	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: ask.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}}, Key: "k",
+		Direct: never})
+	if err != nil || len(res.Runs) != 2 || code(res.Runs[1].Why) != core.CodeForbidden || res.Runs[0].Why != nil {
+		t.Errorf("%+v %v", res, err)
+	}
+}
+
 // TestRerunOfATemplate: the instant fills it, as it filled the first's; the last success
 // is the one before that, and a template that is the job's no more is filled all the same.
 func TestRerunOfATemplate(t *testing.T) {

@@ -37,7 +37,7 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 		return TriggerResult{}, err
 	}
 	if c.Addresses != nil {
-		if err := op.checkAddresses(ctx, &job, *c.Addresses); err != nil {
+		if err := op.checkAddresses(ctx, &job, *c.Addresses, nil); err != nil {
 			return TriggerResult{}, err
 		}
 	}

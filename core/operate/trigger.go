@@ -41,7 +41,7 @@ func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerReque
 	if err != nil {
 		return TriggerResult{}, err
 	}
-	if err := op.checkAddresses(ctx, &job, r.Addresses); err != nil {
+	if err := op.checkAddresses(ctx, &job, r.Addresses, nil); err != nil {
 		return TriggerResult{}, err
 	}
 	g, err := op.ask.Global(ctx)
@@ -166,7 +166,7 @@ func (r *TriggerRequest) holds(run *core.Run) error {
 		Reason: core.Say("it is that of run %d, which has other %s: take another key; a run that waits can be changed", run.ID, other)}
 }
 
-func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses []string) error {
+func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses []string, direct func(app string) error) error {
 	if len(addresses) == 0 {
 		return nil
 	}
@@ -199,13 +199,13 @@ func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses 
 	if err := given.CheckWork(&job.Def); err != nil {
 		return err
 	}
-	return op.ownAddresses(ctx, job.Def.App, addresses)
+	return op.ownAddresses(ctx, job.Def.App, addresses, direct)
 }
 
 // ownAddresses refuses what is no executor of an app and not in its allow: who is sent
 // a run is shown its params, and over HTTP the app's token; a function and a queue are
-// reached with the rights of the scheduler.
-func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []string) error {
+// reached with the rights of the scheduler. What is in its allow alone takes what direct asks; nil: nothing.
+func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []string, direct func(app string) error) error {
 	app, err := op.ask.App(ctx, name)
 	if err != nil {
 		return err
@@ -215,9 +215,18 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 		return err
 	}
 	for i, address := range addresses {
-		if app.Allows(address) || slices.ContainsFunc(executors, func(x ask.ExecutorView) bool {
+		if slices.ContainsFunc(executors, func(x ask.ExecutorView) bool {
 			return strings.TrimRight(x.Executor.Address, "/") == strings.TrimRight(address, "/")
 		}) {
+			continue
+		}
+		if app.Allows(address) {
+			if direct == nil {
+				continue
+			}
+			if err := direct(name); err != nil {
+				return core.Errorf(core.CodeForbidden, "no executor of app %s is at %s, where it would be sent again: %v", name, address, err)
+			}
 			continue
 		}
 		return &core.Error{Code: core.CodeRefused, Field: fmt.Sprintf("addresses[%d]", i), Value: address,
