@@ -266,7 +266,7 @@ type BulkFilter struct {
 
 // BulkRequest defines model for BulkRequest.
 type BulkRequest struct {
-	// Act The name that the part before answered; left out: a new act
+	// Act The name that the part before answered, or one of up to 48 bytes by which the same act sent twice is one; left out: a new act
 	Act string `json:"act,omitempty,omitzero"`
 
 	// After next of the part before
@@ -303,7 +303,7 @@ type BulkRequest struct {
 
 // BulkResult defines model for BulkResult.
 type BulkResult struct {
-	// Act The name of the act
+	// Act The name of the act: who acts, and how he named it
 	Act string `json:"act,omitempty,omitzero"`
 
 	// Done How many of this part were changed

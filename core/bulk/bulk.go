@@ -36,8 +36,10 @@ var Verbs = []Verb{Pause, Resume, Trigger, Kill, Delete, Label}
 const (
 	// MaxNamed is how many jobs one request names.
 	MaxNamed = 1000
-	// MaxAct is how long the name of an act is, in bytes.
-	MaxAct = 64
+	// MaxAct is how long the name of an act is that who acts gives it, in bytes.
+	MaxAct = 48
+	// maxNamed is how long it is with who acts.
+	maxNamed = 128 + 1 + MaxAct
 	// sample is how many jobs are named of those that a filter finds, maxFailed of those that
 	// could not be changed.
 	sample    = 10
@@ -75,7 +77,8 @@ type Request struct {
 	Filter *ask.JobsAsk
 	// Undo resumes what this act paused, and nobody changed since.
 	Undo string
-	// Act names it: the one that the first part answered; empty: a new one.
+	// Act names it: the one that the first part answered; empty: a new one. It is the actor's own
+	// (ANN/NAME), so that no two collide.
 	Act    string
 	Why    string
 	Until  *time.Time        // of a pause
@@ -130,9 +133,10 @@ func (b *Bulk) Act(ctx context.Context, actor core.Actor, r Request) (Result, er
 		}
 		return res, nil
 	}
-	if res.Act = r.Act; res.Act == "" {
-		res.Act = "act-" + strings.ToLower(rand.Text()[:12])
+	if r.Act == "" {
+		r.Act = "act-" + strings.ToLower(rand.Text()[:12])
 	}
+	res.Act = actor.Name + "/" + r.Act
 	actor.Act = res.Act
 	if r.After == 0 && len(jobs) > 0 { // before anything is done: what stays undone is in no other record
 		now := b.ask.Stamp()
@@ -167,9 +171,13 @@ func check(actor *core.Actor, r *Request) error {
 	if err := manage.CheckWhy(r.Why); err != nil { // it stands in the record of the act, whatever is done
 		return err
 	}
-	for field, act := range map[string]string{"act": r.Act, "undo": r.Undo} {
-		if len(act) > MaxAct || strings.ContainsFunc(act, func(c rune) bool { return c <= ' ' || c > '~' }) {
-			return core.Invalid(field, act, "at most %d printable ASCII characters are allowed", MaxAct)
+	r.Act = strings.TrimPrefix(r.Act, actor.Name+"/")
+	for _, x := range []struct {
+		field, act string
+		most       int
+	}{{"act", r.Act, MaxAct}, {"undo", r.Undo, maxNamed}} {
+		if len(x.act) > x.most || strings.ContainsFunc(x.act, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			return core.Invalid(x.field, x.act, "at most %d printable ASCII characters are allowed", x.most)
 		}
 	}
 	return nil

@@ -93,6 +93,47 @@ func TestPauseIsOneAct(t *testing.T) {
 	}
 }
 
+// TestActsAreOnesOwn: two who give an act the same name do not meet, and a form that is sent twice, or
+// goes on by the name that was answered, is one act.
+func TestActsAreOnesOwn(t *testing.T) {
+	f := newFixture(t, 4)
+	bob := core.Actor{Name: "bob"}
+	const name = "console-NAMENAMENAMENAME"
+	act := func(who core.Actor, r bulk.Request, done int) string {
+		t.Helper()
+		res, err := f.M.Act(ctx, who, r)
+		if err != nil || res.Done != done {
+			t.Errorf("%s, %+v: %+v, %v", who.Name, r, res, err)
+		}
+		return res.Act
+	}
+	both := []string{"shop/j0", "shop/j1"}
+	trigger := bulk.Request{Verb: bulk.Trigger, Jobs: both, Act: name}
+	anns := act(ann, trigger, 2)
+	act(ann, trigger, 0)
+	trigger.Act = anns
+	if again := act(ann, trigger, 0); again != anns {
+		t.Errorf("%s, then %s", anns, again)
+	}
+	for _, name := range []string{name, anns} {
+		trigger.Act = name
+		if bobs := act(bob, trigger, 2); bobs == anns {
+			t.Errorf("two have the act %s", anns)
+		}
+	}
+	f.Clock = f.Clock.Add(time.Second)
+	anns = act(ann, bulk.Request{Verb: bulk.Pause, Jobs: both, Act: name}, 2)
+	bobs := act(bob, bulk.Request{Verb: bulk.Pause, Jobs: []string{"shop/j2"}, Act: name}, 1)
+	f.Clock = f.Clock.Add(time.Second)
+	act(bob, bulk.Request{Verb: bulk.Resume, Undo: bobs}, 1)
+	if paused := f.names(core.Paused); !slices.Equal(paused, []string{"j0", "j1"}) {
+		t.Errorf("after bob's act is undone: %v", paused)
+	}
+	act(bob, bulk.Request{Verb: bulk.Resume, Undo: anns}, 2)
+	long := bulk.Request{Verb: bulk.Trigger, Jobs: both, Act: strings.Repeat("x", bulk.MaxAct)}
+	act(core.Actor{Name: strings.Repeat("n", 64)}, long, 2)
+}
+
 // TestEachVerb does what it says to those that are named, and tells what it could not do.
 func TestEachVerb(t *testing.T) {
 	f := newFixture(t, 4)
@@ -139,6 +180,8 @@ func TestEachVerb(t *testing.T) {
 		"two":     {Verb: bulk.Pause, Jobs: both, Filter: team1},
 		"undo":    {Verb: bulk.Pause, Undo: "act-1"},
 		"act":     {Verb: bulk.Pause, Jobs: both, Act: "a b"},
+		"longer":  {Verb: bulk.Pause, Jobs: both, Act: strings.Repeat("x", bulk.MaxAct+1)},
+		"undone":  {Verb: bulk.Resume, Undo: strings.Repeat("x/", 100)},
 		"labels":  {Verb: bulk.Label, Jobs: both},
 		"until":   {Verb: bulk.Pause, Jobs: both, Until: &soon},
 		"reason":  {Verb: bulk.Pause, Jobs: both, Why: strings.Repeat("x", 1001)},
