@@ -115,6 +115,9 @@ func TestShapeOfRuns(t *testing.T) {
 			r.Journal = core.JournalKey{Minute: int64(r.At) / 60}
 		})
 	}
+	if body := s.says("/console/runs?job=shop/shape&when=1h", `<tr id="run-`); strings.Contains(body, "began, of which") {
+		t.Error("the rows wait for their shape")
+	}
 	body := s.says("/console/runs?job=shop/shape&when=1h&shape=1", "40 began, of which 10 failed", `class="b-fail"`, `class="b-ok"`, "data-step=")
 	_, after, _ := strings.Cut(body, `<a href="/console/runs?from=`)
 	bar, _, _ := strings.Cut(after, ">")
@@ -165,6 +168,9 @@ func TestRunManyAgain(t *testing.T) {
 			t.Fatalf("the last part: %d %s %s", w.Code, to, w.Body)
 		}
 		s.says(w.Header().Get("Location"), "130 are run again, 0 are left")
+	}
+	if w := s.get("/console/runs/rerun"); w.Header().Get("Location") != "/console/runs" { // the address of a part, asked for again
+		t.Errorf("a reload of a part: %d", w.Code)
 	}
 	made, path := 0, fmt.Sprintf("/console/runs?job=%d&cause=manual", job.Def.ID)
 	for path != "" {
