@@ -508,8 +508,8 @@ func timesOf(instants []core.Instant) []time.Time {
 }
 
 func changeOf(c core.Change) Change {
-	out := Change{At: c.At, By: c.By, Verb: c.Verb, App: c.App, JobID: int32(c.Job), Reason: c.Why, Act: c.Act, Old: rawOf(c.Old),
-		New: rawOf(c.New)}
+	out := Change{At: c.At, By: c.By, From: c.From, Via: c.Via, Verb: c.Verb, App: c.App, JobID: int32(c.Job), Reason: c.Why, Act: c.Act,
+		Old: rawOf(c.Old), New: rawOf(c.New)}
 	switch {
 	case c.Name != "" && c.App == "" && c.Job == 0:
 		if person, is := strings.CutPrefix(c.Name, core.OfPerson); is {

@@ -144,6 +144,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	if who.From == "" { // else who asks in this process knows better
+		who.From = access.Host(r.RemoteAddr)
+	}
 	c := caller{Who: who}
 	if who.Kind != access.AdminToken {
 		c.long = s.long

@@ -246,6 +246,20 @@ func (a *ask) Verb(verb string) string {
 	return verb
 }
 
+// Origin is where a change came from and by what, empty where neither was written down.
+func (a *ask) Origin(from, via string) string {
+	token, byToken := core.TokenOf(via)
+	switch from = cmp.Or(from, "-"); {
+	case byToken:
+		return a.Say("from %s, by the token %s", from, token)
+	case via == core.BySession:
+		return a.Say("from %s, logged in", from)
+	case from == "-":
+		return ""
+	}
+	return a.Say("from %s", from)
+}
+
 // Subject is what a change concerns, with a link where it has a page.
 func (a *ask) Subject(c change) template.HTML {
 	switch {

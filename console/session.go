@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net"
 	"net/http"
 	"time"
 
@@ -21,16 +20,14 @@ func (c *Console) whoIs(r *http.Request) (access.Who, error) {
 	if k, err := r.Cookie(sessionCookie); err == nil {
 		secret = k.Value
 	}
-	return c.o.Access.Session(r.Context(), secret)
+	who, err := c.o.Access.Session(r.Context(), secret)
+	who.From = from(r).Address
+	return who, err
 }
 
 // from is where a request comes from.
 func from(r *http.Request) access.From {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
-	f := access.From{Address: host, Agent: r.UserAgent()}
+	f := access.From{Address: access.Host(r.RemoteAddr), Agent: r.UserAgent()}
 	if k, err := r.Cookie(knownCookie); err == nil {
 		f.Known = k.Value
 	}

@@ -212,6 +212,8 @@ type Change struct {
 	ID   int64
 	At   time.Time
 	By   string
+	From string // as of Actor, with Via; an earlier version wrote neither
+	Via  string
 	Verb string // created, updated, paused, resumed, deleted, triggered, killed, …
 	App  string
 	Job  JobID  // 0 for an app or everything

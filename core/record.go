@@ -145,7 +145,26 @@ const (
 // Actor is who asks for a change; it goes into the change record.
 type Actor struct {
 	Name string
+	From string // the address that it asks from; empty: it is not known
+	Via  string // by what it asks: BySession, ByToken of its name; empty: the name says it
 	Act  string // what the change is part of, where one act changes many
+}
+
+// BySession is the Via of a person who is logged in.
+const BySession = "session"
+
+// ByToken is the Via of what has a person's token of that name.
+func ByToken(name string) string { return tokenOf + name }
+
+// TokenOf is the name of the token in a Via; false: it is of none.
+func TokenOf(via string) (string, bool) { return strings.CutPrefix(via, tokenOf) }
+
+const tokenOf = "token:"
+
+// Did is the record of a change with who made it, and from where.
+func (a Actor) Did(c Change) Change {
+	c.By, c.From, c.Via, c.Act = a.Name, a.From, a.Via, a.Act
+	return c
 }
 
 // ActRecord is what the record of an act on many jobs says of it.

@@ -49,6 +49,7 @@ func Error(l Language, e *core.Error) string {
 var tables = []map[string]string{
 	zh,
 	zhAccess,
+	zhChanges,
 	zhConsole,
 	zhConsoleViews,
 	zhJobs,

@@ -357,6 +357,9 @@ type Change struct {
 	// Channel The channel that it concerns
 	Channel string `json:"channel,omitempty,omitzero"`
 
+	// From The address that it came from: that of the connection's other end, of a proxy where there is one. Changes of before this was written down have none
+	From string `json:"from,omitempty,omitzero"`
+
 	// Job app/name; left out: it concerns an app, a channel, a person or everything, or a job (jobId) that was deleted so long ago that its name is forgotten
 	Job   string `json:"job,omitempty,omitzero"`
 	JobID int32  `json:"jobId,omitempty,omitzero"`
@@ -371,6 +374,9 @@ type Change struct {
 	Person string `json:"person,omitempty,omitzero"`
 	Reason string `json:"reason,omitempty,omitzero"`
 	Verb   string `json:"verb"`
+
+	// Via By what, where `by` does not say it: session, or token: and the name of the token
+	Via string `json:"via,omitempty,omitzero"`
 }
 
 // ChangeList defines model for ChangeList.

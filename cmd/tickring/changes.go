@@ -46,7 +46,7 @@ func (c *changeCmd) Run(e *conn) error {
 			return
 		}
 		undoable := false
-		rows := [][]string{{"WHEN", "CHANGE", "WHO", "WHAT", "", "WHY"}}
+		rows := [][]string{{"WHEN", "CHANGE", "WHO", "FROM", "WHAT", "", "WHY"}}
 		for i := range slices.Backward(list.Changes) { // to be read downwards, as it happened
 			ch := &list.Changes[i]
 			subject := subjectOf(ch)
@@ -58,9 +58,9 @@ func (c *changeCmd) Run(e *conn) error {
 			if len(fields) > 0 {
 				subject += ": " + fields[0]
 			}
-			rows = append(rows, []string{e.full(ch.At, ""), number, ch.By, ch.Verb, subject, ch.Reason})
+			rows = append(rows, []string{e.full(ch.At, ""), number, ch.By, originOf(ch), ch.Verb, subject, ch.Reason})
 			for _, line := range fields[min(1, len(fields)):] {
-				rows = append(rows, []string{"", "", "", "", "  " + line})
+				rows = append(rows, []string{"", "", "", "", "", "  " + line})
 			}
 		}
 		table(e.Stdout, rows)
@@ -68,6 +68,14 @@ func (c *changeCmd) Run(e *conn) error {
 			e.printf("undo a change that has a number: %s\n", undo("JOB", 0))
 		}
 	})
+}
+
+// originOf is where a change came from, and by which token.
+func originOf(c *api.Change) string {
+	if token, is := core.TokenOf(c.Via); is {
+		return strings.TrimSpace(fmt.Sprintf("%s (token %s)", c.From, token))
+	}
+	return c.From
 }
 
 // spans is a record of the type with its durations, which are stored in nanoseconds, as

@@ -160,7 +160,8 @@ func (a *Access) change(
 		var c *core.Change
 		if by != nil {
 			next.Edited = next.Rev
-			c = &core.Change{ID: next.Rev, At: now, By: by.Name, Verb: core.VerbUpdated, Name: subject(name), New: next.record()}
+			did := by.Did(core.Change{ID: next.Rev, At: now, Verb: core.VerbUpdated, Name: subject(name), New: next.record()})
+			c = &did
 			if found {
 				c.Old = old.record()
 			} else {

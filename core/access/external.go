@@ -97,7 +97,7 @@ func (a *Access) External(ctx context.Context, issuer, sub string, claims map[st
 			return "", core.Errorf(core.CodeForbidden, "the provider's claim %s gives %s no role here", a.o.Claims.Role, name)
 		}
 	}
-	by := core.Actor{Name: ByProvider}
+	by := core.Actor{Name: ByProvider, From: clip(from.Address, maxFrom)}
 	if _, err := a.change(ctx, name, &by, func(acc *Account) (bool, error) {
 		switch {
 		case acc.Rev == 0 && name != FirstAdmin: // who has the admin token comes in by that name, and shares it with nobody

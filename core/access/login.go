@@ -152,7 +152,7 @@ func (a *Access) asFirst(ctx context.Context, by string, from From) (string, err
 		return "", err
 	}
 	if !found {
-		if _, err := a.change(ctx, FirstAdmin, &core.Actor{Name: by}, func(acc *Account) (bool, error) {
+		if _, err := a.change(ctx, FirstAdmin, &core.Actor{Name: by, From: clip(from.Address, maxFrom)}, func(acc *Account) (bool, error) {
 			if acc.Rev != 0 {
 				return false, nil
 			}

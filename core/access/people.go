@@ -175,8 +175,8 @@ func (a *Access) Delete(ctx context.Context, who Who, name string) error {
 		}
 		tried = true
 		now := a.now()
-		c := core.Change{ID: max(core.Millis(now), old.Rev+1), At: now, By: who.Name, Verb: core.VerbDeleted, Name: subject(name),
-			Old: old.record()}
+		c := who.Actor().Did(core.Change{ID: max(core.Millis(now), old.Rev+1), At: now, Verb: core.VerbDeleted, Name: subject(name),
+			Old: old.record()})
 		return bound.Wrote(a.store.DeleteAccount(ctx, old.Rev, name, c))
 	})
 }

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"net"
 	"slices"
 
 	"github.com/tickring/tickring/core"
@@ -30,6 +31,8 @@ type Who struct {
 	App string
 	// Session and Token are what it is known by, among its own.
 	Session, Token string
+	// From is the address that it asks from: Host of its connection's.
+	From string
 	// MustChange says that it logged in with a password that somebody else gave it: first of all
 	// it sets another.
 	MustChange bool
@@ -54,7 +57,24 @@ func ByMachine(admin bool) Who {
 func CodeOf(app string) Who { return Who{Kind: Code, Name: byCode + app, App: app} }
 
 // Actor is the author of what it changes.
-func (w Who) Actor() core.Actor { return core.Actor{Name: w.Name} }
+func (w Who) Actor() core.Actor {
+	a := core.Actor{Name: w.Name, From: clip(w.From, maxFrom)}
+	switch w.Kind {
+	case Person:
+		a.Via = core.BySession
+	case PersonToken:
+		a.Via = core.ByToken(w.Token)
+	}
+	return a
+}
+
+// Host is the address of a connection's other end, HOST:PORT, without its port.
+func Host(remote string) string {
+	if host, _, err := net.SplitHostPort(remote); err == nil {
+		return host
+	}
+	return remote
+}
 
 // IsPerson reports whether there is somebody who has an account.
 func (w Who) IsPerson() bool { return w.Kind == Person || w.Kind == PersonToken }

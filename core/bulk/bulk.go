@@ -140,8 +140,8 @@ func (b *Bulk) Act(ctx context.Context, actor core.Actor, r Request) (Result, er
 	actor.Act = res.Act
 	if r.After == 0 && len(jobs) > 0 { // before anything is done: what stays undone is in no other record
 		now := b.ask.Stamp()
-		if err := b.notes.PutChanges(ctx, []core.Change{{ID: core.Millis(now), At: now, By: actor.Name, Verb: core.VerbActed, Why: r.Why,
-			Act: res.Act, New: core.ActRecord{Act: res.Act, Verb: string(r.Verb), Found: all}.String()}}); err != nil {
+		if err := b.notes.PutChanges(ctx, []core.Change{actor.Did(core.Change{ID: core.Millis(now), At: now, Verb: core.VerbActed,
+			Why: r.Why, New: core.ActRecord{Act: res.Act, Verb: string(r.Verb), Found: all}.String()})}); err != nil {
 			return Result{}, core.Passing(err)
 		}
 	}

@@ -16,8 +16,7 @@ type edit struct {
 	old  *core.Job // as read; nil: it is to be created
 	want core.Job
 	verb string
-	by   string
-	act  string
+	by   core.Actor
 	why  string
 	at   time.Time
 	// edges is that of Update.
@@ -28,15 +27,15 @@ type edit struct {
 
 // newEdit begins a change of a job as read: want is a copy with the next revision.
 func newEdit(old *core.Job, actor core.Actor, verb, why string, now time.Time) *edit {
-	e := &edit{old: old, want: *old, verb: verb, by: actor.Name, act: actor.Act, why: why, at: now}
+	e := &edit{old: old, want: *old, verb: verb, by: actor, why: why, at: now}
 	e.want.Sched.Rev, e.want.Sched.RevAt = core.NextRev(old.Sched.Rev, old.Sched.RevAt, now)
 	return e
 }
 
 func (e *edit) change() core.Change {
 	d := &e.want.Def
-	c := core.Change{ID: e.want.Sched.Rev, At: e.at, By: e.by, Verb: e.verb, App: d.App, Job: d.ID, Name: d.Name, Why: e.why, Act: e.act,
-		New: core.RecordOf(&e.want.Sched, d).String()}
+	c := e.by.Did(core.Change{ID: e.want.Sched.Rev, At: e.at, Verb: e.verb, App: d.App, Job: d.ID, Name: d.Name, Why: e.why,
+		New: core.RecordOf(&e.want.Sched, d).String()})
 	if e.old != nil {
 		c.Old = core.RecordOf(&e.old.Sched, &e.old.Def).String()
 	}

@@ -63,8 +63,8 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 		gone.Rev, gone.RevAt, gone.Deleted = t.Rev, core.Millis(t.RevAt), true
 		res.App, res.Name, res.ID, res.Rev, res.Change = d.App, d.Name, d.ID, t.Rev, Deleted
 		attempts = append(attempts, t)
-		return bound.Wrote(m.store.DeleteJob(ctx, old.Sched.Rev, t, core.Change{ID: t.Rev, At: now, By: actor.Name, Verb: core.VerbDeleted,
-			App: d.App, Job: d.ID, Name: d.Name, Act: actor.Act, Old: core.RecordOf(&old.Sched, d).String(), New: gone.String()}))
+		return bound.Wrote(m.store.DeleteJob(ctx, old.Sched.Rev, t, actor.Did(core.Change{ID: t.Rev, At: now, Verb: core.VerbDeleted,
+			App: d.App, Job: d.ID, Name: d.Name, Old: core.RecordOf(&old.Sched, d).String(), New: gone.String()})))
 	})
 	if err != nil {
 		return SaveResult{}, err

@@ -29,7 +29,7 @@ type Manage struct {
 // revision that follows the one read.
 func (m *Manage) change(actor core.Actor, verb string, rev int64) core.Change {
 	now := m.ask.Stamp()
-	return core.Change{ID: max(core.Millis(now), rev+1), At: now, By: actor.Name, Verb: verb}
+	return actor.Did(core.Change{ID: max(core.Millis(now), rev+1), At: now, Verb: verb})
 }
 
 // Options of a Manage.

@@ -271,7 +271,7 @@ type pausable struct {
 }
 
 func (m *Manage) editApp(ctx context.Context, actor core.Actor, name, why string, change changePause) (StateResult, error) {
-	return m.editPause(ctx, core.Say("the change of app %s", name), core.Change{By: actor.Name, App: name, Why: why}, change,
+	return m.editPause(ctx, core.Say("the change of app %s", name), actor.Did(core.Change{App: name, Why: why}), change,
 		func() (pausable, error) {
 			old, err := m.ask.App(ctx, name)
 			return pausable{old.Rev, old.Pause, func(next core.Pause, c *core.Change) error {
@@ -287,7 +287,7 @@ func (m *Manage) editApp(ctx context.Context, actor core.Actor, name, why string
 // it cannot be stored, the item still says who and why, and the next record
 // holds it as what was.
 func (m *Manage) editGlobal(ctx context.Context, actor core.Actor, why string, change changePause) (StateResult, error) {
-	return m.editPause(ctx, core.Say("the change"), core.Change{By: actor.Name, Why: why}, change, func() (pausable, error) {
+	return m.editPause(ctx, core.Say("the change"), actor.Did(core.Change{Why: why}), change, func() (pausable, error) {
 		old, err := m.ask.Global(ctx)
 		return pausable{old.Rev, old.Pause, func(next core.Pause, c *core.Change) error {
 			want := old

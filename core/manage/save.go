@@ -547,7 +547,7 @@ func (m *Manage) createOf(s *saving, actor core.Actor, now time.Time) (*edit, er
 	if err := s.compile(s.id); err != nil {
 		return nil, err
 	}
-	e := &edit{want: s.job, verb: core.VerbCreated, by: actor.Name, at: now}
+	e := &edit{want: s.job, verb: core.VerbCreated, by: actor, at: now}
 	var err error
 	if e.want.Def.Call, err = s.job.Def.Call.Kept(nil); err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func (s *saving) script() error {
 // script makes the wanted job's script a version of its own; its number comes with its record.
 func (e *edit) script(source string) {
 	s := *e.want.Def.Script
-	s.Rev, s.By, s.Version = e.want.Sched.Rev, e.by, 0
+	s.Rev, s.By, s.Version = e.want.Sched.Rev, e.by.Name, 0
 	e.want.Def.Script, e.source = &s, source
 }
 

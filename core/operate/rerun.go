@@ -59,7 +59,7 @@ func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) 
 	if err := actor.Validate(); err != nil {
 		return RerunResult{}, err
 	}
-	r := rerunning{op: op, q: &q, by: actor.Name, now: op.ask.Stamp(), ran: map[jobRev]*ask.RanWith{}}
+	r := rerunning{op: op, q: &q, by: actor, now: op.ask.Stamp(), ran: map[jobRev]*ask.RanWith{}}
 	t := TriggerRequest{Cause: q.Cause, Params: q.Params, Key: q.Key, Retries: q.Retries}
 	var err error
 	if r.slot, err = t.check(r.now); err != nil {
@@ -109,7 +109,7 @@ func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) 
 type rerunning struct {
 	op   *Operate
 	q    *RerunRequest
-	by   string
+	by   core.Actor
 	now  time.Time
 	slot core.Instant
 	g    core.Global
@@ -200,7 +200,7 @@ func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 	of, d := &x.Of, &x.Job.Def
 	x.As = core.Run{App: d.App, State: core.Planned, Cause: cmp.Or(r.q.Cause, core.CauseManual), Rev: x.Job.Sched.Rev, At: of.At, Slot: r.slot,
-		Attempt: 1, Retries: d.Retry.Max, Addresses: of.Addresses, Key: r.key(of.ID), By: r.by, RerunOf: of.ID,
+		Attempt: 1, Retries: d.Retry.Max, Addresses: of.Addresses, Key: r.key(of.ID), By: r.by.Name, RerunOf: of.ID,
 	}
 	x.As.Follow(d)
 	if whole := of.IsBroadcast(); whole && !r.q.SameAddress {
@@ -348,6 +348,6 @@ func (r *rerunning) note(ctx context.Context, list []Rerun) {
 		n.Runs, n.RerunOf = append(n.Runs, x.As.ID.String()), append(n.RerunOf, x.Of.ID.String())
 	}
 	for id, n := range notes {
-		r.op.note(ctx, core.Change{At: r.now, By: r.by, Verb: core.VerbTriggered, New: n.String()}, jobs[id])
+		r.op.note(ctx, r.by.Did(core.Change{At: r.now, Verb: core.VerbTriggered, New: n.String()}), jobs[id])
 	}
 }

@@ -76,8 +76,8 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 		err = op.store.ChangeTriggered(ctx, Triggered{
 			Put: run.Retime(next, now), Entry: op.entry(&next, g),
 			Drop: slices.DeleteFunc(entries, func(d core.DueItem) bool { return d.Run != run.ID }),
-			Change: core.Change{ID: max(core.Millis(now), job.Sched.Rev+1), At: now, By: actor.Name, Verb: core.VerbChanged,
-				App: job.Def.App, Job: job.Def.ID, Name: job.Def.Name, Old: triggerNote(&run).String(), New: triggerNote(&next).String()},
+			Change: actor.Did(core.Change{ID: max(core.Millis(now), job.Sched.Rev+1), At: now, Verb: core.VerbChanged,
+				App: job.Def.App, Job: job.Def.ID, Name: job.Def.Name, Old: triggerNote(&run).String(), New: triggerNote(&next).String()}),
 		})
 		if err == nil {
 			return op.way(ctx, next, g, true), nil

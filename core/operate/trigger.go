@@ -63,8 +63,8 @@ func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerReque
 		return TriggerResult{}, err
 	}
 	if run.Cause == core.CauseManual && !result.Existing {
-		op.note(ctx, core.Change{At: now, By: actor.Name, Act: actor.Act, Verb: core.VerbTriggered,
-			New: runNote{Run: result.Run.ID.String(), At: slot.String(), Key: r.Key}.String()}, &job)
+		op.note(ctx, actor.Did(core.Change{At: now, Verb: core.VerbTriggered,
+			New: runNote{Run: result.Run.ID.String(), At: slot.String(), Key: r.Key}.String()}), &job)
 	}
 	return result, nil
 }
@@ -392,7 +392,7 @@ func (op *Operate) noteRuns(ctx context.Context, actor core.Actor, verb string, 
 	for _, r := range runs[:min(len(runs), 100)] {
 		n.Runs = append(n.Runs, r.String())
 	}
-	op.note(ctx, core.Change{At: op.ask.Stamp(), By: actor.Name, Act: actor.Act, Verb: verb, New: n.String()}, j)
+	op.note(ctx, actor.Did(core.Change{At: op.ask.Stamp(), Verb: verb, New: n.String()}), j)
 }
 
 func (n runNote) String() string {

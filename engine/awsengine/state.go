@@ -689,6 +689,8 @@ type changeItem struct {
 	Old     string `dynamodbav:"old,omitempty"`
 	New     string `dynamodbav:"new,omitempty"`
 	Act     string `dynamodbav:"act,omitempty"`
+	From    string `dynamodbav:"from,omitempty"`
+	Via     string `dynamodbav:"via,omitempty"`
 	Expires int64  `dynamodbav:"expires"`
 }
 
@@ -699,7 +701,7 @@ func changesOfApp(app string) string     { return "changes#app#" + app }
 // in that of its app (or of everything).
 func (s *Store) changeItems(c *core.Change) []item {
 	v := changeItem{ID: c.ID, At: millis(c.At), By: c.By, Verb: c.Verb, App: c.App, Job: int64(c.Job), Name: c.Name, Why: c.Why, Old: c.Old,
-		New: c.New, Act: c.Act,
+		New: c.New, Act: c.Act, From: c.From, Via: c.Via,
 		Expires: s.o.Now().Add(s.o.KeepRuns).Unix()}
 	ofs := []string{changesOfApp(c.App)}
 	if c.Job != 0 {
@@ -774,7 +776,7 @@ func (s *Store) changesOf(ctx context.Context, e *expr, limit int) ([]core.Chang
 			return false, fmt.Errorf("read a change record: %w", err)
 		}
 		list = append(list, core.Change{ID: v.ID, At: fromMillis(v.At), By: v.By, Verb: v.Verb, App: v.App, Job: core.JobID(v.Job), Name: v.Name,
-			Why: v.Why, Act: v.Act, Old: v.Old, New: v.New})
+			Why: v.Why, Act: v.Act, From: v.From, Via: v.Via, Old: v.Old, New: v.New})
 		return len(list) < limit, nil
 	})
 	return list, err

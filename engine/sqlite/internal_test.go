@@ -133,7 +133,10 @@ func TestOlderFile(t *testing.T) {
 	if err != nil || len(was) != 1 {
 		t.Fatal(was, err)
 	}
+	raw(t, s, `INSERT INTO changes (id, at, by, verb, app, job, name, why, old, new) VALUES (5, 5, 'ann', 'created', 'shop', 1, 'a', '', '', '{}')`)
 	raw(t, s, "ALTER TABLE changes DROP COLUMN act")
+	raw(t, s, "ALTER TABLE changes DROP COLUMN source")
+	raw(t, s, "ALTER TABLE changes DROP COLUMN via")
 	raw(t, s, "DROP INDEX runs_app")
 	raw(t, s, "DROP INDEX runs_ended_so")
 	raw(t, s, "DROP TABLE scripts")
@@ -167,6 +170,9 @@ func TestOlderFile(t *testing.T) {
 	defer s.Close()
 	if g, err := s.Global(t.Context()); err != nil || g.Rev != 7 || g.Partitions != 3 {
 		t.Errorf("the global item with how early messages came: %+v, %v", g, err)
+	}
+	if list, err := s.Changes(t.Context(), "shop", 0, 10); err != nil || len(list) != 1 || list[0].By != "ann" || list[0].From != "" {
+		t.Errorf("a change of before it was written down from where: %+v, %v", list, err)
 	}
 	if err := s.PutRuns(t.Context(), []core.RunPut{core.End(r.ID,
 		core.Run{State: core.Succeeded, Code: 200, Data: "d", EndedAt: time.Unix(1, 0)})})[0]; err != nil {

@@ -572,9 +572,10 @@ func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant
 }
 
 func putChange(tx *tx, c *core.Change) error {
-	return query(tx.Conn, `INSERT INTO changes (id, at, by, verb, app, job, name, why, old, new, act) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, nullif(?11, '')
+	return query(tx.Conn, `INSERT INTO changes (id, at, by, verb, app, job, name, why, old, new, act, source, via) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
+  ?10, nullif(?11, ''), nullif(?12, ''), nullif(?13, '')
 WHERE NOT EXISTS (SELECT 1 FROM changes WHERE job = ?6 AND id = ?1 AND app = ?5 AND verb = ?4 AND new = ?10)`,
-		values(c.ID, core.Millis(c.At), c.By, c.Verb, c.App, c.Job, c.Name, c.Why, c.Old, c.New, c.Act), nil)
+		values(c.ID, core.Millis(c.At), c.By, c.Verb, c.App, c.Job, c.Name, c.Why, c.Old, c.New, c.Act, c.From, c.Via), nil)
 }
 
 // PutChanges implements the ports.
@@ -608,12 +609,13 @@ func (s *Store) ChangesUpTo(ctx context.Context, job core.JobID, last int64, lim
 
 func (s *Store) changes(ctx context.Context, where string, bound ...any) (list []core.Change, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT id, at, by, verb, app, job, name, why, old, new, act FROM changes "+where+" ORDER BY id DESC, n DESC LIMIT ?1",
+		return query(c, "SELECT id, at, by, verb, app, job, name, why, old, new, act, source, via FROM changes "+where+
+			" ORDER BY id DESC, n DESC LIMIT ?1",
 			values(bound...), func(st *sqlite.Stmt) error {
 				list = append(list, core.Change{ID: st.ColumnInt64(0), At: core.FromMillis(st.ColumnInt64(1)), By: st.ColumnText(2),
 					Verb: st.ColumnText(3),
 					App:  st.ColumnText(4), Job: core.JobID(st.ColumnInt64(5)), Name: st.ColumnText(6), Why: st.ColumnText(7), Old: st.ColumnText(8),
-					New: st.ColumnText(9), Act: columnText(st, 10)})
+					New: st.ColumnText(9), Act: columnText(st, 10), From: columnText(st, 11), Via: columnText(st, 12)})
 				return nil
 			})
 	})

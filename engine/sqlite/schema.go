@@ -163,6 +163,11 @@ CREATE INDEX runs_ended_so ON runs (state) WHERE state > 4;
 	`CREATE TABLE people (name TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, body BLOB NOT NULL);`,
 	// 18: what a change was part of
 	`ALTER TABLE changes ADD COLUMN act TEXT;`,
+	// 19: where a change came from, and by what
+	`
+ALTER TABLE changes ADD COLUMN source TEXT;
+ALTER TABLE changes ADD COLUMN via TEXT;
+`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

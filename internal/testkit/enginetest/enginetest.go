@@ -127,7 +127,7 @@ func job(id core.JobID) core.Job {
 func change(j core.Job, id int64) core.Change {
 	return core.Change{ID: id, At: base.Add(time.Duration(id) * time.Millisecond), By: "ann", Verb: "created", App: j.Def.App, Job: j.Def.ID,
 		Name: j.Def.Name,
-		Why:  "because", Act: "act-1", Old: "", New: `{"a":1}`}
+		Why:  "because", Act: "act-1", From: "2001:db8::7", Via: core.ByToken("ci"), Old: "", New: `{"a":1}`}
 }
 
 // createApps makes apps that are not there yet.

@@ -1,0 +1,93 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
+)
+
+// TestWhereChangesComeFrom: each record has the address of who asked, and by what where its
+// author does not say that; what he writes into his request has no say in it.
+func TestWhereChangesComeFrom(t *testing.T) {
+	f := newFixture(t)
+	ask := func(who *access.Who, secret, method, path, body string) string {
+		t.Helper()
+		r := httptest.NewRequest(method, path, strings.NewReader(body)) // from 192.0.2.1
+		r.Header.Set("Authorization", "Bearer "+secret)
+		r.Header.Set("X-Forwarded-For", "203.0.113.200")
+		if who != nil {
+			r = r.WithContext(api.As(context.Background(), *who))
+		}
+		w := httptest.NewRecorder()
+		f.h.ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+		}
+		return w.Body.String()
+	}
+	must := func(method, path, body string) string { t.Helper(); return ask(nil, token, method, path, body) }
+	must("PUT", "/v1/apps/shop", `{"token":"secret-token","executors":["http://10.0.0.1:9999"],"allow":["10.0.0.0/8"]}`)
+	must("PUT", "/v1/apps/shop", `{"title":"Shop"}`)
+	must("PUT", "/v1/jobs/shop/report", `{"handler":"report","schedule":{"cron":"0 30 2 * * ?"}}`)
+	must("PUT", "/v1/jobs/shop/report", `{"handler":"report","schedule":{"cron":"0 30 3 * * ?"}}`)
+	must("PUT", "/v1/jobs/shop/script", `{"script":{"kind":"shell","source":"id"}}`)
+	must("PUT", "/v1/jobs/shop/script/script", `{"kind":"shell","source":"id -u"}`)
+	ask(nil, "secret-token", "PUT", "/v1/jobs/shop/coded", `{"declared":true,"handler":"coded"}`)
+	must("DELETE", "/v1/jobs/shop/coded", "")
+	must("POST", "/v1/jobs/shop/coded/give-back", "")
+	for _, what := range []string{"/v1/jobs/shop/report", "/v1/apps/shop", "/v1"} {
+		must("POST", what+"/pause", `{"reason":"r"}`)
+		must("POST", what+"/resume", `{}`)
+	}
+	must("POST", "/v1/bulk", `{"verb":"label","filter":{"app":"shop"},"labels":{"a":"b"}}`)
+	at := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	must("POST", "/v1/jobs/shop/report/trigger", fmt.Sprintf(`{"key":"k","at":%q,"cause":"manual"}`, at))
+	must("PATCH", "/v1/jobs/shop/report/waiting/k", `{"params":"p"}`)
+	must("DELETE", "/v1/jobs/shop/report/waiting/k", "")
+	must("POST", "/v1/rerun", `{"job":"shop/report","key":"again"}`)
+	must("POST", "/v1/jobs/shop/report/kill", "")
+	must("POST", "/v1/apply", `{"notify":{"to":[]}}`)
+	must("PUT", "/v1/people/otto", `{"grants":[{"role":"admin"}]}`)
+	must("PUT", "/v1/people/otto", `{"disabled":true}`)
+	must("DELETE", "/v1/people/otto", "")
+	must("DELETE", "/v1/jobs/shop/script", "")
+	must("DELETE", "/v1/jobs/shop/report", "")
+	must("DELETE", "/v1/apps/shop", "")
+	ask(nil, f.person("rita", access.Grant{Role: editor}), "PUT", "/v1/apps/by-token", "{}")
+	ask(&access.Who{Kind: access.Person, Name: "sara", From: "2001:db8::7", Grants: []access.Grant{{Role: editor}}}, token,
+		"PUT", "/v1/apps/by-session", "{}")
+
+	list, err := f.c.ListChanges(t.Context(), api.ListChangesParams{Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := []string{core.VerbCreated, core.VerbUpdated, core.VerbPaused, core.VerbResumed, core.VerbDeleted, core.VerbTriggered,
+		core.VerbChanged, core.VerbCancelled, core.VerbActed} // a kill is written down as a cancel is
+	for _, c := range list.Changes {
+		from, via := "192.0.2.1", ""
+		switch {
+		case c.Person == "ann" || c.Person == "rita": // made by the fixture, in this process
+			continue
+		case c.App == "by-token":
+			via = "token:t"
+		case c.App == "by-session":
+			from, via = "2001:db8::7", "session"
+		}
+		if c.From != from || c.Via != via {
+			t.Errorf("%s %s %s%s%s came from %q by %q", c.By, c.Verb, c.Job, c.Channel, c.Person, c.From, c.Via)
+		}
+		left = slices.DeleteFunc(left, func(verb string) bool { return verb == c.Verb })
+	}
+	if len(left) > 0 {
+		t.Errorf("nothing was %s", left)
+	}
+}
