@@ -166,6 +166,7 @@ func (a *ask) problemOf(err error) problem {
 // fail answers an error with a page of its own.
 func (a *ask) fail(err error) {
 	p := a.problemOf(err)
+	a.still = p.Status < 500 // it is the same when it is asked for again
 	switch p.Status {
 	case http.StatusNotFound:
 		p.Title = a.Say("Not found")

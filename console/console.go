@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"path"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -137,6 +138,14 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, bound)
 	if _, pattern := c.mux.Handler(r); pattern == "" {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			post := *r
+			post.Method = http.MethodPost
+			if _, pattern := c.mux.Handler(&post); pattern != "" { // of a form whose answer was a page: what it is about stands above
+				http.Redirect(w, r, here(path.Dir(r.URL.EscapedPath())), http.StatusSeeOther)
+				return
+			}
+		}
 		c.refuse(w, r, core.Errorf(core.CodeNotFound, "there is no page %s", core.Truncate(r.URL.Path)))
 		return
 	}

@@ -3,6 +3,7 @@ package console_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ func TestWhatIsChangedIsPostedFromHere(t *testing.T) {
 		method, site, origin string
 		want                 int
 	}{
-		{http.MethodGet, "same-origin", "", http.StatusNotFound},
+		{http.MethodGet, "same-origin", "", http.StatusSeeOther},
 		{http.MethodPost, "cross-site", "http://evil.test", http.StatusForbidden},
 		{http.MethodPost, "", "http://evil.test", http.StatusForbidden},
 		{http.MethodPost, "same-site", "http://other.console.test", http.StatusForbidden},
@@ -125,5 +126,30 @@ func TestSendAway(t *testing.T) {
 		if h.ServeHTTP(w, r); w.Code != c.want {
 			t.Errorf("%+v: %d", c, w.Code)
 		}
+	}
+}
+
+// TestAddressesOfForms: who opens or loads again the address of a form, of which there is no page,
+// comes to what the form is about.
+func TestAddressesOfForms(t *testing.T) {
+	s := newConsole(t)
+	forms, pages := patternsOf(t, "POST"), patternsOf(t, "GET")
+	if len(forms) < 25 {
+		t.Fatalf("%d forms are registered", len(forms))
+	}
+	fill := strings.NewReplacer("{app}", "shop", "{name}", "never-was", "{channel}", "team", "{run}", "4294967297999")
+	for _, pattern := range forms {
+		path := fill.Replace(pattern)
+		w := s.get(path)
+		if to := w.Header().Get("Location"); w.Code == http.StatusOK || slices.Contains(pages, pattern) {
+			continue // it is a page too
+		} else if w.Code != http.StatusSeeOther || !strings.HasPrefix(path, strings.TrimSuffix(to, "/")) || to == path {
+			t.Errorf("%s: %d to %q", path, w.Code, to)
+		} else if w := s.get(to); w.Code != http.StatusOK && w.Code != http.StatusNotFound {
+			t.Errorf("%s goes on to %s: %d", path, to, w.Code)
+		}
+	}
+	if body := s.get("/console/jobs/shop/never-was").Body.String(); !strings.Contains(body, "data-still") {
+		t.Error("an open page of a job that is not there asks again and again")
 	}
 }

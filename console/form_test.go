@@ -112,6 +112,10 @@ func TestWhileTyping(t *testing.T) {
 	if want := "30 2 * * 1-8\n           ^"; !strings.Contains(body, want) {
 		t.Errorf("no caret:\n%s", body)
 	}
+	body = s.typing("/console/jobs/new", with(form, "expr.0", "61 2 * * 1-5"))
+	if want := "61 2 * * 1-5\n^"; !strings.Contains(body, want) {
+		t.Errorf("no caret below the first character:\n%s", body)
+	}
 	body = s.typing("/console/jobs/new", with(form, "expr.0", "30 2 * * 1-5", "timezone", "Europe/Berlin", "timeout", "soon",
 		"retry.max", "x"))
 	for _, want := range []string{"at 02:30, Monday to Friday, Europe/Berlin", "Mon 02:30", "Still wrong", "Timeout", "More attempts"} {

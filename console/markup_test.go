@@ -144,14 +144,14 @@ func markupIn(body string) (wrong []string) {
 	}
 }
 
-// pagesOf are the patterns of all pages, as they are registered.
-func pagesOf(t *testing.T) (list []string) {
+// patternsOf are those of all pages, or of all forms, as they are registered.
+func patternsOf(t *testing.T, method string) (list []string) {
 	for _, file := range []string{"menu.go", "console.go"} {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`"GET (/console/[^"]*)"`).FindAllSubmatch(b, -1) {
+		for _, m := range regexp.MustCompile(`"`+method+` (/console/[^"]*)"`).FindAllSubmatch(b, -1) {
 			list = append(list, strings.TrimSuffix(string(m[1]), "{$}"))
 		}
 	}
@@ -212,7 +212,7 @@ func TestMarkupIsText(t *testing.T) {
 	}
 	fill := strings.NewReplacer("{app}", "shop", "{name}", "stock", "{channel}", "team", "{run}", id[1], "{secret}", url.PathEscape(hostile),
 		"{hash}", "0", "{instant}", s.Clock.Truncate(time.Minute).Format(time.RFC3339))
-	patterns := pagesOf(t)
+	patterns := patternsOf(t, "GET")
 	if len(patterns) < 25 {
 		t.Fatalf("%d pages are registered", len(patterns))
 	}

@@ -177,9 +177,10 @@ func TestKillCancelRunAgain(t *testing.T) {
 	if w.Code != http.StatusConflict || !strings.Contains(body, "typed-&lt;script") || strings.Contains(body, markup) {
 		t.Errorf("of one that is open: %d %s", w.Code, body)
 	}
-	if w := s.get(path + done.ID.String() + "/kill"); w.Code != http.StatusNotFound {
+	if w := s.get(path + open.ID.String() + "/kill"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != path+open.ID.String() {
 		t.Errorf("a kill by GET: %d", w.Code)
 	}
+	s.says(path+open.ID.String(), "Kill…")
 }
 
 // TestLogIsText: terminal colours are taken out, what is no text is written out, markup

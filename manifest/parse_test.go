@@ -291,7 +291,7 @@ func TestErrors(t *testing.T) {
 		{"at without zone", job("schedule: {at: 2027-01-01T00:00:00}"),
 			`m:6:18: jobs[0].schedule.at: "2027-01-01T00:00:00"; a time in whole seconds such as 2027-01-01T00:00:00Z or 2027-01-01T01:00:00+01:00 is needed`},
 		{"second in a list", job("schedule: [{every: 5m}, {crontab: \"61 * * * *\"}]"),
-			`m:6:37: jobs[0].schedule[1].crontab: "61 * * * *": minutes: 61 is out of range; allowed: 0-59`},
+			`m:6:37: jobs[0].schedule[1].crontab: "61 * * * *": minutes: at offset 0: 61 is out of range; allowed: 0-59`},
 		{"zones that differ", job("schedule: [{every: 5m, timezone: UTC}, {every: 7m, timezone: Asia/Tokyo}]"),
 			"m:6:64: jobs[0].schedule[1].timezone: not as at 6:36; the schedules of a job share one timezone: write it once, or the same in each"},
 		{"two kinds", job("schedule: {every: 5m, crontab: \"0 4 * * *\"}"),

@@ -23,6 +23,7 @@ import (
 // TestCall goes the whole way with a plain HTTP endpoint: its answer is the
 // result; after a 202 it reports by itself, with nothing but the URL it got.
 func TestCall(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	reports := map[string]string{}
 	attempts := map[string]int{}

@@ -17,6 +17,7 @@ import (
 // not hold up the second look at a run of another app, without which it is never
 // lost.
 func TestChecksWaitForNobody(t *testing.T) {
+	t.Parallel()
 	s := start(t, Options{SendTimeout: time.Second, Log: slog.New(slog.DiscardHandler)})
 	p := s.parts
 	now := time.Now()

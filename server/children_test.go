@@ -75,6 +75,7 @@ func TestChildren(t *testing.T) {
 // TestThousandChildren: 1,000 jobs after one, and 100 each after the one before it, all come,
 // once.
 func TestThousandChildren(t *testing.T) {
+	t.Parallel()
 	const fan, chain = 1000, 100
 	var mu sync.Mutex
 	got := map[string]int{}

@@ -313,6 +313,7 @@ func TestCommandLogKept(t *testing.T) {
 // TestCommandsWait: so many are at work at once, those of a job one after another and in
 // their order, and what waits keeps no other send waiting.
 func TestCommandsWait(t *testing.T) {
+	t.Parallel()
 	s, dir := commanding(t, Options{CommandsMost: 2})
 	work := core.Command{Line: `echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; done`}
 	want := map[string][]string{}
@@ -392,6 +393,7 @@ func TestCommandsWait(t *testing.T) {
 
 // TestCommandAfterItsDeadline: what waits for its turn longer does not begin.
 func TestCommandAfterItsDeadline(t *testing.T) {
+	t.Parallel()
 	s, dir := commanding(t, Options{CommandsMost: 1})
 	commandJob(t, s, "long", core.Command{Line: "echo > begun; until [ -e go ]; do sleep 0.01; done"})
 	long := trigger(t, s, "long")
@@ -487,6 +489,7 @@ func TestCommandReplaced(t *testing.T) {
 // TestCommandsStop: a stop ends what is at work, which is lost; what waits begins under
 // the next process.
 func TestCommandsStop(t *testing.T) {
+	t.Parallel()
 	data, dir := t.TempDir(), realDir(t)
 	o := Options{Dir: data, CommandsMost: 1, Commands: allowed(t, dir), Drain: 2 * time.Second}
 	s, _ := commanding(t, o)

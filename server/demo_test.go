@@ -47,6 +47,7 @@ func (l *lines) has(want string) func() error {
 // after a restart, nor when a standby takes over; each restart says what became
 // of what was due meanwhile.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	begin := func() (*running, *lines) {
 		t.Helper()

@@ -17,6 +17,7 @@ import (
 // TestDrain: a stop says what it waits for, again and again, and lasts no longer than
 // it may; what it cuts off is open for the next start.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	began, over := make(chan bool, 1), make(chan bool)
 	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)

@@ -49,6 +49,7 @@ func (k *kept) lines(with string) (lines []string) {
 // each time, and of one whose app has no executor, the log, the metrics, the list of runs
 // and doctor tell, each what failed for good apart from what is tried again.
 func TestFailuresAreTold(t *testing.T) {
+	t.Parallel()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/fine" {
 			http.Error(w, "no such table", http.StatusInternalServerError)

@@ -167,6 +167,7 @@ func TestMetricsByName(t *testing.T) {
 // TestConsoleByName: no name that somebody had lead here opens the console, whatever it asks for: a page
 // of that name could log in, read and post as who sits at this machine.
 func TestConsoleByName(t *testing.T) {
+	t.Parallel()
 	s := start(t, Options{ReportURL: "https://jobs.example"})
 	at := s.ln.Addr().String()
 	_, port, _ := net.SplitHostPort(at)

@@ -17,6 +17,7 @@ import (
 // TestJoin: what comes after all of its parents is sent once, with the data of each, and is
 // skipped where one of them does not end in time.
 func TestJoin(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var got []string
 	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -24,6 +24,7 @@ import (
 // executor, and who reads it is told that it is the part that was kept; of one that succeeded
 // without that, and of one that keeps none, it is gone with its executor.
 func TestKeptLogs(t *testing.T) {
+	t.Parallel()
 	s := start(t, Options{})
 	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web",
 		Handle: func(_ context.Context, r *wire.Run, logf func(string, ...any)) (int, string) {
@@ -143,6 +144,7 @@ func TestKeptLogs(t *testing.T) {
 // TestLostLogs: of a run whose executor is gone before its log was read, it is said that there
 // is none and why: to who reads it, in the metrics, and by doctor.
 func TestLostLogs(t *testing.T) {
+	t.Parallel()
 	o := Options{}
 	o.Aside.Waits = []time.Duration{100 * time.Millisecond}
 	s := start(t, o)

@@ -100,6 +100,7 @@ func saveAll(t *testing.T, s *running, specs ...manage.JobSpec) {
 // TestNoticesOfEnds: of what fails for good, recovers, has no executor and is skipped people are
 // told by a real webhook, with a link to its page; of what is tried again, succeeds or is nobody's to hear nothing.
 func TestNoticesOfEnds(t *testing.T) {
+	t.Parallel()
 	var down sync.Map
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, is := down.Load(r.URL.Path); is {
@@ -180,6 +181,7 @@ func TestNoticeOfNoJob(t *testing.T) {
 // arrive at a real webhook within a minute, and no fire of a beat beside them is late for it: by
 // the clock of the machine, so the bound is wide. internal/assembly has what needs no clock.
 func TestThousandNotices(t *testing.T) {
+	t.Parallel()
 	h := newHook(t)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/fails" {

@@ -16,6 +16,7 @@ import (
 // TestPausedAfterFailures: a job whose endpoint fails is paused after as many runs as it
 // says, and its change record says by whom and why; resumed, it has as many again.
 func TestPausedAfterFailures(t *testing.T) {
+	t.Parallel()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no luck", http.StatusInternalServerError)
 	}))

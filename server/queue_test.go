@@ -81,6 +81,7 @@ func TestQueues(t *testing.T) {
 
 // What the door refuses, and that one request too many changes nothing.
 func TestQueueDoor(t *testing.T) {
+	t.Parallel()
 	s := start(t, Options{})
 	jobsOf(t, s, "reports", "queue:nightly")
 	jobsOf(t, s, "billing", "queue:nightly")

@@ -23,6 +23,7 @@ import (
 // again by a server that starts on the copy, and every instant since is
 // accounted for.
 func TestRestored(t *testing.T) {
+	t.Parallel()
 	dir, copied := t.TempDir(), t.TempDir()
 	jobs, runs := map[core.JobID]string{}, map[core.RunID]string{}
 	work := func(s *running, when string) {

@@ -128,6 +128,7 @@ func (f *fleet) each(r core.Route, n int) (list []int) {
 
 // TestRoutes: each route chooses among executors that are really there as it says.
 func TestRoutes(t *testing.T) {
+	t.Parallel()
 	s := start(t, Options{})
 	var specs []manage.JobSpec
 	for _, r := range core.Routes {

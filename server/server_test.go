@@ -114,6 +114,7 @@ func eventually(t *testing.T, limit time.Duration, f func() error) {
 // TestFire goes the whole way: a job that fires every second, an executor that
 // registers, runs and calls back, and the proof.
 func TestFire(t *testing.T) {
+	t.Parallel()
 	s := start(t, Options{})
 	var mu sync.Mutex
 	got := map[core.RunID]time.Time{}

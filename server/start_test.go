@@ -14,6 +14,7 @@ import (
 // TestCannotStart: each reason says what, where and what to do, and leaves
 // nothing behind that was not there.
 func TestCannotStart(t *testing.T) {
+	t.Parallel()
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -142,7 +142,7 @@ func invalidText(field, text string, err error) error {
 	reason := core.Say("%v", err)
 	if p, ok := errors.AsType[*cron.ParseError](err); ok {
 		reason = p.Reason
-		if p.Pos > 0 {
+		if p.Pos > 0 || p.Field != "" { // at 0 it may be of the whole text
 			reason = core.Say("at offset %d: %s", p.Pos, reason)
 		}
 		if p.Field != "" {

@@ -1,0 +1,74 @@
+package browser
+
+import "testing"
+
+// TestJobIsMade: a job is made by its form, which says what is wrong where it is wrong and
+// what the schedule means before anything is saved; it is edited, paused, run, and deleted.
+func TestJobIsMade(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.open("/console/jobs")
+	p.click("New job")
+	p.at("/console/jobs/new")
+	p.fill("css:[name=app]", "shop")
+	p.fill("css:[name=name]", "sums")
+	p.fill("css:[name=handler]", "fine")
+	p.fill("css:[name='expr.0']", "61 2 * * 1-5")
+	// The mark stands under the character that is wrong.
+	p.wait("/^61 2 \\* \\* 1-5\\s*\\n\\^/.test(document.querySelector('#check .caret')?.textContent || '')")
+	p.fill("css:[name='expr.0']", "30 2 * * 1-5")
+	p.fill("Zone", "Europe/Berlin")
+	p.sees("at 02:30, Monday to Friday", "Europe/Berlin")
+	p.wait("document.querySelectorAll('#check tbody tr').length === 10")
+	p.click("css:form#first .buttons button.first")
+	p.at("/console/jobs/shop/sums")
+	p.sees("at 02:30, Monday to Friday")
+
+	p.open("/console/jobs/shop/sums/edit")
+	p.fill("css:[name='expr.0']", "45 3 * * *")
+	p.sees("at 03:45")
+	p.click("css:form#first .buttons button.first")
+	p.at("/console/jobs/shop/sums")
+	p.sees("at 03:45")
+	p.click("Pause…")
+	p.fill("Reason", "until the books are closed")
+	p.click("css:dialog button.first")
+	p.sees("paused by", "until the books are closed")
+	p.click("Run now…")
+	p.fill("Params", "half=2")
+	p.click("css:dialog button.first")
+	p.at("/console/runs/")
+	p.sees("fine with half=2", "succeeded")
+	p.open("/console/jobs/shop/sums")
+	p.click("Delete…")
+	p.click("css:dialog button.danger")
+	p.at("/console/jobs")
+	p.open("/console/jobs?app=shop")
+	p.sees("shop/prices")
+	p.wait("!document.querySelector('main').innerText.includes('shop/sums')")
+}
+
+// TestViewIsKept: a list with its filter is kept under a name, shown by one click from
+// where no filter is, and deleted.
+func TestViewIsKept(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.open("/console/jobs?label=team%3Dshop")
+	p.sees("shop/import")
+	p.click("Save this view…")
+	p.fill("css:dialog input[name=name]", "of the shop's team")
+	p.click("css:dialog button.first")
+	p.sees("of the shop's team")
+	p.open("/console/jobs")
+	p.sees("pay/ledger-sync")
+	p.click("of the shop's team")
+	p.at("/console/jobs?label=team%3Dshop")
+	p.sees("shop/import")
+	p.wait("!document.querySelector('main').innerText.includes('pay/ledger-sync')")
+	p.click("Save this view…")
+	p.click("Delete the view of the shop's team")
+	p.sees("the view of the shop's team is deleted")
+	p.wait("!document.querySelector('#views').innerText.includes('team')")
+}
