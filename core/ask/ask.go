@@ -81,7 +81,8 @@ func (q *Ask) Reachable(field, address string) error {
 // EachJob walks over the jobs of an app, or of all if it is empty, behind a number,
 // until one is no longer to be in the page or that is over. It answers the number
 // to go on behind; 0 is the end. What an error left undone is left to the next page, unless
-// this one came to nothing. A job that cannot be read is passed over, and in p.Bad.
+// this one came to nothing. A job that cannot be read is passed over, and in p.Bad. What do is
+// given may be kept, and is not to be changed.
 func (q *Ask) EachJob(
 	ctx context.Context, app string, after core.JobID, p *bound.Page, do func(j *core.Job) bool,
 ) (next core.JobID, err error) {

@@ -174,14 +174,14 @@ func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
 		paused[apps[i].Name] = apps[i].Pause.Covers(now) || g.Pause.Covers(now)
 	}
 	p := q.Page()
-	var jobs []core.Job
+	var jobs []*core.Job
 	var ids []core.JobID
 	next, err := q.EachJob(ctx, a.App, 0, p, func(j *core.Job) bool {
 		if len(jobs) == mostLately {
 			return false
 		}
 		if a.takes(j) {
-			jobs, ids = append(jobs, *j), append(ids, j.Def.ID)
+			jobs, ids = append(jobs, j), append(ids, j.Def.ID)
 		}
 		return true
 	})
@@ -192,9 +192,9 @@ func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &found{all: len(jobs), of: map[Standing]int{}, partial: next != 0 || !s.all, more: next != 0, failed: p.Passed(0), stand: s}
-	for i := range jobs {
-		j := &jobs[i]
+	f := &found{all: len(jobs), of: map[Standing]int{}, partial: next != 0 || !s.all, more: next != 0, failed: p.Passed(0), stand: s,
+		jobs: make([]ranked, 0, len(jobs))}
+	for _, j := range jobs {
 		held := paused[j.Def.App] || j.Sched.PausedAt(now)
 		takes := true
 		for _, stands := range [...]struct {

@@ -188,6 +188,7 @@ func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limi
 	}
 	found := make(map[core.JobID]*core.Job, len(ids))
 	err = s.jobs(ctx, ids, func(id core.JobID, j *core.Job) { found[id] = j })
+	list = make([]core.Job, 0, len(found)) // a job is near a kilobyte
 	for _, id := range ids {
 		if j := found[id]; j != nil { // else it was deleted meanwhile, or cannot be read
 			list = append(list, *j)
