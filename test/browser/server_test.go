@@ -56,6 +56,26 @@ func TestLogIn(t *testing.T) {
 	p.sees("Log in")
 }
 
+// TestReloadAndBack: no browser keeps a page, and each shows the same all the same: its filter by Back,
+// its open panel after a reload.
+func TestReloadAndBack(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.open("/console/jobs?text=stock")
+	p.sees("shop/stock")
+	p.click("shop/stock")
+	p.at("/console/jobs/shop/stock")
+	p.click("Pause…")
+	p.wait("!!document.querySelector('dialog:modal') && location.search.includes('panel=pause')")
+	eval[bool](p, "(window.old = true, location.reload(), true)")
+	p.wait("!window.old && !!document.querySelector('dialog:modal input[name=reason]')")
+	eval[bool](p, "(history.back(), true)")
+	p.at("/console/jobs?text=stock")
+	p.sees("shop/stock")
+	p.wait("!document.body.innerText.includes('shop/prices')")
+}
+
 // TestPagesLetGo: a browser has six connections to a host, and pages that were left, which it
 // keeps for Back, hold none of them.
 func TestPagesLetGo(t *testing.T) {
