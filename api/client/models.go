@@ -1663,7 +1663,7 @@ type Person struct {
 	// LastSeenAt When the person logged in last
 	LastSeenAt time.Time `json:"lastSeenAt,omitempty,omitzero"`
 
-	// MustChange The password is one that somebody else gave
+	// MustChange The session began with a password that somebody else gave: it sets another before it may do anything else
 	MustChange bool   `json:"mustChange,omitempty,omitzero"`
 	Name       string `json:"name"`
 	Rev        int64  `json:"rev"`

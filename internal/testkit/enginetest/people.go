@@ -17,10 +17,11 @@ var anAccount = access.Account{Name: "lina@example.com", Disabled: true, Passwor
 	Grants: []access.Grant{{App: "shop", Role: access.Editor, Rights: []access.Right{access.Scripts}}},
 	Tokens: []access.Token{{Name: "ci", Hash: []byte{0, 255, 1}, Grants: []access.Grant{{Role: access.Viewer}}, Created: base,
 		End: base.Add(time.Hour)}},
-	Sessions: []access.Session{{ID: "s1", Hash: []byte("h"), Created: base, Seen: base.Add(time.Minute), From: "::1", Agent: "测试"}},
+	Sessions: []access.Session{{ID: "s1", Hash: []byte("h"), Created: base, Seen: base.Add(time.Minute), From: "::1", Agent: "测试",
+		ByPassword: true}},
 	Views:    []access.View{{Name: "Failing now", Page: "runs", Query: "failed=true", By: "ann", Shared: true}},
-	Failures: access.Failures{Count: 3, At: base}, Language: core.Chinese, Zone: "Asia/Shanghai", LastSeen: base, Created: base, Rev: 5,
-	Edited: 5}
+	Failures: access.Failures{Count: 3, At: base}, FailuresKnown: access.Failures{Count: 2, At: base}, Language: core.Chinese,
+	Zone: "Asia/Shanghai", LastSeen: base, Created: base, Rev: 5, Edited: 5}
 
 func accounts(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
