@@ -27,6 +27,7 @@ type ask struct {
 	r              *http.Request
 	Lang           words.Language
 	Now            time.Time
+	began          time.Time // by the machine
 	zone           zone
 	who            access.Who
 	page           string // of the menu
@@ -44,7 +45,7 @@ const (
 )
 
 func (c *Console) askOf(w http.ResponseWriter, r *http.Request) *ask {
-	a := &ask{c: c, w: w, r: r, Lang: words.Asked(r.Header.Get("Accept-Language")), Now: c.o.Now().UTC()}
+	a := &ask{c: c, w: w, r: r, Lang: words.Asked(r.Header.Get("Accept-Language")), Now: c.o.Now().UTC(), began: time.Now()}
 	if k, err := r.Cookie(langCookie); err == nil {
 		a.Lang = words.Of(k.Value)
 	}

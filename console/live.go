@@ -12,7 +12,9 @@ const (
 	lookEvery    = 200 * time.Millisecond
 	tellEvery    = 800 * time.Millisecond // at most so often
 	listenFor    = 10 * time.Minute       // then the browser comes again
-	pollEvery    = 4 * time.Second
+	pollEvery    = 4 * time.Second        // at most so often, where nobody tells them
+	pollMost     = time.Minute
+	pollTimes    = 50 // what an answer took
 )
 
 // Live says how an open page hears of changes: "push", or after how many milliseconds it asks.
@@ -21,6 +23,12 @@ func (a *ask) Live() string {
 		return "push"
 	}
 	return fmt.Sprint(pollEvery.Milliseconds())
+}
+
+// again is after how long an open page that nobody tells asks again, whose answer took a while to
+// make: one that is left open costs a fiftieth of a processor, or an answer a minute.
+func again(took time.Duration) time.Duration {
+	return min(max(pollTimes*took, pollEvery), pollMost)
 }
 
 // Still reports whether an open page is not asked for again: the answer to a form, whose

@@ -3,6 +3,7 @@ package console_test
 import (
 	"log/slog"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -36,5 +37,25 @@ func TestNothingIsMissedBeforeListening(t *testing.T) {
 	}
 	if after := tag(); after == "" || after != before {
 		t.Errorf("%s, was %s", after, before)
+	}
+}
+
+// TestAnswersSayWhenToAskAgain: where nobody tells a page of changes, also the answer that nothing is new.
+func TestAnswersSayWhenToAskAgain(t *testing.T) {
+	s := newConsole(t)
+	tag := ""
+	for range 2 {
+		r := httptest.NewRequest("GET", "http://console.test/console/jobs", nil)
+		r.Header.Set("HX-Request", "true")
+		r.Header.Set("If-None-Match", tag)
+		h := s.do(r).Header()
+		tag = h.Get("ETag")
+		if ms, err := strconv.Atoi(h.Get("X-Ask-Again")); err != nil || ms < 4000 || ms > 60_000 {
+			t.Errorf("ask again after %q", h.Get("X-Ask-Again"))
+		}
+	}
+	s.h = console.New(console.Options{API: s.api, Access: s.access, Writes: func() uint64 { return 0 }})
+	if got := s.get("/console/jobs").Header().Get("X-Ask-Again"); got != "" {
+		t.Errorf("a page that is told asks after %s", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/tickring/tickring/words"
 )
@@ -33,5 +34,15 @@ func TestNoLineIsTakenForTheHead(t *testing.T) {
 	want := []diffLine{{"at", "@@ -1,3 +1,3 @@"}, {"", " a"}, {"del", "--- old"}, {"add", "+++ new"}, {"", " b"}}
 	if !slices.Equal(list, want) {
 		t.Errorf("%q", list)
+	}
+}
+
+// TestAgain: what is costly to answer is asked for less often.
+func TestAgain(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{0: 4 * time.Second, 80 * time.Millisecond: 4 * time.Second,
+		200 * time.Millisecond: 10 * time.Second, 1200 * time.Millisecond: time.Minute, time.Hour: time.Minute} {
+		if got := again(took); got != want {
+			t.Errorf("after %s: %s, not %s", took, got, want)
+		}
 	}
 }

@@ -82,11 +82,28 @@
     document.addEventListener("visibilitychange", () => { if (document.hidden) { deaf(); stale = true; } else listen(); });
     listen();
   } else if (+body.dataset.live && !body.hasAttribute("data-out")) {
-    setInterval(async () => {
-      if (document.hidden) return;
-      try { await fetch("/console/static/0/icon.svg", { method: "HEAD" }); lost(""); refresh(); } catch { lost(body.dataset.lost); }
-    }, +body.dataset.live);
+    // Each answer costs, and says when to ask again. A tab that is not seen asks nothing.
+    let wait = +body.dataset.live, timer = 0;
+    const later = () => { clearTimeout(timer); timer = setTimeout(poll, wait); };
+    const poll = async () => {
+      later();
+      if (document.hidden) { stale = true; return; }
+      try {
+        await fetch("/console/static/0/icon.svg", { method: "HEAD" });
+        lost("");
+        refresh();
+      } catch { wait = +body.dataset.live; later(); lost(body.dataset.lost); }
+    };
+    document.addEventListener("htmx:after:request", (e) => {
+      const ms = +e.detail.ctx.response.headers.get("X-Ask-Again");
+      if (e.target.id !== "live") e.target.askAgain = Date.now() + ms; else if (ms) { wait = ms; later(); }
+    });
+    later();
   }
+  // Parts that ask by themselves, again and again.
+  document.addEventListener("htmx:before:request", (e) => {
+    if (/every/.test(e.target.dataset.hxTrigger) && (document.hidden || Date.now() < e.target.askAgain)) e.preventDefault();
+  });
 
   // How far a moment is from now.
   const span = (ms) => {
