@@ -1,9 +1,7 @@
 package api
 
 import (
-	"cmp"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -79,39 +77,22 @@ func (s *server) Preview(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, r, Preview{Words: words.Say(l, p.Words), Next: timesOf(p.Next), Ends: p.Ends, Traps: allSaid(l, p.Traps)}, err)
 }
 
-// ListChanges lists change records.
+// ListChanges lists change records that the caller may see: of somebody who does not see all,
+// those of his apps.
 func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params ListChangesParams) {
-	changes, err := s.changes(r, &params)
-	out := ChangeList{Changes: make([]Change, len(changes))}
-	for i, c := range changes {
+	if _, err := s.sift(r, params.Job, params.App); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	f := ask.ChangeFilter{Job: params.Job, App: params.App, Channel: params.Channel, Person: params.Person, By: params.By, Verb: params.Verb,
+		Act: params.Act, From: params.From, To: params.To, Limit: params.Limit, After: params.After}
+	f.Apps, _ = callerOf(r).Apps()
+	page, err := s.m.Changes(r.Context(), f)
+	out := ChangeList{Changes: make([]Change, len(page.Changes)), Next: page.Next, LookedTo: page.LookedTo}
+	for i, c := range page.Changes {
 		out.Changes[i] = changeOf(c)
 	}
 	s.reply(w, r, out, err)
-}
-
-// changes are those that the caller may see: of somebody who does not see all, those of each of
-// his apps.
-func (s *server) changes(r *http.Request, params *ListChangesParams) ([]core.Change, error) {
-	if _, err := s.sift(r, params.Job, params.App); err != nil {
-		return nil, err
-	}
-	apps, all := callerOf(r).Apps()
-	if all || params.Job != "" || params.App != "" {
-		return s.m.Changes(r.Context(), params.App, params.Job, params.Limit)
-	}
-	var list []core.Change
-	for _, app := range apps {
-		some, err := s.m.Changes(r.Context(), app, "", params.Limit)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, some...)
-	}
-	slices.SortStableFunc(list, func(a, b core.Change) int { return b.At.Compare(a.At) })
-	if limit := cmp.Or(params.Limit, ask.DefaultPage); len(list) > limit {
-		list = list[:limit]
-	}
-	return list, nil
 }
 
 // Audit says what was demanded and what became of it.

@@ -2,9 +2,11 @@ package api_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -89,5 +91,55 @@ func TestWhereChangesComeFrom(t *testing.T) {
 	}
 	if len(left) > 0 {
 		t.Errorf("nothing was %s", left)
+	}
+}
+
+// TestChangesAreFound: the filters of the query, the cursor, and that who sees some apps gets
+// what is of these.
+func TestChangesAreFound(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	f.must("PUT", "/v1/apps/pay", `{}`)
+	f.must("POST", "/v1/jobs/shop/report/pause", `{"reason":"r"}`)
+	list := func(query string) (page api.ChangeList) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(f.must("GET", "/v1/changes?"+query, "")), &page); err != nil {
+			t.Fatal(err)
+		}
+		return page
+	}
+	all := list("")
+	for query, want := range map[string]int{"verb=paused": 1, "by=admin-token&app=pay": 1, "by=nobody": 0, "person=ann": 2, "act=none": 0,
+		"channel=none": 0, "job=shop/report&verb=created": 1, "to=2020-01-01T00:00:00Z": 0, "from=2100-01-01T00:00:00Z": 0,
+		"from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&verb=paused": 1} {
+		if page := list(query); len(page.Changes) != want || page.Next != "" {
+			t.Errorf("%s: %+v", query, page)
+		}
+	}
+	var paged []api.Change
+	for after := ""; ; {
+		page := list("limit=1&after=" + after)
+		paged = append(paged, page.Changes...)
+		if after = page.Next; after == "" || len(paged) > len(all.Changes) {
+			break
+		}
+	}
+	if !reflect.DeepEqual(paged, all.Changes) {
+		t.Errorf("one by one: %+v, all: %+v", paged, all.Changes)
+	}
+	for query, says := range map[string]string{"verb=broken": "allowed are created", "after=7": "not the next of a page",
+		"from=x": "a time is written", "by=" + strings.Repeat("x", 129): "at most 128"} {
+		if status, answer := f.ask("GET", "/v1/changes?"+query, ""); status != 400 || !strings.Contains(answer, says) {
+			t.Errorf("%s: %d %s", query, status, answer)
+		}
+	}
+	secret := f.person("vera", access.Grant{App: "shop", Role: viewer}, access.Grant{App: "web", Role: viewer})
+	_, answer := f.as(secret, "GET", "/v1/changes?limit=1000", "")
+	var his api.ChangeList
+	if err := json.Unmarshal([]byte(answer), &his); err != nil || len(his.Changes) != 4 { // two apps, a job, its pause
+		t.Errorf("of vera's apps: %s, %v", answer, err)
+	}
+	if _, answer = f.as(secret, "GET", "/v1/changes?person=ann", ""); strings.Contains(answer, "ann") {
+		t.Errorf("of whom vera does not see: %s", answer)
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,16 +20,13 @@ import (
 
 // changesPage is who changed what.
 type changesPage struct {
+	Filter  client.ListChangesParams
 	Changes []change
-	Ref     string // of one job
-	App     string
 	NowRev  int64        // of the job; 0: it is gone
 	Gone    bool         // it was deleted
 	Back    []difference // from what it is to what it was before the open change
-	Looked  int          // how many changes were looked at
-	Whole   bool         // there are no older ones
-	Oldest  time.Time
-	After   string // the page behind this one
+	Looked  time.Time    // how far back, where the page ends before it is full
+	Next    string       // the page behind this one
 	Verbs   []string
 	People  []string // who is found among them
 	Apps    []string
@@ -35,9 +34,34 @@ type changesPage struct {
 	Diff    []diffLine
 }
 
+// Ref is the job whose changes they are.
+func (p *changesPage) Ref() string { return p.Filter.Job }
+
+// Fixed are the filters that have no field of the form.
+func (p *changesPage) Fixed() (list [][2]string) {
+	for _, f := range [][2]string{{"act", p.Filter.Act}, {"channel", p.Filter.Channel}, {"person", p.Filter.Person}} {
+		if f[1] != "" {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
 // Command is the command line that shows the same.
 func (p *changesPage) Command() string {
-	return strings.TrimSpace("tickring changes " + cmp.Or(p.Ref, p.App))
+	f := &p.Filter
+	command := strings.TrimSpace("tickring changes " + cmp.Or(f.Job, f.App))
+	for _, flag := range [][2]string{{"by", f.By}, {"verb", f.Verb}, {"act", f.Act}, {"channel", f.Channel}, {"person", f.Person}} {
+		if flag[1] != "" {
+			command += " --" + flag[0] + " '" + strings.ReplaceAll(flag[1], "'", `'\''`) + "'"
+		}
+	}
+	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
+		if !at.IsZero() {
+			command += " --" + name + " " + at.Format(time.RFC3339)
+		}
+	}
+	return command
 }
 
 // change is one change.
@@ -89,67 +113,46 @@ func (a *ask) changeOf(c *client.Change) change {
 	return out
 }
 
-// maxChanges is how many changes are looked at, the newest, for those that a filter finds.
-const maxChanges = 1000
-
-// shownChanges is how many of them a page has.
-const shownChanges = 100
+const (
+	changesShown = 100 // lines of a page, or some more
+	// changesAsked are so many requests for one page: an act on many jobs is one line.
+	changesAsked = 10
+)
 
 // changes lists changes by app, job, person, verb and time, the newest first.
 func (a *ask) changes() (any, error) {
-	p := &changesPage{Ref: a.Q("job"), App: a.Q("app"), Verbs: verbs}
-	if a.Path("name") != "" {
-		p.Ref = a.ref()
-		a.page = "changes"
-	}
-	list, err := a.changesOf(p.Ref, p.App)
+	p := &changesPage{Verbs: core.Verbs}
+	s, err := a.spanOf()
 	if err != nil {
 		return nil, err
+	}
+	p.Filter = client.ListChangesParams{Job: strings.TrimSpace(a.Q("job")), App: a.Q("app"), By: strings.TrimSpace(a.Q("by")),
+		Verb: a.Q("verb"), Act: a.Q("act"), Channel: a.Q("channel"), Person: a.Q("person"), From: s.From, To: s.To, After: a.Q("after")}
+	if a.Path("name") != "" {
+		p.Filter.Job = a.ref()
+		a.page = "changes"
 	}
 	if apps, err := a.ListApps(a.Ctx()); err == nil {
 		for i := range apps.Apps {
 			p.Apps = append(p.Apps, apps.Apps[i].Name)
 		}
 	}
-	from, err := a.when("from", a.Q("from"), "")
-	if err != nil {
+	if err := a.findChanges(p); err != nil {
 		return nil, err
 	}
-	to, err := a.when("to", a.Q("to"), "")
-	if err != nil {
-		return nil, err
+	if rev := a.Q("diff"); rev != "" {
+		if p.open(rev); p.Open == nil && p.Filter.Job != "" { // it is on a page behind this one: the page begins with it
+			p.Filter.To, p.Filter.After = madeBy(rev), ""
+			if err := a.findChanges(p); err != nil {
+				return nil, err
+			}
+			p.open(rev)
+		}
 	}
-	before, err := a.after()
-	if err != nil {
-		return nil, err
-	}
-	p.Looked, p.Whole = len(list), len(list) < maxChanges
-	for i := range list {
-		c := &list[i]
-		p.Oldest = c.At
-		if !slices.Contains(p.People, c.By) && len(p.People) < 200 {
-			p.People = append(p.People, c.By)
-		}
-		if a.Q("by") != "" && c.By != a.Q("by") || a.Q("verb") != "" && c.Verb != a.Q("verb") ||
-			!from.IsZero() && c.At.Before(from) || !to.IsZero() && c.At.After(to) || !before.IsZero() && !c.At.Before(before) {
-			continue
-		}
-		if one, ok := together(p.Changes, c); ok {
-			one.Jobs = append(one.Jobs, c.Job)
-			continue
-		}
-		if n := len(p.Changes); n >= shownChanges && !c.At.Equal(p.Changes[n-1].At) { // those of one moment stay together
-			p.After = p.Changes[n-1].At.UTC().Format(time.RFC3339Nano)
-			break
-		}
-		p.Changes = append(p.Changes, a.changeOf(c))
-	}
-	slices.Sort(p.People)
-	p.open(a.Q("diff"))
-	if p.Open == nil || p.Ref == "" {
+	if p.Open == nil || p.Filter.Job == "" {
 		return p, nil
 	}
-	app, name, _ := strings.Cut(p.Ref, "/")
+	app, name, _ := strings.Cut(p.Filter.Job, "/")
 	now, err := a.GetJob(a.Ctx(), app, name)
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusNotFound {
 		p.Gone = true
@@ -162,17 +165,46 @@ func (a *ask) changes() (any, error) {
 	return p, nil
 }
 
-// after is the moment of the last change on the page before.
-func (a *ask) after() (time.Time, error) {
-	text := a.Q("after")
-	if text == "" {
-		return time.Time{}, nil
+// findChanges fills the page.
+func (a *ask) findChanges(p *changesPage) error {
+	f := p.Filter
+	f.Limit = changesShown
+	p.Changes, p.People, p.Next, p.Looked = nil, nil, "", time.Time{}
+	for range changesAsked {
+		list, err := a.ListChanges(a.Ctx(), f)
+		if err != nil {
+			return err
+		}
+		for i := range list.Changes {
+			c := &list.Changes[i]
+			if !slices.Contains(p.People, c.By) {
+				p.People = append(p.People, c.By)
+			}
+			if one, ok := together(p.Changes, c); ok {
+				one.Jobs = append(one.Jobs, c.Job)
+				continue
+			}
+			p.Changes = append(p.Changes, a.changeOf(c))
+		}
+		f.After, p.Next, p.Looked = list.Next, "", list.LookedTo
+		if list.Next != "" {
+			p.Next = a.With("after", list.Next)
+		}
+		if list.Next == "" || !list.LookedTo.IsZero() || len(p.Changes) >= changesShown/2 {
+			break
+		}
 	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return t, core.Invalid("after", core.Truncate(text), "it is no moment of this list: begin at its top")
+	slices.Sort(p.People)
+	return nil
+}
+
+// madeBy is a moment up to which a revision was made, by its number.
+func madeBy(rev string) time.Time {
+	n, err := strconv.ParseInt(rev, 10, 64)
+	if err != nil || n <= 0 {
+		return time.Time{}
 	}
-	return t, nil
+	return core.FromMillis(n + 1)
 }
 
 // together is the change on the page that one more is of: an act on many jobs is one line.
@@ -187,33 +219,6 @@ func together(list []change, c *client.Change) (*change, bool) {
 	}
 	return last, true
 }
-
-// changesOf are the changes of a job (also of one that is deleted), of an app, or of all.
-func (a *ask) changesOf(job, app string) ([]client.Change, error) {
-	if job != "" {
-		list, err := a.ListChanges(a.Ctx(), client.ListChangesParams{Job: job, Limit: maxChanges})
-		e, ok := errors.AsType[*client.Error](err)
-		of, _, named := strings.Cut(job, "/")
-		if !ok || e.Status != http.StatusNotFound || !named {
-			return list.Changes, err
-		}
-		// A job that was deleted has no name any more, but the changes of its app have it.
-		all, other := a.ListChanges(a.Ctx(), client.ListChangesParams{App: of, Limit: maxChanges})
-		if other != nil {
-			return nil, err
-		}
-		found := slices.DeleteFunc(all.Changes, func(c client.Change) bool { return c.Job != job })
-		if len(found) == 0 {
-			return nil, err
-		}
-		return found, nil
-	}
-	list, err := a.ListChanges(a.Ctx(), client.ListChangesParams{App: app, Limit: maxChanges})
-	return list.Changes, err
-}
-
-var verbs = []string{core.VerbCreated, core.VerbUpdated, core.VerbPaused, core.VerbResumed, core.VerbDeleted, core.VerbTriggered,
-	core.VerbChanged, core.VerbCancelled, core.VerbKilled, core.VerbFenced, core.VerbRestored, core.VerbTested}
 
 // Verb is what was done, in words.
 func (a *ask) Verb(verb string) string {
@@ -242,6 +247,8 @@ func (a *ask) Verb(verb string) string {
 		return a.Say("restored")
 	case core.VerbTested:
 		return a.Say("tested")
+	case core.VerbActed:
+		return a.Say("began an act on many jobs")
 	}
 	return verb
 }
@@ -270,9 +277,9 @@ func (a *ask) Subject(c change) template.HTML {
 	case c.JobID != 0:
 		return html("%s", a.Say("job %d", c.JobID))
 	case c.Channel != "":
-		return html("%s", a.Say("channel %s", c.Channel))
+		return html(`<a href="%s">%s</a>`, Root+"changes?channel="+url.QueryEscape(c.Channel), a.Say("channel %s", c.Channel))
 	case c.Person != "":
-		return html("%s", a.Say("person %s", c.Person))
+		return html(`<a href="%s">%s</a>`, Root+"changes?person="+url.QueryEscape(c.Person), a.Say("person %s", c.Person))
 	case c.App != "":
 		return html("%s", a.Say("app %s", c.App))
 	}
@@ -321,13 +328,15 @@ func recordText(record json.RawMessage) string {
 
 // restoreJob makes a job as it was before a change.
 func (a *ask) restoreJob() (string, core.Text, error) {
-	list, err := a.changesOf(a.ref(), "")
+	rev := a.Form("change")
+	f := client.ListChangesParams{Job: a.ref(), To: madeBy(rev), Limit: changesShown}
+	list, err := a.ListChanges(a.Ctx(), f)
 	if err != nil {
 		return "", core.Text{}, err
 	}
-	for i := range list {
-		c := a.changeOf(&list[i])
-		if !c.Restore || itoa(c.Rev) != a.Form("change") {
+	for i := range list.Changes {
+		c := a.changeOf(&list.Changes[i])
+		if !c.Restore || itoa(c.Rev) != rev {
 			continue
 		}
 		old, _ := manifest.Recorded(c.Old)

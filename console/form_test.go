@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-
-	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
 // fields are those of a form as it is on a page, by their names.
@@ -93,7 +91,7 @@ func TestNewJob(t *testing.T) {
 	form.Del("after")
 	s.done("/console/jobs/new", form, "shop/ledger is there", "at 02:30, Monday to Friday, Europe/Berlin", "team=pay", "2 more attempts")
 	s.done("/console/jobs/new", form, "as it was typed")
-	changes, err := s.M.Changes(peopletest.Ctx, "", "shop/ledger", 10)
+	changes, err := s.Changes("", "shop/ledger", 10)
 	if err != nil || len(changes) != 1 {
 		t.Errorf("%d changes, %v", len(changes), err)
 	}

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -179,8 +180,9 @@ func TestChanges(t *testing.T) {
 	s.says("/console/changes?by=nobody", "No change is found")
 	s.never(s.says("/console/changes?to=2026-11-20T12:00:30Z", "made"), "schedule.crontab")
 	s.never(s.says("/console/changes?from=2026-11-20T12:00:30Z", "schedule.crontab"), "made app shop")
-	s.loses("/console/changes?from=whenever", http.StatusBadRequest, "allowed are")
+	s.loses("/console/changes?from=whenever", http.StatusBadRequest, "whenever")
 	s.loses("/console/changes?after=x", http.StatusBadRequest)
+	s.never(s.says("/console/changes?person=admin", "person admin", "tickring changes --person 'admin'"), "shop/ledger")
 	s.loses("/console/jobs/shop/none/changes", http.StatusNotFound)
 	body = s.says("/console/jobs/shop/ledger/changes", "Changes of shop/ledger", "schedule.crontab")
 	_, rest, _ := strings.Cut(body, "changes?diff=")
@@ -200,4 +202,35 @@ func TestChanges(t *testing.T) {
 	rev, _, _ = strings.Cut(rest, `"`)
 	s.says("/console/jobs/shop/ledger/changes?diff="+rev+"&panel=restore", "under a new number")
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {"0"}}, "at 03:00", "lina")
+}
+
+// TestManyChanges: a page has some, says how the list goes on, keeps the filter there, and a
+// difference that lies far behind is opened and taken back.
+func TestManyChanges(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
+	for i := range 250 {
+		s.Clock = s.Clock.Add(time.Second)
+		s.ask("PUT", "/v1/jobs/shop/ledger", strings.Replace(pay, "0 3", fmt.Sprintf("%d %d", i%60, i%24), 1))
+	}
+	body := s.says("/console/changes?by=admin-token&app=shop", `value="admin-token"`, `rel="next"`, "--by 'admin-token'")
+	first := strings.Count(body, `id="change-`)
+	_, rest, _ := strings.Cut(body, `rel="next" href="`)
+	next, _, _ := strings.Cut(rest, `"`)
+	if !strings.Contains(next, "by=admin-token") || !strings.Contains(next, "app=shop") || first != 100 {
+		t.Fatalf("%d lines, then %s", first, next)
+	}
+	body = s.says(next, `id="change-`, `rel="next"`)
+	_, rest, _ = strings.Cut(body, `rel="next" href="`)
+	next, _, _ = strings.Cut(rest, `"`)
+	body = s.says(next, "made")
+	_, rest, _ = strings.Cut(body, "changes?diff=")
+	all := strings.Split(body, "changes?diff=")
+	rev, _, _ := strings.Cut(all[len(all)-1], `&`) // of the first change of all
+	rev, _, _ = strings.Cut(rev, `"`)
+	if strings.Contains(s.get("/console/jobs/shop/ledger/changes").Body.String(), rev) {
+		t.Fatalf("%s is among the first", rev)
+	}
+	s.says("/console/jobs/shop/ledger/changes?diff="+rev+"&panel=restore", `d-del`, `d-add`, "0 3 * * *", "Restore shop/ledger")
+	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}}, "at 03:00")
 }

@@ -142,6 +142,10 @@ const (
 	VerbActed     = "acted"  // on many jobs, whose records name the act
 )
 
+// Verbs are all of them.
+var Verbs = []string{VerbCreated, VerbUpdated, VerbPaused, VerbResumed, VerbDeleted, VerbTriggered, VerbChanged, VerbCancelled, VerbKilled,
+	VerbFenced, VerbRestored, VerbTested, VerbActed}
+
 // Actor is who asks for a change; it goes into the change record.
 type Actor struct {
 	Name string

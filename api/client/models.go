@@ -382,6 +382,12 @@ type Change struct {
 // ChangeList defines model for ChangeList.
 type ChangeList struct {
 	Changes []Change `json:"changes"`
+
+	// LookedTo How far back this page has looked, where it ends before it is full
+	LookedTo time.Time `json:"lookedTo,omitempty,omitzero"`
+
+	// Next after of the next page; left out: there is none
+	Next string `json:"next,omitempty,omitzero"`
 }
 
 // Channel defines model for Channel.
@@ -2746,8 +2752,32 @@ type ListChangesParams struct {
 	// App The name of an app
 	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 
-	// Job app/name or number
+	// Job app/name or number; those of a job that was deleted are found by its name too
 	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
+
+	// Channel Of this channel
+	Channel string `form:"channel,omitempty" json:"channel,omitempty,omitzero"`
+
+	// Person Of this person's account
+	Person string `form:"person,omitempty" json:"person,omitempty,omitzero"`
+
+	// By Who made them
+	By string `form:"by,omitempty" json:"by,omitempty,omitzero"`
+
+	// Verb What was done
+	Verb string `form:"verb,omitempty" json:"verb,omitempty,omitzero"`
+
+	// Act What they were part of
+	Act string `form:"act,omitempty" json:"act,omitempty,omitzero"`
+
+	// From Made from
+	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Made up to
+	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
+
+	// After next of the page before
+	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
 
 	// Limit At most 1000; 100 if left out
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`

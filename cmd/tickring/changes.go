@@ -13,11 +13,19 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/parts"
 	"github.com/tickring/tickring/manifest"
 )
 
 type changeCmd struct {
 	What    string `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
+	By      string `placeholder:"WHO" help:"Only those by this person, or admin-token."`
+	Verb    string `placeholder:"VERB" help:"Only these: created, updated, paused, and so on."`
+	Act     string `placeholder:"ACT" help:"Only what was part of this act."`
+	Channel string `placeholder:"CHANNEL" help:"Only those of this channel."`
+	Person  string `placeholder:"PERSON" help:"Only those of this person's account."`
+	From    string `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago)."`
+	To      string `placeholder:"TIME" help:"Up to."`
 	Limit   int    `default:"20" help:"At most so many, the last ones."`
 	Restore int64  `placeholder:"CHANGE" help:"Make the job as it was before this change, also one that was deleted: under a new number then."`
 }
@@ -26,7 +34,14 @@ func (c *changeCmd) Run(e *conn) error {
 	if c.Restore != 0 {
 		return c.restore(e)
 	}
-	list, err := c.list(e, c.Limit)
+	if c.Limit < 1 {
+		return core.Invalid("limit", fmt.Sprint(c.Limit), "at least 1")
+	}
+	var list api.ChangeList
+	next, err := c.pages(e, func(page *api.ChangeList) bool {
+		list.Changes = append(list.Changes, page.Changes...)
+		return len(list.Changes) >= c.Limit
+	}, func() int { return c.Limit - len(list.Changes) })
 	if err != nil {
 		return err
 	}
@@ -66,6 +81,9 @@ func (c *changeCmd) Run(e *conn) error {
 		table(e.Stdout, rows)
 		if undoable {
 			e.printf("undo a change that has a number: %s\n", undo("JOB", 0))
+		}
+		if next != "" {
+			e.printf("there are more: --limit %d\n", c.Limit*5)
 		}
 	})
 }
@@ -117,9 +135,9 @@ func spans(record json.RawMessage, of reflect.Type) json.RawMessage {
 	return text.Bytes()
 }
 
-// list reads the last changes, the newest first.
-func (c *changeCmd) list(e *conn, limit int) (list api.ChangeList, err error) {
-	params := api.ListChangesParams{Limit: limit}
+// pages reads changes, the newest first, until enough is had, and answers where it would go on.
+func (c *changeCmd) pages(e *conn, enough func(page *api.ChangeList) bool, want func() int) (next string, err error) {
+	params := api.ListChangesParams{By: c.By, Verb: c.Verb, Act: c.Act, Channel: c.Channel, Person: c.Person}
 	switch {
 	case c.What == "":
 	case kindOf(c.What) == appKind:
@@ -127,26 +145,27 @@ func (c *changeCmd) list(e *conn, limit int) (list api.ChangeList, err error) {
 	case kindOf(c.What) == jobKind:
 		params.Job = c.What
 	default:
-		return list, core.Invalid("what", c.What, "a job (app/name) or an app is expected")
+		return "", core.Invalid("what", c.What, "a job (app/name) or an app is expected")
 	}
-	if list, err = e.ListChanges(e.Ctx, params); exitOf(err) != exitNotFound || !strings.Contains(params.Job, "/") {
-		return list, err
+	if params.From, params.To, err = e.spanOf(c.From, c.To, ""); err != nil {
+		return "", err
 	}
-	// A job that was deleted has no name any more, but its app's changes have it.
-	app, _, _ := strings.Cut(params.Job, "/")
-	all, other := e.ListChanges(e.Ctx, api.ListChangesParams{App: app, Limit: maxChanges})
-	if other != nil {
-		return list, err
-	}
-	for _, ch := range all.Changes {
-		if ch.Job == params.Job && len(list.Changes) < limit {
-			list.Changes = append(list.Changes, ch)
-		}
-	}
-	if len(list.Changes) > 0 {
-		err = nil
-	}
-	return list, err
+	found := 0
+	_, err = pages(e, "", parts.Pages[api.ChangeList]{
+		Ask: func(after string) (api.ChangeList, error) {
+			params.After, params.Limit = after, min(want(), maxChanges)
+			return e.ListChanges(e.Ctx, params)
+		},
+		Add: func(page *api.ChangeList) string {
+			found += len(page.Changes)
+			if next = page.Next; enough(page) {
+				return ""
+			}
+			return next
+		},
+		Progress: func() string { return plural(found, "change") + " found" },
+	})
+	return next, err
 }
 
 // maxChanges is as many as one answer has.
@@ -177,22 +196,28 @@ func (c *changeCmd) restore(e *conn) error {
 	if kindOf(c.What) != jobKind {
 		return usagef("name the job whose change it is: %s", undo("JOB", c.Restore))
 	}
-	list, err := c.list(e, maxChanges)
+	var job *api.Job
+	_, err := c.pages(e, func(page *api.ChangeList) bool {
+		for i := range page.Changes {
+			if j, n := before(&page.Changes[i]); n == c.Restore {
+				job = j
+			}
+		}
+		return job != nil
+	}, func() int { return maxChanges })
 	if err != nil {
 		return err
 	}
-	for i := range list.Changes {
-		if j, n := before(&list.Changes[i]); n == c.Restore {
-			list := []api.Job{*j}
-			if err := e.sources(list); err != nil {
-				return err
-			}
-			data, err := manifest.Export(nil, list)
-			if err != nil {
-				return err
-			}
-			return e.applyText(fmt.Sprintf("%s/%s before change %d", j.App, j.Name, n), data, nil)
+	if job != nil {
+		list := []api.Job{*job}
+		if err := e.sources(list); err != nil {
+			return err
 		}
+		data, err := manifest.Export(nil, list)
+		if err != nil {
+			return err
+		}
+		return e.applyText(fmt.Sprintf("%s/%s before change %d", job.App, job.Name, c.Restore), data, nil)
 	}
 	return &exitError{exitNotFound, fmt.Errorf("%s has no change %d that can be taken back: tickring changes %s", c.What, c.Restore, c.What)}
 }

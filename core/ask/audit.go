@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -228,7 +229,7 @@ func (q *Ask) pauses(ctx context.Context, a *auditing, app core.App, from core.I
 // recorded is the pauses of an app, or with no name of everything, that the
 // change records tell of, and since when they were read.
 func (q *Ask) recorded(ctx context.Context, app string) (list []core.Pause, since time.Time, err error) {
-	changes, err := q.store.Changes(ctx, app, 0, maxHistory)
+	changes, err := q.store.Changes(ctx, app, 0, math.MaxInt64, maxHistory)
 	if err != nil {
 		return nil, time.Time{}, core.Passing(err)
 	}
@@ -339,7 +340,7 @@ func (q *Ask) history(ctx context.Context, id core.JobID, app string, j *core.Jo
 		records[j.Sched.Rev] = core.RecordOf(&j.Sched, &j.Def)
 	}
 	if j == nil || j.Sched.RevAt.After(from.Time()) {
-		changes, err := q.store.Changes(ctx, app, id, maxHistory)
+		changes, err := q.store.Changes(ctx, app, id, math.MaxInt64, maxHistory)
 		if err != nil {
 			return h, core.Passing(err)
 		}

@@ -411,7 +411,7 @@ func (q *Ask) Named(ctx context.Context, refs []string) (jobs []core.Job, missin
 
 // ChangedBy reports whether a job is as an act left it.
 func (q *Ask) ChangedBy(ctx context.Context, j *core.Job, act string) (bool, error) {
-	changes, err := q.store.ChangesUpTo(ctx, j.Def.ID, j.Sched.Rev, 1)
+	changes, err := q.store.Changes(ctx, "", j.Def.ID, j.Sched.Rev, 1)
 	if err != nil {
 		return false, core.Passing(err)
 	}

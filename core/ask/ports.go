@@ -59,10 +59,9 @@ type Channels interface {
 // Records say what was changed, and what was skipped.
 type Records interface {
 	// Changes reads the change records of a job (or with job 0 of an app and
-	// its jobs; with both empty of everything), newest first.
-	Changes(ctx context.Context, app string, job core.JobID, limit int) ([]core.Change, error)
-	// ChangesUpTo reads those of a job whose ID is at most last, newest first.
-	ChangesUpTo(ctx context.Context, job core.JobID, last int64, limit int) ([]core.Change, error)
+	// its jobs; with both empty of everything) whose ID is at most last, newest first:
+	// those of one ID in an order that stays.
+	Changes(ctx context.Context, app string, job core.JobID, last int64, limit int) ([]core.Change, error)
 	// Cleaned reads the instant up to which planned runs of a job may have been removed by
 	// somebody; 0: none was.
 	Cleaned(ctx context.Context, job core.JobID) (core.Instant, error)

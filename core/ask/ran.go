@@ -29,7 +29,7 @@ func (q *Ask) RanWith(ctx context.Context, r *core.Run, job *core.Job) (with *Ra
 		with = &RanWith{JobRecord: core.RecordOf(&job.Sched, &job.Def)}
 	}
 	for _, n := range recordsBack {
-		list, err := q.store.ChangesUpTo(ctx, r.ID.Job(), rev, n)
+		list, err := q.store.Changes(ctx, "", r.ID.Job(), rev, n)
 		if err != nil {
 			return nil, core.Passing(err)
 		}

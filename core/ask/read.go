@@ -18,7 +18,7 @@ import (
 const (
 	MaxPage     = 1000
 	DefaultPage = 100
-	maxLooked   = 20_000 // runs that one page looks at
+	maxLooked   = 20_000 // runs, or change records, that one page looks at
 	MaxUpcoming = 366 * 24 * time.Hour
 	// first instant that a run ID can hold
 	firstInstant = core.Instant(1577836800)
@@ -337,34 +337,6 @@ func (q *Ask) Preview(s core.Schedule, from core.Instant, count int) (Preview, e
 	}
 	p.Ends = !ok
 	return p, nil
-}
-
-// Changes lists the change records of a job, of an app with its jobs, or (both
-// empty) of everything, newest first. Those of a deleted job are found by its
-// number.
-func (q *Ask) Changes(ctx context.Context, app, job string, limit int) ([]core.Change, error) {
-	limit, err := limitOf(limit)
-	if err != nil {
-		return nil, err
-	}
-	var id core.JobID
-	switch {
-	case job != "":
-		s, err := q.subject(ctx, job)
-		if err != nil {
-			return nil, err
-		}
-		id, app = s.id, s.app
-	case app != "":
-		if err := core.CheckAppName("app", app); err != nil {
-			return nil, err
-		}
-	}
-	changes, err := q.store.Changes(ctx, app, id, limit)
-	if err != nil {
-		return nil, core.Passing(err)
-	}
-	return changes, q.nameJobs(ctx, changes)
 }
 
 // nameJobs puts the names of jobs into records that have their numbers only, for

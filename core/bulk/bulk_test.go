@@ -69,7 +69,7 @@ func TestPauseIsOneAct(t *testing.T) {
 	if res.Done != 2 || res.Same != 1 || res.Fail != 0 || res.Next != 0 || res.Act == "" {
 		t.Errorf("%+v", res)
 	}
-	changes, err := f.M.Changes(ctx, "", "", 100)
+	changes, err := f.Changes("", "", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestLostAnswers(t *testing.T) {
 // TestReasonIsBounded: what stands in the record of an act is looked at before there is one.
 func TestReasonIsBounded(t *testing.T) {
 	f := newFixture(t, 1)
-	before, err := f.M.Changes(ctx, "", "", 100)
+	before, err := f.Changes("", "", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestReasonIsBounded(t *testing.T) {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}
-	if after, err := f.M.Changes(ctx, "", "", 100); err != nil || len(after) != len(before) {
+	if after, err := f.Changes("", "", 100); err != nil || len(after) != len(before) {
 		t.Errorf("%d records, %d before: %v", len(after), len(before), err)
 	}
 }

@@ -2,6 +2,7 @@ package finish_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func (r *rig) fragile(n int, change func(*core.Job)) {
 // pauses is the changes by which job 7 was paused.
 func (r *rig) pauses() (list []core.Change) {
 	r.t.Helper()
-	all, err := r.s.Changes(r.t.Context(), "", 7, 100)
+	all, err := r.s.Changes(r.t.Context(), "", 7, math.MaxInt64, 100)
 	r.must(err)
 	for _, c := range all {
 		if c.Verb == core.VerbPaused {

@@ -76,7 +76,7 @@ func TestChannels(t *testing.T) {
 	if err := f.M.DeleteChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeNotFound {
 		t.Errorf("deleted again: %v", err)
 	}
-	changes, err := f.M.Changes(ctx, "", "", 100)
+	changes, err := f.Changes("", "", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestTestIsBounded(t *testing.T) {
 	if _, err := f.M.TestChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeRefused {
 		t.Errorf("after an edit: %v", err)
 	}
-	changes, err := f.M.Changes(ctx, "", "", 3)
+	changes, err := f.Changes("", "", 3)
 	if err != nil || changes[1].Verb != core.VerbTested || changes[1].Name != "finance" || changes[1].By != "ann" {
 		t.Errorf("%+v, %v", changes, err)
 	}

@@ -49,7 +49,7 @@ func TestSave(t *testing.T) {
 		t.Errorf("an edit undid the pause: %+v", got.Sched)
 	}
 	var verbs []string
-	changes, err := f.M.Changes(ctx, "", "shop/sweep", 10)
+	changes, err := f.Changes("", "shop/sweep", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +350,7 @@ func TestPauseOfAppAndEverything(t *testing.T) {
 		if got := f.Job("shop/sweep").Sched; got.Rev != j.Sched.Rev {
 			t.Errorf("it changed the job: %+v", got)
 		}
-		changes, err := f.M.Changes(ctx, target.App, "", 10)
+		changes, err := f.Changes(target.App, "", 10)
 		if err != nil || len(changes) < 3 || changes[0].Verb != core.VerbResumed || changes[0].By != "ann" {
 			t.Errorf("changes: %+v %v", changes, err)
 		}
@@ -476,7 +476,7 @@ func TestSaveApp(t *testing.T) {
 	if err != nil || a.Token != "secret" || a.Allow[0].String() != "10.0.0.0/8" || a.Allow[1].String() != "::1/128" {
 		t.Errorf("%+v %v", a, err)
 	}
-	changes, err := f.M.Changes(ctx, "pay", "", 10)
+	changes, err := f.Changes("pay", "", 10)
 	if err != nil || len(changes) != 2 || strings.Contains(fmt.Sprint(changes), "secret") {
 		t.Errorf("changes: %+v %v", changes, err)
 	}

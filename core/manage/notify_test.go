@@ -43,7 +43,7 @@ func TestNotifyOfEverything(t *testing.T) {
 	if err != nil || !g.Notify.Equal(n) || g.Pause.Why != "a move" {
 		t.Errorf("%+v, %v", g, err)
 	}
-	changes, err := f.M.Changes(ctx, "", "", 100)
+	changes, err := f.Changes("", "", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestNotifyWritesAreLost(t *testing.T) {
 			if res, err := f.M.SaveNotify(ctx, ann, n); err != nil || res.Change != manage.Updated {
 				t.Errorf("write %d, after %t: %+v, %v", at+1, after, res, err)
 			}
-			changes, err := f.M.Changes(ctx, "", "", 100)
+			changes, err := f.Changes("", "", 100)
 			updated := 0
 			for _, c := range changes {
 				if c.Verb == core.VerbUpdated {

@@ -67,7 +67,7 @@ func TestPauseEndedThenChanged(t *testing.T) {
 						t.Errorf("%s, again: %v", what, err)
 					}
 				}
-				changes, cerr := f.M.Changes(ctx, "", j.Def.ID.String(), 100)
+				changes, cerr := f.Changes("", j.Def.ID.String(), 100)
 				ends := 0
 				for _, ch := range changes {
 					if ch.By == "tickring" {
@@ -142,7 +142,7 @@ func TestPauseWithALostAnswer(t *testing.T) {
 		if err != nil || !resumed.Changed || resumed.State != core.Started || resumed.Rev == paused.Rev {
 			t.Errorf("resume of %+v: %+v (%v)", target, resumed, err)
 		}
-		changes, err := f.M.Changes(ctx, target.App, "", 10)
+		changes, err := f.Changes(target.App, "", 10)
 		verbs := map[string]int{}
 		for _, c := range changes {
 			verbs[c.Verb]++

@@ -3,6 +3,7 @@ package manage_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -139,7 +140,7 @@ func TestScriptVersions(t *testing.T) {
 func (f *fixture) changes(ref string) []core.Change {
 	f.T.Helper()
 	j := f.Job(ref)
-	list, err := f.E.Manage.Changes(ctx, "shop", j.Def.ID, 100)
+	list, err := f.E.Manage.Changes(ctx, "shop", j.Def.ID, math.MaxInt64, 100)
 	if err != nil {
 		f.T.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 func (f *fixture) ended(job core.JobID, at core.Instant, change func(r *core.Run)) core.Run {
 	f.T.Helper()
 	id := core.PlannedRun(job, at)
-	changes, err := f.E.Manage.ChangesUpTo(ctx, job, math.MaxInt64, 100)
+	changes, err := f.E.Manage.Changes(ctx, "", job, math.MaxInt64, 100)
 	if err != nil {
 		f.T.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestRerun(t *testing.T) {
 	if _, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Run: x.As.ID.String()}); code(err) != core.CodeRefused {
 		t.Errorf("of an open run: %v", err)
 	}
-	changes, err := f.M.Changes(ctx, "", "shop/sweep", 1)
+	changes, err := f.Changes("", "shop/sweep", 1)
 	if want := fmt.Sprintf(`{"runs":["%d"],"rerunOf":["%d"]}`, x.As.ID, first.ID); err != nil || changes[0].Verb != core.VerbTriggered ||
 		changes[0].New != want {
 		t.Errorf("%+v %v, want %s", changes, err, want)

@@ -50,7 +50,7 @@ func TestChangeTrigger(t *testing.T) {
 	}
 
 	// Who, when, old, new.
-	changes, err := f.M.Changes(ctx, "", "shop/sweep", 1)
+	changes, err := f.Changes("", "shop/sweep", 1)
 	if err != nil || len(changes) != 1 || changes[0].Verb != core.VerbChanged || changes[0].By != "bob" || !changes[0].At.Equal(f.Clock) {
 		t.Fatalf("%+v %v", changes, err)
 	}
@@ -77,7 +77,7 @@ func TestChangeTrigger(t *testing.T) {
 		len(r.Run.Addresses) != 0 || r.Run.Slot != core.Ceil(sooner) {
 		t.Errorf("%+v %v", r, err)
 	}
-	if changes, err = f.M.Changes(ctx, "", "shop/sweep", 10); err != nil || len(changes) != 4 || len(changes[0].New) > 1500 ||
+	if changes, err = f.Changes("", "shop/sweep", 10); err != nil || len(changes) != 4 || len(changes[0].New) > 1500 ||
 		changes[0].ID <= changes[1].ID {
 		t.Errorf("%d changes, %+v %v", len(changes), changes[0], err)
 	}

@@ -77,7 +77,7 @@ func TestNotesOfOneMillisecond(t *testing.T) {
 	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	changes, err := f.M.Changes(ctx, "", "shop/sweep", 100)
+	changes, err := f.Changes("", "shop/sweep", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +343,7 @@ func TestKillInPartIsRecorded(t *testing.T) {
 		if _, err := f.M.KillJob(ctx, ann, "shop/sweep", ""); code(err) != core.CodeUnavailable {
 			t.Fatalf("%v", err)
 		}
-		list, err := f.M.Changes(ctx, "", "shop/sweep", 10)
+		list, err := f.Changes("", "shop/sweep", 10)
 		if err != nil || !slices.ContainsFunc(list, func(x core.Change) bool { return strings.Contains(x.New, c.names.String()) }) {
 			t.Errorf("%+v %v", list, err)
 		}

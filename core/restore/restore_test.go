@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -175,7 +176,7 @@ func TestGenerations(t *testing.T) {
 	if err != nil || !g.DownAt.Equal(made.Add(-30*time.Second)) || g.UpSince.Before(f.now) || g.Partitions != 2 {
 		t.Errorf("%+v, %v: executors are to have time to beat again", g, err)
 	}
-	list, err := f.e.Manage.Changes(ctx, "", 0, 2)
+	list, err := f.e.Manage.Changes(ctx, "", 0, math.MaxInt64, 2)
 	if err != nil || len(list) != 2 || list[0].Verb != core.VerbRestored || list[1].Verb != core.VerbFenced || list[0].By != "ann" {
 		t.Errorf("changes %+v, %v", list, err)
 	}

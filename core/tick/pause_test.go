@@ -93,7 +93,8 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 				if err != nil || (j.Sched.State == core.Paused) != c.paused {
 					t.Fatalf("%+v %v", j.Sched, err)
 				}
-				changes, err := m.Changes(t.Context(), "", "shop/j", 100)
+				page, err := m.Changes(t.Context(), ask.ChangeFilter{Job: "shop/j"})
+				changes := page.Changes
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -734,7 +734,7 @@ func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 }
 
 // Changes implements ask.Store.
-func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit int) ([]core.Change, error) {
+func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last int64, limit int) ([]core.Change, error) {
 	var ofs []string
 	switch {
 	case job != 0:
@@ -752,23 +752,18 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit i
 		}
 	}
 	lists, errs := make([][]core.Change, len(ofs)), make([]error, len(ofs))
-	s.parallel(len(ofs), func(i int) { lists[i], errs[i] = s.changesOf(ctx, equal("of", text(ofs[i])), limit) })
+	s.parallel(len(ofs), func(i int) { lists[i], errs[i] = s.changesOf(ctx, ofs[i], last, limit) })
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	list := slices.Concat(lists...)
-	slices.SortFunc(list, func(a, b core.Change) int { return cmp.Or(cmp.Compare(b.ID, a.ID), cmp.Compare(b.Job, a.Job)) })
+	slices.SortStableFunc(list, func(a, b core.Change) int { return cmp.Compare(b.ID, a.ID) })
 	return list[:min(len(list), limit)], nil
 }
 
-// ChangesUpTo implements ask.Store.
-func (s *Store) ChangesUpTo(ctx context.Context, job core.JobID, last int64, limit int) ([]core.Change, error) {
-	e := equal("of", text(changesOfJob(job)))
+func (s *Store) changesOf(ctx context.Context, of string, last int64, limit int) ([]core.Change, error) {
+	e := equal("of", text(of))
 	e.test("key", "<=", text(fmt.Sprintf("%019d#~", last))) // behind all of that ID
-	return s.changesOf(ctx, e, limit)
-}
-
-func (s *Store) changesOf(ctx context.Context, e *expr, limit int) ([]core.Change, error) {
 	var list []core.Change
 	err := s.query(ctx, e.newest(s.o.Names.State, limit), func(it item) (bool, error) {
 		var v changeItem

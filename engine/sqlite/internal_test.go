@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -171,7 +172,8 @@ func TestOlderFile(t *testing.T) {
 	if g, err := s.Global(t.Context()); err != nil || g.Rev != 7 || g.Partitions != 3 {
 		t.Errorf("the global item with how early messages came: %+v, %v", g, err)
 	}
-	if list, err := s.Changes(t.Context(), "shop", 0, 10); err != nil || len(list) != 1 || list[0].By != "ann" || list[0].From != "" {
+	list, err := s.Changes(t.Context(), "shop", 0, math.MaxInt64, 10)
+	if err != nil || len(list) != 1 || list[0].By != "ann" || list[0].From != "" {
 		t.Errorf("a change of before it was written down from where: %+v, %v", list, err)
 	}
 	if err := s.PutRuns(t.Context(), []core.RunPut{core.End(r.ID,

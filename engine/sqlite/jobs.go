@@ -592,25 +592,16 @@ func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 }
 
 // Changes implements ask.Store, in the order of falling IDs.
-func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit int) ([]core.Change, error) {
-	where, bound := "", []any{limit}
+func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last int64, limit int) (list []core.Change, err error) {
+	where, bound := "", []any{limit, last}
 	switch {
 	case job != 0:
-		where, bound = "WHERE job = ?2", append(bound, job)
+		where, bound = " AND job = ?3", append(bound, job)
 	case app != "":
-		where, bound = "WHERE app = ?2", append(bound, app)
+		where, bound = " AND app = ?3", append(bound, app)
 	}
-	return s.changes(ctx, where, bound...)
-}
-
-// ChangesUpTo implements ask.Store, as Changes.
-func (s *Store) ChangesUpTo(ctx context.Context, job core.JobID, last int64, limit int) ([]core.Change, error) {
-	return s.changes(ctx, "WHERE job = ?2 AND id <= ?3", limit, job, last)
-}
-
-func (s *Store) changes(ctx context.Context, where string, bound ...any) (list []core.Change, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT id, at, by, verb, app, job, name, why, old, new, act, source, via FROM changes "+where+
+		return query(c, "SELECT id, at, by, verb, app, job, name, why, old, new, act, source, via FROM changes WHERE id <= ?2"+where+
 			" ORDER BY id DESC, n DESC LIMIT ?1",
 			values(bound...), func(st *sqlite.Stmt) error {
 				list = append(list, core.Change{ID: st.ColumnInt64(0), At: core.FromMillis(st.ColumnInt64(1)), By: st.ColumnText(2),

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func channels(t *testing.T, h Harness) {
 	if d := cmp.Diff([]core.Channel{topic, b}, list, cmpopts.EquateEmpty()); d != "" {
 		t.Fatalf("(-want +got)\n%s", d)
 	}
-	changes, err := e.Manage.Changes(ctx, "", 0, 10)
+	changes, err := e.Manage.Changes(ctx, "", 0, math.MaxInt64, 10)
 	ok(t, err)
 	if len(changes) != 3 || changes[0].ID != 6 || changes[0].Name != "mail" || changes[0].New != `{"a":2}` {
 		t.Fatalf("changes: %+v", changes)

@@ -64,10 +64,10 @@ func jobConditions(t *testing.T, h Harness) {
 	if _, is := readJob(t, e, 3); is {
 		t.Fatal("a refused job is there")
 	}
-	got, err := e.Manage.Changes(ctx, "", 1, 10)
+	got, err := e.Manage.Changes(ctx, "", 1, math.MaxInt64, 10)
 	ok(t, err)
 	same(t, "changes of job 1", got, []core.Change{change(job(1), 100)})
-	got, err = e.Manage.Changes(ctx, "", 5, 10)
+	got, err = e.Manage.Changes(ctx, "", 5, math.MaxInt64, 10)
 	ok(t, err)
 	same(t, "changes of job 5", got, []core.Change{change(job(5), 555)})
 
@@ -128,7 +128,7 @@ func jobConditions(t *testing.T, h Harness) {
 	ok(t, err)
 	same(t, "tombstones", stones, map[core.JobID]core.Tombstone{2: stone})
 	listTombstones(t, e, stone)
-	got, err = e.Manage.Changes(ctx, "", 2, 10)
+	got, err = e.Manage.Changes(ctx, "", 2, math.MaxInt64, 10)
 	ok(t, err)
 	same(t, "changes of job 2", got, []core.Change{change(job(2), 200), change(job(2), 100)})
 	wantDue(t, h, e, 0, core.Horizon, 10, core.DueItem{PlanAt: at(55), Job: 4}, core.DueItem{PlanAt: at(55), Job: 5})
@@ -357,7 +357,7 @@ func advance(t *testing.T, h Harness) {
 // records is what was recorded of a job since it was made.
 func records(t *testing.T, e *engine.Engine, job core.JobID) []core.Change {
 	t.Helper()
-	list, err := e.Manage.Changes(t.Context(), "", job, 10)
+	list, err := e.Manage.Changes(t.Context(), "", job, math.MaxInt64, 10)
 	ok(t, err)
 	return slices.DeleteFunc(list, func(c core.Change) bool { return c.Verb == core.VerbCreated })
 }
@@ -435,7 +435,7 @@ func changes(t *testing.T, h Harness) {
 	read := func(app string, job core.JobID, limit int, want ...int) {
 		t.Helper()
 		eventually(t, h, func() string {
-			got, err := e.Manage.Changes(ctx, app, job, limit)
+			got, err := e.Manage.Changes(ctx, app, job, math.MaxInt64, limit)
 			ok(t, err)
 			var list []core.Change
 			for _, i := range want {
@@ -451,13 +451,20 @@ func changes(t *testing.T, h Harness) {
 	read("", 0, 2, 5, 4)
 	read("c", 0, 10)
 	for _, c := range []struct {
+		app   string
+		job   core.JobID
 		last  int64
 		limit int
 		want  []core.Change
-	}{{50, 10, []core.Change{all[4], all[0]}}, {49, 10, all[:1]}, {50, 1, all[4:5]}, {9, 10, nil}, {math.MaxInt64, 1, all[4:5]}} {
-		got, err := e.Manage.ChangesUpTo(ctx, 1, c.last, c.limit)
-		ok(t, err)
-		same(t, fmt.Sprintf("the newest %d up to %d", c.limit, c.last), got, c.want)
+	}{{"", 1, 50, 10, []core.Change{all[4], all[0]}}, {"", 1, 49, 10, all[:1]}, {"", 1, 50, 1, all[4:5]}, {"", 1, 9, 10, nil},
+		{"", 1, math.MaxInt64, 1, all[4:5]}, {"a", 0, 50, 2, []core.Change{all[4], all[1]}},
+		{"", 0, 40, 3, []core.Change{all[3], all[2], all[1]}},
+		{"a", 0, 20, 1, all[1:2]}} {
+		eventually(t, h, func() string {
+			got, err := e.Manage.Changes(ctx, c.app, c.job, c.last, c.limit)
+			ok(t, err)
+			return cmp.Diff(c.want, got, cmpopts.EquateEmpty())
+		})
 	}
 
 	// Two people do something in one millisecond, and a third changes the job.
@@ -469,7 +476,7 @@ func changes(t *testing.T, h Harness) {
 	ok(t, e.Manage.PutChanges(ctx, []core.Change{first, second, edited})) // a repeat
 	for app, job := range map[string]core.JobID{"d": 0, "": 4} {
 		eventually(t, h, func() string {
-			got, err := e.Manage.Changes(ctx, app, job, 10)
+			got, err := e.Manage.Changes(ctx, app, job, math.MaxInt64, 10)
 			ok(t, err)
 			return cmp.Diff([]core.Change{edited, first, second}, got,
 				cmpopts.SortSlices(func(a, b core.Change) bool { return a.Verb+a.New < b.Verb+b.New }))
@@ -521,7 +528,7 @@ func apps(t *testing.T, h Harness) {
 		cmpopts.SortSlices(func(a, b core.App) bool { return a.Name < b.Name })); d != "" {
 		t.Fatalf("(-want +got)\n%s", d)
 	}
-	cs, err := e.Manage.Changes(ctx, "orders", 0, 10)
+	cs, err := e.Manage.Changes(ctx, "orders", 0, math.MaxInt64, 10)
 	ok(t, err)
 	if n := len(cs); n != 10 || cs[0].ID != b.Rev {
 		t.Fatalf("changes of the app: %+v", cs)

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -64,7 +65,7 @@ func accounts(t *testing.T, h Harness) {
 	refused(t, e.People.DeleteAccount(ctx, 6, name, del))
 	same(t, "deleted person", read(name), nil)
 	same(t, "another person", read("ann"), &other)
-	changes, err := e.Manage.Changes(ctx, "", 0, 10)
+	changes, err := e.Manage.Changes(ctx, "", 0, math.MaxInt64, 10)
 	ok(t, err)
 	if len(changes) != 2 || changes[0].ID != 7 || changes[1].Name != core.OfPerson+name || changes[1].By != "ann" {
 		t.Fatalf("changes: %+v", changes)

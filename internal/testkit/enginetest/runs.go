@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -543,7 +544,7 @@ func changed(t *testing.T, h Harness) {
 	}
 	changes := func(want int) {
 		t.Helper()
-		list, err := e.Manage.Changes(ctx, "", 1, 100)
+		list, err := e.Manage.Changes(ctx, "", 1, math.MaxInt64, 100)
 		ok(t, err)
 		if len(list) != want {
 			t.Fatalf("%d change records, want %d: %+v", len(list), want, list)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -366,27 +365,20 @@ func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 }
 
 // Changes implements ask.Store, in the order of falling IDs.
-func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit int) ([]core.Change, error) {
+func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last int64, limit int) ([]core.Change, error) {
 	var list []core.Change
 	err := s.one(ctx, func() error {
 		for _, c := range slices.Backward(s.changes) {
 			if len(list) >= limit {
 				break
 			}
-			if job != 0 && c.Job == job || job == 0 && (app == "" || c.App == app) {
+			if c.ID <= last && (job != 0 && c.Job == job || job == 0 && (app == "" || c.App == app)) {
 				list = append(list, c)
 			}
 		}
 		return nil
 	})
 	return list, err
-}
-
-// ChangesUpTo implements ask.Store, as Changes.
-func (s *Store) ChangesUpTo(ctx context.Context, job core.JobID, last int64, limit int) ([]core.Change, error) {
-	list, err := s.Changes(ctx, "", job, math.MaxInt)
-	list = slices.DeleteFunc(list, func(c core.Change) bool { return c.ID > last })
-	return list[:min(len(list), limit)], err
 }
 
 // Apps implements the ports.

@@ -55,6 +55,12 @@ func New(t testing.TB) *Fixture {
 	return f
 }
 
+// Changes are the newest change records of a job, of an app, or (both empty) of all.
+func (f *Fixture) Changes(app, job string, limit int) ([]core.Change, error) {
+	page, err := f.M.Changes(Ctx, ask.ChangeFilter{App: app, Job: job, Limit: limit})
+	return page.Changes, err
+}
+
 // Fresh is another process on the same store.
 func (f *Fixture) Fresh(with *Faults) *people.People {
 	now := func() time.Time { return f.Clock }

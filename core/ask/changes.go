@@ -1,0 +1,214 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// ChangeFilter says which change records; the zero value is all, newest first.
+type ChangeFilter struct {
+	Job  string   // app/name or number; those of a deleted one are found as well, by its name while its app's changes are kept
+	App  string   // where Job is empty: with its jobs
+	Apps []string // where both are: of these alone; nil: of all, and of what is of no app
+	// Channel and Person are what a change concerns.
+	Channel, Person string
+	By, Verb, Act   string
+	From, To        time.Time
+	Limit           int    // at most 1000; 0 is 100
+	After           string // Next of the page before
+}
+
+// ChangePage is one page of change records, newest first.
+type ChangePage struct {
+	Changes []core.Change
+	Next    string // After of the next page; empty there is none
+	// LookedTo is how far back this page has looked, where it ends before it is full.
+	LookedTo time.Time
+}
+
+// maxSought bounds what is looked for in change records: nothing in them is longer.
+const maxSought = 128
+
+func (f *ChangeFilter) check() (limit int, err error) {
+	if f.Verb != "" && !slices.Contains(core.Verbs, f.Verb) {
+		return 0, core.Invalid("verb", f.Verb, "allowed are %s", core.Words(core.Verbs))
+	}
+	for _, sought := range []struct{ name, is string }{{"by", f.By}, {"act", f.Act}, {"channel", f.Channel}, {"person", f.Person}} {
+		if len(sought.is) > maxSought {
+			return 0, core.Invalid(sought.name, sought.is, "at most %d bytes are allowed", maxSought)
+		}
+	}
+	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
+		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "a start after its end")
+	}
+	return limitOf(f.Limit)
+}
+
+func (f *ChangeFilter) takes(c *core.Change) bool {
+	ofNone := c.App == "" && c.Job == 0
+	return (f.By == "" || c.By == f.By) && (f.Verb == "" || c.Verb == f.Verb) && (f.Act == "" || c.Act == f.Act) &&
+		(f.Channel == "" || ofNone && c.Name == f.Channel) && (f.Person == "" || ofNone && c.Name == core.OfPerson+f.Person) &&
+		(f.From.IsZero() || !c.At.Before(f.From)) && (f.To.IsZero() || !c.At.After(f.To))
+}
+
+// mark is a place in a list of change records: behind the one of an ID that says this.
+type mark struct {
+	id   int64
+	says uint64
+}
+
+func markOf(c *core.Change) mark {
+	says := fnv.New64a()
+	fmt.Fprintf(says, "%s %d %s %s", c.App, c.Job, c.Verb, c.New)
+	return mark{c.ID, max(says.Sum64(), 1)}
+}
+
+func (m mark) String() string { return fmt.Sprintf("%d-%x", m.id, m.says) }
+
+func parseMark(text string) (m mark, err error) {
+	id, says, _ := strings.Cut(text, "-")
+	var err2 error
+	m.id, err = strconv.ParseInt(id, 10, 64)
+	if m.says, err2 = strconv.ParseUint(says, 16, 64); err != nil || err2 != nil || m.id < 0 {
+		return m, core.Invalid("after", core.Truncate(text), "not the next of a page of these changes")
+	}
+	return m, nil
+}
+
+// passed is how many of a list lie before the mark: where what it is behind is kept no more,
+// all of its ID.
+func (m mark) passed(list []core.Change) int {
+	for i := range list {
+		if m.says == 0 || list[i].ID != m.id {
+			return i
+		}
+		if markOf(&list[i]) == m {
+			return i + 1
+		}
+	}
+	return len(list)
+}
+
+// Changes lists the change records of a job, of an app with its jobs, or of everything, newest
+// first. It looks at one after the other, at so many on one page.
+func (q *Ask) Changes(ctx context.Context, f ChangeFilter) (res ChangePage, err error) {
+	p := q.Page()
+	limit, err := f.check()
+	if err != nil {
+		return res, err
+	}
+	app, id, gone, err := q.changed(ctx, &f)
+	if err != nil {
+		return res, err
+	}
+	at, oldest := mark{id: math.MaxInt64}, int64(0)
+	if !f.To.IsZero() { // a clock that was set back makes IDs that lie ahead of their time
+		at.id = core.Millis(f.To.Add(apart))
+	}
+	if !f.From.IsZero() { // none lies behind it
+		oldest = core.Millis(f.From)
+	}
+	if f.After != "" {
+		if at, err = parseMark(f.After); err != nil {
+			return res, err
+		}
+	}
+	seen := gone == nil || f.After != ""
+	for looked, n := 0, limit+1; ; n = min(4*n, MaxPage) {
+		list, end, err := q.changesBehind(ctx, f.Apps, app, id, at, n)
+		if err == nil && gone != nil {
+			err = q.nameJobs(ctx, list)
+		}
+		if err != nil {
+			return ChangePage{}, err
+		}
+		for i := range list {
+			c := &list[i]
+			if c.ID < oldest {
+				end = true
+				break
+			}
+			fits := f.takes(c)
+			if gone != nil {
+				named := c.Job != 0 && c.App+"/"+c.Name == f.Job
+				seen, fits = seen || named, fits && named
+			}
+			if len(res.Changes) == limit || looked == maxLooked || fits && !p.Takes(c) {
+				return res, q.endChanges(ctx, &res, at, limit)
+			}
+			if fits {
+				res.Changes = append(res.Changes, *c)
+			}
+			at = markOf(c)
+			looked++
+		}
+		switch {
+		case end && !seen:
+			return res, gone
+		case end:
+			return res, q.nameJobs(ctx, res.Changes)
+		case p.Over():
+			return res, q.endChanges(ctx, &res, at, limit)
+		}
+	}
+}
+
+// endChanges ends a page before the end of the list.
+func (q *Ask) endChanges(ctx context.Context, res *ChangePage, at mark, limit int) error {
+	if res.Next = at.String(); len(res.Changes) < limit {
+		res.LookedTo = core.FromMillis(at.id)
+	}
+	return q.nameJobs(ctx, res.Changes)
+}
+
+// changed is of what a filter asks for the changes. A job that was deleted has no name any
+// more, but the changes of its app have it: then gone says that it is not there.
+func (q *Ask) changed(ctx context.Context, f *ChangeFilter) (app string, id core.JobID, gone, err error) {
+	if f.Job == "" {
+		if f.App != "" {
+			err = core.CheckAppName("app", f.App)
+		}
+		return f.App, 0, nil, err
+	}
+	s, err := q.subject(ctx, f.Job)
+	app, _, named := strings.Cut(f.Job, "/")
+	if named && core.CodeOf(err) == core.CodeNotFound {
+		return app, 0, err, nil
+	}
+	return s.app, s.id, nil, err
+}
+
+// changesBehind reads n of the change records behind a mark, or more; end: there are no others.
+func (q *Ask) changesBehind(ctx context.Context, apps []string, app string, id core.JobID, at mark, n int) (
+	list []core.Change, end bool, err error,
+) {
+	if app != "" || id != 0 || apps == nil {
+		apps = []string{app}
+	}
+	for n++; ; n *= 2 { // many may have one ID
+		list = nil
+		for _, app := range apps {
+			some, err := q.store.Changes(ctx, app, id, at.id, n)
+			if err != nil {
+				return nil, false, core.Passing(err)
+			}
+			list = append(list, some...)
+		}
+		if len(apps) > 1 {
+			slices.SortStableFunc(list, func(a, b core.Change) int { return cmp.Compare(b.ID, a.ID) })
+		}
+		list, end = list[:min(len(list), n)], len(list) < n
+		if i := at.passed(list); i < len(list) || end {
+			return list[i:], end, nil
+		}
+	}
+}
