@@ -136,3 +136,65 @@ func TestChangeIsOnScreen(t *testing.T) {
 	w.letGo("held")
 	p.wait(row + ".includes('succeeded')")
 }
+
+// scrolled are the frames of a scroll through a log.
+type scrolled struct {
+	Frames []float64 // how long each took, in ms
+	Blank  int       // frames with no line in the middle
+	Nodes  int       // the most there were in the log
+	Lines  int       // different ones that were there
+}
+
+func (s scrolled) String() string {
+	slices.Sort(s.Frames)
+	slow := 0
+	for _, ms := range s.Frames {
+		if ms > 50 {
+			slow++
+		}
+	}
+	return fmt.Sprintf("%.0f ms, longest %.0f, over 50: %.1f %%, blank: %.1f %%", s.Frames[len(s.Frames)/2], s.Frames[len(s.Frames)-1],
+		100*float64(slow)/float64(len(s.Frames)), 100*float64(s.Blank)/float64(len(s.Frames)))
+}
+
+// scroll goes down a log from its head, so many pixels a frame.
+func (p *page) scroll(by, frames int) scrolled {
+	p.tb.Helper()
+	return eval[scrolled](p, fmt.Sprintf(`new Promise((done) => {
+		const box = document.querySelector('#log'), r = box.getBoundingClientRect(), seen = new Set();
+		let last = 0, n = -30, blank = 0, nodes = 0;
+		const frames = [];
+		box.scrollTop = 0;
+		requestAnimationFrame(function step(now) {
+			if (n > 0) {
+				frames.push(now - last);
+				if (!document.elementFromPoint(r.x + 100, r.y + r.height / 2).closest('[id^=L]')) blank++;
+				nodes = Math.max(nodes, box.getElementsByTagName('*').length);
+				for (const d of box.querySelectorAll('[id^=L]')) seen.add(d.id);
+			}
+			last = now;
+			if (++n > 0) box.scrollTop += %d;
+			if (n > %d) done({ frames, blank, nodes, lines: seen.size }); else requestAnimationFrame(step);
+		});
+	})`, by, frames))
+}
+
+// TestLongLogScrolls: a log of 100,000 lines is in the page as far as it is seen, and each line
+// comes where one scrolls to.
+func TestLongLogScrolls(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.open("/console/runs/" + w.runs["lines"] + "/log")
+	p.sees("100,002 lines") // with those of its start and its end
+	wheel := p.scroll(200, 600)
+	drag := p.scroll(19*200, 520) // a block of lines each frame, to the end
+	record(10, "a log of 100,000 lines scrolled, a frame: by the wheel", "-", "none over 50 ms", "%s", wheel)
+	record(11, "… dragged through all of it in 9 s", "-", "-", "%s", drag)
+	if drag.Lines != 100_002 {
+		t.Errorf("%d of 100,002 lines came", drag.Lines)
+	}
+	if most := max(wheel.Nodes, drag.Nodes); most > 500+5*2*200 { // each block, and the lines of five
+		t.Errorf("%d nodes", most)
+	}
+}
