@@ -17,9 +17,9 @@ type (
 	ExecutorTestRequest = client.ExecutorTestRequest
 )
 
-// Beats asks addresses whether somebody is there; *send.Sender does.
+// Beats asks addresses whether somebody is there, and what the time is; *send.Sender does.
 type Beats interface {
-	Beat(ctx context.Context, app *core.App, address string) error
+	AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error)
 }
 
 // testFor is how long an executor has to say that it is there.
@@ -56,8 +56,8 @@ func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string
 	ctx, cancel := context.WithTimeout(r.Context(), testFor)
 	defer cancel()
 	begin := time.Now()
-	err = beats.Beat(ctx, &a, body.Address)
-	out := ExecutorTest{Address: body.Address, Ok: err == nil, TookMs: time.Since(begin).Milliseconds()}
+	clock, err := beats.AskClock(ctx, &a, body.Address)
+	out := ExecutorTest{Address: body.Address, Ok: err == nil, TookMs: time.Since(begin).Milliseconds(), ClockAheadMs: aheadOf(clock)}
 	switch {
 	case ctx.Err() != nil && r.Context().Err() == nil:
 		out.Problem = core.Say("it did not answer within %s", testFor).String()
@@ -65,4 +65,12 @@ func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string
 		out.Problem = err.Error()
 	}
 	s.write(w, http.StatusOK, out)
+}
+
+// aheadOf is how far a clock is ahead; nil: it is not known.
+func aheadOf(c core.Clock) *int64 {
+	if !c.Known {
+		return nil
+	}
+	return new(int64(c.Ahead) * 1000)
 }

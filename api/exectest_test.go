@@ -19,12 +19,12 @@ type beats struct {
 	asked *[]string
 }
 
-func (b beats) Beat(_ context.Context, _ *core.App, address string) error {
+func (b beats) AskClock(_ context.Context, _ *core.App, address string) (core.Clock, error) {
 	*b.asked = append(*b.asked, address)
 	if strings.Contains(address, "dead") {
-		return errors.New("connection refused")
+		return core.Clock{}, errors.New("connection refused")
 	}
-	return nil
+	return core.Clock{Known: true, Ahead: 40}, nil
 }
 
 // TestExecutorsAreTested: one that answers and one that does not; an address that the app does
@@ -38,11 +38,12 @@ func TestExecutorsAreTested(t *testing.T) {
 		t.Errorf("where nothing sends: %d %s", status, answer)
 	}
 	f.h = api.NewHandler(a.People(killer{}, people.Options{}), beats{asked: &asked}, api.Options{Token: token})
-	if answer := f.must("POST", "/v1/apps/fixed/executors/test", `{"address":"http://10.0.0.1:9999"}`); !strings.Contains(answer, `"ok":true`) {
+	if answer := f.must("POST", "/v1/apps/fixed/executors/test", `{"address":"http://10.0.0.1:9999"}`); !strings.Contains(answer, `"ok":true`) ||
+		!strings.Contains(answer, `"clockAheadMs":40000`) {
 		t.Error(answer)
 	}
 	answer := f.must("POST", "/v1/apps/fixed/executors/test", `{"address":"http://dead:9999"}`)
-	if !strings.Contains(answer, `"ok":false`) || !strings.Contains(answer, "connection refused") {
+	if !strings.Contains(answer, `"ok":false`) || strings.Contains(answer, "clock") || !strings.Contains(answer, "connection refused") {
 		t.Error(answer)
 	}
 	n := len(asked)

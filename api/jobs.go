@@ -337,13 +337,13 @@ func (s *server) ListExecutors(w http.ResponseWriter, r *http.Request, app strin
 	out := ExecutorList{Executors: make([]Executor, len(views))}
 	for i, v := range views {
 		out.Executors[i] = Executor{App: app, Address: v.Address, Fixed: v.Fixed, Live: v.Live, Used: v.Used,
-			BeatAt: v.Beat, Since: v.Since, Dialect: v.Dialect}
+			BeatAt: v.Beat, Since: v.Since, Dialect: v.Dialect, ClockAheadMs: aheadOf(v.Clock)}
 		if !v.Fixed || s.o.Answer == nil {
 			continue
 		}
 		if a, known := s.o.Answer(app, v.Address); known {
 			x := &out.Executors[i]
-			x.CheckedAt, x.Answers, x.Problem = a.At, new(a.Problem == ""), a.Problem
+			x.CheckedAt, x.Answers, x.Problem, x.ClockAheadMs = a.At, new(a.Problem == ""), a.Problem, aheadOf(a.Clock)
 		}
 	}
 	out.Refused = RefusedExecutors(s.o.Refused, app)

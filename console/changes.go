@@ -56,10 +56,11 @@ func (p *changesPage) Command() string {
 			command += " --" + flag[0] + " '" + strings.ReplaceAll(flag[1], "'", `'\''`) + "'"
 		}
 	}
-	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
-		if !at.IsZero() {
-			command += " --" + name + " " + at.Format(time.RFC3339)
-		}
+	if !f.From.IsZero() {
+		command += " --from " + f.From.Format(time.RFC3339)
+	}
+	if !f.To.IsZero() {
+		command += " --to " + f.To.Format(time.RFC3339)
 	}
 	return command
 }

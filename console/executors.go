@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -239,6 +240,47 @@ func (x *executorRow) State() string {
 // Absent reports whether it was asked whether it is there, and is not.
 func (x *executorRow) Absent() bool { return absent(x.Executor) }
 
+// clockFar is how far a clock may be from ours: by then logs are asked for by another day sooner
+// or later, and what is late is judged wrongly.
+const clockFar = 30 * time.Second
+
+// ClockOf is how far the clock of an executor is from the server's.
+func (a *ask) ClockOf(x client.Executor) template.HTML {
+	if x.ClockAheadMs == nil {
+		why := a.Say("it does not say the time when it registers or answers")
+		if x.Fixed && x.CheckedAt.IsZero() {
+			why = a.Say("it was not asked yet")
+		}
+		return html(`<span class="muted" title="%s">–</span>`, why)
+	}
+	ahead := time.Duration(*x.ClockAheadMs) * time.Millisecond
+	if ahead == 0 {
+		return html("%s", a.Say("same"))
+	}
+	text := a.Say("%s ahead", a.Span(ahead))
+	if ahead < 0 {
+		text = a.Say("%s behind", a.Span(-ahead))
+	}
+	if ahead.Abs() > clockFar {
+		return html(`<span class="s late" title="%s">%s</span>`, a.Say("its logs may not be found, and what it is late with is judged wrongly"), text)
+	}
+	return html("%s", text)
+}
+
+// clockSaid adds how far a clock is from the server's.
+func clockSaid(said core.Text, aheadMs *int64) core.Text {
+	if aheadMs == nil {
+		return core.Say("%s; it does not say the time", said)
+	}
+	switch ahead := time.Duration(*aheadMs) * time.Millisecond; {
+	case ahead > 0:
+		return core.Say("%s; its clock is %s ahead", said, ahead.String())
+	case ahead < 0:
+		return core.Say("%s; its clock is %s behind", said, (-ahead).String())
+	}
+	return core.Say("%s; its clock is the same", said)
+}
+
 // app shows one app.
 func (a *ask) app() (any, error) {
 	p, err := a.appPage(a.Path("app"))
@@ -386,7 +428,7 @@ func (a *ask) appAct(ctx context.Context, name string) (said core.Text, to strin
 		case err != nil:
 			return said, to, err
 		case res.Ok:
-			return core.Say("%s is there: it answered in %d ms", res.Address, res.TookMs), to, nil
+			return clockSaid(core.Say("%s is there: it answered in %d ms", res.Address, res.TookMs), res.ClockAheadMs), to, nil
 		}
 		return core.Say("%s is not there, by a test of %d ms: %s", res.Address, res.TookMs, cut(res.Problem, maxSaid)), to, nil
 	case "delete":

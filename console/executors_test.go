@@ -116,15 +116,50 @@ func TestExecutorIsTested(t *testing.T) {
 	}
 	const app = "/console/executors/shop"
 	s.says(app, `aria-label="Test http://10.0.0.7:9999/"`)
-	s.done(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.7:9999/"}}, "http://10.0.0.7:9999/ is there: it answered in ")
+	form := url.Values{"do": {"test"}, "address": {"http://10.0.0.7:9999/"}}
+	s.done(app, form, "http://10.0.0.7:9999/ is there: it answered in ", "it does not say the time")
+	for ahead, says := range map[int32]string{0: "its clock is the same", 12: "its clock is 12s ahead", -40: "its clock is 40s behind"} {
+		s.clock = core.Clock{Known: true, Ahead: ahead}
+		s.done(app, form, says)
+	}
 	page := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.8:9999/"}})
 	raw := s.get(page.Header().Get("Location")).Body.String()
 	if !strings.Contains(raw, "http://10.0.0.8:9999/ is not there, by a test of ") || !strings.Contains(raw, "&lt;b&gt;refused") {
 		t.Errorf("what was answered is not said: %s", raw)
 	}
-	if w := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.9:9999/"}}); w.Code != http.StatusNotFound || len(asked) != 2 {
+	if w := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.9:9999/"}}); w.Code != http.StatusNotFound || len(asked) != 5 {
 		t.Errorf("an address that is no executor's: %d, asked %v", w.Code, asked)
 	}
+}
+
+// TestClocks: how far an executor's clock is from the server's is on its row, marked where that
+// does harm; where it is not known the row says why.
+func TestClocks(t *testing.T) {
+	s := newConsole(t)
+	row := func(says string) {
+		t.Helper()
+		if body := s.says("/console/executors/shop", "Clock"); !strings.Contains(body, says) {
+			t.Errorf("there is no %q in %s", says, body)
+		}
+	}
+	beat := func(c core.Clock) {
+		if err := s.E.Registry.PutExecutor(t.Context(), core.Executor{App: "shop", Address: "http://10.0.0.7:9999/", Beat: s.Clock,
+			Since: s.Clock, Clock: c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beat(core.Clock{})
+	row(`title="it does not say the time when it registers or answers">–`)
+	beat(core.Clock{Known: true})
+	row(`<td class="hide">same</td>`)
+	beat(core.Clock{Known: true, Ahead: 12})
+	row(`<td class="hide">12 s ahead</td>`)
+	beat(core.Clock{Known: true, Ahead: -40})
+	row(`<span class="s late" title="its logs may not be found, and what it is late with is judged wrongly">40 s behind</span>`)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.8:9999/"]}`)
+	row(`title="it was not asked yet">–`)
+	s.answers = map[string]probe.Answer{"http://10.0.0.8:9999/": {At: s.Clock, Clock: core.Clock{Known: true, Ahead: 50}}}
+	row("50 s ahead")
 }
 
 // TestAppForms: an app is made, edited, paused, resumed and deleted; what is wrong is said in

@@ -35,6 +35,7 @@ type site struct {
 	cookies map[string]string
 	reports *report.Reports
 	beat    func(address string) error                                                 // what executors answer who asks whether they are there
+	clock   core.Clock                                                                 // which these say
 	answers map[string]probe.Answer                                                    // of fixed addresses that were asked
 	log     func(run *core.Run, from int) (text string, next int, end bool, err error) // what executors have of logs
 }
@@ -47,8 +48,10 @@ func (s *site) Log(_ context.Context, _ *core.App, run *core.Run, from int) (str
 	return s.log(run, from)
 }
 
-// Beat implements api.Beats.
-func (s *site) Beat(_ context.Context, _ *core.App, address string) error { return s.beat(address) }
+// AskClock implements api.Beats.
+func (s *site) AskClock(_ context.Context, _ *core.App, address string) (core.Clock, error) {
+	return s.clock, s.beat(address)
+}
 
 // newConsole makes one with an app named shop, logged in as who has the admin token.
 func newConsole(t *testing.T) *site {

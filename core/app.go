@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -194,6 +195,34 @@ type Executor struct {
 	Since   time.Time // first heartbeat
 	Fixed   bool
 	Dialect string // what its bytes looked like; empty unknown
+	Clock   Clock  // as it said when it beat
+}
+
+// Clock is how another clock stands to ours; the zero value: it is not known.
+type Clock struct {
+	Known bool
+	Ahead int32 // seconds; less than a clock's texts tell is 0
+}
+
+// What a clock that is said in whole seconds tells: less than clockSame is nothing, and an
+// answer that took longer than clockTook could be from any moment of that.
+const (
+	clockSame = 2 * time.Second
+	clockTook = 2 * time.Second
+)
+
+// ClockOf is how a clock stands that says a whole second in what was begun at a moment of ours
+// and took so long: the second was said half way.
+func ClockOf(said, begun time.Time, took time.Duration) Clock {
+	if said.IsZero() || took > clockTook || took < 0 {
+		return Clock{}
+	}
+	ahead := said.Add(time.Second / 2).Sub(begun.Add(took / 2))
+	if ahead.Abs() < clockSame {
+		ahead = 0
+	}
+	most := time.Duration(math.MaxInt32) * time.Second
+	return Clock{Known: true, Ahead: int32(min(max(ahead, -most), most).Round(time.Second) / time.Second)}
 }
 
 // Lease is the conditional-write lock of a partition. It is for economy, not

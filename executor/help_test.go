@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -91,6 +92,9 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 			reg, err := wire.DecodeRegistration(body)
 			if err != nil {
 				return nil, err
+			}
+			if at, err := http.ParseTime(r.Header.Get("Date")); err != nil || time.Since(at).Abs() > time.Minute {
+				return nil, fmt.Errorf("a registration says that it is %q", r.Header.Get("Date"))
 			}
 			f.regs = append(f.regs, reg)
 		}

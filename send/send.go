@@ -295,6 +295,20 @@ func errOf(o wirehttp.Outcome) error {
 	return fmt.Errorf("answered %d", o.Code)
 }
 
+// AskClock is Beat that answers how the clock of an executor stands, where it says the time.
+func (s *Sender) AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error) {
+	scheme, target, err := s.place(address)
+	if err != nil {
+		return core.Clock{}, err
+	}
+	if scheme != core.SchemeWire {
+		return core.Clock{}, s.Beat(ctx, app, address)
+	}
+	begun := time.Now()
+	o := s.wire.Beat(allowing(ctx, app), target, auth(app))
+	return core.ClockOf(o.Date, begun, o.Took), errOf(o)
+}
+
 // Beat asks an address whether it is there. A call: address is when something
 // accepts a connection, for there is nothing to ask; a function always is, until
 // it refuses an invocation; a queue while somebody polls it. An error is

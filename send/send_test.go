@@ -428,3 +428,30 @@ func TestCallJudgedForEachApp(t *testing.T) {
 		}
 	}
 }
+
+// TestAskClock: how far the clock of who answers is from ours, by what his answer says.
+func TestAskClock(t *testing.T) {
+	ahead := time.Duration(0)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+		if ahead < 0 {
+			w.Header()["Date"] = nil // none, as executors in Java
+		}
+		_, _ = io.WriteString(w, `{"code":200}`)
+	}))
+	defer server.Close()
+	s := newSender(t, Options{})
+	for _, c := range []struct {
+		ahead time.Duration
+		want  core.Clock
+	}{{0, core.Clock{Known: true}}, {time.Hour, core.Clock{Known: true, Ahead: 3600}}, {-1, core.Clock{}}} {
+		ahead = c.ahead
+		got, err := s.AskClock(t.Context(), &core.App{Name: "shop"}, server.URL)
+		if off := got.Ahead - c.want.Ahead; err != nil || got.Known != c.want.Known || off < -1 || off > 1 {
+			t.Errorf("%s ahead: %+v, %v", c.ahead, got, err)
+		}
+	}
+	if got, err := s.AskClock(t.Context(), &core.App{Name: "shop"}, "call:"+server.URL); err != nil || got.Known {
+		t.Errorf("of what is called: %+v, %v", got, err)
+	}
+}

@@ -65,7 +65,8 @@ type Outcome struct {
 	Msg        string       // of the envelope, at most wire.MaxMessage characters
 	HTTPStatus int          // 0 if no response arrived
 	Took       time.Duration
-	Err        error // why Kind is not Accepted, where the envelope does not say it
+	Date       time.Time // of an answer to Beat, as the executor says it, in whole seconds; zero: it does not
+	Err        error     // why Kind is not Accepted, where the envelope does not say it
 	// Dialect is set if the answer proved another than was taken for known: a run was taken
 	// at the path of D, or at that of the others (B stands for them), or /log told C from A and B.
 	Dialect wire.Dialect
@@ -198,7 +199,9 @@ func (c *Client) Run(ctx context.Context, base string, auth Auth, r *wire.Run) O
 
 // Beat asks whether the executor lives.
 func (c *Client) Beat(ctx context.Context, base string, auth Auth) Outcome {
-	out, _ := c.call(ctx, base, exchange{path: wire.PathBeat, auth: auth, most: maxReply}, nil)
+	var date time.Time
+	out, _ := c.call(ctx, base, exchange{path: wire.PathBeat, auth: auth, most: maxReply, date: &date}, nil)
+	out.Date = date
 	return out
 }
 

@@ -343,7 +343,11 @@ func TestRequests(t *testing.T) {
 				r.Header["Tickring-Cause"] != nil {
 				t.Errorf("what is not known was sent: %v", r.Header)
 			}
-			check(c.Beat(t.Context(), base, auth), "/beat", "")
+			beat := c.Beat(t.Context(), base, auth)
+			check(beat, "/beat", "")
+			if since := time.Since(beat.Date); since < 0 || since > time.Minute { // net/http says it in each answer
+				t.Errorf("of its clock is known %s", beat.Date)
+			}
 			check(c.IdleBeat(t.Context(), base+"x//", auth, 5), "/x/idleBeat", `{"jobId":5}`)
 			check(c.Kill(t.Context(), strings.TrimSuffix(base, "/"), Auth{}, 5), "/kill", `{"jobId":5}`)
 			if r, _ := s.request(); r.Header[http.CanonicalHeaderKey(wire.HeaderToken)] != nil {
@@ -929,7 +933,7 @@ func FuzzReadResponse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const most = 1000
 		br := bufio.NewReaderSize(bytes.NewReader(b), lineBuffer)
-		status, body, reuse, err := readResponse(br, nil, most)
+		status, body, reuse, err := readResponse(br, nil, most, nil)
 		if len(body) > most+lineBuffer {
 			t.Fatalf("a body of %d bytes", len(body))
 		}
@@ -1032,7 +1036,7 @@ func BenchmarkReadResponse(b *testing.B) {
 		for b.Loop() {
 			src.Reset(raw)
 			br.Reset(src)
-			if _, _, _, err := readResponse(br, room, maxReply); err != nil {
+			if _, _, _, err := readResponse(br, room, maxReply, nil); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -137,6 +137,9 @@ func (t *viaNetHTTP) roundTrip(ctx context.Context, x *exchange) (response, erro
 		return response{began: began}, err
 	}
 	defer res.Body.Close()
+	if x.date != nil {
+		*x.date = dateOf(res.Header.Get("Date"))
+	}
 	body, err := readToEndOf(res.Body, x.room, x.most)
 	return response{status: res.StatusCode, body: body, began: true}, err
 }

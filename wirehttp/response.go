@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"time"
 )
 
 // Bounds of the head of a response.
@@ -26,20 +28,21 @@ func malformed(what string) error { return fmt.Errorf("%w: %s", errMalformed, wh
 // readResponse reads one HTTP/1 response to a POST and appends its body, of at
 // most `most` bytes, to dst. status is 0 until the head was read whole; an
 // error after that leaves it set. reuse says that the connection may carry
-// another request. br must have a buffer of lineBuffer bytes.
+// another request. br must have a buffer of lineBuffer bytes. date, if it is not nil, gets
+// what the response says of that.
 //
 // It knows what executors send and refuses the rest: no trailers are kept, no
 // content coding but identity was offered, and a head that net/http and this
 // parser could read differently (folded lines, contradicting lengths, unknown
 // transfer codings) is malformed.
-func readResponse(br *bufio.Reader, dst []byte, most int) (status int, body []byte, reuse bool, err error) {
-	h, err := readHead(br)
+func readResponse(br *bufio.Reader, dst []byte, most int, date *time.Time) (status int, body []byte, reuse bool, err error) {
+	h, err := readHead(br, date)
 	for i := 0; err == nil && h.status < 200; i++ {
 		if i == maxInterim || h.status == 101 {
 			err = malformed("too many interim responses, or one that switches protocols")
 			break
 		}
-		h, err = readHead(br)
+		h, err = readHead(br, date)
 	}
 	if err != nil {
 		return 0, dst, false, err
@@ -71,7 +74,7 @@ type head struct {
 	reuse   bool
 }
 
-func readHead(br *bufio.Reader) (h head, err error) {
+func readHead(br *bufio.Reader, date *time.Time) (h head, err error) {
 	left := maxHead
 	line, err := readLine(br, &left)
 	if err != nil {
@@ -125,6 +128,8 @@ func readHead(br *bufio.Reader) (h head, err error) {
 				return h, malformed("Transfer-Encoding is not chunked, given twice, or in HTTP/1.0")
 			}
 			h.chunked = true
+		case date != nil && fold(name, "date"):
+			*date = dateOf(string(value))
 		case fold(name, "connection"):
 			for _, token := range bytes.Split(value, []byte(",")) {
 				if fold(bytes.Trim(token, " \t"), "close") {
@@ -133,6 +138,18 @@ func readHead(br *bufio.Reader) (h head, err error) {
 			}
 		}
 	}
+}
+
+// dateOf reads a Date; zero: it is none.
+func dateOf(text string) time.Time {
+	if text == "" {
+		return time.Time{}
+	}
+	t, err := http.ParseTime(text)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
 }
 
 // fold compares b with a lower-case word, ignoring the case of ASCII letters.

@@ -24,6 +24,7 @@ type Caller struct {
 	App     string       // of the header XXL-JOB-APPNAME, which only dialect D sends
 	Dialect wire.Dialect // as far as header and shape tell; B stands for B and C
 	Remote  string       // IP address and port of the connection
+	Date    time.Time    // of the header Date, which says the caller's clock; zero: it does not
 }
 
 // A Registration is one address of one app.
@@ -175,7 +176,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	app := r.Header.Get(wire.HeaderApp)
-	c := Caller{Token: r.Header.Get(wire.HeaderToken), App: app, Dialect: wire.DialectOfHeader(app), Remote: r.RemoteAddr}
+	c := Caller{Token: r.Header.Get(wire.HeaderToken), App: app, Dialect: wire.DialectOfHeader(app), Remote: r.RemoteAddr,
+		Date: dateOf(r.Header.Get("Date"))}
 	msg, of, err := h.take(w, r, c, most, serve)
 	if err != nil {
 		h.note(w, r, c, most, of, err)

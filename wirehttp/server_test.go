@@ -84,7 +84,8 @@ func TestRegistration(t *testing.T) {
 		p := &ports{}
 		h := NewHandler(Ports{p, p}, Options{})
 		for _, path := range []string{"/api/registry", "/api/registryRemove"} {
-			if code, msg := ask(t, h, "POST", "http://admin"+prefix+path, demo, wire.HeaderToken, "secret"); code != 200 || msg != "" {
+			if code, msg := ask(t, h, "POST", "http://admin"+prefix+path, demo, wire.HeaderToken, "secret", "Date",
+				"Fri, 20 Nov 2026 12:00:00 GMT"); code != 200 || msg != "" {
 				t.Errorf("%s%s: %d %q", prefix, path, code, msg)
 			}
 		}
@@ -92,7 +93,7 @@ func TestRegistration(t *testing.T) {
 		if cmp.Diff(want, p.added) != "" || cmp.Diff(want, p.removed) != "" {
 			t.Errorf("%s: added %v, removed %v", prefix, p.added, p.removed)
 		}
-		if want := (Caller{Token: "secret", Remote: "192.0.2.1:1234"}); p.caller != want {
+		if want := (Caller{Token: "secret", Remote: "192.0.2.1:1234", Date: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}); p.caller != want {
 			t.Errorf("caller %+v", p.caller)
 		}
 	}

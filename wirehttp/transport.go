@@ -16,9 +16,10 @@ type exchange struct {
 	auth     Auth
 	about    wire.About // of a run
 	body     []byte
-	most     int       // bytes of the response body
-	deadline time.Time // of everything: dial, write and read
-	room     []byte    // the response body is appended to it
+	most     int        // bytes of the response body
+	deadline time.Time  // of everything: dial, write and read
+	room     []byte     // the response body is appended to it
+	date     *time.Time // gets the Date of the response; nil: nobody wants it
 }
 
 // A response is what is known after a round trip, also after a failed one.

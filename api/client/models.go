@@ -652,6 +652,9 @@ type CleanResult struct {
 	Next string `json:"next,omitempty,omitzero"`
 }
 
+// ClockAheadMs How far its clock is ahead of the server's, by the Date of its answer or registration: in whole seconds, 0 where that is less than 2; left out: it does not say the time
+type ClockAheadMs = int64
+
 // Coming defines model for Coming.
 type Coming struct {
 	Cause string `json:"cause"`
@@ -760,9 +763,12 @@ type Executor struct {
 
 	// CheckedAt Of a fixed http address: when it was asked last whether it is there. A server on one machine asks each minute; on AWS nobody does
 	CheckedAt time.Time `json:"checkedAt,omitempty,omitzero"`
-	Dialect   string    `json:"dialect,omitempty,omitzero"`
-	Fixed     bool      `json:"fixed"`
-	Live      bool      `json:"live"`
+
+	// ClockAheadMs How far its clock is ahead of the server's, by the Date of its answer or registration: in whole seconds, 0 where that is less than 2; left out: it does not say the time
+	ClockAheadMs *ClockAheadMs `json:"clockAheadMs,omitempty"`
+	Dialect      string        `json:"dialect,omitempty,omitzero"`
+	Fixed        bool          `json:"fixed"`
+	Live         bool          `json:"live"`
 
 	// Problem What it answered instead
 	Problem string    `json:"problem,omitempty,omitzero"`
@@ -783,6 +789,9 @@ type ExecutorList struct {
 // ExecutorTest defines model for ExecutorTest.
 type ExecutorTest struct {
 	Address string `json:"address"`
+
+	// ClockAheadMs How far its clock is ahead of the server's, by the Date of its answer or registration: in whole seconds, 0 where that is less than 2; left out: it does not say the time
+	ClockAheadMs *ClockAheadMs `json:"clockAheadMs,omitempty"`
 
 	// Ok It is there
 	Ok bool `json:"ok"`

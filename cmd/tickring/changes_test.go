@@ -44,7 +44,7 @@ func TestSpansOfRecords(t *testing.T) {
 func TestExecutorsHaveALineEach(t *testing.T) {
 	now := time.Now()
 	all := &api.ExecutorList{
-		Executors: []api.Executor{{App: "a", Address: "http://live", Live: true, Used: true, BeatAt: now},
+		Executors: []api.Executor{{App: "a", Address: "http://live", Live: true, Used: true, BeatAt: now, ClockAheadMs: new(int64(-40_000))},
 			{App: "a", Address: "http://doubtful", Live: true, Used: true, BeatAt: now.Add(-time.Minute)}},
 		Refused: []api.RefusedExecutor{{App: "a", Address: "http://live", From: "10.0.0.1", At: now.Add(-time.Minute)},
 			{App: "a", Address: "http://doubtful", From: "10.0.0.2", At: now}, {App: "a", Address: "http://other", From: "10.0.0.3", At: now},
@@ -52,6 +52,9 @@ func TestExecutorsHaveALineEach(t *testing.T) {
 	rows := executorRows(&Env{}, all)
 	if len(rows) != 5 {
 		t.Fatalf("%q", rows)
+	}
+	if !strings.HasSuffix(rows[1][2], ", its clock 40 s behind") {
+		t.Error(rows[1][2])
 	}
 	for i, want := range []string{"", "live, last heard", "refused", "refused", "refused"} {
 		if state := rows[i][2]; i > 0 && (!strings.Contains(state, want) || i == 1 && strings.Contains(state, "refused") ||

@@ -24,7 +24,7 @@ func (c *execsCmd) test(e *conn) error {
 	}
 	if err := e.show(res, func() {
 		if res.Ok {
-			e.printf("%s is there   answered in %d ms\n", res.Address, res.TookMs)
+			e.printf("%s is there   answered in %d ms%s\n", res.Address, res.TookMs, clockText(res.ClockAheadMs))
 		} else {
 			e.printf("%s is not there: %s\n", res.Address, oneLine(res.Problem))
 		}
@@ -84,7 +84,7 @@ func executorRows(e *Env, all *api.ExecutorList) [][]string {
 	for i := range all.Executors {
 		x := &all.Executors[i]
 		at[[2]string{x.App, x.Address}] = i
-		rows = append(rows, []string{x.App, x.Address, liveText(e, x)})
+		rows = append(rows, []string{x.App, x.Address, liveText(e, x) + clockText(x.ClockAheadMs)})
 	}
 	for _, r := range all.Refused {
 		text := fmt.Sprintf("refused for its token, last %s ago from %s", span(max(0, time.Since(r.At))), r.From)
@@ -96,6 +96,17 @@ func executorRows(e *Env, all *api.ExecutorList) [][]string {
 		}
 	}
 	return rows
+}
+
+// clockText is how far a clock is from the server's, where that is known and not nothing.
+func clockText(aheadMs *int64) string {
+	switch {
+	case aheadMs == nil || *aheadMs == 0:
+		return ""
+	case *aheadMs < 0:
+		return ", its clock " + span(time.Duration(-*aheadMs)*time.Millisecond) + " behind"
+	}
+	return ", its clock " + span(time.Duration(*aheadMs)*time.Millisecond) + " ahead"
 }
 
 func liveText(e *Env, x *api.Executor) string {

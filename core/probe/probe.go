@@ -28,15 +28,16 @@ type Store interface {
 	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
 }
 
-// Sender asks an address; see send.Sender.Beat.
+// Sender asks an address; see send.Sender.AskClock.
 type Sender interface {
-	Beat(ctx context.Context, app *core.App, address string) error
+	AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error)
 }
 
 // Answer is what an address said last.
 type Answer struct {
 	At      time.Time
 	Problem string // empty: it is there
+	Clock   core.Clock
 }
 
 // Probe asks fixed addresses of the wire: to what is called otherwise a question would be a
@@ -157,8 +158,8 @@ func (p *Probe) round(ctx context.Context) (map[string]*core.App, []place, error
 func (p *Probe) ask(ctx context.Context, app *core.App, at place) {
 	asked, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	err := p.send.Beat(asked, app, at.address)
-	a := Answer{At: time.Now().UTC().Truncate(time.Millisecond)}
+	clock, err := p.send.AskClock(asked, app, at.address)
+	a := Answer{At: time.Now().UTC().Truncate(time.Millisecond), Clock: clock}
 	switch {
 	case ctx.Err() != nil: // it is our stop that it did not get to answer
 		return

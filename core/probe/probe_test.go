@@ -32,14 +32,14 @@ func (w *world) ListJobs(_ context.Context, app string, _ core.JobID, _ int) ([]
 	return make([]core.Job, 1), 0, nil
 }
 
-func (w *world) Beat(ctx context.Context, app *core.App, address string) error {
+func (w *world) AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error) {
 	w.mu.Lock()
 	w.asked = append(w.asked, app.Name+" "+address)
 	w.under++
 	w.most = max(w.most, w.under)
 	w.mu.Unlock()
 	defer func() { w.mu.Lock(); w.under--; w.mu.Unlock() }()
-	return w.answer(ctx, address)
+	return core.Clock{Known: true, Ahead: 40}, w.answer(ctx, address)
 }
 
 // TestPass: who is asked, and what is known of him: of no call:, and of nothing that has no job.
@@ -69,7 +69,7 @@ func TestPass(t *testing.T) {
 		}
 		for address, problem := range map[string]string{"http://10.0.0.1:1": "", "http://dead:1": "connection refused",
 			"http://slow:1": "it did not answer within 3s"} {
-			if a, known := p.Answer("shop", address); !known || a.Problem != problem || a.At.IsZero() {
+			if a, known := p.Answer("shop", address); !known || a.Problem != problem || a.At.IsZero() || a.Clock.Ahead != 40 {
 				t.Errorf("%s: %+v, known %t", address, a, known)
 			}
 		}

@@ -56,6 +56,7 @@ type Registration struct {
 	Address string // stored verbatim
 	Token   string
 	Dialect string // what its bytes look like; empty keeps what is known
+	Clock   core.Clock
 }
 
 // Register notes that an executor is there.
@@ -102,7 +103,7 @@ func (r *Registry) beat(ctx context.Context, g Registration) error {
 		return passing(err)
 	}
 	now := r.o.Now()
-	next := core.Executor{App: g.App, Address: g.Address, Beat: now, Since: now, Dialect: g.Dialect}
+	next := core.Executor{App: g.App, Address: g.Address, Beat: now, Since: now, Dialect: g.Dialect, Clock: g.Clock}
 	var others []core.Executor
 	came := true
 	for _, e := range all[g.App] {

@@ -208,6 +208,7 @@ type executorItem struct {
 	Since   int64  `dynamodbav:"since,omitempty"`
 	Fixed   bool   `dynamodbav:"fixed,omitempty"`
 	Dialect string `dynamodbav:"dialect,omitempty"`
+	Ahead   *int32 `dynamodbav:"ahead,omitempty"`
 	Expires int64  `dynamodbav:"expires"`
 }
 
@@ -221,8 +222,12 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 			if err := attributevalue.UnmarshalMap(it, &v); err != nil {
 				return fmt.Errorf("read an executor of %s: %w", apps[i], err)
 			}
-			lists[i] = append(lists[i], core.Executor{App: apps[i], Address: v.Key, Beat: fromMillis(v.Beat), Since: fromMillis(v.Since),
-				Fixed: v.Fixed, Dialect: v.Dialect})
+			e := core.Executor{App: apps[i], Address: v.Key, Beat: fromMillis(v.Beat), Since: fromMillis(v.Since), Fixed: v.Fixed,
+				Dialect: v.Dialect}
+			if v.Ahead != nil {
+				e.Clock = core.Clock{Known: true, Ahead: *v.Ahead}
+			}
+			lists[i] = append(lists[i], e)
 			return nil
 		})
 	})
@@ -238,9 +243,12 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 
 // PutExecutor implements registry.Store.
 func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
-	it, err := attributevalue.MarshalMap(executorItem{Of: "executors#" + e.App, Key: e.Address, Beat: millis(e.Beat), Since: millis(e.Since),
-		Fixed: e.Fixed, Dialect: e.Dialect,
-		Expires: s.o.Now().Add(s.o.KeepJournals).Unix()})
+	v := executorItem{Of: "executors#" + e.App, Key: e.Address, Beat: millis(e.Beat), Since: millis(e.Since), Fixed: e.Fixed,
+		Dialect: e.Dialect, Expires: s.o.Now().Add(s.o.KeepJournals).Unix()}
+	if e.Clock.Known {
+		v.Ahead = &e.Clock.Ahead
+	}
+	it, err := attributevalue.MarshalMap(v)
 	if err != nil {
 		return fmt.Errorf("write an executor: %w", err)
 	}

@@ -135,6 +135,7 @@ func TestOlderFile(t *testing.T) {
 		t.Fatal(was, err)
 	}
 	raw(t, s, `INSERT INTO changes (id, at, by, verb, app, job, name, why, old, new) VALUES (5, 5, 'ann', 'created', 'shop', 1, 'a', '', '', '{}')`)
+	raw(t, s, "ALTER TABLE executors DROP COLUMN ahead")
 	raw(t, s, "ALTER TABLE changes DROP COLUMN act")
 	raw(t, s, "ALTER TABLE changes DROP COLUMN source")
 	raw(t, s, "ALTER TABLE changes DROP COLUMN via")

@@ -726,10 +726,11 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, app := range apps {
 			var list []core.Executor
-			if err := query(c, "SELECT address, beat, since, fixed, dialect FROM executors WHERE app = ? ORDER BY address",
+			if err := query(c, "SELECT address, beat, since, fixed, dialect, ahead FROM executors WHERE app = ? ORDER BY address",
 				values(app), func(st *sqlite.Stmt) error {
 					list = append(list, core.Executor{App: app, Address: st.ColumnText(0), Beat: core.FromMillis(st.ColumnInt64(1)),
-						Since: core.FromMillis(st.ColumnInt64(2)), Fixed: st.ColumnInt64(3) != 0, Dialect: st.ColumnText(4)})
+						Since: core.FromMillis(st.ColumnInt64(2)), Fixed: st.ColumnInt64(3) != 0, Dialect: st.ColumnText(4),
+						Clock: core.Clock{Known: !st.ColumnIsNull(5), Ahead: st.ColumnInt32(5)}})
 					return nil
 				}); err != nil {
 				return err
@@ -746,8 +747,9 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 // PutExecutor implements registry.Store.
 func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
 	return s.write(ctx, false, 1, func(tx *tx) error {
-		return query(tx.Conn, "INSERT OR REPLACE INTO executors (app, address, beat, since, fixed, dialect) VALUES (?, ?, ?, ?, ?, ?)",
-			values(e.App, e.Address, core.Millis(e.Beat), core.Millis(e.Since), e.Fixed, e.Dialect), nil)
+		return query(tx.Conn, "INSERT OR REPLACE INTO executors (app, address, beat, since, fixed, dialect, ahead) "+
+			"VALUES (?, ?, ?, ?, ?, ?, iif(?, ?, NULL))",
+			values(e.App, e.Address, core.Millis(e.Beat), core.Millis(e.Since), e.Fixed, e.Dialect, e.Clock.Known, e.Clock.Ahead), nil)
 	})
 }
 

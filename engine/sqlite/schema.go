@@ -168,6 +168,8 @@ CREATE INDEX runs_ended_so ON runs (state) WHERE state > 4;
 ALTER TABLE changes ADD COLUMN source TEXT;
 ALTER TABLE changes ADD COLUMN via TEXT;
 `,
+	// 20: how far the clock of an executor is ahead, in seconds
+	`ALTER TABLE executors ADD COLUMN ahead INTEGER;`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

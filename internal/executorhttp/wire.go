@@ -80,7 +80,7 @@ func (w wireRegistry) Register(ctx context.Context, c wirehttp.Caller, r wirehtt
 	if w.reg == nil {
 		return errElsewhere
 	}
-	g := registry.Registration{App: r.App, Address: r.Address, Token: c.Token}
+	g := registry.Registration{App: r.App, Address: r.Address, Token: c.Token, Clock: core.ClockOf(c.Date, time.Now(), 0)}
 	if c.Dialect != wire.DialectUnknown {
 		g.Dialect = c.Dialect.String()
 	}

@@ -552,9 +552,10 @@ func apps(t *testing.T, h Harness) {
 
 func executors(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
-	x := core.Executor{App: "a", Address: "http://10.0.0.1:9999/", Beat: base, Since: base.Add(-time.Hour), Dialect: "java"}
+	x := core.Executor{App: "a", Address: "http://10.0.0.1:9999/", Beat: base, Since: base.Add(-time.Hour), Dialect: "java",
+		Clock: core.Clock{Known: true, Ahead: -40}}
 	y := core.Executor{App: "a", Address: "http://10.0.0.2:9999/", Fixed: true}
-	z := core.Executor{App: "b", Address: x.Address, Beat: base, Since: base}
+	z := core.Executor{App: "b", Address: x.Address, Beat: base, Since: base, Clock: core.Clock{Known: true}}
 	for _, v := range []core.Executor{x, y, z} {
 		ok(t, e.Registry.PutExecutor(ctx, v))
 	}

@@ -1,0 +1,33 @@
+package core
+
+import (
+	"testing"
+	"time"
+)
+
+// TestClockOf: a clock that is said in whole seconds is known to about one, half the round trip
+// taken off; what is less than two is nothing, and what took long tells nothing.
+func TestClockOf(t *testing.T) {
+	begun := time.Date(2026, 11, 20, 12, 0, 0, 900e6, time.UTC)
+	for _, c := range []struct {
+		ahead, took time.Duration // of a clock that is so far ahead, by an answer that took so long
+		want        Clock
+	}{
+		{0, 0, Clock{Known: true}}, {0, time.Second, Clock{Known: true}}, {0, 1900 * time.Millisecond, Clock{Known: true}},
+		{1400 * time.Millisecond, 20 * time.Millisecond, Clock{Known: true}},
+		{1400 * time.Millisecond, 2 * time.Second, Clock{Known: true}}, {-1400 * time.Millisecond, 0, Clock{Known: true}},
+		{12 * time.Second, time.Second, Clock{Known: true, Ahead: 12}},
+		{-40 * time.Second, 1800 * time.Millisecond, Clock{Known: true, Ahead: -40}},
+		{3 * time.Second, 10 * time.Millisecond, Clock{Known: true, Ahead: 3}}, {time.Minute, 2100 * time.Millisecond, Clock{}},
+		{200 * 365 * 24 * time.Hour, 0, Clock{Known: true, Ahead: 1<<31 - 1}},
+	} {
+		said := begun.Add(c.took/2 + c.ahead).Truncate(time.Second)
+		got := ClockOf(said, begun, c.took)
+		if off := got.Ahead - c.want.Ahead; got.Known != c.want.Known || off < -1 || off > 1 || c.want.Ahead == 0 && got.Ahead != 0 {
+			t.Errorf("%s ahead, taking %s: %+v", c.ahead, c.took, got)
+		}
+	}
+	if got := ClockOf(time.Time{}, begun, 0); got.Known {
+		t.Errorf("of who says no time: %+v", got)
+	}
+}
