@@ -465,6 +465,30 @@ func TestJobs(t *testing.T) {
 	}
 }
 
+// TestPreviewOfAJob: what spreads by the number of its job is previewed as that of the job.
+func TestPreviewOfAJob(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	ctx := t.Context()
+	hourly := api.JobSpec{Handler: "hourly", Schedule: api.Schedule{Every: "1h"}}
+	for _, name := range []string{"one", "two"} {
+		if _, err := f.c.PutJob(ctx, "shop", name, hourly); err != nil {
+			t.Fatal(err)
+		}
+		job, err := f.c.GetJob(ctx, "shop", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := f.c.Preview(ctx, api.PreviewRequest{Schedule: hourly.Schedule, JobID: job.ID, From: job.Next[0].Add(-time.Second), Count: 1})
+		if err != nil || len(own.Next) != 1 || !own.Next[0].Equal(job.Next[0]) {
+			t.Errorf("a preview of job %d, which comes next at %s: %+v, %v", job.ID, job.Next[0], own, err)
+		}
+	}
+	if status, answer := f.ask("POST", "/v1/preview", `{"schedule":{"every":"1h"},"jobId":-1}`); status != 400 || !strings.Contains(answer, "jobId") {
+		t.Errorf("a preview of no job: %d %s", status, answer)
+	}
+}
+
 // A job declared in code is the code's until anybody else changes or deletes
 // it, and again once it is given back.
 func TestDeclared(t *testing.T) {

@@ -72,7 +72,7 @@ func (s *server) Preview(w http.ResponseWriter, r *http.Request) {
 	if !body.From.IsZero() {
 		from = core.InstantOf(body.From)
 	}
-	p, err := s.m.Preview(sched, from, body.Count)
+	p, err := s.m.Preview(sched, core.JobID(body.JobID), from, body.Count)
 	l := language(r)
 	s.reply(w, r, Preview{Words: words.Say(l, p.Words), Next: timesOf(p.Next), Ends: p.Ends, Traps: allSaid(l, p.Traps)}, err)
 }

@@ -278,7 +278,13 @@ func (a *ask) previewOf(f *jobForm, o object) error {
 		return nil // said at its field
 	}
 	s := api.JobSpecOf(spec).Schedule
-	p, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: s, From: a.Now, Count: shownNext})
+	q := client.PreviewRequest{Schedule: s, From: a.Now, Count: shownNext}
+	if app, name, edited := strings.Cut(f.Ref, "/"); edited && spreads(&s) {
+		if j, err := a.GetJob(a.Ctx(), app, name); err == nil { // else it is an example, as of a new one
+			q.JobID = j.ID
+		}
+	}
+	p, err := a.Preview(a.Ctx(), q)
 	if err != nil {
 		if e, ok := errors.AsType[*client.Error](err); ok && e.Status < http.StatusInternalServerError {
 			f.wrong("schedule", e.Message, "")
@@ -291,15 +297,19 @@ func (a *ask) previewOf(f *jobForm, o object) error {
 		shown.Next = append(shown.Next, coming{At: at, Note: a.clockChange(before, at, loc)})
 		before = at
 	}
-	for _, r := range append([]client.Rule{{Every: s.Every, Offset: s.Offset}}, s.Any...) {
-		if r.Every != "" && r.Offset == nil {
-			shown.Traps = append(shown.Traps, a.Say("Each job has an offset of its own within its period, so that they "+
-				"spread: the instants here are an example. An offset of 0s aligns it."))
-			break
-		}
+	if spreads(&s) && q.JobID == 0 {
+		shown.Traps = append(shown.Traps, a.Say("Each job has an offset of its own within its period, so that they "+
+			"spread: the instants here are an example. An offset of 0s aligns it."))
 	}
 	f.Preview = shown
 	return nil
+}
+
+// spreads reports whether the instants of a schedule go by the number of its job.
+func spreads(s *client.Schedule) bool {
+	return slices.ContainsFunc(append([]client.Rule{{Every: s.Every, Offset: s.Offset}}, s.Any...), func(r client.Rule) bool {
+		return r.Every != "" && r.Offset == nil
+	})
 }
 
 // filled is a form with what was typed in it.

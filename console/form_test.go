@@ -136,6 +136,31 @@ func TestWhileTyping(t *testing.T) {
 	s.loses("/console/jobs/shop/ledger", http.StatusNotFound)
 }
 
+// TestPreviewIsOfTheJob: instants that spread by their job are its own in the form of a job that
+// is there and where it is resumed, and an example in that of one that is not.
+func TestPreviewIsOfTheJob(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/first", `{"handler":"x"}`)
+	s.ask("PUT", "/v1/jobs/shop/spread", `{"handler":"x","schedule":{"every":"1h"}}`)
+	const example, path = "are an example", "/console/jobs/shop/spread/edit"
+	form := s.form("/console/jobs/shop/spread?view=edit", "expr.0", "10h")
+	typed := s.typing(path, form)
+	s.never(typed, example)
+	if body := s.typing("/console/jobs/new", s.form("/console/jobs/new?app=shop", "name", "new", "handler", "x", "kind.0", "every", "expr.0",
+		"10h")); !strings.Contains(body, example) {
+		t.Error("the instants of a job that is not there are no example")
+	}
+	s.done(path, form, "is changed")
+	j := s.Job("shop/spread")
+	for _, at := range s.M.NextOf(&j, 2) {
+		if clock := at.Time().Format("15:04"); !strings.Contains(typed, clock) {
+			t.Errorf("it comes at %s, and its form said\n%s", clock, cutOut(typed, `id="check"`, "</form>"))
+		}
+	}
+	s.ask("POST", "/v1/jobs/shop/spread/pause", `{}`)
+	s.says("/console/jobs/shop/spread?panel=resume", s.M.NextOf(&j, 1)[0].Time().Format("15:04"))
+}
+
 // TestEditKeepsAll: a job that says all there is to say is the same after its form was sent
 // unchanged, and after that of its copy.
 func TestEditKeepsAll(t *testing.T) {

@@ -414,16 +414,9 @@ func (a *ask) BlockText(p *jobPage) string {
 	return text + " " + a.Say("An executor that is at work on it does this one after (block: serial).")
 }
 
-// IfStarted is what would come of a paused job if it were resumed now; nil where the
-// schedule alone does not say it.
+// IfStarted is what would come of a paused job if it were resumed now.
 func (a *ask) IfStarted(p *jobPage) []time.Time {
-	s := p.Schedule
-	for _, r := range append([]client.Rule{{Every: s.Every, Offset: s.Offset}}, s.Any...) {
-		if r.Every != "" && r.Offset == nil { // its place in the period goes by the number of the job
-			return nil
-		}
-	}
-	res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: s, From: a.Now, Count: 5})
+	res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: p.Schedule, JobID: p.ID, From: a.Now, Count: 5})
 	if err != nil {
 		return nil
 	}

@@ -202,14 +202,18 @@ func (a *ask) previewed(j *client.Job, from, to time.Time, memo map[string][]tim
 		}
 		return list
 	}
-	key, err := json.Marshal([]any{j.Schedule, from, to})
+	of := int32(0)
+	if spreads(&j.Schedule) {
+		of = j.ID
+	}
+	key, err := json.Marshal([]any{j.Schedule, of, from, to})
 	if err != nil {
 		return nil
 	}
 	if list, ok := memo[string(key)]; ok {
 		return list
 	}
-	res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: j.Schedule, From: from.Add(-time.Second), Count: drawnEach})
+	res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: j.Schedule, JobID: of, From: from.Add(-time.Second), Count: drawnEach})
 	if err != nil { // it says so on its own page
 		return nil
 	}

@@ -1754,6 +1754,9 @@ type PreviewRequest struct {
 	// From Now if left out
 	From time.Time `json:"from,omitempty,omitzero"`
 
+	// JobID Whose schedule it is or is to be: an `every` without an offset has its place by the number of its job. Left out: such instants are an example
+	JobID int32 `json:"jobId,omitempty,omitzero"`
+
 	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
 	Schedule Schedule `json:"schedule"`
 }

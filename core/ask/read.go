@@ -318,15 +318,19 @@ func nextOf(s *core.Sched, after, end core.Instant, count int, pauses ...core.Pa
 	return next
 }
 
-// Preview says what a schedule means, without a job: in words, its next
-// instants, and what its owner may not expect.
-func (q *Ask) Preview(s core.Schedule, from core.Instant, count int) (Preview, error) {
+// Preview says what a schedule means: in words, its next instants, and what its owner may
+// not expect. Instants that spread by the number of their job are those of that job, or with 0 of some
+// job.
+func (q *Ask) Preview(s core.Schedule, of core.JobID, from core.Instant, count int) (Preview, error) {
+	if of < 0 {
+		return Preview{}, core.Invalid("jobId", of.String(), "a number of a job is expected")
+	}
 	if count < 0 || count > MaxPage {
 		return Preview{}, core.Invalid("count", strconv.Itoa(count), "allowed are 0 to %d", MaxPage)
 	}
 	j := core.Job{Sched: core.Sched{Schedule: s}}
 	j.Normalize()
-	sch, err := schedule.Compile(j.Sched.Schedule, 1)
+	sch, err := schedule.Compile(j.Sched.Schedule, cmp.Or(of, 1))
 	if err != nil {
 		return Preview{}, err
 	}

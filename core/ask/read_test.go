@@ -165,7 +165,7 @@ func TestJobsAndUpcoming(t *testing.T) {
 	if up, err = f.M.Upcoming(ctx, ask.JobFilter{App: "pay"}, time.Time{}, 3*time.Minute, 100); err != nil || len(up.Coming) != 8 {
 		t.Errorf("upcoming over a pause: %d %v", len(up.Coming), err)
 	}
-	p, err := f.M.Preview(every(time.Hour), core.InstantOf(start), 3)
+	p, err := f.M.Preview(every(time.Hour), 0, core.InstantOf(start), 3)
 	if err != nil || len(p.Next) != 3 || p.Ends || p.Next[0] != core.InstantOf(start.Truncate(time.Hour))+3600 {
 		t.Errorf("preview: %+v %v", p, err)
 	}
