@@ -52,9 +52,10 @@ func (f typed) Has(name, value string) bool { return slices.Contains(f.Of[name],
 
 // coming is an instant that is to come.
 type coming struct {
-	At   time.Time
-	Run  string // of a trigger that waits
-	Note string // a change of the clock before it
+	At    time.Time
+	Run   string // that waits for it; empty: it is the schedule's
+	Cause string // of Run
+	Note  string // a change of the clock before it
 }
 
 // shownNext and shownRuns are how many instants and runs the page of a job shows.
@@ -125,11 +126,24 @@ func (a *ask) nextOf(j *client.Job) ([]coming, error) {
 	for i, c := range page.Upcoming {
 		list[i] = coming{At: c.ScheduledAt, Note: a.clockChange(before, c.ScheduledAt, loc)}
 		if c.Cause != string(core.CauseSchedule) {
-			list[i].Run = c.Run
+			list[i].Run, list[i].Cause = c.Run, c.Cause
 		}
 		before = c.ScheduledAt
 	}
 	return list, nil
+}
+
+// Waits is what a run is that waits, by its cause.
+func (a *ask) Waits(cause string) string {
+	switch core.Cause(cause) {
+	case core.CauseRetry:
+		return a.Say("a retry that waits")
+	case core.CauseManual:
+		return a.Say("a run by hand that waits")
+	case core.CauseAPI:
+		return a.Say("a run through the API that waits")
+	}
+	return a.Say("a run that waits")
 }
 
 // clockChange says that the clocks of a zone change between two moments; empty if they do not.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
@@ -232,4 +234,26 @@ func TestManyChanges(t *testing.T) {
 	}
 	s.says("/console/jobs/shop/ledger/changes?diff="+rev+"&panel=restore", `d-del`, `d-add`, "0 3 * * *", "Restore shop/ledger")
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}}, "at 03:00")
+}
+
+// TestWhatWaitsIsNamed: on the page of a job what waits is called by its cause.
+func TestWhatWaitsIsNamed(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"ledger","retry":{"max":2,"delay":"2h"}}`)
+	at := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	for cause, says := range map[string]string{"manual": "a run by hand that waits", "api": "a run through the API that waits"} {
+		s.ask("POST", "/v1/jobs/shop/ledger/trigger", fmt.Sprintf(`{"at":%q,"cause":%q,"key":%q}`, at, cause, cause))
+		s.says("/console/jobs/shop/ledger", says)
+		s.ask("DELETE", "/v1/jobs/shop/ledger/waiting/"+cause, "")
+	}
+	s.ask("POST", "/v1/jobs/shop/ledger/trigger", `{"key":"now"}`)
+	run, err := s.M.Find(t.Context(), "shop/ledger#now")
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := finish.New(s.E.Finish, s.E.Ring, finish.Options{Plan: plan.Local()})
+	if err := end.End(t.Context(), []finish.Result{{Run: run.ID, State: core.Failed, Reason: core.ReasonHandler, Code: 500}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	s.never(s.says("/console/jobs/shop/ledger", "a retry that waits"), "by hand that waits")
 }
