@@ -38,7 +38,7 @@ func (s *server) GetHome(w http.ResponseWriter, r *http.Request) {
 	}
 	out := Home{Now: s.m.Now().UTC(), Failing: jobs(h.Fail, h.Failing), Late: jobs(h.Delayed, h.Late), Partial: h.Partial,
 		Long: HomeRuns{Count: h.Linger, Runs: []HomeRun{}}, Coming: HomeComing{Jobs: h.Soon, First: []Coming{}},
-		Deserted: []client.DesertedApp{}}
+		Deserted: []client.DesertedApp{}, DesertedCount: h.Alone}
 	for _, l := range h.Long {
 		out.Long.Runs = append(out.Long.Runs, HomeRun{Run: l.Run.String(), Job: l.Job.Name(), Title: l.Job.Def.Title, SentAt: l.Since,
 			UsualMs: l.Usual.Milliseconds()})

@@ -23,7 +23,7 @@ type homePage struct {
 
 // Calm reports whether nothing needs anybody.
 func (p *homePage) Calm() bool {
-	return p.Failing.Count+p.Late.Count+p.Long.Count+len(p.Deserted)+len(p.Findings) == 0
+	return p.Failing.Count+p.Late.Count+p.Long.Count+p.DesertedCount+len(p.Findings) == 0
 }
 
 // home is what needs somebody now: each is a link to where it is seen.
@@ -34,9 +34,9 @@ func (a *ask) home() (any, error) {
 		return nil, err
 	}
 	p := &homePage{Home: home}
-	a.c.alarms.put(a, len(p.Deserted))
+	a.c.alarms.put(a, p.DesertedCount)
 	p.Failing.Jobs, p.Late.Jobs, p.Long.Runs = first(p.Failing.Jobs), first(p.Late.Jobs), first(p.Long.Runs)
-	p.Coming.First = first(p.Coming.First)
+	p.Deserted, p.Coming.First = first(p.Deserted), first(p.Coming.First)
 	if p.Scheduler != nil {
 		var o operatingPage
 		a.judge(&o, &doctor.Facts{Now: a.Now, Took: time.Since(began), Endpoint: a.address(), Own: p.Scheduler})
@@ -54,6 +54,9 @@ func (a *ask) home() (any, error) {
 
 // first are as many of a list as home shows.
 func first[T any](list []T) []T { return list[:min(len(list), homeRows)] }
+
+// Rest is how many are not among those that are shown.
+func (a *ask) Rest(all, shown int) int { return max(0, all-shown) }
 
 // Bounds of what is counted for the menu.
 const (
@@ -99,7 +102,7 @@ func (a *ask) Alarm(e entry) template.HTML {
 	if !young {
 		home, err := a.GetHome(a.Ctx())
 		if err == nil { // else what was known last
-			apps = len(home.Deserted)
+			apps = home.DesertedCount
 		}
 		a.c.alarms.put(a, apps)
 	}

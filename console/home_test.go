@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -48,6 +49,19 @@ func TestHome(t *testing.T) {
 	if raw := s.get("/console/").Body.String(); strings.Contains(raw, "<b>") {
 		t.Error("a title is markup")
 	}
+}
+
+// TestHomeSaysWhatItCuts: of many of a kind some are named, and how many more there are is a link
+// to them.
+func TestHomeSaysWhatItCuts(t *testing.T) {
+	s := newConsole(t)
+	for i := range 23 {
+		s.ask("PUT", fmt.Sprintf("/v1/apps/app%02d", i), `{}`)
+		s.ask("PUT", fmt.Sprintf("/v1/jobs/app%02d/j", i), `{"handler":"h","schedule":{"every":"1m","offset":"0s"}}`)
+	}
+	s.says("/console/", "Apps without executor: 23", `<a href="/console/executors">and 17 more</a>`, "jobs: 23",
+		`<a href="/console/upcoming">and 17 more</a>`)
+	s.says("/console/jobs", `title="Apps without executor: 23">23</span>`)
 }
 
 // TestMenuCountsApps: each page's menu says how many apps need somebody, counted again after a
@@ -122,6 +136,12 @@ func TestUpcoming(t *testing.T) {
 		t.Error("data is markup")
 	}
 	s.says("/console/upcoming?days=7", "next 7 days", "often: 60480")
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"} {
+		s.ask("PUT", "/v1/jobs/shop/"+name, `{"handler": "x", "schedule": {"cron": "0 30 2-9 * * ?"}}`)
+	}
+	s.never(s.says("/console/upcoming", "and 3 more such seconds"), "More falls to pauses")
+	s.ask("POST", "/v1/jobs/pay/often/pause", `{}`)
+	s.says("/console/upcoming", "More falls to pauses than is listed", `href="/console/jobs?is=paused"`)
 	for _, bad := range []url.Values{{"from": {"soon"}}, {"app": {"no app"}}, {"from": {"2990-01-01T00:00:00Z"}},
 		{"from": {strings.Repeat("9", 5000)}}} {
 		if w := s.get("/console/upcoming?" + bad.Encode()); w.Code != http.StatusBadRequest {

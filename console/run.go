@@ -35,6 +35,8 @@ type runPage struct {
 	Other   bool   // those of the run are not to be taken
 	Where   string // of a run again: as typed
 	Live    []client.Executor
+	// MoreLive are those that are not in the list.
+	MoreLive int
 }
 
 // Open reports whether the run can still change.
@@ -116,7 +118,8 @@ func (a *ask) runPage(r client.Run) (*runPage, error) {
 	}
 	p.RerunAs = a.rerunAs(&r)
 	if p.Panel == "rerun" {
-		p.Key, p.Live = "console-"+rand.Text()[:12], a.liveOf(r.App)
+		p.Key = "console-" + rand.Text()[:12]
+		p.Live, p.MoreLive = a.liveOf(r.App)
 	}
 	return p, nil
 }
@@ -227,18 +230,22 @@ func (a *ask) barOf(r *client.Run) Bar {
 	return b
 }
 
-// liveOf are the executors of an app that answer, as far as they are known.
-func (a *ask) liveOf(app string) (live []client.Executor) {
+// liveShown is how many executors there are to choose among.
+const liveShown = 50
+
+// liveOf are the executors of an app that answer, as far as they are known, and how many more do.
+func (a *ask) liveOf(app string) (live []client.Executor, more int) {
 	list, err := a.ListExecutors(a.Ctx(), app)
 	if err != nil {
-		return nil // the run can be sent without a choice among them
+		return nil, 0 // the run can be sent without a choice among them
 	}
 	for _, e := range list.Executors {
 		if e.Live && e.Used {
 			live = append(live, e)
 		}
 	}
-	return live[:min(len(live), 50)]
+	shown := live[:min(len(live), liveShown)]
+	return shown, len(live) - len(shown)
 }
 
 // rerunAs are the runs that run one again, as far as the last changes of its job tell.
@@ -348,7 +355,8 @@ func (a *ask) refused(panel string, refusal error) error {
 	problem := a.problemOf(refusal)
 	p.Panel, p.Wrong = panel, problem.Message
 	if panel == "rerun" {
-		p.Key, p.Where, p.Live = a.Form("key"), a.Form("where"), a.liveOf(r.App)
+		p.Key, p.Where = a.Form("key"), a.Form("where")
+		p.Live, p.MoreLive = a.liveOf(r.App)
 		if params, other := a.otherParams(); other {
 			p.Params, p.Other = params, true
 		}

@@ -257,3 +257,21 @@ func TestLogOfManyLines(t *testing.T) {
 		t.Errorf("the file has %d lines", n)
 	}
 }
+
+// TestRunAgainAmongMany: of many executors some can be chosen, and how many more there are is said.
+func TestRunAgainAmongMany(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"ledger"}`)
+	for i := range 52 {
+		if err := s.E.Registry.PutExecutor(t.Context(), core.Executor{App: "shop", Address: fmt.Sprintf("http://10.0.0.%d:9999/", i),
+			Beat: s.Clock, Since: s.Clock}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job := s.Job("shop/ledger")
+	run := s.ended(&job, 1, func(*core.Run) {})
+	body := s.says("/console/runs/"+run.ID.String()+"?panel=rerun", `<a href="/console/executors/shop">and 2 more</a>`)
+	if n := strings.Count(body, "<option>http://10.0.0."); n != 50 {
+		t.Errorf("%d can be chosen", n)
+	}
+}

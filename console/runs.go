@@ -309,9 +309,12 @@ func (a *ask) wouldRerun(p *runsPage) (*rerunPanel, error) {
 }
 
 // LeftWhy are the reasons for which runs are left, each with how many.
-func (p *rerunPanel) LeftWhy() (list []string) { return whyLeft(p.Left) }
+func (a *ask) LeftWhy(p *rerunPanel) (list []string) { return a.whyLeft(p.Left) }
 
-func whyLeft(left []client.Rerun) (list []string) {
+// whysShown is how many reasons are named.
+const whysShown = 10
+
+func (a *ask) whyLeft(left []client.Rerun) (list []string) {
 	n := map[string]int{}
 	for _, one := range left {
 		n[strings.ReplaceAll(one.Why, one.Of.ID, "…")]++ // each names its run
@@ -320,7 +323,10 @@ func whyLeft(left []client.Rerun) (list []string) {
 		list = append(list, fmt.Sprintf("%d: %s", count, why))
 	}
 	slices.Sort(list)
-	return list[:min(len(list), 10)]
+	if more := len(list) - whysShown; more > 0 {
+		list = append(list[:whysShown], a.Say("and %d more", more))
+	}
+	return list
 }
 
 // rerunsPage is how far running again has come.
@@ -380,7 +386,7 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 		p.Done++
 		p.Last = append(p.Last, one)
 	}
-	p.Left, p.Why = p.Left+len(left), whyLeft(left)
+	p.Left, p.Why = p.Left+len(left), a.whyLeft(left)
 	if res.Next != "" {
 		p.Form = q
 		q.Set("next", res.Next)

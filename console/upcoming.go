@@ -20,6 +20,7 @@ const (
 	crowdFrom = 10  // jobs in one second pile up
 	crowdsMax = 5   // that are named
 	comeRows  = 200
+	heldEach  = 3 // instants of a paused job
 	comeAsked = 1000
 	comeMost  = 20_000
 	comeFor   = 2 * time.Second
@@ -42,9 +43,13 @@ type upcomingPage struct {
 	Chosen   bool
 	Rows     []comeRow
 	MoreRows bool
-	Crowd    *crowd // in what is listed
-	held     []comeRow
-	jobs     map[string]*client.Job
+	// MoreHeld says that more falls to a pause than is listed.
+	MoreHeld bool
+	// MoreCrowds are those that are not named.
+	MoreCrowds int
+	Crowd      *crowd // in what is listed
+	held       []comeRow
+	jobs       map[string]*client.Job
 }
 
 // lane is an app on the axis.
@@ -151,11 +156,14 @@ func (a *ask) drawn(p *upcomingPage) error {
 			p.Crowd = &c
 		}
 	}
-	p.Crowds = p.Crowds[:min(len(p.Crowds), crowdsMax)]
+	if p.MoreCrowds = max(0, len(p.Crowds)-crowdsMax); p.MoreCrowds > 0 {
+		p.Crowds = p.Crowds[:crowdsMax]
+	}
 	paused, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), State: []string{string(core.Paused)}, Limit: comeRows})
 	if err != nil {
 		return err
 	}
+	p.MoreHeld = paused.Next != 0
 	memo := map[string][]time.Time{}
 	for i := range paused.Jobs {
 		j := &paused.Jobs[i]
@@ -175,7 +183,8 @@ func (a *ask) hold(p *upcomingPage, j *client.Job, until time.Time, memo map[str
 		until = p.End
 	}
 	for i, t := range a.previewed(j, p.At, until, memo) {
-		if i == 3 || len(p.held) == comeRows {
+		if i == heldEach || len(p.held) == comeRows {
+			p.MoreHeld = true
 			return
 		}
 		p.held = append(p.held, comeRow{Held: true, Coming: client.Coming{Job: j.App + "/" + j.Name, ScheduledAt: t,

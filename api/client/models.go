@@ -903,12 +903,15 @@ type Grant struct {
 type Home struct {
 	Coming HomeComing `json:"coming"`
 
-	// Deserted Apps without an executor whose jobs fire
+	// Deserted Apps without an executor whose jobs fire: the first 20
 	Deserted []DesertedApp `json:"deserted"`
-	Failing  HomeJobs      `json:"failing"`
-	Late     HomeJobs      `json:"late"`
-	Long     HomeRuns      `json:"long"`
-	Now      time.Time     `json:"now"`
+
+	// DesertedCount How many there are
+	DesertedCount int       `json:"desertedCount,omitempty,omitzero"`
+	Failing       HomeJobs  `json:"failing"`
+	Late          HomeJobs  `json:"late"`
+	Long          HomeRuns  `json:"long"`
+	Now           time.Time `json:"now"`
 
 	// Partial Of some jobs it is not known yet how they stand: ask again
 	Partial   bool   `json:"partial,omitempty,omitzero"`

@@ -42,7 +42,7 @@ func (c *homeCmd) once(e *conn) error {
 		if of = ""; len(h.Deserted) > 0 {
 			of = h.Deserted[0].App
 		}
-		add("apps without an executor", len(h.Deserted), of)
+		add("apps without an executor", h.DesertedCount, of)
 		if of = ""; len(h.Coming.First) > 0 {
 			of = h.Coming.First[0].Job + " at " + e.full(h.Coming.First[0].ScheduledAt, h.Coming.First[0].Timezone)
 		}

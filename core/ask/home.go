@@ -29,6 +29,7 @@ type Home struct {
 	Late     []HomeJob
 	Linger   int
 	Long     []LongRun
+	Alone    int
 	Deserted []Deserted // apps without an executor whose jobs fire
 	Soon     int        // jobs that fire within homeAhead
 	Coming   []Coming   // the first instants
@@ -97,7 +98,7 @@ func (q *Ask) Home(ctx context.Context, sees func(app string) bool) (Home, error
 		}
 	}
 	h.Fail, h.Delayed, h.Soon = len(failing), len(late), len(soon)
-	h.Deserted = h.Deserted[:min(len(h.Deserted), maxHome)]
+	h.Alone, h.Deserted = len(h.Deserted), h.Deserted[:min(len(h.Deserted), maxHome)]
 	slices.SortFunc(h.Long, func(a, b LongRun) int { return a.Since.Compare(b.Since) })
 	h.Long = h.Long[:min(len(h.Long), maxHome)]
 	newest := func(list []*core.Job) []*core.Job {
