@@ -240,8 +240,8 @@ func (x *executorRow) State() string {
 // Absent reports whether it was asked whether it is there, and is not.
 func (x *executorRow) Absent() bool { return absent(x.Executor) }
 
-// clockFar is how far a clock may be from ours: by then logs are asked for by another day sooner
-// or later, and what is late is judged wrongly.
+// clockFar is how far a clock may be from ours: logs are asked for by time, and what is late is
+// judged by both clocks.
 const clockFar = 30 * time.Second
 
 // ClockOf is how far the clock of an executor is from the server's.

@@ -319,8 +319,8 @@ func nextOf(s *core.Sched, after, end core.Instant, count int, pauses ...core.Pa
 }
 
 // Preview says what a schedule means: in words, its next instants, and what its owner may
-// not expect. Instants that spread by the number of their job are those of that job, or with 0 of some
-// job.
+// not expect. Instants that spread by the number of their job are those of one, or with 0 an
+// example.
 func (q *Ask) Preview(s core.Schedule, of core.JobID, from core.Instant, count int) (Preview, error) {
 	if of < 0 {
 		return Preview{}, core.Invalid("jobId", of.String(), "a number of a job is expected")
