@@ -37,6 +37,17 @@ type changesPage struct {
 // Ref is the job whose changes they are.
 func (p *changesPage) Ref() string { return p.Filter.Job }
 
+// FixedName is such a filter in words.
+func (a *ask) FixedName(f [2]string) string {
+	switch f[0] {
+	case "channel":
+		return a.Say("channel %s", f[1])
+	case "person":
+		return a.Say("person %s", f[1])
+	}
+	return a.Say("act %s", f[1])
+}
+
 // Fixed are the filters that have no field of the form.
 func (p *changesPage) Fixed() (list [][2]string) {
 	for _, f := range [][2]string{{"act", p.Filter.Act}, {"channel", p.Filter.Channel}, {"person", p.Filter.Person}} {
@@ -189,7 +200,7 @@ func (a *ask) findChanges(p *changesPage) error {
 		}
 		f.After, p.Next, p.Looked = list.Next, "", list.LookedTo
 		if list.Next != "" {
-			p.Next = a.With("after", list.Next)
+			p.Next = a.With("after", list.Next, "diff", "", "panel", "")
 		}
 		if list.Next == "" || !list.LookedTo.IsZero() || len(p.Changes) >= changesShown/2 {
 			break

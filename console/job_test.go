@@ -232,7 +232,14 @@ func TestManyChanges(t *testing.T) {
 	if strings.Contains(s.get("/console/jobs/shop/ledger/changes").Body.String(), rev) {
 		t.Fatalf("%s is among the first", rev)
 	}
-	s.says("/console/jobs/shop/ledger/changes?diff="+rev+"&panel=restore", `d-del`, `d-add`, "0 3 * * *", "Restore shop/ledger")
+	body = s.says("/console/jobs/shop/ledger/changes?diff="+rev+"&panel=restore", `d-del`, `d-add`, "0 3 * * *", "Restore shop/ledger")
+	if strings.Contains(body, `rel="next"`) {
+		t.Error("there is more behind the first change of all")
+	}
+	newest, _, _ := strings.Cut(strings.Split(s.says("/console/jobs/shop/ledger/changes"), "changes?diff=")[1], `"`)
+	_, rest, _ = strings.Cut(s.says("/console/jobs/shop/ledger/changes?diff="+newest, "d-add"), `rel="next" href="`)
+	next, _, _ = strings.Cut(rest, `"`)
+	s.never(s.says(next, `id="change-`), newest) // it goes on, and not back to what is open
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}}, "at 03:00")
 }
 

@@ -23,6 +23,7 @@ var zhChanges = map[string]string{
 	"a run through the API that waits":                     "等待中的 API 触发",
 	"a run that waits":                                     "等待中的运行",
 	"a number of a job is expected":                        "应为任务编号",
+	"act %s":                                               "批量操作 %s",
 	"its act":                                              "所属批量操作",
 	"not the next of a page of these changes":              "不是这些变更下一页的位置",
 	"from %s":                  "来自 %s",
