@@ -7,6 +7,7 @@ var zhAccess = map[string]string{
 	"%s shares a view %s already: take another name":                                             "%s 已共享视图 %s：请换一个名称",
 	"a page of the console is expected, such as runs":                                            "应为控制台的一个页面，例如 runs",
 	"a password has %d characters at least, and %d bytes at most":                                "密码至少 %d 个字符，最多 %d 字节",
+	"this is the one that somebody else gave you: take another":                                  "这是别人给你的密码：请换一个",
 	"a password is not the name":                                                                 "密码不能与名称相同",
 	"a person's name is 1 to 64 of a-z 0-9 . _ - @ and begins and ends with a letter or digit":   "用户名由 1 到 64 个 a-z 0-9 . _ - @ 组成，首尾须为字母或数字",
 	"a provider names whom it knows in 1 to %d bytes":                                            "身份提供方对用户的标识为 1 到 %d 字节",

@@ -412,6 +412,7 @@ func TestGivenPassword(t *testing.T) {
 		}
 		_, _, err := f.a.MakeToken(ctx, ann, access.TokenSpec{Name: "ci"})
 		f.code(err, core.CodeForbidden)
+		f.code(f.a.ChangePassword(ctx, ann, good, good), core.CodeInvalid) // somebody else knows it
 		f.ok(f.a.ChangePassword(ctx, ann, good, "a better horse"))
 		ann, err = f.a.Session(ctx, secret)
 		f.ok(err)

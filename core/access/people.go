@@ -197,6 +197,9 @@ func (a *Access) ChangePassword(ctx context.Context, who Who, old, password stri
 		if err := a.knows(ctx, who.Name, old); err != nil {
 			return err
 		}
+		if acc.MustChange && password == old {
+			return core.Invalid("password", "", "this is the one that somebody else gave you: take another")
+		}
 	} else if who.Kind != Person {
 		return core.Errorf(core.CodeForbidden, "%s has no password, and a token gives none: it is set in the console", who.Name)
 	}
