@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/words"
 )
 
@@ -43,6 +44,19 @@ func TestAgain(t *testing.T) {
 		200 * time.Millisecond: 10 * time.Second, 1200 * time.Millisecond: time.Minute, time.Hour: time.Minute} {
 		if got := again(took); got != want {
 			t.Errorf("after %s: %s, not %s", took, got, want)
+		}
+	}
+}
+
+// TestCommandOfChanges: the command line of the same filters is the same each time, else an open
+// page is never as it was.
+func TestCommandOfChanges(t *testing.T) {
+	at := time.Date(2026, 11, 20, 2, 30, 0, 0, time.UTC)
+	p := changesPage{Filter: client.ListChangesParams{App: "shop", By: "o'hara", From: at, To: at.Add(time.Hour)}}
+	want := `tickring changes shop --by 'o'\''hara' --from 2026-11-20T02:30:00Z --to 2026-11-20T03:30:00Z`
+	for range 20 {
+		if got := p.Command(); got != want {
+			t.Fatalf("%s", got)
 		}
 	}
 }
