@@ -171,6 +171,15 @@ func (a Actor) Did(c Change) Change {
 	return c
 }
 
+// Says is what tells a record from others of its ID, app and job; one that is stored again says
+// the same. The name of a job is in some of its records only.
+func (c *Change) Says() string {
+	if c.Job != 0 {
+		return c.Verb + " " + c.New
+	}
+	return c.Verb + " " + c.New + " " + c.Name
+}
+
 // ActRecord is what the record of an act on many jobs says of it.
 type ActRecord struct {
 	Act   string `json:"act"`

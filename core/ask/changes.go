@@ -68,7 +68,7 @@ type mark struct {
 
 func markOf(c *core.Change) mark {
 	says := fnv.New64a()
-	fmt.Fprintf(says, "%s %d %s %s", c.App, c.Job, c.Verb, c.New)
+	fmt.Fprintf(says, "%s %d %s", c.App, c.Job, c.Says())
 	return mark{c.ID, max(says.Sum64(), 1)}
 }
 

@@ -146,3 +146,33 @@ func TestChangesAreLookedAtInParts(t *testing.T) {
 		t.Errorf("the rest: %+v, %v", rest, err)
 	}
 }
+
+// TestChangesOfOneMoment: those that differ in whom they concern alone come once each, page by page.
+func TestChangesOfOneMoment(t *testing.T) {
+	f := peopletest.New(t)
+	id := core.Millis(f.Clock) + 1000
+	var list []core.Change
+	for _, name := range []string{"mail", "oncall", core.OfPerson + "eve"} {
+		list = append(list, core.Change{ID: id, At: core.FromMillis(id), By: "ann", Verb: core.VerbDeleted, Name: name, Old: "{}"})
+	}
+	if err := f.E.Manage.PutChanges(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	filter := ask.ChangeFilter{Verb: core.VerbDeleted, Limit: 1}
+	for range 5 {
+		page, err := f.M.Changes(t.Context(), filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range page.Changes {
+			got = append(got, page.Changes[i].Name)
+		}
+		if filter.After = page.Next; page.Next == "" {
+			break
+		}
+	}
+	if slices.Sort(got); !slices.Equal(got, []string{"mail", "oncall", core.OfPerson + "eve"}) {
+		t.Errorf("%q", got)
+	}
+}

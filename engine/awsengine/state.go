@@ -716,7 +716,7 @@ func (s *Store) changeItems(c *core.Change) []item {
 		ofs = append(ofs, changesOfJob(c.Job))
 	}
 	says := fnv.New64a()
-	fmt.Fprintf(says, "%s %s", c.Verb, c.New)
+	says.Write([]byte(c.Says()))
 	var list []item
 	for _, of := range ofs {
 		v.Of, v.Key = of, fmt.Sprintf("%019d#%010d#%016x", c.ID, c.Job, says.Sum64())

@@ -575,7 +575,7 @@ func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant
 func putChange(tx *tx, c *core.Change) error {
 	return query(tx.Conn, `INSERT INTO changes (id, at, by, verb, app, job, name, why, old, new, act, source, via) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
   ?10, nullif(?11, ''), nullif(?12, ''), nullif(?13, '')
-WHERE NOT EXISTS (SELECT 1 FROM changes WHERE job = ?6 AND id = ?1 AND app = ?5 AND verb = ?4 AND new = ?10)`,
+WHERE NOT EXISTS (SELECT 1 FROM changes WHERE job = ?6 AND id = ?1 AND app = ?5 AND verb = ?4 AND new = ?10 AND (job <> 0 OR name = ?7))`,
 		values(c.ID, core.Millis(c.At), c.By, c.Verb, c.App, c.Job, c.Name, c.Why, c.Old, c.New, c.Act, c.From, c.Via), nil)
 }
 

@@ -467,6 +467,18 @@ func changes(t *testing.T, h Harness) {
 		})
 	}
 
+	// What is of no job is told apart by its name: two are deleted in one millisecond.
+	mail := core.Change{ID: 95, At: base, By: "ann", Verb: core.VerbDeleted, Name: "mail", Old: "{}"}
+	oncall := mail
+	oncall.Name = "oncall"
+	ok(t, e.Manage.PutChanges(ctx, []core.Change{mail, oncall}))
+	ok(t, e.Manage.PutChanges(ctx, []core.Change{mail, oncall})) // a repeat
+	eventually(t, h, func() string {
+		got, err := e.Manage.Changes(ctx, "", 0, math.MaxInt64, 2)
+		ok(t, err)
+		return cmp.Diff([]core.Change{mail, oncall}, got, cmpopts.SortSlices(func(a, b core.Change) bool { return a.Name < b.Name }))
+	})
+
 	// Two people do something in one millisecond, and a third changes the job.
 	first, second, edited := of("d", 4, 70), of("d", 4, 70), of("d", 4, 70)
 	first.Verb, first.New = core.VerbTriggered, `{"run":"1"}`

@@ -347,7 +347,7 @@ func (s *Store) change(c core.Change) {
 			s.changes = slices.Insert(s.changes, i+1, c)
 			return
 		}
-		if o.ID == c.ID && o.App == c.App && o.Job == c.Job && o.Verb == c.Verb && o.New == c.New {
+		if o.ID == c.ID && o.App == c.App && o.Job == c.Job && o.Says() == c.Says() {
 			return
 		}
 	}
