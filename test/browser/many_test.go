@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,13 +33,16 @@ func (w *world) manyRuns(tb testing.TB, jobs, each int) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	e, err := sqlite.Open(tb.Context(), sqlite.Options{Lock: lock})
+	end := core.InstantOf(time.Now()) - 5
+	var clock atomic.Int64 // each is made when it is due: what came in the last seconds is looked at again and again
+	clock.Store(int64(end))
+	e, err := sqlite.Open(tb.Context(), sqlite.Options{Lock: lock, Now: func() time.Time { return core.Instant(clock.Load()).Time() }})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	end := core.InstantOf(time.Now()) - 5
 	for i := range each { // in the order in which they came
 		at := end - core.Instant(each-i)
+		clock.Store(int64(at))
 		runs := make([]core.Run, jobs)
 		for j := range jobs {
 			r := core.Run{ID: core.PlannedRun(core.JobID(j+1), at), App: "many", State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at,
