@@ -426,6 +426,15 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 				t.Errorf("%s", many)
 			}
 			f.expect(t, token, "POST", "/v1/rerun", one, 200)
+			at := time.Now().Add(time.Hour).Format(time.RFC3339)
+			f.expect(t, token, "POST", "/v1/jobs/shop/report/trigger", `{"key":"later","at":"`+at+`","addresses":["http://10.6.6.6"]}`, 200)
+			if text := f.expect(t, does, "PATCH", "/v1/jobs/shop/report/waiting/later", `{"params":"x"}`, 403); !strings.Contains(text,
+				"the right addresses") {
+				t.Errorf("%s", text)
+			}
+			at = time.Now().Add(2 * time.Hour).Format(time.RFC3339)
+			f.expect(t, does, "PATCH", "/v1/jobs/shop/report/waiting/later", `{"at":"`+at+`"}`, 200)
+			f.expect(t, token, "PATCH", "/v1/jobs/shop/report/waiting/later", `{"params":"x"}`, 200)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

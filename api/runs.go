@@ -290,7 +290,8 @@ func (s *server) change(w http.ResponseWriter, r *http.Request, ref ask.RunRef) 
 			return
 		}
 	}
-	c := operate.TriggerChange{Params: body.Params, Addresses: body.Addresses}
+	c := operate.TriggerChange{Params: body.Params, Addresses: body.Addresses,
+		Direct: func(app string) error { return may(r, access.Direct, app) }}
 	if !body.At.IsZero() {
 		c.At = &body.At
 	}

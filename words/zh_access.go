@@ -94,7 +94,7 @@ var zhAccess = map[string]string{
 	"You have no token yet. A program, or the command line, asks with one as you:": "您还没有令牌。程序或命令行用它以您的身份访问：",
 	"Your password is one that somebody else gave you: change it.":                 "您的密码是他人设置的：请修改。",
 	"your password is one that somebody else gave you: change it first":            "您的密码是他人设置的：请先修改",
-	"no executor of app %s is at %s, where it would be sent again: %v":             "应用 %s 在 %s 没有执行器，而再次运行会发往该地址：%v",
+	"no executor of app %s is at %s, where it would be sent: %v":                   "应用 %s 在 %s 没有执行器，而运行会发往该地址：%v",
 	"all other sessions have ended":                                                "其他所有会话都已结束",
 	"all that you may":                                                             "您的全部权限",
 	"has yet to change the first password":                                         "尚未修改初始密码",

@@ -52,6 +52,8 @@ type TriggerChange struct {
 	At        *time.Time
 	Params    *string
 	Addresses *[]string // of no address: the app's executors
+	// Direct is that of a RerunRequest: it is asked before other params go to such an address.
+	Direct func(app string) error
 }
 
 // StopResult is what became of a cancel or kill.

@@ -36,11 +36,6 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 	if err != nil {
 		return TriggerResult{}, err
 	}
-	if c.Addresses != nil {
-		if err := op.checkAddresses(ctx, &job, *c.Addresses, nil); err != nil {
-			return TriggerResult{}, err
-		}
-	}
 	g, err := op.ask.Global(ctx)
 	if err != nil {
 		return TriggerResult{}, err
@@ -66,6 +61,11 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 		}
 		if sameTrigger(&run, &next) {
 			return op.way(ctx, run, g, true), nil
+		}
+		if c.Params != nil || c.Addresses != nil { // it waits since others gave the address, perhaps
+			if err := op.checkAddresses(ctx, &job, next.Addresses, c.Direct); err != nil {
+				return TriggerResult{}, err
+			}
 		}
 		// What the index holds is read after the run: if the run is still as seen
 		// when the change is stored, nobody put another entry meanwhile.

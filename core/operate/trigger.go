@@ -225,7 +225,7 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 				continue
 			}
 			if err := direct(name); err != nil {
-				return core.Errorf(core.CodeForbidden, "no executor of app %s is at %s, where it would be sent again: %v", name, address, err)
+				return core.Errorf(core.CodeForbidden, "no executor of app %s is at %s, where it would be sent: %v", name, address, err)
 			}
 			continue
 		}
