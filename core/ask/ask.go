@@ -55,7 +55,7 @@ func New(store Store, o Options) *Ask {
 	o.Patience = cmp.Or(o.Patience, 15*time.Minute)
 	o.PageFor = cmp.Or(o.PageFor, 10*time.Second)
 	o.Together = cmp.Or(o.Together, 16)
-	return &Ask{store: store, o: o}
+	return &Ask{store: store, o: o, lately: lately{turn: make(chan struct{}, 1)}}
 }
 
 // Now is the clock.

@@ -3,9 +3,9 @@ package ask
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -35,9 +35,9 @@ const (
 // time: it is read once, and after that only what came since. What it says is at most
 // latelyFor old. It decides nothing: it is for lists and pages that people look at.
 type lately struct {
-	mu   sync.Mutex // one looks at a time, and the others wait for it
-	at   time.Time  // of the last look
-	mark int64      // the millisecond up to which runs are in
+	turn chan struct{} // holds one: who looks; the others wait for him, no longer than they may
+	at   time.Time     // of the last look
+	mark int64         // the millisecond up to which runs are in
 	of   map[core.JobID][]brief
 }
 
@@ -75,8 +75,12 @@ type standing struct {
 // look answers what is known of the last runs of jobs, as far as it comes within a while; the
 // first look at many takes some.
 func (l *lately) look(ctx context.Context, q *Ask, jobs []core.JobID) (*standing, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return nil, core.Passing(fmt.Errorf("wait for another's look at the last runs: %w", ctx.Err()))
+	}
 	now := q.o.Now()
 	if l.of == nil || now.Sub(l.at).Abs() >= latelyFor {
 		if err := l.catchUp(ctx, q, now); err != nil {

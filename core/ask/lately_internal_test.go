@@ -3,6 +3,7 @@ package ask
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -20,7 +21,7 @@ func (noRuns) LastRuns(context.Context, []core.JobID, core.Instant, int) (map[co
 func TestJobsThatAreGoneMakeRoom(t *testing.T) {
 	now := time.Now()
 	q := &Ask{store: noRuns{}, o: Options{Now: func() time.Time { return now }}}
-	l := lately{at: now, of: map[core.JobID][]brief{}}
+	l := lately{turn: make(chan struct{}, 1), at: now, of: map[core.JobID][]brief{}}
 	for id := range core.JobID(mostLately) {
 		l.of[id+10] = nil
 	}
@@ -28,4 +29,37 @@ func TestJobsThatAreGoneMakeRoom(t *testing.T) {
 	if err != nil || !s.all || len(s.of) != 3 || len(l.of) > mostLately {
 		t.Errorf("all %v, of %d, known %d: %v", s.all, len(s.of), len(l.of), err)
 	}
+}
+
+// silent is a store that answers only that it was asked no more.
+type silent struct{ Store }
+
+func (silent) LastRuns(ctx context.Context, _ []core.JobID, _ core.Instant, _ int) (map[core.JobID][]core.Run, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestWhoWaitsForALookIsToldInTime: a look that the store keeps waiting holds up the others no
+// longer than they have.
+func TestWhoWaitsForALookIsToldInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(silent{}, Options{})
+		began := time.Now()
+		first := make(chan error)
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := q.lately.look(ctx, q, []core.JobID{1})
+			first <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := q.lately.look(ctx, q, []core.JobID{2}); core.CodeOf(err) != core.CodeUnavailable || time.Since(began) != time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		if err := <-first; core.CodeOf(err) != core.CodeUnavailable || time.Since(began) != time.Minute {
+			t.Errorf("the first after %s: %v", time.Since(began), err)
+		}
+	})
 }
