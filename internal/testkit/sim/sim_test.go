@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	flagFires = flag.Int("sim.fires", 0, "at least how many fires there are in all worlds together (retries, and what is demanded "+
-		"after the faults, come on top); 0: 24,000, or 10,000 with -short, as the race detector gets them")
+	flagFires = flag.Int("sim.fires", 10_000,
+		"at least how many fires there are in all worlds together (retries, and what is demanded after the faults, come on top)")
 	flagSeed   = flag.Uint64("sim.seed", 1, "seed of the first world; the others follow")
 	flagEngine = flag.String("sim.engine", "memory", "what the worlds keep their state in: memory or aws")
 	flagWorlds = flag.Int("sim.worlds", 0, "how many worlds; 0: one for each 1,200 fires, at least 8")
@@ -57,17 +57,7 @@ func (c *Config) machine(long time.Duration) {
 }
 
 // TestWorlds lets worlds live, two at a time, and prints a line of figures.
-func TestWorlds(t *testing.T) { worlds(t, *flagEngine, demanded()) }
-
-func demanded() int {
-	switch {
-	case *flagFires > 0:
-		return *flagFires
-	case testing.Short():
-		return 10_000
-	}
-	return 24_000
-}
+func TestWorlds(t *testing.T) { worlds(t, *flagEngine, *flagFires) }
 
 // TestWorldsOnAWS is fewer of them on the engine of AWS, whose every request is
 // a call of fakes.
@@ -75,7 +65,7 @@ func TestWorldsOnAWS(t *testing.T) {
 	if *flagEngine == "aws" {
 		t.Skip("TestWorlds runs on it")
 	}
-	worlds(t, "aws", min(demanded()/4, 6_000))
+	worlds(t, "aws", min(*flagFires/4, 6_000))
 }
 
 func worlds(t *testing.T, engine string, fires int) {
