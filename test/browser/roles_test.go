@@ -8,20 +8,20 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-const password = "correct horse battery"
+const given, password = "given by somebody else", "correct horse battery"
 
 // person makes one with a role, and logs in as him.
 func (w *world) person(t *testing.T, name, role string) *page {
 	t.Helper()
-	w.OK(t, password, "people", "set", name, "--role", role, "--password", "-")
+	w.OK(t, given, "people", "set", name, "--role", role, "--password", "-")
 	p := newPage(t, w.URL, manner{})
 	p.may("status of 401", "status of 403", "status of 404")
 	p.open("/console/login")
 	p.fill("Name", name)
-	p.fill("Password", password)
+	p.fill("Password", given)
 	p.press(kb.Enter)
-	p.at("/console/account") // somebody else gave the password
-	p.fill("Present password", password)
+	p.at("/console/account")
+	p.fill("Present password", given)
 	p.fill("New password", password)
 	p.fill("Once more", password)
 	p.press(kb.Enter)
