@@ -92,6 +92,7 @@ var zhConsoleJob = map[string]string{
 	"The job is made as it was before this change:":              "任务将恢复到这次变更之前的样子：",
 	"The job was deleted: it is made again, under a new number.": "任务已被删除：将以新的编号重新创建。",
 	"The job":          "该任务",
+	"The last run":     "最近一次运行",
 	"The last %d runs": "最近 %d 次运行",
 	"The next time code declares it, the job is made as the code says; what was changed here goes.": "代码下次声明时，任务将变为代码所写的样子；在这里做的修改会丢失。",
 	"Those of the job, which are JSON. They are for this run only.":                                 "任务自身的参数，为 JSON。只用于这一次运行。",
