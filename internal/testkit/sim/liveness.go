@@ -89,6 +89,7 @@ type troubles struct {
 	left                     []trouble                  // for what waits for the watchdog
 	back                     map[core.Instant][]trouble // for what was left of a slot
 	clocks                   []clock                    // as the machine's was set
+	shown                    time.Time                  // the most that it has shown when it was set
 	jobs                     map[core.JobID][]trouble
 	runs                     map[core.RunID][]trouble
 	apps                     map[string][]trouble       // what their executors do

@@ -703,11 +703,16 @@ func (w *World) someProcess(d *dice) *process {
 
 // setClock sets the clock of the machine.
 func (w *World) setClock(offset time.Duration) {
-	was := time.Duration(w.offset.Swap(int64(offset)))
+	now, was := time.Now(), time.Duration(w.offset.Swap(int64(offset)))
 	w.mu.Lock()
-	w.faults.clocks = append(w.faults.clocks, clock{time.Now(), offset})
+	w.faults.clocks = append(w.faults.clocks, clock{now, offset})
+	if shown := now.Add(was); shown.After(w.faults.shown) {
+		w.faults.shown = shown
+	}
+	back := w.faults.shown.Sub(now.Add(offset))
 	w.mu.Unlock()
-	w.troubleForAll(time.Now().Add(max(was-offset, 0) + w.deployed.aftermath().again)) // one that was set back waits as long
+	// One that was set back, in one step or several, waits until it shows again what it has shown.
+	w.troubleForAll(now.Add(max(back, 0) + w.deployed.aftermath().again))
 	w.count("clock of all set", 1)
 	for _, p := range w.processes() {
 		p.stepped.Store(time.Now().UnixNano())
