@@ -86,7 +86,9 @@ func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params List
 	}
 	f := ask.ChangeFilter{Job: params.Job, App: params.App, Channel: params.Channel, Person: params.Person, By: params.By, Verb: params.Verb,
 		Act: params.Act, From: params.From, To: params.To, Limit: params.Limit, After: params.After}
-	f.Apps, _ = callerOf(r).Apps()
+	if apps, all := callerOf(r).Apps(); !all {
+		f.Apps = append([]string{}, apps...) // nil would be all
+	}
 	page, err := s.m.Changes(r.Context(), f)
 	out := ChangeList{Changes: make([]Change, len(page.Changes)), Next: page.Next, LookedTo: page.LookedTo}
 	for i, c := range page.Changes {

@@ -64,7 +64,7 @@ func (p *changesPage) Command() string {
 	command := strings.TrimSpace("tickring changes " + cmp.Or(f.Job, f.App))
 	for _, flag := range [][2]string{{"by", f.By}, {"verb", f.Verb}, {"act", f.Act}, {"channel", f.Channel}, {"person", f.Person}} {
 		if flag[1] != "" {
-			command += " --" + flag[0] + " '" + strings.ReplaceAll(flag[1], "'", `'\''`) + "'"
+			command += " --" + flag[0] + " " + quoted(flag[1])
 		}
 	}
 	if !f.From.IsZero() {

@@ -794,8 +794,11 @@ func shellWord(s string) string {
 	}) {
 		return s
 	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return quoted(s)
 }
+
+// quoted is any text as a shell takes it for one word.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // object is a job as a manifest has it.
 type object = map[string]any

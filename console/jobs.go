@@ -103,10 +103,10 @@ func jobsCommand(p client.ListJobsParams) string {
 		words = append(words, "--is "+is)
 	}
 	for _, label := range p.Label {
-		words = append(words, "--label "+label)
+		words = append(words, "--label "+shellWord(label))
 	}
 	if p.Text != "" {
-		words = append(words, "--text '"+strings.ReplaceAll(p.Text, "'", `'\''`)+"'")
+		words = append(words, "--text "+quoted(p.Text))
 	}
 	if p.Sort != "" {
 		words = append(words, "--sort "+p.Sort)

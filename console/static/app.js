@@ -95,7 +95,7 @@
       } catch { wait = +body.dataset.live; later(); lost(body.dataset.lost); }
     };
     document.addEventListener("htmx:after:request", (e) => {
-      const ms = +e.detail.ctx.response.headers.get("X-Ask-Again");
+      const ms = +(e.detail.ctx.response?.headers.get("X-Ask-Again") ?? 0); // none came where the server is gone
       if (e.target.id !== "live") e.target.askAgain = Date.now() + ms; else if (ms) { wait = ms; later(); }
     });
     later();
