@@ -50,8 +50,13 @@ func TestLogIn(t *testing.T) {
 	p.at("/console/jobs?text=a%20b")
 	p.click("Log out")
 	p.sees("you are logged out")
-	eval[bool](p, "(history.back(), true)")
-	p.wait("!document.body.innerText.includes('Log out')")
+	eval[bool](p, "(window.old = true, history.back(), true)")
+	p.wait("!window.old")
+	p.at("/console/jobs?text=a%20b")
+	p.sees("Log in")
+	if strings.Contains(p.text(), "Log out") {
+		t.Errorf("Back shows a page to who logged out: %s", p.text())
+	}
 	p.open("/console/jobs")
 	p.sees("Log in")
 }
