@@ -14,7 +14,8 @@ const (
 	listenFor    = 10 * time.Minute       // then the browser comes again
 	pollEvery    = 4 * time.Second        // at most so often, where nobody tells them
 	pollMost     = time.Minute
-	pollTimes    = 50 // what an answer took
+	pollSwift    = 300 * time.Millisecond // an answer that took no longer is asked for as often as may be
+	pollTimes    = 50                     // what it took beyond that
 )
 
 // Live says how an open page hears of changes: "push", or after how many milliseconds it asks.
@@ -26,9 +27,10 @@ func (a *ask) Live() string {
 }
 
 // again is after how long an open page that nobody tells asks again, whose answer took a while to
-// make: one that is left open costs a fiftieth of a processor, or an answer a minute.
+// make: one that is left open costs a tenth of a processor at most, a slow one a fiftieth, or an answer
+// a minute.
 func again(took time.Duration) time.Duration {
-	return min(max(pollTimes*took, pollEvery), pollMost)
+	return min(max(pollTimes*(took-pollSwift), pollEvery), pollMost)
 }
 
 // Still reports whether an open page is not asked for again: the answer to a form, whose

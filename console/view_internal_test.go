@@ -40,8 +40,8 @@ func TestNoLineIsTakenForTheHead(t *testing.T) {
 
 // TestAgain: what is costly to answer is asked for less often.
 func TestAgain(t *testing.T) {
-	for took, want := range map[time.Duration]time.Duration{0: 4 * time.Second, 80 * time.Millisecond: 4 * time.Second,
-		200 * time.Millisecond: 10 * time.Second, 1200 * time.Millisecond: time.Minute, time.Hour: time.Minute} {
+	for took, want := range map[time.Duration]time.Duration{0: 4 * time.Second, 300 * time.Millisecond: 4 * time.Second,
+		500 * time.Millisecond: 10 * time.Second, 1500 * time.Millisecond: time.Minute, time.Hour: time.Minute} {
 		if got := again(took); got != want {
 			t.Errorf("after %s: %s, not %s", took, got, want)
 		}

@@ -122,7 +122,8 @@ func (q *Ask) Changes(ctx context.Context, f ChangeFilter) (res ChangePage, err 
 			return res, err
 		}
 	}
-	seen := gone == nil || f.After != ""
+	// A part of the list cannot say that there never was one.
+	seen := gone == nil || f.After != "" || !f.From.IsZero() || !f.To.IsZero()
 	for looked, n := 0, limit+1; ; n = min(4*n, MaxPage) {
 		list, end, err := q.changesBehind(ctx, f.Apps, app, id, at, n)
 		if err == nil && gone != nil {

@@ -113,6 +113,10 @@ func TestChangesFilter(t *testing.T) {
 	if page, err := f.M.Changes(ctx, ask.ChangeFilter{Job: "shop/gone", By: "nobody"}); err != nil || len(page.Changes) > 0 {
 		t.Errorf("of a deleted job by nobody: %+v, %v", page, err)
 	}
+	before := ask.ChangeFilter{Job: "shop/gone", From: moment(0).Add(-2 * time.Hour), To: moment(0).Add(-time.Hour)}
+	if page, err := f.M.Changes(ctx, before); err != nil || len(page.Changes) > 0 {
+		t.Errorf("of a deleted job in a span in which nothing was: %+v, %v", page, err)
+	}
 	for name, bad := range map[string]ask.ChangeFilter{"verb": {Verb: "broken"}, "by": {By: strings.Repeat("x", 129)}, "after": {After: "x"},
 		"from": {From: moment(1), To: moment(0)}, "limit": {Limit: 1001}, "app": {App: "a b"}} {
 		if _, err := f.M.Changes(ctx, bad); core.CodeOf(err) != core.CodeInvalid || !strings.Contains(fmt.Sprintf("%+v", err), name) {
