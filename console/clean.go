@@ -27,8 +27,8 @@ type cleanPage struct {
 	Back    string
 }
 
-// cleanWithin is how long counting works for one answer.
-const cleanWithin = 10 * time.Second
+// countWithin is how long counting works for one answer.
+const countWithin = 10 * time.Second
 
 // clean counts what would go.
 func (a *ask) clean() (any, error) {
@@ -87,7 +87,7 @@ func (a *ask) cleanAsked(p *cleanPage, q url.Values) error {
 func (a *ask) countClean(p *cleanPage) error {
 	body, sum := p.Asked, client.CleanResult{}
 	body.DryRun = true
-	for end := time.Now().Add(cleanWithin); ; {
+	for end := time.Now().Add(countWithin); ; {
 		page, err := a.Clean(a.Ctx(), body)
 		if err != nil {
 			return err

@@ -277,7 +277,8 @@ func rerunRequest(f client.ListRunsParams) client.RerunRequest {
 		To: f.To, Longer: f.Longer, Shorter: f.Shorter, Late: f.Late, As: string(core.CauseManual), Limit: 100}
 }
 
-// wouldRerun counts what would be run again, and shows some.
+// wouldRerun counts what would be run again, and shows some, for as long as an answer may take
+// from its beginning on: a filter that fits little makes each part of it, and the list before, slow.
 func (a *ask) wouldRerun(p *runsPage) (*rerunPanel, error) {
 	out := &rerunPanel{Key: "console-" + rand.Text()[:12], To: p.Filter.To}
 	if out.To.IsZero() { // what comes later is not meant
@@ -285,7 +286,7 @@ func (a *ask) wouldRerun(p *runsPage) (*rerunPanel, error) {
 	}
 	body := rerunRequest(p.Filter)
 	body.Key, body.DryRun, body.To = out.Key, true, out.To
-	for n := 0; n < 10; n++ {
+	for n := 1; ; n++ {
 		res, err := a.Rerun(a.Ctx(), body)
 		if err != nil {
 			return nil, err
@@ -300,12 +301,12 @@ func (a *ask) wouldRerun(p *runsPage) (*rerunPanel, error) {
 				}
 			}
 		}
-		if body.After = res.Next; body.After == "" {
+		body.After = res.Next
+		out.More = body.After != "" && (n == 10 || a.c.o.Now().Sub(a.Now) > countWithin)
+		if body.After == "" || out.More {
 			return out, nil
 		}
 	}
-	out.More = true
-	return out, nil
 }
 
 // LeftWhy are the reasons for which runs are left, each with how many.

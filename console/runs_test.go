@@ -2,12 +2,14 @@ package console_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
@@ -181,6 +183,28 @@ func TestRunManyAgain(t *testing.T) {
 	}
 	if made != 130 {
 		t.Errorf("%d runs were made", made)
+	}
+}
+
+// TestRunManyAgainIsBounded: a page counts no longer than an answer may take; it says that there may be
+// more, and they can be run again.
+func TestRunManyAgainIsBounded(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("again", peopletest.Every(time.Minute)))
+	for n := range 330 {
+		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
+	}
+	asked := 0
+	s.h = console.New(console.Options{Access: s.access, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.Clock },
+		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if s.api.ServeHTTP(w, r); r.URL.Path == "/v1/rerun" {
+				asked, s.Clock = asked+1, s.Clock.Add(6*time.Second)
+			}
+		})})
+	s.says("/console/runs?job=shop/again&failed=1&panel=rerun", "200 and more would be run again.", "Run them again")
+	if asked != 2 {
+		t.Errorf("it was counted %d times", asked)
 	}
 }
 

@@ -187,7 +187,7 @@ var zhConsoleRuns = map[string]string{
 	"%d began, of which %d failed":                                                    "开始 %d 次，其中 %d 次失败",
 	"%d instants, up to":                                                              "%d 个计划时间，直到",
 	"%d late":                                                                         "%d 次延迟",
-	"%d of the first 1,000 would be run again, and there may be more.":                "前 1,000 次中有 %d 次将重新运行，之后可能还有。",
+	"%d and more would be run again.":                                                 "将重新运行 %d 次以上。",
 	"%d would be run again.":                                                          "%d 次将重新运行。",
 	"%s; again at %s":                                                                 "%s；将于 %s 重试",
 	"24 hours":                                                                        "24 小时",
