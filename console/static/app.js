@@ -19,7 +19,7 @@
   let stale = false;
   const busy = () => {
     const at = document.activeElement;
-    return changed || !!($("dialog:modal") || $("#live input[data-pick]:checked") || (at && at.closest("#live form:not(.filters)")) ||
+    return !!(changed() || $("dialog:modal") || $("#live input[data-pick]:checked") || (at && at.closest("#live form:not(.filters)")) ||
       (getSelection() && !getSelection().isCollapsed && $("#live").contains(getSelection().anchorNode)));
   };
   let asking = 0;
@@ -46,7 +46,7 @@
   // Nobody is logged in here any more. The page is asked for again, which is the way in; who
   // types is told instead, can log in elsewhere and go on here.
   function out() {
-    if (changed || busy()) lost(body.dataset.ended); else location.reload();
+    if (busy()) lost(body.dataset.ended); else location.reload();
   }
   document.addEventListener("htmx:before:response", (e) => {
     if (e.detail.ctx.response.status === 401) { e.preventDefault(); asking = 0; out(); }
@@ -125,7 +125,7 @@
     d.showModal();
     d.addEventListener("close", () => {
       history.replaceState(null, "", home);
-      if (opener) d.remove();
+      d.remove(); // and with it what was typed there
       if (opener && opener.isConnected) opener.focus();
       opener = null;
       if (stale) refresh();
@@ -151,17 +151,25 @@
   const shown = $("#panels dialog");
   if (shown) show(shown, null);
 
-  // A form is sent once; one that was changed is not left unsaid.
-  let changed = false;
-  document.addEventListener("input", (e) => { if (e.target.closest("form[data-keep]")) changed = true; });
+  // A form is sent once; one that was changed is not left unsaid, by a form of the frame neither:
+  // who stays finds its choices as they were.
+  const changed = () => $("form[data-changed]");
+  const unsent = () => { for (const f of $$("form[data-sent]")) delete f.dataset.sent; };
+  document.addEventListener("input", (e) => { const f = e.target.closest("form[data-keep]"); if (f) f.dataset.changed = "1"; });
   document.addEventListener("submit", (e) => {
-    if (e.target.method !== "post") return;
-    if (e.target.dataset.sent) { e.preventDefault(); return; }
-    e.target.dataset.sent = "1"; changed = false;
-    setTimeout(() => { delete e.target.dataset.sent; }, 5000);
+    const f = e.target;
+    if (f.method !== "post") return;
+    if (f.dataset.sent) { e.preventDefault(); return; }
+    f.dataset.sent = "1"; delete f.dataset.changed;
+    setTimeout(() => { delete f.dataset.sent; }, 5000);
   });
-  addEventListener("pageshow", () => { for (const f of $$("form[data-sent]")) delete f.dataset.sent; });
-  addEventListener("beforeunload", (e) => { if (changed) e.preventDefault(); });
+  addEventListener("pageshow", unsent);
+  addEventListener("beforeunload", (e) => {
+    if (!changed()) return;
+    e.preventDefault();
+    unsent();
+    for (const f of $$("form[data-settings]")) f.reset();
+  });
 
   // Where code is typed Tab indents; after Escape it goes on to the next field, as elsewhere.
   document.addEventListener("keydown", (e) => {

@@ -1,0 +1,83 @@
+package browser
+
+import (
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	cdpage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// stays answers "leave this page?" by no, and sends each time that it is asked.
+func (p *page) stays() <-chan struct{} {
+	p.tb.Helper()
+	asked := make(chan struct{}, 10)
+	listen(p, chromedp.Events(p.ctx, cdpage.JavascriptDialogOpening), func(cdpage.EventJavascriptDialogOpening) {
+		if _, err := chromedp.Call(p.ctx, cdpage.HandleJavaScriptDialog, cdpage.HandleJavaScriptDialogParams{}); err != nil {
+			p.tb.Error(err)
+		}
+		asked <- struct{}{}
+	})
+	return asked
+}
+
+// TestLeavingAsks: who picks another language or clock, or logs out, with a form half filled is
+// asked first, and has page, text and choice as they were if he stays; who sends the form is not.
+func TestLeavingAsks(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	asked := p.stays()
+	p.open("/console/jobs/shop/prices?view=edit")
+	p.fill("css:[name=title]", "Half a t")
+	p.press("i")
+	for _, leave := range []func(){
+		func() { p.choose("css:[name=lang]", "zh") },
+		func() { p.choose("css:[name=zone]", "utc") },
+		func() { p.click("Log out") },
+		func() { p.click("Log out") }, // staying, it may be meant again
+	} {
+		leave()
+		select {
+		case <-asked:
+		case <-time.After(patience):
+			t.Fatalf("nobody asked, and the page is %s: %s", p.url(), p.text())
+		}
+		p.wait("document.querySelector('[name=title]').value === 'Half a ti'")
+		p.wait("document.querySelector('[name=lang]').value === 'en' && document.querySelector('[name=zone]').value === 'job'")
+	}
+	p.click("css:form#first .buttons button.first")
+	p.at("/console/jobs/shop/prices")
+	p.sees("Half a ti")
+	if len(asked) > 0 {
+		t.Error("who saves is asked whether to leave")
+	}
+}
+
+// TestClosedPanelIsForgotten: what was typed in a panel that is closed holds its page no more: it
+// shows what changes, and is left unasked.
+func TestClosedPanelIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	asked := p.stays()
+	for says, open := range map[string]func(){
+		"opened by a click": func() { p.open("/console/executors/shop"); p.click("Edit") },
+		"opened by a link":  func() { p.open("/console/executors/shop?panel=edit") },
+	} {
+		open()
+		p.fill("css:dialog [name=title]", "The sho")
+		call(p, input.InsertText, input.InsertTextParams{Text: "e"})
+		p.press(kb.Escape)
+		p.wait("!document.querySelector('dialog:modal')")
+		w.OK(t, "", "pause", "shop", "--reason", says)
+		p.sees(says)
+		p.click("Jobs")
+		p.at("/console/jobs")
+		if len(asked) > 0 {
+			t.Fatal("who leaves the page of a closed panel is asked")
+		}
+	}
+}
