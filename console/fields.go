@@ -5,10 +5,10 @@ import "github.com/tickring/tickring/core"
 // field is one of a job, as the form has it. Its name is its path in a manifest.
 type field struct {
 	Name    string
-	Kind    string // text, number, check, choice, lines, pairs, numbers, parents, area, secret
+	Kind    string // text, number, check, choice, marks, lines, pairs, numbers, parents, area, secret
 	Label   core.Text
 	Hint    core.Text
-	Options []string // of a choice; the first is the default
+	Options []string // of a choice, the first is the default; of marks, of which any are taken
 	Sample  string
 	For     string // shown where that runs: handler, script or command; empty: whatever runs
 }
@@ -54,17 +54,17 @@ var groups = []group{
 		{Name: "params", Kind: "area", Label: core.Say("Params"), Hint: core.Say("What it gets, byte for byte; the body of a call")},
 		{Name: "template", Kind: "check", Label: core.Say("The params are a template"),
 			Hint: core.Say("Filled for each run: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}, {{parent.data}}")},
-		{Name: "route", Kind: "choice", Label: core.Say("Route"), Hint: core.Say("Which of the executors; broadcast is all of them"),
+		{Name: "route", Kind: "choice", Label: core.Say("Route"), Hint: core.Say("Which of the executors gets it"),
 			Options: []string{"first", "last", "round", "random", "hash", "lfu", "lru", "failover", "busyover", "broadcast"}},
 		{Name: "broadcast.fail", Kind: "choice", Label: core.Say("A broadcast has failed if"),
-			Hint: core.Say("any of its shards did not succeed, or all did not"), Options: []string{"any", "all"}},
+			Hint: core.Say("Where its route is broadcast"), Options: []string{"any", "all"}},
 		{Name: "block", Kind: "choice", Label: core.Say("Block"), Hint: core.Say("What an executor does that is at work on it already"),
 			Options: []string{"serial", "discard-later", "cover-early"}},
 	}},
 	{"late", core.Say("If it is late"), []field{
 		{Name: "grace", Kind: "text", Label: core.Say("Late after"), Hint: core.Say("Not sent within this of its time"), Sample: "60s"},
 		{Name: "misfire", Kind: "choice", Label: core.Say("What becomes of late ones"),
-			Hint:    core.Say("latest: of many the newest; all; or skip"),
+			Hint:    core.Say("Those that are not sent are recorded as skipped"),
 			Options: []string{"latest", "all", "skip"}},
 		{Name: "deadline", Kind: "text", Label: core.Say("Deadline"),
 			Hint:   core.Say("Later than this it is skipped, whatever else is said"),
@@ -76,11 +76,11 @@ var groups = []group{
 		{Name: "retry.max", Kind: "number", Label: core.Say("More attempts"), Hint: core.Say("After the first; 0 is none"), Sample: "0"},
 		{Name: "retry.delay", Kind: "text", Label: core.Say("Between attempts"),
 			Hint: core.Say("From the end of one to the next"), Sample: "30s"},
-		{Name: "retry.backoff", Kind: "choice", Label: core.Say("How that grows"), Hint: core.Say("exponential doubles it each time"),
+		{Name: "retry.backoff", Kind: "choice", Label: core.Say("How that grows"), Hint: core.Say("From one attempt to the next"),
 			Options: []string{"constant", "exponential"}},
 		{Name: "retry.maxDelay", Kind: "text", Label: core.Say("At most"), Hint: core.Say("What it grows to"), Sample: "1d"},
-		{Name: "retry.on", Kind: "lines", Label: core.Say("After which ends"), Hint: core.Say("failed, timed-out, lost; one a line"),
-			Sample: "failed"},
+		{Name: "retry.on", Kind: "marks", Label: core.Say("After which ends"), Hint: core.Say("None marked: failed and timed-out"),
+			Options: []string{"failed", "timed-out", "lost"}},
 		{Name: "timeout", Kind: "text", Label: core.Say("Timeout"),
 			Hint: core.Say("Longer than this is ended; left empty: never"), Sample: "10m"},
 		{Name: "lostAfter", Kind: "text", Label: core.Say("Looked after"), Hint: core.Say("When nobody has reported its end for so long"),
@@ -92,7 +92,7 @@ var groups = []group{
 		{Name: "overlap.limit", Kind: "number", Label: core.Say("At work at once"),
 			Hint: core.Say("So many of its runs, wherever; left empty: no limit")},
 		{Name: "overlap.full", Kind: "choice", Label: core.Say("The next one beyond"),
-			Hint:    core.Say("waits, is skipped, or takes the place of the oldest"),
+			Hint:    core.Say("What becomes of it"),
 			Options: []string{"queue", "skip", "replace"}},
 		{Name: "overlap.max", Kind: "number", Label: core.Say("So many wait"), Hint: core.Say("The next is skipped")},
 		{Name: "overlap.group", Kind: "text", Label: core.Say("Shared with"),
@@ -102,8 +102,9 @@ var groups = []group{
 	}},
 	{"notices", core.Say("Who is told"), []field{
 		{Name: "notify.to", Kind: "lines", Label: core.Say("Channels"), Hint: core.Say("One a line; left empty: as the app says")},
-		{Name: "notify.on", Kind: "lines", Label: core.Say("Of what"),
-			Hint: core.Say("failed, lost, no-executor, recovered, skipped, late, slow, paused, unplanned, dead-letter, overdue; one a line")},
+		{Name: "notify.on", Kind: "marks", Label: core.Say("Of what"), Hint: core.Say("None marked: as the app says"),
+			Options: []string{"failed", "lost", "no-executor", "recovered", "skipped", "late", "slow", "paused", "unplanned", "dead-letter",
+				"overdue"}},
 		{Name: "notify.late", Kind: "text", Label: core.Say("Late"), Hint: core.Say("Sent so long after its time"), Sample: "5m"},
 		{Name: "notify.slow", Kind: "text", Label: core.Say("Slow"), Hint: core.Say("At work for so long"), Sample: "30m"},
 		{Name: "notify.quiet", Kind: "text", Label: core.Say("Quiet"),

@@ -58,8 +58,14 @@ type shownGroup struct {
 
 type shownField struct {
 	Name, Kind, Label, Hint, Sample, For string
-	Options                              []string
+	Options                              []option
 	Value, Error                         string
+}
+
+// option is a value that may be chosen, as people read it.
+type option struct {
+	Value, Text string
+	On          bool
 }
 
 type shownRule struct {
@@ -319,8 +325,16 @@ func (a *ask) filled(v url.Values, of subject) *jobForm {
 		f.What = "handler"
 	}
 	show := func(d field) shownField {
-		return shownField{Name: d.Name, Kind: d.Kind, Label: words.Say(a.Lang, d.Label), Hint: words.Say(a.Lang, d.Hint), Sample: d.Sample,
-			For: d.For, Options: d.Options, Value: strings.ReplaceAll(v.Get(d.Name), "\r\n", "\n")}
+		one := shownField{Name: d.Name, Kind: d.Kind, Label: words.Say(a.Lang, d.Label), Hint: words.Say(a.Lang, d.Hint), Sample: d.Sample,
+			For: d.For, Value: typedOf(v, d)}
+		chosen := []string{one.Value}
+		if d.Kind == "marks" {
+			chosen = strings.Fields(one.Value)
+		}
+		for _, value := range d.Options {
+			one.Options = append(one.Options, option{value, a.ChoiceText(d.Name, value), slices.Contains(chosen, value)})
+		}
+		return one
 	}
 	for _, g := range groups {
 		shown := shownGroup{Name: g.Name, Title: words.Say(a.Lang, g.Title)}
@@ -349,6 +363,26 @@ func (a *ask) filled(v url.Values, of subject) *jobForm {
 		f.Rules = []shownRule{{}}
 	}
 	return f
+}
+
+// typedOf is what was typed in a field; of marks those that are set, one a line.
+func typedOf(v url.Values, d field) string {
+	if d.Kind == "marks" {
+		return strings.Join(v[d.Name], "\n")
+	}
+	return strings.ReplaceAll(v.Get(d.Name), "\r\n", "\n")
+}
+
+// Choice is what a value is called that is chosen for a field.
+func (a *ask) Choice(field, value string) string { return words.Choice(a.Lang, field, value) }
+
+// ChoiceText is that, and what it comes to.
+func (a *ask) ChoiceText(field, value string) string {
+	name, means := a.Choice(field, value), words.Means(a.Lang, field, value)
+	if means == "" {
+		return name
+	}
+	return a.Say("%s – %s", name, means)
 }
 
 // window are the fields that all schedules of a job share; afters are the jobs that it comes
@@ -522,7 +556,12 @@ func valuesOf(o object) url.Values {
 	v := url.Values{}
 	for _, g := range groups {
 		for _, d := range g.Fields {
-			if text := textOf(d.Kind, at(o, d.Name)); text != "" {
+			text := textOf(d.Kind, at(o, d.Name))
+			switch {
+			case text == "":
+			case d.Kind == "marks":
+				v[d.Name] = strings.Fields(text)
+			default:
 				v.Set(d.Name, text)
 			}
 		}
@@ -605,7 +644,7 @@ func objectFrom(v url.Values, base object, a *ask) (object, map[string]core.Text
 	what := v.Get("what")
 	for _, g := range groups {
 		for _, d := range g.Fields {
-			text := strings.ReplaceAll(v.Get(d.Name), "\r\n", "\n")
+			text := typedOf(v, d)
 			if d.Kind != "area" {
 				text = strings.TrimSpace(text)
 			}
@@ -651,7 +690,7 @@ func valueOf(kind, text string) (any, core.Text) {
 		}
 	case "check":
 		return true, core.Text{}
-	case "lines", "numbers":
+	case "marks", "lines", "numbers":
 		for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == ',' || r == ' ' }) {
 			one, _ := any(line), 0
 			if n, err := strconv.ParseInt(line, 10, 64); err == nil && kind == "numbers" {

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/core"
 )
 
 // fields are those of a form as it is on a page, by their names.
@@ -35,7 +37,7 @@ func fields(body string) url.Values {
 			}
 		case strings.Contains(tag, `type="radio"`), strings.Contains(tag, `type="checkbox"`):
 			if strings.Contains(tag, " checked") {
-				v.Set(name, cutOut(tag, ` value="`, `"`))
+				v.Add(name, cutOut(tag, ` value="`, `"`))
 			}
 		case strings.HasPrefix(tag, "input"):
 			v.Set(name, html.UnescapeString(cutOut(tag, ` value="`, `"`)))
@@ -226,5 +228,32 @@ func TestFormOfScriptAndCommand(t *testing.T) {
 	if body := s.typing("/console/jobs/new", line); !strings.Contains(body, "tickring create shop/dump --command './dump --all' --env A=b") &&
 		!strings.Contains(body, "--env A=b --command './dump --all'") {
 		t.Errorf("%s", cutOut(body, `class=cli`, "</div>"))
+	}
+}
+
+// TestChoicesAreSaid: what may be chosen is said in words, with what it comes to, in the language
+// of who reads; the value stays, for it is what a manifest says.
+func TestChoicesAreSaid(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/channels/oncall", `{"webhook":{"url":"https://hooks.example.com/x"}}`)
+	s.ask("PUT", "/v1/apps/shop", `{"notify":{"to":["oncall"],"on":["slow"],"slow":"1h"},"overlap":{"limit":1,"full":"replace"}}`)
+	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"h","route":"lfu","block":"cover-early","misfire":"skip",
+		"retry":{"max":1,"backoff":"exponential","on":["failed","lost"]},"notify":{"to":["oncall"],"on":["late"]}}`)
+	s.says("/console/jobs/new", ">round – each of them in turn<", ">serial – the new run waits there<", ">skip – none of them is sent<")
+	s.says("/console/jobs/shop/ledger", "lfu – the one that this job used least")
+	s.in("zh")
+	form := s.says("/console/jobs/shop/ledger?view=edit", `value="lfu" selected>最不经常使用 (lfu)：`, "指数 (exponential)",
+		`value="cover-early" selected>覆盖之前调度 (cover-early)：`, "忽略 (skip)：", `value="lost" checked> 结果丢失 (lost)`,
+		`value="late" checked> 调度延迟 (late)`, `value="slow"> 执行过慢 (slow)`)
+	s.never(form, ">round<", ">any<", ">queue<", ">on-failure<")
+	s.says("/console/jobs/shop/ledger", "最不经常使用 (lfu)：", "覆盖之前调度 (cover-early)：", "忽略 (skip)",
+		"指数 (exponential)", "调度延迟 (late)")
+	s.says("/console/executors/shop", "顶替 (replace)")
+	s.says("/console/executors/shop?panel=edit", `value="slow" checked>执行过慢 (slow)`)
+	s.says("/console/notices", "执行过慢 (slow)", "调度延迟 (late)")
+	s.says("/console/notices/oncall", "执行过慢 (slow)", "调度延迟 (late)")
+	s.done("/console/jobs/shop/ledger/edit", with(s.form("/console/jobs/shop/ledger?view=edit"), "route", "hash"), "一致性哈希 (hash)")
+	if j := s.Job("shop/ledger"); len(j.Def.Retry.On) != 2 || j.Def.Retry.On[1] != core.Lost || len(j.Def.Notify.On) != 1 {
+		t.Errorf("%+v", j.Def)
 	}
 }

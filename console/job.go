@@ -449,7 +449,11 @@ func (a *ask) Told(p *jobPage) (list []told) {
 		n, of = p.Of.Notify, a.Say("as its app says")
 	}
 	for _, to := range n.To {
-		note := strings.Join(n.On, ", ")
+		on := make([]string, len(n.On))
+		for i, event := range n.On {
+			on[i] = a.Choice("notify.on", event)
+		}
+		note := strings.Join(on, ", ")
 		if note == "" {
 			note = a.Say("of failures, and when it is well again")
 		}
@@ -466,10 +470,10 @@ func (a *ask) Told(p *jobPage) (list []told) {
 		if t.Count > 0 {
 			note = a.Say("%s; %d since, which are told at %s", note, t.Count, a.plainTime(t.QuietUntil, p.Schedule.Timezone))
 		}
-		list = append(list, told{t.Event, note})
+		list = append(list, told{a.Choice("notify.on", t.Event), note})
 	}
 	for _, w := range p.Notices.Waiting {
-		list = append(list, told{w.Event, a.Say("%s has not taken it yet: %s; tried again %s", w.Channel, w.Error,
+		list = append(list, told{a.Choice("notify.on", w.Event), a.Say("%s has not taken it yet: %s; tried again %s", w.Channel, w.Error,
 			a.plainTime(w.NextAt, p.Schedule.Timezone))})
 	}
 	return list

@@ -336,7 +336,7 @@ func (a *ask) note(r *comeRow, j *client.Job) {
 		add(a.Say("paused then: %s", a.PauseNote(j.Pause)))
 	}
 	if j.Route != "" && j.Route != string(core.RouteFirst) {
-		add(a.Say("route %s", j.Route))
+		add(a.Say("route %s", a.Choice("route", j.Route)))
 	}
 	if n := j.Overlap.Limit; n > 0 {
 		add(a.Say("at most %d at once", n))

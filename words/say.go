@@ -59,6 +59,7 @@ var tables = []map[string]string{
 	zhData,
 	zhConsoleUnsent,
 	zhOIDC,
+	zhConsoleChoice,
 }
 
 func inChinese(code string) (string, bool) {

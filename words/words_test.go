@@ -64,11 +64,32 @@ func chinese(t *testing.T, name, zh string) {
 	}
 }
 
+// texts are the values of a closed list.
+func texts[K ~string](list []K) (all []string) {
+	for _, k := range list {
+		all = append(all, string(k))
+	}
+	return all
+}
+
 // TestEveryWord: what is in a closed list of core is called something in each language.
 func TestEveryWord(t *testing.T) {
 	whole(t, "states", core.States, states)
 	whole(t, "reasons", slices.Concat(slices.Collect(maps.Values(core.Reasons))...), reasons)
 	whole(t, "labels", constants(t, "notice.go", "Label"), labels)
+	for field, list := range map[string][]string{"route": texts(core.Routes), "broadcast.fail": texts(core.BroadcastFails),
+		"block": texts(core.Blocks), "misfire": texts(core.Misfires), "retry.backoff": texts(core.Backoffs), "retry.on": texts(core.RetryOns),
+		"overlap.full": texts(core.Fulls), "notify.on": append(texts(core.Events), string(core.EventMute)), "keep.log": texts(core.KeepLogs)} {
+		table, means := map[string]word{}, map[string]word{}
+		for value, c := range choices[field] {
+			table[value] = word{value, c.zh}
+			if means[value] = c.means; c.means == (word{}) {
+				means[value] = table[value]
+			}
+		}
+		whole(t, "choices of "+field, list, table)
+		whole(t, "meanings of "+field, list, means)
+	}
 	for _, table := range []map[string]word{states, reasons} {
 		for k, w := range table {
 			if !strings.ContainsFunc(w.zh, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
