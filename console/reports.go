@@ -52,7 +52,7 @@ func (r reportRow) Rate() string {
 	return fmt.Sprintf("%.1f %%", min(99.9, 100*float64(r.N[0])/float64(ended)))
 }
 
-// reports answers for a span; without one for the last seven days.
+// reports answers for a span; without a beginning for the seven days before its end.
 func (a *ask) reports() (any, error) {
 	p := &reportsPage{}
 	err := a.report(p)
@@ -63,12 +63,14 @@ func (a *ask) report(p *reportsPage) (err error) {
 	if p.Span, err = a.spanOf(); err != nil {
 		return err
 	}
-	if p.Span.When == "" && p.Span.From.IsZero() {
-		p.Span.When, p.Span.From = "7d", a.Now.AddDate(0, 0, -7)
-	}
 	end := p.Span.To
 	if end.IsZero() {
 		end = a.Now
+	}
+	if p.Span.When == "" && p.Span.From.IsZero() {
+		if p.Span.From = end.AddDate(0, 0, -7); p.Span.To.IsZero() {
+			p.Span.When = "7d"
+		}
 	}
 	by := cmp.Or(a.Q("by"), "day")
 	if a.Q("by") == "" && end.Sub(p.Span.From) <= 2*24*time.Hour {

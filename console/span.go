@@ -29,13 +29,20 @@ var presets = []struct {
 
 // spanOf reads when, from and to of the query. Moments are told with their zone, so that a
 // link means the same to everybody: what was typed without one is by the reader's clock, and
-// he is sent on to that link.
+// he is sent on to that link. What a field was made from (SpanFields) counts where he left it as
+// it was.
 func (a *ask) spanOf() (s span, err error) {
 	loc := a.In("")
 	today := time.Date(a.Now.In(loc).Year(), a.Now.In(loc).Month(), a.Now.In(loc).Day(), 0, 0, 0, 0, loc)
 	typed := false
 	for name, at := range map[string]*time.Time{"from": &s.From, "to": &s.To} {
-		if given := a.Q(name); given != "" {
+		given, made := a.Q(name), a.Q(name+madeFrom)
+		typed = typed || made != ""
+		if exact, err := time.Parse(time.RFC3339, made); err == nil && given == a.fieldOf(exact) {
+			*at = exact
+			continue
+		}
+		if given != "" {
 			var bare bool
 			if *at, bare, err = momentOf(name, given, loc); err != nil {
 				return s, err
@@ -47,10 +54,11 @@ func (a *ask) spanOf() (s span, err error) {
 		full := map[string]string{}
 		for name, at := range map[string]time.Time{"from": s.From, "to": s.To} {
 			if !at.IsZero() {
-				full[name] = at.Format(time.RFC3339)
+				full[name] = at.Format(time.RFC3339Nano)
 			}
 		}
-		http.Redirect(a.w, a.r, a.With("from", full["from"], "to", full["to"], "when", ""), http.StatusSeeOther)
+		to := a.With("from", full["from"], "to", full["to"], "when", "", "from"+madeFrom, "", "to"+madeFrom, "")
+		http.Redirect(a.w, a.r, to, http.StatusSeeOther)
 		return s, errShown
 	}
 	if s.When = a.Q("when"); s.When == "" || !s.From.IsZero() || !s.To.IsZero() {
@@ -108,16 +116,38 @@ func (a *ask) chip(to string, word template.HTML, on bool) template.HTML {
 	return html(`<a class=chip href="%s"%s>%s</a> `, to, current, word)
 }
 
-// Local is a moment as a field of a form has it, by the reader's clock.
-func (a *ask) Local(t time.Time) string {
+// madeFrom ends the name of what a field of a span was made from.
+const madeFrom = "-at"
+
+// SpanFields are the fields of a span that is no preset, by the reader's clock. They say less than
+// moments: parts of a second, and which of two hours it is when clocks go back. So each has the
+// moment that it was made from beside it.
+func (a *ask) SpanFields(when string, from, to time.Time) template.HTML {
+	if when != "" {
+		from, to = time.Time{}, time.Time{}
+	}
+	field := func(name, label string, at time.Time) (out template.HTML) {
+		value, more := a.fieldOf(at), template.HTML("")
+		if len(value) > len("2006-01-02T15:04") {
+			more = ` step="1"`
+		}
+		out = html(`%s <input type="datetime-local" name="%s" value="%s"%s>`, label, name, value, more)
+		if !at.IsZero() {
+			out += html(`<input type="hidden" name="%s" value="%s">`, name+madeFrom, at.Format(time.RFC3339Nano))
+		}
+		return out
+	}
+	return html(`<label class="muted">%s</label> <label class="muted">%s %s</label>`, field("from", a.Say("from"), from),
+		field("to", a.Say("to"), to), City(a.In("")))
+}
+
+// fieldOf is a moment as a field has it that a browser leaves as it is: with seconds if there are some.
+func (a *ask) fieldOf(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.In(a.In("")).Format("2006-01-02T15:04")
+	return strings.TrimSuffix(t.In(a.In("")).Format("2006-01-02T15:04:05"), ":00")
 }
-
-// Clockwork is the name of that clock's zone.
-func (a *ask) Clockwork() string { return City(a.In("")) }
 
 // RFC is a moment as links have it.
 func (a *ask) RFC(t time.Time) string { return rfc(t) }

@@ -1,0 +1,58 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// TestFieldsKeepTheSpan: the fields of a span say less than its moments: sent on as they are shown, beside
+// something else that was typed, they are the same moments; one that was changed is read by itself.
+func TestFieldsKeepTheSpan(t *testing.T) {
+	s := newConsole(t)
+	s.cookies["tickring_zone"], s.cookies["tickring_tz"] = "mine", "Europe/Berlin"
+	for _, page := range []string{"runs", "changes", "reports"} {
+		for name, c := range map[string]struct {
+			from, to  string // of the page
+			typed, at string // in the place of from; empty: it is left
+		}{
+			"seconds":          {from: "2026-11-20T10:15:10Z", to: "2026-11-20T10:15:40Z"},
+			"part of a second": {from: "2026-11-20T10:15:10.25Z", to: "2026-11-20T10:15:10.5Z"},
+			"the second 02:30": {from: "2026-10-25T01:30:00Z", to: "2026-10-25T02:30:00Z"},
+			"the first 02:30":  {from: "2026-10-25T00:30:00Z", to: "2026-10-25T01:30:00Z"},
+			"an end":           {to: "2026-11-20T10:15:10Z"},
+			"another is typed": {from: "2026-11-20T10:15:10Z", to: "2026-11-20T10:15:40Z", typed: "2026-11-20T11:00",
+				at: "2026-11-20T11:00:00+01:00"},
+			"the first is emptied": {from: "2026-11-20T10:15:10Z", to: "2026-11-20T10:15:40Z", typed: " "},
+		} {
+			u := url.URL{Path: "/console/" + page}
+			q := url.Values{"to": {c.to}}
+			if c.from != "" {
+				q.Set("from", c.from)
+			}
+			u.RawQuery = q.Encode()
+			body := s.says(u.String())
+			if seconds := strings.Contains(c.to, "10:15:"); strings.Contains(body, `step="1"`) != seconds {
+				t.Errorf("%s, %s: its fields take seconds: %v", page, name, !seconds)
+			}
+			form := fields(cutOut(body, `<form class="filters"`, "</form>"))
+			want := c.from
+			if page == "reports" && c.from == "" { // it shows seven days
+				want = "2026-11-13T10:15:10Z"
+			}
+			if form.Set("job", "shop/a"); c.typed != "" {
+				form.Set("from", strings.TrimSpace(c.typed))
+				want = c.at
+			}
+			w := s.get("/console/" + page + "?" + form.Encode())
+			to, err := url.Parse(w.Header().Get("Location"))
+			if err != nil || w.Code != http.StatusSeeOther {
+				t.Fatalf("%s, %s: %d %s", page, name, w.Code, w.Body)
+			}
+			if got := to.Query(); got.Get("from") != want || got.Get("to") != c.to || got.Get("job") != "shop/a" || got.Has("to-at") {
+				t.Errorf("%s, %s: the form leads to %s", page, name, to)
+			}
+		}
+	}
+}
