@@ -53,6 +53,7 @@ type Console struct {
 	mux    *http.ServeMux
 	asks   map[words.Language]*client.Client
 	menu   []entry
+	intake intake
 	listen chan struct{} // places of pages that listen
 }
 
@@ -65,7 +66,8 @@ func New(o Options) *Console {
 		o.Now = time.Now
 	}
 	listeners := min(maxListeners, max(1, cmp.Or(o.Listeners, maxListeners)))
-	c := &Console{o: o, mux: http.NewServeMux(), asks: map[words.Language]*client.Client{}, listen: make(chan struct{}, listeners)}
+	c := &Console{o: o, mux: http.NewServeMux(), asks: map[words.Language]*client.Client{}, intake: newIntake(),
+		listen: make(chan struct{}, listeners)}
 	for _, l := range words.Languages {
 		// Of https nobody has to prove who he is; the transport leaves this process never. Who
 		// asks stands in the context of each question (api.As), and not in a token.
@@ -132,11 +134,6 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, r, core.Errorf(core.CodeForbidden, "this was not sent by a page of this console: open it here and try again"))
 		return
 	}
-	bound := int64(maxForm)
-	if r.URL.Path == Root+"login" {
-		bound = maxUnsent
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, bound)
 	if _, pattern := c.mux.Handler(r); pattern == "" {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			post := *r
@@ -149,6 +146,16 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, r, core.Errorf(core.CodeNotFound, "there is no page %s", core.Truncate(r.URL.Path)))
 		return
 	}
+	bound := int64(maxForm)
+	if r.URL.Path == Root+"login" {
+		bound = maxUnsent
+	}
+	leave, err := c.take(w, r, bound)
+	if err != nil {
+		c.refuse(w, r, err)
+		return
+	}
+	defer leave()
 	c.mux.ServeHTTP(w, r)
 }
 

@@ -58,8 +58,8 @@ type finding struct {
 // levels are the shapes of doctor's levels.
 var levels = map[doctor.Level]string{doctor.Well: "ok", doctor.Unknown: "skip", doctor.Warning: "late", doctor.Wrong: "fail"}
 
-// places are where what a check finds is looked at.
-var places = map[string]string{"dead letters": Root + "operating#letters", "pause": Root + "operating?panel=resume",
+// foundAt is where what a check finds is looked at.
+var foundAt = map[string]string{"dead letters": Root + "operating#letters", "pause": Root + "operating?panel=resume",
 	"apps": Root + "executors", "executors": Root + "executors", "notices": Root + "notices", "jobs": Root + "jobs?is=failing",
 	"losses": Root + "operating?panel=replan"}
 
@@ -127,7 +127,7 @@ func (a *ask) judge(p *operatingPage, f *doctor.Facts) {
 		}
 		one := finding{Shape: levels[x.Level], Check: words.Say(a.Lang, x.Check), Says: words.Say(a.Lang, x.Says), Do: words.Say(a.Lang, x.Do)}
 		if x.Level != doctor.Well {
-			one.Path = places[x.Check.String()]
+			one.Path = foundAt[x.Check.String()]
 		}
 		p.Findings = append(p.Findings, one)
 	}

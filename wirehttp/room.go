@@ -2,18 +2,19 @@ package wirehttp
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"io"
 	"net/http"
-	"sync"
 	"time"
+
+	"github.com/tickring/tickring/internal/places"
 )
 
 // Room bounds what bodies a door holds at once. Long ones have places of their own, so that
-// a backlog that is reported keeps nobody's heartbeat out.
+// a backlog that is reported keeps nobody's heartbeat out. Of both one app, which is a token, has
+// its share (internal/places).
 type Room struct {
-	short, long places
+	short, long *places.Places
 	wait        time.Duration
 }
 
@@ -23,7 +24,7 @@ const heldShort = 1024
 // NewRoom has so many places for long bodies, for which a while is waited; of both 0 is the
 // default: 8, and 5 s.
 func NewRoom(long int, wait time.Duration) *Room {
-	return &Room{places{free: heldShort}, places{free: cmp.Or(long, 8)}, cmp.Or(wait, 5*time.Second)}
+	return &Room{places.New(heldShort), places.New(cmp.Or(long, 8)), cmp.Or(wait, 5*time.Second)}
 }
 
 // Enter waits for a place for the body of a request, which has at most so many bytes, by
@@ -38,85 +39,11 @@ func (m *Room) Enter(r *http.Request, who string, most int64) (leave func(), ok 
 
 // enter waits for a place for a body of a size; leave gives it back.
 func (m *Room) enter(ctx context.Context, token string, size int64) (leave func(), ok bool) {
-	p := &m.short
+	p := m.short
 	if size > MaxRegistration {
-		p = &m.long
+		p = m.long
 	}
-	return func() { p.leave(token) }, p.enter(ctx, token, m.wait)
-}
-
-// places are for bodies of a kind. Of them one app, which is a token, has no more than
-// are free: there is room for the next.
-type places struct {
-	mu    sync.Mutex
-	free  int
-	of    map[string]int // by token
-	queue list.List      // of *waiter, who came first is the first
-}
-
-// waiter is one for whom there was no place.
-type waiter struct {
-	token string
-	in    chan struct{} // closed when he has one
-}
-
-// take gives a place, if there is one. Callers hold the lock.
-func (p *places) take(token string) bool {
-	if p.of[token] >= p.free {
-		return false
-	}
-	if p.of == nil {
-		p.of = map[string]int{}
-	}
-	p.free--
-	p.of[token]++
-	return true
-}
-
-// enter reports whether there was a place within a while.
-func (p *places) enter(ctx context.Context, token string, within time.Duration) bool {
-	p.mu.Lock()
-	if p.take(token) {
-		p.mu.Unlock()
-		return true
-	}
-	w := &waiter{token, make(chan struct{})}
-	e := p.queue.PushBack(w)
-	p.mu.Unlock()
-	t := time.NewTimer(within)
-	defer t.Stop()
-	select {
-	case <-w.in:
-		return true
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-w.in: // just now
-		return true
-	default:
-		p.queue.Remove(e)
-		return false
-	}
-}
-
-func (p *places) leave(token string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.free++
-	if p.of[token]--; p.of[token] == 0 {
-		delete(p.of, token)
-	}
-	for e := p.queue.Front(); e != nil && p.free > 0; {
-		w, next := e.Value.(*waiter), e.Next()
-		if p.take(w.token) {
-			p.queue.Remove(e)
-			close(w.in)
-		}
-		e = next
-	}
+	return func() { p.Leave(token) }, p.Enter(ctx, token, m.wait)
 }
 
 // ReadBody appends the body of a request to buf: one of at most so many bytes (else a

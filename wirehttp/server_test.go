@@ -412,12 +412,9 @@ func TestBodiesComeInTime(t *testing.T) {
 			fmt.Fprintf(here, "POST %s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s", c.path, wire.HeaderToken, c.token,
 				len(c.body)+c.missing, c.body)
 			synctest.Wait()
-			short := &h.(*handler).room.short
-			short.mu.Lock()
-			if short.free != c.free {
-				t.Errorf("%+v: %d places are free", c, short.free)
+			if n := h.(*handler).room.short.Free(); n != c.free {
+				t.Errorf("%+v: %d places are free", c, n)
 			}
-			short.mu.Unlock()
 			res, err := http.ReadResponse(bufio.NewReader(here), nil)
 			if err != nil {
 				t.Fatal(err)

@@ -36,8 +36,8 @@ func (t *tries) fill(now time.Time) {
 	t.at = now
 }
 
-// house is whom an address is counted with: of IPv6 one household has a whole /64.
-func house(address string) string {
+// House is whom an address is counted with: of IPv6 one household has a whole /64.
+func House(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil || ip.Unmap().Is4() {
 		return address
@@ -48,7 +48,7 @@ func house(address string) string {
 
 // take takes one before it is known to fail, or says that there is none left.
 func (f *froms) take(address string, now time.Time) error {
-	address = house(address)
+	address = House(address)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.of[address]
@@ -83,7 +83,7 @@ func (f *froms) take(address string, now time.Time) error {
 
 // giveBack returns what was taken for a log-in that was none to fail.
 func (f *froms) giveBack(address string) {
-	address = house(address)
+	address = House(address)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if t := f.of[address]; t != nil {

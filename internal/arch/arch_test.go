@@ -68,6 +68,7 @@ var free = map[string][]string{
 	"internal/refusal":  {},
 	"internal/boundlog": {},
 	"internal/conns":    {},
+	"internal/places":   {},
 	"internal/stack":    {},
 	"internal/awsask":   {},
 	"internal/roles":    {},

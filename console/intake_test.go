@@ -1,0 +1,173 @@
+package console_test
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core/access"
+)
+
+// line is a connection with deadlines, on which the body of a form comes.
+type line struct {
+	*httptest.ResponseRecorder
+	text    io.Reader // of the body; then nothing comes any more
+	until   time.Time // it may be read; zero: for ever
+	answer  time.Time // it may be written
+	reads   *atomic.Int32
+	stalled bool
+}
+
+func (l *line) SetReadDeadline(t time.Time) error  { l.until = t; return nil }
+func (l *line) SetWriteDeadline(t time.Time) error { l.answer = t; return nil }
+func (l *line) Close() error                       { return nil }
+
+func (l *line) Read(b []byte) (int, error) {
+	if l.reads != nil {
+		l.reads.Add(1)
+		l.reads = nil
+	}
+	n, err := l.text.Read(b)
+	if err == nil || !l.stalled {
+		return n, err
+	}
+	if l.until.IsZero() {
+		return 0, io.ErrUnexpectedEOF // the test would wait for ever
+	}
+	<-time.After(time.Until(l.until))
+	return 0, os.ErrDeadlineExceeded
+}
+
+// TestStrangersFillNoMemory: of those who are not logged in few send long forms at once, each for 10 s;
+// of one address half of these. Others find a place meanwhile, what was typed when a session had ended is
+// kept, and who has a session waits for no stranger.
+func TestStrangersFillNoMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newConsole(t)
+		const size = 6_291_000
+		var reads atomic.Int32
+		send := func(l *line, from, path string, length int, cookie string) {
+			r := httptest.NewRequest(http.MethodPost, "http://console.test"+path, nil)
+			r.Body, r.ContentLength = l, int64(length)
+			r.RemoteAddr = from
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			if cookie != "" {
+				r.AddCookie(&http.Cookie{Name: "tickring_session", Value: cookie})
+			}
+			s.h.ServeHTTP(l, r)
+		}
+		whole := func(text string) *line {
+			return &line{ResponseRecorder: httptest.NewRecorder(), text: strings.NewReader(text)}
+		}
+		flood := func(n int, path, from string) (answers []*line, wait func()) {
+			var all sync.WaitGroup
+			for i := range n {
+				l := &line{ResponseRecorder: httptest.NewRecorder(), text: strings.NewReader("unsent=x"), stalled: true, reads: &reads}
+				answers = append(answers, l)
+				all.Go(func() { send(l, fmt.Sprintf(from, i), path, size, "") })
+			}
+			synctest.Wait()
+			return answers, all.Wait
+		}
+		long := url.Values{"script": {strings.Repeat("<+&\n", 20_000)}}.Encode()
+		for _, path := range []string{"/console/login", "/console/jobs/new"} {
+			reads.Store(0)
+			began := time.Now()
+			answers, wait := flood(400, path, "[2001:db8::%x]:9")
+			if n := reads.Load(); n != 4 {
+				t.Fatalf("%s: %d long forms of one address come in at once", path, n)
+			}
+			alone := whole(long)
+			send(alone, "192.0.2.7:9", "/console/jobs/new", len(long), "")
+			to, kept := hiddenOf(alone.Body.String())
+			if took := time.Since(began); alone.Code != http.StatusUnauthorized || kept.Get("unsent") != long || took != 0 {
+				t.Errorf("%s: what somebody else typed: after %v: %d %s %.200s", path, took, alone.Code, to, alone.Body)
+			}
+			if until := alone.answer.Sub(began); until != 30*time.Second {
+				t.Errorf("%s: the answer may be taken for %v", path, until)
+			}
+			wait()
+			busy := 0
+			for _, l := range answers {
+				if l.Code == http.StatusServiceUnavailable && l.Header().Get("Retry-After") != "" &&
+					strings.Contains(html.UnescapeString(l.Body.String()), "as many long forms as it can hold") {
+					busy++
+				} else if l.Code != http.StatusBadRequest {
+					t.Errorf("%s: %d %.200s", path, l.Code, l.Body)
+				}
+			}
+			if took := time.Since(began); busy < 390 || took > 16*time.Second {
+				t.Errorf("%s: %d of 400 are told that there is no room, after %v", path, busy, took)
+			}
+		}
+
+		reads.Store(0)
+		_, wait := flood(400, "/console/login", "10.0.0.%d:9")
+		if n := reads.Load(); n != 8 {
+			t.Errorf("%d long forms of all strangers come in at once", n)
+		}
+		began := time.Now()
+		mine := whole(long)
+		send(mine, "192.0.2.7:9", "/console/jobs/new", len(long), s.cookies["tickring_session"])
+		if took := time.Since(began); took != 0 || mine.Code == http.StatusServiceUnavailable || mine.Code == http.StatusUnauthorized {
+			t.Errorf("who is logged in: after %v: %d %.200s", took, mine.Code, mine.Body)
+		}
+		if !mine.until.IsZero() {
+			t.Errorf("its connection would end at %v, while it is done", mine.until)
+		}
+		short := whole("name=ann&password=no")
+		send(short, "192.0.2.7:9", "/console/login", 20, "")
+		if short.Code != http.StatusUnauthorized {
+			t.Errorf("a log-in: %d", short.Code)
+		}
+		wait()
+		if w := s.post("/console/login", url.Values{"token": {adminToken}, "unsent-at": {"/console/jobs/new"}, "unsent": {long}}); w.Code != 200 {
+			t.Errorf("afterwards: %d", w.Code)
+		}
+	})
+}
+
+// TestPeopleLeaveEachOtherRoom: of those who are logged in one holds half of the places for long forms at most.
+func TestPeopleLeaveEachOtherRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newConsole(t)
+		s.person("ann", access.Grant{Role: access.Viewer})
+		send := func(l *line) {
+			r := httptest.NewRequest(http.MethodPost, "http://console.test/console/jobs/new", nil)
+			r.Body, r.ContentLength = l, -1
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.AddCookie(&http.Cookie{Name: "tickring_session", Value: s.cookies["tickring_session"]})
+			s.h.ServeHTTP(l, r)
+		}
+		admin := s.cookies["tickring_session"]
+		s.logInAs("ann")
+		var reads atomic.Int32
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				send(&line{ResponseRecorder: httptest.NewRecorder(), text: strings.NewReader("a=b"), stalled: true, reads: &reads})
+			})
+		}
+		synctest.Wait()
+		if n := reads.Load(); n != 4 {
+			t.Errorf("%d long forms of one person come in at once", n)
+		}
+		s.cookies["tickring_session"] = admin
+		began, other := time.Now(), &line{ResponseRecorder: httptest.NewRecorder(), text: strings.NewReader("a=b")}
+		send(other)
+		if took := time.Since(began); took != 0 || other.Code == http.StatusServiceUnavailable {
+			t.Errorf("another: after %v: %d", took, other.Code)
+		}
+		all.Wait()
+	})
+}
