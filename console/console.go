@@ -38,7 +38,7 @@ type Options struct {
 	Done <-chan struct{}
 	// Listeners is how many pages may listen for that at once: 500, or fewer.
 	Listeners int
-	// Name is what this deployment is called, beside the name of the product; may be empty.
+	// Name is what this deployment is called, for who is logged in; may be empty.
 	Name string
 	// Log takes what people are not told; slog.Default() if nil.
 	Log *slog.Logger

@@ -7,6 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -233,5 +236,45 @@ func TestConsoleByItsURL(t *testing.T) {
 	}
 	if !s.AsksTokens() {
 		t.Error("executors without a token are let in, though others come by that URL")
+	}
+}
+
+// TestConsoleNamesItsHost: who is logged in at several servers sees of which one a page is; who is
+// not is told nothing of it.
+func TestConsoleNamesItsHost(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		t.Skip("this machine has no name")
+	}
+	s := start(t, Options{})
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &http.Client{Jar: jar}
+	page := func(method, path string, form url.Values) string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		res, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	name := `<span class="env" title="` + host
+	if strings.Contains(page(http.MethodGet, "/console/login", nil), name) {
+		t.Error("a stranger is told its name")
+	}
+	if home := page(http.MethodPost, "/console/login", url.Values{"token": {s.token}}); !strings.Contains(home, name) {
+		t.Errorf("its name is not said:\n%s", home)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/tickring/tickring/api"
@@ -31,8 +32,9 @@ func (s *Server) routes(p *parts) http.Handler {
 		Facts:  func(ctx context.Context, l words.Language) api.Facts { return s.facts(ctx, p, l) }, Status: func() api.Status {
 			return api.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
 		}})
+	host, _ := os.Hostname() // which of several servers a tab of a browser is of; without a name nothing is said
 	pages := console.New(console.Options{API: h, Access: p.access, Writes: p.engine.Writes, Done: p.stopping, Listeners: conns.Most() / 4,
-		Provider: s.provider, Log: s.log})
+		Provider: s.provider, Name: host, Log: s.log})
 	mux.Handle("/console/", s.ownName(pages))
 	mux.Handle("/", console.SendAway(h))
 	return mux

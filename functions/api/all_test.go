@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestAllDoors(t *testing.T) {
 	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}); err != nil {
 		t.Fatal(err)
 	}
-	c := &boot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}
+	c := &boot.Config{AdminToken: "function-admin-token", Deployment: "eu-west-1/nightly", Plan: plan.AWS()}
 	c.Policy.AllowLoopback = true
 	log := slog.New(slog.DiscardHandler)
 	door := doorOf(c, e, log)
@@ -51,6 +52,19 @@ func TestAllDoors(t *testing.T) {
 		if got := w.Result().Status + " " + w.Body.String(); !strings.Contains(got, ask.want) {
 			t.Errorf("%s %s with %q: %s; want %s", ask.method, ask.path, ask.token, got, ask.want)
 		}
+	}
+	form := strings.NewReader(url.Values{"token": {c.AdminToken}}.Encode())
+	r := httptest.NewRequest(http.MethodPost, "http://x/console/login", form)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	in := httptest.NewRecorder()
+	h.ServeHTTP(in, r)
+	r = httptest.NewRequest(http.MethodGet, "http://x/console/", nil)
+	for _, k := range in.Result().Cookies() {
+		r.AddCookie(k)
+	}
+	page := httptest.NewRecorder()
+	if h.ServeHTTP(page, r); !strings.Contains(page.Body.String(), c.Deployment) {
+		t.Errorf("the console does not say of which deployment it is: %d %s", page.Code, page.Body)
 	}
 	list, err := e.Registry.Executors(t.Context(), []string{"billing"})
 	if err != nil || len(list["billing"]) != 1 {

@@ -92,7 +92,8 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 		o.Access = a.Access(t.Admin, access.Options{Claims: claims})
 		h := api.NewHandler(m, sender, o)
 		pages := http.NewServeMux()
-		pages.Handle("/console/", console.New(console.Options{API: h, Access: o.Access, Provider: provider, Log: log}))
+		pages.Handle("/console/", console.New(console.Options{API: h, Access: o.Access, Provider: provider,
+			Name: c.Deployment, Log: log}))
 		pages.Handle("/", console.SendAway(h))
 		return pages
 	}))
