@@ -62,6 +62,7 @@ func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *ListJob
 	}
 	if params.Counts {
 		out.Counts = &JobCounts{All: page.All, Failing: page.Of[ask.IsFailing], Late: page.Of[ask.IsLate], Paused: page.Of[ask.IsHeld],
+			Started:  page.Of[ask.IsStarted],
 			NeverRan: page.Of[ask.IsNeverRan], Ended: page.Of[ask.IsOver]}
 	}
 	s.write(w, http.StatusOK, out)

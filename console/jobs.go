@@ -86,6 +86,7 @@ func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
 		stand(a.Say("All"), "", n.All)
 		stand(a.Say("Failing now"), "failing", n.Failing)
 		stand(a.Say("Late"), "late", n.Late)
+		stand(a.Say("Started"), "started", n.Started)
 		stand(a.Say("Paused"), "paused", n.Paused)
 		stand(a.Say("Never ran"), "never-ran", n.NeverRan)
 		stand(a.Say("Finished"), "ended", n.Ended)
@@ -156,6 +157,9 @@ func (a *ask) JobNote(j client.Job) string {
 	}
 	return ""
 }
+
+// Labels are those of a job, in their order.
+func (a *ask) Labels(j client.Job) []string { return pairs(j.Labels) }
 
 // failuresInARow is the first of the failed runs behind which nothing succeeded, of a list
 // with the newest first, and how many they are.

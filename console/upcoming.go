@@ -394,7 +394,7 @@ func (a *ask) Axis(p *upcomingPage) template.HTML {
 			}
 			fmt.Fprintf(&b, `<a href="%s" tabindex="-1" aria-label="%s"><rect class=%s x="%.1f" y="%.1f" width="%.1f" height="%.1f"/></a>`,
 				template.HTMLEscapeString(a.between(from, to)),
-				template.HTMLEscapeString(a.Say("%d fires at %s", n, from.In(loc).Format("15:04"))), class,
+				template.HTMLEscapeString(a.Say("%d fires at %s", n, from.In(loc).Format("15:04 ")+City(loc))), class,
 				axisLeft+float64(place)*width, float64(base)-tall, max(2, width), tall)
 		}
 	}
@@ -409,6 +409,7 @@ func (a *ask) hours(b *strings.Builder, p *upcomingPage, loc *time.Location, ste
 	for at.Hour()%int(step/time.Hour) != 0 {
 		at = at.Add(-time.Hour)
 	}
+	fmt.Fprintf(b, `<text class=tick x="0" y="12">%s</text>`, template.HTMLEscapeString(City(loc)))
 	for n := 0; at.Before(p.To) && n < 200; at = at.Add(step) {
 		end := at.Add(step)
 		left, right := max(x(at), axisLeft), min(x(end), axisLeft+axisWidth)
@@ -417,7 +418,7 @@ func (a *ask) hours(b *strings.Builder, p *upcomingPage, loc *time.Location, ste
 			label = a.Weekday(at) + " " + label
 		}
 		fmt.Fprintf(b, `<a href="%s" aria-label="%s"><rect class=hour x="%.1f" y="0" width="%.1f" height="%d"/></a>`,
-			template.HTMLEscapeString(a.between(at, end)), template.HTMLEscapeString(a.Say("%s to %s", label, end.Format("15:04"))),
+			template.HTMLEscapeString(a.between(at, end)), template.HTMLEscapeString(a.Say("%s to %s", label, end.Format("15:04 ")+City(loc))),
 			left, right-left, high)
 		every := map[int]int{1: 3, 7: 4}[p.Days] // stretches have one label
 		if x(at) >= axisLeft && (at.Hour()/int(step/time.Hour))%every == 0 && x(at) < axisLeft+axisWidth-24 {

@@ -90,16 +90,11 @@ func City(loc *time.Location) string {
 
 // Time is a moment, by the reader's choice of clock; of a job its zone is given, else empty.
 // The day is said unless it is today, the seconds where there are some, the zone in each.
-func (a *ask) Time(t time.Time, zone string) template.HTML { return a.moment(t, zone, true) }
-
-// Clock is a moment whose zone is said elsewhere, at the head of its column.
-func (a *ask) Clock(t time.Time, zone string) template.HTML { return a.moment(t, zone, false) }
-
-func (a *ask) moment(t time.Time, zone string, named bool) template.HTML {
+func (a *ask) Time(t time.Time, zone string) template.HTML {
 	if t.IsZero() {
 		return html(`<span class=muted>–</span>`)
 	}
-	return a.momentIn(t, a.In(zone), named)
+	return a.momentIn(t, a.In(zone), true)
 }
 
 // At is a moment by the clock of a zone, which is said elsewhere.
@@ -328,7 +323,7 @@ func count(list []Bar, shape string) (n int) {
 func (a *ask) PauseNote(p *client.Pause) string {
 	text := a.Say("paused by %s", cmp.Or(p.By, "?"))
 	if !p.Until.IsZero() {
-		text = a.Say("%s until %s", text, p.Until.In(a.In("")).Format("2006-01-02 15:04"))
+		text = a.Say("%s until %s", text, p.Until.In(a.In("")).Format("2006-01-02 15:04 ")+City(a.In("")))
 	}
 	if p.Reason != "" {
 		text = a.Say("%s: %s", text, p.Reason)

@@ -11,6 +11,7 @@ var zhJobs = map[string]string{
 	"picked":                    "已选",
 	"All":                       "全部",
 	"Paused":                    "已暂停",
+	"Started":                   "已启动",
 	"label=value":               "标签=值",
 	"failing since %s, %d times in a row: %s": "自 %s 起连续失败 %d 次：%s",
 	"Show all":                          "显示全部",

@@ -1217,6 +1217,7 @@ type JobCounts struct {
 	Late     int `json:"late"`
 	NeverRan int `json:"neverRan"`
 	Paused   int `json:"paused"`
+	Started  int `json:"started"`
 }
 
 // JobFacts defines model for JobFacts.
@@ -2814,7 +2815,7 @@ type ListJobsParams struct {
 	// Last With the last run of each
 	Last bool `form:"last,omitempty" json:"last,omitempty,omitzero"`
 
-	// Is Only those that stand so now; all must hold. failing: the last chain of attempts that ended failed; late: what is due is not sent within its grace, or was sent late; paused: by itself, its app or everything; never-ran: it has no run; ended: no instant follows
+	// Is Only those that stand so now; all must hold. failing: the last chain of attempts that ended failed; late: what is due is not sent within its grace, or was sent late; paused: by itself, its app or everything; started: neither paused nor ended; never-ran: it has no run; ended: no instant follows
 	Is []string `form:"is,omitempty" json:"is,omitempty,omitzero"`
 
 	// Sort next is when the scheduler looks at it next, last the instant of its last run; what has none comes last

@@ -21,12 +21,13 @@ const (
 	IsFailing  Standing = "failing"   // its last chain that ended failed
 	IsLate     Standing = "late"      // what is due is not sent within its grace, or was sent late
 	IsHeld     Standing = "paused"    // by itself, its app or everything
+	IsStarted  Standing = "started"   // neither paused nor ended: what its schedule says happens
 	IsNeverRan Standing = "never-ran" // it has no run
 	IsOver     Standing = "ended"     // its schedule has no further instant
 )
 
 // Standings lists them all.
-var Standings = []Standing{IsFailing, IsLate, IsHeld, IsNeverRan, IsOver}
+var Standings = []Standing{IsFailing, IsLate, IsHeld, IsStarted, IsNeverRan, IsOver}
 
 // Order is by what jobs are listed.
 type Order string
@@ -201,7 +202,8 @@ func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
 			so Standing
 			is bool
 		}{
-			{IsFailing, s.failing(j.Def.ID)}, {IsLate, !held && s.late(j)}, {IsHeld, held}, {IsNeverRan, s.neverRan(j.Def.ID)},
+			{IsFailing, s.failing(j.Def.ID)}, {IsLate, !held && s.late(j)}, {IsHeld, held},
+			{IsStarted, !held && j.Sched.State != core.Ended}, {IsNeverRan, s.neverRan(j.Def.ID)},
 			{IsOver, j.Sched.State == core.Ended},
 		} {
 			if stands.is {

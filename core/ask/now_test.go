@@ -67,7 +67,8 @@ func TestJobsNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[ask.Standing][]string{ask.IsFailing: {"fails", "tried"}, ask.IsLate: {"waits", "was-late"}, ask.IsHeld: {"held"},
-		ask.IsNeverRan: {"fresh"}, ask.IsOver: nil}
+
+		ask.IsStarted: {"fresh", "well", "fails", "was-late", "waits", "over", "tried"}, ask.IsNeverRan: {"fresh"}, ask.IsOver: nil}
 	check := func() {
 		t.Helper()
 		for is, names := range want {
