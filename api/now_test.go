@@ -19,7 +19,7 @@ func TestJobsNow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := client.JobCounts{All: 2, Paused: 1, NeverRan: 1}
+	want := client.JobCounts{All: 2, Paused: 1, Started: 1, NeverRan: 1}
 	if page.Counts == nil || *page.Counts != want || len(page.Jobs) != 1 || page.Jobs[0].Name != "second" || len(page.Jobs[0].Recent) != 1 ||
 		page.Cursor == "" {
 		t.Errorf("%+v", page)
