@@ -52,7 +52,26 @@ type fixture struct {
 // faulty is a store that fails or panics when told so.
 type faulty struct {
 	people.Store
-	do func() error
+	do  func() error
+	bad core.JobID // cannot be read
+}
+
+func (f *faulty) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
+	list, next, err := f.Store.ListJobs(ctx, app, after, limit)
+	if bad := passOver(&list, f.bad); err == nil {
+		err = bad
+	}
+	return list, next, err
+}
+
+// passOver takes a job out of a list, as one that cannot be read.
+func passOver(list *[]core.Job, job core.JobID) error {
+	var bad core.Unreadable
+	if i := slices.IndexFunc(*list, func(j core.Job) bool { return j.Def.ID == job }); i >= 0 {
+		*list = slices.Delete(*list, i, i+1)
+		bad.Add(job, errors.New("no JSON"))
+	}
+	return bad.Err()
 }
 
 func (f *faulty) ListApps(ctx context.Context) ([]core.App, error) {

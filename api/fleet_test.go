@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,12 +43,8 @@ func (s *slow) wait() {
 func (s *slow) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
 	s.wait()
 	list, next, err := s.Store.ListJobs(ctx, app, after, limit)
-	var bad core.Unreadable
-	if i := slices.IndexFunc(list, func(j core.Job) bool { return j.Def.ID == s.bad }); i >= 0 {
-		list = slices.Delete(list, i, i+1)
-		bad.Add(s.bad, errors.New("no JSON"))
-	}
-	return list, next, cmp.Or(err, bad.Err())
+	bad := passOver(&list, s.bad)
+	return list, next, cmp.Or(err, bad)
 }
 
 func (s *slow) ListTombstones(ctx context.Context, after core.JobID, limit int) ([]core.Tombstone, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 )
 
 // inFleet is a test over a fleet in a bubble of time.
@@ -261,6 +262,26 @@ func TestApplyIsBounded(t *testing.T) {
 		_, err := f.c.Apply(t.Context(), body)
 		if err == nil || !strings.Contains(err.Error(), "allowed are 500 and 100: send the apps first, then the jobs in parts") {
 			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestUnreadableJobOfOthers: who does not see all is told of one that cannot be read where he asks for an
+// app of his own, for elsewhere nobody knows whose it is, whichever way jobs are listed.
+func TestUnreadableJobOfOthers(t *testing.T) {
+	f, _ := guardedFixture(t)
+	shop := f.person("vera", access.Grant{App: "shop", Role: viewer})
+	for _, ask := range []string{"", "counts=true", "runs=3", "sort=name", "is=paused", "last=true"} {
+		for _, c := range []struct {
+			secret, app string
+			bad         core.JobID
+			told        bool
+		}{{shop, "", 2, false}, {shop, "", 1, false}, {shop, "&app=shop", 2, false}, {shop, "&app=shop", 1, true}, {token, "", 2, true}} {
+			f.faulty.bad = c.bad
+			path := "/v1/jobs?" + ask + c.app
+			if text := f.expect(t, c.secret, "GET", path, "", 200); strings.Contains(text, "no JSON") != c.told {
+				t.Errorf("%s, of job %d: %s", path, c.bad, text)
+			}
 		}
 	}
 }

@@ -336,6 +336,9 @@ func (a *ask) JobLink(job string) template.HTML {
 	if job == "" {
 		return html(`<span class=muted>%s</span>`, a.Say("a deleted job"))
 	}
+	if !strings.Contains(job, "/") { // its number is all that is known
+		return html(`<span class=muted>#%s</span>`, job)
+	}
 	return html(`<a class=job href="%s">%s</a>`, jobPath(job), job)
 }
 

@@ -6,6 +6,7 @@ var zhData = map[string]string{
 	"not the cursor of a page of these jobs":                                    "不是这些任务某一页的游标",
 	"such a list goes on with cursor":                                           "这样的列表以 cursor 继续",
 	"%d jobs cannot be read: tickring doctor names them":                        "有 %d 个任务无法读取：tickring doctor 会列出它们",
+	"it cannot be read: %v":                                                     "无法读取：%v",
 	"there are too many jobs: name an app":                                      "任务太多：请指定一个应用",
 	"name jobs, or a filter, or with resume the act to be undone: one of these": "请指定任务、筛选条件，或用 resume 指定要撤销的操作：三者取一",
 	"only a pause is undone: by the verb resume":                                "只能撤销暂停：使用动作 resume",

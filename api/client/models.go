@@ -1259,7 +1259,7 @@ type JobPage struct {
 	// Cursor cursor of the next page; left out: there is none
 	Cursor string `json:"cursor,omitempty,omitzero"`
 
-	// Failed Jobs that are there, whatever was asked for, and are not in jobs, for they cannot be read
+	// Failed Jobs that are there, whatever was asked for, and are not in jobs, for they cannot be read. Who does not see all is told of those of the app that he asks for
 	Failed []UnreadableJob `json:"failed,omitempty,omitzero"`
 	Jobs   []Job           `json:"jobs"`
 

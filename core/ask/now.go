@@ -193,7 +193,7 @@ func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &found{all: len(jobs), of: map[Standing]int{}, partial: next != 0 || !s.all, more: next != 0, failed: p.Passed(0), stand: s,
+	f := &found{all: len(jobs), of: map[Standing]int{}, partial: next != 0 || !s.all, more: next != 0, failed: a.tells(p.Passed(0)), stand: s,
 		jobs: make([]ranked, 0, len(jobs))}
 	for _, j := range jobs {
 		held := paused[j.Def.App] || j.Sched.PausedAt(now)
@@ -352,23 +352,24 @@ func has(j *core.Job, text string) bool {
 }
 
 // Select is the jobs that a filter finds, behind a number, in the order of their numbers, and
-// how many it finds in all; for who acts on them. It waits until it knows how all stand.
-func (q *Ask) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []core.Job, all int, err error) {
+// how many it finds in all; for who acts on them. It waits until it knows how all stand. Beside them
+// are those that cannot be read, of which nobody knows whether the filter means them.
+func (q *Ask) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []core.Job, all int, bad core.Unreadable, err error) {
 	if _, err := a.check(); err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	p := q.Page()
 	for {
 		f, err := q.find(ctx, &a)
 		switch {
 		case err != nil:
-			return nil, 0, err
-		case len(f.failed) > 0:
-			return nil, 0, core.Errorf(core.CodeRefused, "%d jobs cannot be read: tickring doctor names them", len(f.failed))
+			return nil, 0, nil, err
+		case f.more && len(f.failed) >= maxMissing: // behind so many nobody looks for others
+			return nil, 0, nil, core.Errorf(core.CodeRefused, "%d jobs cannot be read: tickring doctor names them", len(f.failed))
 		case f.more:
-			return nil, 0, core.Errorf(core.CodeTooLarge, "there are too many jobs: name an app")
+			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "there are too many jobs: name an app")
 		case len(a.Is) > 0 && f.partial && p.Over():
-			return nil, 0, core.Passing(core.ErrThrottled)
+			return nil, 0, nil, core.Passing(core.ErrThrottled)
 		case len(a.Is) > 0 && f.partial:
 			continue
 		}
@@ -377,13 +378,13 @@ func (q *Ask) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []c
 				jobs = append(jobs, *j)
 			}
 		}
-		return jobs, len(f.jobs), nil
+		return jobs, len(f.jobs), f.failed, nil
 	}
 }
 
 // Named is the jobs of references, each once and in the order of their numbers, and those of
-// which there is none.
-func (q *Ask) Named(ctx context.Context, refs []string) (jobs []core.Job, missing []string, err error) {
+// which there is none or that cannot be read.
+func (q *Ask) Named(ctx context.Context, refs []string) (jobs []core.Job, missing []string, bad core.Unreadable, err error) {
 	of := map[core.JobID]string{}
 	for _, ref := range refs {
 		id, err := q.JobID(ctx, ref)
@@ -391,24 +392,25 @@ func (q *Ask) Named(ctx context.Context, refs []string) (jobs []core.Job, missin
 		case core.CodeOf(err) == core.CodeNotFound:
 			missing = append(missing, ref)
 		case err != nil:
-			return nil, nil, err
+			return nil, nil, nil, err
 		default:
 			of[id] = ref
 		}
 	}
 	ids := slices.Sorted(maps.Keys(of))
 	found, left, err := q.store.Jobs(ctx, ids)
+	bad, err = core.Besides(err)
 	if err := core.Unread(left, err); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	for _, id := range ids {
 		if j := found[id]; j != nil {
 			jobs = append(jobs, *j)
-		} else {
+		} else if bad[id] == nil {
 			missing = append(missing, of[id])
 		}
 	}
-	return jobs, missing, nil
+	return jobs, missing, bad, nil
 }
 
 // ChangedBy reports whether a job is as an act left it.

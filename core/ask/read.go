@@ -35,7 +35,7 @@ type JobFilter struct {
 	Limit  int        // at most 1000; 0 is 100
 	Last   bool       // with the last run of each
 	Job    core.JobID // of Upcoming: this one alone
-	// Sees leaves out the apps that it denies; nil: none.
+	// Sees leaves out the apps that it denies, and without App jobs that cannot be read; nil: none.
 	Sees func(app string) bool
 }
 
@@ -177,6 +177,15 @@ func (q *Ask) storedJob(ctx context.Context, id core.JobID) (*core.Job, error) {
 	return found[id], core.Unread(left, err)
 }
 
+// tells is what of the jobs that cannot be read whoever asks is told: whose they are is known only where an
+// app was asked for.
+func (f *JobFilter) tells(bad core.Unreadable) core.Unreadable {
+	if f.Sees != nil && (f.App == "" || !f.Sees(f.App)) {
+		return nil
+	}
+	return bad
+}
+
 func (f *JobFilter) takes(j *core.Job) bool {
 	if f.Sees != nil && !f.Sees(j.Def.App) {
 		return false
@@ -254,7 +263,7 @@ func (q *Ask) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
 	if fit < len(res.Jobs) {
 		res.Jobs, res.Next = res.Jobs[:fit], res.Jobs[fit-1].Def.ID
 	}
-	res.Failed = p.Passed(res.Next)
+	res.Failed = f.tells(p.Passed(res.Next))
 	return res, nil
 }
 

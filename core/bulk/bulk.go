@@ -7,6 +7,7 @@ package bulk
 import (
 	"context"
 	"crypto/rand"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -184,17 +185,23 @@ func check(actor *core.Actor, r *Request) error {
 }
 
 // jobs are those behind the part before, and how many there are in all. That one which is
-// named is not there keeps the others from nothing.
+// named is not there, or that one cannot be read, keeps the others from nothing.
 func (b *Bulk) jobs(ctx context.Context, r *Request, res *Result) (jobs []core.Job, all int, err error) {
+	var list []core.Job
+	var missing []string
+	var bad core.Unreadable
 	switch {
 	case r.Filter != nil:
 		f := *r.Filter
 		f.Sees = r.Sees
-		return b.ask.Select(ctx, f, r.After)
+		jobs, all, bad, err = b.ask.Select(ctx, f, r.After)
 	case r.Undo != "":
-		return b.ask.Select(ctx, ask.JobsAsk{JobFilter: ask.JobFilter{States: []core.JobState{core.Paused}, Sees: r.Sees}}, r.After)
+		paused := ask.JobFilter{States: []core.JobState{core.Paused}, Sees: r.Sees}
+		jobs, all, bad, err = b.ask.Select(ctx, ask.JobsAsk{JobFilter: paused}, r.After)
+	default:
+		list, missing, bad, err = b.ask.Named(ctx, r.Jobs)
+		all = len(list)
 	}
-	list, missing, err := b.ask.Named(ctx, r.Jobs)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -202,13 +209,16 @@ func (b *Bulk) jobs(ctx context.Context, r *Request, res *Result) (jobs []core.J
 		for _, ref := range missing {
 			res.failed(Failed{Of: ref, Err: core.Errorf(core.CodeNotFound, "there is no job %s", ref)})
 		}
+		for _, id := range slices.Sorted(maps.Keys(bad)) {
+			res.failed(Failed{Job: id, Of: id.String(), Err: core.Errorf(core.CodeRefused, "it cannot be read: %v", bad[id])})
+		}
 	}
 	for i := range list {
 		if list[i].Def.ID > r.After {
 			jobs = append(jobs, list[i])
 		}
 	}
-	return jobs, len(list), nil
+	return jobs, all, nil
 }
 
 // part acts on as many jobs as it comes to.

@@ -2,6 +2,7 @@ package bulk_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/bulk"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
@@ -132,6 +134,73 @@ func TestActsAreOnesOwn(t *testing.T) {
 	act(bob, bulk.Request{Verb: bulk.Resume, Undo: anns}, 2)
 	long := bulk.Request{Verb: bulk.Trigger, Jobs: both, Act: strings.Repeat("x", bulk.MaxAct)}
 	act(core.Actor{Name: strings.Repeat("n", 64)}, long, 2)
+}
+
+// damaged is a store in which one job cannot be understood.
+type damaged struct {
+	people.Store
+	job core.JobID
+}
+
+func (d *damaged) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
+	list, next, err := d.Store.ListJobs(ctx, app, after, limit)
+	var bad core.Unreadable
+	if i := slices.IndexFunc(list, func(j core.Job) bool { return j.Def.ID == d.job }); i >= 0 && err == nil {
+		list = slices.Delete(list, i, i+1)
+		bad.Add(d.job, errors.New("no JSON"))
+		err = bad.Err()
+	}
+	return list, next, err
+}
+
+func (d *damaged) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
+	found, left, err := d.Store.Jobs(ctx, ids)
+	var bad core.Unreadable
+	if _, is := found[d.job]; is && err == nil {
+		delete(found, d.job)
+		bad.Add(d.job, errors.New("no JSON"))
+		err = bad.Err()
+	}
+	return found, left, err
+}
+
+// TestUnreadableJobBlocksNoAct: an act on all that a filter finds, on those that are named, or that takes
+// another back does the rest, and tells of the one that cannot be read whoever may know of it.
+func TestUnreadableJobBlocksNoAct(t *testing.T) {
+	f := newFixture(t, 4)
+	f.Create(peopletest.Spec("bad", peopletest.Every(time.Hour)))
+	bad := f.Job("shop/bad").Def.ID
+	f.M = f.Fresh(&peopletest.Faults{Store: &damaged{f.E.Manage, bad}, Ring: f.E.Ring})
+	all := &ask.JobsAsk{}
+	shop := func(app string) bool { return app == "shop" }
+	told := func(what string, res bulk.Result, done, fail int) {
+		t.Helper()
+		if res.Done != done || res.Fail != fail || fail > 0 && (len(res.Failed) != fail || res.Failed[0].Job != bad ||
+			!strings.Contains(res.Failed[0].Err.Error(), "no JSON")) {
+			t.Errorf("%s: %+v", what, res)
+		}
+	}
+	pause := func(r bulk.Request, fail int) string {
+		t.Helper()
+		f.Clock = f.Clock.Add(time.Second)
+		r.Verb = bulk.Pause
+		res := f.act(r)
+		told("pause", res, 4, fail)
+		return res.Act
+	}
+	dry := f.act(bulk.Request{Verb: bulk.Pause, Filter: all, DryRun: true})
+	if told("dry", dry, 0, 1); dry.Found != 4 {
+		t.Errorf("%+v", dry)
+	}
+	act := pause(bulk.Request{Filter: all}, 1)
+	f.Clock = f.Clock.Add(time.Second)
+	told("undo", f.act(bulk.Request{Verb: bulk.Resume, Undo: act}), 4, 1)
+	act = pause(bulk.Request{Filter: all, Sees: shop}, 0) // of whatever app it is
+	f.Clock = f.Clock.Add(time.Second)
+	told("undo", f.act(bulk.Request{Verb: bulk.Resume, Undo: act, Sees: shop}), 4, 0)
+	pause(bulk.Request{Filter: &ask.JobsAsk{JobFilter: ask.JobFilter{App: "shop"}}, Sees: shop}, 1)
+	named := []string{"shop/j0", "shop/bad", "shop/j1", "shop/j2", "shop/j3"}
+	told("named", f.act(bulk.Request{Verb: bulk.Resume, Jobs: named}), 4, 1)
 }
 
 // TestEachVerb does what it says to those that are named, and tells what it could not do.
