@@ -237,6 +237,7 @@ var zhConsoleRuns = map[string]string{
 	"the first attempt":                "首次尝试",
 	"to":                               "到",
 	"today":                            "今天",
+	"when last seen":                   "上次所见",
 	"wider":                            "放大范围",
 	"yesterday":                        "昨天",
 	"{} new":                           "{} 条新运行",

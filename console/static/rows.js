@@ -2,7 +2,16 @@
 // again part by part.
 "use strict";
 (() => {
-  // What is new announces itself; only what is known changes in its place.
+  // What is new announces itself; only what is known changes in its place. What is known and not
+  // told of any more may have ended since: where rows are of a state it goes, elsewhere it says so.
+  const old = (r, words) => {
+    if (!r.hasAttribute("data-open")) return r.cloneNode(true); // it has ended, and stays so
+    if (new URLSearchParams(location.search).has("state")) return [];
+    const c = r.cloneNode(true);
+    if (!c.classList.contains("old")) c.querySelector(".s").after(" " + words);
+    c.classList.add("old");
+    return c;
+  };
   document.addEventListener("htmx:before:swap", (e) => {
     const table = document.querySelector("table[data-held]");
     for (const task of (table && e.detail.tasks) || []) {
@@ -10,7 +19,9 @@
       if (!fresh || task.target.id !== "live") continue;
       const came = new Map([...fresh.tBodies[0].rows].map((r) => [r.id, r])), known = [...table.tBodies[0].rows];
       const n = [...came.keys()].filter((id) => !known.some((r) => r.id === id)).length;
-      fresh.tBodies[0].replaceChildren(...known.map((r) => came.get(r.id) || r.cloneNode(true)));
+      const held = known.flatMap((r) => came.get(r.id) || old(r, fresh.dataset.old));
+      if (!held.length) continue;
+      fresh.tBodies[0].replaceChildren(...held);
       const say = task.fragment.querySelector("[data-new]");
       if (say && n) { say.hidden = false; say.textContent = say.dataset.say.replace("{}", n >= came.size ? n + "+" : n); }
     }

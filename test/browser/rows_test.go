@@ -1,0 +1,49 @@
+package browser
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestHeldRows: rows of an open page stay where they are, and say nothing that is no longer so: one that no
+// longer fits goes, one that newer ones pushed out says since when nothing was heard of it.
+func TestHeldRows(t *testing.T) {
+	w := newWorld(t)
+	w.runs["stays"] = w.Trigger(t, "shop/rebuild", "--params", "stays")
+	w.WaitState(t, w.runs["stays"], "running", patience)
+	row := func(what string) string { return "document.getElementById('run-" + w.runs[what] + "')" }
+
+	few, all := newPage(t, w.URL, manner{}), newPage(t, w.URL, manner{lang: "zh"})
+	for p, path := range map[*page]string{few: "/console/runs?state=running", all: "/console/runs"} {
+		p.logIn()
+		p.open(path)
+		p.wait(row("held") + ".innerText && " + row("stays") + ".innerText")
+	}
+	w.letGo("held")
+	few.wait("!" + row("held"))
+	all.wait(row("held") + ".querySelector('.s.ok')")
+	few.sees("running")
+	few.wait(row("stays") + ".querySelector('.s.run')")
+
+	w.OK(t, "", append([]string{"trigger"}, slices.Repeat([]string{"shop/stock"}, 51)...)...)
+	all.wait(row("stays") + ".innerText.includes('上次所见')")
+	all.wait("!" + row("held") + ".innerText.includes('上次所见')") // it has ended: that stays so
+	if n := eval[int](all, row("stays")+".innerText.split('上次所见').length - 1"); n != 1 {
+		t.Errorf("a row says so %d times", n)
+	}
+	few.wait(row("stays") + ".querySelector('.s.run')")
+
+	w.letGo("stays") // the last of them
+	few.sees("No run fits.")
+}
+
+// TestSpanFieldsAreLeft: a browser sends the fields of a span as the page gave them, with their seconds.
+func TestSpanFieldsAreLeft(t *testing.T) {
+	p := newPage(t, bare(t).URL, manner{})
+	p.logIn()
+	p.open("/console/runs?from=2026-11-20T10:15:10Z&to=2026-11-20T10:16:00Z")
+	p.fill("Address", "x")
+	p.click("Show")
+	p.wait("location.search.includes('address=x')")
+	p.wait(`(q => q.get('from') === '2026-11-20T10:15:10Z' && q.get('to') === '2026-11-20T10:16:00Z')(new URLSearchParams(location.search))`)
+}
