@@ -47,6 +47,10 @@
     brush.setAttribute("x", Math.min(i, from.i) * 8);
     brush.setAttribute("width", (Math.abs(i - from.i) + 1) * 8);
   });
+  document.addEventListener("pointercancel", () => { // the finger scrolls
+    if (from) from.svg.querySelector(".brush").setAttribute("hidden", "");
+    from = null;
+  });
   document.addEventListener("pointerup", (e) => {
     if (!from) return;
     const f = from, i = at(f.svg, e);

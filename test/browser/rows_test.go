@@ -37,6 +37,42 @@ func TestHeldRows(t *testing.T) {
 	few.sees("No run fits.")
 }
 
+// TestBrush: a range of the chart is drawn and gone to; a touch that scrolls the page instead leaves nothing.
+func TestBrush(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.size(390, 800)
+	p.open("/console/runs?when=1h")
+	p.wait("!!document.querySelector('svg[data-step]')")
+	// draw moves a finger over the chart, until the end that the browser says; it answers where that leads.
+	draw := func(ends ...string) []string {
+		t.Helper()
+		js := `((ends) => { const heard = [], svg = document.querySelector('svg[data-step]'), r = svg.getBoundingClientRect();
+			const note = (e) => { heard.push(e.destination.url); e.preventDefault(); };
+			const send = (type, part) => svg.dispatchEvent(new PointerEvent(type, {bubbles: true, pointerType: 'touch',
+				clientX: r.left + part * r.width, clientY: r.top + 5}));
+			navigation.addEventListener('navigate', note);
+			send('pointerdown', .2); send('pointermove', .6);
+			if (svg.querySelector('.brush').hasAttribute('hidden')) heard.push('nothing is drawn');
+			for (const end of ends) send(end, .7);
+			navigation.removeEventListener('navigate', note);
+			if (ends[0] === 'pointercancel' && !svg.querySelector('.brush').hasAttribute('hidden')) heard.push('it stays drawn');
+			return heard })`
+		list := ""
+		for _, end := range ends {
+			list += quote(end) + ","
+		}
+		return eval[[]string](p, js+"(["+list+"])")
+	}
+	if got := draw("pointercancel", "pointermove", "pointerup"); len(got) > 0 {
+		t.Errorf("after a scroll a tap leads to %q", got)
+	}
+	if got := draw("pointerup"); len(got) != 1 {
+		t.Errorf("what is drawn leads to %q", got)
+	}
+}
+
 // TestSpanFieldsAreLeft: a browser sends the fields of a span as the page gave them, with their seconds.
 func TestSpanFieldsAreLeft(t *testing.T) {
 	p := newPage(t, bare(t).URL, manner{})
