@@ -200,7 +200,7 @@ func TestTwoEdit(t *testing.T) {
 	const at = "/console/jobs/shop/ledger/edit"
 	first, second := s.form("/console/jobs/shop/ledger?view=edit"), s.form("/console/jobs/shop/ledger?view=edit")
 	s.done(at, with(first, "title", "<b>theirs</b>"), "is changed")
-	body := s.wrong(at, with(second, "title", "mine", "expr.0", "0 7 * * *"), http.StatusConflict, "Somebody changed this job",
+	body := s.wrong(at, with(second, "title", "mine", "expr.0", "0 7 * * *"), http.StatusConflict, "Somebody changed this",
 		`"<b>theirs</b>" became mine`, "Save mine over theirs", "Take theirs", `value="mine"`, `value="0 7 * * *"`)
 	_, body, _ = strings.Cut(body, `<form class="stack full"`)
 	s.done(at, with(second, "rev", cutOut(body, `name="rev" value="`, `"`)), "mine", "at 07:00")

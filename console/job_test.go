@@ -136,6 +136,47 @@ func TestTriggerOnce(t *testing.T) {
 	s.wrong(at+"/trigger", url.Values{"key": {"console-3"}, "retries": {"many"}}, http.StatusBadRequest, "a whole number")
 }
 
+// TestSmallFormsOfTwo: of two who label, pause or delete one job the second is told what is there
+// now and has what he typed, sends it again knowingly; who is refused for a mistake is still told.
+func TestSmallFormsOfTwo(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
+	const at = "/console/jobs/shop/ledger"
+	rev := func(page string) string { return between(page, `name="rev" value="`, `"`) }
+	seen := rev(s.says(at+"?panel=label", "team=pay"))
+	s.ask("PUT", "/v1/jobs/shop/ledger", strings.Replace(pay, `"team":"pay"`, `"team":"pay","tier":"gold"`, 1))
+	mine := url.Values{"rev": {seen}, "labels": {"team=pay\r\nnonsense"}}
+	kept := rev(s.wrong(at+"/label", mine, http.StatusBadRequest, "key=value is expected", "nonsense</textarea>"))
+	if kept != seen {
+		t.Errorf("after a mistake the form is of revision %s, and he saw %s", kept, seen)
+	}
+	mine.Set("labels", "team=pay\r\nowner=x")
+	now := rev(s.wrong(at+"/label", mine, http.StatusConflict, "Somebody changed this", "labels.tier taken out, was gold",
+		"labels.owner set to x", "owner=x</textarea>", "Save mine over theirs"))
+	s.says(at, "tier=gold")
+	mine.Set("rev", now)
+	s.never(s.done(at+"/label", mine, "has these labels", "owner=x"), "tier=gold")
+	s.done(at+"/label", mine, "has these labels") // sent twice it changes once
+
+	seen = rev(s.says(at + "?panel=pause"))
+	s.ask("POST", "/v1/jobs/shop/ledger/pause", `{"reason":"the bank is closed till Monday"}`)
+	mine = url.Values{"rev": {seen}, "reason": {"lunch"}, "until": {"2h"}}
+	now = rev(s.wrong(at+"/pause", mine, http.StatusConflict, "changed meanwhile", "the bank is closed till Monday</p>", `value="lunch"`))
+	mine.Set("rev", now)
+	s.done(at+"/pause", mine, "is paused", "lunch")
+	s.done(at+"/pause", mine, "was paused already")
+
+	seen = rev(s.says(at + "?panel=delete"))
+	s.ask("POST", "/v1/jobs/shop/ledger/pause", `{"reason":"it is needed after all"}`)
+	mine = url.Values{"rev": {seen}, "name": {"ledger"}}
+	if kept := rev(s.wrong(at+"/delete", mine, http.StatusBadRequest, "type shop/ledger")); kept != seen {
+		t.Errorf("after a mistake the form is of revision %s, and he saw %s", kept, seen)
+	}
+	mine.Set("name", "shop/ledger")
+	mine.Set("rev", rev(s.wrong(at+"/delete", mine, http.StatusConflict, "changed meanwhile", "it is needed after all")))
+	s.done(at+"/delete", mine, "is deleted")
+}
+
 // TestManifestView: a job is its text; saved there it is changed, mistakes are said by their
 // lines, and who was slower is told who changed what.
 func TestManifestView(t *testing.T) {
@@ -156,7 +197,7 @@ func TestManifestView(t *testing.T) {
 	s.done(at+"/manifest", mine, "is changed", "at 04:00")
 	s.done(at+"/manifest", mine, "as it was typed") // sent twice it changes once
 	body = s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 5 * * *", 1)}},
-		http.StatusConflict, "Somebody changed this job", "0 3 * * *", "0 5 * * *", "Save mine over theirs", "Take theirs")
+		http.StatusConflict, "Somebody changed this", "0 3 * * *", "0 5 * * *", "Save mine over theirs", "Take theirs")
 	_, rest, _ = strings.Cut(body, `name="rev" value="`)
 	now, _, _ := strings.Cut(rest, `"`)
 	s.done(at+"/manifest", url.Values{"rev": {now}, "text": {strings.Replace(text, "0 3 * * *", "0 5 * * *", 1)}}, "at 05:00")

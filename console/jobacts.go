@@ -1,9 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -45,6 +47,17 @@ func (a *ask) act(panel string, do func() (string, core.Text, error)) (string, c
 	}
 	p := a.problemOf(err)
 	page.Panel, page.F = panel, typed{Error: p.Message, Of: a.r.PostForm}
+	if seen := a.seen(); isConflict(err) && seen != nil && *seen != j.Rev {
+		a.r.PostForm.Del("rev") // sent again, it is for what the page shows now
+		if panel == "label" {
+			mine := j
+			mine.Labels, _ = pairsOf("labels", a.Form("labels")) // else it was no conflict
+			if page.Clash, bad = a.clash(&j, *seen, &mine); bad != nil {
+				return "", said, bad
+			}
+			page.F.Error = ""
+		}
+	}
 	if isClient {
 		page.F.Field = e.Field
 	} else {
@@ -52,6 +65,15 @@ func (a *ask) act(panel string, do func() (string, core.Text, error)) (string, c
 	}
 	a.render(p.Status, "job", page)
 	return "", said, errShown
+}
+
+// seen is the revision that the page of the form was of; nil where the form says none.
+func (a *ask) seen() *int64 {
+	rev, err := strconv.ParseInt(a.Form("rev"), 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &rev
 }
 
 // when is a moment as people type it: a clock time (the next one), a day, both, or a span
@@ -144,7 +166,11 @@ func (a *ask) pauseJob() (string, core.Text, error) {
 		if strings.TrimSpace(a.Form("reason")) == "" {
 			return "", core.Text{}, core.Invalid("reason", "", "say why: who finds the job paused asks for it")
 		}
-		res, err := a.PauseJob(a.Ctx(), a.Path("app"), a.Path("name"), client.PauseRequest{Reason: a.Form("reason"), Until: until})
+		res, err := a.PauseJob(a.Ctx(), a.Path("app"), a.Path("name"), client.PauseRequest{Reason: a.Form("reason"), Until: until,
+			IfRev: a.seen()})
+		if isConflict(err) && a.pausedSo() { // sent twice
+			err = nil
+		}
 		if err != nil {
 			return "", core.Text{}, err
 		}
@@ -161,6 +187,13 @@ func (a *ask) pauseJob() (string, core.Text, error) {
 		}
 		return jobPath(a.ref()), core.Say("%s, and %s", said, killed), nil
 	})
+}
+
+// pausedSo reports whether the job of the path is paused as the form asks for, by who sent it.
+func (a *ask) pausedSo() bool {
+	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
+	return err == nil && j.State == string(core.Paused) && j.Pause != nil && j.Pause.Of == "job" &&
+		j.Pause.By == a.who.Actor().Name && j.Pause.Reason == a.Form("reason")
 }
 
 // resumeJob lets the schedule of a job go on.
@@ -218,15 +251,19 @@ func (a *ask) labelJob() (string, core.Text, error) {
 		if err != nil {
 			return "", core.Text{}, err
 		}
+		said := core.Say("%s has these labels", a.ref())
+		if maps.Equal(labels, j.Labels) {
+			return jobPath(a.ref()), said, nil
+		}
 		spec, err := sameSpec(&j)
 		if err != nil {
 			return "", core.Text{}, err
 		}
-		spec.Labels, spec.IfRev = labels, &j.Rev
+		spec.Labels, spec.IfRev = labels, cmp.Or(a.seen(), &j.Rev)
 		if _, err := a.PutJob(a.Ctx(), j.App, j.Name, spec); err != nil {
 			return "", core.Text{}, err
 		}
-		return jobPath(a.ref()), core.Say("%s has these labels", a.ref()), nil
+		return jobPath(a.ref()), said, nil
 	})
 }
 
@@ -264,11 +301,7 @@ func (a *ask) deleteJob() (string, core.Text, error) {
 		if strings.TrimSpace(a.Form("name")) != a.ref() {
 			return "", core.Text{}, core.Invalid("name", core.Truncate(a.Form("name")), "type %s, so that it is this job and no other", a.ref())
 		}
-		params := client.DeleteJobParams{}
-		if rev, err := strconv.ParseInt(a.Form("rev"), 10, 64); err == nil {
-			params.IfRev = &rev
-		}
-		res, err := a.DeleteJob(a.Ctx(), a.Path("app"), a.Path("name"), params)
+		res, err := a.DeleteJob(a.Ctx(), a.Path("app"), a.Path("name"), client.DeleteJobParams{IfRev: a.seen()})
 		if err != nil {
 			return "", core.Text{}, err
 		}

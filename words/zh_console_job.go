@@ -86,7 +86,7 @@ var zhConsoleJob = map[string]string{
 	"Runs":                                                                                                  "运行记录",
 	"Save mine over theirs":                                                                                 "用我的覆盖",
 	"Script":                                                                                                "脚本",
-	"Somebody changed this job while you were at it. Nothing that you typed is lost.": "您编辑期间有人修改了该任务。您输入的内容没有丢失。",
+	"Somebody changed this while you were at it. Nothing that you typed is lost.": "您编辑期间有人修改了它。您输入的内容没有丢失。",
 	"Take theirs":       "采用对方的",
 	"The job as a file": "任务文件",
 	"The job is made as it was before this change:":              "任务将恢复到这次变更之前的样子：",
