@@ -43,7 +43,7 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	filter, err := runFilter(&ListRunsParams{Job: q.Job, App: q.App, State: q.State, Cause: q.Cause, Failed: q.Failed, Address: q.Address,
-		From: q.From, To: q.To, Longer: q.Longer, Shorter: q.Shorter, Late: q.Late, Limit: q.Limit, After: q.After})
+		From: q.From, To: q.To, Longer: q.Longer, Shorter: q.Shorter, Late: q.Late, Text: q.Text, Limit: q.Limit, After: q.After})
 	if err != nil {
 		s.fail(w, r, err)
 		return

@@ -33,7 +33,8 @@ func (s *server) runs(page *ask.RunPage) RunPage {
 
 // runFilter is which runs are asked for.
 func runFilter(p *ListRunsParams) (ask.RunFilter, error) {
-	f := ask.RunFilter{Job: p.Job, App: p.App, Failed: p.Failed, Address: p.Address, From: p.From, To: p.To, Limit: p.Limit, After: p.After}
+	f := ask.RunFilter{Job: p.Job, App: p.App, Failed: p.Failed, Address: p.Address, Text: p.Text, From: p.From, To: p.To,
+		Limit: p.Limit, After: p.After}
 	for _, state := range p.State {
 		f.States = append(f.States, core.State(state))
 	}

@@ -36,7 +36,7 @@ type runsPage struct {
 func (p *runsPage) Filtered() bool {
 	f := p.Filter
 	return f.Job != "" || f.App != "" || len(f.State) > 0 || len(f.Cause) > 0 || f.Address != "" || f.Longer != "" || f.Shorter != "" ||
-		f.Late != "" || f.Failed
+		f.Late != "" || f.Text != "" || f.Failed
 }
 
 // rerunPanel is what would be run again, before anybody says so.
@@ -101,7 +101,8 @@ func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
 	}
 	f := client.ListRunsParams{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: all("state"), Cause: all("cause"),
 		Failed: q.Get("failed") != "", Address: strings.TrimSpace(q.Get("address")), From: s.From, To: s.To,
-		Longer: strings.TrimSpace(q.Get("longer")), Shorter: strings.TrimSpace(q.Get("shorter")), Late: strings.TrimSpace(q.Get("late"))}
+		Longer: strings.TrimSpace(q.Get("longer")), Shorter: strings.TrimSpace(q.Get("shorter")), Late: strings.TrimSpace(q.Get("late")),
+		Text: strings.TrimSpace(q.Get("text"))}
 	if f.Job != "" {
 		f.App = ""
 	}
@@ -166,6 +167,12 @@ func (a *ask) Endings(p *runsPage) template.HTML {
 		b.WriteString(string(a.chip(a.r.URL.EscapedPath()+"?"+q.Encode(), word, on)))
 	}
 	return template.HTML(b.String())
+}
+
+// Beyond reports whether the list is filtered by what its shape does not know.
+func (p *runsPage) Beyond() bool {
+	f := p.Filter
+	return len(f.Cause) > 0 || f.Address != "" || f.Longer != "" || f.Shorter != "" || f.Text != ""
 }
 
 // stretches are the buckets of the shape.
@@ -262,6 +269,9 @@ func (a *ask) RunsCli(p *runsPage) template.HTML {
 	add("longer", f.Longer)
 	add("shorter", f.Shorter)
 	add("late", f.Late)
+	if f.Text != "" {
+		add("text", quoted(f.Text))
+	}
 	if !f.From.IsZero() {
 		add("from", rfc(f.From))
 	}
@@ -274,7 +284,7 @@ func (a *ask) RunsCli(p *runsPage) template.HTML {
 // rerunRequest is what the API is asked for to run again what a filter finds.
 func rerunRequest(f client.ListRunsParams) client.RerunRequest {
 	return client.RerunRequest{Job: f.Job, App: f.App, State: f.State, Cause: f.Cause, Failed: f.Failed, Address: f.Address, From: f.From,
-		To: f.To, Longer: f.Longer, Shorter: f.Shorter, Late: f.Late, As: string(core.CauseManual), Limit: 100}
+		To: f.To, Longer: f.Longer, Shorter: f.Shorter, Late: f.Late, Text: f.Text, As: string(core.CauseManual), Limit: 100}
 }
 
 // wouldRerun counts what would be run again, and shows some, for as long as an answer may take
@@ -365,7 +375,7 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 	p.Done, _ = strconv.Atoi(q.Get("done")) // they are told, and nothing goes by them
 	p.Left, _ = strconv.Atoi(q.Get("left"))
 	back := url.Values{}
-	for _, name := range []string{"job", "app", "state", "cause", "failed", "address", "longer", "shorter", "late", "from", "to"} {
+	for _, name := range []string{"job", "app", "state", "cause", "failed", "address", "longer", "shorter", "late", "text", "from", "to"} {
 		if v := q[name]; len(v) > 0 && v[0] != "" {
 			back[name] = v
 		}

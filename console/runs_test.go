@@ -21,7 +21,7 @@ func TestRunsByFilter(t *testing.T) {
 	s.in("en")
 	job, other := s.Create(peopletest.Spec("a", peopletest.Every(time.Minute))), s.Create(peopletest.Spec("b", peopletest.Every(time.Minute)))
 	good := s.ended(&job, 30, func(*core.Run) {})
-	bad := s.ended(&job, 20, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
+	bad := s.ended(&job, 20, func(r *core.Run) { r.State, r.Reason, r.Message = core.Failed, core.ReasonHandler, "Disk is full" })
 	slow := s.ended(&other, 10, func(r *core.Run) {
 		r.Address, r.EndedAt, r.SentAt = "http://10.0.0.8:9999", r.EndedAt.Add(time.Hour), r.SentAt.Add(90*time.Second)
 	})
@@ -30,7 +30,7 @@ func TestRunsByFilter(t *testing.T) {
 	for query, want := range map[string]string{
 		"": "good bad slow hand", "?job=shop/a": "good bad", "?app=shop&failed=1": "bad", "?state=failed&state=lost": "bad",
 		"?address=" + url.QueryEscape("http://10.0.0.8:9999"): "slow", "?longer=30m": "slow", "?shorter=30m": "good bad hand",
-		"?late=1m": "slow", "?cause=misfire": "hand", "?when=1h": "good bad slow hand", "?when=yesterday": "",
+		"?late=1m": "slow", "?cause=misfire": "hand", "?text=disk+is": "bad", "?when=1h": "good bad slow hand", "?when=yesterday": "",
 		"?from=2026-11-20T11:35:00Z&to=2026-11-20T11:45:00Z": "bad",
 	} {
 		body := s.says("/console/runs" + query)
@@ -80,7 +80,7 @@ func TestFilterThatIsNotUnderstood(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
 	for _, query := range []string{"state=gone", "cause=moon", "longer=soon", "late=-5s", "from=when", "when=5y", "after=x", "job=shop/none",
-		"app=%20",
+		"app=%20", "text=" + strings.Repeat("x", 129),
 		"from=2026-11-20T12:00:00Z&to=2026-11-20T11:00:00Z", "job=" + strings.Repeat("x", 10_000), "address=" + strings.Repeat("y", 5000),
 		"job=" + url.QueryEscape(markup)} {
 		w := s.get("/console/runs?" + query)
@@ -139,10 +139,12 @@ func TestRunManyAgain(t *testing.T) {
 	s.in("en")
 	job := s.Create(peopletest.Spec("again", peopletest.Every(time.Minute)))
 	for n := range 130 {
-		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
+		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason, r.Message = core.Failed, core.ReasonHandler, "Disk full" })
 	}
-	body := s.says("/console/runs?job=shop/again&failed=1&panel=rerun", "130 would be run again.", "Run them again",
+	s.ended(&job, 131, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler }) // is left by the filter
+	body := s.says("/console/runs?job=shop/again&failed=1&text=disk+full&panel=rerun", "130 would be run again.", "Run them again",
 		"tickring rerun shop/again")
+	s.says("/console/runs?job=shop/again&text=disk+full&shape=1", "also those that the filter leaves out", "--text 'disk full'")
 	if w := s.get("/console/runs?failed=1&panel=rerun"); strings.Contains(w.Body.String(), "Run them again") {
 		t.Error("all of everything can be run again")
 	}

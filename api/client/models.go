@@ -2032,6 +2032,9 @@ type RerunRequest struct {
 	Shorter string   `json:"shorter,omitempty,omitzero"`
 	State   []string `json:"state,omitempty,omitzero"`
 
+	// Text Those with this in the message or in the params that the trigger gave, whatever the case
+	Text string `json:"text,omitempty,omitzero"`
+
 	// To Instants up to
 	To time.Time `json:"to,omitempty,omitzero"`
 }
@@ -2961,6 +2964,9 @@ type ListRunsParams struct {
 
 	// Late Was sent later than this after it was due, such as 5s
 	Late string `form:"late,omitempty" json:"late,omitempty,omitzero"`
+
+	// Text Part of its message or of the params that its trigger gave, whatever the case; at most 128 bytes
+	Text string `form:"text,omitempty" json:"text,omitempty,omitzero"`
 
 	// After next of the page before
 	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`

@@ -47,7 +47,7 @@ func (c *rerunCmd) Run(e *conn) error {
 	}
 	zone := ""
 	body.Failed, body.State, body.After = c.Failed, c.State, c.After
-	body.Cause, body.Address, body.Longer, body.Shorter, body.Late = c.Cause, c.RanAt, c.Longer, c.Shorter, c.Late
+	body.Cause, body.Address, body.Longer, body.Shorter, body.Late, body.Text = c.Cause, c.RanAt, c.Longer, c.Shorter, c.Late, c.Text
 	if kindOf(c.What) == jobKind {
 		j, err := e.job(c.What)
 		if err != nil {
@@ -114,7 +114,7 @@ func (c *rerunCmd) command(body *api.RerunRequest, next string) []string {
 	if next != "" {
 		words = append(words, "--after", next)
 	}
-	return append(words, "and the same --params, --address and --retry, if any")
+	return append(words, "and the same other flags, if any")
 }
 
 // one runs one run again.

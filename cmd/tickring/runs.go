@@ -27,6 +27,7 @@ type runFlags struct {
 	Longer  string   `placeholder:"SPAN" help:"Only those that took longer, or run for longer, such as 5m."`
 	Shorter string   `placeholder:"SPAN" help:"Only those that took shorter."`
 	Late    string   `placeholder:"SPAN" help:"Only those that were sent so long after they were due, such as 5s."`
+	Text    string   `placeholder:"TEXT" help:"Only those with this in their message, or in the params that their trigger gave."`
 }
 
 func (c *runsCmd) Run(e *conn) error { return c.watchFlags.run(e, c.once) }
@@ -36,7 +37,7 @@ func (c *runsCmd) once(e *conn) error {
 		return core.Invalid("limit", fmt.Sprint(c.Limit), "at least 1")
 	}
 	params := api.ListRunsParams{State: c.State, Failed: c.Failed, Cause: c.Cause, Address: c.RanAt, Longer: c.Longer, Shorter: c.Shorter,
-		Late: c.Late}
+		Late: c.Late, Text: c.Text}
 	var zone string
 	var err error
 	switch {

@@ -26,8 +26,10 @@ type RunFilter struct {
 	// Longer and Shorter are of how long it took from the send, or has until now; Late of
 	// how long after its slot it was sent. Zero leaves each open.
 	Longer, Shorter, Late time.Duration
-	Limit                 int    // at most 1000; 0 is 100
-	After                 string // Next of the page before
+	// Text is part, whatever its case, of the message or of the params that a trigger gave.
+	Text  string
+	Limit int    // at most 1000; 0 is 100
+	After string // Next of the page before
 	// Sees leaves out the apps that it denies; nil: none.
 	Sees func(app string) bool
 }
@@ -44,7 +46,13 @@ func (f *RunFilter) takes(r *core.Run, now time.Time) bool {
 		(len(f.States) == 0 || slices.Contains(f.States, r.State)) && (!f.Failed || r.FailedForGood()) &&
 		(len(f.Causes) == 0 || slices.Contains(f.Causes, r.Cause)) &&
 		(f.From.IsZero() || !r.Slot.Time().Before(f.From)) && (f.To.IsZero() || !r.Slot.Time().After(f.To)) &&
-		(f.Address == "" || r.Address == f.Address) && f.took(r, now) && (f.Late == 0 || r.HasLateness() && r.Lateness() > f.Late)
+		(f.Address == "" || r.Address == f.Address) && f.took(r, now) && (f.Late == 0 || r.HasLateness() && r.Lateness() > f.Late) &&
+		(f.Text == "" || contains(r.Message, f.Text) || r.Params != nil && contains(*r.Params, f.Text))
+}
+
+// contains reports whether a text has another in it, whatever their case.
+func contains(text, part string) bool {
+	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 
 // took reports whether a run took as long as is asked for.
@@ -86,6 +94,9 @@ func (f *RunFilter) check() (limit int, err error) {
 	}
 	if len(f.Address) > core.MaxAddress {
 		return 0, core.Invalid("address", f.Address, "at most %d bytes are allowed", core.MaxAddress)
+	}
+	if len(f.Text) > maxSought {
+		return 0, core.Invalid("text", f.Text, "at most %d bytes are allowed", maxSought)
 	}
 	for _, span := range []struct {
 		name string

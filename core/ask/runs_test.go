@@ -37,6 +37,8 @@ func TestRunFilters(t *testing.T) {
 		run(4, core.Lost, 20*time.Second, 2*time.Minute, "http://b"),
 		run(5, core.Running, 0, 0, "http://b"),
 	}
+	params := `{"tenant": "Müller"}`
+	list[1].Params, list[2].Message = &params, "connect to DB7: refused"
 	for i := range list {
 		list[i].Owner = ""
 		for _, err := range f.E.Dispatch.Create(ctx, list[i:i+1]) {
@@ -60,7 +62,10 @@ func TestRunFilters(t *testing.T) {
 		"time":    {ask.RunFilter{From: list[1].At.Time(), To: list[2].At.Time()}, []int{3, 2}},
 		"all": {ask.RunFilter{States: []core.State{core.Lost, core.Succeeded}, Causes: []core.Cause{core.CauseSchedule},
 			Address: "http://b", From: list[0].At.Time(), To: list[3].At.Time(), Longer: time.Minute, Late: time.Second}, []int{4, 2}},
-		"none": {ask.RunFilter{Causes: []core.Cause{core.CauseAPI}}, nil},
+		"text of a message": {ask.RunFilter{Text: "db7: REF"}, []int{3}},
+		"text of params":    {ask.RunFilter{Text: "MÜLLER"}, []int{2}},
+		"text and state":    {ask.RunFilter{Text: "müller", States: []core.State{core.Failed}}, nil},
+		"none":              {ask.RunFilter{Causes: []core.Cause{core.CauseAPI}}, nil},
 	}
 	for name, test := range tests {
 		for _, of := range []string{"job", "app", "all"} {
@@ -86,7 +91,7 @@ func TestRunFilters(t *testing.T) {
 		}
 	}
 	for _, bad := range []ask.RunFilter{{Longer: -1}, {Late: -1}, {Longer: time.Hour, Shorter: time.Minute},
-		{Address: string(make([]byte, core.MaxAddress+1))}} {
+		{Address: string(make([]byte, core.MaxAddress+1))}, {Text: string(make([]byte, 129))}} {
 		if _, err := f.M.Runs(ctx, bad); code(err) != core.CodeInvalid {
 			t.Errorf("%+v: %v", bad, err)
 		}
