@@ -36,7 +36,11 @@ type jobForm struct {
 	Zone     string
 	Window   [3]shownField // from, until, jitter
 	After    [2]shownField // after, within
+	Parents  []shownParent // of after
 	Apps     []string
+	Handlers []string // that jobs have
+	Jobs     []string
+	AsIs     bool // params that are no JSON are meant so
 	NewApp   bool // the app is not there: it may be made too
 	Made     bool // and is to be
 	Address  string
@@ -72,6 +76,13 @@ type shownRule struct {
 	N                         int
 	Kind, Expr, Offset, Error string
 	Caret                     string // spaces up to the character that is wrong, and ^
+}
+
+// shownParent is a job that it comes after.
+type shownParent struct {
+	N    int
+	Job  string
+	When []option
 }
 
 // shownPreview is what a schedule means.
@@ -177,7 +188,10 @@ func (a *ask) saveJob() (string, core.Text, error) {
 	if err != nil {
 		return "", core.Text{}, err
 	}
-	if a.partial() || a.Form("do") == "more" {
+	if do := a.Form("do"); do == "template" {
+		f.template(a.Form("script.kind"))
+	}
+	if a.partial() || a.Form("do") != "" {
 		if n := len(f.Rules); a.Form("do") == "more" && n < maxRules && f.Rules[n-1].Kind != "" {
 			f.Rules = append(f.Rules, shownRule{N: n})
 		}
@@ -251,6 +265,9 @@ func (a *ask) judged(v url.Values, o object, set string, of subject, own map[str
 	for i := range apps.Apps {
 		f.Apps = append(f.Apps, apps.Apps[i].Name)
 	}
+	if !a.partial() { // what is said while somebody types has no lists
+		a.offer(f, v.Get("app"))
+	}
 	for name, why := range own {
 		f.wrong(name, words.Say(a.Lang, why), "")
 	}
@@ -272,6 +289,37 @@ func (a *ask) judged(v url.Values, o object, set string, of subject, own map[str
 	text, err := manifest.Export(nil, []client.Job{asJob(&spec)})
 	f.Text = string(text)
 	return f, &spec, err
+}
+
+// maxOffered bounds how many jobs there are to pick from: those of the app come first, and any
+// other is typed.
+const maxOffered = 500
+
+// offer lists the handlers of an app's jobs, and jobs to come after.
+func (a *ask) offer(f *jobForm, app string) {
+	handlers, jobs := map[string]bool{}, map[string]bool{}
+	list := func(of string) {
+		page, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: of, Limit: maxOffered})
+		if err != nil {
+			return // the form stands without it
+		}
+		for i := range page.Jobs {
+			j := &page.Jobs[i]
+			if j.Handler != "" && (app == "" || j.App == app) {
+				handlers[j.Handler] = true
+			}
+			if ref := j.App + "/" + j.Name; ref != f.Ref && len(jobs) < maxOffered {
+				jobs[ref] = true
+			}
+		}
+	}
+	if app != "" {
+		list(app)
+	}
+	if len(jobs) < maxOffered {
+		list("")
+	}
+	f.Handlers, f.Jobs = slices.Sorted(maps.Keys(handlers)), slices.Sorted(maps.Keys(jobs))
 }
 
 // previewOf says what the schedule means, whatever else is wrong.
@@ -362,8 +410,40 @@ func (a *ask) filled(v url.Values, of subject) *jobForm {
 	if len(f.Rules) == 0 {
 		f.Rules = []shownRule{{}}
 	}
+	for i := range core.MaxParents {
+		n := strconv.Itoa(i)
+		if job := v.Get("after." + n); job != "" {
+			f.Parents = append(f.Parents, a.parent(len(f.Parents), job, v.Get("when."+n)))
+		}
+	}
+	if n := len(f.Parents); n < core.MaxParents {
+		f.Parents = append(f.Parents, a.parent(n, "", ""))
+	}
+	f.AsIs = v.Get("asis") != ""
 	return f
 }
+
+func (a *ask) parent(n int, job, when string) shownParent {
+	p := shownParent{N: n, Job: job}
+	for _, u := range core.Upons {
+		p.When = append(p.When, option{string(u), a.ChoiceText("after.when", string(u)), string(u) == when})
+	}
+	return p
+}
+
+// template begins the script of the form with that of a language.
+func (f *jobForm) template(kind string) {
+	for i := range f.Groups {
+		for k := range f.Groups[i].Fields {
+			if d := &f.Groups[i].Fields[k]; d.Name == "script.source" {
+				d.Value, d.Error = templateOfKind(kind), ""
+			}
+		}
+	}
+}
+
+// Template is what a script of a language begins with.
+func (a *ask) Template(kind string) string { return templateOfKind(kind) }
 
 // typedOf is what was typed in a field; of marks those that are set, one a line.
 func typedOf(v url.Values, d field) string {
@@ -396,7 +476,7 @@ var (
 	}
 	afters = []field{
 		{Name: "after", Kind: "parents", Label: core.Say("After other jobs"),
-			Hint: core.Say("app/name, and when: succeeded, failed or closed; one a line"), Sample: "pay/ledger succeeded"},
+			Hint: core.Say("Each of their ends that counts makes a run")},
 		{Name: "within", Kind: "text", Label: core.Say("Once all of them have ended, within"),
 			Hint: core.Say("Left empty: after each of them"), Sample: "2h"},
 	}
@@ -574,11 +654,20 @@ func valuesOf(o object) url.Values {
 	default:
 		v.Set("what", "handler")
 	}
-	if join, is := o["after"].(object); is {
-		v.Set("after", textOf("parents", join["all"]))
+	if o["script"] == nil { // hidden, until somebody chooses that a script runs
+		v.Set("script.source", templateOfKind(string(core.ScriptShell)))
+	}
+	parents := o["after"]
+	if join, is := parents.(object); is {
+		parents = join["all"]
 		v.Set("within", textOf("text", join["within"]))
-	} else {
-		v.Set("after", textOf("parents", o["after"]))
+	}
+	list, _ := parents.([]any)
+	for i, one := range list {
+		if p, is := one.(object); is {
+			v.Set("after."+strconv.Itoa(i), textOf("text", p["job"]))
+			v.Set("when."+strconv.Itoa(i), textOf("text", p["when"]))
+		}
 	}
 	var rules []any
 	switch s := o["schedule"].(type) {
@@ -624,9 +713,6 @@ func textOf(kind string, v any) string {
 		list := make([]string, len(v))
 		for i, one := range v {
 			list[i] = fmt.Sprint(one)
-			if p, is := one.(object); is {
-				list[i] = strings.TrimSpace(fmt.Sprint(p["job"]) + " " + textOf("text", p["when"]))
-			}
 		}
 		return strings.Join(list, "\n")
 	case bool:
@@ -670,6 +756,11 @@ func objectFrom(v url.Values, base object, a *ask) (object, map[string]core.Text
 	}
 	if what != "command" {
 		delete(o, "command")
+	}
+	if params := at(o, "params"); params != at(base, "params") && v.Get("asis") == "" {
+		if why := nearJSON(fmt.Sprint(params), o["template"] == true); params != nil && why.Code() != "" {
+			wrong["params"] = core.Say("they begin as JSON, and are none: %s", why)
+		}
 	}
 	afterFrom(v, o, wrong)
 	if s := scheduleFrom(v, a); s != nil {
@@ -716,19 +807,15 @@ func valueOf(kind, text string) (any, core.Text) {
 // afterFrom reads the jobs that it comes after.
 func afterFrom(v url.Values, o object, wrong map[string]core.Text) {
 	var list []any
-	for line := range strings.Lines(v.Get("after")) {
-		words := strings.Fields(line)
-		if len(words) == 0 {
-			continue
+	for i := range core.MaxParents {
+		n := strconv.Itoa(i)
+		if job := strings.TrimSpace(v.Get("after." + n)); job != "" {
+			p := object{"job": job}
+			if when := v.Get("when." + n); when != "" && when != string(core.UponSuccess) {
+				p["when"] = when
+			}
+			list = append(list, p)
 		}
-		p := object{"job": words[0]}
-		if len(words) > 1 {
-			p["when"] = words[1]
-		}
-		if len(words) > 2 {
-			wrong["after"] = core.Say("%q: app/name and when is expected, one a line", core.Truncate(strings.TrimSpace(line)))
-		}
-		list = append(list, p)
 	}
 	within := strings.TrimSpace(v.Get("within"))
 	switch {

@@ -88,9 +88,9 @@ func TestNewJob(t *testing.T) {
 	s := newConsole(t)
 	s.never(s.says("/console/jobs/new?app=shop", "New job", "What it means", `value="shop"`), "Still wrong", "bad-field")
 	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "sweep", "kind.0", "crontab", "expr.0", "30 2 * * 1-5",
-		"timezone", "Europe/Berlin", "labels", "team=pay", "retry.max", "2", "after", "shop/first failed")
+		"timezone", "Europe/Berlin", "labels", "team=pay", "retry.max", "2", "after.0", "shop/first", "when.0", "failed")
 	s.wrong("/console/jobs/new", form, http.StatusNotFound, "there is no such job")
-	form.Del("after")
+	form.Del("after.0")
 	s.done("/console/jobs/new", form, "shop/ledger is there", "at 02:30, Monday to Friday, Europe/Berlin", "team=pay", "2 more attempts")
 	s.done("/console/jobs/new", form, "as it was typed")
 	changes, err := s.Changes("", "shop/ledger", 10)
@@ -212,7 +212,8 @@ func TestTwoEdit(t *testing.T) {
 // TestFormOfScriptAndCommand: what runs is a handler, a script or a command.
 func TestFormOfScriptAndCommand(t *testing.T) {
 	s := newConsole(t)
-	form := s.form("/console/jobs/new?app=shop", "name", "sweep", "what", "script", "script.kind", "python", "handler", "left")
+	form := s.form("/console/jobs/new?app=shop", "name", "sweep", "what", "script", "script.kind", "python", "handler", "left",
+		"script.source", "")
 	s.wrong("/console/jobs/new", form, http.StatusBadRequest, "the text of the script")
 	form = with(form, "script.source", "print(1)\r\n  # two\r\n", "script.note", "first")
 	s.done("/console/jobs/new", form, "shop/sweep is there", "python, version 1")
@@ -256,4 +257,87 @@ func TestChoicesAreSaid(t *testing.T) {
 	if j := s.Job("shop/ledger"); len(j.Def.Retry.On) != 2 || j.Def.Retry.On[1] != core.Lost || len(j.Def.Notify.On) != 1 {
 		t.Errorf("%+v", j.Def)
 	}
+}
+
+// TestScriptOfANewJob begins with the template of its language, in the form as on the page of a
+// script; what was typed is not taken for one.
+func TestScriptOfANewJob(t *testing.T) {
+	s := newConsole(t)
+	form := s.form("/console/jobs/new?app=shop", "name", "sweep", "what", "script")
+	if source := form.Get("script.source"); !strings.HasPrefix(source, "#!/bin/bash") {
+		t.Errorf("it begins with %q", source)
+	}
+	s.says("/console/jobs/new", `data-template="<?php`)
+	s.ask("PUT", "/v1/jobs/shop/plain", `{"handler":"sweep"}`)
+	s.says("/console/jobs/shop/plain/script", `data-template="<?php`)
+	w := s.post("/console/jobs/new", with(form, "script.kind", "python", "do", "template"))
+	if body := html.UnescapeString(w.Body.String()); w.Code != http.StatusOK || !strings.Contains(body, ">import sys") ||
+		!strings.Contains(body, `value="sweep"`) {
+		t.Errorf("%d %s", w.Code, body)
+	}
+	form.Del("do")
+	s.done("/console/jobs/new", with(form, "script.kind", "shell"), "shop/sweep is there", "shell, version 1")
+	s.never(s.get("/console/jobs/shop/sweep/script").Body.String(), "data-template")
+	s.done("/console/jobs/new", s.form("/console/jobs/new?app=shop", "name", "other", "handler", "h"), "shop/other is there")
+	if j := s.Job("shop/other"); j.Def.Script != nil {
+		t.Errorf("a handler has the script %+v", j.Def.Script)
+	}
+}
+
+// TestPicked: handlers that jobs of the app have, and jobs to come after, are there to pick from.
+func TestPicked(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/apps/web", `{}`)
+	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"sweep"}`)
+	s.ask("PUT", "/v1/jobs/web/ping", `{"handler":"<i>ping"}`)
+	const handlers = `<datalist id="handlers">`
+	s.says("/console/jobs/new?app=web", `list="handlers"`, handlers+`<option value="<i>ping"></option></datalist>`,
+		`<datalist id="jobs"><option value="shop/ledger"></option><option value="web/ping"></option></datalist>`)
+	s.says("/console/jobs/new", handlers+`<option value="<i>ping"></option><option value="sweep"></option></datalist>`)
+	s.never(s.says("/console/jobs/web/ping?view=edit", `value="shop/ledger"`), `<option value="web/ping">`)
+	form := s.form("/console/jobs/new?app=shop", "name", "after", "handler", "h", "after.0", "web/ping",
+		"after.3", "shop/ledger", "when.3", "closed")
+	w := s.post("/console/jobs/new", with(form, "do", "after"))
+	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, `name="after.1" list="jobs" value="shop/ledger"`) ||
+		!strings.Contains(body, `name="after.2"`) {
+		t.Errorf("%d %s", w.Code, body)
+	}
+	form.Del("do")
+	s.done("/console/jobs/new", form, "when it ended, however", "when it succeeded")
+	if j := s.Job("shop/after"); len(j.Def.After) != 2 || j.Def.After[0].When != core.UponSuccess || j.Def.After[1].When != core.UponClose {
+		t.Errorf("%+v", j.Def.After)
+	}
+	again := s.form("/console/jobs/shop/after?view=edit")
+	s.done("/console/jobs/shop/after/edit", again, "as it was typed")
+	s.wrong("/console/jobs/shop/after/edit", with(again, "after.1", "shop/none"), http.StatusNotFound, "there is no such job", `id="e-after"`)
+	again.Del("after.0")
+	s.done("/console/jobs/shop/after/edit", with(again, "after.1", ""), "is changed")
+	if j := s.Job("shop/after"); len(j.Def.After) != 0 {
+		t.Errorf("%+v", j.Def.After)
+	}
+}
+
+// TestNearlyJSON: params that begin as JSON and are none are stored by who says so, and not
+// unseen; the place is said.
+func TestNearlyJSON(t *testing.T) {
+	s := newConsole(t)
+	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "h", "params", "{\"since\": 1,\n \"é\": 2,}")
+	const why = "line 2, column 9: invalid character '}'"
+	if body := s.typing("/console/jobs/new", form); !strings.Contains(body, why) {
+		t.Errorf("it does not say %q: %s", why, body)
+	}
+	s.wrong("/console/jobs/new", form, http.StatusBadRequest, why, "keep them as they are")
+	s.wrong("/console/jobs/new", with(form, "params", "[1, 2"), http.StatusBadRequest, "line 1, column 6: unexpected end")
+	s.done("/console/jobs/new", with(form, "asis", "1"), "shop/ledger is there")
+	s.done("/console/jobs/shop/ledger/edit", s.form("/console/jobs/shop/ledger?view=edit", "title", "T"), "is changed") // as they were
+	for _, params := range []string{`{"a": [1]}`, "--since {x}", "", `{"n": {{attempt}}}`} {
+		next := s.form("/console/jobs/shop/ledger?view=edit", "params", params)
+		if strings.Contains(params, "{{") {
+			next.Set("template", "on")
+		}
+		s.done("/console/jobs/shop/ledger/edit", next, "is changed")
+	}
+	s.done("/console/jobs/shop/ledger/edit", s.form("/console/jobs/shop/ledger?view=edit", "params", `{"a": 1}`, "template", ""), "is changed")
+	s.wrong("/console/jobs/shop/ledger/trigger", url.Values{"was": {`{"a": 1}`}, "params": {"{\n\"a\": x}"}}, http.StatusBadRequest,
+		"line 2, column 6")
 }

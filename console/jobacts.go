@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
@@ -149,11 +150,35 @@ func stillJSON(was, is string) error {
 	if was == "" || !json.Valid([]byte(was)) || is == "" {
 		return nil
 	}
-	var v any
-	if err := json.Unmarshal([]byte(is), &v); err != nil {
-		return core.Invalid("params", "", "the params of the job are JSON, and these are not: %s", err.Error())
+	if why := notJSON(is); why.Code() != "" {
+		return core.Invalid("params", "", "the params of the job are JSON, and these are not: %s", why)
 	}
 	return nil
+}
+
+// nearJSON says where a text that begins as JSON is none; a template is JSON only once it is filled.
+func nearJSON(text string, template bool) core.Text {
+	begins := strings.TrimSpace(text)
+	if !strings.HasPrefix(begins, "{") && !strings.HasPrefix(begins, "[") || template && strings.Contains(text, "{{") {
+		return core.Text{}
+	}
+	return notJSON(text)
+}
+
+// notJSON says where a text is no JSON, and why.
+func notJSON(text string) core.Text {
+	var v any
+	err := json.Unmarshal([]byte(text), &v)
+	e, ok := errors.AsType[*json.SyntaxError](err)
+	if !ok {
+		return core.Text{}
+	}
+	before := text[:max(0, min(int(e.Offset), len(text))-1)]
+	if e.Offset >= int64(len(text)) && strings.Contains(e.Error(), "end of JSON") {
+		before = text
+	}
+	line := before[strings.LastIndexByte(before, '\n')+1:]
+	return core.Say("line %d, column %d: %s", lines(before), utf8.RuneCountInString(line)+1, e.Error())
 }
 
 // pauseJob stops the schedule of a job, and what runs of it where that is asked for.

@@ -78,6 +78,11 @@ var choices = map[string]map[string]choice{
 		"overdue":     {"逾期未成功", word{}},
 		"mute":        {"通知未送达", word{}},
 	},
+	"after.when": {
+		"succeeded": {"成功后", word{"when it succeeded", "执行成功后触发"}},
+		"failed":    {"失败后", word{"when it failed", "执行失败后触发"}},
+		"closed":    {"结束后", word{"when it ended, however", "无论结果如何，结束后触发"}},
+	},
 	"keep.log": {
 		"on-failure": {"失败时", word{"of runs that failed, timed out or were lost", "执行失败、超时或结果丢失的运行"}},
 		"never":      {"从不", word{"of none", "都不保留"}},

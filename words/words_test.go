@@ -79,7 +79,8 @@ func TestEveryWord(t *testing.T) {
 	whole(t, "labels", constants(t, "notice.go", "Label"), labels)
 	for field, list := range map[string][]string{"route": texts(core.Routes), "broadcast.fail": texts(core.BroadcastFails),
 		"block": texts(core.Blocks), "misfire": texts(core.Misfires), "retry.backoff": texts(core.Backoffs), "retry.on": texts(core.RetryOns),
-		"overlap.full": texts(core.Fulls), "notify.on": append(texts(core.Events), string(core.EventMute)), "keep.log": texts(core.KeepLogs)} {
+		"overlap.full": texts(core.Fulls), "notify.on": append(texts(core.Events), string(core.EventMute)), "keep.log": texts(core.KeepLogs),
+		"after.when": texts(core.Upons)} {
 		table, means := map[string]word{}, map[string]word{}
 		for value, c := range choices[field] {
 			table[value] = word{value, c.zh}

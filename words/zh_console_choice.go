@@ -2,6 +2,11 @@ package words
 
 // zhConsoleChoice is what the forms of a job say of what may be chosen in them.
 var zhConsoleChoice = map[string]string{
+	"One more job": "再加一个任务",
+	"Each of their ends that counts makes a run":      "它们每次符合条件的结束都触发一次运行",
+	"Begin with its template":                         "使用其模板",
+	"they begin as JSON, and are none: %s":            "开头像 JSON，但不是合法的 JSON：%s",
+	"keep them as they are":                           "按原样保存",
 	"%s – %s":                                         "%s：%s",
 	"From one attempt to the next":                    "从一次尝试到下一次",
 	"None marked: as the app says":                    "都不选：按应用设置",

@@ -186,6 +186,14 @@
     const of = e.target.matches("textarea[data-code]") && e.target.previousElementSibling;
     if (of && of.matches("[data-numbers]")) of.textContent = e.target.value.split("\n").map((_, i) => i + 1).join("\n");
   });
+  // A script that is still the template of its language becomes that of another with it.
+  document.addEventListener("change", (e) => {
+    const all = $$("option[data-template]", e.target).map((o) => o.dataset.template);
+    const t = all.length && $("textarea[data-code]", e.target.form);
+    if (!t || !["", ...all].includes(t.value)) return;
+    t.value = e.target.selectedOptions[0].dataset.template;
+    t.dispatchEvent(new Event("input", { bubbles: true }));
+  });
   document.addEventListener("focusin", (e) => { if (e.target.matches("textarea[data-code]")) delete e.target.dataset.leave; });
 
   // Rows: picked ones have their actions in a sheet at the foot.

@@ -81,3 +81,19 @@ func TestClosedPanelIsForgotten(t *testing.T) {
 		}
 	}
 }
+
+// TestTemplateOfItsLanguage: a script that nobody wrote yet is the template of the language that is
+// chosen, and one that somebody wrote stays.
+func TestTemplateOfItsLanguage(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.open("/console/jobs/new?app=shop")
+	p.click("css:[name=what][value=script]")
+	p.wait("document.querySelector('[name=\"script.source\"]').value.startsWith('#!/bin/bash')")
+	p.choose("css:[name=\"script.kind\"]", "python")
+	p.wait("document.querySelector('[name=\"script.source\"]').value.startsWith('import sys')")
+	p.fill("css:[name=\"script.source\"]", "print(1)")
+	p.choose("css:[name=\"script.kind\"]", "php")
+	p.wait("document.querySelector('[name=\"script.source\"]').value === 'print(1)'")
+}
