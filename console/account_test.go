@@ -91,6 +91,14 @@ func TestPeoplePage(t *testing.T) {
 	rev, _, _ := strings.Cut(rest, `"`)
 	edit := url.Values{"do": {"save"}, "name": {"lina"}, "rev": {rev}, "roles": {"viewer"}, "disabled": {"1"}}
 	s.done("/console/people?panel=person&name=lina", edit, "disabled")
-	s.wrong("/console/people?panel=person&name=lina", edit, http.StatusConflict, "somebody else changed it")
+	edit.Set("roles", "operator")
+	body = s.wrong("/console/people?panel=person&name=lina", edit, http.StatusConflict, "Somebody changed this",
+		"<ul><li>roles: viewer became operator</li></ul>")
+	edit.Set("rev", between(body, `name="rev" value="`, `"`))
+	s.done("/console/people?panel=person&name=lina", edit, "lina is saved", "operator")
 	s.done("/console/people?panel=person&name=lina", url.Values{"do": {"delete"}, "name": {"lina"}}, "lina is deleted")
+	body = s.wrong("/console/people?panel=person&name=lina", edit, http.StatusConflict, "lina was deleted meanwhile",
+		"New person", `value="lina"`)
+	edit.Set("rev", between(body, `name="rev" value="`, `"`))
+	s.done("/console/people?panel=person&name=lina", edit, "lina is saved", "operator")
 }

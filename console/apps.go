@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/manifest"
 )
 
 // appForm is what a form says of an app, as it was typed.
@@ -89,6 +90,18 @@ func (f appForm) into(spec *client.AppSpec) (err error) {
 		spec.IfRev = &rev
 	}
 	return nil
+}
+
+// differs is how an app would differ from what it is now.
+func (f appForm) differs(now client.App) []difference {
+	spec, mine := specOf(now), now
+	_ = f.into(&spec) // else it was no conflict
+	mine.Title, mine.Executors, mine.Allow, mine.WaitForExecutor = spec.Title, spec.Executors, spec.Allow, spec.WaitForExecutor
+	mine.Overlap, mine.Limits, mine.Notify = spec.Overlap, spec.Limits, spec.Notify
+	if spec.Token != nil {
+		mine.HasToken = *spec.Token != ""
+	}
+	return differences(manifest.DiffApp(&now, &mine))
 }
 
 func number(n int) string {

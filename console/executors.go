@@ -171,6 +171,7 @@ type appPage struct {
 	Panel     string
 	Form      appForm
 	Wrong     string
+	Clash     *clash
 	Typed     pauseForm
 	Address   string
 }
@@ -384,6 +385,10 @@ func (a *ask) appDo() (string, core.Text, error) {
 		return "", said, err
 	}
 	p.Panel, p.Form, p.Typed, p.Wrong = a.Form("do"), a.appForm(), a.pauseForm(), a.problemOf(err).Message
+	if now := itoa(p.App.Rev); p.Panel == "edit" && isConflict(err) && p.Form.Rev != now {
+		p.Clash, p.Wrong = &clash{Differs: p.Form.differs(p.App)}, ""
+		p.Form.Rev, p.Form.HasToken = now, p.App.HasToken
+	}
 	a.page = "executors"
 	return a.again(err, "app", p)
 }

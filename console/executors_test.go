@@ -184,7 +184,11 @@ func TestAppForms(t *testing.T) {
 		http.StatusBadRequest, "many", "a whole number is expected", `value="typed"`)
 	s.done("/console/executors/pay?panel=edit", edit, "pay is saved", "http://10.0.0.8:9999/", "Payments", "set, never shown", "10m", "20")
 	edit.Set("title", "second")
-	s.wrong("/console/executors/pay?panel=edit", edit, http.StatusConflict, `role="alert"`, `value="second"`)
+	page = s.wrong("/console/executors/pay?panel=edit", edit, http.StatusConflict, "Somebody changed this",
+		"<ul><li>title: Payments became second</li></ul>", `value="second"`, "Save mine over theirs")
+	s.says("/console/executors/pay", "Payments")
+	edit.Set("rev", between(page, `name="rev" value="`, `"`))
+	s.done("/console/executors/pay?panel=edit", edit, "pay is saved", "second")
 
 	s.wrong("/console/executors/pay?panel=pause", url.Values{"do": {"pause"}, "reason": {"why"}, "until": {"soon"}}, http.StatusBadRequest,
 		"soon", `value="why"`)

@@ -7,8 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/manifest"
 )
 
 // noticesPage is the list of channels, and who is told by them.
@@ -108,6 +110,7 @@ type channelPage struct {
 	Panel   string
 	Form    channelForm
 	Wrong   string
+	Clash   *clash
 	Test    *client.ChannelTest // what a test came to
 }
 
@@ -224,6 +227,17 @@ func (f channelForm) spec() (client.ChannelSpec, error) {
 	return s, nil
 }
 
+// differs is how a channel would differ from what it is now. Of secrets it says nothing.
+func (f channelForm) differs(now client.Channel) []difference {
+	f.Name = now.Name
+	spec, _ := f.spec() // else it was no conflict, as below
+	what, _ := api.ManageChannel(spec)
+	what.Channel = what.Channel.Normal()
+	mine := api.ChannelOf(&what.Channel)
+	mine.Set = now.Set
+	return differences(manifest.DiffChannel(&now, &mine))
+}
+
 // noticesDo makes a channel, or says who is told of what is of no job.
 func (a *ask) noticesDo() (string, core.Text, error) {
 	var err error
@@ -313,7 +327,12 @@ func (a *ask) channelDo() (string, core.Text, error) {
 		return "", core.Text{}, errShown
 	}
 	if p.Panel, p.Wrong, p.Test = a.Form("do"), a.problemOf(err).Message, nil; p.Panel == "edit" {
+		was := p.Form
 		p.Form = a.channelForm()
+		if isConflict(err) && p.Form.Rev != was.Rev {
+			p.Clash, p.Wrong = &clash{Differs: p.Form.differs(p.Channel)}, ""
+			p.Form.Rev, p.Form.HasURL, p.Form.HasSecret, p.Form.HasPass = was.Rev, was.HasURL, was.HasSecret, was.HasPass
+		}
 		p.Form.Kind, p.Form.Name = p.Channel.Kind, name
 	}
 	return a.again(err, "channel", p)

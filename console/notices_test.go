@@ -46,7 +46,18 @@ func TestChannelForms(t *testing.T) {
 			}
 		}
 		s.done(at+"?panel=edit", edit, "by-"+kind+" is saved", "中文")
-		s.wrong(at+"?panel=edit", edit, http.StatusConflict, `role="alert"`)
+		edit.Set("language", "en")
+		for _, secret := range []string{"url", "secret", "pass"} {
+			if secret != "url" || kind != "webhook" && kind != "email" {
+				edit.Set(secret, form.Get(secret)) // typed again
+			}
+		}
+		page = s.wrong(at+"?panel=edit", edit, http.StatusConflict, "Somebody changed this", "<ul><li>language: zh became en</li></ul>")
+		if list := between(page, `<div class="warn"`, "</div>"); strings.Contains(list, "very-secret-1") {
+			t.Errorf("%s: a secret is among what differs: %s", kind, list)
+		}
+		edit.Set("rev", between(page, `name="rev" value="`, `"`))
+		s.never(s.done(at+"?panel=edit", edit, "by-"+kind+" is saved"), "<dd>中文")
 		if _, err := s.M.Channel(t.Context(), "by-"+kind); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}

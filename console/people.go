@@ -1,6 +1,7 @@
 package console
 
 import (
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ type peoplePage struct {
 	Panel  string
 	Form   personForm
 	Wrong  string
+	Clash  *clash
 }
 
 // personForm is a person as a form says; of who is there Rev is not empty.
@@ -41,11 +43,29 @@ func (a *ask) people() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.Form = personForm{Name: one.Name, Rev: strconv.FormatInt(one.Rev, 10),
-			Roles:  strings.ReplaceAll(api.FormatGrants(one.Grants), " ", "\n"),
-			Issuer: one.Issuer, Subject: one.Subject, Disabled: one.Disabled, HasPassword: one.HasPassword, Tokens: one.Tokens}
+		p.Form = personFormOf(one)
 	}
 	return p, nil
+}
+
+func personFormOf(one client.Person) personForm {
+	return personForm{Name: one.Name, Rev: itoa(one.Rev), Roles: strings.ReplaceAll(api.FormatGrants(one.Grants), " ", "\n"),
+		Issuer: one.Issuer, Subject: one.Subject, Disabled: one.Disabled, HasPassword: one.HasPassword, Tokens: one.Tokens}
+}
+
+// differs is how a person would differ from what he is now.
+func (f personForm) differs(now client.Person) (list []difference) {
+	disabled := map[bool]string{true: "true"}
+	for _, d := range []difference{
+		{"roles", api.FormatGrants(now.Grants), api.FormatGrants(api.ParseGrants(strings.Fields(f.Roles)))},
+		{"issuer", now.Issuer, f.Issuer}, {"subject", now.Subject, f.Subject},
+		{"disabled", disabled[now.Disabled], disabled[f.Disabled]},
+	} {
+		if d.Old != d.New {
+			list = append(list, d)
+		}
+	}
+	return list
 }
 
 // peopleDo makes, changes or deletes one.
@@ -61,7 +81,20 @@ func (a *ask) peopleDo() (string, core.Text, error) {
 		return "", core.Text{}, listErr
 	}
 	f.Password = ""
-	return a.again(err, "people", &peoplePage{People: list.People, Panel: a.Q("panel"), Form: f, Wrong: a.problemOf(err).Message})
+	p := &peoplePage{People: list.People, Panel: a.Q("panel"), Form: f, Wrong: a.problemOf(err).Message}
+	if f.Rev == "" || !isConflict(err) {
+		return a.again(err, "people", p)
+	}
+	switch now, gone := a.GetPerson(a.Ctx(), f.Name); {
+	case gone != nil && a.problemOf(gone).Status == http.StatusNotFound: // sent again it is made
+		p.Form.Rev, p.Form.HasPassword, p.Wrong = "", false, a.Say("%s was deleted meanwhile", f.Name)
+	case gone != nil:
+		return "", core.Text{}, gone
+	case itoa(now.Rev) != f.Rev:
+		p.Clash, p.Wrong = &clash{Differs: f.differs(now)}, ""
+		p.Form.Rev, p.Form.HasPassword, p.Form.Tokens = itoa(now.Rev), now.HasPassword, now.Tokens
+	}
+	return a.again(err, "people", p)
 }
 
 func (a *ask) personTo(f personForm) (to string, said core.Text, err error) {

@@ -134,7 +134,7 @@ var zhConsoleJob = map[string]string{
 	"failing since %s":             "自 %s 起一直失败",
 	"fenced":                       "隔离",
 	"in code, which may change it": "由代码声明，代码可以修改它",
-	"in nothing but its script or its secrets": "只有脚本或密钥不同",
+	"in nothing that is shown here: at most in a script or a secret": "在此处显示的内容中没有不同：最多是脚本或密钥",
 	"is killed":                              "终止",
 	"is left to its end (%d now)":            "运行到结束（现有 %d 个）",
 	"it cannot be planned: %s":               "无法生成调度计划：%s",
