@@ -752,6 +752,56 @@ func TestExternal(t *testing.T) {
 	}
 }
 
+// TestClaimTakesAway: whom the provider gives no role any more is told so at the log-in, and what was open
+// or made before has none from then on, with a record of it; what another subject of the name says takes nothing.
+func TestClaimTakesAway(t *testing.T) {
+	f, ctx := newFixture(t), t.Context()
+	f.a = access.New(f.store, access.Options{Passwords: f.p, Claims: access.Claims{Role: "groups",
+		Roles: map[string][]access.Grant{"ops": {{App: "shop", Role: access.Admin}}}}})
+	enter := func(sub string, groups ...any) (string, error) {
+		return f.a.External(ctx, "https://id", sub, map[string]any{"preferred_username": "lina", "groups": groups}, access.From{})
+	}
+	session, err := enter("1", "ops")
+	f.ok(err)
+	who, err := f.a.Session(ctx, session)
+	f.ok(err)
+	_, secret, err := f.a.MakeToken(ctx, who, access.TokenSpec{Name: "t", End: time.Now().Add(access.LongestToken - time.Hour)})
+	f.ok(err)
+	roles := func() (list [2]access.Role) {
+		for i, known := range []func() (access.Who, error){func() (access.Who, error) { return f.a.Session(ctx, session) },
+			func() (access.Who, error) { return f.a.Bearer(ctx, secret) }} {
+			who, err := known()
+			f.ok(err)
+			list[i] = who.Role("shop")
+		}
+		return list
+	}
+	_, err = enter("2") // another of her name
+	f.code(err, core.CodeForbidden)
+	if got := roles(); got != [2]access.Role{access.Admin, access.Admin} {
+		t.Errorf("another takes them away: %v", got)
+	}
+	for range 2 {
+		_, err = enter("1", "strangers")
+		if f.code(err, core.CodeForbidden); err != nil && !strings.Contains(err.Error(), "gives lina no role here") {
+			t.Errorf("%v", err)
+		}
+	}
+	if got := roles(); got != [2]access.Role{} {
+		t.Errorf("session and token have %v", got)
+	}
+	changes, err := f.store.Changes(ctx, "", 0, math.MaxInt64, 10)
+	f.ok(err)
+	if len(changes) != 3 || changes[0].By != access.ByProvider || strings.Contains(string(changes[0].New), "admin") {
+		t.Errorf("%d records, the last %+v", len(changes), changes)
+	}
+	_, err = f.a.External(ctx, "https://id", "9", map[string]any{"preferred_username": "nina"}, access.From{})
+	f.code(err, core.CodeForbidden)
+	if _, found, err := f.store.Account(ctx, "nina"); found || err != nil {
+		t.Errorf("whom no role is given is made: %v", err)
+	}
+}
+
 // TestMay: each deed for each role, and what is nobody's.
 func TestMay(t *testing.T) {
 	least := map[access.Deed]access.Role{access.See: access.Viewer, access.Operate: access.Operator, access.Edit: access.Editor,

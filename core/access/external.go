@@ -79,7 +79,8 @@ func join(list []Grant, g Grant) []Grant {
 
 // External answers a session to whom a provider knows, by what it said of him. It makes the
 // person; one of the name who is not known by this provider is somebody else, unless an admin
-// says that it is he. Roles that come by claim are those of the last log-in.
+// says that it is he. Roles that come by claim are those of the last log-in, also where it gave none
+// and was refused.
 func (a *Access) External(ctx context.Context, issuer, sub string, claims map[string]any, from From) (string, error) {
 	if err := checkExternal(issuer, sub); err != nil {
 		return "", err
@@ -93,11 +94,21 @@ func (a *Access) External(ctx context.Context, issuer, sub string, claims map[st
 		if grants, err = checkGrants(a.o.Claims.Role, grants); err != nil {
 			return "", err
 		}
-		if len(grants) == 0 {
-			return "", core.Errorf(core.CodeForbidden, "the provider's claim %s gives %s no role here", a.o.Claims.Role, name)
-		}
 	}
 	by := core.Actor{Name: ByProvider, From: clip(from.Address, maxFrom)}
+	if byClaim && len(grants) == 0 {
+		// Sessions and tokens that there are have no role from now on either.
+		if _, err := a.change(ctx, name, &by, func(acc *Account) (bool, error) {
+			had := acc.Issuer == issuer && acc.Subject == sub && len(acc.Grants) > 0
+			if had {
+				acc.Grants = nil
+			}
+			return had, nil
+		}); err != nil {
+			return "", err
+		}
+		return "", core.Errorf(core.CodeForbidden, "the provider's claim %s gives %s no role here", a.o.Claims.Role, name)
+	}
 	if _, err := a.change(ctx, name, &by, func(acc *Account) (bool, error) {
 		switch {
 		case acc.Rev == 0 && name != FirstAdmin: // who has the admin token comes in by that name, and shares it with nobody
