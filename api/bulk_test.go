@@ -1,10 +1,13 @@
 package api_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core/access"
 )
 
 // TestBulk: many jobs are counted, paused as one act and resumed by it; a reader may only count.
@@ -45,6 +48,52 @@ func TestBulk(t *testing.T) {
 		status, answer := f.ask("POST", "/v1/bulk", body)
 		if field != "" && (status != 400 || !strings.Contains(answer, `"field":"`+field+`"`)) || field == "" && !strings.Contains(answer, `"fail":1`) {
 			t.Errorf("%s: %d %s", body, status, answer)
+		}
+	}
+}
+
+// TestBulkCountsWhatItActsOn: who may do it in some apps is told beforehand of those jobs alone, whatever
+// else he sees; who may do it nowhere is told of what he sees, and then that he may not.
+func TestBulkCountsWhatItActsOn(t *testing.T) {
+	both := []string{"shop/report", "pay/bills"}
+	for name, c := range map[string]struct {
+		grants []access.Grant
+		found  map[string]int // by verb; what is not here is refused
+		sees   []string
+	}{
+		"viewer of all, editor of shop": {[]access.Grant{{Role: viewer}, {App: "shop", Role: editor}},
+			map[string]int{"pause": 1, "kill": 1, "label": 1, "delete": 1}, []string{"shop/report"}},
+		"viewer of pay, editor of shop": {[]access.Grant{{App: "pay", Role: viewer}, {App: "shop", Role: editor}},
+			map[string]int{"pause": 1, "kill": 1, "label": 1, "delete": 1}, []string{"shop/report"}},
+		"operator of all": {[]access.Grant{{Role: operator}}, map[string]int{"pause": 2, "kill": 2}, both},
+		"viewer of all":   {[]access.Grant{{Role: viewer}}, nil, both},
+		"viewer of shop":  {[]access.Grant{{App: "shop", Role: viewer}}, nil, []string{"shop/report"}},
+	} {
+		f, _ := guardedFixture(t)
+		lina := f.person("lina", c.grants...)
+		for _, verb := range []string{"pause", "kill", "label", "delete"} {
+			body := `{"verb":"` + verb + `","filter":{},"labels":{"a":"b"}`
+			var dry, res api.BulkResult
+			if err := json.Unmarshal([]byte(f.expect(t, lina, "POST", "/v1/bulk", body+`,"dryRun":true}`, 200)), &dry); err != nil {
+				t.Fatal(err)
+			}
+			want, may := c.found[verb]
+			if !may {
+				want = len(c.sees)
+			}
+			if text := strings.Join(dry.Sample, " "); dry.Found != want || want == 1 && text != c.sees[0] {
+				t.Errorf("%s, %s: of a dry run %d, %s", name, verb, dry.Found, text)
+			}
+			if !may {
+				if text := f.expect(t, lina, "POST", "/v1/bulk", body+"}", 403); !strings.Contains(text, "this takes the role") {
+					t.Errorf("%s, %s: %s", name, verb, text)
+				}
+				continue
+			}
+			if err := json.Unmarshal([]byte(f.expect(t, lina, "POST", "/v1/bulk", body+"}", 200)), &res); err != nil ||
+				res.Found != want || res.Done+res.Same != want {
+				t.Errorf("%s, %s: %+v, %v", name, verb, res, err)
+			}
 		}
 	}
 }

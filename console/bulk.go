@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 )
 
 // bulkPanel is what is to be done to many jobs: to those that were picked, or to all that the
@@ -20,6 +21,7 @@ type bulkPanel struct {
 	Picked []string
 	Found  int
 	Sample []string
+	Some   bool   // found are those of the apps alone where he may do it
 	Act    string // names the act beforehand: a form that is sent twice does it once
 	F      typed
 }
@@ -41,6 +43,11 @@ func (a *ask) bulkPanel(verb string, picked []string, q url.Values) (*bulkPanel,
 		return nil, err
 	}
 	p.Found, p.Sample = res.Found, res.Sample
+	deed := access.Operate
+	if verb == "delete" || verb == "label" {
+		deed = access.Edit
+	}
+	p.Some = q.Get("app") == "" && a.who.May(deed, "") != nil
 	return p, nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/core/access"
 )
 
 // hidden are the hidden fields of the form that is posted to an address.
@@ -84,6 +86,36 @@ func TestDeleteMany(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	s.says("/console/jobs", "There is no job yet.")
+}
+
+// TestDeleteManyOfSomeApps: who may do it in some apps is shown how many there are of those, and says that.
+func TestDeleteManyOfSomeApps(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/apps/pay", `{"allow": ["10.0.0.0/8"]}`)
+	for _, job := range []string{"shop/a", "pay/b", "pay/c"} {
+		s.ask("PUT", "/v1/jobs/"+job, `{"handler": "x"}`)
+	}
+	s.person("lina", access.Grant{Role: access.Viewer}, access.Grant{App: "shop", Role: access.Editor})
+	s.logInAs("lina")
+	s.says("/console/jobs", "3, none of which fails", "Delete…", "New job")
+	panel := s.says("/console/jobs?panel=delete", "all 1 there are", "in the apps where you may do that")
+	if s := panel[strings.Index(panel, "<dialog"):]; strings.Contains(s, "pay/") {
+		t.Errorf("others' among them: %s", s)
+	}
+	q := hidden(t, panel, "/console/jobs/bulk")
+	q.Set("which", "all")
+	q.Set("count", "3")
+	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusBadRequest {
+		t.Errorf("the count of all: %d", w.Code)
+	}
+	q.Set("count", "1")
+	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "1 of 1 done") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	s.says("/console/jobs", "2, none of which fails", "pay/b", "pay/c")
+	if body := s.says("/console/jobs?panel=pause&app=shop"); strings.Contains(body, "where you may do that") {
+		t.Error("of one app it is said too")
+	}
 }
 
 // TestRunManyOnce: a form that is sent twice runs each job once.

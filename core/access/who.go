@@ -222,6 +222,11 @@ func (w Who) May(d Deed, app string) error {
 	return nil
 }
 
+// MaySome reports whether somebody may do a deed to all, or to some app.
+func (w Who) MaySome(d Deed) bool {
+	return w.May(d, "") == nil || slices.ContainsFunc(slices.Concat(w.Grants, w.Within), func(g Grant) bool { return w.May(d, g.App) == nil })
+}
+
 var errMustChange = core.Errorf(core.CodeForbidden, "your password is one that somebody else gave you: change it first")
 
 // NoApp is what whoever may not see an app is told of it: the same whether there is one or not.
