@@ -27,6 +27,8 @@ const (
 	logWithin = 3 * time.Second  // an executor may be slow, and the page waits no longer
 	logLoad   = 5 * time.Minute  // a download
 	logBytes  = 64 << 20         // of a download
+	logBrief  = 20 * time.Second // a download of a function, which answers within 29 s
+	logSmall  = 4 << 20          // of such a download: a function answers 6 MB at most, where a third is added perhaps
 	logAnswer = 20 * time.Second // a piece for the script
 )
 
@@ -238,11 +240,18 @@ func (c *Console) logFile(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(a.Ctx(), logLoad)
+	most, within := logBytes, logLoad
+	if c.o.Writes == nil {
+		most, within = logSmall, logBrief
+	}
+	ctx, cancel := context.WithTimeout(a.Ctx(), within)
 	defer cancel()
 	id := a.Path("run")
 	log, err := a.GetLog(ctx, id, client.GetLogParams{From: 1})
 	if err != nil {
+		if ctx.Err() != nil {
+			err = core.Errorf(core.CodeUnavailable, "its executor did not answer with the log in time: try again")
+		}
 		a.fail(err)
 		return
 	}
@@ -259,12 +268,14 @@ func (c *Console) logFile(w http.ResponseWriter, r *http.Request) {
 		if sent += n; err != nil || log.End || log.Next <= from {
 			return
 		}
-		if sent > logBytes {
-			fmt.Fprintf(w, "\n[%s]\n", a.Say("the log goes on: a download ends after %d bytes", logBytes))
-			return
-		}
 		from = log.Next
-		if log, err = a.GetLog(ctx, id, client.GetLogParams{From: from}); err != nil {
+		log, err = a.GetLog(ctx, id, client.GetLogParams{From: from})
+		switch {
+		case ctx.Err() != nil, err == nil && sent+len(log.Text) > most:
+			fmt.Fprintf(w, "\n[%s]\n", a.Say("the log goes on: a download ends after %d MB or %d seconds; all of it: %s", most>>20,
+				int(within.Seconds()), "tickring logs "+id))
+			return
+		case err != nil:
 			fmt.Fprintf(w, "\n[%s]\n", a.Say("the rest is missing: %s", a.problemOf(err).Message))
 			return
 		}

@@ -6,8 +6,10 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
@@ -274,4 +276,39 @@ func TestRunAgainAmongMany(t *testing.T) {
 	if n := strings.Count(body, "<option>http://10.0.0."); n != 50 {
 		t.Errorf("%d can be chosen", n)
 	}
+}
+
+// TestDownloadEndsInTime: what a function may answer has an end, and a download says there how to have the rest; a
+// server sends more.
+func TestDownloadEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newConsole(t)
+		s.in("en")
+		job := s.Create(peopletest.Spec("long", peopletest.Every(time.Minute)))
+		r := s.ended(&job, 1, func(*core.Run) {})
+		piece, slow := 1_500_000, time.Duration(0)
+		s.log = func(_ *core.Run, from int) (string, int, bool, error) {
+			<-time.After(slow)
+			return strings.Repeat("x", piece-1) + "\n", from + 1, from == 10, nil
+		}
+		at := "/console/runs/" + r.ID.String() + "/log/text"
+		last := func() (lines []string, note string) {
+			lines = strings.Split(strings.TrimSuffix(s.get(at).Body.String(), "\n"), "\n")
+			return lines, lines[len(lines)-1]
+		}
+		lines, note := last()
+		if len(lines) != 4 || !strings.Contains(note, "the log goes on") || !strings.Contains(note, "tickring logs "+r.ID.String()) {
+			t.Errorf("%d lines, and then %.200s", len(lines), note)
+		}
+		piece, slow = 100, 7*time.Second
+		began := time.Now()
+		if lines, note := last(); time.Since(began) > 22*time.Second || len(lines) > 5 || !strings.Contains(note, "the log goes on") {
+			t.Errorf("after %v: %d lines, and then %.200s", time.Since(began), len(lines), note)
+		}
+		piece, slow = 1_500_000, 0
+		s.h = console.New(console.Options{API: s.api, Access: s.access, Writes: func() uint64 { return 0 }})
+		if lines, _ := last(); len(lines) != 10 {
+			t.Errorf("a server: %d lines", len(lines))
+		}
+	})
 }

@@ -16,6 +16,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
 )
 
 // maxEventBody bounds the body of a request; Lambda itself takes 6 MB.
@@ -38,6 +41,10 @@ func HTTP(h http.Handler, log *slog.Logger) func(context.Context, events.APIGate
 			return w.event(), nil
 		}
 		serve(h, w, r, log)
+		if !w.fits() {
+			log.Warn("an answer was more than a function may give", "method", r.Method, "path", r.URL.Path)
+			w = tooLarge(r)
+		}
 		return w.event(), nil
 	}
 }
@@ -103,11 +110,31 @@ func request(ctx context.Context, e *events.APIGatewayV2HTTPRequest) (r *http.Re
 	return r, 0, nil
 }
 
-// response collects what a handler answers.
+// maxAnswer bounds the body of an answer as JSON has it; Lambda takes 6 MB with all that is about it.
+const maxAnswer = 5_900_000
+
+var errLarge = core.Errorf(core.CodeTooLarge, "this is more than the 6 MB that a function may answer: ask for less")
+
+// tooLarge says that in place of an answer, in the form of the API where that was asked.
+func tooLarge(r *http.Request) *response {
+	w := &response{header: http.Header{}}
+	said := words.Error(words.Asked(r.Header.Get("Accept-Language")), errLarge)
+	if strings.HasPrefix(r.URL.Path, "/console/") {
+		http.Error(w, said, http.StatusRequestEntityTooLarge)
+		return w
+	}
+	w.header.Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusRequestEntityTooLarge)
+	fmt.Fprintf(w, `{"error":{"code":%q,"message":%q}}`, errLarge.Code, said)
+	return w
+}
+
+// response collects what a handler answers, as far as it can be answered.
 type response struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
+	large  bool // there was more
 }
 
 func (w *response) Header() http.Header { return w.header }
@@ -120,7 +147,33 @@ func (w *response) WriteHeader(status int) {
 
 func (w *response) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
+	if w.large = w.large || w.body.Len()+len(b) > maxAnswer; w.large {
+		return 0, errLarge
+	}
 	return w.body.Write(b)
+}
+
+// asText reports whether the body can go as it is, and not in base64.
+func (w *response) asText() bool {
+	return utf8.Valid(w.body.Bytes()) && inJSON(w.body.Bytes()) <= maxAnswer
+}
+
+func (w *response) fits() bool {
+	return !w.large && (base64.StdEncoding.EncodedLen(w.body.Len()) <= maxAnswer || w.asText())
+}
+
+// inJSON is how long a text is with what JSON escapes.
+func inJSON(b []byte) int {
+	n := len(b) + 3*(bytes.Count(b, []byte("\u2028"))+bytes.Count(b, []byte("\u2029")))
+	for _, c := range b {
+		switch {
+		case c == '"', c == '\\', c == '\n', c == '\r', c == '\t':
+			n++
+		case c < 0x20:
+			n += 5
+		}
+	}
+	return n
 }
 
 func (w *response) event() events.APIGatewayV2HTTPResponse {
@@ -134,7 +187,7 @@ func (w *response) event() events.APIGatewayV2HTTPResponse {
 			out.Headers[k] = strings.Join(v, ", ")
 		}
 	}
-	if b := w.body.Bytes(); utf8.Valid(b) {
+	if b := w.body.Bytes(); w.asText() {
 		out.Body = string(b)
 	} else {
 		out.Body, out.IsBase64Encoded = base64.StdEncoding.EncodeToString(b), true

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -243,5 +244,55 @@ func TestPanicIsLogged(t *testing.T) {
 	}
 	if !strings.Contains(b.String(), `"panic":"boom"`) || !strings.Contains(b.String(), "http_test.go") {
 		t.Errorf("log: %s", b.String())
+	}
+}
+
+// TestAnswersFit: what is more than Lambda takes of a function is answered in words, not failed at; what fits
+// in one of the two forms goes in that.
+func TestAnswersFit(t *testing.T) {
+	for name, c := range map[string]struct {
+		path, piece string
+		pieces      int
+		language    string
+		status      int
+		base64      bool
+		says        string
+	}{
+		"text":                       {piece: "line of a log\n", pieces: 350_000, status: 200},
+		"text of what JSON escapes":  {piece: "\x01\"\u2028\n", pieces: 600_000, status: 200, base64: true},
+		"binary":                     {piece: "\xff\xfe\xfd\xfc", pieces: 1_100_000, status: 200, base64: true},
+		"binary that is too long":    {piece: "\xff\xfe\xfd\xfc", pieces: 1_200_000, status: 413, says: "ask for less"},
+		"text that is too long":      {piece: "line of a log\n", pieces: 500_000, status: 413, says: "ask for less"},
+		"one of the API":             {path: "/v1/runs", piece: "x", pieces: 6_000_000, status: 413, says: `{"error":{"code":"too-large","message":"`},
+		"one of the API, in Chinese": {path: "/v1/runs", piece: "x", pieces: 6_000_000, language: "zh", status: 413, says: "请缩小"},
+		"one that goes on and on":    {piece: strings.Repeat("x", 1<<20), pieces: 1000, status: 413, says: "ask for less"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			written := 0
+			h := HTTP(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/plain")
+				for range c.pieces {
+					n, err := io.WriteString(w, c.piece)
+					if written += n; err != nil {
+						return
+					}
+				}
+			}), slog.New(slog.DiscardHandler))
+			out, err := awslambda.NewHandler(h).Invoke(t.Context(), document(t, "url.json", set(cmp.Or(c.path, "/console/"), "rawPath"),
+				set(c.language, "headers", "accept-language")))
+			var res events.APIGatewayV2HTTPResponse
+			if err == nil {
+				err = json.Unmarshal(out, &res)
+			}
+			if err != nil || len(out) > 6_000_000 || written > 6_000_000 {
+				t.Fatalf("%d bytes, %d written, %v", len(out), written, err)
+			}
+			if res.StatusCode != c.status || res.IsBase64Encoded != c.base64 || !strings.Contains(res.Body, c.says) {
+				t.Errorf("%d, base64 %t: %.200s", res.StatusCode, res.IsBase64Encoded, res.Body)
+			}
+			if got := res.Headers["Content-Type"]; c.path != "" && got != "application/json" {
+				t.Errorf("as %s", got)
+			}
+		})
 	}
 }
