@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
@@ -130,30 +129,10 @@ func (a *ask) pauseForm() pauseForm {
 	return pauseForm{Reason: a.Form("reason"), Until: a.Form("until")}
 }
 
-// request is the pause that is asked for. The end is typed by the reader's clock, as a
-// browser gives it, or as a span from now.
+// request is the pause that is asked for.
 func (f pauseForm) request(a *ask) (client.PauseRequest, error) {
-	body := client.PauseRequest{Reason: strings.TrimSpace(f.Reason)}
-	if f.Until == "" {
-		return body, nil
-	}
-	at, err := a.When("until", f.Until)
-	body.Until = at
-	return body, err
-}
-
-// When reads a moment: 2026-12-24T18:00 by the reader's clock, or a span from now: 2h.
-func (a *ask) When(name, text string) (time.Time, error) {
-	text = strings.TrimSpace(text)
-	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02 15:04", "2006-01-02"} {
-		if t, err := time.ParseInLocation(form, text, a.In("")); err == nil {
-			return t.UTC(), nil
-		}
-	}
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return a.Now.Add(d), nil
-	}
-	return time.Time{}, core.Invalid(name, text, "a moment such as %s, or a span from now such as 2h, is expected", "2026-12-24T18:00")
+	until, err := a.when("until", f.Until, a.typedBy())
+	return client.PauseRequest{Reason: strings.TrimSpace(f.Reason), Until: until}, err
 }
 
 // Events are those that people may be told of.

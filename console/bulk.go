@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
@@ -117,6 +118,9 @@ func (a *ask) bulk() (string, core.Text, error) {
 	if res.Next != 0 {
 		p.Form = q
 		q.Set("act", res.Act)
+		if !req.Until.IsZero() { // the same of all parts, whenever each is done
+			q.Set("until", req.Until.Format(time.RFC3339Nano))
+		}
 		for name, n := range map[string]int{"next": int(res.Next), "done": p.Done, "same": p.Same, "fail": p.Fail, "found": p.Found} {
 			q.Set(name, strconv.Itoa(n))
 		}
@@ -133,7 +137,7 @@ func (a *ask) bulkForm(req *client.BulkRequest) (err error) {
 		if req.Reason == "" {
 			return core.Invalid("reason", "", "say why: who finds the job paused asks for it")
 		}
-		req.Until, err = a.when("until", a.Form("until"), "")
+		req.Until, err = a.when("until", a.Form("until"), a.typedBy())
 	case "trigger":
 		req.Cause = string(core.CauseManual)
 		if params := a.Form("params"); params != "" {

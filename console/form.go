@@ -848,7 +848,7 @@ func scheduleFrom(v url.Values, a *ask) any {
 		}
 		rule := object{kind: expr}
 		if kind == string(core.KindAt) {
-			if t, err := a.when("at", expr, v.Get("timezone")); err == nil && !t.IsZero() {
+			if t, err := a.when("at", expr, locationOf(v.Get("timezone"))); err == nil && !t.IsZero() {
 				rule[kind] = t.Truncate(time.Second).Format(time.RFC3339)
 			}
 		}

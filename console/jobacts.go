@@ -77,21 +77,19 @@ func (a *ask) seen() *int64 {
 	return &rev
 }
 
+// typedBy is the zone by whose clock a form was typed: the one that it names beside its
+// fields, and carries. The reader may have chosen another since.
+func (a *ask) typedBy() *time.Location { return locationOf(a.Form("zone")) }
+
 // when is a moment as people type it: a clock time (the next one), a day, both, or a span
 // from now; zero where nothing was typed.
-func (a *ask) when(field, text, zone string) (time.Time, error) {
-	loc := a.In(zone)
+func (a *ask) when(field, text string, loc *time.Location) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
+	if t, _, err := momentOf(field, text, loc); err == nil {
 		return t, nil
-	}
-	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.ParseInLocation(form, text, loc); err == nil {
-			return t, nil
-		}
 	}
 	if c, err := time.Parse("15:04", text); err == nil {
 		day := a.Now.In(loc)
@@ -124,7 +122,7 @@ func (a *ask) triggerJob() (string, core.Text, error) {
 			}
 		}
 		var err error
-		if body.At, err = a.when("at", a.Form("at"), a.Form("zone")); err != nil {
+		if body.At, err = a.when("at", a.Form("at"), a.typedBy()); err != nil {
 			return "", core.Text{}, err
 		}
 		if text := strings.TrimSpace(a.Form("retries")); text != "" {
@@ -184,7 +182,7 @@ func notJSON(text string) core.Text {
 // pauseJob stops the schedule of a job, and what runs of it where that is asked for.
 func (a *ask) pauseJob() (string, core.Text, error) {
 	return a.act("pause", func() (string, core.Text, error) {
-		until, err := a.when("until", a.Form("until"), a.Form("zone"))
+		until, err := a.when("until", a.Form("until"), a.typedBy())
 		if err != nil {
 			return "", core.Text{}, err
 		}

@@ -293,7 +293,8 @@ func (a *ask) past(name, text string) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return a.Now.Add(-d), nil
 	}
-	return a.When(name, text)
+	at, _, err := momentOf(name, text, a.typedBy())
+	return at, err
 }
 
 // Size is a number of bytes.

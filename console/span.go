@@ -149,6 +149,9 @@ func (a *ask) fieldOf(t time.Time) string {
 	return strings.TrimSuffix(t.In(a.In("")).Format("2006-01-02T15:04:05"), ":00")
 }
 
+// Reader is the zone by whose clock times that are of no job are said, and typed.
+func (a *ask) Reader() string { return a.In("").String() }
+
 // RFC is a moment as links have it.
 func (a *ask) RFC(t time.Time) string { return rfc(t) }
 

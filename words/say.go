@@ -58,6 +58,7 @@ var tables = []map[string]string{
 	zhConsoleJob,
 	zhData,
 	zhConsoleUnsent,
+	zhConsoleActs,
 	zhOIDC,
 	zhConsoleChoice,
 }
