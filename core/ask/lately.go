@@ -27,8 +27,8 @@ const (
 	latelyAgain = 10 * time.Second
 	// fillFor is how long one look reads jobs of which nothing is known yet, fillOf how many
 	// at a time: the first page of ten thousand jobs comes before all of them are known.
-	fillFor = 100 * time.Millisecond
-	fillOf  = 250
+	fillFor = 50 * time.Millisecond
+	fillOf  = 500
 )
 
 // lately is what the process knows of the last runs of all jobs, shared by all who ask at a

@@ -528,7 +528,7 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	small()
-	next := 0
+	next, far := 0, 0
 	create := func(n int) {
 		t.Helper()
 		var list []core.Run
@@ -548,6 +548,28 @@ func TestHistory(t *testing.T) {
 	}
 	check := func() {
 		t.Helper()
+		last, err := s.LastRuns(t.Context(), []core.JobID{9, 3, 1, 8, 4, 2, 5, 900, 7, 6}, core.Horizon, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(last[900]) != min(1, far) {
+			t.Fatalf("job 900: the last are %v", last[900])
+		}
+		for job := core.JobID(1); job <= 9; job++ {
+			var want, got []core.RunID
+			for i := range next {
+				if id := claim(i).ID; id.Job() == job {
+					want = append(want, id)
+				}
+			}
+			slices.Reverse(want)
+			for _, r := range last[job] {
+				got = append(got, r.ID)
+			}
+			if !slices.Equal(got, want[:min(3, len(want))]) {
+				t.Fatalf("job %d: the last are %v, not %v", job, got, want[:min(3, len(want))])
+			}
+		}
 		for job := core.JobID(1); job <= 7; job++ {
 			var want, open []core.RunID
 			for i := range next {
@@ -589,6 +611,16 @@ func TestHistory(t *testing.T) {
 			}
 		}
 	}
+	r := claim(0) // of a job far behind others that have none
+	r.ID = core.NumberedRun(900, 0)
+	r.First = r.ID
+	for _, err := range slices.Concat(s.Create(t.Context(), []core.Run{r}),
+		s.PutRuns(t.Context(), []core.RunPut{core.End(r.ID, core.Run{State: core.Succeeded, EndedAt: time.UnixMilli(1)})})) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	far++
 	for range 30 {
 		create(37)
 	}
@@ -623,7 +655,7 @@ func TestHistory(t *testing.T) {
 	if runs, err := s.OpenRuns(t.Context(), 1, 100); err != nil || len(runs) > 0 {
 		t.Fatalf("%d open runs, %v", len(runs), err)
 	}
-	next = 0
+	next, far = 0, 0
 	create(50) // rows are not numbered again
 	check()
 	s.Close()

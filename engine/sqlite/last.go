@@ -3,6 +3,8 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"maps"
+	"math"
 	"slices"
 
 	"zombiezen.com/go/sqlite"
@@ -24,7 +26,7 @@ func (o *recent) of(jobs map[core.JobID]bool) map[core.JobID][]core.RunID {
 }
 
 // LastRuns implements ask.Store: of each job the ends of its two ranges of IDs, all on one
-// state of the file.
+// state of the file. Of many jobs that have no run all are passed in one step.
 func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
 	asked := make(map[core.JobID]bool, len(jobs))
 	for _, job := range jobs {
@@ -41,11 +43,29 @@ func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Insta
 		if err != nil {
 			return err
 		}
+		behind, err := c.Prepare("SELECT id FROM history WHERE id >= ? ORDER BY id LIMIT 1")
+		if err != nil {
+			return err
+		}
+		next := core.RunID(0) // the history has none from the last that was sought to this one
 		var list []core.Run
-		for job := range asked {
+		for _, job := range slices.Sorted(maps.Keys(asked)) {
 			list = list[:0]
 			low, high := core.RunRange(job, 0, upTo)
 			nlow, nhigh := core.NumberedRange(job)
+			if next < low {
+				next = math.MaxInt64
+				behind.BindInt64(1, int64(low))
+				if err := rows(behind, func(st *sqlite.Stmt) error {
+					next = core.RunID(st.ColumnInt64(0))
+					return nil
+				}); err != nil {
+					return err
+				}
+			}
+			if next > nhigh && len(young[job]) == 0 {
+				continue
+			}
 			for _, span := range [][2]core.RunID{{low, high}, {nlow, nhigh}} {
 				ids := make([]core.RunID, 0, 2*n)
 				names.BindInt64(1, int64(span[0]))
