@@ -94,6 +94,7 @@ func (a *ask) executorsPage() (*executorsPage, error) {
 	each(len(apps), func(i int) {
 		row := &p.Apps[i]
 		row.App = apps[i]
+		row.Pause = a.holds(row.Pause)
 		found, err := a.ListExecutors(a.Ctx(), row.Name)
 		if err != nil {
 			row.Err = a.problemOf(err).Message
@@ -297,6 +298,7 @@ func (a *ask) appPage(name string) (*appPage, error) {
 	if err != nil {
 		return nil, err
 	}
+	app.Pause = a.holds(app.Pause)
 	p := &appPage{App: app, Address: a.address()}
 	found, err := a.ListExecutors(a.Ctx(), name)
 	if err != nil {

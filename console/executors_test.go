@@ -195,6 +195,9 @@ func TestAppForms(t *testing.T) {
 	s.done("/console/executors/pay?panel=pause", url.Values{"do": {"pause"}, "reason": {"the bank is closed"}, "until": {"2h"}},
 		"the bank is closed", "until")
 	s.done("/console/executors/pay?panel=resume", url.Values{"do": {"resume"}}, "pay goes on")
+	s.Clock = s.Clock.Add(time.Minute)
+	s.never(s.says("/console/executors/pay", "panel=pause"), "the bank is closed", "panel=resume")
+	s.never(s.says("/console/executors", "pay"), "the bank is closed")
 	s.wrong("/console/executors/pay", url.Values{"do": {"explode"}}, http.StatusBadRequest, "no such form")
 	s.done("/console/executors/pay?panel=delete", url.Values{"do": {"delete"}}, "pay is deleted")
 	s.wrong("/console/executors/pay?panel=delete", url.Values{"do": {"delete"}}, http.StatusNotFound)

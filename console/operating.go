@@ -94,7 +94,7 @@ func (a *ask) operatingPage() (*operatingPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Pause = status.Pause
+	p.Pause = a.holds(status.Pause)
 	if !a.May(string(access.See), "") || facts.Fenced != "" || facts.DeadLetters != nil && *facts.DeadLetters == 0 {
 		return p, nil
 	}

@@ -26,6 +26,8 @@ func TestOperating(t *testing.T) {
 		t.Error("a reason is markup")
 	}
 	s.done("/console/operating?panel=resume", url.Values{"do": {"resume"}}, "everything goes on")
+	s.Clock = s.Clock.Add(time.Minute)
+	s.never(s.says("/console/operating", "panel=pause"), "Everything is paused", "panel=resume")
 	s.wrong("/console/operating", url.Values{"do": {"explode"}}, http.StatusBadRequest, "no such form")
 }
 

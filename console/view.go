@@ -319,6 +319,14 @@ func count(list []Bar, shape string) (n int) {
 	return n
 }
 
+// holds is a pause, of an app or of everything, that has not ended; nil where there is none.
+func (a *ask) holds(p *client.Pause) *client.Pause {
+	if p == nil || !p.Until.IsZero() && !p.Until.After(a.Now) {
+		return nil
+	}
+	return p
+}
+
 // PauseNote says of a pause who, why and until when.
 func (a *ask) PauseNote(p *client.Pause) string {
 	text := a.Say("paused by %s", cmp.Or(p.By, "?"))
