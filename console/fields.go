@@ -146,6 +146,11 @@ var groups = []group{
 	}},
 }
 
+// commonSchedules are what many begin with. What they mean is said by who reads them when they fire.
+var commonSchedules = []string{"crontab * * * * *", "crontab */5 * * * *", "crontab */15 8-17 * * 1-5", "crontab 0 * * * *",
+	"crontab 30 2 * * *", "crontab 0 6,18 * * *", "crontab 0 9 * * 1-5", "crontab 0 22 * * 0", "crontab 0 3 1 * *",
+	"cron 0 0 18 L * ?", "cron 0 0 18 LW * ?", "cron 0 0 9 ? * MON#1", "crontab 0 4 1 1,4,7,10 *"}
+
 // zones are those that the form offers; any other is typed.
 var zones = []string{"UTC", "Africa/Cairo", "Africa/Johannesburg", "Africa/Lagos", "Africa/Nairobi", "America/Argentina/Buenos_Aires",
 	"America/Bogota", "America/Chicago", "America/Denver", "America/Halifax", "America/Lima", "America/Los_Angeles", "America/Mexico_City",

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/cron"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/manifest"
 	"github.com/tickring/tickring/words"
@@ -183,17 +184,26 @@ func (a *ask) saveJob() (string, core.Text, error) {
 			set = ""
 		}
 	}
+	if a.Form("do") == "common" { // it is the last schedule
+		n := 0
+		for n+1 < maxRules && v.Has("kind."+strconv.Itoa(n+1)) {
+			n++
+		}
+		kind, expr, _ := strings.Cut(a.Form("common"), " ")
+		v.Set("kind."+strconv.Itoa(n), kind)
+		v.Set("expr."+strconv.Itoa(n), expr)
+	}
 	o, own := objectFrom(v, base, a)
 	f, spec, err := a.judged(v, o, set, of, own)
 	if err != nil {
 		return "", core.Text{}, err
 	}
-	if do := a.Form("do"); do == "template" {
-		f.template(a.Form("script.kind"))
-	}
-	if a.partial() || a.Form("do") != "" {
-		if n := len(f.Rules); a.Form("do") == "more" && n < maxRules && f.Rules[n-1].Kind != "" {
+	if do := a.Form("do"); do != "" || a.partial() {
+		switch n := len(f.Rules); {
+		case do == "more" && n < maxRules && f.Rules[n-1].Kind != "":
 			f.Rules = append(f.Rules, shownRule{N: n})
+		case do == "template":
+			f.template(a.Form("script.kind"))
 		}
 		a.render(http.StatusOK, "jobform", f)
 		return "", core.Text{}, errShown
@@ -444,6 +454,21 @@ func (f *jobForm) template(kind string) {
 
 // Template is what a script of a language begins with.
 func (a *ask) Template(kind string) string { return templateOfKind(kind) }
+
+// Common are common schedules, each by its kind and expression, and what it means.
+func (a *ask) Common() (list []option) {
+	for _, one := range commonSchedules {
+		kind, expr, _ := strings.Cut(one, " ")
+		read := cron.ParseCrontab
+		if kind == string(core.KindCron) {
+			read = cron.ParseQuartz
+		}
+		if e, err := read(expr); err == nil {
+			list = append(list, option{Value: one, Text: a.Say("%s – %s", words.Say(a.Lang, e.Describe()), expr)})
+		}
+	}
+	return list
+}
 
 // typedOf is what was typed in a field; of marks those that are set, one a line.
 func typedOf(v url.Values, d field) string {

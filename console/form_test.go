@@ -341,3 +341,29 @@ func TestNearlyJSON(t *testing.T) {
 	s.wrong("/console/jobs/shop/ledger/trigger", url.Values{"was": {`{"a": 1}`}, "params": {"{\n\"a\": x}"}}, http.StatusBadRequest,
 		"line 2, column 6")
 }
+
+// TestCommonSchedules: common schedules are there to begin with, each of them one, and said in the
+// language of who reads; without the script of the page a button takes one.
+func TestCommonSchedules(t *testing.T) {
+	s := newConsole(t)
+	body := s.says("/console/jobs/new", `value="crontab 0 9 * * 1-5">at 09:00, Monday to Friday – 0 9 * * 1-5`, `value="cron 0 0 18 L * ?"`)
+	presets := strings.Split(cutOut(body, "data-common>", "</select>"), `<option value="`)[2:]
+	if len(presets) != 13 {
+		t.Errorf("%d are offered", len(presets))
+	}
+	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "h")
+	for _, preset := range presets {
+		value, _, _ := strings.Cut(preset, `"`)
+		kind, expr, _ := strings.Cut(value, " ")
+		if body := s.typing("/console/jobs/new", with(form, "kind.0", kind, "expr.0", expr)); strings.Contains(body, "Still wrong") {
+			t.Errorf("%s: %s", value, cutOut(body, `id="check"`, "</form>"))
+		}
+	}
+	w := s.post("/console/jobs/new", with(form, "kind.1", "every", "expr.1", "1h", "do", "common", "common", "cron 0 0 18 L * ?"))
+	if again := fields(w.Body.String()); w.Code != http.StatusOK || again.Get("kind.1") != "cron" || again.Get("expr.1") != "0 0 18 L * ?" ||
+		again.Get("name") != "ledger" {
+		t.Errorf("%d %q", w.Code, again)
+	}
+	s.in("zh")
+	s.says("/console/jobs/new", "周一至周五 09:00 执行：0 9 * * 1-5")
+}

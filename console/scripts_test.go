@@ -3,6 +3,7 @@ package console_test
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 )
 
@@ -21,6 +22,12 @@ func TestScripts(t *testing.T) {
 	s.done(at, with(form, "source", "echo two\r\nexit 0\r\n", "note", "second", "kind", "shell"), "has a new version", "echo two", "second")
 	s.done(at, form, "has this script already")
 	s.says(at+"?version=1", "This is version 1", "<b>one</b>")
+	body := s.says(at, `href="/console/jobs/shop/sweep?panel=run" data-panel`)
+	if row := cutOut(body, `<tr id="version-2" aria-current="true">`, "</tr>"); !strings.Contains(row, "the present one") || strings.Contains(row, "Restore") {
+		t.Errorf("the present version is not marked: %s", body)
+	}
+	s.never(cutOut(body, `<tr id="version-1"`, "</tr>"), "the present one", "aria-current")
+	s.never(s.get(at+"?version=1").Body.String(), "panel=run") // that runs the present one
 	s.says(at+"?diff=2", "d-add", "d-del", "from version 1 to 2", "+echo two")
 	s.wrong(at, with(s.form(at), "rev", "1", "source", "echo mine"), http.StatusConflict, "echo mine", "-echo two", "Save mine over theirs")
 	s.wrong(at, with(s.form(at), "source", ""), http.StatusBadRequest, "source")

@@ -2,7 +2,10 @@ package words
 
 // zhConsoleChoice is what the forms of a job say of what may be chosen in them.
 var zhConsoleChoice = map[string]string{
-	"One more job": "再加一个任务",
+	"Common schedules":           "常用调度",
+	"Take it":                    "采用",
+	"The version that is stored": "运行已保存的版本",
+	"One more job":               "再加一个任务",
 	"Each of their ends that counts makes a run":      "它们每次符合条件的结束都触发一次运行",
 	"Begin with its template":                         "使用其模板",
 	"they begin as JSON, and are none: %s":            "开头像 JSON，但不是合法的 JSON：%s",

@@ -186,6 +186,15 @@
     const of = e.target.matches("textarea[data-code]") && e.target.previousElementSibling;
     if (of && of.matches("[data-numbers]")) of.textContent = e.target.value.split("\n").map((_, i) => i + 1).join("\n");
   });
+  // A common schedule is put in the last row of them, to be changed there.
+  document.addEventListener("change", (e) => {
+    const row = e.target.matches("select[data-common]") && e.target.value && $$(".rule:has([name^=kind])", e.target.form).pop();
+    if (!row) return;
+    const [, kind, expr] = e.target.value.match(/(\S+) (.*)/), field = $("input", row);
+    e.target.value = ""; $("select", row).value = kind; field.value = expr;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    field.focus();
+  });
   // A script that is still the template of its language becomes that of another with it.
   document.addEventListener("change", (e) => {
     const all = $$("option[data-template]", e.target).map((o) => o.dataset.template);

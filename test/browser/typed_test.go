@@ -97,3 +97,16 @@ func TestTemplateOfItsLanguage(t *testing.T) {
 	p.choose("css:[name=\"script.kind\"]", "php")
 	p.wait("document.querySelector('[name=\"script.source\"]').value === 'print(1)'")
 }
+
+// TestCommonScheduleIsTaken: a common schedule that is chosen is in the last row, to be changed
+// there, and is said in words.
+func TestCommonScheduleIsTaken(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.open("/console/jobs/new?app=shop")
+	p.choose("css:[name=common]", "cron 0 0 18 L * ?")
+	p.wait("document.querySelector('[name=\"kind.0\"]').value === 'cron' && document.activeElement.value === '0 0 18 L * ?'")
+	p.wait("document.querySelector('#check').innerText.includes('at 18:00')")
+	p.wait("document.querySelector('[name=common]').value === ''")
+}
