@@ -104,6 +104,16 @@ func (a *ask) With(pairs ...string) string {
 	return a.r.URL.EscapedPath() + "?" + q.Encode()
 }
 
+// Held are values of the query, in pairs of name and value, for a form that is to keep them.
+func (a *ask) Held(names ...string) (list [][2]string) {
+	for _, name := range names {
+		for _, v := range a.r.URL.Query()[name] {
+			list = append(list, [2]string{name, v})
+		}
+	}
+	return list
+}
+
 // remember keeps what a form did for the page after it.
 func (a *ask) remember(said core.Text) {
 	if said.Code() == "" {

@@ -31,17 +31,20 @@ type stand struct {
 	Bad   bool
 }
 
-// column is the head of one by which the list can be sorted.
+// column is one that the list can have; To sorts by it.
 type column struct {
-	Label, To, Order string // of aria-sort
-	Class            string
+	Name, Label, To, Order string // of aria-sort
+	Class                  string
+	On                     bool
 }
 
-// The page of the list: a screen or two, which a browser draws at once.
-const (
-	jobsShown = 50
-	barsShown = 30
-)
+// barsShown is of how many runs a job has bars.
+const barsShown = 30
+
+// On reports whether the list has a column.
+func (p *jobsPage) On(name string) bool {
+	return slices.ContainsFunc(p.Columns, func(c column) bool { return c.Name == name && c.On })
+}
 
 // jobs lists jobs: what the query says, a page at a time.
 func (a *ask) jobs() (any, error) {
@@ -56,7 +59,15 @@ func (a *ask) jobs() (any, error) {
 
 func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
 	p := client.ListJobsParams{App: q.Get("app"), Text: strings.TrimSpace(q.Get("text")), Sort: q.Get("sort"), Down: q.Get("down") == "true",
-		Last: true, Runs: barsShown, Counts: true, Limit: jobsShown, Cursor: q.Get("after")}
+		Last: true, Runs: barsShown, Counts: true, Cursor: q.Get("after")}
+	var err error
+	if p.Limit, err = rowsOf(q); err != nil {
+		return nil, err
+	}
+	columns, err := a.columns(q["cols"], p.Sort, p.Down)
+	if err != nil {
+		return nil, err
+	}
 	is := q.Get("is")
 	if is != "" {
 		p.Is = []string{is}
@@ -72,7 +83,7 @@ func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &jobsPage{JobPage: page, Columns: a.columns(p.Sort, p.Down), Filter: p.App+p.Text+is+q.Get("label") != "", Command: jobsCommand(p)}
+	out := &jobsPage{JobPage: page, Columns: columns, Filter: p.App+p.Text+is+q.Get("label") != "", Command: jobsCommand(p)}
 	for i := range apps.Apps {
 		out.Apps = append(out.Apps, apps.Apps[i].Name)
 	}
@@ -118,27 +129,45 @@ func jobsCommand(p client.ListJobsParams) string {
 	return strings.Join(words, " ")
 }
 
-// columns are the heads by which the list is sorted: again on the one that it is sorted by
-// turns it round.
-func (a *ask) columns(sort string, down bool) []column {
-	list := []struct{ by, label, class string }{{"name", a.Say("Job"), ""}, {"", a.Say("Schedule"), "hide"}, {"next", a.Say("Next"), ""},
-		{"", a.Say("%d runs", barsShown), "hide"}, {"last", a.Say("Last"), ""}, {"", a.Say("Took"), "num hide"}}
-	columns := make([]column, len(list))
-	for i, c := range list {
-		columns[i] = column{Label: c.label, Class: c.class}
-		if c.by == "" {
+// columnsShown are those of a list of which no query says otherwise. That of the jobs is always there.
+var columnsShown = []string{"job", "schedule", "next", "runs", "last", "took"}
+
+// columns are all that the list can have. By those that have an order it is sorted: again on the
+// one that it is sorted by turns it round.
+func (a *ask) columns(shown []string, sort string, down bool) ([]column, error) {
+	columns := []column{{Name: "number", Label: a.Say("Number"), To: "number", Class: "num hide"},
+		{Name: "job", Label: a.Say("Job"), To: "name"},
+		{Name: "author", Label: a.Say("Author"), Class: "hide"}, {Name: "handler", Label: a.Say("Handler"), Class: "hide"},
+		{Name: "schedule", Label: a.Say("Schedule"), Class: "hide"}, {Name: "next", Label: a.Say("Next"), To: "next"},
+		{Name: "runs", Label: a.Say("%d runs", barsShown), Class: "hide"}, {Name: "last", Label: a.Say("Last"), To: "last"},
+		{Name: "took", Label: a.Say("Took"), Class: "num hide"}}
+	names := make([]string, len(columns))
+	for i := range columns {
+		names[i] = columns[i].Name
+	}
+	for _, name := range shown {
+		if !slices.Contains(names, name) {
+			return nil, core.Invalid("cols", name, "allowed are %s", core.Words(names))
+		}
+	}
+	if len(shown) == 0 {
+		shown = columnsShown
+	}
+	for i := range columns {
+		c := &columns[i]
+		if c.On = c.Name == "job" || slices.Contains(shown, c.Name); c.To == "" {
 			continue
 		}
 		turn := ""
-		if sort == c.by {
-			columns[i].Order = "ascending"
+		if sort == c.To {
+			c.Order = "ascending"
 			if turn = "true"; down {
-				columns[i].Order, turn = "descending", ""
+				c.Order, turn = "descending", ""
 			}
 		}
-		columns[i].To = a.With("sort", c.by, "down", turn)
+		c.To = a.With("sort", c.To, "down", turn)
 	}
-	return columns
+	return columns, nil
 }
 
 // JobNote is the line under a job, where there is something to say.

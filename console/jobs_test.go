@@ -1,6 +1,9 @@
 package console_test
 
 import (
+	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +35,44 @@ func TestRowsOfJobs(t *testing.T) {
 		}
 	}
 	s.never(s.says("/console/jobs?is=started", "shop/other", "tickring get --is started"), "shop/ledger<")
+}
+
+// TestColumnsOfJobs: number and author are columns that can be had, others can be left out; the
+// address of the list says which, and its filters, its order and a view keep that.
+func TestColumnsOfJobs(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"pay","author":"vera"}`)
+	s.never(s.says("/console/jobs", ">Schedule<", ">Took<"), ">vera<", ">Number<")
+	const cols = "cols=job&cols=number&cols=author&cols=next"
+	body := s.says("/console/jobs?rows=25&"+cols, ">vera<", ">Author<", `<td class="num muted hide">1</td>`,
+		`href="/console/jobs?`+cols+`&rows=25&sort=number">Number`, `<input type="hidden" name="cols" value="author">`,
+		`<option value="25" selected>25 rows`, cols+`&rows=25&sort=next`)
+	s.never(body, ">Schedule<", ">Took<")
+	panel := s.says("/console/jobs?app=shop&rows=25&panel=columns&"+cols, `value="author" checked`, `name="rows" value="25"`)
+	s.never(panel, `value="took" checked`)
+	s.post("/console/views", url.Values{"do": {"save"}, "page": {"jobs"}, "query": {cols + "&rows=25"}, "name": {"Mine"}})
+	s.says("/console/jobs", `href="/console/jobs?`+cols+`&rows=25">Mine`)
+	for path, names := range map[string]string{"/console/jobs?cols=moon": "number, job", "/console/jobs?rows=1000": "10, 25, 50, 100",
+		"/console/runs?rows=x": "10, 25, 50, 100"} {
+		if w := s.get(path); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), names) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// TestRowsOfPages: a page of jobs, and of runs, has as many rows as its address says.
+func TestRowsOfPages(t *testing.T) {
+	s := newConsole(t)
+	for n := range 30 {
+		job := s.Create(peopletest.Spec(fmt.Sprintf("job-%d", n), peopletest.Every(time.Minute)))
+		s.ended(&job, 1, func(*core.Run) {})
+	}
+	for path, want := range map[string]int{"jobs?rows=10": 10, "jobs?rows=25": 25, "jobs": 30, "runs?rows=25": 25, "runs?rows=100": 30} {
+		if n := strings.Count(s.says("/console/"+path), `<tr id="`); n != want {
+			t.Errorf("%s has %d rows, not %d", path, n, want)
+		}
+	}
 }
 
 // TestZoneOfTimes: the axis of what comes, and each of the runs around one, name whose clock it is.

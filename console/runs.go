@@ -59,10 +59,13 @@ func (a *ask) runs() (any, error) {
 	var err error
 	if p.Span, err = a.spanOf(); err == nil {
 		p.Filter = a.runFilter(a.r.URL.Query(), p.Span)
-		p.Filter.After, p.Filter.Limit = a.Q("after"), runsShown
+		p.Filter.After = a.Q("after")
+		p.Filter.Limit, err = rowsOf(a.r.URL.Query())
 		if a.partial() && a.Q("shape") != "" {
 			p.Filter.Limit = 1 // the page has its rows
 		}
+	}
+	if err == nil {
 		err = a.findRuns(p)
 	}
 	if err == nil && p.Panel == "rerun" && (p.Filter.Job != "" || p.Filter.App != "") {
@@ -109,8 +112,41 @@ func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
 	return f
 }
 
-// runsShown is how many runs a page has: a screen or two, which a browser draws at once.
-const runsShown = 50
+// rowsOf is how many rows a page of a list has by its query; if that says nothing a screen or two,
+// which a browser draws at once.
+func rowsOf(q url.Values) (int, error) {
+	given := q.Get("rows")
+	if given == "" {
+		return rowsShown, nil
+	}
+	n, err := strconv.Atoi(given)
+	if err != nil || !slices.Contains(rowsMay, n) {
+		return 0, core.Invalid("rows", given, "allowed are %s", core.Words([]string{"10", "25", "50", "100"}))
+	}
+	return n, nil
+}
+
+const rowsShown = 50
+
+var rowsMay = []int{10, 25, 50, 100}
+
+// Rows are how many rows a page may have: of the one that it has unasked its query says nothing.
+func (a *ask) Rows() (list []rowsChoice) {
+	for _, n := range rowsMay {
+		c := rowsChoice{N: n, Value: strconv.Itoa(n)}
+		if c.On = a.Q("rows") == c.Value; n == rowsShown {
+			c.Value, c.On = "", c.On || a.Q("rows") == ""
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+type rowsChoice struct {
+	N     int
+	Value string
+	On    bool
+}
 
 func (a *ask) findRuns(p *runsPage) error {
 	page, err := a.ListRuns(a.Ctx(), p.Filter)

@@ -2,6 +2,11 @@ package words
 
 // zhJobs is what the list of jobs says.
 var zhJobs = map[string]string{
+	"%d rows":                   "%d 行",
+	"Columns":                   "列",
+	"Columns…":                  "列…",
+	"Number":                    "编号",
+	"Rows a page":               "每页行数",
 	"Escape lets go":            "按 Escape 取消选择",
 	"job %d cannot be read: %s": "任务 %d 无法读取：%s",
 	"all of them":               "全部显示",
