@@ -317,6 +317,41 @@ func TestKnownBrowser(t *testing.T) {
 	})
 }
 
+// TestKnownBrowserOfAFullHouse: strangers at the same address keep no known browser waiting, whose tries
+// are bounded by themselves; what only looks like one is a stranger's.
+func TestKnownBrowserOfAFullHouse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, ctx := newFixture(t), t.Context()
+		f.person("ann")
+		f.person("bob")
+		secret, _ := f.logIn("ann")
+		known, err := f.a.Known(ctx, secret)
+		f.ok(err)
+		try := func(name, password, known string) error {
+			_, err := f.a.LogIn(ctx, name, password, access.From{Address: "10.0.0.1", Known: known})
+			return err
+		}
+		for range access.TriesOfAddress {
+			_ = try("nobody", "wrong password", "")
+		}
+		f.ok(try("ann", good, known))
+		for _, c := range []struct{ name, known string }{{"ann", ""}, {"ann", known + "x"}, {"bob", known}, {"no name", known},
+			{"nobody", known}} {
+			f.code(try(c.name, good, c.known), core.CodeRefused)
+		}
+		for range access.TriesOfAddress {
+			f.code(try("ann", "wrong password", known), core.CodeUnauthorized)
+		}
+		hashed := f.p.asked
+		for range 3 {
+			f.code(try("ann", "wrong password", known), core.CodeRefused)
+		}
+		if f.p.asked != hashed {
+			t.Error("who has a known browser hashes without end")
+		}
+	})
+}
+
 // TestOldPassword: a new password takes the present one, whose tries are counted with those of the
 // browsers that are known: who found an open page guesses no faster there, and no stranger keeps who is
 // logged in from a new password.

@@ -46,49 +46,65 @@ func House(address string) string {
 	return net.String()
 }
 
-// take takes one before it is known to fail, or says that there is none left.
-func (f *froms) take(address string, now time.Time) error {
-	address = House(address)
+// placesOf are where an address is counted, the nearest first: its house, and networks around it, of which
+// the widest are few.
+func placesOf(address string) []string {
+	places := []string{House(address)}
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return append(places, "")
+	}
+	around := []int{48, 32, 16}
+	if ip = ip.Unmap().WithZone(""); ip.Is4() {
+		around = []int{16, 8}
+	}
+	for _, bits := range around {
+		net, _ := ip.Prefix(bits)
+		places = append(places, net.String())
+	}
+	return places
+}
+
+// take takes one before it is known to fail, or says that there is none left. It is counted in the first
+// of the places that is known here, or that there is room for: who fills the nearest leaves room for
+// the wider, and shares what is left with his neighbours alone. For the last there always is.
+func (f *froms) take(places []string, now time.Time) (*tries, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := f.of[address]
-	if t == nil {
-		if len(f.of) >= maxAddresses && now.Sub(f.swept) >= addressTry {
-			f.swept = now
-			for name, t := range f.of {
-				if t.fill(now); t.left >= TriesOfAddress-1 { // as good as one that is not known
-					delete(f.of, name)
-				}
+	if f.of == nil {
+		f.of = map[string]*tries{}
+	}
+	if len(f.of) >= maxAddresses && now.Sub(f.swept) >= addressTry {
+		f.swept = now
+		for place, t := range f.of {
+			if t.fill(now); t.left >= TriesOfAddress-1 { // as good as one that is not known
+				delete(f.of, place)
 			}
 		}
-		if len(f.of) >= maxAddresses {
-			address = "" // who comes now shares what is left
-			t = f.of[address]
-		}
 	}
-	if t == nil {
-		if f.of == nil {
-			f.of = map[string]*tries{}
+	var t *tries
+	for i, place := range places {
+		if t = f.of[place]; t == nil && (len(f.of) < (i+1)*maxAddresses || i == len(places)-1) {
+			t = &tries{left: TriesOfAddress, at: now}
+			f.of[place] = t
 		}
-		t = &tries{left: TriesOfAddress, at: now}
-		f.of[address] = t
+		if t != nil {
+			break
+		}
 	}
 	if t.fill(now); t.left < 1 {
-		return core.Errorf(core.CodeRefused, "too many log-ins failed from your address: again in %d s",
+		return nil, core.Errorf(core.CodeRefused, "too many log-ins failed from your address: again in %d s",
 			int((1-t.left)*addressTry.Seconds())+1)
 	}
 	t.left--
-	return nil
+	return t, nil
 }
 
 // giveBack returns what was taken for a log-in that was none to fail.
-func (f *froms) giveBack(address string) {
-	address = House(address)
+func (f *froms) giveBack(t *tries) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if t := f.of[address]; t != nil {
-		t.left = min(TriesOfAddress, t.left+1)
-	}
+	t.left = min(TriesOfAddress, t.left+1)
 }
 
 // OnceFor is how long a link that logs in once is good.

@@ -47,14 +47,19 @@ func (f *Failures) try(now time.Time) bool {
 // the password, so that of many at once none is free; and it hashes whatever there is, and
 // answers no sooner, where the person is not there or has to wait.
 func (a *Access) LogIn(ctx context.Context, name, password string, from From) (secret string, err error) {
-	if err := a.froms.take(from.Address, a.now()); err != nil {
+	places, err := a.placesOf(ctx, name, &from)
+	if err != nil {
+		return "", err
+	}
+	took, err := a.froms.take(places, a.now())
+	if err != nil {
 		return "", err
 	}
 	least := time.NewTimer(a.o.Answer)
 	defer least.Stop()
 	secret, err = a.logIn(ctx, name, password, from)
 	if err == nil {
-		a.froms.giveBack(from.Address)
+		a.froms.giveBack(took)
 		return secret, nil
 	}
 	select {
@@ -62,6 +67,19 @@ func (a *Access) LogIn(ctx context.Context, name, password string, from From) (s
 	case <-ctx.Done():
 	}
 	return "", err
+}
+
+// placesOf are where a log-in is counted: by its address, or of a browser that is known, whoever else is at
+// that address, by the person.
+func (a *Access) placesOf(ctx context.Context, name string, from *From) ([]string, error) {
+	if from.Known == "" || CheckName("", name) != nil {
+		return placesOf(from.Address), nil
+	}
+	acc, _, err := a.find(ctx, name)
+	if err == nil && acc.isKnown(from.Known, a.now()) {
+		return []string{"known " + name}, nil
+	}
+	return placesOf(from.Address), err
 }
 
 func (a *Access) logIn(ctx context.Context, name, password string, from From) (string, error) {
@@ -137,7 +155,7 @@ const FirstAdmin = "admin"
 // is the way in while a stranger behind the same address, a proxy's perhaps, tries passwords.
 func (a *Access) LogInByToken(ctx context.Context, token string, from From) (string, error) {
 	if a.o.Admin == nil || !a.o.Admin(token) {
-		if err := a.froms.take(from.Address, a.now()); err != nil {
+		if _, err := a.froms.take(placesOf(from.Address), a.now()); err != nil {
 			return "", err
 		}
 		return "", core.Errorf(core.CodeUnauthorized, "this is not the admin token")

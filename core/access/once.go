@@ -12,14 +12,15 @@ func (a *Access) Once() string { return a.once.make(a.now()) }
 
 // LogInOnce answers a session to who has that secret, the first time.
 func (a *Access) LogInOnce(ctx context.Context, secret string, from From) (string, error) {
-	if err := a.froms.take(from.Address, a.now()); err != nil {
+	took, err := a.froms.take(placesOf(from.Address), a.now())
+	if err != nil {
 		return "", err
 	}
 	if !a.once.use(secret, a.now()) {
 		return "", core.Errorf(core.CodeUnauthorized, "this link has logged in somebody already, or is too old: log in with the admin token, or "+
 			"restart the server for another")
 	}
-	a.froms.giveBack(from.Address)
+	a.froms.giveBack(took)
 	return a.asFirst(ctx, ByLink, from)
 }
 

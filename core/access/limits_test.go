@@ -1,0 +1,98 @@
+package access
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestWhoFillsTheCountKeepsNobodyWaiting: who has so many addresses that no more are counted one by one
+// empties what is left to his own network, and not to others; and what is remembered is bounded.
+func TestWhoFillsTheCountKeepsNobodyWaiting(t *testing.T) {
+	now := time.Date(2026, 11, 26, 5, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		fill   func(i int) string // the addresses of one party, in one network
+		own    string             // another there
+		others []string
+		second func(i int) string // of as many networks
+		ownNow string             // in another of these
+		late   string             // somebody who comes only then
+	}{
+		"IPv6": {
+			fill:   func(i int) string { return fmt.Sprintf("2001:db8:bad:%x::1", i) },
+			own:    "2001:db8:bad:ffff::1",
+			others: []string{"2001:db8:900d::1", "2a00:1:2:3::1", "10.1.2.3", "::ffff:10.9.2.3"},
+			second: func(i int) string { return fmt.Sprintf("2003:6:%x::1", i) },
+			ownNow: "2003:6:ffff::1", late: "2a00:9::1",
+		},
+		"IPv4": {
+			fill:   func(i int) string { return fmt.Sprintf("10.6.%d.%d", i/250, i%250) },
+			own:    "10.6.255.255",
+			others: []string{"10.7.0.1", "192.0.2.1", "2001:db8:900d::1"},
+			second: func(i int) string { return fmt.Sprintf("%d.%d.0.1", 20+i/250, i%250) },
+			ownNow: "21.255.0.1", late: "192.0.3.1",
+		},
+	} {
+		var f froms
+		try := func(address string) error { _, err := f.take(placesOf(address), now); return err }
+		fill := func(of func(i int) string) {
+			for i := range maxAddresses {
+				for range 2 {
+					if err := try(of(i)); err != nil {
+						t.Fatalf("%s: %s: %v", name, of(i), err)
+					}
+				}
+			}
+		}
+		spend := func(own string) {
+			for range TriesOfAddress {
+				_ = try(own)
+			}
+			if try(own) == nil {
+				t.Errorf("%s: %s has more than others", name, own)
+			}
+		}
+		fill(c.fill)
+		spend(c.own)
+		for _, other := range c.others {
+			if err := try(other); err != nil {
+				t.Errorf("%s: %s: %v", name, other, err)
+			}
+		}
+		fill(c.second)
+		spend(c.ownNow)
+		for _, other := range append(c.others, c.late) {
+			if err := try(other); err != nil {
+				t.Errorf("%s, by two networks: %s: %v", name, other, err)
+			}
+		}
+		for i := range 5 * maxAddresses {
+			_ = try(fmt.Sprintf("2%03x:%x::1", i%0x500, i))
+		}
+		if n := len(f.of); n > 4*maxAddresses {
+			t.Errorf("%s: %d are remembered", name, n)
+		}
+		now = now.Add(time.Hour)
+		if err := try("10.1.1.1"); err != nil || len(f.of) != 1 {
+			t.Errorf("%s: after an hour %d are remembered, %v", name, len(f.of), err)
+		}
+	}
+}
+
+// TestGivenBackWhereItWasTaken: a log-in that succeeds takes nothing from the network that it was counted with.
+func TestGivenBackWhereItWasTaken(t *testing.T) {
+	now := time.Date(2026, 11, 26, 5, 0, 0, 0, time.UTC)
+	var f froms
+	for i := range maxAddresses {
+		if _, err := f.take(placesOf(fmt.Sprintf("2001:db8:bad:%x::1", i)), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 * TriesOfAddress {
+		took, err := f.take(placesOf("10.1.1.1"), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.giveBack(took)
+	}
+}
