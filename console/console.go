@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/oidc"
+	"github.com/tickring/tickring/internal/places"
 	"github.com/tickring/tickring/words"
 )
 
@@ -36,7 +37,8 @@ type Options struct {
 	Writes func() uint64
 	// Done ends the connections of pages that listen; nil: nothing but their own end does.
 	Done <-chan struct{}
-	// Listeners is how many pages may listen for that at once: 500, or fewer.
+	// Listeners is how many pages may listen for that at once, of one person half of them at
+	// most: 500, or fewer. The others ask.
 	Listeners int
 	// Name is what this deployment is called, for who is logged in; may be empty.
 	Name string
@@ -54,7 +56,7 @@ type Console struct {
 	asks   map[words.Language]*client.Client
 	menu   []entry
 	intake intake
-	listen chan struct{} // places of pages that listen
+	listen *places.Places // of pages that listen
 }
 
 // New makes the console.
@@ -67,7 +69,7 @@ func New(o Options) *Console {
 	}
 	listeners := min(maxListeners, max(1, cmp.Or(o.Listeners, maxListeners)))
 	c := &Console{o: o, mux: http.NewServeMux(), asks: map[words.Language]*client.Client{}, intake: newIntake(),
-		listen: make(chan struct{}, listeners)}
+		listen: places.New(listeners)}
 	for _, l := range words.Languages {
 		// Of https nobody has to prove who he is; the transport leaves this process never. Who
 		// asks stands in the context of each question (api.As), and not in a token.

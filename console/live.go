@@ -12,7 +12,7 @@ const (
 	lookEvery    = 200 * time.Millisecond
 	tellEvery    = 800 * time.Millisecond // at most so often
 	listenFor    = 10 * time.Minute       // then the browser comes again
-	pollEvery    = 4 * time.Second        // at most so often, where nobody tells them
+	pollEvery    = 4 * time.Second        // at most so often, where nobody tells them, or there is no place to listen
 	pollMost     = time.Minute
 	pollSwift    = 300 * time.Millisecond // an answer that took no longer is asked for as often as may be
 	pollTimes    = 50                     // what it took beyond that
@@ -40,21 +40,20 @@ func (a *ask) Still() bool { return a.still || a.r.Method != http.MethodGet }
 // live tells a page that something was written, at most every tellEvery; what that means
 // for it the page finds out by asking for itself.
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {
-	if _, ok := c.begin(w, r); !ok {
+	a, ok := c.begin(w, r)
+	switch {
+	case !ok:
 		return
-	}
-	if c.o.Writes == nil {
+	case c.o.Writes == nil:
 		http.Error(w, "ask again instead", http.StatusNotFound)
 		return
-	}
-	select {
-	case c.listen <- struct{}{}:
-		defer func() { <-c.listen }()
-	default:
-		w.Header().Set("Retry-After", "10")
-		http.Error(w, "too many pages listen", http.StatusServiceUnavailable)
+	case r.Method == http.MethodHead: // whether the server answers, and knows who asks
+		return
+	case !c.listen.Enter(r.Context(), a.who.Name, 0):
+		http.Error(w, "too many pages listen: ask again instead", http.StatusServiceUnavailable)
 		return
 	}
+	defer c.listen.Leave(a.who.Name)
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Time{})
 	w.Header().Set("Content-Type", "text/event-stream")

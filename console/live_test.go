@@ -1,13 +1,18 @@
 package console_test
 
 import (
+	"context"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tickring/tickring/console"
+	"github.com/tickring/tickring/core/access"
 )
 
 // TestNothingIsMissedBeforeListening: a page says what was written before it was made, and is
@@ -55,7 +60,51 @@ func TestAnswersSayWhenToAskAgain(t *testing.T) {
 		}
 	}
 	s.h = console.New(console.Options{API: s.api, Access: s.access, Writes: func() uint64 { return 0 }})
-	if got := s.get("/console/jobs").Header().Get("X-Ask-Again"); got != "" {
-		t.Errorf("a page that is told asks after %s", got)
+	if got := s.get("/console/jobs").Header().Get("X-Ask-Again"); got == "" {
+		t.Error("a page that finds no place to listen is not told when to ask again")
 	}
+}
+
+// TestListenersLeaveOthersRoom: one person, in however many sessions, has half of the places of pages that
+// listen at most; who has none is refused at once, and is told that he is known by a HEAD, which takes none.
+func TestListenersLeaveOthersRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newConsole(t)
+		s.person("ann", access.Grant{Role: access.Viewer})
+		s.h = console.New(console.Options{API: s.api, Access: s.access, Writes: func() uint64 { return 7 }, Listeners: 8})
+		ctx, leave := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		listen := func(method, secret string) *httptest.ResponseRecorder {
+			r := httptest.NewRequestWithContext(ctx, method, "http://console.test/console/live?since=7", nil)
+			r.AddCookie(&http.Cookie{Name: "tickring_session", Value: secret})
+			w := httptest.NewRecorder()
+			all.Go(func() { s.h.ServeHTTP(w, r) })
+			synctest.Wait()
+			return w
+		}
+		admin := s.cookies["tickring_session"]
+		for i := range 10 {
+			if i%2 == 0 {
+				s.logInAs("ann")
+			}
+			want := http.StatusOK
+			if i >= 4 {
+				want = http.StatusServiceUnavailable
+			}
+			if w := listen("GET", s.cookies["tickring_session"]); w.Code != want {
+				t.Errorf("page %d of one person: %d", i, w.Code)
+			}
+		}
+		if w := listen("GET", admin); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "retry") {
+			t.Errorf("of another: %d %s", w.Code, w.Body)
+		}
+		if w := listen("HEAD", s.cookies["tickring_session"]); w.Code != http.StatusOK {
+			t.Errorf("a HEAD: %d", w.Code)
+		}
+		if w := listen("HEAD", "gone"); w.Code != http.StatusUnauthorized {
+			t.Errorf("a HEAD of nobody: %d", w.Code)
+		}
+		leave()
+		all.Wait()
+	})
 }

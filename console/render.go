@@ -54,9 +54,7 @@ func (a *ask) render(status int, name string, data any) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Language", string(a.Lang))
 	h.Set("Vary", "Cookie, Accept-Language, Accept-Encoding, HX-Request")
-	if a.c.o.Writes == nil {
-		h.Set("X-Ask-Again", fmt.Sprint(again(time.Since(a.began)).Milliseconds()))
-	}
+	h.Set("X-Ask-Again", fmt.Sprint(again(time.Since(a.began)).Milliseconds())) // for who is not told
 	body := bytes.Replace(b.Bytes(), sinceUnsaid, fmt.Appendf(nil, `data-since="%d"`, a.since), 1)
 	if status != http.StatusOK || a.r.Method == http.MethodPost || !a.partial() { // who is logged out finds none by Back
 		h.Set("Cache-Control", "no-store")

@@ -55,12 +55,32 @@
   // whether the server answers, and knows who asks
   async function look() {
     try {
-      const r = await fetch(location.href, { method: "HEAD", cache: "no-store" });
+      const r = await fetch("/console/live", { method: "HEAD", cache: "no-store" });
       if (r.status === 401) { out(); return; }
       lost("");
       refresh();
     } catch { lost(body.dataset.lost); }
   }
+  // A page that nobody tells asks. Each answer costs, and says when to ask again. A tab that is
+  // not seen asks nothing.
+  const every = +body.dataset.live || 4000;
+  let asks = false, wait = every, timer = 0;
+  const later = () => { clearTimeout(timer); if (asks) timer = setTimeout(poll, wait); };
+  const poll = async () => {
+    later();
+    if (document.hidden) { stale = true; return; }
+    try {
+      await fetch("/console/static/0/icon.svg", { method: "HEAD" });
+      lost("");
+      refresh();
+    } catch { wait = every; later(); lost(body.dataset.lost); }
+  };
+  document.addEventListener("htmx:after:request", (e) => {
+    if (!asks) return;
+    const ms = +(e.detail.ctx.response?.headers.get("X-Ask-Again") ?? 0); // none came where the server is gone
+    if (e.target.id !== "live") e.target.askAgain = Date.now() + ms; else if (ms) { wait = ms; later(); }
+  });
+  const polls = (on) => { asks = on; wait = every; later(); };
   if (body.dataset.live === "push" && !body.hasAttribute("data-out")) {
     // A browser has six connections to a host in all, so only a page that is seen holds one: not
     // a tab behind others, nor what is kept for Back.
@@ -69,11 +89,19 @@
       if (source || document.hidden) return;
       const s = source = new EventSource("/console/live?since=" + body.dataset.since);
       s.addEventListener("changed", refresh);
-      s.onopen = () => lost("");
+      s.onopen = () => { polls(false); lost(""); };
       s.onerror = () => {
-        // Between two listens the browser connects by itself; it gives up where it was refused.
+        // Between two listens the browser connects by itself; it gives up where it was refused:
+        // there is no place, or nobody is logged in. Then the page asks, and listens anew now and then.
         setTimeout(() => { if (s === source && s.readyState === EventSource.CONNECTING) lost(body.dataset.lost); }, 1500);
-        if (s === source && s.readyState === EventSource.CLOSED) setTimeout(() => { if (s === source) { deaf(); look(); listen(); } }, 2000);
+        if (s === source && s.readyState === EventSource.CLOSED) {
+          setTimeout(() => {
+            if (s !== source) return;
+            deaf();
+            if (!asks) { look(); polls(true); }
+            setTimeout(listen, 30000);
+          }, 2000);
+        }
       };
     };
     const deaf = () => { source?.close(); source = null; };
@@ -81,25 +109,7 @@
     addEventListener("pageshow", (e) => { if (e.persisted) listen(); });
     document.addEventListener("visibilitychange", () => { if (document.hidden) { deaf(); stale = true; } else listen(); });
     listen();
-  } else if (+body.dataset.live && !body.hasAttribute("data-out")) {
-    // Each answer costs, and says when to ask again. A tab that is not seen asks nothing.
-    let wait = +body.dataset.live, timer = 0;
-    const later = () => { clearTimeout(timer); timer = setTimeout(poll, wait); };
-    const poll = async () => {
-      later();
-      if (document.hidden) { stale = true; return; }
-      try {
-        await fetch("/console/static/0/icon.svg", { method: "HEAD" });
-        lost("");
-        refresh();
-      } catch { wait = +body.dataset.live; later(); lost(body.dataset.lost); }
-    };
-    document.addEventListener("htmx:after:request", (e) => {
-      const ms = +(e.detail.ctx.response?.headers.get("X-Ask-Again") ?? 0); // none came where the server is gone
-      if (e.target.id !== "live") e.target.askAgain = Date.now() + ms; else if (ms) { wait = ms; later(); }
-    });
-    later();
-  }
+  } else if (+body.dataset.live && !body.hasAttribute("data-out")) polls(true);
   // Parts that ask by themselves, again and again.
   document.addEventListener("htmx:before:request", (e) => {
     if (/every/.test(e.target.dataset.hxTrigger) && (document.hidden || Date.now() < e.target.askAgain)) e.preventDefault();

@@ -1,6 +1,11 @@
 package browser
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,4 +101,61 @@ func TestPagesLetGo(t *testing.T) {
 	p.click("shop/prices")
 	p.click("Pause…")
 	p.wait("!!document.querySelector('dialog:modal')")
+}
+
+// TestNoPlaceToListen: where a person's pages that listen are as many as may be the next one asks, each few
+// seconds, and does not have itself made twice for it.
+func TestNoPlaceToListen(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.may("status of 503", "status of 404")
+	p.open("/healthz") // which holds no place
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &http.Client{Jar: jar}
+	in, err := other.PostForm(w.URL+"/console/login", url.Values{"token": {rig.Token}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Body.Close()
+	for status := 0; status != http.StatusServiceUnavailable; {
+		res, err := other.Get(w.URL + "/console/live")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { res.Body.Close() })
+		if status = res.StatusCode; status != http.StatusOK && status != http.StatusServiceUnavailable {
+			t.Fatalf("listening: %s", res.Status)
+		}
+	}
+	p.open("/console/jobs")
+	p.sees("shop/prices")
+	if err := rig.Eventually(patience, func() error {
+		requests, _ := p.count()
+		if !slices.ContainsFunc(requests, func(r string) bool { return strings.HasSuffix(r, "/static/0/icon.svg") }) {
+			return fmt.Errorf("it does not ask: %q", requests)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p.count()
+	w.OK(t, "", "pause", "shop/prices", "--reason", "nobody told the page")
+	p.sees("nobody told the page")
+	requests, _ := p.count()
+	tries, asked := 0, 0
+	for _, r := range requests {
+		switch {
+		case strings.Contains(r, "/console/live"):
+			tries++
+		case strings.HasSuffix(r, "/console/jobs"):
+			asked++
+		}
+	}
+	if tries > 2 || asked > 5 {
+		t.Errorf("it tried to listen %d times and had itself made %d times: %q", tries, asked, requests)
+	}
 }
