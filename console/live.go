@@ -35,7 +35,10 @@ func again(took time.Duration) time.Duration {
 
 // Still reports whether an open page is not asked for again: the answer to a form, whose
 // address answers another page, and a form that is filled in.
-func (a *ask) Still() bool { return a.still || a.r.Method != http.MethodGet }
+func (a *ask) Still() bool { return a.still || a.Posted() }
+
+// Posted reports whether the page is the answer to a form: what was typed there is not saved.
+func (a *ask) Posted() bool { return a.r.Method != http.MethodGet }
 
 // live tells a page that something was written, at most every tellEvery; what that means
 // for it the page finds out by asking for itself.

@@ -164,6 +164,7 @@
   // A form is sent once; one that was changed is not left unsaid, by a form of the frame neither:
   // who stays finds its choices as they were.
   const changed = () => $("form[data-changed]");
+  if (body.hasAttribute("data-posted")) for (const f of $$("#panels form[data-keep], form.full[data-keep]")) f.dataset.changed = "1"; // not saved
   const unsent = () => { for (const f of $$("form[data-sent]")) delete f.dataset.sent; };
   document.addEventListener("input", (e) => { const f = e.target.closest("form[data-keep]"); if (f) f.dataset.changed = "1"; });
   document.addEventListener("submit", (e) => {

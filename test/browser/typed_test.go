@@ -48,6 +48,18 @@ func TestLeavingAsks(t *testing.T) {
 		p.wait("document.querySelector('[name=title]').value === 'Half a ti'")
 		p.wait("document.querySelector('[name=lang]').value === 'en' && document.querySelector('[name=zone]').value === 'job'")
 	}
+	// What was refused is typed and not saved as well.
+	p.may("status of 400")
+	p.fill("css:[name='expr.0']", "seldom")
+	p.click("css:form#first .buttons button.first")
+	p.at("/console/jobs/shop/prices/edit")
+	p.click("Log out")
+	select {
+	case <-asked:
+	case <-time.After(patience):
+		t.Fatalf("nobody asked after a refusal, and the page is %s: %s", p.url(), p.text())
+	}
+	p.fill("css:[name='expr.0']", "2h")
 	p.click("css:form#first .buttons button.first")
 	p.at("/console/jobs/shop/prices")
 	p.sees("Half a ti")
