@@ -41,6 +41,7 @@ type jobForm struct {
 	Apps     []string
 	Handlers []string // that jobs have
 	Jobs     []string
+	Typed    bool // what it shows is not stored
 	AsIs     bool // params that are no JSON are meant so
 	NewApp   bool // the app is not there: it may be made too
 	Made     bool // and is to be
@@ -103,6 +104,10 @@ func (a *ask) Zones() []string { return zones }
 // newJob is the form of a job that is not there yet; from names one that it is copied from.
 func (a *ask) newJob() (any, error) {
 	a.page = "jobs"
+	if a.Q("view") == "manifest" {
+		a.render(http.StatusOK, "jobtext", &jobPage{Text: exampleJob})
+		return nil, errShown
+	}
 	o, set := object{}, ""
 	if from := a.Q("from"); from != "" {
 		app, name, _ := strings.Cut(from, "/")
@@ -163,6 +168,9 @@ type subject struct {
 // only says what it would mean.
 func (a *ask) saveJob() (string, core.Text, error) {
 	a.page = "jobs"
+	if a.Path("name") == "" && a.Q("view") == "manifest" {
+		return a.saveManifest()
+	}
 	v, of, base, set := a.r.PostForm, subject{From: a.Form("copyof")}, object{}, ""
 	of.Rev, _ = strconv.ParseInt(a.Form("rev"), 10, 64)
 	from := of.From
@@ -198,12 +206,15 @@ func (a *ask) saveJob() (string, core.Text, error) {
 	if err != nil {
 		return "", core.Text{}, err
 	}
-	if do := a.Form("do"); do != "" || a.partial() {
+	f.Typed = true
+	if do := a.Form("do"); do != "" && (do != "manifest" || spec != nil) || a.partial() {
 		switch n := len(f.Rules); {
 		case do == "more" && n < maxRules && f.Rules[n-1].Kind != "":
 			f.Rules = append(f.Rules, shownRule{N: n})
 		case do == "template":
 			f.template(a.Form("script.kind"))
+		case do == "manifest":
+			return a.shownManifest(f.Text, of.Rev, nil, http.StatusOK)
 		}
 		a.render(http.StatusOK, "jobform", f)
 		return "", core.Text{}, errShown

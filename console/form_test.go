@@ -367,3 +367,46 @@ func TestCommonSchedules(t *testing.T) {
 	s.in("zh")
 	s.says("/console/jobs/new", "周一至周五 09:00 执行：0 9 * * 1-5")
 }
+
+// TestTwoViews: the form and the manifest are two views of one thing: what was typed in one is in
+// the other, and nothing is stored by that; a new job is made in either.
+func TestTwoViews(t *testing.T) {
+	s := newConsole(t)
+	text := strings.ReplaceAll(s.form("/console/jobs/new?view=manifest").Get("text"), "app: web", "app: shop")
+	s.says("/console/jobs/new", `href="/console/jobs/new?view=manifest"`)
+	s.never(s.says("/console/jobs/new?view=manifest", "tickring apply -f job.yaml"), "tickring get")
+	w := s.post("/console/jobs/new?view=manifest", url.Values{"text": {text}, "rev": {"0"}, "do": {"form"}})
+	form := fields(w.Body.String())
+	if w.Code != http.StatusOK || form.Get("name") != "ping" || form.Get("expr.0") != "*/5 8-18 * * 1-5" || form.Get("retry.max") != "2" ||
+		!strings.Contains(w.Body.String(), "data-changed") {
+		t.Errorf("%d %q", w.Code, form)
+	}
+	w = s.post("/console/jobs/new", with(form, "title", "T 2", "do", "manifest"))
+	again := fields(w.Body.String()).Get("text")
+	if w.Code != http.StatusOK || !strings.Contains(again, "title: T 2") || !strings.Contains(w.Body.String(), "data-changed") {
+		t.Errorf("%d %s", w.Code, again)
+	}
+	s.loses("/console/jobs/shop/ping", http.StatusNotFound)
+	s.wrong("/console/jobs/new", with(form, "expr.0", "61 * * * *", "do", "manifest"), http.StatusBadRequest, `value="61 * * * *"`)
+	s.wrong("/console/jobs/new?view=manifest", url.Values{"text": {"jobs: 1"}, "rev": {"0"}}, http.StatusBadRequest, "jobs: 1", "line 1")
+	s.done("/console/jobs/new?view=manifest", url.Values{"text": {again}, "rev": {"0"}}, "shop/ping is there", "T 2")
+	s.done("/console/jobs/new?view=manifest", url.Values{"text": {again}, "rev": {"0"}}, "as it was typed")
+	s.wrong("/console/jobs/new?view=manifest", url.Values{"text": {strings.ReplaceAll(again, "T 2", "T 3")}, "rev": {"0"}},
+		http.StatusConflict, "exists already", "T 3")
+
+	edit := s.form("/console/jobs/shop/ping?view=edit", "title", "T 4", "do", "manifest")
+	body := html.UnescapeString(s.post("/console/jobs/shop/ping/edit", edit).Body.String())
+	if !strings.Contains(body, "title: T 4") || !strings.Contains(body, `action="/console/jobs/shop/ping/manifest"`) ||
+		!strings.Contains(body, `name="rev" value="`+edit.Get("rev")+`"`) {
+		t.Errorf("%s", body)
+	}
+	manifest := s.form("/console/jobs/shop/ping?view=manifest")
+	manifest = with(manifest, "text", strings.ReplaceAll(manifest.Get("text"), "T 2", "T 5"), "do", "form")
+	w = s.post("/console/jobs/shop/ping/manifest", manifest)
+	if form := fields(w.Body.String()); form.Get("title") != "T 5" || form.Get("rev") != edit.Get("rev") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if j := s.Job("shop/ping"); j.Def.Title != "T 2" {
+		t.Errorf("the title is %s", j.Def.Title)
+	}
+}

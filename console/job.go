@@ -28,6 +28,7 @@ type jobPage struct {
 	F         typed
 	Text      string // of view=manifest
 	View      string
+	Typed     bool     // the text is not what is stored
 	Problems  []string // of what was typed there
 	Clash     *clash
 }
@@ -355,6 +356,9 @@ func (p *jobPage) Paused() bool { return p.State == string(core.Paused) }
 
 // Mend is the command of a job's page for its view.
 func (p *jobPage) Mend() string {
+	if p.Ref == "" {
+		return "tickring apply -f job.yaml"
+	}
 	return "tickring get " + p.Ref + " -o yaml > job.yaml; tickring apply -f job.yaml"
 }
 

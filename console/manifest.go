@@ -106,46 +106,106 @@ func changedTo(res client.JobResult) core.Text {
 	return core.Say("%s is changed: what was planned before is planned anew", res.App+"/"+res.Name)
 }
 
-// saveManifest stores a job from its text.
+// exampleJob is what a new job begins with as a manifest.
+const exampleJob = `version: 1
+
+jobs:
+  - app: web
+    name: ping
+    title: Is the shop there?
+    handler: ping
+    schedule: {crontab: "*/5 8-18 * * 1-5", timezone: Europe/Berlin}
+    retry: {max: 2, delay: 30s}
+    timeout: 5m
+`
+
+// saveManifest stores a job from its text, or shows it in the form.
 func (a *ask) saveManifest() (string, core.Text, error) {
 	text := strings.ReplaceAll(a.Form("text"), "\r\n", "\n")
 	rev, _ := strconv.ParseInt(a.Form("rev"), 10, 64)
 	spec, err := read(text)
-	var problems []string
-	status := http.StatusBadRequest
+	ref := spec.Def.App + "/" + spec.Def.Name
 	if errs, ok := errors.AsType[manifest.Errors](err); ok {
-		problems = a.lines(errs)
+		return a.shownManifest(text, rev, a.lines(errs), http.StatusBadRequest)
 	} else if err != nil {
 		return "", core.Text{}, err
-	} else if ref := spec.Def.App + "/" + spec.Def.Name; ref != a.ref() {
-		problems = []string{a.Say("a job keeps its app and its name: this one is %s; copy it for another", a.ref())}
-	} else {
-		res, err := a.put(&spec, rev)
-		if err == nil {
-			return jobPath(a.ref()), changedTo(res), nil
-		}
-		p := a.problemOf(err)
-		problems, status = []string{p.Message}, p.Status
 	}
+	if a.Path("name") != "" && ref != a.ref() {
+		why := a.Say("a job keeps its app and its name: this one is %s; copy it for another", a.ref())
+		return a.shownManifest(text, rev, []string{why}, http.StatusBadRequest)
+	}
+	if a.Form("do") == "form" {
+		return a.shownAsForm(&spec, rev)
+	}
+	res, err := a.put(&spec, rev)
+	if err == nil {
+		return jobPath(ref), changedTo(res), nil
+	}
+	p := a.problemOf(err)
+	if p.Status != http.StatusConflict || a.Path("name") == "" {
+		return a.shownManifest(text, rev, []string{p.Message}, p.Status)
+	}
+	page, err := a.manifestPage(text)
+	if err == nil {
+		page.Problems = []string{p.Message}
+		page.Clash, err = a.clash(&page.Job, rev, new(asJob(&spec)))
+	}
+	if err != nil {
+		return "", core.Text{}, err
+	}
+	a.render(p.Status, "job", page)
+	return "", core.Text{}, errShown
+}
+
+// manifestPage is the page of the job of the path, with a text that was typed.
+func (a *ask) manifestPage(text string) (*jobPage, error) {
 	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
 	if err != nil {
-		return "", core.Text{}, err
+		return nil, err
 	}
-	a.page = "jobs"
 	page, err := a.jobPage(j)
+	if err != nil {
+		return nil, err
+	}
+	a.still = true
+	page.View, page.Text, page.Typed = "manifest", text, true
+	return page, nil
+}
+
+// shownManifest shows a text that is not stored, of a job as of a revision, so that who mends it
+// is still told of what others do meanwhile; or of one that is not there yet.
+func (a *ask) shownManifest(text string, rev int64, problems []string, status int) (string, core.Text, error) {
+	a.page = "jobs"
+	name, page := "jobtext", &jobPage{Text: text, Typed: true}
+	if a.Path("name") != "" {
+		var err error
+		if page, err = a.manifestPage(text); err != nil {
+			return "", core.Text{}, err
+		}
+		name, page.Rev = "job", rev
+	}
+	page.Problems = problems
+	a.render(status, name, page)
+	return "", core.Text{}, errShown
+}
+
+// shownAsForm shows what a text says in the form.
+func (a *ask) shownAsForm(spec *manage.JobSpec, rev int64) (string, core.Text, error) {
+	a.page = "jobs"
+	o, set, err := a.objectOf(asJob(spec))
 	if err != nil {
 		return "", core.Text{}, err
 	}
-	if status == http.StatusConflict {
-		page.Clash, err = a.clash(&j, rev, new(asJob(&spec)))
-		if err != nil {
-			return "", core.Text{}, err
-		}
-	} else {
-		page.Rev = rev // so that who mends it is still told of what others do meanwhile
+	of := subject{Rev: rev}
+	if a.Path("name") != "" {
+		of.Ref = a.ref()
 	}
-	page.View, page.Text, page.Problems = "manifest", text, problems
-	a.render(status, "job", page)
+	f, _, err := a.judged(valuesOf(o), o, set, of, nil)
+	if err != nil {
+		return "", core.Text{}, err
+	}
+	f.Typed = true
+	a.render(http.StatusOK, "jobform", f)
 	return "", core.Text{}, errShown
 }
 

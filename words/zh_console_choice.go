@@ -2,6 +2,11 @@ package words
 
 // zhConsoleChoice is what the forms of a job say of what may be chosen in them.
 var zhConsoleChoice = map[string]string{
+	"Go on in the form":   "转到表单继续",
+	"Go on as a manifest": "转到清单继续",
+	"From a manifest":     "从清单创建",
+	"In the form":         "用表单创建",
+	"A file as the command apply takes it, with one job. This one is an example, to be changed.": "与命令 apply 使用的文件相同，含一个任务。这里是示例，请修改。",
 	"Common schedules":           "常用调度",
 	"Take it":                    "采用",
 	"The version that is stored": "运行已保存的版本",

@@ -29,6 +29,7 @@ func (w *world) views() []view {
 		{name: "job-edit", path: "/console/jobs/pay/ledger-sync?view=edit"},
 		{name: "job-edit-nasty", path: "/console/jobs/shop/nasty?view=edit"},
 		{name: "job-new", path: "/console/jobs/new"},
+		{name: "job-new-manifest", path: "/console/jobs/new?view=manifest"},
 		{name: "job-changes", path: "/console/jobs/pay/invoices/changes"},
 		{name: "panel-run", path: "/console/jobs/shop/nasty?panel=run"},
 		{name: "panel-pause", path: "/console/jobs/shop/prices?panel=pause"},
