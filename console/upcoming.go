@@ -382,8 +382,8 @@ func (a *ask) Axis(p *upcomingPage) template.HTML {
 			axisLeft+axisWidth, base)
 		if l.Many > 0 {
 			names := short(strings.Join(l.Dense, ", "), 60)
-			fmt.Fprintf(&b, `<rect class=band x="%d" y="%d" width="%d" height="8"/><text x="%d" y="%d">%s</text>`, axisLeft, base-8, axisWidth,
-				axisLeft+6, base-26, template.HTMLEscapeString(a.Say("%s: %d", names, l.Many)))
+			fmt.Fprintf(&b, `<g pointer-events=none><rect class=band x="%d" y="%d" width="%d" height="8"/><text x="%d" y="%d">%s</text></g>`,
+				axisLeft, base-8, axisWidth, axisLeft+6, base-26, template.HTMLEscapeString(a.Say("%s: %d", names, l.Many)))
 		}
 		for place, n := range l.At {
 			from := p.From.Add(span / places24 * time.Duration(place))

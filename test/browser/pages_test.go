@@ -51,7 +51,7 @@ func (w *world) views() []view {
 		{name: "log", path: run("lines") + "/log"},
 		{name: "log-strange", path: run("strange") + "/log"},
 		{name: "upcoming", path: "/console/upcoming"},
-		{name: "upcoming-week", path: "/console/upcoming?for=7d"},
+		{name: "upcoming-week", path: "/console/upcoming?days=7"},
 		{name: "executors", path: "/console/executors"},
 		{name: "app", path: "/console/executors/shop"},
 		{name: "app-dead", path: "/console/executors/legacy"},
