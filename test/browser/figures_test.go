@@ -2,7 +2,12 @@ package browser
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tickring/tickring/test/rig"
 )
 
 // figure is a line of the table that the suite prints: what xxl-job's console needs
@@ -108,10 +115,123 @@ func TestManyJobsAndRuns(t *testing.T) {
 	w := bare(t)
 	manyJobs(t, w, 10_000)
 	jobs, each := 300, *runsFlag/300
-	w.manyRuns(t, jobs, each)
+	end := w.manyRuns(t, jobs, each)
 	record(7, "jobs page at 10,000 jobs", "158 ms", "200 ms", "%s", ms(usable(t, w, "/console/jobs", 5, false)))
+	w.findsRuns(t, jobs, end)
 	record(5, fmt.Sprintf("runs page at %d runs (xxl-job: at 200,000)", jobs*each), "1,766 ms", "200 ms", "%s",
 		ms(usable(t, w, "/console/runs", 5, false)))
+	w.countsRuns(t, jobs, end)
+	w.pausesAll(t, 10_000)
+}
+
+// findsRuns asks for runs by each of what a server finds at once, among those of manyRuns.
+func (w *world) findsRuns(t *testing.T, jobs int, end time.Time) {
+	type run struct {
+		Job, App, State string
+		DueAt           time.Time
+	}
+	last := end.Add(-2 * time.Minute)
+	span := url.Values{"from": {last.Add(-time.Minute).Format(time.RFC3339)}, "to": {last.Format(time.RFC3339)}}
+	var said []string
+	worst := time.Duration(0)
+	for _, by := range []struct {
+		name, query string
+		is          func(run) bool
+	}{
+		{"job", fmt.Sprintf("job=%d", jobs/2), func(r run) bool { return r.Job == fmt.Sprintf("many/job-%05d", jobs/2-1) }},
+		{"app", "app=many", func(r run) bool { return r.App == "many" }},
+		{"failed", "state=failed", func(r run) bool { return r.State == "failed" }},
+		{"succeeded", "state=succeeded", func(r run) bool { return r.State == "succeeded" }},
+		{"time", span.Encode(), func(r run) bool { return !r.DueAt.After(last) && !r.DueAt.Before(last.Add(-time.Minute-time.Second)) }},
+	} {
+		var took []time.Duration
+		for range 5 {
+			var found []run
+			from := time.Now()
+			for after := ""; ; { // a page that has looked at enough goes on with the next
+				var page struct {
+					Runs []run
+					Next string
+				}
+				w.ask(t, http.MethodGet, fmt.Sprintf("/v1/runs?limit=%d&after=%s&%s", 50-len(found), after, by.query), "", &page)
+				if found, after = append(found, page.Runs...), page.Next; after == "" || len(found) >= 50 {
+					break
+				}
+			}
+			took = append(took, time.Since(from))
+			if len(found) != 50 || slices.ContainsFunc(found, func(r run) bool { return !by.is(r) }) {
+				t.Fatalf("runs by %s: %d, %+v", by.name, len(found), found)
+			}
+		}
+		slices.Sort(took)
+		said = append(said, by.name+" "+ms(took[2]))
+		worst = max(worst, took[2])
+	}
+	record(6, "runs by one of job, app, state, time on the server, SQLite", "418 ms", "50 ms", "%s", strings.Join(said, ", "))
+	if worst > 5*time.Second { // far from what is wanted, as in TestJobsListCold
+		t.Errorf("runs are found after %v", said)
+	}
+}
+
+// countsRuns asks for the shape of three minutes of manyRuns, as far as it is counted.
+func (w *world) countsRuns(t *testing.T, jobs int, end time.Time) {
+	to := end.Truncate(time.Minute)
+	span := url.Values{"from": {to.Add(-3 * time.Minute).Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}}
+	if err := rig.Eventually(time.Minute, func() error {
+		var shape struct {
+			Buckets                []struct{ Succeeded, Failed int }
+			CountedFrom, CountedTo time.Time
+		}
+		w.ask(t, http.MethodGet, "/v1/runs/shape?"+span.Encode(), "", &shape)
+		good, bad := 0, 0
+		for _, b := range shape.Buckets {
+			good, bad = good+b.Succeeded, bad+b.Failed
+		}
+		counted := int(shape.CountedTo.Sub(shape.CountedFrom) / time.Second)
+		if good+bad != jobs*counted || bad != jobs*counted/100 {
+			t.Fatalf("in %d seconds the shape counts %d and %d, which failed", counted, good, bad)
+		}
+		if counted == 0 {
+			return errors.New("nothing is counted")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// pausesAll pauses all jobs by one request. Whoever undoes it asks the same of resume.
+func (w *world) pausesAll(t *testing.T, jobs int) {
+	var done struct{ Found, Done, Fail, Next int }
+	from := time.Now()
+	w.ask(t, http.MethodPost, "/v1/bulk", `{"verb": "pause", "filter": {"app": "many"}, "reason": "how long it takes"}`, &done)
+	took := time.Since(from)
+	record(8, "one bulk pause at 10,000 jobs", "-", "one request, 2 s", "one request, %s", ms(took))
+	if done.Found != jobs || done.Done != jobs || done.Fail != 0 || done.Next != 0 || took > 20*time.Second {
+		t.Errorf("%d of %d jobs were paused after %s: %+v", done.Done, jobs, took, done)
+	}
+}
+
+// ask asks the API.
+func (w *world) ask(t *testing.T, method, path, body string, into any) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, w.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+rig.Token)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode == http.StatusOK {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s %s: %s %s %v", method, path, answer.Status, text, err)
+	}
 }
 
 // TestChangeIsOnScreen: an open page shows what others do and what runs become, by itself.

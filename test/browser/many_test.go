@@ -25,8 +25,8 @@ func manyJobs(tb testing.TB, w *world, n int) {
 }
 
 // manyRuns stops the server, puts runs of the last hour into its data, and starts it
-// again. One in a hundred failed.
-func (w *world) manyRuns(tb testing.TB, jobs, each int) {
+// again. One in a hundred failed. All jobs have one each second, up to the moment that it answers.
+func (w *world) manyRuns(tb testing.TB, jobs, each int) time.Time {
 	tb.Helper()
 	w.Kill()
 	lock, err := sqlite.TryLock(w.Dir)
@@ -64,4 +64,5 @@ func (w *world) manyRuns(tb testing.TB, jobs, each int) {
 		tb.Fatal(err)
 	}
 	w.Server = rig.Start(tb, binary, w.Dir)
+	return end.Time()
 }
