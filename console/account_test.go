@@ -102,3 +102,27 @@ func TestPeoplePage(t *testing.T) {
 	edit.Set("rev", between(body, `name="rev" value="`, `"`))
 	s.done("/console/people?panel=person&name=lina", edit, "lina is saved", "operator")
 }
+
+// TestFilterOfPeople: people are found by a part of their names and by a role that they have somewhere;
+// where nobody but the owner of the admin token is, the page says how one is made.
+func TestFilterOfPeople(t *testing.T) {
+	s := newConsole(t)
+	first := "tickring people set lina --role shop:editor --password first-password.txt"
+	s.says("/console/people", "Nobody has a log-in of his own yet", first)
+	s.ask("PUT", "/v1/people/lina", `{"grants": [{"app": "shop", "role": "editor"}, {"role": "viewer"}]}`)
+	s.ask("PUT", "/v1/people/omar", `{"grants": [{"role": "operator"}]}`)
+	s.never(s.says("/console/people", "people: 3"), first)
+	for query, want := range map[string]string{"text=IN": "lina admin", "role=viewer": "lina", "role=operator": "omar", "text=o&role=editor": "",
+		"text=zz": "", "role=odd": ""} {
+		body := s.says("/console/people?" + query)
+		for _, name := range []string{"lina", "omar", "admin"} {
+			shown := strings.Contains(body, `id="person-`+name+`"`)
+			if shown != strings.Contains(want, name) {
+				t.Errorf("%s: %s is shown: %t", query, name, shown)
+			}
+		}
+		if want == "" && !strings.Contains(body, "Nobody is like that.") {
+			t.Errorf("%s: it does not say that nobody is found:\n%s", query, body)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,9 +28,11 @@ const (
 type executorsPage struct {
 	Apps    []appRow
 	Failed  []client.UnreadableApp
-	All     int // apps
-	Live    int // executors of those that are shown
-	Empty   int // of those, apps that have none
+	Text    string // a part of the names or titles of those that are asked for
+	All     int    // apps that it finds
+	Part    bool   // of them, this page has some
+	Live    int    // executors of those that are shown
+	Empty   int    // of those, apps that have none
 	Next    string
 	Panel   string
 	Form    appForm
@@ -76,7 +79,11 @@ func (a *ask) executorsPage() (*executorsPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &executorsPage{All: len(list.Apps), Failed: list.Failed, Address: a.address()}
+	p := &executorsPage{Text: strings.TrimSpace(a.Q("text")), Failed: list.Failed, Address: a.address()}
+	if p.Text != "" {
+		list.Apps = slices.DeleteFunc(list.Apps, func(x client.App) bool { return !has(x.Name, p.Text) && !has(x.Title, p.Text) })
+	}
+	p.All = len(list.Apps)
 	from, _ := slices.BinarySearchFunc(list.Apps, a.Q("after")+"\x00", func(x client.App, after string) int {
 		return cmp.Compare(x.Name+"\x00", after)
 	})
@@ -90,6 +97,7 @@ func (a *ask) executorsPage() (*executorsPage, error) {
 		apps = apps[:appsAPage]
 		p.Next = a.With("after", apps[len(apps)-1].Name)
 	}
+	p.Part = len(apps) < p.All
 	p.Apps = make([]appRow, len(apps))
 	each(len(apps), func(i int) {
 		row := &p.Apps[i]

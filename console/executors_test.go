@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"errors"
+	"fmt"
 	"html"
 	"net/http"
 	"net/url"
@@ -58,6 +59,26 @@ func TestAppsOfExecutors(t *testing.T) {
 	if w := s.get("/console/executors/" + strings.Repeat("x", 5000)); w.Code != http.StatusBadRequest && w.Code != http.StatusNotFound {
 		t.Errorf("an app with a long name: %d", w.Code)
 	}
+}
+
+// TestFilterOfApps: apps are found by a part of their names or titles, and what is counted of one page
+// of many is said of that page.
+func TestFilterOfApps(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/apps/pay", `{"title": "Payments & <b>banks</b>"}`)
+	s.never(s.says("/console/executors?text=BANKS", "apps: 1,", `href="/console/jobs?app=pay"`, `type="search" name="text" value="BANKS"`),
+		`id="app-shop"`)
+	s.never(s.says("/console/executors?text=sho", `id="app-shop"`), `id="app-pay"`)
+	s.says("/console/executors?text=%3Ci%3E", "No app is called so.")
+	for i := range 60 {
+		s.ask("PUT", fmt.Sprintf("/v1/apps/many-%02d", i), `{"executors": ["http://10.0.0.7:9999/"]}`)
+	}
+	page := s.says("/console/executors?text=many", "apps: 60; of the 50 on this page, executors live: 50")
+	next := hrefs(page, "/console/executors?after=")
+	if len(next) != 1 {
+		t.Fatalf("%v", next)
+	}
+	s.never(s.says(next[0], "of the 10 on this page", `id="app-many-59"`), `id="app-many-49"`, `id="app-shop"`)
 }
 
 // TestDeadFixedAddress: a fixed address that did not take the last run that was sent to it is

@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,9 @@ const peopleDeed = access.Administer
 // peoplePage is all people.
 type peoplePage struct {
 	People []client.Person
+	All    int    // people, of whom the filters leave these
+	Text   string // a part of their names
+	Role   string // that they have, for whichever app
 	Panel  string
 	Form   personForm
 	Wrong  string
@@ -31,10 +35,22 @@ type personForm struct {
 	Tokens                                      []client.PersonToken
 }
 
+// peoplePage is a page of those whom the filters of the query leave.
+func (a *ask) peoplePage(list []client.Person) *peoplePage {
+	p := &peoplePage{All: len(list), Text: strings.TrimSpace(a.Q("text")), Role: a.Q("role"), Panel: a.Q("panel")}
+	p.People = slices.DeleteFunc(list, func(one client.Person) bool {
+		return !has(one.Name, p.Text) || p.Role != "" && !slices.ContainsFunc(one.Grants, func(g client.Grant) bool { return g.Role == p.Role })
+	})
+	return p
+}
+
+// RoleNames are those that there are.
+func (p *peoplePage) RoleNames() []access.Role { return access.Roles }
+
 // people shows them.
 func (a *ask) people() (any, error) {
 	list, err := a.ListPeople(a.Ctx())
-	p := &peoplePage{People: list.People, Panel: a.Q("panel")}
+	p := a.peoplePage(list.People)
 	if p.Panel == "" || err != nil {
 		return p, err
 	}
@@ -81,7 +97,8 @@ func (a *ask) peopleDo() (string, core.Text, error) {
 		return "", core.Text{}, listErr
 	}
 	f.Password = ""
-	p := &peoplePage{People: list.People, Panel: a.Q("panel"), Form: f, Wrong: a.problemOf(err).Message}
+	p := a.peoplePage(list.People)
+	p.Form, p.Wrong = f, a.problemOf(err).Message
 	if f.Rev == "" || !isConflict(err) {
 		return a.again(err, "people", p)
 	}

@@ -53,6 +53,7 @@ var tables = []map[string]string{
 	zhConsole,
 	zhConsoleViews,
 	zhJobs,
+	zhPages,
 	zhConsoleOps,
 	zhConsoleRuns,
 	zhConsoleJob,
