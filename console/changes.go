@@ -101,7 +101,13 @@ func differences(list []manifest.FieldChange) []difference {
 func (a *ask) changeOf(c *client.Change) change {
 	out := change{Change: *c}
 	if c.Job == "" && c.JobID == 0 {
-		if c.Channel == "" && c.App != "" && c.Verb == core.VerbUpdated {
+		switch {
+		case c.Person != "":
+			out.Fields = personDiffers(c.Old, c.New)
+		case c.Verb != core.VerbUpdated:
+		case c.Channel != "":
+			out.Fields = differences(manifest.DiffChannel(recordedChannel(c.Old), recordedChannel(c.New)))
+		case c.App != "":
 			out.Fields = differences(manifest.DiffApp(manifest.RecordedApp(c.Old), manifest.RecordedApp(c.New)))
 		}
 		return out
@@ -123,6 +129,59 @@ func (a *ask) changeOf(c *client.Change) change {
 		}
 	}
 	return out
+}
+
+// recordedChannel is the channel that a record holds, without its secrets; nil where it holds none.
+func recordedChannel(record json.RawMessage) *api.Channel {
+	var c core.Channel
+	if json.Unmarshal(record, &c) != nil || c.Name == "" {
+		return nil
+	}
+	out := api.ChannelOf(&c)
+	return &out
+}
+
+// personDiffers is in what two records of a person differ; none before: what he began with, none
+// after: nothing, for he is gone.
+func personDiffers(old, now json.RawMessage) (list []difference) {
+	type person struct {
+		Disabled    bool
+		HasPassword bool
+		Issuer      string
+		Subject     string
+		Grants      []client.Grant
+		Tokens      []struct{ Name string }
+	}
+	var was, is person
+	_ = json.Unmarshal(old, &was) // what cannot be read differs in nothing
+	if json.Unmarshal(now, &is) != nil {
+		return nil
+	}
+	differ := func(path, before, after string) {
+		if before != after {
+			list = append(list, difference{path, before, after})
+		}
+	}
+	set := func(is bool, word string) string {
+		if is {
+			return word
+		}
+		return ""
+	}
+	tokens := func(p *person) string {
+		names := make([]string, len(p.Tokens))
+		for i, t := range p.Tokens {
+			names[i] = t.Name
+		}
+		return strings.Join(names, ", ")
+	}
+	differ("roles", api.FormatGrants(was.Grants), api.FormatGrants(is.Grants))
+	differ("disabled", set(was.Disabled, "true"), set(is.Disabled, "true"))
+	differ("password", set(was.HasPassword, "(set)"), set(is.HasPassword, "(set)"))
+	differ("issuer", was.Issuer, is.Issuer)
+	differ("subject", was.Subject, is.Subject)
+	differ("tokens", tokens(&was), tokens(&is))
+	return list
 }
 
 const (

@@ -247,6 +247,18 @@ func TestChanges(t *testing.T) {
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {"0"}}, "at 03:00", "lina")
 }
 
+// TestChangesOfOthers: what changed of a person and of a channel is said, and no secret of theirs.
+func TestChangesOfOthers(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/people/lina", `{"grants": [{"app": "shop", "role": "viewer"}], "password": "correct horse battery"}`)
+	s.ask("PUT", "/v1/people/lina", `{"grants": [{"app": "shop", "role": "editor", "rights": ["scripts"]}], "disabled": true}`)
+	s.never(s.says("/console/changes?person=lina", "roles set to shop:viewer", "password set to (set)",
+		"roles: shop:viewer became shop:editor+scripts", "disabled set to true"), "correct horse", "argon2")
+	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://a.example/hook", "secret": "hush-hush-hush-hush"}}`)
+	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://b.example/hook", "secret": "hush-hush-hush-hush"}}`)
+	s.never(s.says("/console/changes?channel=oncall", `webhook.url: "https://a.example/hook" became "https://b.example/hook"`), "hush")
+}
+
 // TestManyChanges: a page has some, says how the list goes on, keeps the filter there, and a
 // difference that lies far behind is opened and taken back.
 func TestManyChanges(t *testing.T) {
