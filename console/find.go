@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
@@ -48,6 +49,44 @@ func (c *Console) findList(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.part("find", "found", p)
+}
+
+// NamesOf has a field offer the jobs or apps there are, in the list that the part "names" brings.
+func (a *ask) NamesOf(kind string) template.HTMLAttr {
+	list := kind + "s-named"
+	return template.HTMLAttr(`list="` + list + `" autocomplete="off" data-hx-get="` + Root + "find/names?of=" + kind +
+		`" data-hx-trigger="focus once, input changed delay:120ms" data-hx-target="#` + list + `" data-hx-swap="innerHTML"`)
+}
+
+// findNames are jobs, or apps, whose names a field of a filter may mean, as somebody types it.
+func (c *Console) findNames(w http.ResponseWriter, r *http.Request) {
+	a, ok := c.begin(w, r)
+	if !ok {
+		return
+	}
+	of := a.Q("of")
+	text, names := strings.TrimSpace(cut(a.Q(of), findText)), []string{}
+	var err error
+	if of == "app" {
+		var list client.AppList
+		list, err = a.ListApps(a.Ctx())
+		for _, app := range list.Apps {
+			if len(names) < findMany && has(app.Name, text) {
+				names = append(names, app.Name)
+			}
+		}
+	} else {
+		var jobs []client.Job
+		jobs, err = a.findJobs(text)
+		for _, j := range jobs {
+			names = append(names, j.App+"/"+j.Name)
+		}
+	}
+	if err != nil {
+		a.fail(err)
+		return
+	}
+	a.part("find", "named", names)
 }
 
 // found are jobs, runs, apps and actions that a text means, what it names exactly first.

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -59,6 +60,29 @@ func TestActionsLeadSomewhere(t *testing.T) {
 	if n < 20 {
 		t.Errorf("only %d pages and actions are offered:\n%s", n, list)
 	}
+}
+
+// TestNamesOfFilters: the fields of filters that take a job or an app offer those there are, as many
+// as are read at once.
+func TestNamesOfFilters(t *testing.T) {
+	s := newConsole(t)
+	for i := range 30 {
+		s.ask("PUT", fmt.Sprintf("/v1/jobs/shop/nightly-%02d", i), `{"handler": "x"}`)
+	}
+	s.ask("PUT", "/v1/jobs/shop/other", `{"handler": "x"}`)
+	s.ask("PUT", "/v1/apps/pay", `{}`)
+	for _, page := range []string{"runs", "reports", "runs/clean", "changes", "operating"} {
+		s.says("/console/"+page, `list="jobs-named"`, `<datalist id="jobs-named"`, "/console/find/names?of=job")
+	}
+	list := s.says("/console/find/names?of=job&job=nightly", `<option value="shop/nightly-00">`)
+	if n := strings.Count(list, "<option"); n != 12 {
+		t.Errorf("%d jobs are offered", n)
+	}
+	s.never(list, "shop/other", "<html")
+	s.says("/console/find/names?of=job&job=shop/oth", `<option value="shop/other">`)
+	s.never(s.says("/console/find/names?of=app&app=pa", `<option value="pay">`), "shop")
+	s.says("/console/find/names?of=app&app=", `<option value="pay">`, `<option value="shop">`)
+	s.says("/console/find/names?of=job&job=" + strings.Repeat("x", 5000))
 }
 
 // TestKeys: the sheet names the keys, and each page leads to it.

@@ -51,6 +51,7 @@ func (c *Console) pages() {
 	c.form("POST /console/jobs/{app}/{name}/restore", (*ask).restoreJob)
 	c.page("GET /console/find", "find", (*ask).find)
 	c.mux.HandleFunc("GET /console/find/list", c.findList)
+	c.mux.HandleFunc("GET /console/find/names", c.findNames)
 	c.page("GET /console/keys", "keys", (*ask).keys)
 	c.page("GET /console/operating", "operating", (*ask).operating)
 	c.form("POST /console/operating", (*ask).operate)

@@ -65,6 +65,10 @@ func TestReports(t *testing.T) {
 	s.in("zh")
 	s.says("/console/reports?each=job", "运行报表", "成功率")
 	s.in("en")
+	s.Clock = time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC)
+	s.says("/console/reports?when=today", "--from 2027-01-31T00:00:00Z", "today")
+	s.says("/console/reports?when=month", "--from 2027-01-01T00:00:00Z", "this month")
+	s.says("/console/reports?when=last-month", "--from 2026-12-01T00:00:00Z --to 2027-01-01T00:00:00Z", "last month")
 	for _, query := range []string{"by=week", "each=moon", "when=x", "by=hour&when=365d", "job=shop/none", "from=soon", "state=gone"} {
 		w := s.get("/console/reports?" + query)
 		if w.Code < 400 || w.Code > 499 || !strings.Contains(w.Body.String(), "This question is not understood") {

@@ -40,7 +40,8 @@ func TestRunsByFilter(t *testing.T) {
 			}
 		}
 	}
-	s.says("/console/runs", "its handler said so", "tickring runs")
+	s.says("/console/runs", "its handler said so", "tickring runs", `title="run `+good.ID.String(), ">"+good.ID.String()+"<",
+		`title="ended 2026-11-20 11:30:02 UTC"`)
 	s.says("/console/runs?when=yesterday", "No run fits.")
 }
 

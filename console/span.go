@@ -24,6 +24,7 @@ var presets = []struct {
 }{
 	{"1h", core.Say("last hour"), time.Hour}, {"today", core.Say("today"), 0}, {"yesterday", core.Say("yesterday"), 0},
 	{"24h", core.Say("24 hours"), 24 * time.Hour}, {"7d", core.Say("7 days"), 7 * 24 * time.Hour},
+	{"month", core.Say("this month"), 0}, {"last-month", core.Say("last month"), 0},
 	{"30d", core.Say("30 days"), 30 * 24 * time.Hour}, {"365d", core.Say("a year"), 365 * 24 * time.Hour},
 }
 
@@ -65,20 +66,28 @@ func (a *ask) spanOf() (s span, err error) {
 		s.When = ""
 		return s, nil
 	}
+	month := today.AddDate(0, 0, 1-today.Day())
+	var names []string
 	for _, p := range presets {
-		switch {
-		case p.Name != s.When:
+		names = append(names, p.Name)
+		if p.Name != s.When {
 			continue
-		case p.back != 0:
-			s.From = a.Now.Add(-p.back).Truncate(time.Minute)
-		case p.Name == "today":
+		}
+		switch p.Name {
+		case "today":
 			s.From = today
-		default:
+		case "yesterday":
 			s.From, s.To = today.AddDate(0, 0, -1), today
+		case "month":
+			s.From = month
+		case "last-month":
+			s.From, s.To = month.AddDate(0, -1, 0), month
+		default:
+			s.From = a.Now.Add(-p.back).Truncate(time.Minute)
 		}
 		return s, nil
 	}
-	return s, core.Invalid("when", s.When, "allowed are 1h, today, yesterday, 24h, 7d, 30d, 365d")
+	return s, core.Invalid("when", s.When, "allowed are %s", strings.Join(names, ", "))
 }
 
 // momentOf reads a moment; bare says that its zone was left out.
