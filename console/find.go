@@ -239,6 +239,14 @@ func (a *ask) command(text string) (*command, string) {
 	return nil, text
 }
 
+// pageCommands are the commands that do what pages do.
+var pageCommands = map[string]string{"home": "home", "jobs": "get", "runs": "runs", "upcoming": "upcoming", "executors": "executors",
+	"lateness": "lateness", "reports": "report", "notices": "get channels", "scripts": "script", "changes": "changes", "people": "people",
+	"operating": "doctor, tickring audit, tickring redrive"}
+
+// CommandOf is that of an entry of the menu.
+func (a *ask) CommandOf(e entry) string { return "tickring " + pageCommands[e.Name] }
+
 // keysPage are the keys that pages know. Over: they are shown over another page.
 type keysPage struct {
 	Keys []key
@@ -261,6 +269,9 @@ func (a *ask) keys() (any, error) {
 		{[]string{"e"}, a.Say("edit what the page shows")},
 		{[]string{"p"}, a.Say("pause it, or resume it")},
 		{[]string{"t"}, a.Say("run the job now")},
+		{[]string{"c"}, a.Say("changes of the job")},
+		{[]string{"l"}, a.Say("the log of the run")},
+		{[]string{"f", "w"}, a.Say("in a log: follow it, wrap its lines")},
 		{[]string{"Esc"}, a.Say("close what lies over the page, let go of what is picked")},
 		{[]string{"?"}, a.Say("this list")},
 	}}, nil

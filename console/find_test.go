@@ -2,7 +2,12 @@ package console_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -89,5 +94,50 @@ func TestNamesOfFilters(t *testing.T) {
 func TestKeys(t *testing.T) {
 	s := newConsole(t)
 	s.says("/console/keys", "Ctrl K", "find a job, a run, an app or an action", "<h1>")
-	s.says("/console/jobs", "data-keys", "data-find")
+	s.says("/console/jobs", "data-keys", "data-find", `href="/console/keys">Help`)
+	sheet := s.says("/console/keys", "tickring report", "tickring get channels")
+	if n := strings.Count(sheet, ">tickring "); n < 12 || strings.Contains(sheet, ">tickring <") {
+		t.Errorf("%d pages have their command", n)
+	}
+	files, err := filepath.Glob("pages/*.html")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range files {
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`data-key="([^"]+)"`).FindAllSubmatch(page, -1) {
+			if !strings.Contains(sheet, "<kbd>"+string(m[1])+"</kbd>") {
+				t.Errorf("%s knows the key %s, of which the sheet says nothing", file, m[1])
+			}
+		}
+	}
+}
+
+// TestWordsOfTheScript: what the script says again and again of moments has the words of the tables.
+func TestWordsOfTheScript(t *testing.T) {
+	s := newConsole(t)
+	s.says("/console/jobs", `data-far="in {}|{} ago|0 s|1 min|2 h|2 d"`)
+	s.in("zh")
+	s.says("/console/jobs", `data-far="{}后|{}前|0 秒|1 分钟|2 小时|2 天"`)
+	script, err := os.ReadFile("static/app.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := regexp.MustCompile(`[\p{Han}]|\bago\b`).Find(script); m != nil {
+		t.Errorf("the script has the word %s", m)
+	}
+}
+
+// TestClock: a page says what time it is at the server, by the reader's clock; a page that is asked for
+// again does not, for then it would never be the same.
+func TestClock(t *testing.T) {
+	s := newConsole(t)
+	s.cookies["tickring_tz"], s.cookies["tickring_zone"] = "America/New_York", "mine"
+	s.says("/console/", `data-zone="America/New_York">`, "</span> <span class=zone>New York<")
+	r := httptest.NewRequest(http.MethodGet, "http://console.test/console/", nil)
+	r.Header.Set("HX-Request", "true")
+	s.never(s.do(r).Body.String(), "data-clock")
 }

@@ -113,6 +113,32 @@ func TestKnownBrowser(t *testing.T) {
 	}
 }
 
+// TestSharedMachine: who says that others use the machine too has a session that goes with the browser,
+// which is no known one afterwards.
+func TestSharedMachine(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/people/lina", `{"grants": [{"role": "viewer"}], "password": "`+goodPassword+`"}`)
+	s.says("/console/login", `name="shared"`)
+	for shared, age := range map[string]int{"1": 0, "": 30 * 24 * 60 * 60} {
+		s.cookies = map[string]string{}
+		w := s.post("/console/login", url.Values{"name": {"lina"}, "password": {goodPassword}, "shared": {shared}})
+		known := false
+		for _, k := range w.Result().Cookies() {
+			if known = known || k.Name == "tickring_known"; k.Name == "tickring_session" && (k.MaxAge != age || k.Value == "") {
+				t.Errorf("%q: %s", shared, k)
+			}
+		}
+		if w.Code != http.StatusSeeOther || known != (shared == "") {
+			t.Errorf("%q: %d, known %t", shared, w.Code, known)
+		}
+	}
+	s.cookies = map[string]string{}
+	w := s.post("/console/login", url.Values{"name": {"lina"}, "password": {"wrong wrong"}, "shared": {"1"}})
+	if !strings.Contains(w.Body.String(), `name="shared" value="1" checked`) {
+		t.Error("after a wrong password it has forgotten that others use the machine")
+	}
+}
+
 // TestLogInLink: the link of the server's start logs in once, by a form that its page sends by itself: who
 // only looks at it does not use it up.
 func TestLogInLink(t *testing.T) {

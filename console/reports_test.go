@@ -54,7 +54,7 @@ func TestReports(t *testing.T) {
 	}
 	s.says("/console/reports?each=app&when=24h", ">shop<")
 	s.says("/console/reports?job=shop/b&when=24h", "1 runs began, 0 failed")
-	s.says("/console/reports?when=yesterday", "Nothing began in this time.")
+	s.says("/console/reports?when=yesterday", "Nothing began in this time.", "tickring trigger app/name")
 	for _, to := range hrefs(body, "/console/runs?") {
 		u, err := url.Parse(to)
 		if err != nil || u.Query().Get("from") == "" || u.Query().Get("to") == "" {
@@ -101,7 +101,7 @@ func TestLateness(t *testing.T) {
 	}
 	s.says("/console/lateness", ">shop<")
 	s.says("/console/lateness?job=shop/a&when=1h", "shop/a")
-	s.says("/console/lateness?when=yesterday", "nothing was due")
+	s.says("/console/lateness?when=yesterday", "nothing was due", "tickring create web/ping")
 	for _, query := range []string{"each=moon", "when=x", "job=shop/none", "from=2026-11-20T12:00:00Z&to=2026-11-20T11:00:00Z"} {
 		if w := s.get("/console/lateness?" + query); w.Code < http.StatusBadRequest || w.Code > 499 ||
 			!strings.Contains(w.Body.String(), "This question is not understood") {

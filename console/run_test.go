@@ -217,6 +217,19 @@ func TestLogIsText(t *testing.T) {
 	}
 }
 
+// TestKillFromTheLog: the log of a run that is under way leads to where it is killed, for who may; that of
+// one that has ended does not.
+func TestKillFromTheLog(t *testing.T) {
+	s := newConsole(t)
+	job := s.Create(peopletest.Spec("long", peopletest.Every(time.Minute)))
+	open := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
+	over := s.ended(&job, 2, func(*core.Run) {})
+	at := "/console/runs/" + open.ID.String()
+	s.says(at+"/log", `href="`+at+`?panel=kill"`)
+	s.says(at+"?panel=kill", "Kill it")
+	s.never(s.says("/console/runs/"+over.ID.String()+"/log"), "?panel=kill")
+}
+
 // TestLogThatIsKept: where the executor is gone the page says so; where nothing was kept it says that.
 func TestLogThatIsKept(t *testing.T) {
 	s := newConsole(t)

@@ -40,6 +40,7 @@ type login struct {
 	Name   string // as it was typed
 	Wrong  string
 	Unsent *unsent // what was typed elsewhere when the session had ended
+	Shared bool    // others use this browser too
 }
 
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
@@ -86,7 +87,7 @@ func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
 	} else {
 		secret, err = c.o.Access.LogIn(r.Context(), a.Form("name"), a.Form("password"), from(r))
 	}
-	c.enter(a, secret, err, login{To: a.Form("to"), Unsent: k})
+	c.enter(a, secret, err, login{To: a.Form("to"), Unsent: k, Shared: a.Form("shared") != ""})
 }
 
 // oncePage is where the link leads that a server prints when it starts. The page sends its form by
@@ -118,8 +119,12 @@ func (c *Console) enter(a *ask, secret string, err error, l login) {
 		a.render(p.Status, "login", l)
 		return
 	}
-	http.SetCookie(a.w, a.session(secret, int((30*24*time.Hour).Seconds())))
-	a.known(secret)
+	if l.Shared {
+		http.SetCookie(a.w, a.session(secret, 0)) // it goes with the browser, which is not known afterwards
+	} else {
+		http.SetCookie(a.w, a.session(secret, int((30*24*time.Hour).Seconds())))
+		a.known(secret)
+	}
 	c.look(a, secret)
 	if l.Unsent != nil {
 		a.out = true // its menu would lead away from what was typed

@@ -155,6 +155,23 @@ func (a *ask) Rel(t time.Time) template.HTML {
 	return html(`<span class="muted rel" data-at="%d">%s</span>`, t.UnixMilli(), text)
 }
 
+// Far is what Rel says, for the script that keeps it true: what comes, what was, and the units.
+func (a *ask) Far() string {
+	return strings.Join([]string{a.Say("in %s", "{}"), a.Say("%s ago", "{}"), a.Whole(0), a.Whole(time.Minute),
+		a.Whole(2 * time.Hour), a.Whole(48 * time.Hour)}, "|")
+}
+
+// Clock is the server's time; an open page keeps it true. What is asked for again has none, so that it is
+// the same as long as nothing changed.
+func (a *ask) Clock() template.HTML {
+	if a.partial() {
+		return ""
+	}
+	loc := a.In("")
+	return html(`<span data-clock="%d" data-zone="%s">%s</span> <span class=zone>%s</span>`, a.Now.Unix(), loc.String(),
+		a.Now.In(loc).Format("15:04:05"), City(loc))
+}
+
 // Span is a duration in its largest unit, or two where one says too little.
 func (a *ask) Span(d time.Duration) string {
 	switch {

@@ -115,15 +115,16 @@
     if (/every/.test(e.target.dataset.hxTrigger) && (document.hidden || Date.now() < e.target.askAgain)) e.preventDefault();
   });
 
-  // How far a moment is from now.
+  // How far a moment is from now, in the words of the server; and its clock.
+  const [comes, was, ...units] = body.dataset.far.split("|");
   const span = (ms) => {
-    const s = Math.round(Math.abs(ms) / 1000), zh = document.documentElement.lang === "zh";
-    const [n, u] = s < 60 ? [s, zh ? "秒" : "s"] : s < 7200 ? [Math.floor(s / 60), zh ? "分钟" : "min"] :
-      s < 172800 ? [Math.floor(s / 3600), zh ? "小时" : "h"] : [Math.floor(s / 86400), zh ? "天" : "d"];
-    return zh ? `${n} ${u}${ms < 0 ? "前" : "后"}` : ms < 0 ? `${n} ${u} ago` : `in ${n} ${u}`;
+    const s = Math.round(Math.abs(ms) / 1000), i = s < 60 ? 0 : s < 7200 ? 1 : s < 172800 ? 2 : 3;
+    return (ms < 0 ? was : comes).replace("{}", units[i].replace(/\d+/, Math.floor(s / [1, 60, 3600, 86400][i])));
   };
+  const clock = $("[data-clock]"), ahead = clock ? clock.dataset.clock * 1000 - Date.now() : 0;
   setInterval(() => {
     for (const e of $$("[data-at]")) { const t = span(+e.dataset.at - Date.now()); if (e.textContent !== t) e.textContent = t; }
+    if (clock) clock.textContent = new Date(Date.now() + ahead).toLocaleTimeString("en-GB", { timeZone: clock.dataset.zone });
   }, 1000);
 
   // Panels: a link with data-panel has the dialog of the page that it leads to laid over this

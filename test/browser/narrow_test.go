@@ -23,3 +23,17 @@ func TestPhone(t *testing.T) {
 	p.click("pay/ledger-sync")
 	p.at("/console/jobs/pay/ledger-sync")
 }
+
+// TestFrame: the server's clock goes on by itself, and a field that takes a job offers those that there are.
+func TestFrame(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{lang: "zh"})
+	p.logIn()
+	p.open("/console/runs")
+	was := eval[string](p, "document.querySelector('[data-clock]').textContent")
+	p.wait("document.querySelector('[data-clock]').textContent !== '" + was + "'")
+	p.fill("css:input[name=job]", "ledger")
+	p.wait("!!document.querySelector('#jobs-named option[value=\"pay/ledger-sync\"]')")
+	p.open("/console/") // what comes is said in words of its language, also once the script says it
+	p.wait("[...document.querySelectorAll('[data-at]')].some((e) => /后$/.test(e.textContent))")
+}
