@@ -112,8 +112,9 @@ func TestFilterOfPeople(t *testing.T) {
 	s.ask("PUT", "/v1/people/lina", `{"grants": [{"app": "shop", "role": "editor"}, {"role": "viewer"}]}`)
 	s.ask("PUT", "/v1/people/omar", `{"grants": [{"role": "operator"}]}`)
 	s.never(s.says("/console/people", "people: 3"), first)
-	for query, want := range map[string]string{"text=IN": "lina admin", "role=viewer": "lina", "role=operator": "omar", "text=o&role=editor": "",
-		"text=zz": "", "role=odd": ""} {
+	for query, want := range map[string]string{"text=IN": "lina admin", "role=viewer": "lina", "role=operator": "omar",
+		"text=o&role=editor": "",
+		"text=zz":            "", "role=odd": ""} {
 		body := s.says("/console/people?" + query)
 		for _, name := range []string{"lina", "omar", "admin"} {
 			shown := strings.Contains(body, `id="person-`+name+`"`)
