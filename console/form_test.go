@@ -250,6 +250,8 @@ func TestChoicesAreSaid(t *testing.T) {
 	s.says("/console/jobs/shop/ledger", "最不经常使用 (lfu)：", "覆盖之前调度 (cover-early)：", "忽略 (skip)",
 		"指数 (exponential)", "调度延迟 (late)")
 	s.says("/console/executors/shop", "顶替 (replace)")
+	s.ask("PUT", "/v1/jobs/shop/mend", `{"handler":"h","after":[{"job":"shop/ledger","when":"failed"}]}`)
+	s.says("/console/jobs/shop/mend", "shop/ledger（执行失败）")
 	s.says("/console/executors/shop?panel=edit", `value="slow" checked>执行过慢 (slow)`)
 	s.says("/console/notices", "执行过慢 (slow)", "调度延迟 (late)")
 	s.says("/console/notices/oncall", "执行过慢 (slow)", "调度延迟 (late)")

@@ -429,7 +429,8 @@ func TestSchedules(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{Say(Chinese, s.Describe()),
 			"每 1 小时 30 分钟；在 2027-01-15 08:00:00 执行一次（UTC），自 2026-12-01 起，随机推迟最多 2 分钟"},
-		{Say(Chinese, (&schedule.Schedule{}).DescribeJob(after)), "在父任务a/b、c/d (failed)（须在 6 小时内全部结束）之后"},
+		{Say(Chinese, (&schedule.Schedule{}).DescribeJob(after)),
+			"在父任务a/b、c/d（执行失败）（须在 6 小时内全部结束）之后"},
 		{Say(Chinese, trapOf(t, "0 0 2 31 * ?", "Europe/Berlin")[0]),
 			"日字段的 31：FEB、APR、JUN、SEP和NOV 没有这一天"},
 		{Say(Chinese, trapOf(t, "0 30 2 * * ?", "Europe/Berlin")[0]),

@@ -7,6 +7,8 @@ var zhConsoleChoice = map[string]string{
 	"From a manifest":     "从清单创建",
 	"In the form":         "用表单创建",
 	"A file as the command apply takes it, with one job. This one is an example, to be changed.": "与命令 apply 使用的文件相同，含一个任务。这里是示例，请修改。",
+	"%s (failed)":                "%s（执行失败）",
+	"%s (closed)":                "%s（无论结果）",
 	"Common schedules":           "常用调度",
 	"Take it":                    "采用",
 	"The version that is stored": "运行已保存的版本",

@@ -87,8 +87,11 @@ func (s *Schedule) DescribeJob(d *core.Def) core.Text {
 	var names []core.Text
 	for _, p := range d.After[:min(len(d.After), maxAfter)] {
 		name := core.Say("%s", p.Job)
-		if p.When != core.UponSuccess {
-			name = core.Say("%s (%s)", p.Job, p.When)
+		switch p.When {
+		case core.UponFailure:
+			name = core.Say("%s (failed)", p.Job)
+		case core.UponClose:
+			name = core.Say("%s (closed)", p.Job)
 		}
 		names = append(names, name)
 	}
