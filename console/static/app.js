@@ -132,7 +132,9 @@
   let opener = null, home = "";
   function show(d, from) {
     d.removeAttribute("open"); // it was open as part of the page; to close it would be heard of below
-    opener = from; home = d.dataset.back || location.pathname;
+    const u = new URL(location.href); // without the panel it shows the same
+    for (const name of ["panel", "pick", "name", "kind"]) u.searchParams.delete(name);
+    opener = from; home = d.dataset.back || u.pathname + u.search;
     d.showModal();
     d.addEventListener("close", () => {
       history.replaceState(null, "", home);

@@ -86,6 +86,17 @@ func TestReloadAndBack(t *testing.T) {
 	p.wait("!document.body.innerText.includes('shop/prices')")
 }
 
+// TestPanelOfTheURLCloses: a panel that came with the URL leaves the page's filters in it.
+func TestPanelOfTheURLCloses(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.open("/console/jobs?panel=pause&pick=shop%2Fstock&text=stock")
+	p.wait("!!document.querySelector('dialog:modal input[name=reason]')")
+	p.click("Leave it")
+	p.wait("!document.querySelector('dialog') && location.pathname + location.search === '/console/jobs?text=stock'")
+}
+
 // TestPagesLetGo: a browser has six connections to a host, and pages that were left, which it
 // keeps for Back, hold none of them.
 func TestPagesLetGo(t *testing.T) {
