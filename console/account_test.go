@@ -96,7 +96,10 @@ func TestPeoplePage(t *testing.T) {
 		"<ul><li>roles: viewer became operator</li></ul>")
 	edit.Set("rev", between(body, `name="rev" value="`, `"`))
 	s.done("/console/people?panel=person&name=lina", edit, "lina is saved", "operator")
-	s.done("/console/people?panel=person&name=lina", url.Values{"do": {"delete"}, "name": {"lina"}}, "lina is deleted")
+	body = s.says("/console/people?panel=person&name=lina", "tickring people set lina --role operator --disable")
+	s.never(body, `name="do" value="delete"`)
+	s.says("/console/people?panel=delete&name=lina", "Delete lina", "0 tokens", "tickring people delete lina")
+	s.done("/console/people?panel=delete&name=lina", url.Values{"do": {"delete"}, "name": {"lina"}}, "lina is deleted")
 	body = s.wrong("/console/people?panel=person&name=lina", edit, http.StatusConflict, "lina was deleted meanwhile",
 		"New person", `value="lina"`)
 	edit.Set("rev", between(body, `name="rev" value="`, `"`))

@@ -22,6 +22,8 @@ type bulkPanel struct {
 	Picked []string
 	Found  int
 	Sample []string
+	Filter *client.BulkFilter
+	Back   string // where the list is, if not here
 	Some   bool   // found are those of the apps alone where he may do it
 	Act    string // names the act beforehand: a form that is sent twice does it once
 	F      typed
@@ -38,8 +40,8 @@ func (a *ask) bulkPanel(verb string, picked []string, q url.Values) (*bulkPanel,
 	if !slices.Contains(bulkVerbs, verb) {
 		return nil, nil
 	}
-	p := &bulkPanel{Verb: verb, Picked: picked, Act: "console-" + rand.Text()[:16]}
-	res, err := a.Bulk(a.Ctx(), client.BulkRequest{Verb: verb, Filter: bulkFilter(q), DryRun: true})
+	p := &bulkPanel{Verb: verb, Picked: picked, Filter: bulkFilter(q), Act: "console-" + rand.Text()[:16]}
+	res, err := a.Bulk(a.Ctx(), client.BulkRequest{Verb: verb, Filter: p.Filter, DryRun: true})
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +74,9 @@ type bulkPage struct {
 	Done   int
 	Same   int
 	Fail   int
-	Failed []client.BulkFailure
-	Undo   string // the act, where it can be undone
+	Failed []client.BulkFailure // the first of them
+	Halted bool                 // before its end
+	Undo   string               // the act, where it can be undone
 	Wrong  string
 	Back   string
 }
@@ -90,12 +93,20 @@ func (a *ask) bulk() (string, core.Text, error) {
 	default:
 		req.Jobs = q["pick"]
 	}
-	p := bulkPage{Verb: req.Verb, Back: listOf(q)}
+	p := bulkPage{Verb: req.Verb, Back: listOf(q), Failed: failuresOf(q)}
 	for name, n := range map[string]*int{"done": &p.Done, "same": &p.Same, "fail": &p.Fail, "found": &p.Found} {
 		*n, _ = strconv.Atoi(q.Get(name)) // they are told, and nothing goes by them
 	}
 	next, _ := strconv.ParseInt(q.Get("next"), 10, 32)
 	req.After = int32(next)
+	if req.Verb == "pause" && req.After != 0 {
+		p.Undo = req.Act
+	}
+	if q.Get("stop") != "" {
+		p.Halted, a.page = true, "jobs"
+		a.render(http.StatusOK, "bulk", p)
+		return "", core.Text{}, errShown
+	}
 	err := a.bulkForm(&req)
 	var res client.BulkResult
 	if err == nil {
@@ -111,7 +122,9 @@ func (a *ask) bulk() (string, core.Text, error) {
 		return "", core.Text{}, errShown
 	}
 	p.Found = max(p.Found, res.Found)
-	p.Done, p.Same, p.Fail, p.Failed = p.Done+res.Done, p.Same+res.Same, p.Fail+res.Fail, res.Failed
+	p.Done, p.Same, p.Fail = p.Done+res.Done, p.Same+res.Same, p.Fail+res.Fail
+	p.Failed = append(p.Failed, res.Failed...)
+	p.Failed = p.Failed[:min(len(p.Failed), failuresKept)]
 	if req.Verb == "pause" {
 		p.Undo = res.Act
 	}
@@ -121,6 +134,10 @@ func (a *ask) bulk() (string, core.Text, error) {
 		if !req.Until.IsZero() { // the same of all parts, whenever each is done
 			q.Set("until", req.Until.Format(time.RFC3339Nano))
 		}
+		q.Del("failed")
+		for _, f := range p.Failed {
+			q.Add("failed", f.Job+" "+core.Truncate(f.Message))
+		}
 		for name, n := range map[string]int{"next": int(res.Next), "done": p.Done, "same": p.Same, "fail": p.Fail, "found": p.Found} {
 			q.Set(name, strconv.Itoa(n))
 		}
@@ -128,6 +145,18 @@ func (a *ask) bulk() (string, core.Text, error) {
 	a.page = "jobs"
 	a.render(http.StatusOK, "bulk", p)
 	return "", core.Text{}, errShown
+}
+
+// failuresKept is how many failures of an act are named, all parts together; the rest are counted.
+const failuresKept = 100
+
+// failuresOf are those of the parts before, as the form brings them.
+func failuresOf(q url.Values) (list []client.BulkFailure) {
+	for _, one := range q["failed"][:min(len(q["failed"]), failuresKept)] {
+		job, message, _ := strings.Cut(one, " ")
+		list = append(list, client.BulkFailure{Job: job, Message: message})
+	}
+	return list
 }
 
 // bulkForm reads what the form of a verb asks for besides.
@@ -182,6 +211,7 @@ func (a *ask) bulkAgain(err error, verb string) (string, core.Text, error) {
 	if lerr != nil || panel == nil {
 		return "", core.Text{}, cmp.Or(lerr, err)
 	}
+	panel.Back = listOf(a.r.PostForm)
 	panel.F = typed{Error: a.problemOf(err).Message, Of: a.r.PostForm}
 	page.Panel, a.page = panel, "jobs"
 	return a.again(err, "jobs", page)
@@ -216,19 +246,4 @@ func (a *ask) BulkTitle(verb string) string {
 		return a.Say("Label jobs")
 	}
 	return a.Say("Delete jobs")
-}
-
-// BulkCommand is the command that does the same to what was picked.
-func (a *ask) BulkCommand(p *bulkPanel) string {
-	refs := strings.Join(p.Picked, " ")
-	if refs == "" {
-		refs = "…"
-	}
-	switch p.Verb {
-	case "pause":
-		return "tickring pause " + refs + ` --reason "…"`
-	case "label":
-		return "tickring edit " + refs
-	}
-	return "tickring " + p.Verb + " " + refs
 }

@@ -2,11 +2,14 @@ package console_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/console"
 
 	"github.com/tickring/tickring/core/access"
 )
@@ -35,7 +38,7 @@ func TestPauseMany(t *testing.T) {
 	}
 	s.ask("POST", "/v1/jobs/shop/job-0/pause", `{"reason": "before"}`)
 	panel := s.says("/console/jobs?panel=pause&pick=shop/job-1&pick=shop/job-2", "the 2 that are picked", "all 5 there are",
-		"tickring pause shop/job-1 shop/job-2")
+		"tickring bulk pause shop/job-1 shop/job-2 --reason", "tickring bulk pause --all --reason")
 	q := hidden(t, panel, "/console/jobs/bulk")
 	q.Set("which", "picked")
 	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "say why") {
@@ -47,7 +50,8 @@ func TestPauseMany(t *testing.T) {
 	}
 	s.says("/console/jobs?is=paused", "Paused 3", "paused by", "a new bank", "before")
 
-	q = hidden(t, s.says("/console/jobs?text=job-&panel=pause", "all 5 that the filter finds"), "/console/jobs/bulk")
+	q = hidden(t, s.says("/console/jobs?text=job-&panel=pause", "all 5 that the filter finds",
+		"tickring bulk pause --text job- --reason"), "/console/jobs/bulk")
 	q.Set("which", "all")
 	q.Set("reason", "all of them")
 	w := s.post("/console/jobs/bulk", q)
@@ -133,4 +137,52 @@ func TestRunManyOnce(t *testing.T) {
 	if n := strings.Count(body, `<tr id="run-`); n != 1 {
 		t.Errorf("%d runs", n)
 	}
+}
+
+// TestManyInParts: what could not be done is told of all parts together, and a pause that was
+// stopped between two can be taken back.
+func TestManyInParts(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/job", `{"handler": "x"}`)
+	panel := s.says("/console/jobs?panel=pause")
+	parts := []string{`{"act": "a-1", "found": 4, "done": 1, "fail": 1, "next": 7, "failed": [{"job": "shop/first", "message": "it is <b>gone"}]}`,
+		`{"act": "a-1", "found": 4, "done": 1, "fail": 1, "next": 8, "failed": [{"job": "shop/second", "message": "in the way"}]}`}
+	asked := 0
+	s.h = console.New(console.Options{Access: s.access, Log: slog.New(slog.DiscardHandler),
+		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/bulk" {
+				s.api.ServeHTTP(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(parts[asked]))
+			asked++
+		})})
+	q := with(hidden(t, panel, "/console/jobs/bulk"), "which", "all", "reason", "why")
+	first := s.wrong("/console/jobs/bulk", q, http.StatusOK, "shop/first", "data-goon")
+	s.never(first, "Take it back")
+	second := s.post("/console/jobs/bulk", hidden(t, first, "/console/jobs/bulk")).Body.String()
+	for _, text := range []string{"2 of 4 done", "shop/first", "it is &lt;b&gt;gone", "shop/second", "in the way"} {
+		if !strings.Contains(second, text) {
+			t.Errorf("the second part does not say %q: %s", text, second)
+		}
+	}
+	_, stop, _ := strings.Cut(second, `id="stop"`)
+	s.wrong("/console/jobs/bulk", hidden(t, stop, "/console/jobs/bulk"), http.StatusOK, "Stopped here", "shop/first", "shop/second",
+		"Take it back", `name="undo" value="a-1"`, "tickring resume --act a-1")
+	if asked != 2 {
+		t.Errorf("%d parts were done", asked)
+	}
+}
+
+// TestRefusedManyKeepTheirFilter: a panel that was refused is of the same jobs when it is sent again.
+func TestRefusedManyKeepTheirFilter(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/one", `{"handler": "x"}`)
+	s.ask("PUT", "/v1/jobs/shop/other", `{"handler": "x"}`)
+	q := hidden(t, s.says("/console/jobs?text=one&panel=pause", "all 1 that the filter finds"), "/console/jobs/bulk")
+	body := s.wrong("/console/jobs/bulk", with(q, "which", "all", "reason", "why", "until", "soon"), http.StatusBadRequest,
+		"all 1 that the filter finds", `data-back="/console/jobs?text=one"`)
+	q = with(hidden(t, body, "/console/jobs/bulk"), "which", "all", "reason", "why")
+	s.wrong("/console/jobs/bulk", q, http.StatusOK, "1 of 1 done")
 }

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
 // TestActionsByRole: what somebody may not do is not offered, and refused where it is posted
@@ -51,6 +54,35 @@ func TestActionsByRole(t *testing.T) {
 		w := s.post("/console/jobs/bulk", url.Values{"verb": {"pause"}, "which": {"picked"}, "pick": {"pay/salaries"}, "reason": {"why"}})
 		if w.Code != http.StatusForbidden && w.Code != http.StatusNotFound {
 			t.Errorf("%s pauses a job of another app among many: %d", c.name, w.Code)
+		}
+	}
+}
+
+// TestTypedAddress: who has the right sends a run to an address that he types, now and again; who
+// has it not has no field for it.
+func TestTypedAddress(t *testing.T) {
+	s := newConsole(t)
+	job := s.Create(peopletest.Spec("report", peopletest.Every(time.Minute)))
+	run := s.ended(&job, 1, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
+	s.person("opa", access.Grant{App: "shop", Role: access.Operator})
+	s.person("adi", access.Grant{App: "shop", Role: access.Operator, Rights: []access.Right{access.Addresses}})
+	for name, may := range map[string]bool{"opa": false, "adi": true} {
+		s.logInAs(name)
+		for panel, action := range map[string]string{"/console/jobs/shop/report?panel=run": "/console/jobs/shop/report/trigger",
+			"/console/runs/" + run.ID.String() + "?panel=rerun": "/console/runs/" + run.ID.String() + "/rerun"} {
+			if body := s.says(panel); strings.Contains(body, `name="other"`) != may {
+				t.Errorf("%s: %s has a field for an address: %t", panel, name, !may)
+			}
+			w := s.post(action, url.Values{"key": {name + panel}, "other": {"http://10.0.0.9:9999/"}})
+			if w.Code == http.StatusSeeOther != may {
+				t.Errorf("%s: %s sends it to an address: %d %s", action, name, w.Code, w.Body)
+			}
+			if to := w.Header().Get("Location"); may {
+				var made struct{ Addresses []string }
+				if s.answer("/v1/runs/"+to[strings.LastIndex(to, "/")+1:], &made); !slices.Equal(made.Addresses, []string{"http://10.0.0.9:9999/"}) {
+					t.Errorf("%s: it goes to %v", action, made.Addresses)
+				}
+			}
 		}
 	}
 }

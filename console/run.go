@@ -34,7 +34,9 @@ type runPage struct {
 	Params  string // as typed, or as the run was sent with
 	Other   bool   // those of the run are not to be taken
 	Where   string // of a run again: as typed
-	Live    []client.Executor
+	// Elsewhere are addresses that were typed.
+	Elsewhere string
+	Live      []client.Executor
 	// MoreLive are those that are not in the list.
 	MoreLive int
 }
@@ -321,6 +323,7 @@ func (a *ask) rerun() (string, core.Text, error) {
 	default:
 		body.Addresses = []string{where}
 	}
+	body.Addresses = append(body.Addresses, strings.Fields(a.Form("other"))...)
 	res, err := a.Rerun(a.Ctx(), body)
 	if err == nil && len(res.Runs) == 1 && res.Runs[0].Why != "" {
 		err = &client.Error{Status: http.StatusConflict, Message: res.Runs[0].Why}
@@ -355,7 +358,7 @@ func (a *ask) refused(panel string, refusal error) error {
 	problem := a.problemOf(refusal)
 	p.Panel, p.Wrong = panel, problem.Message
 	if panel == "rerun" {
-		p.Key, p.Where = a.Form("key"), a.Form("where")
+		p.Key, p.Where, p.Elsewhere = a.Form("key"), a.Form("where"), a.Form("other")
 		p.Live, p.MoreLive = a.liveOf(r.App)
 		if params, other := a.otherParams(); other {
 			p.Params, p.Other = params, true

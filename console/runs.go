@@ -283,40 +283,6 @@ func (a *ask) States() []core.State { return core.States }
 // Has reports whether a list has a word.
 func (a *ask) Has(list []string, word any) bool { return slices.Contains(list, fmt.Sprint(word)) }
 
-// RunsCli is the command that lists the same.
-func (a *ask) RunsCli(p *runsPage) template.HTML {
-	f, words := p.Filter, []string{"tickring runs"}
-	if what := f.Job + f.App; what != "" {
-		words = append(words, what)
-	}
-	add := func(flag string, values ...string) {
-		for _, v := range values {
-			if v != "" {
-				words = append(words, "--"+flag+" "+v)
-			}
-		}
-	}
-	add("state", f.State...)
-	add("cause", f.Cause...)
-	if f.Failed {
-		words = append(words, "--failed")
-	}
-	add("address", f.Address)
-	add("longer", f.Longer)
-	add("shorter", f.Shorter)
-	add("late", f.Late)
-	if f.Text != "" {
-		add("text", quoted(f.Text))
-	}
-	if !f.From.IsZero() {
-		add("from", rfc(f.From))
-	}
-	if !f.To.IsZero() {
-		add("to", rfc(f.To))
-	}
-	return a.Cli(strings.Join(words, " "))
-}
-
 // rerunRequest is what the API is asked for to run again what a filter finds.
 func rerunRequest(f client.ListRunsParams) client.RerunRequest {
 	return client.RerunRequest{Job: f.Job, App: f.App, State: f.State, Cause: f.Cause, Failed: f.Failed, Address: f.Address, From: f.From,
@@ -355,23 +321,51 @@ func (a *ask) wouldRerun(p *runsPage) (*rerunPanel, error) {
 	}
 }
 
-// LeftWhy are the reasons for which runs are left, each with how many.
-func (a *ask) LeftWhy(p *rerunPanel) (list []string) { return a.whyLeft(p.Left) }
+// reasons are those for which runs are left, each with how many.
+type reasons map[string]int
 
-// whysShown is how many reasons are named.
-const whysShown = 10
+// reasonsKept bounds how many of them go from part to part.
+const reasonsKept = 100
 
-func (a *ask) whyLeft(left []client.Rerun) (list []string) {
-	n := map[string]int{}
-	for _, one := range left {
-		n[strings.ReplaceAll(one.Why, one.Of.ID, "…")]++ // each names its run
+// reasonsOf are those of the parts before, as the form brings them.
+func reasonsOf(q url.Values) reasons {
+	n := reasons{}
+	for _, one := range q["why"][:min(len(q["why"]), reasonsKept)] {
+		count, why, _ := strings.Cut(one, ": ")
+		n[why], _ = strconv.Atoi(count)
 	}
+	return n
+}
+
+func (n reasons) add(left []client.Rerun) {
+	for _, one := range left {
+		n[core.Truncate(strings.ReplaceAll(one.Why, one.Of.ID, "…"))]++ // each names its run
+	}
+}
+
+// lines are all of them as they are told.
+func (n reasons) lines() (list []string) {
 	for why, count := range n {
 		list = append(list, fmt.Sprintf("%d: %s", count, why))
 	}
 	slices.Sort(list)
+	return list
+}
+
+// LeftWhy are the reasons for which runs are left.
+func (a *ask) LeftWhy(p *rerunPanel) []string {
+	n := reasons{}
+	n.add(p.Left)
+	return a.whys(n)
+}
+
+// whysShown is how many reasons are named.
+const whysShown = 10
+
+func (a *ask) whys(n reasons) []string {
+	list := n.lines()
 	if more := len(list) - whysShown; more > 0 {
-		list = append(list[:whysShown], a.Say("and %d more", more))
+		list = append(list[:whysShown:whysShown], a.Say("and %d more", more))
 	}
 	return list
 }
@@ -407,6 +401,9 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 	}
 	body := rerunRequest(a.runFilter(q, s))
 	body.Key, body.After = q.Get("key"), q.Get("next")
+	if params := strings.ReplaceAll(q.Get("params"), "\r\n", "\n"); q.Get("with") == "other" || params != "" { // who types some means them
+		body.Params = &params
+	}
 	var p rerunsPage
 	p.Done, _ = strconv.Atoi(q.Get("done")) // they are told, and nothing goes by them
 	p.Left, _ = strconv.Atoi(q.Get("left"))
@@ -420,7 +417,7 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 	res, err := a.Rerun(a.Ctx(), body)
 	if err != nil {
 		problem := a.problemOf(err)
-		p.Form, p.Wrong = q, problem.Message
+		p.Form, p.Wrong, p.Why = q, problem.Message, a.whys(reasonsOf(q))
 		a.render(problem.Status, "reruns", p)
 		return "", core.Text{}, errShown
 	}
@@ -433,12 +430,16 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 		p.Done++
 		p.Last = append(p.Last, one)
 	}
-	p.Left, p.Why = p.Left+len(left), a.whyLeft(left)
+	why := reasonsOf(q)
+	why.add(left)
+	p.Left, p.Why = p.Left+len(left), a.whys(why)
 	if res.Next != "" {
 		p.Form = q
 		q.Set("next", res.Next)
 		q.Set("done", fmt.Sprint(p.Done))
 		q.Set("left", fmt.Sprint(p.Left))
+		lines := why.lines()
+		q["why"] = lines[:min(len(lines), reasonsKept)]
 	} else if p.Left == 0 {
 		return p.Back, core.Say("%d are run again, %d are left", p.Done, p.Left), nil
 	}

@@ -211,6 +211,33 @@ func TestRunManyAgainIsBounded(t *testing.T) {
 	}
 }
 
+// TestRunManyAgainWithParams: they are run again with others, and the reasons of what is left are
+// told of all parts together. The command does the same.
+func TestRunManyAgainWithParams(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("again", peopletest.Every(time.Minute)))
+	for n := range 101 {
+		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
+	}
+	body := s.says("/console/runs?job=shop/again&state=failed&cause=schedule&panel=rerun", "those that each was sent with",
+		"tickring rerun shop/again --state failed --cause schedule --to 20")
+	q := with(hidden(t, body, "/console/runs/rerun"), "with", "other", "params", "a\r\nb")
+	q.Add("why", "3: it was <b>left before")
+	first := s.wrong("/console/runs/rerun", q, http.StatusOK, "100 are run again", "3: it was <b>left before")
+	if next := hidden(t, first, "/console/runs/rerun"); next.Get("params") != "a\nb" && next.Get("params") != "a\r\nb" ||
+		next.Get("with") != "other" || next.Get("why") == "" {
+		t.Errorf("the next part has %v", next)
+	}
+	var list struct {
+		Runs []struct{ Params *string }
+	}
+	if s.answer(fmt.Sprintf("/v1/runs?job=%d&cause=manual&limit=1", job.Def.ID), &list); len(list.Runs) != 1 ||
+		list.Runs[0].Params == nil || *list.Runs[0].Params != "a\nb" {
+		t.Errorf("it is run with %+v", list.Runs)
+	}
+}
+
 // TestRemoveRuns: what would go is counted before it goes; what is not said is not removed.
 func TestRemoveRuns(t *testing.T) {
 	s := newConsole(t)

@@ -68,6 +68,20 @@ type scriptPage struct {
 	Lines    int
 }
 
+// Other is the version that a restore would take: the one that is shown, or else the newest
+// before the present one; 0 where there is none.
+func (p *scriptPage) Other() int {
+	if p.Old() {
+		return p.Shown.Version
+	}
+	for _, v := range p.Versions {
+		if v.Version != p.Script.Version {
+			return v.Version
+		}
+	}
+	return 0
+}
+
 // used is a run with the version of the script that it used.
 type used struct {
 	client.Run

@@ -19,7 +19,8 @@ func TestScripts(t *testing.T) {
 	s.says(at, "Script of shop/sweep", "echo </textarea><b>one</b>", "Save as a new version", "tickring script edit")
 	s.never(s.get(at).Body.String(), "<b>one", "<i>T")
 	form := s.form(at)
-	s.done(at, with(form, "source", "echo two\r\nexit 0\r\n", "note", "second", "kind", "shell"), "has a new version", "echo two", "second")
+	s.done(at, with(form, "source", "echo two\r\nexit 0\r\n", "note", "second", "kind", "shell"), "has a new version", "echo two", "second",
+		"tickring script restore shop/sweep 1")
 	s.done(at, form, "has this script already")
 	s.says(at+"?version=1", "This is version 1", "<b>one</b>")
 	body := s.says(at, `href="/console/jobs/shop/sweep?panel=run" data-panel`)

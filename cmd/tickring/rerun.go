@@ -39,8 +39,8 @@ func (c *rerunCmd) Run(e *conn) error {
 	if kindOf(c.What) == runKind {
 		return c.one(e, body)
 	}
-	if !c.Failed && len(c.State) == 0 && c.From == "" {
-		return usagef("say which runs of %s: --failed, --state or --from; --dry-run lists them", c.What)
+	if !c.Failed && len(c.State) == 0 && c.From == "" && c.To == "" {
+		return usagef("say which runs of %s: --failed, --state, --from or --to; --dry-run lists them", c.What)
 	}
 	if c.Limit < 1 || c.Limit > maxReruns {
 		return core.Invalid("limit", fmt.Sprint(c.Limit), "1 to %d are allowed", maxReruns)

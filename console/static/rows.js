@@ -66,5 +66,8 @@
 
   // The next part goes by itself, a moment later: time to stop it.
   const next = document.querySelector("form[data-goon]");
-  if (next) setTimeout(() => { if (next.isConnected) next.requestSubmit(); }, 700);
+  if (next) {
+    const timer = setTimeout(() => { if (next.isConnected) next.requestSubmit(); }, 700);
+    addEventListener("submit", () => clearTimeout(timer)); // also that which stops it
+  }
 })();

@@ -1,0 +1,127 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+// The commands that do the same as a panel does when it is sent as it opens. What is still to
+// be typed is an example, or …
+
+// BulkCommands are those that do to many what a panel does: to those that are picked, and to all
+// that the filter finds.
+func (a *ask) BulkCommands(p *bulkPanel) (list []string) {
+	more := map[string]string{"pause": ` --reason "…"`, "label": " --set team=pay"}[p.Verb]
+	if len(p.Picked) > 0 {
+		words := []string{"tickring bulk", p.Verb}
+		for _, ref := range p.Picked {
+			words = append(words, shellWord(ref))
+		}
+		list = append(list, strings.Join(words, " ")+more)
+	}
+	words, some := []string{"tickring bulk", p.Verb}, false
+	add := func(flag string, values []string) {
+		for _, v := range values {
+			if some = true; v != "" {
+				words = append(words, flag+" "+shellWord(v))
+			}
+		}
+	}
+	if p.Filter.App != "" {
+		words = append(words, shellWord(p.Filter.App))
+	}
+	add("--label", p.Filter.Label)
+	add("--is", p.Filter.Is)
+	if p.Filter.Text != "" {
+		add("--text", []string{p.Filter.Text})
+	}
+	if !some {
+		words = append(words, "--all")
+	}
+	return append(list, strings.Join(words, " ")+more)
+}
+
+// RunsCli is the command that lists the same.
+func (a *ask) RunsCli(p *runsPage) string { return "tickring runs" + runsWords(p.Filter, "--address") }
+
+// RerunCommand is the command that runs the same again.
+func (a *ask) RerunCommand(p *runsPage) string {
+	f := p.Filter
+	if p.Again != nil {
+		f.To = p.Again.To
+	}
+	return "tickring rerun" + runsWords(f, "--ran-at")
+}
+
+// runsWords say which runs, as commands take it; of these two name the flag of an address each.
+func runsWords(f client.ListRunsParams, address string) string {
+	var b strings.Builder
+	if what := f.Job + f.App; what != "" {
+		b.WriteString(" " + shellWord(what))
+	}
+	add := func(flag string, values ...string) {
+		for _, v := range values {
+			if v != "" {
+				b.WriteString(" " + flag + " " + shellWord(v))
+			}
+		}
+	}
+	add("--state", f.State...)
+	add("--cause", f.Cause...)
+	if f.Failed {
+		b.WriteString(" --failed")
+	}
+	add(address, f.Address)
+	add("--longer", f.Longer)
+	add("--shorter", f.Shorter)
+	add("--late", f.Late)
+	add("--text", f.Text)
+	if !f.From.IsZero() {
+		add("--from", rfc(f.From))
+	}
+	if !f.To.IsZero() {
+		add("--to", rfc(f.To))
+	}
+	return b.String()
+}
+
+// PersonCommand is the command that makes of a person what a form says.
+func (a *ask) PersonCommand(f personForm) string {
+	if f.Rev == "" {
+		return "tickring people set lina --role shop:editor"
+	}
+	words, roles := []string{"tickring people set", shellWord(f.Name)}, strings.Fields(f.Roles)
+	for _, role := range roles {
+		words = append(words, "--role "+shellWord(role))
+	}
+	if len(roles) == 0 {
+		words = append(words, "--no-role")
+	}
+	if f.Issuer != "" {
+		words = append(words, "--issuer "+shellWord(f.Issuer)+" --subject "+shellWord(f.Subject))
+	}
+	return strings.Join(append(words, map[bool]string{true: "--disable", false: "--enable"}[f.Disabled]), " ")
+}
+
+// channelSamples are what each kind of channel needs.
+var channelSamples = map[core.ChannelKind]string{
+	core.ChannelWebhook:  `{url: "https://hooks.example.com/t"}`,
+	core.ChannelSlack:    `{url: "https://hooks.slack.com/services/T0/B0/x"}`,
+	core.ChannelWeCom:    `{url: "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=x"}`,
+	core.ChannelFeishu:   `{url: "https://open.feishu.cn/open-apis/bot/v2/hook/x"}`,
+	core.ChannelDingTalk: `{url: "https://oapi.dingtalk.com/robot/send?access_token=x"}`,
+	core.ChannelEmail:    `{to: [ops@example.com], from: jobs@example.com, smtp: {host: mail.example.com}}`,
+	core.ChannelSNS:      `{arn: "arn:aws:sns:eu-central-1:123456789012:oncall"}`,
+}
+
+// ChannelCommand is the command that makes a channel, or another of the same name.
+func (a *ask) ChannelCommand(name, kind string) string {
+	if name == "" {
+		name = "oncall"
+	}
+	file := fmt.Sprintf("{version: 1, channels: [{name: %s, %s: %s}]}", name, kind, channelSamples[core.ChannelKind(kind)])
+	return "printf '%s' " + quoted(file) + " | tickring apply -f -"
+}
