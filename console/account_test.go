@@ -112,6 +112,9 @@ func TestFilterOfPeople(t *testing.T) {
 	s := newConsole(t)
 	first := "tickring people set lina --role shop:editor --password first-password.txt"
 	s.says("/console/people", "Nobody has a log-in of his own yet", first)
+	s.in("zh")
+	s.never(s.says("/console/people", "<th>角色</th>"), "5月") // what somebody may is no month
+	s.in("en")
 	s.ask("PUT", "/v1/people/lina", `{"grants": [{"app": "shop", "role": "editor"}, {"role": "viewer"}]}`)
 	s.ask("PUT", "/v1/people/omar", `{"grants": [{"role": "operator"}]}`)
 	s.never(s.says("/console/people", "people: 3"), first)

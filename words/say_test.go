@@ -348,6 +348,9 @@ func wordsIn(code string) bool {
 func verbs(t *testing.T, format string) (list []string) {
 	t.Helper()
 	next := 1
+	if strings.Contains(verb.ReplaceAllString(format, ""), "%") {
+		t.Errorf("%q has a %% that begins no verb: %%%% is one that is said", format)
+	}
 	for _, m := range verb.FindAllStringSubmatch(format, -1) {
 		if m[2] == "%" {
 			continue
