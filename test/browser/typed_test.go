@@ -122,3 +122,20 @@ func TestCommonScheduleIsTaken(t *testing.T) {
 	p.wait("document.querySelector('#check').innerText.includes('at 18:00')")
 	p.wait("document.querySelector('[name=common]').value === ''")
 }
+
+// TestScriptIsRunFromItsPage: the panel that runs a job is laid over the page of its script, and
+// what is half typed there stays.
+func TestScriptIsRunFromItsPage(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.open("/console/jobs/reports/script/script")
+	p.fill("css:#source", "echo half")
+	p.click("Run now…")
+	p.wait("!!document.querySelector('dialog:modal textarea[name=params]')")
+	p.press(kb.Escape)
+	p.wait("!document.querySelector('dialog') && document.querySelector('#source').value === 'echo half'")
+	if to := eval[string](p, "location.pathname"); to != "/console/jobs/reports/script/script" {
+		t.Errorf("the page is %s", to)
+	}
+}
