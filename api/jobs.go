@@ -341,6 +341,9 @@ func (s *server) ListExecutors(w http.ResponseWriter, r *http.Request, app strin
 		if a, known := s.o.Answer(app, v.Address); known {
 			x := &out.Executors[i]
 			x.CheckedAt, x.Answers, x.Problem, x.ClockAheadMs = a.At, new(a.Problem == ""), a.Problem, aheadOf(a.Clock)
+			if a.Problem == "" {
+				x.AnswerMs = new(a.Took.Milliseconds())
+			}
 		}
 	}
 	out.Refused = RefusedExecutors(s.o.Refused, app)

@@ -116,6 +116,8 @@ func TestDeadFixedAddress(t *testing.T) {
 		t.Error("what was answered is markup")
 	}
 	s.answers = map[string]probe.Answer{"http://10.0.0.7:9999/": {At: s.Clock.Add(time.Second)}}
+	s.answers["http://10.0.0.7:9999/"] = probe.Answer{At: s.Clock.Add(time.Second), Took: 37 * time.Millisecond}
+	s.says("/console/executors/shop", ">Answers in<", ">Runs p50<", `<td class="num hide">37 ms</td>`)
 	s.says("/console/executors", "1 live") // it is there again, though nothing was sent to it since
 	s.answers = nil
 	sent(time.Second, core.Succeeded, "")

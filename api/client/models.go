@@ -756,6 +756,9 @@ type ErrorReply struct {
 type Executor struct {
 	Address string `json:"address"`
 
+	// AnswerMs How long it took to answer then; left out where it did not, or was not asked
+	AnswerMs *int64 `json:"answerMs,omitempty"`
+
 	// Answers It was there then; left out: it was not asked
 	Answers *bool     `json:"answers,omitempty"`
 	App     string    `json:"app"`

@@ -36,7 +36,8 @@ type Sender interface {
 // Answer is what an address said last.
 type Answer struct {
 	At      time.Time
-	Problem string // empty: it is there
+	Took    time.Duration // until it said so
+	Problem string        // empty: it is there
 	Clock   core.Clock
 }
 
@@ -158,8 +159,9 @@ func (p *Probe) round(ctx context.Context) (map[string]*core.App, []place, error
 func (p *Probe) ask(ctx context.Context, app *core.App, at place) {
 	asked, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
+	begun := time.Now()
 	clock, err := p.send.AskClock(asked, app, at.address)
-	a := Answer{At: time.Now().UTC().Truncate(time.Millisecond), Clock: clock}
+	a := Answer{At: time.Now().UTC().Truncate(time.Millisecond), Took: time.Since(begun), Clock: clock}
 	switch {
 	case ctx.Err() != nil: // it is our stop that it did not get to answer
 		return

@@ -54,6 +54,8 @@ func TestPass(t *testing.T) {
 		case strings.Contains(address, "slow"):
 			<-ctx.Done()
 			return ctx.Err()
+		case strings.Contains(address, "10.0.0.1"):
+			time.Sleep(70 * time.Millisecond) // of the test's own clock
 		case strings.Contains(address, "unknown"):
 			return core.Errorf(core.CodeUnavailable, "not asked: too many open files")
 		}
@@ -72,6 +74,9 @@ func TestPass(t *testing.T) {
 			if a, known := p.Answer("shop", address); !known || a.Problem != problem || a.At.IsZero() || a.Clock.Ahead != 40 {
 				t.Errorf("%s: %+v, known %t", address, a, known)
 			}
+		}
+		if a, _ := p.Answer("shop", "http://10.0.0.1:1"); a.Took != 70*time.Millisecond {
+			t.Errorf("it answered in %s", a.Took)
 		}
 		for _, other := range []place{{"shop", "http://unknown:1"}, {"idle", "http://10.0.0.9:1"}, {"shop", "call:https://x.example"}} {
 			if a, known := p.Answer(other.app, other.address); known {
