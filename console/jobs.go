@@ -22,6 +22,17 @@ type jobsPage struct {
 	Panel   *bulkPanel
 }
 
+// Wide reports whether the list has more columns than a screen may have room for: then it scrolls by itself.
+func (p *jobsPage) Wide() bool {
+	n := 0
+	for _, c := range p.Columns {
+		if c.On {
+			n++
+		}
+	}
+	return n > len(columnsShown)
+}
+
 // stand is one of the ways in which jobs stand, as a filter with its count.
 type stand struct {
 	Label string

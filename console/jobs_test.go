@@ -49,6 +49,8 @@ func TestColumnsOfJobs(t *testing.T) {
 		`href="/console/jobs?`+cols+`&rows=25&sort=number">Number`, `<input type="hidden" name="cols" value="author">`,
 		`<option value="25" selected>25 rows`, cols+`&rows=25&sort=next`)
 	s.never(body, ">Schedule<", ">Took<")
+	s.never(body, `class="scroll wide"`)
+	s.says("/console/jobs?cols=number&cols=author&cols=handler&cols=schedule&cols=next&cols=last", `<div class="scroll wide"><table`)
 	panel := s.says("/console/jobs?app=shop&rows=25&panel=columns&"+cols, `value="author" checked`, `name="rows" value="25"`)
 	s.never(panel, `value="took" checked`)
 	s.post("/console/views", url.Values{"do": {"save"}, "page": {"jobs"}, "query": {cols + "&rows=25"}, "name": {"Mine"}})

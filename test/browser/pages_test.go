@@ -18,6 +18,7 @@ type view struct {
 // views are all pages, those with something wrong on them too.
 func (w *world) views() []view {
 	run := func(what string) string { return "/console/runs/" + w.runs[what] }
+	const columns = "/console/jobs?cols=number&cols=author&cols=handler&cols=schedule&cols=next&cols=runs&cols=last&cols=took"
 	return []view{
 		{name: "home", path: "/console/"},
 		{name: "jobs", path: "/console/jobs"},
@@ -39,6 +40,8 @@ func (w *world) views() []view {
 		{name: "panel-rerun", path: run("nasty") + "?panel=rerun"},
 		{name: "find", path: "/console/find"},
 		{name: "keys", path: "/console/keys"},
+		{name: "jobs-columns", path: columns + "&panel=columns"},
+		{name: "jobs-wide", path: columns},
 		{name: "runs", path: "/console/runs"},
 		{name: "runs-failed", path: "/console/runs?state=failed&job=pay/ledger-sync"},
 		{name: "runs-clean", path: "/console/runs/clean?job=shop/prices"},
