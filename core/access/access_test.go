@@ -827,7 +827,7 @@ func TestClaimTakesAway(t *testing.T) {
 	}
 	changes, err := f.store.Changes(ctx, "", 0, math.MaxInt64, 10)
 	f.ok(err)
-	if len(changes) != 3 || changes[0].By != access.ByProvider || strings.Contains(string(changes[0].New), "admin") {
+	if len(changes) != 3 || changes[0].By != access.ByProvider || strings.Contains(changes[0].New, "admin") {
 		t.Errorf("%d records, the last %+v", len(changes), changes)
 	}
 	_, err = f.a.External(ctx, "https://id", "9", map[string]any{"preferred_username": "nina"}, access.From{})
