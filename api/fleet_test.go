@@ -62,11 +62,9 @@ func (s *slow) RunSpan(ctx context.Context, first, last core.RunID, limit int) (
 	return s.Store.RunSpan(ctx, first, last, limit)
 }
 
-func (s *slow) RecentRuns(ctx context.Context, app string, states []core.State, from ask.RunPlace, limit int) (
-	[]core.Run, ask.RunPlace, error,
-) {
+func (s *slow) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace, limit int) ([]core.Run, ask.RunPlace, error) {
 	s.wait()
-	return s.Store.RecentRuns(ctx, app, states, from, limit)
+	return s.Store.RecentRuns(ctx, of, from, limit)
 }
 
 func (s *slow) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {

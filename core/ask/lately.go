@@ -133,7 +133,7 @@ func (l *lately) catchUp(ctx context.Context, q *Ask, now time.Time) error {
 		again := l.mark - latelyAgain.Milliseconds()
 		seen := 0
 		for from := (RunPlace{}); ; {
-			runs, next, err := q.store.RecentRuns(ctx, "", nil, from, bound.AtOnce)
+			runs, next, err := q.store.RecentRuns(ctx, Recent{}, from, bound.AtOnce)
 			if err != nil {
 				return err
 			}

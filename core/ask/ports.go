@@ -82,17 +82,24 @@ type Scripts interface {
 // place before the newest, and as that to go on from the end.
 type RunPlace struct{ Before, Row int64 }
 
+// Recent says which runs are asked for by when they were made: those of one app or (empty) all, in
+// some states or (empty) any, with a slot from one instant to another; zero leaves each open.
+type Recent struct {
+	App      string
+	States   []core.State
+	From, To core.Instant
+}
+
 // Runs are the runs, and what waits for its time.
 type Runs interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 	// RunSpan reads the stored runs with first <= ID <= last in that order, or
 	// with last < first downwards from first to last.
 	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// RecentRuns reads runs of one app or (empty) all, in some states or (empty) any,
-	// newest first, from a place on; and the place to go on from. A call that has looked long
-	// enough answers fewer runs than limit, or none; one that cannot tell states apart answers
-	// others too.
-	RecentRuns(ctx context.Context, app string, states []core.State, from RunPlace, limit int) (runs []core.Run, next RunPlace, err error)
+	// RecentRuns reads runs, the one that was made last first, from a place on; and the place to
+	// go on from. A call that has looked long enough answers fewer runs than limit, or none; one
+	// that cannot tell states or slots apart answers others too.
+	RecentRuns(ctx context.Context, of Recent, from RunPlace, limit int) (runs []core.Run, next RunPlace, err error)
 	// LastRuns reads the newest runs of jobs with a slot up to an instant, at most n of each,
 	// the newest first; one that has none is not in the answer. Of those that wait for a later
 	// slot a store may pass over no more than n of each.

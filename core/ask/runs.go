@@ -191,8 +191,15 @@ func (q *Ask) recentThatFit(ctx context.Context, f *RunFilter, from RunPlace, n 
 	runs []core.Run, next RunPlace, fits bool, err error,
 ) {
 	now := q.o.Now()
+	of := Recent{App: f.App, States: f.states()}
+	if !f.From.IsZero() {
+		of.From = core.InstantOf(f.From)
+	}
+	if !f.To.IsZero() {
+		of.To = core.InstantOf(f.To)
+	}
 	for fits = true; ; {
-		runs, next, err := q.store.RecentRuns(ctx, f.App, f.states(), from, n)
+		runs, next, err := q.store.RecentRuns(ctx, of, from, n)
 		if err != nil {
 			return nil, RunPlace{}, false, core.Passing(err)
 		}

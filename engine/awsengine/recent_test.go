@@ -34,7 +34,7 @@ func recentPages(t *testing.T, f *fakes, app string, before int64, limit, most i
 	t.Helper()
 	for {
 		f.db.Units()
-		runs, next, err := f.store.RecentRuns(t.Context(), app, nil, ask.RunPlace{Before: before}, limit)
+		runs, next, err := f.store.RecentRuns(t.Context(), ask.Recent{App: app}, ask.RunPlace{Before: before}, limit)
 		ok(t, err)
 		requests := 0
 		for _, n := range f.db.Units().Requests {

@@ -461,7 +461,7 @@ func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core
 // been claimed yet is not in them. After mostRecent requests it answers what it
 // has, perhaps no run, and where to go on; only the journals of a minute that it
 // has begun it reads to their end.
-func (s *Store) RecentRuns(ctx context.Context, app string, _ []core.State, from ask.RunPlace, limit int) (
+func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace, limit int) (
 	runs []core.Run, next ask.RunPlace, err error,
 ) {
 	now := s.o.Now().Unix() / 60
@@ -469,7 +469,7 @@ func (s *Store) RecentRuns(ctx context.Context, app string, _ []core.State, from
 	if before > 0 && (before-1)/perMinute <= now {
 		minute, done = (before-1)/perMinute, perMinute-1-(before-1)%perMinute
 	}
-	w := recentWalk{s: s, app: app, limit: limit}
+	w := recentWalk{s: s, app: of.App, limit: limit}
 	for hour := minute / 60; w.next == 0 && hour > now/60-mostHours && hour >= 0; hour-- {
 		var group []core.Journal
 		take := func() error {

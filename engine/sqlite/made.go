@@ -16,6 +16,10 @@ import (
 const (
 	// recentScan is how many rows RecentRuns looks at before it answers.
 	recentScan = 20000
+	// near is how many seconds before or after its slot a run is made that is no exception, and
+	// madeApart says which are.
+	near      = 60
+	madeApart = "made NOT BETWEEN (slot - 60) * 1000 AND (slot + 60) * 1000"
 	// fewOpen is up to how many open runs are read by their IDs, where only open ones are asked for.
 	fewOpen = 10_000
 )
@@ -25,24 +29,25 @@ const (
 //
 // Rows lie in the order in which they were made, many of them in one millisecond: a place names
 // the last one. Those of an app, and those of each state in which few runs end, have an index in
-// that order too, and which are open is known.
-func (s *Store) RecentRuns(ctx context.Context, app string, states []core.State, from ask.RunPlace, limit int) (
+// that order too, and which are open is known. Where slots are asked for, only those rows are
+// looked at that were made about then, and those that an index has as exceptions.
+func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace, limit int) (
 	list []core.Run, next ask.RunPlace, err error,
 ) {
-	w := made{s: s, limit: limit}
-	for _, state := range states {
+	w := made{s: s, limit: limit, from: of.From, to: cmp.Or(of.To, core.Horizon)}
+	for _, state := range of.States {
 		if i := slices.Index(core.States, state); i >= 0 {
 			w.states = append(w.states, state)
 		}
 	}
-	if app != "" {
+	if of.App != "" {
 		var ok bool
-		if w.app, ok = s.names.lookup(app); !ok {
+		if w.app, ok = s.names.lookup(of.App); !ok {
 			return nil, next, ctx.Err()
 		}
 	}
 	var open []core.RunID
-	byOpen := len(states) > 0 && !slices.ContainsFunc(states, func(state core.State) bool { return !state.Open() })
+	byOpen := len(of.States) > 0 && !slices.ContainsFunc(of.States, func(state core.State) bool { return !state.Open() })
 	if byOpen {
 		open, byOpen = s.recent.allOpen(fewOpen)
 	}
@@ -59,6 +64,11 @@ func (s *Store) RecentRuns(ctx context.Context, app string, states []core.State,
 		if byOpen {
 			return w.opened(c, open, row)
 		}
+		if of.From != 0 || of.To != 0 {
+			if err := w.exceptions(c, row); err != nil {
+				return err
+			}
+		}
 		return w.merge(c, row)
 	})
 	return w.list, w.next, err
@@ -66,23 +76,29 @@ func (s *Store) RecentRuns(ctx context.Context, app string, states []core.State,
 
 // made walks down over rows in the order in which they were made.
 type made struct {
-	s      *Store
-	app    int64        // 0: of all
-	states []core.State // empty: any
-	limit  int
-	list   []core.Run
-	next   ask.RunPlace
+	s        *Store
+	app      int64        // 0: of all
+	states   []core.State // empty: any
+	from, to core.Instant // slots
+	limit    int
+	list     []core.Run
+	next     ask.RunPlace
+
+	apart   bool    // rows made long before or after their slot are known: these, the highest first
+	apartAt []int64 // and no others are looked for beyond what was made near from and to
 }
 
 const (
 	ofMade  = 30 // the column of runColumns
 	ofState = 1
 	ofApp   = 2
+	ofSlot  = 6
 )
 
 // fits reports whether the row at hand is asked for.
 func (w *made) fits(st *sqlite.Stmt) bool {
-	return (w.app == 0 || st.ColumnInt64(ofApp) == w.app) &&
+	slot := core.Instant(st.ColumnInt64(ofSlot))
+	return w.from <= slot && slot <= w.to && (w.app == 0 || st.ColumnInt64(ofApp) == w.app) &&
 		(len(w.states) == 0 || slices.Contains(w.states, columnWord(st, ofState, states)))
 }
 
@@ -112,11 +128,41 @@ func (w *made) walks() (queries []string) {
 	return queries
 }
 
+// exceptions finds the rows up to one that were made long before or after their slot; where
+// they are too many, all rows are looked at.
+func (w *made) exceptions(c *sqlite.Conn, row int64) error {
+	st, err := c.Prepare("SELECT n FROM runs INDEXED BY runs_apart WHERE " + madeApart + " AND slot BETWEEN ? AND ? LIMIT ?")
+	if err != nil {
+		return err
+	}
+	st.BindInt64(1, int64(w.from))
+	st.BindInt64(2, int64(w.to))
+	st.BindInt64(3, recentScan+1)
+	seen := 0
+	err = rows(st, func(st *sqlite.Stmt) error {
+		if n := st.ColumnInt64(0); n <= row {
+			w.apartAt = append(w.apartAt, n)
+		}
+		seen++
+		return nil
+	})
+	slices.SortFunc(w.apartAt, func(a, b int64) int { return cmp.Compare(b, a) })
+	w.apart = seen <= recentScan
+	return err
+}
+
 // merge reads from a row down until it has enough, or has looked at enough.
 func (w *made) merge(c *sqlite.Conn, row int64) (err error) {
 	type walk struct {
 		st *sqlite.Stmt
 		n  int64 // of its row
+	}
+	if w.apart {
+		last, err := lastBefore(c, (int64(w.to)+near)*1000+1)
+		if err != nil {
+			return err
+		}
+		row = min(row, last)
 	}
 	var all []walk
 	defer func() {
@@ -149,30 +195,57 @@ func (w *made) merge(c *sqlite.Conn, row int64) (err error) {
 			return err
 		}
 	}
+	var exception *sqlite.Stmt
+	if w.apart {
+		if exception, err = c.Prepare("SELECT " + runColumns + ", n FROM runs WHERE n = ?"); err != nil {
+			return err
+		}
+	}
+	first := (int64(w.from) - near) * 1000
 	for seen := 1; ; seen++ {
 		x := &all[0]
 		for i := range all {
+			if w.apart && all[i].n != 0 && all[i].st.ColumnInt64(ofMade) < first {
+				all[i].n = 0
+			}
 			if all[i].n > x.n {
 				x = &all[i]
 			}
 		}
-		if x.n == 0 {
+		apart := w.apart && len(w.apartAt) > 0 && w.apartAt[0] >= x.n
+		if x.n == 0 && !apart {
 			w.next = ask.RunPlace{}
 			return nil
 		}
 		if len(w.list) >= w.limit || seen > recentScan {
 			return nil
 		}
-		w.next = ask.RunPlace{Before: x.st.ColumnInt64(ofMade) + 1, Row: x.n}
-		if w.fits(x.st) {
-			if err := w.take(x.st); err != nil {
+		if apart {
+			n := w.apartAt[0]
+			w.apartAt = w.apartAt[1:]
+			exception.BindInt64(1, n)
+			if err := rows(exception, w.at); err != nil {
 				return err
 			}
+			if x.n != n {
+				continue
+			}
+		} else if err := w.at(x.st); err != nil {
+			return err
 		}
 		if err := step(x); err != nil {
 			return err
 		}
 	}
+}
+
+// at takes the row at hand, if it is asked for; behind it the next call goes on.
+func (w *made) at(st *sqlite.Stmt) error {
+	w.next = ask.RunPlace{Before: st.ColumnInt64(ofMade) + 1, Row: st.ColumnInt64(st.ColumnCount() - 1)}
+	if !w.fits(st) {
+		return nil
+	}
+	return w.take(st)
 }
 
 // opened reads those of some runs that lie up to a row.

@@ -170,6 +170,9 @@ ALTER TABLE changes ADD COLUMN via TEXT;
 `,
 	// 20: how far the clock of an executor is ahead, in seconds
 	`ALTER TABLE executors ADD COLUMN ahead INTEGER;`,
+	// 21: the few runs that were made long before or after their slot: the others of a slot lie
+	// together among the rows
+	`CREATE INDEX runs_apart ON runs (slot) WHERE ` + madeApart + `;`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

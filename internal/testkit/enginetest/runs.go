@@ -729,7 +729,7 @@ func recentRuns(t *testing.T, h Harness) {
 			got := map[core.RunID]bool{}
 			from, pages := ask.RunPlace{}, 0
 			for {
-				runs, next, err := e.Manage.RecentRuns(ctx, app, nil, from, 6)
+				runs, next, err := e.Manage.RecentRuns(ctx, ask.Recent{App: app}, from, 6)
 				ok(t, err)
 				for _, r := range runs {
 					if got[r.ID] {
@@ -752,7 +752,7 @@ func recentRuns(t *testing.T, h Harness) {
 		})
 	}
 	eventually(t, h, func() string { // the last batch comes first
-		runs, _, err := e.Manage.RecentRuns(ctx, "", nil, ask.RunPlace{}, 5)
+		runs, _, err := e.Manage.RecentRuns(ctx, ask.Recent{}, ask.RunPlace{}, 5)
 		ok(t, err)
 		for _, r := range runs {
 			if r.ID.Job() <= 30 {
@@ -809,7 +809,7 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 			eventually(t, h, func() string {
 				got := map[core.RunID]bool{}
 				for from := (ask.RunPlace{}); ; {
-					runs, next, err := e.Manage.RecentRuns(ctx, app, states, from, 2)
+					runs, next, err := e.Manage.RecentRuns(ctx, ask.Recent{App: app, States: states}, from, 2)
 					ok(t, err)
 					for i := range runs {
 						if fits(&runs[i]) {

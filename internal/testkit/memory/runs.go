@@ -134,7 +134,7 @@ func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Insta
 }
 
 // RecentRuns implements ask.Store.
-func (s *Store) RecentRuns(ctx context.Context, app string, states []core.State, from ask.RunPlace, limit int) (
+func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace, limit int) (
 	runs []core.Run, next ask.RunPlace, err error,
 ) {
 	first := madeRun{math.MaxInt64, math.MaxInt64}
@@ -149,7 +149,7 @@ func (s *Store) RecentRuns(ctx context.Context, app string, states []core.State,
 				return nil
 			}
 			next = ask.RunPlace{Before: m.ms + 1, Row: int64(m.run)}
-			if r := &s.runs[m.run].run; (app == "" || r.App == app) && (len(states) == 0 || slices.Contains(states, r.State)) {
+			if r := &s.runs[m.run].run; (of.App == "" || r.App == of.App) && (len(of.States) == 0 || slices.Contains(of.States, r.State)) {
 				runs = append(runs, copyRun(r))
 			}
 		}
