@@ -59,7 +59,8 @@ func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 }
 
 // bodyFor is how long a body may take to come, longPlaces how many long ones of those
-// who are no admin are in hand at once, waitFor how long one waits for a place.
+// who are no admin are in hand at once (of one person, or one app's code, half of them),
+// waitFor how long one waits for a place.
 const (
 	bodyFor    = 10 * time.Second
 	longBody   = 32 << 10
@@ -86,17 +87,12 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) (data []byte,
 	if err != nil || len(data) < longBody {
 		return data, done, err
 	}
-	t := time.NewTimer(waitFor)
-	defer t.Stop()
-	select {
-	case of.long <- struct{}{}:
-	case <-t.C:
+	who := of.App + "/" + of.Name
+	if !of.long.Enter(r.Context(), who, waitFor) {
 		return nil, done, errNoPlace
-	case <-r.Context().Done():
-		return nil, done, r.Context().Err()
 	}
 	more, err := io.ReadAll(body)
-	return append(data, more...), func() { <-of.long }, err
+	return append(data, more...), func() { of.long.Leave(who) }, err
 }
 
 // decodeOrNone is decode, and leaves v as it is when there is no body.

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"github.com/tickring/tickring/core/access"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,13 +11,16 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/places"
 )
 
 // TestLongBodiesAreFew: of those who have no admin token; short ones and an admin's wait
-// for nobody, and who found no place is told to come again.
+// for nobody, who found no place is told to come again, and one leaves half of them to others.
 func TestLongBodiesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		places := make(chan struct{}, longPlaces)
+		held := places.New(longPlaces)
 		read := func(c caller, body io.Reader) (time.Duration, error) {
 			r := httptest.NewRequest(http.MethodPut, "/v1/jobs/a/b", body)
 			began := time.Now()
@@ -27,15 +29,18 @@ func TestLongBodiesAreFew(t *testing.T) {
 			return time.Since(began), err
 		}
 		long := strings.Repeat("x", longBody+1)
-		ofApp := caller{Who: access.CodeOf("a"), long: places}
+		ofApp := caller{Who: access.CodeOf("a"), long: held}
 		ends := make(chan struct{})
 		var all sync.WaitGroup
-		for range longPlaces {
+		for range longPlaces / 2 {
 			all.Go(func() { read(ofApp, io.MultiReader(strings.NewReader(long), until(ends))) })
 		}
 		synctest.Wait()
 		if took, err := read(ofApp, strings.NewReader(long)); !errors.Is(err, errNoPlace) || took != waitFor {
 			t.Errorf("one more: after %v: %v", took, err)
+		}
+		if took, err := read(caller{Who: access.CodeOf("b"), long: held}, strings.NewReader(long)); err != nil || took != 0 {
+			t.Errorf("another app's: after %v: %v", took, err)
 		}
 		if took, err := read(ofApp, strings.NewReader(long[:longBody-1])); err != nil || took != 0 {
 			t.Errorf("a short one: after %v: %v", took, err)
@@ -45,8 +50,8 @@ func TestLongBodiesAreFew(t *testing.T) {
 		}
 		close(ends)
 		all.Wait()
-		if took, err := read(ofApp, strings.NewReader(long)); err != nil || took != 0 || len(places) != 0 {
-			t.Errorf("afterwards: after %v: %v, %d places are taken", took, err, len(places))
+		if took, err := read(ofApp, strings.NewReader(long)); err != nil || took != 0 || held.Free() != longPlaces {
+			t.Errorf("afterwards: after %v: %v, %d places are free", took, err, held.Free())
 		}
 	})
 }

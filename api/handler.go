@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core/probe"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/boundlog"
+	"github.com/tickring/tickring/internal/places"
 	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/words"
 )
@@ -89,7 +90,7 @@ func NewHandler(m *people.People, logs Logs, o Options) http.Handler {
 		o.Log = slog.Default()
 	}
 	o.Log = boundlog.Of(o.Log)
-	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), long: make(chan struct{}, longPlaces), mux: http.NewServeMux()}
+	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), long: places.New(longPlaces), mux: http.NewServeMux()}
 	HandlerWithOptions(s, StdHTTPServerOptions{BaseRouter: s.mux, ErrorHandlerFunc: s.badParam})
 	return s
 }
@@ -99,7 +100,7 @@ type server struct {
 	logs  Logs
 	o     Options
 	known []known
-	long  chan struct{} // places of long bodies
+	long  *places.Places // of long bodies
 	quota quota
 	mux   *http.ServeMux
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/internal/places"
 )
 
 // A rule is what an operation asks of its caller, by its pattern: which deed, and of which
@@ -248,7 +249,7 @@ func unless(dryRun bool, deed access.Deed) access.Deed {
 // A caller is who sent a request that is let in.
 type caller struct {
 	access.Who
-	long chan struct{} // places of long bodies, for who is no admin
+	long *places.Places // of long bodies, for who is no admin
 }
 
 type callerKey struct{}
