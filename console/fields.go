@@ -146,6 +146,11 @@ var groups = []group{
 	}},
 }
 
+// unshown are what a manifest may say of a job, or of the set it is of, that the form has no fields for.
+// The form carries them.
+var unshown = []field{{Name: "set", Kind: "text"}, {Name: "paused", Kind: "text"}, {Name: "call.hidden", Kind: "lines", For: "handler"},
+	{Name: "command.hidden", Kind: "lines", For: "command"}}
+
 // commonSchedules are what many begin with. What they mean is said by who reads them when they fire.
 var commonSchedules = []string{"crontab * * * * *", "crontab */5 * * * *", "crontab */15 8-17 * * 1-5", "crontab 0 * * * *",
 	"crontab 30 2 * * *", "crontab 0 6,18 * * *", "crontab 0 9 * * 1-5", "crontab 0 22 * * 0", "crontab 0 3 1 * *",

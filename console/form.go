@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ type jobForm struct {
 	Window   [3]shownField // from, until, jitter
 	After    [2]shownField // after, within
 	Parents  []shownParent // of after
+	Unshown  []shownField
 	Apps     []string
 	Handlers []string // that jobs have
 	Jobs     []string
@@ -192,6 +194,7 @@ func (a *ask) saveJob() (string, core.Text, error) {
 			set = ""
 		}
 	}
+	set = cmp.Or(a.Form("set"), set)
 	if a.Form("do") == "common" { // it is the last schedule
 		n := 0
 		for n+1 < maxRules && v.Has("kind."+strconv.Itoa(n+1)) {
@@ -214,7 +217,7 @@ func (a *ask) saveJob() (string, core.Text, error) {
 		case do == "template":
 			f.template(a.Form("script.kind"))
 		case do == "manifest":
-			return a.shownManifest(f.Text, of.Rev, nil, http.StatusOK)
+			return a.shownAsManifest(spec, of.Rev)
 		}
 		a.render(http.StatusOK, "jobform", f)
 		return "", core.Text{}, errShown
@@ -439,6 +442,11 @@ func (a *ask) filled(v url.Values, of subject) *jobForm {
 	}
 	if n := len(f.Parents); n < core.MaxParents {
 		f.Parents = append(f.Parents, a.parent(n, "", ""))
+	}
+	for _, d := range unshown {
+		if v.Has(d.Name) {
+			f.Unshown = append(f.Unshown, show(d))
+		}
 	}
 	f.AsIs = v.Get("asis") != ""
 	return f
@@ -682,6 +690,11 @@ func valuesOf(o object) url.Values {
 			}
 		}
 	}
+	for _, d := range unshown {
+		if text := textOf(d.Kind, at(o, d.Name)); text != "" {
+			v.Set(d.Name, text)
+		}
+	}
 	switch {
 	case o["script"] != nil:
 		v.Set("what", "script")
@@ -778,6 +791,18 @@ func objectFrom(v url.Values, base object, a *ask) (object, map[string]core.Text
 			if why.Code() != "" {
 				wrong[d.Name] = why
 			}
+			setAt(o, d.Name, value)
+		}
+	}
+	for _, d := range unshown {
+		switch text := v.Get(d.Name); {
+		case d.Name == "set" || text == "": // it is of no job; it stays as it is
+		case d.For != "" && d.For != what:
+			setAt(o, d.Name, nil)
+		case d.Name == "paused":
+			o["paused"] = text == "true"
+		default:
+			value, _ := valueOf(d.Kind, text)
 			setAt(o, d.Name, value)
 		}
 	}

@@ -412,3 +412,48 @@ func TestTwoViews(t *testing.T) {
 		t.Errorf("the title is %s", j.Def.Title)
 	}
 }
+
+// TestTwoViewsLoseNothing: what the form has no fields for, and secrets, go from the manifest to the form
+// and back, and are stored from either. What is shown beside the form says no secret.
+func TestTwoViewsLoseNothing(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/apps/web", `{"executors": ["call:https://example.com"]}`)
+	text := "version: 1\nset: nightly\n\njobs:\n  - app: web\n    name: ping\n    handler: GET /ping\n    schedule: {crontab: \"0 3 * * *\"}\n" +
+		"    call: {headers: {X-Key: k-1}, hidden: [X-Key], auth: {bearer: b-1}}\n    paused: true\n"
+	w := s.post("/console/jobs/new?view=manifest", url.Values{"text": {text}, "rev": {"0"}, "do": {"form"}})
+	form := fields(w.Body.String())
+	if form.Get("call.auth.bearer") != "b-1" || form.Get("call.headers") != "X-Key=k-1" {
+		t.Errorf("%q", form)
+	}
+	s.never(html.UnescapeString(cutOut(w.Body.String(), `class="file"`, "</pre>")), "b-1", "k-1")
+	w = s.post("/console/jobs/new", with(form, "do", "manifest"))
+	back := fields(w.Body.String()).Get("text")
+	for _, said := range []string{"set: nightly", "k-1", "X-Key]", "b-1", "paused: true"} {
+		if !strings.Contains(back, said) {
+			t.Errorf("%s is lost:\n%s", said, back)
+		}
+	}
+	s.done("/console/jobs/new", with(form, "do", ""), "web/ping is there")
+	stored := func(set, key, bearer string, state core.JobState) {
+		t.Helper()
+		j := s.Job("web/ping")
+		if c := j.Def.Call; j.Def.Set != set || c.Headers["X-Key"] != key || len(c.Hidden) != 1 || c.Auth.Bearer != bearer || j.Sched.State != state {
+			t.Errorf("%s %s %+v", j.Def.Set, j.Sched.State, c)
+		}
+	}
+	stored("nightly", "k-1", "b-1", core.Paused)
+
+	// Of a job that is there, secrets that are not typed stay, and so does its state.
+	const edit, manifest = "/console/jobs/web/ping/edit", "/console/jobs/web/ping/manifest"
+	form = s.form("/console/jobs/web/ping?view=edit", "do", "manifest")
+	typed := fields(s.post(edit, form).Body.String())
+	text = strings.ReplaceAll(typed.Get("text"), "auth: {bearer: \"***\"}", "auth: {bearer: b-2}")
+	text += "    paused: false\n"
+	form = fields(s.post(manifest, with(typed, "text", text, "do", "form")).Body.String())
+	typed = fields(s.post(edit, with(form, "do", "manifest")).Body.String())
+	form = fields(s.post(manifest, with(typed, "do", "form")).Body.String())
+	s.done(edit, with(form, "do", ""), "is changed")
+	stored("nightly", "k-1", "b-2", core.Started)
+	s.done(edit, s.form("/console/jobs/web/ping?view=edit", "title", "T"), "is changed")
+	stored("nightly", "k-1", "b-2", core.Started)
+}

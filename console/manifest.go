@@ -54,6 +54,13 @@ func asJob(spec *manage.JobSpec) client.Job {
 	return j
 }
 
+// written is asJob with the secrets that were typed, for who goes on in the other view.
+func written(spec *manage.JobSpec) client.Job {
+	j, typed := asJob(spec), api.JobSpecOf(*spec)
+	j.Call, j.Command = typed.Call, typed.Command
+	return j
+}
+
 // lines are the errors of a text, each with its place.
 func (a *ask) lines(errs manifest.Errors) (list []string) {
 	for _, e := range errs {
@@ -189,18 +196,35 @@ func (a *ask) shownManifest(text string, rev int64, problems []string, status in
 	return "", core.Text{}, errShown
 }
 
-// shownAsForm shows what a text says in the form.
-func (a *ask) shownAsForm(spec *manage.JobSpec, rev int64) (string, core.Text, error) {
-	a.page = "jobs"
-	o, set, err := a.objectOf(asJob(spec))
+// shownAsManifest shows what the form says in a manifest.
+func (a *ask) shownAsManifest(spec *manage.JobSpec, rev int64) (string, core.Text, error) {
+	text, err := a.manifest(written(spec))
 	if err != nil {
 		return "", core.Text{}, err
 	}
+	if spec.Paused != nil && !*spec.Paused { // which is not said of what is stored
+		text += "    paused: false\n"
+	}
+	return a.shownManifest(text, rev, nil, http.StatusOK)
+}
+
+// shownAsForm shows what a text says in the form.
+func (a *ask) shownAsForm(spec *manage.JobSpec, rev int64) (string, core.Text, error) {
+	a.page = "jobs"
+	o, set, err := a.objectOf(written(spec))
+	if err != nil {
+		return "", core.Text{}, err
+	}
+	if spec.Paused != nil {
+		o["paused"] = *spec.Paused
+	}
+	v := valuesOf(o)
+	v.Set("set", set)
 	of := subject{Rev: rev}
 	if a.Path("name") != "" {
 		of.Ref = a.ref()
 	}
-	f, _, err := a.judged(valuesOf(o), o, set, of, nil)
+	f, _, err := a.judged(v, o, set, of, nil)
 	if err != nil {
 		return "", core.Text{}, err
 	}
