@@ -47,10 +47,10 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 		return
+	case r.Method == http.MethodHead: // whether the server answers, and knows who asks
+		return
 	case c.o.Writes == nil:
 		http.Error(w, "ask again instead", http.StatusNotFound)
-		return
-	case r.Method == http.MethodHead: // whether the server answers, and knows who asks
 		return
 	case !c.listen.Enter(r.Context(), a.who.Name, 0):
 		http.Error(w, "too many pages listen: ask again instead", http.StatusServiceUnavailable)

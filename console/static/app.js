@@ -52,28 +52,23 @@
     if (e.detail.ctx.response.status === 401) { e.preventDefault(); asking = 0; out(); }
   });
   addEventListener("pageshow", (e) => { if (e.persisted) refresh(); });
-  // whether the server answers, and knows who asks
+  // whether the server answers, and knows who asks: else what is said of that stays
   async function look() {
     try {
       const r = await fetch("/console/live", { method: "HEAD", cache: "no-store" });
       if (r.status === 401) { out(); return; }
       lost("");
       refresh();
-    } catch { lost(body.dataset.lost); }
+    } catch { wait = every; later(); lost(body.dataset.lost); }
   }
   // A page that nobody tells asks. Each answer costs, and says when to ask again. A tab that is
   // not seen asks nothing.
   const every = +body.dataset.live || 4000;
   let asks = false, wait = every, timer = 0;
   const later = () => { clearTimeout(timer); if (asks) timer = setTimeout(poll, wait); };
-  const poll = async () => {
+  const poll = () => {
     later();
-    if (document.hidden) { stale = true; return; }
-    try {
-      await fetch("/console/static/0/icon.svg", { method: "HEAD" });
-      lost("");
-      refresh();
-    } catch { wait = every; later(); lost(body.dataset.lost); }
+    if (document.hidden) stale = true; else look();
   };
   document.addEventListener("htmx:after:request", (e) => {
     if (!asks) return;

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tickring/tickring/test/rig"
 )
 
 const given, password = "given by somebody else", "correct horse battery"
@@ -86,7 +88,8 @@ func TestRoles(t *testing.T) {
 	p.sees("paused by otto")
 }
 
-// TestSessionEndsInAnEdit: who is logged out while he types keeps what he typed.
+// TestSessionEndsInAnEdit: who is logged out while he types keeps what he typed, and is told for as long as
+// that is so.
 func TestSessionEndsInAnEdit(t *testing.T) {
 	w := newWorld(t)
 	p := w.person(t, "lina", "editor")
@@ -97,6 +100,25 @@ func TestSessionEndsInAnEdit(t *testing.T) {
 	other.open("/console/jobs")
 	other.click("Log out")
 	other.sees("you are logged out")
+	p.count()
+	eval[bool](p, "dispatchEvent(new Event('pagehide')) && dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
+	p.sees("Log in in another tab")
+	asked := 0
+	if err := rig.Eventually(patience, func() error { // what it asks once, and then each few seconds
+		requests, _ := p.count()
+		for _, r := range requests {
+			if strings.HasSuffix(r, "/console/live") {
+				asked++
+			}
+		}
+		if asked < 3 {
+			return fmt.Errorf("it asked %d times whether somebody is logged in", asked)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	p.sees("Log in in another tab")
 	p.click("Save")
 	p.fill("Name", "lina")
 	p.fill("Password", password)

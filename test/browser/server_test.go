@@ -146,7 +146,7 @@ func TestNoPlaceToListen(t *testing.T) {
 	p.sees("shop/prices")
 	if err := rig.Eventually(patience, func() error {
 		requests, _ := p.count()
-		if !slices.ContainsFunc(requests, func(r string) bool { return strings.HasSuffix(r, "/static/0/icon.svg") }) {
+		if !slices.ContainsFunc(requests, func(r string) bool { return strings.HasSuffix(r, "/console/live") }) {
 			return fmt.Errorf("it does not ask: %q", requests)
 		}
 		return nil
@@ -160,7 +160,7 @@ func TestNoPlaceToListen(t *testing.T) {
 	tries, asked := 0, 0
 	for _, r := range requests {
 		switch {
-		case strings.Contains(r, "/console/live"):
+		case strings.Contains(r, "/console/live?"):
 			tries++
 		case strings.HasSuffix(r, "/console/jobs"):
 			asked++
