@@ -16,7 +16,7 @@ import (
 // cleanPage removes records of runs of a job or app: counted first, then part by part.
 type cleanPage struct {
 	Asked   client.CleanRequest
-	Older   string // as typed
+	Older   string // so many days, or a moment with its zone
 	Counted *client.CleanResult
 	More    bool       // not all of it was counted
 	Form    url.Values // removes them, or goes on with that
@@ -37,6 +37,10 @@ func (a *ask) clean() (any, error) {
 		return p, nil
 	}
 	err := a.cleanAsked(p, a.r.URL.Query())
+	if err == nil && (p.Older != a.Q("older") || a.Q("zone") != "") { // so that the link means the same to everybody
+		http.Redirect(a.w, a.r, a.With("older", p.Older, "zone", ""), http.StatusSeeOther)
+		return nil, errShown
+	}
 	if err == nil && (p.Older != "" || p.Asked.Keep > 0) {
 		err = a.countClean(p)
 	}
@@ -77,9 +81,16 @@ func (a *ask) cleanAsked(p *cleanPage, q url.Values) error {
 			return nil
 		}
 	}
-	var err error
-	if p.Asked.Before, _, err = momentOf("older", given, a.In("")); err != nil {
+	loc := a.In("")
+	if zone := q.Get("zone"); zone != "" { // by which it was typed
+		loc = locationOf(zone)
+	}
+	at, bare, err := momentOf("older", given, loc)
+	if err != nil {
 		return core.Invalid("older", given, "so many days, such as 90d, or a moment such as 2026-11-20 is expected")
+	}
+	if p.Asked.Before = at; bare {
+		p.Older = at.Format(time.RFC3339)
 	}
 	return nil
 }

@@ -29,17 +29,19 @@ var presets = []struct {
 }
 
 // spanOf reads when, from and to of the query. Moments are told with their zone, so that a
-// link means the same to everybody: what was typed without one is by the reader's clock, and
-// he is sent on to that link. What a field was made from (SpanFields) counts where he left it as
-// it was.
+// link means the same to everybody: what was typed without one is by the clock that its field named,
+// else the reader's, and he is sent on to that link. What a field was made from (SpanFields) counts
+// where he left it as it was.
 func (a *ask) spanOf() (s span, err error) {
-	loc := a.In("")
+	loc, typed := a.In(""), a.Q("zone") != ""
 	today := time.Date(a.Now.In(loc).Year(), a.Now.In(loc).Month(), a.Now.In(loc).Day(), 0, 0, 0, 0, loc)
-	typed := false
+	if typed {
+		loc = locationOf(a.Q("zone"))
+	}
 	for name, at := range map[string]*time.Time{"from": &s.From, "to": &s.To} {
 		given, made := a.Q(name), a.Q(name+madeFrom)
 		typed = typed || made != ""
-		if exact, err := time.Parse(time.RFC3339, made); err == nil && given == a.fieldOf(exact) {
+		if exact, err := time.Parse(time.RFC3339, made); err == nil && given == fieldOf(exact, loc) {
 			*at = exact
 			continue
 		}
@@ -58,7 +60,11 @@ func (a *ask) spanOf() (s span, err error) {
 				full[name] = at.Format(time.RFC3339Nano)
 			}
 		}
-		to := a.With("from", full["from"], "to", full["to"], "when", "", "from"+madeFrom, "", "to"+madeFrom, "")
+		when := a.Q("when")
+		if len(full) > 0 {
+			when = ""
+		}
+		to := a.With("from", full["from"], "to", full["to"], "when", when, "zone", "", "from"+madeFrom, "", "to"+madeFrom, "")
 		http.Redirect(a.w, a.r, to, http.StatusSeeOther)
 		return s, errShown
 	}
@@ -130,13 +136,13 @@ const madeFrom = "-at"
 
 // SpanFields are the fields of a span that is no preset, by the reader's clock. They say less than
 // moments: parts of a second, and which of two hours it is when clocks go back. So each has the
-// moment that it was made from beside it.
+// moment that it was made from beside it, and all the zone: the reader may choose another before they are sent.
 func (a *ask) SpanFields(when string, from, to time.Time) template.HTML {
 	if when != "" {
 		from, to = time.Time{}, time.Time{}
 	}
 	field := func(name, label string, at time.Time) (out template.HTML) {
-		value, more := a.fieldOf(at), template.HTML("")
+		value, more := fieldOf(at, a.In("")), template.HTML("")
 		if len(value) > len("2006-01-02T15:04") {
 			more = ` step="1"`
 		}
@@ -146,16 +152,16 @@ func (a *ask) SpanFields(when string, from, to time.Time) template.HTML {
 		}
 		return out
 	}
-	return html(`<label class="muted">%s</label> <label class="muted">%s %s</label>`, field("from", a.Say("from"), from),
-		field("to", a.Say("to"), to), City(a.In("")))
+	return html(`<label class="muted">%s</label> <label class="muted">%s %s</label><input type="hidden" name="zone" value="%s">`,
+		field("from", a.Say("from"), from), field("to", a.Say("to"), to), City(a.In("")), a.Reader())
 }
 
 // fieldOf is a moment as a field has it that a browser leaves as it is: with seconds if there are some.
-func (a *ask) fieldOf(t time.Time) string {
+func fieldOf(t time.Time, loc *time.Location) string {
 	if t.IsZero() {
 		return ""
 	}
-	return strings.TrimSuffix(t.In(a.In("")).Format("2006-01-02T15:04:05"), ":00")
+	return strings.TrimSuffix(t.In(loc).Format("2006-01-02T15:04:05"), ":00")
 }
 
 // Reader is the zone by whose clock times that are of no job are said, and typed.

@@ -5,10 +5,14 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
 // TestFieldsKeepTheSpan: the fields of a span say less than its moments: sent on as they are shown, beside
-// something else that was typed, they are the same moments; one that was changed is read by itself.
+// something else that was typed, they are the same moments; one that was changed is read by itself. Both by
+// the clock that they name, which is the reader's no more.
 func TestFieldsKeepTheSpan(t *testing.T) {
 	s := newConsole(t)
 	s.cookies["tickring_zone"], s.cookies["tickring_tz"] = "mine", "Europe/Berlin"
@@ -45,14 +49,43 @@ func TestFieldsKeepTheSpan(t *testing.T) {
 				form.Set("from", strings.TrimSpace(c.typed))
 				want = c.at
 			}
+			s.cookies["tickring_zone"] = "utc" // in another tab
 			w := s.get("/console/" + page + "?" + form.Encode())
+			s.cookies["tickring_zone"] = "mine"
 			to, err := url.Parse(w.Header().Get("Location"))
 			if err != nil || w.Code != http.StatusSeeOther {
 				t.Fatalf("%s, %s: %d %s", page, name, w.Code, w.Body)
 			}
-			if got := to.Query(); got.Get("from") != want || got.Get("to") != c.to || got.Get("job") != "shop/a" || got.Has("to-at") {
+			if got := to.Query(); got.Get("from") != want || got.Get("to") != c.to || got.Get("job") != "shop/a" || got.Has("to-at") || got.Has("zone") {
 				t.Errorf("%s, %s: the form leads to %s", page, name, to)
 			}
 		}
+	}
+	w := s.get("/console/runs?app=shop&when=24h&from=&to=&zone=Europe%2FBerlin")
+	if to := w.Header().Get("Location"); to != "/console/runs?app=shop&when=24h" {
+		t.Errorf("a preset leads to %s", to)
+	}
+}
+
+// TestRemovedByTheClockThatWasNamed: what is removed for good is what ended before a moment by the clock that
+// its field named; it is the same moment when it is counted, shown again and removed.
+func TestRemovedByTheClockThatWasNamed(t *testing.T) {
+	s := newConsole(t)
+	s.Create(peopletest.Spec("old", peopletest.Every(time.Minute)))
+	s.cookies["tickring_zone"], s.cookies["tickring_tz"] = "mine", "Asia/Shanghai"
+	form := fields(cutOut(s.says("/console/runs/clean", "by the clock of Asia/Shanghai"), `action="/console/runs/clean"`, "</form>"))
+	s.cookies["tickring_zone"] = "utc"
+	w := s.get("/console/runs/clean?" + with(form, "job", "shop/old", "older", "2026-11-10").Encode())
+	to, err := url.Parse(w.Header().Get("Location"))
+	if err != nil || w.Code != http.StatusSeeOther {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	if q := to.Query(); q.Get("older") != "2026-11-10T00:00:00+08:00" || q.Has("zone") || q.Get("job") != "shop/old" {
+		t.Errorf("it leads to %s", to)
+	}
+	s.says(to.String(), `value="2026-11-10T00:00:00+08:00"`, "--older 2026-11-10T00:00:00+08:00")
+	w = s.get("/console/runs/clean?" + with(form, "older", "30d").Encode())
+	if to, err := url.Parse(w.Header().Get("Location")); err != nil || to.Query().Get("older") != "30d" || to.Query().Has("zone") {
+		t.Errorf("so many days lead to %s", to)
 	}
 }
