@@ -164,6 +164,13 @@ func TestSmallFormsOfTwo(t *testing.T) {
 	now = rev(s.wrong(at+"/pause", mine, http.StatusConflict, "changed meanwhile", "the bank is closed till Monday</p>", `value="lunch"`))
 	mine.Set("rev", now)
 	s.done(at+"/pause", mine, "is paused", "lunch")
+	s.Clock = s.Clock.Add(20 * time.Second)
+	s.done(at+"/pause", mine, "was paused already")
+	for _, until := range []string{"3h", ""} { // another end is no second sending
+		s.wrong(at+"/pause", with(mine, "until", until), http.StatusConflict, "changed meanwhile")
+	}
+	mine.Set("rev", rev(s.says(at+"?panel=pause")))
+	s.done(at+"/pause", mine, "shop/ledger is paused")
 	s.done(at+"/pause", mine, "was paused already")
 
 	seen = rev(s.says(at + "?panel=delete"))

@@ -191,7 +191,7 @@ func (a *ask) pauseJob() (string, core.Text, error) {
 		}
 		res, err := a.PauseJob(a.Ctx(), a.Path("app"), a.Path("name"), client.PauseRequest{Reason: a.Form("reason"), Until: until,
 			IfRev: a.seen()})
-		if isConflict(err) && a.pausedSo() { // sent twice
+		if isConflict(err) && a.pausedSo(until) { // sent twice
 			err = nil
 		}
 		if err != nil {
@@ -212,11 +212,13 @@ func (a *ask) pauseJob() (string, core.Text, error) {
 	})
 }
 
-// pausedSo reports whether the job of the path is paused as the form asks for, by who sent it.
-func (a *ask) pausedSo() bool {
+// pausedSo reports whether the job of the path is paused as the form asks for, by who sent it. Of a span from
+// now the end is a little later when it is sent again.
+func (a *ask) pausedSo(until time.Time) bool {
 	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
 	return err == nil && j.State == string(core.Paused) && j.Pause != nil && j.Pause.Of == "job" &&
-		j.Pause.By == a.who.Actor().Name && j.Pause.Reason == a.Form("reason")
+		j.Pause.By == a.who.Actor().Name && j.Pause.Reason == a.Form("reason") &&
+		until.IsZero() == j.Pause.Until.IsZero() && until.Sub(j.Pause.Until).Abs() <= time.Minute
 }
 
 // resumeJob lets the schedule of a job go on.
