@@ -418,8 +418,8 @@ func TestTwoViews(t *testing.T) {
 func TestTwoViewsLoseNothing(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/web", `{"executors": ["call:https://example.com"]}`)
-	text := "version: 1\nset: nightly\n\njobs:\n  - app: web\n    name: ping\n    handler: GET /ping\n    schedule: {crontab: \"0 3 * * *\"}\n" +
-		"    call: {headers: {X-Key: k-1}, hidden: [X-Key], auth: {bearer: b-1}}\n    paused: true\n"
+	text := "version: 1\nset: nightly\n\njobs:\n  - app: web\n    name: ping\n    handler: GET /ping\n" +
+		"    schedule: {crontab: \"0 3 * * *\"}\n    call: {headers: {X-Key: k-1}, hidden: [X-Key], auth: {bearer: b-1}}\n    paused: true\n"
 	w := s.post("/console/jobs/new?view=manifest", url.Values{"text": {text}, "rev": {"0"}, "do": {"form"}})
 	form := fields(w.Body.String())
 	if form.Get("call.auth.bearer") != "b-1" || form.Get("call.headers") != "X-Key=k-1" {
@@ -437,7 +437,8 @@ func TestTwoViewsLoseNothing(t *testing.T) {
 	stored := func(set, key, bearer string, state core.JobState) {
 		t.Helper()
 		j := s.Job("web/ping")
-		if c := j.Def.Call; j.Def.Set != set || c.Headers["X-Key"] != key || len(c.Hidden) != 1 || c.Auth.Bearer != bearer || j.Sched.State != state {
+		if c := j.Def.Call; j.Def.Set != set || c.Headers["X-Key"] != key || len(c.Hidden) != 1 || c.Auth.Bearer != bearer ||
+			j.Sched.State != state {
 			t.Errorf("%s %s %+v", j.Def.Set, j.Sched.State, c)
 		}
 	}

@@ -56,7 +56,8 @@ func TestFieldsKeepTheSpan(t *testing.T) {
 			if err != nil || w.Code != http.StatusSeeOther {
 				t.Fatalf("%s, %s: %d %s", page, name, w.Code, w.Body)
 			}
-			if got := to.Query(); got.Get("from") != want || got.Get("to") != c.to || got.Get("job") != "shop/a" || got.Has("to-at") || got.Has("zone") {
+			if got := to.Query(); got.Get("from") != want || got.Get("to") != c.to || got.Get("job") != "shop/a" || got.Has("to-at") ||
+				got.Has("zone") {
 				t.Errorf("%s, %s: the form leads to %s", page, name, to)
 			}
 		}
