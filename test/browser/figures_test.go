@@ -114,7 +114,7 @@ func TestJobsListCold(t *testing.T) {
 func TestManyJobsAndRuns(t *testing.T) {
 	w := bare(t)
 	manyJobs(t, w, 10_000)
-	jobs, each := 300, *runsFlag/300
+	jobs, each := 400, *runsFlag/400
 	end := w.manyRuns(t, jobs, each)
 	record(7, "jobs page at 10,000 jobs", "158 ms", "200 ms", "%s", ms(usable(t, w, "/console/jobs", 5, false)))
 	w.findsRuns(t, jobs, end)
