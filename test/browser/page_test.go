@@ -42,6 +42,7 @@ type page struct {
 	ctx   context.Context
 	base  string
 	width int64
+	still bool // no script of a page runs
 	end   func()
 	wg    sync.WaitGroup
 
@@ -269,6 +270,16 @@ func (p *page) open(path string) {
 	}
 }
 
+// send goes to what comes of a form with these fields.
+func (p *page) send(path, fields string) {
+	p.tb.Helper()
+	eval[bool](p, `(() => { const f = document.createElement('form'); f.method = 'post'; f.action = `+quote(path)+`; window.sends = true;
+		for (const [name, value] of new URLSearchParams(`+quote(fields)+`)) {
+			const i = document.createElement('input'); i.type = 'hidden'; i.name = name; i.value = value; f.append(i); }
+		document.body.append(f); f.submit(); return true })()`)
+	p.wait("!window.sends && document.readyState === 'complete'")
+}
+
 // eval asks the page; ask is that without an end of the test.
 func eval[T any](p *page, js string) T {
 	p.tb.Helper()
@@ -282,6 +293,9 @@ func eval[T any](p *page, js string) T {
 func ask[T any](p *page, js string) (T, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
+	if p.still { // nor did what a page begins with
+		js = look + "\n" + js
+	}
 	return chromedp.Run(ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
 }
 
@@ -409,8 +423,8 @@ func (p *page) layout(width int64) []string {
 	return bad
 }
 
-// axe runs axe-core over the page; what it finds, a line each.
-func (p *page) axe() []string {
+// axe runs axe-core over the page, or over its colours alone; what it finds, a line each.
+func (p *page) axe(colours bool) []string {
 	p.tb.Helper()
 	if axeSource == "" {
 		return nil
@@ -418,7 +432,8 @@ func (p *page) axe() []string {
 	if !eval[bool](p, "!!window.axe") {
 		eval[bool](p, axeSource+"\n;true")
 	}
-	return eval[[]string](p, `axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.flatMap(v =>
+	only := map[bool]string{true: ", runOnly: ['color-contrast', 'link-in-text-block']"}[colours]
+	return eval[[]string](p, `axe.run(document, {resultTypes: ['violations']`+only+`}).then(r => r.violations.flatMap(v =>
 		v.nodes.map(n => v.id + ': ' + n.target.join(' ') + ': ' + n.html.slice(0, 160) + ': ' + (n.any[0] || n.all[0] || n.none[0])?.message)))`)
 }
 

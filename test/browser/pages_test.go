@@ -2,24 +2,44 @@ package browser
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	cdpage "github.com/chromedp/cdproto/page"
+
+	"github.com/tickring/tickring/test/rig"
 )
 
 // view is a page of the console in a world.
 type view struct {
 	name, path string
-	status     int  // 200 if 0
-	out        bool // nobody is logged in
+	status     int    // 200 if 0
+	out        bool   // nobody is logged in
+	to, form   string // a form that is sent from there, and where to: the page is what comes of it
+	click      string // on that page, to what is looked at
+	held       bool   // what the page sends by itself stays
+}
+
+// panels are views of the panels of a page, a verb each.
+func panels(name, path string, panel ...string) (list []view) {
+	for _, p := range panel {
+		list = append(list, view{name: name + "-" + p, path: path + map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] +
+			"panel=" + p})
+	}
+	return list
 }
 
 // views are all pages, those with something wrong on them too.
 func (w *world) views() []view {
 	run := func(what string) string { return "/console/runs/" + w.runs[what] }
 	const columns = "/console/jobs?cols=number&cols=author&cols=handler&cols=schedule&cols=next&cols=runs&cols=last&cols=took"
-	return []view{
+	picked := "which=picked&pick=shop/prices&pick=shop/stock&app=shop"
+	parts := "&done=1200&same=3&fail=1&found=2000&failed=shop/nasty+" + url.QueryEscape(nasty)
+	return slices.Concat([]view{
 		{name: "home", path: "/console/"},
 		{name: "jobs", path: "/console/jobs"},
 		{name: "job", path: "/console/jobs/shop/prices"},
@@ -69,15 +89,56 @@ func (w *world) views() []view {
 		{name: "operating", path: "/console/operating"},
 		{name: "bulk", path: "/console/jobs?app=shop&panel=pause&pick=shop/prices&pick=shop/stock"},
 		{name: "account", path: "/console/account"},
+		{name: "jobs-view", path: "/console/jobs?label=team%3Dshop"},
+		{name: "job-difference", path: "/console/jobs/shop/stock/changes", click: "css:table a[href*='diff=']"},
+		{name: "job-restore", path: "/console/jobs/shop/stock/changes", click: "css:table a[href*='panel=restore']"},
+		{name: "person-changes", path: "/console/changes?person=lina"},
+		{name: "script-difference", path: "/console/jobs/reports/script/script?diff=2"},
+		{name: "script-old", path: "/console/jobs/reports/script/script?version=1"},
+		{name: "script-fresh", path: "/console/jobs/shop/nasty/script"},
+		{name: "operating-audit", path: "/console/operating?audit=24h&all=1&jobs=1"},
+		{name: "clean-counted", path: "/console/runs/clean?job=shop/prices&keep=2"},
+		{name: "person", path: "/console/people?panel=person&name=lina"},
+		{name: "person-delete", path: "/console/people?panel=delete&name=lina"},
+		{name: "bulk-stopped", path: "/console/keys", to: "/console/jobs/bulk", form: "stop=1&verb=pause&next=9&act=x&" + picked + parts},
+		{name: "bulk-progress", path: "/console/keys", to: "/console/jobs/bulk", form: "verb=pause&next=9&act=x&" + picked + parts,
+			status: 400, held: true},
+		{name: "bulk-refused", path: "/console/keys", to: "/console/jobs/bulk", form: "verb=pause&" + picked, status: 400},
+		{name: "reruns", path: "/console/keys", to: "/console/runs/rerun", form: "job=shop/prices&next=x&done=9&left=2&key=k", status: 400,
+			held: true},
+		{name: "view-refused", path: "/console/keys", to: "/console/views", form: "page=jobs&query=label%3Da&name=", status: 400},
+		{name: "typed-while-out", path: "/console/login", out: true, to: "/console/jobs/shop/stock/pause", form: "reason=x", status: 401},
+		{name: "unsent", path: "/console/login", out: true, to: "/console/login",
+			form: "unsent-at=/console/jobs/new&unsent=title%3Dx&token=" + rig.Token},
+		{name: "once", path: "/console/once/of-somebody", out: true, held: true},
 		{name: "login", path: "/console/login", out: true},
 		{name: "job-gone", path: "/console/jobs/shop/never-was", status: 404},
-	}
+	},
+		panels("apps", "/console/executors", "new"), panels("app", "/console/executors/shop", "edit", "pause", "delete"),
+		panels("app", "/console/executors/legacy", "resume"), panels("channels", "/console/notices", "new", "rest"),
+		panels("channels-mail", "/console/notices?kind=email", "new"), panels("channels-robot", "/console/notices?kind=dingtalk", "new"),
+		panels("channel", "/console/notices/oncall", "edit", "delete"), panels("people", "/console/people", "new"),
+		panels("jobs", "/console/jobs?label=team%3Dshop", "view", "columns"), panels("runs", "/console/runs?app=shop", "view", "rerun"),
+		panels("job", "/console/jobs/shop/import", "label", "giveback", "kill"), panels("run-planned", run("later"), "cancel"),
+		panels("bulk", "/console/jobs?pick=shop/prices", "label", "delete", "trigger"),
+		panels("operating", "/console/operating", "pause", "redrive", "drop", "replan"))
+}
+
+// changed changes what the views show changes of.
+func (w *world) changed(t *testing.T) {
+	w.OK(t, given, "people", "set", "lina", "--role", "viewer", "--password", "-")
+	w.OK(t, "", "people", "set", "lina", "--role", "shop:editor+scripts+secrets,pay:operator")
+	w.OK(t, "", "pause", "legacy", "--reason", "nobody is there", "--until", "240h")
+	w.OK(t, "echo '"+strings.Repeat("a long line ", 40)+"'\nexit 0\n", "script", "put", "reports/script", "-", "--note", "second")
+	w.OK(t, "version: 1\nset: finance-prod\njobs: [{app: shop, name: stock, title: Stock, handler: fine, params: "+
+		strings.Repeat("a-long-param=", 40)+"}]", "apply", "-f", "-")
 }
 
 // TestPages looks at each page in two themes, two languages and two widths: what axe
 // finds, what is cut or covered, what its console says; and takes its picture.
 func TestPages(t *testing.T) {
 	w := newWorld(t)
+	w.changed(t)
 	w.look(t)
 	if axeSource != "" {
 		record(3, fmt.Sprintf("axe violations, %d pages, each in two themes and languages", len(w.views())), "11-68 a page", "0",
@@ -91,25 +152,43 @@ func TestPages(t *testing.T) {
 
 // look looks at each page.
 func (w *world) look(t *testing.T) {
+	in := newPage(t, w.URL, manner{})
+	in.logIn()
+	in.send("/console/views", "page=jobs&query=label%3Dteam%253Dshop&shared=1&name=of+the+shop%27s+team")
 	for _, v := range w.views() {
 		t.Run(v.name, func(t *testing.T) {
-			p := newPage(t, w.URL, manner{})
+			var p *page
+			if v.out {
+				p = newPage(t, w.URL, manner{})
+			} else {
+				p = tab(t, w.URL, manner{}, in.ctx)
+			}
 			if v.status != 0 {
 				p.may("status of " + itoa(v.status))
 			}
-			if !v.out {
-				p.logIn()
+			if v.held {
+				call(p, cdpage.AddScriptToEvaluateOnNewDocument, cdpage.AddScriptToEvaluateOnNewDocumentParams{
+					Source: "HTMLFormElement.prototype.requestSubmit = () => {}"})
 			}
 			for _, lang := range []string{"en", "zh"} {
 				p.manner(manner{lang: lang})
 				p.open(v.path)
+				if v.to != "" {
+					p.send(v.to, v.form)
+				}
+				if v.click != "" {
+					p.click(v.click)
+					p.wait("location.search !== '' || document.querySelector('dialog:modal')")
+				}
 				if want := max(v.status, 200); p.answered() != want {
 					t.Fatalf("%s answered %d", v.path, p.answered())
 				}
 				for _, m := range []manner{{lang: lang}, {lang: lang, dark: true}, {lang: lang, narrow: true}} {
 					p.manner(m)
-					for _, bad := range p.layout(p.width) {
-						t.Errorf("%s %s: %s", v.name, m, bad)
+					if !m.dark { // which is of other colours, and nothing else
+						for _, bad := range p.layout(p.width) {
+							t.Errorf("%s %s: %s", v.name, m, bad)
+						}
 					}
 					if *pictureFlag != "" {
 						p.picture(filepath.Join(pictures(t), v.name+"-"+m.String()+".png"))
@@ -117,7 +196,7 @@ func (w *world) look(t *testing.T) {
 					if m.narrow { // what axe finds does not hang on the width
 						continue
 					}
-					for _, bad := range p.axe() {
+					for _, bad := range p.axe(m.dark) {
 						axeFound.Add(1)
 						t.Errorf("%s %s: axe: %s", v.name, m, bad)
 					}

@@ -110,7 +110,7 @@ func TestTheRigSees(t *testing.T) {
 		}
 		p := newPage(t, served(t, `<input>`), manner{})
 		p.open("/")
-		if got := p.axe(); !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "label") }) {
+		if got := p.axe(false); !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "label") }) {
 			t.Errorf("a field without a label: %q", got)
 		}
 	})
