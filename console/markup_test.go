@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"html"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -30,6 +31,7 @@ var printable = strings.ReplaceAll(hostile, "\u202e", "")
 // hostileSite has it in each field that takes text.
 func hostileSite(t *testing.T) *site {
 	s := newConsole(t)
+	s.Commands = true
 	put := func(method, path string, body any) {
 		t.Helper()
 		b, err := json.Marshal(body)
@@ -46,14 +48,22 @@ func hostileSite(t *testing.T) *site {
 	put("PUT", "/v1/channels/team", m{"webhook": m{"url": inURL, "secret": printable}})
 	put("PUT", "/v1/channels/mail", m{"email": m{"to": []string{"a@x.example"}, "from": "b@x.example", "smtp": m{"host": "x.example",
 		"user": printable, "password": printable}}})
+	for _, kind := range []string{"slack", "wecom"} {
+		put("PUT", "/v1/channels/"+kind, m{kind: m{"url": inURL}})
+	}
+	for _, kind := range []string{"feishu", "dingtalk"} {
+		put("PUT", "/v1/channels/"+kind, m{kind: m{"url": inURL, "secret": printable}})
+	}
 	what := m{"title": hostile, "author": hostile, "handler": hostile, "params": hostile, "set": "m", "labels": m{"team": hostile},
-		"schedule": m{"every": "1m"}, "notify": m{"to": []string{"team"}}}
+		"schedule": m{"every": "1m"}, "notify": m{"to": []string{"team"}}, "overlap": m{"limit": 1, "key": "/" + hostile}}
 	put("PUT", "/v1/jobs/shop/stock", what)
 	what["params"] = hostile + hostile
 	what["labels"] = m{"team": hostile + "2"}
 	put("PUT", "/v1/jobs/shop/stock", what) // a change from markup to markup
 	put("PUT", "/v1/jobs/shop/sweep", m{"title": hostile, "script": m{"kind": "shell", "source": hostile, "note": hostile}})
 	put("PUT", "/v1/jobs/shop/sweep", m{"title": hostile, "script": m{"kind": "shell", "source": "x\n" + hostile, "note": hostile}})
+	put("PUT", "/v1/jobs/shop/line", m{"title": hostile, "command": m{"line": hostile, "dir": "/" + hostile, "user": "nobody",
+		"env": m{"OF_IT": hostile}}})
 	put("POST", "/v1/jobs/shop/stock/pause", m{"reason": hostile})
 	put("POST", "/v1/apps/shop/pause", m{"reason": hostile})
 	put("POST", "/v1/pause", m{"reason": hostile})
@@ -182,6 +192,75 @@ func kindOf(path string) string {
 	return kind + "?" + strings.Join(words, "&")
 }
 
+// refusedIsText posts forms with markup in their fields that are refused: each is shown again with what was
+// typed, as text.
+func (s *site) refusedIsText(run string) {
+	s.t.Helper()
+	all := func(form url.Values, but ...string) url.Values { // markup in all that somebody types
+		for name := range form {
+			if !slices.Contains([]string{"do", "rev", "key", "kind", "what", "kind.0", "which", "verb", "zone", "act", "copyof"}, name) {
+				form.Set(name, hostile)
+			}
+		}
+		return with(form, but...)
+	}
+	forms := []struct {
+		path string
+		form url.Values
+	}{
+		{"jobs/new", all(s.form("/console/jobs/new?app=shop"))},
+		{"jobs/new", all(s.form("/console/jobs/new?app=shop"), "what", "command")},
+		{"jobs/new", all(s.form("/console/jobs/new?app=shop"), "what", "script")},
+		{"jobs/new", all(s.form("/console/jobs/new?app=shop"), "app", "shop", "name", "fine", "expr.0", "", "kind.0", "", "overlap.limit", "1")},
+		{"jobs/new?view=manifest", url.Values{"text": {"job: " + hostile}, "rev": {"0"}}},
+		{"jobs/shop/stock/edit", all(s.form("/console/jobs/shop/stock?view=edit"))},
+		{"jobs/shop/line/edit", all(s.form("/console/jobs/shop/line?view=edit"))},
+		{"jobs/shop/stock/manifest", url.Values{"text": {hostile}, "rev": {"1"}}},
+		{"jobs/shop/stock/trigger", url.Values{"key": {"k"}, "at": {hostile}, "params": {hostile}, "other": {hostile}, "retries": {hostile}}},
+		{"jobs/shop/stock/pause", url.Values{"reason": {hostile}, "until": {hostile}}},
+		{"jobs/shop/stock/label", url.Values{"labels": {"=" + hostile}}},
+		{"jobs/shop/stock/delete", url.Values{"name": {hostile}}},
+		{"jobs/shop/sweep/script", url.Values{"source": {hostile}, "kind": {"shell"}, "rev": {"1"}, "note": {hostile}}},
+		{"jobs/bulk", url.Values{"verb": {"pause"}, "which": {"picked"}, "pick": {hostile}, "reason": {hostile}, "until": {hostile}}},
+		{"jobs/bulk", url.Values{"verb": {"label"}, "which": {"all"}, "text": {hostile}, "labels": {"=" + hostile}}},
+		{"jobs/bulk", url.Values{"verb": {"delete"}, "which": {"picked"}, "pick": {"shop/stock"}, "count": {hostile}}},
+		{"jobs/bulk", url.Values{"verb": {"pause"}, "which": {"picked"}, "pick": {hostile}, "next": {"9"}, "failed": {"shop/x " + hostile}}},
+		{"runs/rerun", url.Values{"job": {"shop/stock"}, "next": {hostile}, "params": {hostile}, "key": {"k"}}},
+		{"runs/" + run + "/rerun", url.Values{"key": {"k"}, "with": {"other"}, "params": {hostile}, "other": {hostile}}},
+		{"executors", url.Values{"name": {hostile}, "title": {hostile}, "executors": {hostile}, "allow": {hostile}, "token": {"set"},
+			"secret": {hostile}}},
+		{"executors/shop", url.Values{"do": {"edit"}, "rev": {"1"}, "title": {hostile}, "wait": {hostile}, "to": {hostile}, "quiet": {hostile}}},
+		{"executors/shop", url.Values{"do": {"pause"}, "reason": {hostile}, "until": {hostile}}},
+		{"notices", url.Values{"do": {"rest"}, "to": {hostile}}},
+		{"people?panel=new", url.Values{"do": {"save"}, "name": {hostile}, "roles": {hostile}, "issuer": {hostile}, "subject": {hostile}}},
+		{"people?panel=person", url.Values{"do": {"save"}, "name": {"ann"}, "rev": {"1"}, "roles": {hostile}}},
+		{"views", url.Values{"page": {"jobs"}, "query": {"text=" + url.QueryEscape(hostile)}, "name": {strings.Repeat(hostile, 9)}}},
+		{"operating", url.Values{"do": {"pause"}, "reason": {hostile}, "until": {hostile}}},
+		{"operating", url.Values{"do": {"replan"}, "job": {hostile}, "from": {hostile}, "to": {hostile}}},
+	}
+	channel := url.Values{"rev": {"1"}, "name": {hostile}, "language": {hostile}, "url": {hostile}, "secret": {hostile}, "to": {hostile},
+		"from": {hostile}, "host": {hostile}, "port": {hostile}, "user": {hostile}, "pass": {hostile}, "tls": {hostile}, "arn": {hostile}}
+	for _, kind := range core.ChannelKinds {
+		for path, do := range map[string]string{"notices": "new", "notices/team": "edit"} {
+			form := with(maps.Clone(channel), "kind", string(kind), "do", do)
+			forms = append(forms, struct {
+				path string
+				form url.Values
+			}{path, form})
+		}
+	}
+	for _, f := range forms {
+		w := s.post("/console/"+f.path, f.form)
+		body := w.Body.String()
+		if wrong := markupIn(body); wrong != nil {
+			s.t.Errorf("%s refused with %v: %q", f.path, f.form, wrong)
+		}
+		if w.Code < 400 || !strings.Contains(html.UnescapeString(body), hostile) {
+			s.t.Errorf("%s with %v is shown again without what was typed: %d %s", f.path, f.form, w.Code, body)
+		}
+	}
+}
+
 // TestMarkupIsText: markup in whatever somebody can write is text on every page that is registered,
 // and on every page that leads to, in both languages; and so is what is asked for.
 func TestMarkupIsText(t *testing.T) {
@@ -233,7 +312,10 @@ func TestMarkupIsText(t *testing.T) {
 			}
 			add(path)
 		}
-		look("/console/people?panel=person&name=ann")
+		for _, path := range []string{"people?panel=person&name=ann", "jobs/shop/line", "jobs/shop/line?view=edit", "notices/mail?panel=edit",
+			"notices/slack?panel=edit", "notices/dingtalk?panel=edit"} {
+			look("/console/" + path)
+		}
 		for len(next) > 0 {
 			path := next[0]
 			next = next[1:]
@@ -263,6 +345,7 @@ func TestMarkupIsText(t *testing.T) {
 		look(strings.ReplaceAll(strings.ReplaceAll(path, "shop", url.PathEscape(hostile)), id[1], url.PathEscape(hostile)))
 	}
 	look("/console/" + url.PathEscape(hostile))
+	s.refusedIsText(id[1])
 	s.post("/console/logout", nil)
 	look("/console/jobs?text=" + url.QueryEscape(hostile))
 	for _, path := range []string{"/console/jobs/new", "/console/jobs/" + url.PathEscape(hostile) + "/x/pause"} {

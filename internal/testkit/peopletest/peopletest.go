@@ -37,6 +37,8 @@ type Fixture struct {
 	E      *engine.Engine
 	Faults *Faults
 	Killer *Killer
+	// Commands are run on this machine.
+	Commands bool
 	// Notifier is what channels are sent to by.
 	Notifier *Notifier
 	M        *people.People
@@ -67,7 +69,12 @@ func (f *Fixture) Fresh(with *Faults) *people.People {
 	f.Faults = with
 	end := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: now, Plan: plan.Local()})
 	return people.New(with, with, end, f.Killer, people.Options{Plan: plan.Local(), Reports: report.New(f.E.Report, report.Options{Now: now}),
-		Manage: manage.Options{Backoff: time.Millisecond, Notifier: f.Notifier},
+		Manage: manage.Options{Backoff: time.Millisecond, Notifier: f.Notifier, Command: func(*core.Command) error {
+			if !f.Commands {
+				return core.Invalid("command", "", "none is run here")
+			}
+			return nil
+		}},
 		Ask: ask.Options{Now: now, Reachable: func(address string) error {
 			switch {
 			case strings.HasPrefix(address, "lambda:"):
