@@ -2,6 +2,8 @@ package browser
 
 import (
 	"fmt"
+	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,15 +50,45 @@ func TestRoles(t *testing.T) {
 		{"/console/jobs/shop/once/label", "labels=a%3Db"},
 		{"/console/jobs/shop/once/delete", "name=shop/once"},
 	}
-	for i, r := range []struct {
+	// What takes a right of its own, or is of no app: where it is offered, by what, and what is posted.
+	own := []struct{ page, offer, path, body string }{
+		{"/console/jobs/reports/script/script", "form[data-keep] button.first", "/console/jobs/reports/script/script", "source=true&kind=shell"},
+		{"/console/executors/reports?panel=edit", "[name=token]", "/console/executors/reports", "do=edit&token=set&secret=of-somebody"},
+		{"/console/jobs/reports/nightly?panel=run", "[name=other]", "/console/jobs/reports/nightly/trigger", "other=http%3A%2F%2F127.0.0.1%3A9"},
+		{"/console/notices", "#rest a[href*='panel=rest']", "/console/notices", "do=rest&to=oncall"},
+		{"/console/people", "a[href*='panel=new']", "/console/people", "do=save&name=made&roles=viewer&password=" + url.QueryEscape(given)},
+	}
+	const script, secret, address, rest, people = "0", "1", "2", "3", "4"
+	p := w.person(t, "paul", "viewer")
+	for _, r := range []struct {
 		role string
-		may  int // so many of the acts
-	}{{"viewer", 0}, {"shop:viewer", 0}, {"operator", 2}, {"shop:operator", 2}, {"pay:operator", 0}, {"shop:editor", 4}} {
-		p := w.person(t, fmt.Sprint("person-", i), r.role)
+		may  int    // so many of the acts
+		own  string // and these of own
+	}{
+		{"viewer", 0, ""}, {"shop:viewer", 0, ""}, {"operator", 2, ""}, {"shop:operator", 2, ""}, {"pay:operator", 0, ""},
+		{"reports:editor", 0, ""}, {"reports:editor+scripts", 0, script}, {"reports:editor+secrets", 0, secret},
+		{"reports:operator+addresses", 0, address}, {"reports:admin", 0, script + secret + address},
+		{"shop:editor", 4, ""}, {"editor", 0, rest}, {"admin", 0, script + secret + address + rest + people},
+	} {
+		w.OK(t, "", "people", "set", "paul", "--role", r.role)
 		for j, a := range acts {
+			if j >= r.may && r.own != "" {
+				break // the job of the acts is deleted, or another app's
+			}
 			got := p.post(a.path, a.body)
 			if may := j < r.may; may && got != 200 || !may && got != 403 && got != 404 {
 				t.Errorf("%s: %s answers %d", r.role, a.path, got)
+			}
+		}
+		for j, a := range own {
+			may := strings.Contains(r.own, strconv.Itoa(j))
+			p.open(a.page)
+			if offered := eval[bool](p, "!!document.querySelector("+quote(a.offer)+")"); offered != may {
+				t.Errorf("%s: %s offers %s: %t", r.role, a.page, a.offer, offered)
+			}
+			rev := "&rev=" + eval[string](p, "document.querySelector('form [name=rev]')?.value || ''")
+			if got := p.post(a.path, a.body+rev); may && got != 200 || !may && got != 403 && got != 404 {
+				t.Errorf("%s: %s answers %d to %s", r.role, a.path, got, a.body)
 			}
 		}
 		if r.role == "pay:operator" {
@@ -68,11 +100,11 @@ func TestRoles(t *testing.T) {
 				t.Errorf("a job of another app answers %d", p.answered())
 			}
 		}
-		p.close()
 	}
+	p.close()
 
 	// By hand, as people do it.
-	p := w.person(t, "vera", "viewer")
+	p = w.person(t, "vera", "viewer")
 	p.open("/console/jobs/shop/stock?panel=pause")
 	p.fill("Reason", "I would like it quiet")
 	p.click("css:dialog button.first")

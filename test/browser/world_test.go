@@ -43,7 +43,7 @@ channels:
 apps:
   - {name: shop, title: The shop, token: ` + shopToken + `, waitForExecutor: 1s}
   - {name: pay, executors: ["call:PAY"], limits: {inFlight: 50}}
-  - {name: reports, title: 报表, token: another-token}
+  - {name: reports, title: 报表, token: another-token, allow: [127.0.0.0/8]}
   - {name: legacy, executors: ["http://127.0.0.1:9"]}
 jobs:
   - {app: shop, name: prices, title: Price list, handler: fine, schedule: {every: 1h}, labels: {team: shop}, author: lina}
