@@ -419,7 +419,7 @@ func (p *page) layout(width int64) []string {
 	high := eval[int64](p, "Math.ceil(document.documentElement.scrollHeight)")
 	p.size(width, min(max(high, 900), 8000))
 	bad := eval[[]string](p, "new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => r(tickringTest.layout()))))")
-	p.size(width, 900)
+	p.size(p.width, 900)
 	return bad
 }
 
