@@ -49,7 +49,8 @@ func (a *ask) accountTo(t tokenForm) (to string, said core.Text, err error) {
 			return to, said, core.Invalid("", "", "the new password was not typed the same twice")
 		}
 		_, err = a.ChangePassword(a.Ctx(), client.NewPassword{Old: a.Form("old"), Password: a.Form("password")})
-		if k, none := a.r.Cookie(sessionCookie); err == nil && none == nil {
+		k, out := a.r.Cookie(sessionCookie)
+		if _, mine := a.r.Cookie(sharedCookie); err == nil && out == nil && mine != nil {
 			a.known(k.Value) // by the new one
 		}
 		return to, core.Say("the password is changed, and all other sessions have ended"), err

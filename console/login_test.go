@@ -114,7 +114,7 @@ func TestKnownBrowser(t *testing.T) {
 }
 
 // TestSharedMachine: who says that others use the machine too has a session that goes with the browser,
-// which is no known one afterwards.
+// which is no known one afterwards, nor when the first password is changed there.
 func TestSharedMachine(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/people/lina", `{"grants": [{"role": "viewer"}], "password": "`+goodPassword+`"}`)
@@ -131,6 +131,19 @@ func TestSharedMachine(t *testing.T) {
 		if w.Code != http.StatusSeeOther || known != (shared == "") {
 			t.Errorf("%q: %d, known %t", shared, w.Code, known)
 		}
+	}
+	s.newcomer("nora")
+	for _, shared := range []string{"", "1", ""} { // one browser: what was ticked last counts
+		s.post("/console/login", url.Values{"name": {"nora"}, "password": {goodPassword}, "shared": {shared}})
+		delete(s.cookies, "tickring_known")
+		s.done("/console/account", url.Values{"do": {"password"}, "old": {goodPassword}, "password": {goodPassword + " 2"},
+			"twice": {goodPassword + " 2"}}, "the password is changed")
+		if known := s.cookies["tickring_known"] != ""; known != (shared == "") {
+			t.Errorf("%q: after a new password known %t", shared, known)
+		}
+		s.done("/console/account", url.Values{"do": {"password"}, "old": {goodPassword + " 2"}, "password": {goodPassword},
+			"twice": {goodPassword}}, "the password is changed")
+		s.post("/console/logout", nil)
 	}
 	s.cookies = map[string]string{}
 	w := s.post("/console/login", url.Values{"name": {"lina"}, "password": {"wrong wrong"}, "shared": {"1"}})

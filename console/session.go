@@ -14,6 +14,9 @@ const sessionCookie = "tickring_session"
 // knownCookie says that somebody logged in by this browser before.
 const knownCookie = "tickring_known"
 
+// sharedCookie says, for as long as the browser is open, that others use it too.
+const sharedCookie = "tickring_shared"
+
 // whoIs is who sent a request, by the session of its cookie.
 func (c *Console) whoIs(r *http.Request) (access.Who, error) {
 	secret := ""
@@ -120,9 +123,13 @@ func (c *Console) enter(a *ask, secret string, err error, l login) {
 		return
 	}
 	if l.Shared {
-		http.SetCookie(a.w, a.session(secret, 0)) // it goes with the browser, which is not known afterwards
+		http.SetCookie(a.w, a.cookie(sessionCookie, secret, 0)) // it goes with the browser, which is not known afterwards
+		http.SetCookie(a.w, a.cookie(sharedCookie, "1", 0))
 	} else {
-		http.SetCookie(a.w, a.session(secret, int((30*24*time.Hour).Seconds())))
+		http.SetCookie(a.w, a.cookie(sessionCookie, secret, int((30*24*time.Hour).Seconds())))
+		if _, none := a.r.Cookie(sharedCookie); none == nil {
+			http.SetCookie(a.w, a.cookie(sharedCookie, "", -1))
+		}
 		a.known(secret)
 	}
 	c.look(a, secret)
@@ -134,9 +141,9 @@ func (c *Console) enter(a *ask, secret string, err error, l login) {
 	http.Redirect(a.w, a.r, l.To, http.StatusSeeOther)
 }
 
-// session is the cookie of one: no script reads it, and no other site has it sent with a form.
-func (a *ask) session(secret string, maxAge int) *http.Cookie {
-	return &http.Cookie{Name: sessionCookie, Value: secret, Path: Root, HttpOnly: true, Secure: a.secure(), SameSite: http.SameSiteLaxMode,
+// cookie is one of a session: no script reads it, and no other site has it sent with a form.
+func (a *ask) cookie(name, value string, maxAge int) *http.Cookie {
+	return &http.Cookie{Name: name, Value: value, Path: Root, HttpOnly: true, Secure: a.secure(), SameSite: http.SameSiteLaxMode,
 		MaxAge: maxAge}
 }
 
@@ -159,7 +166,7 @@ func (c *Console) logOut(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	http.SetCookie(w, a.session("", -1))
+	http.SetCookie(w, a.cookie(sessionCookie, "", -1))
 	w.Header().Set("Clear-Site-Data", `"cache"`)
 	a.remember(core.Say("you are logged out"))
 	http.Redirect(w, r, Root+"login", http.StatusSeeOther)
