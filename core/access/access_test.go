@@ -352,6 +352,47 @@ func TestKnownBrowserOfAFullHouse(t *testing.T) {
 	})
 }
 
+// asked counts how often a store is asked for a person.
+type asked struct {
+	access.Store
+	n int
+}
+
+func (s *asked) Account(ctx context.Context, name string) (access.Account, bool, error) {
+	s.n++
+	return s.Store.Account(ctx, name)
+}
+
+// TestFullHouseAsksNothing: of an address that has no try left what is refused asks the store for nobody, whatever
+// stands in the place of a known browser, also one that was known long ago.
+func TestFullHouseAsksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, ctx := newFixture(t), t.Context()
+		f.person("ann")
+		secret, _ := f.logIn("ann")
+		known, err := f.a.Known(ctx, secret)
+		f.ok(err)
+		<-time.After(access.KnownFor)
+		store := &asked{Store: f.store}
+		f.a = access.New(store, access.Options{Passwords: f.p})
+		try := func(known string) error {
+			_, err := f.a.LogIn(ctx, "ann", "wrong password", access.From{Address: "10.0.0.1", Known: known})
+			return err
+		}
+		for range access.TriesOfAddress {
+			_ = try("")
+		}
+		before := store.n
+		for _, junk := range []string{"", "x", ".", "1795176000", "1795176000.", strings.Repeat("9", 18) + ".x", known[:len(known)-1],
+			known} {
+			f.code(try(junk), core.CodeRefused)
+		}
+		if store.n != before {
+			t.Errorf("it asks the store %d times", store.n-before)
+		}
+	})
+}
+
 // TestOldPassword: a new password takes the present one, whose tries are counted with those of the
 // browsers that are known: who found an open page guesses no faster there, and no stranger keeps who is
 // logged in from a new password.

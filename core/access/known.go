@@ -37,11 +37,17 @@ func (a *Account) knownSince(at string) string {
 	return at + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// isKnown reports whether that is what Known gave a browser, and not too long ago.
+// mayBeKnown reports whether that looks like what Known gave a browser, and not too long ago.
+func mayBeKnown(known string, now time.Time) bool {
+	at, mac, _ := strings.Cut(known, ".")
+	since, err := strconv.ParseInt(at, 10, 64)
+	return err == nil && now.Sub(time.Unix(since, 0)) < KnownFor && len(mac) == base64.RawURLEncoding.EncodedLen(sha256.Size)
+}
+
+// isKnown reports whether it is that.
 func (a *Account) isKnown(known string, now time.Time) bool {
 	at, _, _ := strings.Cut(known, ".")
-	since, err := strconv.ParseInt(at, 10, 64)
-	return err == nil && a.Password != "" && hmac.Equal([]byte(a.knownSince(at)), []byte(known)) && now.Sub(time.Unix(since, 0)) < KnownFor
+	return mayBeKnown(known, now) && a.Password != "" && hmac.Equal([]byte(a.knownSince(at)), []byte(known))
 }
 
 // failures are those that a log-in is counted with.

@@ -70,9 +70,9 @@ func (a *Access) LogIn(ctx context.Context, name, password string, from From) (s
 }
 
 // placesOf are where a log-in is counted: by its address, or of a browser that is known, whoever else is at
-// that address, by the person.
+// that address, by the person. For what cannot be one the store is not asked.
 func (a *Access) placesOf(ctx context.Context, name string, from *From) ([]string, error) {
-	if from.Known == "" || CheckName("", name) != nil {
+	if !mayBeKnown(from.Known, a.now()) || CheckName("", name) != nil {
 		return placesOf(from.Address), nil
 	}
 	acc, _, err := a.find(ctx, name)
