@@ -105,9 +105,11 @@ func (a *ask) With(pairs ...string) string {
 }
 
 // Held are values of the query, in pairs of name and value, for a form that is to keep them.
-func (a *ask) Held(names ...string) (list [][2]string) {
+func (a *ask) Held(names ...string) [][2]string { return held(a.r.URL.Query(), names) }
+
+func held(q url.Values, names []string) (list [][2]string) {
 	for _, name := range names {
-		for _, v := range a.r.URL.Query()[name] {
+		for _, v := range q[name] {
 			list = append(list, [2]string{name, v})
 		}
 	}

@@ -23,6 +23,7 @@ type bulkPanel struct {
 	Found  int
 	Sample []string
 	Filter *client.BulkFilter
+	Held   [][2]string
 	Back   string // where the list is, if not here
 	Some   bool   // found are those of the apps alone where he may do it
 	Act    string // names the act beforehand: a form that is sent twice does it once
@@ -35,12 +36,15 @@ var bulkVerbs = []string{"pause", "resume", "trigger", "kill", "label", "delete"
 // filterFields are the fields of the list that say which jobs are found.
 var filterFields = []string{"app", "text", "label", "is"}
 
+// shownFields are those that say how they are shown.
+var shownFields = []string{"sort", "down", "cols", "rows"}
+
 // bulkPanel counts what the filters find; nil where no panel is asked for.
 func (a *ask) bulkPanel(verb string, picked []string, q url.Values) (*bulkPanel, error) {
 	if !slices.Contains(bulkVerbs, verb) {
 		return nil, nil
 	}
-	p := &bulkPanel{Verb: verb, Picked: picked, Filter: bulkFilter(q), Act: "console-" + rand.Text()[:16]}
+	p := &bulkPanel{Verb: verb, Picked: picked, Filter: bulkFilter(q), Held: held(q, shownFields), Act: "console-" + rand.Text()[:16]}
 	res, err := a.Bulk(a.Ctx(), client.BulkRequest{Verb: verb, Filter: p.Filter, DryRun: true})
 	if err != nil {
 		return nil, err
@@ -78,6 +82,7 @@ type bulkPage struct {
 	Halted bool                 // before its end
 	Undo   string               // the act, where it can be undone
 	Wrong  string
+	Held   [][2]string // of the list that it came from
 	Back   string
 }
 
@@ -93,7 +98,7 @@ func (a *ask) bulk() (string, core.Text, error) {
 	default:
 		req.Jobs = q["pick"]
 	}
-	p := bulkPage{Verb: req.Verb, Back: listOf(q), Failed: failuresOf(q)}
+	p := bulkPage{Verb: req.Verb, Held: held(q, slices.Concat(filterFields, shownFields)), Back: listOf(q), Failed: failuresOf(q)}
 	for name, n := range map[string]*int{"done": &p.Done, "same": &p.Same, "fail": &p.Fail, "found": &p.Found} {
 		*n, _ = strconv.Atoi(q.Get(name)) // they are told, and nothing goes by them
 	}
@@ -217,12 +222,12 @@ func (a *ask) bulkAgain(err error, verb string) (string, core.Text, error) {
 	return a.again(err, "jobs", page)
 }
 
-// listOf is the list with the filters of a form.
+// listOf is the list with the filters of a form, shown as it was.
 func listOf(q url.Values) string {
 	back := url.Values{}
-	for _, name := range filterFields {
+	for _, name := range slices.Concat(filterFields, shownFields) {
 		if q.Get(name) != "" {
-			back.Set(name, q.Get(name))
+			back[name] = q[name]
 		}
 	}
 	if len(back) == 0 {

@@ -175,14 +175,17 @@ func TestManyInParts(t *testing.T) {
 	}
 }
 
-// TestRefusedManyKeepTheirFilter: a panel that was refused is of the same jobs when it is sent again.
+// TestRefusedManyKeepTheirFilter: a panel that was refused is of the same jobs when it is sent again, and the way
+// back from it, from what it did and from taking that back is to the list as it was shown.
 func TestRefusedManyKeepTheirFilter(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/one", `{"handler": "x"}`)
 	s.ask("PUT", "/v1/jobs/shop/other", `{"handler": "x"}`)
-	q := hidden(t, s.says("/console/jobs?text=one&panel=pause", "all 1 that the filter finds"), "/console/jobs/bulk")
+	const list = "/console/jobs?cols=job&cols=author&down=true&rows=25&sort=name&text=one"
+	q := hidden(t, s.says(list+"&panel=pause", "all 1 that the filter finds"), "/console/jobs/bulk")
 	body := s.wrong("/console/jobs/bulk", with(q, "which", "all", "reason", "why", "until", "soon"), http.StatusBadRequest,
-		"all 1 that the filter finds", `data-back="/console/jobs?text=one"`)
+		"all 1 that the filter finds", `data-back="`+list+`"`, `<th class="hide">Author</th>`, `aria-sort="descending"`)
 	q = with(hidden(t, body, "/console/jobs/bulk"), "which", "all", "reason", "why")
-	s.wrong("/console/jobs/bulk", q, http.StatusOK, "1 of 1 done")
+	body = s.wrong("/console/jobs/bulk", q, http.StatusOK, "1 of 1 done", `href="`+list+`"`)
+	s.wrong("/console/jobs/bulk", hidden(t, body, "/console/jobs/bulk"), http.StatusOK, `href="`+list+`"`)
 }
