@@ -98,8 +98,13 @@ func TestPeoplePage(t *testing.T) {
 	s.done("/console/people?panel=person&name=lina", edit, "lina is saved", "operator")
 	body = s.says("/console/people?panel=person&name=lina", "tickring people set lina --role operator --disable")
 	s.never(body, `name="do" value="delete"`)
-	s.says("/console/people?panel=delete&name=lina", "Delete lina", "0 tokens", "tickring people delete lina")
-	s.done("/console/people?panel=delete&name=lina", url.Values{"do": {"delete"}, "name": {"lina"}}, "lina is deleted")
+	const panel = "/console/people?name=lina&panel=delete"
+	gone := hidden(t, s.says(panel, "Delete lina", "0 tokens", "tickring people delete lina"), panel)
+	s.ask("PUT", "/v1/people/lina", `{"grants": [{"role": "operator"}], "disabled": false}`)
+	body = s.wrong(panel, gone, http.StatusConflict, "lina was changed meanwhile", "0 tokens", "Delete lina")
+	gone = with(gone, "rev", between(body, `name="rev" value="`, `"`))
+	s.done(panel, gone, "lina is deleted")
+	s.wrong(panel, gone, http.StatusNotFound)
 	body = s.wrong("/console/people?panel=person&name=lina", edit, http.StatusConflict, "lina was deleted meanwhile",
 		"New person", `value="lina"`)
 	edit.Set("rev", between(body, `name="rev" value="`, `"`))

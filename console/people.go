@@ -99,6 +99,11 @@ func (a *ask) peopleDo() (string, core.Text, error) {
 	f.Password = ""
 	p := a.peoplePage(list.People)
 	p.Form, p.Wrong = f, a.problemOf(err).Message
+	if a.Form("do") == "delete" {
+		if now, gone := a.GetPerson(a.Ctx(), f.Name); gone == nil {
+			p.Form = personFormOf(now)
+		}
+	}
 	if f.Rev == "" || !isConflict(err) {
 		return a.again(err, "people", p)
 	}
@@ -118,6 +123,10 @@ func (a *ask) personTo(f personForm) (to string, said core.Text, err error) {
 	to = Root + "people"
 	switch a.Form("do") {
 	case "delete":
+		now, gone := a.GetPerson(a.Ctx(), f.Name)
+		if gone == nil && f.Rev != "" && f.Rev != itoa(now.Rev) { // the panel said what goes with the person
+			return to, said, core.Errorf(core.CodeConflict, "%s was changed meanwhile: what is said here is as of now", f.Name)
+		}
 		_, err = a.DeletePerson(a.Ctx(), f.Name)
 		return to, core.Say("%s is deleted", f.Name), err
 	case "end-token":

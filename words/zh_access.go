@@ -4,6 +4,7 @@ package words
 var zhAccess = map[string]string{
 	"%s has no password, and a token gives none: it is set in the console":                       "%s 没有密码，令牌也不能设置密码：请在控制台中设置",
 	"%s has no role yet: an admin gives one":                                                     "%s 还没有角色：由管理员授予",
+	"%s was changed meanwhile: what is said here is as of now":                                   "%s 在此期间已被修改：此处所示为当前情况",
 	"%s shares a view %s already: take another name":                                             "%s 已共享视图 %s：请换一个名称",
 	"a page of the console is expected, such as runs":                                            "应为控制台的一个页面，例如 runs",
 	"a password has %d characters at least, and %d bytes at most":                                "密码至少 %d 个字符，最多 %d 字节",
