@@ -195,7 +195,7 @@ func (a *ask) saveJob() (string, core.Text, error) {
 		}
 	}
 	set = cmp.Or(a.Form("set"), set)
-	if a.Form("do") == "common" { // it is the last schedule
+	if a.Form("do") == "common" && a.Form("common") != "" { // it is the last schedule
 		n := 0
 		for n+1 < maxRules && v.Has("kind."+strconv.Itoa(n+1)) {
 			n++

@@ -366,6 +366,10 @@ func TestCommonSchedules(t *testing.T) {
 		again.Get("name") != "ledger" {
 		t.Errorf("%d %q", w.Code, again)
 	}
+	w = s.post("/console/jobs/new", with(form, "common", "")) // nothing is chosen
+	if again := fields(w.Body.String()); w.Code != http.StatusOK || again.Get("kind.1") != "every" || again.Get("expr.1") != "1h" {
+		t.Errorf("%d %q", w.Code, again)
+	}
 	s.in("zh")
 	s.says("/console/jobs/new", "周一至周五 09:00 执行：0 9 * * 1-5")
 }
