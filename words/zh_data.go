@@ -5,7 +5,7 @@ var zhData = map[string]string{
 	"a span of time that is not negative is expected":                           "应为非负的时长",
 	"not the cursor of a page of these jobs":                                    "不是这些任务某一页的游标",
 	"such a list goes on with cursor":                                           "这样的列表以 cursor 继续",
-	"%d jobs cannot be read: tickring doctor names them":                        "有 %d 个任务无法读取：tickring doctor 会列出它们",
+	"too many jobs cannot be read: tickring doctor names them":                  "无法读取的任务太多：tickring doctor 会列出它们",
 	"it cannot be read: %v":                                                     "无法读取：%v",
 	"there are too many jobs: name an app":                                      "任务太多：请指定一个应用",
 	"name jobs, or a filter, or with resume the act to be undone: one of these": "请指定任务、筛选条件，或用 resume 指定要撤销的操作：三者取一",

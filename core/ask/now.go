@@ -155,6 +155,7 @@ type found struct {
 	of      map[Standing]int
 	partial bool
 	more    bool // there are more jobs
+	bad     int  // cannot be read
 	failed  core.Unreadable
 	stand   *standing
 }
@@ -193,8 +194,8 @@ func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &found{all: len(jobs), of: map[Standing]int{}, partial: next != 0 || !s.all, more: next != 0, failed: a.tells(p.Passed(0)), stand: s,
-		jobs: make([]ranked, 0, len(jobs))}
+	f := &found{all: len(jobs), of: map[Standing]int{}, partial: next != 0 || !s.all, more: next != 0, bad: len(p.Bad),
+		failed: a.tells(p.Passed(0)), stand: s, jobs: make([]ranked, 0, len(jobs))}
 	for _, j := range jobs {
 		held := paused[j.Def.App] || j.Sched.PausedAt(now)
 		takes := true
@@ -364,8 +365,8 @@ func (q *Ask) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []c
 		switch {
 		case err != nil:
 			return nil, 0, nil, err
-		case f.more && len(f.failed) >= maxMissing: // behind so many nobody looks for others
-			return nil, 0, nil, core.Errorf(core.CodeRefused, "%d jobs cannot be read: tickring doctor names them", len(f.failed))
+		case f.more && f.bad >= maxMissing: // behind so many nobody looks for others
+			return nil, 0, nil, core.Errorf(core.CodeRefused, "too many jobs cannot be read: tickring doctor names them")
 		case f.more:
 			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "there are too many jobs: name an app")
 		case len(a.Is) > 0 && f.partial && p.Over():

@@ -2,8 +2,10 @@ package ask_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -214,5 +216,28 @@ func TestFewLastRunsAtOnce(t *testing.T) {
 	}
 	if page.Next == "" {
 		t.Error("five more are to come")
+	}
+}
+
+// unreadable is a store of which each job is one that cannot be read, page by page.
+type unreadable struct{ ask.Store }
+
+func (u unreadable) ListJobs(_ context.Context, _ string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
+	var bad core.Unreadable
+	for i := range core.JobID(limit) {
+		bad.Add(after+i+1, errors.New("no JSON"))
+	}
+	return nil, after + core.JobID(limit), bad
+}
+
+// TestSelectBehindUnreadableJobs: who acts on jobs behind too many that cannot be read is told of these, also who
+// does not see all; neither is told that there are too many jobs.
+func TestSelectBehindUnreadableJobs(t *testing.T) {
+	q := ask.New(unreadable{newFixture(t).E.Manage}, ask.Options{})
+	for _, sees := range []func(string) bool{nil, func(app string) bool { return app == "shop" }} {
+		_, _, bad, err := q.Select(ctx, ask.JobsAsk{JobFilter: ask.JobFilter{Sees: sees}}, 0)
+		if err == nil || !strings.Contains(err.Error(), "too many jobs cannot be read") || len(bad) != 0 {
+			t.Errorf("%v, %v", bad, err)
+		}
 	}
 }
