@@ -65,7 +65,7 @@ const (
 	lateRows    = 100
 )
 
-// lateness is the heat map; without a span of the last 24 hours.
+// lateness is the heat map; without a begin of 24 hours.
 func (a *ask) lateness() (any, error) {
 	p := &latenessPage{}
 	err := a.late(p)
@@ -76,8 +76,12 @@ func (a *ask) late(p *latenessPage) (err error) {
 	if p.Span, err = a.spanOf(); err != nil {
 		return err
 	}
-	if p.Span.When == "" && p.Span.From.IsZero() {
+	switch {
+	case p.Span.When != "" || !p.Span.From.IsZero():
+	case p.Span.To.IsZero():
 		p.Span.When, p.Span.From = "24h", a.Now.Add(-24*time.Hour).Truncate(time.Minute)
+	default:
+		p.Span.From = p.Span.To.Add(-24 * time.Hour)
 	}
 	p.Asked = client.GetLatenessParams{App: a.Q("app"), Job: strings.TrimSpace(a.Q("job")), Each: a.Q("each"), From: p.Span.From,
 		To: p.Span.To, Buckets: lateBuckets}

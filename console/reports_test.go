@@ -99,7 +99,9 @@ func TestLateness(t *testing.T) {
 	if shown := s.says(to); !strings.Contains(shown, "run-"+late.ID.String()+`"`) {
 		t.Errorf("%s does not show the late run", to)
 	}
-	s.says("/console/lateness", ">shop<")
+	const day = `aria-current="true">24 hours`
+	s.says("/console/lateness", ">shop<", day)
+	s.never(s.says("/console/lateness?to=2026-11-20T12:40:00Z", ">shop<"), day)
 	s.says("/console/lateness?job=shop/a&when=1h", "shop/a")
 	s.says("/console/lateness?when=yesterday", "nothing was due", "tickring create web/ping")
 	for _, query := range []string{"each=moon", "when=x", "job=shop/none", "from=2026-11-20T12:00:00Z&to=2026-11-20T11:00:00Z"} {

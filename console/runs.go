@@ -372,13 +372,14 @@ func (a *ask) whys(n reasons) []string {
 
 // rerunsPage is how far running again has come.
 type rerunsPage struct {
-	Form  url.Values // goes on with the next part; none: it is done
-	Done  int
-	Left  int
-	Last  []client.Rerun
-	Why   []string
-	Wrong string
-	Back  string
+	Form   url.Values // goes on with the next part; none: it is done
+	Done   int
+	Left   int
+	Last   []client.Rerun
+	Why    []string
+	Halted bool // before its end
+	Wrong  string
+	Back   string
 }
 
 // listed sends on who asks for what answers forms only.
@@ -414,6 +415,11 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 		}
 	}
 	p.Back = Root + "runs?" + back.Encode()
+	if p.Halted = q.Get("stop") != ""; p.Halted {
+		p.Why = a.whys(reasonsOf(q))
+		a.render(http.StatusOK, "reruns", p)
+		return "", core.Text{}, errShown
+	}
 	res, err := a.Rerun(a.Ctx(), body)
 	if err != nil {
 		problem := a.problemOf(err)

@@ -163,6 +163,11 @@ func TestRunManyAgain(t *testing.T) {
 		!strings.Contains(first, "Stop here") {
 		t.Fatalf("the first part: %s", first)
 	}
+	_, halt, _ := strings.Cut(first, `id="stop"`)
+	halted := hidden(t, halt, "/console/runs/rerun")
+	halted["why"] = []string{"3: <b>gone"}
+	s.never(s.wrong("/console/runs/rerun", halted, http.StatusOK, "100 are run again, 0 are left", "Stopped here", "3: <b>gone",
+		"/console/runs?failed=1&job=shop%2Fagain&text=disk+full"), "data-goon")
 	_, next, _ := strings.Cut(first, `name="next" value="`)
 	next, _, _ = strings.Cut(next, `"`)
 	form.Set("next", next)
