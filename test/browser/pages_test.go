@@ -24,6 +24,9 @@ type view struct {
 	held       bool   // what the page sends by itself stays
 }
 
+// longName is a name without a place to break it, as long as may be.
+var longName = strings.Repeat("n", 128)
+
 // panels are views of the panels of a page, a verb each.
 func panels(name, path string, panel ...string) (list []view) {
 	for _, p := range panel {
@@ -104,6 +107,15 @@ func (w *world) views() []view {
 		{name: "bulk-progress", path: "/console/keys", to: "/console/jobs/bulk", form: "verb=pause&next=9&act=x&" + picked + parts,
 			status: 400, held: true},
 		{name: "bulk-refused", path: "/console/keys", to: "/console/jobs/bulk", form: "verb=pause&" + picked, status: 400},
+		{name: "job-refused", path: "/console/keys", to: "/console/jobs/new", status: 400,
+			form: "app=shop&name=sums&what=handler&handler=fine&kind.0=cron&expr.0=" + strings.Repeat("seldom", 30)},
+		{name: "job-long", path: "/console/jobs/legacy/" + longName},
+		{name: "job-long-edit", path: "/console/jobs/legacy/" + longName + "?view=edit"},
+		{name: "job-long-pause", path: "/console/jobs/legacy/" + longName + "?panel=pause"},
+		{name: "job-edit-script", path: "/console/jobs/reports/script?view=edit"},
+		{name: "app-clash", path: "/console/keys", to: "/console/executors/shop", form: "do=edit&rev=0&title=" + strings.Repeat("long", 60),
+			status: 409},
+		{name: "instant", path: "/console/jobs/shop/burst-a/at/2026-01-05T18:30:00Z"},
 		{name: "reruns", path: "/console/keys", to: "/console/runs/rerun", form: "job=shop/prices&next=x&done=9&left=2&key=k", status: 400,
 			held: true},
 		{name: "view-refused", path: "/console/keys", to: "/console/views", form: "page=jobs&query=label%3Da&name=", status: 400},
@@ -131,7 +143,8 @@ func (w *world) changed(t *testing.T) {
 	w.OK(t, "", "pause", "legacy", "--reason", "nobody is there", "--until", "240h")
 	w.OK(t, "echo '"+strings.Repeat("a long line ", 40)+"'\nexit 0\n", "script", "put", "reports/script", "-", "--note", "second")
 	w.OK(t, "version: 1\nset: finance-prod\njobs: [{app: shop, name: stock, title: Stock, handler: fine, params: "+
-		strings.Repeat("a-long-param=", 40)+"}]", "apply", "-f", "-")
+		strings.Repeat("a-long-param=", 40)+"}, {app: legacy, name: "+longName+", title: "+longName+", handler: "+longName+
+		", labels: {of: "+longName+"}, schedule: {every: 1h}}]", "apply", "-f", "-")
 }
 
 // TestPages looks at each page in two themes, two languages and two widths: what axe
@@ -164,7 +177,7 @@ func (w *world) look(t *testing.T) {
 				p = tab(t, w.URL, manner{}, in.ctx)
 			}
 			if v.status != 0 {
-				p.may("status of " + itoa(v.status))
+				p.may("status of "+itoa(v.status), "'beforeunload'") // the form stays, and nobody touched it
 			}
 			if v.held {
 				call(p, cdpage.AddScriptToEvaluateOnNewDocument, cdpage.AddScriptToEvaluateOnNewDocumentParams{
