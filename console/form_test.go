@@ -461,4 +461,12 @@ func TestTwoViewsLoseNothing(t *testing.T) {
 	stored("nightly", "k-1", "b-2", core.Started)
 	s.done(edit, s.form("/console/jobs/web/ping?view=edit", "title", "T"), "is changed")
 	stored("nightly", "k-1", "b-2", core.Started)
+
+	// Of two who change only a secret, the second is told.
+	form = s.form("/console/jobs/web/ping?view=edit")
+	s.done(edit, with(form, "call.auth.bearer", "b-3"), "is changed")
+	if w := s.post(edit, with(form, "call.auth.bearer", "b-4")); w.Code != http.StatusConflict {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	stored("nightly", "k-1", "b-3", core.Started)
 }

@@ -77,7 +77,8 @@ func (a *ask) lines(errs manifest.Errors) (list []string) {
 }
 
 // put stores a job as somebody wants it who saw revision rev; 0: there was none. Who sends
-// the same twice is told the same twice.
+// the same twice is told the same twice, but for a secret: whether that is what is stored nobody
+// is told.
 func (a *ask) put(spec *manage.JobSpec, rev int64) (client.JobResult, error) {
 	body := api.JobSpecOf(*spec)
 	body.IfRev = &rev
@@ -89,7 +90,7 @@ func (a *ask) put(spec *manage.JobSpec, rev int64) (client.JobResult, error) {
 	if other != nil {
 		return res, err
 	}
-	want := asJob(spec)
+	want := written(spec)
 	if len(manifest.Diff(&now, &want)) == 0 {
 		return client.JobResult{App: now.App, Name: now.Name, ID: now.ID, Rev: now.Rev, Change: manage.Unchanged}, nil
 	}
