@@ -22,8 +22,8 @@ const (
 	// looked at that came since; where more came, all is read anew.
 	mostLately = 100_000
 	mostNew    = 20_000
-	// latelyAgain is how far back before the last look it looks again: who makes a run has
-	// its moment a little before it is stored.
+	// latelyAgain is how far back before the last look it looks again where a store does not
+	// count its rows: who makes a run has its moment a little before it is stored.
 	latelyAgain = 10 * time.Second
 	// fillFor is how long one look reads jobs of which nothing is known yet, fillOf how many
 	// at a time: the first page of ten thousand jobs comes before all of them are known.
@@ -38,6 +38,7 @@ type lately struct {
 	turn chan struct{} // holds one: who looks; the others wait for him, no longer than they may
 	at   time.Time     // of the last look
 	mark int64         // the millisecond up to which runs are in
+	last RunPlace      // behind the newest run that was there, where the store counts
 	of   map[core.JobID][]brief
 }
 
@@ -129,8 +130,18 @@ func (l *lately) catchUp(ctx context.Context, q *Ask, now time.Time) error {
 		l.of = map[core.JobID][]brief{}
 	}
 	mark := core.Millis(now)
+	last := l.last
+	if last.Before == 0 || last.Row != 0 {
+		var err error
+		if _, last, err = q.store.RecentRuns(ctx, Recent{}, RunPlace{}, 1); err != nil {
+			return err
+		}
+	}
 	if len(l.of) > 0 {
 		again := l.mark - latelyAgain.Milliseconds()
+		if l.last.Row != 0 {
+			again = l.last.Before
+		}
 		seen := 0
 		for from := (RunPlace{}); ; {
 			runs, next, err := q.store.RecentRuns(ctx, Recent{}, from, bound.AtOnce)
@@ -166,7 +177,7 @@ func (l *lately) catchUp(ctx context.Context, q *Ask, now time.Time) error {
 			}
 		}
 	}
-	l.at, l.mark = now, mark
+	l.at, l.mark, l.last = now, mark, last
 	return nil
 }
 

@@ -39,6 +39,66 @@ func (silent) LastRuns(ctx context.Context, _ []core.JobID, _ core.Instant, _ in
 	return nil, ctx.Err()
 }
 
+func (silent) RecentRuns(context.Context, Recent, RunPlace, int) ([]core.Run, RunPlace, error) {
+	return nil, RunPlace{}, nil
+}
+
+// rowed is a store that counts its rows, made ten in a millisecond, and what of them is read. The first
+// of each 1400 is of job 2, the others of job 1.
+type rowed struct {
+	Store
+	made, read int
+}
+
+func jobOf(row int) core.JobID {
+	if row%1400 == 1 {
+		return 2
+	}
+	return 1
+}
+
+func (s *rowed) run(row int) core.Run {
+	at := core.Instant(1_800_000_000 + row)
+	return core.Run{ID: core.PlannedRun(jobOf(row), at), Slot: at, State: core.Succeeded, EndedAt: at.Time()}
+}
+
+func (s *rowed) RecentRuns(_ context.Context, _ Recent, from RunPlace, limit int) (list []core.Run, next RunPlace, err error) {
+	row := s.made
+	if from.Row != 0 {
+		row = int(from.Row) - 1
+	}
+	for ; row > 0 && len(list) < limit; row-- {
+		list, s.read = append(list, s.run(row)), s.read+1
+	}
+	if row == 0 {
+		return list, RunPlace{}, nil
+	}
+	return list, RunPlace{Before: 1_900_000_000_000 + int64(row)/10, Row: int64(row + 1)}, nil
+}
+
+func (s *rowed) LastRuns(context.Context, []core.JobID, core.Instant, int) (map[core.JobID][]core.Run, error) {
+	return map[core.JobID][]core.Run{1: {s.run(s.made)}, 2: {s.run(s.made - 1399)}}, nil
+}
+
+// TestWhatIsKnownIsNotReadAgain: where a store counts its rows a look reads what came since the one before.
+func TestWhatIsKnownIsNotReadAgain(t *testing.T) {
+	now := time.Unix(1_900_000_000, 0)
+	store := &rowed{made: 7000}
+	q := New(store, Options{Now: func() time.Time { return now }})
+	for range 5 {
+		store.made += 1400
+		now = now.Add(time.Second)
+		store.read = 0
+		s, err := q.lately.look(t.Context(), q, []core.JobID{1, 2})
+		if err != nil || s.last(1).id != store.run(store.made).ID || s.last(2).id != store.run(store.made-1399).ID {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if store.read > 1+2000 {
+			t.Errorf("%d runs were read", store.read)
+		}
+	}
+}
+
 // TestWhoWaitsForALookIsToldInTime: a look that the store keeps waiting holds up the others no
 // longer than they have.
 func TestWhoWaitsForALookIsToldInTime(t *testing.T) {

@@ -78,8 +78,9 @@ type Scripts interface {
 }
 
 // RunPlace is one in the runs by when they were made: behind what was made from a millisecond on,
-// and where a row is named behind that too, by the store's own count. The zero value is the
-// place before the newest, and as that to go on from the end.
+// and where a row is named behind that too, by the store's own count; such a store makes none
+// before one that is there. The zero value is the place before the newest, and as that to go on
+// from the end.
 type RunPlace struct{ Before, Row int64 }
 
 // Recent says which runs are asked for by when they were made: those of one app or (empty) all, in
