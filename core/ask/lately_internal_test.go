@@ -48,6 +48,7 @@ func (silent) RecentRuns(context.Context, Recent, RunPlace, int) ([]core.Run, Ru
 type rowed struct {
 	Store
 	made, read int
+	same       bool // in one millisecond all: its clock was set back
 }
 
 func jobOf(row int) core.JobID {
@@ -73,7 +74,11 @@ func (s *rowed) RecentRuns(_ context.Context, _ Recent, from RunPlace, limit int
 	if row == 0 {
 		return list, RunPlace{}, nil
 	}
-	return list, RunPlace{Before: 1_900_000_000_000 + int64(row)/10, Row: int64(row + 1)}, nil
+	next = RunPlace{Before: 1_900_000_000_000 + int64(row)/10, Row: int64(row + 1)}
+	if s.same {
+		next.Before = 1_900_000_002_000
+	}
+	return list, next, nil
 }
 
 func (s *rowed) LastRuns(context.Context, []core.JobID, core.Instant, int) (map[core.JobID][]core.Run, error) {
@@ -85,7 +90,8 @@ func TestWhatIsKnownIsNotReadAgain(t *testing.T) {
 	now := time.Unix(1_900_000_000, 0)
 	store := &rowed{made: 7000}
 	q := New(store, Options{Now: func() time.Time { return now }})
-	for range 5 {
+	for n := range 8 {
+		store.same = n >= 5
 		store.made += 1400
 		now = now.Add(time.Second)
 		store.read = 0
@@ -93,7 +99,7 @@ func TestWhatIsKnownIsNotReadAgain(t *testing.T) {
 		if err != nil || s.last(1).id != store.run(store.made).ID || s.last(2).id != store.run(store.made-1399).ID {
 			t.Fatalf("%+v, %v", s, err)
 		}
-		if store.read > 1+2000 {
+		if store.read > 1+2000 && n != 5 {
 			t.Errorf("%d runs were read", store.read)
 		}
 	}

@@ -117,6 +117,37 @@ func TestRunsPastTheirTime(t *testing.T) {
 	}
 }
 
+// TestRunsMadeLongBefore: where some were made long before they were due, a page that is full has a next.
+func TestRunsMadeLongBefore(t *testing.T) {
+	f := newFixture(t)
+	job := f.Create(spec("sweep", every(time.Minute)))
+	var list []core.Run
+	for i := range 12 {
+		at := core.InstantOf(start.Add(150*time.Minute)) + core.Instant(i)
+		list = append(list, core.Run{ID: core.PlannedRun(job.Def.ID, at), App: "shop", State: core.Queued, Cause: core.CauseManual, At: at,
+			Slot: at, Attempt: 1, First: core.PlannedRun(job.Def.ID, at)})
+	}
+	for _, err := range f.E.Dispatch.Create(ctx, list) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := 0
+	for filter := (ask.RunFilter{Limit: 10, From: start.Add(2 * time.Hour)}); ; {
+		page, err := f.M.Runs(ctx, filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += len(page.Runs)
+		if filter.After = page.Next; page.Next == "" {
+			break
+		}
+	}
+	if got != len(list) {
+		t.Errorf("pages of 10 have %d of %d that wait", got, len(list))
+	}
+}
+
 // TestRunsOfOneMoment: a pass makes thousands of runs at once; a page has as many as it was asked
 // for all the same, and the pages have each of them once.
 func TestRunsOfOneMoment(t *testing.T) {
