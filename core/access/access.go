@@ -46,6 +46,7 @@ type Access struct {
 	// hashing bounds how many passwords are hashed at once, for each takes a core and much memory.
 	hashing chan struct{}
 	froms   froms
+	wrongly froms // those that sent what makes no known browser
 	once    once
 	// blank is the hash of no password: that of an account which is not there. Nil: none was made yet.
 	blank atomic.Pointer[string]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -389,6 +390,13 @@ func TestFullHouseAsksNothing(t *testing.T) {
 		}
 		if store.n != before {
 			t.Errorf("it asks the store %d times", store.n-before)
+		}
+		forged := strconv.FormatInt(time.Now().Unix(), 10) + known[strings.Index(known, "."):]
+		for range 2 * access.TriesOfAddress {
+			f.code(try(forged), core.CodeRefused)
+		}
+		if n := store.n - before; n > access.TriesOfAddress {
+			t.Errorf("for what is forged it asks the store %d times", n)
 		}
 	})
 }

@@ -41,7 +41,8 @@ func (a *Account) knownSince(at string) string {
 func mayBeKnown(known string, now time.Time) bool {
 	at, mac, _ := strings.Cut(known, ".")
 	since, err := strconv.ParseInt(at, 10, 64)
-	return err == nil && now.Sub(time.Unix(since, 0)) < KnownFor && len(mac) == base64.RawURLEncoding.EncodedLen(sha256.Size)
+	age := now.Sub(time.Unix(since, 0))
+	return err == nil && age > -time.Hour && age < KnownFor && len(mac) == base64.RawURLEncoding.EncodedLen(sha256.Size)
 }
 
 // isKnown reports whether it is that.

@@ -70,13 +70,19 @@ func (a *Access) LogIn(ctx context.Context, name, password string, from From) (s
 }
 
 // placesOf are where a log-in is counted: by its address, or of a browser that is known, whoever else is at
-// that address, by the person. For what cannot be one the store is not asked.
+// that address, by the person. For what cannot be one the store is not asked, and for what an address sends
+// that is none only so often.
 func (a *Access) placesOf(ctx context.Context, name string, from *From) ([]string, error) {
 	if !mayBeKnown(from.Known, a.now()) || CheckName("", name) != nil {
 		return placesOf(from.Address), nil
 	}
+	took, err := a.wrongly.take(placesOf(from.Address), a.now())
+	if err != nil {
+		return placesOf(from.Address), nil
+	}
 	acc, _, err := a.find(ctx, name)
 	if err == nil && acc.isKnown(from.Known, a.now()) {
+		a.wrongly.giveBack(took)
 		return []string{"known " + name}, nil
 	}
 	return placesOf(from.Address), err
