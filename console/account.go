@@ -50,7 +50,7 @@ func (a *ask) accountTo(t tokenForm) (to string, said core.Text, err error) {
 		}
 		_, err = a.ChangePassword(a.Ctx(), client.NewPassword{Old: a.Form("old"), Password: a.Form("password")})
 		k, out := a.r.Cookie(sessionCookie)
-		if _, mine := a.r.Cookie(sharedCookie); err == nil && out == nil && mine != nil {
+		if err == nil && out == nil && !a.onShared() {
 			a.known(k.Value) // by the new one
 		}
 		return to, core.Say("the password is changed, and all other sessions have ended"), err

@@ -655,6 +655,21 @@ func at(o object, path string) any {
 	return at(below, rest)
 }
 
+// onlyNamesOf leaves of a list of names those that a table has: a header that was taken out, or has
+// another name, is hidden no more.
+func onlyNamesOf(o object, list, table string) {
+	names, _ := at(o, list).([]any)
+	of, _ := at(o, table).(object)
+	names = slices.DeleteFunc(slices.Clone(names), func(name any) bool {
+		text, _ := name.(string)
+		_, is := of[text]
+		return !is
+	})
+	if setAt(o, list, nil); len(names) > 0 {
+		setAt(o, list, names)
+	}
+}
+
 // setAt puts something at a path of a job; nil takes it out.
 func setAt(o object, path string, v any) {
 	first, rest, more := strings.Cut(path, ".")
@@ -805,6 +820,9 @@ func objectFrom(v url.Values, base object, a *ask) (object, map[string]core.Text
 			value, _ := valueOf(d.Kind, text)
 			setAt(o, d.Name, value)
 		}
+	}
+	for _, of := range [][2]string{{"call.hidden", "call.headers"}, {"command.hidden", "command.env"}} {
+		onlyNamesOf(o, of[0], of[1])
 	}
 	if what == "script" { // its language is chosen before its text is written
 		setAt(o, "script.kind", v.Get("script.kind"))

@@ -462,6 +462,13 @@ func TestTwoViewsLoseNothing(t *testing.T) {
 	s.done(edit, s.form("/console/jobs/web/ping?view=edit", "title", "T"), "is changed")
 	stored("nightly", "k-1", "b-2", core.Started)
 
+	// A header that was hidden may go, and have another name.
+	s.done(edit, s.form("/console/jobs/web/ping?view=edit", "call.headers", "Y-Key=k-2"), "is changed")
+	if c := s.Job("web/ping").Def.Call; len(c.Hidden) != 0 || len(c.Headers) != 1 || c.Headers["Y-Key"] != "k-2" {
+		t.Errorf("%+v", c)
+	}
+	s.done(edit, s.form("/console/jobs/web/ping?view=edit", "call.headers", "X-Key=k-1", "call.hidden", "X-Key"), "is changed")
+
 	// Of two who change only a secret, the second is told.
 	form = s.form("/console/jobs/web/ping?view=edit")
 	s.done(edit, with(form, "call.auth.bearer", "b-3"), "is changed")

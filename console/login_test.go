@@ -146,6 +146,14 @@ func TestSharedMachine(t *testing.T) {
 		s.post("/console/logout", nil)
 	}
 	s.cookies = map[string]string{}
+	s.post("/console/login", url.Values{"name": {"lina"}, "password": {goodPassword}, "shared": {"1"}})
+	for _, k := range s.post("/console/login", url.Values{"elsewhere": {"1"}}).Result().Cookies() {
+		if k.Name == "tickring_known" || k.MaxAge != 0 {
+			t.Errorf("who goes on in another tab: %s", k)
+		}
+	}
+	s.says("/console/login", `name="shared" value="1" checked`)
+	s.cookies = map[string]string{}
 	w := s.post("/console/login", url.Values{"name": {"lina"}, "password": {"wrong wrong"}, "shared": {"1"}})
 	if !strings.Contains(w.Body.String(), `name="shared" value="1" checked`) {
 		t.Error("after a wrong password it has forgotten that others use the machine")

@@ -19,7 +19,7 @@ func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
 	to := here(a.Q("to"))
 	where, kept, err := c.o.Provider.Start(r.Context(), to)
 	if err != nil {
-		c.enter(a, "", err, login{To: to})
+		c.enter(a, "", err, login{To: to, Shared: a.onShared()})
 		return
 	}
 	http.SetCookie(w, a.ticket(kept, int(oidc.TicketFor.Seconds())))

@@ -124,7 +124,10 @@ func (a *ask) personTo(f personForm) (to string, said core.Text, err error) {
 	switch a.Form("do") {
 	case "delete":
 		now, gone := a.GetPerson(a.Ctx(), f.Name)
-		if gone == nil && f.Rev != "" && f.Rev != itoa(now.Rev) { // the panel said what goes with the person
+		switch {
+		case gone != nil && a.problemOf(gone).Status != http.StatusNotFound:
+			return to, said, gone
+		case gone == nil && f.Rev != "" && f.Rev != itoa(now.Rev): // the panel said what goes with the person
 			return to, said, core.Errorf(core.CodeConflict, "%s was changed meanwhile: what is said here is as of now", f.Name)
 		}
 		_, err = a.DeletePerson(a.Ctx(), f.Name)

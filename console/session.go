@@ -49,7 +49,7 @@ type login struct {
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 	a := c.askOf(w, r)
 	a.out = true
-	a.render(http.StatusOK, "login", login{To: here(a.Q("to"))})
+	a.render(http.StatusOK, "login", login{To: here(a.Q("to")), Shared: a.onShared()})
 }
 
 // askLogin answers with the way in.
@@ -64,7 +64,7 @@ func (c *Console) askLogin(a *ask) {
 	if a.r.Method == http.MethodGet {
 		to = here(a.r.URL.RequestURI())
 	}
-	a.render(http.StatusUnauthorized, "login", login{To: to, Unsent: k})
+	a.render(http.StatusUnauthorized, "login", login{To: to, Unsent: k, Shared: a.onShared()})
 }
 
 func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
@@ -79,18 +79,18 @@ func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
 		a.fail(err)
 		return
 	}
-	var secret string
+	secret, shared := "", a.Form("shared") != ""
 	if token := a.Form("token"); token != "" {
 		secret, err = c.o.Access.LogInByToken(r.Context(), token, from(r))
 	} else if a.Form("elsewhere") != "" { // in another tab, by the provider
 		if _, err = c.whoIs(r); err == nil {
 			k, _ := r.Cookie(sessionCookie)
-			secret = k.Value
+			secret, shared = k.Value, a.onShared()
 		}
 	} else {
 		secret, err = c.o.Access.LogIn(r.Context(), a.Form("name"), a.Form("password"), from(r))
 	}
-	c.enter(a, secret, err, login{To: a.Form("to"), Unsent: k, Shared: a.Form("shared") != ""})
+	c.enter(a, secret, err, login{To: a.Form("to"), Unsent: k, Shared: shared})
 }
 
 // oncePage is where the link leads that a server prints when it starts. The page sends its form by
@@ -109,7 +109,13 @@ func (c *Console) oncePage(w http.ResponseWriter, r *http.Request) {
 func (c *Console) logInOnce(w http.ResponseWriter, r *http.Request) {
 	a := c.askOf(w, r)
 	secret, err := c.o.Access.LogInOnce(r.Context(), a.Path("secret"), from(r))
-	c.enter(a, secret, err, login{To: Root})
+	c.enter(a, secret, err, login{To: Root, Shared: a.onShared()})
+}
+
+// onShared reports whether who logged in last in this browser said that others use it too.
+func (a *ask) onShared() bool {
+	_, none := a.r.Cookie(sharedCookie)
+	return none == nil
 }
 
 // enter goes on with a session to a page, or to what was typed before; or says why there is none.
@@ -127,7 +133,7 @@ func (c *Console) enter(a *ask, secret string, err error, l login) {
 		http.SetCookie(a.w, a.cookie(sharedCookie, "1", 0))
 	} else {
 		http.SetCookie(a.w, a.cookie(sessionCookie, secret, int((30*24*time.Hour).Seconds())))
-		if _, none := a.r.Cookie(sharedCookie); none == nil {
+		if a.onShared() {
 			http.SetCookie(a.w, a.cookie(sharedCookie, "", -1))
 		}
 		a.known(secret)

@@ -46,7 +46,7 @@
   // Nobody is logged in here any more. The page is asked for again, which is the way in; who
   // types is told instead, can log in elsewhere and go on here.
   function out() {
-    if (busy()) lost(body.dataset.ended); else location.reload();
+    if (busy() || body.hasAttribute("data-posted")) lost(body.dataset.ended); else location.reload();
   }
   document.addEventListener("htmx:before:response", (e) => {
     if (e.detail.ctx.response.status === 401) { e.preventDefault(); asking = 0; out(); }
@@ -57,6 +57,7 @@
     try {
       const r = await fetch("/console/live", { method: "HEAD", cache: "no-store" });
       if (r.status === 401) { out(); return; }
+      if (!r.ok) return;
       lost("");
       refresh();
     } catch { wait = every; later(); lost(body.dataset.lost); }

@@ -41,3 +41,21 @@ func (p *page) keysToFirstRow(t *testing.T) int {
 	}
 	return 60
 }
+
+// TestEnterOnARow: Enter on the box of a row does nothing, also after the page was refreshed, when what
+// is there for who has no scripts has become part of it.
+func TestEnterOnARow(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.open("/console/jobs?app=shop")
+	w.OK(t, "", "pause", "shop/prices", "--reason", "so that it is refreshed")
+	p.sees("so that it is refreshed")
+	eval[bool](p, "(window.same = true, document.querySelector('#job-1 input[data-pick], tbody input[data-pick]').focus(), true)")
+	p.press(kb.Enter)
+	p.press(" ") // what comes after it shows that Enter is through
+	p.wait("document.querySelector('tbody input[data-pick]:checked')")
+	if !eval[bool](p, "window.same && !location.search.includes('panel')") {
+		t.Errorf("it led to %s", p.url())
+	}
+}

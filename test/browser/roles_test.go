@@ -160,3 +160,21 @@ func TestSessionEndsInAnEdit(t *testing.T) {
 	p.at("/console/jobs/shop/stock")
 	p.sees("Typed for an hour")
 }
+
+// TestShownOnceStays: what a page that answers a form shows once is there until somebody leaves it, also
+// when the session ends meanwhile.
+func TestShownOnceStays(t *testing.T) {
+	w := bare(t)
+	p := w.person(t, "lina", "editor")
+	p.open("/console/account")
+	p.fill("css:form[data-keep] input[name=name]", "ci")
+	p.press(kb.Enter)
+	p.wait("document.querySelector('#secret')")
+	token := eval[string](p, "document.querySelector('#secret').innerText")
+	other := p.beside()
+	other.open("/console/account")
+	other.click("Log out")
+	other.sees("you are logged out")
+	eval[bool](p, "dispatchEvent(new Event('pagehide')) && dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
+	p.sees("Log in in another tab", token)
+}
