@@ -32,7 +32,9 @@
     live.dispatchEvent(new Event("refresh"));
   }
   document.addEventListener("htmx:after:request", () => { asking = 0; });
-  document.addEventListener("htmx:after:swap", () => { asking = 0; mark(); document.dispatchEvent(new Event("console:shown")); });
+  // What is there for who has no scripts is part of a page that was put in its place, and would act.
+  const quiet = () => { for (const n of $$("noscript")) n.replaceChildren(); };
+  document.addEventListener("htmx:after:swap", () => { asking = 0; quiet(); mark(); document.dispatchEvent(new Event("console:shown")); });
   document.addEventListener("htmx:error", () => { asking = 0; });
   document.addEventListener("visibilitychange", () => { if (!document.hidden && stale) refresh(); });
   function lost(text) {
