@@ -19,7 +19,7 @@ func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
 	to := here(a.Q("to"))
 	where, kept, err := c.o.Provider.Start(r.Context(), to)
 	if err != nil {
-		c.enter(a, "", err, login{To: to, Shared: a.onShared()})
+		c.enter(a, "", err, a.way(to))
 		return
 	}
 	http.SetCookie(w, a.ticket(kept, int(oidc.TicketFor.Seconds())))
@@ -43,7 +43,7 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		secret, err = c.o.Access.External(r.Context(), who.Issuer, who.Subject, who.Claims, from(r))
 	}
-	c.enter(a, secret, err, login{To: to})
+	c.enter(a, secret, err, a.way(to))
 }
 
 // ticket is the cookie of a log-in. It has to come back from another site, by a link: no form

@@ -49,7 +49,7 @@ type login struct {
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 	a := c.askOf(w, r)
 	a.out = true
-	a.render(http.StatusOK, "login", login{To: here(a.Q("to")), Shared: a.onShared()})
+	a.render(http.StatusOK, "login", a.way(here(a.Q("to"))))
 }
 
 // askLogin answers with the way in.
@@ -64,7 +64,9 @@ func (c *Console) askLogin(a *ask) {
 	if a.r.Method == http.MethodGet {
 		to = here(a.r.URL.RequestURI())
 	}
-	a.render(http.StatusUnauthorized, "login", login{To: to, Unsent: k, Shared: a.onShared()})
+	l := a.way(to)
+	l.Unsent = k
+	a.render(http.StatusUnauthorized, "login", l)
 }
 
 func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
@@ -109,8 +111,11 @@ func (c *Console) oncePage(w http.ResponseWriter, r *http.Request) {
 func (c *Console) logInOnce(w http.ResponseWriter, r *http.Request) {
 	a := c.askOf(w, r)
 	secret, err := c.o.Access.LogInOnce(r.Context(), a.Path("secret"), from(r))
-	c.enter(a, secret, err, login{To: Root, Shared: a.onShared()})
+	c.enter(a, secret, err, a.way(Root))
 }
+
+// way is the way in to a page, of a browser that is shared if it was.
+func (a *ask) way(to string) login { return login{To: to, Shared: a.onShared()} }
 
 // onShared reports whether who logged in last in this browser said that others use it too.
 func (a *ask) onShared() bool {

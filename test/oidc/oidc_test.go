@@ -170,6 +170,33 @@ func TestLogIn(t *testing.T) {
 	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "gives max no role here")
 }
 
+// TestSharedMachine: where the one before said that others use the browser too, a log-in by the provider goes
+// with it as well.
+func TestSharedMachine(t *testing.T) {
+	p := newPlace(t, false)
+	for _, shared := range []bool{false, true} {
+		b, stop := browser()
+		if at, _ := url.Parse(p.s.URL + "/console/"); shared {
+			b.Jar.SetCookies(at, []*http.Cookie{{Name: "tickring_shared", Value: "1", Path: "/console/"}})
+		}
+		p.m.QueueUser(person("Lina", "devs"))
+		start := p.link(b, "/console/jobs")
+		*stop = func(r *http.Request) bool { return r.URL.Path == "/console/jobs" }
+		r, err := b.Get(start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		ages := map[string]int{}
+		for _, k := range r.Cookies() {
+			ages[k.Name] = k.MaxAge
+		}
+		if age, is := ages["tickring_session"]; !is || (age == 0) != shared {
+			t.Errorf("shared %t: %v", shared, ages)
+		}
+	}
+}
+
 // TestWhatIsNotOurs: another state, an old or missing cookie, another nonce, a code used twice: no
 // session, and words.
 func TestWhatIsNotOurs(t *testing.T) {
