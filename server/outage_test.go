@@ -35,7 +35,9 @@ func TestSleep(t *testing.T) {
 		Since: slept.Add(-time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
+	p.aliveMu.Lock() // a sign of life that is under way would be the later one
 	p.alive.Store(slept.UnixMilli())
+	p.aliveMu.Unlock()
 
 	save(t, s, "web", secondly("web", "beat"), manage.JobSpec{Def: core.Def{App: "web", Name: "long", Handler: "work"}})
 	long, err := s.Manage().Job(t.Context(), "web/long")
