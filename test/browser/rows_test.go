@@ -73,13 +73,13 @@ func TestBrush(t *testing.T) {
 	}
 }
 
-// TestSpanFieldsAreLeft: a browser sends the fields of a span as the page gave them, with their seconds.
+// TestSpanFieldsAreLeft: a browser sends the fields of a span as the page gave them, so that what each was made from still counts.
 func TestSpanFieldsAreLeft(t *testing.T) {
 	p := newPage(t, bare(t).URL, manner{})
 	p.logIn()
-	p.open("/console/runs?from=2026-11-20T10:15:10Z&to=2026-11-20T10:16:00Z")
+	p.open("/console/runs?from=2026-11-20T10:15:10.5Z&to=2026-11-20T10:16:00Z")
 	p.fill("Address", "x")
 	p.click("Show")
 	p.wait("location.search.includes('address=x')")
-	p.wait(`(q => q.get('from') === '2026-11-20T10:15:10Z' && q.get('to') === '2026-11-20T10:16:00Z')(new URLSearchParams(location.search))`)
+	p.wait(`(q => q.get('from') === '2026-11-20T10:15:10.5Z' && q.get('to') === '2026-11-20T10:16:00Z')(new URLSearchParams(location.search))`)
 }
