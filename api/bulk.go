@@ -71,7 +71,7 @@ func (s *server) Bulk(w http.ResponseWriter, r *http.Request) {
 // would find, and where that is refused what the caller sees.
 func (s *server) mayBulk(r *http.Request, body *BulkRequest) (sees func(app string) bool, err error) {
 	deed := access.Operate
-	if verb := bulk.Verb(body.Verb); verb == bulk.Delete || verb == bulk.Label {
+	if bulk.Verb(body.Verb).Edits() {
 		deed = access.Edit
 	}
 	who := callerOf(r).Who

@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/core/bulk"
 )
 
 // bulkPanel is what is to be done to many jobs: to those that were picked, or to all that the
@@ -51,7 +52,7 @@ func (a *ask) bulkPanel(verb string, picked []string, q url.Values) (*bulkPanel,
 	}
 	p.Found, p.Sample = res.Found, res.Sample
 	deed := access.Operate
-	if verb == "delete" || verb == "label" {
+	if bulk.Verb(verb).Edits() {
 		deed = access.Edit
 	}
 	p.Some = q.Get("app") == "" && a.who.May(deed, "") != nil
@@ -224,16 +225,21 @@ func (a *ask) bulkAgain(err error, verb string) (string, core.Text, error) {
 
 // listOf is the list with the filters of a form, shown as it was.
 func listOf(q url.Values) string {
-	back := url.Values{}
-	for _, name := range slices.Concat(filterFields, shownFields) {
+	return addressOf(Root+"jobs", q, slices.Concat(filterFields, shownFields))
+}
+
+// addressOf is a page with those values of a form that are named.
+func addressOf(page string, q url.Values, names []string) string {
+	kept := url.Values{}
+	for _, name := range names {
 		if q.Get(name) != "" {
-			back[name] = q[name]
+			kept[name] = q[name]
 		}
 	}
-	if len(back) == 0 {
-		return Root + "jobs"
+	if len(kept) == 0 {
+		return page
 	}
-	return Root + "jobs?" + back.Encode()
+	return page + "?" + kept.Encode()
 }
 
 // BulkTitle is what a panel asks, and what its button says.

@@ -103,7 +103,10 @@ func (a *ask) changeOf(c *client.Change) change {
 	if c.Job == "" && c.JobID == 0 {
 		switch {
 		case c.Person != "":
-			out.Fields = personDiffers(c.Old, c.New)
+			was, _ := recordedPerson(c.Old) // none before: all that he began with
+			if is, ok := recordedPerson(c.New); ok {
+				out.Fields = personDiffers(was, is)
+			}
 		case c.Verb != core.VerbUpdated:
 		case c.Channel != "":
 			out.Fields = differences(manifest.DiffChannel(recordedChannel(c.Old), recordedChannel(c.New)))
@@ -141,47 +144,20 @@ func recordedChannel(record json.RawMessage) *api.Channel {
 	return &out
 }
 
-// personDiffers is in what two records of a person differ; none before: what he began with, none
-// after: nothing, for he is gone.
-func personDiffers(old, now json.RawMessage) (list []difference) {
-	type person struct {
-		Disabled    bool
-		HasPassword bool
-		Issuer      string
-		Subject     string
-		Grants      []client.Grant
-		Tokens      []struct{ Name string }
+// recordedPerson is the person that a record holds; false: it cannot be read. Where it holds none nothing is set.
+func recordedPerson(record json.RawMessage) (*client.Person, bool) {
+	var p struct {
+		Disabled, HasPassword bool
+		Issuer, Subject       string
+		Grants                []client.Grant
+		Tokens                []struct{ Name string }
 	}
-	var was, is person
-	_ = json.Unmarshal(old, &was) // what cannot be read differs in nothing
-	if json.Unmarshal(now, &is) != nil {
-		return nil
+	err := json.Unmarshal(record, &p)
+	out := client.Person{Disabled: p.Disabled, HasPassword: p.HasPassword, Issuer: p.Issuer, Subject: p.Subject, Grants: p.Grants}
+	for _, t := range p.Tokens {
+		out.Tokens = append(out.Tokens, client.PersonToken{Name: t.Name})
 	}
-	differ := func(path, before, after string) {
-		if before != after {
-			list = append(list, difference{path, before, after})
-		}
-	}
-	set := func(is bool, word string) string {
-		if is {
-			return word
-		}
-		return ""
-	}
-	tokens := func(p *person) string {
-		names := make([]string, len(p.Tokens))
-		for i, t := range p.Tokens {
-			names[i] = t.Name
-		}
-		return strings.Join(names, ", ")
-	}
-	differ("roles", api.FormatGrants(was.Grants), api.FormatGrants(is.Grants))
-	differ("disabled", set(was.Disabled, "true"), set(is.Disabled, "true"))
-	differ("password", set(was.HasPassword, "(set)"), set(is.HasPassword, "(set)"))
-	differ("issuer", was.Issuer, is.Issuer)
-	differ("subject", was.Subject, is.Subject)
-	differ("tokens", tokens(&was), tokens(&is))
-	return list
+	return &out, err == nil
 }
 
 const (

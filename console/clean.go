@@ -81,11 +81,7 @@ func (a *ask) cleanAsked(p *cleanPage, q url.Values) error {
 			return nil
 		}
 	}
-	loc := a.In("")
-	if zone := q.Get("zone"); zone != "" { // by which it was typed
-		loc = locationOf(zone)
-	}
-	at, bare, err := momentOf("older", given, loc)
+	at, bare, err := momentOf("older", given, a.typedIn(q))
 	if err != nil {
 		return core.Invalid("older", given, "so many days, such as 90d, or a moment such as 2026-11-20 is expected")
 	}

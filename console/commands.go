@@ -22,25 +22,12 @@ func (a *ask) BulkCommands(p *bulkPanel) (list []string) {
 		}
 		list = append(list, strings.Join(words, " ")+more)
 	}
-	words, some := []string{"tickring bulk", p.Verb}, false
-	add := func(flag string, values []string) {
-		for _, v := range values {
-			if some = true; v != "" {
-				words = append(words, flag+" "+shellWord(v))
-			}
-		}
+	f := p.Filter
+	which := filterWords(f.App, f.Label, f.Is, f.Text)
+	if len(f.Label)+len(f.Is) == 0 && f.Text == "" {
+		which = append(which, "--all")
 	}
-	if p.Filter.App != "" {
-		words = append(words, shellWord(p.Filter.App))
-	}
-	add("--label", p.Filter.Label)
-	add("--is", p.Filter.Is)
-	if p.Filter.Text != "" {
-		add("--text", []string{p.Filter.Text})
-	}
-	if !some {
-		words = append(words, "--all")
-	}
+	words := append([]string{"tickring bulk", p.Verb}, which...)
 	return append(list, strings.Join(words, " ")+more)
 }
 

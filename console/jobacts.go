@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -80,6 +81,14 @@ func (a *ask) seen() *int64 {
 // typedBy is the zone by whose clock a form was typed: the one that it names beside its
 // fields, and carries. The reader may have chosen another since.
 func (a *ask) typedBy() *time.Location { return locationOf(a.Form("zone")) }
+
+// typedIn is that of a query, whose link may say none: then it is the reader's.
+func (a *ask) typedIn(q url.Values) *time.Location {
+	if zone := q.Get("zone"); zone != "" {
+		return locationOf(zone)
+	}
+	return a.In("")
+}
 
 // when is a moment as people type it: a clock time (the next one), a day, both, or a span
 // from now; zero where nothing was typed.

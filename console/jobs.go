@@ -116,21 +116,26 @@ func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
 	return out, nil
 }
 
-// jobsCommand is the command that lists the same.
-func jobsCommand(p client.ListJobsParams) string {
-	words := []string{"tickring get"}
-	if p.App != "" {
-		words = append(words, p.App)
+// filterWords say which jobs, as commands take it.
+func filterWords(app string, labels, is []string, text string) (words []string) {
+	if app != "" {
+		words = append(words, shellWord(app))
 	}
-	for _, is := range p.Is {
-		words = append(words, "--is "+is)
+	for _, one := range is {
+		words = append(words, "--is "+shellWord(one))
 	}
-	for _, label := range p.Label {
+	for _, label := range labels {
 		words = append(words, "--label "+shellWord(label))
 	}
-	if p.Text != "" {
-		words = append(words, "--text "+quoted(p.Text))
+	if text != "" {
+		words = append(words, "--text "+shellWord(text))
 	}
+	return words
+}
+
+// jobsCommand is the command that lists the same.
+func jobsCommand(p client.ListJobsParams) string {
+	words := append([]string{"tickring get"}, filterWords(p.App, p.Label, p.Is, p.Text)...)
 	if p.Sort != "" {
 		words = append(words, "--sort "+p.Sort)
 	}

@@ -70,12 +70,27 @@ func personFormOf(one client.Person) personForm {
 }
 
 // differs is how a person would differ from what he is now.
-func (f personForm) differs(now client.Person) (list []difference) {
-	disabled := map[bool]string{true: "true"}
+func (f personForm) differs(now client.Person) []difference {
+	mine := now
+	mine.Grants, mine.Issuer, mine.Subject, mine.Disabled = api.ParseGrants(strings.Fields(f.Roles)), f.Issuer, f.Subject, f.Disabled
+	return personDiffers(&now, &mine)
+}
+
+// personDiffers is in what two states of a person differ.
+func personDiffers(was, is *client.Person) (list []difference) {
+	set := func(is bool, word string) string { return map[bool]string{true: word}[is] }
+	tokens := func(p *client.Person) string {
+		names := make([]string, len(p.Tokens))
+		for i, t := range p.Tokens {
+			names[i] = t.Name
+		}
+		return strings.Join(names, ", ")
+	}
 	for _, d := range []difference{
-		{"roles", api.FormatGrants(now.Grants), api.FormatGrants(api.ParseGrants(strings.Fields(f.Roles)))},
-		{"issuer", now.Issuer, f.Issuer}, {"subject", now.Subject, f.Subject},
-		{"disabled", disabled[now.Disabled], disabled[f.Disabled]},
+		{"roles", api.FormatGrants(was.Grants), api.FormatGrants(is.Grants)},
+		{"disabled", set(was.Disabled, "true"), set(is.Disabled, "true")},
+		{"password", set(was.HasPassword, "(set)"), set(is.HasPassword, "(set)")},
+		{"issuer", was.Issuer, is.Issuer}, {"subject", was.Subject, is.Subject}, {"tokens", tokens(was), tokens(is)},
 	} {
 		if d.Old != d.New {
 			list = append(list, d)
@@ -103,6 +118,7 @@ func (a *ask) peopleDo() (string, core.Text, error) {
 		if now, gone := a.GetPerson(a.Ctx(), f.Name); gone == nil {
 			p.Form = personFormOf(now)
 		}
+		return a.again(err, "people", p)
 	}
 	if f.Rev == "" || !isConflict(err) {
 		return a.again(err, "people", p)

@@ -408,13 +408,8 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 	var p rerunsPage
 	p.Done, _ = strconv.Atoi(q.Get("done")) // they are told, and nothing goes by them
 	p.Left, _ = strconv.Atoi(q.Get("left"))
-	back := url.Values{}
-	for _, name := range []string{"job", "app", "state", "cause", "failed", "address", "longer", "shorter", "late", "text", "from", "to"} {
-		if v := q[name]; len(v) > 0 && v[0] != "" {
-			back[name] = v
-		}
-	}
-	p.Back = Root + "runs?" + back.Encode()
+	p.Back = addressOf(Root+"runs", q, []string{"job", "app", "state", "cause", "failed", "address", "longer", "shorter", "late", "text",
+		"from", "to"})
 	if p.Halted = q.Get("stop") != ""; p.Halted {
 		p.Why = a.whys(reasonsOf(q))
 		a.render(http.StatusOK, "reruns", p)

@@ -33,11 +33,7 @@ var presets = []struct {
 // else the reader's, and he is sent on to that link. What a field was made from (SpanFields) counts
 // where he left it as it was.
 func (a *ask) spanOf() (s span, err error) {
-	loc, typed := a.In(""), a.Q("zone") != ""
-	today := time.Date(a.Now.In(loc).Year(), a.Now.In(loc).Month(), a.Now.In(loc).Day(), 0, 0, 0, 0, loc)
-	if typed {
-		loc = locationOf(a.Q("zone"))
-	}
+	loc, typed := a.typedIn(a.r.URL.Query()), a.Q("zone") != ""
 	for name, at := range map[string]*time.Time{"from": &s.From, "to": &s.To} {
 		given, made := a.Q(name), a.Q(name+madeFrom)
 		typed = typed || made != ""
@@ -72,7 +68,8 @@ func (a *ask) spanOf() (s span, err error) {
 		s.When = ""
 		return s, nil
 	}
-	month := today.AddDate(0, 0, 1-today.Day())
+	year, moon, day := a.Now.In(loc).Date()
+	today, month := time.Date(year, moon, day, 0, 0, 0, 0, loc), time.Date(year, moon, 1, 0, 0, 0, 0, loc)
 	var names []string
 	for _, p := range presets {
 		names = append(names, p.Name)

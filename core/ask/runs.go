@@ -167,17 +167,16 @@ func (q *Ask) recent(ctx context.Context, f *RunFilter, limit int, p *bound.Page
 		if len(runs) == 0 && !fits {
 			return end(from)
 		}
-		found := len(res.Runs)
+		had := len(res.Runs)
 		for i := range runs {
 			if f.takes(&runs[i], now) {
 				res.Runs = append(res.Runs, runs[i])
 			}
 		}
-		found = len(res.Runs) - found
 		if looked += len(runs); len(runs) < left {
 			short++
 		}
-		if next == (RunPlace{}) || found == 0 && !f.From.IsZero() && next.Before < core.Millis(f.From.Add(-reach)) {
+		if next == (RunPlace{}) || len(res.Runs) == had && !f.From.IsZero() && next.Before < core.Millis(f.From.Add(-reach)) {
 			return res, nil
 		}
 		from = next

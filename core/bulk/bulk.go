@@ -31,6 +31,9 @@ const (
 	Label   Verb = "label"
 )
 
+// Edits reports whether it changes what a job is, and not only what becomes of it.
+func (v Verb) Edits() bool { return v == Delete || v == Label }
+
 // Verbs lists them all.
 var Verbs = []Verb{Pause, Resume, Trigger, Kill, Delete, Label}
 

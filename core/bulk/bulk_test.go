@@ -2,7 +2,6 @@ package bulk_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/bulk"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
@@ -136,41 +134,13 @@ func TestActsAreOnesOwn(t *testing.T) {
 	act(core.Actor{Name: strings.Repeat("n", 64)}, long, 2)
 }
 
-// damaged is a store in which one job cannot be understood.
-type damaged struct {
-	people.Store
-	job core.JobID
-}
-
-func (d *damaged) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
-	list, next, err := d.Store.ListJobs(ctx, app, after, limit)
-	var bad core.Unreadable
-	if i := slices.IndexFunc(list, func(j core.Job) bool { return j.Def.ID == d.job }); i >= 0 && err == nil {
-		list = slices.Delete(list, i, i+1)
-		bad.Add(d.job, errors.New("no JSON"))
-		err = bad.Err()
-	}
-	return list, next, err
-}
-
-func (d *damaged) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
-	found, left, err := d.Store.Jobs(ctx, ids)
-	var bad core.Unreadable
-	if _, is := found[d.job]; is && err == nil {
-		delete(found, d.job)
-		bad.Add(d.job, errors.New("no JSON"))
-		err = bad.Err()
-	}
-	return found, left, err
-}
-
 // TestUnreadableJobBlocksNoAct: an act on all that a filter finds, on those that are named, or that takes
 // another back does the rest, and tells of the one that cannot be read whoever may know of it.
 func TestUnreadableJobBlocksNoAct(t *testing.T) {
 	f := newFixture(t, 4)
 	f.Create(peopletest.Spec("bad", peopletest.Every(time.Hour)))
 	bad := f.Job("shop/bad").Def.ID
-	f.M = f.Fresh(&peopletest.Faults{Store: &damaged{f.E.Manage, bad}, Ring: f.E.Ring})
+	f.M = f.Fresh(&peopletest.Faults{Store: &peopletest.Damaged{Store: f.E.Manage, Job: bad}, Ring: f.E.Ring})
 	all := &ask.JobsAsk{}
 	shop := func(app string) bool { return app == "shop" }
 	told := func(what string, res bulk.Result, done, fail int) {

@@ -1,7 +1,6 @@
 package manage_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
 func TestSave(t *testing.T) {
@@ -521,29 +521,12 @@ func TestSaveMany(t *testing.T) {
 	t.Logf("10,000 jobs made and found unchanged in %s", time.Since(began))
 }
 
-// damaged is a store in which one job cannot be understood.
-type damaged struct {
-	people.Store
-	job core.JobID
-}
-
-func (d *damaged) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
-	found, left, err := d.Store.Jobs(ctx, jobs)
-	var bad core.Unreadable
-	if _, is := found[d.job]; is && err == nil {
-		delete(found, d.job)
-		bad.Add(d.job, errors.New("no JSON"))
-		err = bad.Err()
-	}
-	return found, left, err
-}
-
 // TestUnreadableJobIsRefusedAlone: of what is saved together, only the job that cannot
 // be understood is refused, with the reason.
 func TestUnreadableJobIsRefusedAlone(t *testing.T) {
 	f := newFixture(t)
 	bad, good := f.Create(spec("bad", every(10*time.Second))), f.Create(spec("good", every(10*time.Second)))
-	m := f.Fresh(&faults{Store: &damaged{f.E.Manage, bad.Def.ID}, Ring: f.E.Ring})
+	m := f.Fresh(&faults{Store: &peopletest.Damaged{Store: f.E.Manage, Job: bad.Def.ID}, Ring: f.E.Ring})
 	var specs []manage.JobSpec
 	for _, name := range []string{"bad", "good", "new"} {
 		specs = append(specs, spec(name, every(20*time.Second)))

@@ -64,11 +64,6 @@ func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace
 		if byOpen {
 			return w.opened(c, open, row)
 		}
-		if of.From != 0 || of.To != 0 {
-			if err := w.exceptions(c, row); err != nil {
-				return err
-			}
-		}
 		return w.merge(c, row)
 	})
 	return w.list, w.next, err
@@ -83,9 +78,6 @@ type made struct {
 	limit    int
 	list     []core.Run
 	next     ask.RunPlace
-
-	apart   bool    // rows made long before or after their slot are known: these, the highest first
-	apartAt []int64 // and no others are looked for beyond what was made near from and to
 }
 
 const (
@@ -128,12 +120,12 @@ func (w *made) walks() (queries []string) {
 	return queries
 }
 
-// exceptions finds the rows up to one that were made long before or after their slot; where
-// they are too many, all rows are looked at.
-func (w *made) exceptions(c *sqlite.Conn, row int64) error {
+// exceptions are the rows up to one that were made long before or after their slot, the highest first;
+// false: they are too many.
+func (w *made) exceptions(c *sqlite.Conn, row int64) (list []int64, few bool, err error) {
 	st, err := c.Prepare("SELECT n FROM runs INDEXED BY runs_apart WHERE " + madeApart + " AND slot BETWEEN ? AND ? LIMIT ?")
 	if err != nil {
-		return err
+		return nil, false, err
 	}
 	st.BindInt64(1, int64(w.from))
 	st.BindInt64(2, int64(w.to))
@@ -141,30 +133,80 @@ func (w *made) exceptions(c *sqlite.Conn, row int64) error {
 	seen := 0
 	err = rows(st, func(st *sqlite.Stmt) error {
 		if n := st.ColumnInt64(0); n <= row {
-			w.apartAt = append(w.apartAt, n)
+			list = append(list, n)
 		}
 		seen++
 		return nil
 	})
-	slices.SortFunc(w.apartAt, func(a, b int64) int { return cmp.Compare(b, a) })
-	w.apart = seen <= recentScan
+	slices.SortFunc(list, func(a, b int64) int { return cmp.Compare(b, a) })
+	return list, seen <= recentScan, err
+}
+
+// walk goes down over the rows of a query, as long as they were made from a millisecond on; or over
+// those that are named.
+type walk struct {
+	st    *sqlite.Stmt
+	n     int64 // of its row; 0: it is over
+	first int64 // 0: whenever they were made
+	named bool
+	names []int64 // the rows to come
+}
+
+func (x *walk) step() error {
+	x.n = 0
+	if x.named {
+		if err := x.st.Reset(); err != nil || len(x.names) == 0 {
+			return err
+		}
+		x.st.BindInt64(1, x.names[0])
+		x.names = x.names[1:]
+	}
+	more, err := x.st.Step()
+	if err == nil && more && (x.first == 0 || x.st.ColumnInt64(ofMade) >= x.first) {
+		x.n = x.st.ColumnInt64(x.st.ColumnCount() - 1)
+	}
 	return err
+}
+
+// begin makes the walks from a row down. Where slots are asked for, those over many end with what was made
+// near them, and the exceptions have one of their own.
+func (w *made) begin(c *sqlite.Conn, row int64) (all []*walk, err error) {
+	first := int64(0)
+	if w.from != 0 || w.to != core.Horizon {
+		names, few, err := w.exceptions(c, row)
+		if err != nil {
+			return nil, err
+		}
+		if few {
+			last, err := lastBefore(c, (int64(w.to)+near)*1000+1)
+			if err != nil {
+				return nil, err
+			}
+			st, err := c.Prepare("SELECT " + runColumns + ", n FROM runs WHERE n = ?")
+			if err != nil {
+				return nil, err
+			}
+			row, first = min(row, last), (int64(w.from)-near)*1000
+			all = append(all, &walk{st: st, named: true, names: names})
+		}
+	}
+	for _, q := range w.walks() {
+		st, err := c.Prepare(q)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, &walk{st: st, first: first})
+		st.BindInt64(1, row)
+		if st.BindParamCount() > 1 {
+			st.BindInt64(2, w.app)
+		}
+	}
+	return all, nil
 }
 
 // merge reads from a row down until it has enough, or has looked at enough.
 func (w *made) merge(c *sqlite.Conn, row int64) (err error) {
-	type walk struct {
-		st *sqlite.Stmt
-		n  int64 // of its row
-	}
-	if w.apart {
-		last, err := lastBefore(c, (int64(w.to)+near)*1000+1)
-		if err != nil {
-			return err
-		}
-		row = min(row, last)
-	}
-	var all []walk
+	all, err := w.begin(c, row)
 	defer func() {
 		for _, x := range all {
 			if e := x.st.Reset(); err == nil {
@@ -172,80 +214,39 @@ func (w *made) merge(c *sqlite.Conn, row int64) (err error) {
 			}
 		}
 	}()
-	for _, q := range w.walks() {
-		st, err := c.Prepare(q)
-		if err != nil {
-			return err
-		}
-		all = append(all, walk{st: st})
-		st.BindInt64(1, row)
-		if st.BindParamCount() > 1 {
-			st.BindInt64(2, w.app)
-		}
-	}
-	step := func(x *walk) error {
-		more, err := x.st.Step()
-		if x.n = 0; err == nil && more {
-			x.n = x.st.ColumnInt64(x.st.ColumnCount() - 1)
-		}
+	if err != nil {
 		return err
 	}
-	for i := range all {
-		if err := step(&all[i]); err != nil {
+	for _, x := range all {
+		if err := x.step(); err != nil {
 			return err
 		}
 	}
-	var exception *sqlite.Stmt
-	if w.apart {
-		if exception, err = c.Prepare("SELECT " + runColumns + ", n FROM runs WHERE n = ?"); err != nil {
-			return err
-		}
-	}
-	first := (int64(w.from) - near) * 1000
 	for seen := 1; ; seen++ {
-		x := &all[0]
-		for i := range all {
-			if w.apart && all[i].n != 0 && all[i].st.ColumnInt64(ofMade) < first {
-				all[i].n = 0
-			}
-			if all[i].n > x.n {
-				x = &all[i]
-			}
-		}
-		apart := w.apart && len(w.apartAt) > 0 && w.apartAt[0] >= x.n
-		if x.n == 0 && !apart {
+		x := slices.MaxFunc(all, func(a, b *walk) int { return cmp.Compare(a.n, b.n) })
+		if x.n == 0 {
 			w.next = ask.RunPlace{}
 			return nil
 		}
 		if len(w.list) >= w.limit || seen > recentScan {
 			return nil
 		}
-		if apart {
-			n := w.apartAt[0]
-			w.apartAt = w.apartAt[1:]
-			exception.BindInt64(1, n)
-			if err := rows(exception, w.at); err != nil {
+		w.next = ask.RunPlace{Before: x.st.ColumnInt64(ofMade) + 1, Row: x.n}
+		if w.fits(x.st) {
+			if err := w.take(x.st); err != nil {
 				return err
 			}
+		}
+		n := x.n
+		for _, x := range all { // an exception may be in two
 			if x.n != n {
 				continue
 			}
-		} else if err := w.at(x.st); err != nil {
-			return err
-		}
-		if err := step(x); err != nil {
-			return err
+			if err := x.step(); err != nil {
+				return err
+			}
 		}
 	}
-}
-
-// at takes the row at hand, if it is asked for; behind it the next call goes on.
-func (w *made) at(st *sqlite.Stmt) error {
-	w.next = ask.RunPlace{Before: st.ColumnInt64(ofMade) + 1, Row: st.ColumnInt64(st.ColumnCount() - 1)}
-	if !w.fits(st) {
-		return nil
-	}
-	return w.take(st)
 }
 
 // opened reads those of some runs that lie up to a row.

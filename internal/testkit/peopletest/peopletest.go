@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -231,6 +232,34 @@ func (f *Fixture) PushNext(id core.JobID, next core.Instant) {
 	if err := f.E.Manage.Advance(Ctx, []core.Advance{a})[0]; err != nil {
 		f.T.Fatal(err)
 	}
+}
+
+// Damaged is a store in which one job cannot be understood.
+type Damaged struct {
+	people.Store
+	Job core.JobID
+}
+
+func (d *Damaged) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
+	list, next, err := d.Store.ListJobs(ctx, app, after, limit)
+	var bad core.Unreadable
+	if i := slices.IndexFunc(list, func(j core.Job) bool { return j.Def.ID == d.Job }); i >= 0 && err == nil {
+		list = slices.Delete(list, i, i+1)
+		bad.Add(d.Job, errors.New("no JSON"))
+		err = bad.Err()
+	}
+	return list, next, err
+}
+
+func (d *Damaged) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
+	found, left, err := d.Store.Jobs(ctx, ids)
+	var bad core.Unreadable
+	if _, is := found[d.Job]; is && err == nil {
+		delete(found, d.Job)
+		bad.Add(d.Job, errors.New("no JSON"))
+		err = bad.Err()
+	}
+	return found, left, err
 }
 
 // Faults is a store and ring whose nth write goes wrong.
