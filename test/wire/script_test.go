@@ -81,15 +81,7 @@ func (b *stand) says(job, line string) string {
 	b.Helper()
 	r, end := b.ends(b.s.Trigger(b.T, job), 20*time.Second) // the first of Groovy takes a while
 	if end == "failed not-accepted" {
-		// It is tried again as its job says, and not for ever.
-		if err := rig.Eventually(10*time.Second, func() error {
-			if n := strings.Count(b.s.OK(b.T, "", "runs", job, "-o", "json"), `"failed"`); n != 2 {
-				return fmt.Errorf("%d attempts, want 2", n)
-			}
-			return nil
-		}); err != nil {
-			b.Error(err)
-		}
+		b.triedTwice(job)
 	}
 	if end != "succeeded" {
 		return r.Message
@@ -106,6 +98,21 @@ func (b *stand) says(job, line string) string {
 	return ""
 }
 
+// triedTwice waits for the end of the second attempt of a run that failed: it is tried again as its
+// job says, and not for ever. Until then that attempt, which has the newest version, would end a run
+// of an older one at the executor.
+func (b *stand) triedTwice(job string) {
+	b.Helper()
+	if err := rig.Eventually(10*time.Second, func() error {
+		if n := strings.Count(b.s.OK(b.T, "", "runs", job, "-o", "json"), `"failed"`); n != 2 {
+			return fmt.Errorf("%d attempts, want 2", n)
+		}
+		return nil
+	}); err != nil {
+		b.Error(err)
+	}
+}
+
 // scripts: each kind that a program runs gets its arguments; how it exits is how the run ends; the
 // next run has another version, and one at work does not.
 func scripts(b *stand) (string, bool) {
@@ -119,6 +126,7 @@ func scripts(b *stand) (string, bool) {
 	if end != "failed handler" || !strings.Contains(r.Message, "script exit value(3) is failed") {
 		return fmt.Sprint(end, " ", r.Message), false
 	}
+	b.triedTwice(job)
 	b.script("shell", fmt.Sprintf("while [ ! -e '%s/go-'* ]; do sleep 0.05; done\necho \"version three\"\n", filepath.Join(b.dir, "scripts")))
 	id := b.running(job)
 	b.script("shell", "echo \"version four\"\r\n") // the line of Windows is one of the script
