@@ -38,7 +38,7 @@ func (a *ask) RunsCli(p *runsPage) string { return "tickring runs" + runsWords(p
 func (a *ask) RerunCommand(p *runsPage) string {
 	f := p.Filter
 	if p.Again != nil {
-		f.To = p.Again.To
+		f.To = p.Again.Of.last()
 	}
 	return "tickring rerun" + runsWords(f, "--ran-at")
 }

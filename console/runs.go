@@ -42,7 +42,7 @@ func (p *runsPage) Filtered() bool {
 // rerunPanel is what would be run again, before anybody says so.
 type rerunPanel struct {
 	Key    string
-	To     time.Time
+	Of     span
 	Fit    int // of those looked at
 	Left   []client.Rerun
 	Sample []client.Rerun
@@ -103,7 +103,7 @@ func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
 		return list
 	}
 	f := client.ListRunsParams{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: all("state"), Cause: all("cause"),
-		Failed: q.Get("failed") != "", Address: strings.TrimSpace(q.Get("address")), From: s.From, To: s.To,
+		Failed: q.Get("failed") != "", Address: strings.TrimSpace(q.Get("address")), From: s.From, To: s.last(),
 		Longer: strings.TrimSpace(q.Get("longer")), Shorter: strings.TrimSpace(q.Get("shorter")), Late: strings.TrimSpace(q.Get("late")),
 		Text: strings.TrimSpace(q.Get("text"))}
 	if f.Job != "" {
@@ -166,7 +166,7 @@ func (a *ask) findRuns(p *runsPage) error {
 		return nil
 	}
 	f := &p.Filter
-	shape, err := a.GetShape(a.Ctx(), client.GetShapeParams{App: f.App, Job: f.Job, From: f.From, To: f.To, Late: f.Late})
+	shape, err := a.GetShape(a.Ctx(), client.GetShapeParams{App: f.App, Job: f.Job, From: f.From, To: p.Span.To, Late: f.Late})
 	if err != nil {
 		return nil // the rows are what was asked for
 	}
@@ -292,12 +292,12 @@ func rerunRequest(f client.ListRunsParams) client.RerunRequest {
 // wouldRerun counts what would be run again, and shows some, for as long as an answer may take
 // from its beginning on: a filter that fits little makes each part of it, and the list before, slow.
 func (a *ask) wouldRerun(p *runsPage) (*rerunPanel, error) {
-	out := &rerunPanel{Key: "console-" + rand.Text()[:12], To: p.Filter.To}
-	if out.To.IsZero() { // what comes later is not meant
-		out.To = a.Now.Truncate(time.Second)
+	out := &rerunPanel{Key: "console-" + rand.Text()[:12], Of: p.Span}
+	if out.Of.To.IsZero() { // what comes later is not meant
+		out.Of.To = a.Now.Truncate(time.Second).Add(time.Second)
 	}
 	body := rerunRequest(p.Filter)
-	body.Key, body.DryRun, body.To = out.Key, true, out.To
+	body.Key, body.DryRun, body.To = out.Key, true, out.Of.last()
 	for n := 1; ; n++ {
 		res, err := a.Rerun(a.Ctx(), body)
 		if err != nil {

@@ -128,9 +128,43 @@ func TestShapeOfRuns(t *testing.T) {
 		t.Errorf("a bar leads to %q", bar)
 	}
 	zoomed := s.says("/console/runs?job=shop/shape&from=2026-11-20T11:50:00Z&to=2026-11-20T11:55:00Z")
-	if n := strings.Count(zoomed, `<tr id="run-`); n != 6 {
+	if n := strings.Count(zoomed, `<tr id="run-`); n != 5 {
 		t.Errorf("a span has %d runs", n)
 	}
+}
+
+// TestSpansMeet: a run that is due where two spans meet is of the second, in the list as in the shape over
+// it, in a bar, and where the list is run again; and the command says so, which takes its end in.
+func TestSpansMeet(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("hourly", peopletest.Every(time.Hour)))
+	s.Clock = s.Clock.Truncate(24 * time.Hour).Add(30 * time.Hour)
+	for n := 60; n <= 40*60; n += 60 {
+		s.ended(&job, n, func(r *core.Run) {
+			r.State, r.Reason, r.Journal = core.Failed, core.ReasonHandler, core.JournalKey{Minute: int64(r.At) / 60}
+		})
+	}
+	of := func(path string) int { return strings.Count(s.says(path), `<tr id="run-`) }
+	const list, hour = "/console/runs?job=shop/hourly&", "from=2026-11-20T02:00:00Z&to=2026-11-20T03:00:00Z"
+	for query, want := range map[string]int{
+		"when=yesterday": 24, hour: 1, "from=2026-11-20T02:00:00Z&to=2026-11-20T02:00:00Z": 1,
+		"from=2026-11-20T02:00:00.25Z&to=2026-11-20T03:00:00.5Z": 1, "from=2026-11-20T02:00:00.25Z&to=2026-11-20T02:00:00.5Z": 0,
+	} {
+		if n := of(list + query); n != want {
+			t.Errorf("%s has %d runs", query, n)
+		}
+	}
+	body := s.says(list+"when=yesterday&shape=1", "24 began, of which 24 failed")
+	for _, bar := range hrefs(cutOut(body, "data-step=", "</svg>"), "/console/runs?from=") {
+		if n := of(bar); n > 1 {
+			t.Errorf("%s has %d runs", bar, n)
+		}
+	}
+	body = s.says(list+hour+"&panel=rerun", "1 would be run again.",
+		"tickring rerun shop/hourly --from 2026-11-20T02:00:00Z --to 2026-11-20T02:59:59Z")
+	w := s.post("/console/runs/rerun", hidden(t, body, "/console/runs/rerun"))
+	s.says(w.Header().Get("Location"), "1 are run again, 0 are left")
 }
 
 // TestRunManyAgain: all that a filter finds is counted and shown first, then run again part

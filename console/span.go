@@ -93,6 +93,15 @@ func (a *ask) spanOf() (s span, err error) {
 	return s, core.Invalid("when", s.When, "allowed are %s", strings.Join(names, ", "))
 }
 
+// last is the last moment of a span: one ends before its To, as counts take it, while a list is of what is
+// up to a moment. Where both ends are one it is that.
+func (s span) last() time.Time {
+	if s.To.After(s.From) {
+		return s.To.Add(-1)
+	}
+	return s.To
+}
+
 // momentOf reads a moment; bare says that its zone was left out.
 func momentOf(field, given string, loc *time.Location) (at time.Time, bare bool, err error) {
 	if at, err = time.Parse(time.RFC3339, given); err == nil {
@@ -164,8 +173,8 @@ func fieldOf(t time.Time, loc *time.Location) string {
 // Reader is the zone by whose clock times that are of no job are said, and typed.
 func (a *ask) Reader() string { return a.In("").String() }
 
-// RFC is a moment as links have it.
-func (a *ask) RFC(t time.Time) string { return rfc(t) }
+// RFC is a moment as forms hand it on.
+func (a *ask) RFC(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // rfc is a moment in UTC.
 func rfc(t time.Time) string { return t.UTC().Format(time.RFC3339) }
