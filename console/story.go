@@ -172,13 +172,24 @@ func (a *ask) try(t *client.Try) event {
 	return event{Shape: "fail", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("it did not take it"))))}
 }
 
+// turnOf is the limit for which a queued run waits: it stands in its queue, or has its second
+// to come. Nil: it waits for an executor, if for anything, also where it is counted then.
+func (a *ask) turnOf(r *client.Run) *client.Permit {
+	if p := r.Permit; p != nil && (p.Place > 0 || p.Begins.After(a.Now)) {
+		return p
+	}
+	return nil
+}
+
 // waitsFor says what a queued run waits for.
 func (a *ask) waitsFor(r *client.Run) template.HTML {
-	p := r.Permit
+	p := a.turnOf(r)
 	switch {
-	case p == nil || p.Has && !p.Begins.After(a.Now):
+	case p == nil && r.WaitsUntil.IsZero():
+		return a.Mark("is on its way")
+	case p == nil:
 		return a.Mark("waits for an executor of app %s, until %s", a.AppLink(r.App), a.Time(r.WaitsUntil, r.Timezone))
-	case p.Has:
+	case p.Place == 0:
 		return a.Mark("waits for its turn: of %s so many may begin in a second; it begins at %s", text(p.Of), a.Time(p.Begins, r.Timezone))
 	case len(p.HeldBy) == 0:
 		return a.Mark("waits for its turn: of %s %s may be at work at once", text(p.Of), num(p.Limit))
@@ -223,7 +234,7 @@ func (a *ask) end(r *client.Run) event {
 		e.Aside = a.Mark("again at %s, as run %s", a.Stamp(r.ThenAt, r.Timezone), a.RunLink(r.Then))
 	case r.Then != "":
 		e.Aside = a.Mark("again, as run %s", a.RunLink(r.Then))
-	case core.State(r.State).Failure() && r.Attempt > 1:
+	case core.State(r.State).Failure() && r.Attempt > 1 && r.Retries <= 0:
 		e.Aside = a.Mark("no attempt is left")
 	}
 	return e
@@ -344,12 +355,15 @@ func (a *ask) nextStep(r *client.Run) string {
 	switch state := core.State(r.State); {
 	case r.Skip != nil:
 		return words.Say(a.Lang, nextSteps[core.Reason(r.Skip.Reason)])
-	case state == core.Planned:
-		return a.Say("Nothing is to be done: it comes by itself. Until then it can be cancelled.")
-	case state == core.Queued && r.Permit != nil && !r.Permit.Has:
+	case state == core.Planned && len(r.Missing) > 0:
+		return a.Say("It comes when those that it waits for have ended as the job asks. If they have not by %s, it is skipped. "+
+			"Until then it can be cancelled.", a.Moment(r.DueAt, r.Timezone))
+	case state == core.Queued && r.Permit != nil && r.Permit.Place > 0:
 		return a.Say("It goes when one that is at work ends. What takes too long there can be killed, or this one cancelled.")
-	case state == core.Queued:
+	case state == core.Queued && a.turnOf(r) == nil && !r.WaitsUntil.IsZero():
 		return a.Say("It goes when an executor comes. Start one, or cancel it.")
+	case state == core.Planned, state == core.Queued:
+		return a.Say("Nothing is to be done: it comes by itself. Until then it can be cancelled.")
 	case state == core.Running:
 		return a.Say("Its log grows below. It ends when its executor says so; it can be killed.")
 	case state == core.Failed && r.Reason == string(core.ReasonCancelled):

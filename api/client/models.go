@@ -2231,7 +2231,7 @@ type Run struct {
 	// Tries Addresses that were asked before, and what is known of the run at the one that has it
 	Tries []Try `json:"tries,omitempty,omitzero"`
 
-	// WaitsUntil Of a queued run: how long it waits for an executor of its app
+	// WaitsUntil Of a queued run that waits for an executor of its app: until when; of one that a limit counts only when it is read alone
 	WaitsUntil time.Time `json:"waitsUntil,omitempty,omitzero"`
 
 	// With What the job of a run said when that was sent, of one that waits what it says now. What the run says itself comes before it.

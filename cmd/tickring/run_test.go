@@ -38,8 +38,9 @@ func TestWaitsForPermit(t *testing.T) {
 		want   bool
 	}{
 		{"queued", nil, false},
-		{"queued", &api.Permit{HeldBy: []string{"1"}}, true},
-		{"queued", &api.Permit{Has: true}, false}, // for an executor
+		{"queued", &api.Permit{HeldBy: []string{"1"}, Place: 1}, true},
+		{"queued", &api.Permit{HeldBy: []string{"1"}}, false}, // for an executor, and then it asks
+		{"queued", &api.Permit{Has: true}, false},             // for an executor
 		{"queued", &api.Permit{Has: true, Begins: time.Now().Add(time.Hour)}, true},
 		{"running", &api.Permit{}, false},
 	} {

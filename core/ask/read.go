@@ -78,7 +78,7 @@ type RunPage struct {
 	Jobs map[core.JobID]*core.Job
 	// ThenAt is when the retries that followed Runs are due, as far as they are kept.
 	ThenAt map[core.RunID]core.Instant
-	// Waits says until when those wait for an executor that do.
+	// Waits says until when those wait for an executor that do, but for those that a limit counts.
 	Waits map[core.RunID]time.Time
 }
 
@@ -471,7 +471,7 @@ func (q *Ask) view(ctx context.Context, r core.Run) (RunView, error) {
 	if err != nil {
 		return RunView{}, err
 	}
-	v := RunView{Run: r, Job: jobs[r.ID.Job()], ThenAt: at[r.Then], Waits: waits[r.ID]}
+	v := RunView{Run: r, Job: jobs[r.ID.Job()], ThenAt: at[r.Then]}
 	if r.AwaitsJoin() && v.Job != nil {
 		name := v.Job.Def.JoinName()
 		found, err := q.store.Permits(ctx, []string{name})
@@ -497,6 +497,9 @@ func (q *Ask) view(ctx context.Context, r core.Run) (RunView, error) {
 				break
 			}
 		}
+	}
+	if p := v.Permits; p == nil || !slices.Contains(p.Queue, r.First) && !p.From(r.First).Time().After(q.o.Now()) {
+		v.Waits = waits[r.ID] // else it waits for its turn
 	}
 	return v, nil
 }
@@ -746,7 +749,9 @@ func (q *Ask) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 		res.ThenAt, err = q.thenAt(ctx, res.Runs)
 	}
 	if err == nil {
-		res.Waits, err = q.waits(ctx, res.Runs, res.Jobs)
+		// What a limit counts may wait for that: only its own page reads which.
+		free := slices.DeleteFunc(slices.Clone(res.Runs), func(r core.Run) bool { return r.Permit != "" })
+		res.Waits, err = q.waits(ctx, free, res.Jobs)
 	}
 	return res, err
 }
@@ -776,8 +781,8 @@ func (q *Ask) thenAt(ctx context.Context, runs []core.Run) (map[core.RunID]core.
 	return at, nil
 }
 
-// waits is until when those of runs wait for an executor that do, by their jobs and apps
-// as they are now.
+// waits is until when those of runs wait for an executor that have no permit to wait for, by
+// their jobs and apps as they are now.
 func (q *Ask) waits(ctx context.Context, runs []core.Run, jobs map[core.JobID]*core.Job) (map[core.RunID]time.Time, error) {
 	var names []string
 	for i := range runs {

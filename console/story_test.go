@@ -1,0 +1,131 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/peopletest"
+)
+
+// next is what the page of a run says is to be done.
+func (s *site) next(run core.RunID) string {
+	s.t.Helper()
+	_, after, _ := strings.Cut(s.says("/console/runs/"+run.String(), "Next:"), "Next:</b>")
+	said, _, _ := strings.Cut(after, "</p>")
+	return strings.TrimSpace(said)
+}
+
+// TestWhatAQueuedRunWaitsFor: the story of a run, its next step and its row in a list agree on
+// whether it waits for an executor, for the end of another run, or for its second; that a
+// limit counts it makes it wait for nothing by itself.
+func TestWhatAQueuedRunWaitsFor(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	spec := peopletest.Spec("pay", peopletest.Every(time.Minute))
+	spec.Def.Overlap, spec.Def.WaitForExecutor = core.Overlap{Limit: 5}, time.Hour
+	job := s.Create(spec)
+	free := peopletest.Spec("free", peopletest.Every(time.Minute))
+	free.Def.WaitForExecutor = time.Hour
+	other := s.Create(free)
+	executor, turn := "waits for an executor of app", "waits for its turn"
+	start, ends, comes := "It goes when an executor comes", "It goes when one that is at work ends", "Nothing is to be done: it comes"
+	const at = core.RunID(1)
+	for n, c := range []struct {
+		job        core.Job
+		item       core.Permits // at is the run
+		waits      string
+		next       string
+		row, story bool // whether they say executor
+	}{
+		{job: other, waits: executor, next: start, row: true, story: true},
+		{job: job, waits: executor, next: start, story: true},
+		{job: job, item: core.Permits{Holders: []core.Holder{{First: 9}}}, waits: executor, next: start, story: true},
+		{job: job, item: core.Permits{Holders: []core.Holder{{First: 9}}, Queue: []core.RunID{at}}, waits: "now run", next: ends},
+		{job: job, item: core.Permits{Holders: []core.Holder{{First: at, From: core.InstantOf(s.Clock) + 60}}}, waits: turn, next: comes},
+		{job: job, item: core.Permits{Holders: []core.Holder{{First: at, From: core.InstantOf(s.Clock) - 1}}}, waits: executor, next: start,
+			story: true},
+	} {
+		r := s.ended(&c.job, 0, func(r *core.Run) {
+			r.At -= core.Instant(n)
+			r.ID, r.Slot = core.PlannedRun(c.job.Def.ID, r.At), r.At
+			r.First, r.State, r.SentAt, r.EndedAt, r.Address = r.ID, core.Queued, time.Time{}, time.Time{}, ""
+			r.Permit = c.job.Permit(nil, r)
+		})
+		if c.item.Holders != nil {
+			c.item.Name, c.item.Limit, c.item.V = r.Permit, 5, 1
+			if old, err := s.E.Finish.Permits(peopletest.Ctx, []string{r.Permit}); err != nil {
+				t.Fatal(err)
+			} else if is := old[r.Permit]; is.V > 0 {
+				c.item.V = is.V + 1
+			}
+			for i := range c.item.Queue {
+				c.item.Queue[i] = r.ID
+			}
+			if h := &c.item.Holders[0]; h.First == at {
+				h.First = r.ID
+			}
+			if err := s.E.Finish.PutPermits(peopletest.Ctx, []core.Permits{c.item})[0]; err != nil {
+				t.Fatal(err)
+			}
+		}
+		body := s.says("/console/runs/"+r.ID.String(), c.waits)
+		if strings.Contains(body, executor) != c.story || strings.Contains(body, turn) == c.story {
+			t.Errorf("%d: it does not say what it waits for alone", n)
+		}
+		if next := s.next(r.ID); !strings.HasPrefix(next, c.next) {
+			t.Errorf("%d: next is %q, want %q", n, next, c.next)
+		}
+		list := s.says("/console/runs?job=shop/" + c.job.Def.Name)
+		_, row, _ := strings.Cut(list, `id="run-`+r.ID.String()+`"`)
+		row, _, _ = strings.Cut(row, "</tr>")
+		if row == "" || strings.Contains(row, executor) != c.row {
+			t.Errorf("%d: its row is %s", n, row)
+		}
+	}
+}
+
+// TestJoinThatWaitsSaysForWhom: the run of a join goes when its parents have ended, and is skipped without
+// them: it does not come by itself.
+func TestJoinThatWaitsSaysForWhom(t *testing.T) {
+	s := newConsole(t)
+	parent := s.Create(peopletest.Spec("a", peopletest.Every(time.Hour)))
+	s.Create(peopletest.Spec("b", peopletest.Every(time.Hour)))
+	spec := peopletest.Spec("sums", core.Schedule{})
+	spec.Def.Within = time.Hour
+	spec.Def.After = []core.Parent{{Job: "shop/a", When: core.UponClose}, {Job: "shop/b", When: core.UponClose}}
+	job := s.Create(spec)
+	now, id := core.InstantOf(s.Clock), core.NumberedRun(job.Def.ID, 1)
+	j := core.Join{}
+	j.Note(&job.Def, core.PlannedRun(parent.Def.ID, now), id, now)
+	s.ended(&job, 0, func(r *core.Run) {
+		*r = core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseParent, At: j.Begun, Slot: j.End, Attempt: 1, First: id,
+			Parent: j.Parent}
+	})
+	item := core.Permits{Name: job.Def.JoinName(), V: 1, Join: &j}
+	if err := s.E.Finish.PutPermits(peopletest.Ctx, []core.Permits{item})[0]; err != nil {
+		t.Fatal(err)
+	}
+	s.in("en")
+	s.says("/console/runs/"+id.String(), "waits for shop/b")
+	if next := s.next(id); !strings.HasPrefix(next, "It comes when those that it waits for") ||
+		!strings.Contains(next, "by "+j.End.Time().Format(time.DateTime)+" UTC, it is skipped") {
+		t.Errorf("next is %q", next)
+	}
+}
+
+// TestNoAttemptIsLeftWhereNoneIs: an end that is not tried again has used its attempts up only where none is left.
+func TestNoAttemptIsLeftWhereNoneIs(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("ledger", peopletest.Every(time.Minute)))
+	for n, left := range []int{0, 2} {
+		r := s.ended(&job, n, func(r *core.Run) {
+			r.State, r.Reason, r.Attempt, r.Retries = core.Failed, core.ReasonCancelled, 2, left
+		})
+		if said := strings.Contains(s.says("/console/runs/"+r.ID.String()), "no attempt is left"); said != (left == 0) {
+			t.Errorf("%d are left: %v", left, said)
+		}
+	}
+}
