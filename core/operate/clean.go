@@ -65,6 +65,9 @@ func (p cleanPlace) String() string {
 	return strconv.Itoa(int(p.job)) + "." + strconv.Itoa(p.kept) + "." + p.runs
 }
 
+// within reports whether it is behind some of the runs of its job.
+func (p cleanPlace) within() bool { return p.runs != "" || p.kept > 0 }
+
 func parseCleanPlace(text string) (p cleanPlace, err error) {
 	job, rest, _ := strings.Cut(text, ".")
 	kept, runs, is := strings.Cut(rest, ".")
@@ -123,6 +126,9 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 		if err != nil {
 			return CleanResult{}, err
 		}
+		if at.within() && at.job != id {
+			return CleanResult{}, core.Invalid("after", q.After, "not the next of a page of this")
+		}
 		at.job = id
 		_, err = c.job(ctx, at)
 		return c.done(err)
@@ -130,7 +136,7 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 	if err := core.CheckAppName("app", q.App); err != nil {
 		return CleanResult{}, err
 	}
-	if at.runs != "" || at.kept > 0 { // the job that it was at
+	if at.within() { // the job that it was at
 		if over, err := c.job(ctx, at); err != nil || !over {
 			return c.done(err)
 		}
@@ -176,6 +182,12 @@ func (c *cleaning) job(ctx context.Context, at cleanPlace) (over bool, err error
 	job, err := c.jobOf(ctx, at.job)
 	if err != nil {
 		return false, err
+	}
+	// An app's is known by the job alone: the number may come from a caller who may clean nothing
+	// else. One that was deleted between two pages is not the app's any more, and who names a
+	// foreign one is not told that it is there.
+	if c.q.Job == "" && (job == nil || job.Def.App != c.q.App) {
+		return true, nil
 	}
 	var stays core.RunID
 	if job != nil && job.Def.PauseAfter > 0 {

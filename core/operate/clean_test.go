@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -255,5 +256,57 @@ func TestCleanPausesNobody(t *testing.T) {
 	}
 	if sched := f.Job("shop/sweep").Sched; sched.State != core.Started {
 		t.Errorf("it is %s: %s", sched.State, sched.PauseWhy)
+	}
+}
+
+// TestCleanGoesOnWithItsOwn: where a page goes on widens nothing, whatever the caller writes there.
+func TestCleanGoesOnWithItsOwn(t *testing.T) {
+	f := newFixture(t)
+	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "pay"}))
+	s := spec("ledger", every(time.Hour))
+	s.Def.App = "pay"
+	f.Create(s)
+	old := func(app string, job core.JobID) {
+		t.Helper()
+		for n := range uint32(3) {
+			r := core.Run{ID: core.NumberedRun(job, n+1), App: app, State: core.Succeeded, Cause: core.CauseManual, Attempt: 1,
+				Slot: core.InstantOf(f.Clock), SentAt: f.Clock, EndedAt: f.Clock.Add(time.Second), Address: "a"}
+			r.First = r.ID
+			if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pay := f.Job("pay/ledger").Def.ID
+	shop := f.Create(spec("sweep", every(time.Hour))).Def.ID
+	gone := f.Create(spec("gone", every(time.Hour))).Def.ID
+	f.Fires()
+	old("pay", pay)
+	old("shop", shop)
+	old("shop", gone)
+	f.Clock = f.Clock.Add(48 * time.Hour)
+	if _, err := f.M.Delete(ctx, ann, "shop/gone", nil); err != nil {
+		t.Fatal(err)
+	}
+	low, high := core.NumberedRange(pay)
+	within := fmt.Sprintf("%d-%d", low-1, high)
+	for _, q := range []operate.CleanRequest{{App: "shop"}, {Job: "shop/sweep"}} {
+		for _, after := range []string{fmt.Sprintf("%d.1.", pay), fmt.Sprintf("%d.0.%s", pay, within), fmt.Sprintf("%d.7.%s", pay, within),
+			fmt.Sprintf("%d.0.%s", shop, within), fmt.Sprintf("%d.1.", gone), fmt.Sprintf("%d.1.", 77)} {
+			for _, q.DryRun = range []bool{true, false} {
+				q.After = after
+				res, err := f.M.Clean(ctx, ann, q)
+				if q.Job != "" && core.CodeOf(err) != core.CodeInvalid || q.App != "" && err != nil && core.CodeOf(err) != core.CodeInvalid ||
+					q.DryRun && res.Cleaned+res.Held > 3 {
+					t.Errorf("%+v: %+v, %v", q, res, err)
+				}
+			}
+			if upTo, err := f.E.Manage.Cleaned(ctx, pay); err != nil || f.left(pay) != 3 || f.left(gone) != 3 || upTo != 0 {
+				t.Fatalf("%+v: %d of pay are left, %d of what was deleted; cleaned up to %s, %v", q, f.left(pay), f.left(gone), upTo, err)
+			}
+		}
+	}
+	if c, h := f.cleaned(operate.CleanRequest{Job: "pay/ledger"}); c != 3 || h != 0 {
+		t.Errorf("%d cleaned, %d held", c, h)
 	}
 }

@@ -1,0 +1,172 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
+)
+
+// cursorFixture has two jobs of pay, one of a lower and one of a higher number than those of shop;
+// each has runs that ended long ago, and such as wait, those of pay more of them.
+func cursorFixture(t *testing.T) *fixture {
+	f := newFixture(t)
+	f.h = f.withReports()
+	f.must("PUT", "/v1/apps/pay", `{"executors":["call:https://pay.example.com"]}`)
+	f.must("PUT", "/v1/jobs/pay/ledger", `{"handler":"POST /x","schedule":{"every":"1h"}}`)
+	f.shop()
+	f.must("PUT", "/v1/jobs/shop/sweep", `{"handler":"x","schedule":{"every":"1h"}}`)
+	f.must("PUT", "/v1/jobs/pay/bills", `{"handler":"POST /x","schedule":{"every":"1h"}}`)
+	at := time.Now().Add(30 * time.Minute).UTC().Format(time.RFC3339)
+	for i, job := range []string{"pay/ledger", "shop/report", "shop/sweep", "pay/bills"} {
+		app, _, _ := strings.Cut(job, "/")
+		for n := range map[string]uint32{"pay": 9, "shop": 2}[app] {
+			ended := time.Now().Add(-72 * time.Hour)
+			r := core.Run{ID: core.NumberedRun(core.JobID(i+1), 100+n), App: app, State: core.Failed, Reason: core.ReasonHandler,
+				Cause: core.CauseManual, Attempt: 1, Slot: core.InstantOf(ended), At: core.InstantOf(ended), SentAt: ended, EndedAt: ended,
+				Address: "http://10.0.0.1:9999"}
+			r.First = r.ID
+			if err := f.e.Finish.Create(t.Context(), []core.Run{r})[0]; err != nil {
+				t.Fatal(err)
+			}
+		}
+		for key := range map[string]int{"pay": 5, "shop": 1}[app] {
+			f.must("POST", "/v1/jobs/"+job+"/trigger", fmt.Sprintf(`{"key":"k%d","at":%q}`, key, at))
+		}
+	}
+	return f
+}
+
+// ofPay is all that there is of pay.
+func (f *fixture) ofPay() string {
+	f.t.Helper()
+	all := f.must("GET", "/v1/apps/pay", "")
+	for _, path := range []string{"/v1/runs?limit=1000&job=", "/v1/changes?limit=1000&job="} {
+		all += f.must("GET", path+"pay/ledger", "") + f.must("GET", path+"pay/bills", "")
+	}
+	return all
+}
+
+// paged are operations that go on where their caller says, and what stands there.
+var paged = []struct{ op, cursor string }{
+	{"GET /v1/jobs?after=AFTER", "next"},
+	{"GET /v1/jobs?app=shop&after=AFTER", "next"},
+	{"GET /v1/jobs?last=true&sort=name&cursor=AFTER", "cursor"},
+	{"GET /v1/jobs?sort=last&runs=5&cursor=AFTER", "cursor"},
+	{"GET /v1/jobs?app=shop&counts=true&cursor=AFTER", "cursor"},
+	{"GET /v1/runs?after=AFTER", "next"},
+	{"GET /v1/runs?app=shop&after=AFTER", "next"},
+	{"GET /v1/runs?app=shop&state=failed&after=AFTER", "next"},
+	{"GET /v1/runs?job=shop/report&after=AFTER", "next"},
+	{"GET /v1/jobs/shop/report/waiting?after=AFTER", "next"},
+	{"GET /v1/upcoming?after=AFTER", "next"},
+	{"GET /v1/upcoming?app=shop&after=AFTER", "next"},
+	{"GET /v1/upcoming?job=shop/report&after=AFTER", "next"},
+	{"GET /v1/changes?after=AFTER", "next"},
+	{"GET /v1/changes?app=shop&after=AFTER", "next"},
+	{"GET /v1/changes?job=shop/report&after=AFTER", "next"},
+	{"GET /v1/audit?from=FROM&to=TO&after=AFTER", "next"},
+	{"GET /v1/audit?from=FROM&to=TO&job=shop/report&after=AFTER", "next"},
+	{`POST /v1/clean {"app":"shop","dryRun":true,"after":"AFTER"}`, "next"},
+	{`POST /v1/clean {"job":"shop/report","dryRun":true,"after":"AFTER"}`, "next"},
+	{`POST /v1/clean {"app":"shop","after":"AFTER"}`, "next"},
+	{`POST /v1/clean {"job":"shop/report","after":"AFTER"}`, "next"},
+	{`POST /v1/rerun {"app":"shop","dryRun":true,"after":"AFTER"}`, "next"},
+	{`POST /v1/rerun {"app":"shop","key":"a","after":"AFTER"}`, "next"},
+	{`POST /v1/rerun {"job":"shop/report","key":"j","after":"AFTER"}`, "next"},
+	{`POST /v1/replan {"job":"shop/report","from":"FROM","to":"TO","after":"AFTER"}`, "next"},
+	{`POST /v1/replan {"job":"shop/report","from":"FROM","after":"AFTER"}`, "next"},
+	{`POST /v1/bulk {"verb":"pause","filter":{},"dryRun":true,"after":AFTER}`, "next"},
+	{`POST /v1/bulk {"verb":"pause","filter":{},"after":AFTER}`, "next"},
+	{`POST /v1/bulk {"verb":"label","labels":{"a":"b"},"filter":{"app":"shop"},"after":AFTER}`, "next"},
+	{`POST /v1/bulk {"verb":"resume","jobs":["shop/report"],"after":AFTER}`, "next"},
+	{`POST /v1/jobs/shop/report/kill?after=AFTER`, "next"},
+	{`POST /v1/runs/8589934692/kill?after=AFTER`, "next"}, // run 100 of shop/report
+	{`POST /v1/apply {"prune":true,"set":"s","after":AFTER}`, "next"},
+	{`POST /v1/redrive {"dryRun":true,"after":"AFTER"}`, "next"},
+	{`POST /v1/redrive {"after":"AFTER"}`, "next"},
+}
+
+// spanned has a span for what asks for one.
+var spanned = strings.NewReplacer("FROM", time.Now().Add(-3*time.Hour).UTC().Format(time.RFC3339),
+	"TO", time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
+
+// behind does a paged operation from a cursor on.
+func (f *fixture) behind(secret, op, after string) (int, string) {
+	method, rest, _ := strings.Cut(spanned.Replace(op), " ")
+	path, body, _ := strings.Cut(rest, " ")
+	return f.as(secret, method, strings.ReplaceAll(path, "AFTER", url.QueryEscape(after)), strings.ReplaceAll(body, "AFTER", after))
+}
+
+// cursors are what one by one the pages of pay, and of all, say is next, and what somebody would
+// make up of the numbers of jobs and runs.
+func (f *fixture) cursors() []string {
+	list := []string{"", "0", "-1", "x", "+", "+http://10.0.0.1:9998", "77.1.", "77"}
+	now := core.Millis(time.Now()) + 1
+	for _, job := range []core.JobID{1, 4} {
+		low, high := core.NumberedRange(job)
+		at, to := core.RunRange(job, 0, core.Horizon)
+		for _, form := range []string{"%[1]d", "%[1]d.0.", "%[1]d.1.", "%[1]d.9.", "%[1]d.0.%[5]d-%[3]d", "%[5]d-%[3]d", "%[4]d-%[2]d",
+			"%[1]d#%[3]d", "2#%[3]d", "%[3]d", "%[2]d", "%[1]d@1", "%[6]d", "%[6]d.%[3]d"} {
+			list = append(list, fmt.Sprintf(form, job, low, high, at, to, now))
+		}
+	}
+	wide := strings.NewReplacer("app=shop", "x=", "shop/report", "pay/ledger", "?", "?limit=1&")
+	for _, p := range paged {
+		for after := ""; strings.HasPrefix(p.op, "GET"); {
+			var page map[string]any
+			status, text := f.behind(token, wide.Replace(p.op), after)
+			if status != 200 || json.Unmarshal([]byte(text), &page) != nil {
+				break
+			}
+			next, is := page[p.cursor]
+			if after = fmt.Sprint(next); !is || slices.Contains(list, after) {
+				break
+			}
+			list = append(list, after)
+		}
+	}
+	return list
+}
+
+// TestCursorsWidenNothing: where a page is to go on is the caller's word, and with it he is told
+// of nothing and does nothing that he may not, in each role for one app alone.
+func TestCursorsWidenNothing(t *testing.T) {
+	cursors := cursorFixture(t).cursors()
+	for _, role := range access.Roles {
+		t.Run(string(role), func(t *testing.T) {
+			f := cursorFixture(t)
+			secret := f.person("sam", access.Grant{App: "shop", Role: role})
+			before, answered := f.ofPay(), 0
+			for _, p := range paged {
+				for _, after := range cursors {
+					status, text := f.behind(secret, p.op, after)
+					if status == 200 {
+						answered++
+					}
+					told := text
+					if after != "" {
+						told = strings.ReplaceAll(text, after, "")
+					}
+					var n struct{ Cleaned, Held, Missing, Found int }
+					_ = json.Unmarshal([]byte(text), &n) // of other answers it is none
+					if status >= 500 || n.Cleaned+n.Held > 4 || n.Missing > 2 || n.Found > 2 || strings.Contains(told, "pay") {
+						t.Errorf("%s behind %q: %d %s", p.op, after, status, text)
+					}
+				}
+				if now := f.ofPay(); now != before {
+					t.Fatalf("%s: of pay there is %s, was %s", p.op, now, before)
+				}
+			}
+			if answered < 200 {
+				t.Errorf("only %d were answered", answered)
+			}
+		})
+	}
+}
