@@ -254,13 +254,14 @@ const maxKills = 20
 
 // killAll ends what runs of the job of the path, part by part.
 func (a *ask) killAll() (core.Text, error) {
-	killed, cancelled, after := 0, 0, ""
+	killed, cancelled, after, problem := 0, 0, "", ""
 	for range maxKills {
 		res, err := a.KillJob(a.Ctx(), a.Path("app"), a.Path("name"), client.KillJobParams{After: after})
 		if err != nil {
 			return core.Text{}, err
 		}
 		killed, cancelled = killed+len(res.Killed), cancelled+len(res.Cancelled)
+		problem = cmp.Or(untold(res.Sent), problem)
 		if after = res.Next; after == "" {
 			break
 		}
@@ -270,6 +271,8 @@ func (a *ask) killAll() (core.Text, error) {
 		return core.Say("%d of its runs are told to end; there are more: kill again", killed+cancelled), nil
 	case killed+cancelled == 0:
 		return core.Say("nothing of it was running"), nil
+	case problem != "":
+		return killedUntold(killed, problem), nil
 	}
 	return core.Say("%d runs are told to end, %d were cancelled before they were sent", killed, cancelled), nil
 }

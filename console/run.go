@@ -21,6 +21,7 @@ import (
 type runPage struct {
 	Run     client.Run
 	Job     *client.Job // nil of one that was deleted
+	Of      string      // the job in words, also of one that was deleted
 	Story   []event
 	Chain   int    // how many attempts it has
 	Next    string // what is to be done next
@@ -56,6 +57,14 @@ func (p *runPage) Told() bool {
 	return said != "" && p.Run.Skip == nil && (p.Run.State == string(core.Succeeded) || strings.Contains(said, "\n") || len(said) > 300)
 }
 
+// Deaf reports whether nobody can tell what has the run to end it: a function, or an endpoint.
+func (p *runPage) Deaf() bool { return deaf(&p.Run) }
+
+func deaf(r *client.Run) bool {
+	scheme, _, _ := core.ParseAddress(r.Address)
+	return scheme == core.SchemeLambda || scheme == core.SchemeCall
+}
+
 // runByID is the page of a run.
 func (a *ask) runByID() (any, error) {
 	r, err := a.GetRun(a.Ctx(), a.Path("run"))
@@ -79,8 +88,8 @@ func (a *ask) runAt() (any, error) {
 	at := a.Path("instant")
 	r, err := a.GetRunAt(a.Ctx(), job.App, job.Name, at)
 	if status(err) == http.StatusNotFound {
-		p := &runPage{Job: &job, None: err.Error()}
-		p.Run = client.Run{App: job.App, Job: job.App + "/" + job.Name, JobID: job.ID, Timezone: job.Schedule.Timezone}
+		p := &runPage{Job: &job, Of: job.App + "/" + job.Name, None: err.Error()}
+		p.Run = client.Run{App: job.App, Job: p.Of, JobID: job.ID, Timezone: job.Schedule.Timezone}
 		if t, err := time.Parse(time.RFC3339, at); err == nil {
 			p.Run.ScheduledAt = t
 		}
@@ -100,7 +109,10 @@ func status(err error) int {
 }
 
 func (a *ask) runPage(r client.Run) (*runPage, error) {
-	p := &runPage{Run: r, Panel: a.Q("panel"), Params: paramsOf(&r)}
+	p := &runPage{Run: r, Of: r.Job, Panel: a.Q("panel"), Params: paramsOf(&r)}
+	if p.Of == "" {
+		p.Of = a.goneJob(r.JobID)
+	}
 	if app, name, ok := strings.Cut(r.Job, "/"); ok {
 		job, err := a.GetJob(a.Ctx(), app, name)
 		switch {
@@ -124,6 +136,16 @@ func (a *ask) runPage(r client.Run) (*runPage, error) {
 		p.Live, p.MoreLive = a.liveOf(r.App)
 	}
 	return p, nil
+}
+
+// goneJob is a job in words that was deleted: by its name as long as its changes are kept.
+func (a *ask) goneJob(id int32) string {
+	of := a.Say("a deleted job")
+	list, err := a.ListChanges(a.Ctx(), client.ListChangesParams{Job: fmt.Sprint(id), Limit: 1})
+	if err == nil && len(list.Changes) == 1 && list.Changes[0].Job != "" {
+		of = a.Say("%s, a deleted job", list.Changes[0].Job)
+	}
+	return of
 }
 
 // paramsOf are those that a run was sent with.
@@ -276,18 +298,14 @@ func (a *ask) killRun() (string, core.Text, error) {
 			return "", core.Text{}, a.refused("kill", err)
 		}
 		killed, cancelled = killed+len(res.Killed), cancelled+len(res.Cancelled)
-		for _, s := range res.Sent {
-			if s.Problem != "" {
-				problem = s.Address + ": " + s.Problem
-			}
-		}
+		problem = cmp.Or(untold(res.Sent), problem)
 		if after = res.Next; after == "" || n == 100 {
 			break
 		}
 	}
 	switch {
 	case problem != "":
-		return to, core.Say("the kill is recorded: %d runs are to end, but an executor says: %s", killed, core.Truncate(problem)), nil
+		return to, killedUntold(killed, problem), nil
 	case killed == 1:
 		return to, core.Say("the kill is recorded and sent: it ends when its executor says so"), nil
 	case killed > 0:
@@ -296,6 +314,21 @@ func (a *ask) killRun() (string, core.Text, error) {
 		return to, core.Say("it is cancelled: it was not sent yet"), nil
 	}
 	return to, core.Say("nothing of it was running any more"), nil
+}
+
+// untold is what the last executor said that was not told of a kill; empty: each was told.
+func untold(sent []client.KillAnswer) (problem string) {
+	for _, s := range sent {
+		if s.Problem != "" {
+			problem = s.Address + ": " + s.Problem
+		}
+	}
+	return problem
+}
+
+// killedUntold says of a kill that not each executor was told.
+func killedUntold(killed int, problem string) core.Text {
+	return core.Say("the kill is recorded: %d runs are to end, but an executor says: %s", killed, core.Truncate(problem))
 }
 
 // cancelRun cancels what was not sent yet.

@@ -149,7 +149,7 @@ func TestKillCancelRunAgain(t *testing.T) {
 	if w := s.post(path+open.ID.String()+"/kill", nil); w.Code != http.StatusSeeOther {
 		t.Fatalf("kill: %d %s", w.Code, w.Body)
 	}
-	s.says(path+open.ID.String(), "the kill is recorded and sent: it ends when", "; its executor was told")
+	s.says(path+open.ID.String(), "the kill is recorded and sent: it ends when", "to be killed, by ")
 
 	form := url.Values{"key": {"k1"}, "with": {"other"}, "params": {markup}, "where": {""}}
 	w := s.post(path+done.ID.String()+"/rerun", form)

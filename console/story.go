@@ -211,7 +211,11 @@ func (a *ask) kill(r *client.Run) []event {
 	case replaced:
 		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("to be ended: run %s goes in its place", a.RunLink(by))}}
 	case r.KillBy != "":
-		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("killed by %s; its executor was told", html("<b>%s</b>", r.KillBy))}}
+		e := event{At: r.KillAt, Shape: "stop", Text: a.Mark("to be killed, by %s", html("<b>%s</b>", r.KillBy))}
+		if deaf(r) {
+			e.Aside = a.Mark("Nobody can tell a function or an endpoint to end it: the kill counts when it fails or its time is over.")
+		}
+		return []event{e}
 	case core.State(r.State).Open():
 		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("its time is over, but its executor has other runs of this job, which a kill " +
 			"would end too: it ends when it is alone there")}}

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -128,4 +129,41 @@ func TestNoAttemptIsLeftWhereNoneIs(t *testing.T) {
 			t.Errorf("%d are left: %v", left, said)
 		}
 	}
+}
+
+// TestKillThatCannotBeTold: the story of a kill claims nothing that nobody knows; that a function or an
+// endpoint cannot be told stands there and before it is done, and of a job's runs the answer says who was not told.
+func TestKillThatCannotBeTold(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	const told, deaf = "An executor of xxl-job ends all runs", "Nobody can tell a function or an endpoint to end it"
+	for n, c := range []struct{ address, says, never string }{
+		{"http://10.0.0.7:9999/", told, deaf}, {"lambda:pay", deaf, told}, {"call:https://pay.test", deaf, told},
+	} {
+		job := s.Create(peopletest.Spec("pay"+strings.Repeat("x", n), peopletest.Every(time.Minute)))
+		r := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt, r.Address = core.Running, time.Time{}, c.address })
+		at := "/console/runs/" + r.ID.String()
+		s.never(s.says(at+"?panel=kill", c.says), c.never)
+		s.post(at+"/kill", nil)
+		s.never(s.says(at, "to be killed, by <b>"), "executor was told")
+		if said := strings.Contains(s.says(at), deaf); said != (c.says == deaf) {
+			t.Errorf("%s: the story says that it cannot be told: %v", c.address, said)
+		}
+	}
+	job := s.Create(peopletest.Spec("silent", peopletest.Every(time.Minute)))
+	s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt, r.Address = core.Running, time.Time{}, "http://deaf:9999/" })
+	const at, says = "/console/jobs/shop/silent", "1 runs are to end, but an executor says: http://deaf:9999/: "
+	s.done(at+"/kill", nil, says)
+	s.done(at+"/pause", url.Values{"reason": {"bank"}, "running": {"kill"}}, "shop/silent is paused, and the kill is recorded: "+says)
+}
+
+// TestRunOfADeletedJobSaysWhose: the page of a run still names its job when that is deleted.
+func TestRunOfADeletedJobSaysWhose(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("pay", peopletest.Every(time.Minute)))
+	r := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
+	s.ask("DELETE", "/v1/jobs/shop/pay", "")
+	const of = "shop/pay, a deleted job"
+	s.says("/console/runs/"+r.ID.String()+"?panel=kill", "<h1>"+of, "Kill run "+r.ID.String()+" of "+of+"?")
 }
