@@ -50,20 +50,28 @@
   function out() {
     if (busy() || body.hasAttribute("data-posted")) lost(body.dataset.ended); else location.reload();
   }
+  // What is before a server that is gone may answer for it: of its pages nothing is shown here.
   document.addEventListener("htmx:before:response", (e) => {
-    if (e.detail.ctx.response.status === 401) { e.preventDefault(); asking = 0; out(); }
+    const { status, headers } = e.detail.ctx.response, other = status >= 400 && !headers.has("Content-Security-Policy");
+    if (status !== 401 && !other) return;
+    e.preventDefault();
+    asking = 0;
+    if (other) gone(); else out();
   });
   addEventListener("pageshow", (e) => { if (e.persisted) refresh(); });
   // whether the server answers, and knows who asks: else what is said of that stays
   async function look() {
-    try {
-      const r = await fetch("/console/live", { method: "HEAD", cache: "no-store" });
-      if (r.status === 401) { out(); return; }
-      if (!r.ok) return;
-      lost("");
-      refresh();
-    } catch { wait = every; later(); lost(body.dataset.lost); }
+    const r = await reach("/console/live", { method: "HEAD", cache: "no-store" });
+    if (r?.status === 401) out(); else if (r?.ok) { lost(""); refresh(); } else if (r) gone();
   }
+  // gone says that the server does not answer, and looks until it does; reach asks it for something.
+  function gone() {
+    lost(body.dataset.lost);
+    wait = every;
+    clearTimeout(timer);
+    timer = setTimeout(poll, wait);
+  }
+  const reach = (url, how) => fetch(url, how).catch(gone);
   // A page that nobody tells asks. Each answer costs, and says when to ask again. A tab that is
   // not seen asks nothing.
   const every = +body.dataset.live || 4000;
@@ -144,7 +152,8 @@
   }
   async function panel(link) {
     const inner = link.closest("dialog"), back = inner ? home : location.href; // one that follows another closes as that
-    const r = await fetch(link.href, { headers: { "X-Panel": "1" } });
+    const r = await reach(link.href, { headers: { "X-Panel": "1" } });
+    if (!r) return;
     const d = new DOMParser().parseFromString(await r.text(), "text/html").querySelector("#panels dialog");
     if (!d || !r.ok) { location.href = link.href; return; }
     d.dataset.back = back;
@@ -261,16 +270,17 @@
   let palette = null;
   // first goes to what is found first for a text; the list that is shown may be of the letters before it.
   async function first(text) {
-    const r = await fetch("/console/find/list?text=" + encodeURIComponent(text));
-    const to = new DOMParser().parseFromString(await r.text(), "text/html").querySelector("li a");
+    const r = await reach("/console/find/list?text=" + encodeURIComponent(text));
+    const to = r && new DOMParser().parseFromString(await r.text(), "text/html").querySelector("li a");
     if (to && palette) location.href = to.getAttribute("href");
   }
   async function find() {
     if (palette && palette.open) return;
     const from = document.activeElement;
-    const r = await fetch("/console/find", { headers: { "X-Panel": "1" } });
+    const r = await reach("/console/find", { headers: { "X-Panel": "1" } });
+    if (!r) return;
     const d = new DOMParser().parseFromString(await r.text(), "text/html").querySelector("dialog.palette");
-    if (!d) return;
+    if (!d) { location.href = "/console/find"; return; }
     palette = d;
     if (d.open) d.close();
     d.removeAttribute("open");

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,17 +17,20 @@ import (
 )
 
 // TestServerGone: the server dies by kill -9 under an open page and comes again. The page
-// says so, and goes on by itself.
+// says so, also of what is clicked then, and goes on by itself.
 func TestServerGone(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
-	p.may("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "Failed to fetch", "status of 401")
+	p.may("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 401")
 	p.logIn()
 	p.open("/console/jobs")
 	p.sees("shop/prices")
 	const lost = "The server does not answer"
 	w.Kill()
 	p.sees(lost)
+	p.press("?")
+	p.press("k", kb.ModifierCtrl)
+	p.sees(lost, "shop/prices")
 	w.Server = rig.Start(t, binary, w.Dir, "--listen", strings.TrimPrefix(w.URL, "http://"))
 	p.wait("!document.body.innerText.includes(" + quote(lost) + ")")
 	if p.until(patience/4, "document.body.innerText.includes('Admin token')") == nil { // sessions end with the process, still
@@ -36,6 +41,48 @@ func TestServerGone(t *testing.T) {
 	if p.until(patience/4, "document.body.innerText.includes('after the fall')") != nil {
 		t.Fatalf("the page does not go on: %s", p.text())
 	}
+}
+
+// TestProxyAnswersForTheServer: a server that is gone behind a proxy, which answers for it, is told as one that
+// does not answer; what the page shows stays, and a click says no less. The page goes on by itself.
+func TestProxyAnswersForTheServer(t *testing.T) {
+	w := newWorld(t)
+	at, err := url.Parse(w.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(at)
+			r.Out.Host = r.In.Host
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(http.StatusBadGateway)
+			fmt.Fprint(w, "<html><body><h1>502 Bad Gateway</h1></body></html>")
+		},
+	})
+	t.Cleanup(proxy.Close)
+	p := newPage(t, proxy.URL, manner{})
+	p.may("status of 502", "status of 401", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET")
+	p.logIn()
+	p.open("/console/runs/" + w.runs["held"])
+	p.sees("shop/import", "Log")
+	const lost = "The server does not answer"
+	w.Kill()
+	p.sees(lost)
+	p.count()
+	if err := rig.Eventually(patience, func() error { // the log is asked for again and again
+		if requests, _ := p.count(); !slices.ContainsFunc(requests, func(r string) bool { return strings.Contains(r, "/log?last=") }) {
+			return fmt.Errorf("the log is not asked for: %q", requests)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p.sees(lost, "shop/import")
+	w.Server = rig.Start(t, binary, w.Dir, "--listen", at.Host)
+	p.wait("!document.body.innerText.includes(" + quote(lost) + ")")
 }
 
 // TestLogIn: who is not logged in is asked to, and lands where he wanted to go; a wrong token
