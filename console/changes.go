@@ -83,6 +83,7 @@ type change struct {
 	Fields  []difference
 	Restore bool     // the job before it is known
 	Runs    []string // those that it made
+	Cleaned int64    // how many it removed
 	Jobs    []string // of an act on many: those that it concerns too
 }
 
@@ -123,11 +124,12 @@ func (a *ask) changeOf(c *client.Change) change {
 		out.Fields = differences(manifest.Diff(old, now))
 	}
 	var made struct {
-		Run  string
-		Runs []string
+		Run     string
+		Runs    []string
+		Cleaned int64
 	}
 	if rev == 0 && json.Unmarshal(c.New, &made) == nil {
-		if out.Runs = made.Runs; made.Run != "" {
+		if out.Runs, out.Cleaned = made.Runs, made.Cleaned; made.Run != "" {
 			out.Runs = append(out.Runs, made.Run)
 		}
 	}
@@ -294,6 +296,8 @@ func (a *ask) Verb(verb string) string {
 		return a.Say("restored")
 	case core.VerbTested:
 		return a.Say("tested")
+	case core.VerbCleaned:
+		return a.Say("removed runs")
 	case core.VerbActed:
 		return a.Say("began an act on many jobs")
 	}

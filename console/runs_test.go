@@ -300,6 +300,7 @@ func TestRemoveRuns(t *testing.T) {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	s.says(w.Header().Get("Location"), "1 went, 0 stay")
+	s.says("/console/changes?job=shop/old&verb=cleaned", "removed runs  (1)")
 	if w := s.get("/console/runs/" + old.ID.String()); w.Code != http.StatusNotFound {
 		t.Errorf("it is there: %d", w.Code)
 	}

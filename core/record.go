@@ -138,13 +138,14 @@ const (
 	VerbKilled    = "killed"
 	VerbFenced    = "fenced"
 	VerbRestored  = "restored"
-	VerbTested    = "tested" // a channel
-	VerbActed     = "acted"  // on many jobs, whose records name the act
+	VerbTested    = "tested"  // a channel
+	VerbActed     = "acted"   // on many jobs, whose records name the act
+	VerbCleaned   = "cleaned" // runs that had ended were removed
 )
 
 // Verbs are all of them.
 var Verbs = []string{VerbCreated, VerbUpdated, VerbPaused, VerbResumed, VerbDeleted, VerbTriggered, VerbChanged, VerbCancelled, VerbKilled,
-	VerbFenced, VerbRestored, VerbTested, VerbActed}
+	VerbFenced, VerbRestored, VerbTested, VerbActed, VerbCleaned}
 
 // Actor is who asks for a change; it goes into the change record.
 type Actor struct {

@@ -170,6 +170,7 @@ var zhConsoleJob = map[string]string{
 	"paused with its app by %s since %s":                      "随应用由 %s 暂停，自 %s 起",
 	"paused":                                                  "暂停",
 	"ran by hand":                                             "手动触发",
+	"removed runs":                                            "清理运行记录",
 	"restored":                                                "恢复数据",
 	"restore…":                                                "恢复…",
 	"resumed":                                                 "恢复调度",

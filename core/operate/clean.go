@@ -120,7 +120,7 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 	if err != nil {
 		return CleanResult{}, core.Passing(err)
 	}
-	c := cleaning{op: op, q: &q, page: op.ask.Page(), before: q.Before, onItsWay: oldest.First(), counted: counted.Time()}
+	c := cleaning{op: op, q: &q, by: actor, page: op.ask.Page(), before: q.Before, onItsWay: oldest.First(), counted: counted.Time()}
 	if q.Job != "" {
 		id, err := op.ask.JobID(ctx, q.Job)
 		if err != nil {
@@ -160,6 +160,7 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 type cleaning struct {
 	op       *Operate
 	q        *CleanRequest
+	by       core.Actor
 	page     *bound.Page
 	before   time.Time
 	onItsWay time.Time // when the oldest message was due; zero: there is none
@@ -195,6 +196,12 @@ func (c *cleaning) job(ctx context.Context, at cleanPlace) (over bool, err error
 			return false, err
 		}
 	}
+	before := c.res.Cleaned
+	defer func() {
+		if failed := c.note(ctx, at.job, job, c.res.Cleaned-before); err == nil {
+			err = failed
+		}
+	}()
 	for {
 		if c.res.Next = at.String(); at.runs == "" { // from its first run on
 			c.res.Next = cleanPlace{job: at.job - 1}.String()
@@ -231,6 +238,25 @@ func (c *cleaning) job(ctx context.Context, at cleanPlace) (over bool, err error
 			return false, nil
 		}
 	}
+}
+
+// note records how many runs of a job went: nothing else says that they were there, so it is
+// written down also where who asked has gone meanwhile.
+func (c *cleaning) note(ctx context.Context, id core.JobID, job *core.Job, cleaned int64) error {
+	if c.q.DryRun || cleaned == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.op.ask.PageFor())
+	defer cancel()
+	if job == nil {
+		names, err := c.op.ask.Names(ctx, []core.JobID{id})
+		if err != nil {
+			return err
+		}
+		job = &core.Job{Def: core.Def{ID: id}}
+		job.Def.App, job.Def.Name, _ = strings.Cut(names[id], "/")
+	}
+	return c.op.noted(ctx, c.by.Did(core.Change{At: c.op.ask.Stamp(), Verb: core.VerbCleaned, New: runNote{Cleaned: cleaned}.String()}), job)
 }
 
 // jobOf is a job as it stands; nil: it was deleted.

@@ -1,15 +1,18 @@
 package operate_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -308,5 +311,58 @@ func TestCleanGoesOnWithItsOwn(t *testing.T) {
 	}
 	if c, h := f.cleaned(operate.CleanRequest{Job: "pay/ledger"}); c != 3 || h != 0 {
 		t.Errorf("%d cleaned, %d held", c, h)
+	}
+}
+
+// leaves is a store whose caller goes away once a run is gone.
+type leaves struct {
+	people.Store
+	gone context.CancelFunc
+}
+
+func (s leaves) DropRuns(ctx context.Context, runs []core.Run) []error {
+	defer s.gone()
+	return s.Store.DropRuns(ctx, runs)
+}
+
+// TestCleanIsWrittenDown: who removed how many runs of which job, also of one that was deleted, and
+// where the caller went away in the midst. Counting is no change.
+func TestCleanIsWrittenDown(t *testing.T) {
+	f := newFixture(t)
+	f.hourly("sweep", 30)
+	other, _ := f.hourly("other", 30)
+	f.Clock = f.Clock.Add(24 * time.Hour)
+	cleaned := func(q ask.ChangeFilter) (says string) {
+		t.Helper()
+		q.Verb = core.VerbCleaned
+		page, err := f.M.Changes(ctx, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range page.Changes {
+			says += fmt.Sprintf("%s %s/%s %s;", c.By, c.App, c.Name, c.New)
+		}
+		return says
+	}
+	f.cleaned(operate.CleanRequest{App: "shop", DryRun: true})
+	if got := cleaned(ask.ChangeFilter{}); got != "" {
+		t.Errorf("of what was only counted: %s", got)
+	}
+	f.cleaned(operate.CleanRequest{App: "shop", Keep: 25})
+	if got := cleaned(ask.ChangeFilter{Job: "shop/sweep"}); got != `ann shop/sweep {"cleaned":5};` {
+		t.Error(got)
+	}
+	f.Clock = f.Clock.Add(24 * time.Hour)
+	if _, err := f.M.Delete(ctx, ann, "shop/other", nil); err != nil {
+		t.Fatal(err)
+	}
+	at, leave := context.WithCancel(ctx)
+	m := f.Fresh(&faults{Store: leaves{f.E.Manage, leave}, Ring: f.E.Ring})
+	if res, err := m.Clean(at, ann, operate.CleanRequest{Job: other.Def.ID.String()}); err != nil || res.Cleaned != 1 || res.Failed == nil {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	want := `ann shop/other {"cleaned":1};ann shop/other {"cleaned":5};`
+	if got := cleaned(ask.ChangeFilter{Job: "shop/other"}); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

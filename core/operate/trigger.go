@@ -311,7 +311,7 @@ func (op *Operate) way(ctx context.Context, run core.Run, g core.Global, existin
 	return result
 }
 
-// runNote is what the change record of a trigger, its change, cancel or kill says.
+// runNote is what the change record of a trigger, its change, cancel or kill, or of a clean-up says.
 type runNote struct {
 	Run       string   `json:"run,omitempty"`
 	Runs      []string `json:"runs,omitempty"`
@@ -320,15 +320,19 @@ type runNote struct {
 	Key       string   `json:"key,omitempty"`
 	Params    *string  `json:"params,omitempty"`
 	Addresses []string `json:"addresses,omitempty"`
+	Cleaned   int64    `json:"cleaned,omitempty"` // so many
 }
 
 // note records what was done to runs of a job. It is no revision; its ID lies
 // behind the job's, so that it takes the place of none. The runs themselves
 // say who and when, so a record that cannot be stored loses nothing.
-func (op *Operate) note(ctx context.Context, c core.Change, job *core.Job) {
+func (op *Operate) note(ctx context.Context, c core.Change, job *core.Job) { _ = op.noted(ctx, c, job) }
+
+// noted is note where the record alone says it.
+func (op *Operate) noted(ctx context.Context, c core.Change, job *core.Job) error {
 	c.ID = max(core.Millis(c.At), job.Sched.Rev+1)
 	c.App, c.Job, c.Name = job.Def.App, job.Def.ID, job.Def.Name
-	_ = op.store.PutChanges(ctx, []core.Change{c})
+	return bound.Insist(ctx, func() error { return op.store.PutChanges(ctx, []core.Change{c}) })
 }
 
 // Cancel closes a run that was not sent yet as skipped: cancelled.
