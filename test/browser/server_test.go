@@ -21,7 +21,8 @@ import (
 func TestServerGone(t *testing.T) {
 	w := newWorld(t)
 	p := newPage(t, w.URL, manner{})
-	p.may("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 401")
+	p.may("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 401",
+		"htmx:error: ") // of what is on its way when the server dies
 	p.logIn()
 	p.open("/console/jobs")
 	p.sees("shop/prices")
@@ -64,7 +65,7 @@ func TestProxyAnswersForTheServer(t *testing.T) {
 	})
 	t.Cleanup(proxy.Close)
 	p := newPage(t, proxy.URL, manner{})
-	p.may("status of 502", "status of 401", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET")
+	p.may("status of 502", "status of 401", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "htmx:error: ")
 	p.logIn()
 	p.open("/console/runs/" + w.runs["held"])
 	p.sees("shop/import", "Log")
