@@ -1,13 +1,17 @@
 package console_test
 
 import (
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -48,6 +52,44 @@ func TestAuditIsShown(t *testing.T) {
 	s.says("/console/operating?audit=24h", "nothing is lost")
 	s.wrong("/console/operating?panel=replan", url.Values{"do": {"replan"}, "from": {"long ago"}, "job": {"shop/stock"}},
 		http.StatusBadRequest, "long ago", `value="shop/stock"`)
+}
+
+// TestAuditSaysNoMoreThanItKnows: that nothing is lost is said where all was looked at and is accounted for; to
+// who may not send what is missing again the number alone.
+func TestAuditSaysNoMoreThanItKnows(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	s.person("ann", access.Grant{Role: access.Viewer})
+	var answer string
+	s.h = console.New(console.Options{Access: s.access, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.Clock },
+		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/audit" {
+				s.api.ServeHTTP(w, r)
+				return
+			}
+			fmt.Fprint(w, answer)
+		})})
+	for _, who := range []string{"admin", "viewer"} {
+		if who == "viewer" {
+			s.logInAs("ann")
+		}
+		for _, c := range []struct {
+			answer string
+			well   bool
+		}{
+			{`{"jobs": 3}`, true}, {`{"jobs": 3, "unaccounted": 7}`, false}, {`{"jobs": 3, "failed": ["shop/a: cannot be read"]}`, false},
+			{`{"jobs": 3, "partial": true}`, false},
+		} {
+			answer = c.answer
+			body := cutOut(s.says("/console/operating?audit=24h"), "unaccounted for", "</table>")
+			if strings.Contains(body, "nothing is lost") != c.well {
+				t.Errorf("%s, to the %s: %s", answer, who, body)
+			}
+			if sends := who == "admin" && strings.Contains(answer, "unaccounted"); strings.Contains(body, "Send missing again…") != sends {
+				t.Errorf("%s, to the %s: %s", answer, who, body)
+			}
+		}
+	}
 }
 
 // TestDeadLetters: each is listed with why, is sent again or dropped, and what could be read
