@@ -104,6 +104,37 @@ func TestHomeNamesWhatWaits(t *testing.T) {
 	}
 }
 
+// TestPausesOfMoreThanAJobAreSaid: where everything or an app is paused, what falls to that is neither on the axis nor
+// in the list: the page names the pause, and does not say that no job has a schedule.
+func TestPausesOfMoreThanAJobAreSaid(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	const none = "no job has a schedule"
+	s.ask("PUT", "/v1/jobs/shop/a", `{"handler": "x", "schedule": {"every": "1h"}}`)
+	s.ask("PUT", "/v1/apps/pay", `{}`)
+	s.ask("POST", "/v1/pause", `{"reason": "a <b>move"}`)
+	body := s.says("/console/upcoming", `<a href="/console/operating">Everything is paused.</a>`, "a <b>move", "Nothing comes: what has a schedule is paused")
+	s.never(body, none)
+	s.ask("POST", "/v1/resume", `{}`)
+	s.Resumed()
+	s.ask("POST", "/v1/apps/shop/pause", `{"reason": "stock-taking"}`)
+	for query, said := range map[string]bool{"": true, "?app=shop": true, "?app=pay": false} {
+		body := s.says("/console/upcoming" + query)
+		if strings.Contains(body, "The app shop is paused.") != said || strings.Contains(body, "stock-taking") != said ||
+			strings.Contains(body, none) == said {
+			t.Errorf("%s: %s", query, body)
+		}
+	}
+	for _, name := range []string{"b", "c", "d", "e", "f"} {
+		s.ask("PUT", "/v1/apps/"+name, `{}`)
+		s.ask("POST", "/v1/apps/"+name+"/pause", `{}`)
+	}
+	s.says("/console/upcoming", "The app b is paused.", "and more apps: 1")
+	s.ask("POST", "/v1/apps/shop/resume", `{}`)
+	s.Resumed()
+	s.says("/console/upcoming", ">shop<", "The app b is paused.")
+}
+
 // TestUpcoming: a lane for each app, often as a band, many in one second marked; a stretch in
 // the URL lists its fires, with who is paused then; bad moments are answered in words.
 func TestUpcoming(t *testing.T) {

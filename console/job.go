@@ -123,6 +123,11 @@ func (a *ask) nextOf(j *client.Job) ([]coming, error) {
 		return nil, err
 	}
 	loc := locationOf(j.Schedule.Timezone)
+	if len(page.Upcoming) == 0 { // later than that
+		for _, at := range j.Next {
+			page.Upcoming = append(page.Upcoming, client.Coming{ScheduledAt: at, Cause: string(core.CauseSchedule)})
+		}
+	}
 	list, before := make([]coming, len(page.Upcoming)), a.Now
 	for i, c := range page.Upcoming {
 		list[i] = coming{At: c.ScheduledAt, Note: a.clockChange(before, c.ScheduledAt, loc)}
@@ -432,13 +437,37 @@ func (a *ask) BlockText(p *jobPage) string {
 	return text + " " + a.Say("An executor that is at work on it does this one after (block: serial).")
 }
 
-// IfStarted is what would come of a paused job if it were resumed now.
-func (a *ask) IfStarted(p *jobPage) []time.Time {
-	res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: p.Schedule, JobID: p.ID, From: a.Now, Count: 5})
-	if err != nil {
-		return nil
+// ifResumed is what would come of a paused job if it were resumed now, and which pauses would hold it still.
+type ifResumed struct {
+	Next []time.Time
+	Held []*client.Pause
+}
+
+// IfResumed looks at its schedule, and at the pauses of its app and of everything.
+func (a *ask) IfResumed(p *jobPage) (out ifResumed) {
+	from := a.Now
+	hold := func(of string, pause *client.Pause) {
+		if pause = a.holds(pause); pause == nil {
+			return
+		}
+		held := *pause
+		held.Of = of
+		out.Held = append(out.Held, &held)
+		if last := pause.Until.Add(-1); last.After(from) { // it comes again at the end of a pause
+			from = last
+		}
 	}
-	return res.Next
+	hold("app", p.Of.Pause)
+	if status, err := a.GetStatus(a.Ctx()); err == nil {
+		hold("everything", status.Pause)
+	}
+	if slices.ContainsFunc(out.Held, func(h *client.Pause) bool { return h.Until.IsZero() }) {
+		return out
+	}
+	if res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: p.Schedule, JobID: p.ID, From: from, Count: 5}); err == nil {
+		out.Next = res.Next
+	}
+	return out
 }
 
 // told is one line of who is told what.

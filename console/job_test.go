@@ -90,6 +90,54 @@ func TestFailingSince(t *testing.T) {
 	s.never(s.get("/console/jobs/shop/tick").Body.String(), "<b>no")
 }
 
+// TestWhatComesOfAJob: of one that has a schedule the page does not say that it has none: it is paused, by itself or with
+// its app, at work and comes after that, or comes later than in a year.
+func TestWhatComesOfAJob(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	const none = "Nothing by a schedule"
+	s.ask("PUT", "/v1/jobs/shop/a", `{"handler": "x", "schedule": {"every": "1h"}}`)
+	s.ask("PUT", "/v1/jobs/shop/after", `{"handler": "x", "schedule": {"fixedDelay": "90s"}}`)
+	s.ask("PUT", "/v1/jobs/shop/once", `{"handler": "x", "schedule": {"at": "2037-01-01T01:00:00Z"}}`)
+	s.never(s.says("/console/jobs/shop/once", "next <time", "2037-01-01 01:00"), none)
+	after := s.Job("shop/after")
+	move := after.Sched.Stay()
+	move.NewTail = core.PlannedRun(after.Def.ID, after.Sched.Next)
+	if err := s.E.Tick.Advance(t.Context(), []core.Advance{move})[0]; err != nil {
+		t.Fatal(err)
+	}
+	s.never(s.says("/console/jobs/shop/after", "Once more, 1m30s after the run that is at work has ended."), none)
+	s.ask("POST", "/v1/apps/shop/pause", `{"reason": "stock-taking"}`)
+	for _, name := range []string{"a", "after", "once"} {
+		s.never(s.says("/console/jobs/shop/"+name, "Nothing, while it is paused."), none)
+	}
+}
+
+// TestResumeThatIsHeld: what comes of a paused job once it is resumed is what comes after the pauses of its app and of
+// everything, which are named.
+func TestResumeThatIsHeld(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
+	s.ask("POST", "/v1/jobs/shop/ledger/pause", `{"reason": "itself"}`)
+	const panel = "/console/jobs/shop/ledger?panel=resume"
+	first := "2026-11-21T02:00:00Z"
+	of := func() string { return cutOut(s.says(panel), "What passed meanwhile", "</dialog>") }
+	if body := of(); !strings.Contains(body, first) || strings.Contains(body, "It stays held:") {
+		t.Errorf("nothing else holds it: %s", body)
+	}
+	s.ask("POST", "/v1/apps/shop/pause", `{"reason": "stock-<b>taking", "until": "2026-11-22T02:00:00Z"}`)
+	if body := of(); strings.Contains(body, first) || !strings.Contains(body, "2026-11-22T02:00:00Z") ||
+		!strings.Contains(body, "It stays held: paused with its app") || !strings.Contains(body, "stock-<b>taking") {
+		t.Errorf("its app is paused: %s", body)
+	}
+	s.ask("POST", "/v1/pause", `{"reason": "a move"}`)
+	if body := of(); strings.Contains(body, "<li>") || !strings.Contains(body, "paused with its app") ||
+		!strings.Contains(body, "paused with everything") {
+		t.Errorf("everything is paused: %s", body)
+	}
+}
+
 // TestActsOnAJob: each act does what it says, asks for what it needs, and keeps what was typed.
 func TestActsOnAJob(t *testing.T) {
 	s := newConsole(t)

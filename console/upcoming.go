@@ -25,6 +25,7 @@ const (
 	comeMost  = 20_000
 	comeFor   = 2 * time.Second
 	comeLanes = 40
+	comePause = 5 // apps that are paused and named
 	// comeListed is how much is listed of what comes, unless another stretch is chosen.
 	comeListed = 15 * time.Minute
 )
@@ -48,8 +49,14 @@ type upcomingPage struct {
 	// MoreCrowds are those that are not named.
 	MoreCrowds int
 	Crowd      *crowd // in what is listed
-	held       []comeRow
-	jobs       map[string]*client.Job
+	// All is the pause of everything; HeldApps are the apps that are paused, of those that are shown. What falls to
+	// these is neither drawn nor listed.
+	All      *client.Pause
+	HeldApps []client.App
+	// MoreApps are those that are not named.
+	MoreApps int
+	held     []comeRow
+	jobs     map[string]*client.Job
 }
 
 // lane is an app on the axis.
@@ -102,6 +109,9 @@ func (a *ask) upcoming() (any, error) {
 		p.End = p.At.Add(comeListed)
 	}
 	if err := a.drawn(p); err != nil {
+		return nil, err
+	}
+	if err := a.over(p); err != nil {
 		return nil, err
 	}
 	if !p.Chosen && p.Fires > comeAsked { // too much to read: the beginning of it
@@ -173,6 +183,33 @@ func (a *ask) drawn(p *upcomingPage) error {
 		}
 		p.jobs[j.App+"/"+j.Name] = j
 		a.hold(p, j, until, memo)
+	}
+	return nil
+}
+
+// Paused reports whether pauses keep something from firing.
+func (p *upcomingPage) Paused() bool {
+	return p.All != nil || len(p.HeldApps)+len(p.held) > 0 || p.MoreHeld
+}
+
+// over finds the pauses that hold now and are not of jobs.
+func (a *ask) over(p *upcomingPage) error {
+	status, err := a.GetStatus(a.Ctx())
+	if err != nil {
+		return err
+	}
+	p.All = a.holds(status.Pause)
+	apps, err := a.ListApps(a.Ctx())
+	if err != nil {
+		return err
+	}
+	for _, app := range apps.Apps {
+		if app.Pause = a.holds(app.Pause); app.Pause == nil || !slices.Contains([]string{"", app.Name}, a.Q("app")) {
+			continue
+		}
+		if p.HeldApps = append(p.HeldApps, app); len(p.HeldApps) > comePause {
+			p.HeldApps, p.MoreApps = p.HeldApps[:comePause], p.MoreApps+1
+		}
 	}
 	return nil
 }
