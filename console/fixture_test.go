@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"errors"
 	"html"
 	"log/slog"
 	"net/http"
@@ -41,12 +42,20 @@ type site struct {
 }
 
 // Log implements api.Logs.
-func (s *site) Log(_ context.Context, _ *core.App, run *core.Run, from int) (string, int, bool, error) {
+func (s *site) Log(ctx context.Context, _ *core.App, run *core.Run, from int) (string, int, bool, error) {
 	if s.log == nil {
 		return "", from, true, core.Errorf(core.CodeUnavailable, "the executor at %s did not answer with the log: %v", run.Address, "refused")
 	}
-	return s.log(run, from)
+	text, next, end, err := s.log(run, from)
+	if errors.Is(err, errHangs) {
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	return text, next, end, err
 }
+
+// errHangs is what log answers for an executor that does not.
+var errHangs = errors.New("it hangs")
 
 // AskClock implements api.Beats.
 func (s *site) AskClock(_ context.Context, _ *core.App, address string) (core.Clock, error) {

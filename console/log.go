@@ -24,7 +24,8 @@ const (
 	logPage   = 1000             // lines of the page, which works without a script
 	logTail   = 200              // lines at the foot of a run
 	logLines  = 200_000          // that are looked at for the last ones
-	logWithin = 3 * time.Second  // an executor may be slow, and the page waits no longer
+	logWithin = time.Second      // an executor may be slow: the page waits no longer, and its script asks then
+	logFoot   = 3 * time.Second  // of the last lines, for which no page waits
 	logLoad   = 5 * time.Minute  // a download
 	logBytes  = 64 << 20         // of a download
 	logBrief  = 20 * time.Second // a download of a function, which answers within 29 s
@@ -39,6 +40,8 @@ type logPiece struct {
 	Next  int      `json:"next"` // to go on from
 	End   bool     `json:"end"`  // no more will come
 	Note  string   `json:"note,omitempty"`
+	// Broken says that it was not answered from there on: Note has why.
+	Broken bool `json:"broken,omitempty"`
 }
 
 // logLine is one line of a page.
@@ -80,7 +83,11 @@ func (a *ask) logShown() (any, error) {
 		return nil, err
 	}
 	d.Last = last > 0
-	ctx, cancel := context.WithTimeout(a.Ctx(), logWithin)
+	within := logWithin
+	if d.Last {
+		within = logFoot
+	}
+	ctx, cancel := context.WithTimeout(a.Ctx(), within)
 	defer cancel()
 	var piece logPiece
 	if d.Last {
@@ -119,32 +126,35 @@ func atLeast(a *ask, name string, least int) (int, error) {
 // logPiece is what the API answers of a log from a line on. Why there is nothing is in its note.
 func (a *ask) logPiece(ctx context.Context, r *client.Run, from int) logPiece {
 	p := logPiece{From: from, Next: from, Lines: []string{}}
-	open := core.State(r.State).Open()
-	if !open && r.SentAt.IsZero() {
+	open, unsent := core.State(r.State).Open(), r.SentAt.IsZero()
+	if unsent && !open {
 		p.End, p.Note = true, a.Say("There is no log: this run was never sent.")
 		return p
 	}
-	log, err := a.GetLog(ctx, r.ID, client.GetLogParams{From: from})
+	var log client.Log
+	var err error
+	if !unsent {
+		log, err = a.GetLog(ctx, r.ID, client.GetLogParams{From: from})
+	}
 	switch {
 	case ctx.Err() != nil:
-		p.Note = a.Say("Its executor did not answer with the log in time. It is asked again when the page is.")
-		return p
-	case open && (err != nil || log.Next <= 1):
-		p.Note = a.Say("No line yet: it has not begun at its executor, or wrote nothing.")
-		return p
+		p.Broken, p.Note = true, a.Say("Its executor did not answer with the log in time. It is asked again when the page is.")
 	case err != nil:
-		p.End, p.Note = true, a.problemOf(err).Message
-		return p
+		p.End, p.Broken, p.Note = !open, true, a.problemOf(err).Message
+	case open && log.Next <= 1:
+		p.Note = a.Say("No line yet: it has not begun at its executor, or wrote nothing.")
+	default:
+		p.Next, p.End = max(log.Next, from), log.End
+		if k := log.Kept; k != nil {
+			p.From, p.Note, p.Broken = max(from, k.From), a.keptNote(k, r.Timezone), k.Why != ""
+		}
+		if log.Text != "" {
+			p.Lines = strings.Split(strings.TrimSuffix(plainText(log.Text), "\n"), "\n")
+		}
+		p.End = p.End || len(p.Lines) == 0 && p.Next == from && !open
 	}
-	p.Next, p.End = max(log.Next, from), log.End
-	if k := log.Kept; k != nil {
-		p.From, p.Note = max(from, k.From), a.keptNote(k, r.Timezone)
-	}
-	if log.Text != "" {
-		p.Lines = strings.Split(strings.TrimSuffix(plainText(log.Text), "\n"), "\n")
-	}
-	if len(p.Lines) == 0 && p.Next == from && !open {
-		p.End = true
+	if p.Broken && from > 1 {
+		p.Note = a.Say("The rest is missing: %s", p.Note)
 	}
 	return p
 }
@@ -156,10 +166,10 @@ func (a *ask) lastLines(ctx context.Context, r *client.Run, n int) logPiece {
 		p := a.logPiece(ctx, r, from)
 		looked += len(p.Lines)
 		note := cmp.Or(p.Note, sum.Note)
-		if len(p.Lines) == 0 && looked > 0 {
-			note = sum.Note
-		}
 		if len(p.Lines) > 0 {
+			if p.From != from { // what was kept begins later
+				sum.Lines = nil
+			}
 			p.Lines = append(sum.Lines, p.Lines...)
 			cut := max(0, len(p.Lines)-n)
 			p.From, p.Lines = p.From+cut-len(sum.Lines), p.Lines[cut:]

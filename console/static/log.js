@@ -7,7 +7,7 @@
   const part = box.closest("[hx-morph-skip]"), $ = (s) => part.querySelector(s);
   const block = 200, line = 19, most = 500000;
   const lines = [], blocks = [];
-  let first = 1, next = 1, open = box.dataset.open === "true", follow = open && !location.hash, asked = false, done = false, hits = [], at = -1, want = "";
+  let first = 1, next = 1, open = box.dataset.open === "true", follow = open && !location.hash, asked = false, done = false, broken = false, hits = [], at = -1, want = "";
 
   // Blocks of lines: filled when they come near, emptied to their height when they are far.
   const near = new IntersectionObserver((list) => {
@@ -71,9 +71,11 @@
     d.scrollIntoView({ block: "center" });
     requestAnimationFrame(() => d.isConnected && d.scrollIntoView({ block: "center" }));
   }
-  const say = (key) => box.dataset[key].replace("{}", lines.length.toLocaleString());
+  // Lines that came with the page count until the script has its own.
+  const count = () => lines.length || box.querySelectorAll(":scope > [id]").length;
+  const say = (key) => box.dataset[key].replace("{}", count().toLocaleString());
   function stand() {
-    $("[data-stand]").textContent = lines.length >= most ? say("full") : open ? say("more") : done ? say("all") : say("asks");
+    $("[data-stand]").textContent = lines.length >= most ? say("full") : broken ? say("broken") : open ? say("more") : done ? say("all") : say("asks");
     const f = $("[data-follow]");
     f.hidden = !open;
     f.setAttribute("aria-pressed", follow);
@@ -85,36 +87,51 @@
     return false;
   }
 
+  // load asks for what comes next, and goes on while there is or will be any. Where it does
+  // not, and the rest is missing, who reads may have it asked again.
   async function load() {
-    let wait = 1000;
-    if (asked || document.hidden) return setTimeout(load, wait);
+    if (asked || document.hidden) return setTimeout(load, 1000);
     asked = true;
+    let p = null, wait = 3000, on = true;
     try {
       const r = await fetch(box.dataset.lines + "?from=" + next);
-      if (!r.ok || !(r.headers.get("Content-Type") || "").includes("json")) throw new Error(r.status);
-      const p = await r.json(), note = $("[data-note]"), more = $("[data-more].more");
-      if (more) more.remove();
-      note.hidden = !p.note || (lines.length > 0 && !p.lines.length);
-      if (!note.hidden) note.textContent = p.note;
-      if (p.lines.length) {
-        const had = lines.length;
-        if (!had) first = p.from;
-        add(p.lines);
-        if (!had || !hit) hit = hash();
-        if (follow) { bottom(); requestAnimationFrame(bottom); }
-        if (want) find(false);
-        wait = p.next > next ? 0 : wait;
-      }
-      if (p.end) open = false;
-      if (p.next > next) next = p.next;
-      asked = false;
-      done = p.end || !p.lines.length;
-      stand();
-      if (lines.length < most && (open || (!p.end && p.lines.length))) setTimeout(load, open && p.lines.length ? 500 : wait);
-    } catch {
-      asked = false;
-      setTimeout(load, 3000);
+      on = r.ok || r.status === 429 || r.status >= 500;
+      if (r.ok && (r.headers.get("Content-Type") || "").includes("json")) p = await r.json();
+    } catch { /* the server is not there */ }
+    asked = false;
+    broken = !p || !!p.broken;
+    if (p) {
+      const further = p.next > next;
+      took(p);
+      on = lines.length < most && (open || (!p.end && p.lines.length > 0));
+      if (!p.broken) wait = !p.lines.length || !further ? 1000 : open ? 500 : 0;
     }
+    stand();
+    $("[data-again]").hidden = !broken || on;
+    if (on) setTimeout(load, wait);
+  }
+  function took(p) {
+    const note = $("[data-note]"), more = $("[data-more].more");
+    note.hidden = !p.note;
+    if (p.note) note.textContent = p.note;
+    if (p.lines.length) {
+      if (more) more.remove();
+      if (p.from !== next) restart(p.from);
+      add(p.lines);
+      if (!hit) hit = hash();
+      if (follow) { bottom(); requestAnimationFrame(bottom); }
+      if (want) find(false);
+    }
+    if (p.end) open = false;
+    next = Math.max(next, p.next);
+    done = p.end || !p.lines.length;
+  }
+  // restart lets go of the lines that are there: what was kept begins later, and lines between are missing.
+  function restart(from) {
+    near.disconnect();
+    lines.length = blocks.length = 0;
+    first = from;
+    at = -1;
   }
   let hit = false;
 
@@ -160,6 +177,7 @@
     for (const b of blocks) if (!b.full) b.style.height = size(b) * line + "px";
     state();
   });
+  $("[data-again]").addEventListener("click", (e) => { e.currentTarget.hidden = true; load(); });
   $("[data-follow]").addEventListener("click", () => { follow = !follow; if (follow) bottom(); stand(); });
   let top = 0;
   box.addEventListener("wheel", (e) => { if (e.deltaY < 0 && follow) { follow = false; stand(); } }, { passive: true });

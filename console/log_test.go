@@ -1,0 +1,113 @@
+package console_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/peopletest"
+)
+
+// TestLogThatBreaksOff: of a log of which a later piece is not answered the page's script, the foot of the run and the
+// page of its further lines say that the rest is missing, and why; what was kept takes the place of what came before
+// where lines between are missing.
+func TestLogThatBreaksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newConsole(t)
+		s.in("en")
+		job := s.Create(peopletest.Spec("long", peopletest.Every(time.Minute)))
+		r := s.ended(&job, 1, func(*core.Run) {})
+		var rest error
+		s.log = func(_ *core.Run, from int) (string, int, bool, error) {
+			if from > 1 {
+				return "", from, false, rest
+			}
+			return "one\ntwo\n", 3, false, nil
+		}
+		page := "/console/runs/" + r.ID.String() + "/log"
+		for _, c := range []struct {
+			rest error
+			says string
+		}{
+			{core.Errorf(core.CodeUnavailable, "the executor is gone"), "The rest is missing: the executor is gone"},
+			{errHangs, "The rest is missing: Its executor did not answer with the log in time"},
+		} {
+			rest = c.rest
+			s.says(page+"/lines?from=3", `"broken":true`, c.says)
+			s.says(page+"?last=200", ">one<", ">two<", c.says)
+			s.says(page+"?from=3", c.says)
+			s.never(s.says(page+"/lines?from=1"), "broken")
+		}
+
+		rest = core.Errorf(core.CodeUnavailable, "the executor is gone")
+		kept := core.KeptLog{Run: r.ID, At: s.Clock, From: 50, Text: zipped(t, "fifty\nlast\n")}
+		if err := s.E.Aside.PutLog(t.Context(), &r, kept); err != nil {
+			t.Fatal(err)
+		}
+		s.never(s.says(page+"/lines?from=3", `"from":50`, `"next":52`, "lines 1 to 49 are missing"), "broken")
+		s.never(s.says(page+"?last=200", page+"#L50", page+"#L51", ">last<", "lines 1 to 49 are missing"), ">two<", "#L49")
+
+		r = s.ended(&job, 2, func(*core.Run) {})
+		page = "/console/runs/" + r.ID.String() + "/log"
+		kept = core.KeptLog{Run: r.ID, At: s.Clock, Why: "it was too long"}
+		if err := s.E.Aside.PutLog(t.Context(), &r, kept); err != nil {
+			t.Fatal(err)
+		}
+		s.says(page+"/lines?from=3", `"broken":true`, "could not be kept (it was too long)")
+		s.says(page+"?last=200", ">two<", "The rest is missing: The log could not be kept (it was too long)")
+	})
+}
+
+func zipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestLogOfAnOpenRun: an executor that does not answer is said, and asked on; that there is no line yet is said of one that
+// answers so, and of a run that was not sent.
+func TestLogOfAnOpenRun(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("long", peopletest.Every(time.Minute)))
+	const none, gone = "No line yet", "did not answer with the log: refused"
+	r := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
+	page := "/console/runs/" + r.ID.String() + "/log"
+	for _, path := range []string{page, page + "?last=200", page + "/lines?from=1", page + "/lines?from=7"} {
+		s.never(s.says(path, gone), none)
+	}
+	s.says(page+"/lines?from=7", `"end":false`, `"broken":true`)
+	s.log = func(_ *core.Run, from int) (string, int, bool, error) { return "", from, false, nil }
+	s.says(page, none)
+	s.never(s.says(page+"/lines?from=1", none, `"end":false`), "broken")
+	s.log = nil
+	r = s.ended(&job, 2, func(r *core.Run) { r.State, r.SentAt, r.EndedAt = core.Queued, time.Time{}, time.Time{} })
+	s.never(s.says("/console/runs/"+r.ID.String()+"/log/lines?from=1", none, `"end":false`), "broken")
+}
+
+// TestLogPageComesSoon: the page of a log, whose script asks on by itself, waits a second for an executor that hangs.
+func TestLogPageComesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newConsole(t)
+		s.in("en")
+		job := s.Create(peopletest.Spec("long", peopletest.Every(time.Minute)))
+		r := s.ended(&job, 1, func(*core.Run) {})
+		s.log = func(_ *core.Run, from int) (string, int, bool, error) { return "", from, false, errHangs }
+		began := time.Now()
+		body := s.says("/console/runs/"+r.ID.String()+"/log", "did not answer with the log in time")
+		if took := time.Since(began); took > time.Second || !strings.Contains(body, "log.js") {
+			t.Errorf("the page came after %v", took)
+		}
+	})
+}

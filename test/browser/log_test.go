@@ -1,0 +1,49 @@
+package browser
+
+import (
+	"testing"
+
+	cdpage "github.com/chromedp/cdproto/page"
+)
+
+// answers takes the place of what the server answers to the script of a log: each once, the
+// last one from then on.
+const answers = `(() => {
+	const real = window.fetch, piece = (o) => () => new Response(JSON.stringify({lines: [], end: false, ...o}),
+		{headers: {"Content-Type": "application/json"}});
+	const list = [
+		piece({from: 1, lines: ["one", "two"], next: 3}),
+		piece({from: 3, next: 3, end: true, broken: true, note: "The rest is missing: it is gone"}),
+		() => new Response("", {status: 503}),
+		() => new Response("", {status: 404}),
+		piece({from: 50, lines: ["fifty"], next: 51, end: true, note: "lines 1 to 49 are missing"}),
+	];
+	window.asked = 0;
+	window.fetch = (url, o) => {
+		if (!String(url).includes("/log/lines?")) return real(url, o);
+		return Promise.resolve(list[Math.min(window.asked++, list.length - 1)]());
+	};
+})()`
+
+// TestLogThatBreaksOff: a log whose rest does not come says so, and is asked on when who reads wants that; a server that
+// fails is asked again by itself. What was kept is numbered as it was, not as what comes after the lines before.
+func TestLogThatBreaksOff(t *testing.T) {
+	w := bare(t)
+	w.OK(t, "version: 1\napps:\n  - {name: shop, token: "+shopToken+"}\njobs:\n  - {app: shop, name: prices, handler: fine}\n",
+		"apply", "-f", "-")
+	w.executor(t, "shop", shopToken)
+	run := w.Trigger(t, "shop/prices")
+	w.WaitState(t, run, "succeeded", patience)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	call(p, cdpage.AddScriptToEvaluateOnNewDocument, cdpage.AddScriptToEvaluateOnNewDocumentParams{Source: answers})
+	p.open("/console/runs/" + run + "/log")
+	p.sees("2 lines; the rest is missing", "The rest is missing: it is gone", "Try again")
+	p.wait("!!document.querySelector('#L2') && !document.querySelector('#L3')")
+	p.click("Try again") // the server fails, is asked again, and says then that there is none
+	p.wait("window.asked === 4 && !document.querySelector('[data-again]').hidden")
+	p.sees("2 lines; the rest is missing")
+	p.click("Try again")
+	p.sees("1 lines", "lines 1 to 49 are missing", "fifty")
+	p.wait("!!document.querySelector('#L50') && !document.querySelector('#L1') && document.querySelector('[data-again]').hidden")
+}
