@@ -778,6 +778,71 @@ func TestViews(t *testing.T) {
 	f.code(f.a.SetLook(ctx, root, "", ""), core.CodeForbidden)
 }
 
+// losing is a store of which somebody is deleted once he was read so often.
+type losing struct {
+	access.Store
+	t *testing.T
+	n int
+}
+
+func (s *losing) Account(ctx context.Context, name string) (access.Account, bool, error) {
+	acc, found, err := s.Store.Account(ctx, name)
+	if s.n--; s.n == 0 && found {
+		if err := s.DeleteAccount(ctx, acc.Rev, name, core.Change{ID: acc.Rev + 1}); err != nil {
+			s.t.Error(err)
+		}
+	}
+	return acc, found, err
+}
+
+// TestDeletedStaysDeleted: whoever is deleted while he changes something of his own is not there again,
+// whenever that was.
+func TestDeletedStaysDeleted(t *testing.T) {
+	for name, do := range map[string]func(ctx context.Context, a *access.Access, who access.Who) error{
+		"password": func(ctx context.Context, a *access.Access, who access.Who) error {
+			return a.ChangePassword(ctx, who, good, "a better horse")
+		},
+		"a wrong password": func(ctx context.Context, a *access.Access, who access.Who) error {
+			return a.ChangePassword(ctx, who, "a wrong horse", "a better horse")
+		},
+		"look": func(ctx context.Context, a *access.Access, who access.Who) error {
+			return a.SetLook(ctx, who, core.Chinese, "")
+		},
+		"token": func(ctx context.Context, a *access.Access, who access.Who) error {
+			_, _, err := a.MakeToken(ctx, who, access.TokenSpec{Name: "t"})
+			return err
+		},
+		"the end of a token": func(ctx context.Context, a *access.Access, who access.Who) error {
+			return a.EndToken(ctx, who, who.Name, "t")
+		},
+		"view": func(ctx context.Context, a *access.Access, who access.Who) error {
+			return a.SaveView(ctx, who, access.View{Name: "v", Page: "runs"})
+		},
+		"the end of a view": func(ctx context.Context, a *access.Access, who access.Who) error {
+			return a.DeleteView(ctx, who, "v", false)
+		},
+		"the end of sessions": func(ctx context.Context, a *access.Access, who access.Who) error { return a.EndSession(ctx, who, "") },
+		"the end of a session": func(ctx context.Context, a *access.Access, who access.Who) error {
+			return a.EndSession(ctx, who, who.Session)
+		},
+		"log-in": func(ctx context.Context, a *access.Access, who access.Who) error {
+			_, err := a.LogIn(ctx, who.Name, good, access.From{Address: "10.0.0.2"})
+			return err
+		},
+	} {
+		for reads := range 4 {
+			f := newFixture(t)
+			f.person("ann")
+			_, ann := f.logIn("ann")
+			store := &losing{f.store, t, reads + 1}
+			err := do(t.Context(), access.New(store, access.Options{Passwords: f.p, Answer: time.Nanosecond}), ann)
+			if _, found, _ := f.store.Account(t.Context(), "ann"); found != (store.n > 0) {
+				t.Errorf("%s, deleted after %d reads: there is %v, %v", name, reads+1, found, err)
+			}
+		}
+	}
+}
+
 // TestExternal: a provider's word makes people, gives them roles, and takes nobody's name.
 func TestExternal(t *testing.T) {
 	f, ctx := newFixture(t), t.Context()

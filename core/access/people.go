@@ -225,6 +225,9 @@ func (a *Access) knows(ctx context.Context, name, password string) error {
 	wrong := core.Invalid("old", "", "this is not the password, or there were too many tries: after five, wait before the next")
 	counted := false
 	acc, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
+		if acc.Rev == 0 { // deleted meanwhile: a try makes nobody
+			return false, noPerson(name)
+		}
 		counted = acc.FailuresKnown.try(a.now())
 		return counted, nil
 	})
