@@ -151,7 +151,7 @@ func (s *standing) long(j *core.Job) (long LongRun, is bool) {
 	list, _ := s.due(j.Def.ID)
 	var took []time.Duration
 	for _, b := range list {
-		if !b.state.Open() && !b.sent.IsZero() && b.state != core.Skipped {
+		if b.over() && !b.sent.IsZero() {
 			took = append(took, b.ended.Sub(b.sent))
 		}
 	}

@@ -46,3 +46,30 @@ func TestHome(t *testing.T) {
 		t.Errorf("of nobody's: %+v, %v", none, err)
 	}
 }
+
+// TestHomeNamesARunBehindSkips: a run that hangs is named however many were skipped for it since, by
+// a process that saw them come as by one that is new.
+func TestHomeNamesARunBehindSkips(t *testing.T) {
+	f := newFixture(t)
+	job := f.Create(spec("hangs", every(time.Hour)))
+	f.ran(job.Def.ID, 31*time.Minute, 0, core.Succeeded)
+	hangs := f.ran(job.Def.ID, 30*time.Minute, 0, core.Running)
+	old := f.M
+	for i := range 40 {
+		h, err := old.Home(ctx, nil)
+		if err != nil || len(h.Long) != 1 || h.Long[0].Run != hangs.ID || h.Long[0].Usual != time.Second {
+			t.Fatalf("behind %d: %+v, %v", i, h.Long, err)
+		}
+		at := core.InstantOf(f.Clock)
+		id := core.PlannedRun(job.Def.ID, at)
+		if err := f.E.Dispatch.Create(ctx, []core.Run{{ID: id, App: "shop", State: core.Skipped, Reason: core.ReasonOverlap,
+			Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id, EndedAt: at.Time()}})[0]; err != nil {
+			t.Fatal(err)
+		}
+		f.Clock = f.Clock.Add(time.Minute)
+	}
+	h, err := f.Fresh(f.Faults).Home(ctx, nil)
+	if err != nil || len(h.Long) != 1 || h.Long[0].Run != hangs.ID {
+		t.Errorf("by a new process: %+v, %v", h.Long, err)
+	}
+}

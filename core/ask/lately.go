@@ -15,9 +15,10 @@ import (
 const (
 	// latelyFor is for how long what is known of last runs counts as now.
 	latelyFor = time.Second
-	// latelyOf is how many runs of a job are known: enough to see past those that are under
-	// way or waiting.
-	latelyOf = 4
+	// latelyOf is how many runs of a job are known, see kept; where the newest are all skipped or
+	// under way it is read further back, to no more than latelyFar.
+	latelyOf  = 4
+	latelyFar = 1024
 	// mostLately bounds the jobs of which last runs are known, mostNew how many runs are
 	// looked at that came since; where more came, all is read anew.
 	mostLately = 100_000
@@ -65,6 +66,41 @@ func briefOf(r *core.Run) brief {
 	return b
 }
 
+// over reports whether it came to an end of its own.
+func (b brief) over() bool { return !b.state.Open() && b.state != core.Skipped }
+
+// kept is what is known of a job of its runs, of a list with the newest first: of those that are
+// due the newest and the newest that are over, of those under way the oldest, and beside them the
+// next of those that wait for a later slot; latelyOf of each.
+func kept(list []brief, now core.Instant) []brief {
+	waits, open := 0, 0 // that are older than the one at hand
+	for _, b := range list {
+		if b.slot > now {
+			waits++
+		} else if b.state.Open() {
+			open++
+		}
+	}
+	due, over := 0, 0
+	return slices.DeleteFunc(list, func(b brief) bool {
+		if b.slot > now {
+			waits--
+			return waits >= latelyOf
+		}
+		due++
+		more := true
+		switch {
+		case b.state.Open():
+			open--
+			more = open >= latelyOf
+		case b.over():
+			over++
+			more = over > latelyOf
+		}
+		return more && due > latelyOf
+	})
+}
+
 // standing is how jobs stand by their last runs.
 type standing struct {
 	of   map[core.JobID][]brief
@@ -109,19 +145,43 @@ func (l *lately) look(ctx context.Context, q *Ask, jobs []core.JobID) (*standing
 			}
 			continue
 		}
-		found, err := q.store.LastRuns(ctx, part, core.InstantOf(now), latelyOf)
-		if err != nil {
+		if err := l.fill(ctx, q, part, s, until); err != nil {
 			return nil, core.Passing(err)
-		}
-		for _, job := range part {
-			list := make([]brief, len(found[job]))
-			for i := range list {
-				list[i] = briefOf(&found[job][i])
-			}
-			l.of[job], s.of[job] = list, list
 		}
 	}
 	return s, nil
+}
+
+// fill reads the last runs of jobs. Of those whose newest came to no end of their own it looks
+// further back for as long as there is time: a run that hangs has more and more behind it that
+// were skipped for it.
+func (l *lately) fill(ctx context.Context, q *Ask, jobs []core.JobID, s *standing, until time.Time) error {
+	upTo := core.InstantOf(s.now)
+	for n := latelyOf; len(jobs) > 0 && n <= latelyFar; n *= 16 {
+		var further []core.JobID
+		for part := range bound.Chunks(jobs, max(1, fillOf*latelyOf/n)) {
+			found, err := q.store.LastRuns(ctx, part, upTo, n)
+			if err != nil {
+				return err
+			}
+			for _, job := range part {
+				list := make([]brief, len(found[job]))
+				for i := range list {
+					list[i] = briefOf(&found[job][i])
+				}
+				if len(list) == n && !slices.ContainsFunc(list, brief.over) {
+					further = append(further, job)
+				}
+				list = kept(list, upTo)
+				l.of[job], s.of[job] = list, list
+			}
+			if n > latelyOf && time.Now().After(until) {
+				break
+			}
+		}
+		jobs = further
+	}
+	return nil
 }
 
 // catchUp reads what came since the last look, and what became of the runs that were open.
@@ -197,12 +257,7 @@ func (l *lately) note(r *core.Run) {
 		list = append(list, b)
 	}
 	slices.SortFunc(list, func(x, y brief) int { return cmp.Or(cmp.Compare(y.slot, x.slot), cmp.Compare(y.id, x.id)) })
-	// Those that wait for a later slot are beside them.
-	waits := 0
-	for waits < len(list) && list[waits].slot > core.InstantOf(l.at)+1 && waits < latelyOf {
-		waits++
-	}
-	l.of[job] = list[:min(len(list), waits+latelyOf)]
+	l.of[job] = kept(list, core.InstantOf(l.at)+1)
 }
 
 // due are the runs of a job that are due, the newest first; false: they are not known.

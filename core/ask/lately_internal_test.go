@@ -2,6 +2,7 @@ package ask
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,4 +129,28 @@ func TestWhoWaitsForALookIsToldInTime(t *testing.T) {
 			t.Errorf("the first after %s: %v", time.Since(began), err)
 		}
 	})
+}
+
+// TestWhatIsKeptIsBounded: of a job of which many runs wait, are under way, were skipped and are over, it
+// is known which ran first, which ended last, and which come next.
+func TestWhatIsKeptIsBounded(t *testing.T) {
+	var list []brief
+	for slot := core.Instant(400); slot > 0; slot-- {
+		state := core.Skipped
+		switch {
+		case slot > 300:
+			state = core.Planned
+		case slot <= 200:
+			state = []core.State{core.Running, core.Succeeded}[slot%2]
+		}
+		list = append(list, brief{slot: slot, state: state})
+	}
+	var slots []core.Instant
+	for _, b := range kept(list, 300) {
+		slots = append(slots, b.slot)
+	}
+	want := []core.Instant{304, 303, 302, 301, 300, 299, 298, 297, 199, 197, 195, 193, 8, 6, 4, 2}
+	if !slices.Equal(slots, want) {
+		t.Errorf("%v, want %v", slots, want)
+	}
 }
