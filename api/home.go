@@ -32,6 +32,9 @@ func (s *server) GetHome(w http.ResponseWriter, r *http.Request) {
 				last := runOf(list[i].Last, &list[i].Job)
 				j.Last = &last
 			}
+			if list[i].Due != 0 {
+				j.ScheduledAt = list[i].Due.Time()
+			}
 			out.Jobs = append(out.Jobs, j)
 		}
 		return out

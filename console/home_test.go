@@ -180,3 +180,21 @@ func TestUpcoming(t *testing.T) {
 		}
 	}
 }
+
+// TestHomeOfAnInstantThatNobodyPlanned: it is due, and leads to its page; how the run before it went is not
+// said of it.
+func TestHomeOfAnInstantThatNobodyPlanned(t *testing.T) {
+	s := newConsole(t)
+	job := s.Create(peopletest.Spec("stock", peopletest.Every(time.Hour)))
+	s.ended(&job, 4, func(r *core.Run) { r.SentAt = r.Slot.Time().Add(120 * time.Millisecond) })
+	s.Clock = job.Sched.Next.Time().Add(10 * time.Minute)
+	at := "/console/jobs/shop/stock/at/" + job.Sched.Next.Time().UTC().Format(time.RFC3339)
+	row := between(s.says("/console/", "Late now: 1"), fmt.Sprintf(`id="late-%d"`, job.Def.ID), "</tr>")
+	for _, text := range []string{"due", at, "10 min ago"} {
+		if !strings.Contains(row, text) {
+			t.Errorf("%q is not said of it: %s", text, row)
+		}
+	}
+	s.never(row, "succeeded", "120 ms")
+	s.says(at, "it is on its way")
+}

@@ -935,14 +935,17 @@ type HomeJob struct {
 	Job   string `json:"job"`
 	JobID int32  `json:"jobId"`
 	Last  *Run   `json:"last,omitempty"`
-	Title string `json:"title,omitempty,omitzero"`
+
+	// ScheduledAt Of a job that is late with no run: the instant that is due, and that the scheduler has not planned
+	ScheduledAt time.Time `json:"scheduledAt,omitempty,omitzero"`
+	Title       string    `json:"title,omitempty,omitzero"`
 }
 
 // HomeJobs defines model for HomeJobs.
 type HomeJobs struct {
 	Count int `json:"count"`
 
-	// Jobs Of the first 20, with the last run of each
+	// Jobs The first 20
 	Jobs []HomeJob `json:"jobs"`
 }
 
@@ -2824,7 +2827,7 @@ type ListJobsParams struct {
 	// Is Only those that stand so now; all must hold. failing: the last chain of attempts that ended failed; late: what is due is not sent within its grace, or was sent late; paused: by itself, its app or everything; started: neither paused nor ended; never-ran: it has no run; ended: no instant follows
 	Is []string `form:"is,omitempty" json:"is,omitempty,omitzero"`
 
-	// Sort next is when the scheduler looks at it next, last the instant of its last run; what has none comes last
+	// Sort next is when it fires next, last the instant of its last run; what has none comes last
 	Sort string `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
 
 	// Down The other way round

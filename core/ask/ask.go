@@ -13,11 +13,12 @@ import (
 )
 
 // Ask answers questions on a store. It has no loop, and no state of its own but for what it
-// knows lately of last runs, which any number of them may know.
+// knows lately of last runs and next instants, which any number of them may know.
 type Ask struct {
 	store  Store
 	o      Options
 	lately lately
+	nexts  nexts
 }
 
 // Options of an Ask.

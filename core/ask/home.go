@@ -37,10 +37,12 @@ type Home struct {
 	Partial bool
 }
 
-// HomeJob is a job with its last run, nil where it is none that is due.
+// HomeJob is a job with the last run by which it fails or is late; or with the instant that is due and
+// that the scheduler has not planned.
 type HomeJob struct {
 	Job  core.Job
-	Last *core.Run
+	Last *core.Run // nil where it is none, or was cleaned up since
+	Due  core.Instant
 }
 
 // LongRun is a run that takes longer than those before it took.
@@ -67,13 +69,18 @@ func (q *Ask) Home(ctx context.Context, sees func(app string) bool) (Home, error
 	}
 	h := Home{Partial: f.partial}
 	now := core.InstantOf(f.stand.now)
-	var failing, late, soon []*core.Job
+	var failing, late []homeRow
+	var soon []Coming
 	alone := map[string]int{}
 	for i := range f.jobs {
 		j := f.jobs[i].job
+		if at := f.next(j); at != 0 && at <= now+core.Instant(homeAhead/time.Second) {
+			soon = append(soon, Coming{At: at, Job: j.Def.ID, App: j.Def.App, Name: j.Def.Name,
+				Timezone: j.Sched.Schedule.Timezone, Cause: core.CauseSchedule, Run: core.PlannedRun(j.Def.ID, at)})
+		}
 		held := paused(j.Def.App) || j.Sched.PausedAt(f.stand.now)
-		if f.stand.failing(j.Def.ID) {
-			failing = append(failing, j)
+		if b := f.stand.failing(j.Def.ID); b != nil {
+			failing = append(failing, homeRow{job: j, run: b.id, since: b.slot})
 		}
 		if long, is := f.stand.long(j); is {
 			h.Linger++
@@ -82,11 +89,11 @@ func (q *Ask) Home(ctx context.Context, sees func(app string) bool) (Home, error
 		if held || j.Sched.State != core.Started {
 			continue
 		}
-		if f.stand.late(j) {
-			late = append(late, j)
-		}
-		if s := &j.Sched; s.Next != 0 && s.Next <= now+core.Instant(homeAhead/time.Second) {
-			soon = append(soon, j)
+		if due := f.stand.overdue(j); due != 0 {
+			late = append(late, homeRow{job: j, due: due, since: due})
+		} else if f.stand.late(j) {
+			b := f.stand.last(j.Def.ID)
+			late = append(late, homeRow{job: j, run: b.id, since: b.slot})
 		}
 		if len(j.Sched.Schedule.Any) > 0 && j.Def.Command == nil && deserted[j.Def.App] {
 			k, is := alone[j.Def.App]
@@ -101,45 +108,46 @@ func (q *Ask) Home(ctx context.Context, sees func(app string) bool) (Home, error
 	h.Alone, h.Deserted = len(h.Deserted), h.Deserted[:min(len(h.Deserted), maxHome)]
 	slices.SortFunc(h.Long, func(a, b LongRun) int { return a.Since.Compare(b.Since) })
 	h.Long = h.Long[:min(len(h.Long), maxHome)]
-	newest := func(list []*core.Job) []*core.Job {
-		slices.SortStableFunc(list, func(a, b *core.Job) int {
-			x, y := f.stand.last(a.Def.ID), f.stand.last(b.Def.ID)
-			switch {
-			case x == nil || y == nil:
-				return cmp.Compare(a.Def.ID, b.Def.ID)
-			}
-			return cmp.Compare(y.slot, x.slot)
-		})
-		return list[:min(len(list), maxHome)]
+	if h.Failing, err = q.withRuns(ctx, failing); err == nil {
+		h.Late, err = q.withRuns(ctx, late)
 	}
-	if h.Failing, err = q.withLast(ctx, newest(failing)); err == nil {
-		h.Late, err = q.withLast(ctx, newest(late))
-	}
-	slices.SortFunc(soon, func(a, b *core.Job) int { return cmp.Compare(a.Sched.Next, b.Sched.Next) })
-	for _, j := range soon[:min(len(soon), maxHome)] {
-		h.Coming = append(h.Coming, Coming{At: j.Sched.Next, Job: j.Def.ID, App: j.Def.App, Name: j.Def.Name,
-			Timezone: j.Sched.Schedule.Timezone, Cause: core.CauseSchedule, Run: core.PlannedRun(j.Def.ID, j.Sched.Next)})
-	}
+	slices.SortFunc(soon, func(a, b Coming) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job)) })
+	h.Coming = soon[:min(len(soon), maxHome)]
 	return h, err
 }
 
-// withLast reads the last run of jobs.
-func (q *Ask) withLast(ctx context.Context, jobs []*core.Job) (list []HomeJob, err error) {
-	if len(jobs) == 0 {
-		return nil, nil
+// homeRow is a job that needs somebody, with the run or the instant by which it does.
+type homeRow struct {
+	job   *core.Job
+	run   core.RunID // 0: none
+	due   core.Instant
+	since core.Instant
+}
+
+// withRuns reads the runs of the first of rows.
+func (q *Ask) withRuns(ctx context.Context, rows []homeRow) (list []HomeJob, err error) {
+	slices.SortFunc(rows, func(a, b homeRow) int {
+		return cmp.Or(cmp.Compare(b.since, a.since), cmp.Compare(a.job.Def.ID, b.job.Def.ID))
+	})
+	rows = rows[:min(len(rows), maxHome)]
+	var ids []core.RunID
+	for _, r := range rows {
+		if r.run != 0 {
+			ids = append(ids, r.run)
+		}
 	}
-	ids := make([]core.JobID, len(jobs))
-	for i, j := range jobs {
-		ids[i] = j.Def.ID
+	var runs map[core.RunID]core.Run
+	if len(ids) > 0 {
+		var left []core.RunID
+		runs, left, err = q.store.Runs(ctx, ids)
+		if err := core.Unread(left, err); err != nil {
+			return nil, err
+		}
 	}
-	last, err := q.store.LastRuns(ctx, ids, core.InstantOf(q.o.Now()), 1)
-	if err != nil {
-		return nil, core.Passing(err)
-	}
-	for _, j := range jobs {
-		h := HomeJob{Job: *j}
-		if runs := last[j.Def.ID]; len(runs) > 0 {
-			h.Last = &runs[0]
+	for _, r := range rows {
+		h := HomeJob{Job: *r.job, Due: r.due}
+		if run, is := runs[r.run]; is {
+			h.Last = &run
 		}
 		list = append(list, h)
 	}

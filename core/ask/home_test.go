@@ -1,10 +1,13 @@
 package ask_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/manage"
 )
 
 // TestHome: what needs somebody is there, what does not is not, and each by what a caller sees.
@@ -71,5 +74,90 @@ func TestHomeNamesARunBehindSkips(t *testing.T) {
 	h, err := f.Fresh(f.Faults).Home(ctx, nil)
 	if err != nil || len(h.Long) != 1 || h.Long[0].Run != hangs.ID {
 		t.Errorf("by a new process: %+v, %v", h.Long, err)
+	}
+}
+
+// TestHomeListsWhatIsOnItsWay: what fires is listed until it is due, though the scheduler has planned it and goes by
+// the instant behind it; so are jobs in the order in which they fire. A pause and a change count at once.
+func TestHomeListsWhatIsOnItsWay(t *testing.T) {
+	f := newFixture(t)
+	daily := func(at string) core.Schedule {
+		return core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 " + at + " * * ?"}}}
+	}
+	f.Create(spec("payroll", daily("10 12")))
+	f.Create(spec("later", daily("12 12")))
+	f.Create(spec("night", daily("0 3")))
+	payroll := f.Job("shop/payroll").Def.ID
+	due := core.InstantOf(start)/60*60 + 600
+	f.PushNext(payroll, due+24*3600)
+	soon := func(want ...string) {
+		t.Helper()
+		h, err := f.M.Home(ctx, nil)
+		var names []string
+		for _, c := range h.Coming {
+			names = append(names, c.Name)
+		}
+		if err != nil || !slices.Equal(names, want) || h.Soon != len(want) {
+			t.Errorf("%d: %v, not %v, %v", h.Soon, names, want, err)
+		}
+		listed, _ := f.stand(ask.JobsAsk{By: ask.ByNext, JobFilter: ask.JobFilter{Limit: max(1, len(want))}})
+		if len(want) > 0 && !slices.Equal(listed, want) {
+			t.Errorf("by when they fire: %v, not %v", listed, want)
+		}
+	}
+	soon("payroll", "later")
+	h, _ := f.M.Home(ctx, nil)
+	if len(h.Coming) == 0 || h.Coming[0].At != due || h.Coming[0].Run != core.PlannedRun(payroll, due) {
+		t.Errorf("%+v", h.Coming)
+	}
+	f.Clock = due.Time()
+	soon("later")
+	for _, span := range []time.Duration{time.Minute, time.Hour} {
+		until := f.Clock.Add(span)
+		if _, err := f.M.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{Why: "x", Until: &until}); err != nil {
+			t.Fatal(err)
+		}
+		if span == time.Minute {
+			soon("later")
+		} else {
+			soon()
+		}
+	}
+	if _, err := f.M.Resume(ctx, ann, manage.Target{App: "shop"}, ""); err != nil {
+		t.Fatal(err)
+	}
+	f.Resumed()
+	f.Save(spec("later", daily("0 4")), spec("payroll", daily("14 12")))
+	soon("payroll")
+}
+
+// TestHomeNamesWhatIsNotPlanned: of an instant that is due and that nobody planned it tells that, not how the
+// run before it went.
+func TestHomeNamesWhatIsNotPlanned(t *testing.T) {
+	f := newFixture(t)
+	job := f.Create(spec("export", every(time.Hour)))
+	f.ran(job.Def.ID, 0, 120*time.Millisecond, core.Succeeded)
+	f.Clock = job.Sched.Next.Time().Add(10 * time.Minute)
+	h, err := f.M.Home(ctx, nil)
+	if err != nil || h.Delayed != 1 || len(h.Late) != 1 || h.Late[0].Due != job.Sched.Next || h.Late[0].Last != nil {
+		t.Errorf("%d %+v, %v", h.Delayed, h.Late, err)
+	}
+}
+
+// TestHomeNamesTheRunThatFailed: what fails is told with the run that failed, also while the next is at work
+// or was skipped.
+func TestHomeNamesTheRunThatFailed(t *testing.T) {
+	f := newFixture(t)
+	job := f.Create(spec("export", every(time.Hour)))
+	f.Clock = f.Clock.Add(10 * time.Minute)
+	failed := f.ran(job.Def.ID, 9*time.Minute, 0, core.Failed)
+	f.ran(job.Def.ID, 3*time.Minute, 0, core.Running)
+	for range 3 {
+		h, err := f.M.Home(ctx, nil)
+		if err != nil || len(h.Failing) != 1 || h.Failing[0].Last == nil || h.Failing[0].Last.ID != failed.ID {
+			t.Errorf("%+v, %v", h.Failing, err)
+		}
+		f.Clock = f.Clock.Add(time.Minute)
+		f.ran(job.Def.ID, 0, 0, core.Skipped)
 	}
 }

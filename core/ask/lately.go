@@ -137,14 +137,16 @@ func (l *lately) look(ctx context.Context, q *Ask, jobs []core.JobID) (*standing
 		maps.DeleteFunc(l.of, func(job core.JobID, _ []brief) bool { _, asked := s.of[job]; return !asked })
 	}
 	until := time.Now().Add(fillFor)
+	began := false // each look comes further, however slow it is
 	for part := range bound.Chunks(missing, fillOf) {
-		if time.Now().After(until) || len(l.of) >= mostLately {
+		if began && time.Now().After(until) || len(l.of) >= mostLately {
 			s.all = false
 			for _, job := range part {
 				s.rest[job] = true
 			}
 			continue
 		}
+		began = true
 		if err := l.fill(ctx, q, part, s, until); err != nil {
 			return nil, core.Passing(err)
 		}
@@ -278,32 +280,45 @@ func (s *standing) last(job core.JobID) *brief {
 	return nil
 }
 
-// failing reports whether the last chain of a job that came to an end failed.
-func (s *standing) failing(job core.JobID) bool {
+// failing is the run with which the last chain of a job that came to an end failed; nil: it did not.
+func (s *standing) failing(job core.JobID) *brief {
 	list, _ := s.due(job)
-	for _, b := range list {
-		switch {
+	for i := range list {
+		switch b := &list[i]; {
 		case b.state.Open(), b.tried, b.shard, b.state == core.Skipped && b.try <= 1:
+		case b.bad:
+			return b
 		default:
-			return b.bad
+			return nil
 		}
 	}
-	return false
+	return nil
+}
+
+// overdue is the instant of a job that is due, past its grace, and that the scheduler has not planned; 0: none.
+func (s *standing) overdue(j *core.Job) core.Instant {
+	if j.Sched.State == core.Started && j.Sched.Tail == 0 && s.past(j, j.Sched.Next) {
+		return j.Sched.Next
+	}
+	return 0
+}
+
+// past reports whether a moment is longer ago than the grace of a job.
+func (s *standing) past(j *core.Job, slot core.Instant) bool {
+	return slot != 0 && s.now.Sub(slot.Time()) > j.Sched.Grace
 }
 
 // late reports whether a job that is not paused is late now: what is due is not planned, its
 // newest run is due and not sent, or was sent late; each by its grace.
 func (s *standing) late(j *core.Job) bool {
-	overdue := func(slot core.Instant) bool { return slot != 0 && s.now.Sub(slot.Time()) > j.Sched.Grace }
-	if j.Sched.State == core.Started && overdue(j.Sched.Next) && j.Sched.Tail == 0 {
-		return true
-	}
 	b := s.last(j.Def.ID)
 	switch {
+	case s.overdue(j) != 0:
+		return true
 	case b == nil:
 		return false
 	case b.state.Open() && b.sent.IsZero():
-		return overdue(b.slot)
+		return s.past(j, b.slot)
 	}
 	return b.said && b.sent.Sub(b.slot.Time()) > j.Sched.Grace
 }

@@ -35,7 +35,7 @@ type Order string
 const (
 	ByNumber Order = "number"
 	ByName   Order = "name"
-	ByNext   Order = "next" // when the scheduler looks at them next
+	ByNext   Order = "next" // when they fire next
 	ByLast   Order = "last" // the instant of their last run
 )
 
@@ -158,6 +158,7 @@ type found struct {
 	bad     int  // cannot be read
 	failed  core.Unreadable
 	stand   *standing
+	next    func(j *core.Job) core.Instant // when a job fires next, by what is paused; 0: it does not
 }
 
 // find walks over all jobs.
@@ -171,9 +172,10 @@ func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
 		return nil, err
 	}
 	now := q.o.Now()
-	paused := make(map[string]bool, len(apps))
+	paused, pauses := make(map[string]bool, len(apps)), make(map[string]core.Pause, len(apps))
 	for i := range apps {
 		paused[apps[i].Name] = apps[i].Pause.Covers(now) || g.Pause.Covers(now)
+		pauses[apps[i].Name] = apps[i].Pause
 	}
 	p := q.Page()
 	var jobs []*core.Job
@@ -195,7 +197,10 @@ func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
 		return nil, err
 	}
 	f := &found{all: len(jobs), of: map[Standing]int{}, partial: next != 0 || !s.all, more: next != 0, bad: len(p.Bad),
-		failed: a.tells(p.Passed(0)), stand: s, jobs: make([]ranked, 0, len(jobs))}
+		failed: a.tells(p.Passed(0)), stand: s, jobs: make([]ranked, 0, len(jobs)),
+		next: func(j *core.Job) core.Instant {
+			return q.nexts.next(&j.Sched, core.InstantOf(now), g.Pause, pauses[j.Def.App])
+		}}
 	for _, j := range jobs {
 		held := paused[j.Def.App] || j.Sched.PausedAt(now)
 		takes := true
@@ -203,7 +208,7 @@ func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
 			so Standing
 			is bool
 		}{
-			{IsFailing, s.failing(j.Def.ID)}, {IsLate, !held && s.late(j)}, {IsHeld, held},
+			{IsFailing, s.failing(j.Def.ID) != nil}, {IsLate, !held && s.late(j)}, {IsHeld, held},
 			{IsStarted, !held && j.Sched.State != core.Ended}, {IsNeverRan, s.neverRan(j.Def.ID)},
 			{IsOver, j.Sched.State == core.Ended},
 		} {
@@ -214,7 +219,7 @@ func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
 			}
 		}
 		if takes {
-			f.jobs = append(f.jobs, ranked{a.of(j, s), j})
+			f.jobs = append(f.jobs, ranked{a.of(j, f), j})
 		}
 	}
 	return f, nil
@@ -248,22 +253,16 @@ type ranked struct {
 	job *core.Job
 }
 
-func (a *JobsAsk) of(j *core.Job, s *standing) rank {
+func (a *JobsAsk) of(j *core.Job, f *found) rank {
 	p := rank{id: j.Def.ID}
 	switch a.By {
 	case ByName:
 		p.name = j.Name()
 	case ByNext:
-		switch {
-		case j.Sched.State == core.Started && j.Sched.Next != 0:
-			p.at = int64(j.Sched.Next)
-		case j.Sched.State == core.Paused && j.Sched.PauseUntil != 0:
-			p.at = int64(j.Sched.PauseUntil)
-		default:
-			p.none = true
-		}
+		p.at = int64(f.next(j))
+		p.none = p.at == 0
 	case ByLast:
-		if b := s.last(j.Def.ID); b != nil {
+		if b := f.stand.last(j.Def.ID); b != nil {
 			p.at = int64(b.slot)
 		} else {
 			p.none = true
