@@ -23,7 +23,7 @@ type latenessPage struct {
 	Rows   []lateRow
 	Cut    int
 	Worst  *lateCell // of all
-	Of     string    // whose that is
+	Of     *lateRow  // whose that is
 	Wrong  string
 }
 
@@ -32,7 +32,7 @@ type lateRow struct {
 	App, Job string
 	JobID    int32
 	Cells    []lateCell
-	Worst    int64 // p99 of a cell
+	Worst    int64 // the latest of its runs
 	Marks    int64 // lost and skipped
 }
 
@@ -110,9 +110,9 @@ func (a *ask) late(p *latenessPage) (err error) {
 			}
 			cell := &r.Cells[i]
 			*cell = lateCell{At: c.At, Late: c.Late, Lost: c.Lost, Skipped: c.Skipped, Due: true}
-			r.Worst, r.Marks = max(r.Worst, c.Late.P99Ms), r.Marks+c.Lost+c.Skipped
-			if c.Late.Runs > 0 && (p.Worst == nil || c.Late.P99Ms > p.Worst.Late.P99Ms) {
-				p.Worst, p.Of = cell, cmp.Or(row.Job, row.App)
+			r.Worst, r.Marks = max(r.Worst, c.Late.MaxMs), r.Marks+c.Lost+c.Skipped
+			if c.Late.Runs > 0 && (p.Worst == nil || c.Late.MaxMs > p.Worst.Late.MaxMs) {
+				p.Worst, p.Of = cell, &r
 			}
 		}
 		if slices.ContainsFunc(r.Cells, func(c lateCell) bool { return c.Due }) {
@@ -132,11 +132,11 @@ func (a *ask) late(p *latenessPage) (err error) {
 func (a *ask) lateRuns(p *latenessPage, r *lateRow, at time.Time) string {
 	q := url.Values{"from": {rfc(at)}, "to": {rfc(at.Add(p.Width))}}
 	switch {
-	case r != nil && r.Job != "":
+	case r.Job != "":
 		q.Set("job", r.Job)
-	case r != nil && r.JobID != 0:
+	case r.JobID != 0:
 		q.Set("job", fmt.Sprint(r.JobID))
-	case r != nil && r.App != "":
+	case r.App != "":
 		q.Set("app", r.App)
 	case p.Asked.App != "":
 		q.Set("app", p.Asked.App)
@@ -145,14 +145,14 @@ func (a *ask) lateRuns(p *latenessPage, r *lateRow, at time.Time) string {
 }
 
 // WorstRuns is the list of the runs of the worst of all.
-func (a *ask) WorstRuns(p *latenessPage) string { return a.lateRuns(p, nil, p.Worst.At) }
+func (a *ask) WorstRuns(p *latenessPage) string { return a.lateRuns(p, p.Of, p.Worst.At) }
 
 // LateMap draws one row: a field for each stretch of time, darker the later, empty where
 // nothing was due, crossed where a run was lost or skipped. Each leads to its runs.
 func (a *ask) LateMap(p *latenessPage, r lateRow) template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="heat" viewBox="0 0 %d 22" preserveAspectRatio="none" role="group" aria-label="%s" data-from="%d" data-step="%d">`,
-		len(r.Cells)*8, template.HTMLEscapeString(a.LateName(&r)), p.Answer.From.UnixMilli(), p.Width.Milliseconds())
+		len(r.Cells)*8, template.HTMLEscapeString(a.LateName(r)), p.Answer.From.UnixMilli(), p.Width.Milliseconds())
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		if !c.Due {
@@ -175,7 +175,7 @@ func (a *ask) LateMap(p *latenessPage, r lateRow) template.HTML {
 }
 
 // LateName is whose a row is.
-func (a *ask) LateName(r *lateRow) string {
+func (a *ask) LateName(r lateRow) string {
 	switch {
 	case r.Job != "":
 		return r.Job
@@ -186,9 +186,6 @@ func (a *ask) LateName(r *lateRow) string {
 	}
 	return a.Say("all")
 }
-
-// RowName is that of a row in a template.
-func (a *ask) RowName(r lateRow) string { return a.LateName(&r) }
 
 // LateOpen is where the name of a row leads: an app to its jobs, a job to its runs.
 func (a *ask) LateOpen(p *latenessPage, r lateRow) string {

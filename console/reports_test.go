@@ -111,3 +111,34 @@ func TestLateness(t *testing.T) {
 		}
 	}
 }
+
+// TestWorstIsTheLatest: one run that was very late is the worst, among however many that were not; it is the latest of
+// its row too, and the link leads to the runs of that alone.
+func TestWorstIsTheLatest(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	many := s.Create(peopletest.Spec("many", peopletest.Every(time.Second)))
+	few := s.Create(peopletest.Spec("few", peopletest.Every(time.Minute)))
+	var latest core.RunID
+	for n := range 200 {
+		s.ended(&many, 30, func(r *core.Run) {
+			at := r.At + core.Instant(n)
+			r.ID = core.PlannedRun(many.Def.ID, at)
+			r.First, r.At, r.Slot, r.SentAt, r.EndedAt = r.ID, at, at, at.Time(), at.Time().Add(time.Second)
+			if n == 70 {
+				r.SentAt = r.SentAt.Add(10 * time.Minute)
+				r.EndedAt, latest = r.SentAt, r.ID
+			}
+		})
+	}
+	other := s.ended(&few, 29, func(r *core.Run) { r.SentAt, r.EndedAt = r.SentAt.Add(6*time.Second), r.EndedAt.Add(6*time.Second) })
+	for _, query := range []string{"each=job", "job=shop/many", "app=shop&each=job"} {
+		body := s.says("/console/lateness?"+query, "at worst 10 min late: shop/many,", `t-late">10 min`)
+		_, worst, _ := strings.Cut(body, "at worst")
+		list := s.says(hrefs(worst, "/console/runs?")[0] + "&late=1m")
+		if !strings.Contains(list, "run-"+latest.String()+`"`) {
+			t.Errorf("%s: the latest run is not listed", query)
+		}
+		s.never(s.says(hrefs(worst, "/console/runs?")[0]), "run-"+other.ID.String()+`"`)
+	}
+}
