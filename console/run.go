@@ -27,6 +27,7 @@ type runPage struct {
 	Next    string // what is to be done next
 	Around  []client.Run
 	Last    []Bar
+	Newest  string // of one that was tried again the last attempt, as far as it is told: that can be run again
 	RerunAs []string
 	None    string // why there is no run of an instant
 	Panel   string // which is open
@@ -127,6 +128,9 @@ func (a *ask) runPage(r client.Run) (*runPage, error) {
 		return nil, err
 	}
 	p.Chain, p.Story, p.Next = len(chain), a.story(&r, p.Job, chain), a.nextStep(&r)
+	if p.Newest = chain[len(chain)-1].ID; p.Newest == r.ID {
+		p.Newest = r.Then
+	}
 	if err := a.around(p); err != nil {
 		return nil, err
 	}

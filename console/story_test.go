@@ -167,3 +167,26 @@ func TestRunOfADeletedJobSaysWhose(t *testing.T) {
 	const of = "shop/pay, a deleted job"
 	s.says("/console/runs/"+r.ID.String()+"?panel=kill", "<h1>"+of, "Kill run "+r.ID.String()+" of "+of+"?")
 }
+
+// TestRunAgainIsOfTheLastAttempt: an attempt that was tried again leads to the one that can be run again.
+func TestRunAgainIsOfTheLastAttempt(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("ledger", peopletest.Every(time.Minute)))
+	ids := []core.RunID{core.PlannedRun(job.Def.ID, core.InstantOf(s.Clock)-60), core.NumberedRun(job.Def.ID, 1),
+		core.NumberedRun(job.Def.ID, 2)}
+	for n, id := range ids {
+		s.ended(&job, 1, func(r *core.Run) {
+			r.ID, r.First, r.Attempt, r.State, r.Reason = id, ids[0], n+1, core.Failed, core.ReasonHandler
+			if n+1 < len(ids) {
+				r.Then = ids[n+1]
+			}
+		})
+	}
+	const again = "?panel=rerun"
+	last := "/console/runs/" + ids[2].String()
+	for _, id := range ids[:2] {
+		s.never(s.says("/console/runs/"+id.String(), `<a class="btn" href="`+last+`">The last attempt</a>`), again)
+	}
+	s.never(s.says(last, again), "The last attempt")
+}

@@ -160,6 +160,7 @@ var zhConsoleRuns = map[string]string{
 	"the log goes on: a download ends after %d MB or %d seconds; all of it: %s": "日志还有后续：下载最多 %d MB 或 %d 秒；查看全部：%s",
 	"its executor did not answer with the log in time: try again":               "执行器未能及时返回日志：请重试",
 	"this is more than the 6 MB that a function may answer: ask for less":       "结果超过函数可返回的 6 MB：请缩小查询范围",
+	"The last attempt":              "最后一次尝试",
 	"The rest is missing: %s":       "缺少其余部分：%s",
 	"{} lines; the rest is missing": "{} 行；缺少其余部分",
 	"Try again":                     "再试一次",
