@@ -62,13 +62,13 @@ func TestDemo(t *testing.T) {
 		stop := s.stop
 		s.stop = func() { stop(); cancel(); wg.Wait() }
 		t.Cleanup(s.stop)
-		eventually(t, 20*time.Second, out.has("demo/heartbeat"))
+		eventually(t, 30*time.Second, out.has("demo/heartbeat"))
 		return s, out
 	}
 	s, first := begin()
 	s.stop()
 	s, second := begin()
-	eventually(t, 20*time.Second, second.has("down for "))
+	eventually(t, 30*time.Second, second.has("down for "))
 
 	third := &lines{}
 	d := NewDemo(third)
@@ -86,12 +86,12 @@ func TestDemo(t *testing.T) {
 		}
 	})
 	wg.Go(func() { d.Run(ctx, next) })
-	eventually(t, 10*time.Second, third.has("standing by: tickring dev (process "))
+	eventually(t, 30*time.Second, third.has("standing by: tickring dev (process "))
 	s.stop()
-	eventually(t, 10*time.Second, third.has("this one works on "+dir+" from now on"))
-	eventually(t, 20*time.Second, third.has("demo/heartbeat"))
-	eventually(t, 20*time.Second, third.has("down for "))
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, 30*time.Second, third.has("this one works on "+dir+" from now on"))
+	eventually(t, 30*time.Second, third.has("demo/heartbeat"))
+	eventually(t, 30*time.Second, third.has("down for "))
+	eventually(t, 30*time.Second, func() error {
 		if third.has("nothing was due")() == nil {
 			return nil // it took over within a second
 		}

@@ -82,7 +82,7 @@ func TestLogOfNonsense(t *testing.T) {
 		resp.Body.Close()
 	}
 	s.stop()
-	if n := strings.Count(log.String(), "callback with unusable items"); n != boundlog.Most {
+	if n := strings.Count(log.String(), "callback with unusable items"); n < boundlog.Most || n >= 3*boundlog.Most {
 		t.Errorf("%d lines: %.300s", n, log.String())
 	}
 }

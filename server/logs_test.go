@@ -63,7 +63,7 @@ func TestKeptLogs(t *testing.T) {
 		}
 		return v.Run
 	}
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		for _, name := range []string{"fails", "never", "fine", "always", "always-fails"} {
 			r := run(ids[name])
 			last := r
@@ -85,7 +85,7 @@ func TestKeptLogs(t *testing.T) {
 	if res := s.Manage().Save(t.Context(), actor, []manage.JobSpec{beat})[0]; res.Err != nil {
 		t.Fatal(res.Err)
 	}
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, 30*time.Second, func() error {
 		page, err := s.Manage().Runs(t.Context(), ask.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
 		if err != nil || len(page.Runs) == 0 {
 			return fmt.Errorf("%d runs, %w", len(page.Runs), err)
@@ -173,14 +173,14 @@ func TestLostLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, 30*time.Second, func() error {
 		log, err := c.GetLog(t.Context(), res.Run.ID.String(), client.GetLogParams{})
 		if err == nil && (log.Kept == nil || log.Kept.Why == "" || log.Text != "") {
 			err = fmt.Errorf("%+v", log)
 		}
 		return err
 	})
-	eventually(t, 10*time.Second, func() error { // counted once it is stored
+	eventually(t, 30*time.Second, func() error { // counted once it is stored
 		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_logs_kept_total{outcome="failed"} 1`) {
 			return fmt.Errorf("metrics: %s", numbers)
 		}

@@ -65,10 +65,10 @@ func TestSleep(t *testing.T) {
 		if id == run.ID {
 			t.Errorf("the run that was under way was sent again")
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("nothing was sent to the executor that could not beat")
 	}
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, 30*time.Second, func() error {
 		due, _, flying, err := p.engine.Queue.Depth(t.Context(), ring.KindCheck)
 		if err == nil && due+flying > 0 {
 			err = fmt.Errorf("%d checks are not taken", due+flying)

@@ -94,7 +94,7 @@ func TestLimit(t *testing.T) {
 		t.Fatal(r, err)
 	}
 	for i, want := range [][]string{{"/a"}, {"/a", "/c"}, {"/a", "/c", "/d"}} {
-		eventually(t, 5*time.Second, func() error {
+		eventually(t, 30*time.Second, func() error {
 			mu.Lock()
 			defer mu.Unlock()
 			if !slices.Equal(came, want) {
@@ -104,7 +104,7 @@ func TestLimit(t *testing.T) {
 		})
 		end <- struct{}{}
 	}
-	eventually(t, 5*time.Second, func() error {
+	eventually(t, 30*time.Second, func() error {
 		if v := view(ids[3]); v.Run.State != core.Succeeded || v.Permits != nil {
 			return fmt.Errorf("the last is %s", v.Run.State)
 		}
@@ -119,7 +119,9 @@ func TestReplaced(t *testing.T) {
 	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "sync", Handler: "sync",
 		Overlap:         core.Overlap{Limit: 1, Full: core.FullReplace},
 		WaitForExecutor: 30 * time.Second}})
+	came := make(chan core.RunID, 10)
 	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web",
+		Received: func(r *wire.Run, _ time.Time) { came <- core.RunID(r.LogID) },
 		Handle: func(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
 			if r.Params == "last" {
 				return wire.CodeSuccess, ""
@@ -138,14 +140,22 @@ func TestReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		ids = append(ids, r.Run.ID)
-		eventually(t, 30*time.Second, func() error {
-			v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
-			if err == nil && (params == "last" && v.Run.State != core.Succeeded || v.Run.Address == "") {
-				err = fmt.Errorf("run %d is %s", r.Run.ID, v.Run.State)
+		select {
+		case id := <-came:
+			if id != r.Run.ID {
+				t.Fatalf("run %d came, after %d", id, r.Run.ID)
 			}
-			return err
-		})
+		case <-time.After(time.Minute):
+			t.Fatalf("the %s did not come", params)
+		}
 	}
+	eventually(t, 30*time.Second, func() error {
+		v, err := s.Manage().Run(t.Context(), ids[2].String())
+		if err == nil && v.Run.State != core.Succeeded {
+			err = fmt.Errorf("the last is %s", v.Run.State)
+		}
+		return err
+	})
 	for i, id := range ids[:2] {
 		v, err := s.Manage().Run(t.Context(), id.String())
 		if err != nil {

@@ -13,7 +13,8 @@ import (
 // TestSummedBeforeItIsSwept: a server that stood still for weeks sums up what ended before it
 // removes it, also where that takes many passes.
 func TestSummedBeforeItIsSwept(t *testing.T) {
-	dir, now := t.TempDir(), time.Now().Add(-60*24*time.Hour)
+	dir := t.TempDir()
+	now := time.Now().Add(-60 * 24 * time.Hour).Truncate(time.Hour) // it ends on the day on which it is sent
 	lock, err := sqlite.TryLock(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func TestRestored(t *testing.T) {
 	s := start(t, Options{Dir: dir})
 	from := core.InstantOf(time.Now()) + 1
 	work(s, "before")
-	eventually(t, 10*time.Second, func() error { return ran(s, 2) })
+	eventually(t, 30*time.Second, func() error { return ran(s, 2) })
 	s.stop()
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
@@ -72,9 +72,9 @@ func TestRestored(t *testing.T) {
 		t.Error(err)
 	}
 	work(s, "after")
-	eventually(t, 10*time.Second, func() error { return ran(s, 5) })
+	eventually(t, 30*time.Second, func() error { return ran(s, 5) })
 	to := core.InstantOf(time.Now())
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, 30*time.Second, func() error {
 		a, err := s.Manage().AuditAll(context.Background(), from, to)
 		if err == nil && (a.Pending > 0 || a.Unaccounted > 0 || a.Demanded < 4) {
 			err = fmt.Errorf("%+v", a)
@@ -83,7 +83,7 @@ func TestRestored(t *testing.T) {
 	})
 	f := factsOf(t, s)
 	if f.Generation != 1 || f.Data == nil || f.Data.Folder != copied || f.Data.Bytes < 4096 || f.Data.Free <= 0 ||
-		time.Since(f.LastTick) > 5*time.Second || f.Fires == nil || len(f.Unread) > 0 {
+		time.Since(f.LastTick) > 30*time.Second || f.Fires == nil || len(f.Unread) > 0 {
 		t.Errorf("facts %+v, data %+v", f, f.Data)
 	}
 }

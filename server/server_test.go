@@ -196,7 +196,7 @@ func TestStandby(t *testing.T) {
 	first.stop()
 	select {
 	case <-second.Ready():
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the second server did not take over")
 	}
 	cancel()

@@ -96,8 +96,8 @@ func (e *Executor) URL() string { return "http://" + e.ln.Addr().String() }
 // Registered is closed once the server has taken the registration.
 func (e *Executor) Registered() <-chan struct{} { return e.known }
 
-// closing is how long Close waits for the server to take what is reported.
-const closing = time.Second
+// closing is how long Close waits for the server to take what is reported, where that is anything.
+const closing = 10 * time.Second
 
 // Close ends it: what runs is cancelled and reported as far as the server takes it.
 func (e *Executor) Close() {
