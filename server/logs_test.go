@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/testkit/ports"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -27,6 +28,7 @@ func TestKeptLogs(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{})
 	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web",
+		Listen: "127.0.0.1:" + ports.Free(t), // where nobody is after it
 		Handle: func(_ context.Context, r *wire.Run, logf func(string, ...any)) (int, string) {
 			for n := range 1000 {
 				logf("line %d of run %d", n+1, r.LogID)
@@ -151,6 +153,7 @@ func TestLostLogs(t *testing.T) {
 	var exec *miniexec.Executor
 	began, closed := make(chan struct{}), make(chan struct{})
 	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web",
+		Listen: "127.0.0.1:" + ports.Free(t), // where nobody is after it
 		Handle: func(context.Context, *wire.Run, func(string, ...any)) (int, string) {
 			close(began)
 			<-closed

@@ -5,7 +5,6 @@ package examples_test
 import (
 	"bytes"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tickring/tickring/internal/testkit/ports"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -44,12 +44,7 @@ func TestExamples(t *testing.T) {
 				io.WriteString(w, `{"code":200,"msg":null}`)
 			}))
 			defer server.Close()
-			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			listen := ln.Addr().String()
-			ln.Close()
+			listen := "127.0.0.1:" + ports.Free(t)
 			var said bytes.Buffer
 			cmd := exec.Command(filepath.Join(bin, name))
 			cmd.Env = append(os.Environ(), "APP=reports", "SERVER="+server.URL, "TOKEN=secret", "LISTEN="+listen, "ADDRESS=http://"+listen+"/jobs",

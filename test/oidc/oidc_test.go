@@ -20,6 +20,7 @@ import (
 	"github.com/oauth2-proxy/mockoidc"
 
 	"github.com/tickring/tickring/internal/oidc"
+	"github.com/tickring/tickring/internal/testkit/ports"
 	"github.com/tickring/tickring/test/rig"
 )
 
@@ -54,7 +55,7 @@ func newPlace(t *testing.T, away bool) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", "127.0.0.1:"+ports.Free(t)) // where nobody else comes while it is away
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,6 +23,7 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
 	sdk "github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/testkit/ports"
 	"github.com/tickring/tickring/test/rig"
 )
 
@@ -46,12 +46,7 @@ func TestMain(m *testing.M) {
 // receiver starts the collector's own, on a port that was free.
 func receiver(t *testing.T) (endpoint string, sink *consumertest.TracesSink) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
+	address := "127.0.0.1:" + ports.Free(t)
 	factory := otlpreceiver.NewFactory()
 	config := factory.CreateDefaultConfig().(*otlpreceiver.Config)
 	config.Protocols.HTTP.GetOrInsertDefault().ServerConfig.NetAddr.Endpoint = address
@@ -123,7 +118,7 @@ func start(t *testing.T, s *rig.Server) *seen {
 			t.Error(err)
 		}
 	})
-	if err := rig.Eventually(10*time.Second, func() error {
+	if err := rig.Eventually(30*time.Second, func() error {
 		if out, _ := s.CLI(t, "", "executors", "golang"); !strings.Contains(out, "http://") {
 			return errors.New(out)
 		}
@@ -132,7 +127,7 @@ func start(t *testing.T, s *rig.Server) *seen {
 		t.Fatal(err)
 	}
 	s.OK(t, "", "trigger", "golang/twice")
-	if err := rig.Eventually(20*time.Second, func() error {
+	if err := rig.Eventually(30*time.Second, func() error {
 		saw.mu.Lock()
 		defer saw.mu.Unlock()
 		if len(saw.told) < 3 {
@@ -166,6 +161,15 @@ func TestSpansArrive(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
 	s := rig.Start(t, bin, t.TempDir())
 	saw := start(t, s)
+	// The last one's end is a span, too.
+	if err := rig.Eventually(30*time.Second, func() error {
+		if out := s.OK(t, "", "runs", "web/after", "-o", "json"); !strings.Contains(out, `"succeeded"`) {
+			return errors.New(out)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	stopped(t, s) // it brings away what there is
 
 	runs, sends := map[string]ptrace.Span{}, map[string]ptrace.Span{}

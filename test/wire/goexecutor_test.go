@@ -5,11 +5,9 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +15,7 @@ import (
 
 	xxl "github.com/xxl-job/xxl-job-executor-go"
 
+	"github.com/tickring/tickring/internal/testkit/ports"
 	"github.com/tickring/tickring/test/rig"
 )
 
@@ -74,7 +73,7 @@ func goExecutor() {
 	e.RegTask("panics", func(context.Context, *xxl.RunReq) string { panic("no luck") })
 	e.RegTask("empty", func(context.Context, *xxl.RunReq) string { return "" })
 	e.RegTask("fails", func(context.Context, *xxl.RunReq) string { panic("no luck") })
-	e.RegTask("waits", func(ctx context.Context, p *xxl.RunReq) string {
+	waits := func(ctx context.Context, p *xxl.RunReq) string {
 		free := make(chan struct{})
 		if dir := os.Getenv("DIR"); dir != "" { // of the matrix
 			go func() {
@@ -97,7 +96,9 @@ func goExecutor() {
 			panic("timed out by its context")
 		}
 		panic("killed by its context")
-	})
+	}
+	e.RegTask("waits", waits)
+	e.RegTask("limits", waits) // it has one context and run for all jobs of a handler
 	fmt.Println("started")
 	e.Run()
 }
@@ -105,15 +106,6 @@ func goExecutor() {
 type executor struct {
 	cmd  *exec.Cmd
 	port string
-}
-
-func freePort(t testing.TB) string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
 }
 
 func startExecutor(t *testing.T, s *rig.Server, admin, port string) *executor {
@@ -166,12 +158,12 @@ jobs:
   - {app: golang, name: panics, handler: panics, retry: {max: 2, delay: 1s}}
   - {app: golang, name: unknown, handler: nobody-knows-it}
   - {app: golang, name: waits, handler: waits}
-  - {app: golang, name: limited, handler: waits, timeout: 2s}
+  - {app: golang, name: limited, handler: limits, timeout: 2s}
 `
 
 func waitExecutors(t *testing.T, s *rig.Server, app string, want int) {
 	t.Helper()
-	if err := rig.Eventually(40*time.Second, func() error {
+	if err := rig.Eventually(90*time.Second, func() error {
 		out := s.OK(t, "", "executors", app, "-o", "json")
 		if n := strings.Count(out, `"live": true`) + strings.Count(out, `"live":true`); n != want {
 			return fmt.Errorf("%d live executors, want %d: %s", n, want, out)
@@ -184,26 +176,30 @@ func waitExecutors(t *testing.T, s *rig.Server, app string, want int) {
 
 func TestGoExecutor(t *testing.T) {
 	for _, path := range []string{"", "/xxl-job-admin"} {
-		t.Run("admin"+path, func(t *testing.T) { goExecutorSuite(t, path) })
+		t.Run("admin"+path, func(t *testing.T) {
+			t.Parallel() // most of it waits for the expiry
+			goExecutorSuite(t, path)
+		})
 	}
 }
 
 func goExecutorSuite(t *testing.T, path string) {
-	s := rig.Start(t, bin, t.TempDir(), "--tune", "expiry=22s", "--tune", "beatWrite=1s")
+	s := rig.Start(t, bin, t.TempDir(), "--tune", "expiry=45s", "--tune", "beatWrite=1s")
 	s.OK(t, manifest, "apply", "-f", "-")
-	port := freePort(t)
+	port := ports.Free(t)
 	e := startExecutor(t, s, s.URL+path, port)
+	listening(t, port)
 	waitExecutors(t, s, "golang", 1)
 
-	run := s.WaitState(t, s.Trigger(t, "golang/hello"), "succeeded", 10*time.Second)
+	run := s.WaitState(t, s.Trigger(t, "golang/hello"), "succeeded", 30*time.Second)
 	if run.Message != "hello world" || run.Code != 200 || run.Address != "http://127.0.0.1:"+port {
 		t.Errorf("run %+v", run)
 	}
-	run = s.WaitState(t, s.Trigger(t, "golang/hello", "--params", "中文 \"quoted\""), "succeeded", 10*time.Second)
+	run = s.WaitState(t, s.Trigger(t, "golang/hello", "--params", "中文 \"quoted\""), "succeeded", 30*time.Second)
 	if run.Message != `hello 中文 "quoted"` {
 		t.Errorf("params given with the trigger: %q", run.Message)
 	}
-	if err := rig.Eventually(10*time.Second, func() error {
+	if err := rig.Eventually(30*time.Second, func() error {
 		out := s.OK(t, "", "runs", "golang/tick", "-o", "json")
 		if n := strings.Count(out, "succeeded"); n < 3 {
 			return fmt.Errorf("%d runs of a job that fires every second", n)
@@ -217,11 +213,11 @@ func goExecutorSuite(t *testing.T, path string) {
 	}
 
 	id := s.Trigger(t, "golang/panics")
-	run = s.WaitState(t, id, "failed", 10*time.Second)
+	run = s.WaitState(t, id, "failed", 30*time.Second)
 	if run.Reason != "handler" || !strings.Contains(run.Message, "no luck") {
 		t.Errorf("run that panicked: %+v", run)
 	}
-	if err := rig.Eventually(15*time.Second, func() error {
+	if err := rig.Eventually(30*time.Second, func() error {
 		out := s.OK(t, "", "runs", "golang/panics", "-o", "json")
 		if n := strings.Count(out, `"failed"`); n != 3 {
 			return fmt.Errorf("%d attempts failed, want 3: %s", n, out)
@@ -231,41 +227,42 @@ func goExecutorSuite(t *testing.T, path string) {
 		t.Error(err)
 	}
 
-	run = s.WaitState(t, s.Trigger(t, "golang/unknown"), "failed", 10*time.Second)
+	run = s.WaitState(t, s.Trigger(t, "golang/unknown"), "failed", 30*time.Second)
 	if run.Reason != "not-accepted" || !strings.Contains(run.Message, "not registered") {
 		t.Errorf("unknown handler: %+v", run)
 	}
 
 	id = s.Trigger(t, "golang/waits")
-	s.WaitState(t, id, "running", 10*time.Second)
-	busy := s.WaitState(t, s.Trigger(t, "golang/waits"), "skipped", 10*time.Second)
+	s.WaitState(t, id, "running", 30*time.Second)
+	busy := s.WaitState(t, s.Trigger(t, "golang/waits"), "skipped", 30*time.Second)
 	if busy.Reason != "overlap" {
 		t.Errorf("second run while one runs: %+v", busy)
 	}
 	s.OK(t, "", "kill", id)
-	run = s.WaitState(t, id, "killed", 10*time.Second)
+	run = s.WaitState(t, id, "killed", 30*time.Second)
 	if run.Reason != "person" {
 		t.Errorf("killed run: %+v", run)
 	}
 
-	run = s.WaitState(t, s.Trigger(t, "golang/limited"), "failed", 15*time.Second)
+	run = s.WaitState(t, s.Trigger(t, "golang/limited"), "failed", 30*time.Second)
 	if !strings.Contains(run.Message, "timed out by its context") {
 		t.Errorf("run over its timeout: %+v", run)
 	}
 
 	// It disappears without a word, with a run under way.
 	id = s.Trigger(t, "golang/waits")
-	s.WaitState(t, id, "running", 10*time.Second)
+	s.WaitState(t, id, "running", 30*time.Second)
 	e.kill()
-	waitExecutors(t, s, "golang", 0) // the Go client beats every 20 s, so expiry is a little more
-	gone := s.WaitState(t, s.Trigger(t, "golang/hello"), "failed", 10*time.Second)
+	waitExecutors(t, s, "golang", 0) // the Go client beats every 20 s, so expiry is two beats and a little more
+	gone := s.WaitState(t, s.Trigger(t, "golang/hello"), "failed", 30*time.Second)
 	if gone.Reason != "no-executor" {
 		t.Errorf("run without executor: %+v", gone)
 	}
 	// It comes back at the same address; then says goodbye.
 	e = startExecutor(t, s, s.URL+path, port)
+	listening(t, port)
 	waitExecutors(t, s, "golang", 1)
-	s.WaitState(t, s.Trigger(t, "golang/hello"), "succeeded", 10*time.Second)
+	s.WaitState(t, s.Trigger(t, "golang/hello"), "succeeded", 30*time.Second)
 	e.stop()
 	waitExecutors(t, s, "golang", 0)
 
