@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -36,27 +37,31 @@ func openDir(t testing.TB, dir string, o sqlite.Options) *engine.Engine {
 }
 
 func TestEngine(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	dirs := map[*engine.Engine]string{}
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+	var dirs sync.Map
+	dirOf := func(e *engine.Engine) string {
+		dir, _ := dirs.Load(e)
+		return dir.(string)
+	}
 	o := sqlite.Options{Visibility: enginetest.Visibility, Synchronous: "OFF", Gather: -1}
 	enginetest.Run(t, enginetest.Harness{
 		Open: func(t *testing.T) *engine.Engine {
 			dir := t.TempDir()
 			e := openDir(t, dir, o)
-			dirs[e] = dir
+			dirs.Store(e, dir)
 			return e
 		},
 		Damage: func(t *testing.T, e *engine.Engine, job core.JobID) {
-			damage(t, dirs[e], "UPDATE sched SET spec = '{' WHERE id = ?", int64(job))
+			damage(t, dirOf(e), "UPDATE sched SET spec = '{' WHERE id = ?", int64(job))
 		},
 		DamageApp: func(t *testing.T, e *engine.Engine, name string) {
-			damage(t, dirs[e], "UPDATE apps SET body = '{' WHERE name = ?", name)
+			damage(t, dirOf(e), "UPDATE apps SET body = '{' WHERE name = ?", name)
 		},
 		Reopen: func(t *testing.T, e *engine.Engine) *engine.Engine {
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
-			return openDir(t, dirs[e], o)
+			return openDir(t, dirOf(e), o)
 		},
 	})
 }

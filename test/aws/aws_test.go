@@ -33,7 +33,7 @@ func clients(t testing.TB) (*dynamodb.Client, *sqs.Client) {
 	return place(t).Clients()
 }
 
-const visibility = time.Second
+const visibility = 4 * time.Second
 
 func open(t *testing.T) *engine.Engine {
 	t.Helper()
@@ -72,12 +72,7 @@ func reopen(t *testing.T, e *engine.Engine) *engine.Engine {
 
 func TestEngine(t *testing.T) {
 	h := enginetest.Harness{Open: open, Reopen: reopen, Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 2 * time.Second}
-	for _, c := range enginetest.Cases {
-		t.Run(c.Name, func(t *testing.T) {
-			t.Parallel()
-			c.Run(t, h)
-		})
-	}
+	enginetest.Run(t, h)
 }
 
 // TestEngineInAnAccount: the suite again, over the stand-ins in an account whose pages
@@ -97,10 +92,5 @@ func TestEngineInAnAccount(t *testing.T) {
 			}
 			return e
 		}}
-	for _, c := range enginetest.Cases {
-		t.Run(c.Name, func(t *testing.T) {
-			t.Parallel()
-			c.Run(t, h)
-		})
-	}
+	enginetest.Run(t, h)
 }

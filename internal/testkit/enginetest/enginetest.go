@@ -20,7 +20,7 @@ import (
 )
 
 // Visibility is what engines under this suite are to be opened with.
-const Visibility = 300 * time.Millisecond
+const Visibility = 2 * time.Second
 
 // Harness opens engines for the cases.
 type Harness struct {
@@ -61,10 +61,13 @@ type Case struct {
 	Run  func(t *testing.T, h Harness)
 }
 
-// Run runs the suite with all that a harness offers.
+// Run runs the suite with all that a harness offers, cases beside each other: some wait.
 func Run(t *testing.T, h Harness) {
 	for _, c := range Cases {
-		t.Run(c.Name, func(t *testing.T) { c.Run(t, h) })
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			c.Run(t, h)
+		})
 	}
 }
 
