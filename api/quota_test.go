@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tickring/tickring/api"
 )
@@ -12,52 +13,56 @@ import (
 // TestDeclaredChangesAreBounded: with an app's token so many jobs are made or changed a
 // minute. What changes nothing, or another app or an admin does, is not counted.
 func TestDeclaredChangesAreBounded(t *testing.T) {
-	f := newFixture(t)
-	f.shop()
-	f.must("PUT", "/v1/apps/pay", `{"token":"token-of-pay"}`)
-	put := func(token, app, name, more string) (int, string) {
-		return f.as(token, "PUT", "/v1/jobs/"+app+"/"+name, `{"handler":"x"`+more+`}`)
-	}
-	const declared = `,"declared":true`
-	for i := range api.DeclaredChanges {
-		if status, text := put(appToken, "shop", "fresh", fmt.Sprintf(`%s,"params":"%d"`, declared, i)); status != 200 {
-			t.Fatalf("change %d: %d %s", i, status, text)
+	synctest.Test(t, func(t *testing.T) { // where nothing comes back meanwhile
+		f := newFixture(t)
+		f.shop()
+		f.must("PUT", "/v1/apps/pay", `{"token":"token-of-pay"}`)
+		put := func(token, app, name, more string) (int, string) {
+			return f.as(token, "PUT", "/v1/jobs/"+app+"/"+name, `{"handler":"x"`+more+`}`)
 		}
-		if i == 3 {
-			for range 2 * api.DeclaredChanges {
-				if status, text := put(appToken, "shop", "fresh", declared+`,"params":"3"`); status != 200 || !strings.Contains(text, "unchanged") {
-					t.Fatalf("no change: %d %s", status, text)
+		const declared = `,"declared":true`
+		for i := range api.DeclaredChanges {
+			if status, text := put(appToken, "shop", "fresh", fmt.Sprintf(`%s,"params":"%d"`, declared, i)); status != 200 {
+				t.Fatalf("change %d: %d %s", i, status, text)
+			}
+			if i == 3 {
+				for range 2 * api.DeclaredChanges {
+					if status, text := put(appToken, "shop", "fresh", declared+`,"params":"3"`); status != 200 || !strings.Contains(text, "unchanged") {
+						t.Fatalf("no change: %d %s", status, text)
+					}
 				}
 			}
 		}
-	}
-	for _, name := range []string{"fresh", "fresher"} {
-		if status, text := put(appToken, "shop", name, declared+`,"params":"more"`); status != 503 || !strings.Contains(text, "120 a minute") {
-			t.Errorf("one more, of %s: %d %s", name, status, text)
+		for _, name := range []string{"fresh", "fresher"} {
+			if status, text := put(appToken, "shop", name, declared+`,"params":"more"`); status != 503 || !strings.Contains(text, "120 a minute") {
+				t.Errorf("one more, of %s: %d %s", name, status, text)
+			}
 		}
-	}
-	if status, text := put("token-of-pay", "pay", "fresh", declared); status != 200 {
-		t.Errorf("of another app: %d %s", status, text)
-	}
-	for i := range 2 * api.DeclaredChanges {
-		f.must("PUT", "/v1/jobs/shop/other", fmt.Sprintf(`{"handler":"x","params":"%d"}`, i))
-	}
+		if status, text := put("token-of-pay", "pay", "fresh", declared); status != 200 {
+			t.Errorf("of another app: %d %s", status, text)
+		}
+		for i := range 2 * api.DeclaredChanges {
+			f.must("PUT", "/v1/jobs/shop/other", fmt.Sprintf(`{"handler":"x","params":"%d"}`, i))
+		}
+	})
 }
 
 // TestDeclaredBytesAreBounded: a job of 60 KB counts as so many, for what is kept of its
 // changes would be 20 GB a day. What changes nothing is free, of any size.
 func TestDeclaredBytesAreBounded(t *testing.T) {
-	f := newFixture(t)
-	f.shop()
-	for i, c := range []struct {
-		params string
-		want   int
-	}{{"a", 200}, {"a", 200}, {"a", 200}, {"b", 200}, {"c", 503}, {"b", 503}} {
-		body := `{"handler":"x","declared":true,"params":"` + strings.Repeat(c.params, 60<<10) + `"}`
-		if status, text := f.as(appToken, "PUT", "/v1/jobs/shop/fresh", body); status != c.want {
-			t.Errorf("%d: %d %s", i, status, text)
+	synctest.Test(t, func(t *testing.T) { // where nothing comes back meanwhile
+		f := newFixture(t)
+		f.shop()
+		for i, c := range []struct {
+			params string
+			want   int
+		}{{"a", 200}, {"a", 200}, {"a", 200}, {"b", 200}, {"c", 503}, {"b", 503}} {
+			body := `{"handler":"x","declared":true,"params":"` + strings.Repeat(c.params, 60<<10) + `"}`
+			if status, text := f.as(appToken, "PUT", "/v1/jobs/shop/fresh", body); status != c.want {
+				t.Errorf("%d: %d %s", i, status, text)
+			}
 		}
-	}
+	})
 }
 
 // TestDeclaredLimits: code limits its own job, and no group, which is not its app's alone.

@@ -33,7 +33,7 @@ type ShapeQuestion struct {
 	Job      core.JobID
 	// Sees leaves out the apps that it denies; nil: none.
 	Sees func(app string) bool
-	// For is how long it may read runs that no report has yet; 150 ms if 0.
+	// For is how long it may read runs that no report has yet; LiveFor and half of it if 0.
 	For time.Duration
 }
 
@@ -59,7 +59,7 @@ func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
 		return Shape{}, core.Invalid("from", q.From.String(), "a start after its end")
 	}
 	if q.For == 0 {
-		q.For = 150 * time.Millisecond
+		q.For = r.o.LiveFor * 3 / 2
 	}
 	width := core.Instant(0)
 	for _, w := range widths {
