@@ -37,6 +37,7 @@ func jobsOf(t *testing.T, s *running, app, address string) {
 
 // TestQueues runs the suite over the queues of a server.
 func TestQueues(t *testing.T) {
+	t.Parallel()
 	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
 		s := start(t, Options{})
 		jobsOf(t, s, "reports", "queue:nightly")
@@ -65,7 +66,7 @@ func TestQueues(t *testing.T) {
 				}
 			},
 			Await: func(t *testing.T, run, state string) (message string) {
-				eventually(t, 40*time.Second, func() error {
+				eventually(t, 90*time.Second, func() error {
 					v, err := s.Manage().Run(t.Context(), run)
 					if err == nil && string(v.Run.State) != state {
 						err = fmt.Errorf("run %s is %s %s %q", run, v.Run.State, v.Run.Reason, v.Run.Message)

@@ -101,7 +101,7 @@ func TestCommandsOfAServerThatIsKilled(t *testing.T) {
 		return string(out)
 	}
 	server := serve()
-	tickring("create", "ops/dump", "--crontab", "15 3 * * *", "--env", "GREETING=hello", "--command",
+	tickring("create", "ops/dump", "--env", "GREETING=hello", "--command",
 		`echo "$GREETING from $TICKRING_RUN"; echo $TICKRING_RUN >> began; [ -e second ] && exit 0
 sleep 1000 & echo $! > child; echo $$ > shell; wait`)
 	if text := tickring("get", "ops/dump", "-o", "yaml"); !strings.Contains(text, "    command: {line: ") {

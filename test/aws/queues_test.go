@@ -65,7 +65,7 @@ func TestQueues(t *testing.T) {
 		}
 		await := func(t *testing.T, run, state string) (message string) {
 			t.Helper()
-			limit, every := time.NewTimer(60*time.Second), time.NewTicker(50*time.Millisecond)
+			limit, every := time.NewTimer(90*time.Second), time.NewTicker(50*time.Millisecond)
 			defer limit.Stop()
 			defer every.Stop()
 			for {

@@ -218,7 +218,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	end := begin.Add(24 * time.Second).Truncate(time.Second)
 	secondly := func(name, handler string) manage.JobSpec {
 		return manage.JobSpec{Def: core.Def{App: restoreApp, Name: name, Handler: handler, Params: name,
-			Retry: core.Retry{Max: 1, Delay: 3 * time.Second}}, Misfire: core.MisfireAll, Grace: time.Minute,
+			Retry: core.Retry{Max: 1, Delay: 3 * time.Second}}, Misfire: core.MisfireAll, Grace: 10 * time.Minute,
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Second, Aligned: true}},
 				Until: end.UTC().Format(time.RFC3339)}}
 	}
@@ -278,14 +278,17 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	// What was not restored is for nobody.
 	now := newSite(t, region, n2)
 	front.Store(&now.front)
-	pause(ctx, 2*time.Second)
+	for over := time.Now().Add(30 * time.Second); now.failed.Load() == 0 && time.Now().Before(over); {
+		pause(ctx, 100*time.Millisecond)
+	}
+	pause(ctx, 2*time.Second) // for what is done all the same
 	if now.failed.Load() == 0 || now.fired.Load() > 0 {
 		t.Errorf("before the restore: %d messages done, %d passes refused", now.fired.Load(), now.failed.Load())
 	}
 	if _, err := now.m.Trigger(ctx, who, operate.TriggerRequest{Job: restoreApp + "/byhand"}); core.CodeOf(err) != core.CodeRefused {
 		t.Errorf("a trigger before the restore: %v", err)
 	}
-	res, err := now.a.Restorer(restore.Options{}).Do(ctx, restore.Request{By: "ann", From: moment})
+	res, err := now.a.Restorer(restore.Options{Budget: time.Minute}).Do(ctx, restore.Request{By: "ann", From: moment})
 	if err != nil || res.Next != 0 || res.Generation != 2 || res.Jobs != 4 || res.Waiting+res.Watched == 0 {
 		t.Fatalf("%+v, %v", res, err)
 	}

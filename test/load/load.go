@@ -306,7 +306,7 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 	defer exec.Close()
 	select {
 	case <-exec.Registered():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		return nil, errors.New("the executor could not register: " + l.registry.Tail())
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -843,7 +843,7 @@ func (l *load) compare(demanded []core.RunID, runs map[core.RunID]core.Run) *Rep
 // resendable is how long before its death a process may have sent what is sent
 // again: 250 ms until the journal is due, and what it takes to store it on a
 // busy machine.
-const resendable = 2 * time.Second
+const resendable = 5 * time.Second
 
 // unstored is how long after an arrival the next death came; an hour if none did. What
 // was on its way at a death is noted as arrived a little after it, on a busy machine.

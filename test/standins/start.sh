@@ -25,7 +25,8 @@ nohup java -Xmx512m -XX:TieredStopAtLevel=1 -Djava.library.path="$dir/dynamodb" 
 echo $! >"$dir/dynamodb.pid"
 nohup java -Xmx256m -XX:TieredStopAtLevel=1 -Dconfig.file="$dir/elasticmq.conf" -cp "$dir/sqs/*" org.elasticmq.server.Main >"$dir/sqs.log" 2>&1 &
 echo $! >"$dir/sqs.pid"
-for _ in $(seq 150); do
+for _ in $(seq 600); do
+  kill -0 "$(cat "$dir/dynamodb.pid")" && kill -0 "$(cat "$dir/sqs.pid")" || break
   if (: <"/dev/tcp/127.0.0.1/$dynamodb") 2>/dev/null && (: <"/dev/tcp/127.0.0.1/$sqs") 2>/dev/null; then
     echo "TICKRING_TEST_DYNAMODB=http://127.0.0.1:$dynamodb TICKRING_TEST_SQS=http://127.0.0.1:$sqs"
     exit 0

@@ -19,8 +19,8 @@ import (
 	"github.com/tickring/tickring/executor/queueexec"
 )
 
-// Visibility is what consumers of the suite run with: the shortest there is.
-const Visibility = 6 * time.Second
+// Visibility is what consumers of the suite run with: they are to extend it each third of it.
+const Visibility = 12 * time.Second
 
 // Harness is a queue of its own, and the scheduler before it.
 type Harness struct {
