@@ -355,7 +355,7 @@ func TestManyChanges(t *testing.T) {
 func TestWhatWaitsIsNamed(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"ledger","retry":{"max":2,"delay":"2h"}}`)
-	at := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	at := s.Clock.Add(time.Hour).UTC().Format(time.RFC3339)
 	for cause, says := range map[string]string{"manual": "a run by hand that waits", "api": "a run through the API that waits"} {
 		s.ask("POST", "/v1/jobs/shop/ledger/trigger", fmt.Sprintf(`{"at":%q,"cause":%q,"key":%q}`, at, cause, cause))
 		s.says("/console/jobs/shop/ledger", says)
@@ -366,7 +366,7 @@ func TestWhatWaitsIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := finish.New(s.E.Finish, s.E.Ring, finish.Options{Plan: plan.Local()})
+	end := finish.New(s.E.Finish, s.E.Ring, finish.Options{Plan: plan.Local(), Now: func() time.Time { return s.Clock }})
 	if err := end.End(t.Context(), []finish.Result{{Run: run.ID, State: core.Failed, Reason: core.ReasonHandler, Code: 500}})[0]; err != nil {
 		t.Fatal(err)
 	}

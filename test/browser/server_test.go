@@ -13,13 +13,14 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/tickring/tickring/internal/testkit/ports"
 	"github.com/tickring/tickring/test/rig"
 )
 
 // TestServerGone: the server dies by kill -9 under an open page and comes again. The page
 // says so, also of what is clicked then, and goes on by itself.
 func TestServerGone(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "--listen", "127.0.0.1:"+ports.Free(t)) // in each of its lives
 	p := newPage(t, w.URL, manner{})
 	p.may("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 401",
 		"htmx:error: ") // of what is on its way when the server dies
