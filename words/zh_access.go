@@ -36,6 +36,7 @@ var zhAccess = map[string]string{
 	"the session or token is not known here, or has ended":                                                                                   "会话或令牌在此未知，或已失效",
 	"the token is missing or wrong: send the admin token or a person's, or to declare a job that of its app, as Authorization: Bearer TOKEN": "令牌缺失或错误：请以 Authorization: Bearer TOKEN 发送管理员令牌或个人令牌；声明任务时可用其应用的令牌",
 	"the view %s is shared by %s":                                                                                                            "视图 %s 由 %s 共享",
+	"the views are longer than %d KB in all: delete one first":                                                                               "所有视图合计超过 %d KB：请先删除一个",
 	"there are %d people: no more are taken":                                                                                                 "已有 %d 个用户：不能再增加",
 	"there are %d tokens: end one that is used no more":                                                                                      "已有 %d 个令牌：请先停用不再使用的令牌",
 	"there are %d views: delete one first":                                                                                                   "已有 %d 个视图：请先删除一个",

@@ -140,7 +140,8 @@ func (a *Access) change(
 		if err != nil {
 			return false, err
 		}
-		if is := old.JSON(); slices.ContainsFunc(attempts, func(b []byte) bool { return bytes.Equal(b, is) }) {
+		is := old.JSON()
+		if slices.ContainsFunc(attempts, func(b []byte) bool { return bytes.Equal(b, is) }) {
 			last = old
 			return true, nil
 		}
@@ -169,7 +170,11 @@ func (a *Access) change(
 				c.Verb = core.VerbCreated
 			}
 		}
-		last, attempts = next, append(attempts, next.JSON())
+		stored := next.JSON()
+		if len(stored) > MaxBytes && len(stored) > len(is) { // of all that an account has only views get as long
+			return false, core.Errorf(core.CodeTooLarge, "the views are longer than %d KB in all: delete one first", MaxBytes/1000)
+		}
+		last, attempts = next, append(attempts, stored)
 		return bound.Wrote(a.store.PutAccount(ctx, old.Rev, next, c))
 	})
 	return last, err

@@ -778,6 +778,36 @@ func TestViews(t *testing.T) {
 	f.code(f.a.SetLook(ctx, root, "", ""), core.CodeForbidden)
 }
 
+// TestLongViews: the views that all share are one item, and no store takes one of any length. What
+// is too long is refused in words, and what is shorter than before is taken.
+func TestLongViews(t *testing.T) {
+	f, ctx := newFixture(t), t.Context()
+	f.person("ann")
+	_, ann := f.logIn("ann")
+	view := func(i int, query string) access.View {
+		return access.View{Name: fmt.Sprint(i), Page: "runs", Query: strings.Repeat(query, access.MaxQuery), Shared: true}
+	}
+	length := func() int {
+		t.Helper()
+		list, err := f.a.Views(ctx, ann)
+		f.ok(err)
+		return len(access.Account{Views: list}.JSON())
+	}
+	for i := range access.MaxSharedViews {
+		f.ok(f.a.SaveView(ctx, ann, view(i, "&")))
+	}
+	var err error
+	for i := 0; i < access.MaxSharedViews && err == nil; i++ {
+		err = f.a.SaveView(ctx, ann, view(i, `"`))
+	}
+	f.code(err, core.CodeTooLarge)
+	if n := length(); n > 300_000 || n < access.MaxBytes*9/10 {
+		t.Errorf("%d bytes are taken", n)
+	}
+	f.ok(f.a.SaveView(ctx, ann, access.View{Name: "0", Page: "runs", Shared: true}))
+	f.ok(f.a.DeleteView(ctx, ann, "1", true))
+}
+
 // losing is a store of which somebody is deleted once he was read so often.
 type losing struct {
 	access.Store

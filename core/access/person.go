@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -86,6 +87,7 @@ const (
 	MaxSharedViews = 200
 	MaxViewName    = 64
 	MaxQuery       = 1000
+	MaxBytes       = 300_000 // of an item: DynamoDB takes 400 KB
 	MinPassword    = 10
 	MaxPassword    = 200
 	maxAgent       = 200
@@ -161,13 +163,16 @@ func (a Account) clone() Account {
 	return out
 }
 
-// JSON is how it is stored: its hashes are in it.
+// JSON is how it is stored: its hashes are in it. It is in no page, and the queries of views
+// would be six times as long as one.
 func (a Account) JSON() []byte {
-	b, err := json.Marshal(a)
-	if err != nil {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(a); err != nil {
 		panic("access: marshal of plain values: " + err.Error())
 	}
-	return b
+	return bytes.TrimSpace(b.Bytes())
 }
 
 // Parse reads what JSON wrote.
