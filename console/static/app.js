@@ -35,6 +35,13 @@
   // What is there for who has no scripts is part of a page that was put in its place, and would act.
   const quiet = () => { for (const n of $$("noscript")) n.replaceChildren(); };
   document.addEventListener("htmx:after:swap", () => { asking = 0; quiet(); mark(); document.dispatchEvent(new Event("console:shown")); });
+  // What was folded out, and the row that one is at, stay so.
+  window.htmx?.registerExtension("stays", {
+    htmx_before_morph_attr(e, { attrName, newValue }) {
+      if (attrName === "class" && e.matches("tr.at")) e.className = `${newValue || ""} at`.trim();
+      return !(attrName === "class" && e.matches("tr.at") || attrName === "open" && e.matches("details"));
+    },
+  });
   document.addEventListener("htmx:error", () => { asking = 0; });
   document.addEventListener("visibilitychange", () => { if (!document.hidden && stale) refresh(); });
   function lost(text) {
@@ -296,10 +303,12 @@
         for (const l of links) l.parentNode.classList.remove("at");
         const to = links[(i + (e.key === "ArrowDown" ? 1 : -1) + links.length) % links.length];
         if (to) { to.parentNode.classList.add("at"); to.scrollIntoView({ block: "nearest" }); }
-      } else if (e.key === "Enter") {
-        e.preventDefault();
-        if (i >= 0) links[i].click(); else first($("input", d).value);
       }
+    });
+    d.addEventListener("submit", (e) => { // Enter, but for that which ends a word of an input method
+      e.preventDefault();
+      const at = $("li.at a", d);
+      if (at) at.click(); else first($("input", d).value);
     });
   }
   document.addEventListener("click", (e) => { if (e.target.closest("[data-find]")) { e.preventDefault(); find(); } });

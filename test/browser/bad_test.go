@@ -3,6 +3,7 @@ package browser
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -40,6 +41,7 @@ func TestManyExecutors(t *testing.T) {
 		fmt.Fprintf(&b, "  - {name: app-%d, token: %s}\n", i, shopToken)
 	}
 	w.OK(t, b.String(), "apply", "-f", "-")
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 10}}
 	var wg sync.WaitGroup
 	for i := range 10 {
 		wg.Go(func() {
@@ -48,11 +50,12 @@ func TestManyExecutors(t *testing.T) {
 					Address: fmt.Sprintf("http://127.0.0.1:%d", 10_000+1000*i+j)})
 				req, _ := http.NewRequest(http.MethodPost, w.URL+"/api/registry", bytes.NewReader(body))
 				req.Header.Set(wire.HeaderToken, shopToken)
-				resp, err := http.DefaultClient.Do(req)
+				resp, err := client.Do(req)
 				if err != nil {
 					t.Error(err)
 					return
 				}
+				io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
 			}
 		})

@@ -18,6 +18,7 @@ func TestErrands(t *testing.T) {
 	p.open("/console/")
 	p.clicked()
 	p.click("Jobs")
+	p.at("/console/jobs")
 	p.click("css:tr:has(a[href='/console/jobs/pay/ledger-sync']) td a[href^='/console/runs/']")
 	p.sees("pay/ledger-sync", "failed", "upstream connect error", "Log")
 	clicks[0] = p.clicked()

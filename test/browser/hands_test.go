@@ -20,8 +20,8 @@ func (p *page) logInWith(token string) {
 	p.open("/console/login")
 	p.fill("css:input[name=token]", token)
 	p.press(kb.Enter)
+	p.wait("location.pathname.startsWith('/console/') && !location.pathname.startsWith('/console/login')")
 	p.at("/console/")
-	p.wait("!location.pathname.startsWith('/console/login')")
 	p.clicked()
 }
 
@@ -40,6 +40,28 @@ func (p *page) keysToFirstRow(t *testing.T) int {
 		}
 	}
 	return 60
+}
+
+// TestRefreshKeepsWhatIsOpen: what was folded out and the row that one is at stay so when the page is refreshed.
+func TestRefreshKeepsWhatIsOpen(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	p.open("/console/jobs/shop/prices")
+	p.click("More")
+	w.OK(t, "", "pause", "shop/prices", "--reason", "one refresh")
+	p.sees("one refresh")
+	p.wait("document.querySelector('details.more-acts[open]')")
+	p.open("/console/jobs?app=shop")
+	p.press("j")
+	p.press("j")
+	at := eval[string](p, "document.querySelector('tr.at').id")
+	w.OK(t, "", "pause", "shop", "--reason", "another refresh")
+	p.sees("another refresh")
+	p.wait("document.querySelector('tr.at')?.id === " + quote(at))
+	if p.press("j"); eval[string](p, "document.querySelector('tr.at').id") == at {
+		t.Error("j does not go on")
+	}
 }
 
 // TestEnterOnARow: Enter on the box of a row does nothing, also after the page was refreshed, when what

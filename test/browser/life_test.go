@@ -28,7 +28,7 @@ func TestRunIsFollowedAndKilled(t *testing.T) {
 	p.at("/console/runs/")
 	p.sees("running", "waits for life")
 	p.click("whole log")
-	p.at("/console/runs/")
+	p.wait("location.pathname.endsWith('/log') && document.readyState === 'complete'")
 	p.sees("waits for life")
 	p.wait("!document.body.innerText.includes('goes on')")
 	w.letGo("life")

@@ -192,6 +192,7 @@ func (w *world) look(t *testing.T) {
 				if v.click != "" {
 					p.click(v.click)
 					p.wait("location.search !== '' || document.querySelector('dialog:modal')")
+					p.at("/")
 				}
 				if want := max(v.status, 200); p.answered() != want {
 					t.Fatalf("%s answered %d", v.path, p.answered())

@@ -22,8 +22,9 @@ import (
 func TestServerGone(t *testing.T) {
 	w := newWorld(t, "--listen", "127.0.0.1:"+ports.Free(t)) // in each of its lives
 	p := newPage(t, w.URL, manner{})
-	p.may("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 401",
-		"htmx:error: ") // of what is on its way when the server dies
+	p.may("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "status of 401",
+		"htmx:error: ",  // of what is on its way when the server dies
+		"status of 503") // of a server that opens its data
 	p.logIn()
 	p.open("/console/jobs")
 	p.sees("shop/prices")
@@ -35,14 +36,8 @@ func TestServerGone(t *testing.T) {
 	p.sees(lost, "shop/prices")
 	w.Server = rig.Start(t, binary, w.Dir, "--listen", strings.TrimPrefix(w.URL, "http://"))
 	p.wait("!document.body.innerText.includes(" + quote(lost) + ")")
-	if p.until(patience/4, "document.body.innerText.includes('Admin token')") == nil { // sessions end with the process, still
-		p.logIn()
-		p.open("/console/jobs")
-	}
 	w.OK(t, "", "pause", "shop/prices", "--reason", "after the fall")
-	if p.until(patience/4, "document.body.innerText.includes('after the fall')") != nil {
-		t.Fatalf("the page does not go on: %s", p.text())
-	}
+	p.sees("after the fall")
 }
 
 // TestProxyAnswersForTheServer: a server that is gone behind a proxy, which answers for it, is told as one that
@@ -155,7 +150,7 @@ func TestPagesLetGo(t *testing.T) {
 	for range 8 {
 		p.open("/console/jobs/shop/prices")
 		p.click("Jobs")
-		p.at("/console/jobs")
+		p.wait("location.pathname === '/console/jobs' && document.readyState === 'complete'")
 		p.wait("document.querySelectorAll('tbody tr').length > 5")
 	}
 	p.click("shop/prices")
@@ -181,13 +176,19 @@ func TestNoPlaceToListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.Body.Close()
-	for status := 0; status != http.StatusServiceUnavailable; {
+	// A page that was left may give back its place a moment later: all are taken where many in turn find none.
+	for refused := 0; refused < 20; {
 		res, err := other.Get(w.URL + "/console/live")
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { res.Body.Close() })
-		if status = res.StatusCode; status != http.StatusOK && status != http.StatusServiceUnavailable {
+		switch res.StatusCode {
+		case http.StatusOK:
+			refused = 0
+		case http.StatusServiceUnavailable:
+			refused++
+		default:
 			t.Fatalf("listening: %s", res.Status)
 		}
 	}

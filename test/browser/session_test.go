@@ -49,7 +49,12 @@ func linkOf(t *testing.T, s *rig.Server) (link string) {
 
 func firstSession(t *testing.T, p *page) {
 	t.Helper()
-	p.click("Jobs")
+	jobs := func() {
+		t.Helper()
+		p.click("Jobs")
+		p.wait("location.pathname === '/console/jobs' && document.readyState === 'complete'")
+	}
+	jobs()
 	p.sees(*jobFlag)
 	p.click(*jobFlag)
 	p.at("/console/jobs/" + *jobFlag)
@@ -67,7 +72,7 @@ func firstSession(t *testing.T, p *page) {
 	p.fill("Reason", "too noisy, says the newcomer")
 	p.click("css:dialog button.first")
 	p.sees("paused by", "too noisy, says the newcomer", "Resume…")
-	p.click("Jobs")
+	jobs()
 	p.sees("too noisy, says the newcomer")
 	p.click(*jobFlag)
 	p.click("Resume…")

@@ -51,6 +51,7 @@ func TestLeavingAsks(t *testing.T) {
 	// What was refused is typed and not saved as well.
 	p.may("status of 400")
 	p.fill("css:[name='expr.0']", "seldom")
+	p.wait("document.querySelector('#check .error')") // which comes later, and moves what is clicked
 	p.click("css:form#first .buttons button.first")
 	p.at("/console/jobs/shop/prices/edit")
 	p.click("Log out")
@@ -60,8 +61,9 @@ func TestLeavingAsks(t *testing.T) {
 		t.Fatalf("nobody asked after a refusal, and the page is %s: %s", p.url(), p.text())
 	}
 	p.fill("css:[name='expr.0']", "2h")
+	p.wait("!document.querySelector('#check .error')")
 	p.click("css:form#first .buttons button.first")
-	p.at("/console/jobs/shop/prices")
+	p.wait("location.pathname + location.search === '/console/jobs/shop/prices' && document.readyState === 'complete'")
 	p.sees("Half a ti")
 	if len(asked) > 0 {
 		t.Error("who saves is asked whether to leave")

@@ -98,6 +98,8 @@ func newWorld(tb testing.TB, args ...string) *world {
 		w.WaitState(tb, w.runs[what], "succeeded", patience)
 	}
 	w.WaitState(tb, w.runs["failed"], "failed", patience)
+	w.ended(tb, "pay/ledger-sync", "failed", 2)     // with its retry
+	w.ended(tb, "shop/thumbnails", "succeeded", 12) // which come after prices
 	w.WaitState(tb, w.runs["nobody"], "failed", patience)
 	w.WaitState(tb, w.runs["held"], "running", patience)
 	trigger("killed", "shop/rebuild", "--params", "killed")
@@ -107,6 +109,19 @@ func newWorld(tb testing.TB, args ...string) *world {
 	w.OK(tb, "", "pause", "pay/invoices", "--reason", "new bank interface", "--until", "240h")
 	trigger("later", "shop/stock", "--at", time.Now().Add(90*time.Minute).UTC().Format(time.RFC3339))
 	return w
+}
+
+// ended waits until so many runs of a job are in a state.
+func (w *world) ended(tb testing.TB, job, state string, want int) {
+	tb.Helper()
+	if err := rig.Eventually(patience, func() error {
+		if n := strings.Count(w.OK(tb, "", "runs", job, "-o", "json"), quote(state)); n != want {
+			return fmt.Errorf("%d of %d runs of %s are %s", n, want, job, state)
+		}
+		return nil
+	}); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // bare is a world without anything in it.
