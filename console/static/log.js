@@ -75,7 +75,7 @@
   const count = () => lines.length || box.querySelectorAll(":scope > [id]").length;
   const say = (key) => box.dataset[key].replace("{}", count().toLocaleString());
   function stand() {
-    $("[data-stand]").textContent = lines.length >= most ? say("full") : broken ? say("broken") : open ? say("more") : done ? say("all") : say("asks");
+    $("[data-stand]").textContent = lines.length >= most ? say("full") : broken ? (count() ? say("broken") : "") : open ? say("more") : done ? say("all") : say("asks");
     const f = $("[data-follow]");
     f.hidden = !open;
     f.setAttribute("aria-pressed", follow);

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"strings"
 	"testing"
 
 	cdpage "github.com/chromedp/cdproto/page"
@@ -12,6 +13,7 @@ const answers = `(() => {
 	const real = window.fetch, piece = (o) => () => new Response(JSON.stringify({lines: [], end: false, ...o}),
 		{headers: {"Content-Type": "application/json"}});
 	const list = [
+		piece({from: 1, next: 1, end: true, broken: true, note: "it is not there"}),
 		piece({from: 1, lines: ["one", "two"], next: 3}),
 		piece({from: 3, next: 3, end: true, broken: true, note: "The rest is missing: it is gone"}),
 		() => new Response("", {status: 503}),
@@ -38,10 +40,15 @@ func TestLogThatBreaksOff(t *testing.T) {
 	p.logIn()
 	call(p, cdpage.AddScriptToEvaluateOnNewDocument, cdpage.AddScriptToEvaluateOnNewDocumentParams{Source: answers})
 	p.open("/console/runs/" + run + "/log")
+	p.sees("it is not there", "Try again")
+	if stand := eval[string](p, "document.querySelector('[data-stand]').textContent"); strings.HasPrefix(stand, "0 ") {
+		t.Errorf("lines that came with the page, or none, are told as %q", stand)
+	}
+	p.click("Try again")
 	p.sees("2 lines; the rest is missing", "The rest is missing: it is gone", "Try again")
 	p.wait("!!document.querySelector('#L2') && !document.querySelector('#L3')")
 	p.click("Try again") // the server fails, is asked again, and says then that there is none
-	p.wait("window.asked === 4 && !document.querySelector('[data-again]').hidden")
+	p.wait("window.asked === 5 && !document.querySelector('[data-again]').hidden")
 	p.sees("2 lines; the rest is missing")
 	p.click("Try again")
 	p.sees("1 lines", "lines 1 to 49 are missing", "fifty")
