@@ -135,6 +135,24 @@ func TestPausesOfMoreThanAJobAreSaid(t *testing.T) {
 	s.says("/console/upcoming", ">shop<", "The app b is paused.")
 }
 
+// TestWhatWaitsOfManyJobs: where there are so many jobs that retries and triggers that wait are not listed, the page says
+// so, and where they are.
+func TestWhatWaitsOfManyJobs(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	for n := range 100 {
+		s.Create(peopletest.Spec(fmt.Sprint("job-", n), core.Schedule{}))
+	}
+	s.ask("POST", "/v1/jobs/shop/job-7/trigger", `{"at": "2026-11-20T14:00:00Z"}`)
+	const hint = "retries and triggers that wait are not listed"
+	s.never(s.says("/console/upcoming", "/console/jobs/shop/job-7/at/2026-11-20T14:00:00Z"), hint)
+	s.Create(peopletest.Spec("more", core.Schedule{}))
+	list := hrefs(s.says("/console/upcoming?app=shop", hint), "/console/runs?state=planned")
+	if len(list) != 1 || !strings.Contains(s.says(list[0]), "job-7") {
+		t.Errorf("the runs that wait are at %q", list)
+	}
+}
+
 // TestUpcoming: a lane for each app, often as a band, many in one second marked; a stretch in
 // the URL lists its fires, with who is paused then; bad moments are answered in words.
 func TestUpcoming(t *testing.T) {

@@ -25,7 +25,8 @@ const (
 	comeMost  = 20_000
 	comeFor   = 2 * time.Second
 	comeLanes = 40
-	comePause = 5 // apps that are paused and named
+	comePause = 5   // apps that are paused and named
+	comeWaits = 100 // jobs: of more the API does not list what waits
 	// comeListed is how much is listed of what comes, unless another stretch is chosen.
 	comeListed = 15 * time.Minute
 )
@@ -46,6 +47,8 @@ type upcomingPage struct {
 	MoreRows bool
 	// MoreHeld says that more falls to a pause than is listed.
 	MoreHeld bool
+	// Unlisted says that what waits is not listed, for there are many jobs.
+	Unlisted bool
 	// MoreCrowds are those that are not named.
 	MoreCrowds int
 	Crowd      *crowd // in what is listed
@@ -184,7 +187,9 @@ func (a *ask) drawn(p *upcomingPage) error {
 		p.jobs[j.App+"/"+j.Name] = j
 		a.hold(p, j, until, memo)
 	}
-	return nil
+	some, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), Limit: comeWaits + 1})
+	p.Unlisted = len(some.Jobs) > comeWaits || some.Next != 0
+	return err
 }
 
 // Paused reports whether pauses keep something from firing.
