@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -408,6 +409,15 @@ func (a *ask) refused(panel string, refusal error) error {
 // AtPath is the page of an instant of a job.
 func (a *ask) AtPath(job string, at time.Time) string {
 	return jobPath(job) + "/at/" + url.PathEscape(at.UTC().Format(time.RFC3339))
+}
+
+// SkipPath is the page of an instant that was skipped without a run. A job that is deleted is named by its number
+// alone, and its instant by the run that it would have had.
+func (a *ask) SkipPath(job string, at time.Time) string {
+	if n, err := strconv.ParseInt(job, 10, 32); err == nil {
+		return a.RunPath(core.PlannedRun(core.JobID(n), core.InstantOf(at)).String())
+	}
+	return a.AtPath(job, at)
 }
 
 // blocks are what an executor of xxl-job does with a run while another of the job is at work.

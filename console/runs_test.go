@@ -167,6 +167,32 @@ func TestSpansMeet(t *testing.T) {
 	s.says(w.Header().Get("Location"), "1 are run again, 0 are left")
 }
 
+// TestSkipsOfADeletedJob: what was skipped without a run leads to why, also where its job is named by its number,
+// which is all that is left of one that is deleted.
+func TestSkipsOfADeletedJob(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	job := s.Create(peopletest.Spec("gone", peopletest.Every(time.Minute)))
+	at := core.InstantOf(s.Clock.Truncate(time.Minute)) - 600
+	if err := s.E.Manage.PutSkips(peopletest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
+		Rev: job.Sched.Rev, Made: at.Time()}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	number := fmt.Sprint(job.Def.ID)
+	follow := func(job string) {
+		body := s.says("/console/runs?job="+job, "Skipped without a run")
+		list := hrefs(cutOut(body, "Skipped without a run", "</table>"), "/console/")
+		if len(list) != 1 {
+			t.Fatalf("of %s: %q", job, list)
+		}
+		s.says(list[0], "skipped: it was late, and the misfire policy leaves such out")
+	}
+	follow("shop/gone")
+	follow(number)
+	s.ask("DELETE", "/v1/jobs/shop/gone", "")
+	follow(number)
+}
+
 // TestRunManyAgain: all that a filter finds is counted and shown first, then run again part
 // by part with how far it came, and can be stopped; sent twice it runs nothing twice.
 func TestRunManyAgain(t *testing.T) {
