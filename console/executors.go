@@ -52,6 +52,8 @@ type appRow struct {
 // State is the shape of an app: one without executors is red.
 func (r *appRow) State() string {
 	switch {
+	case r.Err != "": // nobody knows
+		return "skip"
 	case r.Live == 0:
 		return "fail"
 	case r.Pause != nil:

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/probe"
 )
@@ -38,6 +40,30 @@ func (s *site) done(path string, form url.Values, texts ...string) string {
 		s.t.Fatalf("%s %v: %d %s", path, form, w.Code, w.Body)
 	}
 	return s.says(w.Header().Get("Location"), texts...)
+}
+
+// TestExecutorsThatAreNotKnown: of an app whose executors cannot be read the list says why, and not that none is live.
+func TestExecutorsThatAreNotKnown(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	s.ask("PUT", "/v1/apps/empty", `{}`)
+	s.h = console.New(console.Options{Access: s.access, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.Clock },
+		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/apps/shop/executors" {
+				s.api.ServeHTTP(w, r)
+				return
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, `{"error": {"code": "unavailable", "message": "the store is busy"}}`)
+		})})
+	body := s.says("/console/executors", "apps: 2", "without executors: 1")
+	if row := cutOut(body, `id="app-shop"`, "</tr>"); !strings.Contains(row, `class="s skip">not known`) || strings.Contains(row, "none live") ||
+		!strings.Contains(row, "the store is busy") {
+		t.Errorf("its row is %s", row)
+	}
+	if row := cutOut(body, `id="app-empty"`, "</tr>"); !strings.Contains(row, `class="s fail">none live`) {
+		t.Errorf("the other is %s", row)
+	}
 }
 
 // TestAppsOfExecutors: an app without executors is red and says how one comes; a name full
