@@ -43,6 +43,9 @@
     if (!top || !(e.contains(top) || top.contains(e) || [...(e.labels || [])].some((l) => l.contains(top)))) {
       return { why: `"${what}" is covered by <${top?.tagName.toLowerCase()} class="${top?.className}"> ${squeeze(top?.textContent).slice(0, 60)}` };
     }
+    // Whether the click that comes next is its: the page may move under it. Of what lies under a label, or in what is clicked, that is not said.
+    t.missed = e.contains(top);
+    document.addEventListener('click', (c) => { if ((t.element(what) || e).contains(c.target)) t.missed = false; }, { capture: true, once: true });
     return { x, y };
   };
 

@@ -129,6 +129,13 @@ func TestTheRigSees(t *testing.T) {
 		if requests, bytes := p.count(); len(requests) != 1 || bytes < 300 {
 			t.Errorf("%d requests, %f bytes", len(requests), bytes)
 		}
+		p.open("/?moves")
+		eval[bool](p, `(() => { const b = document.querySelector('button'); window.n = 0; b.addEventListener('click', () => n++);
+			b.addEventListener('mousedown', () => b.style.marginTop = '300px', {once: true}); return true })()`)
+		p.click("Go")
+		if n := eval[int](p, "n"); n != 1 {
+			t.Errorf("what moves away under the mouse is clicked %d times", n)
+		}
 		p.slow4G()
 		p.open("/?slow")
 		p.at("/?slow")
