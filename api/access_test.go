@@ -458,6 +458,33 @@ func (f *fixture) expect(t *testing.T, secret, method, path, body string, want i
 	return text
 }
 
+// TestHeldByOthers: a group is shared by apps, and a run that waits in it names only what holds it of
+// apps that the caller sees.
+func TestHeldByOthers(t *testing.T) {
+	f, _ := guardedFixture(t)
+	f.must("PUT", "/v1/jobs/shop/report", `{"handler":"report","overlap":{"limit":3,"group":"db"}}`)
+	own, waits, others := core.NumberedRun(1, 90), core.NumberedRun(1, 91), core.NumberedRun(2, 90)
+	r := core.Run{ID: waits, First: waits, Attempt: 1, App: "shop", State: core.Queued, Cause: core.CauseAPI, Permit: "group/db"}
+	if err := f.e.Finish.Create(t.Context(), []core.Run{r})[0]; err != nil {
+		t.Fatal(err)
+	}
+	holders := []core.Holder{{First: own}, {First: others}, {First: core.NumberedRun(77, 1)}}
+	item := core.Permits{Name: "group/db", V: 1, Limit: 3, Holders: holders, Queue: []core.RunID{waits}}
+	if err := f.e.Finish.PutPermits(t.Context(), []core.Permits{item})[0]; err != nil {
+		t.Fatal(err)
+	}
+	sam := f.person("sam", access.Grant{App: "shop", Role: viewer})
+	for secret, held := range map[string][]string{sam: {own.String()}, token: {own.String(), others.String(), holders[2].First.String()}} {
+		var got api.Run
+		if err := json.Unmarshal([]byte(f.expect(t, secret, "GET", "/v1/runs/"+waits.String(), "", 200)), &got); err != nil {
+			t.Fatal(err)
+		}
+		if p := got.Permit; p == nil || !slices.Equal(p.HeldBy, held) || p.Limit != 3 || p.Place != 1 || p.Waiting != 1 {
+			t.Errorf("%+v, want %s", p, held)
+		}
+	}
+}
+
 // TestRightsStay: who has no right of its own changes the rest of a job, or app, that others
 // gave what takes one.
 func TestRightsStay(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -106,6 +107,12 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 		out.Children = append(out.Children, ChildRun{ID: c.ID, Job: cmp.Or(c.Job, c.App), State: c.State})
 	}
 	out.WaitsUntil, out.Permit, out.Missing = v.Waits, permitOf(v.Permits, v.Run.First), v.Missing
+	if sees != nil && out.Permit != nil {
+		if out.Permit.HeldBy, err = s.ofSeen(r.Context(), sees, v.Permits.Holders); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+	}
 	if out.Permit == nil && !v.Run.State.Open() && v.Run.Permit != "" {
 		out.Permit = countedBy(&v.Run)
 	}
@@ -118,6 +125,24 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 		return
 	}
 	s.write(w, http.StatusOK, out)
+}
+
+// ofSeen are the first runs of those that hold permits of what the caller sees: a group may be of
+// many apps.
+func (s *server) ofSeen(ctx context.Context, sees func(app string) bool, holders []core.Holder) ([]string, error) {
+	jobs := make([]core.JobID, len(holders))
+	for i := range holders {
+		jobs[i] = holders[i].First.Job()
+	}
+	slices.Sort(jobs)
+	names, err := s.m.Names(ctx, slices.Compact(jobs))
+	list := []string{}
+	for i := range holders {
+		if app, _, _ := strings.Cut(names[holders[i].First.Job()], "/"); sees(app) {
+			list = append(list, holders[i].First.String())
+		}
+	}
+	return list, err
 }
 
 // GetRun reads a run.

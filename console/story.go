@@ -192,7 +192,8 @@ func (a *ask) waitsFor(r *client.Run) template.HTML {
 	case p.Place == 0:
 		return a.Mark("waits for its turn: of %s so many may begin in a second; it begins at %s", text(p.Of), a.Time(p.Begins, r.Timezone))
 	case len(p.HeldBy) == 0:
-		return a.Mark("waits for its turn: of %s %s may be at work at once", text(p.Of), num(p.Limit))
+		return a.Mark("waits for its turn: of %s %s may be at work at once, now another run; place %s of %s", text(p.Of), num(p.Limit),
+			num(p.Place), num(p.Waiting))
 	}
 	held := make([]string, 0, 3)
 	for _, id := range p.HeldBy[:min(3, len(p.HeldBy))] {

@@ -44,6 +44,7 @@ func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 		{job: job, waits: executor, next: start, story: true},
 		{job: job, item: core.Permits{Holders: []core.Holder{{First: 9}}}, waits: executor, next: start, story: true},
 		{job: job, item: core.Permits{Holders: []core.Holder{{First: 9}}, Queue: []core.RunID{at}}, waits: "now run", next: ends},
+		{job: job, item: core.Permits{Holders: []core.Holder{}, Queue: []core.RunID{at}}, waits: "now another run; place 1 of 1", next: ends},
 		{job: job, item: core.Permits{Holders: []core.Holder{{First: at, From: core.InstantOf(s.Clock) + 60}}}, waits: turn, next: comes},
 		{job: job, item: core.Permits{Holders: []core.Holder{{First: at, From: core.InstantOf(s.Clock) - 1}}}, waits: executor, next: start,
 			story: true},
@@ -64,8 +65,10 @@ func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 			for i := range c.item.Queue {
 				c.item.Queue[i] = r.ID
 			}
-			if h := &c.item.Holders[0]; h.First == at {
-				h.First = r.ID
+			for i := range c.item.Holders {
+				if h := &c.item.Holders[i]; h.First == at {
+					h.First = r.ID
+				}
 			}
 			if err := s.E.Finish.PutPermits(peopletest.Ctx, []core.Permits{c.item})[0]; err != nil {
 				t.Fatal(err)

@@ -1660,7 +1660,7 @@ type Permit struct {
 	// Has Whether it may be at work
 	Has bool `json:"has"`
 
-	// HeldBy The first runs of those that may
+	// HeldBy The first runs of those that may, of apps that the caller sees
 	HeldBy []string `json:"heldBy"`
 	Limit  int      `json:"limit"`
 

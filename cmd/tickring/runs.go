@@ -133,14 +133,14 @@ func (e *Env) permitText(r *api.Run) string {
 	case p.Place == 0:
 		return fmt.Sprintf("it will ask for one of %s, of %d", of, p.Limit)
 	}
-	held := p.HeldBy
-	more := ""
-	if len(held) > heldShown {
-		more = fmt.Sprintf(" and %d more", len(held)-heldShown)
-		held = held[:heldShown]
+	held := "another run"
+	if n := len(p.HeldBy); n > 0 {
+		held = "run " + strings.Join(p.HeldBy[:min(n, heldShown)], ", ")
+		if n > heldShown {
+			held += fmt.Sprintf(" and %d more", n-heldShown)
+		}
 	}
-	return fmt.Sprintf("waits for one of %s, of %d, held by run %s%s: place %d of %d",
-		of, p.Limit, strings.Join(held, ", "), more, p.Place, p.Waiting)
+	return fmt.Sprintf("waits for one of %s, of %d, held by %s: place %d of %d", of, p.Limit, held, p.Place, p.Waiting)
 }
 
 // heldShown is how many of those that hold a permit are named.

@@ -268,11 +268,13 @@ func TestPermitText(t *testing.T) {
 	has.Has, has.Place, asks.Place = true, 0, 0
 	later := has
 	later.Begins = time.Date(2027, 1, 1, 12, 0, 5, 0, time.UTC)
-	own, other := has, has
+	own, other, hidden := has, has, p
+	hidden.HeldBy = nil
 	own.Of, other.Of = "job 29", "job 2"
 	for want, p := range map[string]*api.Permit{
 		"it has one of group db, of 4, and begins at 2027-01-01 12:00:05 Z, when so many in a second have their turn": &later,
 		"waits for one of group db, of 4, held by run 1, 2, 3 and 1 more: place 3 of 10":                              &p,
+		"waits for one of group db, of 4, held by another run: place 3 of 10":                                         &hidden,
 		"it has one of group db, of 4":          &has,
 		"it will ask for one of group db, of 4": &asks,
 		"it has one of job pay/ledger, of 4":    &own,
