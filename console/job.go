@@ -22,6 +22,7 @@ type jobPage struct {
 	Answer    template.HTML
 	Next      []coming
 	Runs      []client.Run // the newest first
+	AtWork    []client.Run // those that have no end yet, also behind Runs
 	Executors []client.Executor
 	Of        client.App // what its app says for it
 	Panel     string     // the open one
@@ -59,10 +60,12 @@ type coming struct {
 	Note  string // a change of the clock before it
 }
 
-// shownNext and shownRuns are how many instants and runs the page of a job shows.
+// shownNext and shownRuns are how many instants and runs the page of a job shows. lookedBack is how many
+// times as far back as these came it looks for others at work.
 const (
-	shownNext = 10
-	shownRuns = 30
+	shownNext  = 10
+	shownRuns  = 30
+	lookedBack = 30
 )
 
 // ref is the job of the path, app/name.
@@ -105,6 +108,9 @@ func (a *ask) jobPage(j client.Job) (*jobPage, error) {
 	if p.Of, err = a.GetApp(a.Ctx(), j.App); err != nil {
 		return nil, err
 	}
+	if p.AtWork, err = a.atWork(p); err != nil {
+		return nil, err
+	}
 	if j.Command.Line == "" {
 		list, err := a.ListExecutors(a.Ctx(), j.App)
 		if err != nil {
@@ -114,6 +120,45 @@ func (a *ask) jobPage(j client.Job) (*jobPage, error) {
 	}
 	p.Answer = a.answer(p)
 	return p, nil
+}
+
+// atWork are the runs of a job that have no end yet, of its newest and those behind them: one that hangs
+// has more and more before it that were skipped for it, or wait. Only where there are such it is sought: where others
+// came to an end meanwhile a part of the way back, else until as many are found as may be at work.
+func (a *ask) atWork(p *jobPage) (list []client.Run, err error) {
+	held, over := false, false
+	for _, r := range p.Runs {
+		switch state := core.State(r.State); {
+		case state.Open() && !r.SentAt.IsZero():
+			list = append(list, r)
+		case state == core.Queued || isHeld(&r):
+			held = true
+		case !state.Open():
+			over = true
+		}
+	}
+	if !held || len(p.Runs) < shownRuns {
+		return list, nil
+	}
+	first, last := p.Runs[0].DueAt, p.Runs[len(p.Runs)-1].DueAt
+	q := client.ListRunsParams{Job: p.Ref, State: []string{string(core.Running)}, To: last, Limit: shownRuns}
+	if over {
+		q.From = last.Add(-lookedBack * first.Sub(last))
+	} else {
+		q.Limit = max(1, cmp.Or(p.Overlap.Limit, p.Of.Overlap.Limit))
+	}
+	behind, err := a.ListRuns(a.Ctx(), q)
+	for _, r := range behind.Runs {
+		if !slices.ContainsFunc(p.Runs, func(n client.Run) bool { return n.ID == r.ID }) {
+			list = append(list, r)
+		}
+	}
+	return list, err
+}
+
+// isHeld reports whether a run fell because others were at work.
+func isHeld(r *client.Run) bool {
+	return r.Reason == string(core.ReasonOverlap) || r.Reason == string(core.ReasonQueueFull)
 }
 
 // nextOf is what is to come of a job, as the engine plans it.
@@ -200,13 +245,14 @@ func (a *ask) answer(p *jobPage) template.HTML {
 }
 
 // failingSince is the instant of the first of the failures in a row that the newest runs
-// are; zero where the newest did not fail.
+// are; zero where the newest did not fail. What is tried again has not failed yet.
 func failingSince(runs []client.Run) (since time.Time) {
 	for i := range runs {
-		switch shapes[core.State(runs[i].State)] {
-		case "fail":
+		switch shape := shapes[core.State(runs[i].State)]; {
+		case runs[i].Then != "":
+		case shape == "fail":
 			since = runs[i].ScheduledAt
-		case "ok", "stop":
+		case shape == "ok", shape == "stop":
 			return since
 		}
 	}
@@ -333,15 +379,8 @@ func pairs(m map[string]string) []string {
 	return list
 }
 
-// Open is how many of the runs that are shown have no end yet.
-func (p *jobPage) Open() (n int) {
-	for i := range p.Runs {
-		if core.State(p.Runs[i].State).Open() && !p.Runs[i].SentAt.IsZero() {
-			n++
-		}
-	}
-	return n
-}
+// Open is how many runs have no end yet.
+func (p *jobPage) Open() int { return len(p.AtWork) }
 
 // Alive are the executors that answer.
 func (p *jobPage) Alive() (list []client.Executor) {

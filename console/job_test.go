@@ -372,3 +372,51 @@ func TestWhatWaitsIsNamed(t *testing.T) {
 	}
 	s.never(s.says("/console/jobs/shop/ledger", "a retry that waits"), "by hand that waits")
 }
+
+// TestNotFailingWhileTriedAgain: a job whose last attempt is being tried again does not fail, as home has it.
+func TestNotFailingWhileTriedAgain(t *testing.T) {
+	s := newConsole(t)
+	j := s.Create(peopletest.Spec("tick", peopletest.Every(time.Minute)))
+	s.ended(&j, 2, func(*core.Run) {})
+	tried := func(r *core.Run) { r.State, r.Reason, r.Then = core.Failed, core.ReasonHandler, r.ID+100 }
+	s.ended(&j, 1, tried)
+	s.never(s.says("/console/jobs/shop/tick", "The last 2 runs"), "failing since")
+	s.ended(&j, 0, func(r *core.Run) { tried(r); r.Then = 0 })
+	s.says("/console/jobs/shop/tick", "failing since "+"<time")
+}
+
+// TestAtWorkBehindWhatWasSkipped: a run that hangs is named where its job is killed, paused and run by hand, however
+// many were skipped for it since, and by what its skipped runs say is to be done.
+func TestAtWorkBehindWhatWasSkipped(t *testing.T) {
+	s := newConsole(t)
+	spec := peopletest.Spec("tick", peopletest.Every(time.Minute))
+	spec.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullSkip}
+	j := s.Create(spec)
+	for n := range 3 {
+		s.ended(&j, 3000+n, func(*core.Run) {})
+	}
+	hanging := func(n int) core.Run {
+		return s.ended(&j, n, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
+	}
+	skipped := func(n int) core.Run {
+		return s.ended(&j, n, func(r *core.Run) {
+			r.State, r.Reason, r.SentAt, r.Address = core.Skipped, core.ReasonOverlap, time.Time{}, ""
+		})
+	}
+	for n := range 40 {
+		skipped(100 - n)
+	}
+	const at = "/console/jobs/shop/tick"
+	check := func(hangs core.Run) {
+		t.Helper()
+		s.says(at, "Kill running…")
+		s.says(at+"?panel=kill", "/console/runs/"+hangs.ID.String(), "http://10.0.0.7:9999")
+		s.says(at+"?panel=run", "1 of it run now.", "At most 1 may")
+		s.says(at+"?panel=pause", "is left to its end (1 now)")
+	}
+	check(hanging(2000))
+	last := skipped(50)
+	s.says("/console/runs/"+last.ID.String(), "/console/runs?job=shop%2ftick&state=running")
+	s.ended(&j, 49, func(*core.Run) {}) // another was done meanwhile, elsewhere
+	check(hanging(150))
+}

@@ -67,6 +67,9 @@ func deaf(r *client.Run) bool {
 	return scheme == core.SchemeLambda || scheme == core.SchemeCall
 }
 
+// Held reports whether it fell because others of its job were at work.
+func (p *runPage) Held() bool { return isHeld(&p.Run) }
+
 // runByID is the page of a run.
 func (a *ask) runByID() (any, error) {
 	r, err := a.GetRun(a.Ctx(), a.Path("run"))
