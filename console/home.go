@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"html/template"
 	"sync"
@@ -61,11 +62,12 @@ func (a *ask) Rest(all, shown int) int { return max(0, all-shown) }
 // Bounds of what is counted for the menu.
 const (
 	alarmFor    = 30 * time.Second // how old a count may be
+	alarmWait   = time.Second      // how long a page waits for one
 	alarmPeople = 1000             // whose counts are known
 )
 
 // alarms are how many apps need somebody, of those that each person sees, as they were last
-// counted: each page has the menu, and none is to wait for a count.
+// counted: each page has the menu, and none is to wait long for a count.
 type alarms struct {
 	mu sync.Mutex
 	of map[string]alarm
@@ -100,7 +102,9 @@ func (a *ask) Alarm(e entry) template.HTML {
 	}
 	apps, young := a.c.alarms.get(a)
 	if !young {
-		home, err := a.GetHome(a.Ctx())
+		ctx, cancel := context.WithTimeout(a.Ctx(), alarmWait)
+		defer cancel()
+		home, err := a.GetHome(ctx)
 		if err == nil { // else what was known last
 			apps = home.DesertedCount
 		}

@@ -2,12 +2,14 @@ package console_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
@@ -17,7 +19,7 @@ import (
 func TestHome(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/"]}`)
-	s.says("/console/", "There is no job yet", "Nothing fails, nothing is late, every app has an executor.", "Nothing fires.")
+	s.says("/console/", "There is no job yet", "Nothing fails, nothing is late, every app that fires knows an executor.", "Nothing fires.")
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "title": "<b>levels</b>", "schedule": {"every": "1m", "offset": "0s"}}`)
 	calm := s.says("/console/", "Nothing fails, nothing is late", `href="/console/jobs/shop/stock"`, "jobs: 1", `href="/console/upcoming"`,
 		`href="/console/operating"`)
@@ -215,4 +217,33 @@ func TestHomeOfAnInstantThatNobodyPlanned(t *testing.T) {
 	}
 	s.never(row, "succeeded", "120 ms")
 	s.says(at, "it is on its way")
+}
+
+// TestMenuDoesNotWaitForACount: where the count does not come in time a page has the one before, and so has the next.
+func TestMenuDoesNotWaitForACount(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"cron": "0 0 3 * * ?"}}`)
+	slow, asked := false, 0
+	s.h = console.New(console.Options{Access: s.access, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.Clock },
+		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/home" || !slow {
+				s.api.ServeHTTP(w, r)
+				return
+			}
+			if asked++; asked > 1 {
+				t.Error("it is asked for again at once")
+			}
+			if until, ends := r.Context().Deadline(); !ends || time.Until(until) > 5*time.Second {
+				t.Errorf("it is waited for as long as any call: until %s", until)
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})})
+	const one = `title="Apps without executor: 1">1</span>`
+	s.says("/console/runs", one)
+	s.Clock, slow = s.Clock.Add(time.Minute), true
+	s.says("/console/runs", one)
+	s.says("/console/runs", one)
+	if asked != 1 {
+		t.Errorf("it was asked for %d times", asked)
+	}
 }

@@ -119,7 +119,7 @@ var zhConsoleOps = map[string]string{
 	"Not looked at: %s": "未检查：%s",
 	"Nothing comes: no job has a schedule that fires in this time.":                     "没有即将触发：该时间内没有任务的调度会触发。",
 	"Nothing comes: what has a schedule is paused, or does not fire in this time.":      "没有即将触发：有调度的任务已暂停，或在该时间内不会触发。",
-	"Nothing fails, nothing is late, every app has an executor.":                        "没有失败，没有延迟，每个应用都有执行器。",
+	"Nothing fails, nothing is late, every app that fires knows an executor.":           "没有失败，没有延迟，有调度的应用都有已知的执行器。",
 	"Nothing fires in this time.":                                                       "该时间段没有触发。",
 	"Of so many jobs retries and triggers that wait are not listed: the runs that wait": "任务太多，未列出等待中的重试和手动触发：等待中的运行",
 	"Nothing fires.": "没有触发。",
