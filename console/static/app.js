@@ -63,7 +63,7 @@
     if (status !== 401 && !other) return;
     e.preventDefault();
     asking = 0;
-    if (other) gone(); else out();
+    if (status === 401) out(); else gone();
   });
   addEventListener("pageshow", (e) => { if (e.persisted) refresh(); });
   // whether the server answers, and knows who asks: else what is said of that stays
