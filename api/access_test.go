@@ -485,6 +485,49 @@ func TestHeldByOthers(t *testing.T) {
 	}
 }
 
+// TestRefusalsNameWhatIsSeen: a refusal that names jobs names those of apps that the caller sees, and
+// counts the others.
+func TestRefusalsNameWhatIsSeen(t *testing.T) {
+	f, _ := guardedFixture(t)
+	put := func(job, after string) {
+		t.Helper()
+		f.must("PUT", "/v1/jobs/"+job, fmt.Sprintf(`{"handler":"POST /x","after":[{"job":%q}]}`, after))
+	}
+	f.expect(t, appToken, "PUT", "/v1/jobs/shop/coded", `{"declared":true,"handler":"x"}`, 200)
+	put("pay/scan", "shop/report")
+	put("shop/sums", "pay/scan")
+	put("pay/last", "shop/coded")
+	put("shop/end", "pay/last")
+	sees, edits := f.person("vera", access.Grant{App: "shop", Role: viewer}), f.person("edi", access.Grant{App: "shop", Role: editor})
+	const round = `{"handler":"report","after":[{"job":"shop/sums"}]`
+	for _, c := range []struct {
+		op, body    string
+		who         string
+		status      int
+		hidden, all string
+	}{
+		{"DELETE /v1/jobs/shop/report", "", edits, 409, "come after shop/report: 1 more:", "come after shop/report: pay/scan:"},
+		{"POST /v1/bulk", `{"verb":"delete","jobs":["shop/report"]}`, edits, 200, "come after shop/report: 1 more:",
+			"come after shop/report: pay/scan:"},
+		{"PUT /v1/jobs/shop/report", round + "}", edits, 400, "itself: shop/report after shop/sums after 1 more after shop/report",
+			"itself: shop/report after shop/sums after pay/scan after shop/report"},
+		{"POST /v1/apply", `{"dryRun":true,"jobs":[` + round + `,"app":"shop","name":"report"}]}`, sees, 200,
+			"itself: shop/report after shop/sums after 1 more after shop/report",
+			"itself: shop/report after shop/sums after pay/scan after shop/report"},
+		{"PUT /v1/jobs/shop/coded", `{"declared":true,"handler":"x","after":[{"job":"shop/end"}]}`, appToken, 400,
+			"itself: shop/coded after shop/end after 1 more after shop/coded",
+			"itself: shop/coded after shop/end after pay/last after shop/coded"},
+	} {
+		method, path, _ := strings.Cut(c.op, " ")
+		if text := f.expect(t, c.who, method, path, c.body, c.status); !strings.Contains(text, c.hidden) || strings.Contains(text, "pay/") {
+			t.Errorf("%s: %s, want %s", c.op, text, c.hidden)
+		}
+		if text := f.expect(t, token, method, path, c.body, c.status); !strings.Contains(text, c.all) {
+			t.Errorf("%s by who sees all: %s, want %s", c.op, text, c.all)
+		}
+	}
+}
+
 // TestRightsStay: who has no right of its own changes the rest of a job, or app, that others
 // gave what takes one.
 func TestRightsStay(t *testing.T) {

@@ -239,7 +239,11 @@ func errorOf(r *http.Request, log *slog.Logger, err error) Error {
 		if e.Err != nil {
 			log.WarnContext(r.Context(), "api", "method", r.Method, "path", r.URL.Path, "code", code, "error", err, "cause", e.Err)
 		}
-		return Error{Code: string(code), Field: e.Field, Value: e.Value, Message: words.Say(l, e.Reason)}
+		reason := e.Reason
+		if who := callerOf(r); !who.SeesAll() {
+			reason = reason.Seen(func(app string) bool { return who.Sees(app) || app == who.App })
+		}
+		return Error{Code: string(code), Field: e.Field, Value: e.Value, Message: words.Say(l, reason)}
 	}
 	switch {
 	case code == core.CodeUnavailable, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

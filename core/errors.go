@@ -152,6 +152,44 @@ func (t Text) Args() []any { return t.args }
 // String is the sentence in English.
 func (t Text) String() string { return t.english }
 
+// Seen is the text for who sees only the apps that sees takes.
+func (t Text) Seen(sees func(app string) bool) Text {
+	for i, arg := range t.args {
+		if names, is := arg.(JobNames); is {
+			t.args = slices.Clone(t.args)
+			t.args[i] = names.seen(sees)
+			t.english = fmt.Sprintf(t.code, t.args...)
+		}
+	}
+	return t
+}
+
+// JobNames are jobs in a Text, by app/name, and how many more there are.
+type JobNames struct {
+	Names   []string
+	More    int
+	Between string
+}
+
+func (n JobNames) String() string {
+	names := n.Names
+	if n.More > 0 {
+		names = append(slices.Clone(names), fmt.Sprintf("%d more", n.More))
+	}
+	return strings.Join(names, n.Between)
+}
+
+// seen leaves the names of the apps that sees takes.
+func (n JobNames) seen(sees func(app string) bool) JobNames {
+	all := len(n.Names)
+	n.Names = slices.DeleteFunc(slices.Clone(n.Names), func(name string) bool {
+		app, _, _ := strings.Cut(name, "/")
+		return !sees(app)
+	})
+	n.More += all - len(n.Names)
+	return n
+}
+
 // Listed is texts one after the other, "a, b, c"; the zero Text of none.
 func Listed(parts []Text) Text {
 	if len(parts) == 0 {

@@ -98,7 +98,7 @@ var zh = map[string]string{
 	"a JSON pointer of printable UTF-8 is needed":                                       "需要由可打印的 UTF-8 组成的 JSON Pointer",
 	"in a JSON pointer ~ is written ~0, and / in a name ~1":                             "在 JSON Pointer 中，~ 写作 ~0，名称里的 / 写作 ~1",
 	"a job cannot come after itself":                                                    "任务不能以自己为父任务",
-	"a job would come after itself: %s":                                                 "任务会成为自己的父任务：%s",
+	"a job would come after itself: %s after %s":                                        "任务会成为自己的父任务：%s after %s",
 	"a join comes after at least one job":                                               "汇合（within）至少需要一个父任务",
 	"more than %d jobs come before %s":                                                  "%[2]s 之前的任务超过 %[1]d 个",
 	"%d jobs come after it, which is the most":                                          "它已有 %d 个子任务，达到上限",

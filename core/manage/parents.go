@@ -66,12 +66,9 @@ func levels(todo []*saving) [][]*saving {
 
 // afterItself refuses a circle of jobs, each of which comes after the next.
 func afterItself(circle []string) error {
-	const most = 10
-	shown := slices.Clone(circle[:min(len(circle), most)])
-	if len(circle) > most {
-		shown = append(shown, fmt.Sprintf("%d more", len(circle)-most))
-	}
-	return core.Invalid("after", "", "a job would come after itself: %s", strings.Join(append(shown, circle[0]), " after "))
+	most := min(len(circle), 10)
+	names := core.JobNames{Names: circle[:most], More: len(circle) - most, Between: " after "}
+	return core.Invalid("after", "", "a job would come after itself: %s after %s", names, circle[0])
 }
 
 // before finds the numbers of the jobs that those of a part come after. It answers those of
@@ -248,9 +245,6 @@ func (m *Manage) comesBefore(ctx context.Context, d *core.Def) error {
 		names = append(names, j.Name())
 	}
 	slices.Sort(names)
-	if more := len(d.Children) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
-	}
 	return core.Errorf(core.CodeConflict, "other jobs come after %s/%s: %s: change or delete them first", d.App, d.Name,
-		strings.Join(names, ", "))
+		core.JobNames{Names: names, More: len(d.Children) - len(names), Between: ", "})
 }
