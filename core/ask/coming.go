@@ -169,8 +169,8 @@ type aFire struct{ at, name int32 }
 func (c *comings) add(j *core.Job, open []stretch) {
 	sched := &j.Sched
 	switch {
-	case sched.State == core.Started:
-	case sched.State == core.Paused && sched.PauseUntil != 0:
+	case sched.State != core.Paused:
+	case sched.PauseUntil != 0:
 		open = without(open, core.Pause{From: c.shape.From.Time(), To: (sched.PauseUntil + 1).Time()})
 	default:
 		return

@@ -1,6 +1,7 @@
 package ask_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -200,5 +201,32 @@ func TestComingShapeBounds(t *testing.T) {
 	s, err := f.M.ComingShape(ctx, ask.ComingAsk{For: time.Hour, JobFilter: ask.JobFilter{Sees: func(string) bool { return false }}})
 	if err != nil || s.Jobs != 0 || len(s.Apps) != 0 {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestWhatHasEndedIsStillToCome: the last instant of a schedule is listed until it is due, though the scheduler has planned it
+// and the job has ended by that.
+func TestWhatHasEndedIsStillToCome(t *testing.T) {
+	f := newFixture(t)
+	due := core.InstantOf(start) + 600
+	job := f.Create(spec("payroll", core.Schedule{Any: []core.When{{Kind: core.KindAt, At: due}}}))
+	a := job.Sched.Stay()
+	a.NewNext, a.NewPlanAt, a.NewState = 0, 0, core.Ended
+	if err := f.E.Manage.Advance(ctx, []core.Advance{a})[0]; err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{1, 0} {
+		job := f.Job("shop/payroll")
+		h, err1 := f.M.Home(ctx, nil)
+		list, err2 := f.M.Upcoming(ctx, ask.JobFilter{}, f.Clock, time.Hour, 10)
+		shape, err3 := f.M.ComingShape(ctx, ask.ComingAsk{For: time.Hour})
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		next := f.M.NextOf(&job, 2)
+		if job.Sched.State != core.Ended || h.Soon != want || len(list.Coming) != want || shape.Jobs != want || len(next) != want {
+			t.Errorf("%s: home %d, list %+v, shape %d, next %v", f.Clock, h.Soon, list.Coming, shape.Jobs, next)
+		}
+		f.Clock = due.Time()
 	}
 }

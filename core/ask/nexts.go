@@ -23,7 +23,7 @@ type upNext struct {
 
 // next is the first of nextOf; 0: there is none.
 func (n *nexts) next(s *core.Sched, now core.Instant, pauses ...core.Pause) core.Instant {
-	if _, fixed := s.Schedule.FixedDelay(); s.State == core.Started && !fixed {
+	if _, fixed := s.Schedule.FixedDelay(); s.State != core.Paused && !fixed {
 		at := n.started(s, now)
 		if at == 0 || !slices.ContainsFunc(pauses, func(p core.Pause) bool { return p.Covers(at.Time()) }) {
 			return at

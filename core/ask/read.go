@@ -293,8 +293,8 @@ func (q *Ask) NextOf(job *core.Job, count int, pauses ...core.Pause) []core.Inst
 // the pauses of its app and of everything, nor in one of its own.
 func nextOf(s *core.Sched, after, end core.Instant, count int, pauses ...core.Pause) []core.Instant {
 	switch {
-	case s.State == core.Started:
-	case s.State == core.Paused && s.PauseUntil != 0:
+	case s.State != core.Paused: // of one that has ended the last may be on its way
+	case s.PauseUntil != 0:
 		after = max(after, s.PauseUntil)
 	default:
 		return nil
