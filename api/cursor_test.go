@@ -4,11 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
+
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 )
@@ -91,6 +95,48 @@ var paged = []struct{ op, cursor string }{
 	{`POST /v1/apply {"prune":true,"set":"s","after":AFTER}`, "next"},
 	{`POST /v1/redrive {"dryRun":true,"after":"AFTER"}`, "next"},
 	{`POST /v1/redrive {"after":"AFTER"}`, "next"},
+}
+
+// TestPagedAreAll: an operation that goes on is among those that are tried with foreign cursors; a restore is
+// an admin's of all.
+func TestPagedAreAll(t *testing.T) {
+	var doc struct {
+		Paths      map[string]map[string]any
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct{ Type string }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(api.Document(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	body, query := regexp.MustCompile(`schemas/(\w+Request)\b`), regexp.MustCompile(`name: (after|cursor)\b|parameters/After\b`)
+	named, found := regexp.MustCompile(`\{\w+\}`), 0
+	for path, item := range doc.Paths {
+		for method, op := range item {
+			text, err := yaml.Marshal(op)
+			if err != nil {
+				t.Fatal(err)
+			}
+			goesOn := query.Match(text)
+			for _, ref := range body.FindAllStringSubmatch(string(text), -1) {
+				after, is := doc.Components.Schemas[ref[1]].Properties["after"]
+				goesOn = goesOn || is && after.Type != "array"
+			}
+			route := regexp.MustCompile("^" + strings.ToUpper(method) + " " + named.ReplaceAllString(path, "[^/? ]+") + "[? ]")
+			tried := slices.ContainsFunc(paged, func(p struct{ op, cursor string }) bool { return route.MatchString(p.op) })
+			if goesOn {
+				found++
+			}
+			if goesOn && !tried && path != "/v1/restore" {
+				t.Errorf("%s %s goes on, and is not tried", method, path)
+			}
+		}
+	}
+	if found < 15 {
+		t.Errorf("only %d operations go on", found)
+	}
 }
 
 // spanned has a span for what asks for one.
