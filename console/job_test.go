@@ -132,8 +132,8 @@ func TestResumeThatIsHeld(t *testing.T) {
 		t.Errorf("its app is paused: %s", body)
 	}
 	s.ask("POST", "/v1/pause", `{"reason": "a move"}`)
-	if body := of(); strings.Contains(body, "<li>") || !strings.Contains(body, "paused with its app") ||
-		!strings.Contains(body, "paused with everything") {
+	if body := of(); strings.Contains(body, "<li>") || strings.Contains(body, "nothing by its schedule") ||
+		!strings.Contains(body, "paused with its app") || !strings.Contains(body, "paused with everything") {
 		t.Errorf("everything is paused: %s", body)
 	}
 }
