@@ -213,7 +213,7 @@ func (a *ask) kill(r *client.Run) []event {
 		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("to be ended: run %s goes in its place", a.RunLink(by))}}
 	case r.KillBy != "":
 		e := event{At: r.KillAt, Shape: "stop", Text: a.Mark("to be killed, by %s", html("<b>%s</b>", r.KillBy))}
-		if deaf(r) {
+		if deaf(r) && core.State(r.State).Open() {
 			e.Aside = a.Mark("Nobody can tell a function or an endpoint to end it: the kill counts when it fails or its time is over.")
 		}
 		return []event{e}

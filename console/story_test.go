@@ -152,6 +152,10 @@ func TestKillThatCannotBeTold(t *testing.T) {
 		if said := strings.Contains(s.says(at), deaf); said != (c.says == deaf) {
 			t.Errorf("%s: the story says that it cannot be told: %v", c.address, said)
 		}
+		over := s.ended(&job, 2, func(r *core.Run) {
+			r.State, r.Address, r.KillBy, r.KillAt = core.Killed, c.address, "ann", r.SentAt.Add(time.Second)
+		})
+		s.never(s.says("/console/runs/"+over.ID.String(), "to be killed, by <b>"), deaf)
 	}
 	job := s.Create(peopletest.Spec("silent", peopletest.Every(time.Minute)))
 	s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt, r.Address = core.Running, time.Time{}, "http://deaf:9999/" })
