@@ -91,7 +91,8 @@ func TestFailingSince(t *testing.T) {
 }
 
 // TestWhatComesOfAJob: of one that has a schedule the page does not say that it has none: it is paused, by itself or with
-// its app, at work and comes after that, or comes later than in a year.
+// its app, at work and comes after that, or comes later than in a year. Of a fixed delay that has ended, or cannot be
+// planned, nothing comes after its run.
 func TestWhatComesOfAJob(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -101,12 +102,21 @@ func TestWhatComesOfAJob(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/shop/once", `{"handler": "x", "schedule": {"at": "2037-01-01T01:00:00Z"}}`)
 	s.never(s.says("/console/jobs/shop/once", "next <time", "2037-01-01 01:00"), none)
 	after := s.Job("shop/after")
-	move := after.Sched.Stay()
-	move.NewTail = core.PlannedRun(after.Def.ID, after.Sched.Next)
-	if err := s.E.Tick.Advance(t.Context(), []core.Advance{move})[0]; err != nil {
-		t.Fatal(err)
+	move := func(change func(*core.Advance)) {
+		to := s.Job("shop/after").Sched.Stay()
+		change(&to)
+		if err := s.E.Tick.Advance(t.Context(), []core.Advance{to})[0]; err != nil {
+			t.Fatal(err)
+		}
 	}
-	s.never(s.says("/console/jobs/shop/after", "Once more, 1m30s after the run that is at work has ended."), none)
+	const more = "Once more, 1m30s after its last run has ended."
+	move(func(to *core.Advance) { to.NewTail = core.PlannedRun(after.Def.ID, after.Sched.Next) })
+	s.never(s.says("/console/jobs/shop/after", more), none)
+	move(func(to *core.Advance) { to.PlanError = "no such zone" })
+	s.never(s.says("/console/jobs/shop/after", "it cannot be planned: no such zone"), more)
+	move(func(to *core.Advance) { to.PlanError, to.NewState = "", core.Ended })
+	s.never(s.says("/console/jobs/shop/after", "its schedule has ended"), more)
+	move(func(to *core.Advance) { to.NewState = core.Started })
 	s.ask("POST", "/v1/apps/shop/pause", `{"reason": "stock-taking"}`)
 	for _, name := range []string{"a", "after", "once"} {
 		s.never(s.says("/console/jobs/shop/"+name, "Nothing, while it is paused."), none)

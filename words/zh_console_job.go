@@ -73,7 +73,7 @@ var zhConsoleJob = map[string]string{
 	"Nothing by a schedule: it runs by hand, or after other jobs.":                                          "没有调度：只能手动执行，或在其他任务之后执行。",
 	"Nothing of it runs now.":                                                                               "现在没有正在运行的。",
 	"Nothing, while it is paused.":                                                                          "暂停期间不会触发。",
-	"Once more, %s after the run that is at work has ended.":                                                "正在执行的一次结束 %s 后再次触发。",
+	"Once more, %s after its last run has ended.":                                                           "上一次运行结束 %s 后再次触发。",
 	"Other jobs":            "父子任务",
 	"Overview":              "概览",
 	"Pause %s":              "暂停 %s",
