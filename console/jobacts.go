@@ -266,15 +266,19 @@ func (a *ask) killAll() (core.Text, error) {
 			break
 		}
 	}
+	said := core.Say("%d runs are told to end, %d were cancelled before they were sent", killed, cancelled)
 	switch {
-	case after != "":
-		return core.Say("%d of its runs are told to end; there are more: kill again", killed+cancelled), nil
-	case killed+cancelled == 0:
-		return core.Say("nothing of it was running"), nil
+	case problem != "" && cancelled > 0:
+		said = core.Say("%d were cancelled before they were sent; %s", cancelled, killedUntold(killed, problem))
 	case problem != "":
-		return killedUntold(killed, problem), nil
+		said = killedUntold(killed, problem)
+	case killed+cancelled == 0 && after == "":
+		said = core.Say("nothing of it was running")
 	}
-	return core.Say("%d runs are told to end, %d were cancelled before they were sent", killed, cancelled), nil
+	if after != "" {
+		said = core.Say("more of its runs are left, kill again; %s", said)
+	}
+	return said, nil
 }
 
 // labelJob gives a job other labels.

@@ -1,11 +1,14 @@
 package console_test
 
 import (
+	"log/slog"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
@@ -162,6 +165,46 @@ func TestKillThatCannotBeTold(t *testing.T) {
 	const at, says = "/console/jobs/shop/silent", "1 runs are to end, but an executor says: http://deaf:9999/: "
 	s.done(at+"/kill", nil, says)
 	s.done(at+"/pause", url.Values{"reason": {"bank"}, "running": {"kill"}}, "shop/silent is paused, and the kill is recorded: "+says)
+}
+
+// TestKillInParts: what a kill of a job's runs could not do is said of all its parts together: who was not told, what was
+// cancelled, and that more are left.
+func TestKillInParts(t *testing.T) {
+	s := newConsole(t)
+	s.in("en")
+	s.ask("PUT", "/v1/jobs/shop/job", `{"handler": "x"}`)
+	var parts []string
+	const next, told = `{"killed": [], "cancelled": ["3"], "next": "+a"}`, `{"killed": ["1", "2"], "cancelled": []}`
+	const untold = `{"killed": ["1"], "cancelled": [], "sent": [{"address": "http://b/", "problem": "no answer"}]}`
+	s.h = console.New(console.Options{Access: s.access, Log: slog.New(slog.DiscardHandler),
+		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/jobs/shop/job/kill" {
+				s.api.ServeHTTP(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(parts[0]))
+			if parts = parts[1:]; len(parts) == 0 {
+				parts = []string{next}
+			}
+		})})
+	const more = "more of its runs are left, kill again; "
+	const gone = "the kill is recorded: 1 runs are to end, but an executor says: http://b/: no answer"
+	for _, c := range []struct {
+		parts []string
+		says  string
+		more  bool
+	}{
+		{[]string{next, told}, "2 runs are told to end, 1 were cancelled before they were sent", false},
+		{[]string{next, untold}, "1 were cancelled before they were sent; " + gone, false},
+		{[]string{next}, "0 runs are told to end, 20 were cancelled before they were sent", true},
+		{[]string{strings.Replace(untold, "}]", `}], "next": "+b"`, 1)}, "19 were cancelled before they were sent; " + gone, true},
+	} {
+		parts = c.parts
+		if body := s.done("/console/jobs/shop/job/kill", nil, c.says); strings.Contains(body, more+c.says) != c.more {
+			t.Errorf("%v: it says that more are left: %v", c.parts, !c.more)
+		}
+	}
 }
 
 // TestRunOfADeletedJobSaysWhose: the page of a run still names its job when that is deleted.
