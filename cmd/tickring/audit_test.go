@@ -149,7 +149,7 @@ func TestPagesAreFollowed(t *testing.T) {
 		"GET /v1/apps":   {api.AppList{}},
 		"GET /v1/status": {api.Status{}},
 		"GET /v1/changes": {api.ChangeList{Next: "p1"}, api.ChangeList{Changes: []api.Change{{By: "ann", From: "10.0.0.7", Via: "token:ci",
-			Verb: "paused", Job: "shop/sweep"}}}},
+			Verb: "cleaned", Job: "shop/sweep", New: json.RawMessage(`{"cleaned": 12}`)}}}},
 		"POST /v1/jobs/shop/sweep/kill": {api.StopResult{Changed: true, Killed: []string{"11"}, Next: "+"},
 			api.StopResult{Changed: true, Killed: []string{"11", "12"}}},
 		"GET /v1/upcoming": {api.Upcoming{Upcoming: []api.Coming{{Job: "shop/late", ScheduledAt: at(9)},
@@ -162,7 +162,7 @@ func TestPagesAreFollowed(t *testing.T) {
 	}{
 		"runs":     {[]string{"runs"}, "17179869186", "17179869185"},
 		"get":      {[]string{"get"}, "shop/sweep", "shop/sweep"},
-		"changes":  {[]string{"changes", "--by", "ann"}, "10.0.0.7 (token ci)", "shop/sweep"},
+		"changes":  {[]string{"changes", "--by", "ann"}, "10.0.0.7 (token ci)", "shop/sweep: 12 runs"},
 		"kill":     {[]string{"kill", "shop/sweep"}, "run 12 is to end", "run 11 is to end"},
 		"upcoming": {[]string{"upcoming", "--for", "3h", "--limit", "2"}, "there is more", "shop/early"},
 	} {

@@ -223,8 +223,11 @@ func (c *changeCmd) restore(e *conn) error {
 }
 
 // changed says in what the records of a change differ: from what to what where they
-// hold it, else in which fields.
+// hold it, else in which fields; of runs that were removed how many.
 func (e *Env) changed(c *api.Change) []string {
+	if n, is := fields(c.New)["cleaned"].(float64); is && c.Verb == core.VerbCleaned {
+		return []string{fmt.Sprintf("%.0f runs", n)}
+	}
 	if c.Verb != core.VerbUpdated {
 		return nil
 	}

@@ -58,18 +58,19 @@
     if (busy() || body.hasAttribute("data-posted")) lost(body.dataset.ended); else location.reload();
   }
   // What is before a server that is gone may answer for it: of its pages nothing is shown here.
+  const other = ({ status, headers }) => status >= 400 && status !== 401 && !headers.has("Content-Security-Policy");
   document.addEventListener("htmx:before:response", (e) => {
-    const { status, headers } = e.detail.ctx.response, other = status >= 400 && !headers.has("Content-Security-Policy");
-    if (status !== 401 && !other) return;
+    const r = e.detail.ctx.response;
+    if (r.status !== 401 && !other(r)) return;
     e.preventDefault();
     asking = 0;
-    if (status === 401) out(); else gone();
+    if (r.status === 401) out(); else gone();
   });
   addEventListener("pageshow", (e) => { if (e.persisted) refresh(); });
   // whether the server answers, and knows who asks: else what is said of that stays
   async function look() {
     const r = await reach("/console/live", { method: "HEAD", cache: "no-store" });
-    if (r?.status === 401) out(); else if (r?.ok) { lost(""); refresh(); } else if (r) gone();
+    if (r?.status === 401) out(); else if (r?.ok) { lost(""); refresh(); }
   }
   // gone says that the server does not answer, and looks until it does; reach asks it for something.
   function gone() {
@@ -78,7 +79,7 @@
     clearTimeout(timer);
     timer = setTimeout(poll, wait);
   }
-  const reach = (url, how) => fetch(url, how).catch(gone);
+  const reach = (url, how) => fetch(url, how).then((r) => other(r) ? gone() : r, gone);
   // A page that nobody tells asks. Each answer costs, and says when to ask again. A tab that is
   // not seen asks nothing.
   const every = +body.dataset.live || 4000;

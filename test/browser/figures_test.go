@@ -118,11 +118,11 @@ func TestManyJobsAndRuns(t *testing.T) {
 	manyJobs(t, w, 10_000)
 	jobs, each := 400, *runsFlag/400
 	end := w.manyRuns(t, jobs, each)
-	record(7, "jobs page at 10,000 jobs", "158 ms", "200 ms", "%s", ms(usable(t, w, "/console/jobs", 5, false)))
 	w.findsRuns(t, jobs, end)
+	w.countsRuns(t, jobs, end) // of a server that has just started, and counts a million runs meanwhile, no page is asked
+	record(7, "jobs page at 10,000 jobs", "158 ms", "200 ms", "%s", ms(usable(t, w, "/console/jobs", 5, false)))
 	record(5, fmt.Sprintf("runs page at %d runs (xxl-job: at 200,000)", jobs*each), "1,766 ms", "200 ms", "%s",
 		ms(usable(t, w, "/console/runs", 5, false)))
-	w.countsRuns(t, jobs, end)
 	w.pausesAll(t, 10_000)
 }
 
@@ -222,8 +222,8 @@ func (w *world) pausesAll(t *testing.T, jobs int) {
 		}
 	}
 	record(8, "one bulk pause at 10,000 jobs", "-", "one request, 2 s", "%d, %s", requests, ms(time.Since(from)))
-	if done != jobs {
-		t.Errorf("%d of %d jobs were paused: %+v", done, jobs, part)
+	if took := time.Since(from); done != jobs || requests > 1 && took < 10*time.Second { // as long as one request may take
+		t.Errorf("%d of %d jobs were paused by %d requests in %s: %+v", done, jobs, requests, took, part)
 	}
 }
 

@@ -68,14 +68,28 @@ func TestProxyAnswersForTheServer(t *testing.T) {
 	const lost = "The server does not answer"
 	w.Kill()
 	p.sees(lost)
-	p.count()
-	if err := rig.Eventually(patience, func() error { // the log is asked for again and again
-		if requests, _ := p.count(); !slices.ContainsFunc(requests, func(r string) bool { return strings.Contains(r, "/log?last=") }) {
-			return fmt.Errorf("the log is not asked for: %q", requests)
+	logAsked := func() { // again and again, by a page that is still there
+		t.Helper()
+		p.count()
+		var requests []string
+		if err := rig.Eventually(patience, func() error {
+			more, _ := p.count()
+			if requests = append(requests, more...); !slices.ContainsFunc(more, func(r string) bool { return strings.Contains(r, "/log?last=") }) {
+				return fmt.Errorf("the log is not asked for: %q", requests)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
+	}
+	logAsked()
+	eval[bool](p, "(window.same = true)")
+	p.press("?")
+	p.press("k", kb.ModifierCtrl)
+	logAsked()
+	logAsked()
+	if !eval[bool](p, "!!window.same") {
+		t.Errorf("a key led to %s", p.url())
 	}
 	p.sees(lost, "shop/import")
 	w.Server = rig.Start(t, binary, w.Dir, "--listen", at.Host)
