@@ -7,9 +7,9 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// nexts is what the process knows of when the schedules of jobs fire next, whatever is paused: a list
-// of ten thousand jobs does not compile as many schedules each time. The scheduler's own Next
-// is another: it is behind what is on its way already.
+// nexts is what the process knows of when the schedules of jobs fire next: a list of ten thousand jobs
+// does not compile as many schedules each time, paused or not. The scheduler's own Next is another: it
+// is behind what is on its way already.
 type nexts struct {
 	mu sync.Mutex
 	of map[core.JobID]upNext
@@ -21,29 +21,47 @@ type upNext struct {
 	after, at core.Instant
 }
 
-// next is the first of nextOf; 0: there is none.
+// next is the first of nextOf; 0: there is none. It is sought behind the pauses that hold now, and kept for
+// as long as they end then.
 func (n *nexts) next(s *core.Sched, now core.Instant, pauses ...core.Pause) core.Instant {
-	if _, fixed := s.Schedule.FixedDelay(); s.State != core.Paused && !fixed {
-		at := n.started(s, now)
-		if at == 0 || !slices.ContainsFunc(pauses, func(p core.Pause) bool { return p.Covers(at.Time()) }) {
-			return at
-		}
+	if _, fixed := s.Schedule.FixedDelay(); fixed {
+		return firstOf(nextOf(s, now, core.Horizon, 1, pauses...))
 	}
-	return firstOf(nextOf(s, now, core.Horizon, 1, pauses...))
+	after := now
+	if s.State == core.Paused {
+		if s.PauseUntil == 0 {
+			return 0
+		}
+		after = max(after, s.PauseUntil)
+	}
+	covers := func(at core.Instant) int {
+		return slices.IndexFunc(pauses, func(p core.Pause) bool { return p.Covers(at.Time()) })
+	}
+	for i := covers(after + 1); i >= 0; i = covers(after + 1) {
+		if pauses[i].To.IsZero() {
+			return 0
+		}
+		after = core.Ceil(pauses[i].To) - 1
+	}
+	at := n.behind(s, after)
+	if at != 0 && covers(at) >= 0 { // by one that is to come
+		return firstOf(nextOf(s, after, core.Horizon, 1, pauses...))
+	}
+	return at
 }
 
-// started is the next instant of a job that is not paused.
-func (n *nexts) started(s *core.Sched, now core.Instant) core.Instant {
+// behind is the first instant of a schedule behind another.
+func (n *nexts) behind(s *core.Sched, after core.Instant) core.Instant {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	k, known := n.of[s.ID]
-	if known && k.rev == s.Rev && k.after <= now && (k.at == 0 || now < k.at) {
+	if known && k.rev == s.Rev && k.after <= after && (k.at == 0 || after < k.at) {
 		return k.at
 	}
 	if n.of == nil || len(n.of) >= mostLately {
 		n.of = map[core.JobID]upNext{}
 	}
-	k = upNext{s.Rev, now, firstOf(nextOf(s, now, core.Horizon, 1))}
+	k = upNext{s.Rev, after, firstOf(nextOf(s, after, core.Horizon, 1))}
 	n.of[s.ID] = k
 	return k.at
 }
