@@ -16,9 +16,10 @@ const (
 	// latelyFor is for how long what is known of last runs counts as now.
 	latelyFor = time.Second
 	// latelyOf is how many runs of a job are known, see kept; where the newest are all skipped or
-	// under way it is read further back, to no more than latelyFar.
-	latelyOf  = 4
-	latelyFar = 1024
+	// under way it is read further back, latelyStep times as far each time, to no more than latelyFar.
+	latelyOf   = 4
+	latelyStep = 16
+	latelyFar  = 1024
 	// mostLately bounds the jobs of which last runs are known, mostNew how many runs are
 	// looked at that came since; where more came, all is read anew.
 	mostLately = 100_000
@@ -41,6 +42,9 @@ type lately struct {
 	mark int64         // the millisecond up to which runs are in
 	last RunPlace      // behind the newest run that was there, where the store counts
 	of   map[core.JobID][]brief
+	// further are those of them whose newest came to no end of their own, by how many are to be read
+	// next: a run that hangs has more and more behind it that were skipped for it.
+	further map[core.JobID]int
 }
 
 // brief is what of a run tells how its job stands.
@@ -135,6 +139,7 @@ func (l *lately) look(ctx context.Context, q *Ask, jobs []core.JobID) (*standing
 	}
 	if len(l.of)+len(missing) > mostLately { // of jobs that are gone, or that others asked for: who asks now comes first
 		maps.DeleteFunc(l.of, func(job core.JobID, _ []brief) bool { _, asked := s.of[job]; return !asked })
+		maps.DeleteFunc(l.further, func(job core.JobID, _ int) bool { _, asked := s.of[job]; return !asked })
 	}
 	until := time.Now().Add(fillFor)
 	began := false // each look comes further, however slow it is
@@ -147,41 +152,50 @@ func (l *lately) look(ctx context.Context, q *Ask, jobs []core.JobID) (*standing
 			continue
 		}
 		began = true
-		if err := l.fill(ctx, q, part, s, until); err != nil {
+		if err := l.fill(ctx, q, part, latelyOf, s); err != nil {
 			return nil, core.Passing(err)
+		}
+	}
+	for n := latelyOf * latelyStep; n <= latelyFar; n *= latelyStep {
+		var deep []core.JobID
+		for _, job := range jobs {
+			if l.further[job] == n {
+				deep = append(deep, job)
+			}
+		}
+		began = false
+		for part := range bound.Chunks(deep, max(1, fillOf*latelyOf/n)) {
+			if began && time.Now().After(until) {
+				s.all = false // the next look goes on with them
+				break
+			}
+			began = true
+			if err := l.fill(ctx, q, part, n, s); err != nil {
+				return nil, core.Passing(err)
+			}
 		}
 	}
 	return s, nil
 }
 
-// fill reads the last runs of jobs. Of those whose newest came to no end of their own it looks
-// further back for as long as there is time: a run that hangs has more and more behind it that
-// were skipped for it.
-func (l *lately) fill(ctx context.Context, q *Ask, jobs []core.JobID, s *standing, until time.Time) error {
+// fill reads the last n runs of jobs, and notes of which it has to look further back.
+func (l *lately) fill(ctx context.Context, q *Ask, jobs []core.JobID, n int, s *standing) error {
 	upTo := core.InstantOf(s.now)
-	for n := latelyOf; len(jobs) > 0 && n <= latelyFar; n *= 16 {
-		var further []core.JobID
-		for part := range bound.Chunks(jobs, max(1, fillOf*latelyOf/n)) {
-			found, err := q.store.LastRuns(ctx, part, upTo, n)
-			if err != nil {
-				return err
-			}
-			for _, job := range part {
-				list := make([]brief, len(found[job]))
-				for i := range list {
-					list[i] = briefOf(&found[job][i])
-				}
-				if len(list) == n && !slices.ContainsFunc(list, brief.over) {
-					further = append(further, job)
-				}
-				list = kept(list, upTo)
-				l.of[job], s.of[job] = list, list
-			}
-			if n > latelyOf && time.Now().After(until) {
-				break
-			}
+	found, err := q.store.LastRuns(ctx, jobs, upTo, n)
+	if err != nil {
+		return err
+	}
+	for _, job := range jobs {
+		list := make([]brief, len(found[job]))
+		for i := range list {
+			list[i] = briefOf(&found[job][i])
 		}
-		jobs = further
+		delete(l.further, job)
+		if len(list) == n && n < latelyFar && !slices.ContainsFunc(list, brief.over) {
+			l.further[job] = n * latelyStep
+		}
+		list = kept(list, upTo)
+		l.of[job], s.of[job] = list, list
 	}
 	return nil
 }
@@ -189,7 +203,7 @@ func (l *lately) fill(ctx context.Context, q *Ask, jobs []core.JobID, s *standin
 // catchUp reads what came since the last look, and what became of the runs that were open.
 func (l *lately) catchUp(ctx context.Context, q *Ask, now time.Time) error {
 	if l.of == nil {
-		l.of = map[core.JobID][]brief{}
+		l.of, l.further = map[core.JobID][]brief{}, map[core.JobID]int{}
 	}
 	mark := core.Millis(now)
 	last := l.last
@@ -219,6 +233,7 @@ func (l *lately) catchUp(ctx context.Context, q *Ask, now time.Time) error {
 			}
 			if from = next; seen >= mostNew {
 				clear(l.of)
+				clear(l.further)
 				break
 			}
 		}

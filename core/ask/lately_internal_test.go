@@ -22,7 +22,7 @@ func (noRuns) LastRuns(context.Context, []core.JobID, core.Instant, int) (map[co
 func TestJobsThatAreGoneMakeRoom(t *testing.T) {
 	now := time.Now()
 	q := &Ask{store: noRuns{}, o: Options{Now: func() time.Time { return now }}}
-	l := lately{turn: make(chan struct{}, 1), at: now, of: map[core.JobID][]brief{}}
+	l := lately{turn: make(chan struct{}, 1), at: now, of: map[core.JobID][]brief{}, further: map[core.JobID]int{}}
 	for id := range core.JobID(mostLately) {
 		l.of[id+10] = nil
 	}
@@ -153,4 +153,56 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	if !slices.Equal(slots, want) {
 		t.Errorf("%v, want %v", slots, want)
 	}
+}
+
+// hung is a store that takes longer for each answer than a look has. The run 300 times back of each job is at
+// work, and all after it were skipped for it.
+type hung struct{ silent }
+
+func (hung) LastRuns(_ context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
+	time.Sleep(2 * fillFor)
+	found := map[core.JobID][]core.Run{}
+	for _, job := range jobs {
+		for i := range core.Instant(n) {
+			r := core.Run{ID: core.PlannedRun(job, upTo-i), Slot: upTo - i, State: core.Skipped}
+			if i == 300 {
+				r.State = core.Running
+			} else if i > 300 {
+				r.State = core.Succeeded
+			}
+			found[job] = append(found[job], r)
+		}
+	}
+	return found, nil
+}
+
+// TestSlowStoreIsLookedAtFurther: of jobs behind whose newest runs a look had no time to look, the next look does, and
+// until then it is said that not all is known.
+func TestSlowStoreIsLookedAtFurther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		q := New(hung{}, Options{Now: func() time.Time { return now }})
+		jobs := make([]core.JobID, 50)
+		for i := range jobs {
+			jobs[i] = core.JobID(i + 1)
+		}
+		for looks := 1; ; looks++ {
+			s, err := q.lately.look(t.Context(), q, jobs)
+			if err != nil || len(s.of) != len(jobs) || looks > 2*len(jobs) {
+				t.Fatalf("look %d: %d known, %v", looks, len(s.of), err)
+			}
+			atWork := 0
+			for _, list := range s.of {
+				if slices.ContainsFunc(list, func(b brief) bool { return b.state == core.Running }) {
+					atWork++
+				}
+			}
+			if s.all != (atWork == len(jobs)) {
+				t.Fatalf("look %d: all is said to be known: %v, and %d are known that hang", looks, s.all, atWork)
+			}
+			if s.all {
+				return
+			}
+		}
+	})
 }
