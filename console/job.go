@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"html/template"
 	"net/http"
@@ -66,6 +67,7 @@ const (
 	shownNext  = 10
 	shownRuns  = 30
 	lookedBack = 30
+	atWorkWait = 300 * time.Millisecond
 )
 
 // ref is the job of the path, app/name.
@@ -108,9 +110,7 @@ func (a *ask) jobPage(j client.Job) (*jobPage, error) {
 	if p.Of, err = a.GetApp(a.Ctx(), j.App); err != nil {
 		return nil, err
 	}
-	if p.AtWork, err = a.atWork(p); err != nil {
-		return nil, err
-	}
+	p.AtWork = a.atWork(p)
 	if j.Command.Line == "" {
 		list, err := a.ListExecutors(a.Ctx(), j.App)
 		if err != nil {
@@ -124,36 +124,43 @@ func (a *ask) jobPage(j client.Job) (*jobPage, error) {
 
 // atWork are the runs of a job that have no end yet, of its newest and those behind them: one that hangs
 // has more and more before it that were skipped for it, or wait. Only where there are such it is sought: where others
-// came to an end meanwhile a part of the way back, else until as many are found as may be at work.
-func (a *ask) atWork(p *jobPage) (list []client.Run, err error) {
+// came to an end meanwhile a part of the way back, else until as many are found as may be at work; and no longer than
+// a page may wait for what it can do without.
+func (a *ask) atWork(p *jobPage) (list []client.Run) {
 	held, over := false, false
 	for _, r := range p.Runs {
 		switch state := core.State(r.State); {
 		case state.Open() && !r.SentAt.IsZero():
 			list = append(list, r)
-		case state == core.Queued || isHeld(&r):
+		case state == core.Queued && r.WaitsUntil.IsZero() || isHeld(&r): // not one that waits for an executor
 			held = true
 		case !state.Open():
 			over = true
 		}
 	}
-	if !held || len(p.Runs) < shownRuns {
-		return list, nil
+	most := max(1, cmp.Or(p.Overlap.Limit, p.Of.Overlap.Limit))
+	if !held || len(p.Runs) < shownRuns || len(list) >= most {
+		return list
 	}
 	first, last := p.Runs[0].DueAt, p.Runs[len(p.Runs)-1].DueAt
 	q := client.ListRunsParams{Job: p.Ref, State: []string{string(core.Running)}, To: last, Limit: shownRuns}
 	if over {
 		q.From = last.Add(-lookedBack * first.Sub(last))
 	} else {
-		q.Limit = max(1, cmp.Or(p.Overlap.Limit, p.Of.Overlap.Limit))
+		q.Limit = most
 	}
-	behind, err := a.ListRuns(a.Ctx(), q)
+	ctx, cancel := context.WithTimeout(a.Ctx(), atWorkWait)
+	defer cancel()
+	behind, err := a.ListRuns(ctx, q)
+	if err != nil {
+		return list
+	}
 	for _, r := range behind.Runs {
 		if !slices.ContainsFunc(p.Runs, func(n client.Run) bool { return n.ID == r.ID }) {
 			list = append(list, r)
 		}
 	}
-	return list, err
+	return list
 }
 
 // isHeld reports whether a run fell because others were at work.

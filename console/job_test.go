@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
@@ -429,4 +430,37 @@ func TestAtWorkBehindWhatWasSkipped(t *testing.T) {
 	s.says("/console/runs/"+last.ID.String(), "/console/runs?job=shop%2ftick&state=running")
 	s.ended(&j, 49, func(*core.Run) {}) // another was done meanwhile, elsewhere
 	check(hanging(150))
+}
+
+// TestAtWorkIsSoughtOnlyThere: runs at work are sought behind the newest only where there may be one more; and where that
+// does not come to an end the page goes without.
+func TestAtWorkIsSoughtOnlyThere(t *testing.T) {
+	s := newConsole(t)
+	spec := peopletest.Spec("tick", peopletest.Every(time.Minute))
+	spec.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullSkip}
+	j := s.Create(spec)
+	sought := 0
+	s.h = console.New(console.Options{Access: s.access, Now: func() time.Time { return s.Clock },
+		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/v1/runs" && r.URL.Query().Get("state") == "running" {
+				sought++
+				<-r.Context().Done()
+			}
+			s.api.ServeHTTP(w, r)
+		})})
+	for n := range 40 {
+		s.ended(&j, 100-n, func(r *core.Run) {
+			r.State, r.Reason, r.SentAt, r.Address = core.Skipped, core.ReasonOverlap, time.Time{}, ""
+		})
+	}
+	const at = "/console/jobs/shop/tick"
+	s.never(s.says(at, "The last 30 runs"), "Kill running…")
+	if sought == 0 {
+		t.Error("none was sought")
+	}
+	sought = 0
+	s.ended(&j, 50, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} }) // as many as may
+	if s.says(at, "Kill running…"); sought > 0 {
+		t.Error("one more than may was sought")
+	}
 }
