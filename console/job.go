@@ -67,7 +67,7 @@ const (
 	shownNext  = 10
 	shownRuns  = 30
 	lookedBack = 30
-	atWorkWait = 300 * time.Millisecond
+	atWorkWait = 500 * time.Millisecond
 )
 
 // ref is the job of the path, app/name.
@@ -139,6 +139,9 @@ func (a *ask) atWork(p *jobPage) (list []client.Run) {
 		}
 	}
 	most := max(1, cmp.Or(p.Overlap.Limit, p.Of.Overlap.Limit))
+	if p.Overlap.Key != "" || p.Of.Overlap.Key != "" { // so many of each value
+		most = shownRuns
+	}
 	if !held || len(p.Runs) < shownRuns || len(list) >= most {
 		return list
 	}

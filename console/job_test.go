@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/console"
@@ -399,68 +400,72 @@ func TestNotFailingWhileTriedAgain(t *testing.T) {
 // TestAtWorkBehindWhatWasSkipped: a run that hangs is named where its job is killed, paused and run by hand, however
 // many were skipped for it since, and by what its skipped runs say is to be done.
 func TestAtWorkBehindWhatWasSkipped(t *testing.T) {
-	s := newConsole(t)
-	spec := peopletest.Spec("tick", peopletest.Every(time.Minute))
-	spec.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullSkip}
-	j := s.Create(spec)
-	for n := range 3 {
-		s.ended(&j, 3000+n, func(*core.Run) {})
-	}
-	hanging := func(n int) core.Run {
-		return s.ended(&j, n, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
-	}
-	skipped := func(n int) core.Run {
-		return s.ended(&j, n, func(r *core.Run) {
-			r.State, r.Reason, r.SentAt, r.Address = core.Skipped, core.ReasonOverlap, time.Time{}, ""
-		})
-	}
-	for n := range 40 {
-		skipped(100 - n)
-	}
-	const at = "/console/jobs/shop/tick"
-	check := func(hangs core.Run) {
-		t.Helper()
-		s.says(at, "Kill running…")
-		s.says(at+"?panel=kill", "/console/runs/"+hangs.ID.String(), "http://10.0.0.7:9999")
-		s.says(at+"?panel=run", "1 of it run now.", "At most 1 may")
-		s.says(at+"?panel=pause", "is left to its end (1 now)")
-	}
-	check(hanging(2000))
-	last := skipped(50)
-	s.says("/console/runs/"+last.ID.String(), "/console/runs?job=shop%2ftick&state=running")
-	s.ended(&j, 49, func(*core.Run) {}) // another was done meanwhile, elsewhere
-	check(hanging(150))
+	synctest.Test(t, func(t *testing.T) { // no machine is too slow for the time that is given
+		s := newConsole(t)
+		spec := peopletest.Spec("tick", peopletest.Every(time.Minute))
+		spec.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullSkip}
+		j := s.Create(spec)
+		for n := range 3 {
+			s.ended(&j, 3000+n, func(*core.Run) {})
+		}
+		hanging := func(n int) core.Run {
+			return s.ended(&j, n, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
+		}
+		skipped := func(n int) core.Run {
+			return s.ended(&j, n, func(r *core.Run) {
+				r.State, r.Reason, r.SentAt, r.Address = core.Skipped, core.ReasonOverlap, time.Time{}, ""
+			})
+		}
+		for n := range 40 {
+			skipped(100 - n)
+		}
+		const at = "/console/jobs/shop/tick"
+		check := func(hangs core.Run) {
+			t.Helper()
+			s.says(at, "Kill running…")
+			s.says(at+"?panel=kill", "/console/runs/"+hangs.ID.String(), "http://10.0.0.7:9999")
+			s.says(at+"?panel=run", "1 of it run now.", "At most 1 may")
+			s.says(at+"?panel=pause", "is left to its end (1 now)")
+		}
+		check(hanging(2000))
+		last := skipped(50)
+		s.says("/console/runs/"+last.ID.String(), "/console/runs?job=shop%2ftick&state=running")
+		s.ended(&j, 49, func(*core.Run) {}) // another was done meanwhile, elsewhere
+		check(hanging(150))
+	})
 }
 
 // TestAtWorkIsSoughtOnlyThere: runs at work are sought behind the newest only where there may be one more; and where that
 // does not come to an end the page goes without.
 func TestAtWorkIsSoughtOnlyThere(t *testing.T) {
-	s := newConsole(t)
-	spec := peopletest.Spec("tick", peopletest.Every(time.Minute))
-	spec.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullSkip}
-	j := s.Create(spec)
-	sought := 0
-	s.h = console.New(console.Options{Access: s.access, Now: func() time.Time { return s.Clock },
-		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/v1/runs" && r.URL.Query().Get("state") == "running" {
-				sought++
-				<-r.Context().Done()
-			}
-			s.api.ServeHTTP(w, r)
-		})})
-	for n := range 40 {
-		s.ended(&j, 100-n, func(r *core.Run) {
-			r.State, r.Reason, r.SentAt, r.Address = core.Skipped, core.ReasonOverlap, time.Time{}, ""
-		})
-	}
-	const at = "/console/jobs/shop/tick"
-	s.never(s.says(at, "The last 30 runs"), "Kill running…")
-	if sought == 0 {
-		t.Error("none was sought")
-	}
-	sought = 0
-	s.ended(&j, 50, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} }) // as many as may
-	if s.says(at, "Kill running…"); sought > 0 {
-		t.Error("one more than may was sought")
-	}
+	synctest.Test(t, func(t *testing.T) { // no machine is too slow for the time that is given
+		s := newConsole(t)
+		spec := peopletest.Spec("tick", peopletest.Every(time.Minute))
+		spec.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullSkip}
+		j := s.Create(spec)
+		sought := 0
+		s.h = console.New(console.Options{Access: s.access, Now: func() time.Time { return s.Clock },
+			API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/v1/runs" && r.URL.Query().Get("state") == "running" {
+					sought++
+					<-r.Context().Done()
+				}
+				s.api.ServeHTTP(w, r)
+			})})
+		for n := range 40 {
+			s.ended(&j, 100-n, func(r *core.Run) {
+				r.State, r.Reason, r.SentAt, r.Address = core.Skipped, core.ReasonOverlap, time.Time{}, ""
+			})
+		}
+		const at = "/console/jobs/shop/tick"
+		s.never(s.says(at, "The last 30 runs"), "Kill running…")
+		if sought == 0 {
+			t.Error("none was sought")
+		}
+		sought = 0
+		s.ended(&j, 50, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} }) // as many as may
+		if s.says(at, "Kill running…"); sought > 0 {
+			t.Error("one more than may was sought")
+		}
+	})
 }
