@@ -139,10 +139,11 @@ func (a *ask) logPiece(ctx context.Context, r *client.Run, from int) logPiece {
 	switch {
 	case ctx.Err() != nil:
 		p.Broken, p.Note = true, a.Say("Its executor did not answer with the log in time. It is asked again when the page is.")
+	case open && from == 1 && status(err) == http.StatusNotFound, // of a function nothing is there before its first line
+		err == nil && open && log.Next <= 1:
+		p.Note = a.Say("No line yet: it has not begun at its executor, or wrote nothing.")
 	case err != nil:
 		p.End, p.Broken, p.Note = !open, true, a.problemOf(err).Message
-	case open && log.Next <= 1:
-		p.Note = a.Say("No line yet: it has not begun at its executor, or wrote nothing.")
 	default:
 		p.Next, p.End = max(log.Next, from), log.End
 		if k := log.Kept; k != nil {

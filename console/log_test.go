@@ -76,7 +76,7 @@ func zipped(t *testing.T, text string) []byte {
 }
 
 // TestLogOfAnOpenRun: an executor that does not answer is said, and asked on; that there is no line yet is said of one that
-// answers so, and of a run that was not sent.
+// answers so, of a function whose log is not there before its first line, and of a run that was not sent.
 func TestLogOfAnOpenRun(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
@@ -91,6 +91,13 @@ func TestLogOfAnOpenRun(t *testing.T) {
 	s.log = func(_ *core.Run, from int) (string, int, bool, error) { return "", from, false, nil }
 	s.says(page, none)
 	s.never(s.says(page+"/lines?from=1", none, `"end":false`), "broken")
+	s.log = func(_ *core.Run, from int) (string, int, bool, error) {
+		return "", from, false, core.Errorf(core.CodeNotFound, "there is no such group")
+	}
+	s.never(s.says(page+"/lines?from=1", none, `"end":false`), "broken")
+	s.says(page+"/lines?from=7", `"broken":true`, "there is no such group")
+	over := s.ended(&job, 3, func(*core.Run) {})
+	s.never(s.says("/console/runs/"+over.ID.String()+"/log/lines?from=1", `"broken":true`, "there is no such group"), none)
 	s.log = nil
 	r = s.ended(&job, 2, func(r *core.Run) { r.State, r.SentAt, r.EndedAt = core.Queued, time.Time{}, time.Time{} })
 	s.never(s.says("/console/runs/"+r.ID.String()+"/log/lines?from=1", none, `"end":false`), "broken")
