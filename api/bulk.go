@@ -6,7 +6,6 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/bulk"
 )
@@ -70,10 +69,7 @@ func (s *server) Bulk(w http.ResponseWriter, r *http.Request) {
 // and with neither to those of the apps that sees takes; nil: all. A dry run finds what the act
 // would find, and where that is refused what the caller sees.
 func (s *server) mayBulk(r *http.Request, body *BulkRequest) (sees func(app string) bool, err error) {
-	deed := access.Operate
-	if bulk.Verb(body.Verb).Edits() {
-		deed = access.Edit
-	}
+	deed := bulk.Verb(body.Verb).Deed()
 	who := callerOf(r).Who
 	ofApp := body.Filter != nil && body.Filter.App != ""
 	if len(body.Jobs) > 0 || ofApp || !who.MaySome(deed) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/bulk"
 )
 
@@ -51,11 +50,7 @@ func (a *ask) bulkPanel(verb string, picked []string, q url.Values) (*bulkPanel,
 		return nil, err
 	}
 	p.Found, p.Sample = res.Found, res.Sample
-	deed := access.Operate
-	if bulk.Verb(verb).Edits() {
-		deed = access.Edit
-	}
-	p.Some = q.Get("app") == "" && a.who.May(deed, "") != nil
+	p.Some = q.Get("app") == "" && a.who.May(bulk.Verb(verb).Deed(), "") != nil
 	return p, nil
 }
 

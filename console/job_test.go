@@ -397,6 +397,13 @@ func TestNotFailingWhileTriedAgain(t *testing.T) {
 	s.says("/console/jobs/shop/tick", "failing since "+"<time")
 }
 
+// skipped is a run that ended n minutes ago without a beginning, for others were at work.
+func (s *site) skipped(j *core.Job, n int) core.Run {
+	return s.ended(j, n, func(r *core.Run) {
+		r.State, r.Reason, r.SentAt, r.Address = core.Skipped, core.ReasonOverlap, time.Time{}, ""
+	})
+}
+
 // TestAtWorkBehindWhatWasSkipped: a run that hangs is named where its job is killed, paused and run by hand, however
 // many were skipped for it since, and by what its skipped runs say is to be done.
 func TestAtWorkBehindWhatWasSkipped(t *testing.T) {
@@ -411,13 +418,8 @@ func TestAtWorkBehindWhatWasSkipped(t *testing.T) {
 		hanging := func(n int) core.Run {
 			return s.ended(&j, n, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
 		}
-		skipped := func(n int) core.Run {
-			return s.ended(&j, n, func(r *core.Run) {
-				r.State, r.Reason, r.SentAt, r.Address = core.Skipped, core.ReasonOverlap, time.Time{}, ""
-			})
-		}
 		for n := range 40 {
-			skipped(100 - n)
+			s.skipped(&j, 100-n)
 		}
 		const at = "/console/jobs/shop/tick"
 		check := func(hangs core.Run) {
@@ -428,7 +430,7 @@ func TestAtWorkBehindWhatWasSkipped(t *testing.T) {
 			s.says(at+"?panel=pause", "is left to its end (1 now)")
 		}
 		check(hanging(2000))
-		last := skipped(50)
+		last := s.skipped(&j, 50)
 		s.says("/console/runs/"+last.ID.String(), "/console/runs?job=shop%2ftick&state=running")
 		s.ended(&j, 49, func(*core.Run) {}) // another was done meanwhile, elsewhere
 		check(hanging(150))
@@ -453,9 +455,7 @@ func TestAtWorkIsSoughtOnlyThere(t *testing.T) {
 				s.api.ServeHTTP(w, r)
 			})})
 		for n := range 40 {
-			s.ended(&j, 100-n, func(r *core.Run) {
-				r.State, r.Reason, r.SentAt, r.Address = core.Skipped, core.ReasonOverlap, time.Time{}, ""
-			})
+			s.skipped(&j, 100-n)
 		}
 		const at = "/console/jobs/shop/tick"
 		s.never(s.says(at, "The last 30 runs"), "Kill running…")

@@ -172,22 +172,13 @@ func (a *ask) try(t *client.Try) event {
 	return event{Shape: "fail", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("it did not take it"))))}
 }
 
-// turnOf is the limit for which a queued run waits: it stands in its queue, or has its second
-// to come. Nil: it waits for an executor, if for anything, also where it is counted then.
-func (a *ask) turnOf(r *client.Run) *client.Permit {
-	if p := r.Permit; p != nil && (p.Place > 0 || p.Begins.After(a.Now)) {
-		return p
-	}
-	return nil
-}
-
 // waitsFor says what a queued run waits for.
 func (a *ask) waitsFor(r *client.Run) template.HTML {
-	p := a.turnOf(r)
-	switch {
-	case p == nil && r.WaitsUntil.IsZero():
+	p := r.Permit
+	switch turn := p.Waits(a.Now); {
+	case !turn && r.WaitsUntil.IsZero():
 		return a.Mark("is on its way")
-	case p == nil:
+	case !turn:
 		return a.Mark("waits for an executor of app %s, until %s", a.AppLink(r.App), a.Time(r.WaitsUntil, r.Timezone))
 	case p.Place == 0:
 		return a.Mark("waits for its turn: of %s so many may begin in a second; it begins at %s", text(p.Of), a.Time(p.Begins, r.Timezone))
@@ -365,7 +356,7 @@ func (a *ask) nextStep(r *client.Run) string {
 			"Until then it can be cancelled.", a.Moment(r.DueAt, r.Timezone))
 	case state == core.Queued && r.Permit != nil && r.Permit.Place > 0:
 		return a.Say("It goes when one that is at work ends. What takes too long there can be killed, or this one cancelled.")
-	case state == core.Queued && a.turnOf(r) == nil && !r.WaitsUntil.IsZero():
+	case state == core.Queued && !r.Permit.Waits(a.Now) && !r.WaitsUntil.IsZero():
 		return a.Say("It goes when an executor comes. Start one, or cancel it.")
 	case state == core.Planned, state == core.Queued:
 		return a.Say("Nothing is to be done: it comes by itself. Until then it can be cancelled.")

@@ -76,6 +76,12 @@ func New(endpoint, token string, o Config) (*Client, error) {
 		secure: u.Scheme == "https"}, nil
 }
 
+// Waits reports whether the queued run whose limit it is waits for that: it stands in its queue, or
+// has its second to come. Else it waits for an executor, if for anything; so does one that no limit counts.
+func (p *Permit) Waits(now time.Time) bool {
+	return p != nil && (p.Place > 0 || p.Begins.After(now))
+}
+
 // Error is what the server refused, or could not do: as the error of a call, and
 // of one thing among those of a call.
 type Error struct {

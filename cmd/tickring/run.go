@@ -185,7 +185,7 @@ func attemptText(r *api.Run) string {
 
 // waitsForPermit reports whether a run is queued for its permit, or for its turn with it.
 func waitsForPermit(r *api.Run) bool {
-	return r.State == string(core.Queued) && r.Permit != nil && (r.Permit.Place > 0 || r.Permit.Begins.After(time.Now()))
+	return r.State == string(core.Queued) && r.Permit.Waits(time.Now())
 }
 
 // chosenText says of which addresses a route chose.

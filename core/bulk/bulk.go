@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/manage"
@@ -31,8 +32,13 @@ const (
 	Label   Verb = "label"
 )
 
-// Edits reports whether it changes what a job is, and not only what becomes of it.
-func (v Verb) Edits() bool { return v == Delete || v == Label }
+// Deed is what somebody has to be allowed for it: some change what a job is, and not only what becomes of it.
+func (v Verb) Deed() access.Deed {
+	if v == Delete || v == Label {
+		return access.Edit
+	}
+	return access.Operate
+}
 
 // Verbs lists them all.
 var Verbs = []Verb{Pause, Resume, Trigger, Kill, Delete, Label}
