@@ -270,17 +270,23 @@ func (t inside) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var _ http.RoundTripper = inside{}
 
-// SendAway sends a browser that asks for / (or for what xxl-job's users have among their
-// bookmarks) to the console; others get next.
+// pageOf names the console's page for a page of xxl-job's admin.
+var pageOf = map[string]string{"jobinfo": "jobs", "jobcode": "scripts", "joblog": "runs", "jobgroup": "executors", "user": "people"}
+
+// SendAway redirects a browser that opens / or a page of xxl-job's admin, such as a
+// bookmark of /xxl-job-admin/jobinfo, to the console. Other requests go to next.
 func SendAway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch p := strings.TrimSuffix(r.URL.Path, "/"); {
+		path := strings.TrimSuffix(r.URL.Path, "/")
+		page, old := strings.CutPrefix(path+"/", "/xxl-job-admin/")
+		switch {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead,
-			p != "" && p != "/xxl-job-admin" && !strings.HasPrefix(p, "/xxl-job-admin/toLogin") && p != "/console",
-			p != "/console" && !strings.Contains(r.Header.Get("Accept"), "text/html"):
+			path != "" && path != "/console" && !old,
+			path != "/console" && !strings.Contains(r.Header.Get("Accept"), "text/html"):
 			next.ServeHTTP(w, r)
 		default:
-			http.Redirect(w, r, Root, http.StatusSeeOther)
+			page, _, _ = strings.Cut(page, "/")
+			http.Redirect(w, r, Root+pageOf[page], http.StatusSeeOther)
 		}
 	})
 }

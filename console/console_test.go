@@ -114,17 +114,22 @@ func TestSendAway(t *testing.T) {
 	h := console.SendAway(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 	for _, c := range []struct {
 		method, path, accept string
-		want                 int
+		to                   string // empty: answered by what it asks
 	}{
-		{"GET", "/", "text/html,*/*", 303}, {"GET", "/xxl-job-admin/", "text/html", 303}, {"GET", "/xxl-job-admin", "text/html", 303},
-		{"GET", "/xxl-job-admin/toLogin", "text/html", 303}, {"GET", "/", "*/*", 418}, {"POST", "/", "text/html", 418},
-		{"GET", "/v1/jobs", "text/html", 418}, {"POST", "/xxl-job-admin/api/callback", "text/html", 418}, {"GET", "/console", "*/*", 303},
+		{"GET", "/", "text/html,*/*", "/console/"}, {"GET", "/xxl-job-admin/", "text/html", "/console/"},
+		{"GET", "/xxl-job-admin", "text/html", "/console/"}, {"GET", "/xxl-job-admin/toLogin", "text/html", "/console/"},
+		{"GET", "/xxl-job-admin/jobinfo", "text/html", "/console/jobs"},
+		{"GET", "/xxl-job-admin/jobinfo?jobGroup=2", "text/html", "/console/jobs"},
+		{"GET", "/xxl-job-admin/joblog/logDetailPage?id=7", "text/html", "/console/runs"}, {"GET", "/xxl-job-admin/jobinfo", "*/*", ""},
+		{"GET", "/", "*/*", ""}, {"POST", "/", "text/html", ""}, {"GET", "/xxl-job-administrator", "text/html", ""},
+		{"GET", "/v1/jobs", "text/html", ""}, {"POST", "/xxl-job-admin/api/callback", "text/html", ""}, {"GET", "/console", "*/*", "/console/"},
 	} {
 		r := httptest.NewRequest(c.method, "http://x"+c.path, nil)
 		r.Header.Set("Accept", c.accept)
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, r); w.Code != c.want {
-			t.Errorf("%+v: %d", c, w.Code)
+		h.ServeHTTP(w, r)
+		if to := w.Header().Get("Location"); to != c.to || w.Code != map[bool]int{true: 418, false: 303}[c.to == ""] {
+			t.Errorf("%+v: %d %s", c, w.Code, to)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/wirehttp"
 )
 
 // waitingFor is how many of so many connections may be of who waits to be refused.
@@ -67,6 +68,7 @@ const (
 
 // serve is what answers now; /healthz says who that is.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	r = wirehttp.CleanPath(r)
 	if r.URL.Path == "/healthz" {
 		w.Header().Set(HeaderVersion, s.o.Version)
 		w.Header().Set(headerPID, strconv.Itoa(os.Getpid()))

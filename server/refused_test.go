@@ -157,3 +157,23 @@ func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 		t.Errorf("%d lines of one address in a minute", n)
 	}
 }
+
+// An executor whose admin address ends with a slash, or has two, is answered as any other: it
+// follows no redirect of a POST.
+func TestSlashesInAdminAddresses(t *testing.T) {
+	s := start(t, Options{})
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, path := range []string{"//api/registry", "/xxl-job-admin//api/registry", "//xxl-job-admin///api/registry", "//api/registryRemove",
+		"//api/callback", "/%2Fapi/registry"} {
+		res, err := client.Post(s.URL()+path, wire.ContentType, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		envelope := res.StatusCode == 200 && strings.Contains(string(b), `{"code":500,"msg":`)
+		if err != nil || envelope == strings.Contains(path, "%") {
+			t.Errorf("%s: %s %s, %v", path, res.Status, b, err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -113,6 +114,26 @@ var Patterns = []string{
 
 const adminPrefix = "/xxl-job-admin"
 
+// CleanPath returns r with each run of slashes in its path as one slash. A server calls it
+// before its mux, which would redirect: executors whose admin address ends with a slash
+// POST to //api/registry, and follow no redirect.
+func CleanPath(r *http.Request) *http.Request {
+	path := r.URL.EscapedPath()
+	if !strings.Contains(path, "//") {
+		return r
+	}
+	for strings.Contains(path, "//") {
+		path = strings.ReplaceAll(path, "//", "/")
+	}
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return r
+	}
+	cleaned, address := *r, *r.URL
+	address.Path, address.RawPath, cleaned.URL = plain, path, &address
+	return &cleaned
+}
+
 // NewHandler gives the handler of /api/registry, /api/registryRemove and
 // /api/callback, with and without /xxl-job-admin before them. It must see the
 // whole path; mount it at [Patterns], or at /api/ if nothing else lives there.
@@ -153,12 +174,7 @@ type handler struct {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var serve func(context.Context, Caller, []byte) (string, error)
 	most := int64(MaxRegistration)
-	// Admin URLs are configured by hand, "http://admin/" among them, and the
-	// Go executor appends "/api/…" to that.
 	path := r.URL.Path
-	for strings.Contains(path, "//") {
-		path = strings.ReplaceAll(path, "//", "/")
-	}
 	switch strings.TrimPrefix(path, adminPrefix) {
 	case wire.PathRegistry:
 		serve = h.register

@@ -80,7 +80,7 @@ func ask(t *testing.T, h http.Handler, method, path, body string, header ...stri
 const demo = `{"registryGroup":"EXECUTOR","registryKey":"demo","registryValue":"http://10.0.0.1:9999/"}`
 
 func TestRegistration(t *testing.T) {
-	for _, prefix := range []string{"", "/xxl-job-admin", "/", "/xxl-job-admin/"} {
+	for _, prefix := range []string{"", "/xxl-job-admin"} {
 		p := &ports{}
 		h := NewHandler(Ports{p, p}, Options{})
 		for _, path := range []string{"/api/registry", "/api/registryRemove"} {

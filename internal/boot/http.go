@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/wirehttp"
 	"github.com/tickring/tickring/words"
 )
 
@@ -59,7 +60,7 @@ func serve(h http.Handler, w *response, r *http.Request, log *slog.Logger) {
 			http.Error(w, "internal error", http.StatusInternalServerError)
 		}
 	}()
-	h.ServeHTTP(w, r)
+	h.ServeHTTP(w, wirehttp.CleanPath(r))
 	if r.Method == http.MethodHead {
 		w.body.Reset()
 	}
