@@ -24,6 +24,7 @@ type family struct {
 	put    core.RunPut  // what is to be noted on the run
 	tries  int
 	err    error
+	left   error // why one of the owed children cannot be made; the others are
 }
 
 // Children makes the runs that come after the end of a chain, place by place: C1 and F2 to
@@ -199,6 +200,9 @@ func (f *Finish) makeChildren(ctx context.Context, all []*family) {
 	if len(owed) > 0 {
 		f.sendChildren(ctx, f.createChildren(ctx, owed))
 	}
+	for _, fam := range all {
+		fam.err = cmp.Or(fam.err, fam.left)
+	}
 	for _, fam := range without(all) {
 		last, place := fam.run.Owes[len(fam.run.Owes)-1].Run.Job(), int64(0)
 		if slices.ContainsFunc(fam.list, func(c core.Child) bool { return c.Job > last }) {
@@ -229,10 +233,11 @@ func (f *Finish) owed(ctx context.Context, all []*family) (owed []child, joins m
 	ids = slices.Compact(ids)
 	jobs, unread, err := f.store.Jobs(ctx, ids)
 	bad, err := core.Besides(err)
-	var apps map[core.JobID]string
+	var gone map[core.JobID]core.Tombstone
 	if err == nil {
-		gone := slices.DeleteFunc(slices.Clone(ids), func(id core.JobID) bool { return jobs[id] != nil || slices.Contains(unread, id) })
-		apps, err = f.appsOf(ctx, gone, bad)
+		gone, err = f.gone(ctx, slices.DeleteFunc(slices.Clone(ids), func(id core.JobID) bool {
+			return jobs[id] != nil || bad[id] != nil || slices.Contains(unread, id)
+		}))
 	}
 	joins = map[*core.Job][]joining{}
 	for _, fam := range all {
@@ -240,24 +245,32 @@ func (f *Finish) owed(ctx context.Context, all []*family) (owed []child, joins m
 			continue
 		}
 		for _, o := range fam.run.Owes {
-			job := jobs[o.Run.Job()]
+			id := o.Run.Job()
+			job := jobs[id]
 			if job != nil && job.Def.Joins() {
 				joins[job] = append(joins[job], joining{fam, o.Run})
 				continue
 			}
 			n, _ := o.Run.Number()
-			c := core.Run{ID: o.Run, App: apps[o.Run.Job()], State: core.Planned, Cause: o.Kind, At: o.Slot, Slot: o.Slot, Seq: int64(n),
+			c := core.Run{ID: o.Run, App: gone[id].App, State: core.Planned, Cause: o.Kind, At: o.Slot, Slot: o.Slot, Seq: int64(n),
 				Attempt: 1, First: o.Run, Parent: fam.run.ID}
+			var why error
 			switch {
-			case slices.Contains(unread, o.Run.Job()):
-				fam.err = fmt.Errorf("read job %d: %w", o.Run.Job(), core.ErrThrottled)
+			case bad[id] != nil: // stored, so not gone
+				why = fmt.Errorf("read job %d: %w", id, bad[id])
+			case slices.Contains(unread, id):
+				why = fmt.Errorf("read job %d: %w", id, core.ErrThrottled)
 			case job != nil:
 				d := &job.Def
 				c.App, c.Rev, c.Retries = d.App, job.Sched.Rev, d.Retry.Max
 				c.Follow(d)
-				if c.Params, err = handedOn(job, &c, fam.run.Data); err != nil {
-					fam.err, err = fmt.Errorf("params of job %d: %w", d.ID, err), nil
+				if c.Params, why = handedOn(job, &c, fam.run.Data); why != nil {
+					why = fmt.Errorf("params of job %d: %w", id, why)
 				}
+			}
+			if why != nil {
+				fam.left = why
+				continue
 			}
 			owed = append(owed, child{fam, c})
 		}
@@ -372,10 +385,8 @@ func handedOn(job *core.Job, c *core.Run, data string) (*string, error) {
 	return &text, err
 }
 
-// appsOf names the apps of jobs that are gone or cannot be understood: their fires
-// are judged as any.
-func (f *Finish) appsOf(ctx context.Context, jobs []core.JobID, bad core.Unreadable) (map[core.JobID]string, error) {
-	apps := map[core.JobID]string{}
+// gone reads what is left of jobs that are gone: their fires are judged as any.
+func (f *Finish) gone(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error) {
 	if len(jobs) == 0 {
 		return nil, nil
 	}
@@ -383,16 +394,7 @@ func (f *Finish) appsOf(ctx context.Context, jobs []core.JobID, bad core.Unreada
 	if err != nil {
 		return nil, fmt.Errorf("read tombstones: %w", err)
 	}
-	scheds, _, err := f.store.Scheds(ctx, jobs)
-	if _, err = core.Besides(err); err != nil {
-		return nil, fmt.Errorf("read schedules: %w", err)
-	}
-	for _, id := range jobs {
-		if apps[id] = tombs[id].App; bad[id] != nil {
-			apps[id] = scheds[id].App
-		}
-	}
-	return apps, nil
+	return tombs, nil
 }
 
 // job reads one; nil where it is gone.

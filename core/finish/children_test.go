@@ -290,3 +290,36 @@ func TestDataOfAParent(t *testing.T) {
 		t.Errorf("params %q", *c.Params)
 	}
 }
+
+// TestChildrenWaitForUnreadableJob: a child whose job cannot be decoded is owed until it can,
+// and then has its own params and retries. Its siblings do not wait for it.
+func TestChildrenWaitForUnreadableJob(t *testing.T) {
+	r := newRig(t)
+	r.family(1)
+	r.job(400, func(j *core.Job) {
+		j.Def.After, j.Def.Params, j.Def.Template = []core.Parent{{Job: "orders/job-1", ID: 1, When: core.UponSuccess}}, "{{parent.data}}", true
+	})
+	r.parent(nil)
+	r.s.damaged = 400
+	end := finish.Result{Run: id, State: core.Succeeded, Reported: true, Data: "data"}
+	for range 3 {
+		if err := r.end(end); err == nil {
+			t.Fatal("nothing is owed, and one child is not made")
+		}
+	}
+	if made := r.numbered(400); len(made) > 0 {
+		t.Fatalf("made without its job: %+v", made)
+	}
+	if got := r.born(); !slices.Equal(got, []core.JobID{100, 300}) {
+		t.Errorf("its siblings: %v", got)
+	}
+	r.s.damaged = 0
+	r.must(r.end(end))
+	made := r.numbered(400)
+	if len(made) != 1 || made[0].Params == nil || *made[0].Params != "data" || made[0].Retries != 2 {
+		t.Errorf("once its job can be read: %+v", made)
+	}
+	if run := r.stored(id); run.OwesChildren() {
+		t.Errorf("it still owes %+v", run)
+	}
+}

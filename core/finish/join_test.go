@@ -108,6 +108,24 @@ func TestJoinBeginsAnew(t *testing.T) {
 	r.wantJoins("twice", 2, 0, 0)
 }
 
+// TestJoinWaitsForUnreadableJob: an end that comes while the join cannot be decoded counts
+// once it can, and makes no run for itself.
+func TestJoinWaitsForUnreadableJob(t *testing.T) {
+	r := newRig(t)
+	r.join(2, nil)
+	first := r.closes(1, 0)
+	r.s.damaged = joinJob
+	if err := first(); err == nil {
+		t.Error("nothing is owed, and the end is not noted")
+	}
+	r.wantJoins("unreadable", 0, 0, 0)
+	r.s.damaged = 0
+	r.must(first())
+	r.wantJoins("one is missing", 0, 1, 0)
+	r.must(r.closes(2, 0)())
+	r.wantJoins("all", 1, 0, 0)
+}
+
 // TestJoinOfAsked: only ends that were asked for count.
 func TestJoinOfAsked(t *testing.T) {
 	r := newRig(t)

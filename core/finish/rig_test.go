@@ -40,6 +40,8 @@ type store struct {
 	calls  map[string]int
 	order  []string   // of the calls
 	mu     sync.Mutex // of these
+	// damaged is a stored job that cannot be decoded; 0: none.
+	damaged core.JobID
 }
 
 func (s *store) next(op string) fault {
@@ -134,7 +136,12 @@ func (s *store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*cor
 	if f := s.next("jobs"); f.err != nil {
 		return nil, ids, nil
 	}
-	return s.Store.Jobs(ctx, ids)
+	found, unread, err := s.Store.Jobs(ctx, ids)
+	if _, is := found[s.damaged]; is && err == nil {
+		delete(found, s.damaged)
+		err = core.Unreadable{s.damaged: errors.New("of a newer version")}
+	}
+	return found, unread, err
 }
 
 func (s *store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
