@@ -22,8 +22,11 @@ func (s *Server) AsksTokens() bool { return !s.o.AllowNoToken && !s.home }
 
 // letsIn reports whether a request is let in for an app that has no token.
 func (s *Server) letsIn(ctx context.Context) bool {
-	return s.o.AllowNoToken || ctx.Value(hereKey{}) != nil
+	return s.o.AllowNoToken || isHere(ctx)
 }
+
+// isHere reports whether a request came from this machine, directly.
+func isHere(ctx context.Context) bool { return ctx.Value(hereKey{}) != nil }
 
 // atHome reports whether nobody but this machine is expected to ask: the server
 // listens here only, and no URL of it leads here from elsewhere.

@@ -22,7 +22,7 @@ func (s *Server) routes(p *parts) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { s.healthz(p, w) })
 	mux.Handle("GET /metrics", s.ownName(s.m.handler(p)))
-	door := executorhttp.Door{Tokens: p.tokens, Refused: p.refused, Log: s.log}
+	door := executorhttp.Door{Tokens: p.tokens, Refused: p.refused, Log: s.log, Here: isHere}
 	door.Wire(mux, p.reg, p.call)
 	(&executorhttp.Queues{Door: door, Registry: p.reg, Runs: p.engine.Finish, Finish: p.finish, Puller: p.pull}).Serve(mux)
 	mux.HandleFunc("POST /v1/report/{run}", door.Report(p.finish, s.reportKey))

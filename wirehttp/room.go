@@ -22,19 +22,24 @@ type Room struct {
 const heldShort = 1024
 
 // NewRoom has so many places for long bodies, for which a while is waited; of both 0 is the
-// default: 8, and 5 s.
+// default: 4, and 5 s.
 func NewRoom(long int, wait time.Duration) *Room {
-	return &Room{places.New(heldShort), places.New(cmp.Or(long, 8)), cmp.Or(wait, 5*time.Second)}
+	return &Room{places.New(heldShort), places.New(cmp.Or(long, 4)), cmp.Or(wait, 5*time.Second)}
 }
 
 // Enter waits for a place for the body of a request, which has at most so many bytes, by
 // whoever sends it; leave gives it back.
 func (m *Room) Enter(r *http.Request, who string, most int64) (leave func(), ok bool) {
-	size := r.ContentLength
-	if size < 0 {
-		size = most // it may become so much
+	return m.enter(r.Context(), who, sizeOf(r, most))
+}
+
+// sizeOf returns how many bytes the body of a request may have: its Content-Length, or most
+// without one.
+func sizeOf(r *http.Request, most int64) int64 {
+	if r.ContentLength < 0 {
+		return most
 	}
-	return m.enter(r.Context(), who, size)
+	return r.ContentLength
 }
 
 // enter waits for a place for a body of a size; leave gives it back.
@@ -46,16 +51,20 @@ func (m *Room) enter(ctx context.Context, token string, size int64) (leave func(
 	return func() { p.Leave(token) }, p.Enter(ctx, token, m.wait)
 }
 
-// ReadBody appends the body of a request to buf: one of at most so many bytes (else a
-// *http.MaxBytesError), which is there within a while (0: 10 s).
+// ReadBody reads the body of a request into buf, or into a buffer that is allocated once if buf
+// is too small. The body has at most so many bytes (else a *http.MaxBytesError), and is there
+// within a while (0: 10 s).
 func ReadBody(w http.ResponseWriter, r *http.Request, buf []byte, most int64, within time.Duration) ([]byte, error) {
 	if r.ContentLength != 0 { // else the deadline would be that of what comes next
 		// Where there are none (a function) all of the body has come.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(cmp.Or(within, 10*time.Second)))
 	}
+	if size := 1 + min(sizeOf(r, most), most); size > int64(cap(buf)) { // 1 more, so that the last read finds the end
+		buf = make([]byte, 0, size)
+	}
 	body := http.MaxBytesReader(w, r.Body, most)
 	for {
-		if len(buf) == cap(buf) {
+		if len(buf) == cap(buf) { // a function's body may be longer than its Content-Length
 			buf = append(buf, 0)[:len(buf)]
 		}
 		n, err := body.Read(buf[len(buf):cap(buf)])

@@ -64,13 +64,16 @@ type Options struct {
 	// Refused is where who is refused leaves a trace; nil: nowhere.
 	Refused *refusal.Trace
 
-	MaxBody  int64 // bytes of a callback; 0: wire.MaxBody. A registration has MaxRegistration
-	MaxItems int   // of one callback; 0: wire.MaxItems
+	MaxBody int64 // bytes of a callback; 0: wire.MaxBody. A registration has MaxRegistration
+	// Stranger reports whether an admitted caller is unknown: a callback of a stranger has at
+	// most MaxStranger bytes. nil: nobody is a stranger.
+	Stranger func(ctx context.Context, c Caller) bool
+	MaxItems int // of one callback; 0: wire.MaxItems
 	// HeldLong is how many bodies longer than MaxRegistration are held at once, beside
 	// 1024 that are shorter: of the first app (a token) half of them at most, of a second
 	// a quarter. Who comes meanwhile waits HoldFor for a place, and is told to come
 	// again. Who has one has ReadFor to say all.
-	HeldLong int           // 0: 8
+	HeldLong int           // 0: 4
 	HoldFor  time.Duration // 0: 5 s
 	ReadFor  time.Duration // 0: 10 s
 
@@ -101,8 +104,16 @@ type refused struct {
 func (r *refused) Error() string { return r.text }
 func (r *refused) Unwrap() error { return r.is }
 
-// MaxRegistration is the largest body of a registration, in bytes.
-const MaxRegistration = 16 << 10
+// MaxRegistration is the largest body of a registration, MaxStranger that of a callback by a
+// caller that Options.Stranger names, in bytes.
+const (
+	MaxRegistration = 16 << 10
+	MaxStranger     = 256 << 10
+)
+
+// decodedAtOnce is the number of long callbacks that are decoded and stored at once: each takes
+// about three times its bytes.
+const decodedAtOnce = 2
 
 // Patterns are what to mount the handler of [NewHandler] at: admin base URLs
 // are configured in executors with and without the path of xxl-job's own
@@ -162,13 +173,14 @@ func NewHandler(p Ports, o Options) http.Handler {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Log = boundlog.Of(o.Log)
-	return &handler{p, o, NewRoom(o.HeldLong, o.HoldFor)}
+	return &handler{p, o, NewRoom(o.HeldLong, o.HoldFor), make(chan struct{}, decodedAtOnce)}
 }
 
 type handler struct {
-	ports Ports
-	opts  Options
-	room  *Room
+	ports    Ports
+	opts     Options
+	room     *Room
+	decoding chan struct{} // one for each long callback that is decoded
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -207,10 +219,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // was not let in is read for that alone, where the trace asks for it.
 func (h *handler) take(w http.ResponseWriter, r *http.Request, c Caller, most int64,
 	serve func(context.Context, Caller, []byte) (string, error)) (msg string, of wire.Registration, err error) {
-	size := r.ContentLength
-	if size < 0 {
-		size = most // it may become so much
+	names := most == MaxRegistration
+	if !names && h.opts.Stranger != nil && h.opts.Stranger(r.Context(), c) {
+		most = min(most, MaxStranger)
 	}
+	size := sizeOf(r, most)
 	defer func() {
 		if err != nil && size > MaxRegistration {
 			w.Header().Set("Connection", "close") // rather than read the rest of it
@@ -219,7 +232,7 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request, c Caller, most in
 	if h.opts.Admit != nil {
 		err = h.opts.Admit(r.Context(), c)
 	}
-	names := most == MaxRegistration && size <= most
+	names = names && size <= most
 	within := h.opts.ReadFor
 	switch {
 	case err != nil:
@@ -234,18 +247,30 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request, c Caller, most in
 	default:
 		leave, ok := h.room.enter(r.Context(), c.Token, size)
 		if !ok {
-			return "", of, &refused{text: "The server takes as much as it can hold just now; send it again.", trace: refusal.Busy}
+			return "", of, errNoRoom
 		}
 		defer leave()
 	}
-	buf := bodies.Get().(*[]byte)
-	defer putBody(buf)
+	from := &bodies
+	if size > MaxRegistration {
+		from = &longBodies
+	}
+	buf := from.Get().(*[]byte)
+	defer from.Put(buf)
 	var unread error
 	if *buf, unread = ReadBody(w, r, (*buf)[:0], most, within); unread != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](unread); large {
 			return "", of, cmp.Or(err, tooLarge(most))
 		}
 		return "", of, cmp.Or(err, Refuse("the body could not be read to its end"))
+	}
+	if err == nil && size > MaxRegistration {
+		select {
+		case h.decoding <- struct{}{}:
+			defer func() { <-h.decoding }()
+		case <-r.Context().Done():
+			return "", of, errNoRoom
+		}
 	}
 	if err == nil {
 		msg, err = serve(r.Context(), c, *buf)
@@ -369,9 +394,13 @@ func (h *handler) callback(ctx context.Context, c Caller, body []byte) (string, 
 	return msg, nil
 }
 
-// bodies holds buffers for requests and replies. What is decoded from them is
-// copied, so they may be used again at once.
-var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
+// bodies holds buffers for requests and replies, longBodies buffers for long requests, of which
+// a Room allows a few at once. What is decoded from them is copied, so they may be used again at
+// once.
+var (
+	bodies     = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
+	longBodies = sync.Pool{New: func() any { return new([]byte) }}
+)
 
 // putBody gives a buffer back unless it grew so large that keeping it would
 // cost more than making another.
@@ -381,6 +410,8 @@ func putBody(b *[]byte) {
 		bodies.Put(b)
 	}
 }
+
+var errNoRoom = &refused{text: "The server takes as much as it can hold just now; send it again.", trace: refusal.Busy}
 
 func tooLarge(most int64) error {
 	return &refused{text: fmt.Sprintf("the body is larger than the %d bytes that are allowed", most), trace: refusal.Large}

@@ -335,19 +335,19 @@ func TestBodiesHeldAtOnceAreBounded(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		for i, want := range []int32{4, 6, 7, 8, 8} { // of the first app half, of the second a quarter
+		for i, want := range []int32{2, 3, 4, 4, 4} { // of the first app half, of the second a quarter
 			come(fmt.Sprint("app", i), 100, -1, 5<<20)
 			if n := began.Load(); n != want {
 				t.Errorf("%d of 5 MiB are held of %d apps, want %d", n, i+1, want)
 			}
 		}
 		time.Sleep(6 * time.Second)
-		if n := full.Load(); n != 492 {
+		if n := full.Load(); n != 496 {
 			t.Errorf("%d were told to come again", n)
 		}
 		for i, want := range []int32{512, 768} {
 			come(fmt.Sprint("app", i), 1024, 100)
-			if n := began.Load() - 8; n != want {
+			if n := began.Load() - 4; n != want {
 				t.Errorf("%d short ones of %d apps were let in beside what is long, want %d", n, i+1, want)
 			}
 		}

@@ -64,16 +64,17 @@ func NewTokens(store Lister, o TokensOptions) *Tokens {
 // executors come in at once; but not for each stranger.
 func (t *Tokens) Admit(ctx context.Context, app, token string) error {
 	free := t.o.AllowNoToken != nil && t.o.AllowNoToken(ctx)
+	bare := free && token == "" // a token that is sent is never ignored
 	if token == "" && !free {
 		return t.refuse(app, token, free)
 	}
 	sum, now := sha256.Sum256([]byte(token)), t.o.Now()
 	opens := func() bool {
 		if app == "" {
-			return t.all[sum] || free && len(t.without) > 0
+			return t.all[sum] || bare && len(t.without) > 0
 		}
 		of, has := t.of[app] // hashes: how long it takes tells nothing of a token
-		return has && of == sum || free && t.without[app]
+		return has && of == sum || bare && t.without[app]
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,6 +190,9 @@ func (t *Tokens) refuse(app, token string, free bool) error {
 		whose = core.Say("not that of app %s, if there is one", core.Truncate(app))
 	}
 	switch {
+	case token != "" && free:
+		return core.Errorf(core.CodeUnauthorized, "the access token is %s: %s; for an app without a token, leave it empty in the executor",
+			whose, writeToken)
 	case token != "":
 		return core.Errorf(core.CodeUnauthorized, "the access token is %s: %s", whose, writeToken)
 	case free:

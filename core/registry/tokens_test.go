@@ -62,7 +62,8 @@ func TestTokens(t *testing.T) {
 	}{
 		{"", "secret", true, true},
 		{"", "other", true, true},
-		{"", "wrong", false, true}, // it may be an executor of open
+		{"", "wrong", false, false}, // also if it is an executor of open, which sends none
+		{"open", "wrong", false, false},
 		{"", "", false, true},
 		{"shop", "secret", true, true},
 		{"shop", "other", false, false},

@@ -30,13 +30,19 @@ type Door struct {
 	ReadFor time.Duration
 	Refused *refusal.Trace
 	Log     *slog.Logger
+	// Here reports whether a request comes from a program on this machine; nil: none does.
+	Here func(ctx context.Context) bool
 }
 
 // Wire serves the paths of the wire; one of reg and call may be nil where
 // another door takes what it is for.
 func (d Door) Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.Callback) {
 	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{reg}, Callbacks: wireCallbacks{call, d.Refused}}, wirehttp.Options{
-		Log: d.Log, ReadFor: d.ReadFor, Refused: d.Refused, Admit: func(ctx context.Context, c wirehttp.Caller) error {
+		Log: d.Log, ReadFor: d.ReadFor, Refused: d.Refused,
+		Stranger: func(ctx context.Context, c wirehttp.Caller) bool {
+			return c.Token == "" && (d.Here == nil || !d.Here(ctx))
+		},
+		Admit: func(ctx context.Context, c wirehttp.Caller) error {
 			err := d.Tokens.Admit(ctx, c.App, c.Token)
 			if e, ok := errors.AsType[*core.Error](err); ok && e.Code == core.CodeUnauthorized {
 				return wirehttp.Unauthorized(e.Error())
@@ -101,7 +107,14 @@ type wireCallbacks struct {
 	refused *refusal.Trace
 }
 
-func (w wireCallbacks) Callback(ctx context.Context, c wirehttp.Caller, batch []wire.CallbackItem) []error {
+func (w wireCallbacks) Callback(ctx context.Context, c wirehttp.Caller, batch []wire.CallbackItem) (errs []error) {
+	for part := range slices.Chunk(batch, 10*callback.Batch) { // a result takes several times the memory of its item
+		errs = append(errs, w.part(ctx, c, part)...)
+	}
+	return errs
+}
+
+func (w wireCallbacks) part(ctx context.Context, c wirehttp.Caller, batch []wire.CallbackItem) []error {
 	if w.call == nil {
 		errs := make([]error, len(batch))
 		for i := range errs {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/testkit/peak"
 	"github.com/tickring/tickring/internal/testkit/pipe"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/wire"
@@ -145,6 +147,78 @@ func TestStrangers(t *testing.T) {
 		}
 	})
 }
+
+// repeated reads a text over and over.
+type repeated struct {
+	text string
+	at   int
+}
+
+func (r *repeated) Read(p []byte) (n int, err error) {
+	for n < len(p) {
+		c := copy(p[n:], r.text[r.at:])
+		n, r.at = n+c, (r.at+c)%len(r.text)
+	}
+	return n, nil
+}
+
+// TestCallbacksHoldLittleMemory: 64 callbacks of 5 MB at once hold less than 60 MB, 120 MB with garbage, whoever sends
+// them. A token that is nobody's is rejected unread, also if an app has no token, and without a
+// token only a program on this machine sends more than 256 KB.
+func TestCallbacksHoldLittleMemory(t *testing.T) {
+	e := memory.Open(memory.Options{})
+	for i, app := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "open", Rev: 1}} {
+		if err := e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: int64(i + 1), App: app.Name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	everybody := func(context.Context) bool { return true }
+	a, mux := assembly.New(e, assembly.Options{Plan: plan.Local(), AllowNoToken: everybody}), http.NewServeMux()
+	door := Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler),
+		Here: func(ctx context.Context) bool { return ctx.Value(hereKey{}) != nil }}
+	door.Wire(mux, nil, a.Callback(callback.Options{}))
+	item := `,{"logId":1,"handleCode":200,"handleMsg":"` + strings.Repeat("m", 64) + `"}`
+	items := 5 << 20 / int64(len(item))
+	for _, c := range []struct {
+		name, token string
+		here, reads bool
+		times       int
+		most        int64
+	}{
+		{"wrong token", "guess", false, false, 64, 1 << 20},
+		{"wrong token on this machine", "guess", true, false, 64, 1 << 20},
+		{"no token", "", false, false, 64, 1 << 20},
+		{"no token on this machine", "", true, true, 1, 60 << 20},
+		{"right token", "secret", false, true, 64, 60 << 20},
+	} {
+		var read atomic.Int64
+		held := peak.Of(func() {
+			var all sync.WaitGroup
+			for range c.times {
+				all.Go(func() {
+					body := io.MultiReader(strings.NewReader("["+item[1:]), io.LimitReader(&repeated{text: item}, (items-1)*int64(len(item))),
+						strings.NewReader("]"))
+					r := httptest.NewRequest(http.MethodPost, wire.PathCallback, body)
+					r.ContentLength = 1 + items*int64(len(item))
+					if r.Header.Set(wire.HeaderToken, c.token); c.here {
+						r = r.WithContext(context.WithValue(r.Context(), hereKey{}, true))
+					}
+					w := httptest.NewRecorder()
+					mux.ServeHTTP(w, r)
+					if n, _ := body.Read(make([]byte, 1)); n == 0 {
+						read.Add(1)
+					}
+				})
+			}
+			all.Wait()
+		})
+		if reads := read.Load() > 0; reads != c.reads || held > c.most {
+			t.Errorf("%s: %d bodies were read, %d MB were held, at most %d are allowed", c.name, read.Load(), held>>20, c.most>>20)
+		}
+	}
+}
+
+type hereKey struct{}
 
 // An executor whose app has no token is told what to write, not that its own
 // token is wrong.

@@ -1,0 +1,46 @@
+// Package peak measures how much memory something holds at its worst, for tests of bounds. It
+// refuses nothing.
+package peak
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"time"
+)
+
+// Of runs f and returns the largest heap during f, in bytes beyond the heap before it. Garbage is
+// collected so often that hardly any of it is counted. A busy machine makes the result smaller,
+// never larger, so a test for an upper bound does not fail because of it.
+func Of(f func()) int64 {
+	defer debug.SetGCPercent(debug.SetGCPercent(5))
+	runtime.GC()
+	before := heap()
+	var most int64
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(200 * time.Microsecond)
+		defer tick.Stop()
+		for {
+			most = max(most, heap()-before)
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	})
+	f()
+	close(done)
+	wg.Wait()
+	return most
+}
+
+// heap returns the bytes of all objects on the heap.
+func heap() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64())
+}
