@@ -348,15 +348,15 @@ func declares(files map[string]*ast.File, name, method string) bool {
 	return false
 }
 
-// TestReadmeNamesWhatExists: every path in the table "Where a change goes" is there.
-func TestReadmeNamesWhatExists(t *testing.T) {
-	b, err := os.ReadFile("../../README.md")
+// TestTableOfChangesNamesExistingPaths checks the table "Where a change goes" of CONTRIBUTING.md.
+func TestTableOfChangesNamesExistingPaths(t *testing.T) {
+	b, err := os.ReadFile("../../CONTRIBUTING.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, table, ok := strings.Cut(string(b), "## Where a change goes")
 	if !ok {
-		t.Fatal("README.md has no part \"Where a change goes\"")
+		t.Fatal("CONTRIBUTING.md has no part \"Where a change goes\"")
 	}
 	table, _, _ = strings.Cut(table, "\n## ")
 	rows := 0
@@ -370,13 +370,13 @@ func TestReadmeNamesWhatExists(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile("`([a-z][\\w./-]*)`").FindAllStringSubmatch(table, -1) {
 		if !exists(m[1]) {
-			t.Errorf("README.md names %s, which does not exist", m[1])
+			t.Errorf("CONTRIBUTING.md names %s, which does not exist", m[1])
 		}
 	}
 	code := goText(t)
 	for _, m := range regexp.MustCompile("`(?:[A-Z]\\w*\\.)?([A-Z]\\w+)`").FindAllStringSubmatch(table, -1) {
 		if !regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(code) {
-			t.Errorf("README.md names %s, which no Go file has", m[1])
+			t.Errorf("CONTRIBUTING.md names %s, which no Go file has", m[1])
 		}
 	}
 }
