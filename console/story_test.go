@@ -105,7 +105,7 @@ func TestJoinThatWaitsSaysForWhom(t *testing.T) {
 	job := s.Create(spec)
 	now, id := core.InstantOf(s.Clock), core.NumberedRun(job.Def.ID, 1)
 	j := core.Join{}
-	j.Note(&job.Def, core.PlannedRun(parent.Def.ID, now), id, now)
+	j.Note(&job.Def, &core.Run{ID: core.PlannedRun(parent.Def.ID, now)}, id, now)
 	s.ended(&job, 0, func(r *core.Run) {
 		*r = core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseParent, At: j.Begun, Slot: j.End, Attempt: 1, First: id,
 			Parent: j.Parent}

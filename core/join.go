@@ -30,6 +30,8 @@ type Mark struct {
 	Run    RunID `json:"run"`
 	Drawn  RunID `json:"drawn"` // for this child, when that run owed it
 	Counts bool  `json:"counts,omitempty"`
+	// Data is the text that the run hands on. The run may be removed before the round is full.
+	Data string `json:"data,omitempty"`
 }
 
 // JoinName is under which its item is stored.
@@ -48,18 +50,24 @@ func (j *Join) of(parent JobID) int {
 	return slices.IndexFunc(j.Marks, func(m Mark) bool { return m.Run.Job() == parent })
 }
 
-// Note notes the end of a parent's run; the first of a round begins it, the last fills it.
-func (j *Join) Note(d *Def, run, drawn RunID, now Instant) {
+// Note records the end of a parent's run. The first one of a round begins the round, the last one fills it.
+func (j *Join) Note(d *Def, run *Run, drawn RunID, now Instant) {
 	if j.Round == 0 {
-		j.Round, j.Parent, j.Begun, j.End = drawn, run, now, now.Add(d.Within)
+		j.Round, j.Parent, j.Begun, j.End = drawn, run.ID, now, now.Add(d.Within)
 	}
-	if i := j.of(run.Job()); i >= 0 {
-		j.Marks[i] = Mark{run, drawn, true}
+	mark := Mark{run.ID, drawn, true, run.Data}
+	if len(encoded(map[string]string{"": run.Data})) > DataMax { // it is never handed on: see JoinedData
+		mark.Data = ""
+	}
+	if i := j.of(run.ID.Job()); i >= 0 {
+		j.Marks[i] = mark
 	} else {
-		j.Marks = append(j.Marks, Mark{run, drawn, true})
+		j.Marks = append(j.Marks, mark)
 	}
 	for i := range j.Marks { // one that is a parent again is not to be noted twice
-		j.Marks[i].Counts = j.Marks[i].Counts && d.ComesAfter(j.Marks[i].Run.Job())
+		if m := &j.Marks[i]; !d.ComesAfter(m.Run.Job()) {
+			m.Counts, m.Data = false, ""
+		}
 	}
 	if len(j.Marks) > 2*MaxParents {
 		j.Marks = slices.DeleteFunc(j.Marks, func(m Mark) bool { return !d.ComesAfter(m.Run.Job()) })
@@ -109,21 +117,11 @@ func (j *Join) Lacks(d *Def) string {
 	return fmt.Sprintf("%s had not ended as asked within %s of %s", text, j.End.Time().Sub(j.Begun.Time()), first)
 }
 
-// Counted are the parents' runs that count in the round.
-func (j *Join) Counted() (runs []RunID) {
-	for _, m := range j.Marks {
-		if m.Counts {
-			runs = append(runs, m.Run)
-		}
-	}
-	return runs
-}
-
 // Clear ends the round. What was noted stays, so that it is not noted again.
 func (j *Join) Clear() {
 	j.Round, j.Parent, j.Begun, j.End, j.Full, j.Over = 0, 0, 0, 0, false, false
 	for i := range j.Marks {
-		j.Marks[i].Counts = false
+		j.Marks[i].Counts, j.Marks[i].Data = false, ""
 	}
 }
 
@@ -143,19 +141,20 @@ func (r *Run) AwaitsJoin() bool {
 	return r.Cause == CauseParent && r.Attempt == 1 && r.At != r.Slot && r.State == Planned && r.Owner == "" && !r.MaybeSent
 }
 
-// JoinedData is what a join hands on: an object with the data of each parent by its name,
-// at most DataMax long; what does not fit is empty.
-func (d *Def) JoinedData(of map[JobID]string) string {
+// JoinedData returns the text that the round hands on: an object with the data of each parent by the
+// parent's name, at most DataMax bytes long. Data that does not fit is replaced by an empty text.
+func (j *Join) JoinedData(d *Def) string {
 	data := make(map[string]string, len(d.After))
 	for _, p := range d.After {
 		data[p.Job] = ""
 	}
 	text := encoded(data)
 	for _, p := range d.After {
-		if of[p.ID] == "" {
+		i := j.of(p.ID)
+		if i < 0 || !j.Marks[i].Counts {
 			continue
 		}
-		data[p.Job] = of[p.ID]
+		data[p.Job] = j.Marks[i].Data
 		if longer := encoded(data); len(longer) <= DataMax {
 			text = longer
 		} else {

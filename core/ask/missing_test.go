@@ -19,7 +19,7 @@ func TestMissing(t *testing.T) {
 	job := f.Create(s)
 	now, parent, id := core.InstantOf(f.Clock), core.PlannedRun(a.Def.ID, core.InstantOf(f.Clock)), core.NumberedRun(job.Def.ID, 1)
 	j := core.Join{}
-	j.Note(&job.Def, parent, id, now)
+	j.Note(&job.Def, &core.Run{ID: parent}, id, now)
 	run := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseParent, At: j.Begun, Slot: j.End, Attempt: 1,
 		First: id, Parent: parent}
 	if err := f.E.Finish.Create(ctx, []core.Run{run})[0]; err != nil {

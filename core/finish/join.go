@@ -44,7 +44,7 @@ func (f *Finish) note(ctx context.Context, job *core.Job, r *core.Run, drawn cor
 		case j.Round != 0 && j.End <= now:
 			j.Over, changed = true, true
 		default:
-			j.Note(&job.Def, r.ID, drawn, now)
+			j.Note(&job.Def, r, drawn, now)
 			noted, changed = true, true
 		}
 		is = *j.Clone()
@@ -111,7 +111,7 @@ func (f *Finish) makeRound(ctx context.Context, job *core.Job, j *core.Join) err
 	want := f.joined(job, j)
 	now := core.InstantOf(f.o.Now())
 	want.At, want.Slot = now, now
-	params, err := f.joinedParams(ctx, job, &want, j)
+	params, err := handedOn(job, &want, j.JoinedData(&job.Def))
 	if err != nil {
 		return err
 	}
@@ -198,23 +198,6 @@ func (f *Finish) found(ctx context.Context, want *core.Run, id ...core.RunID) (r
 		return run, false, fmt.Errorf("read run %d of a join: %w", id[0], err)
 	}
 	return run, false, nil
-}
-
-// joinedParams are the params of a join whose template names the data of its parents; nil
-// where it does not.
-func (f *Finish) joinedParams(ctx context.Context, job *core.Job, run *core.Run, j *core.Join) (*string, error) {
-	if params, err := handedOn(job, run, ""); params == nil || err != nil {
-		return nil, err
-	}
-	found, unread, err := f.store.Runs(ctx, j.Counted())
-	if err := core.Unread(unread, err); err != nil {
-		return nil, err
-	}
-	data := map[core.JobID]string{}
-	for id, r := range found {
-		data[id.Job()] = r.Data
-	}
-	return handedOn(job, run, job.Def.JoinedData(data))
 }
 
 // JoinDue judges a run that awaits its join at the end of its window: it is sent if nothing

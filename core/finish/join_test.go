@@ -199,11 +199,15 @@ func TestJoinIsEdited(t *testing.T) {
 	r.wantJoins("a list", 1, 0, 1)
 }
 
-// TestDataOfAJoin is an object by the parents' names.
-func TestDataOfAJoin(t *testing.T) {
+// TestJoinGetsDataOfRunsThatAreGone: the data of a join is an object by the parents' names. A parent's
+// run may be removed while the join waits for the next parent.
+func TestJoinGetsDataOfRunsThatAreGone(t *testing.T) {
 	r := newRig(t)
 	r.join(2, func(j *core.Job) { j.Def.Params, j.Def.Template = "{{parent.data}}", true })
-	r.must(errors.Join(r.closes(1, 0)(), r.closes(1, 1)(), r.closes(2, 5)()))
+	r.must(errors.Join(r.closes(1, 0)(), r.closes(1, 1)()))
+	last := core.PlannedRun(1, core.InstantOf(begin)+1)
+	r.must(r.s.DropRuns(t.Context(), []core.Run{r.stored(last)})[0])
+	r.must(r.closes(2, 5)())
 	run := r.numbered(joinJob)[0]
 	if want := `{"orders/job-1":"1 of 1","orders/job-2":"5 of 2"}`; run.Params == nil || *run.Params != want {
 		t.Errorf("params %v", run.Params)

@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/ring"
 )
 
 // Cleaner removes records of runs.
@@ -23,11 +24,9 @@ type Cleaner interface {
 }
 
 // Bounds of a clean-up. A day is the shortest that a job may keep its runs: what is younger
-// may be asked for by what is under way. What a run handed on is read by those that come after
-// it, which may wait; so such a run stays longer.
+// may be asked for by what is under way.
 const (
 	CleanAge     = 24 * time.Hour
-	cleanData    = 15 * 24 * time.Hour
 	cleanAtOnce  = 100 // runs that are looked at together
 	MaxCleanKeep = 1_000_000
 )
@@ -120,7 +119,7 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 	if err != nil {
 		return CleanResult{}, core.Passing(err)
 	}
-	c := cleaning{op: op, q: &q, by: actor, page: op.ask.Page(), before: q.Before, onItsWay: oldest.First(), counted: counted.Time()}
+	c := cleaning{op: op, q: &q, by: actor, page: op.ask.Page(), before: q.Before, onItsWay: oldest, counted: counted.Time()}
 	if q.Job != "" {
 		id, err := op.ask.JobID(ctx, q.Job)
 		if err != nil {
@@ -163,7 +162,7 @@ type cleaning struct {
 	by       core.Actor
 	page     *bound.Page
 	before   time.Time
-	onItsWay time.Time // when the oldest message was due; zero: there is none
+	onItsWay ring.Oldest
 	counted  time.Time // what ended before that is counted by reports
 	res      CleanResult
 }
@@ -300,7 +299,7 @@ func (c *cleaning) take(ctx context.Context, runs []core.Run, job *core.Job) err
 		r := &runs[i]
 		at, planned := r.ID.Planned()
 		switch {
-		case needed[r.ID], !r.EndedAt.Before(c.counted), !c.onItsWay.IsZero() && !r.Slot.Time().Before(c.onItsWay),
+		case needed[r.ID], !r.EndedAt.Before(c.counted), c.onItsWay.MayName(r.Slot),
 			job != nil && asks(&job.Sched, r):
 			c.res.Held++
 			continue
@@ -348,7 +347,7 @@ func (c *cleaning) needed(ctx context.Context, runs []core.Run) (map[core.RunID]
 	ask := map[core.RunID][]core.RunID{} // a run that is open or owes, of those that need it then
 	for i := range runs {
 		r := &runs[i]
-		if r.Owing() || r.Data != "" && c.op.ask.Now().Sub(r.EndedAt) < cleanData {
+		if r.Owing() {
 			needed[r.ID] = true
 			continue
 		}

@@ -60,3 +60,8 @@ func (o Oldest) PutBack(first, last core.Instant) bool {
 	i, _ := slices.BinarySearch(o.Back, first)
 	return i < len(o.Back) && o.Back[i] <= last
 }
+
+// MayName reports whether a message on the ring may name a run of a slot that is over.
+func (o Oldest) MayName(slot core.Instant) bool {
+	return o.PutBack(slot, slot) || !o.Due.IsZero() && !slot.Time().Before(o.Due)
+}

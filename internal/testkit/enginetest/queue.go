@@ -958,7 +958,7 @@ func permits(t *testing.T, h Harness) {
 	old.Holders = nil
 	refused(t, e.Dispatch.PutPermits(ctx, []core.Permits{old})[0])
 	b.V, b.Join = 2, &core.Join{Round: 9, Parent: 3, Begun: 100, End: 200, Full: true, Over: true,
-		Marks: []core.Mark{{Run: 3, Drawn: 9, Counts: true}, {Run: 4, Drawn: 8}}}
+		Marks: []core.Mark{{Run: 3, Drawn: 9, Counts: true, Data: "sum"}, {Run: 4, Drawn: 8}}}
 	allNil(t, e.Finish.PutPermits(ctx, []core.Permits{b}))
 	b.Join = b.Join.Clone()
 	b.Join.Marks[0].Counts = true
