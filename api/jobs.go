@@ -318,12 +318,16 @@ func (s *server) DeleteApp(w http.ResponseWriter, r *http.Request, name string) 
 	s.reply(w, r, AppResult{Name: name, Change: manage.Deleted}, err)
 }
 
-// RefusedExecutors lists who was refused at the doors for his token a moment ago, and
-// said that he is an executor of the app; of any if app is empty.
+// RefusedExecutors lists the executors of the app that were refused a moment ago for their
+// token, address or app; of any app if app is empty.
 func RefusedExecutors(t *refusal.Trace, app string) []RefusedExecutor {
 	var list []RefusedExecutor
 	for _, r := range t.Executors(app) {
-		list = append(list, RefusedExecutor{App: r.App, Address: r.Address, From: r.Remote, At: r.At, Times: r.Count})
+		x := RefusedExecutor{App: r.App, Address: r.Address, From: r.Remote, At: r.At, Times: r.Count}
+		if r.Reason != refusal.Token && r.Reason != refusal.App {
+			x.Why = r.Why
+		}
+		list = append(list, x)
 	}
 	return list
 }

@@ -5,16 +5,21 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/wire"
 )
@@ -110,20 +115,29 @@ func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 		}
 		return string(b)
 	}
-	registration := func(at string) string {
-		return `{"registryGroup":"EXECUTOR","registryKey":"shop","registryValue":"http://10.0.0.` + at + `:9999/"}`
+	register := func(app, address string) string {
+		return `{"registryGroup":"EXECUTOR","registryKey":"` + app + `","registryValue":"` + address + `"}`
 	}
+	registration := func(at string) string { return register("shop", "http://10.0.0."+at+":9999/") }
 	for _, refused := range []string{
 		ask("POST", "/api/registry", "nobodys", registration("1")),
 		ask("POST", "/api/registry", pay, registration("2")),
 		ask("POST", "/api/registry", shop, strings.Repeat(" ", 17<<10)),
+		ask("POST", "/api/registry", shop, register("shop", "10.0.0.3:9999")),
+		ask("POST", "/api/registry", shop, register("ship", "http://10.0.0.4:9999")),
+		ask("POST", "/api/registry", shop, "<html>"),
 		ask("POST", "/api/callback", "nobodys", `[]`),
+		ask("POST", "/api/callback", shop, `[{"logId":`),
+		ask("POST", "/api/addJob", shop, `{}`),
+		ask("POST", "/v1/queue/runs", shop, `{`),
+		ask("POST", "/v1/queue/receive", shop, `{"app":"shop","queue":"other"}`),
+		ask("POST", "/v1/report/x", "", ``),
 		ask("POST", "/v1/queue/runs", "nobodys", `{"app":"shop","queue":"q"}`),
 		ask("POST", "/v1/queue/runs", pay, `{"app":"shop","queue":"q"}`),
 		ask("POST", "/v1/report/4294967297?key=x", "", ``),
 		ask("GET", "/v1/apps", "nobodys", ``),
 	} {
-		if !strings.Contains(refused, `"code":500`) && !strings.Contains(refused, "unauthorized") {
+		if !strings.Contains(refused, `"code":500`) && !strings.Contains(refused, `{"error":`) {
 			t.Errorf("not refused: %s", refused)
 		}
 	}
@@ -133,28 +147,36 @@ func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 	}
 	got := map[string]int{}
 	for _, r := range list.Refused {
+		if strings.Contains(r.Address, "10.0.0.3") != strings.Contains(r.Why, "executors before xxl-job 2.2 cannot be used") {
+			t.Errorf("%s: %s", r.Address, r.Why)
+		}
 		if r.App == "shop" && r.From == "127.0.0.1" {
 			got[r.Address] += r.Times
 		}
 	}
-	if len(got) != 3 || got["http://10.0.0.1:9999/"] != 1 || got["http://10.0.0.2:9999/"] != 1 || got["queue:q"] != 2 {
+	if len(got) != 5 || got["10.0.0.3:9999"] != 1 || got["http://10.0.0.1:9999/"] != 1 ||
+		got["http://10.0.0.2:9999/"] != 1 || got["queue:q"] != 2 {
 		t.Errorf("executors that were refused: %+v", list.Refused)
 	}
 	var facts api.Facts
-	if err := json.Unmarshal([]byte(ask("GET", "/v1/facts", s.Token(), "")), &facts); err != nil || len(facts.Refused) != 3 {
+	if err := json.Unmarshal([]byte(ask("GET", "/v1/facts", s.Token(), "")), &facts); err != nil || len(facts.Refused) != 6 {
 		t.Errorf("facts: %+v, %v", facts.Refused, err)
 	}
 	metrics := ask("GET", "/metrics", "", "")
 	for _, line := range []string{`{door="registry",reason="token"} 1`, `{door="registry",reason="app"} 1`,
-		`{door="registry",reason="large"} 1`,
+		`{door="registry",reason="large"} 1`, `{door="registry",reason="address"} 1`, `{door="registry",reason="unknown"} 1`,
+		`{door="registry",reason="invalid"} 2`, `{door="callback",reason="invalid"} 1`, `{door="queue",reason="invalid"} 1`,
+		`{door="queue",reason="unknown"} 1`, `{door="report",reason="invalid"} 1`,
 		`{door="callback",reason="token"} 1`, `{door="queue",reason="token"} 1`, `{door="queue",reason="app"} 1`,
 		`{door="report",reason="token"} 1`, `{door="api",reason="token"} 1`} {
 		if !strings.Contains(metrics, "tickring_refused_total"+line) {
 			t.Errorf("no tickring_refused_total%s in the metrics", line)
 		}
 	}
-	if n := strings.Count(log.String(), "msg=refused"); n != 1 {
-		t.Errorf("%d lines of one address in a minute", n)
+	for line, n := range map[string]int{"msg=refused": 15, "door=registry reason=invalid": 1, `app=ship executor=http://10.0.0.4:9999 why="app ship`: 1} {
+		if got := strings.Count(log.String(), line); got != n {
+			t.Errorf("%d lines of one address in a minute have %s, want %d:\n%s", got, line, n, &log)
+		}
 	}
 }
 
@@ -174,6 +196,63 @@ func TestSlashesInAdminAddresses(t *testing.T) {
 		envelope := res.StatusCode == 200 && strings.Contains(string(b), `{"code":500,"msg":`)
 		if err != nil || envelope == strings.Contains(path, "%") {
 			t.Errorf("%s: %s %s, %v", path, res.Status, b, err)
+		}
+	}
+}
+
+// A run ends also if its executor writes the message as it is, without the escapes of JSON; and so
+// do the others of its batch.
+func TestMessageWithoutEscapes(t *testing.T) {
+	s := start(t, Options{})
+	sent := make(chan wire.Run, 3)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var run struct {
+			LogID int64 `json:"logId"`
+		}
+		json.NewDecoder(r.Body).Decode(&run)
+		sent <- wire.Run{LogID: run.LogID}
+		w.Write(wire.AppendReply(nil, 200, ""))
+	}))
+	defer web.Close()
+	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "once", Handler: "work"}})
+	post := func(path, body string) string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set(wire.HeaderToken, "executors-of-web")
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, _ := io.ReadAll(res.Body)
+		return string(b)
+	}
+	if got := post("/api/registry", string(wire.AppendRegistration(nil, wire.Registration{Group: wire.GroupExecutor, App: "web",
+		Address: web.URL}))); !strings.Contains(got, `"code":200`) {
+		t.Fatal(got)
+	}
+	var items []string
+	messages := []string{"fine", "File \"C:\\jobs\\nightly.py\"\n\tno such table \"x\", sorry", "fine too"}
+	for i := range messages {
+		if _, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/once"}); err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, fmt.Sprintf(`{"logId":%d,"logDateTim":1,"handleCode":%d,"handleMsg":"%s"}`, (<-sent).LogID, 200+i, messages[i]))
+	}
+	got := post("/api/callback", "["+strings.Join(items, ",")+"]")
+	if !strings.Contains(got, `{"code":200,"msg":"the callback is not JSON at byte `) {
+		t.Error(got)
+	}
+	page, err := s.Manage().Runs(t.Context(), ask.RunFilter{Job: "web/once"})
+	if err != nil || len(page.Runs) != 3 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	for i, v := range page.Runs { // the newest first
+		if want := messages[2-i]; v.State.Open() || v.Message != want {
+			t.Errorf("%s: %q, want %q", v.State, v.Message, want)
 		}
 	}
 }

@@ -1,9 +1,13 @@
 package wire
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"strings"
+	"unicode/utf8"
 )
 
 // A CallbackItem is the end of one run as an executor reports it.
@@ -43,6 +47,7 @@ type Callback struct {
 	Items   []CallbackItem
 	Bad     []*ItemError // items that are not in Items, and why
 	Dialect Dialect      // by the shape; B stands for B and C, which look alike
+	Broken  error        // where the body stops being JSON; nil: nowhere
 }
 
 // MaxItems is how many items [DecodeCallback] takes when it is given no bound
@@ -59,8 +64,10 @@ var ErrTooManyItems = errors.New("too many items")
 // handleMsg if handleCode is positive, else its executeResult.
 //
 // An item that has no positive int64 as logId, or no positive result code, is
-// listed in Bad and the others are returned all the same. An error means that
-// nothing of the body can be used.
+// listed in Bad and the others are returned all the same. Where the list stops
+// being JSON, as with a message whose quotes are not escaped, the items from there
+// on are read leniently and Broken is set. An error means that nothing of the body
+// can be used.
 func DecodeCallback(body []byte, most int) (Callback, error) {
 	if len(body) == 0 {
 		return Callback{}, errEmpty
@@ -70,14 +77,13 @@ func DecodeCallback(body []byte, most int) (Callback, error) {
 	}
 	var c Callback
 	s := scanner{b: body}
+	var err error
 	switch s.peek() {
 	case '[':
-		if err := c.list(&s, most); err != nil {
-			return Callback{}, err
-		}
+		err = c.list(&s, most)
 	case '{':
 		found := false
-		err := s.members(func(s *scanner, key []byte) error {
+		err = s.members(func(s *scanner, key []byte) error {
 			if string(key) != "callbackList" || s.peek() != '[' {
 				_, err := s.skip()
 				return err
@@ -85,14 +91,8 @@ func DecodeCallback(body []byte, most int) (Callback, error) {
 			found = true
 			return c.list(s, most)
 		})
-		if err != nil {
-			return Callback{}, err
-		}
-		if !found {
-			if err := s.end(); err != nil {
-				return Callback{}, err
-			}
-			return Callback{}, errors.New("the object has no array callbackList")
+		if err == nil && !found {
+			return Callback{}, cmp.Or(s.end(), errors.New("the object has no array callbackList"))
 		}
 		c.Dialect = DialectD
 	default:
@@ -101,86 +101,117 @@ func DecodeCallback(body []byte, most int) (Callback, error) {
 		}
 		return Callback{}, errors.New("the body is neither an array nor an object with callbackList")
 	}
-	if err := s.end(); err != nil {
+	if errors.Is(err, ErrTooManyItems) {
 		return Callback{}, err
+	}
+	if c.Broken = cmp.Or(c.Broken, err, s.end()); c.Broken != nil && len(c.Items) == 0 {
+		return Callback{}, c.Broken
 	}
 	return c, nil
 }
 
-// list takes an array of items, replacing what c held.
+// list takes an array of items, replacing what c held. Where it stops being JSON, it is
+// mended to its end.
 func (c *Callback) list(s *scanner, most int) error {
 	*c = Callback{}
 	if err := s.open('['); err != nil {
 		return err
 	}
-	for i := 0; ; i++ {
+	for i, start := 0, s.i; ; i++ {
 		ok, err := s.more(i == 0, ']')
-		if err != nil {
-			return err
-		}
-		if !ok {
+		switch {
+		case err == nil && !ok:
 			return nil
+		case err == nil && i == most:
+			return tooMany(most)
 		}
-		if i == most {
-			return fmt.Errorf("%w: at most %d are allowed in one callback", ErrTooManyItems, most)
+		var p parsed
+		if err == nil {
+			s.peek()
+			start = s.i
+			err = p.read(s)
+		} else if i > 0 { // the item before it has not ended there
+			i--
+			c.drop(i)
+		}
+		if err != nil {
+			c.Broken, s.i = err, len(s.b)
+			return c.mend(s.b[start:], i, most)
 		}
 		if c.Items == nil {
 			// An item without message has about 90 bytes; a wrong guess costs
 			// a growth of the slice, no more.
 			c.Items = make([]CallbackItem, 0, min(most, 1+(len(s.b)-s.i)/160))
 		}
-		it, dialect, reason, err := item(s)
-		if err != nil {
-			return err
-		}
-		if c.Dialect == DialectUnknown {
-			c.Dialect = dialect
-		}
-		if reason != "" {
-			c.Bad = append(c.Bad, &ItemError{Index: i, Reason: reason})
-			continue
-		}
-		c.Items = append(c.Items, it)
+		c.add(i, &p)
 	}
 }
 
-// item takes one value as an item. reason is why it cannot be used; err is a
-// syntax error.
-func item(s *scanner) (it CallbackItem, dialect Dialect, reason string, err error) {
+func tooMany(most int) error {
+	return fmt.Errorf("%w: at most %d are allowed in one callback", ErrTooManyItems, most)
+}
+
+// add adds item i, or why it cannot be used.
+func (c *Callback) add(i int, p *parsed) {
+	it, dialect, reason := p.judge()
+	if c.Dialect == DialectUnknown {
+		c.Dialect = dialect
+	}
+	if reason != "" {
+		c.Bad = append(c.Bad, &ItemError{Index: i, Reason: reason})
+		return
+	}
+	c.Items = append(c.Items, it)
+}
+
+// drop takes back item i, which is the last.
+func (c *Callback) drop(i int) {
+	if n := len(c.Bad); n > 0 && c.Bad[n-1].Index == i {
+		c.Bad = c.Bad[:n-1]
+		return
+	}
+	c.Items = c.Items[:len(c.Items)-1]
+}
+
+// parsed is an item as far as it was read.
+type parsed struct {
+	it                                        CallbackItem
+	object, hasID, idOK, hasHandle, hasResult bool
+	handleCode, resultCode                    int64
+	resultMsg                                 string
+	broke                                     error // why it is not JSON
+}
+
+// read takes one value as an item. An error is one of syntax; what was read before it stays.
+func (p *parsed) read(s *scanner) (err error) {
 	if s.peek() != '{' {
 		_, err = s.skip()
-		return it, dialect, "it is not an object", err
+		return err
 	}
+	p.object = true
 	if err = s.open('{'); err != nil {
-		return it, dialect, "", err
+		return err
 	}
-	var (
-		hasID, idOK, hasHandle, hasResult bool
-		handleCode, resultCode            int64
-		resultMsg                         string
-	)
+	it := &p.it
 	for first := true; ; first = false {
 		key, ok, err := s.key(first)
-		if err != nil {
-			return it, dialect, "", err
-		}
-		if !ok {
-			break
+		if err != nil || !ok {
+			return err
 		}
 		switch string(key) {
 		case "logId":
-			hasID = s.peek() != 'n'
-			it.LogID, idOK, err = s.integer()
+			p.hasID = s.peek() != 'n'
+			it.LogID, p.idOK, err = s.integer()
 		case "logDateTim", "logDateTime":
 			var t int64
 			if t, ok, err = s.integer(); ok && t > 0 {
 				it.LogTime = t
 			}
 		case "handleCode":
-			hasHandle = s.peek() != 'n'
-			handleCode, _, err = s.integer()
+			p.hasHandle = s.peek() != 'n'
+			p.handleCode, _, err = s.integer()
 		case "handleMsg":
-			it.Msg, err = s.anyText()
+			it.Msg, err = s.message()
 		case "tickringData":
 			it.Data, err = s.anyText()
 		case "tickringRetryAfter":
@@ -191,40 +222,62 @@ func item(s *scanner) (it CallbackItem, dialect Dialect, reason string, err erro
 				_, err = s.skip()
 				break
 			}
-			hasResult = true
-			resultCode, resultMsg, _, err = result(s)
+			p.hasResult = true
+			p.resultCode, p.resultMsg, _, err = result(s)
 		default:
 			_, err = s.skip()
 		}
 		if err != nil {
-			return it, dialect, "", err
+			return err
 		}
 	}
+}
+
+// rest reads an item up to its message, which is then all that is left.
+func (p *parsed) rest(b []byte, said int) {
+	*p = parsed{}
+	_ = p.read(&scanner{b: b[:said]})
+	raw := bytes.TrimSpace(bytes.TrimPrefix(b[said:], []byte{'"'}))
+	if end := bytes.TrimRight(raw, endings); bytes.HasSuffix(end, []byte{'"'}) {
+		raw = end[:len(end)-1]
+	}
+	text := strings.ToValidUTF8(string(raw[:min(len(raw), utf8.UTFMax*MaxMessage)]), "\ufffd")
+	p.it.Msg, p.resultMsg = text, text
+}
+
+// judge answers the item; reason is why it cannot be used.
+func (p *parsed) judge() (it CallbackItem, dialect Dialect, reason string) {
 	switch {
-	case hasResult && hasHandle:
+	case p.hasResult && p.hasHandle:
 		dialect = DialectGo
-	case hasResult:
+	case p.hasResult:
 		dialect = DialectA
-	case hasHandle:
+	case p.hasHandle:
 		dialect = DialectB
 	}
-	if handleCode <= 0 {
-		handleCode, it.Msg = resultCode, resultMsg
+	it = p.it
+	code := p.handleCode
+	if code <= 0 {
+		code, it.Msg = p.resultCode, p.resultMsg
 	}
-	it.Code = int(handleCode)
+	it.Code = int(code)
 	switch {
-	case !hasID:
+	case p.broke != nil:
+		reason = "its number and result cannot be read: " + p.broke.Error()
+	case !p.object:
+		reason = "it is not an object"
+	case !p.hasID:
 		reason = "logId is missing"
-	case !idOK || it.LogID <= 0:
+	case !p.idOK || it.LogID <= 0:
 		reason = "logId is not a positive whole number of 64 bits"
-	case handleCode <= 0 || handleCode > math.MaxInt32:
+	case code <= 0 || code > math.MaxInt32:
 		reason = "it has no result: neither handleCode nor executeResult.code is a positive whole number of 32 bits"
 	}
-	return it, dialect, reason, nil
+	return it, dialect, reason
 }
 
 // result takes an object {code, msg}. ok says that the code was a whole
-// number.
+// number. What was read before an error is answered with it.
 func result(s *scanner) (code int64, msg string, ok bool, err error) {
 	if err = s.open('{'); err != nil {
 		return 0, "", false, err
@@ -238,12 +291,12 @@ func result(s *scanner) (code int64, msg string, ok bool, err error) {
 		case "code":
 			code, ok, err = s.integer()
 		case "msg":
-			msg, err = s.anyText()
+			msg, err = s.message()
 		default:
 			_, err = s.skip()
 		}
 		if err != nil {
-			return 0, "", false, err
+			return code, msg, ok, err
 		}
 	}
 }

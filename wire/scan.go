@@ -30,6 +30,9 @@ type scanner struct {
 	b     []byte
 	i     int
 	depth int
+
+	loose bool // texts are read by looseText
+	said  int  // where the last message began, at its value; 0: none has
 }
 
 func (s *scanner) fail(what string) error { return &SyntaxError{Offset: s.i, What: what} }
@@ -323,6 +326,9 @@ func digitsOf(raw []byte) (n int64, ok bool) {
 // empty, anything else as its JSON.
 func (s *scanner) anyText() (string, error) {
 	if s.peek() == '"' {
+		if s.loose {
+			return s.looseText()
+		}
 		return s.text()
 	}
 	raw, err := s.skip()
@@ -330,6 +336,13 @@ func (s *scanner) anyText() (string, error) {
 		return "", err
 	}
 	return textOf(raw, false), nil
+}
+
+// message is anyText for the message of a result; it notes where the message begins.
+func (s *scanner) message() (string, error) {
+	s.peek()
+	s.said = s.i
+	return s.anyText()
 }
 
 func hex4(b []byte) (rune, bool) {

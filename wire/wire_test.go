@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -453,6 +454,70 @@ func BenchmarkDecodeReply(b *testing.B) {
 	for b.Loop() {
 		if _, err := DecodeReply(body); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// A callback of a sender that does not escape its messages is read all the same: what the message
+// has, and the items before and behind it.
+func TestCallbackThatIsNotJSON(t *testing.T) {
+	const before, behind = `{"logId":1,"logDateTim":1,"handleCode":200,"handleMsg":"ok"}`, `{"logId":3,"handleCode":200,"handleMsg":"ok"}`
+	item := func(msg string) string {
+		return `{"logId":2,"logDateTim":1,"handleCode":500,"handleMsg":"` + msg + `"}`
+	}
+	for name, c := range map[string]struct{ item, want string }{
+		"newline":           {item("line one\nline\ttwo"), "line one\nline\ttwo"},
+		"quotes":            {item(`he said "no", "never"`), `he said "no", "never"`},
+		"quote at the ends": {item(`"no"`), `"no"`},
+		"path":              {item(`C:\dir\new is "gone"`), `C:\dir\new is "gone"`},
+		"backslash at last": {item(`no such folder: C:\dir\`), `no such folder: C:\dir\`},
+		"escaped, and not":  {item("said \\\"no\\\"\\n\nand left"), "said \"no\"\n\nand left"},
+		"JSON":              {item(`got {"a":"b","c":["d"]} of [{"logId":"5"}]`), `got {"a":"b","c":["d"]} of [{"logId":"5"}]`},
+		"an envelope":       {item(`got {"msg":"x","code":200}`), `got {"msg":"x","code":200}`},
+		"invalid UTF-8":     {item("\xff\""), "\ufffd\""},
+		"dialect A":         {`{"logId":2,"logDateTim":1,"executeResult":{"code":500,"msg":"a "b""}}`, `a "b"`},
+		"an envelope in A":  {`{"logId":2,"executeResult":{"code":500,"msg":"got {"msg":"x","code":200}"}}`, `got {"msg":"x","code":200}`},
+		"Go":                {`{"logId":2,"executeResult":{"code":500,"msg":"a "b""},"handleCode":500,"handleMsg":"a "b""}`, `a "b"`},
+		"message first":     {`{"handleMsg":"a "b"","logId":2,"handleCode":500}`, `a "b"`},
+		"a key of others":   {`{"logId":2,"handleCode":500,"handleMsg":"a "b"","host":"h"}`, `a "b"","host":"h`},
+	} {
+		for _, form := range []string{"[%s]", `{"callbackList":[%s]}`, " [ %s ] ", `[` + before + `,%s]`, `[` + before + " ,\n%s , " + behind + "]"} {
+			body := fmt.Sprintf(form, c.item)
+			got, err := DecodeCallback([]byte(body), 0)
+			if err != nil || got.Broken == nil || len(got.Bad) > 0 {
+				t.Errorf("%s: %s: %+v, %v", name, body, got, err)
+				continue
+			}
+			want := map[int64]string{1: "ok", 2: c.want, 3: "ok"}
+			for i, it := range got.Items {
+				if i > 0 && it.LogID != got.Items[i-1].LogID+1 || it.Msg != want[it.LogID] || (it.LogID == 2) != (it.Code == 500) {
+					t.Errorf("%s: %s: %+v", name, body, it)
+				}
+			}
+			if len(got.Items) != 1+strings.Count(body, before)+strings.Count(body, behind) {
+				t.Errorf("%s: %s: %+v", name, body, got.Items)
+			}
+		}
+	}
+	for body, want := range map[string]string{
+		`[` + before + `,{"logId":2,"handleCode":500,"handleMsg":"cut o`: "1 200 ok, 2 500 cut o",
+		`[` + before + `,{"logId":2,"handleCode":50`:                     "1 200 ok, 1 bad",
+		`[` + before + `] trailing`:                                      "1 200 ok",
+		`[` + before + ` trailing`:                                       `1 200 ok"} trailing`,
+		`{"callbackList":[` + before + `],`:                              "1 200 ok",
+		`[{"logId":1,"handleCode":200} trailing`:                         "1 200 ",
+		`[{"logId":1,"handleCode":200},{"logId":2,"handleC`:              "1 200 , 1 bad",
+	} {
+		got, err := DecodeCallback([]byte(body), 0)
+		var list []string
+		for _, it := range got.Items {
+			list = append(list, fmt.Sprint(it.LogID, " ", it.Code, " ", it.Msg))
+		}
+		if len(got.Bad) > 0 {
+			list = append(list, fmt.Sprint(len(got.Bad), " bad"))
+		}
+		if text := strings.Join(list, ", "); err != nil || got.Broken == nil || text != want {
+			t.Errorf("%s: %s, %v, want %s", body, text, err, want)
 		}
 	}
 }

@@ -91,7 +91,12 @@ var ErrUnauthorized = errors.New("unauthorized")
 
 // Refuse gives an error whose text a port wants the executor to read. The text
 // of any other error is logged and not sent.
-func Refuse(format string, args ...any) error { return &refused{text: fmt.Sprintf(format, args...)} }
+func Refuse(format string, args ...any) error {
+	return RefuseFor(refusal.Invalid, fmt.Sprintf(format, args...))
+}
+
+// RefuseFor is Refuse with another reason for the trace than refusal.Invalid.
+func RefuseFor(reason, text string) error { return &refused{text: text, trace: reason} }
 
 // Unauthorized gives an ErrUnauthorized with a text for the executor to read.
 func Unauthorized(text string) error { return &refused{text, refusal.Token, ErrUnauthorized} }
@@ -118,10 +123,7 @@ const decodedAtOnce = 2
 // Patterns are what to mount the handler of [NewHandler] at: admin base URLs
 // are configured in executors with and without the path of xxl-job's own
 // admin.
-var Patterns = []string{
-	wire.PathRegistry, wire.PathRegistryRemove, wire.PathCallback,
-	adminPrefix + "/api/",
-}
+var Patterns = []string{"/api/", adminPrefix + "/api/"}
 
 const adminPrefix = "/xxl-job-admin"
 
@@ -147,7 +149,7 @@ func CleanPath(r *http.Request) *http.Request {
 
 // NewHandler gives the handler of /api/registry, /api/registryRemove and
 // /api/callback, with and without /xxl-job-admin before them. It must see the
-// whole path; mount it at [Patterns], or at /api/ if nothing else lives there.
+// whole path; mount it at [Patterns].
 //
 // Every reply is HTTP 200 with an envelope, for Java executors take any other
 // status for a broken network. Code 200 says that a port has stored the
@@ -194,19 +196,22 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serve = h.remove
 	case wire.PathCallback:
 		serve, most = h.callback, h.opts.MaxBody
-	default:
-		h.reply(w, "", Refuse("path %.200q is not known; executors may use %s, %s and %s", r.URL.Path, wire.PathRegistry, wire.PathRegistryRemove,
-			wire.PathCallback))
-		return
-	}
-	if r.Method != http.MethodPost {
-		h.reply(w, "", Refuse("method %.20q is not allowed at %s; use POST", r.Method, path))
-		return
 	}
 	app := r.Header.Get(wire.HeaderApp)
 	c := Caller{Token: r.Header.Get(wire.HeaderToken), App: app, Dialect: wire.DialectOfHeader(app), Remote: r.RemoteAddr,
 		Date: dateOf(r.Header.Get("Date"))}
-	msg, of, err := h.take(w, r, c, most, serve)
+	var msg string
+	var of wire.Registration
+	var err error
+	switch {
+	case serve == nil:
+		err = Refuse("path %.200q is not known; executors may use %s, %s and %s", r.URL.Path, wire.PathRegistry, wire.PathRegistryRemove,
+			wire.PathCallback)
+	case r.Method != http.MethodPost:
+		err = Refuse("method %.20q is not allowed at %s; use POST", r.Method, path)
+	default:
+		msg, of, err = h.take(w, r, c, most, serve)
+	}
 	if err != nil {
 		h.note(w, r, c, most, of, err)
 		err = fmt.Errorf("%s from %s: %w", path, r.RemoteAddr, err)
@@ -215,8 +220,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // take lets a caller in, finds room for what he says, and hands it to serve. Of a
-// registration that is refused for its token, of is what it says: the body of one that
-// was not let in is read for that alone, where the trace asks for it.
+// registration that is refused, of is what it says: the body of one that was not let in is
+// read for that alone, where the trace asks for it.
 func (h *handler) take(w http.ResponseWriter, r *http.Request, c Caller, most int64,
 	serve func(context.Context, Caller, []byte) (string, error)) (msg string, of wire.Registration, err error) {
 	names := most == MaxRegistration
@@ -275,26 +280,27 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request, c Caller, most in
 	if err == nil {
 		msg, err = serve(r.Context(), c, *buf)
 	}
-	if names && errors.Is(err, ErrUnauthorized) {
+	if names && err != nil {
 		of, _ = wire.DecodeRegistration(*buf)
 	}
 	return msg, of, err
 }
 
-// note leaves the trace of a refusal, if it is one that needs any.
+// note leaves the trace of a refusal.
 func (h *handler) note(w http.ResponseWriter, r *http.Request, c Caller, most int64, of wire.Registration, err error) {
-	t := refusal.Refusal{Door: refusal.Callback, Remote: c.Remote, App: cmp.Or(of.App, c.App), Address: of.Address}
+	t := refusal.Refusal{Door: refusal.Callback, Reason: refusal.Unavailable, Remote: c.Remote, App: cmp.Or(of.App, c.App),
+		Address: of.Address, Why: err.Error()}
 	if most == MaxRegistration {
 		t.Door = refusal.Registry
 	}
 	var said *refused
 	switch {
 	case errors.As(err, &said):
-		t.Reason = said.trace
+		t.Reason, t.Why = said.trace, said.text
 	case errors.Is(err, ErrUnauthorized):
 		t.Reason = refusal.App
 	}
-	if t.Reason != "" && h.opts.Refused.Note(r.Context(), t) {
+	if h.opts.Refused.Note(r.Context(), t) {
 		w.Header().Set("Connection", "close")
 	}
 }
@@ -329,7 +335,10 @@ func (h *handler) register(ctx context.Context, c Caller, body []byte) (string, 
 		return "", err
 	}
 	if err := h.opts.CheckAddress(r.Address); err != nil {
-		return "", Refuse("registryValue: %v", err)
+		if !strings.Contains(r.Address, "://") {
+			err = fmt.Errorf("%.80q is no base URL, such as http://HOST:PORT: executors before xxl-job 2.2 cannot be used", r.Address)
+		}
+		return "", RefuseFor(refusal.Address, fmt.Sprintf("registryValue: %v", err))
 	}
 	return "", h.ports.Registry.Register(ctx, c, r)
 }
@@ -364,16 +373,20 @@ func (h *handler) callback(ctx context.Context, c Caller, body []byte) (string, 
 		c.Dialect = cb.Dialect
 	}
 	msg := ""
+	if cb.Broken != nil {
+		msg = fmt.Sprintf("the callback is %v; what could be read of it was stored", cb.Broken)
+	}
 	if n := len(cb.Bad); n > 0 {
 		msg = fmt.Sprintf("%d of %d items cannot be used: %v", n, n+len(cb.Items), cb.Bad[0])
 		if n > 1 {
 			msg += ", and more"
 		}
-		h.opts.Log.Warn("callback with unusable items", "app", c.App, "remote", c.Remote, "unusable", n, "usable", len(cb.Items), "first",
-			cb.Bad[0].Error())
 		if len(cb.Items) == 0 {
 			return "", Refuse("%s", msg)
 		}
+	}
+	if msg != "" {
+		h.opts.Refused.Note(ctx, refusal.Refusal{Door: refusal.Callback, Reason: refusal.Invalid, Remote: c.Remote, App: c.App, Why: msg})
 	}
 	if len(cb.Items) == 0 {
 		return msg, nil

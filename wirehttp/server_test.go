@@ -187,7 +187,7 @@ func TestCallbackReachesThePort(t *testing.T) {
 func TestCallbackUsesWhatItCan(t *testing.T) {
 	p := &ports{}
 	var log bytes.Buffer
-	h := NewHandler(Ports{p, p}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	h := NewHandler(Ports{p, p}, Options{Refused: refusal.New(refusal.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})})
 	long := strings.Repeat("中", wire.MaxMessage+10)
 	code, msg := ask(t, h, "POST", "/api/callback", `[{"logId":"x","handleCode":200},{"logId":7,"handleCode":500,"handleMsg":"`+long+`"}]`)
 	if code != 200 || !strings.Contains(msg, "1 of 2 items") || !strings.Contains(msg, "item 0") {
@@ -196,7 +196,7 @@ func TestCallbackUsesWhatItCan(t *testing.T) {
 	if len(p.batch) != 1 || p.batch[0].Msg != strings.Repeat("中", wire.MaxMessage) {
 		t.Errorf("batch of %d", len(p.batch))
 	}
-	if !strings.Contains(log.String(), "unusable") {
+	if !strings.Contains(log.String(), "1 of 2 items") {
 		t.Errorf("log: %s", &log)
 	}
 	if code, _ := ask(t, h, "POST", "/api/callback", `[]`); code != 200 || len(p.batch) != 1 {

@@ -834,6 +834,8 @@ var zh = map[string]string{
 	"start one; its runs fail with no-executor, or wait within their deadline after an outage of the scheduler":               "请启动一个；在此之前它的运行会以 no-executor 失败，调度中断之后则在截止时间内等待",
 	"there is no app %q: an executor of it at %q was refused %d times, the last %s ago from %s":                               "没有应用 %q：位于 %q 的执行器自称属于它，被拒绝 %d 次，最近一次在 %s前，来自 %s",
 	"make the app, with the token of its executors, in a file for tickring apply; if it is none of yours, somebody is trying": "请在供 tickring apply 使用的文件中创建该应用，令牌与其执行器一致；如果不是您的执行器，则有人在尝试接入",
+	"app %q: an executor at %q was refused %d times, the last %s ago from %s: %s":                                             "应用 %q：位于 %q 的执行器被拒绝 %d 次，最近一次在 %s前，来自 %s：%s",
+	"change the address that the executor registers, which its own log says too":                                              "请修改执行器注册的地址，执行器自己的日志中也有此提示",
 	"app %q: an executor at %q was refused for its token, %d times, the last %s ago from %s":                                  "应用 %q：位于 %q 的执行器因令牌错误被拒绝 %d 次，最近一次在 %s前，来自 %s",
 	"give it the token of its app as its access token; if it is none of yours, somebody is trying":                            "请把该应用的令牌设为它的 accessToken；如果不是您的执行器，则有人在尝试接入",
 	"app %s has no executor, and nobody runs %s":                                                                              "应用 %s 没有执行器，无法执行 %s",

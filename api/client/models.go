@@ -785,7 +785,7 @@ type Executor struct {
 type ExecutorList struct {
 	Executors []Executor `json:"executors"`
 
-	// Refused Who was refused for his token in the last five minutes; of a server on one machine
+	// Refused Executors that were refused for their token, address or app in the last five minutes; of a server on one machine
 	Refused []RefusedExecutor `json:"refused,omitempty,omitzero"`
 }
 
@@ -855,7 +855,7 @@ type Facts struct {
 	// Paused Everything is
 	Paused bool `json:"paused,omitempty,omitzero"`
 
-	// Refused Who was refused for his token in the last five minutes, as an executor of an app
+	// Refused Executors that were refused for their token, address or app in the last five minutes
 	Refused []RefusedExecutor `json:"refused,omitempty,omitzero"`
 	Reports *ReportFacts      `json:"reports,omitempty"`
 	Standby bool              `json:"standby,omitempty,omitzero"`
@@ -1848,6 +1848,9 @@ type RefusedExecutor struct {
 	// From IP address
 	From  string `json:"from"`
 	Times int    `json:"times"`
+
+	// Why The reason, unless it is the token
+	Why string `json:"why,omitempty,omitzero"`
 }
 
 // ReplanRequest defines model for ReplanRequest.

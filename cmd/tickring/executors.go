@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -87,7 +88,8 @@ func executorRows(e *Env, all *api.ExecutorList) [][]string {
 		rows = append(rows, []string{x.App, x.Address, liveText(e, x) + clockText(x.ClockAheadMs)})
 	}
 	for _, r := range all.Refused {
-		text := fmt.Sprintf("refused for its token, last %s ago from %s", span(max(0, time.Since(r.At))), r.From)
+		text := fmt.Sprintf("refused, last %s ago from %s: %s", span(max(0, time.Since(r.At))), r.From,
+			cmp.Or(oneLine(r.Why), "its token is not that of the app"))
 		switch i, ok := at[[2]string{r.App, r.Address}]; {
 		case !ok:
 			rows = append(rows, []string{r.App, oneLine(r.Address), text})

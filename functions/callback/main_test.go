@@ -146,9 +146,9 @@ func TestReports(t *testing.T) {
 			t.Errorf("a report: %d %s, the run is %s", status, body, state(t, e))
 		}
 	}
-	if strings.Count(told.String(), `"Failed":1`) != 1 || strings.Count(told.String(), `"Refused":1`) != 1 ||
-		strings.Count(told.String(), "\n") != 2 {
-		t.Errorf("of a forged key and a failure that came twice the metrics say %q", told.String())
+	if strings.Count(told.String(), `"Failed":1`) != 1 || strings.Count(told.String(), `"Refused":1`) != 3 ||
+		strings.Count(told.String(), "\n") != 4 {
+		t.Errorf("of a forged key, two reports that cannot be used and a failure that came twice the metrics say %q", told.String())
 	}
 	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run}); err != nil || found[run].Data != "sda1" {
 		t.Errorf("its data is %q, %v", found[run].Data, err)

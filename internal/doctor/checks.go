@@ -383,6 +383,11 @@ func executors(f *Facts, s *sheet) core.Text {
 				do("make the app, with the token of its executors, in a file for tickring apply; if it is none of yours, somebody is trying")
 			continue
 		}
+		if r.Why != "" {
+			s.warn("app %q: an executor at %q was refused %d times, the last %s ago from %s: %s", r.App, r.Address, r.Times,
+				span(f.Own.Now.Sub(r.At)), r.From, r.Why).do("change the address that the executor registers, which its own log says too")
+			continue
+		}
 		s.warn("app %q: an executor at %q was refused for its token, %d times, the last %s ago from %s", r.App, r.Address, r.Times,
 			span(f.Own.Now.Sub(r.At)), r.From).
 			do("give it the token of its app as its access token; if it is none of yours, somebody is trying")

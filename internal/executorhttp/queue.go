@@ -69,10 +69,8 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 	token := r.Header.Get(wire.HeaderToken)
 	var q queueRequest
 	refuse := func(reason string, err error) {
-		if reason == refusal.Busy || core.CodeOf(err) == core.CodeUnauthorized {
-			d.note(w, r, refusal.Refusal{Door: refusal.Queue, Reason: reason, App: q.App,
-				Address: pull.Queue{App: q.App, Name: q.Queue}.Address()})
-		}
+		d.note(w, r, refusal.Refusal{Door: refusal.Queue, Reason: reason, App: q.App, Address: pull.Queue{App: q.App, Name: q.Queue}.Address(),
+			Why: err.Error()})
 		api.WriteError(w, r, d.Log, err)
 	}
 	if err := d.Tokens.Admit(r.Context(), "", token); err != nil {
@@ -80,7 +78,11 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 			b, _ := wirehttp.ReadBody(w, r, nil, wirehttp.MaxRegistration, within)
 			_ = json.Unmarshal(b, &q)
 		}
-		refuse(refusal.Token, err)
+		reason := reasonOf(err)
+		if reason == refusal.App {
+			reason = refusal.Token
+		}
+		refuse(reason, err)
 		return
 	}
 	leave, ok := room.Enter(r, token, maxQueueBody)
@@ -92,18 +94,19 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 	defer leave()
 	b, err := wirehttp.ReadBody(w, r, nil, maxQueueBody, d.ReadFor)
 	if err != nil {
-		api.WriteError(w, r, d.Log, unread(err, core.Say("a request to a queue"), maxQueueBody))
+		err = unread(err, core.Say("a request to a queue"), maxQueueBody)
+		refuse(reasonOf(err), err)
 		return
 	}
 	if err := json.Unmarshal(b, &q); err != nil {
-		api.WriteError(w, r, d.Log,
+		refuse(refusal.Invalid,
 			core.Errorf(core.CodeInvalid,
 				`the body is no JSON of a request to a queue, such as {"app":"reports","queue":"nightly","max":1,"waitSeconds":20,"visibilitySeconds":60}`))
 		return
 	}
 	app, err := d.Registry.Admit(r.Context(), q.App, token)
 	if err != nil {
-		refuse(refusal.App, err)
+		refuse(reasonOf(err), err)
 		return
 	}
 	if len(q.Receipts)+len(q.Begin)+len(q.Runs) == 0 {
@@ -114,7 +117,7 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 	case err != nil && r.Context().Err() != nil:
 		return // a poll that nobody waits for any more
 	case err != nil:
-		api.WriteError(w, r, d.Log, err)
+		refuse(reasonOf(err), err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

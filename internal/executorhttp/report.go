@@ -3,7 +3,6 @@ package executorhttp
 import (
 	"crypto/hmac"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -33,24 +32,23 @@ func (d Door) Report(f *finish.Finish, key send.Key) http.HandlerFunc {
 }
 
 func (d Door) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w http.ResponseWriter, r *http.Request) {
-	log := d.Log
-	note := func(reason string) {
-		d.note(w, r, refusal.Refusal{Door: refusal.Report, Reason: reason})
+	refuse := func(reason string, err error) {
+		d.note(w, r, refusal.Refusal{Door: refusal.Report, Reason: reason, Why: err.Error()})
+		api.WriteError(w, r, d.Log, err)
 	}
 	id, err := core.ParseRunID(r.PathValue("run"))
 	if err != nil {
-		api.WriteError(w, r, log, err)
+		refuse(refusal.Invalid, err)
 		return
 	}
 	signs, err := key(r.Context())
 	if err != nil {
-		log.Error("the key of reports cannot be read", "run", id, "err", err)
-		api.WriteError(w, r, log, core.Errorf(core.CodeUnavailable, "the key of reports cannot be read now: try again"))
+		d.Log.Error("the key of reports cannot be read", "run", id, "err", err)
+		refuse(refusal.Unavailable, core.Errorf(core.CodeUnavailable, "the key of reports cannot be read now: try again"))
 		return
 	}
 	if !hmac.Equal([]byte(r.URL.Query().Get("key")), []byte(send.ReportSignature(signs, id))) {
-		note(refusal.Token)
-		api.WriteError(w, r, log,
+		refuse(refusal.Token,
 			core.Errorf(core.CodeUnauthorized, "the key is not that of this run: use the URL of the %s header as it was sent", send.HeaderCallback))
 		return
 	}
@@ -63,25 +61,25 @@ func (d Door) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w http
 	}
 	leave, ok := room.Enter(r, "job/"+id.Job().String(), MaxReport)
 	if !ok {
-		note(refusal.Busy)
-		api.WriteError(w, r, log, errNoRoom)
+		refuse(refusal.Busy, errNoRoom)
 		return
 	}
 	defer leave()
 	b, err := wirehttp.ReadBody(w, r, nil, MaxReport, d.ReadFor)
 	if err != nil {
-		api.WriteError(w, r, log, unread(err, core.Say("a report"), MaxReport))
+		err = unread(err, core.Say("a report"), MaxReport)
+		refuse(reasonOf(err), err)
 		return
 	}
 	body.State = core.Succeeded
 	if len(b) > 0 {
 		if err := json.Unmarshal(b, &body); err != nil {
-			api.WriteError(w, r, log, core.Errorf(core.CodeInvalid, `a report is JSON: {"state":"succeeded"} or {"state":"failed","message":"why"}`))
+			refuse(refusal.Invalid, core.Errorf(core.CodeInvalid, `a report is JSON: {"state":"succeeded"} or {"state":"failed","message":"why"}`))
 			return
 		}
 	}
 	if len(body.Data) > core.DataMax {
-		api.WriteError(w, r, log, core.Errorf(core.CodeTooLarge, "data has %d bytes; at most %d are allowed", len(body.Data), core.DataMax))
+		refuse(refusal.Large, core.Errorf(core.CodeTooLarge, "data has %d bytes; at most %d are allowed", len(body.Data), core.DataMax))
 		return
 	}
 	res := finish.Result{Run: id, Reported: true, State: body.State, Message: body.Message, Data: body.Data,
@@ -93,14 +91,11 @@ func (d Door) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w http
 	case core.TimedOut:
 		res.Reason = core.ReasonTimeout
 	default:
-		api.WriteError(w, r, log, core.Invalid("state", string(body.State), "allowed: succeeded, failed, timed-out"))
+		refuse(refusal.Invalid, core.Invalid("state", string(body.State), "allowed: succeeded, failed, timed-out"))
 		return
 	}
 	if err := f.End(r.Context(), []finish.Result{res})[0]; err != nil {
-		if errors.Is(err, finish.ErrUnsent) {
-			note(refusal.Unsent)
-		}
-		api.WriteError(w, r, log, err)
+		refuse(reasonOf(err), err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -133,6 +133,7 @@ func (w wireCallbacks) part(ctx context.Context, c wirehttp.Caller, batch []wire
 	}
 	for i, err := range errs {
 		if core.CodeOf(err) == core.CodeNotFound {
+			w.refused.Note(ctx, refusal.Refusal{Door: refusal.Callback, Reason: refusal.Unknown, Remote: c.Remote, Why: err.Error()})
 			err = nil
 		}
 		errs[i] = wireError(err)
@@ -151,7 +152,27 @@ func wireError(err error) error {
 	case core.CodeOf(err) == core.CodeUnauthorized:
 		return wirehttp.ErrUnauthorized
 	case errors.As(err, &e) && e.Code != core.CodeInternal:
-		return wirehttp.Refuse("%s", e.Error())
+		return wirehttp.RefuseFor(reasonOf(e), e.Error())
 	}
 	return err
+}
+
+// reasonOf is the reason that the trace has for an error.
+func reasonOf(err error) string {
+	e, _ := errors.AsType[*core.Error](err)
+	switch code := core.CodeOf(err); {
+	case e != nil && e.Field == "address" || e != nil && e.Field == "registryValue":
+		return refusal.Address
+	case errors.Is(err, finish.ErrUnsent):
+		return refusal.Unsent
+	case code == core.CodeNotFound:
+		return refusal.Unknown
+	case code == core.CodeInvalid, code == core.CodeRefused:
+		return refusal.Invalid
+	case code == core.CodeTooLarge:
+		return refusal.Large
+	case code == core.CodeUnauthorized:
+		return refusal.App
+	}
+	return refusal.Unavailable
 }

@@ -1,5 +1,5 @@
 // Package refusal is the trace that is kept of who was refused at a door: a count, a
-// line in the log for each address and minute, who said he is an executor of an app, and
+// line in the log for each address, kind and minute, who said he is an executor of an app, and
 // a wait that grows for an address that keeps coming with wrong tokens. All of it is
 // bounded, whoever comes. It refuses nobody itself, and reads nothing of requests.
 package refusal
@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -32,6 +33,11 @@ const (
 	Quota  = "quota"  // code that declares more jobs, or changes, than it may
 	Unsent = "unsent" // the end of a run that nobody has
 	Page   = "page"   // he is a page in a browser
+
+	Invalid     = "invalid"     // the request cannot be understood, in part at least
+	Address     = "address"     // the address cannot be used
+	Unknown     = "unknown"     // the app or the run does not exist
+	Unavailable = "unavailable" // the server could not do it
 )
 
 // Refusal is one, or several that were alike. App and Address are the words of who was
@@ -40,6 +46,7 @@ type Refusal struct {
 	Door, Reason string
 	Remote       string // IP address and port of the connection
 	App, Address string // of an executor; empty where they are not known
+	Why          string // what the answer said
 	At           time.Time
 	Count        int
 }
@@ -76,6 +83,7 @@ type Trace struct {
 
 	mu        sync.Mutex
 	of        map[string]*address
+	lines     map[line]*told
 	executors []Refusal // the one that was refused last is the last
 	waiting   int
 	asked     int
@@ -84,9 +92,16 @@ type Trace struct {
 
 // address is what is known of one.
 type address struct {
-	last, told time.Time
-	since      int // refusals since its line
-	wrong      int // tokens
+	last  time.Time
+	wrong int // tokens
+}
+
+// line is a kind of refusal, of which an address has a line a minute.
+type line struct{ remote, door, reason string }
+
+type told struct {
+	at    time.Time
+	since int // refusals since the line
 }
 
 // New makes a Trace.
@@ -97,7 +112,7 @@ func New(o Options) *Trace {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	o.Every, o.Forget = cmp.Or(o.Every, time.Minute), cmp.Or(o.Forget, 5*time.Minute)
 	o.Waiting, o.Listen = cmp.Or(o.Waiting, 64), cmp.Or(o.Listen, time.Second)
-	return &Trace{o: o, of: map[string]*address{}}
+	return &Trace{o: o, of: map[string]*address{}, lines: map[line]*told{}}
 }
 
 // Asks answers how long a short body may take to be read to find out who was refused: a
@@ -127,18 +142,17 @@ func (t *Trace) Note(ctx context.Context, r Refusal) (closes bool) {
 	if t.o.Count != nil {
 		t.o.Count(r.Door, r.Reason)
 	}
-	r.At, r.Count, r.App, r.Address = t.o.Now(), 1, short(r.App), short(r.Address)
+	r.At, r.Count, r.App, r.Address, r.Why = t.o.Now(), 1, short(r.App), short(r.Address), short(r.Why)
 	r.Remote = hostOf(r.Remote)
 	t.mu.Lock()
 	a := t.address(r.Remote, r.At)
-	a.last, a.since = r.At, a.since+1
-	tells := a.told.IsZero() || r.At.Sub(a.told).Abs() >= t.o.Every
-	times := a.since
-	if tells {
-		a.told, a.since = r.At, 0
-	}
+	a.last = r.At
+	times, tells := t.tells(line{r.Remote, r.Door, r.Reason}, r.At)
 	var wait time.Duration
-	if r.Reason == Token || r.Reason == App {
+	switch r.Reason {
+	case Address, Unknown:
+		t.keep(r)
+	case Token, App:
 		t.keep(r)
 		if a.wrong++; a.wrong > 3 {
 			wait = min(100*time.Millisecond<<min(a.wrong-4, 10), t.o.Longest)
@@ -150,7 +164,8 @@ func (t *Trace) Note(ctx context.Context, r Refusal) (closes bool) {
 	}
 	t.mu.Unlock()
 	if tells {
-		t.o.Log.Warn("refused", "door", r.Door, "reason", r.Reason, "from", r.Remote, "times", times, "app", r.App, "executor", r.Address)
+		t.o.Log.Warn("refused", "door", r.Door, "reason", r.Reason, "from", r.Remote, "times", times, "app", r.App, "executor", r.Address,
+			"why", r.Why)
 	}
 	if !waits {
 		return wait > 0
@@ -167,6 +182,31 @@ func (t *Trace) Note(ctx context.Context, r Refusal) (closes bool) {
 	return false
 }
 
+// tells counts a refusal of a kind, and answers how many there were since the line that
+// told of them; tells says that it is time for the next.
+func (t *Trace) tells(l line, now time.Time) (times int, tells bool) {
+	if _, known := t.lines[l]; !known && len(t.lines) >= mostAddresses {
+		maps.DeleteFunc(t.lines, func(_ line, k *told) bool { return now.Sub(k.at).Abs() >= t.o.Every })
+		if len(t.lines) >= mostAddresses {
+			l.remote = many
+		}
+	}
+	k := t.lines[l]
+	if k == nil {
+		k = &told{}
+		t.lines[l] = k
+	}
+	k.since++
+	if !k.at.IsZero() && now.Sub(k.at).Abs() < t.o.Every {
+		return 0, false
+	}
+	times, *k = k.since, told{at: now}
+	return times, true
+}
+
+// many stands for the addresses beyond those that are told apart.
+const many = "many more"
+
 // address finds one, or makes room for it; where there is none it is one of many.
 func (t *Trace) address(remote string, now time.Time) *address {
 	if a := t.of[remote]; a != nil {
@@ -182,7 +222,6 @@ func (t *Trace) address(remote string, now time.Time) *address {
 			}
 		}
 	}
-	const many = "many more"
 	if len(t.of) >= mostAddresses {
 		remote = many
 	}
@@ -208,7 +247,7 @@ func (t *Trace) keep(r Refusal) {
 }
 
 // Executors lists who said a while ago that he is an executor of an app, and was refused for
-// his token; of all apps if app is empty.
+// his token, his address or his app; of all apps if app is empty.
 func (t *Trace) Executors(app string) []Refusal {
 	if t == nil {
 		return nil
