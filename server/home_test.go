@@ -5,9 +5,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -276,5 +279,36 @@ func TestConsoleNamesItsHost(t *testing.T) {
 	}
 	if home := page(http.MethodPost, "/console/login", url.Values{"token": {s.token}}); !strings.Contains(home, name) {
 		t.Errorf("its name is not said:\n%s", home)
+	}
+}
+
+// TestClientBehindTrustedProxies: the client is the last hop that is no trusted proxy, whatever it
+// writes itself; from any other peer the header counts for nothing.
+func TestClientBehindTrustedProxies(t *testing.T) {
+	s := &Server{log: slog.New(slog.DiscardHandler), o: Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"),
+		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}}}
+	for _, c := range []struct {
+		peer, want string
+		forwarded  []string
+	}{
+		{"127.0.0.1:5", "203.0.113.7:0", []string{"203.0.113.7"}},
+		{"[::ffff:127.0.0.1]:5", "203.0.113.7:0", []string{"203.0.113.7"}},
+		{"127.0.0.1:5", "203.0.113.7:0", []string{"1.1.1.1, 203.0.113.7"}},
+		{"127.0.0.1:5", "203.0.113.7:0", []string{"1.1.1.1", "203.0.113.7:4711, 10.1.2.3"}},
+		{"[2001:db8::1]:5", "[2a00::7]:0", []string{"[2a00::7]:99,10.0.0.1"}},
+		{"127.0.0.1:5", "10.1.2.3:0", []string{"unknown, 10.1.2.3"}},
+		{"127.0.0.1:5", "10.9.9.9:0", []string{"10.9.9.9, 10.1.2.3"}},
+		{"127.0.0.1:5", "127.0.0.1:5", nil},
+		{"127.0.0.1:5", "127.0.0.1:0", []string{""}},
+		{"192.0.2.1:5", "192.0.2.1:5", []string{"203.0.113.7"}},
+	} {
+		got := ""
+		h := http.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RemoteAddr }))
+		s.handler.Store(&h)
+		r := httptest.NewRequest(http.MethodGet, "/v1/status", nil)
+		r.RemoteAddr, r.Header["X-Forwarded-For"] = c.peer, c.forwarded
+		if s.serve(httptest.NewRecorder(), r); got != c.want {
+			t.Errorf("%s with %q: %s, want %s", c.peer, c.forwarded, got, c.want)
+		}
 	}
 }

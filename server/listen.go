@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -76,11 +77,46 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if s.home && s.fromHere(r) {
 		r = r.WithContext(context.WithValue(r.Context(), hereKey{}, true))
 	}
+	s.setClient(r)
 	if counts(r) {
 		s.under.reports.Add(1)
 		defer s.under.reports.Add(-1)
 	}
 	(*s.handler.Load()).ServeHTTP(w, r)
+}
+
+// setClient makes the remote address of a request that comes through trusted proxies that of its
+// client: the last hop in X-Forwarded-For that is no trusted proxy. What a client writes there
+// stands before that hop, and is not read.
+func (s *Server) setClient(r *http.Request) {
+	forwarded := r.Header.Values("X-Forwarded-For")
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || len(forwarded) == 0 {
+		return
+	}
+	trusted := func(ip netip.Addr) bool {
+		return slices.ContainsFunc(s.o.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(ip) })
+	}
+	client := peer.Addr().Unmap()
+	if !trusted(client) {
+		s.untrusted.Do(func() {
+			s.log.Warn("request with X-Forwarded-For received from an address outside --trusted-proxy", "from", client.String())
+		})
+		return
+	}
+	hops := strings.Split(strings.Join(forwarded, ","), ",")
+	for i := len(hops) - 1; i >= 0 && trusted(client); i-- {
+		text := strings.TrimSpace(hops[i])
+		hop, err := netip.ParseAddr(text)
+		if at, e := netip.ParseAddrPort(text); e == nil {
+			hop, err = at.Addr(), nil
+		}
+		if err != nil {
+			break
+		}
+		client = hop.Unmap().WithZone("")
+	}
+	r.RemoteAddr = netip.AddrPortFrom(client, 0).String()
 }
 
 // Identity is who answers at an address.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -32,6 +33,9 @@ type Options struct {
 	// listens on this machine only directly and at its own address.
 	AllowNoToken, RequireToken bool
 	Policy                     safedial.Policy // addresses of executors
+	// TrustedProxies are the networks of reverse proxies whose X-Forwarded-For names the client
+	// of a request.
+	TrustedProxies []netip.Prefix
 	// TLSCert and TLSKey are PEM files, by which the server speaks TLS; they are read
 	// again when they change.
 	TLSCert, TLSKey string

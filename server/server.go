@@ -67,6 +67,8 @@ type Server struct {
 	cert     *certificate // nil: no TLS
 	// home is whether executors on this machine do without a token.
 	home bool
+	// untrusted logs the first request that an unknown proxy forwards.
+	untrusted sync.Once
 	// handler is what answers: the standby's until the data is open.
 	handler atomic.Pointer[http.Handler]
 	m       *metrics

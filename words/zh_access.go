@@ -58,6 +58,7 @@ var zhAccess = map[string]string{
 	"this takes the role %s for app %s, where %s is %s":                                                                                      "这需要角色 %s（应用 %s），而 %s 在其中是 %s",
 	"this token has not all that %s may: the account is changed with one that has, or in the console":                                        "此令牌没有 %s 的全部权限：请用拥有全部权限的令牌，或在控制台中修改账户",
 	"this token may only read: what changes something takes the admin token or a person's":                                                   "这个令牌只能读取：修改操作需要管理员令牌或个人令牌",
+	"%d logins are waiting: try again in a few seconds":                                                                                      "已有 %d 个登录在排队：请几秒后重试",
 	"too many log-ins failed from your address: again in %d s":                                                                               "来自您地址的登录失败次数过多：请在 %d 秒后重试",
 	"The first time, or as a machine's owner:":                                                                                               "首次登录，或作为机器的管理者：",
 	"Log in as admin":                "以 admin 登录",

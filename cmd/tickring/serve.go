@@ -34,6 +34,7 @@ type ServeCmd struct {
 	DenyPrivate  bool          `help:"Executors on this machine and in private networks only where the allow of their app names them (or --allow)."`
 	AllowNoToken bool          `xor:"token" help:"Let executors of apps without a token in from everywhere (without it: on this machine, while the server listens nowhere else)."`
 	RequireToken bool          `xor:"token" help:"Let executors of apps without a token in from nowhere, this machine included: say it behind a proxy."`
+	TrustedProxy []string      `name:"trusted-proxy" help:"Address or network of a reverse proxy, such as 127.0.0.1 or 10.0.0.0/8, whose X-Forwarded-For names the client; several times for several (default: none)." placeholder:"CIDR"`
 	ReportURL    string        `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen; of 0.0.0.0 the first address of this machine on a network)." placeholder:"URL"`
 	ReportZone   string        `name:"report-zone" help:"By whose days tickring report sums runs up, such as Europe/Berlin (default: UTC)." placeholder:"ZONE"`
 	RunURL       string        `name:"run-url" help:"URL under which people find a run, with {run} for its number, which notices link to (default: the console of this server, at --report-url)." placeholder:"URL"`
@@ -107,6 +108,10 @@ func (c *ServeCmd) Run(e *Env) error {
 	if err != nil {
 		return err
 	}
+	proxies, err := c.proxies()
+	if err != nil {
+		return err
+	}
 	allowed, err := c.commands()
 	if err != nil {
 		return err
@@ -136,7 +141,7 @@ func (c *ServeCmd) Run(e *Env) error {
 	log := slog.New(slog.NewJSONHandler(e.Stderr, &slog.HandlerOptions{Level: level}))
 	out := &lockedWriter{w: e.Stdout}
 	o := server.Options{Dir: dir, Listen: c.Listen, Token: e.env("TICKRING_ADMIN_TOKEN"),
-		ReadToken: e.env("TICKRING_READ_TOKEN"), Policy: policy,
+		ReadToken: e.env("TICKRING_READ_TOKEN"), Policy: policy, TrustedProxies: proxies,
 		ReportURL: strings.TrimSuffix(c.ReportURL, "/"), TLSCert: c.TLSCert, TLSKey: c.TLSKey, Drain: max(c.Drain, 1),
 		Version: version(), Log: log, AllowNoToken: c.AllowNoToken, RequireToken: c.RequireToken, Notice: out,
 		Restored: c.Restored, Commands: allowed, CommandsMost: c.CommandsMost, ReportZone: zone,
@@ -167,6 +172,7 @@ func (c *ServeCmd) Run(e *Env) error {
 		}
 		return opened(ctx, s)
 	}
+	limitMemory(os.DirFS("/"), e.env)
 	if e.env("GOGC") == "" {
 		// What lives is a few MB: looking through it half as often costs some MB more, and a
 		// fire one part in fifteen less.
@@ -261,6 +267,21 @@ func (c *ServeCmd) policy() (safedial.Policy, error) {
 		p.Allow = append(p.Allow, network)
 	}
 	return p, nil
+}
+
+// proxies returns the networks of --trusted-proxy.
+func (c *ServeCmd) proxies() (list []netip.Prefix, err error) {
+	for _, text := range c.TrustedProxy {
+		network, err := netip.ParsePrefix(text)
+		if ip, e := netip.ParseAddr(text); e == nil {
+			network, err = netip.PrefixFrom(ip, ip.BitLen()), nil
+		}
+		if err != nil {
+			return nil, usagef("--trusted-proxy: %q is not an address or a network: write 127.0.0.1 or 10.0.0.0/8", text)
+		}
+		list = append(list, network)
+	}
+	return list, nil
 }
 
 // short is a path with the home folder as ~.

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/tickring/tickring/api"
@@ -288,5 +289,34 @@ func TestPermitText(t *testing.T) {
 	over := &api.Run{State: "failed", Permit: &api.Permit{Of: "group db, app shop", Value: "x"}}
 	if got := (&Env{Globals: &Globals{}}).permitText(over); got != "of group db, app shop with value x at its key" {
 		t.Errorf("after its end: %q", got)
+	}
+}
+
+// TestMemoryLimit: the least limit of the cgroup and of those above it counts, unless GOMEMLIMIT is set.
+func TestMemoryLimit(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	before := debug.SetMemoryLimit(-1)
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
+	for _, c := range []struct {
+		name, set string
+		files     fstest.MapFS
+		want      int64
+	}{
+		{"v2, of the unit", "", fstest.MapFS{"proc/self/cgroup": file("0::/a/b"), "sys/fs/cgroup/a/b/memory.max": file("1000000000"),
+			"sys/fs/cgroup/a/memory.max": file("max")}, 900_000_000},
+		{"v2, above it", "", fstest.MapFS{"proc/self/cgroup": file("0::/a/b"), "sys/fs/cgroup/a/b/memory.max": file("1000000000"),
+			"sys/fs/cgroup/a/memory.max": file("500000000")}, 450_000_000},
+		{"v2, container", "", fstest.MapFS{"proc/self/cgroup": file("0::/"), "sys/fs/cgroup/memory.max": file("1000000000")}, 900_000_000},
+		{"v1, container", "", fstest.MapFS{"proc/self/cgroup": file("3:cpu:/x\n4:memory:/docker/x"),
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": file("1000000000")}, 900_000_000},
+		{"GOMEMLIMIT", "2GiB", fstest.MapFS{"proc/self/cgroup": file("0::/"), "sys/fs/cgroup/memory.max": file("1000000000")}, before},
+		{"none", "", fstest.MapFS{"proc/self/cgroup": file("0::/"), "sys/fs/cgroup/memory.max": file("max")}, before},
+		{"another system", "", fstest.MapFS{}, before},
+	} {
+		debug.SetMemoryLimit(before)
+		limitMemory(c.files, func(string) string { return c.set })
+		if got := debug.SetMemoryLimit(-1); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
 	}
 }

@@ -43,11 +43,12 @@ type Options struct {
 type Access struct {
 	store Store
 	o     Options
-	// hashing bounds how many passwords are hashed at once, for each takes a core and much memory.
-	hashing chan struct{}
-	froms   froms
-	wrongly froms // those that sent what makes no known browser
-	once    once
+	// strangers is the queue of logins from browsers that are not known, known that of all
+	// others: strangers keep no known browser waiting.
+	strangers, known lane
+	froms            froms
+	wrongly          froms // those that sent what makes no known browser
+	once             once
 	// blank is the hash of no password: that of an account which is not there. Nil: none was made yet.
 	blank atomic.Pointer[string]
 }
@@ -65,15 +66,15 @@ func New(store Store, o Options) *Access {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Access{store: store, o: o, hashing: make(chan struct{}, 2)}
+	return &Access{store: store, o: o, strangers: newLane(), known: newLane()}
 }
 
 // nobodys is the hash that is compared where there is none.
-func (a *Access) nobodys(ctx context.Context) (string, error) {
+func (a *Access) nobodys(ctx context.Context, in lane) (string, error) {
 	if hash := a.blank.Load(); hash != nil {
 		return *hash, nil
 	}
-	hash, err := a.hash(ctx, rand.Text())
+	hash, err := a.hash(ctx, in, rand.Text())
 	if err == nil {
 		a.blank.Store(&hash)
 	}
@@ -82,27 +83,16 @@ func (a *Access) nobodys(ctx context.Context) (string, error) {
 
 func (a *Access) now() time.Time { return a.o.Now().UTC().Truncate(time.Millisecond) }
 
-// hash waits for its turn to hash a password.
-func (a *Access) hash(ctx context.Context, password string) (hash string, err error) {
-	err = a.inTurn(ctx, func() { hash, err = a.o.Passwords.Hash(password) })
+// hash hashes a password in a lane.
+func (a *Access) hash(ctx context.Context, in lane, password string) (hash string, err error) {
+	err = in.do(ctx, func() { hash, err = a.o.Passwords.Hash(password) })
 	return hash, err
 }
 
-// is waits for its turn to compare a password.
-func (a *Access) is(ctx context.Context, hash, password string) (same bool, err error) {
-	err = a.inTurn(ctx, func() { same = a.o.Passwords.Is(hash, password) })
+// is compares a password in a lane.
+func (a *Access) is(ctx context.Context, in lane, hash, password string) (same bool, err error) {
+	err = in.do(ctx, func() { same = a.o.Passwords.Is(hash, password) })
 	return same, err
-}
-
-func (a *Access) inTurn(ctx context.Context, do func()) error {
-	select {
-	case a.hashing <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-a.hashing }()
-	do()
-	return nil
 }
 
 // find reads an account.

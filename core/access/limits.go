@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"net/netip"
@@ -36,6 +37,38 @@ func (t *tries) fill(now time.Time) {
 	t.at = now
 }
 
+// maxWaiting is how many wait in a lane; the next one gets an error.
+const maxWaiting = 32
+
+// A lane is a queue for the hashing of passwords, which takes a core and 19 MB each: one password
+// is hashed at a time, and maxWaiting wait.
+type lane struct{ in, turn chan struct{} }
+
+func newLane() lane { return lane{make(chan struct{}, 1+maxWaiting), make(chan struct{}, 1)} }
+
+// do waits for its turn, and does something.
+func (l lane) do(ctx context.Context, do func()) error {
+	select {
+	case l.in <- struct{}{}:
+		defer func() { <-l.in }()
+	default:
+		return errFull
+	}
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	do()
+	return nil
+}
+
+// full reports whether the next one gets an error.
+func (l lane) full() bool { return len(l.in) == cap(l.in) }
+
+var errFull = core.Errorf(core.CodeUnavailable, "%d logins are waiting: try again in a few seconds", maxWaiting)
+
 // House is whom an address is counted with: of IPv6 one household has a whole /64.
 func House(address string) string {
 	ip, err := netip.ParseAddr(address)
@@ -47,12 +80,16 @@ func House(address string) string {
 }
 
 // placesOf are where an address is counted, the nearest first: its house, and networks around it, of which
-// the widest are few.
+// the widest are few. Loopback is counted nowhere: it is the address of this machine, or of a
+// proxy that is not trusted, and then of everybody behind it.
 func placesOf(address string) []string {
 	places := []string{House(address)}
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
 		return append(places, "")
+	}
+	if ip.Unmap().IsLoopback() {
+		return nil
 	}
 	around := []int{48, 32, 16}
 	if ip = ip.Unmap().WithZone(""); ip.Is4() {
@@ -69,6 +106,9 @@ func placesOf(address string) []string {
 // of the places that is known here, or that there is room for: who fills the nearest leaves room for
 // the wider, and shares what is left with his neighbours alone. For the last there always is.
 func (f *froms) take(places []string, now time.Time) (*tries, error) {
+	if len(places) == 0 {
+		return &tries{}, nil
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.of == nil {

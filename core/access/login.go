@@ -47,9 +47,16 @@ func (f *Failures) try(now time.Time) bool {
 // the password, so that of many at once none is free; and it hashes whatever there is, and
 // answers no sooner, where the person is not there or has to wait.
 func (a *Access) LogIn(ctx context.Context, name, password string, from From) (secret string, err error) {
-	places, err := a.placesOf(ctx, name, &from)
+	places, known, err := a.placesOf(ctx, name, &from)
 	if err != nil {
 		return "", err
+	}
+	in := a.strangers
+	if known {
+		in = a.known
+	}
+	if in.full() { // before the try is counted
+		return "", errFull
 	}
 	took, err := a.froms.take(places, a.now())
 	if err != nil {
@@ -57,7 +64,7 @@ func (a *Access) LogIn(ctx context.Context, name, password string, from From) (s
 	}
 	least := time.NewTimer(a.o.Answer)
 	defer least.Stop()
-	secret, err = a.logIn(ctx, name, password, from)
+	secret, err = a.logIn(ctx, in, name, password, from)
 	if err == nil {
 		a.froms.giveBack(took)
 		return secret, nil
@@ -72,24 +79,24 @@ func (a *Access) LogIn(ctx context.Context, name, password string, from From) (s
 // placesOf are where a log-in is counted: by its address, or of a browser that is known, whoever else is at
 // that address, by the person. For what cannot be one the store is not asked, and for what an address sends
 // that is none only so often.
-func (a *Access) placesOf(ctx context.Context, name string, from *From) ([]string, error) {
+func (a *Access) placesOf(ctx context.Context, name string, from *From) (places []string, known bool, err error) {
 	if !mayBeKnown(from.Known, a.now()) || CheckName("", name) != nil {
-		return placesOf(from.Address), nil
+		return placesOf(from.Address), false, nil
 	}
 	took, err := a.wrongly.take(placesOf(from.Address), a.now())
 	if err != nil {
-		return placesOf(from.Address), nil
+		return placesOf(from.Address), false, nil
 	}
 	acc, _, err := a.find(ctx, name)
 	if err == nil && acc.isKnown(from.Known, a.now()) {
 		a.wrongly.giveBack(took)
-		return []string{"known " + name}, nil
+		return []string{"known " + name}, true, nil
 	}
-	return placesOf(from.Address), err
+	return placesOf(from.Address), false, err
 }
 
-func (a *Access) logIn(ctx context.Context, name, password string, from From) (string, error) {
-	hash, err := a.nobodys(ctx)
+func (a *Access) logIn(ctx context.Context, in lane, name, password string, from From) (string, error) {
+	hash, err := a.nobodys(ctx, in)
 	if err != nil {
 		return "", err
 	}
@@ -108,7 +115,7 @@ func (a *Access) logIn(ctx context.Context, name, password string, from From) (s
 			hash = acc.Password
 		}
 	}
-	same, err := a.is(ctx, hash, password[:min(len(password), MaxPassword)])
+	same, err := a.is(ctx, in, hash, password[:min(len(password), MaxPassword)])
 	if err != nil {
 		return "", err
 	}

@@ -84,7 +84,7 @@ func (a *Access) Save(ctx context.Context, who Who, s Spec) (acc Account, change
 		if err := checkPassword("password", s.Name, *s.Password); err != nil {
 			return acc, "", err
 		}
-		if hash, err = a.hash(ctx, *s.Password); err != nil {
+		if hash, err = a.hash(ctx, a.known, *s.Password); err != nil {
 			return acc, "", err
 		}
 	}
@@ -203,7 +203,7 @@ func (a *Access) ChangePassword(ctx context.Context, who Who, old, password stri
 	} else if who.Kind != Person {
 		return core.Errorf(core.CodeForbidden, "%s has no password, and a token gives none: it is set in the console", who.Name)
 	}
-	hash, err := a.hash(ctx, password)
+	hash, err := a.hash(ctx, a.known, password)
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (a *Access) knows(ctx context.Context, name, password string) error {
 	if !counted || len(password) > MaxPassword {
 		return wrong
 	}
-	same, err := a.is(ctx, acc.Password, password)
+	same, err := a.is(ctx, a.known, acc.Password, password)
 	if err == nil && !same {
 		err = wrong
 	}
