@@ -76,7 +76,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 		return
 	}
 	out := runOf(&v.Run, v.Job)
-	out.ThenAt = v.ThenAt.Time()
+	out.ThenAt, out.Answer = v.ThenAt.Time(), v.Answer
 	children, err := s.m.Children(r.Context(), &v)
 	if err != nil {
 		s.fail(w, r, err)

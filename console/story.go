@@ -137,6 +137,10 @@ func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
 	case r.State == string(core.Running):
 		list = append(list, event{Shape: "run", Text: a.Mark("is being sent"), Aside: nth})
 	}
+	if r.Answer != "" {
+		list = append(list, event{Shape: "fail", Text: a.Mark("the executor did not confirm the run: %s", text(r.Answer)),
+			Aside: a.Mark("it is not known whether the executor has the run")})
+	}
 	list = append(list, a.kill(r)...)
 	if !r.EndedAt.IsZero() {
 		list = append(list, a.end(r))
@@ -349,6 +353,8 @@ var nextSteps = map[core.Reason]core.Text{
 // nextStep is what is to be done about a run; empty: nothing.
 func (a *ask) nextStep(r *client.Run) string {
 	switch state := core.State(r.State); {
+	case r.Answer != "", strings.HasPrefix(r.Message, core.NotConfirmed) && r.Then == "":
+		return a.Say("Check that the address is the base URL of an executor, and what its own log says of the run.")
 	case r.Skip != nil:
 		return words.Say(a.Lang, nextSteps[core.Reason(r.Skip.Reason)])
 	case state == core.Planned && len(r.Missing) > 0:

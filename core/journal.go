@@ -1,6 +1,11 @@
 package core
 
-import "fmt"
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // JournalKey names a journal: the minute of the claims in it, one of 16
 // suffixes that spread the load of a minute, and the invocation's nonce.
@@ -59,7 +64,58 @@ type Entry struct {
 	Run     RunID
 	Address string
 	Outcome Outcome
+	// Answer is the answer to an unconfirmed send, at most AnswerMax bytes; empty if none is kept.
+	Answer string
 }
+
+// AnswerMax is the longest answer that an entry keeps, in bytes; the rest is cut.
+// AnswersMax is how many entries of a journal keep one; entries beyond it have none.
+const (
+	AnswerMax  = 200
+	AnswersMax = 100
+)
+
+// NotConfirmed begins the message of a run that is lost or timed out and whose send got an
+// answer that proved nothing.
+const NotConfirmed = "the executor did not confirm the run"
+
+// CutAnswer returns the first line of an answer as an entry keeps it.
+func CutAnswer(text string) string {
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	if len(text) > AnswerMax {
+		text = text[:AnswerMax-len("…")] + "…"
+	}
+	return strings.ToValidUTF8(text, "")
+}
+
+// PackAnswers encodes the answers of a journal's entries; nil if there are none.
+func PackAnswers(entries []Entry) (b []byte) {
+	for i := range entries {
+		if a := entries[i].Answer; a != "" {
+			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(i)), uint64(len(a)))
+			b = append(b, a...)
+		}
+	}
+	return b
+}
+
+// UnpackAnswers reads what PackAnswers encoded into the entries.
+func UnpackAnswers(b []byte, entries []Entry) error {
+	for len(b) > 0 {
+		i, n := binary.Uvarint(b)
+		if n <= 0 || i >= uint64(len(entries)) {
+			return errAnswers
+		}
+		size, m := binary.Uvarint(b[n:])
+		if b = b[n+max(m, 0):]; m <= 0 || size > uint64(len(b)) {
+			return errAnswers
+		}
+		entries[i].Answer, b = string(b[:size]), b[size:]
+	}
+	return nil
+}
+
+var errAnswers = errors.New("the answers of a journal are damaged")
 
 // HasLeft reports whether an entry was left.
 func (j *Journal) HasLeft() bool {

@@ -25,6 +25,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/wire"
+	"github.com/tickring/tickring/wirehttp"
 )
 
 // The headers of a call, beside those of wire.About. Times are RFC 3339 in UTC.
@@ -149,7 +150,7 @@ func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment, ke
 		a = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.TimedOut, Reason: core.ReasonTimeout, TimedOut: true,
 			Message: "no answer within " + timeout.String()}
 	default:
-		a = dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: plain(err)}
+		a = dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: wirehttp.Unproven(0, nil, inner(err), time.Since(started)).Error()}
 	}
 	a.Took = time.Since(started)
 	if a.Kind == dispatch.AnswerEnded {
@@ -159,12 +160,13 @@ func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment, ke
 }
 
 // plain is the innermost text of an error of the HTTP client, without the URL.
-func plain(err error) string {
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err
+func plain(err error) string { return inner(err).Error() }
+
+func inner(err error) error {
+	if u, is := errors.AsType[*url.Error](err); is {
+		return u.Err
 	}
-	return err.Error()
+	return err
 }
 
 // request makes a request that net/http sends once. Its Transport repeats one

@@ -268,7 +268,9 @@ func answerOf(o wirehttp.Outcome) dispatch.Answer {
 		}
 	default:
 		a.Kind = dispatch.AnswerUnconfirmed
-		a.TimedOut = errors.Is(o.Err, context.DeadlineExceeded)
+		if a.TimedOut = errors.Is(o.Err, context.DeadlineExceeded); o.Err != nil {
+			a.Message = o.Err.Error()
+		}
 	}
 	return a
 }

@@ -391,7 +391,8 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		OwnerDead:  func(owner string) bool { return !strings.HasPrefix(owner, boot+"-") },
 		Invocation: o.Invocation, JournalEvery: o.JournalEvery, BackoffMin: o.BackoffMin, BackoffMax: o.BackoffMax,
 		CallTimeout: o.CallTimeout,
-		Sent: func(r *core.Run, at time.Time, k dispatch.AnswerKind) {
+		Sent: func(r *core.Run, at time.Time, a *dispatch.Answer) {
+			k := a.Kind
 			s.m.sent(r, at, k)
 			p.outage.sent(r, at, k)
 			if o.Sent != nil && (k == dispatch.AnswerAccepted || k == dispatch.AnswerUnconfirmed || k == dispatch.AnswerRepeat) {

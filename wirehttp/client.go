@@ -278,7 +278,7 @@ func (c *Client) call(ctx context.Context, base string, x exchange, accepted fun
 		}
 		return notBegun(ctx, err), reply
 	}
-	out, reply = judge(res.status, res.body, err)
+	out, reply = judge(res.status, res.body, err, deadline.Sub(start))
 	if out.Kind == Accepted && accepted != nil {
 		if err := accepted(reply); err != nil {
 			out.Kind, out.Err = Unknown, err
@@ -299,8 +299,8 @@ func notBegun(ctx context.Context, err error) Outcome {
 }
 
 // judge says what a response proves, err being what kept it from being read
-// whole. Something was written, so whatever is not proven is Unknown.
-func judge(status int, body []byte, err error) (Outcome, wire.Reply) {
+// whole within a time. Something was written, so whatever is not proven is Unknown.
+func judge(status int, body []byte, err error, within time.Duration) (Outcome, wire.Reply) {
 	out := Outcome{HTTPStatus: status, Err: err}
 	var reply wire.Reply
 	if err == nil {
@@ -308,12 +308,13 @@ func judge(status int, body []byte, err error) (Outcome, wire.Reply) {
 		if reply, garbage = wire.DecodeReply(body); garbage == nil {
 			out.Code, out.Msg, out.Verdict = reply.Code, wire.TruncateMessage(reply.Msg), reply.Verdict()
 		} else if status >= 200 && status <= 299 {
-			out.Err = fmt.Errorf("the answer is not the protocol's: %w", garbage)
+			out.Err = Unproven(status, body, nil, within)
 		}
 	}
 	answered := out.Verdict != wire.VerdictGarbage
 	switch {
 	case status == 0:
+		out.Err = Unproven(status, body, err, within)
 		return out, reply
 
 	case status == 429:
@@ -343,8 +344,8 @@ func judge(status int, body []byte, err error) (Outcome, wire.Reply) {
 		// envelope may be a crash after the start. Nor is a status that
 		// contradicts its envelope.
 	}
-	if out.Err == nil {
-		out.Err = fmt.Errorf("HTTP %d", status)
+	if out.Err == nil || err != nil {
+		out.Err = Unproven(status, body, err, within)
 	}
 	return out, reply
 }

@@ -316,4 +316,7 @@ var zhConsoleRuns = map[string]string{
 	"the file of its log is gone from the server's folder; of what it printed the message has the last 4 KB at most": "服务器目录中的日志文件已不存在；消息中最多保存其输出的最后 4 KB",
 	"the file of its log is gone from the server's folder":                                                           "服务器目录中的日志文件已不存在",
 	"How they ended over time": "结果随时间的分布",
+	"Check that the address is the base URL of an executor, and what its own log says of the run.": "请检查该地址是否为执行器的根地址，并查看执行器自身日志中关于该次执行的内容。",
+	"the executor did not confirm the run: %s":                                                     "执行器没有确认接收：%s",
+	"it is not known whether the executor has the run":                                             "不确定执行器是否已接收该次执行",
 }

@@ -2150,8 +2150,11 @@ type Rule struct {
 type Run struct {
 	Address   string   `json:"address,omitempty,omitzero"`
 	Addresses []string `json:"addresses,omitempty,omitzero"`
-	App       string   `json:"app"`
-	Attempt   int      `json:"attempt,omitempty,omitzero"`
+
+	// Answer What came back when an open run was sent, if that confirms nothing, such as HTTP 500; only when one run is read
+	Answer  string `json:"answer,omitempty,omitzero"`
+	App     string `json:"app"`
+	Attempt int    `json:"attempt,omitempty,omitzero"`
 
 	// By Who triggered it
 	By    string `json:"by,omitempty,omitzero"`

@@ -81,6 +81,9 @@ func (c *runCmd) Run(e *conn) error {
 			add("asked", strings.TrimSpace(t.Address+"   "+e.firstLine(t.Message)))
 		}
 		add("address", r.Address)
+		if r.Answer != "" {
+			add("answered", e.firstLine(r.Answer)+"   it is not known whether the executor has the run: tickring executors "+r.App)
+		}
 		if s := r.Shard; s != nil && s.Index != nil {
 			text := fmt.Sprintf("index %d of a total of %d", *s.Index, s.Total)
 			if s.Of != "" {

@@ -107,6 +107,8 @@ type Runs interface {
 	LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error)
 	// Permits reads items of permits; one that is not stored is not in the answer.
 	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)
+	// Journals reads journals; one that is not stored is not in the answer.
+	Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error)
 	// KeptLog is what is kept of a run's log; false: nothing is.
 	KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error)
 	// Entries reads the light entries of a job.

@@ -63,6 +63,8 @@ type RunView struct {
 	Permits *core.Permits
 	// Missing are the parents for which it waits, where it is that of a join.
 	Missing []string
+	// Answer is the answer to its send, if it is open and the answer confirmed nothing.
+	Answer string
 }
 
 // RunPage is one page of runs, newest first.
@@ -472,6 +474,15 @@ func (q *Ask) view(ctx context.Context, r core.Run) (RunView, error) {
 		return RunView{}, err
 	}
 	v := RunView{Run: r, Job: jobs[r.ID.Job()], ThenAt: at[r.Then]}
+	if r.State == core.Running && !r.Journal.IsZero() {
+		found, err := q.store.Journals(ctx, []core.JournalKey{r.Journal})
+		if err != nil {
+			return RunView{}, core.Passing(err)
+		}
+		j := found[r.Journal]
+		e, _ := j.Find(r.ID)
+		v.Answer = e.Answer
+	}
 	if r.AwaitsJoin() && v.Job != nil {
 		name := v.Job.Def.JoinName()
 		found, err := q.store.Permits(ctx, []string{name})

@@ -32,6 +32,7 @@ type item struct {
 	asked    string       // the limits that it was asked for last, if any
 	awaited  bool         // by a call:, for as long as that lasts
 	ending   bool         // it is being closed
+	answer   string       // to its last send, where that proved nothing
 	order    []string     // addresses to try, the claimed one first
 	choice   choice       // of what was asked, where the route asks
 	success  core.Instant // of the job's last success, where its template names it

@@ -249,7 +249,7 @@ func TestBusyBesideLongCall(t *testing.T) {
 			case s.Run.ID == long:
 				wait(30 * time.Minute)
 			case c.times(busy) < 3:
-				return dispatch.Answer{Kind: dispatch.AnswerBusy, Code: 429}
+				return dispatch.Answer{Kind: dispatch.AnswerBusy, Code: 429, Message: "queue full"}
 			}
 			return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
 		}
@@ -267,6 +267,8 @@ func TestBusyBesideLongCall(t *testing.T) {
 		}
 		if r := c.run(busy); r.State != core.Succeeded || c.times(busy) != 3 {
 			t.Errorf("after 10 s it is %s: %s, sent %d times", r.State, r.Reason, c.times(busy))
+		} else if len(r.Tries) != 1 || r.Tries[0].Message != "queue full" {
+			t.Errorf("the refusals before are %+v", r.Tries)
 		}
 		<-ended
 		if r := c.run(long); r.State != core.Succeeded || c.times(long) != 1 {

@@ -92,7 +92,7 @@ type Options struct {
 	SendsAll, InHand, InLine int // 2048, 8192, 131072
 	Log                      *slog.Logger
 	// Sent is called with each send that has an answer; it must not block.
-	Sent func(r *core.Run, at time.Time, a AnswerKind)
+	Sent func(r *core.Run, at time.Time, a *Answer)
 }
 
 func (o *Options) defaults() {
@@ -157,6 +157,8 @@ type Dispatcher struct {
 
 	underWay sync.Map     // owners that are invocations of this Dispatcher
 	wanted   atomic.Int64 // the minute in which it was said last that something is wanting here
+	// answers counts sends that were not accepted since the last log line, by kind.
+	answers [AnswerEnded + 1]struct{ minute, times atomic.Int64 }
 }
 
 // New makes a Dispatcher.

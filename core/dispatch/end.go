@@ -126,7 +126,7 @@ func (b *batch) putBack(ctx context.Context) {
 			continue
 		}
 		if p.claimed {
-			gives = append(gives, it.run.GiveBack())
+			gives = append(gives, it.giveBack())
 		}
 		g := group{it.fire.Slot, it.try + 1, it.slow, false, p.waits, p.at}
 		if p.slowly {
@@ -183,6 +183,17 @@ func (b *batch) putBack(ctx context.Context) {
 			b.d.wake(ctx, app)
 		}
 	}
+}
+
+// giveBack releases the claim of a fire. It keeps the last refusal of each address on the run.
+func (it *item) giveBack() core.RunPut {
+	p := it.run.GiveBack()
+	if it.answer != "" {
+		p.To.Tries = append(slices.DeleteFunc(slices.Clone(it.run.Tries), func(t core.Try) bool { return t.Address == it.run.Address }),
+			core.Try{Address: it.run.Address, Message: it.answer})
+		p.Set |= core.RunTries
+	}
+	return p
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

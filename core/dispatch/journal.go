@@ -100,14 +100,25 @@ func (b *batch) journal() (j core.Journal, unnamed []*item) {
 			}
 		}
 	}
+	answers := 0
+	for i := range j.Entries {
+		if j.Entries[i].Answer != "" {
+			if answers++; answers > core.AnswersMax {
+				j.Entries[i].Answer = ""
+			}
+		}
+	}
 	return j, unnamed
 }
 
 // entry is what the journal says of a fire; its outcome is 0 where it says nothing.
 func (it *item) entry() core.Entry {
 	e := core.Entry{Run: it.fire.Run, Address: it.run.Address, Outcome: entry(it.phase)}
-	if e.Outcome == core.Left {
+	switch e.Outcome {
+	case core.Left:
 		e.Address = ""
+	case core.Unconfirmed:
+		e.Answer = it.answer
 	}
 	return e
 }

@@ -281,9 +281,10 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 			b.d.wants(it.run.Address, a.Message, "run", it.fire.Run, "job", it.fire.Run.Job(), "instant", it.fire.At)
 		}
 		if b.d.o.Sent != nil {
-			b.d.o.Sent(it.run, sentAt, a.Kind)
+			b.d.o.Sent(it.run, sentAt, &a)
 		}
 		p := sent(&a, it.run.MaybeSent, len(it.order) > 1)
+		b.keepAnswer(it, &a, p)
 		if p == (moves{}) {
 			if p = b.moveOn(ctx, it, &a); p == (ours{}) {
 				continue
@@ -297,6 +298,25 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 			return time.Since(began) // the call's work is what takes its place
 		}
 		return a.Took
+	}
+}
+
+// keepAnswer keeps an answer that took no run and ended none, for the journal or the release
+// of the claim, and logs one line for each kind of answer and minute.
+func (b *batch) keepAnswer(it *item, a *Answer, p phase) {
+	if a.Ours || a.Kind == AnswerAccepted || a.Kind == AnswerRepeat || a.Kind == AnswerEnded || a.Kind == AnswerBlocked {
+		return
+	}
+	if _, moved := p.(moves); !moved {
+		b.mu.Lock()
+		it.answer = core.CutAnswer(a.Message)
+		b.mu.Unlock()
+	}
+	line := &b.d.answers[a.Kind]
+	line.times.Add(1)
+	if minute := b.now().Unix() / 60; line.minute.Swap(minute) != minute {
+		b.d.o.Log.Warn("send not accepted", "answer", a.Kind.String(), "times", line.times.Swap(0), "app", it.app.Name,
+			"address", it.run.Address, "run", it.fire.Run, "job", it.fire.Run.Job(), "err", core.CutAnswer(a.Message))
 	}
 }
 

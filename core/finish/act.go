@@ -227,7 +227,7 @@ func (c *conversation) function(ctx context.Context) {
 			continue
 		}
 		message := "nothing was reported, and the function's own timeout of " + limit.String() + " is over"
-		res := &Result{Run: a.run, State: core.Lost, Reason: core.ReasonNoReport, Message: message}
+		res := &Result{Run: a.run, State: core.Lost, Reason: core.ReasonNoReport, Message: a.says(message)}
 		if a.timedOut {
 			res.State, res.Reason = core.TimedOut, core.ReasonTimeout
 		}

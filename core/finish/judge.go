@@ -16,6 +16,7 @@ import (
 type subject struct {
 	run     core.RunID
 	outcome core.Outcome    // of the journal that names it; 0 in a check
+	answer  string          // of the same, to a send that is unconfirmed
 	key     core.JournalKey // of that journal
 	idle    bool            // its executor was found idle once already
 }
@@ -23,7 +24,7 @@ type subject struct {
 func subjectsOf(list []core.Journal) (subjects []subject) {
 	for i := range list {
 		for _, e := range list[i].Entries {
-			subjects = append(subjects, subject{run: e.Run, outcome: e.Outcome, key: list[i].Key})
+			subjects = append(subjects, subject{run: e.Run, outcome: e.Outcome, answer: e.Answer, key: list[i].Key})
 		}
 	}
 	return subjects
@@ -80,9 +81,10 @@ type ask struct {
 	arrived  time.Time     // no send of it began later
 	timedOut bool
 	idle     bool
-	beat     bool // it is gone where nothing answers
-	marked   bool // that it is past its timeout, or was killed, is recorded
-	replaced bool // it is killed for a newer run
+	beat     bool   // it is gone where nothing answers
+	marked   bool   // that it is past its timeout, or was killed, is recorded
+	replaced bool   // it is killed for a newer run
+	answer   string // to its send, which is unconfirmed; empty if none is kept
 }
 
 // atOnce bounds how many runs are judged together.
@@ -271,7 +273,7 @@ func (e *environment) judge(s *subject, r *core.Run, found *findings) fate {
 	if r.State.Open() && r.Journal != s.key {
 		j := e.journals[r.Journal]
 		if entry, ok := j.Find(r.ID); ok && (entry.Outcome == core.Accepted || entry.Outcome == core.Unconfirmed || says == 0) {
-			says = entry.Outcome
+			says, s.answer = entry.Outcome, entry.Answer
 		}
 	}
 	is := fateOf(r, says, r.State.Open() && e.awaited(s, r, says))
@@ -349,7 +351,7 @@ func (e *environment) whyLeft(r *core.Run) core.Reason {
 func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 	job, known := e.jobs[r.ID.Job()]
 	a := ask{run: r.ID, key: s.key, sent: r.SentAt, after: e.o.LostAfter, age: e.now.Sub(r.SentAt), arrived: r.SentAt, idle: s.idle,
-		marked: !r.KillAt.IsZero(), replaced: r.Replaced()}
+		marked: !r.KillAt.IsZero(), replaced: r.Replaced(), answer: s.answer}
 	if known && job.Def.LostAfter > 0 {
 		a.after = job.Def.LostAfter
 	}
@@ -365,7 +367,7 @@ func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 		if known && job.Def.Timeout > 0 && !a.timedOut {
 			return nil
 		}
-		return &Result{Run: r.ID, State: core.Lost, Reason: core.ReasonNoReport, Message: "nothing was reported after the call was accepted"}
+		return &Result{Run: r.ID, State: core.Lost, Reason: core.ReasonNoReport, Message: a.says("nothing was reported after the call was sent")}
 	}
 	app := e.apps[r.App]
 	app.Name = r.App
@@ -397,15 +399,23 @@ func (a *ask) gone(message string) *Result {
 	if a.age < a.after {
 		return nil
 	}
-	return &Result{Run: a.run, State: core.Lost, Reason: core.ReasonGone, Message: message}
+	return &Result{Run: a.run, State: core.Lost, Reason: core.ReasonGone, Message: a.says(message)}
+}
+
+// says puts the answer to the send of a run, where it confirmed nothing, before why it is closed.
+func (a *ask) says(message string) string {
+	if a.answer == "" {
+		return message
+	}
+	return core.NotConfirmed + " (" + a.answer + "): " + message
 }
 
 // forgotten is the end of a run that its executor does not have.
 func (a *ask) forgotten(message string) *Result {
 	if a.timedOut {
-		return &Result{Run: a.run, State: core.TimedOut, Reason: core.ReasonTimeout, Message: message}
+		return &Result{Run: a.run, State: core.TimedOut, Reason: core.ReasonTimeout, Message: a.says(message)}
 	}
-	return &Result{Run: a.run, State: core.Lost, Reason: core.ReasonForgotten, Message: message}
+	return &Result{Run: a.run, State: core.Lost, Reason: core.ReasonForgotten, Message: a.says(message)}
 }
 
 func (f *findings) ask(app *core.App, address string, a ask) {

@@ -140,6 +140,7 @@ type wireEntry struct {
 	Run     int64  `json:"run"`
 	Address string `json:"address,omitempty"`
 	Outcome uint8  `json:"outcome"`
+	Answer  string `json:"answer,omitempty"`
 }
 
 // Encode writes a message.
@@ -159,7 +160,7 @@ func Encode(m Message) []byte {
 	if j := m.Check.Journal; j != nil {
 		wj := &wireJournal{Minute: j.Key.Minute, Suffix: j.Key.Suffix, Nonce: j.Key.Nonce, V: j.V}
 		for _, e := range j.Entries {
-			wj.Entries = append(wj.Entries, wireEntry{Run: int64(e.Run), Address: e.Address, Outcome: uint8(e.Outcome)})
+			wj.Entries = append(wj.Entries, wireEntry{Run: int64(e.Run), Address: e.Address, Outcome: uint8(e.Outcome), Answer: e.Answer})
 		}
 		w.Check.Journal = wj
 	}
@@ -317,7 +318,8 @@ func decodeCheck(w *wireCheck) (*Check, error) {
 			if !core.RunID(e.Run).Valid() || e.Outcome == 0 || e.Outcome > uint8(core.Left) {
 				return nil, poison("a journal entry of run %d with outcome %d", e.Run, e.Outcome)
 			}
-			j.Entries = append(j.Entries, core.Entry{Run: core.RunID(e.Run), Address: e.Address, Outcome: core.Outcome(e.Outcome)})
+			j.Entries = append(j.Entries, core.Entry{Run: core.RunID(e.Run), Address: e.Address, Outcome: core.Outcome(e.Outcome),
+				Answer: core.CutAnswer(e.Answer)})
 		}
 		c.Journal = j
 	}

@@ -637,6 +637,9 @@ func (s *Store) PutJournal(ctx context.Context, j core.Journal) error {
 			list[i] = text(a)
 		}
 		it["addresses"] = &types.AttributeValueMemberL{Value: list}
+		if answers := core.PackAnswers(j.Entries); answers != nil {
+			it["answers"] = &types.AttributeValueMemberB{Value: answers}
+		}
 	}
 	return s.putIf(ctx, it, noneOr("v", "<", number(j.V)))
 }
@@ -660,7 +663,12 @@ func decodeJournal(it item) (core.Journal, error) {
 				}
 			}
 		}
-		if j.Entries, err = decodeEntries(b.Value, addresses); err != nil {
+		if j.Entries, err = decodeEntries(b.Value, addresses); err == nil {
+			if answers, ok := it["answers"].(*types.AttributeValueMemberB); ok {
+				err = core.UnpackAnswers(answers.Value, j.Entries)
+			}
+		}
+		if err != nil {
 			return core.Journal{}, fmt.Errorf("read journal %s: %w", key, err)
 		}
 	}

@@ -700,7 +700,7 @@ func encodeEntries(entries []core.Entry) []byte {
 		b = append(b, byte(entries[i].Outcome))
 		b = binary.AppendUvarint(b, places[entries[i].Address])
 	}
-	return b
+	return append(b, core.PackAnswers(entries)...)
 }
 
 var errEntries = errors.New("the entries of a journal are damaged")
@@ -748,7 +748,7 @@ func decodeEntries(b []byte) ([]core.Entry, error) {
 		}
 		entries[i] = core.Entry{Run: core.RunID(last), Address: addresses[place], Outcome: outcome}
 	}
-	return entries, nil
+	return entries, core.UnpackAnswers(b, entries)
 }
 
 // columnBytes is a copy of a column's bytes.

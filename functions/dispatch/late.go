@@ -20,7 +20,7 @@ type late struct {
 }
 
 // sent is called with each send.
-func (l *late) sent(r *core.Run, at time.Time, _ dispatch.AnswerKind) {
+func (l *late) sent(r *core.Run, at time.Time, _ *dispatch.Answer) {
 	if r.Slot == 0 || r.Cause == core.CauseManual || r.Cause == core.CauseAPI {
 		return
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/internal/boot"
 )
 
@@ -15,7 +14,7 @@ func TestLate(t *testing.T) {
 	var l late
 	slot := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	at := func(after time.Duration, cause core.Cause) {
-		l.sent(&core.Run{Slot: core.InstantOf(slot), Cause: cause}, slot.Add(after), dispatch.AnswerKind(0))
+		l.sent(&core.Run{Slot: core.InstantOf(slot), Cause: cause}, slot.Add(after), nil)
 	}
 	at(900*time.Millisecond, core.CauseSchedule)
 	at(time.Hour, core.CauseManual)

@@ -915,6 +915,7 @@ func journals(t *testing.T, h Harness) {
 	refused(t, e.Watch.PutJournal(ctx, journal(1000, "n1", 0, 3)))
 	read(one)
 	five := journal(1000, "n1", 5, 4)
+	five.Entries[1].Answer, five.Entries[3].Answer = "HTTP 500: out of memory", "closed the connection"
 	ok(t, e.Watch.PutJournal(ctx, five))
 	refused(t, e.Dispatch.PutJournal(ctx, journal(1000, "n1", 4, 9)))
 	read(five)
