@@ -31,6 +31,7 @@ type permitAsk struct {
 	names  []string     // of those that it is still to ask
 	answer core.PermitAnswer
 	from   core.Instant // of PermitLater
+	beside bool         // its last answer: the line of its app is full, and it comes again beside it
 	ends   core.RunID   // the first run of the chain at work in whose place it goes; 0: none
 	err    error
 	// As its last answer found them: how many are at work, and how many wait.
@@ -235,11 +236,11 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 		was := p.Clone()
 		changed := b.askAllOf(p, list)
 		// Nobody waits, or is skipped, for what is over. Of those that wait the first sees to
-		// it; the others see to that one.
+		// it; the others, also those beside a full line, see to that one.
 		var late, sees bool
 		for _, a := range list {
 			if a.answer != core.PermitGranted && a.answer != core.PermitLater {
-				later := slices.Index(was.Queue, a.run.First) > 0
+				later := slices.Index(was.Queue, a.run.First) > 0 || a.beside && len(was.Queue) > 0
 				late, sees = late || later, sees || !later
 			}
 		}
@@ -335,7 +336,7 @@ func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
 			asked.Max, asked.Skips = core.MaxQueue+1, false
 		}
 		answer, noted := p.Ask(asked)
-		if ofApp && answer == core.PermitFull { // it comes again, beside those that wait in line
+		if a.beside = ofApp && answer == core.PermitFull; a.beside {
 			answer = core.PermitWaits
 		}
 		a.answer, changed, a.from = answer, changed || noted, 0

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -536,6 +537,90 @@ func TestInFlight(t *testing.T) {
 			}
 		}
 	})
+}
+
+// counting is a store that counts the runs that are read.
+type counting struct {
+	*memory.Store
+	runs atomic.Int64
+}
+
+func (c *counting) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	c.runs.Add(int64(len(runs)))
+	return c.Store.Runs(ctx, runs)
+}
+
+// TestLongLineBesideAHungRun: 2,000 runs wait for the place of an app that a hung run has, a
+// thousand of them beside its line, which is full. A look reads a few runs, wherever the run
+// stands. A purge after which they are sent again begins none: once the hung run is over they
+// go, each once.
+func TestLongLineBesideAHungRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {}})
+		s, log := &counting{Store: l.s}, slog.New(slog.DiscardHandler)
+		l.f = finish.New(s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
+		l.d = dispatch.New(s, l.s, l, l.f, dispatch.Options{Log: log})
+		l.app(func(a *core.App) { a.Limits.InFlight = 1 })
+		hung := l.fires(7, 1)
+		var ids []core.RunID
+		for range 40 {
+			time.Sleep(time.Minute)
+			ids = append(ids, l.fires(7, 50)...)
+		}
+		time.Sleep(time.Minute)
+		s.runs.Store(0)
+		l.comes()
+		looks := s.runs.Load() / int64(len(ids))
+		if beside := int64(5); looks > beside {
+			t.Errorf("a look reads %d runs, want %d at most", looks, beside)
+		}
+		l.purge()
+		for _, id := range ids {
+			r := l.run(id)
+			must(t, l.s.Enqueue(t.Context(), []ring.Out{{Message: ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{r.Fire()}}}})[0])
+		}
+		l.comes()
+		if len(l.sent) != 1 {
+			t.Fatalf("%d runs were sent while one hangs", len(l.sent))
+		}
+		l.ends(hung[0], core.Failed)
+		for i := 0; i < 100 && len(l.sent) <= len(ids); i++ {
+			for done := 0; done < len(l.sent); {
+				done = len(l.sent)
+				l.comes()
+				for id := range l.work {
+					l.ends(id, core.Succeeded)
+				}
+			}
+			time.Sleep(15 * time.Second)
+		}
+		slices.Sort(l.sent)
+		if !slices.Equal(l.sent[1:], ids) || l.most != 1 {
+			t.Errorf("%d of %d runs were sent, %d at once", len(l.sent)-1, len(ids), l.most)
+		}
+	})
+}
+
+// purge removes all messages from the ring.
+func (l *limited) purge() {
+	l.t.Helper()
+	for {
+		due, ahead, _, err := l.s.Depth(l.t.Context(), ring.KindFires)
+		must(l.t, err)
+		if due+ahead == 0 {
+			return
+		}
+		for due == 0 {
+			time.Sleep(time.Second)
+			due, _, _, err = l.s.Depth(l.t.Context(), ring.KindFires)
+			must(l.t, err)
+		}
+		got, err := l.s.Receive(l.t.Context(), ring.KindFires, 10)
+		must(l.t, err)
+		for _, err := range l.s.Ack(l.t.Context(), got) {
+			must(l.t, err)
+		}
+	}
 }
 
 // TestPerSecond: no more attempts begin in a second than their app says, in order, retries
