@@ -18,6 +18,7 @@ type item struct {
 	recorded bool        // it has a record of its own, made before it was sent on its way
 	msgs     []int       // the messages that brought it
 	try      int
+	unread   int       // how often in a row its job or app could not be understood
 	slow     bool      // it came on the slow lane, and stays there
 	of       *core.Run // of a shard: its broadcast
 	job      *core.Job
@@ -91,7 +92,7 @@ func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
 			} else if f.Slot != it.fire.Slot {
 				it.others = append(it.others, f)
 			}
-			it.slow, it.try = it.slow || msgs[i].Slow, max(it.try, msgs[i].Try)
+			it.slow, it.try, it.unread = it.slow || msgs[i].Slow, max(it.try, msgs[i].Try), max(it.unread, msgs[i].Unread)
 			if n := len(it.msgs); n == 0 || it.msgs[n-1] != i {
 				it.msgs = append(it.msgs, i)
 			}

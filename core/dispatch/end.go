@@ -109,10 +109,11 @@ func (b *batch) bury(ctx context.Context, it *item, why string) phase {
 // not sent stays as it was.
 func (b *batch) putBack(ctx context.Context) {
 	type group struct {
-		slot core.Instant
-		try  int
-		slow bool
-		now  bool
+		slot   core.Instant
+		try    int
+		unread int
+		slow   bool
+		now    bool
 		// waits is when the last look for an executor is.
 		waits time.Time
 		at    core.Instant
@@ -128,9 +129,12 @@ func (b *batch) putBack(ctx context.Context) {
 		if p.claimed {
 			gives = append(gives, it.giveBack())
 		}
-		g := group{it.fire.Slot, it.try + 1, it.slow, false, p.waits, p.at}
+		g := group{slot: it.fire.Slot, try: it.try + 1, slow: it.slow, waits: p.waits, at: p.at}
+		if p.unread {
+			g.unread = it.unread + 1
+		}
 		if p.slowly {
-			g = group{it.fire.Slot, it.try, true, true, p.waits, p.at}
+			g.try, g.slow, g.now = it.try, true, true
 		}
 		groups[g] = append(groups[g], it)
 	}
@@ -151,7 +155,7 @@ func (b *batch) putBack(ctx context.Context) {
 			at = b.d.waitLook(g.try, g.waits)
 		}
 		for chunk := range slices.Chunk(items, ring.MaxFires) {
-			m := ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try, Slow: g.slow}
+			m := ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try, Unread: g.unread, Slow: g.slow}
 			for _, it := range chunk {
 				m.Fires = append(m.Fires, it.fire)
 			}

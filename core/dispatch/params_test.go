@@ -144,7 +144,7 @@ func TestTemplatesHoldUpNobody(t *testing.T) {
 			t.Errorf("what cannot be filled: %+v, sent %v", runs, p.sent)
 		}
 		s.takes, s.err = 0, errors.New("a damaged run")
-		p.handle(ring.Message{Kind: ring.KindFires, Slot: slow.Slot, Try: 20, Fires: []core.Fire{slow, newer}})
+		p.handle(ring.Message{Kind: ring.KindFires, Slot: slow.Slot, Try: 20, Unread: 20, Fires: []core.Fire{slow, newer}})
 		letters, err := p.s.Letters(t.Context(), "", 10)
 		must(t, err)
 		if len(letters) != 2 {

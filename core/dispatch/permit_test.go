@@ -577,7 +577,8 @@ func TestLongLineBesideAHungRun(t *testing.T) {
 		l.purge()
 		for _, id := range ids {
 			r := l.run(id)
-			must(t, l.s.Enqueue(t.Context(), []ring.Out{{Message: ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{r.Fire()}}}})[0])
+			m := ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{r.Fire()}}
+			must(t, l.s.Enqueue(t.Context(), []ring.Out{{Message: m}})[0])
 		}
 		l.comes()
 		if len(l.sent) != 1 {

@@ -202,15 +202,15 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 
 // damaged is a fire whose job or app cannot be understood.
 func damaged(it *item, why error) phase {
-	if it.try < unreadTries {
-		return passing{why: why}
+	if it.unread < unreadTries {
+		return passing{unread: true, why: why}
 	}
 	return undeliverable{why: why.Error()}
 }
 
-// unreadTries is how often a fire comes again whose job or app cannot be understood, before it
-// goes to the dead letters: for a quarter of an hour, as long as a version may take to
-// be rolled out.
+// unreadTries is how often in a row a fire comes again because its job or app cannot be
+// understood, before it goes to the dead letters: for at least a quarter of an hour, as long as
+// the rollout of a version may take.
 const unreadTries = 20
 
 func (it *item) unrecorded() phase {

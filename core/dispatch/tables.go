@@ -29,6 +29,7 @@ type (
 	passing struct {
 		claimed bool
 		slowly  bool // nothing of it failed: it only belongs on the slow lane
+		unread  bool // its job or app cannot be understood
 		// waits is until when it waits for an executor; zero: it does not.
 		waits time.Time
 		at    core.Instant // when its attempt begins, where that is known

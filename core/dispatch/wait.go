@@ -9,14 +9,14 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// waits remember the fires that wait for an executor or a permit and were put on the ring
-// here: for the Waker, and to tell a copy of one. Where others dispatch beside, what is
-// remembered may be over; then another has put it on the ring later, or it waits no more.
-// What is forgotten comes at its next look.
+// waits remembers the fires that wait for an executor or a permit and were put on the ring
+// here: for the Waker, and to recognize a copy of one. It remembers none unless the process
+// has a Waker: other dispatchers of the same queue may have lost or taken the message since.
+// A fire that is not remembered comes at its next look.
 type waits struct {
 	mu   sync.Mutex
 	out  map[core.RunID]awaiting
-	came map[string]int64 // by app: the number of who came last
+	came map[string]int64 // by app: the number of who came last; nil: there is no Waker
 	n    int64            // of who came last of all
 }
 
@@ -58,7 +58,7 @@ const maxWaits = 10_000
 func (w *waits) note(it *item, try int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if try < 2 { // a copy of look 0 could not be told from what is sent anew
+	if try < 2 || w.came == nil { // a copy of look 0 could not be told from what is sent anew
 		return
 	}
 	if len(w.out) >= maxWaits {

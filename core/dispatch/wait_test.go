@@ -2,13 +2,16 @@ package dispatch_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -22,13 +25,13 @@ type waiting struct {
 	at   core.Instant
 }
 
-// waits is such a process and a job of it that is due now.
+// waits returns a process that shares its queue with other dispatchers, and a job of "away"
+// that is due now.
 func waits(t *testing.T, change func(*core.Job)) *waiting {
 	w := &waiting{clocked: newClocked(t)}
 	w.send = func(dispatch.Shipment) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerAccepted} }
 	w.must(w.s.PutApp(t.Context(), 0, core.App{Name: "away", Rev: 1}, core.Change{ID: 1, App: "away"}))
-	w.wake = w.d.Waker()
-	w.reg = registry.New(w.s, registry.Options{Came: w.wake, AllowNoToken: func(context.Context) bool { return true }})
+	w.registry(nil)
 	run, fire := w.clocked.job(7, func(j *core.Job) {
 		j.Def.App, j.Def.WaitForExecutor, j.Def.Retry.Max = "away", 10*time.Minute, 2
 		if change != nil {
@@ -38,6 +41,38 @@ func waits(t *testing.T, change func(*core.Job)) *waiting {
 	w.run, w.at = run, fire.At
 	w.enqueue(fire)
 	return w
+}
+
+// alone returns what waits returns, but the process is the only one that dispatches.
+func alone(t *testing.T, change func(*core.Job)) *waiting {
+	w := waits(t, change)
+	w.wake = w.d.Waker()
+	w.registry(w.wake)
+	return w
+}
+
+// registry makes a registry that calls came when the first executor of an app registers.
+func (w *waiting) registry(came func(context.Context, string)) {
+	w.reg = registry.New(w.s, registry.Options{Came: came, AllowNoToken: func(context.Context) bool { return true }})
+}
+
+// purge removes all messages from the ring.
+func (w *waiting) purge() {
+	w.t.Helper()
+	for w.out() > 0 {
+		got, err := w.s.Receive(w.t.Context(), ring.KindFires, 10)
+		w.must(err)
+		for _, err := range w.s.Ack(w.t.Context(), got) {
+			w.must(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// second returns another dispatcher of the same queue.
+func (w *waiting) second(s dispatch.Store, r dispatch.Ring) *dispatch.Dispatcher {
+	log := slog.New(slog.DiscardHandler)
+	return dispatch.New(s, r, w, finish.New(w.s, w.s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Log: log})
 }
 
 // after lets a time pass, in which what is visible is delivered each 100 ms, and answers
@@ -100,7 +135,7 @@ func TestWaitsForExecutor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := waits(t, c.change)
+				w := alone(t, c.change)
 				if c.app > 0 {
 					w.must(w.s.PutApp(t.Context(), 1, core.App{Name: "away", Rev: 2, WaitForExecutor: c.app}, core.Change{ID: 2, App: "away"}))
 				}
@@ -153,7 +188,7 @@ func every(j *core.Job, d time.Duration) {
 func TestWakes(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			w := waits(t, nil)
+			w := alone(t, nil)
 			w.after(5 * time.Minute)
 			for range 20 { // comes, and is gone before anybody is sent to it
 				w.wake(t.Context(), "away")
@@ -164,7 +199,7 @@ func TestWakes(t *testing.T) {
 			}
 			most := 200 * time.Millisecond
 			if !told {
-				w.reg = registry.New(w.s, registry.Options{AllowNoToken: func(context.Context) bool { return true }})
+				w.registry(nil)
 				most = 15 * time.Second
 			}
 			w.register()
@@ -182,7 +217,7 @@ func TestWakes(t *testing.T) {
 // message was not there to be woken yet, gets the run at once too.
 func TestComesAsItIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := waits(t, nil)
+		w := alone(t, nil)
 		w.after(5 * time.Minute)
 		var looked time.Time
 		w.cut.look = func() {
@@ -196,32 +231,99 @@ func TestComesAsItIsLookedAt(t *testing.T) {
 	})
 }
 
-// TestSentAnewWhileItWaits: where its message was lost, what replan or the dead letters
-// send anew is no copy of it.
-func TestSentAnewWhileItWaits(t *testing.T) {
+// TestRunSentAgainWhileItWaitsIsNoCopy: the message of a run that waits was lost, and replan or
+// a redrive sends the run again. It begins once its executor is there, whoever dispatches.
+func TestRunSentAgainWhileItWaitsIsNoCopy(t *testing.T) {
+	for name, rig := range map[string]func(*testing.T, func(*core.Job)) *waiting{
+		"alone": alone, "one of two": waits, "two dispatchers": waits,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := rig(t, nil)
+				w.after(time.Minute)
+				w.purge()
+				w.enqueue(core.Fire{Run: w.run, Rev: 1, At: w.at, Slot: w.at, Cause: core.CauseSchedule})
+				if first := w.d; name == "two dispatchers" {
+					w.d = w.second(w.s, w.s)
+					if n, acked := w.deliver(); n != 1 || acked != 1 {
+						t.Fatalf("%d of %d", acked, n)
+					}
+					w.d = first
+				}
+				if w.after(20 * time.Second); w.out() != 1 {
+					t.Errorf("%d messages have the run that waits, want 1", w.out())
+				}
+				w.registry(nil)
+				w.register()
+				if r := w.after(20 * time.Second); r.State != core.Running || w.times(w.run) != 1 {
+					t.Errorf("its executor is there for 20 s: %s, sent %d times", r.State, w.times(w.run))
+				}
+			})
+		})
+	}
+}
+
+// TestLooksAreNoFailures: a run that has waited for minutes is not moved to the dead letters at
+// the first look at which its job cannot be read, but after twenty in a row.
+func TestLooksAreNoFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := waits(t, nil)
-		w.after(time.Minute)
-		for w.out() > 0 {
-			got, err := w.s.Receive(w.t.Context(), ring.KindFires, 10)
-			w.must(err)
-			for _, err := range w.s.Ack(w.t.Context(), got) {
-				w.must(err)
+		w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
+		for _, looks := range []int{19, 19, 21} { // the job is read again after the first two times
+			w.after(6 * time.Minute)
+			s := &unread{damaged{Store: w.s, Ring: w.s, job: 7}, w.s}
+			d := w.d
+			for w.d = w.second(s, s); len(s.again) < looks && len(s.buried) == 0; time.Sleep(time.Second) {
+				w.deliver()
 			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		w.enqueue(core.Fire{Run: w.run, Rev: 1, At: w.at, Slot: w.at, Cause: core.CauseSchedule})
-		if r := w.after(10 * time.Minute); r.State != core.Failed || r.Reason != core.ReasonNoExecutor {
-			t.Errorf("%s %s, %d messages", r.State, r.Reason, w.out())
+			if w.d = d; len(s.buried) != max(0, looks-20) {
+				t.Fatalf("after %d looks in a row at which its job could not be read: %q", looks, s.buried)
+			}
 		}
 	})
+}
+
+// TestClockSetBackWhileRunsWait: a run that waits for an executor begins as soon as one
+// registers, and goes on looking, though the clock was set back by an hour meanwhile.
+func TestClockSetBackWhileRunsWait(t *testing.T) {
+	for name, rig := range map[string]func(*testing.T, func(*core.Job)) *waiting{"alone": alone, "one of two": waits} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := rig(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
+				w.after(62 * time.Minute) // its slot is past by both clocks
+				w.set(-time.Hour)
+				if r := w.after(time.Minute); r.State != core.Queued || w.out() != 1 {
+					t.Fatalf("%s, %d messages", r.State, w.out())
+				}
+				soon := 200 * time.Millisecond
+				if name != "alone" { // its message is to be seen by the clock that was set
+					w.after(time.Hour)
+					soon = 15 * time.Second
+				}
+				w.register()
+				if r := w.after(soon); r.State != core.Running || w.times(w.run) != 1 {
+					t.Errorf("%s after its executor came: %s, sent %d times", soon, r.State, w.times(w.run))
+				}
+			})
+		})
+	}
+}
+
+// unread is damaged, and puts back what it notes.
+type unread struct {
+	damaged
+	ring dispatch.Ring
+}
+
+func (u *unread) Enqueue(ctx context.Context, out []ring.Out) []error {
+	u.damaged.Enqueue(ctx, out)
+	return u.ring.Enqueue(ctx, out)
 }
 
 // TestWakesByPlan: of two messages of a run the one of the newer plan waits on: the other
 // falls when it comes.
 func TestWakesByPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := waits(t, nil)
+		w := alone(t, nil)
 		w.after(5 * time.Second) // some looks in, and the next in a while
 		w.change(func(s *core.Sched) { s.Rev, s.RevAt = 2, w.at.Time().Add(-time.Second) })
 		w.enqueue(core.Fire{Run: w.run, Rev: 2, At: w.at, Slot: w.at, Cause: core.CauseSchedule})

@@ -41,12 +41,14 @@ const (
 
 // Message is one entry of the ring. Never params, never tokens.
 type Message struct {
-	Kind  Kind
-	Slot  core.Instant // second at which its fires are due; of a check when to look
-	Try   int          // how often its fires were put back
-	Fires []core.Fire  // 1 … MaxFires
-	Check *Check
-	Aside *Aside
+	Kind Kind
+	Slot core.Instant // second at which its fires are due; of a check when to look
+	Try  int          // how often its fires were put back
+	// Unread is how often in a row they were because their jobs could not be understood.
+	Unread int
+	Fires  []core.Fire // 1 … MaxFires
+	Check  *Check
+	Aside  *Aside
 	// Slow: on the slow lane, where fires to slow addresses keep no others waiting.
 	// It is not of the message's bytes: the queue on which it is says it.
 	Slow bool
@@ -97,13 +99,14 @@ func poison(format string, args ...any) error {
 }
 
 type wireMessage struct {
-	V     int        `json:"v"`
-	Kind  Kind       `json:"kind"`
-	Slot  int64      `json:"slot"`
-	Try   int        `json:"try"`
-	Fires []wireFire `json:"fires,omitempty"`
-	Check *wireCheck `json:"check,omitempty"`
-	Aside *wireAside `json:"aside,omitempty"`
+	V      int        `json:"v"`
+	Kind   Kind       `json:"kind"`
+	Slot   int64      `json:"slot"`
+	Try    int        `json:"try"`
+	Unread int        `json:"unread,omitempty"`
+	Fires  []wireFire `json:"fires,omitempty"`
+	Check  *wireCheck `json:"check,omitempty"`
+	Aside  *wireAside `json:"aside,omitempty"`
 }
 
 type wireAside struct {
@@ -184,6 +187,10 @@ func encodeFires(m Message) []byte {
 	b = strconv.AppendInt(b, int64(m.Slot), 10)
 	b = append(b, `,"try":`...)
 	b = strconv.AppendInt(b, int64(m.Try), 10)
+	if m.Unread != 0 {
+		b = append(b, `,"unread":`...)
+		b = strconv.AppendInt(b, int64(m.Unread), 10)
+	}
 	b = append(b, `,"fires":[`...)
 	for i, f := range m.Fires {
 		if i > 0 {
@@ -236,12 +243,14 @@ func Decode(b []byte) (Message, error) {
 	if err := d.Decode(&w); err != nil {
 		return Message{}, poison("not a message: %v", err)
 	}
-	m := Message{Kind: w.Kind, Slot: core.Instant(w.Slot), Try: w.Try}
+	m := Message{Kind: w.Kind, Slot: core.Instant(w.Slot), Try: w.Try, Unread: w.Unread}
 	if w.Slot <= 0 || w.Slot > int64(core.Horizon)+86400 {
 		return Message{}, poison("slot %d is out of range", w.Slot)
 	}
-	if w.Try < 0 || w.Try > 1<<20 {
-		return Message{}, poison("try %d is out of range", w.Try)
+	for _, n := range [2]int{w.Try, w.Unread} {
+		if n < 0 || n > 1<<20 {
+			return Message{}, poison("try %d is out of range", n)
+		}
 	}
 	switch w.Kind {
 	case KindFires:

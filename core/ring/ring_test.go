@@ -38,7 +38,7 @@ func someMessage(t *rapid.T) Message {
 	m := Message{Slot: core.Instant(rapid.Int64Range(1, int64(core.Horizon)+86400).Draw(t, "slot")),
 		Try: rapid.IntRange(0, 1<<20).Draw(t, "try")}
 	if rapid.Bool().Draw(t, "fires") {
-		m.Kind = KindFires
+		m.Kind, m.Unread = KindFires, rapid.IntRange(0, 1<<20).Draw(t, "unread")
 		for range rapid.IntRange(1, MaxFires).Draw(t, "count") {
 			f := core.Fire{Run: run.Draw(t, "run"), Rev: rapid.Int64().Draw(t, "rev"), Slot: m.Slot, Seq: rapid.Int64().Draw(t, "seq"),
 				Cause: rapid.SampledFrom(core.Causes).Draw(t, "cause")}
@@ -160,6 +160,8 @@ func TestBounds(t *testing.T) {
 		{"slot too far", with(`"slot":1800000000`, fmt.Sprintf(`"slot":%d`, int64(core.Horizon)+86401)), "out of range"},
 		{"try below", with(`"try":0`, `"try":-1`), "try -1"},
 		{"try above", with(`"try":0`, `"try":1048577`), "try 1048577"},
+		{"unread below", with(`"try":0`, `"try":0,"unread":-1`), "try -1"},
+		{"unread above", with(`"try":0`, `"try":0,"unread":1048577`), "try 1048577"},
 		{"run 0", with(`"run":`+run, `"run":0`), "0 is no run"},
 		{"run below", with(`"run":`+run, `"run":-`+run), "is no run"},
 		{"run without a job", with(`"run":`+run, `"run":4294967295`), "4294967295 is no run"},
