@@ -94,10 +94,6 @@ type Delivery struct {
 // KeepDead is how many dead letters are kept.
 const KeepDead = 5000
 
-// AheadOfDeletion bounds how far after a deletion a planned fire of the job can
-// be due: nothing is planned that far ahead. What is later has a run of its own.
-const AheadOfDeletion = time.Hour
-
 // Asks reports whether a tick may still ask for a run of a chain: next and tail
 // are the job's.
 func Asks(next core.Instant, tail, run, first core.RunID) bool {
@@ -130,14 +126,15 @@ type Upkeep interface {
 	//   - the attempts of a job's tail, for without them its chain is never over,
 	//     or seems never to have begun, and planned runs from the job's next on,
 	//     for a tick that enqueued them and died before the advance does it again;
-	//   - a closed run whose slot is at or after that of the oldest message of
-	//     fires on the ring, visible or not: it may be named by one that is not
-	//     acked, and a dispatch that finds no run sends;
-	//   - a journal with a run that is open or owes, or with one that was left,
-	//     while the watchdog's cursor has not passed it, or is to read it again;
+	//   - a shard, and its other attempts, while its broadcast is open or owes something;
+	//   - a closed run whose slot is that of a message of fires on the ring, visible
+	//     or not: the message may name it, and a dispatch that finds no run sends;
+	//   - a journal with a run that is open or owes, or with such a shard, or with
+	//     one that was left, while the watchdog's cursor has not passed it, or is
+	//     to read it again;
 	//   - a tombstone while a run of its job is open or owes, or an entry waits, or
-	//     a message of fires that may be its: a fire of neither job nor tombstone
-	//     is buried;
+	//     a message with a fire of the job: a fire of neither job nor tombstone is
+	//     buried;
 	//   - a key whose run is open, or ended within a day.
 	Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error)
 	// Alive notes that the scheduler is alive at now, and answers the moment noted before.

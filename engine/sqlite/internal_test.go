@@ -139,6 +139,7 @@ func TestOlderFile(t *testing.T) {
 	raw(t, s, "ALTER TABLE changes DROP COLUMN act")
 	raw(t, s, "ALTER TABLE changes DROP COLUMN source")
 	raw(t, s, "ALTER TABLE changes DROP COLUMN via")
+	raw(t, s, "DROP TABLE steps")
 	raw(t, s, "DROP INDEX runs_apart")
 	raw(t, s, "DROP INDEX runs_app")
 	raw(t, s, "DROP INDEX runs_ended_so")

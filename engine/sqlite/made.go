@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"zombiezen.com/go/sqlite"
 
@@ -57,8 +58,13 @@ func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace
 		case from.Row > 0:
 			row = from.Row - 1
 		case from.Before > 0:
-			if row, err = lastBefore(c, from.Before); err != nil {
+			made, err := spans(c, math.MinInt64, from.Before)
+			if err != nil {
 				return err
+			}
+			row = 0
+			if n := len(made); n > 0 {
+				row = made[n-1].hi
 			}
 		}
 		if byOpen {
@@ -142,12 +148,11 @@ func (w *made) exceptions(c *sqlite.Conn, row int64) (list []int64, few bool, er
 	return list, seen <= recentScan, err
 }
 
-// walk goes down over the rows of a query, as long as they were made from a millisecond on; or over
-// those that are named.
+// walk goes down over the rows of a query, behind one of them; or over those that are named.
 type walk struct {
 	st    *sqlite.Stmt
 	n     int64 // of its row; 0: it is over
-	first int64 // 0: whenever they were made
+	after int64
 	named bool
 	names []int64 // the rows to come
 }
@@ -162,8 +167,10 @@ func (x *walk) step() error {
 		x.names = x.names[1:]
 	}
 	more, err := x.st.Step()
-	if err == nil && more && (x.first == 0 || x.st.ColumnInt64(ofMade) >= x.first) {
-		x.n = x.st.ColumnInt64(x.st.ColumnCount() - 1)
+	if err == nil && more {
+		if n := x.st.ColumnInt64(x.st.ColumnCount() - 1); n > x.after {
+			x.n = n
+		}
 	}
 	return err
 }
@@ -171,34 +178,34 @@ func (x *walk) step() error {
 // begin makes the walks from a row down. Where slots are asked for, those over many end with what was made
 // near them, and the exceptions have one of their own.
 func (w *made) begin(c *sqlite.Conn, row int64) (all []*walk, err error) {
-	first := int64(0)
+	made := []span{{0, row}}
 	if w.from != 0 || w.to != core.Horizon {
 		names, few, err := w.exceptions(c, row)
 		if err != nil {
 			return nil, err
 		}
 		if few {
-			last, err := lastBefore(c, (int64(w.to)+near)*1000+1)
-			if err != nil {
+			if made, err = spans(c, (int64(w.from)-near)*1000, (int64(w.to)+near)*1000+1); err != nil {
 				return nil, err
 			}
 			st, err := c.Prepare("SELECT " + runColumns + ", n FROM runs WHERE n = ?")
 			if err != nil {
 				return nil, err
 			}
-			row, first = min(row, last), (int64(w.from)-near)*1000
 			all = append(all, &walk{st: st, named: true, names: names})
 		}
 	}
-	for _, q := range w.walks() {
-		st, err := c.Prepare(q)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, &walk{st: st, first: first})
-		st.BindInt64(1, row)
-		if st.BindParamCount() > 1 {
-			st.BindInt64(2, w.app)
+	for i, in := range made {
+		for _, q := range w.walks() {
+			st, err := c.Prepare(q + strings.Repeat(" ", i)) // each span needs a statement of its own
+			if err != nil {
+				return all, err
+			}
+			all = append(all, &walk{st: st, after: in.lo})
+			st.BindInt64(1, min(row, in.hi))
+			if st.BindParamCount() > 1 {
+				st.BindInt64(2, w.app)
+			}
 		}
 	}
 	return all, nil

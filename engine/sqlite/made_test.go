@@ -13,7 +13,8 @@ import (
 )
 
 // TestRunsOfSlots: the runs with a slot in some span are all found, each once and those made last
-// first, however long before or after their slot they were made; and no others.
+// first, however long before or after their slot they were made, also where the clock was set; and no
+// others.
 func TestRunsOfSlots(t *testing.T) {
 	clock := time.Unix(1_800_000_000, 0)
 	base := core.InstantOf(clock)
@@ -22,6 +23,9 @@ func TestRunsOfSlots(t *testing.T) {
 	var all []core.Run
 	for n := range 3000 {
 		clock = clock.Add(time.Duration(rng.IntN(5000)) * time.Millisecond)
+		if n%400 == 0 {
+			clock = clock.Add(time.Duration(rng.IntN(120)-60) * time.Minute)
+		}
 		r := claim(n)
 		r.ID = core.NumberedRun(core.JobID(n%7+1), uint32(n))
 		r.First, r.App = r.ID, []string{"a", "b"}[n%2]
@@ -42,7 +46,7 @@ func TestRunsOfSlots(t *testing.T) {
 		all = append(all, r)
 	}
 	slices.Reverse(all)
-	span := int(core.InstantOf(clock) - base)
+	span := max(int(core.InstantOf(clock)-base), 3600)
 	few := 0
 	for n := range 200 {
 		of := ask.Recent{From: base + core.Instant(rng.IntN(span)), App: []string{"", "a"}[n%2]}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -27,6 +28,9 @@ const (
 	asides
 	kinds
 )
+
+// lanes are the queues of fires.
+var lanes = [...]int{fires, slow}
 
 func kindOf(k ring.Kind) (int, error) {
 	switch k {
@@ -120,6 +124,8 @@ type queue struct {
 	total    int    // rows in the table
 	wake     chan struct{}
 	closed   bool
+	// slots are those of the messages that are on the queue, or were since a sweep began; nil while none is under way.
+	slots map[core.Instant]bool
 }
 
 func newQueue(kind, most int) *queue {
@@ -370,6 +376,9 @@ func (s *Store) enqueue(tx *tx, list []outgoing, _ []error) error {
 			q := s.queues[list[i].kind]
 			q.mu.Lock()
 			q.total++
+			if q.slots != nil {
+				q.slots[m.body.Slot] = true
+			}
 			q.add(m)
 			q.mu.Unlock()
 		}
@@ -580,18 +589,63 @@ func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err erro
 	return oldest, err
 }
 
-// oldestSlot is the first slot of a message of fires, visible or not, or
-// earlier; core.Horizon if there is none.
-func (s *Store) oldestSlot(ctx context.Context) (oldest core.Instant, err error) {
-	oldest = core.Horizon
-	err = s.onRing(ctx, func(due time.Time, slot core.Instant) { oldest = min(oldest, core.InstantOf(due), slot) })
-	return oldest, err
+// noteSlots has the queues of fires note the slots of all their messages, and of those that come from now
+// on until dropSlots: who puts a message back, or plans again what an earlier process planned, does it first.
+func (s *Store) noteSlots(ctx context.Context) error {
+	for _, lane := range lanes {
+		q, slots := s.queues[lane], map[core.Instant]bool{}
+		q.mu.Lock()
+		q.slots = map[core.Instant]bool{}
+		q.mu.Unlock()
+		if err := s.onLane(ctx, lane, func(_ time.Time, slot core.Instant) { slots[slot] = true }); err != nil {
+			return err
+		}
+		q.mu.Lock()
+		maps.Copy(q.slots, slots)
+		q.mu.Unlock()
+	}
+	return nil
+}
+
+func (s *Store) dropSlots() {
+	for _, lane := range lanes {
+		q := s.queues[lane]
+		q.mu.Lock()
+		q.slots = nil
+		q.mu.Unlock()
+	}
+}
+
+// onRingAt reports whether a message of fires of a slot is, or was since the sweep began, on the ring.
+func (s *Store) onRingAt(slot core.Instant) (is bool) {
+	for _, lane := range lanes {
+		q := s.queues[lane]
+		q.mu.Lock()
+		is = is || q.slots[slot]
+		q.mu.Unlock()
+	}
+	return is
+}
+
+// jobsOnRing returns the jobs of which a message of fires is on the ring; of none where nobody asks.
+func (s *Store) jobsOnRing(ctx context.Context, asked bool) (jobs map[core.JobID]bool, err error) {
+	if !asked {
+		return nil, nil
+	}
+	jobs = map[core.JobID]bool{}
+	return jobs, s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, `SELECT DISTINCT json_extract(f.value, '$.run') >> 32 FROM ring, json_each(CASE WHEN json_valid(CAST(body AS TEXT))
+THEN CAST(body AS TEXT) ELSE '{}' END, '$.fires') AS f WHERE kind IN (?1, ?2)`, values(fires, slow), func(st *sqlite.Stmt) error {
+			jobs[core.JobID(st.ColumnInt64(0))] = true
+			return nil
+		})
+	})
 }
 
 // onRing tells times and slots of messages of fires: each slot, with the earliest
 // and the latest time of it.
 func (s *Store) onRing(ctx context.Context, tell func(due time.Time, slot core.Instant)) error {
-	return cmp.Or(s.onLane(ctx, fires, tell), s.onLane(ctx, slow, tell))
+	return cmp.Or(s.onLane(ctx, lanes[0], tell), s.onLane(ctx, lanes[1], tell))
 }
 
 func (s *Store) onLane(ctx context.Context, lane int, tell func(due time.Time, slot core.Instant)) error {

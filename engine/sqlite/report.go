@@ -37,17 +37,17 @@ func (s *Store) Began(ctx context.Context, from, to core.Instant, _ core.JobID, 
 		}
 		return len(list), err
 	}
-	var low, high int64
+	var made []span
 	err := s.read(ctx, func(c *sqlite.Conn) (err error) {
-		if low, err = lastBefore(c, int64(from)*1000); err == nil {
-			high, err = lastBefore(c, int64(to)*1000)
-		}
+		made, err = spans(c, int64(from)*1000, int64(to)*1000)
 		return err
 	})
-	for n := beganAtOnce; err == nil && n == beganAtOnce; {
-		n, err = scan("SELECT "+runColumns+`, n FROM runs WHERE n > ? AND n <= ? AND (jkey IS NOT NULL OR state > 3) AND NOT
+	for _, in := range made {
+		for n := beganAtOnce; err == nil && n == beganAtOnce; {
+			n, err = scan("SELECT "+runColumns+`, n FROM runs WHERE n > ? AND n <= ? AND (jkey IS NOT NULL OR state > 3) AND NOT
 (jkey IS NOT NULL AND jkey >= (made / 60000 + 1) * 16 OR jkey IS NULL AND ended >= (made / 60000 + 1) * 60000) ORDER BY n LIMIT ?`,
-			values(low, high, int64(beganAtOnce)), &low)
+				values(in.lo, in.hi, int64(beganAtOnce)), &in.lo)
+		}
 	}
 	first, end := (int64(from)+59)/60*core.JournalSuffixes, (int64(to)+59)/60*core.JournalSuffixes
 	for _, later := range []struct {

@@ -620,27 +620,52 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	return list, err
 }
 
-// lastBefore is the last row that was made before a millisecond: they grow together.
-func lastBefore(c *sqlite.Conn, before int64) (row int64, err error) {
-	bounds := func(q string) (n int64, err error) {
-		err = query(c, q, nil, func(st *sqlite.Stmt) error {
-			n = st.ColumnInt64(0)
+// span is the rows behind lo up to hi.
+type span struct{ lo, hi int64 }
+
+// spans returns the rows that were made from one millisecond on and before another, in order. They lie
+// together, except that each time the clock was set back begins another span.
+func spans(c *sqlite.Conn, from, to int64) (list []span, err error) {
+	var ends []int64
+	for _, q := range []string{"SELECT n FROM steps ORDER BY n", "SELECT n FROM runs ORDER BY n DESC LIMIT 1"} {
+		if err := query(c, q, nil, func(st *sqlite.Stmt) error {
+			ends = append(ends, st.ColumnInt64(0))
 			return nil
-		})
-		return n, err
+		}); err != nil {
+			return nil, err
+		}
 	}
-	lo, err := bounds("SELECT coalesce(min(n), 0) - 1 FROM runs")
-	if err != nil {
-		return 0, err
+	lo := int64(0)
+	if err := query(c, "SELECT n - 1 FROM runs ORDER BY n LIMIT 1", nil, func(st *sqlite.Stmt) error {
+		lo = st.ColumnInt64(0)
+		return nil
+	}); err != nil {
+		return nil, err
 	}
-	hi, err := bounds("SELECT coalesce(max(n), 0) FROM runs")
-	if err != nil {
-		return 0, err
+	for _, end := range ends {
+		first, err := lastBefore(c, span{lo, end}, from)
+		if err != nil {
+			return nil, err
+		}
+		last, err := lastBefore(c, span{first, end}, to)
+		if err != nil {
+			return nil, err
+		}
+		if last > first {
+			list = append(list, span{first, last})
+		}
+		lo = max(lo, end)
 	}
+	return list, nil
+}
+
+// lastBefore returns the last row of a span, in which times grow, that was made before a millisecond.
+func lastBefore(c *sqlite.Conn, in span, before int64) (row int64, err error) {
+	lo, hi := in.lo, in.hi
 	for lo < hi { // the answer lies in lo … hi
 		mid := lo + (hi-lo+1)/2
 		made, at := int64(math.MinInt64), mid
-		if err := query(c, "SELECT n, made FROM runs WHERE n <= ? ORDER BY n DESC LIMIT 1", func(st *sqlite.Stmt) { st.BindInt64(1, mid) },
+		if err := query(c, "SELECT n, made FROM runs WHERE n <= ? AND n > ? ORDER BY n DESC LIMIT 1", values(mid, in.lo),
 			func(st *sqlite.Stmt) error {
 				at, made = st.ColumnInt64(0), st.ColumnInt64(1)
 				return nil
@@ -870,10 +895,10 @@ const (
 // 50,000 runs at most and the next goes on from there, from the start again
 // after the end; so that it removed nothing does not mean that nothing is left.
 func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error) {
-	// Whatever is put on the ring from now on is of no earlier slot, or a copy of
-	// what was on it: a message is acked after what takes its place is there.
-	oldest, err := s.oldestSlot(ctx)
-	if err != nil {
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
+	defer s.dropSlots()
+	if err := s.noteSlots(ctx); err != nil {
 		return 0, err
 	}
 	cursor, err := s.Cursor(ctx)
@@ -881,7 +906,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		var n int
 		more := false
 		err = s.write(ctx, false, sweepSlice, func(tx *tx) (err error) {
-			n, more, err = s.sweepRuns(tx, now, runs, oldest, min(limit-removed, sweepSlice))
+			n, more, err = s.sweepRuns(tx, now, runs, min(limit-removed, sweepSlice))
 			return err
 		})
 		removed += n
@@ -890,7 +915,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		}
 	}
 	if removed > 0 && err == nil {
-		err = s.write(ctx, false, sweepSlice, s.sweepHistory)
+		err = s.write(ctx, false, sweepSlice, func(tx *tx) error { return cmp.Or(s.sweepSteps(tx), s.sweepHistory(tx)) })
 	}
 	kept := func(column string) (where string, before int64) { // as long as runs
 		if runs > 0 {
@@ -942,7 +967,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 	}
 	if removed < limit && err == nil {
 		var n int
-		n, err = s.sweepTombs(ctx, min(old, core.Millis(oldest.Time().Add(-engine.AheadOfDeletion))), min(limit-removed, sweepSlice))
+		n, err = s.sweepTombs(ctx, old, min(limit-removed, sweepSlice))
 		removed += n
 	}
 	for i, more := 0, true; i < sweepSlices && more && removed < limit && err == nil; i++ {
@@ -960,7 +985,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 }
 
 // sweepRuns looks at the next slice of runs and removes those past their keeping.
-func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core.Instant, limit int) (removed int, more bool, err error) {
+func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) (removed int, more bool, err error) {
 	shortest := keep
 	type of struct {
 		keep time.Duration
@@ -994,7 +1019,7 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 	}
 	var gone []int64
 	from, seen := s.sweepFrom, 0
-	next := int64(0) // from the start again
+	next, young := int64(0), int64(0) // from the start again
 	errEnough := errors.New("enough")
 	err = query(tx.Conn, "SELECT n, key, made, state, slot, first, followed, "+owesAny+", ended FROM runs WHERE n > ? ORDER BY n LIMIT ?",
 		func(st *sqlite.Stmt) {
@@ -1002,7 +1027,8 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 			st.BindInt64(2, sweepSlice)
 		}, func(st *sqlite.Stmt) error {
 			if now.Sub(core.FromMillis(st.ColumnInt64(2))) <= shortest {
-				return errEnough // made after all those that may go
+				young = st.ColumnInt64(0) // so are those behind it, up to where the clock was set back
+				return errEnough
 			}
 			if len(gone) >= limit {
 				more = true
@@ -1012,13 +1038,14 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 			if seen++; seen == sweepSlice {
 				more = true
 			}
-			if st.ColumnInt64(3) <= running || st.ColumnInt64(7) != 0 || core.Instant(st.ColumnInt64(4)) >= oldest {
+			if st.ColumnInt64(3) <= running || st.ColumnInt64(7) != 0 {
 				return nil
 			}
 			id := runOf(st.ColumnInt64(1))
 			o, err := jobOf(id.Job())
-			age := now.Sub(core.FromMillis(max(st.ColumnInt64(2), st.ColumnInt64(8))))
-			if err != nil || age <= o.keep || mayBeShard(id, broadcasts) || engine.Asks(o.next, o.tail, id, core.RunID(st.ColumnInt64(5))) {
+			age, first := now.Sub(core.FromMillis(max(st.ColumnInt64(2), st.ColumnInt64(8)))), cmp.Or(core.RunID(st.ColumnInt64(5)), id)
+			if err != nil || age <= o.keep || broadcasts.have(first) || engine.Asks(o.next, o.tail, id, first) ||
+				s.onRingAt(core.Instant(st.ColumnInt64(4))) {
 				return err
 			}
 			goesOn, err := chainGoesOn(tx, core.RunID(st.ColumnInt64(6)))
@@ -1029,6 +1056,11 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 		})
 	if err != nil && !errors.Is(err, errEnough) {
 		return 0, false, err
+	}
+	if young > 0 && s.steps > 0 {
+		if more, err = nextStep(tx.Conn, young, &next); err != nil {
+			return 0, false, err
+		}
 	}
 	if !more {
 		next = 0
@@ -1049,25 +1081,78 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 	return len(gone), more, nil
 }
 
-// openBroadcasts are the jobs that have one, or one that owes.
-func openBroadcasts(c *sqlite.Conn) (jobs map[core.JobID]bool, err error) {
-	jobs = map[core.JobID]bool{}
-	err = query(c, `SELECT key FROM runs INDEXED BY runs_broadcast
+// nextStep sets n to the last row before the clock was set back, from a row on; false: it was not since.
+func nextStep(c *sqlite.Conn, from int64, n *int64) (is bool, err error) {
+	err = query(c, "SELECT n FROM steps WHERE n >= ? ORDER BY n LIMIT 1", values(from), func(st *sqlite.Stmt) error {
+		*n, is = st.ColumnInt64(0), true
+		return nil
+	})
+	return is, err
+}
+
+// sweepSteps removes those before the first row that is left.
+func (s *Store) sweepSteps(tx *tx) error {
+	if s.steps == 0 {
+		return nil
+	}
+	if err := query(tx.Conn, "DELETE FROM steps WHERE n < (SELECT min(n) FROM runs)", nil, nil); err != nil {
+		return err
+	}
+	n := tx.Changes()
+	tx.after = append(tx.after, func() { s.steps -= n })
+	return nil
+}
+
+// spreads are the shards of broadcasts, by job and in the order of their IDs.
+type spreads map[core.JobID][]core.Shard
+
+// openBroadcasts returns the shards of those that are open or owe something.
+func openBroadcasts(c *sqlite.Conn) (spreads, error) {
+	of := spreads{}
+	err := query(c, `SELECT key, json_extract(given, '$.shard.first'), json_extract(given, '$.shard.total') FROM runs INDEXED BY runs_broadcast
 WHERE given IS NOT NULL AND instr(given, '"first":') > 0 AND (state <= 3 OR owes IS NOT NULL OR place IS NOT NULL)`, nil,
 		func(st *sqlite.Stmt) error {
-			jobs[runOf(st.ColumnInt64(0)).Job()] = true
+			job := runOf(st.ColumnInt64(0)).Job()
+			of[job] = append(of[job], core.Shard{First: core.RunID(st.ColumnInt64(1)), Total: st.ColumnInt(2)})
 			return nil
 		})
 	if err != nil {
 		return nil, fmt.Errorf("read open broadcasts: %w", err)
 	}
-	return jobs, nil
+	for _, list := range of {
+		slices.SortFunc(list, func(a, b core.Shard) int { return cmp.Compare(a.First, b.First) })
+	}
+	return of, nil
 }
 
-// mayBeShard reports whether a run may be a shard of what is open.
-func mayBeShard(id core.RunID, broadcasts map[core.JobID]bool) bool {
-	_, numbered := id.Number()
-	return numbered && broadcasts[id.Job()]
+// have reports whether one of the broadcasts has a shard whose first attempt is this run.
+func (of spreads) have(first core.RunID) bool {
+	_, is := slices.BinarySearchFunc(of[first.Job()], first, func(s core.Shard, id core.RunID) int {
+		switch {
+		case id < s.First:
+			return 1
+		case id >= s.First+core.RunID(s.Total):
+			return -1
+		}
+		return 0
+	})
+	return is
+}
+
+// anyOf reports whether one of some runs is an attempt of a shard of theirs.
+func (of spreads) anyOf(c *sqlite.Conn, runs []core.RunID) (is bool, err error) {
+	for _, id := range runs {
+		if _, numbered := id.Number(); !numbered || of[id.Job()] == nil {
+			continue
+		}
+		if err := query(c, "SELECT coalesce(first, 0) FROM runs WHERE key = ?", values(key(id)), func(st *sqlite.Stmt) error {
+			is = is || of.have(cmp.Or(core.RunID(st.ColumnInt64(0)), id))
+			return nil
+		}); err != nil || is {
+			return is, err
+		}
+	}
+	return false, nil
 }
 
 // chainGoesOn reports whether the attempt id or a later one is open or owes.
@@ -1142,19 +1227,22 @@ AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE
 			return 0, fmt.Errorf("read what owes: %w", err)
 		}
 	}
-	var broadcasts map[core.JobID]bool
+	var gone []row
 	if len(list) > 0 {
-		if err := s.read(ctx, func(c *sqlite.Conn) (err error) {
-			broadcasts, err = openBroadcasts(c)
+		if err := s.read(ctx, func(c *sqlite.Conn) error {
+			open, err := openBroadcasts(c)
+			for i := 0; i < len(list) && err == nil; i++ {
+				is := slices.ContainsFunc(list[i].runs, func(id core.RunID) bool { return owing[id] })
+				if !is {
+					is, err = open.anyOf(c, list[i].runs)
+				}
+				if !is {
+					gone = append(gone, list[i].row)
+				}
+			}
 			return err
 		}); err != nil {
-			return 0, err
-		}
-	}
-	var gone []row
-	for _, x := range list {
-		if !slices.ContainsFunc(x.runs, func(id core.RunID) bool { return owing[id] || mayBeShard(id, broadcasts) }) {
-			gone = append(gone, x.row)
+			return 0, fmt.Errorf("read runs of journals: %w", err)
 		}
 	}
 	answers := make([]error, len(gone))
@@ -1196,9 +1284,16 @@ NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tomb
 	}); err != nil {
 		return 0, err
 	}
+	named, err := s.jobsOnRing(ctx, len(old) > 0)
+	if err != nil {
+		return 0, err
+	}
 	for _, job := range old {
 		if len(gone) == limit {
 			break
+		}
+		if named[job] {
+			continue
 		}
 		owes, err := s.owing(ctx, job)
 		if err != nil {

@@ -14,7 +14,8 @@ import (
 //
 // Runs have a row number besides their ID: rows then lie in the order in which
 // they were made, so that claims and ends touch few pages, sweeping takes from
-// the front, and "recent" needs no index. For the order of IDs see recent.go.
+// the front, and "recent" needs no index. Their times grow with them, except at
+// the rows in steps. For the order of IDs see recent.go.
 var migrations = []string{
 	// 1
 	`
@@ -173,6 +174,8 @@ ALTER TABLE changes ADD COLUMN via TEXT;
 	// 21: the few runs that were made long before or after their slot: the others of a slot lie
 	// together among the rows
 	`CREATE INDEX runs_apart ON runs (slot) WHERE ` + madeApart + `;`,
+	// 22: the last rows that were made before the clock was set back: up to each one, and behind it, made grows
+	`CREATE TABLE steps (n INTEGER PRIMARY KEY);`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

@@ -95,6 +95,7 @@ type Store struct {
 	// Only the writer touches these.
 	pulled    map[pull.Queue]int // how many runs are in queues, as far as they were counted
 	lastMade  int64
+	steps     int                // rows of the table steps
 	putTexts  map[putText]string // only the writer touches it
 	lastMsg   int64
 	lastRow   int64
@@ -103,6 +104,7 @@ type Store struct {
 	// sweepPermit is the last name that a sweep of permits looked at.
 	sweepPermit string
 
+	sweeping     sync.Mutex   // held by Sweep
 	sweepJournal atomic.Int64 // row after which the next look at journals goes on
 }
 
@@ -262,6 +264,12 @@ func (s *Store) load(c *sqlite.Conn) error {
 	}
 	if err := query(c, "SELECT n, made FROM runs ORDER BY n DESC LIMIT 1", nil, func(st *sqlite.Stmt) error {
 		s.lastRow, s.lastMade = max(s.lastRow, st.ColumnInt64(0)), st.ColumnInt64(1)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := query(c, "SELECT count(*) FROM steps", nil, func(st *sqlite.Stmt) error {
+		s.steps = st.ColumnInt(0)
 		return nil
 	}); err != nil {
 		return err

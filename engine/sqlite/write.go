@@ -24,6 +24,10 @@ const (
 	busyTimeout    = 10 * time.Second       // of a connection, for others
 	checkpointWait = 20 * time.Millisecond  // for readers
 	checkEvery     = 256                    // commits between two looks at the log
+	// A clock that is set back by more than clockSlack begins a new span of rows. Beyond mostSteps of
+	// them, and for less, rows keep the time of the row before until the clock has come to it.
+	clockSlack = time.Minute
+	mostSteps  = 100
 )
 
 // writer is the queue in front of the one connection that writes.
@@ -276,8 +280,7 @@ type commitError struct{ error }
 func (e commitError) Unwrap() error { return e.error }
 
 func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
-	s.lastMade = max(s.lastMade, s.now().UnixMilli())
-	t := &tx{Conn: c, s: s, made: s.lastMade}
+	t := &tx{Conn: c, s: s, made: s.now().UnixMilli()}
 	defer func() {
 		if err != nil {
 			rollback(c)
@@ -288,6 +291,14 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 	}()
 	if err := step(c, "BEGIN IMMEDIATE"); err != nil {
 		return err
+	}
+	setBack := t.made < s.lastMade-clockSlack.Milliseconds() && s.steps < mostSteps
+	if setBack {
+		if err := query(c, "INSERT INTO steps (n) VALUES (?) ON CONFLICT DO NOTHING", values(s.lastRow), nil); err != nil {
+			return err
+		}
+	} else {
+		t.made = max(t.made, s.lastMade)
 	}
 	rows := 0
 	for _, o := range ops {
@@ -305,6 +316,9 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 	s.cache.unblock(t.edits, old, err == nil)
 	if err != nil {
 		return commitError{err}
+	}
+	if s.lastMade = t.made; setBack {
+		s.steps++
 	}
 	s.writes.Add(1)
 	s.recent.apply(t.rows, t.closed)

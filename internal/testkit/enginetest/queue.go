@@ -459,19 +459,35 @@ func sweepNeeded(t *testing.T, h Harness) {
 	allNil(t, e.Tick.Advance(ctx, []core.Advance{move}))
 	gone("the job is past it", first, second, ahead)
 
-	// What a message may name that is not acked.
+	// A shard, and its other attempts, while its broadcast is open. Shards of others go.
+	whole := put(t, e, number(1), func(r *core.Run) { r.Spread(core.NumberedRun(1, n+2), []string{"http://a", "http://b"}, false) })
+	n++
+	again := n + 3
+	shards := []core.RunID{
+		old(number(1), func(r *core.Run) { follow(core.NumberedRun(1, again))(r); r.Shard.Of = whole.ID }),
+		old(number(1), func(r *core.Run) { r.Shard.Of = whole.ID }),
+		old(number(1), func(r *core.Run) { r.First, r.Shard.Of = core.NumberedRun(1, again-2), whole.ID }),
+	}
+	other := old(number(1), func(r *core.Run) { r.Shard.Of = core.NumberedRun(1, 9999) })
+	stay("its broadcast is open", shards...)
+	gone("its broadcast is not there any more", other)
+	end(whole.ID)
+	gone("its broadcast is closed", append(shards, whole.ID)...)
+
+	// What a message may name that is not acked: runs of its slot, and no others, however long it waits.
 	same, younger := old(number(1), func(*core.Run) {}), old(number(1), func(r *core.Run) { r.Slot = slot + 1 })
 	older := old(number(1), func(r *core.Run) { r.Slot = slot - 1 })
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: message(slot, same)}}))
 	got := receive(t, e, 1)
-	stay("a message may name it", same, younger)
-	gone("no message is so old", older)
+	stay("a message may name it", same)
+	gone("no message is of its slot", older, younger)
 	allNil(t, e.Queue.Ack(ctx, got))
-	gone("no message is there", same, younger)
+	gone("no message is there", same)
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now.Add(time.Hour), Message: message(slot-1, number(1))}})) // and stays
 
 	// The key of an open run.
 	id := put(t, e, number(1), unowned).ID
-	other := number(1)
+	other = number(1)
 	for i, want := range []core.RunID{id, id, other} {
 		if i == 2 {
 			end(id)
@@ -633,6 +649,22 @@ func sweepJournals(t *testing.T, h Harness) {
 		clearOwed(t, e, a.Run)
 		there(name, false, "all is closed, and nothing owed")
 	}
+
+	// A shard's journal while its broadcast is open; that of a shard of another broadcast goes.
+	whole := put(t, e, core.NumberedRun(1, 1000), func(r *core.Run) {
+		r.Spread(core.NumberedRun(1, 1001), []string{"http://a", "http://b"}, false)
+	})
+	retry := core.NumberedRun(1, 1003) // of the first shard
+	put(t, e, retry, func(r *core.Run) { r.First, r.Shard.Of = core.NumberedRun(1, 1001), whole.ID })
+	old := put(t, e, core.NumberedRun(1, 900), func(r *core.Run) { r.Shard.Of = core.NumberedRun(1, 899) }).ID
+	end(retry)
+	end(old)
+	write("shard", 1, core.Entry{Run: retry, Address: "http://a", Outcome: core.Accepted})
+	write("old shard", 1, core.Entry{Run: old, Address: "http://a", Outcome: core.Accepted})
+	there("old shard", false, "its broadcast is not open")
+	there("shard", true, "its broadcast is open")
+	end(whole.ID)
+	there("shard", false, "its broadcast is closed")
 
 	// Written again with more runs after its first form went.
 	a := claim(core.Accepted)

@@ -309,14 +309,14 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		if runs <= 0 {
 			shortest = 24 * time.Hour
 		}
-		oldest := s.oldestSlot()
+		slots, jobs := s.onRing()
 		var gone []madeRun
 		for m := range s.made.up(madeRun{}) {
 			if removed >= limit || now.Sub(core.FromMillis(m.ms)) <= shortest {
 				break
 			}
 			r := &s.runs[m.run].run
-			if age := now.Sub(core.FromMillis(max(m.ms, core.Millis(r.EndedAt)))); age > keep(m.run.Job()) && !s.needed(r, oldest) {
+			if age := now.Sub(core.FromMillis(max(m.ms, core.Millis(r.EndedAt)))); age > keep(m.run.Job()) && !s.needed(r, slots) {
 				gone = append(gone, m)
 				removed++
 			}
@@ -376,7 +376,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			}
 		}
 		for job, t := range s.tombs {
-			if now.Sub(t.RevAt) > journals && removed < limit && !s.asked(job, t, oldest) {
+			if now.Sub(t.RevAt) > journals && removed < limit && !jobs[job] && !s.asked(job) {
 				delete(s.tombs, job)
 				s.dropScripts(job)
 				delete(s.counters, job)
@@ -424,21 +424,23 @@ func (s *Store) answered(k core.JournalKey, watched bool) bool {
 	return true
 }
 
-// oldestSlot is the first slot of a message of fires, visible or not;
-// core.Horizon if there is none.
-func (s *Store) oldestSlot() core.Instant {
-	oldest := core.Horizon
+// onRing returns the slots and the jobs of the messages of fires, visible or not.
+func (s *Store) onRing() (slots map[core.Instant]bool, jobs map[core.JobID]bool) {
+	slots, jobs = map[core.Instant]bool{}, map[core.JobID]bool{}
 	for _, kind := range lanes {
 		for _, m := range s.queueOf(kind).messages {
-			oldest = min(oldest, m.body.Slot)
+			slots[m.body.Slot] = true
+			for _, f := range m.body.Fires {
+				jobs[f.Run.Job()] = true
+			}
 		}
 	}
-	return oldest
+	return slots, jobs
 }
 
 // needed reports whether a run has to stay, however old it is.
-func (s *Store) needed(r *core.Run, oldest core.Instant) bool {
-	if r.Slot >= oldest {
+func (s *Store) needed(r *core.Run, slots map[core.Instant]bool) bool {
+	if slots[r.Slot] {
 		return true
 	}
 	if j := s.jobs[r.ID.Job()]; j != nil && engine.Asks(j.Sched.Next, j.Sched.Tail, r.ID, r.First) {
@@ -464,8 +466,8 @@ func (s *Store) broadcastOpen(r *core.Run) bool {
 }
 
 // asked reports whether a fire may still ask for the tombstone of a job.
-func (s *Store) asked(job core.JobID, t core.Tombstone, oldest core.Instant) bool {
-	if len(s.entries[job]) > 0 || oldest <= core.InstantOf(t.RevAt.Add(engine.AheadOfDeletion)) {
+func (s *Store) asked(job core.JobID) bool {
+	if len(s.entries[job]) > 0 {
 		return true
 	}
 	for id := range s.runIDs.up(core.RunID(int64(job) << 32)) {
