@@ -272,6 +272,52 @@ func TestEachOperationForEachRole(t *testing.T) {
 	}
 }
 
+// TestUnknownQueryParametersAreRejected asks every operation of the document with a parameter
+// that it does not have, and with each that it has.
+func TestUnknownQueryParametersAreRejected(t *testing.T) {
+	var doc struct {
+		Paths      map[string]map[string]any
+		Components struct {
+			Parameters map[string]struct{ Name, In string }
+		}
+	}
+	if err := yaml.Unmarshal(api.Document(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	f, run := guardedFixture(t)
+	ada := f.person("ada", access.Grant{Role: access.Admin})
+	const unknown = "unknown parameter"
+	for path, item := range doc.Paths {
+		for method, op := range item {
+			if method == "parameters" {
+				continue
+			}
+			call, secret := strings.ToUpper(method)+" "+path, token
+			if strings.HasPrefix(path, "/v1/me") {
+				secret = ada
+			}
+			if status, text := f.send(call, run, "?foo=1", secret); status != 400 || !strings.Contains(text, unknown) {
+				t.Errorf("%s?foo=1: %d %s", call, status, text)
+			}
+			list, _ := op.(map[string]any)["parameters"].([]any)
+			for _, p := range list {
+				p := p.(map[string]any)
+				name, in := p["name"], p["in"]
+				if ref, ok := p["$ref"].(string); ok {
+					of := doc.Components.Parameters[ref[strings.LastIndex(ref, "/")+1:]]
+					name, in = of.Name, of.In
+				}
+				if in != "query" {
+					continue
+				}
+				if _, text := f.send(call, run, fmt.Sprintf("?%s=%%2B", name), secret); strings.Contains(text, unknown) {
+					t.Errorf("%s?%s: %s", call, name, text)
+				}
+			}
+		}
+	}
+}
+
 var noRun = regexp.MustCompile(`there is no run \d+"`)
 
 // hides reports whether an answer is that there is no such thing for who may not see it. What

@@ -210,6 +210,10 @@ func (a *applying) check() error {
 			continue
 		}
 		out.ID, out.Rev, out.Change = int32(res.ID), res.Rev, res.Change
+		if res.Change == manage.Unchanged {
+			continue
+		}
+		out.Traps = a.traps(spec, res.ID)
 		if res.Change != manage.Updated {
 			continue
 		}
@@ -223,6 +227,15 @@ func (a *applying) check() error {
 		out.Old, out.New = &before, &after
 	}
 	return nil
+}
+
+// traps returns the warnings about the schedule of a job.
+func (a *applying) traps(spec *manage.JobSpec, id core.JobID) []string {
+	c, err := schedule.Compile(spec.Schedule, id)
+	if err != nil {
+		return nil
+	}
+	return allSaid(language(a.r), c.Traps(core.InstantOf(time.Now())))
 }
 
 // made are the channels that it makes.

@@ -90,7 +90,7 @@ func NewHandler(m *people.People, logs Logs, o Options) http.Handler {
 		o.Log = slog.Default()
 	}
 	o.Log = boundlog.Of(o.Log)
-	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), long: places.New(longPlaces), mux: http.NewServeMux()}
+	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), long: places.New(longPlaces), mux: &queryMux{http.NewServeMux(), map[string][]string{}}}
 	HandlerWithOptions(s, StdHTTPServerOptions{BaseRouter: s.mux, ErrorHandlerFunc: s.badParam})
 	return s
 }
@@ -102,7 +102,7 @@ type server struct {
 	known []known
 	long  *places.Places // of long bodies
 	quota quota
-	mux   *http.ServeMux
+	mux   *queryMux
 }
 
 var _ ServerInterface = (*server)(nil)
@@ -155,6 +155,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = withCaller(r, c)
 	if pattern == "" {
 		s.lost(w, r)
+		return
+	}
+	if err := s.mux.check(pattern, r); err != nil {
+		s.fail(w, r, err)
 		return
 	}
 	if err := s.open(r); err != nil {

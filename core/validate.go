@@ -305,6 +305,9 @@ func (d *Def) validateTexts() error {
 	if err := text("handler", d.Handler, MaxHandler); err != nil {
 		return err
 	}
+	if strings.TrimSpace(d.Handler) != d.Handler {
+		return Invalid("handler", strconv.Quote(d.Handler), "remove the space around it")
+	}
 	if err := CheckParams("params", d.Params); err != nil || !d.Template {
 		return err
 	}
@@ -460,16 +463,16 @@ var fromXXL = map[string]string{
 	"SHARDING_BROADCAST": "route: broadcast",
 	"DO_NOTHING":         "misfire: skip", "FIRE_ONCE_NOW": "misfire: latest",
 	"CRON": "schedule: {cron: …}", "FIX_RATE": "schedule: {every: …}", "FIX_DELAY": "schedule: {fixedDelay: …}",
-	"NONE": "a job without a schedule", "BEAN": "a handler by its name",
+	"NONE": "a job without a schedule", "BEAN": "handler: NAME",
 	"executorRouteStrategy": "route", "executorBlockStrategy": "block", "misfireStrategy": "misfire", "executorHandler": "handler",
 	"executorParam": "params", "executorTimeout": "timeout", "executorFailRetryCount": "retry: {max: …}",
 	"scheduleType": "the field of schedule: cron, every or fixedDelay",
 	"scheduleConf": "schedule: {cron: …}, {every: …} or {fixedDelay: …}",
 	"childJobId":   childXXL, "children": childXXL,
-	"glueType": scriptXXL, "glueSource": scriptXXL, "glueRemark": "the note of the script", "GLUE_GROOVY": "script: {kind: groovy, …}",
+	"glueType": "handler: NAME for BEAN, " + scriptXXL + " for GLUE_SHELL", "glueSource": scriptXXL, "glueRemark": "the note of the script", "GLUE_GROOVY": "script: {kind: groovy, …}",
 	"GLUE_SHELL": "script: {kind: shell, …}", "GLUE_PYTHON": "script: {kind: python, …}", "GLUE_NODEJS": "script: {kind: nodejs, …}",
 	"GLUE_PHP": "script: {kind: php, …}", "GLUE_POWERSHELL": "script: {kind: powershell, …}",
-	"jobDesc": "title", "appname": "app", "addressList": "executors of the app", "triggerStatus": "paused",
+	"jobDesc": "title", "appname": "app, or name in apps", "addressList": "executors of the app", "triggerStatus": "paused",
 	"alarmEmail": "notify: {to: [CHANNEL]}",
 }
 
@@ -812,6 +815,9 @@ var (
 // CheckName refuses what is no name of a job.
 func CheckName(field, name string) error {
 	if !nameForm.MatchString(name) {
+		if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			return Invalid(field, name, "a name has only a-z 0-9 . _ -: use it as the title, and choose a short name")
+		}
 		return Invalid(field, name, "a name is 1 to 128 of a-z 0-9 . _ - and begins and ends with a letter or digit")
 	}
 	if !nameLetter.MatchString(name) {

@@ -57,6 +57,7 @@ func TestValidateJob(t *testing.T) {
 		"long label key":  {func(j *Job) { j.Def.Labels = map[string]string{strings.Repeat("k", 64): ""} }, "labels"},
 		"label":           {func(j *Job) { j.Def.Labels = map[string]string{"k": strings.Repeat("v", 257)} }, "labels.k"},
 		"no handler":      {func(j *Job) { j.Def.Handler = "" }, "handler"},
+		"spaced handler":  {func(j *Job) { j.Def.Handler = " nightly" }, "handler"},
 		"handler":         {func(j *Job) { j.Def.Handler = strings.Repeat("h", 513) }, "handler"},
 		"params":          {func(j *Job) { j.Def.Params = strings.Repeat("p", MaxParams+1) }, "params"},
 		"params no UTF-8": {func(j *Job) { j.Def.Params = "\xff" }, "params"},

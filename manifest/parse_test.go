@@ -279,8 +279,15 @@ func TestErrors(t *testing.T) {
 		{"five fields", job("schedule: {cron: \"30 2 * * *\"}"),
 			`m:6:20: jobs[0].schedule.cron: "30 2 * * *": 5 fields are a Unix crontab: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]`},
 		{"never", job("schedule: {cron: \"0 0 0 31 2 ?\"}"), `m:6:20: jobs[0].schedule.cron: "0 0 0 31 2 ?": it never fires`},
+		{"appname of an app", "version: 1\napps: [{appname: a}]\n",
+			`m:2:8: apps[0].name: needed: 1 to 64 of a-z A-Z 0-9 . _ -
+m:2:9: apps[0].appname: an app has no field "appname"; xxl-job's appname is app, or name in apps here`},
+		{"glueType", job("glueType: BEAN"), `m:6:3: jobs[0].glueType: a job has no field "glueType"; ` +
+			"xxl-job's glueType is handler: NAME for BEAN, script: {kind: shell, file: FILE} for GLUE_SHELL here"},
+		{"Chinese name", "version: 1\njobs: [{app: a, name: 日报, handler: h}]\n",
+			`m:2:23: jobs[0].name: "日报": a name has only a-z 0-9 . _ -: use it as the title, and choose a short name`},
 		{"unknown zone", job("schedule: {every: 5m, timezone: Europe/Brelin}"),
-			`m:6:35: jobs[0].schedule.timezone: "Europe/Brelin": not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC`},
+			`m:6:35: jobs[0].schedule.timezone: "Europe/Brelin": not an IANA time zone; did you mean Europe/Berlin?`},
 		{"unknown zone in defaults",
 			"version: 1\ndefaults: {timezone: Mars}\njobs: [{app: a, name: b, handler: c}, {app: a, name: d, handler: c}]\n",
 			`m:2:22: defaults.timezone: "Mars": not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC`},

@@ -1287,6 +1287,9 @@ type JobResult struct {
 	Old    *Job   `json:"old,omitempty"`
 	Rev    int64  `json:"rev,omitempty,omitzero"`
 
+	// Traps Warnings about the schedule of a job that is created or updated
+	Traps []string `json:"traps,omitempty,omitzero"`
+
 	// Withheld Deleted, and code that declares it does not make it until it is given back
 	Withheld bool `json:"withheld,omitempty,omitzero"`
 }

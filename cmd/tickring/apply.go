@@ -46,6 +46,7 @@ type appliedJob struct {
 	Name     string     `json:"name"`
 	ID       int32      `json:"id"`
 	Change   string     `json:"change"`
+	Traps    []string   `json:"traps,omitempty"`
 	Error    *api.Error `json:"error,omitempty"`
 	Withheld bool       `json:"withheld,omitempty"`
 }
@@ -167,7 +168,7 @@ func appliedOf(res *api.ApplyResult) applied {
 		out.Apps[i] = appliedApp{a.Name, a.Change, a.Error}
 	}
 	for i, j := range res.Jobs {
-		out.Jobs[i] = appliedJob{j.App, j.Name, j.ID, j.Change, j.Error, j.Withheld}
+		out.Jobs[i] = appliedJob{j.App, j.Name, j.ID, j.Change, j.Traps, j.Error, j.Withheld}
 	}
 	return out
 }
@@ -239,6 +240,12 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *api.ApplyResult) {
 			if len(j.New.Next) > 0 && j.Old.Words != j.New.Words {
 				lines[0] += "   next: " + e.short(j.New.Next[0], now, j.New.Schedule.Timezone)
 			}
+		}
+		for _, trap := range j.Traps {
+			lines = append(lines, "note: "+trap)
+		}
+		if len(lines) > 1 && lines[0] == "" {
+			lines = lines[1:]
 		}
 		rows = append(rows, changeRows(mark+" "+j.App+"/"+j.Name, lines)...)
 	}

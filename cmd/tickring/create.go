@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/cron"
+	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/server"
 )
 
@@ -89,9 +90,12 @@ func (c *createCmd) Run(env *Env) error {
 		spec.Paused = &c.Paused
 	}
 	if c.At != "" {
+		if err := schedule.CheckZone("timezone", c.Timezone); err != nil {
+			return err
+		}
 		loc, err := time.LoadLocation(c.Timezone)
 		if err != nil {
-			return core.Invalid("timezone", c.Timezone, "an IANA name such as Europe/Berlin is expected")
+			return err
 		}
 		at, err := parseTime("at", c.At, loc, time.Now(), false)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/schedule"
 )
 
 // Spec is a person as an admin wants it; what is nil stays as it is.
@@ -252,7 +253,7 @@ func (a *Access) SetLook(ctx context.Context, who Who, language core.Language, z
 	if language != "" && !slices.Contains(core.Languages, language) {
 		return core.Invalid("language", string(language), "allowed are %s", core.Words(core.Languages))
 	}
-	if err := checkZone("zone", zone); err != nil {
+	if err := schedule.CheckZone("zone", zone); err != nil {
 		return err
 	}
 	_, err := a.change(ctx, who.Name, nil, func(acc *Account) (bool, error) {

@@ -126,19 +126,6 @@ func checkPassword(field, name, password string) error {
 	return nil
 }
 
-func checkZone(field, zone string) error {
-	if zone == "" {
-		return nil
-	}
-	if len(zone) > 64 || zone == "Local" {
-		return core.Invalid(field, zone, "a zone is written as Europe/Berlin or UTC")
-	}
-	if _, err := time.LoadLocation(zone); err != nil {
-		return core.Invalid(field, zone, "a zone is written as Europe/Berlin or UTC")
-	}
-	return nil
-}
-
 func (v *View) check() error {
 	switch {
 	case v.Name == "" || utf8.RuneCountInString(v.Name) > MaxViewName || !utf8.ValidString(v.Name) ||

@@ -137,7 +137,7 @@ func TestErrors(t *testing.T) {
 		{"0 1,,2 * * * ?", `minutes at offset 4 of "0 1,,2 * * * ?": a value is missing; allowed: 0-59`},
 		{"0 ? * * * ?", `minutes at offset 2 of "0 ? * * * ?": ? is only for the day fields; allowed: 0-59`},
 		{"0 0 0 ? * ?", `day-of-week at offset 10 of "0 0 0 ? * ?": day-of-month and day-of-week are both ?; exactly one must be`},
-		{"0 0 0 * * *", `day-of-week at offset 10 of "0 0 0 * * *": day-of-month and day-of-week are both set; exactly one must be ?`},
+		{"0 0 0 * * *", `day-of-week at offset 10 of "0 0 0 * * *": day-of-month and day-of-week are both set; exactly one must be ?: write "0 0 0 * * ?"`},
 		{"0 0 0 L-31 * ?", `day-of-month at offset 8 of "0 0 0 L-31 * ?": L-31 is before every month begins; allowed: 1-31, L, L-0 to L-30, 1W-31W, LW, L-nW or ?`},
 		{"0 0 0 ? * 6#6", `day-of-week at offset 12 of "0 0 0 ? * 6#6": #6 is out of range 1-5; allowed: 1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?`},
 		{"0 0 0 ? * 0", `day-of-week at offset 10 of "0 0 0 ? * 0": 0 is out of range; allowed: 1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?`},
@@ -157,7 +157,7 @@ func TestErrors(t *testing.T) {
 		{"0 0 9 ? * 2-6", `at offset 0 of "0 0 9 ? * 2-6": 6 fields are Quartz: use the kind cron; crontab has 5: minutes hours day-of-month month day-of-week`},
 		{"* * *", `at offset 5 of "* * *": has only 3 fields; allowed: 5: minutes hours day-of-month month day-of-week`},
 		{"1 2 3 4 5 6 7 8", `at offset 10 of "1 2 3 4 5 6 7 8": has 8 fields; allowed: 5: minutes hours day-of-month month day-of-week`},
-		{"@reboot", `at offset 0 of "@reboot": not a known name; allowed: one of @yearly @annually @monthly @weekly @daily @midnight @hourly alone, or 5 fields`},
+		{"@reboot", `at offset 0 of "@reboot": a job cannot run when a machine starts: use the machine's own service manager, such as systemd`},
 		{"0 0 ? * *", `day-of-month at offset 4 of "0 0 ? * *": ? is Quartz; in crontab use *; allowed: 1-31`},
 		{"0 0 L * *", `day-of-month at offset 4 of "0 0 L * *": L is Quartz, which is the kind cron, not crontab; allowed: 1-31`},
 		{"0 0 15W * *", `day-of-month at offset 6 of "0 0 15W * *": W is Quartz, which is the kind cron, not crontab; allowed: 1-31`},
@@ -170,7 +170,7 @@ func TestErrors(t *testing.T) {
 		{"*/60 * * * *", `minutes at offset 2 of "*/60 * * * *": step 60 is out of range 1-59; allowed: 0-59`},
 		{"0 0 0 * *", `day-of-month at offset 4 of "0 0 0 * *": 0 is out of range; allowed: 1-31`},
 		{"0 0 * * 8", `day-of-week at offset 8 of "0 0 * * 8": 8 is out of range; allowed: 0-7 (0 and 7 are Sunday) or SUN-SAT`},
-		{"~ * * * *", `minutes at offset 0 of "~ * * * *": "~" is not a number; allowed: 0-59`},
+		{"~ * * * *", `at offset 0 of "~ * * * *": "~", a random value, does not exist here: write one value, and set jitter to delay each run at random`},
 	} {
 		checkMessage(t, c.text, c.want, func(s string) error { _, err := ParseCrontab(s); return err })
 	}

@@ -120,7 +120,7 @@ type item struct {
 func ParseQuartz(text string) (*Expr, error) {
 	fields, err := readQuartz(text)
 	if err != nil {
-		return nil, err
+		return nil, foreignForm(text, err)
 	}
 	return &Expr{text: text, schedule: compileQuartz(fields)}, nil
 }
@@ -130,7 +130,7 @@ func ParseQuartz(text string) (*Expr, error) {
 func ParseCrontab(text string) (*Expr, error) {
 	fields, err := readCrontab(text)
 	if err != nil {
-		return nil, err
+		return nil, foreignForm(text, err)
 	}
 	return &Expr{text: text, schedule: compileCrontab(fields)}, nil
 }
@@ -163,7 +163,7 @@ func readQuartz(text string) ([][]item, error) {
 		return nil, &ParseError{text, dow.pos, daysOfWeek.String(), core.Say("day-of-month and day-of-week are both ?; exactly one must be")}
 	}
 	if dom.form != formAny && dow.form != formAny {
-		return nil, &ParseError{text, dow.pos, daysOfWeek.String(), core.Say("day-of-month and day-of-week are both set; exactly one must be ?")}
+		return nil, bothDays(text, words, fields[daysOfMonth], fields[daysOfWeek])
 	}
 	return fields, nil
 }

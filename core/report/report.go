@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/schedule"
 )
 
 // Store is what reports are made from, and where they stand.
@@ -119,11 +120,10 @@ func New(store Store, o Options) *Reports {
 // Zone is the zone of a name, such as Europe/Berlin; UTC if it is empty. The host's own is
 // none.
 func Zone(name string) (*time.Location, error) {
-	zone, err := time.LoadLocation(cmp.Or(name, "UTC"))
-	if err != nil || name == "Local" {
-		return nil, core.Invalid("zone", name, "allowed are IANA names such as Europe/Berlin")
+	if err := schedule.CheckZone("zone", name); err != nil {
+		return nil, err
 	}
-	return zone, nil
+	return time.LoadLocation(name) // empty is UTC
 }
 
 // hour is the length of an hour, in instants.

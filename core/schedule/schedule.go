@@ -52,12 +52,7 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 	c := &Schedule{source: s, rules: make([]rule, 0, len(s.Any))}
 	var err error
 	if c.zone, err = loadZone(s.Timezone); err != nil {
-		if s.Timezone == "Local" {
-			return nil, core.Invalid("schedule.timezone", s.Timezone,
-				"the host's zone is never used; write one such as Europe/Berlin, or leave it out for UTC")
-		}
-		return nil, core.Invalid("schedule.timezone", s.Timezone,
-			"not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC")
+		return nil, CheckZone("schedule.timezone", s.Timezone)
 	}
 	for i, w := range s.Any {
 		path := "schedule"

@@ -386,7 +386,7 @@ func TestZoneNames(t *testing.T) {
 		"Etc", "Europe/Berlin\x00", " UTC", "UTC\n", "tzdata.zi", "zone.tab", `Europe\Berlin`, "europe/berlin", "America/Indiana/Knox/Knox"} {
 		_, err := Compile(core.Schedule{Timezone: name}, 1)
 		var e *core.Error
-		if !errors.As(err, &e) || e.Field != "schedule.timezone" || !strings.Contains(e.Reason.String(), "such as Europe/Berlin") {
+		if !errors.As(err, &e) || e.Field != "schedule.timezone" || !strings.Contains(e.Reason.String(), "not an IANA time zone; ") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -394,6 +394,32 @@ func TestZoneNames(t *testing.T) {
 		"Etc/GMT0", "W-SU", "EST5EDT", "GB-Eire", "America/Indiana/Tell_City", "Antarctica/DumontDUrville", "Asia/Ho_Chi_Minh"} {
 		if _, err := Compile(core.Schedule{Timezone: name}, 1); err != nil {
 			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestUnknownZonesSuggestName has a row for each kind of name that people type.
+func TestUnknownZonesSuggestName(t *testing.T) {
+	for name, want := range map[string]string{
+		"GMT+8": "write Etc/GMT-8,", "UTC-5": "write Etc/GMT+5,", "utc+08:00": "write Etc/GMT-8,", "+8": "write Etc/GMT-8,",
+		"GMT+15": "such as Europe/Berlin", "UTC+5:30": "such as Europe/Berlin",
+		"CST": "America/Chicago, Asia/Shanghai", "China Standard Time": "did you mean Asia/Shanghai?", "CEST": "did you mean Europe/Berlin?",
+		"asia/shanghai": "did you mean Asia/Shanghai?", "AMERICA/PORT-AU-PRINCE": "did you mean America/Port-au-Prince?",
+		"America/New York": "did you mean America/New_York?", "utc": "did you mean UTC?", "etc/gmt-8": "did you mean Etc/GMT-8?",
+		"Asia/Calcuta": "did you mean Asia/Calcutta?", "Asia/Shangahi": "did you mean Asia/Shanghai?",
+		"Europe/Berlim":  "did you mean Europe/Berlin?",
+		"Asia/Shanghai ": "did you mean Asia/Shanghai?", "Mars": "such as Europe/Berlin",
+		strings.Repeat("Asia/Shanghai", 9): "such as Europe/Berlin",
+		"Local":                            "the host's zone is never used",
+	} {
+		if err := CheckZone("timezone", name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want a text with %s", name, err, want)
+		}
+	}
+	for _, name := range []string{"EST", "MST"} {
+		s := mustCompile(t, cronIn(name, "0 0 9 * * ?"))
+		if got := s.Traps(0); len(got) != 1 || !strings.Contains(got[0].String(), "no daylight saving time") {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

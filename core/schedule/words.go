@@ -143,6 +143,9 @@ func (z *zone) wallTime(t int64) time.Time { return time.Unix(t+z.periods[z.at(t
 // the clock changes within a year after the given instant that it meets.
 func (s *Schedule) Traps(after core.Instant) []core.Text {
 	var traps []core.Text
+	if city, ok := fixedZones[s.zone.name]; ok {
+		traps = append(traps, core.Say("%s has no daylight saving time; %s has", s.zone.name, city))
+	}
 	for i := range s.rules {
 		r := &s.rules[i]
 		switch r.kind {

@@ -1,0 +1,102 @@
+package cron
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tickring/tickring/core"
+)
+
+// foreign are the forms that other schedulers accept and tickring rejects. The first
+// submatch is where the form begins, and reason gets all submatches.
+var foreign = []struct {
+	form   *regexp.Regexp
+	reason func(m []string) core.Text
+}{
+	{regexp.MustCompile(`^\s*((?:CRON_)?TZ=(\S*))`), func(m []string) core.Text {
+		return core.Say("the time zone is a field of its own: set timezone to %s, and remove %s here", m[2], quote(m[1]))
+	}},
+	{regexp.MustCompile(`(?i)^\s*(@every\s+(\S+))`), func(m []string) core.Text {
+		return core.Say("an interval is the field every: set every to %s instead", m[2])
+	}},
+	{regexp.MustCompile(`(?i)^\s*(rate\((\d+) +(second|minute|hour|day)s?\))`), func(m []string) core.Text {
+		return core.Say("an interval is the field every: set every to %s instead", m[2]+strings.ToLower(m[3][:1]))
+	}},
+	{regexp.MustCompile(`(?i)^\s*(cron\(([^)]*)\))`), func(m []string) core.Text {
+		return core.Say("an Amazon EventBridge expression needs the seconds in front, without cron( ): set cron to %q",
+			"0 "+strings.TrimSpace(m[2]))
+	}},
+	{regexp.MustCompile(`(?i)^\s*(@reboot)\b`), func([]string) core.Text {
+		return core.Say("a job cannot run when a machine starts: use the machine's own service manager, such as systemd")
+	}},
+	{regexp.MustCompile(`\s(#(?:[\s\pL].*|$))`), func(m []string) core.Text {
+		return core.Say("a schedule has no comments: remove %s", quote(m[1]))
+	}},
+	{regexp.MustCompile(`(?:^|[\s,])(\d*~\d*)`), func(m []string) core.Text {
+		return core.Say("%s, a random value, does not exist here: write one value, and set jitter to delay each run at random", quote(m[1]))
+	}},
+	{regexp.MustCompile(`(?:^|[\s,])(H(?:[(/]\S*)?)(?:[\s,]|$)`), func(m []string) core.Text {
+		return core.Say("%s is Jenkins's hashed value: write one value; jobs with the field every are spread without it", quote(m[1]))
+	}},
+	{regexp.MustCompile(`(?:^|\s)(\S+,\s+[\dA-Za-z]\S*|\S+\s+,\S+)`), func(m []string) core.Text {
+		return core.Say("a list has no spaces: write %s", quote(strings.Join(strings.Fields(m[1]), "")))
+	}},
+}
+
+// foreignForm is the error of a rejected text that another scheduler would accept; it
+// is err if the text has none of the known forms.
+func foreignForm(text string, err error) error {
+	if len(text) > MaxText {
+		return err
+	}
+	for _, f := range foreign {
+		if at := f.form.FindStringSubmatchIndex(text); at != nil {
+			return &ParseError{text, at[2], "", f.reason(f.form.FindStringSubmatch(text))}
+		}
+	}
+	return err
+}
+
+// bothDays is the error of a Quartz text that sets both day fields. If one of them is *,
+// as in Spring, it gives the text that is right here.
+func bothDays(text string, words []word, dom, dow []item) error {
+	e := &ParseError{text, dow[0].pos, daysOfWeek.String(), core.Say("day-of-month and day-of-week are both set; exactly one must be ?")}
+	isStar := func(list []item) bool { return list[0].text == "*" && len(list) == 1 }
+	fixed := make([]string, len(words))
+	for i, w := range words {
+		fixed[i] = w.text
+	}
+	switch {
+	case isStar(dow):
+		fixed[daysOfWeek] = "?"
+	case isStar(dom):
+		fixed[daysOfMonth], fixed[daysOfWeek] = "?", cmp.Or(springDays(dow), fixed[daysOfWeek])
+	default:
+		return e
+	}
+	e.Reason = core.Say("day-of-month and day-of-week are both set; exactly one must be ?: write %q", strings.Join(fixed, " "))
+	if fixed[daysOfWeek] != words[daysOfWeek].text && !isStar(dow) {
+		e.Reason = core.Say("%s if the text is of Spring or crontab, where 1 is Monday; here 1 is Sunday", e.Reason)
+	}
+	return e
+}
+
+// springDays writes days of the week by name that stand as numbers of Spring or crontab,
+// where 0 and 7 are Sunday; empty if one of them is no number.
+func springDays(list []item) string {
+	names := []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"}
+	days := make([]string, len(list))
+	for i, it := range list {
+		switch {
+		case it.named || it.form != formValue && (it.form != formRange || it.step != 1):
+			return ""
+		case it.form == formValue:
+			days[i] = names[it.lo]
+		default:
+			days[i] = names[it.lo] + "-" + names[it.hi]
+		}
+	}
+	return strings.Join(slices.Compact(days), ",")
+}
