@@ -136,3 +136,38 @@ func TestAgeIsNeverOlderThanSQS(t *testing.T) {
 		}
 	})
 }
+
+// TestAgeReadsNoSlotsThatAreOver: an hour after 300 slots were put back, a look at the age of
+// the ring reads what it read before; while they are behind, each is named once.
+func TestAgeReadsNoSlotsThatAreOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, awsengine.Options{})
+		f.db.TTL = func() time.Duration { return 0 }
+		read := func(want int) float64 {
+			f.db.Units()
+			o, err := f.store.OldestMessage(t.Context())
+			ok(t, err)
+			if len(o.Back) != want {
+				t.Fatalf("%d slots are behind, want %d", len(o.Back), want)
+			}
+			return f.db.Units().Read
+		}
+		before := read(0)
+		time.Sleep(time.Hour)
+		var list []ring.Message
+		for i := range 300 {
+			at := core.InstantOf(time.Now()) - 40 - core.Instant(i)
+			list = append(list, ring.Message{Kind: ring.KindFires, Slot: at,
+				Fires: []core.Fire{{Run: core.PlannedRun(1, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}})
+		}
+		for range 12 { // three minutes of looks
+			f.store.Returned(t.Context(), list)
+			read(len(list))
+			time.Sleep(15 * time.Second)
+		}
+		time.Sleep(time.Hour)
+		if after := read(0); after > before+1 {
+			t.Errorf("a look reads %v units, %v before", after, before)
+		}
+	})
+}

@@ -526,8 +526,13 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 	return due, waiting, inFlight, nil
 }
 
-// behindOf lists the slots of fires that were put back, or received again.
+// behindOf lists the slots of fires that were put back, or received again, by the time until
+// which they may be on the ring: a look reads no older ones.
 const behindOf = "behind"
+
+// behindFrom begins the keys of what is noted until a moment or, at the earliest, five minutes
+// before: so one slot has few notes, however often it is put back.
+func behindFrom(until time.Time) string { return fmt.Sprintf("%010d#", until.Unix()/300) }
 
 // noteBehind notes the slots of messages that are put back, until they have
 // come again. It is a note: where it cannot be stored the age of the ring is
@@ -536,11 +541,11 @@ func (s *Store) noteBehind(ctx context.Context, slots map[core.Instant]time.Time
 	list := slices.Collect(maps.Keys(slots))
 	s.parallel(len(list), func(i int) {
 		slot, at := list[i], slots[list[i]]
-		it := stateKey(behindOf, fmt.Sprintf("%010d", slot))
 		if now := s.o.Now(); at.Before(now) {
 			at = now
 		}
 		until := at.Add(2 * s.o.Visibility)
+		it := stateKey(behindOf, behindFrom(until)+fmt.Sprintf("%010d", slot))
 		it["until"], it["expires"] = number(millis(until)), number(until.Add(keepBehind).Unix())
 		_ = s.putIf(ctx, it, noneOr("until", "<", it["until"]))
 	})
@@ -605,14 +610,17 @@ func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err erro
 		}
 		oldest.Due = from
 	}
-	err = s.all(ctx, behindOf, func(it item) error {
+	noted := equal("of", text(behindOf))
+	noted.test("key", ">=", text(behindFrom(from)))
+	err = s.query(ctx, noted.query(s.o.Names.State), func(it item) (bool, error) {
 		until, err := intOf(it, "until")
 		if err != nil || fromMillis(until).Before(from) {
-			return err
+			return true, err
 		}
-		slot, err := strconv.ParseInt(stringOf(it, "key"), 10, 64)
+		_, key, _ := strings.Cut(stringOf(it, "key"), "#")
+		slot, err := strconv.ParseInt(key, 10, 64)
 		oldest.Back = append(oldest.Back, core.Instant(slot))
-		return err
+		return true, err
 	})
 	if err != nil {
 		return ring.Oldest{}, err
