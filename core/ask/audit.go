@@ -55,7 +55,7 @@ type AuditReport struct {
 	Failed string
 	// Again are the fires to be sent again, where those were asked for.
 	Again []core.Fire
-	// Below: of its runs with numbers those below it are still to be looked at; 0 none.
+	// Below: of its runs that may be on the ring those below it are still to be looked at; 0 none.
 	Below core.RunID
 }
 

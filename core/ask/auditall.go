@@ -27,7 +27,7 @@ type AuditAsk struct {
 }
 
 // place is where a page goes on: behind a job, or where at is not 0 within it,
-// behind that instant, or where below is not 0 with its runs that have lower numbers.
+// behind that instant, or where below is not 0 with its runs that have lower IDs.
 type place struct {
 	job   core.JobID
 	at    core.Instant
@@ -62,7 +62,8 @@ func placeOf(ask *AuditAsk, ahead bool) (p place, err error) {
 		n, err = strconv.ParseInt(below, 10, 64)
 		p.below = core.RunID(n)
 	}
-	low, high := core.NumberedRange(p.job)
+	low, _ := core.RunRange(p.job, 0, 0)
+	_, high := core.NumberedRange(p.job)
 	switch {
 	case err != nil, p.job < 0, within && (numbered || p.at <= ask.From), numbered && (!ahead || p.below < low || p.below > high):
 		return place{}, core.Invalid("after", ask.After, "not the next of a page of this span")

@@ -52,6 +52,9 @@ type Triggered struct {
 type Open interface {
 	// OpenRuns reads the runs of a job that are under way, oldest first.
 	OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error)
+	// Waiting reads open runs of a job that no process has, from below an ID downwards: all
+	// that are queued or were given back are among them. Fewer than limit: none is left.
+	Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error)
 	// PutRuns changes stored runs; condition of each as it says.
 	PutRuns(ctx context.Context, puts []core.RunPut) []error
 	RemoveEntries(ctx context.Context, entries []core.DueItem) []error

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -60,20 +61,23 @@ type replanning struct {
 	res   ReplanResult
 }
 
-// add puts on the ring what the reports of a job say, and of what waits there with
-// a number as much as a page takes: the last report says where that ended. What is
+// add puts on the ring what the reports of a job say, and of what waits there besides
+// as much as a page takes: the last report says where that ended. What is
 // not there for certain is found again by who does so again, and counted then.
 func (r *replanning) add(ctx context.Context, p *bound.Page, reports []ask.AuditReport) error {
 	var fires []core.Fire
+	again := map[core.RunID]bool{}
 	for i := range reports {
-		fires = append(fires, reports[i].Again...)
+		for _, f := range reports[i].Again {
+			fires, again[f.Run] = append(fires, f), true
+		}
 	}
 	if last := &reports[len(reports)-1]; r.ahead && last.Next == 0 {
 		waiting, err := r.onRing(ctx, p, last)
 		if err != nil {
 			return err
 		}
-		fires = append(fires, waiting...)
+		fires = append(fires, slices.DeleteFunc(waiting, func(f core.Fire) bool { return again[f.Run] })...)
 	}
 	if err := r.send(ctx, fires); err != nil {
 		return err
@@ -111,12 +115,12 @@ func (r *replanning) send(ctx context.Context, fires []core.Fire) (failed error)
 	return failed
 }
 
-// onRing is the fires of the runs of a job that have numbers, such as retries and
-// triggers, and wait on the ring: what is due within MaxAhead may be there with no
-// entry in the due index. It reads them from rep.Below down, or from the newest, and
-// leaves there from where to go on; 0 is the end. A number is drawn no later than the
-// slot of its run, so before slots that are older than the longest delay of a retry
-// only a trigger can wait that was given a later time.
+// onRing returns the fires of the runs of a job that may be on the ring with no entry in the
+// due index. It reads from rep.Below down, or from the newest, and leaves there from where to
+// go on; 0 is the end. First come the runs with numbers, such as retries and triggers, that
+// are due within MaxAhead. A number is drawn no later than the slot of its run, so before
+// slots that are older than the longest delay of a retry only a trigger can be on the ring
+// that was given a later time, and what waits. From there on it asks for the runs that wait.
 func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditReport) ([]core.Fire, error) {
 	now := r.op.ask.Now()
 	oldest, latest := r.res.From.Add(-core.MaxDelay), now.Add(r.op.plans.MaxAhead)
@@ -126,7 +130,8 @@ func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditRe
 	}
 	rep.Below = 0
 	var fires []core.Fire
-	for high >= low {
+	below := high + 1
+	for all := false; !all && high >= low; {
 		runs, err := r.op.store.RunSpan(ctx, high, low, bound.AtOnce)
 		if err != nil {
 			return nil, core.Passing(err)
@@ -134,21 +139,35 @@ func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditRe
 		newest := core.Instant(0)
 		for i := range runs {
 			x := &runs[i]
-			newest = max(newest, x.Slot)
+			newest, below = max(newest, x.Slot), x.ID
 			if x.State.Open() && x.Expired(now) && !x.Slot.Time().After(latest) {
 				fires = append(fires, x.Fire())
 			}
 		}
-		if len(runs) < bound.AtOnce || newest < oldest {
-			return fires, nil
-		}
-		high = runs[len(runs)-1].ID - 1
-		if len(fires) >= ask.MaxAgain || p.Over() {
-			rep.Below = high + 1
+		high, all = below-1, len(runs) < bound.AtOnce || newest < oldest
+		if !all && (len(fires) >= ask.MaxAgain || p.Over()) {
+			rep.Below = below
 			return fires, nil
 		}
 	}
-	return fires, nil
+	for {
+		runs, err := r.op.store.Waiting(ctx, rep.Job, below, bound.AtOnce)
+		if err != nil {
+			return nil, core.Passing(err)
+		}
+		for i := range runs {
+			if below = runs[i].ID; !runs[i].Slot.Time().After(latest) {
+				fires = append(fires, runs[i].Fire())
+			}
+		}
+		switch {
+		case len(runs) < bound.AtOnce:
+			return fires, nil
+		case len(fires) >= ask.MaxAgain || p.Over():
+			rep.Below = below
+			return fires, nil
+		}
+	}
 }
 
 // Replan sends again, with the same IDs, what an audit of the span finds

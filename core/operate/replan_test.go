@@ -3,6 +3,7 @@ package operate_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -453,5 +454,57 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 		if err := m.DeleteApp(ctx, ann, "shop"); code(err) != core.CodeRefused {
 			t.Errorf("its app is deleted: %v", err)
 		}
+	}
+}
+
+// TestHealReachesRunsThatWait: a purge takes the messages of runs that have waited for their
+// executor or permit, for minutes or for months, and of a trigger that waits behind many
+// newer runs. The walk sends each of them again, once.
+func TestHealReachesRunsThatWait(t *testing.T) {
+	f := newFixture(t)
+	j := f.Create(spec("sweep", every(10*time.Minute)))
+	f.Fires()
+	f.Quiet()
+	now := core.InstantOf(f.Clock)/600*600 + 100*86400
+	f.Clock = now.Time()
+	var runs []core.Run
+	add := func(id core.RunID, cause core.Cause, slot core.Instant, state core.State) core.RunID {
+		runs = append(runs, core.Run{ID: id, App: "shop", State: state, Cause: cause, Rev: j.Sched.Rev, At: slot, Slot: slot, Attempt: 1,
+			First: id})
+		return id
+	}
+	want := map[core.RunID]int{add(core.NumberedRun(j.Def.ID, 1), core.CauseAPI, now-30*86400, core.Queued): 1}
+	for n := range 2500 {
+		add(core.NumberedRun(j.Def.ID, uint32(n)+2), core.CauseAPI, now-20*86400, core.Succeeded)
+	}
+	for _, waited := range []core.Instant{600, 1800, 86400, 99 * 86400} {
+		want[add(core.PlannedRun(j.Def.ID, now-waited), core.CauseSchedule, now-waited, core.Queued)] = 1
+	}
+	for _, err := range f.E.Finish.Create(ctx, runs) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.PushNext(j.Def.ID, now+600)
+	g, err := f.E.Manage.Global(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rev := g.Rev
+	g.Loss, g.Rev = core.Loss{From: now - 60 - 895}, rev+1 // as loss.Note does of another job's instant
+	if err := f.E.Manage.PutGlobal(ctx, rev, g); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.M.Heal(ctx); err != nil {
+		t.Fatal(err)
+	}
+	got := map[core.RunID]int{}
+	for _, x := range f.Fires() {
+		if _, is := want[x.Run]; is {
+			got[x.Run]++
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the walk sends %v again, want %v", got, want)
 	}
 }

@@ -39,6 +39,9 @@ type Jobs interface {
 	// RunSpan reads the stored runs with first <= ID <= last in that order, or
 	// with last < first downwards from first to last.
 	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
+	// Waiting reads open runs of a job that no process has, from below an ID downwards: all
+	// that are queued or were given back are among them. Fewer than limit: none is left.
+	Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error)
 }
 
 // Entries takes light entries into the due index.
@@ -82,8 +85,8 @@ type Options struct {
 	Now        func() time.Time
 	// Budget is how long one call of Do begins new work: 10 s.
 	Budget time.Duration
-	// Back is how long before the copy was made a run may have been due that is
-	// still on its way: 48 h. A fire waits that long only while nothing works.
+	// Back is how long before the copy was made a run may have been due that does not wait and
+	// is still on its way: 48 h.
 	Back time.Duration
 }
 
@@ -337,6 +340,23 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 	if int64(first)+int64(res.LiftRuns) > core.MaxNumber {
 		res.Full = append(res.Full, id)
 	}
+	waiting := map[core.RunID]bool{} // however long
+	_, last := core.NumberedRange(id)
+	for below := last + 1; ; {
+		runs, err := r.p.Jobs.Waiting(ctx, id, below, page)
+		if err != nil {
+			return fmt.Errorf("read its runs that wait: %w", err)
+		}
+		if err := r.runs(ctx, g, runs, nil, res); err != nil {
+			return err
+		}
+		for i := range runs {
+			below, waiting[runs[i].ID] = runs[i].ID, true
+		}
+		if len(runs) < page {
+			break
+		}
+	}
 	since := core.InstantOf(res.From.Add(-r.o.Back))
 	lo, hi := core.RunRange(id, since, core.Horizon)
 	for lo <= hi {
@@ -344,7 +364,7 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 		if err != nil {
 			return fmt.Errorf("read its runs: %w", err)
 		}
-		if err := r.runs(ctx, g, runs, res); err != nil {
+		if err := r.runs(ctx, g, runs, waiting, res); err != nil {
 			return err
 		}
 		if len(runs) < page {
@@ -358,7 +378,7 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 		if err != nil {
 			return fmt.Errorf("read its runs: %w", err)
 		}
-		if err := r.runs(ctx, g, runs, res); err != nil {
+		if err := r.runs(ctx, g, runs, waiting, res); err != nil {
 			return err
 		}
 		old := true // a whole page was due long before
@@ -378,13 +398,15 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 	return nil
 }
 
-func (r *Restorer) runs(ctx context.Context, g core.Global, runs []core.Run, res *Result) error {
+// runs has runs looked after, except those that are known already.
+func (r *Restorer) runs(ctx context.Context, g core.Global, runs []core.Run, known map[core.RunID]bool, res *Result) error {
 	now := r.o.Now()
 	var entries []core.DueItem
 	var seen []core.Entry
 	for i := range runs {
 		run := &runs[i]
 		switch {
+		case known[run.ID]:
 		case run.State.Open() && run.Owner == "":
 			// Where a message or an entry still has it, this is a copy: its ID decides once.
 			at := max(core.InstantOf(now), run.Slot.Add(-planAhead))

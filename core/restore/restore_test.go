@@ -211,11 +211,11 @@ func TestRuns(t *testing.T) {
 		f.ok(f.e.Finish.Create(ctx, []core.Run{r})[0])
 		return r.ID
 	}
-	given := planned(time.Minute, core.Planned) // given back, on a message that is gone
-	planned(72*time.Hour, core.Planned)         // no fire is on its way so long
+	given := planned(time.Minute, core.Planned)  // given back, on a message that is gone
+	queued := planned(72*time.Hour, core.Queued) // it waits for its permit as long as others run
 
 	res := f.do(restore.Request{From: made})
-	if res.Waiting != 4 || res.Watched != 1 || res.Owing != 1 {
+	if res.Waiting != 5 || res.Watched != 1 || res.Owing != 1 {
 		t.Errorf("%+v", res)
 	}
 	due := map[core.RunID]core.Instant{}
@@ -232,12 +232,12 @@ func TestRuns(t *testing.T) {
 	for _, c := range []struct {
 		run core.RunID
 		at  core.Instant
-	}{{waits, now}, {back, now}, {given, now}, {far, now + 3600 - 210}} {
+	}{{waits, now}, {back, now}, {given, now}, {queued, now}, {far, now + 3600 - 210}} {
 		if due[c.run] != c.at {
 			t.Errorf("run %d is due at %s, want %s", c.run, due[c.run], c.at)
 		}
 	}
-	if len(due) != 4 {
+	if len(due) != 5 {
 		t.Errorf("%d entries", len(due))
 	}
 	journals, err := f.e.Watch.JournalsAt(ctx, f.now.Unix()/60, core.JournalKey{}, 1000)
@@ -346,6 +346,10 @@ func (x *failing) Numbers(ctx context.Context, job core.JobID, n int) (first uin
 }
 func (x *failing) RunSpan(ctx context.Context, first, last core.RunID, limit int) (l []core.Run, err error) {
 	err = x.call(func() error { l, err = x.Manage.RunSpan(ctx, first, last, limit); return err })
+	return l, err
+}
+func (x *failing) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) (l []core.Run, err error) {
+	err = x.call(func() error { l, err = x.Manage.Waiting(ctx, job, below, limit); return err })
 	return l, err
 }
 func (x *failing) PutEntries(ctx context.Context, d []core.DueItem) []error {

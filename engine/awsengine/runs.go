@@ -96,11 +96,14 @@ func (s *Store) readRest(ctx context.Context, list []core.Run, rest []int) (part
 // something of a run is long: what is refused must leave nothing beside the run
 // that is there.
 func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
-	errs := make([]error, len(runs))
+	errs := s.noteWaiting(ctx, len(runs), func(i int) (core.RunID, bool) { return runs[i].ID, runs[i].State == core.Queued })
 	var list []statement
 	var of, long []int
 	rests := make([][]types.TransactWriteItem, len(runs))
 	for i := range runs {
+		if errs[i] != nil {
+			continue
+		}
 		it, rest, err := encodeRun(&runs[i], s.runExpiry(ctx, runs[i].ID.Job(), runs[i].State, len(runs[i].Owes) > 0 || runs[i].Then != 0))
 		switch {
 		case err != nil:
@@ -177,7 +180,10 @@ func (w *writer) missing(name string) { w.where(`"` + name + `" IS MISSING`) }
 // nothing. What addresses answered is written afterwards, at half the price: it is only
 // told to people, and where it cannot be stored it is not told.
 func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
-	errs := make([]error, len(puts))
+	errs := s.noteWaiting(ctx, len(puts), func(i int) (core.RunID, bool) {
+		p := &puts[i]
+		return p.ID, p.Set&core.RunState != 0 && (p.To.State == core.Queued || p.To.State == core.Planned && p.Set&core.RunOwner != 0)
+	})
 	var jobs []core.JobID
 	for i := range puts {
 		if puts[i].Ends() {
@@ -190,7 +196,9 @@ func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	rests := make([]item, len(puts))
 	for i := range puts {
 		p, w := &puts[i], s.edit(puts[i].ID)
-		if p.Had || p.Ends() && p.Seen == nil {
+		if errs[i] != nil {
+			continue
+		} else if p.Had || p.Ends() && p.Seen == nil {
 			alone = append(alone, i)
 		} else if rests[i], errs[i] = s.writePut(ctx, w, p); errs[i] != nil {
 			continue
@@ -210,7 +218,13 @@ func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 		s.parallel(len(wave), func(k int) { errs[wave[k]] = s.putAlone(ctx, &puts[wave[k]]) })
 	}
 	var ended []core.Run
+	var over []core.RunID
 	for i := range puts {
+		was := &puts[i].Was
+		if waited := was.State == core.Queued || was.State == core.Planned && !was.Until.IsZero(); errs[i] == nil && waited &&
+			(puts[i].To.Owner != "" || puts[i].Ends()) {
+			over = append(over, puts[i].ID)
+		}
 		if p := &puts[i]; errs[i] == nil && p.Ends() && !p.GoesOn() && p.Seen != nil {
 			r := *p.Seen
 			if hasRest(&p.To) { // said of what is beside it together with its end
@@ -219,6 +233,7 @@ func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			ended = append(ended, r)
 		}
 	}
+	s.dropWaiting(ctx, over)
 	s.letGo(ctx, ended)
 	return errs
 }

@@ -681,6 +681,26 @@ func lastBefore(c *sqlite.Conn, in span, before int64) (row int64, err error) {
 	return lo, nil
 }
 
+// Waiting implements operate.Store.
+func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) (list []core.Run, err error) {
+	ids := slices.DeleteFunc(s.recent.openOf(job), func(id core.RunID) bool { return id >= below })
+	slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(b, a) })
+	for len(ids) > 0 && len(list) < limit {
+		some := ids[:min(len(ids), limit)]
+		ids = ids[len(some):]
+		found, _, err := s.Runs(ctx, some)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range some {
+			if r, is := found[id]; is && r.State.Open() && r.Owner == "" {
+				list = append(list, r)
+			}
+		}
+	}
+	return list, nil
+}
+
 // OpenRuns implements operate.Store, in the order of SentAt.
 func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
 	found, _, err := s.Runs(ctx, s.recent.openOf(job))

@@ -26,7 +26,7 @@ var (
 		// UpdateItem: a pause after failures, with its record; Query: how the job fared.
 		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate", "UpdateItem"},
 		Runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
-		State: []string{"GetItem", "PutItem", "UpdateItem"},
+		State: []string{"DeleteItem", "GetItem", "PutItem", "UpdateItem"}, // DeleteItem: a run waits no more
 	}
 	planning = Role{
 		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate", "UpdateItem"}, // the last: the end of a pause, with its record

@@ -89,7 +89,7 @@ var Cases = []Case{
 	{"ClearOwedAndLate", clearOwedAndLate}, {"Asides", asides}, {"KeptLogs", keptLogs}, {"AsideLane", asideLane}, {"Triggered", triggered},
 	{"ChangeTriggered", changed}, {"Kill", kill},
 	{"RunSpan", runSpan}, {"RecentRuns", recentRuns}, {"RecentRunsOfStates", recentRunsOfStates}, {"LastRuns", lastRuns},
-	{"OpenRuns", openRuns}, {"Journals", journals}, {"Watch", watch}, {"WatchPages", watchPages},
+	{"OpenRuns", openRuns}, {"Waiting", waiting}, {"Journals", journals}, {"Watch", watch}, {"WatchPages", watchPages},
 	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes},
 	{"QueueAcrossReceivers", queueAcross},
 	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals},

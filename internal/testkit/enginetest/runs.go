@@ -888,6 +888,49 @@ func openRuns(t *testing.T, h Harness) {
 	read(10, d, b, a)
 }
 
+// waiting: the queued runs of a job, and those that were given back, are listed from an ID
+// downwards, until a process takes them or they end.
+func waiting(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	queued := func(r *core.Run) { unowned(r); r.State, r.SentAt = core.Queued, time.Time{} }
+	a, b, c, d := core.PlannedRun(1, at(20)), core.PlannedRun(1, at(50)), core.PlannedRun(1, at(100)), core.NumberedRun(1, 7)
+	first := put(t, e, a, queued)
+	given := put(t, e, b, nil)
+	later := put(t, e, c, func(r *core.Run) { unowned(r); r.SentAt = time.Time{} })
+	numbered := put(t, e, d, queued)
+	put(t, e, core.PlannedRun(1, at(70)), nil)
+	put(t, e, core.PlannedRun(1, at(80)), closed)
+	put(t, e, core.PlannedRun(2, at(20)), queued)
+	allNil(t, e.Dispatch.PutRuns(ctx, []core.RunPut{given.GiveBack(), later.Wait()}))
+	read := func(limit int, want ...core.RunID) {
+		t.Helper()
+		var got []core.RunID
+		for below := core.NumberedRun(1, core.MaxNumber); ; below = got[len(got)-1] {
+			page, err := e.Manage.Waiting(ctx, 1, below, limit)
+			ok(t, err)
+			for i := range page {
+				got = append(got, page[i].ID)
+			}
+			if len(page) < limit {
+				break
+			}
+		}
+		same(t, "the runs that wait", got, want)
+	}
+	for _, limit := range []int{1, 2, 10} {
+		read(limit, d, c, b, a)
+	}
+	claim := core.Claim{Owner: "second", Until: base.Add(time.Minute), Journal: core.JournalKey{Minute: 5, Nonce: "second"}}
+	allNil(t, e.Dispatch.PutRuns(ctx, []core.RunPut{numbered.Take(claim, "http://second/", base, nil),
+		first.SkipUnsent(core.ReasonCancelled, base)}))
+	read(1, c, b)
+	found, _, err := e.Dispatch.Runs(ctx, []core.RunID{d})
+	ok(t, err)
+	taken := found[d]
+	allNil(t, e.Dispatch.PutRuns(ctx, []core.RunPut{taken.GiveBack()}))
+	read(10, d, c, b)
+}
+
 func journal(minute int64, nonce string, v int, n int) core.Journal {
 	j := core.Journal{Key: core.JournalKey{Minute: minute, Suffix: 3, Nonce: nonce}, V: v}
 	for i := range n {

@@ -159,6 +159,23 @@ func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace
 	return runs, next, err
 }
 
+// Waiting implements operate.Store.
+func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error) {
+	var list []core.Run
+	err := s.one(ctx, func() error {
+		for id := range s.runIDs.down(below - 1) {
+			if id.Job() != job || len(list) == limit {
+				break
+			}
+			if r := s.open(id); r != nil && r.Owner == "" {
+				list = append(list, copyRun(r))
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
 // OpenRuns implements operate.Store, in the order of SentAt.
 func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
 	var list []core.Run

@@ -534,6 +534,10 @@ func (p *port) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, err
 	return read(p, ctx, "Entries", func(ctx context.Context) ([]core.DueItem, error) { return p.truth.Entries(ctx, job) })
 }
 
+func (p *port) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error) {
+	return read(p, ctx, "Waiting", func(ctx context.Context) ([]core.Run, error) { return p.truth.Waiting(ctx, job, below, limit) })
+}
+
 func (p *port) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
 	return read(p, ctx, "OpenRuns", func(ctx context.Context) ([]core.Run, error) { return p.truth.OpenRuns(ctx, job, limit) })
 }
