@@ -1,0 +1,121 @@
+//go:build unix
+
+// Package proxy_test holds the configuration of nginx in docs/proxy.md against a real
+// nginx in front of a real server.
+package proxy_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/internal/testkit/ports"
+	"github.com/tickring/tickring/test/rig"
+)
+
+// TestNginxOnAnotherPortServesTheConsole runs the documented configuration without TLS
+// on a port of its own. A form that a browser sends from there must get in, which needs
+// the port in the Host header, and /metrics must not.
+func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
+	nginx, err := exec.LookPath("nginx")
+	if err != nil {
+		t.Skip("no nginx on this machine")
+	}
+	bin, err := rig.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := ports.Free(t)
+	listen, origin := "127.0.0.1:"+port, "http://jobs.example:"+port
+	s := rig.Start(t, bin, t.TempDir(), "--require-token", "--report-url", origin, "--trusted-proxy", "127.0.0.1")
+	runNginx(t, nginx, configuration(t, listen, strings.TrimPrefix(s.URL, "http://")))
+
+	ask := func(method, path string, form url.Values) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+listen+path, strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = strings.TrimPrefix(origin, "http://")
+		r.Header.Set("Origin", origin)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		c := http.Client{Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		resp, err := c.Do(r)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	if err := rig.Eventually(time.Minute, func() error {
+		if status, text := ask("GET", "/healthz", nil); status != http.StatusOK {
+			return fmt.Errorf("%d %s", status, text)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := ask("POST", "/console/login", url.Values{"token": {rig.Token}}); status != http.StatusSeeOther {
+		t.Errorf("a login through the proxy: %d %s", status, text)
+	}
+	if status, _ := ask("GET", "/metrics", nil); status != http.StatusNotFound {
+		t.Errorf("/metrics through the proxy: %d", status)
+	}
+}
+
+// configuration is the text of docs/proxy.md with other addresses and without TLS.
+func configuration(t *testing.T, listen, upstream string) string {
+	page, err := os.ReadFile("../../docs/proxy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, ok := strings.Cut(string(page), "nginx:\n\n```\n")
+	text, _, end := strings.Cut(text, "```")
+	if !ok || !end {
+		t.Fatal("docs/proxy.md has no configuration of nginx")
+	}
+	text = strings.Replace(text, "127.0.0.1:7700", upstream, 1)
+	text = strings.Replace(text, "listen 443 ssl;", "listen "+listen+";", 1)
+	return regexp.MustCompile(`(?m)^\s*ssl_.*\n`).ReplaceAllString(text, "")
+}
+
+func runNginx(t *testing.T, nginx, text string) {
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "nginx.conf")
+	temp := ""
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		temp += fmt.Sprintf("%s_temp_path %s;\n", kind, filepath.Join(dir, kind))
+	}
+	text = fmt.Sprintf("daemon off;\nmaster_process off;\npid %s/pid;\nerror_log %s/error.log;\nevents {}\nhttp {\naccess_log off;\n%s%s}\n",
+		dir, dir, temp, text)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(nginx, "-p", dir, "-c", conf, "-e", filepath.Join(dir, "error.log"))
+	out := new(strings.Builder)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(dir, "error.log"))
+			t.Logf("nginx: %v\n%s%s", err, out, log)
+		}
+	})
+}
