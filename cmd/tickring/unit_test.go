@@ -303,7 +303,7 @@ func TestMemoryLimit(t *testing.T) {
 		want      int64
 	}{
 		{"v2, of the unit", "", fstest.MapFS{"proc/self/cgroup": file("0::/a/b"), "sys/fs/cgroup/a/b/memory.max": file("1000000000"),
-			"sys/fs/cgroup/a/memory.max": file("max")}, 900_000_000},
+			"sys/fs/cgroup/a/memory.max": file("2000000000")}, 900_000_000},
 		{"v2, above it", "", fstest.MapFS{"proc/self/cgroup": file("0::/a/b"), "sys/fs/cgroup/a/b/memory.max": file("1000000000"),
 			"sys/fs/cgroup/a/memory.max": file("500000000")}, 450_000_000},
 		{"v2, container", "", fstest.MapFS{"proc/self/cgroup": file("0::/"), "sys/fs/cgroup/memory.max": file("1000000000")}, 900_000_000},

@@ -454,7 +454,7 @@ func TestTriesOfAnAddress(t *testing.T) {
 			t.Error("it was hashed all the same")
 		}
 		f.logIn("ann")
-		for i := range 2 * access.TriesOfAddress { // everybody behind a proxy that is not trusted has these
+		for i := range 4 * access.TriesOfAddress { // everybody behind a proxy that is not trusted has these
 			_, err := f.a.LogIn(ctx, fmt.Sprintf("name%d", i), good, access.From{Address: []string{"127.0.0.1", "::1", "::ffff:127.0.0.1"}[i%3]})
 			f.code(err, core.CodeUnauthorized)
 		}
