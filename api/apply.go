@@ -39,26 +39,12 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if len(body.Channels) > core.MaxChannels {
-		s.fail(w, r, core.Errorf(core.CodeTooLarge, "%d channels at once; allowed are %d", len(body.Channels), core.MaxChannels))
-		return
-	}
-	if len(body.Jobs) > MaxApplyJobs || len(body.Apps) > MaxApplyApps {
-		s.fail(w, r, core.Errorf(core.CodeTooLarge,
-			"%d jobs and %d apps at once; allowed are %d and %d: send the apps first, then the jobs in parts, without prune",
-			len(body.Jobs), len(body.Apps), MaxApplyJobs, MaxApplyApps))
-		return
-	}
 	if body.Prune && body.Set == "" {
 		s.fail(w, r, core.Invalid("set", "", "needed for prune: only what a set made is pruned"))
 		return
 	}
 	a := &applying{s: s, r: r, set: body.Set, out: ApplyResult{Apps: make([]AppResult, len(body.Apps)),
 		Jobs: make([]JobResult, len(body.Jobs)), Channels: make([]ChannelResult, len(body.Channels))}}
-	if len(body.Beside) > MaxApplyJobs*core.MaxParents {
-		s.fail(w, r, core.Invalid("beside", fmt.Sprint(len(body.Beside)), "at most %d are allowed", MaxApplyJobs*core.MaxParents))
-		return
-	}
 	err := a.read(&body)
 	if err == nil {
 		err = a.permit(body.DryRun)

@@ -27,7 +27,8 @@ const (
 )
 
 // decode reads the body into v, at most limit bytes of JSON without unknown
-// fields. Its errors name the path.
+// fields. Its errors name the path. Lists and maps are counted before anything is decoded: an
+// item of three bytes may take a thousand in memory.
 func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	data, done, err := readBody(w, r, limit)
 	defer done()
@@ -40,22 +41,18 @@ func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 		}
 		return core.Errorf(core.CodeInvalid, "the body broke off before its end")
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	err = dec.Decode(v)
-	if err == nil {
-		if _, err := dec.Token(); err != io.EOF {
-			return core.Errorf(core.CodeInvalid, "the body has something after its end, at byte %d", dec.InputOffset())
-		}
-		return nil
-	}
-	// The error of the decoder knows no path through lists: look again.
 	c := checker{json.NewDecoder(bytes.NewReader(data))}
 	c.dec.UseNumber()
-	if found := c.value("", reflect.TypeOf(v)); found != nil {
-		return found
+	if err := c.value("", reflect.TypeOf(v), 0); err != nil {
+		return err
 	}
-	return core.Errorf(core.CodeInvalid, "the body is not what is expected here")
+	if _, err := c.dec.Token(); err != io.EOF {
+		return core.Errorf(core.CodeInvalid, "the body has something after its end, at byte %d", c.dec.InputOffset())
+	}
+	if json.Unmarshal(data, v) != nil {
+		return core.Errorf(core.CodeInvalid, "the body is not what is expected here")
+	}
+	return nil
 }
 
 // bodyFor is how long a body may take to come, longPlaces how many long ones of those
@@ -121,7 +118,8 @@ func asInPath(field string, body *string, path string) error {
 }
 
 // checker walks JSON beside the type that it is to be decoded into, and finds
-// the first place that does not fit.
+// the first place that does not fit, among them a list or map with more entries than
+// api/openapi.yaml allows, which the tag "most" of its field says.
 type checker struct{ dec *json.Decoder }
 
 var (
@@ -136,7 +134,7 @@ func (c checker) syntax(err error) error {
 	return core.Errorf(core.CodeInvalid, "the body is not JSON: near byte %d", c.dec.InputOffset())
 }
 
-func (c checker) value(path string, t reflect.Type) error {
+func (c checker) value(path string, t reflect.Type, most int) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -167,12 +165,15 @@ func (c checker) value(path string, t reflect.Type) error {
 		if token != json.Delim('{') {
 			return wrongType(path, token, core.Say("an object"))
 		}
-		for c.dec.More() {
+		for i := 0; c.dec.More(); i++ {
+			if i == most {
+				return tooMany(path, most)
+			}
 			key, err := c.dec.Token()
 			if err != nil {
 				return c.syntax(err)
 			}
-			if err := c.value(join(path, key.(string)), t.Elem()); err != nil {
+			if err := c.value(join(path, key.(string)), t.Elem(), 0); err != nil {
 				return err
 			}
 		}
@@ -181,7 +182,10 @@ func (c checker) value(path string, t reflect.Type) error {
 			return wrongType(path, token, core.Say("a list"))
 		}
 		for i := 0; c.dec.More(); i++ {
-			if err := c.value(fmt.Sprintf("%s[%d]", path, i), t.Elem()); err != nil {
+			if i == most {
+				return tooMany(path, most)
+			}
+			if err := c.value(fmt.Sprintf("%s[%d]", path, i), t.Elem(), 0); err != nil {
 				return err
 			}
 		}
@@ -221,20 +225,24 @@ func (c checker) object(path string, t reflect.Type, token json.Token) error {
 			return c.syntax(err)
 		}
 		key := token.(string)
-		var names []string
+		nameOf := func(f *reflect.StructField) string { name, _, _ := strings.Cut(f.Tag.Get("json"), ","); return name }
 		var field reflect.Type
+		most := 0
 		for f := range t.Fields() {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			names = append(names, name)
-			if strings.EqualFold(name, key) { // as encoding/json does
+			if strings.EqualFold(nameOf(&f), key) { // as encoding/json does
 				field = f.Type
+				most, _ = strconv.Atoi(f.Tag.Get("most"))
 			}
 		}
 		if field == nil {
+			var names []string
+			for f := range t.Fields() {
+				names = append(names, nameOf(&f))
+			}
 			slices.Sort(names)
 			return core.Invalid(join(path, key), "", "there is no such field; allowed are %s", strings.Join(names, ", "))
 		}
-		if err := c.value(join(path, key), field); err != nil {
+		if err := c.value(join(path, key), field, most); err != nil {
 			return err
 		}
 	}
@@ -242,6 +250,10 @@ func (c checker) object(path string, t reflect.Type, token json.Token) error {
 		return c.syntax(err)
 	}
 	return nil
+}
+
+func tooMany(path string, most int) error {
+	return core.Invalid(path, "", "at most %d are allowed", most)
 }
 
 func join(path, key string) string {

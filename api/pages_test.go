@@ -258,10 +258,11 @@ func TestApplyIsBounded(t *testing.T) {
 		f.held(true)
 	})
 	f := newFixture(t)
-	for _, body := range []api.ApplyRequest{{Jobs: make([]api.JobSpec, api.MaxApplyJobs+1)}, {Apps: make([]api.AppSpec, api.MaxApplyApps+1)}} {
-		_, err := f.c.Apply(t.Context(), body)
-		if err == nil || !strings.Contains(err.Error(), "allowed are 500 and 100: send the apps first, then the jobs in parts") {
-			t.Errorf("%v", err)
+	for want, body := range map[string]api.ApplyRequest{"jobs: at most 500 are allowed": {Jobs: make([]api.JobSpec, api.MaxApplyJobs+1)},
+		"apps: at most 100 are allowed":     {Apps: make([]api.AppSpec, api.MaxApplyApps+1)},
+		"channels: at most 200 are allowed": {Channels: make([]api.ChannelSpec, core.MaxChannels+1)}} {
+		if _, err := f.c.Apply(t.Context(), body); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

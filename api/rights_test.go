@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/peak"
 )
 
 const (
@@ -184,6 +187,106 @@ func TestProof(t *testing.T) {
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || !slices.Equal(got.Proofs, want.Proofs) {
 			t.Errorf("%+v: %v %v", c, got, err)
+		}
+	}
+}
+
+// A hostile list is one of a request: what stands before its items, an item, what stands behind,
+// and how many items the document allows.
+type hostileList struct {
+	at, before, after string
+	item              func(i int) string
+	most              any
+}
+
+// listsOf finds the lists and maps of a schema, also those inside other lists.
+func listsOf(doc map[string]any, s map[string]any, l hostileList, deep int, found func(hostileList)) {
+	if ref, is := s["$ref"].(string); is {
+		s, _ = doc["components"].(map[string]any)["schemas"].(map[string]any)[ref[strings.LastIndexByte(ref, '/')+1:]].(map[string]any)
+	}
+	if deep == 0 {
+		return // a schema of itself
+	}
+	for _, of := range []string{"allOf", "oneOf"} {
+		parts, _ := s[of].([]any)
+		for _, part := range parts {
+			listsOf(doc, part.(map[string]any), l, deep-1, found)
+		}
+	}
+	properties, _ := s["properties"].(map[string]any)
+	for name, p := range properties {
+		in := l
+		in.at, in.before, in.after = strings.TrimPrefix(l.at+"."+name, "."), l.before+`{"`+name+`":`, "}"+l.after
+		listsOf(doc, p.(map[string]any), in, deep-1, found)
+	}
+	if items, is := s["items"].(map[string]any); is {
+		l.before, l.after, l.most = l.before+"[", "]"+l.after, s["maxItems"]
+		text := map[any]string{"string": `""`, "integer": "0"}[items["type"]]
+		if text == "" {
+			text = "{}"
+		}
+		l.item = func(int) string { return text }
+		found(l)
+		l.at += "[0]"
+		listsOf(doc, items, l, deep-1, found)
+	} else if s["additionalProperties"] != nil {
+		l.before, l.after, l.most = l.before+"{", "}"+l.after, s["maxProperties"]
+		l.item = func(i int) string { return fmt.Sprintf(`"%d":""`, i) }
+		found(l)
+	}
+}
+
+// TestNoOperationHoldsMuchMemory: nothing is read of strangers, and no list of any operation is
+// decoded that has more items than the document allows, whoever sends it.
+func TestNoOperationHoldsMuchMemory(t *testing.T) {
+	f, _ := guardedFixture(t)
+	viewerToken, adminToken := f.person("vera", access.Grant{Role: viewer}), f.person("alma", access.Grant{Role: access.Admin})
+	var doc map[string]any
+	if err := yaml.Unmarshal(api.Document(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	const size = 1_000_000
+	send := func(token, op, body string) (status int, says string, held int64) {
+		method, path, _ := strings.Cut(op, " ")
+		path = strings.NewReplacer("{app}", "shop", "{name}", "report", "{id}", "1", "{run}", "4294967297", "{at}", "2026-11-20T02:30",
+			"{key}", "k", "{version}", "1", "{person}", "vera", "{channel}", "c", "{token}", "t", "{session}", "s").Replace(path)
+		held = peak.Of(func() { status, says = f.as(token, strings.ToUpper(method), path, body) })
+		return status, says, held
+	}
+	for path, item := range doc["paths"].(map[string]any) {
+		for method, o := range item.(map[string]any) {
+			op := method + " " + path
+			of, _ := o.(map[string]any)
+			body, _ := of["requestBody"].(map[string]any)
+			if method == "parameters" {
+				continue
+			}
+			all := []hostileList{{before: `{"x":[`, item: func(int) string { return "{}" }, after: "]}"}}
+			if body != nil {
+				for _, c := range body["content"].(map[string]any) {
+					listsOf(doc, c.(map[string]any)["schema"].(map[string]any), hostileList{}, 20, func(l hostileList) { all = append(all, l) })
+				}
+			}
+			for _, l := range all {
+				text := []byte(l.before + l.item(0))
+				for i := 1; len(text) < size; i++ {
+					text = append(append(text, ','), l.item(i)...)
+				}
+				text = append(text, l.after...)
+				if status, _, held := send("", op, string(text)); status < 400 && path != "/v1/proof" || held > 4<<20 {
+					t.Errorf("%s, a stranger's %s: %d, %d MB were held", op, l.at, status, held>>20)
+				}
+				if _, _, held := send(viewerToken, op, string(text)); held > 16<<20 {
+					t.Errorf("%s, a viewer's %s: %d MB were held", op, l.at, held>>20)
+				}
+				want := fmt.Sprintf("at most %v are allowed", l.most)
+				if l.at == "" {
+					continue
+				}
+				if _, says, held := send(adminToken, op, string(text)); !strings.Contains(says, want) || held > 16<<20 {
+					t.Errorf("%s: %s: %.200s, want: %s; %d MB were held", op, l.at, says, want, held>>20)
+				}
+			}
 		}
 	}
 }

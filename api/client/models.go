@@ -68,13 +68,13 @@ type AppResult struct {
 // AppSpec defines model for AppSpec.
 type AppSpec struct {
 	// Allow Ranges such as 10.0.0.0/8 that its executors may be in.
-	Allow []string `json:"allow,omitempty,omitzero"`
+	Allow []string `json:"allow,omitempty,omitzero" most:"64"`
 
 	// Call How call: executors are called. What a job says counts before what its app says.
 	Call Call `json:"call,omitempty,omitzero"`
 
 	// Executors Fixed addresses: http://…, https://…, call:https://… Left out: those that register.
-	Executors []string `json:"executors,omitempty,omitzero"`
+	Executors []string `json:"executors,omitempty,omitzero" most:"1000"`
 	IfRev     *int64   `json:"ifRev,omitempty"`
 
 	// Limits What of all its runs is at work at once, and begins in a second, whatever its jobs say; what is beyond waits. Left out: no limit.
@@ -104,15 +104,15 @@ type AppSpec struct {
 type ApplyRequest struct {
 	// After With prune, next of the answer before
 	After int32     `json:"after,omitempty,omitzero"`
-	Apps  []AppSpec `json:"apps,omitempty,omitzero"`
+	Apps  []AppSpec `json:"apps,omitempty,omitzero" most:"100"`
 
 	// Beside With dryRun, jobs that are made by other calls, and that those of this one come after
-	Beside   []Beside      `json:"beside,omitempty,omitzero"`
-	Channels []ChannelSpec `json:"channels,omitempty,omitzero"`
+	Beside   []Beside      `json:"beside,omitempty,omitzero" most:"10000"`
+	Channels []ChannelSpec `json:"channels,omitempty,omitzero" most:"200"`
 
 	// DryRun Say what would become of each, and change nothing
 	DryRun bool      `json:"dryRun,omitempty,omitzero"`
-	Jobs   []JobSpec `json:"jobs,omitempty,omitzero"`
+	Jobs   []JobSpec `json:"jobs,omitempty,omitzero" most:"500"`
 
 	// Notify Who is told what. What a job says counts before what its app says, field by field. Left out: nobody is told.
 	Notify *Notify `json:"notify,omitempty"`
@@ -235,7 +235,7 @@ type Basic struct {
 
 // Beside defines model for Beside.
 type Beside struct {
-	After []Parent `json:"after,omitempty,omitzero"`
+	After []Parent `json:"after,omitempty,omitzero" most:"20"`
 
 	// Job As APP/NAME
 	Job string `json:"job"`
@@ -257,10 +257,10 @@ type BulkFailure struct {
 // BulkFilter As of the list of jobs.
 type BulkFilter struct {
 	App   string   `json:"app,omitempty,omitzero"`
-	Is    []string `json:"is,omitempty,omitzero"`
-	Label []string `json:"label,omitempty,omitzero"`
+	Is    []string `json:"is,omitempty,omitzero" most:"16"`
+	Label []string `json:"label,omitempty,omitzero" most:"32"`
 	Set   string   `json:"set,omitempty,omitzero"`
-	State []string `json:"state,omitempty,omitzero"`
+	State []string `json:"state,omitempty,omitzero" most:"16"`
 	Text  string   `json:"text,omitempty,omitzero"`
 }
 
@@ -282,10 +282,10 @@ type BulkRequest struct {
 	Filter *BulkFilter `json:"filter,omitempty"`
 
 	// Jobs app/name or number, at most 1000 of them
-	Jobs []string `json:"jobs,omitempty,omitzero"`
+	Jobs []string `json:"jobs,omitempty,omitzero" most:"1000"`
 
 	// Labels Of label: what they get; an empty value takes a label away
-	Labels map[string]string `json:"labels,omitempty,omitzero"`
+	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 
 	// Params Of trigger, in place of the job's
 	Params *string `json:"params,omitempty"`
@@ -334,13 +334,13 @@ type Call struct {
 	Auth Auth `json:"auth,omitempty,omitzero"`
 
 	// Expect The statuses that succeed. Left out: 200 to 299, but 202, after which the endpoint reports the end.
-	Expect []int `json:"expect,omitempty,omitzero"`
+	Expect []int `json:"expect,omitempty,omitzero" most:"32"`
 
 	// Headers Sent with each call. Of hidden ones *** is answered, and given it leaves the value as it is.
-	Headers map[string]string `json:"headers,omitempty,omitzero"`
+	Headers map[string]string `json:"headers,omitempty,omitzero" most:"32"`
 
 	// Hidden Headers whose values are never answered: those given by reference, Authorization and Cookie.
-	Hidden []string `json:"hidden,omitempty,omitzero"`
+	Hidden []string `json:"hidden,omitempty,omitzero" most:"32"`
 
 	// MaxAnswer How much of an answer is read; the rest is left. Left out: 16MB.
 	MaxAnswer string `json:"maxAnswer,omitempty,omitzero"`
@@ -443,7 +443,7 @@ type ChannelEmail struct {
 	SMTP ChannelSMTP `json:"smtp"`
 
 	// To Whom it goes to.
-	To []string `json:"to"`
+	To []string `json:"to" most:"50"`
 }
 
 // ChannelHook The incoming webhook of a group.
@@ -634,7 +634,7 @@ type CleanRequest struct {
 	Keep int `json:"keep,omitempty,omitzero"`
 
 	// State Only runs that ended so; in any way if left out
-	State []string `json:"state,omitempty,omitzero"`
+	State []string `json:"state,omitempty,omitzero" most:"16"`
 }
 
 // CleanResult defines model for CleanResult.
@@ -673,10 +673,10 @@ type Command struct {
 	Dir string `json:"dir,omitempty,omitzero"`
 
 	// Env Its environment, besides PATH, HOME, USER, LOGNAME, SHELL, LANG and TICKRING_… Of hidden variables *** is answered, and given it leaves the value as it is.
-	Env map[string]string `json:"env,omitempty,omitzero"`
+	Env map[string]string `json:"env,omitempty,omitzero" most:"64"`
 
 	// Hidden Variables whose values are never answered: those given by reference.
-	Hidden []string `json:"hidden,omitempty,omitzero"`
+	Hidden []string `json:"hidden,omitempty,omitzero" most:"64"`
 
 	// Line What /bin/sh -c runs, at most 8 KB; the params are $1.
 	Line string `json:"line"`
@@ -898,7 +898,7 @@ type Grant struct {
 	App string `json:"app,omitempty,omitzero"`
 
 	// Rights What the role does not have by itself
-	Rights []string `json:"rights,omitempty,omitzero"`
+	Rights []string `json:"rights,omitempty,omitzero" most:"16"`
 	Role   string   `json:"role"`
 }
 
@@ -970,7 +970,7 @@ type HomeRuns struct {
 // Job defines model for Job.
 type Job struct {
 	// After It comes after each end of these jobs, whatever its schedule
-	After []Parent `json:"after,omitempty,omitzero"`
+	After []Parent `json:"after,omitempty,omitzero" most:"20"`
 
 	// App The app that runs it.
 	App string `json:"app,omitempty,omitzero"`
@@ -1013,7 +1013,7 @@ type Job struct {
 	Keep Keep `json:"keep,omitempty,omitzero"`
 
 	// Labels For filters.
-	Labels map[string]string `json:"labels,omitempty,omitzero"`
+	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 	Last   *Run              `json:"last,omitempty"`
 
 	// LostAfter When a run that nobody reports is looked after.
@@ -1131,7 +1131,7 @@ type JobAudit struct {
 // JobBase defines model for JobBase.
 type JobBase struct {
 	// After It comes after each end of these jobs, whatever its schedule
-	After []Parent `json:"after,omitempty,omitzero"`
+	After []Parent `json:"after,omitempty,omitzero" most:"20"`
 
 	// App The app that runs it.
 	App string `json:"app,omitempty,omitzero"`
@@ -1164,7 +1164,7 @@ type JobBase struct {
 	Keep Keep `json:"keep,omitempty,omitzero"`
 
 	// Labels For filters.
-	Labels map[string]string `json:"labels,omitempty,omitzero"`
+	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 
 	// LostAfter When a run that nobody reports is looked after.
 	LostAfter string `json:"lostAfter,omitempty,omitzero"`
@@ -1297,7 +1297,7 @@ type JobResult struct {
 // JobSpec defines model for JobSpec.
 type JobSpec struct {
 	// After It comes after each end of these jobs, whatever its schedule
-	After []Parent `json:"after,omitempty,omitzero"`
+	After []Parent `json:"after,omitempty,omitzero" most:"20"`
 
 	// App The app that runs it.
 	App string `json:"app,omitempty,omitzero"`
@@ -1336,7 +1336,7 @@ type JobSpec struct {
 	Keep Keep `json:"keep,omitempty,omitzero"`
 
 	// Labels For filters.
-	Labels map[string]string `json:"labels,omitempty,omitzero"`
+	Labels map[string]string `json:"labels,omitempty,omitzero" most:"32"`
 
 	// LostAfter When a run that nobody reports is looked after.
 	LostAfter string `json:"lostAfter,omitempty,omitzero"`
@@ -1542,7 +1542,7 @@ type NewTokenSpec struct {
 	EndsAt time.Time `json:"endsAt,omitempty,omitzero"`
 
 	// Grants None above one's own; left out: all that its owner may, whenever it is used
-	Grants []Grant `json:"grants,omitempty,omitzero"`
+	Grants []Grant `json:"grants,omitempty,omitzero" most:"20"`
 	Name   string  `json:"name"`
 }
 
@@ -1552,7 +1552,7 @@ type Notify struct {
 	Late string `json:"late,omitempty,omitzero"`
 
 	// On Of what. Left out: failed, lost, no-executor, recovered, paused, unplanned, dead-letter, and of late, slow and overdue where it is said when.
-	On []string `json:"on,omitempty,omitzero"`
+	On []string `json:"on,omitempty,omitzero" most:"16"`
 
 	// Overdue When the job is to have succeeded: by or within. Left out: it is never overdue.
 	Overdue Overdue `json:"overdue,omitempty,omitzero"`
@@ -1564,7 +1564,7 @@ type Notify struct {
 	Slow string `json:"slow,omitempty,omitzero"`
 
 	// To The channels that are told.
-	To []string `json:"to,omitempty,omitzero"`
+	To []string `json:"to,omitempty,omitzero" most:"10"`
 }
 
 // NotifyResult What became of who is told of what is of no job.
@@ -1727,7 +1727,7 @@ type PersonSession struct {
 // PersonSpec defines model for PersonSpec.
 type PersonSpec struct {
 	Disabled *bool    `json:"disabled,omitempty"`
-	Grants   *[]Grant `json:"grants,omitempty"`
+	Grants   *[]Grant `json:"grants,omitempty" most:"100"`
 	IfRev    *int64   `json:"ifRev,omitempty"`
 
 	// Issuer The provider that knows the person, with subject; both empty: none
@@ -1992,7 +1992,7 @@ type RerunRequest struct {
 	Address string `json:"address,omitempty,omitzero"`
 
 	// Addresses In place of those that its trigger gave, or else the app's executors
-	Addresses []string `json:"addresses,omitempty,omitzero"`
+	Addresses []string `json:"addresses,omitempty,omitzero" most:"1000"`
 
 	// After next of the page before
 	After string `json:"after,omitempty,omitzero"`
@@ -2002,7 +2002,7 @@ type RerunRequest struct {
 
 	// As The cause of the new runs: api if left out; a manual one runs in a pause of its app too
 	As    string   `json:"as,omitempty,omitzero"`
-	Cause []string `json:"cause,omitempty,omitzero"`
+	Cause []string `json:"cause,omitempty,omitzero" most:"16"`
 
 	// DryRun Only say which would be run again, and with what
 	DryRun bool `json:"dryRun,omitempty,omitzero"`
@@ -2042,7 +2042,7 @@ type RerunRequest struct {
 
 	// Shorter Those that took shorter
 	Shorter string   `json:"shorter,omitempty,omitzero"`
-	State   []string `json:"state,omitempty,omitzero"`
+	State   []string `json:"state,omitempty,omitzero" most:"16"`
 
 	// Text Those with this in the message or in the params that the trigger gave, whatever the case
 	Text string `json:"text,omitempty,omitzero"`
@@ -2125,7 +2125,7 @@ type Retry struct {
 	MaxDelay string `json:"maxDelay,omitempty,omitzero"`
 
 	// On Which ends are tried again.
-	On []string `json:"on,omitempty,omitzero"`
+	On []string `json:"on,omitempty,omitzero" most:"16"`
 }
 
 // Rule defines model for Rule.
@@ -2315,7 +2315,7 @@ type SavedViews struct {
 
 // Schedule One rule in place, or several under any: the earliest wins. No rule: by hand, or after other jobs, only.
 type Schedule struct {
-	Any []Rule `json:"any,omitempty,omitzero"`
+	Any []Rule `json:"any,omitempty,omitzero" most:"16"`
 
 	// At Once, such as 2027-01-01T00:00:00Z.
 	At time.Time `json:"at,omitempty,omitzero"`
@@ -2546,7 +2546,7 @@ type ToldEvent struct {
 // TriggerChange At least one of them.
 type TriggerChange struct {
 	// Addresses In place of the app's executors; of none these again
-	Addresses *[]string `json:"addresses,omitempty"`
+	Addresses *[]string `json:"addresses,omitempty" most:"1000"`
 
 	// At When instead
 	At time.Time `json:"at,omitempty,omitzero"`
@@ -2558,7 +2558,7 @@ type TriggerChange struct {
 // TriggerRequest defines model for TriggerRequest.
 type TriggerRequest struct {
 	// Addresses In place of the app's executors
-	Addresses []string `json:"addresses,omitempty,omitzero"`
+	Addresses []string `json:"addresses,omitempty,omitzero" most:"1000"`
 
 	// At Later than now
 	At time.Time `json:"at,omitempty,omitzero"`
