@@ -346,9 +346,10 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 		var unread []core.JobID
 		k.jobs, unread, err = n.store.Jobs(ctx, []core.JobID{w.job})
 		bad, other := core.Besides(err)
-		if err = other; err == nil && len(unread) > 0 { // who cannot be understood says nothing
+		if err = other; err == nil && len(unread) > 0 {
 			err = core.ErrThrottled
 		}
+		err = cmp.Or(err, n.unreadable(w, bad[w.job]))
 		k.gone = k.jobs[w.job] == nil && bad[w.job] == nil
 		if err != nil {
 			return nil, fmt.Errorf("read job for notices: %w", err)
@@ -357,9 +358,11 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 	if j := k.jobs[w.job]; j != nil {
 		var unread []string
 		k.apps, unread, err = n.store.Apps(ctx, []string{j.Def.App})
-		if _, err = core.BesidesApps(err); err == nil && len(unread) > 0 {
+		bad, other := core.BesidesApps(err)
+		if err = other; err == nil && len(unread) > 0 {
 			err = core.ErrThrottled
 		}
+		err = cmp.Or(err, n.unreadable(w, bad[j.Def.App]))
 		if err != nil {
 			return nil, fmt.Errorf("read app for notices: %w", err)
 		}
@@ -382,6 +385,15 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 		}
 	}
 	return k, nil
+}
+
+// unreadable returns why a definition cannot be read if a run ended less than giveUp ago: the
+// definition is not gone, so the notice of that end waits for it.
+func (n *Notices) unreadable(w *work, why error) error {
+	if why != nil && slices.ContainsFunc(w.notes, func(x ring.Note) bool { return x.Run != 0 && n.o.Now().Sub(x.When) < giveUp }) {
+		return why
+	}
+	return nil
 }
 
 // of is who is told what of a job.

@@ -26,6 +26,7 @@ type store struct {
 	engine.NoticeStore
 	channels map[string]core.Channel
 	refuse   error // of what is to be changed of runs
+	unread   error // why a job cannot be read
 	// meanwhile happens once, after runs were read.
 	meanwhile func()
 }
@@ -37,6 +38,17 @@ func (s *store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 		f()
 	}
 	return runs, err
+}
+
+func (s *store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
+	if s.unread == nil {
+		return s.NoticeStore.Jobs(ctx, ids)
+	}
+	var bad core.Unreadable
+	for _, id := range ids {
+		bad.Add(id, s.unread)
+	}
+	return nil, nil, bad.Err()
 }
 
 func (s *store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
@@ -242,6 +254,25 @@ func TestOwed(t *testing.T) {
 		if run := runs[m.Aside.Run]; run.Owing() {
 			t.Fatalf("run owes %+v after its notice", run.Aside)
 		}
+	})
+}
+
+// TestNoticeWaitsForUnreadableJob: a notice waits while the definition of its job cannot be read, as during a rolling deployment,
+// and is given up with the definition after a day.
+func TestNoticeWaitsForUnreadableJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		m := r.ends(core.Failed)
+		r.s.unread = errors.New("written by a newer version")
+		if err := r.n.Messages(t.Context(), []ring.Message{m})[0]; err == nil {
+			t.Error("the message is done with")
+		}
+		r.s.unread = nil
+		r.handle(m)
+		r.heard("a", "failed 1")
+		m, r.s.unread = r.ends(core.Failed), errors.New("damaged")
+		time.Sleep(25 * time.Hour)
+		r.handle(m)
 	})
 }
 
