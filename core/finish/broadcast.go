@@ -73,13 +73,9 @@ func (f *Finish) shardEnded(ctx context.Context, run *core.Run) error {
 	return f.gather(ctx, &whole, false)
 }
 
-// lostAfter is when a shard that has no run is put on the ring again by whoever sees it.
-// From forgottenAfter on one that has none may have ended and be kept no more: it is
-// counted as lost, for a second run of it would be worse. Runs are kept for a day at least.
-const (
-	lostAfter      = 5 * time.Minute
-	forgottenAfter = 23 * time.Hour
-)
+// lostAfter is when a shard that has no run is put on the ring again by whoever sees it. None had a run
+// before: the stores keep the runs of shards while their broadcast is open.
+const lostAfter = 5 * time.Minute
 
 // gather closes a broadcast whose shards have all ended. Those that have no run are put on
 // the ring again, if again says so or after a while: the ring may have lost them.
@@ -88,9 +84,7 @@ func (f *Finish) gather(ctx context.Context, whole *core.Run, again bool) error 
 	for i := range ids {
 		ids[i] = whole.Shard.IDOf(i)
 	}
-	age := f.o.Now().Sub(whole.SentAt)
-	again = again || age > lostAfter
-	forgotten := age > forgottenAfter
+	again = again || f.o.Now().Sub(whole.SentAt) > lostAfter
 	var ends []core.Run
 	all := true
 	for some := range slices.Chunk(ids, someShards) {
@@ -98,19 +92,10 @@ func (f *Finish) gather(ctx context.Context, whole *core.Run, again bool) error 
 		if err != nil {
 			return err
 		}
-		if forgotten && len(missing) > 0 {
-			over = true
-			for i := range list {
-				if list[i].ID == 0 {
-					list[i].State = core.Lost
-				}
-				over = over && !list[i].State.Open() && list[i].Then == 0
-			}
-		}
 		if all = all && over; !all && !again {
 			return nil
 		}
-		if again && !forgotten && len(missing) > 0 {
+		if again && len(missing) > 0 {
 			fires := slices.DeleteFunc(whole.ShardFires(), func(fire core.Fire) bool { return !slices.Contains(missing, fire.Run) })
 			if err := f.Spread(ctx, fires); err != nil {
 				return err

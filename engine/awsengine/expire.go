@@ -14,14 +14,14 @@ import (
 // DynamoDB removes what says that its time is over, and asks nobody. So what is
 // open says nothing of the kind, and the write that ends a run does.
 
-// runExpiry is the second from which on DynamoDB may remove a run in a state; 0
-// is never: it is open, or goesOn says that it owes something or has another
-// attempt behind it, and then letGo says it when its chain is over.
-func (s *Store) runExpiry(ctx context.Context, job core.JobID, state core.State, goesOn bool) int64 {
-	if state.Open() || goesOn {
+// runExpiry returns the second from which on DynamoDB may remove a run. It is 0, which means never, while
+// the run is open or owes something, while another attempt follows, and of a shard: letGo says it when the
+// chain, or the broadcast, is over.
+func (s *Store) runExpiry(ctx context.Context, r *core.Run) int64 {
+	if r.State.Open() || len(r.Owes) > 0 || r.Then != 0 || r.Shard.Of != 0 {
 		return 0
 	}
-	return s.expiry(ctx, job)
+	return s.expiry(ctx, r.ID.Job())
 }
 
 // messageLife is longer than a queue keeps a message: the record of a run must be
@@ -66,15 +66,18 @@ func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
 }
 
 // letGo gives what hangs on runs that have ended for good its time too: what is
-// long of them, their earlier attempts, and their keys; runs are as they were
-// while they were open. It comes after the end, for a run whose end was refused
+// long of them, their earlier attempts, the shards of a broadcast, and their keys;
+// runs are as they were while they were open. It comes after the end, for a run whose end was refused
 // may stay open for as long as it likes. Where it does not come to it these
 // items stay, and nobody is harmed.
 func (s *Store) letGo(ctx context.Context, runs []core.Run) {
 	var list []statement
 	var keyed []core.Run
 	for i := range runs {
-		for _, r := range append(s.earlier(ctx, &runs[i]), runs[i]) {
+		if runs[i].Shard.Of != 0 { // its broadcast needs it, and lets it go
+			continue
+		}
+		for _, r := range slices.Concat(s.earlier(ctx, &runs[i]), s.shards(ctx, &runs[i]), runs[i:i+1]) {
 			at := s.expiry(ctx, r.ID.Job())
 			if r.ID != runs[i].ID && at != 0 {
 				list = append(list, s.expire(runKey(r.ID), number(at)))
@@ -110,6 +113,26 @@ func (s *Store) earlier(ctx context.Context, r *core.Run) []core.Run {
 			break
 		}
 		list, id = append(list, one), one.Then
+	}
+	return list
+}
+
+// shards are all attempts of the shards of a broadcast that has ended, as far as they can be read.
+func (s *Store) shards(ctx context.Context, whole *core.Run) (list []core.Run) {
+	var ids []core.RunID
+	for i := 0; whole.IsBroadcast() && i < whole.Shard.Total; i++ {
+		ids = append(ids, whole.Shard.IDOf(i))
+	}
+	for try := 0; len(ids) > 0 && try <= core.MaxRetries; try++ {
+		found, _, err := s.Runs(ctx, ids)
+		if ids = ids[:0]; err != nil {
+			break
+		}
+		for _, r := range found {
+			if list = append(list, r); r.Then != 0 {
+				ids = append(ids, r.Then)
+			}
+		}
 	}
 	return list
 }

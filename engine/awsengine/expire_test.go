@@ -133,6 +133,51 @@ func TestNothingStays(t *testing.T) {
 	})
 }
 
+// TestShardsStayUntilTheirBroadcastEnds: one shard of a broadcast is tried twice and lasts for long. The shard
+// that ended first is still there, so the broadcast succeeds; all of them go after it.
+func TestShardsStayUntilTheirBroadcastEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, awsengine.Options{})
+		f.db.TTL = func() time.Duration { return 0 }
+		s, ctx := f.store, t.Context()
+		ok(t, s.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Rev: 1}))
+		job := oneJob(1)
+		job.Def.Keep.Days, job.Def.Route, job.Def.Retry = 7, core.RouteBroadcast, core.Retry{Max: 1, On: []core.State{core.Failed}}
+		f.create(t, job)
+		fin := finish.New(s, s, finish.Options{})
+		whole := oneRun(core.PlannedRun(1, core.InstantOf(time.Now())))
+		whole.SentAt, whole.Retries = time.Now(), 1
+		n, err := s.Numbers(ctx, 1, 2)
+		ok(t, err)
+		whole.Spread(core.NumberedRun(1, n), []string{"http://10.0.0.1:1/", "http://10.0.0.2:1/"}, false)
+		list := []core.Run{whole}
+		for i := range whole.Addresses {
+			r := whole.ShardRun(whole.Shard.IDOf(i))
+			r.State, r.Owner, r.Until, r.Address, r.SentAt = core.Running, "x", time.Now().Add(30*time.Second), whole.Addresses[i], time.Now()
+			list = append(list, r)
+		}
+		ok(t, s.Create(ctx, list)...)
+		ok(t, fin.End(ctx, []finish.Result{{Run: list[1].ID, State: core.Succeeded, Reported: true},
+			{Run: list[2].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}})...)
+		time.Sleep(20 * 24 * time.Hour)
+		found, _, err := s.Runs(ctx, []core.RunID{list[2].ID})
+		ok(t, err)
+		again := found[list[2].ID].Then
+		ok(t, s.PutRuns(ctx, []core.RunPut{(&core.Run{ID: again, State: core.Planned}).Take(
+			core.Claim{Owner: "y", Until: time.Now().Add(time.Minute)}, "http://10.0.0.2:1/", time.Now(), nil)})...)
+		ok(t, fin.End(ctx, []finish.Result{{Run: again, State: core.Succeeded, Reported: true}})...)
+		found, _, err = s.Runs(ctx, []core.RunID{whole.ID})
+		ok(t, err)
+		if got := found[whole.ID]; got.State != core.Succeeded {
+			t.Errorf("its shards have succeeded, and it is %s: %s (%s)", got.State, got.Reason, got.Message)
+		}
+		time.Sleep(16 * 24 * time.Hour)
+		if left := f.items(t, fakeaws.Names.Runs, "job", &types.AttributeValueMemberN{Value: "1"}); len(left) > 0 {
+			t.Errorf("their time is over: %v", left)
+		}
+	})
+}
+
 // TestKeptForEver: of a job that keeps its runs for ever nothing says when it goes but
 // keys, not what hangs on a run, nor a record of what was skipped that said so before.
 func TestKeptForEver(t *testing.T) {

@@ -104,7 +104,7 @@ func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
 		if errs[i] != nil {
 			continue
 		}
-		it, rest, err := encodeRun(&runs[i], s.runExpiry(ctx, runs[i].ID.Job(), runs[i].State, len(runs[i].Owes) > 0 || runs[i].Then != 0))
+		it, rest, err := encodeRun(&runs[i], s.runExpiry(ctx, &runs[i]))
 		switch {
 		case err != nil:
 			errs[i] = err
@@ -127,7 +127,7 @@ func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
 
 // PutTriggered implements operate.Store.
 func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
-	it, rest, err := encodeRun(&run, s.runExpiry(ctx, run.ID.Job(), run.State, false))
+	it, rest, err := encodeRun(&run, s.runExpiry(ctx, &run))
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,8 @@ var runFields = [...][]string{{"state"}, {"owner"}, {"until"}, {"journal"}, {"ad
 func (s *Store) writePut(ctx context.Context, w edits, p *core.RunPut) (rest item, err error) {
 	to, expires := core.Run{ID: p.ID}, int64(0)
 	p.Apply(&to)
-	if p.Ends() && !p.GoesOn() {
+	unread := p.Ends() && p.Seen == nil
+	if p.Ends() && !p.GoesOn() && (unread || p.Seen.Shard.Of == 0) {
 		expires = s.expiry(ctx, p.ID.Job())
 	}
 	is, rest, err := encodeRun(&to, expires)
@@ -283,6 +284,9 @@ func (s *Store) writePut(ctx context.Context, w edits, p *core.RunPut) (rest ite
 	}
 	if p.Had {
 		w.(*expr).exists("owner", "maybeSent")
+	}
+	if _, numbered := p.ID.Number(); unread && numbered { // a shard is to be read first: its end says no expiry
+		w.missing("shard")
 	}
 	for n, names := range runFields {
 		for _, name := range names {
