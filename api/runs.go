@@ -170,6 +170,10 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 		s.fail(w, r, core.Invalid("from", r.URL.Query().Get("from"), "lines count from 1, to %d", math.MaxInt32))
 		return
 	}
+	if tail := params.Tail; r.URL.Query().Has("tail") && (tail < 1 || tail > aside.MaxTail || params.From > 1) {
+		s.fail(w, r, core.Invalid("tail", r.URL.Query().Get("tail"), "1 to %d lines, without from", aside.MaxTail))
+		return
+	}
 	if _, err := core.ParseRunID(run); err != nil {
 		s.fail(w, r, err)
 		return
@@ -188,17 +192,41 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 		app = core.App{Name: v.Run.App}
 	}
 	from := max(params.From, 1)
-	text, next, end, err := s.logs.Log(r.Context(), &app, &v.Run, from)
-	if text != "" && core.CodeOf(err) == core.CodeTooLarge {
+	log := Log{From: from}
+	found := false
+	if tail := params.Tail; tail != 0 {
+		from = 1
+		log.Text, log.From, log.Next, log.End, err = aside.Tail(r.Context(), s.logs, &app, &v.Run, tail)
+		found = core.CodeOf(err) != core.CodeNotFound // else there are words in its place, or no line
+	}
+	if !found {
+		log.Text, log.Next, log.End, err = s.logs.Log(r.Context(), &app, &v.Run, from)
+	}
+	if log.Text != "" && core.CodeOf(err) == core.CodeTooLarge {
 		err = nil // its last line says that it goes on
 	}
-	log := Log{Text: text, Next: next, End: end}
-	if kept, is := s.kept(r, &v.Run, &log, from, err); is {
+	if kept, is := s.kept(r, &v.Run, &log, from, err); is && (kept.Text != "" || log.Text == "") {
 		log, err = kept, nil
-	} else if err == nil {
-		log.Kept = messageKept(language(r), &v.Run, &log)
+	} else if err == nil || found && log.Text != "" { // of a tail that broke off the next piece has the error
+		log.Kept, err = messageKept(language(r), &v.Run, &log), noLog(&v.Run, &log)
+	}
+	if params.Tail != 0 {
+		var cut int
+		log.Text, cut = aside.LastLines(log.Text, params.Tail)
+		log.From += cut
 	}
 	s.reply(w, r, log, err)
+}
+
+// noLog is an error where an executor of the wire has no log of a run that has ended, which it
+// says in words in place of lines, such as "readLog fail, logFile not exists".
+func noLog(run *core.Run, log *Log) error {
+	scheme, _, _ := core.ParseAddress(run.Address)
+	if scheme != core.SchemeWire || run.State.Open() || log.Text == "" || !log.End || log.Next > 1 {
+		return nil
+	}
+	return core.Errorf(core.CodeNotFound, "the executor at %s has no log of run %d: it answers %q; what the run reported: tickring run %d",
+		run.Address, run.ID, core.Truncate(strings.TrimSpace(log.Text)), run.ID)
 }
 
 // messageKept says that a text is the message of a run, which stands in for its log, and
@@ -256,7 +284,7 @@ func (s *server) kept(r *http.Request, run *core.Run, live *Log, from int, err e
 	if last := len(lines) - 1; lines[last] == "" {
 		lines = lines[:last]
 	}
-	log.Text = strings.Join(lines[min(max(from-k.From, 0), len(lines)):], "")
+	log.Text, log.From = strings.Join(lines[min(max(from-k.From, 0), len(lines)):], ""), max(from, k.From)
 	log.Next = max(k.From+len(lines), from)
 	return log, true
 }

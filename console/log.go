@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +22,6 @@ import (
 const (
 	logPage   = 1000             // lines of the page, which works without a script
 	logTail   = 200              // lines at the foot of a run
-	logLines  = 200_000          // that are looked at for the last ones
 	logWithin = time.Second      // an executor may be slow: the page waits no longer, and its script asks then
 	logFoot   = 3 * time.Second  // of the last lines, for which no page waits
 	logLoad   = 5 * time.Minute  // a download
@@ -57,8 +55,9 @@ type logData struct {
 	Lines    []logLine
 	Note     string
 	Last     bool   // only the last lines, below a run
-	More     bool   // lines follow on the next page
-	NextURL  string // of those
+	From     int    // the first line that the script asks for
+	Tail     bool   // a link leads to the last lines
+	NextURL  string // of the lines that follow on the next page
 	Open     bool
 	Wrap     bool
 	Find     string
@@ -90,11 +89,19 @@ func (a *ask) logShown() (any, error) {
 	ctx, cancel := context.WithTimeout(a.Ctx(), within)
 	defer cancel()
 	var piece logPiece
-	if d.Last {
+	switch {
+	case d.Last:
 		d.Page = a.RunPath(r.ID) + "/log"
-		piece = a.lastLines(ctx, &r, min(last, logPage))
-	} else {
-		piece = a.logPiece(ctx, &r, from)
+		piece = a.logPiece(ctx, &r, 1, min(last, logPage))
+		if !d.Open && !piece.End && len(piece.Lines) > 0 { // it breaks off
+			piece.Note = a.logPiece(ctx, &r, piece.Next, 0).Note
+		}
+	case a.Q("tail") != "":
+		piece = a.logPiece(ctx, &r, 1, logPage)
+		d.From = piece.From
+	default:
+		piece = a.logPiece(ctx, &r, from, 0)
+		d.From = from
 		if len(piece.Lines) > logPage {
 			piece.Lines, piece.End = piece.Lines[:logPage], false
 			piece.Next = piece.From + logPage
@@ -104,7 +111,7 @@ func (a *ask) logShown() (any, error) {
 	for i, text := range piece.Lines {
 		d.Lines = append(d.Lines, logLine{N: piece.From + i, Text: text, Tone: toneOf(text)})
 	}
-	if d.More = !piece.End && len(piece.Lines) > 0 && !d.Last; d.More {
+	if d.Tail = a.Q("tail") == ""; d.Tail && !piece.End && len(piece.Lines) > 0 && !d.Last {
 		d.NextURL = a.With("from", strconv.Itoa(piece.Next))
 	}
 	return d, nil
@@ -123,8 +130,9 @@ func atLeast(a *ask, name string, least int) (int, error) {
 	return int(n), nil
 }
 
-// logPiece is what the API answers of a log from a line on. Why there is nothing is in its note.
-func (a *ask) logPiece(ctx context.Context, r *client.Run, from int) logPiece {
+// logPiece is what the API answers of a log from a line on, or of its last lines (tail). Why
+// there is nothing is in its note.
+func (a *ask) logPiece(ctx context.Context, r *client.Run, from, tail int) logPiece {
 	p := logPiece{From: from, Next: from, Lines: []string{}}
 	open, unsent := core.State(r.State).Open(), r.SentAt.IsZero()
 	if unsent && !open {
@@ -134,7 +142,7 @@ func (a *ask) logPiece(ctx context.Context, r *client.Run, from int) logPiece {
 	var log client.Log
 	var err error
 	if !unsent {
-		log, err = a.GetLog(ctx, r.ID, client.GetLogParams{From: from})
+		log, err = a.GetLog(ctx, r.ID, client.GetLogParams{From: from, Tail: tail})
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -145,9 +153,9 @@ func (a *ask) logPiece(ctx context.Context, r *client.Run, from int) logPiece {
 	case err != nil:
 		p.End, p.Broken, p.Note = !open, true, a.problemOf(err).Message
 	default:
-		p.Next, p.End = max(log.Next, from), log.End
+		p.From, p.Next, p.End = max(log.From, from), max(log.Next, from), log.End
 		if k := log.Kept; k != nil {
-			p.From, p.Note, p.Broken = max(from, k.From), a.keptNote(k, r.Timezone), k.Why != ""
+			p.Note, p.Broken = a.keptNote(k, r.Timezone), k.Why != ""
 		}
 		if log.Text != "" {
 			p.Lines = strings.Split(strings.TrimSuffix(plainText(log.Text), "\n"), "\n")
@@ -158,34 +166,6 @@ func (a *ask) logPiece(ctx context.Context, r *client.Run, from int) logPiece {
 		p.Note = a.Say("The rest is missing: %s", p.Note)
 	}
 	return p
-}
-
-// lastLines are the last lines of a log.
-func (a *ask) lastLines(ctx context.Context, r *client.Run, n int) logPiece {
-	var sum logPiece
-	for from, looked := 1, 0; ; {
-		p := a.logPiece(ctx, r, from)
-		looked += len(p.Lines)
-		note := cmp.Or(p.Note, sum.Note)
-		if len(p.Lines) > 0 {
-			if p.From != from { // what was kept begins later
-				sum.Lines = nil
-			}
-			p.Lines = append(sum.Lines, p.Lines...)
-			cut := max(0, len(p.Lines)-n)
-			p.From, p.Lines = p.From+cut-len(sum.Lines), p.Lines[cut:]
-			sum = p
-		}
-		sum.Note = note
-		switch {
-		case p.End, p.Next <= from, ctx.Err() != nil:
-			return sum
-		case looked > logLines:
-			sum.Note = a.Say("The log goes on behind these lines: its page has all.")
-			return sum
-		}
-		from = p.Next
-	}
 }
 
 // keptNote says which part of a log was kept, and why that is shown.
@@ -234,7 +214,7 @@ func (c *Console) logPieces(w http.ResponseWriter, r *http.Request) {
 		a.fail(err)
 		return
 	}
-	body, err := json.Marshal(a.logPiece(ctx, &run, from))
+	body, err := json.Marshal(a.logPiece(ctx, &run, from, 0))
 	if err != nil {
 		a.fail(err)
 		return

@@ -2,11 +2,13 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -246,6 +248,84 @@ func TestMessageForLog(t *testing.T) {
 		if err != nil || log.Kept == nil || !log.Kept.Message || log.Kept.More != cut || !log.Kept.At.Equal(run.EndedAt) || !log.End ||
 			log.Text != strings.TrimRight(run.Message, "\n")+"\n" || !strings.Contains(log.Kept.Live, "an endpoint cannot be asked") {
 			t.Errorf("%s: %v, %+v, %d bytes", handler, err, log.Kept, len(log.Text))
+		}
+	}
+}
+
+// TestLogOfManyLines: a log of more than one answer holds, of an executor that answers with all that
+// comes after a line, is read in pieces of whole lines, from any line on, and from its end; of a run
+// at work and of one that has ended.
+func TestLogOfManyLines(t *testing.T) {
+	t.Parallel()
+	s := start(t, Options{})
+	const all = 120_000
+	line := func(n int) string { return fmt.Sprintf("2026-11-28T08:00:00Z line %d says \"nothing new\"\n", n) }
+	var sent atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		q, err := wire.DecodeLogRequest(body)
+		if r.URL.Path != wire.PathLog || err != nil {
+			sent.Store(q.LogID)
+			w.Write(wire.AppendReply(nil, 200, ""))
+			return
+		}
+		var b strings.Builder
+		for n := int(q.FromLine); n <= all; n++ {
+			b.WriteString(line(n))
+		}
+		w.Write(wire.AppendLogReply(nil, wire.DialectB, 200, "", wire.LogResult{FromLine: q.FromLine, ToLine: all, Content: b.String()}))
+	}))
+	defer web.Close()
+	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "long", Handler: "long"}})
+	if got := post(t, s, "/api/registry", string(wire.AppendRegistration(nil, wire.Registration{Group: wire.GroupExecutor, App: "web",
+		Address: web.URL}))); !strings.Contains(got, `"code":200`) {
+		t.Fatal(got)
+	}
+	res, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/long"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := res.Run.ID.String()
+	eventually(t, 20*time.Second, func() error {
+		if sent.Load() == 0 {
+			return errors.New("not sent yet")
+		}
+		return nil
+	})
+	c, err := client.New(s.URL(), s.Token(), client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range []core.State{core.Running, core.Succeeded} {
+		if state == core.Succeeded {
+			post(t, s, "/api/callback", fmt.Sprintf(`[{"logId":%d,"logDateTim":1,"handleCode":200,"handleMsg":"ok"}]`, sent.Load()))
+		}
+		pieces, n := 0, 1
+		for from := 1; ; pieces++ {
+			log, err := c.GetLog(t.Context(), id, client.GetLogParams{From: from})
+			if err != nil || log.From != from || len(log.Text) > 4<<20 {
+				t.Fatalf("%s, from %d: %d bytes, %v", state, from, len(log.Text), err)
+			}
+			for text := range strings.Lines(log.Text) {
+				if text != line(n) {
+					t.Fatalf("%s: line %d is %q", state, n, text)
+				}
+				n++
+			}
+			if log.Next != n || log.Text == "" {
+				if log.Next != n || log.End != (state == core.Succeeded) {
+					t.Errorf("%s: next is %d after line %d, the end %t", state, log.Next, n-1, log.End)
+				}
+				break
+			}
+			from = log.Next
+		}
+		if n != all+1 || pieces < 2 {
+			t.Errorf("%s: %d lines in %d pieces", state, n-1, pieces)
+		}
+		log, err := c.GetLog(t.Context(), id, client.GetLogParams{Tail: 2})
+		if err != nil || log.Text != line(all-1)+line(all) || log.From != all-1 || log.Next != all+1 {
+			t.Errorf("%s: the last lines are %+v, %v", state, log, err)
 		}
 	}
 }

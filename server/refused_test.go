@@ -215,22 +215,7 @@ func TestMessageWithoutEscapes(t *testing.T) {
 	}))
 	defer web.Close()
 	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "once", Handler: "work"}})
-	post := func(path, body string) string {
-		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set(wire.HeaderToken, "executors-of-web")
-		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		b, _ := io.ReadAll(res.Body)
-		return string(b)
-	}
-	if got := post("/api/registry", string(wire.AppendRegistration(nil, wire.Registration{Group: wire.GroupExecutor, App: "web",
+	if got := post(t, s, "/api/registry", string(wire.AppendRegistration(nil, wire.Registration{Group: wire.GroupExecutor, App: "web",
 		Address: web.URL}))); !strings.Contains(got, `"code":200`) {
 		t.Fatal(got)
 	}
@@ -242,7 +227,7 @@ func TestMessageWithoutEscapes(t *testing.T) {
 		}
 		items = append(items, fmt.Sprintf(`{"logId":%d,"logDateTim":1,"handleCode":%d,"handleMsg":"%s"}`, (<-sent).LogID, 200+i, messages[i]))
 	}
-	got := post("/api/callback", "["+strings.Join(items, ",")+"]")
+	got := post(t, s, "/api/callback", "["+strings.Join(items, ",")+"]")
 	if !strings.Contains(got, `{"code":200,"msg":"the callback is not JSON at byte `) {
 		t.Error(got)
 	}
@@ -255,4 +240,24 @@ func TestMessageWithoutEscapes(t *testing.T) {
 			t.Errorf("%s: %q, want %q", v.State, v.Message, want)
 		}
 	}
+}
+
+// post sends what an executor of app web says.
+func post(t *testing.T, s *running, path, body string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set(wire.HeaderToken, "executors-of-web")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

@@ -97,3 +97,65 @@ func (r Reply) LogResult() (LogResult, error) {
 	}
 	return res, nil
 }
+
+// CutLog reads the beginning of an answer to /log that was cut off inside its text, for lines
+// from a number on: whole lines, or of one line that is longer its beginning, with words that
+// say so. ok is false if the beginning is no answer with lines.
+func CutLog(body []byte, from int32) (res LogResult, ok bool) {
+	code := int64(CodeSuccess)
+	var raw []byte
+	s := scanner{b: body}
+	_ = s.members(func(s *scanner, key []byte) (err error) {
+		if string(key) == "code" {
+			code, _, err = s.integer()
+			return err
+		}
+		if string(key) != "content" && string(key) != "data" || s.peek() != '{' {
+			_, err = s.skip()
+			return err
+		}
+		return s.members(func(s *scanner, key []byte) (err error) {
+			if string(key) == "logContent" && s.peek() == '"' {
+				raw = s.b[s.i+1:]
+			}
+			_, err = s.skip()
+			return err
+		})
+	})
+	end, lines := wholeLines(raw)
+	if code != CodeSuccess || end == 0 {
+		return LogResult{}, false
+	}
+	res = LogResult{FromLine: from, ToLine: from + int32(lines) - 1, Content: textOf(raw[:end], true)}
+	if lines == 0 {
+		res.ToLine, res.Content = from, res.Content+"… (the line is cut)\n"
+	}
+	return res, true
+}
+
+// wholeLines is where the last whole line of an escaped text ends, and how many there are; of a
+// text without one where its last whole character ends.
+func wholeLines(raw []byte) (end, lines int) {
+	i := 0
+	for i < len(raw) && raw[i] != '"' {
+		n := 1
+		switch {
+		case raw[i] != '\\':
+		case i+1 < len(raw) && raw[i+1] == 'u':
+			n = 6
+		default:
+			n = 2
+		}
+		if i+n > len(raw) {
+			break
+		}
+		i += n
+		if n == 2 && raw[i-1] == 'n' {
+			end, lines = i, lines+1
+		}
+	}
+	if lines == 0 {
+		end = i
+	}
+	return end, lines
+}

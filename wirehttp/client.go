@@ -111,7 +111,7 @@ const (
 	defaultTimeout = 3 * time.Second
 	defaultConns   = 256
 	maxReply       = 64 << 10 // bytes of a reply but to Log
-	maxLogReply    = 4 << 20  // bytes of a reply to Log
+	maxLogReply    = 4 << 20  // bytes of a reply to Log, of which the rest is left unread
 )
 
 var (
@@ -222,12 +222,20 @@ func (c *Client) Kill(ctx context.Context, base string, auth Auth, jobID int32) 
 }
 
 // Log asks for lines of a run's log. The result counts only if the outcome is
-// Accepted; an answer without log is Unknown with the reason in Err.
+// Accepted; an answer without log is Unknown with the reason in Err. An answer of
+// more than 4 MB is read as a stream to there, and its result ends with a whole line.
 func (c *Client) Log(ctx context.Context, base string, auth Auth, q wire.LogRequest) (wire.LogResult, Outcome) {
 	var res wire.LogResult
 	body := wire.AppendLogRequest(make([]byte, 0, 128), q)
-	out, reply := c.call(ctx, base, exchange{path: wire.PathLog, auth: auth, body: body, most: maxLogReply}, func(r wire.Reply) (err error) {
-		res, err = r.LogResult()
+	x := exchange{path: wire.PathLog, auth: auth, body: body, most: maxLogReply, cut: true}
+	out, reply := c.call(ctx, base, x, func(r wire.Reply, cut []byte) (err error) {
+		if cut == nil {
+			res, err = r.LogResult()
+		} else if found, ok := wire.CutLog(cut, q.FromLine); ok {
+			res = found
+		} else {
+			err = ErrTooLarge
+		}
 		return err
 	})
 	if out.Kind == Accepted {
@@ -240,9 +248,10 @@ func (c *Client) Log(ctx context.Context, base string, auth Auth, q wire.LogRequ
 }
 
 // call makes one call; x says what is asked and has no host, deadline and room
-// yet. accepted, if not nil, reads the payload of an accepted reply, whose
-// bytes do not outlive it.
-func (c *Client) call(ctx context.Context, base string, x exchange, accepted func(wire.Reply) error) (out Outcome, reply wire.Reply) {
+// yet. accepted, if not nil, reads the payload of an accepted reply, or the beginning
+// of one that was cut; their bytes do not outlive it.
+func (c *Client) call(ctx context.Context, base string, x exchange,
+	accepted func(r wire.Reply, cut []byte) error) (out Outcome, reply wire.Reply) {
 	start := time.Now()
 	defer func() { out.Took = time.Since(start) }()
 	if !headerValue(x.auth.Token) || !headerValue(x.auth.App) {
@@ -279,8 +288,12 @@ func (c *Client) call(ctx context.Context, base string, x exchange, accepted fun
 		return notBegun(ctx, err), reply
 	}
 	out, reply = judge(res.status, res.body, err, deadline.Sub(start))
+	var cut []byte
+	if x.cut && res.status == 200 && errors.Is(err, ErrTooLarge) {
+		out.Kind, out.Err, cut = Accepted, nil, res.body
+	}
 	if out.Kind == Accepted && accepted != nil {
-		if err := accepted(reply); err != nil {
+		if err := accepted(reply, cut); err != nil {
 			out.Kind, out.Err = Unknown, err
 		}
 	}

@@ -382,6 +382,70 @@ func TestLogIsLargerThanAReply(t *testing.T) {
 	}
 }
 
+// A log of any length is read to 4 MB, and to a whole line of that; the executor is not listened
+// to any longer.
+func TestLogOfAnyLength(t *testing.T) {
+	line := `2026-11-28T08:00:00Z \"quoted\" \\n and more` + `\n`
+	head := `{"code":200,"msg":null,"content":{"fromLineNum":7,"toLineNum":100000,"logContent":"`
+	for name, c := range map[string]struct {
+		head, line string
+		lines      int
+	}{
+		"lines": {head, line, (4<<20 - len(head)) / len(line)}, "data first": {`{"data":{"logContent":"`, line, (4<<20 - len(`{"data":{"logContent":"`)) / len(line)},
+		"one line": {head, "x", 1}, "refused": {`{"code":500,"content":{"logContent":"`, line, 0}, "no log": {`{"code":200,"content":{"other":"`, line, 0},
+	} {
+		for _, how := range []string{"Connection: close", "Transfer-Encoding: chunked", "Content-Length: 900000000"} {
+			for _, scheme := range []string{"http", "https"} {
+				ended := make(chan int64, 1)
+				_, base := serve(t, scheme, func(s *server, conn net.Conn, br *bufio.Reader) {
+					s.read(br)
+					fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\n%s\r\n\r\n", how)
+					body, sent := io.MultiReader(strings.NewReader(c.head), endless(c.line)), int64(0)
+					buf := make([]byte, 10_000)
+					for {
+						n, _ := body.Read(buf)
+						if how == "Transfer-Encoding: chunked" {
+							fmt.Fprintf(conn, "%x\r\n", n)
+						}
+						_, err := conn.Write(buf[:n])
+						if how == "Transfer-Encoding: chunked" {
+							io.WriteString(conn, "\r\n")
+						}
+						if sent += int64(n); err != nil || sent > 100<<20 {
+							ended <- sent
+							return
+						}
+					}
+				})
+				_, roots := certificate(t)
+				c2 := New(ClientOptions{Policy: local, TLS: &tls.Config{RootCAs: roots, ServerName: "executor.test"}})
+				res, out := c2.Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 7})
+				c2.Close()
+				if c.lines == 0 {
+					if out.Kind != Unknown || !errors.Is(out.Err, ErrTooLarge) {
+						t.Errorf("%s, %s, %s: %+v", name, how, scheme, out)
+					}
+				} else if want := `2026-11-28T08:00:00Z "quoted" \n and more`; out.Kind != Accepted || res.FromLine != 7 || int(res.ToLine) != 6+c.lines ||
+					strings.Count(res.Content, "\n") != c.lines || c.lines > 1 && !strings.HasSuffix(res.Content, want+"\n") ||
+					c.lines == 1 && !strings.HasSuffix(res.Content, "xx… (the line is cut)\n") {
+					t.Errorf("%s, %s, %s: %+v, to %d, %d bytes: …%q", name, how, scheme, out, res.ToLine, len(res.Content),
+						res.Content[max(0, len(res.Content)-99):])
+				}
+				if n := <-ended; n > 50<<20 {
+					t.Errorf("%s, %s, %s: %d bytes were taken", name, how, scheme, n)
+				}
+			}
+		}
+	}
+}
+
+// endless repeats a text for ever.
+type endless string
+
+func (e endless) Read(b []byte) (int, error) {
+	return copy(b, strings.Repeat(string(e), max(1, len(b)/len(e)))), nil
+}
+
 // A run goes to the other path only if the first is proven unknown.
 func TestRunFindsThePath(t *testing.T) {
 	paths := func(known string, unknown func(path string) string) func(s *server, c net.Conn, br *bufio.Reader) {
@@ -934,7 +998,7 @@ func FuzzReadResponse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const most = 1000
 		br := bufio.NewReaderSize(bytes.NewReader(b), lineBuffer)
-		status, body, reuse, err := readResponse(br, nil, most, nil)
+		status, body, reuse, err := readResponse(br, nil, most, false, nil)
 		if len(body) > most+lineBuffer {
 			t.Fatalf("a body of %d bytes", len(body))
 		}
@@ -1037,7 +1101,7 @@ func BenchmarkReadResponse(b *testing.B) {
 		for b.Loop() {
 			src.Reset(raw)
 			br.Reset(src)
-			if _, _, _, err := readResponse(br, room, maxReply, nil); err != nil {
+			if _, _, _, err := readResponse(br, room, maxReply, false, nil); err != nil {
 				b.Fatal(err)
 			}
 		}

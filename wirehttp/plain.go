@@ -158,6 +158,6 @@ func (t *plain) exchange(ctx context.Context, c *conn, x *exchange, req []byte) 
 	if err != nil {
 		return res, err
 	}
-	res.status, res.body, reuse, err = readResponse(c.br, x.room, x.most, x.date)
+	res.status, res.body, reuse, err = readResponse(c.br, x.room, x.most, x.cut, x.date)
 	return res, err
 }

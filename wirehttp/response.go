@@ -3,6 +3,7 @@ package wirehttp
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -35,7 +36,7 @@ func malformed(what string) error { return fmt.Errorf("%w: %s", errMalformed, wh
 // content coding but identity was offered, and a head that net/http and this
 // parser could read differently (folded lines, contradicting lengths, unknown
 // transfer codings) is malformed.
-func readResponse(br *bufio.Reader, dst []byte, most int, date *time.Time) (status int, body []byte, reuse bool, err error) {
+func readResponse(br *bufio.Reader, dst []byte, most int, cut bool, date *time.Time) (status int, body []byte, reuse bool, err error) {
 	h, err := readHead(br, date)
 	for i := 0; err == nil && h.status < 200; i++ {
 		if i == maxInterim || h.status == 101 {
@@ -51,11 +52,13 @@ func readResponse(br *bufio.Reader, dst []byte, most int, date *time.Time) (stat
 	case h.status == 204 || h.status == 304:
 		return h.status, dst, h.reuse, nil
 	case h.chunked:
-		dst, err = readChunked(br, dst, most)
-	case h.length >= 0:
-		if h.length > int64(most) {
-			return h.status, dst, false, ErrTooLarge
+		dst, err = readChunked(br, dst, most, cut)
+	case h.length > int64(most):
+		if cut {
+			dst, err = readN(br, dst, most)
 		}
+		err = cmp.Or(err, ErrTooLarge)
+	case h.length >= 0:
 		dst, err = readN(br, dst, int(h.length))
 	default:
 		h.reuse = false
@@ -233,7 +236,7 @@ func readToEnd(br *bufio.Reader, dst []byte, most int) ([]byte, error) {
 		dst = dst[:len(dst)+n]
 		switch {
 		case len(dst)-start > most:
-			return dst, ErrTooLarge
+			return dst[:start+most], ErrTooLarge
 		case err == io.EOF:
 			return dst, nil
 		case err != nil:
@@ -242,7 +245,7 @@ func readToEnd(br *bufio.Reader, dst []byte, most int) ([]byte, error) {
 	}
 }
 
-func readChunked(br *bufio.Reader, dst []byte, most int) ([]byte, error) {
+func readChunked(br *bufio.Reader, dst []byte, most int, cut bool) ([]byte, error) {
 	// The lines around the chunks count against the same kind of bound as the
 	// head, so that a stream of tiny chunks ends.
 	left := maxHead + most
@@ -262,7 +265,10 @@ func readChunked(br *bufio.Reader, dst []byte, most int) ([]byte, error) {
 			break
 		}
 		if total += size; total > most || size > most {
-			return dst, ErrTooLarge
+			if cut {
+				dst, err = readN(br, dst, min(size, most-(total-size)))
+			}
+			return dst, cmp.Or(err, ErrTooLarge)
 		}
 		if dst, err = readN(br, dst, size); err != nil {
 			return dst, err

@@ -17,6 +17,7 @@ type exchange struct {
 	about    wire.About // of a run
 	body     []byte
 	most     int        // bytes of the response body
+	cut      bool       // of a longer one the first most bytes are read, and ErrTooLarge
 	deadline time.Time  // of everything: dial, write and read
 	room     []byte     // the response body is appended to it
 	date     *time.Time // gets the Date of the response; nil: nobody wants it

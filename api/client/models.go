@@ -1484,11 +1484,16 @@ type Log struct {
 	// End There will be no more
 	End bool `json:"end"`
 
+	// From The number of the first line of the text
+	From int `json:"from"`
+
 	// Kept Of a log that is not its executor's answer but the part that was kept of it: which that is.
 	Kept *KeptLog `json:"kept,omitempty"`
 
 	// Next from of the next piece
-	Next int    `json:"next"`
+	Next int `json:"next"`
+
+	// Text Whole lines, 4 MB at most
 	Text string `json:"text"`
 }
 
@@ -3021,6 +3026,9 @@ type KillRunParams struct {
 type GetLogParams struct {
 	// From The first line wanted, from 1
 	From int `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// Tail Only the last lines, in place of from
+	Tail int `form:"tail,omitempty" json:"tail,omitempty,omitzero"`
 }
 
 // ListUpcomingParams defines parameters for ListUpcoming.

@@ -132,10 +132,13 @@ func (l *testLogs) Log(_ context.Context, _ *core.App, run *core.Run, from int) 
 	if run.Message == "queued" && l.queued.Add(1) <= 2 {
 		return "readLog fail, logFile not exists", from, true, nil
 	}
+	if run.Message == "gone" {
+		return "readLog fail, logFile not exists", from, true, nil
+	}
 	if from > 2 {
 		return "", from, true, nil
 	}
-	return "line one\nline \x1b[31mtwo\n", 3, true, nil
+	return []string{"line one\n", ""}[from-1] + "line \x1b[31mtwo\n", 3, true, nil
 }
 
 type testKiller struct{}
@@ -198,8 +201,10 @@ func testServer() *httptest.Server {
 			data.Dispatch.Create(r.Context(), runs)
 			return
 		}
-		if r.URL.Path == "/test/called" { // the run of an endpoint
+		if r.URL.Path == "/test/called" { // the run of an endpoint, and one whose executor lost its log
 			at := core.InstantOf(time.Now())
+			data.Dispatch.Create(r.Context(), []core.Run{{ID: core.NumberedRun(1, 201), App: "shop", State: core.Succeeded, Cause: core.CauseAPI,
+				At: at, Slot: at, Address: "http://10.0.0.7:9999", SentAt: at.Time(), EndedAt: at.Time(), Message: "gone"}})
 			data.Dispatch.Create(r.Context(), []core.Run{{ID: core.NumberedRun(1, 200), App: "shop", State: core.Failed, Reason: core.ReasonHandler,
 				Cause: core.CauseAPI, At: at, Slot: at, Address: "call:https://shop.internal", SentAt: at.Time(), EndedAt: at.Time(), Message: "no"}})
 			return

@@ -14,9 +14,14 @@ import (
 type logsCmd struct {
 	What   string `arg:"" placeholder:"JOB|RUN" help:"A run, or a job: its run at work, else its last."`
 	Follow bool   `short:"f" help:"Go on until the run has ended."`
+	From   int    `placeholder:"LINE" help:"Number of the first line to show (default: 1)."`
+	Tail   int    `placeholder:"LINES" help:"Number of last lines to show, at most 10000 (default: all lines)."`
 }
 
 func (c *logsCmd) Run(e *conn) error {
+	if c.From < 0 || c.Tail < 0 || c.From > 0 && c.Tail > 0 {
+		return usagef("--from and --tail: a number from 1 on is expected, of one of them")
+	}
 	var run api.Run
 	var err error
 	switch kindOf(c.What) {
@@ -39,14 +44,19 @@ func (c *logsCmd) Run(e *conn) error {
 		return &exitError{exitNotFound, fmt.Errorf("run %s has no log: it was never sent (%s)   more: tickring run %s",
 			run.ID, e.stateText(&run), run.ID)}
 	}
-	wait, told := 200*time.Millisecond, false
-	for from := 1; ; {
+	return c.show(e, run)
+}
+
+// show prints the lines of a run's log, piece by piece.
+func (c *logsCmd) show(e *conn, run api.Run) error {
+	wait, told, shown := 200*time.Millisecond, false, false
+	for from, tail := max(c.From, 1), c.Tail; ; {
 		open := core.State(run.State).Open()
-		log, err := e.GetLog(e.Ctx, run.ID, api.GetLogParams{From: from})
+		log, err := e.GetLog(e.Ctx, run.ID, api.GetLogParams{From: from, Tail: tail})
 		switch {
 		case err != nil && (!c.Follow || exitOf(err) != exitNotFound || !open):
 			return err
-		case open && (err != nil || log.Next <= 1):
+		case open && from == 1 && (err != nil || log.Next <= 1):
 			// Nothing of it yet. xxl-job's executors say of a run in their queue that there is no log of it, and that this is the end.
 			if !c.Follow {
 				e.notef("no line yet: it has not begun at its executor, or wrote nothing   wait for it: tickring logs %s -f\n", run.ID)
@@ -57,12 +67,14 @@ func (c *logsCmd) Run(e *conn) error {
 				told = true
 			}
 		case err == nil:
+			tail, shown = 0, shown || log.Text != ""
 			if e.json() {
 				if err := e.printJSON(log); err != nil {
 					return err
 				}
 			} else {
-				if log.Kept != nil && from == 1 {
+				if log.Kept != nil && !told {
+					told = true
 					e.notef("%s\n", e.keptText(log.Kept, run.Timezone))
 				}
 				text := log.Text
@@ -71,7 +83,10 @@ func (c *logsCmd) Run(e *conn) error {
 				}
 				e.printf("%s", text)
 			}
-			if log.End || !c.Follow && (log.Next <= from || log.Text == "") {
+			if log.End || !c.Follow && (c.Tail > 0 && open || log.Next <= from || log.Text == "") {
+				if !shown && c.From > 1 {
+					return &exitError{exitNotFound, fmt.Errorf("run %s: its log has no line %d (--from)", run.ID, c.From)}
+				}
 				return nil
 			}
 			if log.Next > from && log.Text != "" {

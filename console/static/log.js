@@ -7,7 +7,7 @@
   const part = box.closest("[hx-morph-skip]"), $ = (s) => part.querySelector(s);
   const block = 200, line = 19, most = 500000;
   const lines = [], blocks = [];
-  let first = 1, next = 1, open = box.dataset.open === "true", follow = open && !location.hash, asked = false, done = false, broken = false, hits = [], at = -1, want = "";
+  let first = +box.dataset.from || 1, next = first, open = box.dataset.open === "true", follow = open && !location.hash, asked = false, done = false, broken = false, hits = [], at = -1, want = "";
 
   // Blocks of lines: filled when they come near, emptied to their height when they are far.
   const near = new IntersectionObserver((list) => {

