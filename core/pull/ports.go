@@ -58,6 +58,7 @@ type Listed struct {
 	ID    int64 // in the order in which they came
 	Queue Queue
 	Run   core.RunID
+	N     int // how often it was handed out
 }
 
 // ErrFull is in the answer to a run for which its queue has no room.

@@ -191,10 +191,10 @@ func (s *Store) HasPulled(ctx context.Context, q pull.Queue, job core.JobID) (ha
 // ListPulled implements pull.Store.
 func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []pull.Listed, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		q := "SELECT id, app, queue, run FROM pulled WHERE id > ?1 ORDER BY id LIMIT ?2"
+		q := "SELECT id, app, queue, run, receives FROM pulled WHERE id > ?1 ORDER BY id LIMIT ?2"
 		return query(c, q, values(after, limit), func(st *sqlite.Stmt) error {
 			list = append(list, pull.Listed{ID: st.ColumnInt64(0), Queue: pull.Queue{App: st.ColumnText(1), Name: st.ColumnText(2)},
-				Run: core.RunID(st.ColumnInt64(3))})
+				Run: core.RunID(st.ColumnInt64(3)), N: st.ColumnInt(4)})
 			return nil
 		})
 	})

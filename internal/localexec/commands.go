@@ -69,6 +69,7 @@ type Commands struct {
 	mu    sync.Mutex
 	lines map[core.JobID]*line // of jobs that have something in their queue, as far as is known
 	specs map[core.RunID]item  // of runs that are about to begin
+	had   map[core.RunID]bool  // runs that a process before this one took from their queue: they may have begun
 }
 
 // line is what works off the queue of a job.
@@ -94,7 +95,7 @@ func New(o Options) (*Commands, error) {
 	o.StopGrace, o.Again = cmp.Or(o.StopGrace, 10*time.Second), cmp.Or(o.Again, time.Second)
 	o.Log = cmp.Or(o.Log, slog.Default())
 	c := &Commands{o: o, slots: make(chan struct{}, o.Most), stopped: make(chan struct{}), lines: map[core.JobID]*line{},
-		specs: map[core.RunID]item{}}
+		specs: map[core.RunID]item{}, had: map[core.RunID]bool{}}
 	c.taking, c.stop = context.WithCancel(context.Background())
 	mux := executor.NewMux()
 	mux.Register(handler, c.handle)
@@ -135,9 +136,15 @@ func (c *Commands) Start(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("list commands that wait: %w", err), c.Stop(ctx))
 		}
 		for _, l := range list {
-			if l.Queue == queue(l.Run.Job()) {
-				c.rouse(l.Run.Job())
+			if l.Queue != queue(l.Run.Job()) {
+				continue
 			}
+			if l.N > 0 {
+				c.mu.Lock()
+				c.had[l.Run] = true
+				c.mu.Unlock()
+			}
+			c.rouse(l.Run.Job())
 		}
 		if len(list) < limit {
 			return nil
@@ -340,19 +347,23 @@ func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {
 	}
 	h := held[0]
 	run := h.Receipt.Run
-	if h.Receipt.N > 1 && c.e.Unreported() > 0 {
+	c.mu.Lock()
+	had := c.had[run]
+	if !had || c.e.Unreported() == 0 {
+		l.run = run
+	}
+	c.mu.Unlock()
+	if l.run == 0 {
 		return false, nil // how it ended may be known, and is to be stored first; it is shown again
 	}
-	c.mu.Lock()
-	l.run = run
-	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
 		l.run, l.sub, l.kill = 0, nil, false
 		delete(c.specs, run)
+		delete(c.had, run)
 		c.mu.Unlock()
 	}()
-	for !c.take(l, h, begun) {
+	for !c.take(l, h, had, begun) {
 		if begun(); !c.wait() {
 			return false, nil
 		}
@@ -365,7 +376,7 @@ func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {
 
 // take has a run begin, calls begun then, and waits for its end; false: it did not begin, and
 // is to be tried again.
-func (c *Commands) take(l *line, h pull.Held, begun func()) (over bool) {
+func (c *Commands) take(l *line, h pull.Held, had bool, begun func()) (over bool) {
 	id := h.Receipt.Run
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.taking), storeFor)
 	defer cancel()
@@ -378,7 +389,7 @@ func (c *Commands) take(l *line, h pull.Held, begun func()) (over bool) {
 	switch end := (finish.Result{Run: id, State: core.Failed, Reason: core.ReasonNotAccepted}); {
 	case !found || !is.State.Open():
 		return true
-	case h.Receipt.N > 1:
+	case had:
 		end.State, end.Reason, end.Message = core.Lost, core.ReasonGone, "the server's process ended when the command was about to begin: "+
 			"it may have begun, and is not started again by itself"
 		return c.close(ctx, end)

@@ -45,12 +45,13 @@ func (t reports) RoundTrip(r *http.Request) (*http.Response, error) {
 	for i := range batch.Items {
 		results[i] = endOf(&batch.Items[i], now)
 	}
+	answer := wire.AppendReply(nil, wire.CodeSuccess, "")
 	for i, err := range t.c.o.Finish.End(r.Context(), results) {
 		if err != nil && core.CodeOf(err) != core.CodeNotFound && !errors.Is(err, finish.ErrUnsent) {
-			return nil, fmt.Errorf("store the end of run %d: %w", results[i].Run, err)
+			// A refusal: the executor sends the results of a refused batch one by one.
+			answer = wire.AppendReply(nil, wire.CodeFailure, fmt.Sprintf("store the end of run %d: %v", results[i].Run, err))
 		}
 	}
-	answer := wire.AppendReply(nil, wire.CodeSuccess, "")
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
 		Body: io.NopCloser(bytes.NewReader(answer)), ContentLength: int64(len(answer)), Request: r}, nil
 }

@@ -110,7 +110,8 @@ func pulls(t *testing.T, h Harness) {
 		}
 	}
 	list, err := e.Pull.ListPulled(ctx, 0, 3)
-	if err != nil || len(list) != 3 || list[0].Run != id(0) || list[2].Run != id(3) || list[1].Queue != q {
+	if err != nil || len(list) != 3 || list[0].Run != id(0) || list[2].Run != id(3) || list[1].Queue != q ||
+		list[0].N == 0 {
 		t.Fatalf("%+v %v", list, err)
 	}
 	if h.Reopen != nil { // hidden or not, nothing is forgotten

@@ -121,7 +121,7 @@ func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []
 	err = s.one(ctx, func() error {
 		for _, p := range s.pulled { // in the order of IDs
 			if p.id > after && len(list) < limit {
-				list = append(list, pull.Listed{ID: p.id, Queue: p.Queue, Run: p.Run})
+				list = append(list, pull.Listed{ID: p.id, Queue: p.Queue, Run: p.Run, N: p.receives})
 			}
 		}
 		return nil

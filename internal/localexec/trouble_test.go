@@ -1,0 +1,149 @@
+//go:build linux
+
+package localexec
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/user"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+var errStalls = errors.New("the disk stalls")
+
+// trouble is a store whose next reads of runs fail, and in which no end of the job bad can be stored.
+type trouble struct {
+	*engine.Engine
+	finish *finish.Finish
+	reads  atomic.Int32
+	bad    core.JobID
+	ends   chan finish.Result // each that was to be stored
+}
+
+func (s *trouble) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	if s.reads.Add(-1) >= 0 {
+		return nil, nil, errStalls
+	}
+	return s.Engine.Finish.Runs(ctx, ids)
+}
+
+func (s *trouble) End(ctx context.Context, results []finish.Result) []error {
+	errs := make([]error, len(results))
+	for i := range results {
+		if errs[i] = errStalls; results[i].Run.Job() != s.bad {
+			errs[i] = s.finish.End(ctx, results[i:i+1])[0]
+		}
+		s.ends <- results[i]
+	}
+	return errs
+}
+
+// ended waits for the end of a run that is to be stored.
+func (s *trouble) ended(t *testing.T, run core.RunID) finish.Result {
+	t.Helper()
+	for late := time.After(time.Minute); ; {
+		select {
+		case r := <-s.ends:
+			if r.Run == run {
+				return r
+			}
+		case <-late:
+			t.Fatalf("run %d of job %d has not ended after a minute", run, run.Job())
+		}
+	}
+}
+
+// start makes Commands on a store with trouble; run has the nth command of a job touch a file.
+func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job core.JobID, n int) (core.RunID, string)) {
+	t.Helper()
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	allowed, err := Allow([]string{me.Username}, []string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	e := memory.Open(memory.Options{})
+	s = &trouble{Engine: e, finish: finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local(), Log: log}), bad: bad,
+		ends: make(chan finish.Result, 100)}
+	s.reads.Store(reads)
+	c, err := New(Options{Allowed: allowed, Dir: t.TempDir(), Log: log, Queue: pull.New(e.Pull, s, s, pull.Options{Log: log}),
+		Queued: e.Pull, Runs: e.Finish, Finish: s})
+	if err == nil {
+		err = c.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.Background()); err != nil && bad == 0 {
+			t.Error(err)
+		}
+	})
+	return s, func(job core.JobID, n int) (core.RunID, string) {
+		t.Helper()
+		now := time.Now()
+		id := core.PlannedRun(job, core.InstantOf(now)+core.Instant(n))
+		mark := filepath.Join(dir, id.String())
+		j := &core.Job{Def: core.Def{ID: job, App: "a", Name: "j", Command: &core.Command{Line: "touch " + mark}}}
+		j.Normalize()
+		r := core.Run{ID: id, App: "a", State: core.Running, Cause: core.CauseSchedule, At: core.InstantOf(now), Slot: core.InstantOf(now),
+			Owner: "x", Until: now.Add(30 * time.Second), Address: core.LocalAddress, SentAt: now, Attempt: 1, First: id}
+		if err := e.Finish.Create(t.Context(), []core.Run{r})[0]; err != nil {
+			t.Fatal(err)
+		}
+		order := []byte(`{"jobId":` + job.String() + `,"executorHandler":"command","executorBlockStrategy":"SERIAL_EXECUTION","logId":` + id.String() +
+			`,"logDateTime":1,"glueType":"BEAN","broadcastTotal":1}`)
+		if a := c.Run(t.Context(), dispatch.Shipment{Run: &r, Job: j}, order); a.Kind != dispatch.AnswerAccepted {
+			t.Fatalf("%+v", a)
+		}
+		return id, mark
+	}
+}
+
+// TestCommandRunsAfterItsRunCouldNotBeRead: the read after a run was taken from its queue fails. The run is
+// taken again, and is not lost: this process did not begin it.
+func TestCommandRunsAfterItsRunCouldNotBeRead(t *testing.T) {
+	for _, fails := range []int32{0, 1, 3} {
+		s, run := start(t, 0, fails)
+		id, mark := run(1, 0)
+		if r := s.ended(t, id); r.State != core.Succeeded {
+			t.Errorf("%d reads failed: %s (%s)", fails, r.State, r.Message)
+		}
+		if _, err := os.Stat(mark); err != nil {
+			t.Errorf("%d reads failed: %v", fails, err)
+		}
+	}
+}
+
+// TestEndThatCannotBeStoredStopsNoOtherJob: the end of a run of one job cannot be stored. Commands of another
+// job still go on one after another, each once the end of the one before is stored.
+func TestEndThatCannotBeStoredStopsNoOtherJob(t *testing.T) {
+	s, run := start(t, 1, 0)
+	bad, _ := run(1, 0)
+	s.ended(t, bad)
+	run(2, 0)
+	last, mark := run(2, 1)
+	if r := s.ended(t, last); r.State != core.Succeeded {
+		t.Errorf("%s (%s)", r.State, r.Message)
+	}
+	if _, err := os.Stat(mark); err != nil {
+		t.Error(err)
+	}
+}
