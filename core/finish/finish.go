@@ -452,6 +452,9 @@ func (f *Finish) after(ctx context.Context, run *core.Run, err error) error {
 	if run.FixedDelay {
 		err = errors.Join(err, f.ChainEnded(ctx, run.First, run.EndedAt))
 	}
+	if run.PauseAfter && run.State == core.Succeeded {
+		err = errors.Join(err, f.endRow(ctx, run))
+	}
 	if run.ShardEnded() {
 		err = errors.Join(err, f.shardEnded(ctx, run))
 	}
