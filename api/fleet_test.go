@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
@@ -85,12 +86,12 @@ func (s *slow) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c co
 // Kill is that of an executor which is slow too.
 func (f *fleet) Kill(ctx context.Context, _ *core.App, address string, job core.JobID) error {
 	time.Sleep(f.slow.takes)
-	runs, err := f.e.Manage.OpenRuns(ctx, job, 100_000)
-	for _, r := range runs {
+	_, err := bound.OpenRuns(ctx, job, f.e.Manage.OpenRuns, nil, func(r *core.Run) bool {
 		if r.Address == address && r.KillAt.IsZero() {
 			f.t.Errorf("%s is told before run %d there is marked", address, r.ID)
 		}
-	}
+		return true
+	})
 	f.mu.Lock()
 	f.told = append(f.told, address)
 	f.mu.Unlock()

@@ -7,10 +7,8 @@ import (
 	"slices"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 )
-
-// openRuns is among how many open runs of a job others at an address are looked for.
-const openRuns = 1000
 
 // over ends those of the runs of a job whose time is over, or that a newer one replaces,
 // and whose executor is busy with the job: claim protocol section 6, "Past its timeout".
@@ -32,16 +30,20 @@ func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
 	if asks = slices.DeleteFunc(asks, func(a ask) bool { return !a.marked }); len(asks) == 0 {
 		return
 	}
-	open, err := c.w.w.OpenRuns(ctx, job, openRuns)
-	if err != nil {
+	var others []core.Run // at the address, and to end too
+	inTime := false
+	if _, err := bound.OpenRuns(ctx, job, c.w.w.OpenRuns, nil, func(r *core.Run) bool {
+		if r.Address != c.t.at.address || r.State == core.Queued {
+			return true
+		}
+		others, inTime = append(others, *r), inTime || r.KillAt.IsZero()
+		return !inTime
+	}); err != nil {
 		c.silent(ctx, asks, fmt.Errorf("read open runs: %w", err))
 		c.left(asks)
 		return
 	}
-	inTime := func(r core.Run) bool {
-		return r.Address == c.t.at.address && r.State != core.Queued && r.KillAt.IsZero()
-	}
-	if slices.ContainsFunc(open, inTime) || len(open) == openRuns {
+	if inTime {
 		for i := range asks {
 			if a := &asks[i]; !c.walked || fresh[a.run] {
 				c.waits, c.againKeys, c.oldest = append(c.waits, a.run), append(c.againKeys, a.key), max(c.oldest, a.age)
@@ -59,8 +61,8 @@ func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
 		told[asks[i].run] = true
 		c.end(&asks[i], toldToEnd(asks[i].run, asks[i].replaced))
 	}
-	for i := range open { // those that waited to be alone there, too
-		if r := &open[i]; r.Address == c.t.at.address && (r.PastTimeout() || r.Replaced()) && !told[r.ID] {
+	for i := range others { // those that waited to be alone there, too
+		if r := &others[i]; (r.PastTimeout() || r.Replaced()) && !told[r.ID] {
 			c.end(&ask{}, toldToEnd(r.ID, r.Replaced()))
 		}
 	}

@@ -76,6 +76,28 @@ func TestTimeoutOfOneOfSeveral(t *testing.T) {
 	}
 }
 
+// TestTimeoutEndsBehindQueuedRuns: however many runs of its job wait, a run past its timeout
+// is ended, unless another at its address is in time.
+func TestTimeoutEndsBehindQueuedRuns(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		r := lasting(t, func(x *core.Run) { x.Permit = "job/1" })
+		if !alone {
+			r.run(core.PlannedRun(1, core.InstantOf(begin)-10), nil)
+		}
+		var waits []core.Run
+		for i := range 12_000 {
+			run := core.PlannedRun(1, core.InstantOf(begin)+core.Instant(100+i))
+			waits = append(waits, core.Run{ID: run, App: "orders", State: core.Queued, Cause: core.CauseSchedule, Rev: 1, Attempt: 1, First: run,
+				Permit: "job/1"})
+		}
+		r.must(errors.Join(r.s.Store.Create(t.Context(), waits)...))
+		r.must(r.check(false))
+		if got := r.stored(id); (got.State == core.TimedOut) != alone || r.p.kills == 1 != alone {
+			t.Errorf("alone there %t: it is %s, its executor was told %d times", alone, got.State, r.p.kills)
+		}
+	}
+}
+
 // TestTimeoutOfAll: one that is past its timeout as well shields nobody: one kill ends
 // both, and the one that this look is not about ends with the next.
 func TestTimeoutOfAll(t *testing.T) {

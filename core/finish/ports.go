@@ -58,8 +58,9 @@ type Watch interface {
 	DropRevisits(ctx context.Context, minute int64) error
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
-	// OpenRuns reads the runs of a job that are under way, oldest first.
-	OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error)
+	// OpenRuns reads open runs with first >= ID >= last, downwards, and where to go on; 0 is
+	// the end. It may return fewer than limit, or none, before the end.
+	OpenRuns(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error)
 	// OldestMessage says how far the ring is behind, or more.
 	OldestMessage(ctx context.Context) (ring.Oldest, error)
 }

@@ -71,8 +71,9 @@ type Scripts interface {
 	PutSource(ctx context.Context, job core.JobID, source string, at time.Time) error
 	// DropSource removes a source that was stored before a moment, and leaves another.
 	DropSource(ctx context.Context, job core.JobID, hash string, before time.Time) error
-	// OpenRuns reads the runs of a job that are under way, at most limit.
-	OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error)
+	// OpenRuns reads open runs with first >= ID >= last, downwards, and where to go on; 0 is
+	// the end. It may return fewer than limit, or none, before the end.
+	OpenRuns(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error)
 }
 
 // Apps is how apps are changed.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -96,7 +97,6 @@ const (
 	// savingFor is longer than a save lasts: what was stored longer ago and is named by nobody
 	// is no save's that is under way.
 	savingFor = time.Hour
-	mostOpen  = 1000 // runs of a job that are looked at before a version of its script goes
 )
 
 // putScripts stores what edits need of scripts before they are made. One whose script cannot
@@ -150,11 +150,13 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 		}
 		unnamed := rec.Unnamed(core.Millis(since), hash) // by what is stored: what is trimmed now goes next time
 		if rec.Trims() {
-			if open, err := m.store.OpenRuns(ctx, job, mostOpen); err == nil && len(open) < mostOpen {
-				revs := make([]int64, len(open))
-				for i := range open {
-					revs[i] = open[i].RevSent()
+			var revs []int64
+			if _, err := bound.OpenRuns(ctx, job, m.store.OpenRuns, nil, func(r *core.Run) bool {
+				if rev := r.RevSent(); r.UnderWay() && !slices.Contains(revs, rev) {
+					revs = append(revs, rev)
 				}
+				return true
+			}); err == nil {
 				rec.Trim(core.Millis(since), revs)
 			}
 		}

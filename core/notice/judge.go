@@ -1,11 +1,14 @@
 package notice
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 )
@@ -236,25 +239,25 @@ func (n *Notices) success(ctx context.Context, job core.JobID, since time.Time) 
 	return at, err
 }
 
-// openMost is how many open runs of a job are looked at.
-const openMost = 1000
-
 // slow looks for runs that are at work for too long: each is told of once.
 func (n *Notices) slow(ctx context.Context, job *core.Job, st *State, who *core.Notify, now time.Time, j *seen) error {
-	runs, err := n.store.OpenRuns(ctx, job.Def.ID, openMost)
-	if err != nil {
-		return fmt.Errorf("read open runs of job %d: %w", job.Def.ID, err)
-	}
 	upTo := core.InstantOf(now.Add(-who.Slow))
-	for i := range runs {
-		r := &runs[i]
+	var late []core.Run
+	if _, err := bound.OpenRuns(ctx, job.Def.ID, n.store.OpenRuns, nil, func(r *core.Run) bool {
 		switch at := core.Ceil(r.SentAt); {
 		case !r.Sent() || r.IsBroadcast() || at <= st.Slow:
 		case at <= upTo:
-			j.notes = append(j.notes, ring.Note{Job: job.Def.ID, Event: core.EventSlow, Run: r.ID, At: r.At, When: now})
+			late = append(late, *r)
 		default:
 			j.next = sooner(j.next, at.Time().Add(who.Slow))
 		}
+		return true
+	}); err != nil {
+		return fmt.Errorf("read open runs of job %d: %w", job.Def.ID, err)
+	}
+	slices.SortFunc(late, func(a, b core.Run) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.ID, b.ID)) })
+	for i := range late {
+		j.notes = append(j.notes, ring.Note{Job: job.Def.ID, Event: core.EventSlow, Run: late[i].ID, At: late[i].At, When: now})
 	}
 	j.slow = upTo
 	return nil

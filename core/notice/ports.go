@@ -16,8 +16,9 @@ type Reads interface {
 	// RunSpan reads the stored runs with first <= ID <= last in that order, or
 	// with last < first downwards from first to last.
 	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// OpenRuns reads the runs of a job that are under way, oldest first.
-	OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error)
+	// OpenRuns reads open runs with first >= ID >= last, downwards, and where to go on; 0 is
+	// the end. It may return fewer than limit, or none, before the end.
+	OpenRuns(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error)
 }
 
 // Ends notes of a run that what its end owes is made.

@@ -14,11 +14,8 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// Bounds of a kill.
-const (
-	maxKilled   = 10_000 // runs at once
-	maxRetrying = 500    // numbered runs that are looked at for retries to come
-)
+// maxKilled is how many runs one kill ends. It reports that it is partial if there are more.
+const maxKilled = 10_000
 
 // A kill goes by pages: what is left when a page is over is the next one's.
 // Its place is a plus and the last address that was told.
@@ -110,36 +107,52 @@ func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *c
 			res.Cancelled = append(res.Cancelled, waits[i].ID)
 		}
 	}
-	open, err := op.store.OpenRuns(ctx, whole.ID.Job(), maxKilled)
-	if err != nil {
-		return res, core.Passing(err)
-	}
-	res.Partial = len(open) == maxKilled
 	at := map[string]bool{}
 	for i := range last {
 		if last[i].State.Open() && last[i].Address != "" {
 			at[last[i].Address] = true
 		}
 	}
-	open = slices.DeleteFunc(open, func(r core.Run) bool { return r.State == core.Queued || r.ID != whole.ID && !at[r.Address] })
+	open, all, err := op.openRuns(ctx, whole.ID.Job(), p, func(r *core.Run) bool {
+		return r.ID == whole.ID || r.State != core.Queued && at[r.Address]
+	})
+	if res.Partial = !all; err != nil {
+		return res, err
+	}
 	return op.kill(ctx, actor, open, behind, p, res)
 }
 
 // killAt ends a run, and with it all others of its job where it is, but for commands, of
 // which the server ends one alone.
 func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, behind string, p *bound.Page) (StopResult, error) {
-	open, err := op.store.OpenRuns(ctx, run.ID.Job(), maxKilled)
-	if err != nil {
-		return StopResult{}, core.Passing(err)
-	}
-	partial := len(open) == maxKilled
-	open = slices.DeleteFunc(open, func(r core.Run) bool {
-		return (r.Address != run.Address || r.Address == core.LocalAddress || r.State == core.Queued || r.IsBroadcast()) && r.ID != run.ID
+	open, all, err := op.openRuns(ctx, run.ID.Job(), p, func(r *core.Run) bool {
+		return r.ID == run.ID || r.UnderWay() && r.Address == run.Address && r.Address != core.LocalAddress && r.State != core.Queued &&
+			!r.IsBroadcast()
 	})
+	if err != nil {
+		return StopResult{}, err
+	}
 	if run.State.Open() && !slices.ContainsFunc(open, func(r core.Run) bool { return r.ID == run.ID }) {
 		open = append(open, *run)
 	}
-	return op.kill(ctx, actor, open, behind, p, StopResult{Job: run.ID.Job(), Partial: partial})
+	return op.kill(ctx, actor, open, behind, p, StopResult{Job: run.ID.Job(), Partial: !all})
+}
+
+// openRuns reads the open runs of a job that are wanted, oldest first, at most maxKilled; all: there
+// are no more.
+func (op *Operate) openRuns(ctx context.Context, job core.JobID, p *bound.Page, wanted func(*core.Run) bool) (list []core.Run, all bool,
+	err error) {
+	all, err = bound.OpenRuns(ctx, job, op.store.OpenRuns, func() bool { return !p.Over() }, func(r *core.Run) bool {
+		if wanted(r) {
+			list = append(list, *r)
+		}
+		return len(list) < maxKilled
+	})
+	if err != nil {
+		err = core.Passing(err)
+	}
+	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.ID, b.ID)) })
+	return list, all, err
 }
 
 // killing begins a page of a kill: behind is the last address that was told before it.
@@ -166,39 +179,30 @@ func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after str
 		return StopResult{}, err
 	}
 	res := StopResult{Job: id}
-	low, high := core.NumberedRange(id)
-	recent, err := op.store.RunSpan(ctx, high, low, maxRetrying)
+	waits, all, err := op.openRuns(ctx, id, p, func(r *core.Run) bool { // nobody has them
+		return r.State == core.Queued || r.State == core.Planned && r.Cause == core.CauseRetry
+	})
 	if err != nil {
-		return StopResult{}, core.Passing(err)
+		return res, err
 	}
-	recent = slices.DeleteFunc(recent, func(r core.Run) bool { return r.State != core.Planned || r.Cause != core.CauseRetry })
-	cancel := func(runs []core.Run) (all bool, err error) {
-		cancelled := make([]bool, len(runs))
-		n, err := p.SideBySide(len(runs), func(i int) (err error) {
-			cancelled[i], err = op.cancel(ctx, actor, &runs[i])
-			return err
-		})
-		for i := range runs {
-			if cancelled[i] {
-				res.Cancelled = append(res.Cancelled, runs[i].ID)
-			}
+	cancelled := make([]bool, len(waits))
+	n, err := p.SideBySide(len(waits), func(i int) (err error) {
+		cancelled[i], err = op.cancel(ctx, actor, &waits[i])
+		return err
+	})
+	for i := range waits {
+		if cancelled[i] {
+			res.Cancelled = append(res.Cancelled, waits[i].ID)
 		}
-		return n == len(runs), err
 	}
-	all, err := cancel(recent)
+	next := n < len(waits) || !all && len(res.Cancelled) > 0 // the next page has others, for these are closed
 	var open []core.Run
-	if all && err == nil {
-		if open, err = op.store.OpenRuns(ctx, id, maxKilled); err != nil {
-			err = core.Passing(err)
-		}
-		res.Partial = len(open) == maxKilled
-		queued := slices.DeleteFunc(slices.Clone(open), func(r core.Run) bool { return r.State != core.Queued })
-		open = slices.DeleteFunc(open, func(r core.Run) bool { return r.State == core.Queued })
-		if err == nil { // nobody has them
-			all, err = cancel(queued)
-		}
+	if err == nil && !next { // only now: one that waited may have been claimed meanwhile
+		var rest bool
+		open, rest, err = op.openRuns(ctx, id, p, func(r *core.Run) bool { return r.UnderWay() && r.State != core.Queued })
+		res.Partial = !all || !rest
 	}
-	if err != nil || !all {
+	if err != nil || next {
 		res.Changed, res.Next = len(res.Cancelled) > 0, killPlace+behind
 		op.noteRuns(ctx, actor, core.VerbCancelled, id, res.Cancelled, nil)
 		return res, err

@@ -50,8 +50,9 @@ type Triggered struct {
 
 // Open is what people end.
 type Open interface {
-	// OpenRuns reads the runs of a job that are under way, oldest first.
-	OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error)
+	// OpenRuns reads open runs with first >= ID >= last, downwards, and where to go on; 0 is
+	// the end. It may return fewer than limit, or none, before the end.
+	OpenRuns(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error)
 	// Waiting reads open runs of a job that no process has, from below an ID downwards: all
 	// that are queued or were given back are among them. Fewer than limit: none is left.
 	Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error)

@@ -339,7 +339,7 @@ func TestKillInPartIsRecorded(t *testing.T) {
 		fails core.RunID // nothing is written of it; 0: open runs cannot be read
 		names core.RunID
 	}{{0, retry.ID}, {b.ID, a.ID}} {
-		f.M = f.Fresh(&faults{Store: broken{f.E.Manage, c.fails}, Ring: f.E.Ring})
+		f.M = f.Fresh(&faults{Store: &broken{Store: f.E.Manage, fails: c.fails}, Ring: f.E.Ring})
 		if _, err := f.M.KillJob(ctx, ann, "shop/sweep", ""); code(err) != core.CodeUnavailable {
 			t.Fatalf("%v", err)
 		}
@@ -350,19 +350,21 @@ func TestKillInPartIsRecorded(t *testing.T) {
 	}
 }
 
+// broken fails to write a run, or with 0 to read the open ones once more.
 type broken struct {
 	people.Store
 	fails core.RunID
+	reads int
 }
 
-func (b broken) OpenRuns(ctx context.Context, job core.JobID, most int) ([]core.Run, error) {
-	if b.fails == 0 {
-		return nil, core.ErrThrottled
+func (b *broken) OpenRuns(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, core.RunID, error) {
+	if b.reads++; b.fails == 0 && b.reads > 2 { // two spans are read for what waits
+		return nil, 0, core.ErrThrottled
 	}
-	return b.Store.OpenRuns(ctx, job, most)
+	return b.Store.OpenRuns(ctx, first, last, limit)
 }
 
-func (b broken) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+func (b *broken) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	if puts[0].ID == b.fails {
 		return []error{core.ErrThrottled}
 	}
@@ -402,6 +404,58 @@ func TestTriggerAddresses(t *testing.T) {
 				t.Errorf("%s: %v", address, err)
 			}
 		}
+	}
+}
+
+// TestKillReachesEachRun: a kill of a job ends its retries to come, the runs that wait and
+// those at work, however many runs are newer. One that does not reach them all says so.
+func TestKillReachesEachRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		newer   core.State
+		partial bool
+	}{"ended": {core.Succeeded, false}, "waiting": {core.Queued, false}, "at work": {core.Running, true}} {
+		t.Run(name, func(t *testing.T) {
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := newFixture(t)
+			j := f.Create(spec("sweep", core.Schedule{}))
+			now := core.InstantOf(f.Clock)
+			retry := core.Run{ID: core.NumberedRun(j.Def.ID, 1), App: "shop", State: core.Planned, Cause: core.CauseRetry, At: now,
+				Slot: now + 86400, Attempt: 2, First: core.PlannedRun(j.Def.ID, now)}
+			list := []core.Run{retry}
+			for i := range uint32(10_001) {
+				id := core.NumberedRun(j.Def.ID, 10+i)
+				r := core.Run{ID: id, App: "shop", State: c.newer, Cause: core.CauseAPI, At: now, Slot: now, Attempt: 1, First: id}
+				if c.newer != core.Queued {
+					r.SentAt, r.Address = f.Clock.Add(time.Minute), "http://b"
+				}
+				if list = append(list, r); c.newer == core.Running {
+					list[len(list)-1].Owner, list[len(list)-1].Until = "o", f.Clock.Add(time.Hour)
+				}
+			}
+			must(errors.Join(f.E.Finish.Create(ctx, list)...))
+			sent := running(f, core.NumberedRun(j.Def.ID, 2), "http://a")
+			killed, partial := map[core.RunID]bool{}, false
+			for next := ""; ; {
+				res, err := f.M.KillJob(ctx, ann, "shop/sweep", next)
+				must(err)
+				for _, id := range res.Killed {
+					killed[id] = true
+				}
+				if partial, next = res.Partial, res.Next; next == "" {
+					break
+				}
+			}
+			found, _, err := f.E.Finish.Runs(ctx, []core.RunID{retry.ID})
+			must(err)
+			if got := found[retry.ID]; got.Reason != core.ReasonCancelled || partial != c.partial || killed[sent.ID] == c.partial {
+				t.Errorf("its retry is %s, the older run at work was killed: %t, and it is partial: %t", got.State, killed[sent.ID], partial)
+			}
+		})
 	}
 }
 

@@ -145,3 +145,28 @@ func TestListOfAnAppIsBounded(t *testing.T) {
 		t.Errorf("it goes on behind %v", places)
 	}
 }
+
+// TestOpenRunsIsBounded: one call looks at 20,000 runs of a job, and says where to go on.
+func TestOpenRunsIsBounded(t *testing.T) {
+	f := newFakes(t, awsengine.Options{Now: func() time.Time { return base }})
+	var runs []core.Run
+	for i := range uint32(20_001) {
+		r := oneRun(core.NumberedRun(7, i))
+		if i > 0 {
+			r.State, r.EndedAt = core.Succeeded, base
+		}
+		runs = append(runs, r)
+	}
+	ok(t, f.store.Create(t.Context(), runs)...)
+	low, high := core.NumberedRange(7)
+	list, next, err := f.store.OpenRuns(t.Context(), high, low, 10)
+	ok(t, err)
+	if len(list) > 0 || next != low {
+		t.Fatalf("%d runs, and it goes on at %d, want none and %d", len(list), next, low)
+	}
+	list, next, err = f.store.OpenRuns(t.Context(), next, low, 10)
+	ok(t, err)
+	if len(list) != 1 || list[0].ID != low || next != 0 {
+		t.Errorf("%d runs, and it goes on at %d, want the oldest and 0", len(list), next)
+	}
+}

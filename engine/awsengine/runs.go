@@ -439,40 +439,39 @@ func (s *Store) whole(ctx context.Context, list []core.Run, rest []int) ([]core.
 
 // Bounds of what is searched without an index.
 const (
-	mostSearched = 20_000 // runs of a job that are looked at for open ones
+	mostSearched = 20_000 // runs of a job that one call looks at for open ones
 	mostHours    = 7 * 24 // that are walked back in search of recent runs
 )
 
-// OpenRuns implements operate.Store. Runs have no index of open ones, for it
-// would double what a fire costs: the newest 20,000 of a job are looked at.
-func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
-	var list []core.Run
+// OpenRuns implements the ports. Runs have no index of open ones, for it would
+// double what a fire costs: a call looks at 20,000 runs.
+func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, next core.RunID, err error) {
 	var rest []int
-	now := core.InstantOf(s.o.Now())
-	plannedLo, plannedHi := core.RunRange(job, 0, max(now, core.Horizon))
-	numberedLo, numberedHi := core.NumberedRange(job)
-	for _, span := range [][2]core.RunID{{plannedLo, plannedHi}, {numberedLo, numberedHi}} {
-		looked := 0
-		in := s.between(span[0], span[1])
-		in.ScanIndexForward = aws.Bool(false)
-		err := s.query(ctx, in, func(it item) (bool, error) {
-			looked++
-			r, more, err := decodeRun(it)
-			if r.UnderWay() {
-				if more {
-					rest = append(rest, len(list))
-				}
-				list = append(list, r)
+	looked := 0
+	in := s.between(last, first)
+	in.ScanIndexForward = aws.Bool(false)
+	err = s.query(ctx, in, func(it item) (bool, error) {
+		looked++
+		r, more, err := decodeRun(it)
+		if r.State.Open() {
+			if more {
+				rest = append(rest, len(list))
 			}
-			return looked < mostSearched, err
-		})
-		if err != nil {
-			return nil, err
+			list = append(list, r)
 		}
+		if looked == mostSearched || len(list) == limit {
+			next = r.ID - 1
+		}
+		return next == 0, err
+	})
+	if err != nil {
+		return nil, 0, err
 	}
-	list, err := s.whole(ctx, list, rest)
-	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.ID, b.ID)) })
-	return list[:min(len(list), limit)], err
+	if next < last {
+		next = 0
+	}
+	list, err = s.whole(ctx, list, rest)
+	return list, next, err
 }
 
 // RecentRuns implements ask.Store. It walks the journals of a week back from

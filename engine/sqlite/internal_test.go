@@ -600,7 +600,7 @@ func TestHistory(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Fatalf("job %d: %d runs, want %d", job, len(got), len(want))
 			}
-			runs, err := s.OpenRuns(t.Context(), job, 10000)
+			runs, _, err := s.OpenRuns(t.Context(), core.NumberedRun(job, core.MaxNumber), core.RunID(job)<<32, 10000)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -608,6 +608,7 @@ func TestHistory(t *testing.T) {
 			for _, r := range runs {
 				got = append(got, r.ID)
 			}
+			slices.Sort(got)
 			if !slices.Equal(got, open) {
 				t.Fatalf("job %d: open %v, want %v", job, got, open)
 			}
@@ -643,7 +644,7 @@ func TestHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if runs, err := s.OpenRuns(t.Context(), 1, 100); err != nil || len(runs) > 0 {
+	if runs, _, err := s.OpenRuns(t.Context(), core.NumberedRun(1, core.MaxNumber), 1<<32, 100); err != nil || len(runs) > 0 {
 		t.Fatalf("%d open runs, %v", len(runs), err)
 	}
 	if _, err := s.Sweep(t.Context(), time.Now().Add(1000*time.Hour), time.Hour, time.Hour, 1<<20); err != nil {
@@ -654,7 +655,7 @@ func TestHistory(t *testing.T) {
 	}
 	s.Close()
 	s = testStore(t, dir, o)
-	if runs, err := s.OpenRuns(t.Context(), 1, 100); err != nil || len(runs) > 0 {
+	if runs, _, err := s.OpenRuns(t.Context(), core.NumberedRun(1, core.MaxNumber), 1<<32, 100); err != nil || len(runs) > 0 {
 		t.Fatalf("%d open runs, %v", len(runs), err)
 	}
 	next, far = 0, 0

@@ -701,20 +701,20 @@ func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, l
 	return list, nil
 }
 
-// OpenRuns implements operate.Store, in the order of SentAt.
-func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
-	found, _, err := s.Runs(ctx, s.recent.openOf(job))
-	if err != nil {
-		return nil, err
+// OpenRuns implements the ports.
+func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, next core.RunID, err error) {
+	ids := slices.DeleteFunc(s.recent.openOf(first.Job()), func(id core.RunID) bool { return id > first || id < last })
+	slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(b, a) })
+	if len(ids) > limit {
+		ids, next = ids[:limit], ids[limit]
 	}
-	var list []core.Run
-	for _, r := range found {
-		if r.UnderWay() {
+	found, _, err := s.Runs(ctx, ids)
+	for _, id := range ids {
+		if r, is := found[id]; is && r.State.Open() {
 			list = append(list, r)
 		}
 	}
-	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.ID, b.ID)) })
-	return list[:min(len(list), limit)], nil
+	return list, next, err
 }
 
 // encodeEntries writes the entries of a journal: their distinct addresses, then

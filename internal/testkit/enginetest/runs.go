@@ -858,34 +858,46 @@ func lastRuns(t *testing.T, h Harness) {
 	same(t, "a run", got[1][0], planned)
 }
 
+// openRuns: the open runs of a span, also those that nobody has, the highest IDs first and
+// page by page. Runs that ended and other jobs' runs are not among them.
 func openRuns(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
-	sent := func(seconds int) func(*core.Run) {
-		return func(r *core.Run) { r.SentAt = base.Add(time.Duration(seconds) * time.Second) }
-	}
 	a, b, c := core.PlannedRun(1, at(100)), core.NumberedRun(1, 1), core.PlannedRun(1, at(50))
-	put(t, e, a, sent(30))
-	put(t, e, b, sent(10))
-	put(t, e, c, sent(20))
+	put(t, e, a, nil)
+	put(t, e, b, nil)
+	put(t, e, c, nil)
 	put(t, e, core.PlannedRun(1, at(20)), closed)
 	put(t, e, core.PlannedRun(2, at(20)), nil)
-	put(t, e, core.NumberedRun(1, 9), func(r *core.Run) { unowned(r); r.SentAt = time.Time{} })
-	d := core.NumberedRun(1, 10)
-	put(t, e, d, func(r *core.Run) { unowned(r); r.State, r.SentAt = core.Queued, time.Time{} })
-	read := func(limit int, want ...core.RunID) {
+	waits, queued := core.NumberedRun(1, 9), core.NumberedRun(1, 10)
+	put(t, e, waits, func(r *core.Run) { unowned(r); r.SentAt = time.Time{} })
+	put(t, e, queued, func(r *core.Run) { unowned(r); r.State, r.SentAt = core.Queued, time.Time{} })
+	read := func(first, last core.RunID, limit int, want ...core.RunID) {
 		t.Helper()
-		runs, err := e.Manage.OpenRuns(ctx, 1, limit)
-		ok(t, err)
 		var got []core.RunID
-		for _, r := range runs {
-			got = append(got, r.ID)
+		for next := first; next != 0; {
+			var runs []core.Run
+			var err error
+			runs, next, err = e.Manage.OpenRuns(ctx, next, last, limit)
+			ok(t, err)
+			for _, r := range runs {
+				got = append(got, r.ID)
+			}
+			if len(runs) > limit {
+				t.Fatalf("%d open runs, want %d at most", len(runs), limit)
+			}
 		}
 		same(t, "open runs", got, want)
 	}
-	read(10, d, b, c, a)
-	read(3, d, b, c)
+	low, high := core.RunRange(1, 0, core.Horizon)
+	nlow, nhigh := core.NumberedRange(1)
+	for _, limit := range []int{1, 2, 3, 10} {
+		read(nhigh, nlow, limit, queued, waits, b)
+		read(high, low, limit, a, c)
+		read(nhigh, low, limit, queued, waits, b, a, c)
+		read(waits, a, limit, waits, b, a)
+	}
 	allNil(t, e.Finish.PutRuns(ctx, []core.RunPut{core.End(c, core.Run{State: core.Succeeded, EndedAt: base})}))
-	read(10, d, b, a)
+	read(high, low, 10, a)
 }
 
 // waiting: the queued runs of a job, and those that were given back, are listed from an ID

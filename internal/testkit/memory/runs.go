@@ -176,22 +176,23 @@ func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, l
 	return list, err
 }
 
-// OpenRuns implements operate.Store, in the order of SentAt.
-func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
-	var list []core.Run
-	err := s.one(ctx, func() error {
-		for id := range s.runIDs.up(core.RunID(int64(job) << 32)) {
-			if id.Job() != job {
+// OpenRuns implements the ports.
+func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, next core.RunID, err error) {
+	err = s.one(ctx, func() error {
+		for id := range s.runIDs.down(first) {
+			if id < last {
 				break
 			}
-			if r := s.open(id); r != nil && r.UnderWay() {
+			if r := s.open(id); r != nil && len(list) == limit {
+				next = id
+				break
+			} else if r != nil {
 				list = append(list, copyRun(r))
 			}
 		}
 		return nil
 	})
-	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.ID, b.ID)) })
-	return list[:min(len(list), limit)], err
+	return list, next, err
 }
 
 // PutJournal implements the ports.

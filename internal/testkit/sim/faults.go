@@ -538,8 +538,12 @@ func (p *port) Waiting(ctx context.Context, job core.JobID, below core.RunID, li
 	return read(p, ctx, "Waiting", func(ctx context.Context) ([]core.Run, error) { return p.truth.Waiting(ctx, job, below, limit) })
 }
 
-func (p *port) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
-	return read(p, ctx, "OpenRuns", func(ctx context.Context) ([]core.Run, error) { return p.truth.OpenRuns(ctx, job, limit) })
+func (p *port) OpenRuns(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error) {
+	runs, err = read(p, ctx, "OpenRuns", func(ctx context.Context) (runs []core.Run, err error) {
+		runs, next, err = p.truth.OpenRuns(ctx, first, last, limit)
+		return runs, err
+	})
+	return runs, next, err
 }
 
 func (p *port) Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error) {
