@@ -153,6 +153,7 @@ type auditing struct {
 	oldest  ring.Oldest
 	global  pauses
 	apps    map[string]pauses
+	limits  map[string]limit
 	partial bool
 	page    *bound.Page // nil: never over
 	// again says that fires are made of what is unaccounted for; ahead also of what
@@ -161,7 +162,7 @@ type auditing struct {
 }
 
 func (q *Ask) newAudit(ctx context.Context, from core.Instant) (*auditing, error) {
-	a := &auditing{now: q.o.Now(), apps: map[string]pauses{}}
+	a := &auditing{now: q.o.Now(), apps: map[string]pauses{}, limits: map[string]limit{}}
 	var err error
 	if a.oldest, err = q.store.OldestMessage(ctx); err != nil {
 		return nil, core.Passing(err)
@@ -477,7 +478,9 @@ func (w *walk) instants(ctx context.Context) error {
 		}
 		switch {
 		case run != nil:
-			w.run(run)
+			if err := w.run(ctx, run); err != nil {
+				return err
+			}
 		case w.skipped(at):
 		case w.toPlan(at):
 			w.pending(at, w.slot(at))
@@ -506,22 +509,85 @@ func (w *walk) toPlan(at core.Instant) bool {
 }
 
 // run counts what has a run.
-func (w *walk) run(r *core.Run) {
+func (w *walk) run(ctx context.Context, r *core.Run) error {
 	if !w.rep.run(r) {
 		due := r.Slot.Time()
-		if r.State == core.Queued && w.job != nil {
-			due = w.job.WaitsUntil(&w.pauses.app, r.Slot)
-			if r.Permit != "" { // until its deadline, without one as long as others are at work
-				if due = w.a.now; w.job.Sched.Deadline > 0 {
-					due = r.Slot.Time().Add(w.job.Sched.Deadline)
-				}
+		switch queued := r.State == core.Queued && w.job != nil; {
+		case queued && r.Permit != "" && w.job.Sched.Deadline > 0:
+			due = due.Add(w.job.Sched.Deadline)
+		case queued && r.Permit != "":
+			if held, err := w.a.held(ctx, w.q, r); err != nil {
+				return err
+			} else if held {
+				due = w.a.now
 			}
+		case queued:
+			due = w.job.WaitsUntil(&w.pauses.app, r.Slot)
 		}
 		w.pending(r.At, due)
 	}
 	if w.a.ahead && r.State.Open() && r.Expired(w.a.now) {
 		w.rep.Again = append(w.rep.Again, r.Fire())
 	}
+	return nil
+}
+
+// limit is an item of permits; held: a chain that has one of its permits is in time.
+type limit struct {
+	core.Permits
+	held bool
+}
+
+// held reports whether a run waits for a permit that others rightly have.
+func (a *auditing) held(ctx context.Context, q *Ask, r *core.Run) (bool, error) {
+	for _, name := range core.PermitNames(r.Permit) {
+		l, known := a.limits[name]
+		if !known {
+			items, err := q.store.Permits(ctx, []string{name})
+			if err != nil {
+				return false, core.Passing(err)
+			}
+			l.Permits = items[name]
+			if l.held, err = a.inTime(ctx, q, l.Holders); err != nil {
+				return false, err
+			}
+			a.limits[name] = l
+		}
+		if l.held && !l.Holds(r.First) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// inTime reports whether the chain of a holder is open, and not sent for longer than the
+// timeout of its job and Options.Patience.
+func (a *auditing) inTime(ctx context.Context, q *Ask, holders []core.Holder) (bool, error) {
+	firsts := make([]core.RunID, len(holders))
+	for i := range holders {
+		firsts[i] = holders[i].First
+	}
+	runs, err := bound.LastAttempts(ctx, firsts, q.store.Runs)
+	if err != nil {
+		return false, err
+	}
+	jobs, err := q.jobsOf(ctx, runs)
+	if err != nil {
+		return false, err
+	}
+	for i := range runs {
+		r, job := &runs[i], jobs[runs[i].ID.Job()]
+		switch {
+		case r.ID == 0: // not claimed yet, or by nobody
+			if holders[i].Until.After(a.now) {
+				return true, nil
+			}
+		case !r.State.Open(), r.Sent() && job != nil && job.Def.Timeout > 0 && r.SentAt.Add(job.Def.Timeout+q.o.Patience).Before(a.now):
+		default:
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // pending counts an instant that is still to be sent at its slot, or at the end of its
@@ -640,7 +706,9 @@ func (w *walk) delays(ctx context.Context) error {
 			return nil
 		}
 		w.rep.Demanded++
-		w.run(run)
+		if err := w.run(ctx, run); err != nil {
+			return err
+		}
 		last = run.At
 		switch {
 		case covered(run.At):

@@ -29,3 +29,52 @@ func TestAuditNotSent(t *testing.T) {
 		t.Errorf("%s, not sent %d (%v)\nwant %s, not sent 1", sum(r.AuditCount), r.NotSent(), err, want)
 	}
 }
+
+// TestAuditOfRunsThatWaitForPermits: a run waits rightly while another of its limit is open and
+// within its timeout. Behind one that hangs, or that has ended, it is overdue.
+func TestAuditOfRunsThatWaitForPermits(t *testing.T) {
+	for name, c := range map[string]struct {
+		timeout  time.Duration
+		deadline time.Duration
+		ended    bool
+		overdue  int64
+	}{
+		"no timeout":              {0, 0, false, 0},
+		"in time":                 {3 * time.Hour, 0, false, 0},
+		"past its timeout":        {time.Hour, 0, false, 1},
+		"ended":                   {0, 0, true, 1},
+		"a deadline to come":      {time.Hour, 4 * time.Hour, false, 0},
+		"a deadline that is past": {3 * time.Hour, time.Hour, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			s := spec("sweep", every(10*time.Second))
+			s.Def.Timeout, s.Deadline = c.timeout, c.deadline
+			j := f.Create(s)
+			at := core.InstantOf(start)
+			f.PushNext(j.Def.ID, at+30)
+			f.Quiet()
+			permit := "job/" + j.Def.ID.String()
+			run := func(at core.Instant, state core.State) core.Run {
+				id := core.PlannedRun(j.Def.ID, at)
+				return core.Run{ID: id, App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id, Permit: permit}
+			}
+			works, waits := run(at+10, core.Running), run(at+20, core.Queued)
+			works.SentAt, works.Address, works.Owner, works.Until = works.At.Time(), "http://a", "o", works.At.Time().Add(30*time.Second)
+			if c.ended {
+				works.State, works.EndedAt, works.Owner = core.Succeeded, works.At.Time().Add(time.Minute), ""
+			}
+			item := core.Permits{Name: permit, V: 1, Limit: 1, Holders: []core.Holder{{First: works.ID}}, Queue: []core.RunID{waits.ID}}
+			for _, err := range append(f.E.Finish.Create(ctx, []core.Run{works, waits}), f.E.Finish.PutPermits(ctx, []core.Permits{item})...) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.Clock = start.Add(2 * time.Hour)
+			r, err := f.M.Audit(ctx, j.Def.ID.String(), at, at+20)
+			if err != nil || r.Overdue != c.overdue || r.Pending != 1-c.overdue || r.Demanded != 2 {
+				t.Errorf("%+v (%v)", r.AuditCount, err)
+			}
+		})
+	}
+}
