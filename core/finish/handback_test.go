@@ -92,3 +92,45 @@ func (r *rig) permits(name string) core.Permits {
 	r.must(err)
 	return found[name]
 }
+
+// TestOverLooksAtHoldersInTurn: of 100 holders each is looked at within four turns of 15 s.
+func TestOverLooksAtHoldersInTurn(t *testing.T) {
+	r := newRig(t)
+	p := core.Permits{Name: "job/1", Limit: 100}
+	for i := range 100 {
+		lost := core.PlannedRun(1, core.InstantOf(begin)+core.Instant(i))
+		r.run(lost, func(x *core.Run) { x.State, x.EndedAt = core.Succeeded, begin })
+		p.Holders = append(p.Holders, core.Holder{First: lost})
+	}
+	seen := map[core.RunID]bool{}
+	for range 4 {
+		over, err := r.f.Over(t.Context(), &p)
+		r.must(err)
+		if len(over) != 25 {
+			t.Errorf("looked at %d", len(over))
+		}
+		for id := range over {
+			seen[id] = true
+		}
+		r.now = r.now.Add(15 * time.Second)
+	}
+	if len(seen) != 100 {
+		t.Errorf("in four turns it looked at %d of 100", len(seen))
+	}
+}
+
+// TestOverKeepsChainsOfUnreadableJobs: a holder of which no run is stored keeps its permit
+// while its job cannot be decoded, for its app, and so its other limit, is not known.
+func TestOverKeepsChainsOfUnreadableJobs(t *testing.T) {
+	r := newRig(t)
+	r.job(1, nil)
+	p := core.Permits{Name: "group/db", Limit: 1, Holders: []core.Holder{{First: id, Until: begin.Add(-time.Minute)}}}
+	for _, damaged := range []core.JobID{1, 0} {
+		r.s.damaged = damaged
+		over, err := r.f.Over(t.Context(), &p)
+		r.must(err)
+		if over[id] != (damaged == 0) {
+			t.Errorf("job %d is damaged: over %t", damaged, over[id])
+		}
+	}
+}

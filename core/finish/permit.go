@@ -13,10 +13,12 @@ import (
 )
 
 // permitTries bounds how often an item of permits is written that others write too,
-// permitLooks how many of those that have one or wait are looked at at once.
+// permitLooks how many of those that have one or wait are looked at at once, permitTurn for
+// how many seconds those holders are looked at.
 const (
 	permitTries = 20
 	permitLooks = 25
+	permitTurn  = 15
 )
 
 // PutPermits reads an item of permits and writes what change makes of it, again where
@@ -234,13 +236,16 @@ func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 	}
 }
 
-// Over tells of some of the chains of an item of permits which are over: of a few, chosen
-// by lot, and of those that have waited longest. Holders that never began are out of the
-// limits of their apps when it answers.
+// Over reports which chains of an item of permits are over, of 25 holders and of the 25
+// chains that have waited longest. The holders take turns of 15 s, so n of them are all
+// looked at within n/25 turns if somebody looks in each. Holders that never began are out of
+// the limits of their apps when it returns.
 func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool, error) {
 	last, until := map[core.RunID]core.RunID{}, map[core.RunID]time.Time{} // by chain
-	for _, i := range rand.Perm(len(p.Holders))[:min(len(p.Holders), permitLooks)] {
-		h := p.Holders[i]
+	now := f.o.Now()
+	turn := int(now.Unix()/permitTurn) * permitLooks
+	for i := range min(len(p.Holders), permitLooks) {
+		h := p.Holders[(turn+i)%len(p.Holders)]
 		last[h.First], until[h.First] = h.First, h.Until
 	}
 	for _, first := range p.Queue[:min(len(p.Queue), permitLooks)] {
@@ -248,7 +253,6 @@ func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool
 	}
 	over := map[core.RunID]bool{}
 	var never []core.RunID
-	now := f.o.Now()
 	for len(last) > 0 {
 		ids := make([]core.RunID, 0, len(last))
 		for _, id := range last {
@@ -277,8 +281,12 @@ func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool
 		}
 	}
 	if len(never) > 0 && !core.IsPermitOfApp(p.Name) {
-		if err := f.leaveApps(ctx, never); err != nil {
+		kept, err := f.leaveApps(ctx, never)
+		if err != nil {
 			return nil, err
+		}
+		for _, first := range kept {
+			over[first] = false
 		}
 	}
 	return over, nil
@@ -293,8 +301,8 @@ func moved(r *core.Run, now time.Time) bool {
 // leaveApps takes chains that never began out of the limits of their apps, before they are
 // taken out of those of their jobs: who has the second permit has the first, or two would
 // wait for each other. The item is written whatever is found in it, so that no ask of such
-// a chain is on its way to it any more.
-func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) error {
+// a chain is on its way to it any more. Chains whose job cannot be decoded are kept.
+func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core.RunID, err error) {
 	ids := make([]core.JobID, 0, len(never))
 	for _, first := range never {
 		if !slices.Contains(ids, first.Job()) {
@@ -302,15 +310,18 @@ func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) error {
 		}
 	}
 	jobs, unread, err := f.store.Jobs(ctx, ids)
-	if _, err = core.Besides(err); err == nil && len(unread) > 0 {
+	bad, err := core.Besides(err)
+	if err == nil && len(unread) > 0 {
 		err = core.ErrThrottled
 	}
 	if err != nil {
-		return fmt.Errorf("read jobs of what never began: %w", err)
+		return nil, fmt.Errorf("read jobs of what never began: %w", err)
 	}
 	apps := map[string][]core.RunID{}
 	for _, first := range never {
-		if j := jobs[first.Job()]; j != nil { // else it is never claimed
+		if bad[first.Job()] != nil {
+			kept = append(kept, first)
+		} else if j := jobs[first.Job()]; j != nil { // else it is never claimed
 			apps[core.PermitOfApp(j.Def.App)] = append(apps[core.PermitOfApp(j.Def.App)], first)
 		}
 	}
@@ -330,10 +341,10 @@ func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) error {
 			})
 			return true, nil
 		}); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return kept, nil
 }
 
 func pause(ctx context.Context, d time.Duration) bool {
