@@ -98,8 +98,9 @@ func New(o Options) *Console {
 // askTimeout bounds a question to the API.
 const askTimeout = 25 * time.Second
 
-// maxForm bounds what a form may bring, in bytes.
-const maxForm = 2 << 20
+// maxForm bounds what a form may bring, in bytes: a script of 256 KB and params of 64 KB, each byte
+// written as three.
+const maxForm = 1 << 20
 
 // entry is a page of the menu.
 type entry struct {
@@ -181,13 +182,20 @@ func (c *Console) page(pattern, name string, get func(*ask) (any, error)) {
 	})
 }
 
-// form takes what a form posts: do does it, and answers the page to go on to, and what to
+// form takes what a form posts from who may do a deed to the app of the path, or else to some app:
+// of nobody else it is read. do does it, and answers the page to go on to, and what to
 // say there. An error is shown on a page of its own, unless do has shown it.
-func (c *Console) form(pattern string, do func(*ask) (to string, said core.Text, err error)) {
+func (c *Console) form(pattern string, deed access.Deed, do func(*ask) (to string, said core.Text, err error)) {
 	c.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		a, ok := c.begin(w, r)
 		if !ok {
 			return
+		}
+		if app := a.Path("app"); app != "" || !a.who.MaySome(deed) {
+			if err := a.who.May(deed, app); err != nil {
+				a.fail(err)
+				return
+			}
 		}
 		if err := a.r.ParseForm(); err != nil {
 			a.fail(badForm(err))

@@ -10,7 +10,7 @@
 // How a page is written:
 //
 //	c.page("GET /console/jobs", "jobs", (*ask).jobs)     // pages/jobs.html, in the menu as jobs
-//	c.form("POST /console/jobs/bulk", (*ask).bulk)       // answers where to go on
+//	c.form("POST /console/jobs/bulk", access.Operate, (*ask).bulk) // answers where to go on
 //
 // Templates get a view: .Data is what the page's function answered, and the methods of ask
 // are the forms that all pages share (view.go): {{$.Say "Jobs"}}, {{$.Time .At}},

@@ -15,7 +15,7 @@ import (
 const (
 	formFor     = 10 * time.Second // to come
 	longForm    = 32 << 10         // bytes
-	longPlaces  = 8                // of long ones of strangers, and as many of people
+	longPlaces  = 4                // of long ones of strangers, and as many of people
 	placeWithin = 5 * time.Second
 	strangerFor = 30 * time.Second // for a long one and the taking of its answer
 )

@@ -36,7 +36,7 @@ func (a *ask) manifest(j client.Job) (string, error) {
 
 // read is what a text says of one job. An error is a manifest.Errors.
 func read(text string) (manage.JobSpec, error) {
-	doc, err := manifest.Parse("", []byte(text), manifest.Options{})
+	doc, err := manifest.Parse("", []byte(text), manifest.Options{Small: true})
 	switch {
 	case err != nil:
 		return manage.JobSpec{}, err

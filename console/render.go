@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -40,22 +41,26 @@ func (a *ask) render(status int, name string, data any) {
 	if a.page == "" {
 		a.page = name
 	}
+	said := a.said()
 	t, err := templateOf(name)
-	var b bytes.Buffer
+	b := spill{a: a, status: status, streams: status != http.StatusOK || a.r.Method == http.MethodPost}
 	if err == nil {
-		err = t.Execute(&b, view{ask: a, Data: data, Said: a.said()})
+		err = t.Execute(&b, view{ask: a, Data: data, Said: said})
+	}
+	if b.out != nil {
+		if err != nil {
+			panic(http.ErrAbortHandler) // half of it is sent
+		}
+		b.out.Close()
+		return
 	}
 	if err != nil {
 		a.c.o.Log.Error("a page could not be filled", "page", name, "err", err)
 		http.Error(a.w, "internal error", http.StatusInternalServerError)
 		return
 	}
-	h := a.w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Language", string(a.Lang))
-	h.Set("Vary", "Cookie, Accept-Language, Accept-Encoding, HX-Request")
-	h.Set("X-Ask-Again", fmt.Sprint(again(time.Since(a.began)).Milliseconds())) // for who is not told
-	body := bytes.Replace(b.Bytes(), sinceUnsaid, fmt.Appendf(nil, `data-since="%d"`, a.since), 1)
+	h := a.pageHeader()
+	body := a.sinceSaid(b.buf.Bytes())
 	if status != http.StatusOK || a.r.Method == http.MethodPost || !a.partial() { // who is logged out finds none by Back
 		h.Set("Cache-Control", "no-store")
 		writeZipped(a.w, a.r, status, body)
@@ -63,7 +68,7 @@ func (a *ask) render(status int, name string, data any) {
 	}
 	// An open page asks again and again, and is told by the tag that it has the newest.
 	h.Set("Cache-Control", "private, no-cache")
-	sum := sha256.Sum256(b.Bytes())
+	sum := sha256.Sum256(b.buf.Bytes())
 	tag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`
 	h.Set("ETag", tag)
 	if a.r.Header.Get("If-None-Match") == tag {
@@ -71,6 +76,48 @@ func (a *ask) render(status int, name string, data any) {
 		return
 	}
 	writeZipped(a.w, a.r, status, body)
+}
+
+// pageHeader sets the header of a page.
+func (a *ask) pageHeader() http.Header {
+	h := a.w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Language", string(a.Lang))
+	h.Set("Vary", "Cookie, Accept-Language, Accept-Encoding, HX-Request")
+	h.Set("X-Ask-Again", fmt.Sprint(again(time.Since(a.began)).Milliseconds())) // for who is not told
+	return h
+}
+
+// spill keeps a page until it is made, or sends it as it is made once it is long: what was typed
+// stands on the answer to a form, and is not held once more.
+type spill struct {
+	buf     bytes.Buffer
+	a       *ask
+	status  int
+	streams bool
+	out     io.WriteCloser // nil: it is kept
+}
+
+// spillAt is how many bytes of a page are kept.
+const spillAt = 256 << 10
+
+func (s *spill) Write(p []byte) (int, error) {
+	if s.out != nil {
+		return s.out.Write(p)
+	}
+	n, err := s.buf.Write(p)
+	if s.streams && s.buf.Len() > spillAt {
+		s.a.pageHeader().Set("Cache-Control", "no-store")
+		s.out = zipped(s.a.w, s.a.r, s.status)
+		_, err = s.out.Write(s.a.sinceSaid(s.buf.Bytes()))
+		s.buf = bytes.Buffer{}
+	}
+	return n, err
+}
+
+// sinceSaid is a page with what was written before it was made.
+func (a *ask) sinceSaid(page []byte) []byte {
+	return bytes.Replace(page, sinceUnsaid, fmt.Appendf(nil, `data-since="%d"`, a.since), 1)
 }
 
 // sinceUnsaid is where a page says what was written before it was made: it begins to listen
@@ -103,13 +150,35 @@ func writeZipped(w http.ResponseWriter, r *http.Request, status int, body []byte
 		w.Write(body)
 		return
 	}
+	out := zipped(w, r, status)
+	out.Write(body)
+	out.Close()
+}
+
+// zipped begins a body, compressed for who takes that.
+func zipped(w http.ResponseWriter, r *http.Request, status int) io.WriteCloser {
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.WriteHeader(status)
+		return plainBody{w}
+	}
 	w.Header().Set("Content-Encoding", "gzip")
 	w.WriteHeader(status)
 	z := zippers.Get().(*gzip.Writer)
-	defer zippers.Put(z)
 	z.Reset(w)
-	z.Write(body)
-	z.Close()
+	return zippedBody{z}
+}
+
+// plainBody and zippedBody are bodies that end.
+type (
+	plainBody  struct{ io.Writer }
+	zippedBody struct{ *gzip.Writer }
+)
+
+func (plainBody) Close() error { return nil }
+
+func (z zippedBody) Close() error {
+	defer zippers.Put(z.Writer)
+	return z.Writer.Close()
 }
 
 var zippers = sync.Pool{New: func() any {

@@ -60,12 +60,25 @@ type decoder struct {
 	places  map[string]Pos // of values, by their paths, such as jobs[3].schedule.cron
 	stands  map[*ast.AliasNode]ast.Node
 	aliases int             // that the node stands behind
-	budget  int             // of values that aliases may stand for
+	budget  int             // bytes that aliases may still stand for
 	hidden  map[string]bool // headers whose values were given by reference, by their paths
 }
 
-// maxAliased bounds how many values aliases may stand for.
-const maxAliased = 1_000_000
+// The bytes that the aliases of a document may stand for, of a small one too, and those of a value
+// besides its path and text.
+const (
+	maxAliased      = 32 << 20
+	maxAliasedSmall = 1 << 20
+	valueBytes      = 128
+)
+
+// aliased returns the bytes that the aliases of a document may stand for.
+func (o *Options) aliased() int {
+	if o.Small {
+		return maxAliasedSmall
+	}
+	return maxAliased
+}
 
 func (d *decoder) errorf(p Pos, path, format string, args ...any) {
 	d.c.add(&Error{File: d.file, Line: p.Line, Column: p.Column, Path: path, Reason: core.Say(format, args...)})
@@ -126,8 +139,9 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 			n = &ast.MappingNode{BaseNode: &ast.BaseNode{}, Start: x.Start, Values: []*ast.MappingValueNode{x}}
 		default:
 			if d.aliases > 0 {
-				if d.budget--; d.budget < 0 {
-					d.errorf(at, path, "the aliases of this file stand for more than %d values", maxAliased)
+				text, _ := scalar(n)
+				if d.budget -= valueBytes + len(path) + len(text); d.budget < 0 {
+					d.errorf(at, path, "the aliases of this file stand for more than %d bytes", d.o.aliased())
 					return nil, false
 				}
 			}

@@ -71,4 +71,8 @@ type Options struct {
 	ReadFile func(path string) ([]byte, error)
 	// Parameter reads a secret written as {ssm: NAME}.
 	Parameter func(name string) (string, error)
+	// Small bounds the memory that a text of one job takes, which a form of the console has: it has
+	// at most 40,000 lines and marks, and its aliases stand for at most 1 MB. A file has no such bound, and
+	// 32 MB.
+	Small bool
 }

@@ -158,7 +158,7 @@ func (l *loader) file(name string, data []byte, o Options) {
 	}
 	for _, doc := range docs {
 		if !l.c.full() {
-			body, err := parse(doc)
+			body, err := parse(doc, o.Small)
 			l.document(name, body, err, o)
 		}
 	}
@@ -175,7 +175,7 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 	}
 	found := &anchors{map[string]ast.Node{}, map[*ast.AliasNode]ast.Node{}}
 	ast.Walk(found, body)
-	b := &builder{decoder: &decoder{file: name, o: o, c: &l.c, stands: found.stands, budget: maxAliased, places: map[string]Pos{},
+	b := &builder{decoder: &decoder{file: name, o: o, c: &l.c, stands: found.stands, budget: o.aliased(), places: map[string]Pos{},
 		hidden: map[string]bool{}}}
 	top, _ := b.value(body, component("Manifest"), "")
 	root, _ := top.(object)

@@ -554,7 +554,7 @@ func TestManyAliases(t *testing.T) {
 		fmt.Fprintf(&b, "- {app: a, name: j%d, handler: h, labels: *l}\n", i)
 	}
 	_, err := Parse("m", []byte(b.String()), Options{})
-	if err == nil || !strings.Contains(err.Error(), "the aliases of this file stand for more than 1000000 values") {
+	if err == nil || !strings.Contains(err.Error(), "the aliases of this file stand for more than 33554432 bytes") {
 		t.Error(err)
 	}
 }

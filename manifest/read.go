@@ -19,9 +19,10 @@ import (
 
 // What would take the library too deep or too long is refused.
 const (
-	maxFlow  = 64   // brackets in brackets
-	maxBlock = 256  // columns in columns
-	maxKeys  = 1000 // of block maps (and keys with ?) without a list between: the library is quadratic in them
+	maxFlow  = 64     // brackets in brackets
+	maxBlock = 256    // columns in columns
+	maxMarks = 40_000 // of a small document: each may be a token, which takes 200 bytes and more
+	maxKeys  = 1000   // of block maps (and keys with ?) without a list between: the library is quadratic in them
 )
 
 // piece is one YAML document of a file.
@@ -73,7 +74,7 @@ func hasContent(part string) bool {
 }
 
 // parse has the library read one document, with the lines of the file.
-func parse(p piece) (body ast.Node, err *Error) {
+func parse(p piece, small bool) (body ast.Node, err *Error) {
 	problem := func(line, column int, format string, args ...any) *Error {
 		return &Error{Line: max(line, p.line+1), Column: max(column, 1), Reason: core.Say(format, args...)}
 	}
@@ -86,7 +87,16 @@ func parse(p piece) (body ast.Node, err *Error) {
 		return nil, problem(0, 0, "%d MB in one document, at most %d are read at once; "+
 			"begin the next with the lines --- and version: 1, or use several files", len(p.text)>>20, MaxDocument>>20)
 	}
-	if json.Valid([]byte(p.text)) {
+	marks := 0
+	for i := range len(p.text) {
+		if strings.IndexByte("\n,:[]{}", p.text[i]) >= 0 {
+			marks++
+		}
+	}
+	if small && marks > maxMarks {
+		return nil, problem(0, 0, "more than %d lines, commas, colons and brackets: a job has a few thousand", maxMarks)
+	}
+	if !small && json.Valid([]byte(p.text)) {
 		j := jsonText{text: p.text, dec: json.NewDecoder(strings.NewReader(p.text)), line: p.line + 1, column: 1}
 		j.dec.UseNumber()
 		if body = j.value(0); body != nil {

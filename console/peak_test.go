@@ -1,0 +1,97 @@
+package console_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/peak"
+)
+
+// discarded is an answer that nobody keeps.
+type discarded struct {
+	h    http.Header
+	code int
+}
+
+func (d *discarded) Header() http.Header         { return d.h }
+func (d *discarded) WriteHeader(code int)        { d.code = code }
+func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
+
+// TestNoFormHoldsMuchMemory: whatever is posted to any form, a stranger and who has no right to it
+// hold next to nothing, and who has it a few times what was posted.
+func TestNoFormHoldsMuchMemory(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/report", `{"handler": "x"}`)
+	s.ask("PUT", "/v1/channels/team", `{"webhook": {"url": "https://hooks.example/x"}}`)
+	admin := s.cookies["tickring_session"]
+	session := map[string]string{"stranger": "", "admin": admin}
+	s.person("nora")
+	s.person("vera", access.Grant{Role: access.Viewer})
+	for _, name := range []string{"nora", "vera"} {
+		s.logInAs(name)
+		session[name] = s.cookies["tickring_session"]
+	}
+	var source []byte
+	for _, file := range []string{"menu.go", "console.go"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source = append(source, b...)
+	}
+	forms := []string{"/console/jobs/new?view=manifest"}
+	for _, m := range regexp.MustCompile(`"POST (/console/[^"]*)"`).FindAllSubmatch(source, -1) {
+		path := strings.NewReplacer("{app}", "shop", "{name}", "report", "{run}", "4294967297", "{channel}", "team", "{secret}", "x").
+			Replace(string(m[1]))
+		forms = append(forms, path)
+	}
+	const size = 900_000
+	many, each := &strings.Builder{}, &strings.Builder{}
+	for i := 0; many.Len() < size; i++ {
+		fmt.Fprintf(many, "%x&", i)
+	}
+	names := strings.Fields("text params source script.source unsent query pick labels executors roles name reason do title")
+	for _, name := range names {
+		fmt.Fprintf(each, "%s=%s&", name, strings.Repeat(`"`, size/len(names)))
+	}
+	bodies := map[string]string{"many": many.String(), "each": each.String()}
+	texts := map[string]string{
+		"bomb": "version: 1\nx: &a [" + strings.Repeat("1,", 1000) + "1]\ny: &b [" + strings.Repeat("*a,", 1000) +
+			"1]\njobs:\n  - {app: shop, name: report, handler: x, after: *b, labels: {a: *b}}\n",
+		"flow": "jobs: [" + strings.Repeat("[a],", size/8) + "]", "lines": "jobs:\n" + strings.Repeat("- a\n", size/8), "list": `{"jobs":[` + strings.Repeat("1,", size/4) + "1]}"}
+	for _, path := range forms {
+		bodies := maps.Clone(bodies)
+		if strings.Contains(path, "manifest") {
+			for name, text := range texts {
+				bodies[name] = "text=" + url.QueryEscape(text)
+			}
+		}
+		if path == "/console/login" {
+			bodies["unsent"] = "unsent-at=/console/jobs/new&unsent=" + strings.Repeat(`"`, 3*size)
+		}
+		for name, body := range bodies {
+			for who, most := range map[string]int64{"stranger": 20 << 20, "nora": 2 << 20, "vera": 2 << 20, "admin": 24 << 20} {
+				if open := strings.HasPrefix(path, "/console/log") || strings.HasPrefix(path, "/console/once") ||
+					slices.Contains([]string{"/console/account", "/console/views", "/console/settings"}, path); open {
+					most = 24 << 20
+				}
+				r := httptest.NewRequest(http.MethodPost, "http://console.test"+path, strings.NewReader(body))
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				r.AddCookie(&http.Cookie{Name: "tickring_session", Value: session[who]})
+				w := &discarded{h: http.Header{}}
+				if held := peak.Of(func() { s.h.ServeHTTP(w, r) }); held > most {
+					t.Errorf("%s, %s, %s: %d, %d MB were held", path, name, who, w.code, held>>20)
+				}
+			}
+		}
+	}
+}
