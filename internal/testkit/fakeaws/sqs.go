@@ -109,6 +109,24 @@ func (q *SQS) Purge(url string) {
 	q.queues[url].list = nil
 }
 
+// Lose removes messages of a queue, in flight or not, as a purge does, and returns them.
+func (q *SQS) Lose(url string, lost func(Message) bool) (list []Message) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	x, err := q.queue(&url)
+	if err != nil {
+		return nil
+	}
+	x.list = slices.DeleteFunc(x.list, func(m *message) bool {
+		is := lost(m.Message)
+		if is {
+			list = append(list, m.Message)
+		}
+		return is
+	})
+	return list
+}
+
 func (q *SQS) call(ctx context.Context, c Call, do func(f *Fault) error) error {
 	q.meter.request(c.Op)
 	var f Fault

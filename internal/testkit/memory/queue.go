@@ -121,6 +121,23 @@ func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
 	})
 }
 
+// Lose removes messages of fires, in flight or not, as a purge does, and returns them.
+func (s *Store) Lose(lost func(m *ring.Message) bool) (list []engine.Delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, kind := range lanes {
+		q := s.queueOf(kind)
+		for id, m := range q.messages {
+			if lost(&m.body) {
+				q.unlink(m)
+				delete(q.messages, id)
+				list = append(list, engine.Delivery{ID: id, Message: copyMessage(m.body)})
+			}
+		}
+	}
+	return list
+}
+
 // DeadLetter is a message that was buried.
 type DeadLetter struct {
 	At      time.Time

@@ -35,9 +35,9 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 		return
 	}
 	d := w.dice("by hand")
-	whole := sum                                  // what it says while all is there
-	long := time.Since(w.began) > 30*24*time.Hour // change records are kept for as long
-	var some []core.JobID                         // of which one run can be missed
+	whole := sum                                                // what it says while all is there
+	long := time.Since(w.began) > 30*24*time.Hour || w.cfg.Days // change records are kept for as long
+	var some []core.JobID                                       // of which one run can be missed
 	for _, id := range slices.Sorted(keysOf(tallies)) {
 		t := tallies[id]
 		rep, err := w.people.Audit(bg, fmt.Sprint(id), from, to)

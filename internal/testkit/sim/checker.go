@@ -45,8 +45,12 @@ func (w *World) judge() {
 		}
 	}
 	w.sleep(bg, 30*time.Second)
+	for w.truth.healing() { // which needs jobs that fire
+		w.sleep(bg, 5*time.Second)
+	}
 	w.pauseAll()
 	w.drain("after the faults")
+	w.redrive(true) // what was at work when it was to be redriven
 	w.chainsGoOn()
 	w.permitsFree()
 	w.roundsEnded()

@@ -23,7 +23,7 @@ type deployment struct {
 	rates                  grow.Rates // by which the index is parted
 	auditAfter             time.Duration
 
-	lease                  time.Duration
+	lease, healEvery       time.Duration
 	invocation, visibility time.Duration // of dispatch
 	backoffMax             time.Duration
 	behind, behindMax      time.Duration // of the watchdog
@@ -37,7 +37,7 @@ type deployment struct {
 // small is one machine, or several that share a store, a sixth as slow as it is.
 func small() deployment {
 	d := deployment{
-		plan: plan.Local(), rates: grow.Rates{Max: 4}, lease: 15 * time.Second,
+		plan: plan.Local(), rates: grow.Rates{Max: 4}, lease: 15 * time.Second, healEvery: 150 * time.Second,
 		invocation: 15 * time.Second, visibility: 30 * time.Second, backoffMax: 8 * time.Second,
 		behind: 3 * time.Minute, behindMax: 4 * time.Minute, watchEvery: 20 * time.Second, idleGap: 15 * time.Second,
 		planBackoff: 10 * time.Second,
@@ -73,6 +73,6 @@ func functions() deployment {
 		plan: plan.AWS(), functions: true, wake: time.Minute, tickFor: time.Minute,
 		rates:      grow.Rates{Max: 32, Advance: 40, ShrinkAfter: 15 * time.Minute, StableFor: 10 * time.Minute},
 		invocation: 18 * time.Second, visibility: 25 * time.Second, backoffMax: time.Minute,
-		lease: 45 * time.Second, behind: 10 * time.Minute, behindMax: 4 * time.Hour, idleGap: time.Minute,
+		lease: 45 * time.Second, healEvery: 15 * time.Minute, behind: 10 * time.Minute, behindMax: 4 * time.Hour, idleGap: time.Minute,
 	}
 }

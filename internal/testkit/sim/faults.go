@@ -422,7 +422,8 @@ func (p *port) Due(ctx context.Context, partition int, upTo core.Instant, after 
 }
 
 func (p *port) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
-	return keyed(p, ctx, "Scheds", jobs, p.truth.Scheds)
+	found, left, err := keyed(p, ctx, "Scheds", jobs, p.truth.Scheds)
+	return found, left, cannotRead(p, jobs, found, err)
 }
 
 func (p *port) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
@@ -437,7 +438,7 @@ func (p *port) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*cor
 		}
 		inv.mu.Unlock()
 	}
-	return found, left, err
+	return found, left, cannotRead(p, jobs, found, err)
 }
 
 func (p *port) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
@@ -788,7 +789,6 @@ func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine
 	if w.losing.Load() {
 		got = p.truth.loses(got)
 	}
-	got = p.truth.emptied(got)
 	if err != nil || !w.faulty.Load() {
 		return got, err
 	}

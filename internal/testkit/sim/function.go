@@ -146,7 +146,8 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 
 func (w *World) tickOptions() tick.Options {
 	d := &w.deployed
-	return tick.Options{LeaseFor: d.lease, Loss: loss.Options{After: d.auditAfter}, Page: w.page(), PlanBackoff: d.planBackoff, Rates: d.rates}
+	return tick.Options{LeaseFor: d.lease, Loss: loss.Options{After: d.auditAfter, HealEvery: d.healEvery},
+		Page: w.page(), PlanBackoff: d.planBackoff, Rates: d.rates}
 }
 
 // page is small, so that a pass has several of them.

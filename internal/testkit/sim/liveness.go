@@ -394,7 +394,7 @@ func (w *World) atItsEnd(r *core.Run, age, jitter time.Duration) []trouble {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.faults
-	list := slices.Concat(f.all, f.finishing, f.runs[r.ID], f.held(r.ID))
+	list := slices.Concat(f.all, f.finishing, f.runs[r.ID], f.held(r.ID), f.jobs[r.ID.Job()])
 	if age > 0 {
 		for slot, back := range f.back {
 			if min(r.At, r.Slot) <= slot && slot <= max(r.At.Add(jitter), r.Slot) {
@@ -421,10 +421,10 @@ func (w *World) inTheWay(runs []core.RunID, app string, slot time.Time, finishin
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.faults
-	list := slices.Concat(f.all, f.planning, f.jobs[runs[0].Job()], f.apps[app], earlier(slot, f.clocks),
+	list := slices.Concat(f.all, f.planning, f.apps[app], earlier(slot, f.clocks),
 		w.truth.awaited(runs[0], app, slot), w.truth.permitted(runs[0].Job()), w.nextIdle(runs[0].Job()))
 	for _, id := range runs {
-		list = slices.Concat(list, f.runs[id], f.held(id))
+		list = slices.Concat(list, f.runs[id], f.held(id), f.jobs[id.Job()])
 	}
 	if finishing { // what is owed and not made at once, the watchdog makes
 		list = slices.Concat(list, f.left)

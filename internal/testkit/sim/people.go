@@ -106,10 +106,14 @@ func when(kind core.Kind, expr, zone string) core.Schedule {
 func (w *World) mix(d *dice) []manage.JobSpec {
 	if w.cfg.Machine {
 		return w.slowMix(d)
+	} else if w.cfg.Days {
+		return w.daysMix(d)
 	}
 	unit := time.Second // the shortest period
 	if w.cfg.Deployed {
 		unit = 15 * time.Second
+	} else if w.cfg.Long {
+		unit = 6 * time.Second
 	}
 	units := int(w.cfg.For / unit)
 	var specs []manage.JobSpec
@@ -125,7 +129,7 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 10 * unit}}}, units/10
 		case 2:
 			s, n = when(core.KindCron, "*/3 * * * * ?", "Europe/Berlin"), int(w.cfg.For/time.Second)/3
-			if w.cfg.Deployed {
+			if w.cfg.Deployed || w.cfg.Long {
 				s, n = when(core.KindCron, "*/30 * * * * ?", "Europe/Berlin"), units/2
 			}
 		case 3:
@@ -157,6 +161,11 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 		w.parents(d, &spec.Def, names)
 		names = append(names, spec.Def.App+"/"+spec.Def.Name)
 		specs = append(specs, spec)
+	}
+	if w.cfg.Line {
+		line := jobOf("alpha", lineJob, core.Schedule{})
+		line.Def.Timeout, line.Def.Overlap = lineTimeout, core.Overlap{Limit: lineHung, Full: core.FullQueue, Max: core.MaxQueue}
+		specs = append(specs, line)
 	}
 	return specs
 }

@@ -41,7 +41,28 @@ func configOf(engine string, seed uint64, fires int) Config {
 	c.Waits = !c.Machine && d.chance(0.5)
 	c.Wakes = c.Waits && !c.Far && d.chance(0.5)
 	c.Limits = d.chance(0.4)
+	d = dice{mix(seed ^ 0x77616974)} // of their own, so that the draws above stay as they are
+	c.Rollouts, c.Losses, c.Hangs = d.chance(0.3), c.Waits && d.chance(0.5), d.chance(0.3)
+	long := 0.12
+	if c.AWS { // whose worlds take longer
+		long = 0.05
+	}
+	if !c.Machine && !c.Deployed && d.chance(long) {
+		c.long(7 * time.Minute)
+		c.Line = d.chance(0.25)
+		if d.chance(0.5) {
+			c.Users = 0 // then only the tick finds what a purge lost
+		}
+	} else if !c.Machine && d.chance(0.04) {
+		c.days()
+	}
 	return c
+}
+
+// long makes it a world in which runs wait for minutes.
+func (c *Config) long(lasts time.Duration) {
+	c.Long, c.Waits, c.Limits, c.Losses, c.Rollouts, c.Hangs = true, true, true, true, true, true
+	c.For, c.Rate, c.Users = lasts, min(c.Rate, 0.5), min(c.Users, 1)
 }
 
 // asDeployed makes it a world of functions with the durations of the real ones.

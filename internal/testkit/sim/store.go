@@ -366,6 +366,13 @@ func (t *truth) deadLetters() (list []string) {
 		for _, m := range t.cloud.sqs.Messages(fakeaws.Names.Dead) {
 			list = append(list, m.Reason+": "+m.Body)
 		}
+		kept, err := t.Store.(*awsengine.Store).Letters(bg, "", 100)
+		if err != nil {
+			t.fail(0, "read dead letters: %v", err)
+		}
+		for _, l := range kept {
+			list = append(list, l.Reason+": "+l.Body)
+		}
 		return list
 	}
 	for _, d := range t.Store.(*memory.Store).DeadLetters() {

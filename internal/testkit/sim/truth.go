@@ -48,7 +48,8 @@ type truth struct {
 	named    map[core.RunID]bool       // was ever on the ring or in the due index
 	live     map[core.RunID]int        // live invocations that hold a message of it
 	wholes   map[core.RunID]core.RunID // shards of broadcasts
-	purged   map[core.RunID]int        // messages that a purge took and that did not come yet
+	lost     map[core.RunID]mends      // runs whose message was lost, until when nothing may name them
+	hung     []core.RunID              // runs that an executor never ends by itself
 	held     map[*incarnation]map[*invocation]struct{}
 	acked    map[int64]bool
 	due      map[int][]core.DueItem
@@ -101,6 +102,7 @@ func newTruth(w *World) *truth {
 		Store: store, cloud: cloud, w: w, known: map[core.RunID]bool{},
 		open: map[core.RunID]struct{}{}, owing: map[core.RunID]core.RunID{}, words: map[core.RunID][]int64{}, owes: map[core.RunID]struct{}{},
 		covers: map[core.JobID][]cover{}, fires: map[core.RunID]int{}, slots: map[fireAt]int{}, moved: map[core.RunID]bool{},
+		lost:   map[core.RunID]mends{},
 		checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, asides: map[core.RunID]int{}, entries: map[core.RunID]int{},
 		settled: map[core.RunID]bool{}, named: map[core.RunID]bool{}, live: map[core.RunID]int{},
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
@@ -230,6 +232,9 @@ func (t *truth) created(ctx context.Context, r *core.Run) {
 	}
 	if r.State == core.Queued {
 		t.queued(ctx, r)
+	}
+	if revs := t.jobs[r.ID.Job()]; r.Cause == core.CauseParent && r.Rev == 0 && len(revs) > 0 && !revs[len(revs)-1].deleted {
+		t.fail(r.ID, "child %d was made without its job, which is there", r.ID)
 	}
 	t.claimed(ctx, r.Owner)
 	if at, planned := r.ID.Planned(); planned && r.Owner != "" {
@@ -598,6 +603,7 @@ func (t *truth) came(ctx context.Context, m *ring.Message, notBefore time.Time) 
 		t.trace(ctx, f.Run, "enqueue rev %d slot %s try %d not before %s", f.Rev, f.Slot, m.Try, notBefore.Format("15:04:05.000"))
 		t.fires[f.Run]++
 		t.slots[fireAt{f.Run, f.Slot}]++
+		delete(t.lost, f.Run)
 		t.named[f.Run] = true
 	}
 	if a := m.Aside; a != nil {
@@ -643,48 +649,6 @@ func (t *truth) loses(got []engine.Delivery) []engine.Delivery {
 		}
 		t.w.count("lost from the ring", 1)
 		return true
-	})
-}
-
-// purge empties the ring, by hand: whatever names a run now, and is in nobody's
-// hands, comes to nobody. What is lost is on the ring again within heals of its time.
-func (t *truth) purge(heals time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.purged = map[core.RunID]int{}
-	now := time.Now()
-	for id, n := range t.fires {
-		if n == 0 || t.live[id] > 0 {
-			continue
-		}
-		t.purged[id] = n
-		until := now
-		if at, ok := id.Planned(); ok && at.Time().After(now) {
-			until = at.Time()
-		}
-		t.w.troubleOf(now, until.Add(heals), id)
-	}
-	t.w.count("purged", len(t.purged))
-}
-
-// emptied takes what a purge took out of what is received: the messages of which every
-// fire was on the ring then, as often as it was.
-func (t *truth) emptied(got []engine.Delivery) []engine.Delivery {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.purged) == 0 {
-		return got
-	}
-	return slices.DeleteFunc(got, func(d engine.Delivery) bool {
-		fires := d.Message.Fires
-		all := len(fires) > 0 && !slices.ContainsFunc(fires, func(f core.Fire) bool { return t.purged[f.Run] == 0 })
-		for _, f := range fires {
-			drop(t.purged, f.Run)
-		}
-		if all {
-			t.byHand(d, "purge")
-		}
-		return all
 	})
 }
 
@@ -769,7 +733,7 @@ func (t *truth) off(ctx context.Context, id int64, m *ring.Message, what string)
 
 // whyLost says why a fire without a message is lost; empty if it is not.
 func (t *truth) whyLost(f core.Fire) string {
-	if t.fires[f.Run] > 0 || t.carried[f.Run] > 0 || t.settled[f.Run] {
+	if t.fires[f.Run] > 0 || t.carried[f.Run] > 0 || t.settled[f.Run] || t.heals(f.Run) {
 		return ""
 	}
 	r, ok := t.run(f.Run)
@@ -911,7 +875,7 @@ func (t *truth) passed(s *core.Sched, from, to core.Instant, how string) {
 	sch := t.schedule(s)
 	for at, n := from, 0; at != 0 && at <= to && n < 5000; n++ {
 		id := core.PlannedRun(s.ID, at)
-		if t.fires[id] == 0 && !t.settled[id] && !t.covered(s.ID, at) {
+		if t.fires[id] == 0 && !t.settled[id] && !t.covered(s.ID, at) && !t.heals(id) {
 			if _, ok := t.run(id); !ok {
 				t.fail(id, "job %d was %s over %s, and there is no message, run or record of it", s.ID, how, at)
 			}
@@ -1301,7 +1265,7 @@ func (t *truth) look() {
 				fires = t.slots[fireAt{id, r.Slot}]
 			}
 		}
-		if fires > 0 || t.settled[id] || t.live[id] > 0 || t.checks[id] > 0 || t.entries[id] > 0 {
+		if fires > 0 || t.settled[id] || t.live[id] > 0 || t.checks[id] > 0 || t.entries[id] > 0 || t.heals(id) {
 			continue
 		}
 		if j := t.rounds.now[id.Job()]; j.Round == id && (j.Full || j.Over) {
@@ -1323,6 +1287,9 @@ func (t *truth) look() {
 		delete(t.open, id) // said once
 	}
 	for id := range t.owes {
+		if t.heals(id) {
+			continue
+		}
 		if parent, ok := t.owing[id]; ok {
 			if _, owed := t.owes[parent]; owed {
 				continue // a retry that was cancelled before it was sent

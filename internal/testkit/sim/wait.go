@@ -27,7 +27,11 @@ func (w *World) waitForExecutor(d *dice) time.Duration {
 	if !w.cfg.Waits || d.n(2) == 0 {
 		return 0
 	}
-	return time.Duration(2+d.n(59)) * time.Second
+	longest := 59
+	if w.cfg.Long {
+		longest = 500
+	}
+	return time.Duration(2+d.n(longest)) * time.Second
 }
 
 // comings has them go and come back; the last time perhaps they do not.
@@ -35,6 +39,9 @@ func (w *World) comings(d *dice) {
 	for w.busy.Load() {
 		w.sleep(bg, d.between(5*time.Second, 30*time.Second))
 		long := d.between(2*time.Second, 45*time.Second)
+		if w.cfg.Long && d.n(2) == 0 {
+			long *= 8
+		}
 		w.allGo(long, d.n(2) == 0)
 		w.sleep(bg, long)
 	}

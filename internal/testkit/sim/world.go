@@ -59,6 +59,12 @@ type Config struct {
 	Waits              bool    // all executors of an app go away and come back, and jobs wait for one
 	Wakes              bool    // one process dispatches and is told who registers, as serve does
 	Limits             bool    // jobs have limits of overlap
+	Rollouts           bool    // processes cannot read some definitions for a while
+	Losses             bool    // messages of runs that wait are lost, and come back
+	Hangs              bool    // executors hang on runs that have a timeout
+	Long               bool    // runs wait for minutes, and fewer are demanded
+	Days               bool    // runs are at work, and wait, for days
+	Line               bool    // with Long: as many runs as may wait behind hung ones
 	// Machine is all on one machine, as serve is: it sleeps, its clock is set by
 	// up to an hour, calls are awaited for minutes.
 	Machine bool
@@ -121,6 +127,7 @@ type World struct {
 	repeats    []*again // commands to run again what ended
 	answers    []answer // to them
 	faults     *troubles
+	rollout    rollout
 	// changes are what people asked of triggers that waited.
 	changes map[core.RunID][]*changed
 }
@@ -190,11 +197,20 @@ func Run(cfg Config) Report {
 	if cfg.Act != nil {
 		people.Go(func() { cfg.Act(w) })
 	}
-	if cfg.Rate > 0 {
+	if cfg.Rate > 0 && !cfg.Days {
 		people.Go(func() { w.disasters(w.dice("disasters")) })
 	}
-	if cfg.Waits && cfg.Rate > 0 {
+	if cfg.Waits && cfg.Rate > 0 && !cfg.Days {
 		people.Go(func() { w.comings(w.dice("comings")) })
+	}
+	if cfg.Rollouts && cfg.Rate > 0 {
+		people.Go(func() { w.rollouts(w.dice("rollouts")) })
+	}
+	if cfg.Losses && cfg.Rate > 0 {
+		people.Go(func() { w.losses(w.dice("losses")) })
+	}
+	if cfg.Line {
+		people.Go(func() { w.line(w.dice("line")) })
 	}
 	if cfg.Machine {
 		people.Go(func() { w.machine(w.dice("machine")) })
