@@ -88,7 +88,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 		return
 	}
 	if v.Skip == nil {
-		with, err := s.m.RanWith(r.Context(), &v.Run, v.Job)
+		with, err := s.m.SentWith(r.Context(), &v.Run, v.Job)
 		if err != nil {
 			s.fail(w, r, err)
 			return

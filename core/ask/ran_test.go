@@ -100,3 +100,29 @@ func resumeAfter(pause, resume func() core.Job) core.Job {
 	pause()
 	return resume()
 }
+
+// TestSentWith: a run that was sent has the params that it got, while it is open and after its end,
+// also if the job was edited since.
+func TestSentWith(t *testing.T) {
+	f := newFixture(t)
+	s := spec("sweep", every(time.Hour))
+	s.Def.Params, s.Def.Template = "--run {{runId}} --try {{attempt}} --day {{scheduledAt yyyy-MM-dd}}", true
+	made := f.Create(s)
+	f.Clock = f.Clock.Add(time.Minute)
+	s.Def.Params = "--other"
+	f.Save(s)
+	now := f.Job("shop/sweep")
+	at := core.InstantOf(time.Date(2026, 3, 1, 2, 30, 0, 0, time.UTC))
+	run := core.Run{ID: core.NumberedRun(made.Def.ID, 1), App: "shop", At: at, Attempt: 2, Rev: made.Sched.Rev, SentAt: f.Clock}
+	for _, c := range []struct {
+		state core.State
+		want  string
+	}{{core.Running, fmt.Sprintf("--run %d --try 2 --day 2026-03-01", run.ID)},
+		{core.Failed, fmt.Sprintf("--run %d --try 2 --day 2026-03-01", run.ID)}} {
+		run.State = c.state
+		with, err := f.M.SentWith(ctx, &run, &now)
+		if err != nil || with == nil || with.Def.Params != c.want || with.Def.Template {
+			t.Errorf("%s: %+v, %v", c.state, with, err)
+		}
+	}
+}
