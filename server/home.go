@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/wire"
 )
 
 // hereKey marks the context of a request that came from this machine, directly.
@@ -52,6 +54,8 @@ func (s *Server) fromHere(r *http.Request) bool {
 	}
 	for name := range r.Header {
 		switch {
+		case name == send.HeaderRun, name == wire.HeaderInstant: // a call that a server sends for a job
+			return false
 		case name == "Forwarded", name == "Via", name == "Cdn-Loop", strings.HasPrefix(name, "X-Forwarded-"),
 			strings.HasPrefix(name, "X-Envoy-"),
 			strings.HasSuffix(name, "-Ip"), strings.HasSuffix(name, "-Clientip"): // X-Real-IP, CF-Connecting-IP, True-Client-IP …
@@ -92,6 +96,22 @@ func (s *Server) ownName(next http.Handler) http.Handler {
 func (s *Server) onLoopback() bool {
 	a, ok := s.ln.Addr().(*net.TCPAddr)
 	return ok && a.IP.IsLoopback()
+}
+
+// listensAt reports whether a connection to an address would reach this server.
+func (s *Server) listensAt(ap netip.AddrPort) bool {
+	a, ok := s.ln.Addr().(*net.TCPAddr)
+	if !ok || int(ap.Port()) != a.Port {
+		return false
+	}
+	if !a.IP.IsUnspecified() || ap.Addr().IsLoopback() {
+		return a.IP.IsUnspecified() || a.IP.Equal(ap.Addr().AsSlice())
+	}
+	list, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(list, func(of net.Addr) bool {
+		n, is := of.(*net.IPNet)
+		return is && n.IP.Equal(ap.Addr().AsSlice())
+	})
 }
 
 // listenHost is the host of the address to listen on, as it was given.

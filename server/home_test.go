@@ -19,6 +19,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/internal/oidc"
 )
 
@@ -309,6 +310,64 @@ func TestClientBehindTrustedProxies(t *testing.T) {
 		r.RemoteAddr, r.Header["X-Forwarded-For"] = c.peer, c.forwarded
 		if s.serve(httptest.NewRecorder(), r); got != c.want {
 			t.Errorf("%s with %q: %s, want %s", c.peer, c.forwarded, got, c.want)
+		}
+	}
+}
+
+// TestServerNeverCallsItself has an app whose executor is the server's own address. The
+// run fails before anything is sent, and a request with the headers of a call is not
+// taken for one of a local program.
+func TestServerNeverCallsItself(t *testing.T) {
+	t.Parallel()
+	s := start(t, Options{Policy: LocalPolicy()})
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + s.URL()}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{{Def: core.Def{App: "web", Name: "self", Handler: "POST /api/callback"}}}) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/self"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 30*time.Second, func() error {
+		v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
+		if err == nil && (v.Run.State.Open() || !strings.Contains(v.Run.Message, "this server itself listens there")) {
+			err = fmt.Errorf("the run is %s %s %q", v.Run.State, v.Run.Reason, v.Run.Message)
+		}
+		return err
+	})
+	for name, here := range map[string]bool{"X-Custom": true, "Tickring-Run": false, "Tickring-Instant": false} {
+		req := httptest.NewRequest(http.MethodPost, s.URL()+"/api/callback", nil)
+		req.Header.Set(name, "1")
+		if s.fromHere(req) != here {
+			t.Errorf("with the header %s it comes from here: %v", name, !here)
+		}
+	}
+}
+
+// TestListensAtKnowsOwnAddresses checks each kind of address to listen on.
+func TestListensAtKnowsOwnAddresses(t *testing.T) {
+	for listen, own := range map[string]map[string]bool{
+		"127.0.0.1:0": {"127.0.0.1": true, "127.0.0.2": false, "::1": false, "192.0.2.1": false},
+		"0.0.0.0:0":   {"127.0.0.1": true, "127.0.0.2": true, "192.0.2.1": false},
+	} {
+		ln, err := net.Listen("tcp", listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		s := &Server{ln: ln}
+		port := uint16(ln.Addr().(*net.TCPAddr).Port)
+		for ip, want := range own {
+			if got := s.listensAt(netip.AddrPortFrom(netip.MustParseAddr(ip), port)); got != want {
+				t.Errorf("a server on %s listens at %s: %v", listen, ip, got)
+			}
+			if s.listensAt(netip.AddrPortFrom(netip.MustParseAddr(ip), port-1)) {
+				t.Errorf("a server on %s listens at another port", listen)
+			}
 		}
 	}
 }

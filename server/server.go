@@ -141,6 +141,7 @@ func New(o Options) (_ *Server, err error) {
 	if s.ln, err = listen(o.Listen); err != nil {
 		return nil, err
 	}
+	s.o.Policy.Own = s.listensAt
 	defer func() {
 		if err != nil {
 			s.ln.Close()

@@ -38,6 +38,10 @@ type Policy struct {
 	// ranges.
 	Allow []netip.Prefix
 
+	// Own reports whether this process listens at an address, which no list opens: a
+	// request from here would pass as one of a local program. nil: it listens nowhere.
+	Own func(netip.AddrPort) bool
+
 	extra []netip.Prefix // of For
 }
 
@@ -255,6 +259,9 @@ func (p Policy) ControlContext(ctx context.Context, network, address string, _ s
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return &NotAllowedError{Address: address, Reason: "it is no IP address and port", Allowed: p.allowed(call{})}
+	}
+	if p.Own != nil && p.Own(netip.AddrPortFrom(unwrap(ap.Addr()), ap.Port())) {
+		return &NotAllowedError{Address: address, Reason: "this server itself listens there", Allowed: p.allowed(call{})}
 	}
 	return p.CheckContext(ctx, ap.Addr())
 }
