@@ -386,6 +386,45 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 			// A job that comes after another's is handed its data, and keeps it from being deleted.
 			f.expect(t, shop, "PUT", "/v1/jobs/shop/spy", `{"handler":"x","after":[{"job":"pay/bills"}]}`, 404)
 		},
+		"a dry run compares no secret for a caller who may set none": func(t *testing.T, f *fixture, shop, _ string) {
+			sees := f.person("vera", access.Grant{Role: viewer})
+			for _, body := range []string{
+				`{"dryRun":true,"apps":[{"name":"pay","token":"token-of-pay-token-of-pay"}]}`,
+				`{"dryRun":true,"apps":[{"name":"pay","call":{"auth":{"bearer":"guess"}}}]}`,
+				`{"dryRun":true,"jobs":[{"app":"pay","name":"bills","handler":"POST /x","call":{"auth":{"bearer":"guess"}}}]}`,
+				`{"dryRun":true,"jobs":[{"app":"pay","name":"bills","command":{"line":"x","env":{"A":"guess"},"hidden":["A"]}}]}`,
+				`{"dryRun":true,"channels":[{"name":"c","feishu":{"url":"https://open.feishu.cn/open-apis/bot/v2/hook/guess"}}]}`,
+			} {
+				if text := f.expect(t, sees, "POST", "/v1/apply", body, 200); !strings.Contains(text, `"forbidden"`) {
+					t.Errorf("%s: %s", body, text)
+				}
+			}
+			f.expect(t, sees, "POST", "/v1/apply", `{"dryRun":true,"apps":[{"name":"pay","title":"Pay"}]}`, 200)
+		},
+		"the secrets of an app are not removed without the right to secrets": func(t *testing.T, f *fixture, shop, _ string) {
+			f.must("PUT", "/v1/apps/empty", `{"token":"token-of-empty-token-of-empty"}`)
+			f.must("PUT", "/v1/apps/called", `{"executors":["call:https://a.example.com"],"call":{"auth":{"bearer":"b"}}}`)
+			edits := f.person("edda", access.Grant{Role: editor})
+			f.expect(t, edits, "DELETE", "/v1/apps/empty", "", 403)
+			f.expect(t, edits, "PUT", "/v1/apps/called", `{"executors":["call:https://a.example.com"]}`, 403)
+			f.expect(t, edits, "POST", "/v1/apply", `{"set":"s","prune":true}`, 403)
+			may := f.person("sven", access.Grant{Role: editor, Rights: []access.Right{access.Secrets}})
+			f.expect(t, may, "DELETE", "/v1/apps/empty", "", 200)
+		},
+		"shared views are for people with a role, and name no app that one does not see": func(t *testing.T, f *fixture, shop, _ string) {
+			none, all := f.person("nora"), f.person("anna", access.Grant{Role: viewer})
+			view := func(name, query string) string {
+				return fmt.Sprintf(`{"name":%q,"page":"runs","query":%q,"shared":true}`, name, query)
+			}
+			f.expect(t, none, "PUT", "/v1/me/views", view("spam", ""), 403)
+			f.expect(t, all, "PUT", "/v1/me/views", view("of pay", "app=pay"), 200)
+			f.expect(t, all, "PUT", "/v1/me/views", view("bills", "job=pay%2Fbills"), 200)
+			f.expect(t, all, "PUT", "/v1/me/views", view("of shop", "app=shop"), 200)
+			list := f.expect(t, f.person("otto", access.Grant{App: "shop", Role: viewer}), "GET", "/v1/me/views", "", 200)
+			if !strings.Contains(list, "of shop") || strings.Contains(list, "pay") || strings.Contains(list, "bills") {
+				t.Error(list)
+			}
+		},
 		"a log is read by who may see its app": func(t *testing.T, f *fixture, shop, payRun string) {
 			f.expect(t, shop, "GET", "/v1/runs/"+payRun, "", 404)
 			gone := f.expect(t, shop, "GET", "/v1/runs/"+payRun+"/log", "", 404)

@@ -314,7 +314,10 @@ func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string) {
 
 // DeleteApp deletes an app.
 func (s *server) DeleteApp(w http.ResponseWriter, r *http.Request, name string) {
-	err := s.m.DeleteApp(r.Context(), actor(r), name)
+	err := s.mayDeleteApp(r, name)
+	if err == nil {
+		err = s.m.DeleteApp(r.Context(), actor(r), name)
+	}
 	s.reply(w, r, AppResult{Name: name, Change: manage.Deleted}, err)
 }
 

@@ -97,18 +97,64 @@ func (s *server) maySaveApp(r *http.Request, spec *manage.AppSpec) error {
 
 // mayCall asks of what calls carry: secrets that are given, and where one is sent for a token.
 func mayCall(who access.Who, app string, call, old *core.Call) error {
-	if call == nil {
-		return nil
+	if err := mayGive(who, app, call); err != nil {
+		return err
 	}
-	if !reflect.DeepEqual(call, call.Shown()) {
+	if drops(call, old) {
 		if err := who.May(access.Secret, app); err != nil {
 			return err
 		}
+	}
+	if call == nil {
+		return nil
 	}
 	if u := call.Auth.OAuth.TokenURL; u != "" && (old == nil || u != old.Auth.OAuth.TokenURL) {
 		return who.May(access.Address, app)
 	}
 	return nil
+}
+
+// mayGive asks of secrets that a call has in clear. A dry run asks too: it reports a
+// change, and so whether a guessed secret is the stored one.
+func mayGive(who access.Who, app string, call *core.Call) error {
+	if call == nil || reflect.DeepEqual(call, call.Shown()) {
+		return nil
+	}
+	return who.May(access.Secret, app)
+}
+
+// drops reports whether a call leaves out a secret of the old one.
+func drops(call, old *core.Call) bool {
+	if old == nil {
+		return false
+	}
+	if call == nil {
+		call = &core.Call{}
+	}
+	return old.Auth != core.Auth{} && call.Auth == core.Auth{} || slices.ContainsFunc(old.Hidden, func(name string) bool {
+		_, kept := call.Headers[name]
+		return !kept
+	})
+}
+
+// mayDeleteApp asks for the right to secrets if the app has any: the app could be made
+// again without them.
+func (s *server) mayDeleteApp(r *http.Request, name string) error {
+	old, _, err := s.m.FindApp(r.Context(), name)
+	if err != nil || old.Token == "" && !drops(nil, old.Call) {
+		return err
+	}
+	return may(r, access.Secret, name)
+}
+
+// mayTry asks of the secrets in a dry run.
+func (a *applying) mayTry(app string, call *core.Call, other bool) error {
+	if other {
+		if err := may(a.r, access.Secret, app); err != nil {
+			return err
+		}
+	}
+	return mayGive(callerOf(a.r).Who, app, call)
 }
 
 // mayShare asks of a limit that jobs share, for those of other apps may share it.
@@ -130,7 +176,7 @@ func mayApply(r *http.Request, body *ApplyRequest) error {
 			return err
 		}
 	}
-	if len(body.Channels) > 0 {
+	if len(body.Channels) > 0 || body.Prune { // pruned apps may have secrets
 		return may(r, unless(body.DryRun, access.Secret), "")
 	}
 	return nil
@@ -138,9 +184,18 @@ func mayApply(r *http.Request, body *ApplyRequest) error {
 
 // permit refuses what the caller may not make, or with dryRun may not see.
 func (a *applying) permit(dryRun bool) error {
+	for i, c := range a.channels {
+		if dryRun && !c.Channel.Equal(c.Channel.Shown()) && a.out.Channels[i].Error == nil {
+			if err := may(a.r, access.Secret, ""); err != nil {
+				a.refuseChannel(i, err)
+			}
+		}
+	}
 	for i := range a.apps {
 		err := may(a.r, access.See, a.apps[i].Name)
-		if err == nil && !dryRun {
+		if err == nil && dryRun {
+			err = a.mayTry(a.apps[i].Name, a.apps[i].Call, a.apps[i].Token != nil)
+		} else if err == nil {
 			err = a.s.maySaveApp(a.r, &a.apps[i])
 		}
 		if err != nil && a.out.Apps[i].Error == nil {
@@ -149,7 +204,10 @@ func (a *applying) permit(dryRun bool) error {
 	}
 	for i := range a.jobs {
 		err := may(a.r, access.See, a.jobs[i].Def.App)
-		if err == nil && !dryRun {
+		if err == nil && dryRun {
+			def := &a.jobs[i].Def
+			err = a.mayTry(def.App, def.Call, !def.Command.Normal().Equal(def.Command.Normal().Shown()))
+		} else if err == nil {
 			err = a.s.maySave(a.r, &a.jobs[i])
 		}
 		for _, p := range a.jobs[i].Def.After { // whether there is one is told

@@ -21,6 +21,8 @@ var zhAccess = map[string]string{
 	"a token's name is 1 to 64 of a-z 0-9 . _ - and begins and ends with a letter or digit":                               "令牌名由 1 到 64 个 a-z 0-9 . _ - 组成，首尾须为字母或数字",
 	"a value of the claim and what it is good for is expected, as devs=shop:editor or ops=admin":                          "应为声明的值及其对应的角色，例如 devs=shop:editor 或 ops=admin",
 	"a view's name is 1 to %d characters":                                                                                 "视图名称为 1 到 %d 个字符",
+	"to share a view, a role for an app is needed":                                                                        "共享视图需要拥有某个应用的角色",
+	"you share %d views: delete one first":                                                                                "您已共享 %d 个视图：请先删除一个",
 	"all apps":                                                                                                            "所有应用",
 	"nobody may do that":                                                                                                  "任何人都不能这样做",
 	"person %s could not be deleted for certain: try again":                                                               "无法确定用户 %s 是否已删除：请重试",

@@ -803,8 +803,14 @@ func TestViews(t *testing.T) {
 // is too long is refused in words, and what is shorter than before is taken.
 func TestLongViews(t *testing.T) {
 	f, ctx := newFixture(t), t.Context()
-	f.person("ann")
-	_, ann := f.logIn("ann")
+	var by []access.Who
+	for i := range access.MaxSharedViews / access.MaxViews {
+		name := fmt.Sprint("ann", i)
+		f.person(name, access.Grant{Role: access.Viewer})
+		_, who := f.logIn(name)
+		by = append(by, who)
+	}
+	ann := by[0]
 	view := func(i int, query string) access.View {
 		return access.View{Name: fmt.Sprint(i), Page: "runs", Query: strings.Repeat(query, access.MaxQuery), Shared: true}
 	}
@@ -815,11 +821,12 @@ func TestLongViews(t *testing.T) {
 		return len(access.Account{Views: list}.JSON())
 	}
 	for i := range access.MaxSharedViews {
-		f.ok(f.a.SaveView(ctx, ann, view(i, "&")))
+		f.ok(f.a.SaveView(ctx, by[i/access.MaxViews], view(i, "&")))
 	}
+	f.code(f.a.SaveView(ctx, ann, access.View{Name: "more", Page: "runs", Shared: true}), core.CodeTooLarge)
 	var err error
 	for i := 0; i < access.MaxSharedViews && err == nil; i++ {
-		err = f.a.SaveView(ctx, ann, view(i, `"`))
+		err = f.a.SaveView(ctx, by[i/access.MaxViews], view(i, `"`))
 	}
 	f.code(err, core.CodeTooLarge)
 	if n := length(); n > 300_000 || n < access.MaxBytes*9/10 {
@@ -949,6 +956,26 @@ func TestExternal(t *testing.T) {
 	for _, text := range []string{"", "x", "=admin", "x=king", "x=a b:viewer", "x=shop:viewer+all"} {
 		_, _, err := access.ParseClaimRole(text)
 		f.code(err, core.CodeInvalid)
+	}
+}
+
+// TestRoleClaimTextIsOneValue checks that no part of a text is taken for a value.
+func TestRoleClaimTextIsOneValue(t *testing.T) {
+	f := newFixture(t)
+	f.a = access.New(f.store, access.Options{Passwords: f.p, Claims: access.Claims{Role: "group",
+		Roles: map[string][]access.Grant{"ops": {{Role: access.Admin}}, "not ops": {{App: "shop", Role: access.Viewer}}}}})
+	for group, admin := range map[string]bool{"ops": true, "not ops": false, "ops,devs": false, "devs ops": false} {
+		name := strings.NewReplacer(" ", "-", ",", "-").Replace(group)
+		secret, err := f.a.External(t.Context(), "https://id", name, map[string]any{"preferred_username": name, "group": group}, access.From{})
+		role := access.Role("")
+		if err == nil {
+			who, err := f.a.Session(t.Context(), secret)
+			f.ok(err)
+			role = who.Role("pay")
+		}
+		if (role == access.Admin) != admin {
+			t.Errorf("the claim %q gives %q: %v", group, role, err)
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ type Claims struct {
 	// Name is the claim that names a person, in small letters; preferred_username if empty. Of
 	// email the provider has to say that it is verified.
 	Name string
-	// Role is the claim, a text or a list of texts, whose values Roles gives grants for. With
+	// Role is the claim, a text that is one value or a list of texts, whose values Roles gives grants for. With
 	// none a person has the grants that an admin gave, and at first none.
 	Role  string
 	Roles map[string][]Grant
@@ -46,7 +46,7 @@ func (c *Claims) grantsOf(claims map[string]any) ([]Grant, bool) {
 	var values []string
 	switch v := claims[c.Role].(type) {
 	case string:
-		values = strings.FieldsFunc(v, func(r rune) bool { return r == ' ' || r == ',' })
+		values = []string{v} // splitting it would give "not ops" the roles of ops
 	case []any:
 		for _, one := range v {
 			if s, is := one.(string); is {

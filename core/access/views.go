@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -24,7 +25,35 @@ func (a *Access) Views(ctx context.Context, who Who) ([]View, error) {
 	byName := func(x, y View) int { return strings.Compare(x.Name, y.Name) }
 	slices.SortFunc(acc.Views, byName)
 	slices.SortFunc(shared.Views, byName)
-	return append(acc.Views, shared.Views...), nil
+	for _, v := range shared.Views {
+		if v.By == who.Name || !v.namesUnseen(who) {
+			acc.Views = append(acc.Views, v)
+		}
+	}
+	return acc.Views, nil
+}
+
+// namesUnseen reports whether the query of a view names an app that somebody does not see.
+func (v *View) namesUnseen(who Who) bool {
+	query, err := url.ParseQuery(v.Query)
+	if err != nil {
+		return true
+	}
+	for _, ref := range slices.Concat(query["app"], query["job"]) {
+		if app, _, _ := strings.Cut(ref, "/"); app != "" && !who.Sees(app) {
+			return true
+		}
+	}
+	return false
+}
+
+func countBy(views []View, name string) (n int) {
+	for i := range views {
+		if views[i].By == name {
+			n++
+		}
+	}
+	return n
 }
 
 // SaveView keeps a view under its name. One that is shared is changed by whoever shared it,
@@ -38,6 +67,9 @@ func (a *Access) SaveView(ctx context.Context, who Who, v View) error {
 	}
 	item, most := who.Name, MaxViews
 	if v.By = ""; v.Shared {
+		if !who.MaySome(See) {
+			return core.Errorf(core.CodeForbidden, "to share a view, a role for an app is needed")
+		}
 		item, most, v.By = sharedName, MaxSharedViews, who.Name
 	}
 	_, err := a.change(ctx, item, nil, func(acc *Account) (bool, error) {
@@ -54,6 +86,8 @@ func (a *Access) SaveView(ctx context.Context, who Who, v View) error {
 			return true, nil
 		case len(acc.Views) >= most:
 			return false, core.Errorf(core.CodeTooLarge, "there are %d views: delete one first", len(acc.Views))
+		case v.Shared && countBy(acc.Views, who.Name) >= MaxViews:
+			return false, core.Errorf(core.CodeTooLarge, "you share %d views: delete one first", MaxViews)
 		}
 		acc.Views = append(acc.Views, v)
 		return true, nil
