@@ -472,7 +472,7 @@ var fromXXL = map[string]string{
 	"glueType": "handler: NAME for BEAN, " + scriptXXL + " for GLUE_SHELL", "glueSource": scriptXXL, "glueRemark": "the note of the script", "GLUE_GROOVY": "script: {kind: groovy, …}",
 	"GLUE_SHELL": "script: {kind: shell, …}", "GLUE_PYTHON": "script: {kind: python, …}", "GLUE_NODEJS": "script: {kind: nodejs, …}",
 	"GLUE_PHP": "script: {kind: php, …}", "GLUE_POWERSHELL": "script: {kind: powershell, …}",
-	"jobDesc": "title", "appname": "app, or name in apps", "addressList": "executors of the app", "triggerStatus": "paused",
+	"jobDesc": "title", "appname": "app (in apps: name)", "addressList": "executors of the app", "triggerStatus": "paused",
 	"alarmEmail": "notify: {to: [CHANNEL]}",
 }
 

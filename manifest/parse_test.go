@@ -281,7 +281,7 @@ func TestErrors(t *testing.T) {
 		{"never", job("schedule: {cron: \"0 0 0 31 2 ?\"}"), `m:6:20: jobs[0].schedule.cron: "0 0 0 31 2 ?": it never fires`},
 		{"appname of an app", "version: 1\napps: [{appname: a}]\n",
 			`m:2:8: apps[0].name: needed: 1 to 64 of a-z A-Z 0-9 . _ -
-m:2:9: apps[0].appname: an app has no field "appname"; xxl-job's appname is app, or name in apps here`},
+m:2:9: apps[0].appname: an app has no field "appname"; xxl-job's appname is app (in apps: name) here`},
 		{"glueType", job("glueType: BEAN"), `m:6:3: jobs[0].glueType: a job has no field "glueType"; ` +
 			"xxl-job's glueType is handler: NAME for BEAN, script: {kind: shell, file: FILE} for GLUE_SHELL here"},
 		{"Chinese name", "version: 1\njobs: [{app: a, name: 日报, handler: h}]\n",
