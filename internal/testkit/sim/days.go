@@ -17,7 +17,10 @@ import (
 // time ends with a restore, which finds no message on any queue.
 
 // daysFor is how long such a world lasts: its shards may be removed before it ends.
-const daysFor = 19 * day
+const (
+	day     = 24 * time.Hour
+	daysFor = 19 * day
+)
 
 // days makes it such a world.
 func (c *Config) days() {

@@ -19,14 +19,6 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// The nasty cases, one at a time. Each world has no fault but its own; what
-// holds in every world is asserted in it too.
-
-// jobOf is a job of an app with fixed addresses and no retry.
-func jobOf(app, name string, s core.Schedule) manage.JobSpec {
-	return manage.JobSpec{Def: core.Def{App: app, Name: name, Handler: "/work", Route: core.RouteFirst, LostAfter: time.Minute}, Schedule: s}
-}
-
 // once is true the first time that a call is the one that is meant.
 func once(match func(Call) bool, f Fate) func(Call) Fate {
 	var done atomic.Bool

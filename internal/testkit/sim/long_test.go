@@ -12,8 +12,6 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-const day = 24 * time.Hour
-
 // A trigger 70 days ahead is there when its time has come.
 func TestTriggerFarAhead(t *testing.T) {
 	for _, aws := range []bool{false, true} {

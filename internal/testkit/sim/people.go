@@ -548,3 +548,11 @@ func (w *World) trigger(d *dice, p *process, me core.Actor, ref string) {
 		}
 	})
 }
+
+// The nasty cases, one at a time. Each world has no fault but its own; what
+// holds in every world is asserted in it too.
+
+// jobOf is a job of an app with fixed addresses and no retry.
+func jobOf(app, name string, s core.Schedule) manage.JobSpec {
+	return manage.JobSpec{Def: core.Def{App: app, Name: name, Handler: "/work", Route: core.RouteFirst, LostAfter: time.Minute}, Schedule: s}
+}
