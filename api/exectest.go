@@ -33,6 +33,7 @@ func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string
 		s.fail(w, r, err)
 		return
 	}
+	body.Address = core.NormalAddress(body.Address)
 	beats, can := s.logs.(Beats)
 	if !can {
 		s.fail(w, r, core.Errorf(core.CodeRefused, "nothing here sends to executors"))

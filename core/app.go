@@ -190,7 +190,7 @@ type Letter struct {
 // Executor is one live or fixed address of an app.
 type Executor struct {
 	App     string
-	Address string    // verbatim as registered
+	Address string    // as core.NormalAddress
 	Beat    time.Time // last heartbeat that was stored; zero for a fixed address that sends none
 	Since   time.Time // first heartbeat
 	Fixed   bool

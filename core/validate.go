@@ -701,6 +701,34 @@ func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 	return scheme, target, nil
 }
 
+// NormalAddress returns the one spelling under which an address is stored and compared: the host
+// in lower case, without the default port and a slash at the end. Any other text stays as it is.
+func NormalAddress(raw string) string {
+	scheme, target, err := ParseAddress(raw)
+	if err != nil || scheme != SchemeWire && scheme != SchemeCall {
+		return raw
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		return raw
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Host), map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
+	target = u.Scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/")
+	if scheme == SchemeCall {
+		return string(SchemeCall) + ":" + target
+	}
+	return target
+}
+
+// NormalAddresses returns each address as NormalAddress does.
+func NormalAddresses(list []string) []string {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i] = NormalAddress(list[i])
+	}
+	return list
+}
+
 // An ARN of a function or a queue names where it lives.
 type ARN struct {
 	Partition, Region, Account string

@@ -31,7 +31,7 @@ type Caller struct {
 // A Registration is one address of one app.
 type Registration struct {
 	App     string
-	Address string // a base URL, verbatim: a removal is matched by the exact text
+	Address string // a base URL as it was sent
 }
 
 // Registry keeps the addresses of apps. Both methods return nil only when the

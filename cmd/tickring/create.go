@@ -246,7 +246,7 @@ func callOf(text string, known []string) (executor, handler string, err error) {
 		return "", "", core.Invalid("call", text,
 			"a URL such as https://example.com/warm is expected, or with a method: 'GET https://example.com/warm'")
 	}
-	executor = "call:" + u.Scheme + "://" + u.Host
+	executor = core.NormalAddress("call:" + u.Scheme + "://" + u.Host)
 	for _, address := range known {
 		base := strings.TrimSuffix(strings.TrimPrefix(address, "call:"), "/")
 		if strings.HasPrefix(address, "call:") && (raw == base || strings.HasPrefix(raw, base+"/")) && len(address) >= len(executor) {

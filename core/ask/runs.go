@@ -92,7 +92,7 @@ func (f *RunFilter) check() (limit int, err error) {
 	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
 		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "a start after its end")
 	}
-	if len(f.Address) > core.MaxAddress {
+	if f.Address = core.NormalAddress(f.Address); len(f.Address) > core.MaxAddress {
 		return 0, core.Invalid("address", f.Address, "at most %d bytes are allowed", core.MaxAddress)
 	}
 	if len(f.Text) > maxSought {

@@ -102,8 +102,9 @@ func judgeShard(f *core.Fire, of *core.Run, sched *core.Sched, gone bool, pauses
 	return sends, ""
 }
 
-// shardOrder is where a shard goes: to its own executor alone. One that is tried again when
-// that is gone goes to the executor that has its place in the list now, or the first.
+// shardOrder returns where a shard goes: to its own executor, then to the others from its place
+// on. One that is tried again when its own is gone begins at the executor that has its place in
+// the list now, or at the first.
 func (b *batch) shardOrder(it *item) []string {
 	s, addresses := it.run.Shard, it.run.Addresses
 	if s.Total == 0 {
@@ -115,7 +116,20 @@ func (b *batch) shardOrder(it *item) []string {
 	if it.run.Attempt > 1 && !byHand && len(live) > 0 && !slices.Contains(live, own) {
 		own = route.Shard(live, s.Index)
 	}
-	return ownOrder(own)
+	order, others := ownOrder(own), live
+	switch {
+	case own == "" || it.job.Def.Command != nil:
+		return order
+	case byHand:
+		others = it.of.Addresses
+	}
+	at := min(s.Index+1, len(others))
+	for _, address := range slices.Concat(others[at:], others[:at]) {
+		if address != own {
+			order = append(order, address)
+		}
+	}
+	return order
 }
 
 // broadcast makes broadcasts of those claims among writes whose job is one: their shards

@@ -30,6 +30,7 @@ type spreading struct {
 	at   core.Instant
 	mu   sync.Mutex
 	sent []string // address index/total
+	down string   // the address that refuses connections
 	runs []core.RunID
 }
 
@@ -79,6 +80,9 @@ func (b *spreading) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sent = append(b.sent, fmt.Sprintf("%s %d/%d", s.Address[len(s.Address)-1:], s.Run.Shard.Index, s.Run.Shard.Total))
+	if b.down == s.Address[len(s.Address)-1:] {
+		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "connection refused"}
+	}
 	b.runs = append(b.runs, s.Run.ID)
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 }
@@ -197,6 +201,21 @@ func TestBroadcast(t *testing.T) {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 	}
 	fails := func(f core.BroadcastFail) func(d *core.Def) { return func(d *core.Def) { d.BroadcastFail = f } }
+	in("an executor refuses the connection", func(t *testing.T) {
+		b := newSpreading(t, 3, nil)
+		b.down = "b"
+		id, runs := b.start()
+		if got := fmt.Sprint(b.sent); got != "[a 0/3 b 1/3 c 1/3 c 2/3]" {
+			t.Error(got)
+		}
+		if r := b.run(runs[1]); len(r.Tries) != 1 || r.Tries[0].Message != "connection refused" || r.State != core.Running {
+			t.Errorf("%+v", r)
+		}
+		for _, shard := range runs {
+			must(t, b.end(shard, core.Succeeded))
+		}
+		b.is(id, "succeeded  3 of 3 shards succeeded")
+	})
 	in("each executor once", func(t *testing.T) {
 		b := newSpreading(t, 3, nil)
 		id, runs := b.start()

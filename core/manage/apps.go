@@ -26,7 +26,7 @@ func (m *Manage) CheckApp(ctx context.Context, spec AppSpec) (AppResult, error) 
 }
 
 func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, write bool) (AppResult, error) {
-	want := core.App{Name: spec.Name, Title: spec.Title, Set: spec.Set, Executors: spec.Executors, WaitForExecutor: spec.WaitForExecutor,
+	want := core.App{Name: spec.Name, Title: spec.Title, Set: spec.Set, Executors: core.NormalAddresses(spec.Executors), WaitForExecutor: spec.WaitForExecutor,
 		Overlap: spec.Overlap.Normal(), Limits: spec.Limits, Call: spec.Call.Normal(),
 		Notify: spec.Notify.Normal()}
 	for i, text := range spec.Allow {

@@ -65,6 +65,7 @@ func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) 
 	if r.slot, err = t.check(r.now); err != nil {
 		return RerunResult{}, err
 	}
+	q.Addresses = core.NormalAddresses(q.Addresses)
 	if q.SameAddress && len(q.Addresses) > 0 {
 		return RerunResult{}, core.Invalid("sameAddress", "true", "addresses are given too: give one of the two")
 	}

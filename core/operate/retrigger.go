@@ -57,7 +57,7 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 			next.Params = c.Params
 		}
 		if c.Addresses != nil {
-			next.Addresses = slices.Clone(*c.Addresses)
+			next.Addresses = core.NormalAddresses(*c.Addresses)
 		}
 		if sameTrigger(&run, &next) {
 			return op.way(ctx, run, g, true), nil

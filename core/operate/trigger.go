@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -41,6 +40,7 @@ func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerReque
 	if err != nil {
 		return TriggerResult{}, err
 	}
+	r.Addresses = core.NormalAddresses(r.Addresses)
 	if err := op.checkAddresses(ctx, &job, r.Addresses, nil); err != nil {
 		return TriggerResult{}, err
 	}
@@ -215,9 +215,7 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 		return err
 	}
 	for i, address := range addresses {
-		if slices.ContainsFunc(executors, func(x ask.ExecutorView) bool {
-			return strings.TrimRight(x.Executor.Address, "/") == strings.TrimRight(address, "/")
-		}) {
+		if slices.ContainsFunc(executors, func(x ask.ExecutorView) bool { return x.Address == address }) {
 			continue
 		}
 		if app.Allows(address) {

@@ -380,7 +380,7 @@ func TestTriggerAddresses(t *testing.T) {
 	token := "shop-executors"
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "shop", Token: &token, Executors: []string{"http://fixed.example:9999/", "queue:own"},
 		Allow: []string{"10.0.0.0/24", "fd00::/8"}}))
-	registered := core.Executor{App: "shop", Address: "http://198.51.100.7:9999/", Beat: f.Clock, Since: f.Clock}
+	registered := core.Executor{App: "shop", Address: "http://198.51.100.7:9999", Beat: f.Clock, Since: f.Clock}
 	if err := f.E.Registry.PutExecutor(ctx, registered); err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func New(store Store, o Options) *Registry {
 // Registration is what an executor says of itself.
 type Registration struct {
 	App     string
-	Address string // stored verbatim
+	Address string // stored as core.NormalAddress
 	Token   string
 	Dialect string // what its bytes look like; empty keeps what is known
 	Clock   core.Clock
@@ -73,6 +73,7 @@ func (r *Registry) Register(ctx context.Context, g Registration) error {
 		return core.Invalid("address", g.Address,
 			"an executor registers its base URL, http://HOST:PORT or https://…; other kinds are written into the app")
 	}
+	g.Address = core.NormalAddress(g.Address)
 	if r.o.Allowed != nil {
 		if err := r.o.Allowed(&app, g.Address); err != nil {
 			return &core.Error{Code: core.CodeRefused, Field: "address", Value: g.Address, Reason: core.Say("%v", err), Err: err}
@@ -179,7 +180,7 @@ func (r *Registry) Remove(ctx context.Context, g Registration) error {
 	if g.Address == "" || len(g.Address) > core.MaxAddress {
 		return core.Invalid("address", g.Address, "an address has 1 to %d bytes", core.MaxAddress)
 	}
-	if err := r.store.RemoveExecutor(ctx, g.App, g.Address, time.Time{}); err != nil {
+	if err := r.store.RemoveExecutor(ctx, g.App, core.NormalAddress(g.Address), time.Time{}); err != nil {
 		return passing(err)
 	}
 	return nil

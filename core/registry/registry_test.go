@@ -78,7 +78,7 @@ func TestRegister(t *testing.T) {
 			t.Errorf("beat %d: %v, %d writes, want %d", i, err, store.puts, c.puts)
 		}
 	}
-	if got := stored(); len(got) != 1 || got[0].Address != good.Address || got[0].Dialect != "Go" || !got[0].Beat.Equal(clock) ||
+	if got := stored(); len(got) != 1 || got[0].Address != "http://10.0.0.1:9999" || got[0].Dialect != "Go" || !got[0].Beat.Equal(clock) ||
 		!got[0].Since.Equal(clock.Add(-102*time.Second)) {
 		t.Errorf("stored %+v", got)
 	}
@@ -108,7 +108,15 @@ func TestRegister(t *testing.T) {
 		t.Errorf("refused registrations were stored")
 	}
 	other := good
-	other.Address = "http://10.0.0.1:9999"
+	other.Address = "http://10.0.0.1:9999" // the same, as is any other spelling
+	for _, spelling := range []string{other.Address, "HTTP://10.0.0.1:9999//"} {
+		again := good
+		again.Address = spelling
+		if err := r.Register(ctx, again); err != nil || len(stored()) != 1 {
+			t.Errorf("%s: %v, %+v", spelling, err, stored())
+		}
+	}
+	other.Address += "9"
 	if err := r.Remove(ctx, other); err != nil || len(stored()) != 1 {
 		t.Errorf("another address was removed: %v", err)
 	}

@@ -372,7 +372,7 @@ func executors(f *Facts, s *sheet) core.Text {
 	}
 	since := func(r client.RefusedExecutor) bool { // it was let in at last
 		return slices.ContainsFunc(f.Own.Executors, func(x client.Executor) bool {
-			return x.App == r.App && x.Live && x.BeatAt.After(r.At) && strings.TrimSuffix(x.Address, "/") == strings.TrimSuffix(r.Address, "/")
+			return x.App == r.App && x.Live && x.BeatAt.After(r.At) && x.Address == core.NormalAddress(r.Address)
 		})
 	}
 	refused := slices.DeleteFunc(slices.Clone(f.Own.Refused), since)
