@@ -85,6 +85,7 @@ var wanted = map[string]want{
 	"DELETE /v1/apps/{app}":                     {editor, "", ofShop, ""},
 	"GET /v1/apps/{app}/executors":              {viewer, "", ofShop, ""},
 	"POST /v1/apps/{app}/executors/test":        {operator, "", ofShop, `{"address":"http://10.0.0.1:9999"}`},
+	"POST /v1/apps/{app}/executors/remove":      {operator, "", ofShop, `{"address":"http://10.0.0.1:9999"}`},
 	"POST /v1/apps/{app}/pause":                 {operator, "", ofShop, `{}`},
 	"POST /v1/apps/{app}/resume":                {operator, "", ofShop, `{}`},
 	"GET /v1/channels":                          {viewer, "", aList, ""},

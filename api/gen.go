@@ -32,6 +32,9 @@ type ServerInterface interface {
 	// ListExecutors The executors of an app, live or not.
 	// (GET /v1/apps/{app}/executors)
 	ListExecutors(w http.ResponseWriter, r *http.Request, app PathApp)
+	// RemoveExecutor Remove the registration of an executor that is gone. One that sends heartbeats, or is a fixed address of the app, is refused.
+	// (POST /v1/apps/{app}/executors/remove)
+	RemoveExecutor(w http.ResponseWriter, r *http.Request, app PathApp)
 	// TestExecutor Ask an executor of the app, now and once, whether it is there. Only an address that the app has is asked, for 5 s at most.
 	// (POST /v1/apps/{app}/executors/test)
 	TestExecutor(w http.ResponseWriter, r *http.Request, app PathApp)
@@ -379,6 +382,32 @@ func (siw *ServerInterfaceWrapper) ListExecutors(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListExecutors(w, r, app)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RemoveExecutor operation middleware
+func (siw *ServerInterfaceWrapper) RemoveExecutor(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "app" -------------
+	var app PathApp
+
+	err = runtime.BindStyledParameterWithOptions("simple", "app", r.PathValue("app"), &app, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "app", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RemoveExecutor(w, r, app)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3370,6 +3399,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/apps/{app}", wrapper.PutApp)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/apps/{app}/executors", wrapper.ListExecutors)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/apps/{app}/executors/test", wrapper.TestExecutor)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/apps/{app}/executors/remove", wrapper.RemoveExecutor)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/apps/{app}/pause", wrapper.PauseApp)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/apps/{app}/resume", wrapper.ResumeApp)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/channels", wrapper.ListChannels)

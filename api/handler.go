@@ -35,6 +35,9 @@ type Logs interface {
 	Log(ctx context.Context, app *core.App, run *core.Run, fromLine int) (text string, nextLine int, end bool, err error)
 }
 
+// Answer returns what an address of an app said last; false: nothing is known.
+type Answer = func(app, address string) (probe.Answer, bool)
+
 // Options of NewHandler.
 type Options struct {
 	// Token is the admin token, which may do all; ReadToken one that may only read.
@@ -52,9 +55,8 @@ type Options struct {
 	Status func() Status
 	// Facts says what doctor judges; nil is nothing known.
 	Facts func(ctx context.Context, l words.Language) Facts
-	// Answer is what a fixed address of an app said when it was asked last whether it is
-	// there; nil: nobody asks.
-	Answer func(app, address string) (probe.Answer, bool)
+	// Answer is what the address of an executor said last; nil: nothing is known.
+	Answer Answer
 	// Dead are the dead letters; nil: none are kept.
 	Dead operate.DeadLetters
 	// Notices is how notices and channels fare; nil: it is not said.

@@ -335,23 +335,42 @@ func RefusedExecutors(t *refusal.Trace, app string) []RefusedExecutor {
 	return list
 }
 
+// ExecutorOf shows an executor, with what its address said last; nil: nothing is known of that.
+func ExecutorOf(app string, v *ask.ExecutorView, answer Answer) Executor {
+	x := Executor{App: app, Address: v.Address, Fixed: v.Fixed, Live: v.Live, Used: v.Used, BeatAt: v.Beat, Since: v.Since,
+		Dialect: v.Dialect, ClockAheadMs: aheadOf(v.Clock), Replaced: v.Replaced}
+	if answer == nil {
+		return x
+	}
+	if a, known := answer(app, v.Address); known {
+		x.CheckedAt, x.Answers, x.Problem = a.At, new(a.Problem == ""), a.Problem
+		if v.Fixed || a.Clock.Known {
+			x.ClockAheadMs = aheadOf(a.Clock)
+		}
+		if a.Problem == "" && a.Took > 0 {
+			x.AnswerMs = new(a.Took.Milliseconds())
+		}
+	}
+	return x
+}
+
+// RemoveExecutor removes the registration of an executor that is gone.
+func (s *server) RemoveExecutor(w http.ResponseWriter, r *http.Request, app string) {
+	var body ExecutorTestRequest
+	if err := decode(w, r, MaxBody, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	body.Address = core.NormalAddress(body.Address)
+	s.reply(w, r, body, s.m.RemoveExecutor(r.Context(), actor(r), app, body.Address))
+}
+
 // ListExecutors lists the executors of an app.
 func (s *server) ListExecutors(w http.ResponseWriter, r *http.Request, app string) {
 	views, err := s.m.Executors(r.Context(), app)
 	out := ExecutorList{Executors: make([]Executor, len(views))}
-	for i, v := range views {
-		out.Executors[i] = Executor{App: app, Address: v.Address, Fixed: v.Fixed, Live: v.Live, Used: v.Used,
-			BeatAt: v.Beat, Since: v.Since, Dialect: v.Dialect, ClockAheadMs: aheadOf(v.Clock)}
-		if !v.Fixed || s.o.Answer == nil {
-			continue
-		}
-		if a, known := s.o.Answer(app, v.Address); known {
-			x := &out.Executors[i]
-			x.CheckedAt, x.Answers, x.Problem, x.ClockAheadMs = a.At, new(a.Problem == ""), a.Problem, aheadOf(a.Clock)
-			if a.Problem == "" {
-				x.AnswerMs = new(a.Took.Milliseconds())
-			}
-		}
+	for i := range views {
+		out.Executors[i] = ExecutorOf(app, &views[i], s.o.Answer)
 	}
 	out.Refused = RefusedExecutors(s.o.Refused, app)
 	s.reply(w, r, out, err)

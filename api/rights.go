@@ -72,6 +72,7 @@ var rules = map[string]rule{
 	"DELETE /v1/apps/{app}":                            {access.Edit, ofPath},
 	"GET /v1/apps/{app}/executors":                     {access.See, ofPath},
 	"POST /v1/apps/{app}/executors/test":               {access.Operate, ofPath},
+	"POST /v1/apps/{app}/executors/remove":             {access.Operate, ofPath},
 	"POST /v1/apps/{app}/pause":                        {access.Operate, ofPath},
 	"POST /v1/apps/{app}/resume":                       {access.Operate, ofPath},
 	"GET /v1/channels":                                 lists,

@@ -298,6 +298,8 @@ func (a *ask) Verb(verb string) string {
 		return a.Say("tested")
 	case core.VerbCleaned:
 		return a.Say("removed runs")
+	case core.VerbRemoved:
+		return a.Say("removed an executor")
 	case core.VerbActed:
 		return a.Say("began an act on many jobs")
 	}

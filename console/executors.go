@@ -44,6 +44,7 @@ type executorsPage struct {
 type appRow struct {
 	client.App
 	Live, Gone int // executors
+	Unchecked  int // of those that are live
 	Beat       time.Time
 	Refused    []client.RefusedExecutor
 	Err        string
@@ -60,6 +61,8 @@ func (r *appRow) State() string {
 		return "pause"
 	case r.Gone > 0 || len(r.Refused) > 0:
 		return "late"
+	case r.Live == r.Unchecked:
+		return "skip"
 	}
 	return "ok"
 }
@@ -121,8 +124,11 @@ func (a *ask) executorsPage() (*executorsPage, error) {
 			recent = page.Runs
 		}
 		for _, x := range found.Executors {
-			if !x.Used {
+			if !x.Used || x.Replaced {
 				continue
+			}
+			if unchecked(x) {
+				row.Unchecked++
 			}
 			if row.Beat = later(row.Beat, x.BeatAt); x.Live && !absent(x) && unanswered(x, recent) == nil {
 				row.Live++
@@ -206,8 +212,11 @@ func (p *appPage) Curl() string {
 		`{"registryGroup":"EXECUTOR","registryKey":"` + p.App.Name + `","registryValue":"http://127.0.0.1:9999/"}'`
 }
 
-// absent reports whether a fixed address was asked whether it is there, and is not.
+// absent reports whether an address does not answer, or does not take what is sent to it.
 func absent(x client.Executor) bool { return x.Answers != nil && !*x.Answers }
+
+// unchecked reports whether nothing was ever heard from a fixed address.
+func unchecked(x client.Executor) bool { return x.Fixed && x.Answers == nil && x.BeatAt.IsZero() }
 
 // unanswered is the newest run that was sent to a fixed address, where that did not answer;
 // nil where it did, or has since, or nothing was sent to it.
@@ -241,7 +250,7 @@ type executorRow struct {
 // State is the shape of an executor.
 func (x *executorRow) State() string {
 	switch {
-	case !x.Used:
+	case !x.Used, x.Replaced, unchecked(x.Executor) && x.Runs == 0:
 		return "skip"
 	case !x.Live, x.Silent != nil, absent(x.Executor):
 		return "fail"
@@ -327,7 +336,7 @@ func (a *ask) appPage(name string) (*appPage, error) {
 	for _, x := range found.Executors {
 		row := rowOf(x, recent.Runs, running.Runs)
 		p.Executors = append(p.Executors, row)
-		if p.Beat = later(p.Beat, x.BeatAt); x.Live && x.Used && row.State() == "ok" {
+		if p.Beat = later(p.Beat, x.BeatAt); x.Live && x.Used && row.State() != "fail" {
 			p.Live++
 		}
 	}

@@ -71,14 +71,14 @@ func TestExecutorsThatAreNotKnown(t *testing.T) {
 func TestAppsOfExecutors(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/empty", `{"title": "<script>alert(1)</script>"}`)
-	s.ask("PUT", "/v1/apps/fixed", `{"executors": ["http://10.0.0.7:9999/"]}`)
+	s.ask("PUT", "/v1/apps/fixed", `{"executors": ["http://10.0.0.7:9999"]}`)
 	s.says("/console/executors", "apps: 3", "without executors: 2", "none live", "fixed addresses")
 	if body := s.get("/console/executors").Body.String(); strings.Contains(body, "<script>alert") {
 		t.Errorf("a title is markup: %s", body)
 	}
 	s.says("/console/executors/empty", "no executor is live", "xxl.job.admin.addresses=http://console.test/xxl-job-admin",
 		"xxl.job.executor.appname=empty", "/api/registry", "tickring exec --app empty")
-	s.says("/console/executors/fixed", "http://10.0.0.7:9999/", "1 of 1 live")
+	s.says("/console/executors/fixed", "http://10.0.0.7:9999", "1 of 1 live")
 	if w := s.get("/console/executors/nobody"); w.Code != http.StatusNotFound {
 		t.Errorf("an app that is not there: %d", w.Code)
 	}
@@ -97,7 +97,7 @@ func TestFilterOfApps(t *testing.T) {
 	s.never(s.says("/console/executors?text=sho", `id="app-shop"`), `id="app-pay"`)
 	s.says("/console/executors?text=%3Ci%3E", "No app is called so.")
 	for i := range 60 {
-		s.ask("PUT", fmt.Sprintf("/v1/apps/many-%02d", i), `{"executors": ["http://10.0.0.7:9999/"]}`)
+		s.ask("PUT", fmt.Sprintf("/v1/apps/many-%02d", i), `{"executors": ["http://10.0.0.7:9999"]}`)
 	}
 	page := s.says("/console/executors?text=many", "apps: 60; of the 50 on this page, executors live: 50")
 	next := hrefs(page, "/console/executors?after=")
@@ -111,7 +111,7 @@ func TestFilterOfApps(t *testing.T) {
 // red, with what was answered, on the list too; once it took one it is not.
 func TestDeadFixedAddress(t *testing.T) {
 	s := newConsole(t)
-	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/"]}`)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock"}`)
 	job, err := s.M.Job(t.Context(), "shop/stock")
 	if err != nil {
@@ -121,7 +121,7 @@ func TestDeadFixedAddress(t *testing.T) {
 		at := core.InstantOf(s.Clock.Add(after))
 		id := core.PlannedRun(job.Def.ID, at)
 		r := core.Run{ID: id, App: "shop", State: state, Reason: reason, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
-			SentAt: at.Time(), EndedAt: at.Time(), Address: "http://10.0.0.7:9999/"}
+			SentAt: at.Time(), EndedAt: at.Time(), Address: "http://10.0.0.7:9999"}
 		if reason != "" {
 			r.Message = "dial tcp: <b>refused</b>"
 		}
@@ -131,7 +131,7 @@ func TestDeadFixedAddress(t *testing.T) {
 		s.Clock = s.Clock.Add(after)
 	}
 	s.says("/console/executors", "1 live")
-	s.answers = map[string]probe.Answer{"http://10.0.0.7:9999/": {At: s.Clock, Problem: "connection <i>refused</i>"}}
+	s.answers = map[string]probe.Answer{"http://10.0.0.7:9999": {At: s.Clock, Problem: "connection <i>refused</i>"}}
 	s.says("/console/executors", "none live", "without executors: 1")
 	s.says("/console/executors/shop", "no executor is live", "it did not answer", "connection <i>refused</i>")
 	s.answers = nil
@@ -141,8 +141,8 @@ func TestDeadFixedAddress(t *testing.T) {
 	if raw := s.get("/console/executors/shop").Body.String(); strings.Contains(raw, "<b>refused") {
 		t.Error("what was answered is markup")
 	}
-	s.answers = map[string]probe.Answer{"http://10.0.0.7:9999/": {At: s.Clock.Add(time.Second)}}
-	s.answers["http://10.0.0.7:9999/"] = probe.Answer{At: s.Clock.Add(time.Second), Took: 37 * time.Millisecond}
+	s.answers = map[string]probe.Answer{"http://10.0.0.7:9999": {At: s.Clock.Add(time.Second)}}
+	s.answers["http://10.0.0.7:9999"] = probe.Answer{At: s.Clock.Add(time.Second), Took: 37 * time.Millisecond}
 	s.says("/console/executors/shop", ">Answers in<", ">Runs p50<", `<td class="num hide">37 ms</td>`)
 	s.says("/console/executors", "1 live") // it is there again, though nothing was sent to it since
 	s.answers = nil
@@ -155,7 +155,7 @@ func TestDeadFixedAddress(t *testing.T) {
 // answered is said as text; of an address that the app does not have nobody asks.
 func TestExecutorIsTested(t *testing.T) {
 	s := newConsole(t)
-	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/", "http://10.0.0.8:9999/"]}`)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999", "http://10.0.0.8:9999"]}`)
 	var asked []string
 	s.beat = func(address string) error {
 		if asked = append(asked, address); strings.Contains(address, ".8:") {
@@ -164,19 +164,19 @@ func TestExecutorIsTested(t *testing.T) {
 		return nil
 	}
 	const app = "/console/executors/shop"
-	s.says(app, `aria-label="Test http://10.0.0.7:9999/"`)
-	form := url.Values{"do": {"test"}, "address": {"http://10.0.0.7:9999/"}}
-	s.done(app, form, "http://10.0.0.7:9999/ is there: it answered in ", "it does not say the time")
+	s.says(app, `aria-label="Test http://10.0.0.7:9999"`)
+	form := url.Values{"do": {"test"}, "address": {"http://10.0.0.7:9999"}}
+	s.done(app, form, "http://10.0.0.7:9999 is there: it answered in ", "it does not say the time")
 	for ahead, says := range map[int32]string{0: "its clock is the same", 12: "its clock is 12s ahead", -40: "its clock is 40s behind"} {
 		s.clock = core.Clock{Known: true, Ahead: ahead}
 		s.done(app, form, says)
 	}
-	page := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.8:9999/"}})
+	page := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.8:9999"}})
 	raw := s.get(page.Header().Get("Location")).Body.String()
-	if !strings.Contains(raw, "http://10.0.0.8:9999/ is not there, by a test of ") || !strings.Contains(raw, "&lt;b&gt;refused") {
+	if !strings.Contains(raw, "http://10.0.0.8:9999 is not there, by a test of ") || !strings.Contains(raw, "&lt;b&gt;refused") {
 		t.Errorf("what was answered is not said: %s", raw)
 	}
-	if w := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.9:9999/"}}); w.Code != http.StatusNotFound || len(asked) != 5 {
+	if w := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.9:9999"}}); w.Code != http.StatusNotFound || len(asked) != 5 {
 		t.Errorf("an address that is no executor's: %d, asked %v", w.Code, asked)
 	}
 }
@@ -192,7 +192,7 @@ func TestClocks(t *testing.T) {
 		}
 	}
 	beat := func(c core.Clock) {
-		if err := s.E.Registry.PutExecutor(t.Context(), core.Executor{App: "shop", Address: "http://10.0.0.7:9999/", Beat: s.Clock,
+		if err := s.E.Registry.PutExecutor(t.Context(), core.Executor{App: "shop", Address: "http://10.0.0.7:9999", Beat: s.Clock,
 			Since: s.Clock, Clock: c}); err != nil {
 			t.Fatal(err)
 		}
@@ -205,9 +205,9 @@ func TestClocks(t *testing.T) {
 	row(`<td class="hide">12 s ahead</td>`)
 	beat(core.Clock{Known: true, Ahead: -40})
 	row(`<span class="s late" title="its logs may not be found, and what it is late with is judged wrongly">40 s behind</span>`)
-	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.8:9999/"]}`)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.8:9999"]}`)
 	row(`title="it was not asked yet">–`)
-	s.answers = map[string]probe.Answer{"http://10.0.0.8:9999/": {At: s.Clock, Clock: core.Clock{Known: true, Ahead: 50}}}
+	s.answers = map[string]probe.Answer{"http://10.0.0.8:9999": {At: s.Clock, Clock: core.Clock{Known: true, Ahead: 50}}}
 	row("50 s ahead")
 }
 
@@ -228,10 +228,10 @@ func TestAppForms(t *testing.T) {
 	}
 	rev := between(page, `name="rev" value="`, `"`)
 	edit := url.Values{"do": {"edit"}, "rev": {rev}, "token": {"keep"}, "title": {"Payments"},
-		"executors": {"http://10.0.0.7:9999/\nhttp://10.0.0.8:9999/"}, "wait": {"10m"}, "inflight": {"20"}}
+		"executors": {"http://10.0.0.7:9999\nhttp://10.0.0.8:9999"}, "wait": {"10m"}, "inflight": {"20"}}
 	s.wrong("/console/executors/pay?panel=edit", url.Values{"do": {"edit"}, "rev": {rev}, "inflight": {"many"}, "title": {"typed"}},
 		http.StatusBadRequest, "many", "a whole number is expected", `value="typed"`)
-	s.done("/console/executors/pay?panel=edit", edit, "pay is saved", "http://10.0.0.8:9999/", "Payments", "set, never shown", "10m", "20")
+	s.done("/console/executors/pay?panel=edit", edit, "pay is saved", "http://10.0.0.8:9999", "Payments", "set, never shown", "10m", "20")
 	edit.Set("title", "second")
 	page = s.wrong("/console/executors/pay?panel=edit", edit, http.StatusConflict, "Somebody changed this",
 		"<ul><li>title: Payments became second</li></ul>", `value="second"`, "Save mine over theirs")

@@ -77,7 +77,7 @@ func newConsole(t *testing.T) *site {
 		Answer:  func(_, address string) (probe.Answer, bool) { a, known := s.answers[address]; return a, known },
 		Facts: func(ctx context.Context, l words.Language) api.Facts {
 			facts := api.Facts{Version: "test", LastTick: f.Clock}
-			doctor.Gather(ctx, f.E, f.Clock, l, &facts)
+			doctor.Gather(ctx, f.E, f.Clock, l, &facts, nil)
 			return facts
 		}})
 	s.h = console.New(console.Options{API: s.api, Access: s.access, Log: log, Now: now})

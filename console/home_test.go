@@ -18,7 +18,7 @@ import (
 // late and an app without executors are named, each as a link.
 func TestHome(t *testing.T) {
 	s := newConsole(t)
-	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/"]}`)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
 	s.says("/console/", "There is no job yet", "Nothing fails, nothing is late, every app that fires knows an executor.", "Nothing fires.")
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "title": "<b>levels</b>", "schedule": {"every": "1m", "offset": "0s"}}`)
 	calm := s.says("/console/", "Nothing fails, nothing is late", `href="/console/jobs/shop/stock"`, "jobs: 1", `href="/console/upcoming"`,
@@ -80,7 +80,7 @@ func TestMenuCountsApps(t *testing.T) {
 	}
 	s.Clock = s.Clock.Add(time.Minute)
 	s.says("/console/runs", one)
-	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/"]}`)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
 	s.says("/console/")
 	if page := s.says("/console/runs"); strings.Contains(page, "class=bad") {
 		t.Error("home was looked at, and nothing is wrong")
@@ -91,7 +91,7 @@ func TestMenuCountsApps(t *testing.T) {
 // takes longer than those before it took is named with how long they took.
 func TestHomeNamesWhatWaits(t *testing.T) {
 	s := newConsole(t)
-	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/"]}`)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
 	late := s.Create(peopletest.Spec("stock", peopletest.Every(time.Hour)))
 	long := s.Create(peopletest.Spec("export", peopletest.Every(time.Hour)))
 	s.ended(&late, 4, func(r *core.Run) { r.State, r.SentAt, r.EndedAt = core.Planned, time.Time{}, time.Time{} })

@@ -42,7 +42,7 @@ func hostileSite(t *testing.T) *site {
 	}
 	type m = map[string]any
 	inURL := "https://x.example/?q=" + strings.ReplaceAll(printable, " ", "/")
-	put("PUT", "/v1/apps/shop", m{"title": hostile, "set": "m", "token": printable, "executors": []string{"http://10.0.0.7:9999/"}})
+	put("PUT", "/v1/apps/shop", m{"title": hostile, "set": "m", "token": printable, "executors": []string{"http://10.0.0.7:9999"}})
 	put("PUT", "/v1/apps/web", m{"title": hostile, "executors": []string{"call:https://x.example"},
 		"call": m{"headers": m{"X-Of-Them": printable}}})
 	put("PUT", "/v1/channels/team", m{"webhook": m{"url": inURL, "secret": printable}})

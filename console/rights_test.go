@@ -73,13 +73,13 @@ func TestTypedAddress(t *testing.T) {
 			if body := s.says(panel); strings.Contains(body, `name="other"`) != may {
 				t.Errorf("%s: %s has a field for an address: %t", panel, name, !may)
 			}
-			w := s.post(action, url.Values{"key": {name + panel}, "other": {"http://10.0.0.9:9999/"}})
+			w := s.post(action, url.Values{"key": {name + panel}, "other": {"http://10.0.0.9:9999"}})
 			if w.Code == http.StatusSeeOther != may {
 				t.Errorf("%s: %s sends it to an address: %d %s", action, name, w.Code, w.Body)
 			}
 			if to := w.Header().Get("Location"); may {
 				var made struct{ Addresses []string }
-				if s.answer("/v1/runs/"+to[strings.LastIndex(to, "/")+1:], &made); !slices.Equal(made.Addresses, []string{"http://10.0.0.9:9999/"}) {
+				if s.answer("/v1/runs/"+to[strings.LastIndex(to, "/")+1:], &made); !slices.Equal(made.Addresses, []string{"http://10.0.0.9:9999"}) {
 					t.Errorf("%s: it goes to %v", action, made.Addresses)
 				}
 			}
@@ -91,7 +91,7 @@ func TestTypedAddress(t *testing.T) {
 // palette neither; who does not see all sees the page of operating without what is of all.
 func TestOperatingByRole(t *testing.T) {
 	s := newConsole(t)
-	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/"]}`)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
 	s.ask("PUT", "/v1/channels/team", `{"webhook": {"url": "https://hooks.example/x"}}`)
 	s.ask("PUT", "/v1/jobs/shop/report", `{"handler": "x"}`)
 	s.person("vic", access.Grant{App: "shop", Role: access.Viewer})
@@ -147,7 +147,7 @@ func TestOperatingByRole(t *testing.T) {
 // rest of an app; what is sent all the same is refused.
 func TestFieldsOfAnApp(t *testing.T) {
 	s := newConsole(t)
-	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999/"], "allow": ["10.0.0.0/8"], "token": "token-of-shop-token"}`)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"], "allow": ["10.0.0.0/8"], "token": "token-of-shop-token"}`)
 	for name, rights := range map[string][]access.Right{"edi": nil, "sec": {access.Secrets}, "adi": {access.Addresses},
 		"bo": {access.Secrets, access.Addresses}} {
 		s.person(name, access.Grant{App: "shop", Role: access.Editor, Rights: rights}, access.Grant{App: "web", Role: access.Editor})
@@ -167,10 +167,10 @@ func TestFieldsOfAnApp(t *testing.T) {
 		rev, _, _ := strings.Cut(rest, `"`)
 		edit := url.Values{"do": {"edit"}, "title": {"by " + name}, "rev": {rev}}
 		if slices.Contains(rights, access.Addresses) {
-			edit.Set("executors", "http://10.0.0.7:9999/")
+			edit.Set("executors", "http://10.0.0.7:9999")
 			edit.Set("allow", "10.0.0.0/8")
 		}
-		s.done("/console/executors/shop?panel=edit", edit, "shop is saved", "by "+name, "http://10.0.0.7:9999/", "10.0.0.0/8", "set, never shown")
+		s.done("/console/executors/shop?panel=edit", edit, "shop is saved", "by "+name, "http://10.0.0.7:9999", "10.0.0.0/8", "set, never shown")
 		if rights == nil {
 			edit.Del("rev")
 			edit.Set("executors", "http://10.6.6.6:9999/")

@@ -144,7 +144,7 @@ func TestKillThatCannotBeTold(t *testing.T) {
 	s.in("en")
 	const told, deaf = "An executor of xxl-job ends all runs", "Nobody can tell a function or an endpoint to end it"
 	for n, c := range []struct{ address, says, never string }{
-		{"http://10.0.0.7:9999/", told, deaf}, {"lambda:pay", deaf, told}, {"call:https://pay.test", deaf, told},
+		{"http://10.0.0.7:9999", told, deaf}, {"lambda:pay", deaf, told}, {"call:https://pay.test", deaf, told},
 	} {
 		job := s.Create(peopletest.Spec("pay"+strings.Repeat("x", n), peopletest.Every(time.Minute)))
 		r := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt, r.Address = core.Running, time.Time{}, c.address })

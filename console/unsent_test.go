@@ -38,7 +38,7 @@ func TestTypedWhenTheSessionEnded(t *testing.T) {
 	} {
 		clear(s.cookies)
 		form := url.Values{"name": {name}, "do": {"save"}, "token": {"set"}, "secret": {"a-secret-of-it"}, "title": {"Größe <b>\"'+%"},
-			"executors": {"http://10.0.0.7:9999/\r\nhttp://10.0.0.8:9999/"}}
+			"executors": {"http://10.0.0.7:9999\r\nhttp://10.0.0.8:9999"}}
 		w := s.post("/console/executors?panel=new", form)
 		if w.Code != http.StatusUnauthorized || w.Header().Get("Cache-Control") != "no-store" {
 			t.Fatalf("%d %v", w.Code, w.Header())

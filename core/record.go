@@ -141,11 +141,12 @@ const (
 	VerbTested    = "tested"  // a channel
 	VerbActed     = "acted"   // on many jobs, whose records name the act
 	VerbCleaned   = "cleaned" // runs that had ended were removed
+	VerbRemoved   = "removed" // the registration of an executor, whose address is the reason
 )
 
 // Verbs are all of them.
 var Verbs = []string{VerbCreated, VerbUpdated, VerbPaused, VerbResumed, VerbDeleted, VerbTriggered, VerbChanged, VerbCancelled, VerbKilled,
-	VerbFenced, VerbRestored, VerbTested, VerbActed, VerbCleaned}
+	VerbFenced, VerbRestored, VerbTested, VerbActed, VerbCleaned, VerbRemoved}
 
 // Actor is who asks for a change; it goes into the change record.
 type Actor struct {

@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,4 +94,98 @@ func TestUnprovenAnswersAreShown(t *testing.T) {
 	if n := strings.Count(log.String(), `msg="send not accepted" answer=unconfirmed`); n != 1 && n != 2 { // a minute may end
 		t.Errorf("%d lines of one kind", n)
 	}
+}
+
+// TestExecutorsByWhatSendsFound: the state of an executor is what sends and questions found beside
+// its heartbeat; an address that nobody asked is not checked; a registration that is gone is
+// replaced by a later one, or removed by a user, who is recorded.
+func TestExecutorsByWhatSendsFound(t *testing.T) {
+	t.Parallel()
+	s := start(t, Options{ProbeEvery: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+	c, err := client.New(s.URL(), s.Token(), client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var heals atomic.Bool
+	broken := silentExecutor(t, func(w http.ResponseWriter, _ *http.Request) {
+		if heals.Load() {
+			fmt.Fprint(w, `{"code":200}`)
+			return
+		}
+		http.Error(w, "out of memory", 500)
+	})
+	dead := httptest.NewServer(http.NotFoundHandler())
+	dead.Close()
+	save(t, s, "shop", manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h", Route: core.RouteFirst}})
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "called", Executors: []string{"call:" + dead.URL}}); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	put := func(address string, beat, since time.Duration) {
+		t.Helper()
+		x := core.Executor{App: "shop", Address: address, Beat: now.Add(-beat), Since: now.Add(-since)}
+		if err := s.parts.engine.Registry.PutExecutor(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := func(app, address string, want func(x client.Executor) bool) {
+		t.Helper()
+		eventually(t, 20*time.Second, func() error {
+			list, err := c.ListExecutors(t.Context(), app)
+			i := slices.IndexFunc(list.Executors, func(x client.Executor) bool { return x.Address == address })
+			if err == nil && (i < 0 || !want(list.Executors[i])) {
+				err = fmt.Errorf("%s: %+v", address, list.Executors)
+			}
+			return err
+		})
+	}
+	fails := func(problem string) func(x client.Executor) bool {
+		return func(x client.Executor) bool {
+			return x.Live && x.Answers != nil && !*x.Answers && strings.Contains(x.Problem, problem)
+		}
+	}
+	answers := func(x client.Executor) bool { return x.Live && x.Answers != nil && *x.Answers }
+
+	put(broken.URL, 0, time.Minute)
+	state("shop", broken.URL, answers)
+	trigger := func() {
+		t.Helper()
+		if _, err := c.TriggerJob(t.Context(), "shop", "j", client.TriggerRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trigger()
+	state("shop", broken.URL, fails("HTTP 500: out of memory"))
+	facts, err := c.GetFacts(t.Context())
+	if err != nil || !slices.ContainsFunc(facts.Executors, fails("HTTP 500")) {
+		t.Errorf("doctor is told of %+v, %v", facts.Executors, err)
+	}
+	heals.Store(true)
+	trigger()
+	state("shop", broken.URL, answers)
+	state("called", "call:"+dead.URL, func(x client.Executor) bool { return x.Answers == nil })
+
+	put("http://127.0.0.1:1", time.Hour, 2*time.Hour) // the executor above came later
+	put("http://127.0.0.1:2", 5*time.Minute, 10*time.Second)
+	state("shop", "http://127.0.0.1:1", func(x client.Executor) bool { return !x.Live && x.Replaced })
+	state("shop", "http://127.0.0.1:2", func(x client.Executor) bool { return !x.Live && !x.Replaced })
+	if _, err := c.RemoveExecutor(t.Context(), "shop", client.ExecutorTestRequest{Address: broken.URL}); err == nil {
+		t.Error("one that sends heartbeats was removed")
+	}
+	if _, err := c.RemoveExecutor(t.Context(), "shop", client.ExecutorTestRequest{Address: "http://127.0.0.1:2/"}); err != nil {
+		t.Error(err)
+	}
+	list, err := c.ListExecutors(t.Context(), "shop")
+	if err != nil || len(list.Executors) != 2 {
+		t.Errorf("%+v, %v", list.Executors, err)
+	}
+	changes, err := c.ListChanges(t.Context(), client.ListChangesParams{App: "shop", Limit: 10})
+	if err != nil || !slices.ContainsFunc(changes.Changes, func(x client.Change) bool {
+		return x.Verb == core.VerbRemoved && x.Reason == "http://127.0.0.1:2" && x.By != ""
+	}) {
+		t.Errorf("%+v, %v", changes.Changes, err)
+	}
+
+	put(dead.URL, 0, 0)
+	state("shop", dead.URL, fails("connection refused"))
 }

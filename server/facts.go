@@ -32,7 +32,7 @@ func (s *Server) facts(ctx context.Context, p *parts, l words.Language) api.Fact
 	}
 	f.Refused = api.RefusedExecutors(p.refused, "")
 	f.LogsLost, f.NoticesLost = s.m.logsLost.Load(), s.m.untold.Load()
-	doctor.Gather(ctx, p.engine, time.Now(), l, &f)
+	doctor.Gather(ctx, p.engine, time.Now(), l, &f, p.probe.Answer)
 	return f
 }
 

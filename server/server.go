@@ -381,12 +381,13 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	}
 	p.sender = send.New(send.Options{Queues: sentTo{p.pull}, Commands: runner, Policy: o.Policy, Timeout: o.SendTimeout,
 		CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
+	p.probe = probe.New(eng.Manage, p.sender, o.ProbeEvery/2)
 	p.notify = notify.New(notify.Options{Policy: o.Policy, Topics: o.Topics})
 	p.tick = a.Ticker(tick.Options{
 		// The lock on the folder is ours, so leases of this name are of a dead
 		// process or our own: they are taken at once.
 		ID: "serve", LeaseFor: o.LeaseFor})
-	p.disp = a.Dispatcher(s.traces.Sender(counted{p.sender, &s.under}), dispatch.Options{
+	p.disp = a.Dispatcher(s.traces.Sender(counted{asks{p.sender, p.probe}, &s.under}), dispatch.Options{
 		Nonce: func() string { return fmt.Sprintf("%s-%d", boot, nonces.Add(1)) },
 		// The lock on the folder is ours: no owner of another process lives.
 		OwnerDead:  func(owner string) bool { return !strings.HasPrefix(owner, boot+"-") },
@@ -396,6 +397,9 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 			k := a.Kind
 			s.m.sent(r, at, k)
 			p.outage.sent(r, at, k)
+			if sent, counts := sendOf(a); counts {
+				p.probe.Sent(r.App, r.Address, sent)
+			}
 			if o.Sent != nil && (k == dispatch.AnswerAccepted || k == dispatch.AnswerUnconfirmed || k == dispatch.AnswerRepeat) {
 				o.Sent(r, at)
 			}
@@ -413,7 +417,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p.notices = a.Notices(p.notify, told)
 	lane.Notices = p.notices
 	p.aside = a.Lane(p.sender, lane)
-	p.watch = a.Watchdog(p.sender, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})
+	p.watch = a.Watchdog(asks{p.sender, p.probe}, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})
 	p.access = a.Access(s.token, access.Options{Claims: s.claims})
 	p.manage = a.People(p.sender, people.Options{
 		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead,
@@ -423,7 +427,6 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		Waiting: waitingFor(conns.Most()),
 		Count:   func(door, reason string) { s.m.refused.WithLabelValues(door, reason).Inc() }})
 	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: executorhttp.Allowed(o.Policy), Came: p.disp.Waker()})
-	p.probe = probe.New(eng.Manage, p.sender, o.ProbeEvery/2)
 	p.call = a.Callback(callback.Options{})
 
 	if o.Restored {

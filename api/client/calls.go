@@ -160,6 +160,11 @@ func (c *Client) ListExecutors(ctx context.Context, app string) (ExecutorList, e
 	return do[ExecutorList](ctx, c, "GET", "/v1/apps/{app}/executors", nil, nil, app)
 }
 
+// RemoveExecutor removes the registration of an executor that is gone.
+func (c *Client) RemoveExecutor(ctx context.Context, app string, body ExecutorTestRequest) (ExecutorTestRequest, error) {
+	return do[ExecutorTestRequest](ctx, c, "POST", "/v1/apps/{app}/executors/remove", nil, body, app)
+}
+
 // TestExecutor asks an executor of an app, now and once, whether it is there.
 func (c *Client) TestExecutor(ctx context.Context, app string, body ExecutorTestRequest) (ExecutorTest, error) {
 	return do[ExecutorTest](ctx, c, "POST", "/v1/apps/{app}/executors/test", nil, body, app)

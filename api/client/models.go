@@ -759,12 +759,12 @@ type Executor struct {
 	// AnswerMs How long it took to answer then; left out where it did not, or was not asked
 	AnswerMs *int64 `json:"answerMs,omitempty"`
 
-	// Answers It was there then; left out: it was not asked
+	// Answers False: it did not answer, or does not take runs, whatever its heartbeat says; left out: it was not checked
 	Answers *bool     `json:"answers,omitempty"`
 	App     string    `json:"app"`
 	BeatAt  time.Time `json:"beatAt,omitempty,omitzero"`
 
-	// CheckedAt Of a fixed http address: when it was asked last whether it is there. A server on one machine asks each minute; on AWS nobody does
+	// CheckedAt When it was last asked or sent a run, of which the rest tells. A server on one machine asks http addresses each minute; on AWS nothing is kept
 	CheckedAt time.Time `json:"checkedAt,omitempty,omitzero"`
 
 	// ClockAheadMs How far its clock is ahead of the server's, by the Date of its answer or registration: in whole seconds, 0 where that is less than 2; left out: it does not say the time
@@ -774,8 +774,11 @@ type Executor struct {
 	Live         bool          `json:"live"`
 
 	// Problem What it answered instead
-	Problem string    `json:"problem,omitempty,omitzero"`
-	Since   time.Time `json:"since,omitempty,omitzero"`
+	Problem string `json:"problem,omitempty,omitzero"`
+
+	// Replaced It is gone, and an executor that registered later took its place
+	Replaced bool      `json:"replaced,omitempty,omitzero"`
+	Since    time.Time `json:"since,omitempty,omitzero"`
 
 	// Used False for a registration to an app with fixed addresses
 	Used bool `json:"used"`
@@ -3072,6 +3075,9 @@ type ApplyJSONRequestBody = ApplyRequest
 
 // PutAppJSONRequestBody defines body for PutApp for application/json ContentType.
 type PutAppJSONRequestBody = AppSpec
+
+// RemoveExecutorJSONRequestBody defines body for RemoveExecutor for application/json ContentType.
+type RemoveExecutorJSONRequestBody = ExecutorTestRequest
 
 // TestExecutorJSONRequestBody defines body for TestExecutor for application/json ContentType.
 type TestExecutorJSONRequestBody = ExecutorTestRequest

@@ -10,12 +10,30 @@ import (
 )
 
 type execsCmd struct {
+	List listExecsCmd `cmd:"" default:"withargs" help:"List the executors of an app, or of all apps."`
+	Rm   rmExecCmd    `cmd:"" help:"Remove the registration of an executor that is gone."`
+}
+
+type rmExecCmd struct {
+	App     string `arg:"" placeholder:"APP" help:"App of the executor."`
+	Address string `arg:"" placeholder:"ADDRESS" help:"Address as tickring executors shows it."`
+}
+
+func (c *rmExecCmd) Run(e *conn) error {
+	res, err := e.RemoveExecutor(e.Ctx, c.App, api.ExecutorTestRequest{Address: c.Address})
+	if err != nil {
+		return err
+	}
+	return e.show(res, func() { e.printf("%s is removed from app %s\n", res.Address, c.App) })
+}
+
+type listExecsCmd struct {
 	App  string `arg:"" optional:"" placeholder:"APP" help:"One app; all if left out."`
 	Test string `placeholder:"ADDRESS" help:"Ask this executor of the app, now and once, whether it is there."`
 }
 
 // test asks one executor whether it is there.
-func (c *execsCmd) test(e *conn) error {
+func (c *listExecsCmd) test(e *conn) error {
 	if c.App == "" {
 		return usagef("--test asks an executor of an app: name the app")
 	}
@@ -35,7 +53,7 @@ func (c *execsCmd) test(e *conn) error {
 	return exitWith(exitFailed)
 }
 
-func (c *execsCmd) Run(e *conn) error {
+func (c *listExecsCmd) Run(e *conn) error {
 	if c.Test != "" {
 		return c.test(e)
 	}
@@ -112,17 +130,24 @@ func clockText(aheadMs *int64) string {
 }
 
 func liveText(e *Env, x *api.Executor) string {
+	checked := span(max(0, time.Since(x.CheckedAt))) + " ago"
 	switch {
-	case x.Fixed && x.Answers == nil:
-		return "fixed"
-	case x.Fixed && *x.Answers:
-		return "fixed, answered " + span(max(0, time.Since(x.CheckedAt))) + " ago"
-	case x.Fixed:
-		return fmt.Sprintf("fixed, does not answer: %s, asked %s ago", oneLine(x.Problem), span(max(0, time.Since(x.CheckedAt))))
 	case !x.Used:
 		return "registered, not used: the app has fixed addresses"
-	case x.Live:
-		return "live, last heard " + span(max(0, time.Since(x.BeatAt))) + " ago"
+	case !x.Fixed && !x.Live:
+		text := "gone, "
+		if x.Replaced {
+			text = "gone, replaced, "
+		}
+		return text + "last heard " + e.short(x.BeatAt, time.Now(), "")
+	case x.Answers != nil && !*x.Answers && x.Fixed:
+		return fmt.Sprintf("fixed, does not answer: %s, checked %s", oneLine(x.Problem), checked)
+	case x.Answers != nil && !*x.Answers:
+		return fmt.Sprintf("sends heartbeats, does not answer: %s, checked %s", oneLine(x.Problem), checked)
+	case x.Fixed && x.Answers == nil:
+		return "fixed, not checked"
+	case x.Fixed:
+		return "fixed, answered " + checked
 	}
-	return "gone, last heard " + e.short(x.BeatAt, time.Now(), "")
+	return "live, last heard " + span(max(0, time.Since(x.BeatAt))) + " ago"
 }

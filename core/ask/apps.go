@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tickring/tickring/core"
 )
@@ -65,25 +66,52 @@ func (q *Ask) Executors(ctx context.Context, name string) ([]ExecutorView, error
 	if err != nil {
 		return nil, err
 	}
-	now := q.o.Now()
-	var views []ExecutorView
+	return ExecutorsOf(&app, stored[name], g, q.o.Now(), q.o.Expiry), nil
+}
+
+// ExecutorsOf lists the executors of an app by what is stored of them: fixed ones first, then
+// those that registered, live or not.
+func ExecutorsOf(app *core.App, stored []core.Executor, g core.Global, now time.Time, expiry time.Duration) (views []ExecutorView) {
 	fixed := map[string]bool{}
-	for _, e := range app.Candidates(stored[name], g, now, q.o.Expiry) {
+	for _, e := range app.Candidates(stored, g, now, expiry) {
 		if e.Fixed {
 			fixed[e.Address] = true
 			views = append(views, ExecutorView{Executor: e, Live: true, Used: true})
 		}
 	}
 	live := map[string]bool{}
-	for _, e := range core.Live(stored[name], g, now, q.o.Expiry) {
+	for _, e := range core.Live(stored, g, now, expiry) {
 		live[e.Address] = true
 	}
-	list := slices.Clone(stored[name])
+	list := slices.Clone(stored)
 	slices.SortFunc(list, func(a, b core.Executor) int { return strings.Compare(a.Address, b.Address) })
 	for _, e := range list {
 		if !e.Fixed && !fixed[e.Address] {
 			views = append(views, ExecutorView{Executor: e, Live: live[e.Address], Used: len(fixed) == 0})
 		}
 	}
-	return views, nil
+	replaced(views)
+	return views
+}
+
+// replaced marks those that are gone and in whose place others registered later, each in the
+// place of one: a new deployment brings as many as stop.
+func replaced(views []ExecutorView) {
+	order := make([]*ExecutorView, 0, len(views))
+	for i := range views {
+		if !views[i].Fixed {
+			order = append(order, &views[i])
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *ExecutorView) int { return b.Since.Compare(a.Since) })
+	later, same := 0, 0 // registered later and in nobody's place yet, and those of one moment
+	for i, v := range order {
+		if i > 0 && !v.Since.Equal(order[i-1].Since) {
+			later, same = later+same, 0
+		}
+		if v.Replaced = !v.Live && later > 0; v.Replaced {
+			later--
+		}
+		same++
+	}
 }

@@ -117,6 +117,8 @@ type ExecutorView struct {
 	core.Executor
 	Live bool
 	Used bool // false for a registration to an app with fixed addresses
+	// Replaced reports whether it is gone and an executor that registered later took its place.
+	Replaced bool
 }
 
 // RunRef names a run: by ID, as app/name@2026-11-20T02:30 in the job's zone,

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/bound"
 )
 
@@ -26,8 +27,8 @@ func (m *Manage) CheckApp(ctx context.Context, spec AppSpec) (AppResult, error) 
 }
 
 func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, write bool) (AppResult, error) {
-	want := core.App{Name: spec.Name, Title: spec.Title, Set: spec.Set, Executors: core.NormalAddresses(spec.Executors), WaitForExecutor: spec.WaitForExecutor,
-		Overlap: spec.Overlap.Normal(), Limits: spec.Limits, Call: spec.Call.Normal(),
+	want := core.App{Name: spec.Name, Title: spec.Title, Set: spec.Set, Executors: core.NormalAddresses(spec.Executors),
+		WaitForExecutor: spec.WaitForExecutor, Overlap: spec.Overlap.Normal(), Limits: spec.Limits, Call: spec.Call.Normal(),
 		Notify: spec.Notify.Normal()}
 	for i, text := range spec.Allow {
 		p, err := ParseRange(text)
@@ -134,6 +135,33 @@ func sameApp(a, b *core.App) bool {
 	return a.Name == b.Name && a.Title == b.Title && a.Set == b.Set && a.Token == b.Token &&
 		slices.Equal(a.Executors, b.Executors) && slices.Equal(a.Allow, b.Allow) && a.WaitForExecutor == b.WaitForExecutor &&
 		a.Overlap == b.Overlap && a.Limits == b.Limits && a.Call.Equal(b.Call) && a.Notify.Equal(b.Notify)
+}
+
+// RemoveExecutor removes the registration of an executor that is gone, and records who did it.
+func (m *Manage) RemoveExecutor(ctx context.Context, actor core.Actor, app, address string) error {
+	if err := actor.Validate(); err != nil {
+		return err
+	}
+	list, err := m.ask.Executors(ctx, app)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(list, func(x ask.ExecutorView) bool { return x.Address == address })
+	switch {
+	case i < 0:
+		return &core.Error{Code: core.CodeNotFound, Field: "address", Value: core.Truncate(address),
+			Reason: core.Say("app %s has no executor there", app)}
+	case list[i].Fixed:
+		return core.Errorf(core.CodeRefused, "%s is a fixed address of app %s: change the app", address, app)
+	case list[i].Live:
+		return core.Errorf(core.CodeRefused, "%s sends heartbeats: stop the executor first", address)
+	}
+	if err := m.store.RemoveExecutor(ctx, app, address, list[i].Beat); err != nil {
+		return core.Passing(err)
+	}
+	c := m.change(actor, core.VerbRemoved, 0)
+	c.App, c.Why = app, address
+	return bound.Insist(ctx, func() error { return m.store.PutChanges(ctx, []core.Change{c}) })
 }
 
 // DeleteApp removes an app that has no job.

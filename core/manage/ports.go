@@ -23,6 +23,7 @@ type Store interface {
 	Scripts
 	Apps
 	Channels
+	Executors
 	Looks
 	Everything
 	Plans
@@ -104,6 +105,13 @@ type Notifier interface {
 	Takes(ctx context.Context, ch core.Channel) error
 	// Test sends a test message, once. Its error is a *core.Undelivered.
 	Test(ctx context.Context, ch core.Channel) error
+}
+
+// Executors is how registrations are removed.
+type Executors interface {
+	// RemoveExecutor removes that registration; condition: its last heartbeat is seen. One that
+	// is not there is well.
+	RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error
 }
 
 // Everything is how the item that concerns everything is changed.

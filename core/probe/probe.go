@@ -1,6 +1,6 @@
-// Package probe asks the fixed addresses of apps from time to time whether somebody is
-// there: of them nobody is heard, as of executors that register, until a run is sent to one.
-// What it learns is kept in memory, for people to look at, and decides nothing.
+// Package probe keeps what sends and questions found at the addresses of executors, and asks
+// those that speak the wire from time to time whether they answer: a heartbeat proves only that
+// an executor reaches the server. What it learns is kept in memory for users and decides nothing.
 package probe
 
 import (
@@ -20,11 +20,17 @@ const (
 	// together is how many are asked at a time, each for askFor at most.
 	together = 8
 	askFor   = 3 * time.Second
+	// mostKnown bounds the addresses of which something is known; beyond it all is forgotten.
+	mostKnown = 20_000
+	// fewRefusals is how many runs in a row an executor refuses in words of the protocol before
+	// that counts as its own problem: one job may name a handler that it does not have.
+	fewRefusals = 3
 )
 
 // Store is what a round reads.
 type Store interface {
 	ListApps(ctx context.Context) ([]core.App, error)
+	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
 	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
 }
 
@@ -36,21 +42,55 @@ type Sender interface {
 // Answer is what an address said last.
 type Answer struct {
 	At      time.Time
-	Took    time.Duration // until it said so
-	Problem string        // empty: it is there
+	Took    time.Duration // of a question, until its answer; 0 of a send
+	Problem string        // empty: it answers
 	Clock   core.Clock
 }
 
-// Probe asks fixed addresses of the wire: to what is called otherwise a question would be a
+// Send is what a send to an address got. Problem is empty if the executor took the run or told
+// that it cannot now. Reached reports whether something there answered, Refused whether that
+// refused the run in words of the protocol.
+type Send struct {
+	Problem          string
+	Reached, Refused bool
+}
+
+// known is what was found at one address.
+type known struct {
+	asked  Answer    // to the last question; zero: none was asked
+	took   time.Time // of the last send without a problem
+	failed time.Time // of the last one with
+	send   Send      // that one
+	fails  int       // sends in a row with a problem
+}
+
+// answer is what counts: a send with a problem, until a send without one, or, if nothing there
+// was reached, until a question is answered.
+func (k *known) answer() (Answer, bool) {
+	a := k.asked
+	stands := k.fails > 0 && (!k.send.Refused || k.fails >= fewRefusals)
+	switch {
+	case stands && (k.send.Reached || !k.asked.At.After(k.failed)):
+		a.At, a.Took, a.Problem = k.failed, 0, k.send.Problem
+		if k.fails > 1 {
+			a.Problem = core.Say("%d sends in a row were not taken, the last: %s", k.fails, k.send.Problem).String()
+		}
+	case k.took.After(k.asked.At):
+		a.At, a.Took, a.Problem = k.took, 0, ""
+	}
+	return a, !a.At.IsZero()
+}
+
+// Probe asks addresses of the wire: to what is called otherwise a question would be a
 // request that means something.
 type Probe struct {
 	store Store
 	send  Sender
 	over  time.Duration
 
-	mu   sync.Mutex
-	said map[place]Answer
-	last place // of the round before
+	mu    sync.Mutex
+	known map[place]*known
+	last  place // of the round before
 }
 
 type place struct{ app, address string }
@@ -61,15 +101,56 @@ func (p place) compare(o place) int {
 
 // New makes one whose rounds are spread over a while.
 func New(store Store, send Sender, over time.Duration) *Probe {
-	return &Probe{store: store, send: send, over: over, said: map[place]Answer{}}
+	return &Probe{store: store, send: send, over: over, known: map[place]*known{}}
 }
 
-// Answer is what a fixed address of an app said last; false: it was not asked, or is never.
+// Answer is what an address of an app said last; false: nothing was sent there or asked.
 func (p *Probe) Answer(app, address string) (Answer, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a, known := p.said[place{app, address}]
-	return a, known
+	if k := p.known[place{app, address}]; k != nil {
+		return k.answer()
+	}
+	return Answer{}, false
+}
+
+// Sent notes what a send to an address of an app got.
+func (p *Probe) Sent(app, address string, s Send) {
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.find(place{app, address})
+	if s.Problem == "" {
+		k.took, k.fails = now, 0
+		return
+	}
+	k.failed, k.send = now, s
+	k.fails++
+}
+
+// Asked notes the answer to a question; err is why there is none.
+func (p *Probe) Asked(app, address string, begun time.Time, clock core.Clock, err error) {
+	if core.CodeOf(err) == core.CodeUnavailable && err != nil { // it could not be asked
+		return
+	}
+	a := Answer{At: time.Now().UTC().Truncate(time.Millisecond), Took: time.Since(begun), Clock: clock}
+	if err != nil {
+		a.Problem = core.Truncate(err.Error())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.find(place{app, address}).asked = a
+}
+
+// find finds what is known of an address, or makes room for it. Callers hold mu.
+func (p *Probe) find(at place) *known {
+	if p.known[at] == nil {
+		if len(p.known) >= mostKnown {
+			clear(p.known)
+		}
+		p.known[at] = &known{}
+	}
+	return p.known[at]
 }
 
 // Pass is a round. It waits for those that it asks.
@@ -111,18 +192,26 @@ func (p *Probe) round(ctx context.Context) (map[string]*core.App, []place, error
 	if _, err = core.BesidesApps(err); err != nil {
 		return nil, nil, err
 	}
-	apps, all := map[string]*core.App{}, map[place]bool{}
+	apps, all := map[string]*core.App{}, map[place]bool{} // true: it can be asked
+	var names []string
 	for i := range list {
 		apps[list[i].Name] = &list[i]
-		for _, address := range list[i].Executors {
-			if scheme, _, err := core.ParseAddress(address); err == nil && scheme == core.SchemeWire {
-				all[place{list[i].Name, address}] = true
-			}
+		names = append(names, list[i].Name)
+	}
+	stored, err := p.store.Executors(ctx, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	for name, app := range apps {
+		for _, e := range app.Candidates(stored[name], core.Global{}, time.Now(), core.BeatExpiry) {
+			scheme, _, err := core.ParseAddress(e.Address)
+			all[place{name, e.Address}] = err == nil && scheme == core.SchemeWire
 		}
 	}
-	order := slices.SortedFunc(maps.Keys(all), place.compare)
 	p.mu.Lock()
-	maps.DeleteFunc(p.said, func(at place, _ Answer) bool { return !all[at] })
+	maps.DeleteFunc(p.known, func(at place, _ *known) bool { _, is := all[at]; return !is })
+	maps.DeleteFunc(all, func(_ place, asks bool) bool { return !asks })
+	order := slices.SortedFunc(maps.Keys(all), place.compare)
 	from, is := slices.BinarySearchFunc(order, p.last, place.compare)
 	p.mu.Unlock()
 	if is {
@@ -161,18 +250,11 @@ func (p *Probe) ask(ctx context.Context, app *core.App, at place) {
 	defer cancel()
 	begun := time.Now()
 	clock, err := p.send.AskClock(asked, app, at.address)
-	a := Answer{At: time.Now().UTC().Truncate(time.Millisecond), Took: time.Since(begun), Clock: clock}
 	switch {
 	case ctx.Err() != nil: // it is our stop that it did not get to answer
 		return
 	case asked.Err() != nil && err != nil:
-		a.Problem = core.Say("it did not answer within %s", askFor).String()
-	case err != nil && core.CodeOf(err) == core.CodeUnavailable: // it could not be asked
-		return
-	case err != nil:
-		a.Problem = core.Truncate(err.Error())
+		err = core.Errorf(core.CodeRefused, "it did not answer within %s", askFor)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.said[at] = a
+	p.Asked(at.app, at.address, begun, clock, err)
 }

@@ -15,7 +15,8 @@ import (
 
 // world is a store of apps of one job each, but for those named idle, and who is there.
 type world struct {
-	apps []core.App
+	apps   []core.App
+	stored map[string][]core.Executor
 
 	mu          sync.Mutex
 	asked       []string
@@ -24,6 +25,10 @@ type world struct {
 }
 
 func (w *world) ListApps(context.Context) ([]core.App, error) { return w.apps, nil }
+
+func (w *world) Executors(context.Context, []string) (map[string][]core.Executor, error) {
+	return w.stored, nil
+}
 
 func (w *world) ListJobs(_ context.Context, app string, _ core.JobID, _ int) ([]core.Job, core.JobID, error) {
 	if app == "idle" {

@@ -72,7 +72,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 		Restore: a.Restorer(restore.Options{}),
 		Facts: func(ctx context.Context, l words.Language) api.Facts {
 			f := api.Facts{Deployment: c.Deployment}
-			doctor.Gather(ctx, e, time.Now(), l, &f)
+			doctor.Gather(ctx, e, time.Now(), l, &f, nil)
 			return f
 		}, Status: func() api.Status {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

@@ -354,17 +354,34 @@ func executors(f *Facts, s *sheet) core.Text {
 	if slices.Contains(f.Own.Unread, "executors") || slices.Contains(f.Own.Unread, "apps") {
 		return core.Text{}
 	}
-	live, gone := map[string]bool{}, map[string][]core.Text{}
-	for _, x := range f.Own.Executors {
-		if x.Live {
-			live[x.App] = true
-		} else {
+	live, gone, fails, unchecked := map[string]bool{}, map[string][]core.Text{}, map[string][]core.Text{}, 0
+	for i := range f.Own.Executors {
+		switch x := &f.Own.Executors[i]; {
+		case !x.Live && x.Replaced:
+		case !x.Live:
 			gone[x.App] = append(gone[x.App], core.Say("%s (%s ago)", x.Address, span(f.Own.Now.Sub(x.BeatAt))))
+		case x.Answers != nil && !*x.Answers:
+			fails[x.App] = append(fails[x.App], core.Say("%s (%s ago: %s)", x.Address, span(f.Own.Now.Sub(x.CheckedAt)), oneLine(x.Problem)))
+		default:
+			live[x.App] = true
+			if x.Fixed && x.Answers == nil && x.BeatAt.IsZero() {
+				unchecked++
+			}
+		}
+	}
+	for _, app := range slices.Sorted(maps.Keys(fails)) {
+		text := core.Say("app %s: no run arrives at %s", app, some(fails[app]))
+		do := core.Say("tickring executors %s --test ADDRESS asks it once more: check its address, its token and the network between", app)
+		if live[app] {
+			s.warn("%s", text).do("%s", do)
+		} else {
+			s.wrong("%s", text).do("%s", do)
 		}
 	}
 	for _, app := range slices.Sorted(maps.Keys(gone)) {
-		if live[app] {
-			s.warn("app %s: gone are %s", app, some(gone[app])).do("nothing, if they were stopped: they are not used any more")
+		if live[app] || len(fails[app]) > 0 {
+			s.warn("app %s: gone are %s", app, some(gone[app])).
+				do("if they were stopped for good: tickring executors rm %s ADDRESS", app)
 		} else {
 			s.wrong("app %s has no executor left: %s sent no heartbeat since", app, some(gone[app])).
 				do("start one; its runs fail with no-executor, or wait within their deadline after an outage of the scheduler")
@@ -395,7 +412,7 @@ func executors(f *Facts, s *sheet) core.Text {
 	if len(f.Own.Executors) == 0 {
 		return core.Text{}
 	}
-	return core.Say("%d registered, all of them live", len(f.Own.Executors))
+	return core.Say("%d, none fails; not checked yet: %d", len(f.Own.Executors), unchecked)
 }
 
 // jobs tells of those that nobody takes and those that fail.

@@ -158,6 +158,13 @@ func TestFindings(t *testing.T) {
 		{"one executor gone", well, func(f *Facts) {
 			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.2:9999/", BeatAt: now.Add(-time.Hour)})
 		}, "executors", Warning, "http://10.0.0.2:9999/ (1h0m ago)"},
+		{"one executor was replaced", well, func(f *Facts) {
+			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.2:9999", Replaced: true},
+				client.Executor{App: "web", Address: "http://10.0.0.3:9999", BeatAt: now.Add(-time.Hour)})
+		}, "executors", Warning, "app web: gone are http://10.0.0.3:9999 (1h0m ago)"},
+		{"no run arrives at one that beats", here, func(f *Facts) {
+			f.Own.Executors[0].Answers, f.Own.Executors[0].Problem = new(false), "HTTP 500: out of memory"
+		}, "executors", Wrong, "app web: no run arrives at"},
 		{"one is refused for its token", here, func(f *Facts) {
 			f.Own.Refused = []client.RefusedExecutor{{App: "web", Address: "http://10.0.0.9:9999/", From: "10.0.0.9",
 				At: f.Own.Now.Add(-time.Minute), Times: 7}}
@@ -169,7 +176,7 @@ func TestFindings(t *testing.T) {
 		{"one of two is let in at last", here, func(f *Facts) {
 			f.Own.Refused = []client.RefusedExecutor{{App: "web", Address: "http://10.0.0.8:9999", At: f.Own.Now.Add(-time.Minute), Times: 8},
 				{App: "web", Address: "http://10.0.0.9:9999", At: f.Own.Now.Add(-time.Minute), Times: 7}}
-			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.9:9999/", Live: true,
+			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.9:9999", Live: true,
 				BeatAt: f.Own.Now.Add(-time.Second)})
 			f.Apps = []string{"web"}
 		}, "executors", Warning, "http://10.0.0.8:9999"},

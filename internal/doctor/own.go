@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
@@ -26,6 +27,8 @@ type gathering struct {
 	now time.Time
 	l   words.Language
 	f   *api.Facts
+	// answer is what addresses of executors said last; nil: nothing is known.
+	answer api.Answer
 }
 
 // known names what could not be read: in English, as programs know it, and Judge as a phrase.
@@ -46,8 +49,8 @@ func (k *gathering) said(err error) string {
 
 // Gather adds to f what the engine says, to somebody of language l; e is not fenced, so
 // that a deployment that stands by can be asked too.
-func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Language, f *api.Facts) {
-	k := &gathering{e, now, l, f}
+func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Language, f *api.Facts, answer api.Answer) {
+	k := &gathering{e, now, l, f, answer}
 	f.Now = now.UTC()
 	g, err := e.Tick.Global(ctx)
 	if k.known("global item", err) {
@@ -133,19 +136,14 @@ func (k *gathering) apps(ctx context.Context, g core.Global) {
 		return
 	}
 	for i := range apps {
-		if len(apps[i].Executors) > 0 {
-			continue // only the fixed ones are used
-		}
-		live := map[string]bool{}
-		for _, x := range apps[i].Candidates(stored[names[i]], g, k.now, core.BeatExpiry) {
-			live[x.Address] = true
-		}
-		for _, x := range stored[names[i]] {
+		views := ask.ExecutorsOf(&apps[i], stored[names[i]], g, k.now, core.BeatExpiry)
+		for v := range views {
 			if len(k.f.Executors) == maxExecutors {
 				return
 			}
-			k.f.Executors = append(k.f.Executors, api.Executor{App: names[i], Address: x.Address, Live: live[x.Address], Used: true,
-				BeatAt: x.Beat, Since: x.Since, Dialect: x.Dialect})
+			if views[v].Used {
+				k.f.Executors = append(k.f.Executors, api.ExecutorOf(names[i], &views[v], k.answer))
+			}
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestUncomparedFrom(t *testing.T) {
 			}
 			e.Tick = behind{e.Tick, c.behind, c.err}
 			var f api.Facts
-			Gather(t.Context(), e, now, words.English, &f)
+			Gather(t.Context(), e, now, words.English, &f, nil)
 			if !f.UncomparedFrom.Equal(c.want) || slices.Contains(f.Unread, "oldest message") != c.unknown {
 				t.Errorf("from %s, unread %v; want %s", f.UncomparedFrom, f.Unread, c.want)
 			}
@@ -80,7 +80,7 @@ func TestApps(t *testing.T) {
 	}
 	e.Manage.(*memory.Store).DamageApp("broken")
 	f := here()
-	Gather(t.Context(), e, now, words.English, f.Own)
+	Gather(t.Context(), e, now, words.English, f.Own, nil)
 	said := map[Level]string{}
 	for _, x := range Judge(f) {
 		if x.Check.String() == "apps" {
