@@ -150,6 +150,7 @@ var wanted = map[string]want{
 	"POST /v1/replan job":                       {operator, "", ofShop, `{"job":"shop/report","from":"2026-11-20T00:00:00Z"}`},
 	"POST /v1/fence":                            {admin, "", ofAll, ""},
 	"POST /v1/restore":                          {admin, "", ofAll, `{}`},
+	"POST /v1/rotate-key":                       {admin, "", ofAll, ""},
 	"POST /v1/redrive":                          {operator, "", ofAll, `{}`},
 	"POST /v1/redrive dry":                      {viewer, "", ofAll, `{"dryRun":true}`},
 	"GET /v1/facts":                             {viewer, "", aList, ""},

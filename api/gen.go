@@ -218,6 +218,9 @@ type ServerInterface interface {
 	// ResumeAll End the pause of everything; what passed is not run.
 	// (POST /v1/resume)
 	ResumeAll(w http.ResponseWriter, r *http.Request)
+	// RotateKey Encrypt the stored secrets with a new key. If an earlier rotation did not end, it continues. One call encrypts a part, and the next call continues after it.
+	// (POST /v1/rotate-key)
+	RotateKey(w http.ResponseWriter, r *http.Request, params RotateKeyParams)
 	// ListRuns Runs, newest first.
 	// (GET /v1/runs)
 	ListRuns(w http.ResponseWriter, r *http.Request, params ListRunsParams)
@@ -2589,6 +2592,39 @@ func (siw *ServerInterfaceWrapper) ResumeAll(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// RotateKey operation middleware
+func (siw *ServerInterfaceWrapper) RotateKey(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RotateKeyParams
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", r.URL.Query(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "after"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "after", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RotateKey(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListRuns operation middleware
 func (siw *ServerInterfaceWrapper) ListRuns(w http.ResponseWriter, r *http.Request) {
 
@@ -3444,6 +3480,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/fence", wrapper.Fence)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/restore", wrapper.Restore)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/redrive", wrapper.Redrive)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/rotate-key", wrapper.RotateKey)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/facts", wrapper.GetFacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/facts/jobs", wrapper.GetJobFacts)
 

@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/probe"
 	"github.com/tickring/tickring/core/report"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boundlog"
 	"github.com/tickring/tickring/internal/places"
 	"github.com/tickring/tickring/internal/refusal"
@@ -66,6 +67,8 @@ type Options struct {
 	// Restore begins a new generation of the data; nil where there is no other
 	// deployment to be told from.
 	Restore Restore
+	// Rotator replaces the key of stored secrets.
+	Rotator engine.Rotator
 	// Refused is where who is refused leaves a trace, and who says of executors that
 	// they were; nil: nowhere.
 	Refused *refusal.Trace

@@ -114,6 +114,7 @@ var rules = map[string]rule{
 	"GET /v1/audit":                                    lists,
 	"GET /v1/reports":                                  lists,
 	"POST /v1/replan":                                  lists,
+	"POST /v1/rotate-key":                              {access.Administer, ofAll},
 	"POST /v1/fence":                                   {access.Administer, ofAll},
 	"POST /v1/restore":                                 {access.Administer, ofAll},
 	"POST /v1/redrive":                                 {access.See, ofAll},
@@ -327,6 +328,9 @@ func (s *server) whoSent(r *http.Request, rule rule) (access.Who, error) {
 		}
 	}
 	app, found, err := s.m.FindApp(r.Context(), name)
+	if strings.HasPrefix(app.Token, core.LockedMark) { // nobody has it
+		found = false
+	}
 	of := sha256.Sum256([]byte(app.Token))
 	if err != nil || !found || subtle.ConstantTimeCompare(sum[:], of[:]) != 1 {
 		return access.Who{}, err

@@ -31,6 +31,16 @@ type App struct {
 	Created  time.Time
 }
 
+// WithSecrets returns a with each of its secrets replaced by what turn returns for it.
+func (a App) WithSecrets(turn func(secret string) string) App {
+	turned([]secretField{{"token", &a.Token}}, turn)
+	a.Call = a.Call.withSecrets(turn)
+	return a
+}
+
+// SecretsOf names the record that the encrypted secrets belong to.
+func (a App) SecretsOf() string { return "app/" + a.Name }
+
 // Allows reports whether its allow has the host of an address, an IP address.
 func (a *App) Allows(address string) bool {
 	_, target, err := ParseAddress(address)

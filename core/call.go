@@ -113,20 +113,19 @@ func (c *Call) Equal(o *Call) bool {
 }
 
 // Shown is c with AsStored in place of its secrets.
-func (c *Call) Shown() *Call {
+func (c *Call) Shown() *Call { return c.withSecrets(asStored) }
+
+// withSecrets returns c with each of its secrets replaced by what turn returns for it.
+func (c *Call) withSecrets(turn func(secret string) string) *Call {
 	if c == nil {
 		return nil
 	}
 	out := *c
 	out.Headers = maps.Clone(c.Headers)
 	for _, name := range c.Hidden {
-		out.Headers[name] = AsStored
+		out.Headers[name] = turn(out.Headers[name])
 	}
-	for _, s := range out.Auth.secrets() {
-		if *s.text != "" {
-			*s.text = AsStored
-		}
-	}
+	turned(out.Auth.secrets(), turn)
 	return &out
 }
 
@@ -169,6 +168,49 @@ func (c *Call) Kept(old *Call) (*Call, error) {
 type secretField struct {
 	field string
 	text  *string
+}
+
+// turned replaces the secrets that are set.
+func turned(list []secretField, turn func(string) string) {
+	for _, s := range list {
+		if *s.text != "" {
+			*s.text = turn(*s.text)
+		}
+	}
+}
+
+func asStored(string) string { return AsStored }
+
+// LockedMark begins a secret that could not be decrypted: its stored form follows, so that a change of something else
+// stores it unchanged. No secret that is given begins with it.
+const LockedMark = "\x00"
+
+// Locked is the error of a stored record with a secret that cannot be decrypted: by itself, or in Unreadable
+// and UnreadableApps. Record has every other field.
+type Locked[T any] struct {
+	Record T
+	Err    *Error
+}
+
+func (l *Locked[T]) Error() string { return l.Err.Error() }
+func (l *Locked[T]) Unwrap() error { return l.Err }
+
+// LockedApp returns the app of that name that a read reported as locked.
+func LockedApp(err error, name string) (app App, is bool) {
+	bad, _ := BesidesApps(err)
+	if l, is := bad[name].(*Locked[App]); is {
+		return l.Record, true
+	}
+	return app, false
+}
+
+// LockedJob returns the job that a read reported as locked; nil if it did not.
+func LockedJob(err error, id JobID) *Job {
+	bad, _ := Besides(err)
+	if l, is := bad[id].(*Locked[*Job]); is {
+		return l.Record
+	}
+	return nil
 }
 
 func (a *Auth) secrets() []secretField {

@@ -123,13 +123,26 @@ func (c *Channel) secrets() []secretField {
 }
 
 // Shown is c with AsStored in place of its secrets.
-func (c Channel) Shown() Channel {
+func (c Channel) Shown() Channel { return c.WithSecrets(asStored) }
+
+// WithSecrets returns c with each of its secrets replaced by what turn returns for it.
+func (c Channel) WithSecrets(turn func(secret string) string) Channel {
+	turned(c.secrets(), turn)
+	return c
+}
+
+// SecretsOf names the record that the encrypted secrets belong to.
+func (c Channel) SecretsOf() string { return "channel/" + c.Name }
+
+// Locked is why the channel cannot be used: a secret of it could not be decrypted; nil if it can.
+func (c Channel) Locked() error {
 	for _, s := range c.secrets() {
-		if *s.text != "" {
-			*s.text = AsStored
+		if strings.HasPrefix(*s.text, LockedMark) {
+			return Errorf(CodeRefused, "channel %s: %s cannot be decrypted: set it again, or add the key that encrypted it to the key file",
+				c.Name, s.field)
 		}
 	}
-	return c
+	return nil
 }
 
 // Kept is c with the secrets of old where it has AsStored. A secret that went elsewhere is

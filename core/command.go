@@ -61,14 +61,17 @@ func (c *Command) Normal() *Command {
 }
 
 // Shown is c with AsStored in place of its secrets.
-func (c *Command) Shown() *Command {
+func (c *Command) Shown() *Command { return c.withSecrets(asStored) }
+
+// withSecrets returns c with each of its secrets replaced by what turn returns for it.
+func (c *Command) withSecrets(turn func(secret string) string) *Command {
 	if c == nil {
 		return nil
 	}
 	out := *c
 	out.Env = maps.Clone(c.Env)
 	for _, name := range c.Hidden {
-		out.Env[name] = AsStored
+		out.Env[name] = turn(out.Env[name])
 	}
 	return &out
 }

@@ -95,9 +95,17 @@ func (u UnreadableApps) Err() error {
 // Of is why an app cannot be read, for people; nil of one that is not among them.
 func (u UnreadableApps) Of(name string) error {
 	if err := u[name]; err != nil {
-		return Passing(UnreadableApps{name: err})
+		return &Error{Code: CodeRefused, Reason: Say("app %s cannot be read: %s", name, Said(err)), Err: UnreadableApps{name: err}}
 	}
 	return nil
+}
+
+// Said is an error as an argument of a Text: an *Error is said in the language of the reader.
+func Said(err error) any {
+	if e, is := errors.AsType[*Error](err); is {
+		return e
+	}
+	return err
 }
 
 func (u UnreadableApps) Error() string {
@@ -266,6 +274,11 @@ func Passing(err error) error {
 		return &Error{Code: CodeRefused, Reason: Say("%v", bad), Err: err}
 	}
 	if bad, _ := BesidesApps(err); bad != nil {
+		if len(bad) == 1 {
+			for name := range bad {
+				return bad.Of(name)
+			}
+		}
 		return &Error{Code: CodeRefused, Reason: Say("%v", bad), Err: err}
 	}
 	return &Error{Code: CodeUnavailable, Reason: Say("the store did not answer: try again"), Err: err}

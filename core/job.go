@@ -7,6 +7,23 @@ import (
 	"time"
 )
 
+// WithSecrets returns d with each of its secrets replaced by what turn returns for it.
+func (d Def) WithSecrets(turn func(secret string) string) Def {
+	d.Call, d.Command = d.Call.withSecrets(turn), d.Command.withSecrets(turn)
+	return d
+}
+
+// Locked is the error of a read of j whose Def could not be decrypted; any other error stays.
+func (j *Job) Locked(err error) error {
+	if l, is := err.(*Locked[Def]); is {
+		return &Locked[*Job]{j, l.Err}
+	}
+	return err
+}
+
+// SecretsOf names the record that the encrypted secrets belong to.
+func (d Def) SecretsOf() string { return "job/" + d.ID.String() }
+
 // JobState is whether a job's schedule counts.
 type JobState string
 

@@ -42,11 +42,19 @@ type Engine struct {
 	Upkeep   Upkeep
 	Report   report.Store
 	People   access.Store
+	Secrets  Secrets // nil where secrets are not encrypted
 	// Writes grows with each commit, so that who shows what is stored need not ask; nil where
 	// no process hears of all of them.
 	Writes func() uint64
 	// Close ends what the engine runs and releases its files.
 	Close func() error
+}
+
+// Secrets is how stored secrets are encrypted again.
+type Secrets interface {
+	// Reseal encrypts again with the newest key the records that have a secret with an older one, of the records from a place on (empty:
+	// all). It returns how many records it changed and the place to continue at; empty is the end.
+	Reseal(ctx context.Context, from string) (changed int, next string, err error)
 }
 
 // NoticeStore is what people are told from.

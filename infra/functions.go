@@ -57,7 +57,7 @@ var ours = []string{
 	"TICKRING_QUEUE_FIRES", "TICKRING_QUEUE_SLOW", "TICKRING_QUEUE_CHECKS", "TICKRING_QUEUE_ASIDE",
 	"TICKRING_QUEUE_RESULTS", "TICKRING_QUEUE_DEAD",
 	"TICKRING_ADMIN_TOKEN", "TICKRING_ADMIN_TOKEN_PARAM", "TICKRING_READ_TOKEN", "TICKRING_READ_TOKEN_PARAM",
-	"TICKRING_REPORT_KEY_PARAM", "TICKRING_REPORT_URL", "TICKRING_REPORT_ZONE", "TICKRING_RUN_URL",
+	"TICKRING_SECRET_KEY_PARAM", "TICKRING_SECRET_KEY_KMS", "TICKRING_REPORT_KEY_PARAM", "TICKRING_REPORT_URL", "TICKRING_REPORT_ZONE", "TICKRING_RUN_URL",
 	"TICKRING_ALLOW", "TICKRING_ALLOW_NO_TOKEN", "TICKRING_VISIBILITY", "TICKRING_MAX_PARTITIONS", "TICKRING_LOG_LEVEL", "TICKRING_DOORS",
 	"TICKRING_METRICS", "TICKRING_OIDC_ISSUER", "TICKRING_OIDC_CLIENT_ID", "TICKRING_OIDC_CLIENT_SECRET",
 	"TICKRING_OIDC_CLIENT_SECRET_PARAM", "TICKRING_OIDC_URL", "TICKRING_OIDC_NAME", "TICKRING_OIDC_SCOPES", "TICKRING_OIDC_NAME_CLAIM",
@@ -174,6 +174,9 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 		RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
 	more, beside := inRole(more)
 	statements := append(s.statements(f.role), more...)
+	if !f.plain {
+		statements = append(statements, s.mayRead(p, s.secretKey)...)
+	}
 	statements = append(statements, allow([]string{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.LogGroupArn()))
 	inVpc := f.calls && p.Vpc != nil
 	if inVpc {
@@ -355,7 +358,8 @@ func (s *Scheduler) environment(p *Props) map[string]*string {
 		"TICKRING_TABLE_JOBS": s.Jobs.TableName(), "TICKRING_TABLE_RUNS": s.Runs.TableName(), "TICKRING_TABLE_STATE": s.State.TableName(),
 		"TICKRING_QUEUE_FIRES": s.Fires.QueueUrl(), "TICKRING_QUEUE_SLOW": s.Slow.QueueUrl(), "TICKRING_QUEUE_CHECKS": s.Checks.QueueUrl(),
 		"TICKRING_QUEUE_ASIDE": s.Aside.QueueUrl(), "TICKRING_QUEUE_RESULTS": s.Results.QueueUrl(), "TICKRING_QUEUE_DEAD": s.Dead.QueueUrl(),
-		"TICKRING_METRICS": s.name(), "TICKRING_VISIBILITY": jsii.String(fmt.Sprintf("%ds", visibility)),
+		"TICKRING_SECRET_KEY_PARAM": s.secretKey,
+		"TICKRING_METRICS":          s.name(), "TICKRING_VISIBILITY": jsii.String(fmt.Sprintf("%ds", visibility)),
 	}
 	if p.MaxPartitions != nil {
 		env["TICKRING_MAX_PARTITIONS"] = jsii.String(fmt.Sprint(*p.MaxPartitions))

@@ -744,7 +744,7 @@ func TestForms(t *testing.T) {
 	}
 	if got, want := tmpl.endpoints(t),
 		"dynamodb; lambda: Api Aside Dispatch Slow Tick; logs: Api Aside; "+
-			"sqs: Api Aside Dispatch Slow Tick; ssm: Api Dispatch Slow"; got != want {
+			"sqs: Api Aside Dispatch Slow Tick; ssm: Api Aside Dispatch Slow Tick"; got != want {
 		t.Errorf("endpoints %s; want %s", got, want)
 	}
 	for _, id := range tmpl.of(t, "AWS::SQS::Queue") {

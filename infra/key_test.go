@@ -23,7 +23,7 @@ func TestKeyIsLimited(t *testing.T) {
 		p.EncryptionKey, p.Functions = awskms.NewKey(stack, jsii.String("Key"), nil), functions
 		infra.NewScheduler(stack, "Tickring", &p)
 		tmpl := read(t, stack)
-		thing := regexp.MustCompile(`Tickring(Jobs|Runs|State|Fires|Slow|Checks|Results|Dead)"|admin-token|report-key`)
+		thing := regexp.MustCompile(`Tickring(Jobs|Runs|State|Fires|Slow|Checks|Results|Dead)"|admin-token|report-key|secret-key`)
 		got, want := map[string]bool{}, map[string]bool{}
 		for _, s := range tmpl.statements(t) {
 			add := func(to map[string]bool, v any, actions ...string) {

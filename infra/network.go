@@ -26,7 +26,7 @@ func (s *Scheduler) endpoints(p *Props) {
 	}
 	list := []endpoint{
 		{"Sqs", awsec2.InterfaceVpcEndpointAwsService_SQS(), []string{"tick", "dispatch", "slow", "aside", "api"}},       // the ring
-		{"Ssm", awsec2.InterfaceVpcEndpointAwsService_SSM(), []string{"dispatch", "slow", "api"}},                        // secrets
+		{"Ssm", awsec2.InterfaceVpcEndpointAwsService_SSM(), []string{"tick", "dispatch", "slow", "aside", "api"}},       // secrets
 		{"Lambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA(), []string{"tick", "dispatch", "slow", "aside", "api"}}, // executors, ticks
 	}
 	if len(s.logs(p)) > 0 {

@@ -196,7 +196,7 @@ func TestSecretsOfRoles(t *testing.T) {
 					continue
 				}
 				b, _ := json.Marshal(s.Resource)
-				for _, secret := range []string{"admin-token", "read-token", "report-key", "people/secret"} {
+				for _, secret := range []string{"admin-token", "read-token", "report-key", "secret-key", "people/secret"} {
 					if strings.Contains(string(b), "/"+secret) {
 						readers[secret+" "+a.(string)] = append(readers[secret+" "+a.(string)], strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0],
 							"Tickring"))
@@ -208,9 +208,12 @@ func TestSecretsOfRoles(t *testing.T) {
 			"admin-token ssm:GetParameter": "Api Setup", "report-key ssm:GetParameter": "Callback Dispatch Slow",
 			"admin-token ssm:PutParameter": "Setup", "report-key ssm:PutParameter": "Setup", "admin-token ssm:DeleteParameter": "Setup",
 			"report-key ssm:DeleteParameter": "Setup",
+			"secret-key ssm:GetParameter":    "Api Aside Callback Dispatch Registry Slow Tick", "secret-key ssm:PutParameter": "Api Setup",
+			"secret-key ssm:DeleteParameter": "Setup",
 		}
 		if p.FunctionUrl {
 			want["report-key ssm:GetParameter"] = "Api Callback Dispatch Slow"
+			want["secret-key ssm:GetParameter"] = "Api Aside Callback Dispatch Slow Tick"
 		}
 		if p.Oidc != nil {
 			want["people/secret ssm:GetParameter"] = "Api"

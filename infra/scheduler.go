@@ -37,6 +37,7 @@ type Scheduler struct {
 
 	schedule    awsscheduler.CfnSchedule
 	reportKey   *string
+	secretKey   *string // encrypts the secrets of apps, jobs and channels
 	secretsMade awscdk.CustomResource
 	api         awsapigatewayv2.HttpApi
 }
@@ -92,7 +93,8 @@ func (s *Scheduler) arn(service, resource string) *string {
 func (s *Scheduler) secrets(p *Props, dir string) {
 	prefix := "/tickring/" + *s.name()
 	s.TokenParameter, s.reportKey = jsii.String(prefix+"/admin-token"), jsii.String(prefix+"/report-key")
-	names := []*string{s.TokenParameter, s.reportKey}
+	s.secretKey = jsii.String(prefix + "/secret-key")
+	names := []*string{s.TokenParameter, s.reportKey, s.secretKey}
 	if p.ReadToken {
 		s.ReadTokenParameter = jsii.String(prefix + "/read-token")
 		names = append(names, s.ReadTokenParameter)
@@ -105,6 +107,9 @@ func (s *Scheduler) secrets(p *Props, dir string) {
 	fn := s.function(p, dir, function{name: "setup", about: "makes tokens and the canary at deployment", memory: 128, timeout: 60,
 		plain: true}, may...)
 	properties := map[string]any{"Secrets": names}
+	if p.RemovalPolicy != awscdk.RemovalPolicy_DESTROY { // the tables that stay need it
+		properties["Kept"] = []*string{s.secretKey}
+	}
 	if p.EncryptionKey != nil {
 		properties["KeyId"] = p.EncryptionKey.KeyArn()
 	}
@@ -136,6 +141,11 @@ func (s *Scheduler) mayRead(p *Props, names ...*string) []awsiam.PolicyStatement
 // doors are the functions that are asked over HTTP, behind one base URL.
 func (s *Scheduler) doors(p *Props, dir string) {
 	admin := map[string]*string{"TICKRING_ADMIN_TOKEN_PARAM": s.TokenParameter}
+	rotates := []awsiam.PolicyStatement{allow([]string{"ssm:PutParameter"}, s.parameters([]*string{s.secretKey})...)}
+	if p.EncryptionKey != nil {
+		admin["TICKRING_SECRET_KEY_KMS"] = p.EncryptionKey.KeyArn()
+		rotates = append(rotates, s.via(p, "ssm", "PARAMETER_ARN", s.parameters([]*string{s.secretKey}), "kms:Encrypt", "kms:GenerateDataKey"))
+	}
 	if s.ReadTokenParameter != nil {
 		admin["TICKRING_READ_TOKEN_PARAM"] = s.ReadTokenParameter
 	}
@@ -158,14 +168,14 @@ func (s *Scheduler) doors(p *Props, dir string) {
 		admin["TICKRING_DOORS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout,
 			calls: true, env: admin,
-			role: roles.AllDoors}, slices.Concat(s.logs(p), s.topics(p),
+			role: roles.AllDoors}, slices.Concat(s.logs(p), s.topics(p), rotates,
 			s.mayRead(p, s.TokenParameter, s.ReadTokenParameter, provider, s.reportKey))...)
 		s.callback(p, dir)
 		s.Url = s.functionUrl(all)
 		return
 	}
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
-		role: roles.Api}, slices.Concat(s.logs(p), s.topics(p), s.mayRead(p, s.TokenParameter, s.ReadTokenParameter, provider))...)
+		role: roles.Api}, slices.Concat(s.logs(p), s.topics(p), rotates, s.mayRead(p, s.TokenParameter, s.ReadTokenParameter, provider))...)
 	callback := s.callback(p, dir)
 	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout,
 		role: roles.Registry})

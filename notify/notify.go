@@ -79,7 +79,10 @@ func (s *Sender) Send(ctx context.Context, ch core.Channel, m Message) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	m.Deployment = cmp.Or(m.Deployment, s.o.Deployment)
-	var err error
+	err := ch.Locked()
+	if err != nil { // a later try may have the key
+		return &core.Undelivered{Reason: err.Error(), Err: err}
+	}
 	switch ch.Kind {
 	case core.ChannelEmail:
 		err = s.mail(ctx, &ch, &m)
@@ -106,8 +109,8 @@ func (s *Sender) Test(ctx context.Context, ch core.Channel) error {
 
 // Takes says why nothing here can send to a channel, whatever its form; nil if it can.
 func (s *Sender) Takes(ctx context.Context, ch core.Channel) error {
-	if ch.Kind != core.ChannelSNS {
-		return nil
+	if err := ch.Locked(); err != nil || ch.Kind != core.ChannelSNS {
+		return err
 	}
 	if s.o.Topics == nil {
 		return errNoTopics

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"path/filepath"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -23,9 +24,11 @@ import (
 // Options of a Server. The zero value of a field means its default, which is
 // what `tickring serve` runs with; tests run with shorter durations.
 type Options struct {
-	Dir    string // data folder
-	Listen string // host:port; port 0 takes a free one
-	Token  string // of the API; empty: that of DIR/admin-token, made on first start
+	Dir string // data folder
+	// SecretKeyFile encrypts stored secrets; empty: beside Dir, Dir.key, so that a copy of Dir does not have it.
+	SecretKeyFile string
+	Listen        string // host:port; port 0 takes a free one
+	Token         string // of the API; empty: that of DIR/admin-token, made on first start
 	// ReadToken is one more, which may only read; empty: there is none.
 	ReadToken string
 	// AllowNoToken lets executors of apps without a token in from everywhere,
@@ -129,6 +132,9 @@ func (o *Options) defaults() {
 	}
 	if o.Plan == (plan.Options{}) {
 		o.Plan = plan.Local()
+	}
+	if dir, err := filepath.Abs(o.Dir); err == nil {
+		o.SecretKeyFile = cmp.Or(o.SecretKeyFile, dir+".key")
 	}
 	o.Listen = cmp.Or(o.Listen, "127.0.0.1:7700")
 	o.Version = cmp.Or(o.Version, "dev")

@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,7 @@ import (
 	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/internal/traces"
 	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/send"
@@ -86,6 +88,7 @@ type Server struct {
 // parts is what exists once the data folder is ours.
 type parts struct {
 	engine  *engine.Engine
+	box     *secretbox.Box
 	sender  *send.Sender
 	notify  *notify.Sender
 	finish  *finish.Finish
@@ -314,11 +317,16 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	s.ownFiles()
-	eng, err := sqlite.Open(ctx, sqlite.Options{Lock: lock, Synchronous: s.o.Synchronous})
+	box, made, err := secretbox.File(ctx, s.o.SecretKeyFile) // with the lock, so that one of two servers makes it
+	if err != nil {
+		return errors.Join(err, lock.Release())
+	}
+	eng, err := sqlite.Open(ctx, sqlite.Options{Lock: lock, Synchronous: s.o.Synchronous, Secrets: box})
 	if err != nil {
 		return err
 	}
-	if err := s.begin(ctx, eng); err != nil {
+	s.tellLocked(ctx, eng, made)
+	if err := s.begin(ctx, eng, box); err != nil {
 		eng.Close()
 		return err
 	}
@@ -354,9 +362,9 @@ func (s *Server) Run(ctx context.Context) error {
 
 // begin makes the use cases on an open engine and opens the doors; those of a
 // copy only when its numbers are lifted.
-func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
+func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.Box) error {
 	o := &s.o
-	p := &parts{engine: eng, upAt: time.Now().UTC(), stopping: make(chan struct{})}
+	p := &parts{engine: eng, box: box, upAt: time.Now().UTC(), stopping: make(chan struct{})}
 	boot := rand.Text()[:10]
 	var nonces atomic.Int64
 	a := assembly.New(eng, assembly.Options{Plan: o.Plan, Log: boundlog.Of(s.log), Expiry: o.Expiry, Behind: o.Behind,
@@ -477,6 +485,35 @@ func (s *Server) derived(purpose string) []byte {
 	m := hmac.New(sha256.New, []byte(s.token))
 	m.Write([]byte(purpose))
 	return m.Sum(nil)
+}
+
+// tellLocked names the apps and channels whose secrets the key file does not decrypt, as after a restore without it.
+func (s *Server) tellLocked(ctx context.Context, eng *engine.Engine, made bool) {
+	var names []string
+	_, err := eng.Manage.ListApps(ctx)
+	bad, _ := core.BesidesApps(err)
+	for name := range bad {
+		if _, is := core.LockedApp(bad, name); is {
+			names = append(names, "app "+name)
+		}
+	}
+	channels, _ := eng.Manage.ListChannels(ctx)
+	for i := range channels {
+		if channels[i].Locked() != nil {
+			names = append(names, "channel "+channels[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
+	file := "the key file " + s.o.SecretKeyFile
+	if made {
+		file += ", which did not exist and was created,"
+	}
+	fmt.Fprintf(s.o.Notice, "%s does not decrypt the secrets of %s: add the earlier key to the file, or set the secrets again\n", file,
+		strings.Join(names, ", "))
+	s.log.Warn("secrets not decrypted", "file", s.o.SecretKeyFile, "records", strings.Join(names, ", "))
 }
 
 // adminToken is the given token, or the one kept in the folder, made if there

@@ -25,7 +25,7 @@ import (
 
 // spoken are the folders whose sentences people hear.
 var spoken = []string{"core", "api", "send", "internal/executorhttp", "internal/localexec", "functions", "engine", "server",
-	"internal/boot", "internal/doctor", "internal/oidc", "manifest", "cmd/tickring", "console"}
+	"internal/boot", "internal/doctor", "internal/oidc", "internal/secretbox", "manifest", "cmd/tickring", "console"}
 
 // how is what to do about a sentence without a word.
 const how = "add to a table of words (see tables) the line\n" +

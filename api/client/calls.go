@@ -319,6 +319,11 @@ func (c *Client) Redrive(ctx context.Context, body RedriveRequest) (RedriveResul
 	return do[RedriveResult](ctx, c, "POST", "/v1/redrive", nil, body)
 }
 
+// RotateKey encrypts a part of the stored secrets with a new key.
+func (c *Client) RotateKey(ctx context.Context, params RotateKeyParams) (RotateResult, error) {
+	return do[RotateResult](ctx, c, "POST", "/v1/rotate-key", params, nil)
+}
+
 // Rerun runs again one run that has ended, or a page of those that a filter finds.
 func (c *Client) Rerun(ctx context.Context, body RerunRequest) (RerunResult, error) {
 	return do[RerunResult](ctx, c, "POST", "/v1/rerun", nil, body)

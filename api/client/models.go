@@ -841,6 +841,9 @@ type Facts struct {
 	KnownTokens []string  `json:"knownTokens,omitempty,omitzero"`
 	LastTick    time.Time `json:"lastTick,omitempty,omitzero"`
 
+	// LockedChannels Channels with a secret that cannot be decrypted
+	LockedChannels []UnreadableApp `json:"lockedChannels,omitempty,omitzero"`
+
 	// LogsLost Of a server on one machine: logs that were to be kept and could not be read, since it began
 	LogsLost int64 `json:"logsLost,omitempty,omitzero"`
 
@@ -2136,6 +2139,18 @@ type Retry struct {
 	On []string `json:"on,omitempty,omitzero" most:"16"`
 }
 
+// RotateResult defines model for RotateResult.
+type RotateResult struct {
+	// Changed Apps, jobs and channels that were encrypted again
+	Changed int `json:"changed"`
+
+	// Key ID of the new key
+	Key string `json:"key"`
+
+	// Next Pass it as after; left out at the end
+	Next string `json:"next,omitempty,omitzero"`
+}
+
 // Rule defines model for Rule.
 type Rule struct {
 	// At Once, such as 2027-01-01T00:00:00Z.
@@ -2955,6 +2970,12 @@ type GetReportParams struct {
 
 	// Zone By whose days, such as Europe/Berlin; as the server was started or deployed with if left out
 	Zone string `form:"zone,omitempty" json:"zone,omitempty,omitzero"`
+}
+
+// RotateKeyParams defines parameters for RotateKey.
+type RotateKeyParams struct {
+	// After next of the page before
+	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
 // ListRunsParams defines parameters for ListRuns.

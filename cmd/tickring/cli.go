@@ -108,12 +108,13 @@ type grammar struct {
 	Views  viewsCmd  `cmd:"" help:"Pages of the console that you keep under names." group:"People"`
 	Whoami whoamiCmd `cmd:"" help:"Who you are to the server, and what you may." group:"People"`
 
-	Doctor   doctorCmd   `cmd:"" help:"What is wrong with a server or a deployment, and what to do." group:"Operating"`
-	Backup   backupCmd   `cmd:"" help:"Copy the data of a server on this machine, while it works or not." group:"Operating"`
-	Redrive  redriveCmd  `cmd:"" help:"List what could not be handled, and send again what still may be sent." group:"Operating"`
-	Fence    fenceCmd    `cmd:"" help:"Shut everybody out of the data of a deployment, until a restore or take-over." group:"Operating"`
-	Restore  restoreCmd  `cmd:"" help:"Make data that was brought back to an earlier moment this deployment's, and send what has no run." group:"Operating"`
-	Takeover takeoverCmd `cmd:"" help:"The same with a replica of the data, in another Region." group:"Operating"`
+	Doctor   doctorCmd    `cmd:"" help:"What is wrong with a server or a deployment, and what to do." group:"Operating"`
+	Backup   backupCmd    `cmd:"" help:"Copy the data of a server on this machine, while it works or not." group:"Operating"`
+	Rotate   rotateKeyCmd `cmd:"" name:"rotate-key" help:"Encrypt the stored secrets with a new key." group:"Operating"`
+	Redrive  redriveCmd   `cmd:"" help:"List what could not be handled, and send again what still may be sent." group:"Operating"`
+	Fence    fenceCmd     `cmd:"" help:"Shut everybody out of the data of a deployment, until a restore or take-over." group:"Operating"`
+	Restore  restoreCmd   `cmd:"" help:"Make data that was brought back to an earlier moment this deployment's, and send what has no run." group:"Operating"`
+	Takeover takeoverCmd  `cmd:"" help:"The same with a replica of the data, in another Region." group:"Operating"`
 
 	Context contextCmd `cmd:"" help:"Servers and their tokens by name." group:"Other"`
 

@@ -45,6 +45,7 @@ type ServeCmd struct {
 	CommandsMost int           `help:"How many commands may be at work at once; the others wait for their turn." default:"10" placeholder:"N"`
 	OIDC         OIDCFlags     `embed:"" prefix:"oidc-"`
 	Restored     bool          `help:"The data folder is a copy of an earlier moment: lift its numbers and find again what was on its way, before anything is planned. Say it once."`
+	SecretKey    string        `name:"secret-key-file" help:"File with the key that encrypts stored secrets (default: the data folder's path with .key at its end); created if there is none." placeholder:"FILE"`
 	Drain        time.Duration `help:"How long a stop may last: what is being sent, called or reported is waited for. A second signal ends it at once." default:"10s" placeholder:"DURATION"`
 	LogLevel     string        `help:"debug, info, warn or error: what goes to standard error as JSON." enum:"debug,info,warn,error" default:"warn"`
 	Tune         []string      `hidden:"" help:"NAME=DURATION, for tests."`
@@ -142,7 +143,8 @@ func (c *ServeCmd) Run(e *Env) error {
 	out := &lockedWriter{w: e.Stdout}
 	o := server.Options{Dir: dir, Listen: c.Listen, Token: e.env("TICKRING_ADMIN_TOKEN"),
 		ReadToken: e.env("TICKRING_READ_TOKEN"), Policy: policy, TrustedProxies: proxies,
-		ReportURL: strings.TrimSuffix(c.ReportURL, "/"), TLSCert: c.TLSCert, TLSKey: c.TLSKey, Drain: max(c.Drain, 1),
+		SecretKeyFile: cmp.Or(c.SecretKey, e.env("TICKRING_SECRET_KEY_FILE")),
+		ReportURL:     strings.TrimSuffix(c.ReportURL, "/"), TLSCert: c.TLSCert, TLSKey: c.TLSKey, Drain: max(c.Drain, 1),
 		Version: version(), Log: log, AllowNoToken: c.AllowNoToken, RequireToken: c.RequireToken, Notice: out,
 		Restored: c.Restored, Commands: allowed, CommandsMost: c.CommandsMost, ReportZone: zone,
 		Notices: notice.Options{Link: c.RunURL}, Provider: provider}

@@ -9,11 +9,16 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
+// FindApp reads an app, if there is one of the name. One with secrets that cannot be decrypted has their stored form in
+// their place: it can be shown and changed, and compares with nothing that is given.
 func (q *Ask) FindApp(ctx context.Context, name string) (core.App, bool, error) {
 	if err := core.CheckAppName("app", name); err != nil {
 		return core.App{}, false, err
 	}
 	found, left, err := q.store.Apps(ctx, []string{name})
+	if a, is := core.LockedApp(err, name); is {
+		return a, true, nil
+	}
 	if err := core.Unread(left, err); err != nil {
 		return core.App{}, false, err
 	}

@@ -175,9 +175,12 @@ func (q *Ask) Job(ctx context.Context, ref string) (core.Job, error) {
 	return *j, nil
 }
 
-// storedJob reads a job; nil if there is none.
+// storedJob reads a job, with locked secrets as FindApp; nil if there is none.
 func (q *Ask) storedJob(ctx context.Context, id core.JobID) (*core.Job, error) {
 	found, left, err := q.store.Jobs(ctx, []core.JobID{id})
+	if j := core.LockedJob(err, id); j != nil {
+		return j, nil
+	}
 	return found[id], core.Unread(left, err)
 }
 

@@ -311,5 +311,8 @@ func killedText(lower string) bool {
 }
 
 func passing(err error) error {
+	if e, is := errors.AsType[*core.Error](err); is { // of an app that cannot be read
+		return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%v", e), Err: err}
+	}
 	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the store did not answer: try again"), Err: err}
 }

@@ -401,6 +401,10 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 			return nil, nil, err
 		}
 		for id, why := range worse {
+			if j := core.LockedJob(worse, id); j != nil { // it can be given other secrets
+				found[id] = j
+				continue
+			}
 			bad[names[id]] = core.Unreadable{id: why}
 		}
 		for _, j := range found {

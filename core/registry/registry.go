@@ -239,5 +239,8 @@ var (
 )
 
 func passing(err error) error {
+	if bad, _ := core.BesidesApps(err); bad != nil { // an executor tries again later
+		return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%v", core.Passing(err)), Err: err}
+	}
 	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the store did not answer: try again"), Err: err}
 }

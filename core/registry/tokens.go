@@ -28,10 +28,11 @@ type Tokens struct {
 	of      map[string][sha256.Size]byte // by app that has one
 	all     map[[sha256.Size]byte]bool
 	without map[string]bool // apps that have none
-	asked   time.Time       // when the list was asked for last
-	paid    time.Time       // until then strangers have used up their readings
-	failed  error           // of the last reading
-	reading chan struct{}   // closed when the one that is under way is over; nil: none is
+	bad     core.UnreadableApps
+	asked   time.Time     // when the list was asked for last
+	paid    time.Time     // until then strangers have used up their readings
+	failed  error         // of the last reading
+	reading chan struct{} // closed when the one that is under way is over; nil: none is
 }
 
 // spareReadings is how many readings strangers can have at once, who had none for a while.
@@ -100,6 +101,9 @@ func (t *Tokens) Admit(ctx context.Context, app, token string) error {
 		return passing(late)
 	case ctx.Err() != nil:
 		return passing(ctx.Err())
+	case token != "" && (t.bad[app] != nil || app == "" && len(t.bad) > 0): // which ones is not for strangers
+		return core.Errorf(core.CodeUnauthorized, "the access token cannot be checked: the stored secrets of some apps cannot be read, and "+
+			"tickring doctor names these apps")
 	}
 	return t.refuse(app, token, free)
 }
@@ -162,6 +166,7 @@ func (t *Tokens) read(ctx context.Context, now time.Time) {
 
 func (t *Tokens) learn(list []core.App, bad core.UnreadableApps) {
 	before := t.of
+	t.bad = bad
 	t.of, t.all, t.without = map[string][sha256.Size]byte{}, map[[sha256.Size]byte]bool{}, map[string]bool{}
 	for name := range bad {
 		if of, had := before[name]; had {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/secretbox"
 )
 
 // DynamoDB is what the engine calls of DynamoDB.
@@ -70,6 +71,8 @@ type Options struct {
 	// Insist is for how long a part of a request that found no room, as the request's
 	// answer says, is tried again: 1 s.
 	Insist time.Duration
+	// Secrets encrypts the secrets of apps, jobs and channels; nil stores them as they are.
+	Secrets *secretbox.Box
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
@@ -113,7 +116,8 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, People: s, Close: func() error { return nil },
+		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, People: s, Secrets: s,
+		Close: func() error { return nil },
 	}
 }
 

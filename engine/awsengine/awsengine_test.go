@@ -37,6 +37,7 @@ func newFakes(t testing.TB, o awsengine.Options) *fakes {
 	if o.Visibility == 0 {
 		o.Visibility = visibility
 	}
+	o.Secrets = enginetest.NewBox()
 	var err error
 	if f.store, err = awsengine.New(f.db, f.sqs, o); err != nil {
 		t.Fatal(err)

@@ -3,9 +3,11 @@ package awsengine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/secretbox"
 )
 
 // channelOf has the channels of notices: an item each.
@@ -18,6 +20,18 @@ func decodeChannel(it item) (c core.Channel, err error) {
 	return c, nil
 }
 
+// openChannel reads a channel; one with a secret that cannot be decrypted is core.Channel.Locked.
+func (s *Store) openChannel(it item) (core.Channel, error) {
+	c, err := decodeChannel(it)
+	if err != nil {
+		return c, err
+	}
+	if c, err = secretbox.Open(s.o.Secrets, c); errors.Is(err, core.ErrThrottled) {
+		return c, err
+	}
+	return c, nil
+}
+
 // Channels implements ask.Store.
 func (s *Store) Channels(ctx context.Context, names []string) (map[string]core.Channel, error) {
 	keys := make([]item, len(names))
@@ -26,7 +40,7 @@ func (s *Store) Channels(ctx context.Context, names []string) (map[string]core.C
 	}
 	found := make(map[string]core.Channel, len(names))
 	err := s.getAll(ctx, s.o.Names.State, keys, func(it item) error {
-		c, err := decodeChannel(it)
+		c, err := s.openChannel(it)
 		found[stringOf(it, "key")] = c
 		return err
 	})
@@ -36,7 +50,7 @@ func (s *Store) Channels(ctx context.Context, names []string) (map[string]core.C
 // ListChannels implements ask.Store.
 func (s *Store) ListChannels(ctx context.Context) (list []core.Channel, err error) {
 	err = s.all(ctx, channelOf, func(it item) error {
-		c, err := decodeChannel(it)
+		c, err := s.openChannel(it)
 		list = append(list, c)
 		return err
 	})
@@ -45,6 +59,10 @@ func (s *Store) ListChannels(ctx context.Context) (list []core.Channel, err erro
 
 // PutChannel implements manage.Store.
 func (s *Store) PutChannel(ctx context.Context, seen int64, ch core.Channel, c core.Change) error {
+	ch, err := secretbox.Seal(s.o.Secrets, ch)
+	if err != nil {
+		return err
+	}
 	ch.Created, ch.Tested = fromMillis(millis(ch.Created)), fromMillis(millis(ch.Tested))
 	it := stateKey(channelOf, ch.Name)
 	it["rev"], it["body"] = number(ch.Rev), text(jsonText(ch))

@@ -46,7 +46,7 @@ func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []t
 			ids = append(ids, l.Parent)
 		}
 	}
-	found, defRevs, unread, err := s.jobs(ctx, ids)
+	found, defRevs, _, unread, err := s.jobs(ctx, ids)
 	if err == nil && len(unread) > 0 {
 		err = core.ErrThrottled
 	}
@@ -77,7 +77,11 @@ func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []t
 		e := equal("rev", number(parent.Sched.Rev))
 		e.equals("defRev", number(defRevs[id]))
 		e.set("defRev", number(rev))
-		actions = append(actions, e.update(s.o.Names.Jobs, schedKey(id)), putAction(s.o.Names.Jobs, encodeDef(&def, rev)))
+		put, err := s.encodeDef(&def, rev)
+		if err != nil {
+			return nil, err
+		}
+		actions = append(actions, e.update(s.o.Names.Jobs, schedKey(id)), putAction(s.o.Names.Jobs, put))
 		s.defs.forget(id)
 	}
 	return actions, nil

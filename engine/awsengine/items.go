@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/secretbox"
 )
 
 func text(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }
@@ -137,11 +138,15 @@ func jobOf(id string) (core.JobID, error) {
 // encodeDef writes a definition with the revision under which it was made, for
 // the two items of a job are not read at one moment: whoever finds another in
 // sched has one of before a change and one of after it.
-func encodeDef(d *core.Def, rev int64) item {
+func (s *Store) encodeDef(d *core.Def, rev int64) (item, error) {
+	sealed, err := secretbox.Seal(s.o.Secrets, *d)
+	if err != nil {
+		return nil, err
+	}
 	it := defKey(d.ID)
 	it["rev"] = number(rev)
-	it["def"] = text(jsonText(d))
-	return it
+	it["def"] = text(jsonText(&sealed))
+	return it, nil
 }
 
 func decodeDef(text string) (core.Def, error) {

@@ -1,6 +1,7 @@
 package awsengine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,20 +16,26 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/secretbox"
 )
 
 // Jobs implements the ports.
 func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
-	found, _, unread, err := s.jobs(ctx, jobs)
-	return found, unread, err
+	found, _, locked, unread, err := s.jobs(ctx, jobs)
+	bad, err := core.Besides(err)
+	for id, why := range locked {
+		delete(found, id)
+		bad.Add(id, why)
+	}
+	return found, unread, cmp.Or(err, bad.Err())
 }
 
 // jobs reads jobs, and the revisions of their def items. The sched item is read
 // each time, and names the revision of its definition; one that is remembered
 // under that revision is not read again. A job whose items are not of one moment
-// is unread.
+// is unread. Those of found that have a secret which cannot be decrypted are in locked too.
 func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, defRevs map[core.JobID]int64,
-	unread []core.JobID, err error) {
+	locked core.Unreadable, unread []core.JobID, err error) {
 	read := parts{scheds: map[core.JobID]core.Sched{}, named: map[core.JobID]int64{}, defs: map[core.JobID]known{},
 		unread: map[core.JobID]bool{}}
 	keys := make([]item, 0, len(jobs))
@@ -39,7 +46,7 @@ func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.Job
 		}
 	}
 	if err := s.readParts(ctx, keys, &read); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
 	}
 	var changed []item
 	for id, rev := range read.named {
@@ -54,7 +61,7 @@ func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.Job
 	}
 	if len(changed) > 0 {
 		if err := s.readParts(ctx, changed, &read); err != nil {
-			return nil, nil, nil, err
+			return nil, nil, nil, nil, err
 		}
 	}
 	found, defRevs = make(map[core.JobID]*core.Job, len(jobs)), make(map[core.JobID]int64, len(jobs))
@@ -72,13 +79,20 @@ func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.Job
 				continue
 			}
 			d.days = def.Keep.Days
+			def, err = secretbox.Open(s.o.Secrets, def)
+			if errors.Is(err, core.ErrThrottled) {
+				return nil, nil, nil, nil, err
+			}
 			found[id], defRevs[id] = &core.Job{Def: def, Sched: v}, d.rev
 			s.defs.note(id, d)
+			if err != nil {
+				locked.Add(id, found[id].Locked(err))
+			}
 		case ok || ok2: // a change came between the two: read again
 			unread = append(unread, id)
 		}
 	}
-	return found, defRevs, unread, read.bad.Err()
+	return found, defRevs, locked, unread, read.bad.Err()
 }
 
 // parts are the items of jobs as they were read.
@@ -357,7 +371,11 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 		if err != nil {
 			return err
 		}
-		actions = append(actions, none("id").put(t.Jobs, encodeDef(&j.Def, j.Sched.Rev)), none("id").put(t.Jobs, sched),
+		def, err := s.encodeDef(&j.Def, j.Sched.Rev)
+		if err != nil {
+			return err
+		}
+		actions = append(actions, none("id").put(t.Jobs, def), none("id").put(t.Jobs, sched),
 			none("of").check(t.State, stateKey("tomb", listKey(j.Def.ID))))
 		actions = append(actions, s.nameActions(&j.Def)...)
 		if app := j.Def.App; !apps[app] {
@@ -398,7 +416,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 	for i := range updates {
 		ids[i] = updates[i].Job.Def.ID
 	}
-	found, defRevs, unread, err := s.jobs(ctx, ids)
+	found, defRevs, _, unread, err := s.jobs(ctx, ids)
 	bad, err := core.Besides(err)
 	if err != nil {
 		return slices.Repeat([]error{err}, len(updates))
@@ -430,7 +448,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 			if errs[i] = s.update(ctx, old, defRev, u); !errors.Is(errs[i], core.ErrRefused) {
 				return
 			}
-			again, revs, unread, err := s.jobs(ctx, ids[i:i+1])
+			again, revs, _, unread, err := s.jobs(ctx, ids[i:i+1])
 			if err != nil || len(unread) > 0 {
 				return
 			}
@@ -477,7 +495,11 @@ func (s *Store) update(ctx context.Context, old *core.Job, defRev int64, u *mana
 		actions = append(actions, s.edgeAction(u.Edges))
 	}
 	if redefined {
-		actions = append(actions, putAction(t.Jobs, encodeDef(&j.Def, defRev)))
+		def, err := s.encodeDef(&j.Def, defRev)
+		if err != nil {
+			return err
+		}
+		actions = append(actions, putAction(t.Jobs, def))
 	}
 	if j.Def.Name != old.Def.Name || j.Def.App != old.Def.App {
 		actions = append(actions, deleteAction(t.State, stateKey("name#"+old.Def.App, old.Def.Name)))
@@ -495,7 +517,7 @@ const keepTombs = 400 * 24 * time.Hour
 // DeleteJob implements manage.Store.
 func (s *Store) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone, c core.Change) error {
 	t := &s.o.Names
-	found, defRevs, unread, err := s.jobs(ctx, []core.JobID{stone.Job})
+	found, defRevs, _, unread, err := s.jobs(ctx, []core.JobID{stone.Job})
 	if err != nil {
 		return err
 	}

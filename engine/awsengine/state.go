@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/secretbox"
 )
 
 // pause, app and global as they are stored.
@@ -136,6 +137,15 @@ func decodeApp(it item) (core.App, error) {
 		Pause: v.Pause.decode(), Past: v.Past.decode(), Created: fromMillis(v.Created)}, err
 }
 
+// openApp reads an app with its secrets.
+func (s *Store) openApp(it item) (core.App, error) {
+	a, err := decodeApp(it)
+	if err != nil {
+		return a, err
+	}
+	return secretbox.Open(s.o.Secrets, a)
+}
+
 // Apps implements the ports.
 func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
 	keys := make([]item, len(names))
@@ -145,7 +155,10 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 	found := make(map[string]core.App, len(names))
 	var bad core.UnreadableApps
 	left, err := s.get(ctx, s.o.Names.State, keys, func(it item) error {
-		a, err := decodeApp(it)
+		a, err := s.openApp(it)
+		if errors.Is(err, core.ErrThrottled) {
+			return err
+		}
 		if err != nil {
 			bad.Add(stringOf(it, "key"), err)
 			return nil
@@ -168,7 +181,10 @@ func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
 	var list []core.App
 	var bad core.UnreadableApps
 	err := s.all(ctx, "app", func(it item) error {
-		a, err := decodeApp(it)
+		a, err := s.openApp(it)
+		if errors.Is(err, core.ErrThrottled) {
+			return err
+		}
 		if err != nil {
 			bad.Add(stringOf(it, "key"), err)
 			return nil
@@ -187,6 +203,9 @@ func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
 func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
 	old, err := s.one(ctx, stateKey("app", a.Name))
 	if err != nil {
+		return err
+	}
+	if a, err = secretbox.Seal(s.o.Secrets, a); err != nil {
 		return err
 	}
 	a.Past = core.Past{}

@@ -8,12 +8,15 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/secretbox"
 )
 
-func scanChannel(st *sqlite.Stmt) (c core.Channel, err error) {
+// scanChannel reads a channel; one with a secret that cannot be decrypted is core.Channel.Locked.
+func (s *Store) scanChannel(st *sqlite.Stmt) (c core.Channel, err error) {
 	if err := json.Unmarshal(columnBytes(st, 1), &c); err != nil {
 		return c, fmt.Errorf("read channel %q: %w", st.ColumnText(0), err)
 	}
+	c, _ = secretbox.Open(s.secrets, c)
 	return c, nil
 }
 
@@ -23,7 +26,7 @@ func (s *Store) Channels(ctx context.Context, names []string) (map[string]core.C
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, name := range names {
 			if err := query(c, "SELECT name, body FROM channels WHERE name = ?", values(name), func(st *sqlite.Stmt) error {
-				ch, err := scanChannel(st)
+				ch, err := s.scanChannel(st)
 				found[name] = ch
 				return err
 			}); err != nil {
@@ -39,7 +42,7 @@ func (s *Store) Channels(ctx context.Context, names []string) (map[string]core.C
 func (s *Store) ListChannels(ctx context.Context) (list []core.Channel, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT name, body FROM channels ORDER BY name", nil, func(st *sqlite.Stmt) error {
-			ch, err := scanChannel(st)
+			ch, err := s.scanChannel(st)
 			list = append(list, ch)
 			return err
 		})
@@ -49,6 +52,10 @@ func (s *Store) ListChannels(ctx context.Context) (list []core.Channel, err erro
 
 // PutChannel implements manage.Store.
 func (s *Store) PutChannel(ctx context.Context, seen int64, ch core.Channel, c core.Change) error {
+	ch, err := secretbox.Seal(s.secrets, ch)
+	if err != nil {
+		return err
+	}
 	ch.Created, ch.Tested = milli(ch.Created), milli(ch.Tested)
 	body, err := json.Marshal(ch)
 	if err != nil {

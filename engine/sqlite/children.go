@@ -83,9 +83,8 @@ func family(tx *tx, e *encodedJob) (of lists, edge bool, err error) {
 		}
 		was = old.After
 		if len(old.Children) > 0 {
-			def := e.job.Def
-			def.Created, def.Children = milli(def.Created), old.Children
-			if e.body, err = json.Marshal(&def); err != nil {
+			e.def.Children = old.Children
+			if e.body, err = json.Marshal(&e.def); err != nil {
 				return nil, false, err
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/secretbox"
 )
 
 var jobStates = []core.JobState{core.Started, core.Paused, core.Ended}
@@ -53,13 +54,17 @@ func scanSched(st *sqlite.Stmt, c *core.Sched) error {
 
 const jobQuery = "SELECT " + schedColumns + ", body FROM sched JOIN def USING (id) WHERE "
 
-func scanJob(st *sqlite.Stmt) (*core.Job, error) {
+func (s *Store) scanJob(st *sqlite.Stmt) (*core.Job, error) {
 	j := new(core.Job)
 	if err := scanSched(st, &j.Sched); err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(columnBytes(st, 16), &j.Def); err != nil {
 		return nil, fmt.Errorf("job %d: %w", j.Sched.ID, err)
+	}
+	var err error
+	if j.Def, err = secretbox.Open(s.secrets, j.Def); err != nil {
+		return nil, j.Locked(err)
 	}
 	return j, nil
 }
@@ -86,7 +91,7 @@ func (s *Store) jobs(ctx context.Context, ids []core.JobID, found func(core.JobI
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, id := range missing {
 			if err := query(c, jobQuery+"sched.id = ?", values(id), func(st *sqlite.Stmt) error {
-				j, err := scanJob(st)
+				j, err := s.scanJob(st)
 				if err != nil {
 					bad.Add(id, err)
 					return nil
@@ -228,6 +233,7 @@ func (s *Store) Numbers(ctx context.Context, job core.JobID, n int) (first uint3
 // encodedJob is a job ready to be stored.
 type encodedJob struct {
 	job    *core.Job
+	def    core.Def // with its secrets encrypted
 	spec   []byte
 	body   []byte
 	change *core.Change // may be nil
@@ -236,15 +242,18 @@ type encodedJob struct {
 	edges  int64      // as seen
 }
 
-func encodeJob(j *core.Job) (encodedJob, error) {
-	def := j.Def
+func (s *Store) encodeJob(j *core.Job) (encodedJob, error) {
+	def, err := secretbox.Seal(s.secrets, j.Def)
+	if err != nil {
+		return encodedJob{}, err
+	}
 	def.Created, def.Children = milli(def.Created), nil
 	body, err := json.Marshal(&def)
 	if err != nil {
 		return encodedJob{}, err
 	}
 	sp, err := json.Marshal(spec{j.Sched.Schedule, j.Sched.Misfire, j.Sched.Grace, j.Sched.Deadline})
-	return encodedJob{job: j, spec: sp, body: body}, err
+	return encodedJob{job: j, def: def, spec: sp, body: body}, err
 }
 
 func bindJob(st *sqlite.Stmt, e *encodedJob) {
@@ -329,7 +338,7 @@ func (s *Store) putJobs(ctx context.Context, q string, jobs []encodedJob) []erro
 func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error {
 	list := make([]encodedJob, len(jobs))
 	for i := range jobs {
-		e, err := encodeJob(&jobs[i])
+		e, err := s.encodeJob(&jobs[i])
 		if err != nil {
 			return slices.Repeat([]error{err}, len(jobs))
 		}
@@ -347,7 +356,7 @@ AND NOT EXISTS (SELECT 1 FROM tombs WHERE job = ?1) ON CONFLICT DO NOTHING`, lis
 func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
 	list := make([]encodedJob, len(updates))
 	for i := range updates {
-		e, err := encodeJob(&updates[i].Job)
+		e, err := s.encodeJob(&updates[i].Job)
 		if err != nil {
 			return slices.Repeat([]error{err}, len(updates))
 		}
@@ -625,8 +634,8 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, name := range missing {
 			if err := query(c, "SELECT body FROM apps WHERE name = ?", values(name), func(st *sqlite.Stmt) error {
-				var a core.App
-				if err := json.Unmarshal(columnBytes(st, 0), &a); err != nil {
+				a, err := s.scanApp(st)
+				if err != nil {
 					bad.Add(name, err)
 					return nil
 				}
@@ -645,13 +654,20 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 	return found, nil, err
 }
 
+func (s *Store) scanApp(st *sqlite.Stmt) (a core.App, err error) {
+	if err := json.Unmarshal(columnBytes(st, 0), &a); err != nil {
+		return a, err
+	}
+	return secretbox.Open(s.secrets, a)
+}
+
 // ListApps implements ask.Store, in the order of names.
 func (s *Store) ListApps(ctx context.Context) (list []core.App, err error) {
 	var bad core.UnreadableApps
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT body, name FROM apps ORDER BY name", nil, func(st *sqlite.Stmt) error {
-			var a core.App
-			if err := json.Unmarshal(columnBytes(st, 0), &a); err != nil {
+			a, err := s.scanApp(st)
+			if err != nil {
 				bad.Add(st.ColumnText(1), err)
 				return nil
 			}
@@ -672,13 +688,17 @@ func milliPause(p core.Pause) core.Pause {
 
 // PutApp implements manage.Store.
 func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
+	a, err := secretbox.Seal(s.secrets, a)
+	if err != nil {
+		return err
+	}
 	a.Created, a.Pause = milli(a.Created), milliPause(a.Pause)
 	var answer error
 	q := "UPDATE apps SET rev = ?2, body = ?3 WHERE name = ?1 AND rev = ?4"
 	if seen == 0 {
 		q = "INSERT INTO apps (name, rev, body) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"
 	}
-	err := s.write(ctx, false, 2, func(tx *tx) error {
+	err = s.write(ctx, false, 2, func(tx *tx) error {
 		var old core.App
 		if err := query(tx.Conn, "SELECT body FROM apps WHERE name = ?", values(a.Name),
 			func(st *sqlite.Stmt) error {

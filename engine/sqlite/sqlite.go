@@ -25,6 +25,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/secretbox"
 )
 
 // Options of Open. Only Lock is needed.
@@ -44,6 +45,8 @@ type Options struct {
 	// CachedMessages is how many messages of each queue are kept in memory; the
 	// later ones are read again in time. 20,000 if 0.
 	CachedMessages int
+	// Secrets encrypts the secrets of apps, jobs and channels; nil stores them as they are.
+	Secrets *secretbox.Box
 	// Now is the clock of the queue and of what the store dates itself; time.Now if nil.
 	Now func() time.Time
 }
@@ -67,7 +70,7 @@ func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
 		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, People: s,
-		Writes: s.writes.Load, Close: s.Close,
+		Secrets: s, Writes: s.writes.Load, Close: s.Close,
 	}
 }
 
@@ -78,6 +81,7 @@ type Store struct {
 	visibility time.Duration
 	gather     time.Duration
 	walPath    string
+	secrets    *secretbox.Box
 
 	w       writer
 	pool    chan *sqlite.Conn
@@ -139,7 +143,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 	}
 	path := filepath.Join(o.Lock.dir, "tickring.db")
 	s := &Store{
-		lock: o.Lock, now: o.Now, visibility: o.Visibility, gather: o.Gather, walPath: path + "-wal",
+		lock: o.Lock, secrets: o.Secrets, now: o.Now, visibility: o.Visibility, gather: o.Gather, walPath: path + "-wal",
 		pool: make(chan *sqlite.Conn, readers), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
 		pulled: map[pull.Queue]int{}, putTexts: map[putText]string{},
 	}

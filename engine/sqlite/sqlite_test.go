@@ -43,7 +43,7 @@ func TestEngine(t *testing.T) {
 		dir, _ := dirs.Load(e)
 		return dir.(string)
 	}
-	o := sqlite.Options{Visibility: enginetest.Visibility, Synchronous: "OFF", Gather: -1}
+	o := sqlite.Options{Visibility: enginetest.Visibility, Synchronous: "OFF", Gather: -1, Secrets: enginetest.NewBox()}
 	enginetest.Run(t, enginetest.Harness{
 		Open: func(t *testing.T) *engine.Engine {
 			dir := t.TempDir()

@@ -70,6 +70,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 	o := api.Options{Refused: door.Refused, Log: log, Dead: e.Dead, Notices: e.Notices,
 		Reports: a.Reports(report.Options{Zone: c.ReportZone}),
 		Restore: a.Restorer(restore.Options{}),
+		Rotator: engine.Rotator{Engine: a.Engine, Box: c.Box},
 		Facts: func(ctx context.Context, l words.Language) api.Facts {
 			f := api.Facts{Deployment: c.Deployment}
 			doctor.Gather(ctx, e, time.Now(), l, &f, nil)

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,6 +87,9 @@ func setSecrets(ctx context.Context, params parameters, e *cfn.Event) (id string
 	}
 	for _, name := range s.names {
 		if e.RequestType == cfn.RequestDelete {
+			if slices.Contains(s.kept, name) {
+				continue
+			}
 			err = remove(ctx, params, name)
 		} else {
 			err = put(ctx, params, name, s.key)
@@ -99,7 +103,8 @@ func setSecrets(ctx context.Context, params parameters, e *cfn.Event) (id string
 
 type secrets struct {
 	names []string
-	key   string // that encrypts them; empty: the account's own
+	kept  []string // stay when the deployment is removed
+	key   string   // that encrypts them; empty: the account's own
 }
 
 // maxSecrets bounds what one deployment may ask for.
@@ -118,6 +123,11 @@ func readSecrets(properties map[string]any) (secrets, error) {
 		}
 		s.names = append(s.names, name)
 	}
+	kept, _ := properties["Kept"].([]any)
+	for _, v := range kept {
+		name, _ := v.(string)
+		s.kept = append(s.kept, name)
+	}
 	s.key, _ = properties["KeyId"].(string)
 	return s, nil
 }
@@ -126,7 +136,7 @@ func readSecrets(properties map[string]any) (secrets, error) {
 func put(ctx context.Context, params parameters, name, key string) error {
 	in := &ssm.PutParameterInput{
 		Name: &name, Type: types.ParameterTypeSecureString, Value: aws.String(rand.Text() + rand.Text()),
-		Description: aws.String("A token of tickring, made when it was deployed"),
+		Description: aws.String("A token or a key of tickring, made when it was deployed"),
 	}
 	if key != "" {
 		in.KeyId = &key

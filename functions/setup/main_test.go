@@ -85,14 +85,15 @@ func TestLife(t *testing.T) {
 	if s.keys["/tickring/x/new"] != "key" {
 		t.Errorf("the new secret is encrypted by %q", s.keys["/tickring/x/new"])
 	}
+	properties["Kept"] = []any{"/tickring/x/new"}
 	for range 2 { // the answer to the first may be lost
 		if _, _, err := h(t.Context(), cfn.Event{ResourceType: kindSecrets, RequestType: cfn.RequestDelete, PhysicalResourceID: id,
 			ResourceProperties: properties}); err != nil {
 			t.Error(err)
 		}
 	}
-	if len(s.values) > 0 {
-		t.Errorf("%d secrets are left", len(s.values))
+	if len(s.values) != 1 || s.values["/tickring/x/new"] == "" {
+		t.Errorf("%d secrets are left: expected the one that is kept", len(s.values))
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/notice"
@@ -36,6 +37,7 @@ import (
 	"github.com/tickring/tickring/internal/boundlog"
 	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/internal/traces"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/send/awssend"
@@ -46,8 +48,9 @@ type Config struct {
 	Names awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …SLOW, …CHECKS, …ASIDE, …DEAD
 	// TICKRING_ADMIN_TOKEN: of the API; its hash signs reports where there is no report key. Token has it from wherever it is
 	AdminToken string
-	ReadToken  string         // TICKRING_READ_TOKEN: one that may only read; empty: there is none
-	Params     Params         // TICKRING_ADMIN_TOKEN_PARAM, TICKRING_READ_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM
+	ReadToken  string // TICKRING_READ_TOKEN: one that may only read; empty: there is none
+	// TICKRING_ADMIN_TOKEN_PARAM, TICKRING_READ_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM, TICKRING_SECRET_KEY_PARAM
+	Params     Params
 	ReportURL  string         // TICKRING_REPORT_URL: where calls report; empty: they cannot
 	ReportZone *time.Location // TICKRING_REPORT_ZONE: by whose days runs are summed up; UTC
 	RunURL     string         // TICKRING_RUN_URL: where people find a run, for notices (notice.CheckLink); empty: nowhere
@@ -75,6 +78,8 @@ type Config struct {
 	SQS       send.Queues
 	Plan      plan.Options
 	Secrets   SecretOptions
+	// Box encrypts stored secrets; nil: they are stored as they are. Open makes it.
+	Box *secretbox.Box
 
 	admin, read, report, provider *secret // of Params; nil: none is named
 }
@@ -86,6 +91,8 @@ type Params struct {
 	ReadToken  string // in place of TICKRING_READ_TOKEN
 	ReportKey  string // signs the URLs at which calls report
 	Provider   string // the secret that the provider of log-ins gave
+	SecretKey  string // encrypts the secrets of apps, jobs and channels; empty: they are stored as they are
+	SecretKMS  string // TICKRING_SECRET_KEY_KMS: ARN of the KMS key that encrypts that parameter; empty: the account's own
 }
 
 // Needs names what a function cannot do without.
@@ -122,7 +129,8 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	c.AdminToken = getenv("TICKRING_ADMIN_TOKEN")
 	c.ReadToken = getenv("TICKRING_READ_TOKEN")
 	c.Params = Params{getenv("TICKRING_ADMIN_TOKEN_PARAM"), getenv("TICKRING_READ_TOKEN_PARAM"), getenv("TICKRING_REPORT_KEY_PARAM"),
-		getenv("TICKRING_OIDC_CLIENT_SECRET_PARAM")}
+		getenv("TICKRING_OIDC_CLIENT_SECRET_PARAM"), getenv("TICKRING_SECRET_KEY_PARAM"),
+		getenv("TICKRING_SECRET_KEY_KMS")}
 	switch {
 	case c.ReadToken == "":
 	case c.Params.ReadToken != "":
@@ -320,6 +328,20 @@ func (c *Config) secrets(params parameters) {
 	if c.Params.ReportKey != "" {
 		c.report = newSecret(params, c.Params.ReportKey, c.Secrets)
 	}
+	if name := c.Params.SecretKey; name != "" {
+		c.Box = secretbox.New(func(ctx context.Context) (string, error) {
+			s := newSecret(params, name, c.Secrets) // not kept: a rotation changes it
+			s.check = func(string, string) error { return nil }
+			return s.get(ctx)
+		}, func(ctx context.Context, text string) error {
+			in := &ssm.PutParameterInput{Name: &name, Value: &text, Overwrite: aws.Bool(true), Type: types.ParameterTypeSecureString}
+			if c.Params.SecretKMS != "" {
+				in.KeyId = &c.Params.SecretKMS
+			}
+			_, err := params.PutParameter(ctx, in)
+			return err
+		})
+	}
 }
 
 // Open reads the environment and makes the clients; the SDK's own variables
@@ -341,6 +363,13 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 	if c.Params != (Params{}) {
 		c.secrets(ssm.NewFromConfig(sdk))
 	}
+	if c.Box != nil {
+		soon, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		if err := c.Box.Load(soon); err != nil { // whoever needs a key asks again
+			log.Error("secret key not read", "err", err)
+		}
+	}
 	c.Deployment = sdk.Region + "/" + c.Names.State
 	if c.Traces, err = traces.New(traces.Options{Salt: []byte(c.Deployment), Log: log, Count: c.Metrics.spans}); err != nil {
 		return c, sdk, nil, log, fmt.Errorf("configuration: %w", err)
@@ -348,7 +377,7 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 	c.Functions, c.SQS = awssend.NewFunctions(lambda.NewFromConfig(sdk), cloudwatchlogs.NewFromConfig(sdk)),
 		awssend.NewQueues(sqs.NewFromConfig(sdk), sdk.Region)
 	s, err := awsengine.New(dynamodb.NewFromConfig(stored), sqs.NewFromConfig(stored),
-		awsengine.Options{Names: c.Names, Visibility: c.Visibility})
+		awsengine.Options{Names: c.Names, Visibility: c.Visibility, Secrets: c.Box})
 	return c, sdk, s, log, err
 }
 

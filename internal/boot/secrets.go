@@ -19,6 +19,7 @@ import (
 // parameters is what is called of SSM.
 type parameters interface {
 	GetParameter(context.Context, *ssm.GetParameterInput, ...func(*ssm.Options)) (*ssm.GetParameterOutput, error)
+	PutParameter(context.Context, *ssm.PutParameterInput, ...func(*ssm.Options)) (*ssm.PutParameterOutput, error)
 }
 
 // SecretOptions bound how a secret is waited for. The zero value of a field means

@@ -15,6 +15,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/secretbox"
 )
 
 // fakeParams is SSM in memory.
@@ -51,6 +54,52 @@ func (f *fakeParams) GetParameter(_ context.Context, in *ssm.GetParameterInput, 
 		v = "AQICAHh="
 	}
 	return &ssm.GetParameterOutput{Parameter: &types.Parameter{Name: in.Name, Value: &v}}, nil
+}
+
+func (f *fakeParams) PutParameter(_ context.Context, in *ssm.PutParameterInput, _ ...func(*ssm.Options)) (*ssm.PutParameterOutput, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if in.Type != types.ParameterTypeSecureString || !aws.ToBool(in.Overwrite) || aws.ToString(in.KeyId) != "the-kms-key" {
+		return nil, fmt.Errorf("%+v", in)
+	}
+	f.values[*in.Name] = *in.Value
+	return &ssm.PutParameterOutput{}, nil
+}
+
+// The parameter as setup makes it is a key text. A process that was started before a rotation reads the new key when it
+// meets a secret of it; a parameter that cannot be read is passing, not a locked secret.
+func TestSecretKeyComesFromParameter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		params := &fakeParams{values: map[string]string{"/t/secret-key": "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ"}}
+		box := func() *secretbox.Box {
+			c, err := Read(with("TICKRING_SECRET_KEY_PARAM", "/t/secret-key", "TICKRING_SECRET_KEY_KMS", "the-kms-key"), Needs{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.secrets(params)
+			return c.Box
+		}
+		app := core.App{Name: "shop", Token: "token-of-shop"}
+		early, api := box(), box()
+		sealed, err := secretbox.Seal(early, app)
+		if err != nil || strings.Contains(sealed.Token, app.Token) {
+			t.Fatalf("%q, %v", sealed.Token, err)
+		}
+		if _, err := api.Begin(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		if sealed, err = secretbox.Seal(api, app); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(secretbox.ReloadEvery)
+		if opened, err := secretbox.Open(early, sealed); err != nil || opened.Token != app.Token {
+			t.Errorf("a process of before the rotation reads %q, %v", opened.Token, err)
+		}
+		params.err = &types.InternalServerError{}
+		if _, err := secretbox.Open(box(), sealed); !errors.Is(err, core.ErrThrottled) {
+			t.Errorf("while the parameter cannot be read: %v", err)
+		}
+	})
 }
 
 func keyOf(t *testing.T, c *Config) string {

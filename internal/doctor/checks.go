@@ -299,6 +299,9 @@ func notices(f *Facts, s *sheet) core.Text {
 	test := func(channel string) core.Text {
 		return core.Say("mend the channel in its file; whether it takes messages says: %s", "tickring notify test "+channel)
 	}
+	for _, c := range f.Own.LockedChannels {
+		s.wrong("%s", c.Message).do("notifications for it are retried for a day")
+	}
 	for i, c := range f.Own.TroubledChannels {
 		if i == mostNamed {
 			s.warn("and %d more channels do not take notices", len(f.Own.TroubledChannels)-i).do("%s lists them", "tickring get channels")

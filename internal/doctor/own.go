@@ -96,6 +96,11 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Langua
 		f.Reports = &api.ReportFacts{Since: h.Since.Time(), Until: h.Until.Time(), Open: h.Open, Failed: h.Failed, FailedAt: h.FailedAt}
 	}
 	channels, err := e.Manage.ListChannels(ctx)
+	for i := range channels {
+		if err := channels[i].Locked(); err != nil {
+			f.LockedChannels = append(f.LockedChannels, api.UnreadableApp{Name: channels[i].Name, Message: k.said(err)})
+		}
+	}
 	if k.known("channels", err) {
 		troubled, err := api.Troubles(ctx, e.Notices, channels)
 		k.known("notices", err)

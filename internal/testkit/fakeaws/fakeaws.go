@@ -222,3 +222,20 @@ func (m *meter) take() Units {
 	m.u = Units{}
 	return u
 }
+
+// Dump is the text of all items of all tables.
+func (d *DynamoDB) Dump() []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []byte
+	for _, t := range d.tables {
+		for _, part := range t.parts {
+			for _, e := range part {
+				for name, v := range e.it {
+					all = fmt.Appendf(all, "%s: %+v\n", name, reflect.Indirect(reflect.ValueOf(v)))
+				}
+			}
+		}
+	}
+	return all
+}

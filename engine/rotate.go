@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/secretbox"
+)
+
+// Rotator replaces the key that encrypts stored secrets, also while others use it.
+type Rotator struct {
+	Engine *Engine // fenced
+	Box    *secretbox.Box
+}
+
+// Rotation is a part of a rotation.
+type Rotation struct {
+	Key     string // ID of the newest key
+	Changed int    // records that were encrypted again
+	Next    string // place to continue at; empty: the rotation has ended
+}
+
+const (
+	rotateFor   = 10 * time.Second // one call encrypts again
+	rotateLease = "rotate-key"
+)
+
+// Rotate adds a key, or continues with the key of a rotation that did not end, and encrypts the records from a place on again. Until the
+// last part has ended, and afterwards, both keys decrypt.
+func (r Rotator) Rotate(ctx context.Context, from string) (res Rotation, err error) {
+	if r.Box == nil || r.Engine.Secrets == nil {
+		return res, core.Errorf(core.CodeRefused, "this server has no key: its secrets are not encrypted")
+	}
+	if _, err := r.Engine.Manage.Global(ctx); err != nil { // the fence
+		return res, core.Passing(err)
+	}
+	began := time.Now()
+	if err := r.alone(ctx, began, func(ctx context.Context) (err error) {
+		res.Key, err = r.Box.Begin(ctx, from == "")
+		return err
+	}); err != nil {
+		return res, err
+	}
+	for res.Next = from; ; {
+		var changed int
+		if changed, res.Next, err = r.Engine.Secrets.Reseal(ctx, res.Next); err != nil {
+			return res, core.Passing(err)
+		}
+		if res.Changed += changed; res.Next == "" {
+			return res, r.alone(ctx, time.Now(), r.Box.End)
+		}
+		if time.Since(began) > rotateFor {
+			return res, nil
+		}
+	}
+}
+
+// alone changes the keys while no other process does: a parameter of SSM has no conditional write.
+func (r Rotator) alone(ctx context.Context, now time.Time, change func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	all, err := r.Engine.Leases.Leases(ctx)
+	if err != nil {
+		return core.Passing(err)
+	}
+	var seen core.Lease
+	for _, l := range all {
+		if l.Name == rotateLease {
+			seen = l
+		}
+	}
+	mine := core.Lease{Name: rotateLease, Owner: rand.Text(), Epoch: seen.Epoch + 1, Until: now.Add(time.Minute)}
+	if seen.Until.After(now) || r.Engine.Leases.PutLease(ctx, seen, mine) != nil {
+		return core.Errorf(core.CodeUnavailable, "another process changes the keys: try again in a minute")
+	}
+	defer func() {
+		_ = r.Engine.Leases.DropLease(context.WithoutCancel(ctx), mine) // otherwise it ends by itself
+	}()
+	return change(ctx)
+}

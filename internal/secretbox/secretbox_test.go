@@ -1,0 +1,94 @@
+package secretbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/core"
+)
+
+func newBox(t *testing.T) *Box {
+	t.Helper()
+	b, made, err := File(t.Context(), filepath.Join(t.TempDir(), "key"))
+	if err != nil || !made {
+		t.Fatal(made, err)
+	}
+	return b
+}
+
+func TestOpenRejectsSecretOfOtherRecord(t *testing.T) {
+	b := newBox(t)
+	sealed, err := Seal(b, core.App{Name: "shop", Token: "token-of-shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _ := Seal(b, core.App{Name: "shop", Token: "token-of-shop"})
+	if sealed.Token == again.Token {
+		t.Error("equal secrets have equal stored forms")
+	}
+	if opened, err := Open(b, sealed); err != nil || opened.Token != "token-of-shop" {
+		t.Fatalf("%q, %v", opened.Token, err)
+	}
+	for name, moved := range map[string]core.App{
+		"moved":   {Name: "other", Token: sealed.Token},
+		"damaged": {Name: "shop", Token: sealed.Token[:len(sealed.Token)-3]},
+		"no key":  {Name: "shop", Token: "enc::" + strings.Repeat("A", 60)},
+	} {
+		opened, err := Open(b, moved)
+		var l *core.Locked[core.App]
+		if !errors.As(err, &l) || opened.Token != core.LockedMark+moved.Token {
+			t.Errorf("%s: %q, %v", name, opened.Token, err)
+		}
+		if kept, err := Seal(b, opened); err != nil || kept.Token != moved.Token {
+			t.Errorf("%s: stored again as %q, %v", name, kept.Token, err)
+		}
+	}
+	if opened, err := Open(nil, sealed); err == nil {
+		t.Errorf("without keys: %q", opened.Token)
+	}
+}
+
+// The file keeps MaxKeys keys, and one that cannot be written changes nothing.
+func TestRotationBoundsKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sub", "key")
+	if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := File(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for range MaxKeys + 3 {
+		id, err := b.Begin(t.Context(), true)
+		if err != nil || ids[id] {
+			t.Fatal(id, err)
+		}
+		ids[id] = true
+		if err := b.End(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, _ := os.ReadFile(file); strings.Count(string(text), "\n") != MaxKeys {
+		t.Errorf("%d keys", strings.Count(string(text), "\n"))
+	}
+	was := b.keys[0].id
+	b.write = func(context.Context, string) error { return errors.New("read-only") }
+	if _, err := b.Begin(t.Context(), true); err == nil || b.keys[0].id != was {
+		t.Errorf("a key that is not stored counts: %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(NewKey())
+	f.Add("# a comment\n" + strings.TrimSpace(NewKey()) + pending + "\n" + NewKey())
+	f.Fuzz(func(t *testing.T, text string) {
+		if keys, _, err := parse(text); err == nil && (len(keys) == 0 || len(keys) > MaxKeys) {
+			t.Errorf("%d keys", len(keys))
+		}
+	})
+}

@@ -1,0 +1,139 @@
+package enginetest
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/secretbox"
+)
+
+// Box has its keys in a text, which several boxes can share.
+func Box(text *string) *secretbox.Box {
+	return secretbox.New(func(context.Context) (string, error) { return *text, nil },
+		func(_ context.Context, s string) error { *text = s; return nil })
+}
+
+// NewBox has a key of its own.
+func NewBox() *secretbox.Box { text := secretbox.NewKey(); return Box(&text) }
+
+var secretTexts = []string{"token-of-orders", "hidden-header", "basic-password", "hidden-variable", "/services/hook-path", "signing-secret"}
+
+// Secrets holds what an engine promises of secrets. open opens the data again with a box, raw is all that is stored.
+func Secrets(t *testing.T, open func(*secretbox.Box) *engine.Engine, raw func() []byte) {
+	ctx, text := t.Context(), secretbox.NewKey()
+	e := open(Box(&text))
+	call := &core.Call{Headers: map[string]string{"X-Team": "shown", "X-Key": secretTexts[1]}, Hidden: []string{"X-Key"},
+		Auth: core.Auth{Basic: core.Basic{User: "u", Password: secretTexts[2]}}}
+	app := core.App{Name: "orders", Token: secretTexts[0], Call: call, Executors: []string{"call:http://x"}, Rev: 1}
+	ok(t, e.Manage.PutApp(ctx, 0, app, core.Change{ID: 1, App: "orders"}))
+	parent, j := job(1), job(2)
+	parent.Def.Name, parent.Def.Command = "parent", nil
+	parent.Def.Call, j.Def.Call = call, nil
+	j.Def.Command = &core.Command{Line: "true", Env: map[string]string{"K": secretTexts[3]}, Hidden: []string{"K"}}
+	j.Def.After = []core.Parent{{ID: 1, When: core.UponSuccess}}
+	for _, one := range []core.Job{parent, j} { // the second rewrites the definition of the first
+		allNil(t, e.Manage.CreateJobs(ctx, []core.Job{one}, []core.Change{change(one, 1)}))
+	}
+	channel := core.Channel{Name: "ops", Kind: core.ChannelFeishu, URL: "https://h" + secretTexts[4], Secret: secretTexts[5], Rev: 1}
+	ok(t, e.Manage.PutChannel(ctx, 0, channel, core.Change{ID: 1, Name: "ops"}))
+	hidden := func() {
+		t.Helper()
+		for _, secret := range secretTexts {
+			if bytes.Contains(raw(), []byte(secret)) {
+				t.Errorf("the stored data contains the secret %q", secret)
+			}
+		}
+		if !bytes.Contains(raw(), []byte("X-Team")) {
+			t.Fatal("the stored data was not read")
+		}
+	}
+	opens := func(e *engine.Engine) {
+		t.Helper()
+		apps, _, err := e.Manage.Apps(ctx, []string{"orders"})
+		ok(t, err)
+		jobs, _, err := e.Manage.Jobs(ctx, []core.JobID{1, 2})
+		ok(t, err)
+		channels, err := e.Manage.ListChannels(ctx)
+		ok(t, err)
+		if a := apps["orders"]; a.Token != secretTexts[0] || !a.Call.Equal(call) || !jobs[1].Def.Call.Equal(call) ||
+			len(jobs[1].Def.Children) != 1 || jobs[2].Def.Command.Env["K"] != secretTexts[3] || len(channels) != 1 || !channels[0].Equal(channel) {
+			t.Fatalf("read %+v, %+v, %+v", apps, jobs, channels)
+		}
+	}
+	hidden()
+	opens(open(Box(&text)))
+
+	foreign := open(NewBox())
+	locked(t, foreign)
+	// A change of something else leaves the stored secret as it is.
+	stored, _ := core.LockedApp(second(foreign.Manage.ListApps(ctx)), "orders")
+	stored.Title, stored.Rev = "new title", 2
+	ok(t, foreign.Manage.PutApp(ctx, 1, stored, core.Change{ID: 2, App: "orders"}))
+	_, _, err := foreign.Manage.Jobs(ctx, []core.JobID{2})
+	kept := core.LockedJob(err, 2)
+	kept.Def.Title, kept.Sched.Rev = "new title", 101
+	allNil(t, foreign.Manage.UpdateJobs(ctx, []manage.Update{{Seen: 100, SeenTail: kept.Sched.Tail, Job: *kept, Change: change(*kept, 101)}}))
+	opens(open(Box(&text)))
+
+	rotated(t, open, &text, opens)
+	hidden()
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// locked holds what a box with another key leaves of secrets.
+func locked(t *testing.T, e *engine.Engine) {
+	t.Helper()
+	ctx := t.Context()
+	apps, _, err := e.Dispatch.Apps(ctx, []string{"orders"})
+	if _, is := core.LockedApp(err, "orders"); !is || len(apps) != 0 {
+		t.Errorf("apps with another key: %v, %v", apps, err)
+	}
+	if list, err := e.Manage.ListApps(ctx); len(list) != 0 || err == nil || !strings.Contains(err.Error(), "encrypted with key") {
+		t.Errorf("list of apps with another key: %v, %v", list, err)
+	}
+	jobs, _, err := e.Dispatch.Jobs(ctx, []core.JobID{1, 2})
+	if core.LockedJob(err, 1) == nil || core.LockedJob(err, 2) == nil || len(jobs) != 0 {
+		t.Errorf("jobs with another key: %v, %v", jobs, err)
+	}
+	found, err := e.Notices.Channels(ctx, []string{"ops"})
+	if ok(t, err); found["ops"].Locked() == nil {
+		t.Errorf("channels with another key: %+v", found)
+	}
+}
+
+// rotated replaces the key: killed after its first part, and then to its end.
+func rotated(t *testing.T, open func(*secretbox.Box) *engine.Engine, text *string, opens func(*engine.Engine)) {
+	t.Helper()
+	ctx, box := t.Context(), Box(text)
+	old := *text
+	e := open(box)
+	if _, err := box.Begin(ctx, true); err != nil {
+		t.Fatal(err)
+	}
+	changed, next, err := e.Secrets.Reseal(ctx, "")
+	if err != nil || changed != 1 || next == "" {
+		t.Fatalf("the first part: %d, %q, %v", changed, next, err)
+	}
+	begun, _, _ := strings.Cut(*text, " ")
+	opens(e)
+	box = Box(text) // of a process that was started after the kill
+	e = open(box)
+	opens(e)
+	res, err := engine.Rotator{Engine: e, Box: box}.Rotate(ctx, "")
+	if err != nil || res.Changed != 3 || res.Next != "" {
+		t.Fatalf("the rotation: %+v, %v", res, err)
+	}
+	if want := begun + "\n" + old; *text != want {
+		t.Errorf("the keys are %q: expected the new key once, without a mark, before the old one: %q", *text, want)
+	}
+	opens(open(Box(&begun))) // no record needs the old key
+	if _, err := (engine.Rotator{Engine: open(nil)}).Rotate(ctx, ""); core.CodeOf(err) != core.CodeRefused {
+		t.Errorf("without a key: %v", err)
+	}
+}

@@ -1,0 +1,166 @@
+package server
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/secretbox"
+)
+
+// registered is what the server answers an executor of shop that registers with a token.
+func registered(t *testing.T, s *running, token string) (ok bool, answer string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+"/api/registry",
+		strings.NewReader(`{"registryGroup":"EXECUTOR","registryKey":"shop","registryValue":"http://127.0.0.1:1"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("XXL-JOB-ACCESS-TOKEN", token)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, _ := io.ReadAll(res.Body)
+	var out struct{ Code int }
+	_ = json.Unmarshal(b, &out)
+	return out.Code == 200, string(b)
+}
+
+func opsChannel(secret string) manage.ChannelSpec {
+	return manage.ChannelSpec{Channel: core.Channel{Name: "ops", Kind: core.ChannelWebhook, URL: "https://hooks.example.com/x",
+		Secret: secret}}
+}
+
+func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
+	t.Parallel()
+	dir, copied := t.TempDir(), t.TempDir()
+	s := start(t, Options{Dir: dir})
+	save(t, s, "shop")
+	if _, err := s.Manage().SaveChannel(t.Context(), actor, opsChannel("signs")); err != nil {
+		t.Fatal(err)
+	}
+	if ok, answer := registered(t, s, "executors-of-shop"); !ok {
+		t.Fatal(answer)
+	}
+	s.stop()
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(dir + ".key"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("the key file: %v, %v", info, err)
+	}
+
+	out := &lines{}
+	s = start(t, Options{Dir: copied, Notice: out})
+	if want := "does not decrypt the secrets of app shop, channel ops:"; !strings.Contains(out.String(), want) {
+		t.Errorf("the server said %q, which does not contain %q", out, want)
+	}
+	for _, token := range []string{"executors-of-shop", "a-wrong-token", ""} {
+		ok, answer := registered(t, s, token)
+		if ok || token != "" && !strings.Contains(answer, "the stored secrets of some apps cannot be read") {
+			t.Errorf("an executor with the token %q got %s", token, answer)
+		}
+	}
+	c, err := client.New(s.URL(), s.Token(), client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts, err := c.GetFacts(t.Context())
+	if err != nil || len(facts.UnreadableApps) != 1 || facts.UnreadableApps[0].Name != "shop" || len(facts.LockedChannels) != 1 ||
+		facts.LockedChannels[0].Name != "ops" {
+		t.Errorf("doctor gets %+v, %+v, %v", facts.UnreadableApps, facts.LockedChannels, err)
+	}
+	if _, err := s.Manage().TestChannel(t.Context(), actor, "ops"); err == nil || !strings.Contains(err.Error(), "cannot be decrypted") {
+		t.Errorf("a test of the channel: %v", err)
+	}
+	if shown, err := c.GetApp(t.Context(), "shop"); err != nil || !shown.HasToken {
+		t.Errorf("the app is shown as %+v, %v", shown, err)
+	}
+
+	token := "another-token-of-shop"
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "shop", Token: &token}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Manage().SaveChannel(t.Context(), actor, opsChannel("signs-again")); err != nil {
+		t.Fatal(err)
+	}
+	if ok, answer := registered(t, s, token); !ok {
+		t.Errorf("with the new token: %s", answer)
+	}
+	s.stop()
+	out = &lines{} // the key file of another server
+	s = start(t, Options{Dir: copied, SecretKeyFile: dir + ".key", Notice: out})
+	if !strings.Contains(out.String(), "app shop, channel ops") {
+		t.Errorf("with the key of another server: %q", out)
+	}
+	s.stop()
+}
+
+func TestServerRefusesUnusableKeyFile(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		text string
+		mode os.FileMode
+		want string
+	}{
+		"empty":     {"", 0o600, "no key"},
+		"truncated": {"ABCDEF\n", 0o600, "line 1"},
+		"for all":   {secretbox.NewKey(), 0o644, "chmod 600"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := t.TempDir() + "/key"
+			if err := os.WriteFile(file, []byte(c.text), c.mode); err != nil {
+				t.Fatal(err)
+			}
+			s, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", SecretKeyFile: file})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v: expected the file and %q", err, c.want)
+			}
+			if b, _ := os.ReadFile(file); string(b) != c.text {
+				t.Errorf("the file was changed to %q", b)
+			}
+		})
+	}
+}
+
+func TestRotateKeyReplacesKeyOfLiveServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, Options{Dir: dir})
+	save(t, s, "shop")
+	old, _ := os.ReadFile(dir + ".key")
+	c, err := client.New(s.URL(), s.Token(), client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := c.RotateKey(t.Context(), api.RotateKeyParams{})
+	if err != nil || res.Changed != 1 || res.Next != "" {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	text, _ := os.ReadFile(dir + ".key")
+	if newest, is := strings.CutSuffix(string(text), string(old)); !is || strings.Count(newest, "\n") != 1 {
+		t.Errorf("the key file became %q", text)
+	}
+	if ok, answer := registered(t, s, "executors-of-shop"); !ok {
+		t.Error(answer)
+	}
+	s.stop()
+	s = start(t, Options{Dir: dir})
+	if ok, answer := registered(t, s, "executors-of-shop"); !ok {
+		t.Error(answer)
+	}
+}
