@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -315,7 +317,10 @@ func TestCommandLogKept(t *testing.T) {
 func TestCommandsWait(t *testing.T) {
 	t.Parallel()
 	s, dir := commanding(t, Options{CommandsMost: 2})
-	work := core.Command{Line: `echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; done`}
+	const secret = "password-of-a-command-that-waits"
+	work := core.Command{Line: `[ "$PASSWORD" = ` + secret[:8] + `"-of-a-command-that-waits" ] || exit 3
+echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; done`,
+		Env: map[string]string{"PASSWORD": secret}, Hidden: []string{"PASSWORD"}}
 	want := map[string][]string{}
 	var all []string
 	for _, job := range []string{"a", "b", "c"} {
@@ -343,12 +348,19 @@ func TestCommandsWait(t *testing.T) {
 		}
 		return nil
 	})
+	for _, name := range []string{"tickring.db", "tickring.db-wal"} { // also while it waits in the queue
+		if b, err := os.ReadFile(filepath.Join(s.o.Dir, name)); err != nil || strings.Contains(string(b), secret) {
+			t.Errorf("%s has the secret of a command: %v", name, err)
+		}
+	}
 	if first := began(); !strings.HasPrefix(first[0], want["a"][0]) || !strings.HasPrefix(first[1], want["b"][0]) {
 		t.Errorf("first began %v, of %v", first, want)
 	}
 	web := secondly("web", "beat") // another's fires are in time meanwhile
-	web.Def.Handler = "GET /healthz"
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + s.URL()}}); err != nil {
+	web.Def.Handler = "GET /"
+	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer endpoint.Close()
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + endpoint.URL}}); err != nil {
 		t.Fatal(err)
 	}
 	if r := s.Manage().Save(t.Context(), actor, []manage.JobSpec{web})[0]; r.Err != nil {
@@ -525,7 +537,9 @@ func TestCommandsStop(t *testing.T) {
 // TestCommandThatMayHaveBegun: what a process took from the queue that died before it could
 // note that it began is not started, and said to be lost.
 func TestCommandThatMayHaveBegun(t *testing.T) {
-	s, dir := commanding(t, Options{CommandsMost: 1})
+	data, dir := t.TempDir(), realDir(t)
+	o := Options{Dir: data, CommandsMost: 1, Commands: allowed(t, dir)}
+	s, _ := commanding(t, o)
 	commandJob(t, s, "long", core.Command{Line: "echo > begun; until [ -e go ]; do sleep 0.01; done"})
 	commandJob(t, s, "taken", core.Command{Line: "echo > taken"})
 	trigger(t, s, "long")
@@ -540,9 +554,8 @@ func TestCommandThatMayHaveBegun(t *testing.T) {
 		}
 		return err
 	})
-	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.stop()
+	s = start(t, o)
 	if r := ends(t, s, id); r.State != core.Lost || r.Reason != core.ReasonGone || !strings.Contains(r.Message, "it may have begun") {
 		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
 	}

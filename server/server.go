@@ -380,7 +380,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 	var runner send.Commands
 	dir := filepath.Join(o.Dir, "commands")
 	if _, was := os.Stat(dir); o.Commands != nil || was == nil { // what a process before this one has left is ended in any case
-		c, err := localexec.New(localexec.Options{Allowed: o.Commands, Most: o.CommandsMost, Dir: dir, Log: s.log,
+		c, err := localexec.New(localexec.Options{Secrets: box, Allowed: o.Commands, Most: o.CommandsMost, Dir: dir, Log: s.log,
 			StopGrace: max(o.Drain-3*time.Second, o.Drain/2), Queue: p.pull, Queued: eng.Pull, Runs: eng.Finish, Finish: p.finish})
 		if err != nil {
 			return err

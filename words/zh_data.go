@@ -2,6 +2,7 @@ package words
 
 // zhData is what lists of many, and acts on many, say.
 var zhData = map[string]string{
+	"there are %d keys: remove the last ones, if no copy of the database needs them":                     "已有 %d 个密钥：如果没有数据库副本需要最后几个，请将其删除",
 	"a span of time that is not negative is expected":                                                    "应为非负的时长",
 	"not the cursor of a page of these jobs":                                                             "不是这些任务某一页的游标",
 	"such a list goes on with cursor":                                                                    "这样的列表以 cursor 继续",

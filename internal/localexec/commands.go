@@ -26,6 +26,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/send"
 )
 
@@ -40,10 +41,11 @@ type Options struct {
 	Again time.Duration // 1 s
 	Log   *slog.Logger
 
-	Queue  *pull.Puller
-	Queued Queued
-	Runs   pull.Runs
-	Finish pull.Finisher
+	Queue   *pull.Puller
+	Queued  Queued
+	Runs    pull.Runs
+	Finish  pull.Finisher
+	Secrets *secretbox.Box // encrypts secret variables in the queue; nil: they are not encrypted
 }
 
 // Queued lists what is in queues.
@@ -80,12 +82,22 @@ type line struct {
 	kill bool                // it was told to end before it began
 }
 
-// item is a run as its queue has it.
+// item is a run as its queue has it. The secret variables of its command are encrypted.
 type item struct {
+	Run     core.RunID   `json:"run"`
 	Order   []byte       `json:"order"`
 	Command core.Command `json:"command"`
 	Until   time.Time    `json:"until,omitzero"` // its deadline, to begin
 }
+
+// WithSecrets returns the item with each secret replaced by what turn returns for it.
+func (it item) WithSecrets(turn func(secret string) string) item {
+	it.Command = *core.Def{Command: &it.Command}.WithSecrets(turn).Command
+	return it
+}
+
+// SecretsOf names the record that the encrypted secrets belong to.
+func (it item) SecretsOf() string { return "run/" + it.Run.String() }
 
 var _ send.Commands = (*Commands)(nil)
 
@@ -187,9 +199,13 @@ func (c *Commands) end(ctx context.Context) error {
 
 // Run implements send.Commands.
 func (c *Commands) Run(ctx context.Context, sh dispatch.Shipment, order []byte) dispatch.Answer {
-	it := item{Order: order, Command: *sh.Job.Def.Command}
+	it := item{Run: sh.Run.ID, Order: order, Command: *sh.Job.Def.Command}
 	if d := sh.Job.Sched.Deadline; d > 0 && sh.Run.Cause.Planned() {
 		it.Until = sh.Run.Slot.Time().Add(d)
+	}
+	it, err := secretbox.Seal(c.o.Secrets, it)
+	if err != nil {
+		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "encrypt the run: " + err.Error()}
 	}
 	body, err := json.Marshal(it)
 	if err != nil {
@@ -386,6 +402,9 @@ func (c *Commands) take(l *line, h pull.Held, had bool, begun func()) (over bool
 	}
 	var it item
 	bad := json.Unmarshal(h.Body, &it)
+	if bad == nil {
+		it, bad = secretbox.Open(c.o.Secrets, it)
+	}
 	switch end := (finish.Result{Run: id, State: core.Failed, Reason: core.ReasonNotAccepted}); {
 	case !found || !is.State.Open():
 		return true

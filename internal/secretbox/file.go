@@ -62,6 +62,9 @@ func cause(err error) string {
 
 // writeFile replaces a file at once and durably: a crash leaves the old text or the new one.
 func writeFile(path, text string) (err error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a rename would replace the link
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ import (
 
 // Bounds of a key text: one key on a line, the newest first; older keys decrypt only. Lines that begin with # are comments.
 const (
-	MaxKeys  = 10
+	MaxKeys  = 30
 	maxText  = 4096 // bytes, what a parameter of SSM holds
 	minKey   = 40   // characters of a key, as rand.Text writes it twice
 	sealMark = "enc:"
@@ -84,7 +84,8 @@ func parse(text string) (keys []key, isPending bool, err error) {
 			continue
 		}
 		line, is := strings.CutSuffix(line, pending)
-		if len(line) < minKey || strings.ContainsAny(line, " \t") || is && len(keys) > 0 || len(keys) == MaxKeys {
+		is = is && len(keys) == 0 // else it comes from a copy of the file that was made during a rotation
+		if len(line) < minKey || strings.ContainsAny(line, " \t") || len(keys) == MaxKeys {
 			return nil, false, fmt.Errorf("line %d: expected a key of at least %d characters, on at most %d lines", n, minKey, MaxKeys)
 		}
 		k, err := keyOf(line)
@@ -194,17 +195,25 @@ func Seal[T Record[T]](b *Box, r T) (sealed T, err error) {
 	if b == nil {
 		return r, nil
 	}
-	sealed = r.WithSecrets(func(secret string) string {
+	var newest *key
+	r.WithSecrets(func(secret string) string {
+		if newest == nil && err == nil && secret != "" && !strings.HasPrefix(secret, core.LockedMark) {
+			var keys []key
+			if keys, err = b.loaded(""); err == nil {
+				newest = &keys[0]
+			}
+		}
+		return secret
+	})
+	if err != nil {
+		return r, err
+	}
+	return r.WithSecrets(func(secret string) string {
 		if stored, is := strings.CutPrefix(secret, core.LockedMark); is || secret == "" {
 			return stored
 		}
-		var keys []key
-		if keys, err = b.loaded(""); err != nil {
-			return ""
-		}
-		return keys[0].seal(r.SecretsOf(), secret)
-	})
-	return sealed, err
+		return newest.seal(r.SecretsOf(), secret)
+	}), nil
 }
 
 // Open returns a record with its secrets decrypted. Its error is a *core.Locked with the record if one cannot be decrypted, and
@@ -254,11 +263,14 @@ func (b *Box) Begin(ctx context.Context, fresh bool) (id string, err error) {
 		return "", err
 	}
 	if fresh && !b.pending {
+		if len(b.keys) == MaxKeys {
+			return "", core.Errorf(core.CodeTooLarge, "there are %d keys: remove the last ones, if no copy of the database needs them", MaxKeys)
+		}
 		k, err := keyOf(strings.TrimSpace(NewKey()))
 		if err != nil {
 			return "", err
 		}
-		if err := b.store(ctx, append([]key{k}, b.keys[:min(len(b.keys), MaxKeys-1)]...), true); err != nil {
+		if err := b.store(ctx, append([]key{k}, b.keys...), true); err != nil {
 			return "", err
 		}
 	}
@@ -270,8 +282,13 @@ func (b *Box) Begin(ctx context.Context, fresh bool) (id string, err error) {
 func (b *Box) End(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	before := b.keys
 	if err := b.load(ctx); err != nil {
 		return err
+	}
+	if len(before) > 0 && find(b.keys, before[0].id) == nil { // an old copy was read: storing it would lose the newest key
+		b.keys = before
+		return fmt.Errorf("read the keys of stored secrets: the newest is missing: %w", core.ErrThrottled)
 	}
 	return b.store(ctx, b.keys, false)
 }

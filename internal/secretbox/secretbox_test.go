@@ -52,7 +52,8 @@ func TestOpenRejectsSecretOfOtherRecord(t *testing.T) {
 	}
 }
 
-// The file keeps MaxKeys keys, and one that cannot be written changes nothing.
+// The file takes MaxKeys keys, one that cannot be written changes nothing, and an old copy of the text never replaces
+// the newest key.
 func TestRotationBoundsKeys(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sub", "key")
 	if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
@@ -63,7 +64,7 @@ func TestRotationBoundsKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := map[string]bool{}
-	for range MaxKeys + 3 {
+	for range MaxKeys - 1 {
 		id, err := b.Begin(t.Context(), true)
 		if err != nil || ids[id] {
 			t.Fatal(id, err)
@@ -77,9 +78,36 @@ func TestRotationBoundsKeys(t *testing.T) {
 		t.Errorf("%d keys", strings.Count(string(text), "\n"))
 	}
 	was := b.keys[0].id
+	if _, err := b.Begin(t.Context(), true); core.CodeOf(err) != core.CodeTooLarge || b.keys[0].id != was {
+		t.Errorf("one key more: %v", err)
+	}
+	read := b.read
+	b.read = func(context.Context) (string, error) { return b.keys[1].text, nil }
+	if err := b.End(t.Context()); !errors.Is(err, core.ErrThrottled) || b.keys[0].id != was {
+		t.Errorf("an old copy was read: %v", err)
+	}
+	b.read = read
+	b.keys = b.keys[:2]
+	b.read = func(context.Context) (string, error) { return b.keys[0].text + "\n" + b.keys[1].text, nil }
 	b.write = func(context.Context, string) error { return errors.New("read-only") }
 	if _, err := b.Begin(t.Context(), true); err == nil || b.keys[0].id != was {
 		t.Errorf("a key that is not stored counts: %v", err)
+	}
+}
+
+// A Box that cannot read its keys stores no secret, also if they can be read a moment later.
+func TestSealWithoutKeysFails(t *testing.T) {
+	tries := 0
+	b := New(func(context.Context) (string, error) {
+		if tries++; tries == 1 {
+			return "", errors.New("not now")
+		}
+		return NewKey(), nil
+	}, nil)
+	_ = b.Load(t.Context())
+	app := core.App{Name: "a", Token: "secret", Call: &core.Call{Auth: core.Auth{Bearer: "other"}}}
+	if sealed, err := Seal(b, app); err == nil {
+		t.Errorf("%+v", sealed)
 	}
 }
 
