@@ -95,7 +95,8 @@ func NewHandler(m *people.People, logs Logs, o Options) http.Handler {
 		o.Log = slog.Default()
 	}
 	o.Log = boundlog.Of(o.Log)
-	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), long: places.New(longPlaces), mux: &queryMux{http.NewServeMux(), map[string][]string{}}}
+	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), long: places.New(longPlaces),
+		mux: &queryMux{http.NewServeMux(), map[string][]string{}}}
 	HandlerWithOptions(s, StdHTTPServerOptions{BaseRouter: s.mux, ErrorHandlerFunc: s.badParam})
 	return s
 }

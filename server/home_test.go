@@ -323,10 +323,9 @@ func TestServerNeverCallsItself(t *testing.T) {
 	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + s.URL()}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{{Def: core.Def{App: "web", Name: "self", Handler: "POST /api/callback"}}}) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+	job := manage.JobSpec{Def: core.Def{App: "web", Name: "self", Handler: "POST /api/callback"}}
+	if r := s.Manage().Save(t.Context(), actor, []manage.JobSpec{job})[0]; r.Err != nil {
+		t.Fatal(r.Err)
 	}
 	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/self"})
 	if err != nil {

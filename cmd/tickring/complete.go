@@ -170,7 +170,11 @@ func (c *completer) complete(words []string) []word {
 				list = append(list, word{child.Name, firstSentence(child.Help)})
 			}
 		}
-		return begun(list, "", cur)
+		list = begun(list, "", cur)
+		if d := c.node.DefaultCmd; d != nil && len(d.Positional) > 0 { // whose name may be left out
+			list = append(list, c.values(d.Positional[0], "", cur)...)
+		}
+		return list
 	}
 	return begun(c.flags(false), "", cur)
 }

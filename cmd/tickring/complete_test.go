@@ -46,8 +46,8 @@ func TestCompletionIsBounded(t *testing.T) {
 			`"apps":[{"name":"`+"`id`"+`"},{"name":"good"}]}`)
 	}))
 	defer evil.Close()
-	for _, of := range []string{"describe", "executors list"} {
-		if got := run(evil.URL, "", append([]string{"complete", "bash", "--"}, append(strings.Fields(of), "")...)...); strings.ContainsAny(got, "$`") || !strings.Contains(got, "fine") &&
+	for _, of := range []string{"describe", "executors"} {
+		if got := run(evil.URL, "", "complete", "bash", "--", of, ""); strings.ContainsAny(got, "$`") || !strings.Contains(got, "fine") &&
 			!strings.Contains(got, "good") {
 			t.Errorf("%s: %q", of, got)
 		}

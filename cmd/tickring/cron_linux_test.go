@@ -98,6 +98,9 @@ func TestCronPage(t *testing.T) {
 	t.Chdir(dir)
 	t.Setenv("TICKRING_APP_TOKEN", "the-token-of-the-crontab")
 	t.Setenv("TICKRING_DATA", dir+"/data")
+	if err := os.Mkdir(dir+"/data-key", 0o700); err != nil { // a StateDirectory of the unit
+		t.Fatal(err)
+	}
 	url := serveHere(t, unit("DynamicUser=", "/var/lib/tickring", dir+"/data")...)
 
 	// made is what the lines that make jobs.yaml say of a crontab, with this as /etc/localtime.

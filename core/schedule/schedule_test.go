@@ -406,7 +406,7 @@ func TestUnknownZonesSuggestName(t *testing.T) {
 		"CST": "America/Chicago, Asia/Shanghai", "China Standard Time": "did you mean Asia/Shanghai?", "CEST": "did you mean Europe/Berlin?",
 		"asia/shanghai": "did you mean Asia/Shanghai?", "AMERICA/PORT-AU-PRINCE": "did you mean America/Port-au-Prince?",
 		"America/New York": "did you mean America/New_York?", "utc": "did you mean UTC?", "etc/gmt-8": "did you mean Etc/GMT-8?",
-		"Asia/Calcuta": "did you mean Asia/Calcutta?", "Asia/Shangahi": "did you mean Asia/Shanghai?",
+		"Asia/Calcuta": "did you mean Asia/Calcutta?", "Asia/Tokoy": "did you mean Asia/Tokyo?",
 		"Europe/Berlim":  "did you mean Europe/Berlin?",
 		"Asia/Shanghai ": "did you mean Asia/Shanghai?", "Mars": "such as Europe/Berlin",
 		strings.Repeat("Asia/Shanghai", 9): "such as Europe/Berlin",

@@ -34,11 +34,11 @@ func TestBroadcast(t *testing.T) {
 	}
 	for executors, own := range map[int]float64{2: 3, 10: 3, 100: 10} {
 		m, n := spreads(core.RouteBroadcast, executors), float64(executors)
-		if is := m.write - (one.write - 2) - 2*n; is != own {
+		if is := m.write - (one.write - 2) - 4*n; is > own || is < own-1 {
 			t.Errorf("%d executors: %.0f units written beside those of its shards; docs/aws.md says %.0f", executors, is, own)
 		}
-		if is := (m.read - one.read) / n; is > 7 {
-			t.Errorf("%d executors: %.1f units read for each; docs/aws.md says 7 at most", executors, is)
+		if is := (m.read - one.read) / n; is > 9 {
+			t.Errorf("%d executors: %.1f units read for each; docs/aws.md says 9 at most", executors, is)
 		}
 	}
 }
