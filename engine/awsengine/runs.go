@@ -180,6 +180,7 @@ func (w *writer) missing(name string) { w.where(`"` + name + `" IS MISSING`) }
 // nothing. What addresses answered is written afterwards, at half the price: it is only
 // told to people, and where it cannot be stored it is not told.
 func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+	began := s.o.Now()
 	errs := s.noteWaiting(ctx, len(puts), func(i int) (core.RunID, bool) {
 		p := &puts[i]
 		return p.ID, p.Set&core.RunState != 0 && (p.To.State == core.Queued || p.To.State == core.Planned && p.Set&core.RunOwner != 0)
@@ -196,7 +197,7 @@ func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	rests := make([]item, len(puts))
 	for i := range puts {
 		p, w := &puts[i], s.edit(puts[i].ID)
-		if errs[i] != nil {
+		if errs[i] != nil && p.To.State == core.Queued { // a run that is given back has its message besides
 			continue
 		} else if p.Had || p.Ends() && p.Seen == nil {
 			alone = append(alone, i)
@@ -220,12 +221,16 @@ func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	var ended []core.Run
 	var over []core.RunID
 	for i := range puts {
-		was := &puts[i].Was
-		if waited := was.State == core.Queued || was.State == core.Planned && !was.Until.IsZero(); errs[i] == nil && waited &&
-			(puts[i].To.Owner != "" || puts[i].Ends()) {
-			over = append(over, puts[i].ID)
+		p := &puts[i]
+		state, until := p.Was.State, p.Was.Until
+		if p.Seen != nil {
+			state, until = p.Seen.State, p.Seen.Until
 		}
-		if p := &puts[i]; errs[i] == nil && p.Ends() && !p.GoesOn() && p.Seen != nil {
+		if waited := state == core.Queued || state == core.Planned && !until.IsZero(); errs[i] == nil && waited &&
+			(p.To.Owner != "" || p.To.State == core.Running || p.Ends()) {
+			over = append(over, p.ID)
+		}
+		if errs[i] == nil && p.Ends() && !p.GoesOn() && p.Seen != nil {
 			r := *p.Seen
 			if hasRest(&p.To) { // said of what is beside it together with its end
 				r.Params, r.Tries = nil, nil
@@ -233,7 +238,7 @@ func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			ended = append(ended, r)
 		}
 	}
-	s.dropWaiting(ctx, over)
+	s.dropWaiting(ctx, over, began)
 	s.letGo(ctx, ended)
 	return errs
 }

@@ -38,11 +38,12 @@ func (s *Store) noteWaiting(ctx context.Context, n int, waits func(i int) (core.
 }
 
 // dropWaiting removes the notes of runs that wait no more. A removal that arrives late leaves a
-// newer note alone; one that fails leaves a note that Waiting removes.
-func (s *Store) dropWaiting(ctx context.Context, ids []core.RunID) {
+// newer note alone: at is before the runs were read or written. A removal that fails leaves a note
+// that Waiting removes.
+func (s *Store) dropWaiting(ctx context.Context, ids []core.RunID, at time.Time) {
 	s.parallel(len(ids), func(k int) {
 		older := &expr{}
-		older.test("at", "<=", number(millis(s.o.Now())))
+		older.test("at", "<=", number(millis(at)))
 		_ = s.deleteIf(ctx, waitingKey(ids[k]), older)
 	})
 }
@@ -51,6 +52,7 @@ func (s *Store) dropWaiting(ctx context.Context, ids []core.RunID) {
 func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) (list []core.Run, err error) {
 	for more := true; more && len(list) < limit; {
 		var ids, over []core.RunID
+		began := s.o.Now()
 		noted := equal("of", waitingKey(core.NumberedRun(job, 0))["of"])
 		noted.test("key", "<", text(fmt.Sprintf("%019d", below)))
 		err := s.query(ctx, noted.newest(s.o.Names.State, limit), func(it item) (bool, error) {
@@ -77,7 +79,7 @@ func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, l
 				list = append(list, r)
 			}
 		}
-		s.dropWaiting(ctx, over)
+		s.dropWaiting(ctx, over, began)
 		more = len(ids) == limit
 	}
 	return list, nil

@@ -705,16 +705,23 @@ func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, l
 func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, next core.RunID, err error) {
 	ids := slices.DeleteFunc(s.recent.openOf(first.Job()), func(id core.RunID) bool { return id > first || id < last })
 	slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(b, a) })
-	if len(ids) > limit {
-		ids, next = ids[:limit], ids[limit]
-	}
-	found, _, err := s.Runs(ctx, ids)
-	for _, id := range ids {
-		if r, is := found[id]; is && r.State.Open() {
-			list = append(list, r)
+	for len(ids) > 0 && len(list) < limit { // some of them may have ended: a page is full, or the last one
+		some := ids[:min(len(ids), limit-len(list))]
+		ids = ids[len(some):]
+		found, _, err := s.Runs(ctx, some)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, id := range some {
+			if r, is := found[id]; is && r.State.Open() {
+				list = append(list, r)
+			}
 		}
 	}
-	return list, next, err
+	if len(ids) > 0 {
+		next = ids[0]
+	}
+	return list, next, nil
 }
 
 // encodeEntries writes the entries of a journal: their distinct addresses, then
