@@ -44,6 +44,8 @@ type function struct {
 	once bool
 	// plain is none of the scheduler: it is told nothing.
 	plain bool
+	// reads are the parameters that it reads besides the secret key.
+	reads []*string
 	env   map[string]*string
 	role  roles.Role
 }
@@ -117,9 +119,9 @@ func allow(actions []string, resources ...*string) awsiam.PolicyStatement {
 // portions, and those that have no room in the role are attached by twos.
 const (
 	maxPortion   = 2500
-	maxInRole    = 2 * maxPortion // of portions; the rest is for what each function does
-	tokenLength  = 170            // of an ARN that is known when it is deployed, at most
-	statementTax = 350            // characters of a statement besides its resources
+	maxInRole    = 4300 // of portions and parameters; the rest is for what each function does
+	tokenLength  = 170  // of an ARN that is known when it is deployed, at most
+	statementTax = 350  // characters of a statement besides its resources
 )
 
 // portions are statements of some resources each; none without a resource.
@@ -173,11 +175,11 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 	scope := constructs.NewConstruct(s.Construct, &title)
 	logs := awslogs.NewLogGroup(scope, jsii.String("Log"), &awslogs.LogGroupProps{Retention: p.retention(),
 		RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
+	if !f.plain {
+		more = append(s.mayRead(p, append(f.reads, s.secretKey)...), more...)
+	}
 	more, beside := inRole(more)
 	statements := append(s.statements(f.role), more...)
-	if !f.plain {
-		statements = append(statements, s.mayRead(p, s.secretKey)...)
-	}
 	statements = append(statements, allow([]string{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.LogGroupArn()))
 	inVpc := f.calls && p.Vpc != nil
 	if inVpc {

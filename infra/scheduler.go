@@ -167,15 +167,15 @@ func (s *Scheduler) doors(p *Props, dir string) {
 		admin["TICKRING_REPORT_KEY_PARAM"] = s.reportKey
 		admin["TICKRING_DOORS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout,
-			calls: true, env: admin,
-			role: roles.AllDoors}, slices.Concat(s.logs(p), s.topics(p), rotates,
-			s.mayRead(p, s.TokenParameter, s.ReadTokenParameter, provider, s.reportKey))...)
+			calls: true, env: admin, reads: []*string{s.TokenParameter, s.ReadTokenParameter, provider, s.reportKey},
+			role: roles.AllDoors}, slices.Concat(s.logs(p), s.topics(p), rotates)...)
 		s.callback(p, dir)
 		s.Url = s.functionUrl(all)
 		return
 	}
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
-		role: roles.Api}, slices.Concat(s.logs(p), s.topics(p), rotates, s.mayRead(p, s.TokenParameter, s.ReadTokenParameter, provider))...)
+		reads: []*string{s.TokenParameter, s.ReadTokenParameter, provider},
+		role:  roles.Api}, slices.Concat(s.logs(p), s.topics(p), rotates)...)
 	callback := s.callback(p, dir)
 	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout,
 		role: roles.Registry})
@@ -218,8 +218,8 @@ func (s *Scheduler) doors(p *Props, dir string) {
 // functions that know nothing of tickring.
 func (s *Scheduler) callback(p *Props, dir string) awslambda.Function {
 	fn := s.function(p, dir, function{name: "callback", about: "takes the results of runs", memory: 128, timeout: doorTimeout,
-		env:  map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey},
-		role: roles.Callback}, s.mayRead(p, s.reportKey)...)
+		env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey},
+		reads: []*string{s.reportKey}, role: roles.Callback})
 	takes(fn, "Results", s.Results, nil)
 	return fn
 }
@@ -262,13 +262,13 @@ func (s *Scheduler) workers(p *Props, dir string) {
 	}
 	// The same code twice: what is slow must not take the places of the others.
 	sends := func(name, about string, role roles.Role) awslambda.Function {
-		may := s.mayRead(p, s.reportKey)
+		var may []awsiam.PolicyStatement
 		if p.EncryptionKey != nil && len(p.Queues) > 0 { // without their names, of which a role cannot hold a hundred twice
 			may = append(may, s.via(p, "sqs", "", nil, "kms:GenerateDataKey", "kms:Decrypt"))
 		}
 		return s.function(p, dir, function{name: name, code: "dispatch", about: about, memory: 256, timeout: sendTimeout, calls: true,
-			env:  map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey, "TICKRING_REPORT_URL": s.Url},
-			role: role}, append(s.executors(p, true), may...)...)
+			env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey, "TICKRING_REPORT_URL": s.Url},
+			reads: []*string{s.reportKey}, role: role}, append(s.executors(p, true), may...)...)
 	}
 	dispatch := sends("dispatch", "sends fires to executors", roles.Dispatch)
 	takes(dispatch, "Fires", s.Fires, p.MaxConcurrency)
