@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/schedule"
 )
 
 // What is done to one job: each act is a panel of its page, and a form that is posted.
@@ -102,9 +103,10 @@ func (a *ask) when(field, text string, loc *time.Location) (time.Time, error) {
 	}
 	if c, err := time.Parse("15:04", text); err == nil {
 		day := a.Now.In(loc)
-		t := time.Date(day.Year(), day.Month(), day.Day(), c.Hour(), c.Minute(), 0, 0, loc)
+		at := time.Date(day.Year(), day.Month(), day.Day(), c.Hour(), c.Minute(), 0, 0, time.UTC)
+		t := schedule.WallTime(at, loc)
 		if !t.After(a.Now) {
-			t = time.Date(day.Year(), day.Month(), day.Day()+1, c.Hour(), c.Minute(), 0, 0, loc)
+			t = schedule.WallTime(at.AddDate(0, 0, 1), loc)
 		}
 		return t, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/words"
 )
 
@@ -108,8 +109,8 @@ func momentOf(field, given string, loc *time.Location) (at time.Time, bare bool,
 		return at, false, nil
 	}
 	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02"} {
-		if at, err = time.ParseInLocation(form, given, loc); err == nil {
-			return at, true, nil
+		if at, err = time.Parse(form, given); err == nil {
+			return schedule.WallTime(at, loc), true, nil
 		}
 	}
 	return at, false, core.Invalid(field, given, "a moment such as 2026-11-20T02:30 is expected")

@@ -39,9 +39,6 @@ func Sentence[E ~string](l Language, event E, f Facts) string {
 	if f.Times != 1 && s.many.en != "" {
 		w = s.many
 	}
-	if string(event) == "overdue" && f.Due == "" {
-		w = overdueWithin
-	}
 	text := fill(w.in(l), l, f)
 	if f.Why != "" {
 		text = strings.TrimSuffix(strings.TrimSuffix(text, "."), "。") + word{": ", "："}.in(l) + f.Why
@@ -175,9 +172,8 @@ var sentences = map[string]said{
 }
 
 var (
-	overdueWithin = word{"{job} has not succeeded for {took}.", "任务 {job} 已有 {took}没有执行成功。"}
-	someJob       = word{"tickring", "tickring"}
-	others        = word{" %d more like it since %s.", "自 %[2]s 起另有 %[1]d 次同类情况。"}
-	testSubject   = word{"tickring: a test of the channel %s", "tickring：测试通知渠道 %s"}
-	testSentence  = word{"This is a test of the channel %s: what you read arrived.", "这是通知渠道 %s 的测试消息：您看到它，说明渠道可用。"}
+	someJob      = word{"tickring", "tickring"}
+	others       = word{" %d more like it since %s.", "自 %[2]s 起另有 %[1]d 次同类情况。"}
+	testSubject  = word{"tickring: a test of the channel %s", "tickring：测试通知渠道 %s"}
+	testSentence = word{"This is a test of the channel %s: what you read arrived.", "这是通知渠道 %s 的测试消息：您看到它，说明渠道可用。"}
 )

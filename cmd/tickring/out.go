@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/server"
 )
 
@@ -151,8 +152,8 @@ func parseTime(field, text string, loc *time.Location, now time.Time, past bool)
 		return t, nil
 	}
 	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.ParseInLocation(form, text, loc); err == nil {
-			return t, nil
+		if t, err := time.Parse(form, text); err == nil {
+			return schedule.WallTime(t, loc), nil
 		}
 	}
 	for _, form := range []string{"15:04:05", "15:04"} {
@@ -162,7 +163,7 @@ func parseTime(field, text string, loc *time.Location, now time.Time, past bool)
 		}
 		day := now.In(loc)
 		at := func(days int) time.Time {
-			return time.Date(day.Year(), day.Month(), day.Day()+days, c.Hour(), c.Minute(), c.Second(), 0, loc)
+			return schedule.WallTime(time.Date(day.Year(), day.Month(), day.Day()+days, c.Hour(), c.Minute(), c.Second(), 0, time.UTC), loc)
 		}
 		switch t := at(0); {
 		case !past && !t.After(now):

@@ -242,9 +242,7 @@ func (n *Notices) message(ctx context.Context, s *State, p *Pending, run core.Ru
 	}
 	switch p.Event {
 	case core.EventOverdue:
-		if m.Took = p.Last.When.Sub(p.Last.At.Time()); m.Took == 0 {
-			m.Due = p.Last.At // else it was to succeed again by then
-		}
+		m.Took, m.Due = p.Last.When.Sub(p.Last.At.Time()), core.Ceil(p.Last.When)
 	case core.EventMute:
 		m.Muted, m.Text = mute(p.Last.Why)
 	case core.EventRecovered, core.EventSkipped, core.EventDeadLetter, core.EventPaused:

@@ -166,7 +166,7 @@ func byTimes(o core.Overdue, loc *time.Location, now time.Time) (before, by, nex
 	hour, minute, _ := o.Clock()
 	local := now.In(loc)
 	at := func(days int) time.Time {
-		return time.Date(local.Year(), local.Month(), local.Day()+days, hour, minute, 0, 0, loc).UTC()
+		return schedule.WallTime(time.Date(local.Year(), local.Month(), local.Day()+days, hour, minute, 0, 0, time.UTC), loc).UTC()
 	}
 	if day := 0; !at(day).After(now) {
 		return at(day - 1), at(day), at(day + 1)

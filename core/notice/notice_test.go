@@ -599,7 +599,7 @@ func TestOverdueWithin(t *testing.T) {
 		r.heard("a")
 		r.minutes(4)
 		r.heard("a", "overdue 1")
-		if m := r.got["a"][0]; m.Took != 26*time.Hour {
+		if m := r.got["a"][0]; m.Took != 26*time.Hour || m.Due != core.Ceil(m.Instant.Time().Add(26*time.Hour)) {
 			t.Fatalf("the notice is %+v", m)
 		}
 		r.minutes(26 * 60)

@@ -423,3 +423,30 @@ func TestUnknownZonesSuggestName(t *testing.T) {
 		}
 	}
 }
+
+// TestWallTimeIsFirstMomentAfterGap has gaps and repeated hours, by rows of what was typed.
+func TestWallTimeIsFirstMomentAfterGap(t *testing.T) {
+	for _, c := range []struct{ zone, wall, want string }{
+		{"America/New_York", "2027-03-14 02:30", "2027-03-14T07:00:00Z"},    // skipped: 03:00
+		{"America/New_York", "2027-03-14 03:00", "2027-03-14T07:00:00Z"},    // the first after the gap
+		{"America/New_York", "2027-03-14 01:59", "2027-03-14T06:59:00Z"},    // the last before it
+		{"America/New_York", "2026-11-01 01:30", "2026-11-01T05:30:00Z"},    // shown twice: the first
+		{"America/Santiago", "2026-09-06 00:00", "2026-09-06T04:00:00Z"},    // a day without midnight
+		{"Australia/Lord_Howe", "2026-10-04 02:15", "2026-10-03T15:30:00Z"}, // a gap of half an hour
+		{"Europe/Berlin", "2026-07-01 12:00", "2026-07-01T10:00:00Z"},
+		{"UTC", "2026-07-01 12:00", "2026-07-01T12:00:00Z"},
+		{"Pacific/Kiritimati", "2026-07-01 12:00", "2026-06-30T22:00:00Z"},
+	} {
+		loc, err := time.LoadLocation(c.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wall, err := time.Parse("2006-01-02 15:04", c.wall)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := WallTime(wall, loc).UTC().Format(time.RFC3339); got != c.want {
+			t.Errorf("%s in %s: %s, want %s", c.wall, c.zone, got, c.want)
+		}
+	}
+}

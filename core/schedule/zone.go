@@ -137,3 +137,21 @@ func (z *zone) first(wall cron.Wall) int64 {
 		}
 	}
 }
+
+// WallTime returns when clocks of a zone show the date and the time of wall, which is in
+// UTC. A time that clocks skip is the first moment after the gap, and of a time that they
+// show twice it is the first, as in schedules.
+func WallTime(wall time.Time, loc *time.Location) time.Time {
+	for t := wall.Add(-maxOffset * time.Second).In(loc); ; {
+		_, offset := t.Zone()
+		start, end := t.ZoneBounds()
+		at := wall.Add(-time.Duration(offset) * time.Second).In(loc)
+		if at.Before(start) {
+			at = start.In(loc)
+		}
+		if end.IsZero() || at.Before(end) {
+			return at
+		}
+		t = end
+	}
+}
