@@ -67,7 +67,7 @@ func TestFunctions(t *testing.T) {
 			t.Errorf("an executor: %s", got)
 		}
 		list, err := e.Registry.Executors(t.Context(), []string{"billing"})
-		if err != nil || len(list["billing"]) != 1 || list["billing"][0].Address != "http://10.0.3.17:9999/" {
+		if err != nil || len(list["billing"]) != 1 || list["billing"][0].Address != "http://10.0.3.17:9999" {
 			t.Errorf("registered %+v, %v", list, err)
 		}
 		s.reused(t)
@@ -111,7 +111,7 @@ func TestFunctions(t *testing.T) {
 		run := core.RunID(30282209332) // of the document
 		at, _ := run.Planned()
 		if err := e.Dispatch.Create(t.Context(),
-			[]core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999/", Cause: core.CauseSchedule,
+			[]core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999", Cause: core.CauseSchedule,
 				At: at, Slot: at, Attempt: 1, First: run}})[0]; err != nil {
 			t.Fatal(err)
 		}
