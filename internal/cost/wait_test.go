@@ -38,7 +38,7 @@ func TestWaiting(t *testing.T) {
 		near("looks", looks, 50, 4)
 		near("reads of a look", (m.read-not.read)/looks, 5.5+2*(n-1), 0.2)
 		near("writes of a run", (m.on["runs"].Write-not.on["runs"].Write)/n, 1, 0)
-		notes := 2 * n                                                                            // written when a run begins to wait, and removed
+		notes := 2 * n // written when a run begins to wait, and removed
 		near("writes of a look", (m.on["state"].Write-not.on["state"].Write-notes)/looks, 1, 0.2)
 		near("messages of a look", float64(m.queue["SendMessageBatch"])/looks, 1, 0)
 		near("acks of a look", float64(m.queue["DeleteMessageBatch"]-1)/looks, 1, 0)
