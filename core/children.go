@@ -130,10 +130,10 @@ func (r *Run) Draw(owes []Owed) RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunPlace | RunOwes, Was: *r, Set: RunOwes, To: Run{Owes: owes}}
 }
 
-// NoteChildren is F4 of children: what was owed is made, and the place is another, 0 where
-// none is left.
-func (r *Run) NoteChildren(place int64) RunPut {
-	return RunPut{ID: r.ID, If: RunState | RunPlace, Was: *r, Set: RunOwes | RunPlace, To: Run{Place: place}}
+// NoteChildren is F4 of children: what was owed is made, but for what is left. The place is
+// another, 0 where no child is behind it.
+func (r *Run) NoteChildren(place int64, left []Owed) RunPut {
+	return RunPut{ID: r.ID, If: RunState | RunPlace | RunOwes, Was: *r, Set: RunOwes | RunPlace, To: Run{Place: place, Owes: left}}
 }
 
 func (d *Def) validateAfter() error {

@@ -24,7 +24,8 @@ type family struct {
 	put    core.RunPut  // what is to be noted on the run
 	tries  int
 	err    error
-	left   error // why one of the owed children cannot be made; the others are
+	left   []core.Owed // the owed children that could not be made; the others are
+	why    error       // why not
 }
 
 // Children makes the runs that come after the end of a chain, place by place: C1 and F2 to
@@ -57,6 +58,9 @@ func (f *Finish) families(ctx context.Context, runs []*core.Run) []error {
 		f.draw(ctx, rest)
 		f.makeChildren(ctx, drawn)
 		f.noteMade(ctx, slices.Concat(drawn, rest))
+		for _, fam := range drawn {
+			fam.err = cmp.Or(fam.err, fam.why)
+		}
 	}
 	errs := make([]error, len(all))
 	for i, fam := range all {
@@ -111,8 +115,7 @@ func (f *Finish) draw(ctx context.Context, all []*family) {
 	wants := map[core.JobID][]want{}
 	for _, fam := range without(all) {
 		if len(fam.list) == 0 {
-			fam.put = fam.run.NoteChildren(0)
-			fam.put.If |= core.RunOwes
+			fam.put = fam.run.NoteChildren(0, nil)
 			continue
 		}
 		next := fam.list[:min(len(fam.list), piece)]
@@ -196,20 +199,32 @@ type child struct {
 func (f *Finish) makeChildren(ctx context.Context, all []*family) {
 	owed, joins := f.owed(ctx, without(all))
 	f.joins(ctx, joins)
-	owed = slices.DeleteFunc(owed, func(c child) bool { return c.of.err != nil })
 	if len(owed) > 0 {
 		f.sendChildren(ctx, f.createChildren(ctx, owed))
 	}
-	for _, fam := range all {
-		fam.err = cmp.Or(fam.err, fam.left)
-	}
 	for _, fam := range without(all) {
-		last, place := fam.run.Owes[len(fam.run.Owes)-1].Run.Job(), int64(0)
-		if slices.ContainsFunc(fam.list, func(c core.Child) bool { return c.Job > last }) {
-			place = core.PlaceAfter(last)
+		owes := fam.run.Owes
+		place := max(fam.run.Place, core.PlaceAfter(owes[len(owes)-1].Run.Job()))
+		behind := func(c core.Child) bool { return core.PlaceAfter(c.Job) > place }
+		switch {
+		case len(fam.left) == len(owes):
+			fam.err = fam.why // nothing is to be noted
+		case len(fam.left) == 0 && !slices.ContainsFunc(fam.list, behind):
+			place = 0
 		}
-		fam.put = fam.run.NoteChildren(place)
+		fam.put = fam.run.NoteChildren(place, fam.left)
 	}
+}
+
+// leave keeps a child that could not be made among those that are owed. What was made is
+// owed no more: its run may be over and removed before the others can be made.
+func (fam *family) leave(id core.RunID, why error) {
+	for _, o := range fam.run.Owes {
+		if o.Run == id && !slices.Contains(fam.left, o) {
+			fam.left = append(fam.left, o)
+		}
+	}
+	fam.why = cmp.Or(fam.why, why)
 }
 
 // joining is an end that is to be noted for a join.
@@ -269,7 +284,7 @@ func (f *Finish) owed(ctx context.Context, all []*family) (owed []child, joins m
 				}
 			}
 			if why != nil {
-				fam.left = why
+				fam.leave(o.Run, why)
 				continue
 			}
 			owed = append(owed, child{fam, c})
@@ -287,7 +302,7 @@ func (f *Finish) joins(ctx context.Context, of map[*core.Job][]joining) {
 			for _, j := range list {
 				if err := f.join(ctx, job, &j.of.run, j.drawn); err != nil {
 					mu.Lock()
-					j.of.err = cmp.Or(j.of.err, err)
+					j.of.leave(j.drawn, err)
 					mu.Unlock()
 				}
 			}
@@ -309,7 +324,7 @@ func (f *Finish) createChildren(ctx context.Context, owed []child) (fires []chil
 			there = append(there, c)
 			fires = append(fires, c)
 		case err != nil:
-			c.of.err = err
+			c.of.leave(c.run.ID, err)
 		default:
 			fires = append(fires, c)
 		}
@@ -321,11 +336,11 @@ func (f *Finish) createChildren(ctx context.Context, owed []child) (fires []chil
 		}
 		if err := f.sendThere(ctx, ids); err != nil {
 			for _, c := range there {
-				c.of.err = err
+				c.of.leave(c.run.ID, err)
 			}
 		}
 	}
-	return slices.DeleteFunc(fires, func(c child) bool { return c.of.err != nil })
+	return fires
 }
 
 // sendChildren is F3 of those that are made: fires of one slot go together.
@@ -342,7 +357,7 @@ func (f *Finish) sendChildren(ctx context.Context, made []child) {
 			}
 			if err := f.enqueue(ctx, ring.Out{NotBefore: slot.Time(), Message: m}); err != nil {
 				for _, c := range part {
-					c.of.err = err
+					c.of.leave(c.run.ID, err)
 				}
 			}
 		}

@@ -306,6 +306,9 @@ func TestChildrenWaitForUnreadableJob(t *testing.T) {
 		if err := r.end(end); err == nil {
 			t.Fatal("nothing is owed, and one child is not made")
 		}
+		if owes := r.stored(id).Owes; len(owes) != 1 || owes[0].Run.Job() != 400 { // a sibling may be over and removed by now
+			t.Fatalf("it owes %+v: what was made would be made again", owes)
+		}
 	}
 	if made := r.numbered(400); len(made) > 0 {
 		t.Fatalf("made without its job: %+v", made)

@@ -166,11 +166,11 @@ func places(t *testing.T, h Harness) {
 	drawn.Owes = owes
 	sameRun(t, e, drawn)
 	sameRun(t, e, open)
-	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{elsewhere.NoteChildren(0), drawn.NoteChildren(core.PlaceAfter(9)),
-		drawn.NoteChildren(core.PlaceAfter(9))}), "refused", "ok", "refused")
+	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{elsewhere.NoteChildren(0, nil), drawn.NoteChildren(core.PlaceAfter(9), nil),
+		drawn.NoteChildren(core.PlaceAfter(9), nil)}), "refused", "ok", "refused")
 	drawn.Owes, drawn.Place = nil, core.PlaceAfter(9)
 	sameRun(t, e, drawn)
-	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{parent.NoteChildren(0), drawn.NoteChildren(0)}), "refused", "ok")
+	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{parent.NoteChildren(0, nil), drawn.NoteChildren(0, nil)}), "refused", "ok")
 	drawn.Place = 0
 	sameRun(t, e, drawn)
 }

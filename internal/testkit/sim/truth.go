@@ -345,7 +345,7 @@ func verb(p *core.RunPut) string {
 		return "Readdress"
 	case p.Set&core.RunTime != 0:
 		return "Joined"
-	case p.Set&core.RunOwes != 0 && len(p.To.Owes) > 0:
+	case p.Set&core.RunOwes != 0 && len(p.To.Owes) > 0 && p.Set&core.RunPlace == 0:
 		return "Draw"
 	case p.Set&core.RunOwes != 0:
 		return "ClearOwed"
@@ -421,10 +421,14 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			t.joined(p, was)
 		case "Draw":
 			t.drawn(p, was)
-		case "ClearOwed": // 7.5: what was owed exists, and is or was on its way
-			delete(t.owes, p.ID)
+		case "ClearOwed": // 7.5: what was owed, but for what is left, exists, and is or was on its way
+			if len(p.To.Owes) == 0 {
+				delete(t.owes, p.ID)
+			}
 			for _, o := range was.Owes {
-				if o.Pause {
+				if slices.Contains(p.To.Owes, o) {
+					continue
+				} else if o.Pause {
 					t.pauseMade(p.ID)
 				} else if t.counted(o.Run) {
 					continue
