@@ -103,9 +103,7 @@ func (q *Ask) Trouble(ctx context.Context, sees func(app string) bool) (Trouble,
 				res.Deserted[k].Jobs++
 			}
 			if f.fails() {
-				if res.Fail++; len(res.Failing) < maxFailing {
-					res.Failing, res.Named[j.Def.ID] = append(res.Failing, Failing{f.times, f.last}), j
-				}
+				res.fails(j, f)
 			}
 			if f.pending != nil && (res.Pending == nil || f.pending.Slot < res.Pending.Slot) {
 				res.Pending, res.Named[j.Def.ID] = f.pending, j
@@ -136,6 +134,20 @@ func (q *Ask) Trouble(ctx context.Context, sees func(app string) bool) (Trouble,
 	}
 	res.More = next != 0 || !all
 	return res, err
+}
+
+// fails counts a failing job. If more than maxFailing fail, those that failed most often are named.
+func (t *Trouble) fails(j *core.Job, f *fares) {
+	t.Fail++
+	x := Failing{f.times, f.last}
+	if len(t.Failing) < maxFailing {
+		t.Failing = append(t.Failing, x)
+	} else if k := slices.IndexFunc(t.Failing, func(y Failing) bool { return y.Times < x.Times }); k >= 0 {
+		t.Failing[k] = x
+	} else {
+		return
+	}
+	t.Named[j.Def.ID] = j
 }
 
 // standing tells the apps that have no executor, and those that are paused, or all are.

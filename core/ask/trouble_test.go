@@ -79,6 +79,19 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
+// TestTroubleNamesTheWorst: of more failing jobs than are named, those that failed for good three times are named.
+func TestTroubleNamesTheWorst(t *testing.T) {
+	f := newFixture(t)
+	for i := range 101 {
+		f.past(f.Create(spec(fmt.Sprint("sweep", i), every(time.Minute))).Def.ID, map[bool]string{true: "fff", false: "f"}[i == 100])
+	}
+	got, err := f.M.Trouble(ctx, nil)
+	if err != nil || got.Fail != 101 || len(got.Failing) != 100 ||
+		!slices.ContainsFunc(got.Failing, func(x ask.Failing) bool { return x.Times == 3 && got.Named[x.Last.ID.Job()].Def.Name == "sweep100" }) {
+		t.Errorf("%d fail, %d are named, %v", got.Fail, len(got.Failing), err)
+	}
+}
+
 // TestTroubleOfApps: an app without an executor, live or fixed, is told where jobs of it
 // fire; paused ones are not.
 func TestTroubleOfApps(t *testing.T) {

@@ -302,9 +302,12 @@ func notices(f *Facts, s *sheet) core.Text {
 	for _, c := range f.Own.LockedChannels {
 		s.wrong("%s", c.Message).do("notifications for it are retried for a day")
 	}
-	for i, c := range f.Own.TroubledChannels {
+	mute := func(c *client.ChannelTrouble) bool { return c.GivenUp > 0 }
+	troubled := worstFirst(f.Own.TroubledChannels, mute)
+	for i, c := range troubled {
 		if i == mostNamed {
-			s.warn("and %d more channels do not take notices", len(f.Own.TroubledChannels)-i).do("%s lists them", "tickring get channels")
+			s.say(levelIf(mute(&c)), core.Say("and %d more channels do not take notices", len(troubled)-i)).
+				do("%s lists them", "tickring get channels")
 			break
 		}
 		since := core.Say("channel %s does not take notices since %s, %s ago", c.Channel,
@@ -323,7 +326,7 @@ func notices(f *Facts, s *sheet) core.Text {
 	if f.Jobs != nil {
 		for i, u := range f.Jobs.Untold {
 			if i == mostNamed {
-				s.warn("and %d more name a channel that is not there", len(f.Jobs.Untold)-i)
+				s.wrong("and %d more name a channel that is not there", len(f.Jobs.Untold)-i)
 				break
 			}
 			s.wrong("%s is to tell channel %s, and there is none: it tells nobody by it", u.Subject, u.Channel).
@@ -331,6 +334,30 @@ func notices(f *Facts, s *sheet) core.Text {
 		}
 	}
 	return core.Say("each channel takes what it is sent")
+}
+
+// worstFirst returns list with the items that are wrong first. So the items behind mostNamed,
+// which are only counted, are of the level of the first of them.
+func worstFirst[T any](list []T, wrong func(*T) bool) []T {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b T) int {
+		if wrong(&a) == wrong(&b) {
+			return 0
+		}
+		if wrong(&a) {
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+// levelIf is the level of an item that does not work, or that may not work for long.
+func levelIf(wrong bool) Level {
+	if wrong {
+		return Wrong
+	}
+	return Warning
 }
 
 // oneLine is the first line of a text.
@@ -441,19 +468,21 @@ func jobs(f *Facts, s *sheet) core.Text {
 			do("start one, or give the app a fixed address")
 	}
 	named := 0
-	for i := range j.Failing {
-		x := &j.Failing[i]
+	broken := func(x *client.FailingJob) bool { return x.Times >= inARow }
+	failing := worstFirst(j.Failing, broken)
+	for i := range failing {
+		x := &failing[i]
 		if x.Last.Reason == string(core.ReasonNoExecutor) && deserted[x.Last.App] {
 			continue
 		}
 		if named++; named > mostNamed {
-			s.wrong("and %d more fail", j.FailingJobs-i).do("%s", "tickring runs --failed")
+			s.say(levelIf(broken(x)), core.Say("and %d more fail", j.FailingJobs-i)).do("%s", "tickring runs --failed")
 			break
 		}
 		why, _, _ := strings.Cut(strings.TrimSpace(x.Last.Message), "\n")
 		why = strings.TrimSuffix(x.Last.Reason+": "+why, ": ")
 		do := "tickring runs " + x.Job + " --failed; tickring logs " + x.Last.ID
-		if when := span(f.Own.Now.Sub(x.Last.EndedAt)); x.Times < inARow {
+		if when := span(f.Own.Now.Sub(x.Last.EndedAt)); !broken(x) {
 			s.warn("%s did nothing but fail yet, the last time %s ago: %s", x.Job, when, why).do("%s", do)
 		} else {
 			s.wrong("%s failed for good %d times in a row, the last time %s ago: %s", x.Job, x.Times, when, why).do("%s", do)

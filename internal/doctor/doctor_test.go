@@ -106,6 +106,36 @@ func TestManyJobs(t *testing.T) {
 	}
 }
 
+// TestDoctorCountsTheRestAtItsOwnLevel checks the line "and N more": six jobs that failed once are a warning, as
+// one is, and a rest that is wrong is wrong. What is wrong is named before what is a warning.
+func TestDoctorCountsTheRestAtItsOwnLevel(t *testing.T) {
+	once, broken := failing("web/a", 1, core.ReasonHandler), failing("web/b", 3, core.ReasonHandler)
+	mute := client.ChannelTrouble{Channel: "oncall", Since: now, GivenUp: 1}
+	slow := client.ChannelTrouble{Channel: "chat", Since: now}
+	for _, c := range []struct {
+		name        string
+		jobs        []client.FailingJob
+		channels    []client.ChannelTrouble
+		untold      int
+		first, rest Level
+	}{
+		{name: "jobs that failed once", jobs: slices.Repeat([]client.FailingJob{once}, 6), first: Warning, rest: Warning},
+		{name: "the last one is broken", jobs: append(slices.Repeat([]client.FailingJob{once}, 6), broken), first: Wrong, rest: Warning},
+		{name: "broken jobs", jobs: slices.Repeat([]client.FailingJob{broken}, 6), first: Wrong, rest: Wrong},
+		{name: "slow channels", channels: append(slices.Repeat([]client.ChannelTrouble{slow}, 6), mute), first: Wrong, rest: Warning},
+		{name: "mute channels", channels: slices.Repeat([]client.ChannelTrouble{mute}, 6), first: Wrong, rest: Wrong},
+		{name: "channels that do not exist", untold: 6, first: Wrong, rest: Wrong},
+	} {
+		f := here()
+		f.Own.TroubledChannels = c.channels
+		f.Jobs = &client.JobFacts{Failing: c.jobs, FailingJobs: len(c.jobs), Untold: slices.Repeat([]client.Untold{{Subject: "web/a"}}, c.untold)}
+		list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Level == Well })
+		if len(list) != mostNamed+1 || list[0].Level != c.first || list[mostNamed].Level != c.rest {
+			t.Errorf("%s: %+v", c.name, list)
+		}
+	}
+}
+
 // Each thing that can be wrong is found, alone, with what to do about it.
 func TestFindings(t *testing.T) {
 	no := new(bool)
