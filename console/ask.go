@@ -62,6 +62,24 @@ func (a *ask) Q(name string) string { return a.r.URL.Query().Get(name) }
 // Form is a value of what was posted.
 func (a *ask) Form(name string) string { return a.r.PostFormValue(name) }
 
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+// typedText returns a posted text with LF line ends, because browsers post CRLF.
+func typedText(posted string) string { return lineEnds.Replace(posted) }
+
+// shownText returns the text that a browser shows, and posts unchanged, for a stored text: without
+// CRs, and without the first line break of a text area.
+func shownText(stored string) string { return strings.TrimPrefix(typedText(stored), "\n") }
+
+// keptText returns stored if posted is the text that a browser showed for it, otherwise the posted
+// text. Stored line ends change only if the text changes.
+func keptText(posted, stored string) string {
+	if text := typedText(posted); text != shownText(stored) {
+		return text
+	}
+	return stored
+}
+
 // Path is a part of the path.
 func (a *ask) Path(name string) string { return a.r.PathValue(name) }
 

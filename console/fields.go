@@ -39,7 +39,7 @@ var groups = []group{
 		{Name: "script.source", Kind: "area", For: "script", Label: core.Say("Source"),
 			Hint: core.Say("Comes with each run, to executors that speak xxl-job's protocol. Escape, then Tab, leaves the field")},
 		{Name: "script.note", Kind: "text", For: "script", Label: core.Say("Note"), Hint: core.Say("What is new in this version")},
-		{Name: "command.line", Kind: "text", For: "command", Label: core.Say("Command line"),
+		{Name: "command.line", Kind: "area", For: "command", Label: core.Say("Command line"),
 			Hint:   core.Say("What /bin/sh -c runs on the server's machine, where it allows that; $1 is the params"),
 			Sample: "./backup.sh --all"},
 		{Name: "command.dir", Kind: "text", For: "command", Label: core.Say("Folder"),

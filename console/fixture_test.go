@@ -111,10 +111,16 @@ func (s *site) get(path string) *httptest.ResponseRecorder {
 	return s.do(httptest.NewRequest(http.MethodGet, "http://console.test"+path, nil))
 }
 
-// post sends a form, as a page of the console does.
+// post sends a form as a browser does: with CRLF.
 func (s *site) post(path string, form url.Values) *httptest.ResponseRecorder {
 	s.t.Helper()
-	r := httptest.NewRequest(http.MethodPost, "http://console.test"+path, strings.NewReader(form.Encode()))
+	sent := url.Values{}
+	for name, values := range form {
+		for _, v := range values {
+			sent.Add(name, strings.ReplaceAll(lineEnds.Replace(v), "\n", "\r\n"))
+		}
+	}
+	r := httptest.NewRequest(http.MethodPost, "http://console.test"+path, strings.NewReader(sent.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Origin", "http://console.test")
 	r.Header.Set("Sec-Fetch-Site", "same-origin")

@@ -494,7 +494,7 @@ func typedOf(v url.Values, d field) string {
 	if d.Kind == "marks" {
 		return strings.Join(v[d.Name], "\n")
 	}
-	return strings.ReplaceAll(v.Get(d.Name), "\r\n", "\n")
+	return typedText(v.Get(d.Name))
 }
 
 // Choice is what a value is called that is chosen for a field.
@@ -795,6 +795,9 @@ func objectFrom(v url.Values, base object, a *ask) (object, map[string]core.Text
 	for _, g := range groups {
 		for _, d := range g.Fields {
 			text := typedOf(v, d)
+			if text == shownText(textOf(d.Kind, at(base, d.Name))) && (d.For == "" || d.For == what) {
+				continue // unchanged: the stored value stays, byte for byte
+			}
 			if d.Kind != "area" {
 				text = strings.TrimSpace(text)
 			}

@@ -5,15 +5,22 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tickring/tickring/core"
 )
 
-// fields are those of a form as it is on a page, by their names.
+// lineEnds are those of a page, which a browser reads as one character each.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+// fields are those of a form as a browser has them, by their names.
 func fields(body string) url.Values {
 	v := url.Values{}
+	body = lineEnds.Replace(body)
 	for _, tag := range strings.Split(body, "<")[1:] {
 		name := cutOut(tag, ` name="`, `"`)
 		if name == "" || strings.HasPrefix(tag, "button") {
@@ -22,7 +29,7 @@ func fields(body string) url.Values {
 		switch {
 		case strings.HasPrefix(tag, "textarea"):
 			_, text, _ := strings.Cut(tag, ">")
-			v.Set(name, html.UnescapeString(text))
+			v.Set(name, html.UnescapeString(strings.TrimPrefix(text, "\n")))
 		case strings.HasPrefix(tag, "select"):
 			rest := body[strings.Index(body, "<"+tag):]
 			rest, _, _ = strings.Cut(rest, "</select>")
@@ -40,7 +47,11 @@ func fields(body string) url.Values {
 				v.Add(name, cutOut(tag, ` value="`, `"`))
 			}
 		case strings.HasPrefix(tag, "input"):
-			v.Set(name, html.UnescapeString(cutOut(tag, ` value="`, `"`)))
+			value := html.UnescapeString(cutOut(tag, ` value="`, `"`))
+			if !strings.Contains(tag, `type="hidden"`) {
+				value = strings.ReplaceAll(value, "\n", "")
+			}
+			v.Set(name, value)
 		}
 	}
 	return v
@@ -476,4 +487,63 @@ func TestTwoViewsLoseNothing(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	stored("nightly", "k-1", "b-3", core.Started)
+}
+
+// TestUnchangedTextsKeepTheirBytes: browsers change the line ends of each text that they show. Whatever
+// else is changed in a form, a text that was not typed in stays as it is stored.
+func TestUnchangedTextsKeepTheirBytes(t *testing.T) {
+	const crlf = "\nfirst\r\nsecond\rthird\n"
+	quoted := strconv.Quote(crlf)
+	s := newConsole(t)
+	s.Commands = true
+	s.ask("PUT", "/v1/jobs/shop/params", `{"handler":"x","params":`+quoted+`}`)
+	s.ask("PUT", "/v1/jobs/shop/script", `{"script":{"kind":"shell","source":`+quoted+`}}`)
+	s.ask("PUT", "/v1/jobs/shop/line", `{"command":{"line":"\na\nb","env":{"A":" x\r\ny "}}}`)
+	for job, text := range map[string]func(core.Def) string{
+		"params": func(d core.Def) string { return d.Params },
+		"script": func(d core.Def) string { return d.Script.Hash },
+		"line":   func(d core.Def) string { return d.Command.Line + d.Command.Env["A"] },
+	} {
+		ref := "/console/jobs/shop/" + job
+		before := s.Job("shop/" + job).Def
+		for _, view := range []string{"edit", "manifest"} {
+			s.done(ref+"/"+view, s.form(ref+"?view="+view), "as it was typed")
+		}
+		s.done(ref+"/edit", s.form(ref+"?view=edit", "title", "T"), "is changed")
+		if now := s.Job("shop/" + job).Def; text(now) != text(before) || now.Title != "T" {
+			t.Errorf("%s: %q became %q", job, text(before), text(now))
+		}
+		s.done("/console/jobs/new", s.form("/console/jobs/new?from=shop/"+job), "is there")
+		if now := s.Job("shop/" + job + "-copy").Def; text(now) != text(before) {
+			t.Errorf("the copy of %s: %q became %q", job, text(before), text(now))
+		}
+	}
+	const script = "/console/jobs/shop/script/script"
+	s.done(script, s.form(script), "has this script already")
+	first := s.Job("shop/script").Def.Script.Hash
+	s.done(script, s.form(script, "source", "other\n"), "has a new version")
+	s.done(script, s.form(script+"?version=1"), "has a new version")
+	if now := s.Job("shop/script").Def.Script; now.Hash != first || now.Version != 3 {
+		t.Errorf("version 1 saved again is %+v", now)
+	}
+
+	run := func(w *httptest.ResponseRecorder) (r struct{ Params *string }) {
+		t.Helper()
+		s.answer("/v1/runs/"+path.Base(w.Header().Get("Location")), &r)
+		return r
+	}
+	panel := fields(cutOut(s.says("/console/jobs/shop/params?panel=run"), "<dialog", "</dialog>"))
+	if r := run(s.post("/console/jobs/shop/params/trigger", panel)); r.Params != nil {
+		t.Errorf("run now sends %q", *r.Params)
+	}
+	for _, with := range []string{"same", "other"} {
+		s.Clock = s.Clock.Add(time.Minute)
+		first := s.ended(new(s.Job("shop/params")), 1, func(*core.Run) {})
+		at := "/console/runs/" + first.ID.String()
+		panel := fields(cutOut(s.says(at+"?panel=rerun"), "<dialog", "</dialog>"))
+		panel.Set("with", with)
+		if r := run(s.post(at+"/rerun", panel)); r.Params == nil || *r.Params != crlf {
+			t.Errorf("run again with %s params sends %v", with, r.Params)
+		}
+	}
 }

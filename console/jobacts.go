@@ -120,8 +120,7 @@ func (a *ask) when(field, text string, loc *time.Location) (time.Time, error) {
 func (a *ask) triggerJob() (string, core.Text, error) {
 	return a.act("run", func() (string, core.Text, error) {
 		body := client.TriggerRequest{Key: a.Form("key"), Cause: string(core.CauseManual)}
-		params := strings.ReplaceAll(a.Form("params"), "\r\n", "\n")
-		if params != strings.ReplaceAll(a.Form("was"), "\r\n", "\n") {
+		if params := keptText(a.Form("params"), a.Form("was")); params != a.Form("was") {
 			if err := stillJSON(a.Form("was"), params); err != nil && a.Form("asis") == "" {
 				return "", core.Text{}, err
 			}

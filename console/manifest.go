@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
@@ -129,7 +128,7 @@ jobs:
 
 // saveManifest stores a job from its text, or shows it in the form.
 func (a *ask) saveManifest() (string, core.Text, error) {
-	text := strings.ReplaceAll(a.Form("text"), "\r\n", "\n")
+	text := typedText(a.Form("text"))
 	rev, _ := strconv.ParseInt(a.Form("rev"), 10, 64)
 	spec, err := read(text)
 	ref := spec.Def.App + "/" + spec.Def.Name

@@ -378,11 +378,16 @@ func (a *ask) rerun() (string, core.Text, error) {
 	return a.RunPath(res.Runs[0].As.ID), core.Say("this is run %s again", a.Path("run")), nil
 }
 
-// otherParams are those that were typed, where they are to count: who changes them means
-// them. Forms end lines with two characters, and executors get what was typed.
+// otherParams returns the typed params, and whether they replace the params of the run: because the
+// form says so, or because they were changed.
 func (a *ask) otherParams() (string, bool) {
-	params := strings.ReplaceAll(a.Form("params"), "\r\n", "\n")
-	return params, a.Form("with") == "other" || a.r.PostForm.Has("was") && params != strings.ReplaceAll(a.Form("was"), "\r\n", "\n")
+	was := a.Form("was")
+	params := keptText(a.Form("params"), was)
+	if params != was {
+		return params, a.Form("with") == "other" || a.r.PostForm.Has("was")
+	}
+	r, _ := a.GetRun(a.Ctx(), a.Path("run")) // if that fails, so does the rerun
+	return keptText(a.Form("params"), paramsOf(&r)), a.Form("with") == "other"
 }
 
 // refused shows the page of the run again, with its panel, what was typed and what the API

@@ -402,7 +402,7 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 	}
 	body := rerunRequest(a.runFilter(q, s))
 	body.Key, body.After = q.Get("key"), q.Get("next")
-	if params := strings.ReplaceAll(q.Get("params"), "\r\n", "\n"); q.Get("with") == "other" || params != "" { // who types some means them
+	if params := typedText(q.Get("params")); q.Get("with") == "other" || params != "" { // who types some means them
 		body.Params = &params
 	}
 	var p rerunsPage

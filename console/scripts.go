@@ -183,7 +183,12 @@ func (p *scriptPage) Old() bool { return !p.Fresh && p.Shown.Version != p.Script
 
 // saveScript gives a job another version of its script.
 func (a *ask) saveScript() (string, core.Text, error) {
-	source := strings.ReplaceAll(a.Form("source"), "\r\n", "\n")
+	source := typedText(a.Form("source"))
+	if shown := a.Form("shown"); shown != "" {
+		if was, err := a.GetScript(a.Ctx(), a.Path("app"), a.Path("name"), shown); err == nil {
+			source = keptText(source, was.Source)
+		}
+	}
 	rev, _ := strconv.ParseInt(a.Form("rev"), 10, 64)
 	to := jobPath(a.ref()) + "/script"
 	change := client.ScriptChange{Kind: a.Form("kind"), Note: a.Form("note"), Source: source, IfRev: &rev}

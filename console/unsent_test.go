@@ -89,7 +89,7 @@ func TestUnsentIsOfHere(t *testing.T) {
 	if w := s.post("/console/login", way("/console/jobs/new", "%zz")); w.Code != http.StatusBadRequest {
 		t.Errorf("no form: %d", w.Code)
 	}
-	big := url.Values{"script": {strings.Repeat("<+&\n", 60_000)}} // each byte is three as it is sent
+	big := url.Values{"script": {strings.Repeat("<+&\r\n", 60_000)}} // each byte is three as it is sent
 	w := s.post("/console/jobs/new", big)
 	_, in := hiddenOf(w.Body.String())
 	in.Set("token", adminToken)
