@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/executor/queueexec"
-	"github.com/tickring/tickring/executor/queueexec/queuetest"
+	"github.com/tickring/tickring/internal/testkit/queuetest"
 )
 
 // jobsOf makes a job for each handler of the suite, of an app with one address.

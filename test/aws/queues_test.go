@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/executor/queueexec"
-	"github.com/tickring/tickring/executor/queueexec/queuetest"
+	"github.com/tickring/tickring/internal/testkit/queuetest"
 	"github.com/tickring/tickring/send/awssend"
 	"github.com/tickring/tickring/server"
 )
