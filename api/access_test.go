@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 )
@@ -337,7 +338,7 @@ func guardedFixture(t *testing.T) (*fixture, string) {
 	f.must("PUT", "/v1/apps/pay", `{"token":"token-of-pay-token-of-pay","executors":["call:https://pay.example.com"]}`)
 	f.must("PUT", "/v1/jobs/pay/bills", `{"handler":"POST /x","schedule":{"every":"1h"}}`)
 	at := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	var res api.TriggerResult
+	var res client.TriggerResult
 	for _, job := range []string{"pay/bills", "shop/report"} {
 		text := f.must("POST", "/v1/jobs/"+job+"/trigger", `{"key":"k","at":"`+at+`"}`)
 		if err := json.Unmarshal([]byte(text), &res); err != nil {
@@ -526,7 +527,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, _ := guardedFixture(t)
-			var res api.Run
+			var res client.Run
 			if err := json.Unmarshal([]byte(f.must("GET", "/v1/jobs/pay/bills/waiting/k", "")), &res); err != nil {
 				t.Fatal(err)
 			}
@@ -562,7 +563,7 @@ func TestHeldByOthers(t *testing.T) {
 	}
 	sam := f.person("sam", access.Grant{App: "shop", Role: viewer})
 	for secret, held := range map[string][]string{sam: {own.String()}, token: {own.String(), others.String(), holders[2].First.String()}} {
-		var got api.Run
+		var got client.Run
 		if err := json.Unmarshal([]byte(f.expect(t, secret, "GET", "/v1/runs/"+waits.String(), "", 200)), &got); err != nil {
 			t.Fatal(err)
 		}
@@ -623,7 +624,7 @@ func TestRightsStay(t *testing.T) {
 	f.must("PUT", "/v1/jobs/shop/scripted", `{"script":{"kind":"shell","source":"id"}}`)
 	f.must("PUT", "/v1/apps/shop", `{"title":"Shop","allow":["10.0.0.0/8"],"executors":["http://10.0.0.1:9999"]}`)
 	edits := f.person("eda", access.Grant{App: "shop", Role: editor})
-	var j api.Job
+	var j client.Job
 	if err := json.Unmarshal([]byte(f.must("GET", "/v1/jobs/shop/scripted", "")), &j); err != nil {
 		t.Fatal(err)
 	}

@@ -110,10 +110,10 @@ func newFixture(t testing.TB) *fixture {
 	f.access = a.Access(token, access.Options{Passwords: password.Argon2id{Passes: 1, KiB: 8}, Answer: time.Nanosecond})
 	f.o = api.Options{Token: token, ReadToken: readToken, Access: f.access, Dead: f.e.Dead,
 		Log: slog.New(slog.NewTextHandler(f.log, nil)),
-		Facts: func(context.Context, words.Language) api.Facts {
-			return api.Facts{Executors: []api.Executor{{App: "shop"}, {App: "pay"}}, Refused: []api.RefusedExecutor{{App: "pay"}}}
+		Facts: func(context.Context, words.Language) client.Facts {
+			return client.Facts{Executors: []client.Executor{{App: "shop"}, {App: "pay"}}, Refused: []client.RefusedExecutor{{App: "pay"}}}
 		},
-		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} }}
+		Status: func() client.Status { return client.Status{Now: time.Now().UTC(), Version: "test"} }}
 	f.h = api.NewHandler(f.m, logs{}, f.o)
 	server := httptest.NewServer(f.h)
 	t.Cleanup(server.Close)
@@ -275,7 +275,7 @@ func TestBadInput(t *testing.T) {
 			before := f.state()
 			method, path, _ := strings.Cut(tt.ask, " ")
 			status, answer := f.ask(method, path, tt.body)
-			var reply api.ErrorReply
+			var reply client.ErrorReply
 			if err := json.Unmarshal([]byte(answer), &reply); err != nil {
 				t.Fatalf("answer %q: %v", answer, err)
 			}
@@ -405,11 +405,11 @@ func TestJobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := api.Job{App: "shop", Name: "report", ID: job.ID, Handler: "report", State: "started", Rev: job.Rev, RevAt: job.RevAt,
+	want := client.Job{App: "shop", Name: "report", ID: job.ID, Handler: "report", State: "started", Rev: job.Rev, RevAt: job.RevAt,
 		CreatedAt: job.CreatedAt,
-		Schedule:  api.Schedule{Cron: "0 30 2 * * ?", Timezone: "Europe/Berlin"}, Words: job.Words, Next: job.Next, Traps: job.Traps,
+		Schedule:  client.Schedule{Cron: "0 30 2 * * ?", Timezone: "Europe/Berlin"}, Words: job.Words, Next: job.Next, Traps: job.Traps,
 		Misfire: "latest", Grace: "1m", Route: "first", Block: "serial", LostAfter: "10m",
-		Retry: api.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}}, Keep: api.Keep{Days: new(30),
+		Retry: client.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}}, Keep: client.Keep{Days: new(30),
 			Log: "on-failure"}}
 	if d := cmp.Diff(want, job); d != "" {
 		t.Error(d)
@@ -427,39 +427,39 @@ func TestJobs(t *testing.T) {
 		"another-token") || strings.Contains(all, "secret-token") {
 		t.Errorf("a token is shown: %s", all)
 	}
-	res, err := f.c.PauseJob(ctx, "shop", "report", api.PauseRequest{Reason: "db upgrade", Until: time.Now().Add(time.Hour)})
+	res, err := f.c.PauseJob(ctx, "shop", "report", client.PauseRequest{Reason: "db upgrade", Until: time.Now().Add(time.Hour)})
 	if err != nil || !res.Changed || res.State != "paused" || res.Until.IsZero() {
 		t.Errorf("pause: %+v, %v", res, err)
 	}
-	changes, err := f.c.ListChanges(ctx, api.ListChangesParams{Job: "shop/report", Limit: 1})
+	changes, err := f.c.ListChanges(ctx, client.ListChangesParams{Job: "shop/report", Limit: 1})
 	if err != nil || len(changes.Changes) != 1 || changes.Changes[0].By != "ann" || changes.Changes[0].Reason != "db upgrade" ||
 		changes.Changes[0].Job != "shop/report" {
 		t.Errorf("changes: %+v, %v", changes, err)
 	}
-	page, err := f.c.ListJobs(ctx, api.ListJobsParams{State: []string{"paused"}, Last: true})
+	page, err := f.c.ListJobs(ctx, client.ListJobsParams{State: []string{"paused"}, Last: true})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Pause == nil || len(page.Jobs[0].Next) == 0 ||
 		!page.Jobs[0].Next[0].After(page.Jobs[0].Pause.Until) {
 		t.Errorf("paused: %+v, %v", page, err)
 	}
-	if res, err := f.c.ResumeJob(ctx, "shop", "report", api.ResumeRequest{}); err != nil || res.State != "started" {
+	if res, err := f.c.ResumeJob(ctx, "shop", "report", client.ResumeRequest{}); err != nil || res.State != "started" {
 		t.Errorf("resume: %+v, %v", res, err)
 	}
 	for _, path := range []string{"/v1/pause", "/v1/resume", "/v1/apps/shop/pause", "/v1/apps/shop/resume"} {
 		f.must("POST", path, "")
 	}
-	upcoming, err := f.c.ListUpcoming(ctx, api.ListUpcomingParams{For: "7d"})
+	upcoming, err := f.c.ListUpcoming(ctx, client.ListUpcomingParams{For: "7d"})
 	if n := len(upcoming.Upcoming); err != nil || n < 6 || n > 8 || upcoming.Upcoming[0].Timezone != "Europe/Berlin" {
 		t.Errorf("upcoming: %+v, %v", upcoming, err)
 	}
-	shape, err := f.c.GetUpcomingShape(ctx, api.GetUpcomingShapeParams{For: "2d"})
+	shape, err := f.c.GetUpcomingShape(ctx, client.GetUpcomingShapeParams{For: "2d"})
 	if err != nil || shape.Jobs != 1 || shape.Width != "10m" || len(shape.Apps) != 1 || len(shape.Apps[0].Fires) != 288 {
 		t.Errorf("its shape: %+v, %v", shape, err)
 	}
-	preview, err := f.c.Preview(ctx, api.PreviewRequest{Schedule: api.Schedule{Crontab: "0 9 * * 1-5"}, Count: 3})
+	preview, err := f.c.Preview(ctx, client.PreviewRequest{Schedule: client.Schedule{Crontab: "0 9 * * 1-5"}, Count: 3})
 	if err != nil || len(preview.Next) != 3 {
 		t.Errorf("preview: %+v, %v", preview, err)
 	}
-	audit, err := f.c.Audit(ctx, api.AuditParams{From: time.Now().Add(-time.Hour), To: time.Now()})
+	audit, err := f.c.Audit(ctx, client.AuditParams{From: time.Now().Add(-time.Hour), To: time.Now()})
 	if err != nil || audit.Jobs != 1 || audit.Unaccounted != 0 {
 		t.Errorf("audit: %+v, %v", audit, err)
 	}
@@ -474,7 +474,7 @@ func TestJobs(t *testing.T) {
 	if text := f.must("GET", "/v1/openapi.yaml", ""); !strings.HasPrefix(text, "openapi: 3") {
 		t.Errorf("document: %.40q", text)
 	}
-	del, err := f.c.DeleteJob(ctx, "shop", "report", api.DeleteJobParams{})
+	del, err := f.c.DeleteJob(ctx, "shop", "report", client.DeleteJobParams{})
 	if err != nil || del.Change != "deleted" {
 		t.Errorf("delete: %+v, %v", del, err)
 	}
@@ -489,7 +489,7 @@ func TestPreviewOfAJob(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
 	ctx := t.Context()
-	hourly := api.JobSpec{Handler: "hourly", Schedule: api.Schedule{Every: "1h"}}
+	hourly := client.JobSpec{Handler: "hourly", Schedule: client.Schedule{Every: "1h"}}
 	for _, name := range []string{"one", "two"} {
 		if _, err := f.c.PutJob(ctx, "shop", name, hourly); err != nil {
 			t.Fatal(err)
@@ -498,7 +498,8 @@ func TestPreviewOfAJob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, err := f.c.Preview(ctx, api.PreviewRequest{Schedule: hourly.Schedule, JobID: job.ID, From: job.Next[0].Add(-time.Second), Count: 1})
+		own, err := f.c.Preview(ctx, client.PreviewRequest{Schedule: hourly.Schedule, JobID: job.ID, From: job.Next[0].Add(-time.Second),
+			Count: 1})
 		if err != nil || len(own.Next) != 1 || !own.Next[0].Equal(job.Next[0]) {
 			t.Errorf("a preview of job %d, which comes next at %s: %+v, %v", job.ID, job.Next[0], own, err)
 		}
@@ -551,7 +552,7 @@ func TestRuns(t *testing.T) {
 	ctx := t.Context()
 	at := time.Now().Add(2 * time.Hour).UTC().Truncate(time.Second)
 	empty := ""
-	res, err := f.c.TriggerJob(ctx, "shop", "report", api.TriggerRequest{Key: "k1", At: at, Params: &empty, Cause: "manual"})
+	res, err := f.c.TriggerJob(ctx, "shop", "report", client.TriggerRequest{Key: "k1", At: at, Params: &empty, Cause: "manual"})
 	if err != nil || !res.Waiting || res.Existing || res.Run.Params == nil || res.Run.Cause != "manual" || res.Run.By != "ann" ||
 		res.Run.Job != "shop/report" {
 		t.Fatalf("trigger: %+v, %v", res, err)
@@ -559,30 +560,30 @@ func TestRuns(t *testing.T) {
 	if !res.Run.ScheduledAt.Equal(at) || res.Run.LatenessMs != nil || fmt.Sprint(res.Run.LogID) != res.Run.ID {
 		t.Errorf("run: %+v", res.Run)
 	}
-	again, err := f.c.TriggerJob(ctx, "shop", "report", api.TriggerRequest{Key: "k1"})
+	again, err := f.c.TriggerJob(ctx, "shop", "report", client.TriggerRequest{Key: "k1"})
 	if err != nil || !again.Existing || again.Run.ID != res.Run.ID {
 		t.Errorf("again: %+v, %v", again, err)
 	}
-	for name, get := range map[string]func() (api.Run, error){
-		"by ID":  func() (api.Run, error) { return f.c.GetRun(ctx, res.Run.ID) },
-		"by key": func() (api.Run, error) { return f.c.GetRunByKey(ctx, "shop", "report", "k1") },
+	for name, get := range map[string]func() (client.Run, error){
+		"by ID":  func() (client.Run, error) { return f.c.GetRun(ctx, res.Run.ID) },
+		"by key": func() (client.Run, error) { return f.c.GetRunByKey(ctx, "shop", "report", "k1") },
 	} {
 		if run, err := get(); err != nil || run.ID != res.Run.ID {
 			t.Errorf("%s: %+v, %v", name, run, err)
 		}
 	}
-	waiting, err := f.c.ListWaiting(ctx, "shop", "report", api.ListWaitingParams{})
+	waiting, err := f.c.ListWaiting(ctx, "shop", "report", client.ListWaitingParams{})
 	if err != nil || len(waiting.Runs) != 1 {
 		t.Errorf("waiting: %+v, %v", waiting, err)
 	}
 	later, other := at.Add(time.Hour), "other"
 	change, err := f.c.ChangeByKey(ctx, "shop", "report", "k1",
-		api.TriggerChange{At: later, Params: &other, Addresses: &[]string{"http://10.0.0.9:9999"}})
+		client.TriggerChange{At: later, Params: &other, Addresses: &[]string{"http://10.0.0.9:9999"}})
 	if err != nil || change.Run.ID != res.Run.ID || !change.Run.ScheduledAt.Equal(later) || *change.Run.Params != other || !change.Waiting ||
 		len(change.Run.Addresses) != 1 {
 		t.Errorf("change: %+v, %v", change, err)
 	}
-	change, err = f.c.ChangeRun(ctx, res.Run.ID, api.TriggerChange{At: at, Addresses: &[]string{}})
+	change, err = f.c.ChangeRun(ctx, res.Run.ID, client.TriggerChange{At: at, Addresses: &[]string{}})
 	if err != nil || !change.Run.ScheduledAt.Equal(at) || *change.Run.Params != other || len(change.Run.Addresses) != 0 {
 		t.Errorf("change by ID: %+v, %v", change, err)
 	}
@@ -602,7 +603,7 @@ func TestRuns(t *testing.T) {
 	if status != 200 || !strings.Contains(answer, `"cause":"api"`) {
 		t.Errorf("without a body: %d %s", status, answer)
 	}
-	var second api.TriggerResult
+	var second client.TriggerResult
 	if err := json.Unmarshal([]byte(answer), &second); err != nil {
 		t.Fatal(err)
 	}
@@ -614,12 +615,12 @@ func TestRuns(t *testing.T) {
 		[]finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "no"}})[0]; err != nil {
 		t.Fatal(err)
 	}
-	runs, err := f.c.ListRuns(ctx, api.ListRunsParams{Job: "shop/report", State: []string{"failed", "lost"}})
+	runs, err := f.c.ListRuns(ctx, client.ListRunsParams{Job: "shop/report", State: []string{"failed", "lost"}})
 	if err != nil || len(runs.Runs) != 1 || runs.Runs[0].Reason != "handler" || runs.Runs[0].Then == "" ||
 		runs.Runs[0].Timezone != "Europe/Berlin" {
 		t.Errorf("runs: %+v, %v", runs, err)
 	}
-	log, err := f.c.GetLog(ctx, second.Run.ID, api.GetLogParams{From: 2})
+	log, err := f.c.GetLog(ctx, second.Run.ID, client.GetLogParams{From: 2})
 	if err != nil || log.Text != "two\nthree\n" || log.Next != 4 || !log.End {
 		t.Errorf("log: %+v, %v", log, err)
 	}
@@ -627,7 +628,7 @@ func TestRuns(t *testing.T) {
 	if r, ok := errors.AsType[*client.Error](err); !ok || r.Code != "not-found" {
 		t.Errorf("an instant without a run: %v", err)
 	}
-	if _, err := f.c.KillJob(ctx, "shop", "report", api.KillJobParams{}); err != nil {
+	if _, err := f.c.KillJob(ctx, "shop", "report", client.KillJobParams{}); err != nil {
 		t.Errorf("kill: %v", err)
 	}
 }
@@ -636,7 +637,7 @@ func TestApply(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
 	ctx := t.Context()
-	apply := func(body api.ApplyRequest) api.ApplyResult {
+	apply := func(body client.ApplyRequest) client.ApplyResult {
 		t.Helper()
 		res, err := f.c.Apply(ctx, body)
 		if err != nil {
@@ -644,7 +645,7 @@ func TestApply(t *testing.T) {
 		}
 		return res
 	}
-	changes := func(res api.ApplyResult) (text string) {
+	changes := func(res client.ApplyResult) (text string) {
 		for _, a := range res.Apps {
 			text += a.Name + ":" + a.Change + " "
 		}
@@ -657,11 +658,11 @@ func TestApply(t *testing.T) {
 		}
 		return fmt.Sprint(text, res.Applied)
 	}
-	spec := api.JobSpec{App: "pay", Name: "salaries", Handler: "POST /run",
-		Schedule: api.Schedule{Any: []api.Rule{{Every: "10s"}, {Crontab: "30 2 28 * *"}}}}
-	body := api.ApplyRequest{Set: "prod", DryRun: true,
-		Apps: []api.AppSpec{{Name: "pay", Executors: []string{"call:https://pay.example"}}},
-		Jobs: []api.JobSpec{spec, {App: "shop", Name: "audit", Handler: "audit"}}}
+	spec := client.JobSpec{App: "pay", Name: "salaries", Handler: "POST /run",
+		Schedule: client.Schedule{Any: []client.Rule{{Every: "10s"}, {Crontab: "30 2 28 * *"}}}}
+	body := client.ApplyRequest{Set: "prod", DryRun: true,
+		Apps: []client.AppSpec{{Name: "pay", Executors: []string{"call:https://pay.example"}}},
+		Jobs: []client.JobSpec{spec, {App: "shop", Name: "audit", Handler: "audit"}}}
 	before := f.state()
 	want := "pay:created pay/salaries:created shop/audit:created false"
 	if got := changes(apply(body)); got != want {
@@ -671,14 +672,14 @@ func TestApply(t *testing.T) {
 	bad := body
 	bad.DryRun = false
 	for _, tt := range []struct {
-		job  api.JobSpec
+		job  client.JobSpec
 		want string
 	}{
-		{api.JobSpec{App: "pay", Name: "x", Handler: "no path"}, "(handler)"},
-		{api.JobSpec{App: "pay", Name: "x", Handler: "POST /x", Schedule: api.Schedule{Cron: "0 0 0 31 2 ?"}}, "(schedule)"},
-		{api.JobSpec{App: "pay", Name: "x", Handler: "POST /x", Schedule: api.Schedule{Cron: "* *"}}, "(schedule.cron)"},
-		{api.JobSpec{App: "pay", Name: "x", Handler: "POST /x", Timeout: "5"}, "(timeout)"},
-		{api.JobSpec{App: "none", Name: "x", Handler: "x"}, "(app)"},
+		{client.JobSpec{App: "pay", Name: "x", Handler: "no path"}, "(handler)"},
+		{client.JobSpec{App: "pay", Name: "x", Handler: "POST /x", Schedule: client.Schedule{Cron: "0 0 0 31 2 ?"}}, "(schedule)"},
+		{client.JobSpec{App: "pay", Name: "x", Handler: "POST /x", Schedule: client.Schedule{Cron: "* *"}}, "(schedule.cron)"},
+		{client.JobSpec{App: "pay", Name: "x", Handler: "POST /x", Timeout: "5"}, "(timeout)"},
+		{client.JobSpec{App: "none", Name: "x", Handler: "x"}, "(app)"},
 		{spec, "(name)"}, // named twice
 	} {
 		bad.Jobs = append(slices.Clone(body.Jobs), tt.job)
@@ -700,7 +701,7 @@ func TestApply(t *testing.T) {
 	// A change comes with what was and what will be.
 	body.DryRun, body.Prune = true, true
 	body.Jobs = body.Jobs[:1]
-	body.Jobs[0].Schedule = api.Schedule{Cron: "0 45 2 * * ?"}
+	body.Jobs[0].Schedule = client.Schedule{Cron: "0 45 2 * * ?"}
 	body.Apps[0].Title = "Pay"
 	res = apply(body)
 	if got := changes(res); got != "pay:updated pay/salaries:updated shop/audit:deleted false" {
@@ -724,12 +725,13 @@ func TestApply(t *testing.T) {
 		t.Errorf("another set: %s", got)
 	}
 	// An app that moves from registration to calls takes its jobs along.
-	moved := api.ApplyRequest{Apps: []api.AppSpec{{Name: "shop", Executors: []string{"call:https://shop.example"}}},
-		Jobs: []api.JobSpec{{App: "shop", Name: "report", Handler: "POST /report"}}}
+	moved := client.ApplyRequest{Apps: []client.AppSpec{{Name: "shop", Executors: []string{"call:https://shop.example"}}},
+		Jobs: []client.JobSpec{{App: "shop", Name: "report", Handler: "POST /report"}}}
 	if got := changes(apply(moved)); got != "shop:updated shop/report:updated true" {
 		t.Errorf("moved: %s", got)
 	}
-	back := api.ApplyRequest{Apps: []api.AppSpec{{Name: "shop"}}, Jobs: []api.JobSpec{{App: "shop", Name: "report", Handler: "report"}}}
+	back := client.ApplyRequest{Apps: []client.AppSpec{{Name: "shop"}}, Jobs: []client.JobSpec{{App: "shop", Name: "report",
+		Handler: "report"}}}
 	if got := changes(apply(back)); got != "shop:updated shop/report:updated true" {
 		t.Errorf("moved back: %s", got)
 	}
@@ -769,14 +771,14 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var read api.Job
+		var read client.Job
 		if err := json.Unmarshal(raw, &read); err != nil {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(api.JobOf(&j), read); d != "" {
 			t.Errorf("%d: %s", i, d)
 		}
-		pause := &api.Pause{Of: "job", From: at.Time(), Until: at.Time(), By: "ann", Reason: "why"}
+		pause := &client.Pause{Of: "job", From: at.Time(), Until: at.Time(), By: "ann", Reason: "why"}
 		if d := cmp.Diff(pause, read.Pause); d != "" || read.State != "paused" {
 			t.Errorf("%d: %s %s", i, read.State, d)
 		}
@@ -871,10 +873,10 @@ func TestNoServer(t *testing.T) {
 
 // BenchmarkApply makes 10,000 jobs, and then finds them as they are to be.
 func BenchmarkApply(b *testing.B) {
-	body := api.ApplyRequest{Apps: []api.AppSpec{{Name: "shop"}}}
+	body := client.ApplyRequest{Apps: []client.AppSpec{{Name: "shop"}}}
 	for i := range api.MaxApplyJobs {
-		body.Jobs = append(body.Jobs, api.JobSpec{App: "shop", Name: fmt.Sprintf("job-%d", i), Handler: "h",
-			Schedule: api.Schedule{Crontab: "*/5 8-18 * * 1-5"}})
+		body.Jobs = append(body.Jobs, client.JobSpec{App: "shop", Name: fmt.Sprintf("job-%d", i), Handler: "h",
+			Schedule: client.Schedule{Crontab: "*/5 8-18 * * 1-5"}})
 	}
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -895,7 +897,7 @@ func TestUnreadableAppIsNamed(t *testing.T) {
 	f.must("PUT", "/v1/apps/ledger", `{}`)
 	f.e.Manage.(*memory.Store).DamageApp("ledger")
 	list, err := f.c.ListApps(t.Context())
-	if err != nil || len(list.Apps) != 2 || !slices.Equal(list.Failed, []api.UnreadableApp{{Name: "ledger", Message: "no JSON"}}) {
+	if err != nil || len(list.Apps) != 2 || !slices.Equal(list.Failed, []client.UnreadableApp{{Name: "ledger", Message: "no JSON"}}) {
 		t.Errorf("%+v %v", list, err)
 	}
 	if status, text := f.ask("GET", "/v1/apps/ledger", ""); status != 409 || !strings.Contains(text, "app ledger cannot be read: no JSON") {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/schedule"
@@ -24,13 +25,13 @@ type applying struct {
 	apps     []manage.AppSpec
 	jobs     []manage.JobSpec
 	beside   manage.After
-	out      ApplyResult
+	out      client.ApplyResult
 	refused  bool
 }
 
 // Apply makes or changes many apps and jobs.
 func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
-	var body ApplyRequest
+	var body client.ApplyRequest
 	if err := decode(w, r, MaxApply, &body); err != nil {
 		s.fail(w, r, err)
 		return
@@ -43,8 +44,8 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, core.Invalid("set", "", "needed for prune: only what a set made is pruned"))
 		return
 	}
-	a := &applying{s: s, r: r, set: body.Set, out: ApplyResult{Apps: make([]AppResult, len(body.Apps)),
-		Jobs: make([]JobResult, len(body.Jobs)), Channels: make([]ChannelResult, len(body.Channels))}}
+	a := &applying{s: s, r: r, set: body.Set, out: client.ApplyResult{Apps: make([]client.AppResult, len(body.Apps)),
+		Jobs: make([]client.JobResult, len(body.Jobs)), Channels: make([]client.ChannelResult, len(body.Channels))}}
 	err := a.read(&body)
 	if err == nil {
 		err = a.permit(body.DryRun)
@@ -65,7 +66,7 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 }
 
 // read translates the body. What cannot be is refused in its place.
-func (a *applying) read(body *ApplyRequest) error {
+func (a *applying) read(body *client.ApplyRequest) error {
 	a.beside = manage.After{}
 	for _, b := range body.Beside {
 		a.beside[b.Job] = coreParents(b.After)
@@ -75,7 +76,7 @@ func (a *applying) read(body *ApplyRequest) error {
 		if app.Set == "" {
 			app.Set = body.Set
 		}
-		a.out.Apps[i] = AppResult{Name: app.Name, Change: manage.Unchanged}
+		a.out.Apps[i] = client.AppResult{Name: app.Name, Change: manage.Unchanged}
 		spec, err := ManageApp(app)
 		a.apps = append(a.apps, spec)
 		if err != nil {
@@ -87,7 +88,7 @@ func (a *applying) read(body *ApplyRequest) error {
 		seen[app.Name] = true
 	}
 	if body.Notify != nil {
-		a.out.Notify = &NotifyResult{Change: manage.Unchanged}
+		a.out.Notify = &client.NotifyResult{Change: manage.Unchanged}
 		n, err := coreNotify(*body.Notify)
 		if a.notify = &n; err != nil {
 			a.refuseNotify(err)
@@ -98,7 +99,7 @@ func (a *applying) read(body *ApplyRequest) error {
 		if ch.Set == "" {
 			ch.Set = body.Set
 		}
-		a.out.Channels[i] = ChannelResult{Name: ch.Name, Change: manage.Unchanged}
+		a.out.Channels[i] = client.ChannelResult{Name: ch.Name, Change: manage.Unchanged}
 		spec, err := ManageChannel(ch)
 		a.channels = append(a.channels, spec)
 		if err != nil {
@@ -115,7 +116,7 @@ func (a *applying) read(body *ApplyRequest) error {
 		}
 		spec, err := ManageJob(job)
 		a.jobs = append(a.jobs, spec)
-		a.out.Jobs[i] = JobResult{App: job.App, Name: job.Name, Change: manage.Unchanged}
+		a.out.Jobs[i] = client.JobResult{App: job.App, Name: job.Name, Change: manage.Unchanged}
 		if err != nil {
 			a.refuseJob(i, err)
 		}
@@ -124,7 +125,7 @@ func (a *applying) read(body *ApplyRequest) error {
 }
 
 // refuse notes that nothing is to be done, for one of it is refused.
-func (a *applying) refuse(err error) (change string, e *Error) {
+func (a *applying) refuse(err error) (change string, e *client.Error) {
 	a.refused = true
 	return manage.Refused, new(a.s.errorOf(a.r, err))
 }
@@ -403,12 +404,12 @@ func Wanted(spec *manage.JobSpec, old *core.Job) core.Job {
 	return j
 }
 
-func jobAfter(l words.Language, spec *manage.JobSpec, old *core.Job) Job {
+func jobAfter(l words.Language, spec *manage.JobSpec, old *core.Job) client.Job {
 	j := Wanted(spec, old)
 	return jobIn(l, &j)
 }
 
-func appAfter(spec *manage.AppSpec, old core.App) App {
+func appAfter(spec *manage.AppSpec, old core.App) client.App {
 	after := AppOf(&old)
 	after.Title, after.Executors, after.Allow = spec.Title, spec.Executors, spec.Allow
 	after.WaitForExecutor, after.Call = orNone(spec.WaitForExecutor), callOf(spec.Call.Shown())
@@ -484,13 +485,13 @@ func (a *applying) prune(dryRun bool, after int32) error {
 		}
 	}
 	for _, c := range res.Channels {
-		a.out.Channels = append(a.out.Channels, ChannelResult{Name: c.Name, Change: c.Change})
+		a.out.Channels = append(a.out.Channels, client.ChannelResult{Name: c.Name, Change: c.Change})
 		if c.Err != nil {
 			a.refuseChannel(len(a.out.Channels)-1, c.Err)
 		}
 	}
 	for _, app := range res.Apps {
-		a.out.Apps = append(a.out.Apps, AppResult{Name: app.Name, Change: app.Change})
+		a.out.Apps = append(a.out.Apps, client.AppResult{Name: app.Name, Change: app.Change})
 		if app.Err != nil {
 			a.refuseApp(len(a.out.Apps)-1, app.Err)
 		}

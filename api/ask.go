@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/ask"
@@ -11,7 +12,7 @@ import (
 )
 
 // ListUpcoming lists the instants to come.
-func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params ListUpcomingParams) {
+func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params client.ListUpcomingParams) {
 	span, err := parseDuration("for", params.For)
 	if err != nil {
 		s.fail(w, r, err)
@@ -41,15 +42,16 @@ func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params Lis
 		s.fail(w, r, err)
 		return
 	}
-	out := Upcoming{Upcoming: make([]Coming, len(res.Coming)), Partial: res.Partial, Next: int32(res.Next)}
+	out := client.Upcoming{Upcoming: make([]client.Coming, len(res.Coming)), Partial: res.Partial, Next: int32(res.Next)}
 	for i, c := range res.Coming {
 		out.Upcoming[i] = comingOf(c)
 	}
 	s.write(w, http.StatusOK, out)
 }
 
-func comingOf(c ask.Coming) Coming {
-	out := Coming{ScheduledAt: c.At.Time(), Job: c.App + "/" + c.Name, JobID: int32(c.Job), Timezone: c.Timezone, Cause: string(c.Cause)}
+func comingOf(c ask.Coming) client.Coming {
+	out := client.Coming{ScheduledAt: c.At.Time(), Job: c.App + "/" + c.Name, JobID: int32(c.Job), Timezone: c.Timezone,
+		Cause: string(c.Cause)}
 	if c.Run != 0 {
 		out.Run = c.Run.String()
 	}
@@ -58,7 +60,7 @@ func comingOf(c ask.Coming) Coming {
 
 // Preview says what a schedule means.
 func (s *server) Preview(w http.ResponseWriter, r *http.Request) {
-	body := PreviewRequest{Count: 10}
+	body := client.PreviewRequest{Count: 10}
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		s.fail(w, r, err)
 		return
@@ -74,12 +76,12 @@ func (s *server) Preview(w http.ResponseWriter, r *http.Request) {
 	}
 	p, err := s.m.Preview(sched, core.JobID(body.JobID), from, body.Count)
 	l := language(r)
-	s.reply(w, r, Preview{Words: words.Say(l, p.Words), Next: timesOf(p.Next), Ends: p.Ends, Traps: allSaid(l, p.Traps)}, err)
+	s.reply(w, r, client.Preview{Words: words.Say(l, p.Words), Next: timesOf(p.Next), Ends: p.Ends, Traps: allSaid(l, p.Traps)}, err)
 }
 
 // ListChanges lists change records that the caller may see: of somebody who does not see all,
 // those of his apps.
-func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params ListChangesParams) {
+func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params client.ListChangesParams) {
 	if _, err := s.sift(r, params.Job, params.App); err != nil {
 		s.fail(w, r, err)
 		return
@@ -90,7 +92,7 @@ func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params List
 		f.Apps = append([]string{}, apps...) // nil would be all
 	}
 	page, err := s.m.Changes(r.Context(), f)
-	out := ChangeList{Changes: make([]Change, len(page.Changes)), Next: page.Next, LookedTo: page.LookedTo}
+	out := client.ChangeList{Changes: make([]client.Change, len(page.Changes)), Next: page.Next, LookedTo: page.LookedTo}
 	for i, c := range page.Changes {
 		out.Changes[i] = changeOf(c)
 	}
@@ -98,7 +100,7 @@ func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params List
 }
 
 // Audit says what was demanded and what became of it.
-func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParams) {
+func (s *server) Audit(w http.ResponseWriter, r *http.Request, params client.AuditParams) {
 	sees, err := s.sift(r, params.Job, "")
 	if err != nil {
 		s.fail(w, r, err)
@@ -107,7 +109,7 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParam
 	sum, err := s.m.AuditPage(r.Context(), ask.AuditAsk{Sees: sees, Job: params.Job, From: core.InstantOf(params.From),
 		To:    core.InstantOf(params.To),
 		After: params.After})
-	out := Audit{From: sum.From.Time(), To: sum.To.Time(), Jobs: sum.Jobs, Failed: sum.Failed, Partial: sum.Partial, Behind: sum.Behind,
+	out := client.Audit{From: sum.From.Time(), To: sum.To.Time(), Jobs: sum.Jobs, Failed: sum.Failed, Partial: sum.Partial, Behind: sum.Behind,
 		Next: sum.Next}
 	fill(&out, countOf(&sum.AuditCount))
 	for _, m := range sum.Missing {
@@ -118,7 +120,7 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParam
 
 // Replan sends again what is unaccounted for.
 func (s *server) Replan(w http.ResponseWriter, r *http.Request) {
-	var body ReplanRequest
+	var body client.ReplanRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		s.fail(w, r, err)
 		return
@@ -132,13 +134,13 @@ func (s *server) Replan(w http.ResponseWriter, r *http.Request) {
 		of.To = core.InstantOf(body.To)
 	}
 	res, err := s.m.ReplanPage(r.Context(), actor(r), of)
-	s.reply(w, r, ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Demanded: res.Demanded, Missing: res.Missing,
+	s.reply(w, r, client.ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Demanded: res.Demanded, Missing: res.Missing,
 		Sent: res.Sent, OutOfReach: res.OutOfReach, Failed: res.Failed, Partial: res.Partial, Next: res.Next}, err)
 }
 
 // countOf is what an audit of a job and the sum of many have in common.
-func countOf(c *ask.AuditCount) AuditCount {
-	out := AuditCount{Demanded: c.Demanded, OnTime: c.OnTime, Late: c.Late, WorstMs: c.Worst.Milliseconds(), NotSent: c.NotSent(),
+func countOf(c *ask.AuditCount) client.AuditCount {
+	out := client.AuditCount{Demanded: c.Demanded, OnTime: c.OnTime, Late: c.Late, WorstMs: c.Worst.Milliseconds(), NotSent: c.NotSent(),
 		Pending: c.Pending, Overdue: c.Overdue, OutOfReach: c.OutOfReach, Unaccounted: c.Unaccounted, Skipped: map[string]int64{}}
 	for reason, n := range c.Skipped {
 		out.Skipped[string(reason)] = n
@@ -146,8 +148,8 @@ func countOf(c *ask.AuditCount) AuditCount {
 	return out
 }
 
-func jobAudit(r ask.AuditReport) JobAudit {
-	out := JobAudit{Job: r.App + "/" + r.Name, JobID: int32(r.Job), From: r.From.Time(), To: r.To.Time(), Missing: timesOf(r.Missing),
+func jobAudit(r ask.AuditReport) client.JobAudit {
+	out := client.JobAudit{Job: r.App + "/" + r.Name, JobID: int32(r.Job), From: r.From.Time(), To: r.To.Time(), Missing: timesOf(r.Missing),
 		Waiting: timesOf(r.Waiting)}
 	fill(&out, countOf(&r.AuditCount))
 	return out

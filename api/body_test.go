@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -22,7 +23,7 @@ func FuzzBody(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		var v ApplyRequest
+		var v client.ApplyRequest
 		err := decode(httptest.NewRecorder(), httptest.NewRequest("POST", "/v1/apply", strings.NewReader(body)), 1<<20, &v)
 		if err == nil {
 			if !json.Valid([]byte(body)) {

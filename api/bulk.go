@@ -10,17 +10,9 @@ import (
 	"github.com/tickring/tickring/core/bulk"
 )
 
-// The types of acts on many jobs.
-type (
-	BulkFailure = client.BulkFailure
-	BulkFilter  = client.BulkFilter
-	BulkRequest = client.BulkRequest
-	BulkResult  = client.BulkResult
-)
-
 // Bulk does a part of an act on many jobs.
 func (s *server) Bulk(w http.ResponseWriter, r *http.Request) {
-	var body BulkRequest
+	var body client.BulkRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		s.fail(w, r, err)
 		return
@@ -56,11 +48,11 @@ func (s *server) Bulk(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	out := BulkResult{Act: res.Act, Found: res.Found, Sample: res.Sample, Done: res.Done, Same: res.Same, Fail: res.Fail,
+	out := client.BulkResult{Act: res.Act, Found: res.Found, Sample: res.Sample, Done: res.Done, Same: res.Same, Fail: res.Fail,
 		Next: int32(res.Next)}
 	for _, f := range res.Failed {
 		e := s.errorOf(r, f.Err)
-		out.Failed = append(out.Failed, BulkFailure{Job: f.Of, Code: e.Code, Message: e.Message})
+		out.Failed = append(out.Failed, client.BulkFailure{Job: f.Of, Code: e.Code, Message: e.Message})
 	}
 	s.write(w, http.StatusOK, out)
 }
@@ -68,7 +60,7 @@ func (s *server) Bulk(w http.ResponseWriter, r *http.Request) {
 // mayBulk asks whether the caller may do it: to each job that is named, to the app of a filter,
 // and with neither to those of the apps that sees takes; nil: all. A dry run finds what the act
 // would find, and where that is refused what the caller sees.
-func (s *server) mayBulk(r *http.Request, body *BulkRequest) (sees func(app string) bool, err error) {
+func (s *server) mayBulk(r *http.Request, body *client.BulkRequest) (sees func(app string) bool, err error) {
 	deed := bulk.Verb(body.Verb).Deed()
 	who := callerOf(r).Who
 	ofApp := body.Filter != nil && body.Filter.App != ""

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core/access"
 )
@@ -73,7 +72,7 @@ func TestBulkCountsWhatItActsOn(t *testing.T) {
 		lina := f.person("lina", c.grants...)
 		for _, verb := range []string{"pause", "kill", "label", "delete"} {
 			body := `{"verb":"` + verb + `","filter":{},"labels":{"a":"b"}`
-			var dry, res api.BulkResult
+			var dry, res client.BulkResult
 			if err := json.Unmarshal([]byte(f.expect(t, lina, "POST", "/v1/bulk", body+`,"dryRun":true}`, 200)), &dry); err != nil {
 				t.Fatal(err)
 			}

@@ -10,18 +10,18 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-func callOf(c *core.Call) Call {
+func callOf(c *core.Call) client.Call {
 	if c == nil {
-		return Call{}
+		return client.Call{}
 	}
-	return Call{Headers: c.Headers, Hidden: c.Hidden, Expect: c.Expect, MaxAnswer: FormatSize(c.MaxAnswer), Auth: client.Auth{
+	return client.Call{Headers: c.Headers, Hidden: c.Hidden, Expect: c.Expect, MaxAnswer: FormatSize(c.MaxAnswer), Auth: client.Auth{
 		Bearer: c.Auth.Bearer, Basic: client.Basic{User: c.Auth.Basic.User, Password: c.Auth.Basic.Password},
 		Oauth: client.OAuth{TokenURL: c.Auth.OAuth.TokenURL, ClientID: c.Auth.OAuth.ClientID, ClientSecret: c.Auth.OAuth.ClientSecret,
 			Scope: c.Auth.OAuth.Scope}}}
 }
 
 // coreCall is a call as core has it, nil where it says nothing. Its errors name the field.
-func coreCall(c Call) (*core.Call, error) {
+func coreCall(c client.Call) (*core.Call, error) {
 	if reflect.ValueOf(c).IsZero() {
 		return nil, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 )
@@ -68,7 +69,7 @@ func TestWhereChangesComeFrom(t *testing.T) {
 	ask(&access.Who{Kind: access.Person, Name: "sara", From: "2001:db8::7", Grants: []access.Grant{{Role: editor}}}, token,
 		"PUT", "/v1/apps/by-session", "{}")
 
-	list, err := f.c.ListChanges(t.Context(), api.ListChangesParams{Limit: 1000})
+	list, err := f.c.ListChanges(t.Context(), client.ListChangesParams{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestChangesAreFound(t *testing.T) {
 	f.shop()
 	f.must("PUT", "/v1/apps/pay", `{}`)
 	f.must("POST", "/v1/jobs/shop/report/pause", `{"reason":"r"}`)
-	list := func(query string) (page api.ChangeList) {
+	list := func(query string) (page client.ChangeList) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(f.must("GET", "/v1/changes?"+query, "")), &page); err != nil {
 			t.Fatal(err)
@@ -116,7 +117,7 @@ func TestChangesAreFound(t *testing.T) {
 			t.Errorf("%s: %+v", query, page)
 		}
 	}
-	var paged []api.Change
+	var paged []client.Change
 	for after := ""; ; {
 		page := list("limit=1&after=" + after)
 		paged = append(paged, page.Changes...)
@@ -135,7 +136,7 @@ func TestChangesAreFound(t *testing.T) {
 	}
 	secret := f.person("vera", access.Grant{App: "shop", Role: viewer}, access.Grant{App: "web", Role: viewer})
 	_, answer := f.as(secret, "GET", "/v1/changes?limit=1000", "")
-	var his api.ChangeList
+	var his client.ChangeList
 	if err := json.Unmarshal([]byte(answer), &his); err != nil || len(his.Changes) != 4 { // two apps, a job, its pause
 		t.Errorf("of vera's apps: %s, %v", answer, err)
 	}

@@ -9,16 +9,16 @@ import (
 )
 
 // ChannelOf is a channel in the words of the document: without its secrets.
-func ChannelOf(c *core.Channel) Channel {
-	out := Channel{Kind: string(c.Kind), To: c.To(), Set: c.Set, Rev: c.Rev, CreatedAt: c.Created, TestedAt: c.Tested}
+func ChannelOf(c *core.Channel) client.Channel {
+	out := client.Channel{Kind: string(c.Kind), To: c.To(), Set: c.Set, Rev: c.Rev, CreatedAt: c.Created, TestedAt: c.Tested}
 	shown := c.Shown()
 	fill(&out, channelForm(&shown))
 	return out
 }
 
 // ChannelSpecOf is a spec in the words of the document.
-func ChannelSpecOf(s manage.ChannelSpec) ChannelSpec {
-	out := ChannelSpec{Set: s.Channel.Set, IfRev: s.IfRev}
+func ChannelSpecOf(s manage.ChannelSpec) client.ChannelSpec {
+	out := client.ChannelSpec{Set: s.Channel.Set, IfRev: s.IfRev}
 	fill(&out, channelForm(&s.Channel))
 	return out
 }
@@ -48,7 +48,7 @@ func channelForm(c *core.Channel) client.ChannelWhat {
 }
 
 // ManageChannel is a spec as package manage takes it.
-func ManageChannel(s ChannelSpec) (manage.ChannelSpec, error) {
+func ManageChannel(s client.ChannelSpec) (manage.ChannelSpec, error) {
 	c := core.Channel{Name: s.Name, Set: s.Set, Language: core.Language(s.Language)}
 	given := 0
 	of := func(kind core.ChannelKind, is bool) bool {
@@ -96,7 +96,7 @@ func (s *server) ListChannels(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	troubles, err := Troubles(r.Context(), s.o.Notices, list)
-	out := ChannelList{Channels: make([]Channel, len(list))}
+	out := client.ChannelList{Channels: make([]client.Channel, len(list))}
 	for i := range list {
 		out.Channels[i] = ChannelOf(&list[i])
 		out.Channels[i].Trouble = troubles[list[i].Name]
@@ -119,7 +119,7 @@ func (s *server) GetChannel(w http.ResponseWriter, r *http.Request, name string)
 
 // PutChannel makes or changes a channel.
 func (s *server) PutChannel(w http.ResponseWriter, r *http.Request, name string) {
-	var body ChannelSpec
+	var body client.ChannelSpec
 	if err := decodeNamed(w, r, &body, &body.Name, name); err != nil {
 		s.fail(w, r, err)
 		return
@@ -130,18 +130,18 @@ func (s *server) PutChannel(w http.ResponseWriter, r *http.Request, name string)
 		return
 	}
 	res, err := s.m.SaveChannel(r.Context(), actor(r), spec)
-	s.reply(w, r, ChannelResult{Name: res.Name, Rev: res.Rev, Change: res.Change}, err)
+	s.reply(w, r, client.ChannelResult{Name: res.Name, Rev: res.Rev, Change: res.Change}, err)
 }
 
 // DeleteChannel deletes a channel.
 func (s *server) DeleteChannel(w http.ResponseWriter, r *http.Request, name string) {
 	err := s.m.DeleteChannel(r.Context(), actor(r), name)
-	s.reply(w, r, ChannelResult{Name: name, Change: manage.Deleted}, err)
+	s.reply(w, r, client.ChannelResult{Name: name, Change: manage.Deleted}, err)
 }
 
 // TestChannel sends a test message to a channel.
 func (s *server) TestChannel(w http.ResponseWriter, r *http.Request, name string) {
 	res, err := s.m.TestChannel(r.Context(), actor(r), name)
-	s.reply(w, r, ChannelTest{Sent: res.Sent, Reason: res.Why, Permanent: res.Permanent, After: orNone(res.After),
+	s.reply(w, r, client.ChannelTest{Sent: res.Sent, Reason: res.Why, Permanent: res.Permanent, After: orNone(res.After),
 		TookMs: res.Took.Milliseconds()}, err)
 }

@@ -9,15 +9,9 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// The types of a clean-up.
-type (
-	CleanRequest = client.CleanRequest
-	CleanResult  = client.CleanResult
-)
-
 // Clean removes runs that have ended.
 func (s *server) Clean(w http.ResponseWriter, r *http.Request) {
-	var body CleanRequest
+	var body client.CleanRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		s.fail(w, r, err)
 		return
@@ -31,7 +25,7 @@ func (s *server) Clean(w http.ResponseWriter, r *http.Request) {
 		q.States = append(q.States, core.State(state))
 	}
 	res, err := s.m.Clean(r.Context(), actor(r), q)
-	out := CleanResult{Cleaned: res.Cleaned, Held: res.Held, Next: res.Next}
+	out := client.CleanResult{Cleaned: res.Cleaned, Held: res.Held, Next: res.Next}
 	if res.Failed != nil {
 		out.Failed = s.errorOf(r, res.Failed).Message
 	}

@@ -9,18 +9,8 @@ import (
 	"github.com/tickring/tickring/core/ask"
 )
 
-// The types of the shape of what comes.
-type (
-	GetUpcomingShapeParams = client.GetUpcomingShapeParams
-
-	UpcomingShape = client.UpcomingShape
-	UpcomingApp   = client.UpcomingApp
-	UpcomingBand  = client.UpcomingBand
-	UpcomingPile  = client.UpcomingPile
-)
-
 // GetUpcomingShape tells what comes, in buckets for each app.
-func (s *server) GetUpcomingShape(w http.ResponseWriter, r *http.Request, params GetUpcomingShapeParams) {
+func (s *server) GetUpcomingShape(w http.ResponseWriter, r *http.Request, params client.GetUpcomingShapeParams) {
 	a := ask.ComingAsk{From: params.From, For: 24 * time.Hour, Buckets: params.Buckets, JobFilter: ask.JobFilter{App: params.App}}
 	var err error
 	if params.For != "" {
@@ -41,18 +31,18 @@ func (s *server) GetUpcomingShape(w http.ResponseWriter, r *http.Request, params
 		s.fail(w, r, err)
 		return
 	}
-	out := UpcomingShape{From: c.From.Time(), To: c.To.Time(), Width: FormatDuration(time.Duration(c.Width) * time.Second), Jobs: c.Jobs,
-		Apps: []UpcomingApp{}, MoreApps: c.MoreApps, Piles: []UpcomingPile{}, Partial: c.Partial}
+	out := client.UpcomingShape{From: c.From.Time(), To: c.To.Time(), Width: FormatDuration(time.Duration(c.Width) * time.Second),
+		Jobs: c.Jobs, Apps: []client.UpcomingApp{}, MoreApps: c.MoreApps, Piles: []client.UpcomingPile{}, Partial: c.Partial}
 	for i := range c.Apps {
 		from := &c.Apps[i]
-		app := UpcomingApp{App: from.App, Jobs: from.Jobs, Fires: from.Fires}
+		app := client.UpcomingApp{App: from.App, Jobs: from.Jobs, Fires: from.Fires}
 		if b := &from.Band; b.Jobs > 0 {
-			app.Band = &UpcomingBand{Jobs: b.Jobs, Fires: int64(b.Fires), About: b.About, Names: b.Names}
+			app.Band = &client.UpcomingBand{Jobs: b.Jobs, Fires: int64(b.Fires), About: b.About, Names: b.Names}
 		}
 		out.Apps = append(out.Apps, app)
 	}
 	for _, p := range c.Piles {
-		out.Piles = append(out.Piles, UpcomingPile{At: p.At.Time(), Jobs: p.Jobs, Names: p.Names})
+		out.Piles = append(out.Piles, client.UpcomingPile{At: p.At.Time(), Jobs: p.Jobs, Names: p.Names})
 	}
 	s.write(w, http.StatusOK, out)
 }

@@ -3,18 +3,19 @@ package api
 import (
 	"reflect"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
-func commandOf(c *core.Command) Command {
+func commandOf(c *core.Command) client.Command {
 	if c == nil {
-		return Command{}
+		return client.Command{}
 	}
-	return Command{Line: c.Line, Dir: c.Dir, Env: c.Env, Hidden: c.Hidden, User: c.User, MaxOutput: FormatSize(c.MaxOutput)}
+	return client.Command{Line: c.Line, Dir: c.Dir, Env: c.Env, Hidden: c.Hidden, User: c.User, MaxOutput: FormatSize(c.MaxOutput)}
 }
 
 // coreCommand is a command as core has it, nil where it says nothing. Its errors name the field.
-func coreCommand(c Command) (*core.Command, error) {
+func coreCommand(c client.Command) (*core.Command, error) {
 	if reflect.ValueOf(c).IsZero() {
 		return nil, nil
 	}

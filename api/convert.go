@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
@@ -19,18 +20,18 @@ import (
 )
 
 // JobOf is a job in the words of the document, with its schedule in English words and without its secrets.
-func JobOf(j *core.Job) Job { return jobIn(words.English, j) }
+func JobOf(j *core.Job) client.Job { return jobIn(words.English, j) }
 
-func jobIn(l words.Language, j *core.Job) Job {
+func jobIn(l words.Language, j *core.Job) client.Job {
 	d, s := &j.Def, &j.Sched
-	job := Job{
+	job := client.Job{
 		ID: int32(d.ID), State: string(s.State), Rev: s.Rev, RevAt: s.RevAt, CreatedAt: d.Created, Declared: string(d.Declared),
 		Problem: s.PlanError,
 	}
 	fill(&job, baseOf(d, s.Schedule, s.Misfire, s.Grace, s.Deadline))
 	job.Call, job.Command, job.Script = callOf(d.Call.Shown()), commandOf(d.Command.Shown()), scriptOf(d.Script, "")
 	if s.State == core.Paused {
-		job.Pause = &Pause{Of: ofJob, From: s.RevAt, Until: s.PauseUntil.Time(), By: s.PauseBy, Reason: s.PauseWhy}
+		job.Pause = &client.Pause{Of: ofJob, From: s.RevAt, Until: s.PauseUntil.Time(), By: s.PauseBy, Reason: s.PauseWhy}
 	}
 	if c, err := schedule.Compile(s.Schedule, d.ID); err == nil {
 		job.Words = words.Say(l, c.DescribeJob(d))
@@ -47,22 +48,22 @@ func fill(to, base any) {
 }
 
 // baseOf is what a job and its spec have in common.
-func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline time.Duration) JobBase {
+func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline time.Duration) client.JobBase {
 	on := make([]string, len(d.Retry.On))
 	for i, state := range d.Retry.On {
 		on[i] = string(state)
 	}
-	return JobBase{
+	return client.JobBase{
 		App: d.App, Name: d.Name, Title: d.Title, Author: d.Author, Labels: maps.Clone(d.Labels), Set: d.Set,
 		Handler: d.Handler, Params: d.Params,
 		Template: d.Template, Call: callOf(d.Call), Command: commandOf(d.Command), Schedule: scheduleOf(s),
 		Misfire: string(misfire), Grace: orNone(grace),
 		Deadline: orNone(deadline),
-		Block:    string(d.Block), Route: string(d.Route), Broadcast: Broadcast{Fail: string(d.BroadcastFail)},
+		Block:    string(d.Block), Route: string(d.Route), Broadcast: client.Broadcast{Fail: string(d.BroadcastFail)},
 		Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
 		WaitForExecutor: orNone(d.WaitForExecutor),
 		Overlap:         overlapOf(d.Overlap),
-		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
+		Retry: client.Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
 			On: on},
 		PauseAfter: d.PauseAfter, Keep: keepOf(d.Keep), After: parentsOf(d.After), Within: orNone(d.Within),
 		Notify: NotifyOf(d.Notify),
@@ -70,9 +71,9 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 }
 
 // NotifyOf is who is told what, in the words of the document.
-func NotifyOf(n core.Notify) Notify {
-	out := Notify{To: n.To, Late: orNone(n.Late), Slow: orNone(n.Slow), Quiet: orNone(n.Quiet),
-		Overdue: Overdue{By: n.Overdue.By, Within: orNone(n.Overdue.Within)}}
+func NotifyOf(n core.Notify) client.Notify {
+	out := client.Notify{To: n.To, Late: orNone(n.Late), Slow: orNone(n.Slow), Quiet: orNone(n.Quiet),
+		Overdue: client.Overdue{By: n.Overdue.By, Within: orNone(n.Overdue.Within)}}
 	for _, e := range n.On {
 		out.On = append(out.On, string(e))
 	}
@@ -80,7 +81,7 @@ func NotifyOf(n core.Notify) Notify {
 }
 
 // coreNotify is who is told what, as package core has it. Its errors name the field.
-func coreNotify(n Notify) (core.Notify, error) {
+func coreNotify(n client.Notify) (core.Notify, error) {
 	out := core.Notify{To: n.To, Overdue: core.Overdue{By: n.Overdue.By}}
 	for _, list := range []struct {
 		field string
@@ -109,11 +110,11 @@ func coreNotify(n Notify) (core.Notify, error) {
 }
 
 // JobSpecOf is a spec in the words of the document.
-func JobSpecOf(spec manage.JobSpec) JobSpec {
-	job := JobSpec{Paused: spec.Paused, IfRev: spec.IfRev, Declared: spec.Declared}
+func JobSpecOf(spec manage.JobSpec) client.JobSpec {
+	job := client.JobSpec{Paused: spec.Paused, IfRev: spec.IfRev, Declared: spec.Declared}
 	fill(&job, baseOf(&spec.Def, spec.Schedule, spec.Misfire, spec.Grace, spec.Deadline))
 	if s := spec.Def.Script; s != nil {
-		job.Script = ScriptSpec{Kind: string(s.Kind), Note: s.Note, Source: spec.Source}
+		job.Script = client.ScriptSpec{Kind: string(s.Kind), Note: s.Note, Source: spec.Source}
 		if spec.Source == "" {
 			job.Script.Hash = s.Hash
 		}
@@ -122,7 +123,7 @@ func JobSpecOf(spec manage.JobSpec) JobSpec {
 }
 
 // ManageJob is the spec as package manage takes it. Its errors name the field.
-func ManageJob(j JobSpec) (manage.JobSpec, error) {
+func ManageJob(j client.JobSpec) (manage.JobSpec, error) {
 	spec := manage.JobSpec{
 		Def: core.Def{
 			App: j.App, Name: j.Name, Title: j.Title, Author: j.Author, Labels: j.Labels, Set: j.Set,
@@ -178,7 +179,7 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 }
 
 // keepOf writes for ever as 0; of what does not say it says nothing.
-func keepOf(k core.Keep) (out Keep) {
+func keepOf(k core.Keep) (out client.Keep) {
 	out.Log = string(cmp.Or(k.Log, core.KeepLogFailure))
 	if k.Days != 0 {
 		days := max(k.Days, 0)
@@ -188,7 +189,7 @@ func keepOf(k core.Keep) (out Keep) {
 }
 
 // coreKeep is the keep as core has it. Its errors name the field.
-func coreKeep(k Keep) (out core.Keep, err error) {
+func coreKeep(k client.Keep) (out core.Keep, err error) {
 	out.Log = core.Keep{Log: core.KeepLog(k.Log)}.Kept()
 	switch {
 	case k.Days == nil:
@@ -202,23 +203,23 @@ func coreKeep(k Keep) (out core.Keep, err error) {
 	return out, nil
 }
 
-func parentsOf(list []core.Parent) (out []Parent) {
+func parentsOf(list []core.Parent) (out []client.Parent) {
 	for _, p := range list {
-		out = append(out, Parent{Job: p.Job, When: string(p.When)})
+		out = append(out, client.Parent{Job: p.Job, When: string(p.When)})
 	}
 	return out
 }
 
-func coreParents(list []Parent) (out []core.Parent) {
+func coreParents(list []client.Parent) (out []core.Parent) {
 	for _, p := range list {
 		out = append(out, core.Parent{Job: p.Job, When: core.Upon(p.When)})
 	}
 	return out
 }
 
-func scheduleOf(s core.Schedule) Schedule {
-	out := Schedule{Timezone: s.Timezone, From: s.From, Until: s.Until, Jitter: orNone(s.Jitter)}
-	rules := make([]Rule, len(s.Any))
+func scheduleOf(s core.Schedule) client.Schedule {
+	out := client.Schedule{Timezone: s.Timezone, From: s.From, Until: s.Until, Jitter: orNone(s.Jitter)}
+	rules := make([]client.Rule, len(s.Any))
 	for i, w := range s.Any {
 		r := &rules[i]
 		switch w.Kind {
@@ -250,14 +251,14 @@ func scheduleOf(s core.Schedule) Schedule {
 }
 
 // coreSchedule is the schedule as core has it. Its errors name the field.
-func coreSchedule(s Schedule) (core.Schedule, error) {
+func coreSchedule(s client.Schedule) (core.Schedule, error) {
 	out := core.Schedule{Timezone: s.Timezone, From: s.From, Until: s.Until}
 	var err error
 	if out.Jitter, err = parseDuration("schedule.jitter", s.Jitter); err != nil {
 		return out, err
 	}
-	own := Rule{Cron: s.Cron, Crontab: s.Crontab, Every: s.Every, Offset: s.Offset, FixedDelay: s.FixedDelay, At: s.At}
-	if own != (Rule{}) {
+	own := client.Rule{Cron: s.Cron, Crontab: s.Crontab, Every: s.Every, Offset: s.Offset, FixedDelay: s.FixedDelay, At: s.At}
+	if own != (client.Rule{}) {
 		if len(s.Any) > 0 {
 			return out, core.Invalid("schedule.any", "", "either one rule in place or a list under any, not both")
 		}
@@ -282,7 +283,7 @@ func coreSchedule(s Schedule) (core.Schedule, error) {
 	return out, nil
 }
 
-func coreRule(r Rule, path string) (core.When, error) {
+func coreRule(r client.Rule, path string) (core.When, error) {
 	var kinds []string
 	var w core.When
 	var period string
@@ -328,28 +329,28 @@ func coreRule(r Rule, path string) (core.When, error) {
 	return w, err
 }
 
-func pauseOf(p core.Pause) *Pause {
+func pauseOf(p core.Pause) *client.Pause {
 	if p.From.IsZero() {
 		return nil
 	}
-	return &Pause{From: p.From, Until: p.To, By: p.By, Reason: p.Why}
+	return &client.Pause{From: p.From, Until: p.To, By: p.By, Reason: p.Why}
 }
 
-func overlapOf(o core.Overlap) Overlap {
-	return Overlap{Limit: o.Limit, Group: o.Group, Full: string(o.Full), Max: o.Max, Key: o.Key}
+func overlapOf(o core.Overlap) client.Overlap {
+	return client.Overlap{Limit: o.Limit, Group: o.Group, Full: string(o.Full), Max: o.Max, Key: o.Key}
 }
 
-func coreOverlap(o Overlap) core.Overlap {
+func coreOverlap(o client.Overlap) core.Overlap {
 	return core.Overlap{Limit: o.Limit, Group: o.Group, Full: core.Full(o.Full), Max: o.Max, Key: o.Key}
 }
 
-func limitsOf(l core.Limits) AppLimits {
-	return AppLimits{InFlight: l.InFlight, PerSecond: l.PerSecond}
+func limitsOf(l core.Limits) client.AppLimits {
+	return client.AppLimits{InFlight: l.InFlight, PerSecond: l.PerSecond}
 }
 
 // AppOf is an app in the words of the document: without its secrets.
-func AppOf(a *core.App) App {
-	app := App{Name: a.Name, Title: a.Title, Set: a.Set, HasToken: a.Token != "", Executors: a.Executors, Withheld: a.Withheld,
+func AppOf(a *core.App) client.App {
+	app := client.App{Name: a.Name, Title: a.Title, Set: a.Set, HasToken: a.Token != "", Executors: a.Executors, Withheld: a.Withheld,
 		WaitForExecutor: orNone(a.WaitForExecutor), Rev: a.Rev, CreatedAt: a.Created, Pause: pauseOf(a.Pause),
 		Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits), Call: callOf(a.Call.Shown()), Notify: NotifyOf(a.Notify)}
 	for _, p := range a.Allow {
@@ -359,14 +360,14 @@ func AppOf(a *core.App) App {
 }
 
 // AppSpecOf is a spec in the words of the document.
-func AppSpecOf(a manage.AppSpec) AppSpec {
-	return AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
+func AppSpecOf(a manage.AppSpec) client.AppSpec {
+	return client.AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
 		WaitForExecutor: orNone(a.WaitForExecutor), Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits),
 		Call: callOf(a.Call), Notify: NotifyOf(a.Notify), IfRev: a.IfRev}
 }
 
 // ManageApp is the spec as package manage takes it. Its errors name the field.
-func ManageApp(a AppSpec) (manage.AppSpec, error) {
+func ManageApp(a client.AppSpec) (manage.AppSpec, error) {
 	wait, err := parseDuration("waitForExecutor", a.WaitForExecutor)
 	if err != nil {
 		return manage.AppSpec{}, err
@@ -383,8 +384,8 @@ func ManageApp(a AppSpec) (manage.AppSpec, error) {
 
 // runOf is a run in the words of the document; job is nil when it is not known.
 // countedBy names the limits that counted a run which has ended.
-func countedBy(r *core.Run) *Permit {
-	out := &Permit{HeldBy: []string{}}
+func countedBy(r *core.Run) *client.Permit {
+	out := &client.Permit{HeldBy: []string{}}
 	for _, name := range core.PermitNames(r.Permit) {
 		limit, value := core.SplitPermit(name)
 		if out.Of != "" {
@@ -396,12 +397,12 @@ func countedBy(r *core.Run) *Permit {
 }
 
 // permitOf is how a chain stands among those that share its limit.
-func permitOf(p *core.Permits, first core.RunID) *Permit {
+func permitOf(p *core.Permits, first core.RunID) *client.Permit {
 	if p == nil {
 		return nil
 	}
 	limit, value := core.SplitPermit(p.Name)
-	out := &Permit{Of: strings.Replace(limit, "/", " ", 1), Value: value, Limit: p.Limit, Has: p.Holds(first), HeldBy: []string{},
+	out := &client.Permit{Of: strings.Replace(limit, "/", " ", 1), Value: value, Limit: p.Limit, Has: p.Holds(first), HeldBy: []string{},
 		Place: slices.Index(p.Queue, first) + 1, Waiting: len(p.Queue)}
 	for _, h := range p.Holders {
 		out.HeldBy = append(out.HeldBy, h.First.String())
@@ -412,8 +413,8 @@ func permitOf(p *core.Permits, first core.RunID) *Permit {
 	return out
 }
 
-func runOf(r *core.Run, job *core.Job) Run {
-	out := Run{
+func runOf(r *core.Run, job *core.Job) client.Run {
+	out := client.Run{
 		ID: r.ID.String(), LogID: int64(r.ID), JobID: int32(r.ID.Job()), App: r.App,
 		State: string(r.State), Reason: string(r.Reason), Cause: string(r.Cause),
 		ScheduledAt: r.At.Time(), DueAt: r.Slot.Time(), EndedAt: r.EndedAt,
@@ -437,7 +438,7 @@ func runOf(r *core.Run, job *core.Job) Run {
 		out.Addresses = r.Addresses
 	}
 	if s := r.Shard; s.Total > 0 {
-		out.Shard = &Shard{Total: s.Total}
+		out.Shard = &client.Shard{Total: s.Total}
 		if !r.IsBroadcast() {
 			out.Shard.Index = &s.Index
 		}
@@ -456,21 +457,21 @@ func runOf(r *core.Run, job *core.Job) Run {
 		out.Job, out.Timezone = job.Name(), job.Sched.Schedule.Timezone
 	}
 	if r.Late != nil {
-		out.Late = &LateResult{At: r.Late.At, Code: r.Late.Code, Message: r.Late.Message}
+		out.Late = &client.LateResult{At: r.Late.At, Code: r.Late.Code, Message: r.Late.Message}
 	}
 	for _, t := range r.Tries {
-		out.Tries = append(out.Tries, Try{Address: t.Address, Code: t.Code, Message: t.Message, Request: t.Request, Log: t.Log,
+		out.Tries = append(out.Tries, client.Try{Address: t.Address, Code: t.Code, Message: t.Message, Request: t.Request, Log: t.Log,
 			By: string(t.By), Of: t.Of, From: t.From})
 	}
 	return out
 }
 
-func ranWithOf(w *ask.RanWith) *RanWith {
+func ranWithOf(w *ask.RanWith) *client.RanWith {
 	if w == nil {
 		return nil
 	}
 	d := w.Def
-	out := &RanWith{Handler: d.Handler, Script: scriptOf(d.Script, ""), Command: commandOf(d.Command.Shown()),
+	out := &client.RanWith{Handler: d.Handler, Script: scriptOf(d.Script, ""), Command: commandOf(d.Command.Shown()),
 		Params: d.Params, Template: d.Template, Route: string(d.Route),
 		Block:   string(d.Block),
 		Timeout: orNone(d.Timeout), Change: w.Rev, At: core.FromMillis(w.RevAt)}
@@ -480,11 +481,11 @@ func ranWithOf(w *ask.RanWith) *RanWith {
 	return out
 }
 
-func shardOf(r *core.Run) ShardRun {
+func shardOf(r *core.Run) client.ShardRun {
 	if r.ID == 0 {
-		return ShardRun{Index: r.Shard.Index, State: string(core.Planned)}
+		return client.ShardRun{Index: r.Shard.Index, State: string(core.Planned)}
 	}
-	return ShardRun{Index: r.Shard.Index, ID: r.ID.String(), Address: cmp.Or(r.Address, first(r.Addresses)), State: string(r.State),
+	return client.ShardRun{Index: r.Shard.Index, ID: r.ID.String(), Address: cmp.Or(r.Address, first(r.Addresses)), State: string(r.State),
 		Reason: string(r.Reason), Attempt: r.Attempt}
 }
 
@@ -495,8 +496,8 @@ func first(list []string) string {
 	return list[0]
 }
 
-func skipOf(s core.Skip) Skip {
-	return Skip{FirstAt: s.First.Time(), LastAt: s.Last.Time(), Count: s.Count, Reason: string(s.Reason)}
+func skipOf(s core.Skip) client.Skip {
+	return client.Skip{FirstAt: s.First.Time(), LastAt: s.Last.Time(), Count: s.Count, Reason: string(s.Reason)}
 }
 
 func timesOf(instants []core.Instant) []time.Time {
@@ -507,9 +508,9 @@ func timesOf(instants []core.Instant) []time.Time {
 	return times
 }
 
-func changeOf(c core.Change) Change {
-	out := Change{At: c.At, By: c.By, From: c.From, Via: c.Via, Verb: c.Verb, App: c.App, JobID: int32(c.Job), Reason: c.Why, Act: c.Act,
-		Old: rawOf(c.Old), New: rawOf(c.New)}
+func changeOf(c core.Change) client.Change {
+	out := client.Change{At: c.At, By: c.By, From: c.From, Via: c.Via, Verb: c.Verb, App: c.App, JobID: int32(c.Job), Reason: c.Why,
+		Act: c.Act, Old: rawOf(c.Old), New: rawOf(c.New)}
 	switch {
 	case c.Name != "" && c.App == "" && c.Job == 0:
 		if person, is := strings.CutPrefix(c.Name, core.OfPerson); is {

@@ -11,12 +11,6 @@ import (
 	"github.com/tickring/tickring/core/ask"
 )
 
-// The types of the test of an executor.
-type (
-	ExecutorTest        = client.ExecutorTest
-	ExecutorTestRequest = client.ExecutorTestRequest
-)
-
 // Beats asks addresses whether somebody is there, and what the time is; *send.Sender does.
 type Beats interface {
 	AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error)
@@ -28,7 +22,7 @@ const testFor = 5 * time.Second
 // TestExecutor asks an executor whether it is there. What it asks has the app's token: so it
 // asks no address that the app does not have.
 func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string) {
-	var body ExecutorTestRequest
+	var body client.ExecutorTestRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		s.fail(w, r, err)
 		return
@@ -58,7 +52,7 @@ func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string
 	defer cancel()
 	begin := time.Now()
 	clock, err := beats.AskClock(ctx, &a, body.Address)
-	out := ExecutorTest{Address: body.Address, Ok: err == nil, TookMs: time.Since(begin).Milliseconds(), ClockAheadMs: aheadOf(clock)}
+	out := client.ExecutorTest{Address: body.Address, Ok: err == nil, TookMs: time.Since(begin).Milliseconds(), ClockAheadMs: aheadOf(clock)}
 	switch {
 	case ctx.Err() != nil && r.Context().Err() == nil:
 		out.Problem = core.Say("it did not answer within %s", testFor).String()

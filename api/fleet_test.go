@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/bound"
@@ -209,10 +210,10 @@ func TestFleetInPages(t *testing.T) {
 				f := newFleet(t, n, c.every, c.takes)
 				to := core.InstantOf(f.now().Add(-time.Minute))
 				span := "from=" + f.from.Time().Format(time.RFC3339) + "&to=" + to.Time().Format(time.RFC3339)
-				var sum api.Audit
+				var sum client.Audit
 				jobs, demanded, unaccounted := 0, int64(0), int64(0)
 				for after := ""; ; after = sum.Next {
-					sum = api.Audit{}
+					sum = client.Audit{}
 					f.h("GET", "/v1/audit?"+span+"&after="+after, "", &sum)
 					jobs, demanded, unaccounted = jobs+sum.Jobs, demanded+sum.Demanded, unaccounted+sum.Unaccounted
 					if sum.Next == "" {
@@ -226,7 +227,7 @@ func TestFleetInPages(t *testing.T) {
 				f.held(n > 1)
 				sent := int64(0)
 				for after := ""; ; {
-					var page api.ReplanResult
+					var page client.ReplanResult
 					f.h("POST", "/v1/replan", fmt.Sprintf(`{"from":%q,"to":%q,"after":%q}`, f.from.Time().Format(time.RFC3339),
 						to.Time().Format(time.RFC3339), after), &page)
 					sent += page.Sent

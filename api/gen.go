@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"github.com/oapi-codegen/runtime"
+	. "github.com/tickring/tickring/api/client"
 )
 
 // ServerInterface represents all server handlers.

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/operate"
@@ -53,9 +54,9 @@ type Options struct {
 	// not have the store asked; nil: it is asked.
 	Admit func(ctx context.Context, app, token string) error
 	// Status says what the server is; nil is nothing known.
-	Status func() Status
+	Status func() client.Status
 	// Facts says what doctor judges; nil is nothing known.
-	Facts func(ctx context.Context, l words.Language) Facts
+	Facts func(ctx context.Context, l words.Language) client.Facts
 	// Answer is what the address of an executor said last; nil: nothing is known.
 	Answer Answer
 	// Dead are the dead letters; nil: none are kept.
@@ -194,7 +195,7 @@ func (s *server) lost(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	s.write(w, http.StatusMethodNotAllowed, ErrorReply{Error: Error{Code: string(core.CodeInvalid), Field: "method",
+	s.write(w, http.StatusMethodNotAllowed, client.ErrorReply{Error: client.Error{Code: string(core.CodeInvalid), Field: "method",
 		Value: core.Truncate(r.Method), Message: words.Say(language(r), core.Say("allowed here are %s", strings.Join(allow, ", ")))}})
 }
 
@@ -243,7 +244,7 @@ func allSaid(l words.Language, texts []core.Text) (list []string) {
 
 // errorOf is what a caller is told of an error. Of an internal one that is an
 // ID, under which the log has the rest.
-func errorOf(r *http.Request, log *slog.Logger, err error) Error {
+func errorOf(r *http.Request, log *slog.Logger, err error) client.Error {
 	code, l := core.CodeOf(err), language(r)
 	if e, ok := errors.AsType[*core.Error](err); ok && code != core.CodeInternal {
 		if e.Err != nil {
@@ -253,20 +254,20 @@ func errorOf(r *http.Request, log *slog.Logger, err error) Error {
 		if who := callerOf(r); !who.SeesAll() {
 			reason = reason.Seen(func(app string) bool { return who.Sees(app) || app == who.App })
 		}
-		return Error{Code: string(code), Field: e.Field, Value: e.Value, Message: words.Say(l, reason)}
+		return client.Error{Code: string(code), Field: e.Field, Value: e.Value, Message: words.Say(l, reason)}
 	}
 	switch {
 	case code == core.CodeUnavailable, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return Error{Code: string(core.CodeUnavailable), Message: words.Say(l, core.Say("not now: try again"))}
+		return client.Error{Code: string(core.CodeUnavailable), Message: words.Say(l, core.Say("not now: try again"))}
 	case code == core.CodeConflict:
-		return Error{Code: string(code),
+		return client.Error{Code: string(code),
 			Message: words.Say(l, core.Say("somebody else changed it meanwhile: read it, and try again"))}
 	}
 	var raw [4]byte
 	rand.Read(raw[:])
 	id := hex.EncodeToString(raw[:])
 	log.ErrorContext(r.Context(), "api", "id", id, "method", r.Method, "path", r.URL.Path, "error", err, "cause", errors.Unwrap(err))
-	return Error{Code: string(core.CodeInternal),
+	return client.Error{Code: string(core.CodeInternal),
 		Message: words.Say(l, core.Say("something went wrong in the server; its log says more under %s", id))}
 }
 
@@ -279,10 +280,10 @@ func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err er
 	if !ok {
 		status = http.StatusInternalServerError
 	}
-	write(w, status, ErrorReply{Error: e})
+	write(w, status, client.ErrorReply{Error: e})
 }
 
-func (s *server) errorOf(r *http.Request, err error) Error { return errorOf(r, s.o.Log, err) }
+func (s *server) errorOf(r *http.Request, err error) client.Error { return errorOf(r, s.o.Log, err) }
 
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	WriteError(w, r, s.o.Log, err)
@@ -317,7 +318,7 @@ func (s *server) GetOpenAPI(w http.ResponseWriter, r *http.Request) {
 
 // GetStatus says what the server is.
 func (s *server) GetStatus(w http.ResponseWriter, r *http.Request) {
-	var status Status
+	var status client.Status
 	if s.o.Status != nil {
 		status = s.o.Status()
 	}

@@ -7,16 +7,6 @@ import (
 	"github.com/tickring/tickring/core/ask"
 )
 
-// The types of what needs somebody now.
-type (
-	Home       = client.Home
-	HomeComing = client.HomeComing
-	HomeJob    = client.HomeJob
-	HomeJobs   = client.HomeJobs
-	HomeRun    = client.HomeRun
-	HomeRuns   = client.HomeRuns
-)
-
 // GetHome tells what needs somebody now.
 func (s *server) GetHome(w http.ResponseWriter, r *http.Request) {
 	h, err := s.m.Home(r.Context(), callerOf(r).Sift())
@@ -24,10 +14,10 @@ func (s *server) GetHome(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	jobs := func(count int, list []ask.HomeJob) HomeJobs {
-		out := HomeJobs{Count: count, Jobs: []HomeJob{}}
+	jobs := func(count int, list []ask.HomeJob) client.HomeJobs {
+		out := client.HomeJobs{Count: count, Jobs: []client.HomeJob{}}
 		for i := range list {
-			j := HomeJob{Job: list[i].Job.Name(), JobID: int32(list[i].Job.Def.ID), Title: list[i].Job.Def.Title}
+			j := client.HomeJob{Job: list[i].Job.Name(), JobID: int32(list[i].Job.Def.ID), Title: list[i].Job.Def.Title}
 			if list[i].Last != nil {
 				last := runOf(list[i].Last, &list[i].Job)
 				j.Last = &last
@@ -39,11 +29,11 @@ func (s *server) GetHome(w http.ResponseWriter, r *http.Request) {
 		}
 		return out
 	}
-	out := Home{Now: s.m.Now().UTC(), Failing: jobs(h.Fail, h.Failing), Late: jobs(h.Delayed, h.Late), Partial: h.Partial,
-		Long: HomeRuns{Count: h.Linger, Runs: []HomeRun{}}, Coming: HomeComing{Jobs: h.Soon, First: []Coming{}},
+	out := client.Home{Now: s.m.Now().UTC(), Failing: jobs(h.Fail, h.Failing), Late: jobs(h.Delayed, h.Late), Partial: h.Partial,
+		Long: client.HomeRuns{Count: h.Linger, Runs: []client.HomeRun{}}, Coming: client.HomeComing{Jobs: h.Soon, First: []client.Coming{}},
 		Deserted: []client.DesertedApp{}, DesertedCount: h.Alone}
 	for _, l := range h.Long {
-		out.Long.Runs = append(out.Long.Runs, HomeRun{Run: l.Run.String(), Job: l.Job.Name(), Title: l.Job.Def.Title, SentAt: l.Since,
+		out.Long.Runs = append(out.Long.Runs, client.HomeRun{Run: l.Run.String(), Job: l.Job.Name(), Title: l.Job.Def.Title, SentAt: l.Since,
 			UsualMs: l.Usual.Milliseconds()})
 	}
 	for _, c := range h.Coming {

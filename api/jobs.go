@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/ask"
@@ -21,7 +22,7 @@ import (
 const nextShown = 5
 
 // ListJobs lists jobs.
-func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJobsParams) {
+func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params client.ListJobsParams) {
 	sees, err := s.sift(r, "", params.App)
 	if err != nil {
 		s.fail(w, r, err)
@@ -47,7 +48,7 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJob
 		s.fail(w, r, err)
 		return
 	}
-	out := JobPage{Jobs: make([]Job, len(page.Jobs)), Next: int32(page.Next)}
+	out := client.JobPage{Jobs: make([]client.Job, len(page.Jobs)), Next: int32(page.Next)}
 	for i := range page.Jobs {
 		j := &page.Jobs[i]
 		out.Jobs[i] = held.show(s, j, 1)
@@ -56,13 +57,13 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJob
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(page.Failed)) {
-		out.Failed = append(out.Failed, UnreadableJob{Number: int32(id), Message: page.Failed[id].Error()})
+		out.Failed = append(out.Failed, client.UnreadableJob{Number: int32(id), Message: page.Failed[id].Error()})
 	}
 	s.write(w, http.StatusOK, out)
 }
 
 // last shows the last run of a job; nil when it has none.
-func (p *pauses) last(r *core.Run, j *core.Job) *Run {
+func (p *pauses) last(r *core.Run, j *core.Job) *client.Run {
 	if r == nil {
 		return nil
 	}
@@ -125,7 +126,7 @@ func (s *server) GetJobByNumber(w http.ResponseWriter, r *http.Request, id strin
 
 // PutJob makes or changes a job.
 func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string) {
-	var body JobSpec
+	var body client.JobSpec
 	if err := decode(w, r, MaxJob, &body); err != nil {
 		s.fail(w, r, err)
 		return
@@ -138,7 +139,7 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 	if c.Kind == access.Code {
 		deed := access.Edit
 		switch {
-		case body.Script != ScriptSpec{}:
+		case body.Script != client.ScriptSpec{}:
 			deed = access.Script
 		case body.Declared:
 			deed = access.Declare
@@ -195,12 +196,12 @@ func (s *server) over(r *http.Request) {
 	s.o.Refused.Note(r.Context(), refusal.Refusal{Door: refusal.API, Reason: refusal.Quota, Remote: r.RemoteAddr})
 }
 
-func jobResult(r manage.SaveResult) JobResult {
-	return JobResult{App: r.App, Name: r.Name, ID: int32(r.ID), Rev: r.Rev, Change: r.Change, Withheld: r.Withheld}
+func jobResult(r manage.SaveResult) client.JobResult {
+	return client.JobResult{App: r.App, Name: r.Name, ID: int32(r.ID), Rev: r.Rev, Change: r.Change, Withheld: r.Withheld}
 }
 
 // DeleteJob deletes a job.
-func (s *server) DeleteJob(w http.ResponseWriter, r *http.Request, app, name string, params DeleteJobParams) {
+func (s *server) DeleteJob(w http.ResponseWriter, r *http.Request, app, name string, params client.DeleteJobParams) {
 	res, err := s.m.Delete(r.Context(), actor(r), app+"/"+name, params.IfRev)
 	s.reply(w, r, jobResult(res), err)
 }
@@ -212,7 +213,7 @@ func (s *server) GiveBackJob(w http.ResponseWriter, r *http.Request, app, name s
 }
 
 func (s *server) pause(w http.ResponseWriter, r *http.Request, t manage.Target) {
-	var body PauseRequest
+	var body client.PauseRequest
 	if err := decodeOrNone(w, r, &body); err != nil {
 		s.fail(w, r, err)
 		return
@@ -226,7 +227,7 @@ func (s *server) pause(w http.ResponseWriter, r *http.Request, t manage.Target) 
 }
 
 func (s *server) resume(w http.ResponseWriter, r *http.Request, t manage.Target) {
-	var body ResumeRequest
+	var body client.ResumeRequest
 	if err := decodeOrNone(w, r, &body); err != nil {
 		s.fail(w, r, err)
 		return
@@ -235,8 +236,8 @@ func (s *server) resume(w http.ResponseWriter, r *http.Request, t manage.Target)
 	s.reply(w, r, stateResult(res), err)
 }
 
-func stateResult(r manage.StateResult) StateResult {
-	return StateResult{Changed: r.Changed, State: string(r.State), Rev: r.Rev, Until: r.Until}
+func stateResult(r manage.StateResult) client.StateResult {
+	return client.StateResult{Changed: r.Changed, State: string(r.State), Rev: r.Rev, Until: r.Until}
 }
 
 // PauseJob stops the schedule of a job.
@@ -276,9 +277,9 @@ func (s *server) ListApps(w http.ResponseWriter, r *http.Request) {
 		apps = slices.DeleteFunc(apps, func(a core.App) bool { return !sees(a.Name) })
 		maps.DeleteFunc(bad, func(name string, _ error) bool { return !sees(name) })
 	}
-	out := AppList{Apps: make([]App, len(apps))}
+	out := client.AppList{Apps: make([]client.App, len(apps))}
 	for _, name := range slices.Sorted(maps.Keys(bad)) {
-		out.Failed = append(out.Failed, UnreadableApp{Name: name, Message: bad[name].Error()})
+		out.Failed = append(out.Failed, client.UnreadableApp{Name: name, Message: bad[name].Error()})
 	}
 	for i := range apps {
 		out.Apps[i] = AppOf(&apps[i])
@@ -294,7 +295,7 @@ func (s *server) GetApp(w http.ResponseWriter, r *http.Request, name string) {
 
 // PutApp makes or changes an app.
 func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string) {
-	var body AppSpec
+	var body client.AppSpec
 	if err := decodeNamed(w, r, &body, &body.Name, name); err != nil {
 		s.fail(w, r, err)
 		return
@@ -309,7 +310,7 @@ func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	res, err := s.m.SaveApp(r.Context(), actor(r), spec)
-	s.reply(w, r, AppResult{Name: res.Name, Rev: res.Rev, Change: res.Change}, err)
+	s.reply(w, r, client.AppResult{Name: res.Name, Rev: res.Rev, Change: res.Change}, err)
 }
 
 // DeleteApp deletes an app.
@@ -318,15 +319,15 @@ func (s *server) DeleteApp(w http.ResponseWriter, r *http.Request, name string) 
 	if err == nil {
 		err = s.m.DeleteApp(r.Context(), actor(r), name)
 	}
-	s.reply(w, r, AppResult{Name: name, Change: manage.Deleted}, err)
+	s.reply(w, r, client.AppResult{Name: name, Change: manage.Deleted}, err)
 }
 
 // RefusedExecutors lists the executors of the app that were refused a moment ago for their
 // token, address or app; of any app if app is empty.
-func RefusedExecutors(t *refusal.Trace, app string) []RefusedExecutor {
-	var list []RefusedExecutor
+func RefusedExecutors(t *refusal.Trace, app string) []client.RefusedExecutor {
+	var list []client.RefusedExecutor
 	for _, r := range t.Executors(app) {
-		x := RefusedExecutor{App: r.App, Address: r.Address, From: r.Remote, At: r.At, Times: r.Count}
+		x := client.RefusedExecutor{App: r.App, Address: r.Address, From: r.Remote, At: r.At, Times: r.Count}
 		if r.Reason != refusal.Token && r.Reason != refusal.App {
 			x.Why = r.Why
 		}
@@ -336,8 +337,8 @@ func RefusedExecutors(t *refusal.Trace, app string) []RefusedExecutor {
 }
 
 // ExecutorOf shows an executor, with what its address said last; nil: nothing is known of that.
-func ExecutorOf(app string, v *ask.ExecutorView, answer Answer) Executor {
-	x := Executor{App: app, Address: v.Address, Fixed: v.Fixed, Live: v.Live, Used: v.Used, BeatAt: v.Beat, Since: v.Since,
+func ExecutorOf(app string, v *ask.ExecutorView, answer Answer) client.Executor {
+	x := client.Executor{App: app, Address: v.Address, Fixed: v.Fixed, Live: v.Live, Used: v.Used, BeatAt: v.Beat, Since: v.Since,
 		Dialect: v.Dialect, ClockAheadMs: aheadOf(v.Clock), Replaced: v.Replaced}
 	if answer == nil {
 		return x
@@ -356,7 +357,7 @@ func ExecutorOf(app string, v *ask.ExecutorView, answer Answer) Executor {
 
 // RemoveExecutor removes the registration of an executor that is gone.
 func (s *server) RemoveExecutor(w http.ResponseWriter, r *http.Request, app string) {
-	var body ExecutorTestRequest
+	var body client.ExecutorTestRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		s.fail(w, r, err)
 		return
@@ -368,7 +369,7 @@ func (s *server) RemoveExecutor(w http.ResponseWriter, r *http.Request, app stri
 // ListExecutors lists the executors of an app.
 func (s *server) ListExecutors(w http.ResponseWriter, r *http.Request, app string) {
 	views, err := s.m.Executors(r.Context(), app)
-	out := ExecutorList{Executors: make([]Executor, len(views))}
+	out := client.ExecutorList{Executors: make([]client.Executor, len(views))}
 	for i := range views {
 		out.Executors[i] = ExecutorOf(app, &views[i], s.o.Answer)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -40,7 +41,7 @@ func TestEveryKindIsConverted(t *testing.T) {
 			if !strings.Contains(string(b), `"`+string(kind)+`":`) {
 				t.Errorf("%s has no field %s", b, kind)
 			}
-			var s Schedule
+			var s client.Schedule
 			if err := json.Unmarshal(b, &s); err != nil {
 				t.Fatal(err)
 			}

@@ -17,7 +17,7 @@ type Notices interface {
 }
 
 // Troubles tells which of some channels do not take notices, by name.
-func Troubles(ctx context.Context, of Notices, channels []core.Channel) (map[string]*ChannelTrouble, error) {
+func Troubles(ctx context.Context, of Notices, channels []core.Channel) (map[string]*client.ChannelTrouble, error) {
 	if of == nil || len(channels) == 0 {
 		return nil, nil
 	}
@@ -29,14 +29,15 @@ func Troubles(ctx context.Context, of Notices, channels []core.Channel) (map[str
 	if err != nil {
 		return nil, core.Passing(err)
 	}
-	list := map[string]*ChannelTrouble{}
+	list := map[string]*client.ChannelTrouble{}
 	for i := range channels {
 		c := &channels[i]
 		t := found[names[i]].Trouble
 		if t == nil || t.Last.Before(c.Created) { // that of an older one of the name
 			continue
 		}
-		list[c.Name] = &ChannelTrouble{Channel: c.Name, Since: later(t.Since, c.Created), LastAt: t.Last, Error: t.Error, GivenUp: t.GivenUp}
+		list[c.Name] = &client.ChannelTrouble{Channel: c.Name, Since: later(t.Since, c.Created), LastAt: t.Last, Error: t.Error,
+			GivenUp: t.GivenUp}
 	}
 	return list, nil
 }

@@ -11,14 +11,8 @@ import (
 	"github.com/tickring/tickring/core/ask"
 )
 
-// The types of how jobs stand now.
-type (
-	JobCounts = client.JobCounts
-	RunBrief  = client.RunBrief
-)
-
 // jobsAsk is how jobs are asked for.
-func jobsAsk(p *ListJobsParams, f ask.JobFilter) ask.JobsAsk {
+func jobsAsk(p *client.ListJobsParams, f ask.JobFilter) ask.JobsAsk {
 	a := ask.JobsAsk{JobFilter: f, By: ask.Order(p.Sort), Down: p.Down, Cursor: p.Cursor, Recent: p.Runs}
 	for _, is := range p.Is {
 		a.Is = append(a.Is, ask.Standing(is))
@@ -30,7 +24,7 @@ func jobsAsk(p *ListJobsParams, f ask.JobFilter) ask.JobsAsk {
 }
 
 // jobsNow lists jobs by how they stand.
-func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *ListJobsParams, f ask.JobFilter) {
+func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *client.ListJobsParams, f ask.JobFilter) {
 	if params.After != 0 {
 		s.fail(w, r, core.Invalid("after", r.URL.Query().Get("after"), "such a list goes on with cursor"))
 		return
@@ -45,7 +39,7 @@ func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *ListJob
 		s.fail(w, r, err)
 		return
 	}
-	out := JobPage{Jobs: make([]Job, len(page.Jobs)), Cursor: page.Next, Partial: page.Partial}
+	out := client.JobPage{Jobs: make([]client.Job, len(page.Jobs)), Cursor: page.Next, Partial: page.Partial}
 	for i := range page.Jobs {
 		j := &page.Jobs[i]
 		out.Jobs[i] = held.show(s, j, 1)
@@ -58,10 +52,10 @@ func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *ListJob
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(page.Failed)) {
-		out.Failed = append(out.Failed, UnreadableJob{Number: int32(id), Message: page.Failed[id].Error()})
+		out.Failed = append(out.Failed, client.UnreadableJob{Number: int32(id), Message: page.Failed[id].Error()})
 	}
 	if params.Counts {
-		out.Counts = &JobCounts{All: page.All, Failing: page.Of[ask.IsFailing], Late: page.Of[ask.IsLate], Paused: page.Of[ask.IsHeld],
+		out.Counts = &client.JobCounts{All: page.All, Failing: page.Of[ask.IsFailing], Late: page.Of[ask.IsLate], Paused: page.Of[ask.IsHeld],
 			Started:  page.Of[ask.IsStarted],
 			NeverRan: page.Of[ask.IsNeverRan], Ended: page.Of[ask.IsOver]}
 	}
@@ -69,8 +63,8 @@ func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *ListJob
 }
 
 // briefOf is what of a run a bar shows.
-func briefOf(r *core.Run, now time.Time) RunBrief {
-	b := RunBrief{ID: r.ID.String(), State: string(r.State), Reason: string(r.Reason), At: r.At.Time()}
+func briefOf(r *core.Run, now time.Time) client.RunBrief {
+	b := client.RunBrief{ID: r.ID.String(), State: string(r.State), Reason: string(r.Reason), At: r.At.Time()}
 	if r.Sent() {
 		until := now
 		if !r.State.Open() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 )
@@ -19,10 +20,10 @@ func inFleet(t *testing.T, n int, takes time.Duration, do func(f *fleet)) {
 }
 
 // jobsOf reads all pages of a list of jobs.
-func (f *fleet) jobsOf(query string) (jobs []api.Job) {
+func (f *fleet) jobsOf(query string) (jobs []client.Job) {
 	f.t.Helper()
 	for after := int32(0); ; {
-		var page api.JobPage
+		var page client.JobPage
 		f.h("GET", fmt.Sprintf("/v1/jobs?%s&after=%d", query, after), "", &page)
 		jobs = append(jobs, page.Jobs...)
 		if after = page.Next; after == 0 {
@@ -32,11 +33,11 @@ func (f *fleet) jobsOf(query string) (jobs []api.Job) {
 }
 
 // runsOf reads all pages of a list of runs; each is there once.
-func (f *fleet) runsOf(path string) (runs []api.Run) {
+func (f *fleet) runsOf(path string) (runs []client.Run) {
 	f.t.Helper()
 	seen := map[string]bool{}
 	for after := ""; ; {
-		var page api.RunPage
+		var page client.RunPage
 		f.h("GET", path+"&after="+after, "", &page)
 		for _, r := range page.Runs {
 			if seen[r.ID] {
@@ -108,7 +109,7 @@ func TestListsEndInTime(t *testing.T) {
 		inFleet(t, 20_000, time.Second, func(f *fleet) {
 			low, high := 0, 0
 			for after := int32(0); ; {
-				var page api.Upcoming
+				var page client.Upcoming
 				f.h("GET", fmt.Sprintf("/v1/upcoming?for=1h&limit=1000&after=%d", after), "", &page)
 				for _, c := range page.Upcoming {
 					if c.JobID <= after {
@@ -130,7 +131,7 @@ func TestListsEndInTime(t *testing.T) {
 		inFleet(t, 60, 3*time.Second, func(f *fleet) {
 			jobs := map[int32]bool{}
 			for after := int32(0); ; {
-				var page api.Upcoming
+				var page client.Upcoming
 				f.h("GET", fmt.Sprintf("/v1/upcoming?for=1h&limit=1000&after=%d", after), "", &page)
 				for _, c := range page.Upcoming {
 					jobs[c.JobID] = true
@@ -161,7 +162,7 @@ func TestAnswersFit(t *testing.T) {
 	})
 	inFleet(t, 1, 0, func(f *fleet) {
 		for i := range 300 {
-			var res api.TriggerResult
+			var res client.TriggerResult
 			at := f.now().Add(time.Duration(i+60) * time.Minute).Format(time.RFC3339)
 			f.h("POST", "/v1/jobs/shop/job-0/trigger", fmt.Sprintf(`{"params":%q,"at":%q}`, long, at), &res)
 		}
@@ -204,7 +205,7 @@ func TestKillInPages(t *testing.T) {
 			f.run(5000, func(i int, r *core.Run) { r.Address = fmt.Sprintf("http://a%d", i%addresses) })
 			killed := map[string]bool{}
 			for after := ""; ; {
-				var page api.StopResult
+				var page client.StopResult
 				f.h("POST", path+"?after="+strings.ReplaceAll(after, "+", "%2B"), "", &page)
 				for _, id := range page.Killed {
 					killed[id] = true
@@ -241,7 +242,7 @@ func TestApplyIsBounded(t *testing.T) {
 		}
 		gone := 0
 		for after := int32(0); ; {
-			var res api.ApplyResult
+			var res client.ApplyResult
 			f.h("POST", "/v1/apply", fmt.Sprintf(`{"set":"mine","prune":true,"after":%d}`, after), &res)
 			for _, j := range res.Jobs {
 				if j.Change == "deleted" {
@@ -258,9 +259,9 @@ func TestApplyIsBounded(t *testing.T) {
 		f.held(true)
 	})
 	f := newFixture(t)
-	for want, body := range map[string]api.ApplyRequest{"jobs: at most 500 are allowed": {Jobs: make([]api.JobSpec, api.MaxApplyJobs+1)},
-		"apps: at most 100 are allowed":     {Apps: make([]api.AppSpec, api.MaxApplyApps+1)},
-		"channels: at most 200 are allowed": {Channels: make([]api.ChannelSpec, core.MaxChannels+1)}} {
+	for want, body := range map[string]client.ApplyRequest{"jobs: at most 500 are allowed": {Jobs: make([]client.JobSpec, api.MaxApplyJobs+1)},
+		"apps: at most 100 are allowed":     {Apps: make([]client.AppSpec, api.MaxApplyApps+1)},
+		"channels: at most 200 are allowed": {Channels: make([]client.ChannelSpec, core.MaxChannels+1)}} {
 		if _, err := f.c.Apply(t.Context(), body); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -291,9 +292,9 @@ func TestUnreadableJobOfOthers(t *testing.T) {
 func TestUnreadableJobIsNamed(t *testing.T) {
 	inFleet(t, 3, 0, func(f *fleet) {
 		f.slow.bad = 2
-		var page api.JobPage
+		var page client.JobPage
 		f.h("GET", "/v1/jobs", "", &page)
-		if want := []api.UnreadableJob{{Number: 2, Message: "no JSON"}}; !slices.Equal(page.Failed, want) || len(page.Jobs) != 2 {
+		if want := []client.UnreadableJob{{Number: 2, Message: "no JSON"}}; !slices.Equal(page.Failed, want) || len(page.Jobs) != 2 {
 			t.Errorf("%d jobs, failed %+v", len(page.Jobs), page.Failed)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/words"
 )
@@ -39,7 +40,7 @@ func (s *server) pauses(r *http.Request) (pauses, error) {
 }
 
 // show is a job with what holds it now and its next instants outside of that.
-func (p *pauses) show(s *server, j *core.Job, count int) Job {
+func (p *pauses) show(s *server, j *core.Job, count int) client.Job {
 	out := jobIn(p.l, j)
 	out.Next = timesOf(s.m.NextOf(j, count, p.all, p.apps[j.Def.App].Pause))
 	if out.Pause != nil || j.Sched.State != core.Started {

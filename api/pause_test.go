@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 )
 
 // A pause of an app or of everything changes no job, and yet each job says
@@ -14,9 +14,9 @@ func TestHeld(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
 	until := time.Now().Add(72 * time.Hour).UTC().Truncate(time.Second)
-	read := func() (alone, listed api.Job) {
+	read := func() (alone, listed client.Job) {
 		t.Helper()
-		var page api.JobPage
+		var page client.JobPage
 		if err := json.Unmarshal([]byte(f.must("GET", "/v1/jobs", "")), &page); err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +28,7 @@ func TestHeld(t *testing.T) {
 	check := func(of string, until time.Time, next bool) {
 		t.Helper()
 		alone, listed := read()
-		for _, j := range []api.Job{alone, listed} {
+		for _, j := range []client.Job{alone, listed} {
 			switch {
 			case j.State != "started":
 				t.Errorf("state %s", j.State)

@@ -9,36 +9,10 @@ import (
 	"github.com/tickring/tickring/core/access"
 )
 
-// The types of people and of who asks.
-type (
-	Grant         = client.Grant
-	Me            = client.Me
-	LookRequest   = client.LookRequest
-	NewPassword   = client.NewPassword
-	NewToken      = client.NewToken
-	NewTokenSpec  = client.NewTokenSpec
-	PeopleList    = client.PeopleList
-	Person        = client.Person
-	PersonResult  = client.PersonResult
-	PersonSession = client.PersonSession
-	PersonSpec    = client.PersonSpec
-	PersonToken   = client.PersonToken
-	SavedView     = client.SavedView
-	SavedViews    = client.SavedViews
-	Done          = client.Done
-)
-
-// The parameters that the generated code asks for.
-type (
-	DeleteViewParams = client.DeleteViewParams
-	PathPerson       = client.PathPerson
-	PathToken        = client.PathToken
-)
-
-func grantsOf(list []access.Grant) []Grant {
-	var out []Grant
+func grantsOf(list []access.Grant) []client.Grant {
+	var out []client.Grant
 	for _, g := range list {
-		o := Grant{App: g.App, Role: string(g.Role)}
+		o := client.Grant{App: g.App, Role: string(g.Role)}
 		for _, r := range g.Rights {
 			o.Rights = append(o.Rights, string(r))
 		}
@@ -47,7 +21,7 @@ func grantsOf(list []access.Grant) []Grant {
 	return out
 }
 
-func coreGrants(list []Grant) []access.Grant {
+func coreGrants(list []client.Grant) []access.Grant {
 	out := make([]access.Grant, len(list))
 	for i, g := range list {
 		out[i] = access.Grant{App: g.App, Role: access.Role(g.Role)}
@@ -59,7 +33,7 @@ func coreGrants(list []Grant) []access.Grant {
 }
 
 // FormatGrants is grants as people write them: viewer shop:editor+scripts.
-func FormatGrants(list []Grant) string {
+func FormatGrants(list []client.Grant) string {
 	words := make([]string, len(list))
 	for i, g := range list {
 		if g.App != "" {
@@ -72,10 +46,10 @@ func FormatGrants(list []Grant) string {
 
 // ParseGrants reads the words of FormatGrants; what is no role, or no right, is refused where it is
 // given.
-func ParseGrants(words []string) []Grant {
-	list := []Grant{}
+func ParseGrants(words []string) []client.Grant {
+	list := []client.Grant{}
 	for _, w := range words {
-		var g Grant
+		var g client.Grant
 		if app, rest, is := strings.Cut(w, ":"); is {
 			g.App, w = app, rest
 		}
@@ -86,13 +60,13 @@ func ParseGrants(words []string) []Grant {
 	return list
 }
 
-func tokenOf(t *access.Token) PersonToken {
-	return PersonToken{Name: t.Name, Grants: grantsOf(t.Grants), CreatedAt: t.Created, EndsAt: t.End}
+func tokenOf(t *access.Token) client.PersonToken {
+	return client.PersonToken{Name: t.Name, Grants: grantsOf(t.Grants), CreatedAt: t.Created, EndsAt: t.End}
 }
 
-func personOf(a *access.Account) Person {
-	p := Person{Name: a.Name, Rev: a.Edited, Disabled: a.Disabled, HasPassword: a.Password != "", MustChange: a.MustChange, Issuer: a.Issuer,
-		Subject: a.Subject, Grants: grantsOf(a.Grants), Sessions: len(a.Sessions), LastSeenAt: a.LastSeen, CreatedAt: a.Created}
+func personOf(a *access.Account) client.Person {
+	p := client.Person{Name: a.Name, Rev: a.Edited, Disabled: a.Disabled, HasPassword: a.Password != "", MustChange: a.MustChange,
+		Issuer: a.Issuer, Subject: a.Subject, Grants: grantsOf(a.Grants), Sessions: len(a.Sessions), LastSeenAt: a.LastSeen, CreatedAt: a.Created}
 	for i := range a.Tokens {
 		p.Tokens = append(p.Tokens, tokenOf(&a.Tokens[i]))
 	}
@@ -117,7 +91,7 @@ func (s *server) ListPeople(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	list, err := a.People(r.Context(), callerOf(r).Who)
-	out := PeopleList{People: make([]Person, len(list))}
+	out := client.PeopleList{People: make([]client.Person, len(list))}
 	for i := range list {
 		out.People[i] = personOf(&list[i])
 	}
@@ -140,7 +114,7 @@ func (s *server) PutPerson(w http.ResponseWriter, r *http.Request, name string) 
 	if !ok {
 		return
 	}
-	var body PersonSpec
+	var body client.PersonSpec
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		s.fail(w, r, err)
 		return
@@ -152,20 +126,20 @@ func (s *server) PutPerson(w http.ResponseWriter, r *http.Request, name string) 
 		spec.Grants = &grants
 	}
 	acc, change, err := a.Save(r.Context(), callerOf(r).Who, spec)
-	s.reply(w, r, PersonResult{Name: name, Rev: acc.Edited, Change: change}, err)
+	s.reply(w, r, client.PersonResult{Name: name, Rev: acc.Edited, Change: change}, err)
 }
 
 // DeletePerson removes one.
 func (s *server) DeletePerson(w http.ResponseWriter, r *http.Request, name string) {
 	if a, ok := s.people(w, r); ok {
-		s.reply(w, r, PersonResult{Name: name, Change: access.Deleted}, a.Delete(r.Context(), callerOf(r).Who, name))
+		s.reply(w, r, client.PersonResult{Name: name, Change: access.Deleted}, a.Delete(r.Context(), callerOf(r).Who, name))
 	}
 }
 
 // EndTokenOf ends a token of anybody.
 func (s *server) EndTokenOf(w http.ResponseWriter, r *http.Request, person, token string) {
 	if a, ok := s.people(w, r); ok {
-		s.reply(w, r, Done{Done: true}, a.EndToken(r.Context(), callerOf(r).Who, person, token))
+		s.reply(w, r, client.Done{Done: true}, a.EndToken(r.Context(), callerOf(r).Who, person, token))
 	}
 }
 
@@ -176,7 +150,8 @@ var kinds = map[access.Kind]string{access.AdminToken: "admin-token", access.Read
 // GetMe says who asks.
 func (s *server) GetMe(w http.ResponseWriter, r *http.Request) {
 	who := callerOf(r).Who
-	out := Me{Name: who.Name, By: kinds[who.Kind], Grants: grantsOf(who.Grants), Within: grantsOf(who.Within), MustChange: who.MustChange}
+	out := client.Me{Name: who.Name, By: kinds[who.Kind], Grants: grantsOf(who.Grants), Within: grantsOf(who.Within),
+		MustChange: who.MustChange}
 	if !who.IsPerson() {
 		s.write(w, http.StatusOK, out)
 		return
@@ -188,7 +163,7 @@ func (s *server) GetMe(w http.ResponseWriter, r *http.Request) {
 	acc, err := a.Account(r.Context(), who)
 	out.Language, out.Zone, out.HasPassword = string(acc.Language), acc.Zone, acc.Password != ""
 	for _, x := range acc.Sessions {
-		out.Sessions = append(out.Sessions, PersonSession{ID: x.ID, CreatedAt: x.Created, SeenAt: x.Seen, From: x.From, Agent: x.Agent,
+		out.Sessions = append(out.Sessions, client.PersonSession{ID: x.ID, CreatedAt: x.Created, SeenAt: x.Seen, From: x.From, Agent: x.Agent,
 			Current: x.ID == who.Session})
 	}
 	for i := range acc.Tokens {
@@ -203,12 +178,12 @@ func (s *server) SetLook(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	var body LookRequest
+	var body client.LookRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	s.reply(w, r, Done{Done: true}, a.SetLook(r.Context(), callerOf(r).Who, core.Language(body.Language), body.Zone))
+	s.reply(w, r, client.Done{Done: true}, a.SetLook(r.Context(), callerOf(r).Who, core.Language(body.Language), body.Zone))
 }
 
 // ChangePassword changes one's own.
@@ -217,18 +192,18 @@ func (s *server) ChangePassword(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	var body NewPassword
+	var body client.NewPassword
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	s.reply(w, r, Done{Done: true}, a.ChangePassword(r.Context(), callerOf(r).Who, body.Old, body.Password))
+	s.reply(w, r, client.Done{Done: true}, a.ChangePassword(r.Context(), callerOf(r).Who, body.Old, body.Password))
 }
 
 // EndSession ends one of one's own.
 func (s *server) EndSession(w http.ResponseWriter, r *http.Request, id string) {
 	if a, ok := s.people(w, r); ok {
-		s.reply(w, r, Done{Done: true}, a.EndSession(r.Context(), callerOf(r).Who, id))
+		s.reply(w, r, client.Done{Done: true}, a.EndSession(r.Context(), callerOf(r).Who, id))
 	}
 }
 
@@ -241,21 +216,21 @@ func (s *server) MakeToken(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	var body NewTokenSpec
+	var body client.NewTokenSpec
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		s.fail(w, r, err)
 		return
 	}
 	t, secret, err := a.MakeToken(r.Context(), callerOf(r).Who, access.TokenSpec{Name: body.Name,
 		Grants: coreGrants(body.Grants), End: body.EndsAt})
-	s.reply(w, r, NewToken{Token: tokenOf(&t), Secret: secret}, err)
+	s.reply(w, r, client.NewToken{Token: tokenOf(&t), Secret: secret}, err)
 }
 
 // EndToken ends one of one's own.
 func (s *server) EndToken(w http.ResponseWriter, r *http.Request, token string) {
 	if a, ok := s.people(w, r); ok {
 		who := callerOf(r).Who
-		s.reply(w, r, Done{Done: true}, a.EndToken(r.Context(), who, who.Name, token))
+		s.reply(w, r, client.Done{Done: true}, a.EndToken(r.Context(), who, who.Name, token))
 	}
 }
 
@@ -266,9 +241,9 @@ func (s *server) ListViews(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	list, err := a.Views(r.Context(), callerOf(r).Who)
-	out := SavedViews{Views: make([]SavedView, len(list))}
+	out := client.SavedViews{Views: make([]client.SavedView, len(list))}
 	for i, v := range list {
-		out.Views[i] = SavedView{Name: v.Name, Page: v.Page, Query: v.Query, By: v.By, Shared: v.Shared}
+		out.Views[i] = client.SavedView{Name: v.Name, Page: v.Page, Query: v.Query, By: v.By, Shared: v.Shared}
 	}
 	s.reply(w, r, out, err)
 }
@@ -279,18 +254,18 @@ func (s *server) PutView(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	var body SavedView
+	var body client.SavedView
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	s.reply(w, r, Done{Done: true}, a.SaveView(r.Context(), callerOf(r).Who, access.View{Name: body.Name, Page: body.Page, Query: body.Query,
-		Shared: body.Shared}))
+	s.reply(w, r, client.Done{Done: true}, a.SaveView(r.Context(), callerOf(r).Who, access.View{Name: body.Name, Page: body.Page,
+		Query: body.Query, Shared: body.Shared}))
 }
 
 // DeleteView removes one.
-func (s *server) DeleteView(w http.ResponseWriter, r *http.Request, params DeleteViewParams) {
+func (s *server) DeleteView(w http.ResponseWriter, r *http.Request, params client.DeleteViewParams) {
 	if a, ok := s.people(w, r); ok {
-		s.reply(w, r, Done{Done: true}, a.DeleteView(r.Context(), callerOf(r).Who, params.Name, params.Shared))
+		s.reply(w, r, client.Done{Done: true}, a.DeleteView(r.Context(), callerOf(r).Who, params.Name, params.Shared))
 	}
 }

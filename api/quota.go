@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -35,7 +36,7 @@ func (s *share) fill(now time.Time) {
 }
 
 // weight is as how many changes that of a job counts.
-func weight(j *JobSpec) float64 {
+func weight(j *client.JobSpec) float64 {
 	b, _ := json.Marshal(j) // it was read as JSON
 	return float64(1 + len(b)>>10)
 }

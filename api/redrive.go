@@ -10,21 +10,13 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// The types of dead letters.
-type (
-	DeadFire       = client.DeadFire
-	DeadLetter     = client.DeadLetter
-	RedriveRequest = client.RedriveRequest
-	RedriveResult  = client.RedriveResult
-)
-
 // Redrive lists dead letters, and sends what may still be sent.
 func (s *server) Redrive(w http.ResponseWriter, r *http.Request) {
 	if s.o.Dead == nil {
 		s.fail(w, r, core.Errorf(core.CodeRefused, "dead letters are not kept here"))
 		return
 	}
-	var q RedriveRequest
+	var q client.RedriveRequest
 	if err := decodeOrNone(w, r, &q); err != nil {
 		s.fail(w, r, err)
 		return
@@ -35,17 +27,18 @@ func (s *server) Redrive(w http.ResponseWriter, r *http.Request) {
 	}
 	res, err := s.m.Redrive(r.Context(), actor(r), s.o.Dead, operate.RedriveRequest{DryRun: q.DryRun, Drop: q.Drop, Unread: q.Unread,
 		After: q.After, Limit: q.Limit})
-	out := RedriveResult{Letters: make([]DeadLetter, len(res.Letters)), Sent: res.Sent, Left: res.Left, Dropped: res.Dropped, Next: res.Next}
+	out := client.RedriveResult{Letters: make([]client.DeadLetter, len(res.Letters)), Sent: res.Sent, Left: res.Left, Dropped: res.Dropped,
+		Next: res.Next}
 	for i := range res.Letters {
 		l := &res.Letters[i]
-		d := DeadLetter{ID: l.ID, At: l.At, Reason: l.Reason, Dropped: l.Dropped, Fires: make([]DeadFire, len(l.Fires)),
+		d := client.DeadLetter{ID: l.ID, At: l.At, Reason: l.Reason, Dropped: l.Dropped, Fires: make([]client.DeadFire, len(l.Fires)),
 			Asks: words.Say(language(r), l.Asks)}
 		if len(l.Fires) == 0 && d.Asks == "" {
 			d.Text = core.Truncate(l.Body)
 		}
 		for k := range l.Fires {
 			f := &l.Fires[k]
-			x := DeadFire{Run: f.Run.String(), JobID: int32(f.Run.Job()), ScheduledAt: f.At.Time(), Cause: string(f.Cause),
+			x := client.DeadFire{Run: f.Run.String(), JobID: int32(f.Run.Job()), ScheduledAt: f.At.Time(), Cause: string(f.Cause),
 				Why: words.Say(language(r), f.Why)}
 			if f.Name != "" {
 				x.Job = f.App + "/" + f.Name

@@ -4,12 +4,13 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/report"
 )
 
 // GetReport answers what became of runs, by hour or day.
-func (s *server) GetReport(w http.ResponseWriter, r *http.Request, params GetReportParams) {
+func (s *server) GetReport(w http.ResponseWriter, r *http.Request, params client.GetReportParams) {
 	if s.o.Reports == nil {
 		s.fail(w, r, core.Errorf(core.CodeRefused, "there are no reports here"))
 		return
@@ -24,8 +25,8 @@ func (s *server) GetReport(w http.ResponseWriter, r *http.Request, params GetRep
 		s.fail(w, r, err)
 		return
 	}
-	out := Report{By: params.By, Zone: a.Zone.String(), From: a.From.Time(), To: a.To.Time(), Since: a.Since.Time(), Until: a.Until.Time(),
-		Rows: make([]ReportRow, len(a.Rows))}
+	out := client.Report{By: params.By, Zone: a.Zone.String(), From: a.From.Time(), To: a.To.Time(), Since: a.Since.Time(),
+		Until: a.Until.Time(), Rows: make([]client.ReportRow, len(a.Rows))}
 	if q.ByDay {
 		out.By = "day"
 	}
@@ -46,7 +47,7 @@ func (s *server) GetReport(w http.ResponseWriter, r *http.Request, params GetRep
 }
 
 // question is what is asked for. Its errors name the parameter.
-func (s *server) question(r *http.Request, params *GetReportParams) (q report.Question, err error) {
+func (s *server) question(r *http.Request, params *client.GetReportParams) (q report.Question, err error) {
 	sees, err := s.sift(r, params.Job, params.App)
 	if err != nil {
 		return q, err
@@ -93,11 +94,11 @@ func (s *server) question(r *http.Request, params *GetReportParams) (q report.Qu
 	return q, err
 }
 
-func reportRow(r *report.Row) ReportRow {
-	out := ReportRow{At: r.At.Time(), App: r.App, JobID: int32(r.Job), Runs: r.Runs(), Open: r.Open}
+func reportRow(r *report.Row) client.ReportRow {
+	out := client.ReportRow{At: r.At.Time(), App: r.App, JobID: int32(r.Job), Runs: r.Runs(), Open: r.Open}
 	var took, late report.Histogram
 	for _, e := range r.Ends {
-		out.Ends = append(out.Ends, ReportEnd{State: string(e.State), Reason: string(e.Reason), Runs: e.N})
+		out.Ends = append(out.Ends, client.ReportEnd{State: string(e.State), Reason: string(e.Reason), Runs: e.N})
 		took.Merge(e.Took)
 		late.Merge(e.Late)
 	}
@@ -105,7 +106,7 @@ func reportRow(r *report.Row) ReportRow {
 	return out
 }
 
-func timesOfReport(h *report.Histogram) ReportTimes {
-	return ReportTimes{Runs: h.N(), P50Ms: h.Quantile(0.5).Milliseconds(), P99Ms: h.Quantile(0.99).Milliseconds(),
+func timesOfReport(h *report.Histogram) client.ReportTimes {
+	return client.ReportTimes{Runs: h.N(), P50Ms: h.Quantile(0.5).Milliseconds(), P99Ms: h.Quantile(0.99).Milliseconds(),
 		MaxMs: h.Most.Milliseconds()}
 }

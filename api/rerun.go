@@ -11,15 +11,8 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// The types of what is run again.
-type (
-	Rerun        = client.Rerun
-	RerunRequest = client.RerunRequest
-	RerunResult  = client.RerunResult
-)
-
 // mayRerun asks whether the caller may run again what a request picks, and where.
-func (s *server) mayRerun(r *http.Request, q *RerunRequest) error {
+func (s *server) mayRerun(r *http.Request, q *client.RerunRequest) error {
 	deed := access.Operate
 	if len(q.Addresses) > 0 {
 		deed = access.Direct
@@ -33,7 +26,7 @@ func (s *server) mayRerun(r *http.Request, q *RerunRequest) error {
 
 // Rerun runs again what has ended.
 func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
-	var q RerunRequest
+	var q client.RerunRequest
 	if err := decode(w, r, MaxBody, &q); err != nil {
 		s.fail(w, r, err)
 		return
@@ -42,8 +35,8 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	filter, err := runFilter(&ListRunsParams{Job: q.Job, App: q.App, State: q.State, Cause: q.Cause, Failed: q.Failed, Address: q.Address,
-		From: q.From, To: q.To, Longer: q.Longer, Shorter: q.Shorter, Late: q.Late, Text: q.Text, Limit: q.Limit, After: q.After})
+	filter, err := runFilter(&client.ListRunsParams{Job: q.Job, App: q.App, State: q.State, Cause: q.Cause, Failed: q.Failed,
+		Address: q.Address, From: q.From, To: q.To, Longer: q.Longer, Shorter: q.Shorter, Late: q.Late, Text: q.Text, Limit: q.Limit, After: q.After})
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -56,10 +49,10 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
 		again.Cause = core.Cause(q.As)
 	}
 	res, err := s.m.Rerun(r.Context(), actor(r), again)
-	out := RerunResult{Runs: make([]Rerun, len(res.Runs)), Next: res.Next}
+	out := client.RerunResult{Runs: make([]client.Rerun, len(res.Runs)), Next: res.Next}
 	for i := range res.Runs {
 		x := &res.Runs[i]
-		out.Runs[i] = Rerun{Of: runOf(&x.Of, x.Job), Existing: x.Existing}
+		out.Runs[i] = client.Rerun{Of: runOf(&x.Of, x.Job), Existing: x.Existing}
 		if x.Why != nil {
 			out.Runs[i].Why = s.errorOf(r, x.Why).Message
 		} else if x.As.ID != 0 {
@@ -71,7 +64,7 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
 }
 
 // RerunsIn are the runs that run another again, as a change says.
-func RerunsIn(ch *Change, id string) (runs []string) {
+func RerunsIn(ch *client.Change, id string) (runs []string) {
 	if ch.Verb != core.VerbTriggered || !bytes.Contains(ch.New, []byte(id)) {
 		return nil
 	}

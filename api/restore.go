@@ -10,17 +10,6 @@ import (
 	"github.com/tickring/tickring/core/restore"
 )
 
-// The types of what an operator asks.
-type (
-	DataFolder     = client.DataFolder
-	Depth          = client.Depth
-	Facts          = client.Facts
-	JobFacts       = client.JobFacts
-	Generation     = client.Generation
-	RestoreRequest = client.RestoreRequest
-	RestoreResult  = client.RestoreResult
-)
-
 // Restore begins a new generation of the data, or shuts the present one.
 type Restore interface {
 	Do(ctx context.Context, req restore.Request) (restore.Result, error)
@@ -49,7 +38,7 @@ func (s *server) Fence(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g, err := s.o.Restore.Fence(r.Context(), actor(r).Name)
-	s.reply(w, r, Generation{Generation: g.Generation, Holder: g.Holder}, err)
+	s.reply(w, r, client.Generation{Generation: g.Generation, Holder: g.Holder}, err)
 }
 
 // Restore does a part of a restore.
@@ -58,14 +47,14 @@ func (s *server) Restore(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, errOneMachine)
 		return
 	}
-	var q RestoreRequest
+	var q client.RestoreRequest
 	if err := decodeOrNone(w, r, &q); err != nil {
 		s.fail(w, r, err)
 		return
 	}
 	res, err := s.o.Restore.Do(r.Context(), restore.Request{By: actor(r).Name, From: q.From, LiftJobs: q.LiftJobs, LiftRuns: q.LiftRuns,
 		After: core.JobID(q.After), Again: q.Again})
-	out := RestoreResult{Generation: res.Generation, From: res.From, LiftJobs: res.LiftJobs, LiftRuns: res.LiftRuns, Jobs: res.Jobs,
+	out := client.RestoreResult{Generation: res.Generation, From: res.From, LiftJobs: res.LiftJobs, LiftRuns: res.LiftRuns, Jobs: res.Jobs,
 		Leases: res.Leases, Waiting: res.Waiting, Watched: res.Watched, Owing: res.Owing, Next: int32(res.Next)}
 	for _, id := range res.Full {
 		out.Full = append(out.Full, int32(id))
@@ -84,15 +73,15 @@ func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) {
 }
 
 // facts are those that the caller may see; nil: nothing is known here.
-func (s *server) facts(r *http.Request) *Facts {
+func (s *server) facts(r *http.Request) *client.Facts {
 	if s.o.Facts == nil {
 		return nil
 	}
 	f := s.o.Facts(r.Context(), language(r))
 	if sees := callerOf(r).Sift(); sees != nil {
-		f.Executors = slices.DeleteFunc(f.Executors, func(e Executor) bool { return !sees(e.App) })
-		f.Refused = slices.DeleteFunc(f.Refused, func(e RefusedExecutor) bool { return !sees(e.App) })
-		f.UnreadableApps = slices.DeleteFunc(f.UnreadableApps, func(a UnreadableApp) bool { return !sees(a.Name) })
+		f.Executors = slices.DeleteFunc(f.Executors, func(e client.Executor) bool { return !sees(e.App) })
+		f.Refused = slices.DeleteFunc(f.Refused, func(e client.RefusedExecutor) bool { return !sees(e.App) })
+		f.UnreadableApps = slices.DeleteFunc(f.UnreadableApps, func(a client.UnreadableApp) bool { return !sees(a.Name) })
 		f.KnownTokens = slices.DeleteFunc(f.KnownTokens, func(app string) bool { return !sees(app) })
 	}
 	return &f
@@ -101,7 +90,7 @@ func (s *server) facts(r *http.Request) *Facts {
 // GetJobFacts says which jobs nobody takes and which fail.
 func (s *server) GetJobFacts(w http.ResponseWriter, r *http.Request) {
 	t, err := s.m.Trouble(r.Context(), callerOf(r).Sift())
-	out := JobFacts{Looked: t.Looked, More: t.More, FailingJobs: t.Fail}
+	out := client.JobFacts{Looked: t.Looked, More: t.More, FailingJobs: t.Fail}
 	for _, d := range t.Deserted {
 		out.Deserted = append(out.Deserted, client.DesertedApp{App: d.App, Jobs: d.Jobs, Job: d.First})
 	}

@@ -340,7 +340,7 @@ func (s *server) whoSent(r *http.Request, rule rule) (access.Who, error) {
 
 // Prove answers what only who knows the tokens can, for where it was reached, so that a
 // caller sends its own to nobody else: who hands the question on is reached elsewhere.
-func (s *server) Prove(w http.ResponseWriter, r *http.Request, params ProveParams) {
+func (s *server) Prove(w http.ResponseWriter, r *http.Request, params client.ProveParams) {
 	if n := len(params.Nonce); n < 16 || n > 64 {
 		s.fail(w, r, core.Invalid("nonce", params.Nonce, "16 to 64 characters of chance are expected"))
 		return
@@ -356,7 +356,7 @@ func (s *server) Prove(w http.ResponseWriter, r *http.Request, params ProveParam
 	if !slices.Contains(hosts, at) {
 		hosts = append(hosts, at)
 	}
-	out := Proofs{Proofs: []string{}}
+	out := client.Proofs{Proofs: []string{}}
 	keys := make([]string, len(s.known))
 	for i := range s.known {
 		keys[i] = s.known[i].token

@@ -181,7 +181,7 @@ func TestProof(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		var got, want api.Proofs
+		var got, want client.Proofs
 		for _, host := range c.want {
 			want.Proofs = append(want.Proofs, client.Proof("sesame", host, nonce))
 		}

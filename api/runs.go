@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/aside"
@@ -18,8 +19,8 @@ import (
 )
 
 // runs shows a page of runs.
-func (s *server) runs(page *ask.RunPage) RunPage {
-	out := RunPage{Runs: make([]Run, len(page.Runs)), Next: page.Next, LookedTo: page.LookedTo}
+func (s *server) runs(page *ask.RunPage) client.RunPage {
+	out := client.RunPage{Runs: make([]client.Run, len(page.Runs)), Next: page.Next, LookedTo: page.LookedTo}
 	for i := range page.Runs {
 		r := &page.Runs[i]
 		out.Runs[i] = runOf(r, page.Jobs[r.ID.Job()])
@@ -33,7 +34,7 @@ func (s *server) runs(page *ask.RunPage) RunPage {
 }
 
 // runFilter is which runs are asked for.
-func runFilter(p *ListRunsParams) (ask.RunFilter, error) {
+func runFilter(p *client.ListRunsParams) (ask.RunFilter, error) {
 	f := ask.RunFilter{Job: p.Job, App: p.App, Failed: p.Failed, Address: p.Address, Text: p.Text, From: p.From, To: p.To,
 		Limit: p.Limit, After: p.After}
 	for _, state := range p.State {
@@ -50,7 +51,7 @@ func runFilter(p *ListRunsParams) (ask.RunFilter, error) {
 }
 
 // ListRuns lists runs.
-func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params ListRunsParams) {
+func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params client.ListRunsParams) {
 	f, err := runFilter(&params)
 	if err == nil {
 		f.Sees, err = s.sift(r, params.Job, params.App)
@@ -64,7 +65,7 @@ func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params ListRun
 }
 
 // ListWaiting lists what waits for its time.
-func (s *server) ListWaiting(w http.ResponseWriter, r *http.Request, app, name string, params ListWaitingParams) {
+func (s *server) ListWaiting(w http.ResponseWriter, r *http.Request, app, name string, params client.ListWaitingParams) {
 	page, err := s.m.Waiting(r.Context(), app+"/"+name, params.After)
 	s.reply(w, r, s.runs(&page), err)
 }
@@ -104,7 +105,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 			continue
 		}
 		c := runOf(&children[i].Run, children[i].Job)
-		out.Children = append(out.Children, ChildRun{ID: c.ID, Job: cmp.Or(c.Job, c.App), State: c.State})
+		out.Children = append(out.Children, client.ChildRun{ID: c.ID, Job: cmp.Or(c.Job, c.App), State: c.State})
 	}
 	out.WaitsUntil, out.Permit, out.Missing = v.Waits, permitOf(v.Permits, v.Run.First), v.Missing
 	if sees != nil && out.Permit != nil {
@@ -165,7 +166,7 @@ func (s *server) GetRunByKey(w http.ResponseWriter, r *http.Request, app, name, 
 }
 
 // GetLog reads a piece of a log.
-func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, params GetLogParams) {
+func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, params client.GetLogParams) {
 	if params.From < 0 || params.From > math.MaxInt32 { // as executors count them
 		s.fail(w, r, core.Invalid("from", r.URL.Query().Get("from"), "lines count from 1, to %d", math.MaxInt32))
 		return
@@ -192,7 +193,7 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 		app = core.App{Name: v.Run.App}
 	}
 	from := max(params.From, 1)
-	log := Log{From: from}
+	log := client.Log{From: from}
 	found := false
 	if tail := params.Tail; tail != 0 {
 		from = 1
@@ -220,7 +221,7 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 
 // noLog is an error where an executor of the wire has no log of a run that has ended, which it
 // says in words in place of lines, such as "readLog fail, logFile not exists".
-func noLog(run *core.Run, log *Log) error {
+func noLog(run *core.Run, log *client.Log) error {
 	scheme, _, _ := core.ParseAddress(run.Address)
 	if scheme != core.SchemeWire || run.State.Open() || log.Text == "" || !log.End || log.Next > 1 {
 		return nil
@@ -231,7 +232,7 @@ func noLog(run *core.Run, log *Log) error {
 
 // messageKept says that a text is the message of a run, which stands in for its log, and
 // what of it is missing; nil: it is a log.
-func messageKept(l words.Language, run *core.Run, log *Log) *KeptLog {
+func messageKept(l words.Language, run *core.Run, log *client.Log) *client.KeptLog {
 	if run.State.Open() || log.Text == "" {
 		return nil
 	}
@@ -247,18 +248,18 @@ func messageKept(l words.Language, run *core.Run, log *Log) *KeptLog {
 	default:
 		return nil
 	}
-	return &KeptLog{Message: true, At: run.EndedAt, From: 1, More: utf8.RuneCountInString(run.Message) >= core.MessageMax,
+	return &client.KeptLog{Message: true, At: run.EndedAt, From: 1, More: utf8.RuneCountInString(run.Message) >= core.MessageMax,
 		Live: words.Say(l, why)}
 }
 
 // kept is what is kept of a log, from a line on, where its executor does not answer with
 // it; false: nothing is.
-func (s *server) kept(r *http.Request, run *core.Run, live *Log, from int, err error) (Log, bool) {
+func (s *server) kept(r *http.Request, run *core.Run, live *client.Log, from int, err error) (client.Log, bool) {
 	ctx := r.Context()
 	// An executor that started anew has no log of it, and says so in words at its end.
 	empty := live.End && live.Next <= from && from == 1
 	if run.State.Open() || err == nil && !empty || ctx.Err() != nil {
-		return Log{}, false
+		return client.Log{}, false
 	}
 	k, is, kerr := s.m.KeptLog(ctx, run.ID)
 	var text string
@@ -267,10 +268,10 @@ func (s *server) kept(r *http.Request, run *core.Run, live *Log, from int, err e
 	}
 	if kerr != nil {
 		s.o.Log.WarnContext(ctx, "the kept log of a run cannot be read", "run", run.ID, "job", run.ID.Job(), "err", kerr)
-		return Log{}, false
+		return client.Log{}, false
 	}
 	if !is || text == "" && empty {
-		return Log{}, false
+		return client.Log{}, false
 	}
 	why := strings.TrimSpace(live.Text)
 	switch {
@@ -279,7 +280,7 @@ func (s *server) kept(r *http.Request, run *core.Run, live *Log, from int, err e
 	case run.Address == core.LocalAddress:
 		why = words.Say(language(r), core.Say("the file of its log is gone from the server's folder"))
 	}
-	log := Log{End: true, Kept: &KeptLog{At: k.At, From: k.From, Cut: k.Cut, More: k.More, Why: k.Why, Live: why}}
+	log := client.Log{End: true, Kept: &client.KeptLog{At: k.At, From: k.From, Cut: k.Cut, More: k.More, Why: k.Why, Live: why}}
 	lines := strings.SplitAfter(text, "\n")
 	if last := len(lines) - 1; lines[last] == "" {
 		lines = lines[:last]
@@ -291,7 +292,7 @@ func (s *server) kept(r *http.Request, run *core.Run, live *Log, from int, err e
 
 // TriggerJob asks for a run.
 func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name string) {
-	var body TriggerRequest
+	var body client.TriggerRequest
 	if err := decodeOrNone(w, r, &body); err != nil {
 		s.fail(w, r, err)
 		return
@@ -333,7 +334,7 @@ func (s *server) ChangeByKey(w http.ResponseWriter, r *http.Request, app, name, 
 }
 
 func (s *server) change(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
-	var body TriggerChange
+	var body client.TriggerChange
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		s.fail(w, r, err)
 		return
@@ -359,7 +360,7 @@ func (s *server) triggered(w http.ResponseWriter, r *http.Request, res operate.T
 		return
 	}
 	job, err := s.jobOrNone(r.Context(), res.Run.ID.Job())
-	s.reply(w, r, TriggerResult{Run: runOf(&res.Run, job), Existing: res.Existing, Waiting: res.Waiting}, err)
+	s.reply(w, r, client.TriggerResult{Run: runOf(&res.Run, job), Existing: res.Existing, Waiting: res.Waiting}, err)
 }
 
 // jobOrNone is nil when the job was deleted.
@@ -376,12 +377,13 @@ func (s *server) stop(w http.ResponseWriter, r *http.Request, res operate.StopRe
 		s.fail(w, r, err)
 		return
 	}
-	out := StopResult{Changed: res.Changed, Cancelled: runIDs(res.Cancelled), Killed: runIDs(res.Killed), Partial: res.Partial, Next: res.Next}
+	out := client.StopResult{Changed: res.Changed, Cancelled: runIDs(res.Cancelled), Killed: runIDs(res.Killed), Partial: res.Partial,
+		Next: res.Next}
 	if j, err := s.jobOrNone(r.Context(), res.Job); err == nil && j != nil {
 		out.Job = j.Name()
 	}
 	for _, a := range res.Sent {
-		k := KillAnswer{Address: a.Address}
+		k := client.KillAnswer{Address: a.Address}
 		if a.Err != nil {
 			k.Problem = s.errorOf(r, a.Err).Message
 		}
@@ -391,13 +393,13 @@ func (s *server) stop(w http.ResponseWriter, r *http.Request, res operate.StopRe
 }
 
 // KillJob ends all runs of a job.
-func (s *server) KillJob(w http.ResponseWriter, r *http.Request, app, name string, params KillJobParams) {
+func (s *server) KillJob(w http.ResponseWriter, r *http.Request, app, name string, params client.KillJobParams) {
 	res, err := s.m.KillJob(r.Context(), actor(r), app+"/"+name, params.After)
 	s.stop(w, r, res, err)
 }
 
 // KillRun ends a run.
-func (s *server) KillRun(w http.ResponseWriter, r *http.Request, run string, params KillRunParams) {
+func (s *server) KillRun(w http.ResponseWriter, r *http.Request, run string, params client.KillRunParams) {
 	if _, err := core.ParseRunID(run); err != nil {
 		s.fail(w, r, err)
 		return

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/manage"
@@ -166,7 +167,7 @@ func mayShare(who access.Who, group, old string) error {
 }
 
 // mayApply asks of what an apply changes beside apps and jobs.
-func mayApply(r *http.Request, body *ApplyRequest) error {
+func mayApply(r *http.Request, body *client.ApplyRequest) error {
 	edit := unless(body.DryRun, access.Edit)
 	if callerOf(r).Kind == access.ReadToken {
 		return may(r, edit, "")

@@ -8,22 +8,23 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 )
 
 // scriptOf is a version of a script in the words of the document; none where it is nil.
-func scriptOf(s *core.Script, source string) Script {
+func scriptOf(s *core.Script, source string) client.Script {
 	if s == nil {
-		return Script{}
+		return client.Script{}
 	}
-	return Script{Kind: string(s.Kind), Note: s.Note, Hash: s.Hash, Size: s.Size, Version: s.Version, At: core.FromMillis(s.Rev), By: s.By,
-		Source: source}
+	return client.Script{Kind: string(s.Kind), Note: s.Note, Hash: s.Hash, Size: s.Size, Version: s.Version, At: core.FromMillis(s.Rev),
+		By: s.By, Source: source}
 }
 
 // coreScript is a script as core has it, nil where there is none. Its errors name the field.
-func coreScript(s ScriptSpec) (*core.Script, error) {
-	if s == (ScriptSpec{}) {
+func coreScript(s client.ScriptSpec) (*core.Script, error) {
+	if s == (client.ScriptSpec{}) {
 		return nil, nil
 	}
 	if s.Source == "" && s.Hash != "" {
@@ -41,7 +42,7 @@ func coreScript(s ScriptSpec) (*core.Script, error) {
 
 // PutScript gives a job another version of its script.
 func (s *server) PutScript(w http.ResponseWriter, r *http.Request, app, name string) {
-	var body ScriptChange
+	var body client.ScriptChange
 	if err := decode(w, r, MaxJob, &body); err != nil {
 		s.fail(w, r, err)
 		return
@@ -72,7 +73,7 @@ func (s *server) ListScripts(w http.ResponseWriter, r *http.Request, app, name s
 		return
 	}
 	list, err := s.m.ScriptVersions(r.Context(), &j)
-	out := ScriptList{Versions: make([]Script, len(list))}
+	out := client.ScriptList{Versions: make([]client.Script, len(list))}
 	for i := range list {
 		out.Versions[i] = scriptOf(&list[i], "")
 	}
@@ -89,24 +90,24 @@ func number(version string) (int, error) {
 }
 
 // version reads a version of a job's script, with its source.
-func (s *server) version(r *http.Request, j *core.Job, version int) (Script, error) {
+func (s *server) version(r *http.Request, j *core.Job, version int) (client.Script, error) {
 	v, err := s.m.ScriptVersion(r.Context(), j, version)
 	if err != nil {
-		return Script{}, err
+		return client.Script{}, err
 	}
 	source, err := s.m.ScriptSource(r.Context(), j, &v)
 	return scriptOf(&v, source), err
 }
 
 // GetScript reads a version of a job's script.
-func (s *server) GetScript(w http.ResponseWriter, r *http.Request, app, name string, version PathVersion) {
+func (s *server) GetScript(w http.ResponseWriter, r *http.Request, app, name string, version client.PathVersion) {
 	j, err := s.m.Job(r.Context(), app+"/"+name)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
 	n, err := number(version)
-	var out Script
+	var out client.Script
 	if err == nil {
 		out, err = s.version(r, &j, n)
 	}
@@ -114,14 +115,15 @@ func (s *server) GetScript(w http.ResponseWriter, r *http.Request, app, name str
 }
 
 // DiffScripts says how two versions differ.
-func (s *server) DiffScripts(w http.ResponseWriter, r *http.Request, app, name string, version PathVersion, params DiffScriptsParams) {
+func (s *server) DiffScripts(w http.ResponseWriter, r *http.Request, app, name string, version client.PathVersion,
+	params client.DiffScriptsParams) {
 	j, err := s.m.Job(r.Context(), app+"/"+name)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
 	n, err := number(version)
-	var from, to Script
+	var from, to client.Script
 	if err == nil {
 		to, err = s.version(r, &j, n)
 	}
@@ -135,8 +137,8 @@ func (s *server) DiffScripts(w http.ResponseWriter, r *http.Request, app, name s
 		s.fail(w, r, err)
 		return
 	}
-	label := func(v Script) string { return fmt.Sprintf("%s/%s version %d", app, name, v.Version) }
-	s.write(w, http.StatusOK, ScriptDiff{From: from.Version, To: to.Version, Text: udiff.Unified(label(from), label(to), from.Source,
+	label := func(v client.Script) string { return fmt.Sprintf("%s/%s version %d", app, name, v.Version) }
+	s.write(w, http.StatusOK, client.ScriptDiff{From: from.Version, To: to.Version, Text: udiff.Unified(label(from), label(to), from.Source,
 		to.Source)})
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var j api.Job
+	var j client.Job
 	read("/v1/jobs/shop/clean", &j)
 	if s := j.Script; s.Version != 1 || s.Hash != core.HashScript(one) || s.Size != len(one) || s.Note != "first" || s.Source != "" ||
 		s.At.UnixMilli() != j.Rev ||
@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	f.must("PUT", "/v1/jobs/shop/clean/script", scriptBody(t, map[string]any{"source": two, "note": "second"}))
-	var s api.Script
+	var s client.Script
 	read("/v1/jobs/shop/clean/scripts/0", &s)
 	if s.Source != two || s.Version != 2 || s.Kind != "shell" {
 		t.Errorf("%+v", s)
@@ -50,7 +50,7 @@ func TestScripts(t *testing.T) {
 	if s.Source != one || s.Version != 1 {
 		t.Errorf("%+v", s)
 	}
-	var d api.ScriptDiff
+	var d client.ScriptDiff
 	read("/v1/jobs/shop/clean/scripts/0/diff", &d)
 	if d.From != 1 || d.To != 2 || d.Text != "--- shop/clean version 1\n+++ shop/clean version 2\n@@ -1,2 +1,2 @@\n "+
 		"#!/bin/sh\r\n-echo <1> ü\r\n+echo <2> ü\r\n" {
@@ -61,7 +61,7 @@ func TestScripts(t *testing.T) {
 	if d.From != 1 || d.To != 3 || d.Text != "" {
 		t.Errorf("%+v", d)
 	}
-	var list api.ScriptList
+	var list client.ScriptList
 	read("/v1/jobs/shop/clean/scripts", &list)
 	if len(list.Versions) != 3 || list.Versions[0].Version != 3 || list.Versions[0].Hash != core.HashScript(one) ||
 		list.Versions[2].Note != "first" ||

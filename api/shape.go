@@ -10,15 +10,6 @@ import (
 	"github.com/tickring/tickring/core/report"
 )
 
-// The types of shapes of runs.
-type (
-	Shape        = client.Shape
-	ShapeBucket  = client.ShapeBucket
-	Lateness     = client.Lateness
-	LatenessRow  = client.LatenessRow
-	LatenessCell = client.LatenessCell
-)
-
 // shape answers a question whose job and span are still words.
 func (s *server) shape(r *http.Request, q report.ShapeQuestion, job string, from, to time.Time) (report.Shape, error) {
 	if s.o.Reports == nil {
@@ -49,7 +40,7 @@ func (s *server) shape(r *http.Request, q report.ShapeQuestion, job string, from
 }
 
 // GetShape tells how the runs of a span ended.
-func (s *server) GetShape(w http.ResponseWriter, r *http.Request, params GetShapeParams) {
+func (s *server) GetShape(w http.ResponseWriter, r *http.Request, params client.GetShapeParams) {
 	late := time.Minute
 	if params.Late != "" {
 		var err error
@@ -63,11 +54,11 @@ func (s *server) GetShape(w http.ResponseWriter, r *http.Request, params GetShap
 		s.fail(w, r, err)
 		return
 	}
-	out := Shape{From: a.From.Time(), To: a.To.Time(), Width: FormatDuration(time.Duration(a.Width) * time.Second),
+	out := client.Shape{From: a.From.Time(), To: a.To.Time(), Width: FormatDuration(time.Duration(a.Width) * time.Second),
 		CountedFrom: a.CountedFrom.Time(), CountedTo: a.CountedTo.Time(), Partial: s.partial(&a)}
 	rows := a.Rows
 	for at := a.From; at < a.To; at += a.Width {
-		b := ShapeBucket{At: at.Time()}
+		b := client.ShapeBucket{At: at.Time()}
 		if len(rows) > 0 && rows[0].At == at {
 			row := &rows[0]
 			_, times := row.Times()
@@ -86,7 +77,7 @@ func (s *server) partial(a *report.Shape) bool {
 }
 
 // GetLateness tells how late runs were sent.
-func (s *server) GetLateness(w http.ResponseWriter, r *http.Request, params GetLatenessParams) {
+func (s *server) GetLateness(w http.ResponseWriter, r *http.Request, params client.GetLatenessParams) {
 	each := report.Each(params.Each)
 	if !slices.Contains([]report.Each{report.EachAll, report.EachApp, report.EachJob}, each) {
 		s.fail(w, r, core.Invalid("each", params.Each, "allowed are app and job"))
@@ -97,8 +88,8 @@ func (s *server) GetLateness(w http.ResponseWriter, r *http.Request, params GetL
 		s.fail(w, r, err)
 		return
 	}
-	out := Lateness{From: a.From.Time(), To: a.To.Time(), Width: FormatDuration(time.Duration(a.Width) * time.Second),
-		CountedFrom: a.CountedFrom.Time(), CountedTo: a.CountedTo.Time(), Partial: s.partial(&a), Rows: []LatenessRow{}}
+	out := client.Lateness{From: a.From.Time(), To: a.To.Time(), Width: FormatDuration(time.Duration(a.Width) * time.Second),
+		CountedFrom: a.CountedFrom.Time(), CountedTo: a.CountedTo.Time(), Partial: s.partial(&a), Rows: []client.LatenessRow{}}
 	type subject struct {
 		app string
 		job core.JobID
@@ -110,13 +101,13 @@ func (s *server) GetLateness(w http.ResponseWriter, r *http.Request, params GetL
 		k, is := at[of]
 		if !is {
 			k, at[of] = len(out.Rows), len(out.Rows)
-			out.Rows = append(out.Rows, LatenessRow{App: row.App, JobID: int32(row.Job)})
+			out.Rows = append(out.Rows, client.LatenessRow{App: row.App, JobID: int32(row.Job)})
 			if row.Job != 0 {
 				jobs = append(jobs, row.Job)
 			}
 		}
 		_, late := row.Times()
-		out.Rows[k].Cells = append(out.Rows[k].Cells, LatenessCell{At: row.At.Time(), Late: timesOfReport(&late),
+		out.Rows[k].Cells = append(out.Rows[k].Cells, client.LatenessCell{At: row.At.Time(), Late: timesOfReport(&late),
 			Lost: row.Ended(core.Lost), Skipped: row.Ended(core.Skipped)})
 	}
 	names, err := s.m.Names(r.Context(), jobs)

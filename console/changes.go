@@ -137,7 +137,7 @@ func (a *ask) changeOf(c *client.Change) change {
 }
 
 // recordedChannel is the channel that a record holds, without its secrets; nil where it holds none.
-func recordedChannel(record json.RawMessage) *api.Channel {
+func recordedChannel(record json.RawMessage) *client.Channel {
 	var c core.Channel
 	if json.Unmarshal(record, &c) != nil || c.Name == "" {
 		return nil
@@ -372,7 +372,7 @@ func recordText(record json.RawMessage) string {
 	if j.Script.Kind != "" && j.Script.Source == "" {
 		j.Script.Source = "sha256 " + j.Script.Hash
 	}
-	text, err := manifest.Export(nil, []api.Job{*j})
+	text, err := manifest.Export(nil, []client.Job{*j})
 	if err != nil {
 		return ""
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
@@ -75,8 +76,8 @@ func newConsole(t *testing.T) *site {
 	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Access: s.access, Log: log, Dead: f.E.Dead, Notices: f.E.Notices,
 		Reports: s.reports,
 		Answer:  func(_, address string) (probe.Answer, bool) { a, known := s.answers[address]; return a, known },
-		Facts: func(ctx context.Context, l words.Language) api.Facts {
-			facts := api.Facts{Version: "test", LastTick: f.Clock}
+		Facts: func(ctx context.Context, l words.Language) client.Facts {
+			facts := client.Facts{Version: "test", LastTick: f.Clock}
 			doctor.Gather(ctx, f.E, f.Clock, l, &facts, nil)
 			return facts
 		}})

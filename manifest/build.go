@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/schedule"
@@ -182,7 +183,7 @@ func spec(form object) (manage.JobSpec, error) {
 	out := maps.Clone(form)
 	out["schedule"] = sched
 	delete(out, "timezone")
-	var job api.JobSpec
+	var job client.JobSpec
 	if err := strictly(out, &job); err != nil {
 		return manage.JobSpec{}, err
 	}
@@ -433,7 +434,7 @@ func (b *builder) app(form object, path string) manage.AppSpec {
 		}
 		b.told[name] = told
 	}
-	var a api.AppSpec
+	var a client.AppSpec
 	if err := strictly(form, &a); err != nil {
 		b.errorf(b.places[path], path, "%v", err)
 	}
@@ -496,7 +497,7 @@ func (b *builder) channel(form object, path string) manage.ChannelSpec {
 		name, _ := form["name"].(string)
 		return manage.ChannelSpec{Channel: core.Channel{Name: name}}
 	}
-	var c api.ChannelSpec
+	var c client.ChannelSpec
 	if err := strictly(form, &c); err != nil {
 		b.errorf(b.places[path], path, "%v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -56,7 +57,7 @@ func normal() object {
 }
 
 // jobForm is what a manifest says of a job; all: defaults too.
-func jobForm(j *api.Job, all bool) object {
+func jobForm(j *client.Job, all bool) object {
 	form := plainly(j)
 	if !all {
 		strip(form, normal())
@@ -153,12 +154,14 @@ func (s *schema) write(v any) *node {
 // says nothing of it, so that apply never undoes a pause. The set is written if
 // it is the same of all; otherwise comments name it, and apply leaves it.
 // Documents are so long that Parse takes each.
-func Export(apps []api.App, jobs []api.Job) ([]byte, error) { return ExportAll(nil, nil, apps, jobs) }
+func Export(apps []client.App, jobs []client.Job) ([]byte, error) {
+	return ExportAll(nil, nil, apps, jobs)
+}
 
 // ExportAll is Export with channels, and with who is told of what is of no job; nil: nobody.
 // The secrets of channels are never in it: *** stands for each, which apply leaves as it is.
 // Who is told stands in `defaults` of a document of its own, for it counts for no job.
-func ExportAll(notify *api.Notify, channels []api.Channel, apps []api.App, jobs []api.Job) ([]byte, error) {
+func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.App, jobs []client.Job) ([]byte, error) {
 	var b bytes.Buffer
 	sets := map[string]bool{}
 	for i := range channels {
@@ -290,8 +293,8 @@ type FieldChange struct{ Path, Old, New string }
 // Diff is how new differs from old, by fields in the order of the manifest.
 // Defaults are written out. A nil job is none: all that the other writes, but
 // for defaults, is listed.
-func Diff(old, new *api.Job) []FieldChange {
-	tree := func(j *api.Job) []FieldChange {
+func Diff(old, new *client.Job) []FieldChange {
+	tree := func(j *client.Job) []FieldChange {
 		if j == nil {
 			return nil
 		}
@@ -303,7 +306,7 @@ func Diff(old, new *api.Job) []FieldChange {
 
 // Recorded is the job that the Old or New of a change record holds, and its revision; nil where
 // that holds no definition.
-func Recorded(record []byte) (*api.Job, int64) {
+func Recorded(record []byte) (*client.Job, int64) {
 	r, ok := core.ParseJobRecord(string(record))
 	if !ok || r.Def == nil {
 		return nil, r.Rev
@@ -314,7 +317,7 @@ func Recorded(record []byte) (*api.Job, int64) {
 }
 
 // RecordedApp is Recorded of an app.
-func RecordedApp(record []byte) *api.App {
+func RecordedApp(record []byte) *client.App {
 	r, ok := core.ParseAppRecord(string(record))
 	if !ok {
 		return nil
@@ -326,8 +329,8 @@ func RecordedApp(record []byte) *api.App {
 }
 
 // DiffApp is Diff for apps. Of a token it says only whether there is one.
-func DiffApp(old, new *api.App) []FieldChange {
-	tree := func(a *api.App) []FieldChange {
+func DiffApp(old, new *client.App) []FieldChange {
+	tree := func(a *client.App) []FieldChange {
 		if a == nil {
 			return nil
 		}
@@ -341,7 +344,7 @@ func DiffApp(old, new *api.App) []FieldChange {
 }
 
 // channelForm is what a manifest says of a channel: what is as the default is left out.
-func channelForm(c *api.Channel) object {
+func channelForm(c *client.Channel) object {
 	form := plainly(c)
 	strip(form, object{"language": string(core.English)})
 	if mail, is := form["email"].(object); is {
@@ -362,16 +365,16 @@ func channelForm(c *api.Channel) object {
 }
 
 // DiffNotify is Diff for who is told of what is of no job.
-func DiffNotify(old, new *api.Notify) []FieldChange {
-	tree := func(n *api.Notify) []FieldChange {
+func DiffNotify(old, new *client.Notify) []FieldChange {
+	tree := func(n *client.Notify) []FieldChange {
 		return component("ManifestDefaults").write(object{"notify": plainly(n)}).leaves("", nil)
 	}
 	return compare(tree(old), tree(new))
 }
 
 // DiffChannel is Diff for channels. Of a secret it says only whether there is one.
-func DiffChannel(old, new *api.Channel) []FieldChange {
-	tree := func(c *api.Channel) []FieldChange {
+func DiffChannel(old, new *client.Channel) []FieldChange {
+	tree := func(c *client.Channel) []FieldChange {
 		if c == nil {
 			return nil
 		}

@@ -15,12 +15,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 )
 
 // formOf is a job as the API answers it.
-func formOf(j *core.Job) *api.Job {
+func formOf(j *core.Job) *client.Job {
 	if j == nil {
 		return nil
 	}
@@ -30,7 +31,7 @@ func formOf(j *core.Job) *api.Job {
 	return &form
 }
 
-func appForm(a *core.App) *api.App {
+func appForm(a *core.App) *client.App {
 	if a == nil {
 		return nil
 	}
@@ -39,11 +40,11 @@ func appForm(a *core.App) *api.App {
 }
 
 func export(apps []core.App, jobs []core.Job) ([]byte, error) {
-	var as []api.App
+	var as []client.App
 	for i := range apps {
 		as = append(as, *appForm(&apps[i]))
 	}
-	var js []api.Job
+	var js []client.Job
 	for i := range jobs {
 		js = append(js, *formOf(&jobs[i]))
 	}
@@ -254,7 +255,7 @@ func TestExportsAJoin(t *testing.T) {
 	if j.Def.Within != 6*time.Hour || len(j.Def.After) != 2 {
 		t.Fatalf("%+v", j.Def)
 	}
-	got, err := Export(nil, []api.Job{*formOf(&j)})
+	got, err := Export(nil, []client.Job{*formOf(&j)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -706,7 +707,7 @@ func TestNotifyOfDefaults(t *testing.T) {
 		t.Errorf("warned of %v", doc.Warnings)
 	}
 	job := api.JobOf(&core.Job{Def: core.Def{App: "a", Name: "b", Handler: "h"}})
-	out, err := ExportAll(new(api.NotifyOf(want)), nil, nil, []api.Job{job})
+	out, err := ExportAll(new(api.NotifyOf(want)), nil, nil, []client.Job{job})
 	if err != nil {
 		t.Fatal(err)
 	}

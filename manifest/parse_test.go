@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
@@ -636,7 +637,7 @@ jobs:
 		t.Error(diff)
 	}
 	job := api.JobOf(&core.Job{Def: doc.Jobs[0].Spec.Def})
-	out, err := Export(nil, []api.Job{job})
+	out, err := Export(nil, []client.Job{job})
 	if err != nil || strings.Contains(string(out), "hunter2") || strings.Contains(string(out), "of /a/b") {
 		t.Errorf("%s %v", out, err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -61,7 +61,7 @@ func (b *builder) script(form object, path string) {
 
 // withText is a job for a difference: in place of the source of its script, which may be long,
 // what tells whether that is another.
-func withText(j *api.Job) *api.Job {
+func withText(j *client.Job) *client.Job {
 	if j.Script.Hash == "" {
 		return j
 	}

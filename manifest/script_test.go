@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -85,7 +86,7 @@ func TestScriptErrors(t *testing.T) {
 }
 
 // scripted is a job with a script, as it is read for an export.
-func scripted(source string) api.Job {
+func scripted(source string) client.Job {
 	j := api.JobOf(&core.Job{Def: core.Def{App: "a", Name: "b", Script: core.ScriptOf(core.ScriptPHP, "a note", source)}})
 	j.Script.Source = source
 	return j
@@ -95,7 +96,7 @@ func scripted(source string) api.Job {
 // text stands as a block of lines.
 func TestExportsAScript(t *testing.T) {
 	reads := func(t interface{ Errorf(string, ...any) }, source string) {
-		out, err := Export(nil, []api.Job{scripted(source)})
+		out, err := Export(nil, []client.Job{scripted(source)})
 		if err != nil {
 			t.Errorf("%q: %v", source, err)
 			return
@@ -116,14 +117,14 @@ func TestExportsAScript(t *testing.T) {
 			reads(t, source)
 		}
 	})
-	out, _ := Export(nil, []api.Job{scripted("#!/usr/bin/php\n<?php\n\n  echo 1;\n")})
+	out, _ := Export(nil, []client.Job{scripted("#!/usr/bin/php\n<?php\n\n  echo 1;\n")})
 	want := "    script:\n      kind: php\n      source: |\n        #!/usr/bin/php\n        <?php\n\n          echo 1;\n      note: a note\n"
 	if !strings.Contains(string(out), want) {
 		t.Errorf("%s", out)
 	}
 	j := scripted("x")
 	if j.Script.Source = ""; true {
-		if _, err := Export(nil, []api.Job{j}); err == nil {
+		if _, err := Export(nil, []client.Job{j}); err == nil {
 			t.Error("a script without its source was written")
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -58,7 +58,7 @@ func TestCallOptions(t *testing.T) {
 			}
 		}
 	}
-	apply := func(call map[string]any) (res api.ApplyResult) {
+	apply := func(call map[string]any) (res client.ApplyResult) {
 		t.Helper()
 		ask("POST", "/v1/apply", map[string]any{
 			"apps": []map[string]any{{"name": "web", "executors": []string{"call:" + web.URL},
@@ -72,9 +72,9 @@ func TestCallOptions(t *testing.T) {
 	if res.Jobs[0].Error != nil || res.Jobs[0].Change != "created" {
 		t.Fatalf("%+v", res.Jobs[0])
 	}
-	run := func() (r api.Run) {
+	run := func() (r client.Run) {
 		t.Helper()
-		var started api.TriggerResult
+		var started client.TriggerResult
 		ask("POST", "/v1/jobs/web/warm/trigger", map[string]any{}, &started)
 		eventually(t, 15*time.Second, func() error {
 			if ask("GET", "/v1/runs/"+started.Run.ID, nil, &r); r.State != string(core.Succeeded) {
@@ -88,7 +88,7 @@ func TestCallOptions(t *testing.T) {
 	if want := "run=" + r.ID + " mine pay *** Bearer ***"; r.Message != want || r.Code != 202 {
 		t.Errorf("%d %q, want %q", r.Code, r.Message, want)
 	}
-	var job api.Job
+	var job client.Job
 	ask("GET", "/v1/jobs/web/warm", nil, &job)
 	if job.Call.Headers["X-Team"] != "mine" || job.Call.Headers["X-Key"] != core.AsStored || job.Call.Auth.Bearer != core.AsStored {
 		t.Errorf("%+v", job.Call)

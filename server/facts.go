@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/internal/doctor"
@@ -15,8 +16,9 @@ import (
 )
 
 // facts are what doctor judges.
-func (s *Server) facts(ctx context.Context, p *parts, l words.Language) api.Facts {
-	f := api.Facts{Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load()), Data: &api.DataFolder{Folder: s.o.Dir}}
+func (s *Server) facts(ctx context.Context, p *parts, l words.Language) client.Facts {
+	f := client.Facts{Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load()),
+		Data: &client.DataFolder{Folder: s.o.Dir}}
 	for _, name := range []string{"tickring.db", "tickring.db-wal"} {
 		if info, err := os.Stat(filepath.Join(s.o.Dir, name)); err == nil {
 			f.Data.Bytes += info.Size()

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
@@ -141,7 +141,7 @@ func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 			t.Errorf("not refused: %s", refused)
 		}
 	}
-	var list api.ExecutorList
+	var list client.ExecutorList
 	if err := json.Unmarshal([]byte(ask("GET", "/v1/apps/shop/executors", s.Token(), "")), &list); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 		got["http://10.0.0.2:9999/"] != 1 || got["queue:q"] != 2 {
 		t.Errorf("executors that were refused: %+v", list.Refused)
 	}
-	var facts api.Facts
+	var facts client.Facts
 	if err := json.Unmarshal([]byte(ask("GET", "/v1/facts", s.Token(), "")), &facts); err != nil || len(facts.Refused) != 6 {
 		t.Errorf("facts: %+v, %v", facts.Refused, err)
 	}

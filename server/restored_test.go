@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
@@ -167,7 +167,7 @@ func ran(s *running, n int) error {
 	return err
 }
 
-func factsOf(t *testing.T, s *running) (f api.Facts) {
+func factsOf(t *testing.T, s *running) (f client.Facts) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/v1/facts", nil)
 	if err != nil {

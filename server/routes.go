@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
@@ -30,8 +31,8 @@ func (s *Server) routes(p *parts) http.Handler {
 	h := api.NewHandler(p.manage, p.sender, api.Options{Token: s.token, ReadToken: s.o.ReadToken, Access: p.access, URL: s.reportURL,
 		Admit: p.tokens.Admit, Refused: p.refused, Log: s.log, Dead: p.engine.Dead, Reports: p.reports, Notices: p.engine.Notices,
 		Answer: p.probe.Answer, Rotator: engine.Rotator{Engine: p.engine, Box: p.box},
-		Facts: func(ctx context.Context, l words.Language) api.Facts { return s.facts(ctx, p, l) }, Status: func() api.Status {
-			return api.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
+		Facts: func(ctx context.Context, l words.Language) client.Facts { return s.facts(ctx, p, l) }, Status: func() client.Status {
+			return client.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
 		}})
 	host, _ := os.Hostname() // which of several servers a tab of a browser is of; without a name nothing is said
 	pages := console.New(console.Options{API: h, Access: p.access, Writes: p.engine.Writes, Done: p.stopping, Listeners: conns.Most() / 4,

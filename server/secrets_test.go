@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
@@ -147,7 +146,7 @@ func TestRotateKeyReplacesKeyOfLiveServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := c.RotateKey(t.Context(), api.RotateKeyParams{})
+	res, err := c.RotateKey(t.Context(), client.RotateKeyParams{})
 	if err != nil || res.Changed != 1 || res.Next != "" {
 		t.Fatalf("%+v, %v", res, err)
 	}

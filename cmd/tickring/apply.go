@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/parts"
 	"github.com/tickring/tickring/manifest"
@@ -31,24 +32,24 @@ type applied struct {
 
 // appliedNotify is what became of who is told of what is of no job.
 type appliedNotify struct {
-	Change string     `json:"change"`
-	Error  *api.Error `json:"error,omitempty"`
+	Change string        `json:"change"`
+	Error  *client.Error `json:"error,omitempty"`
 }
 
 type appliedApp struct {
-	Name   string     `json:"name"`
-	Change string     `json:"change"`
-	Error  *api.Error `json:"error,omitempty"`
+	Name   string        `json:"name"`
+	Change string        `json:"change"`
+	Error  *client.Error `json:"error,omitempty"`
 }
 
 type appliedJob struct {
-	App      string     `json:"app"`
-	Name     string     `json:"name"`
-	ID       int32      `json:"id"`
-	Change   string     `json:"change"`
-	Traps    []string   `json:"traps,omitempty"`
-	Error    *api.Error `json:"error,omitempty"`
-	Withheld bool       `json:"withheld,omitempty"`
+	App      string        `json:"app"`
+	Name     string        `json:"name"`
+	ID       int32         `json:"id"`
+	Change   string        `json:"change"`
+	Traps    []string      `json:"traps,omitempty"`
+	Error    *client.Error `json:"error,omitempty"`
+	Withheld bool          `json:"withheld,omitempty"`
 }
 
 func (c *applyCmd) Run(env *Env) error {
@@ -68,7 +69,7 @@ func (c *applyCmd) Run(env *Env) error {
 	}
 	tell := e.progress()
 	res, err := parts.Apply(e.Ctx, e.Client, doc, parts.Options{Prune: c.Prune, DryRun: c.DryRun,
-		Sure: func(would *api.ApplyResult) (bool, error) {
+		Sure: func(would *client.ApplyResult) (bool, error) {
 			tell.end()
 			return c.ask(e.Env, would)
 		},
@@ -103,7 +104,7 @@ func badManifest(err error) error {
 }
 
 // ask lists what would be deleted, and asks whether to go on.
-func (c *applyCmd) ask(e *Env, res *api.ApplyResult) (bool, error) {
+func (c *applyCmd) ask(e *Env, res *client.ApplyResult) (bool, error) {
 	var names []string
 	for _, j := range res.Jobs {
 		if j.Change == "deleted" {
@@ -134,9 +135,9 @@ func (c *applyCmd) ask(e *Env, res *api.ApplyResult) (bool, error) {
 }
 
 // exit is the worst of what was refused.
-func (c *applyCmd) exit(res *api.ApplyResult) int {
+func (c *applyCmd) exit(res *client.ApplyResult) int {
 	code := exitDone
-	note := func(err *api.Error) {
+	note := func(err *client.Error) {
 		if err != nil && code == exitDone {
 			code = exitOfCode(err.Code)
 		}
@@ -156,7 +157,7 @@ func (c *applyCmd) exit(res *api.ApplyResult) int {
 	return code
 }
 
-func appliedOf(res *api.ApplyResult) applied {
+func appliedOf(res *client.ApplyResult) applied {
 	out := applied{Applied: res.Applied, Apps: make([]appliedApp, len(res.Apps)), Jobs: make([]appliedJob, len(res.Jobs))}
 	if n := res.Notify; n != nil {
 		out.Notify = &appliedNotify{n.Change, n.Error}
@@ -179,7 +180,7 @@ var marks = map[string]string{"created": "+", "updated": "~", "deleted": "-", "r
 // shownChanges bounds how many lines apply prints.
 const shownChanges = 200
 
-func (c *applyCmd) print(e *Env, doc *manifest.Document, res *api.ApplyResult) {
+func (c *applyCmd) print(e *Env, doc *manifest.Document, res *client.ApplyResult) {
 	now := time.Now()
 	counts := map[string]int{}
 	rows := [][]string{}
@@ -315,7 +316,7 @@ func jobPos(doc *manifest.Document, i int) manifest.Pos {
 }
 
 // place is an error with its place in the file.
-func place(err *api.Error, at manifest.Pos) string {
+func place(err *client.Error, at manifest.Pos) string {
 	text := (&core.Error{Field: err.Field, Value: err.Value, Reason: core.Say("%s", err.Message)}).Error()
 	if at.File != "" {
 		text += fmt.Sprintf("   (%s:%d)", at.File, at.Line)

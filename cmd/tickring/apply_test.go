@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
@@ -25,8 +26,8 @@ type parted struct {
 	t     *testing.T
 	e     *engine.Engine
 	url   string
-	most  int                                              // jobs in one request
-	fails func(n int, body *api.ApplyRequest) (status int) // of the nth apply, from 1; 0: it does not
+	most  int                                                 // jobs in one request
+	fails func(n int, body *client.ApplyRequest) (status int) // of the nth apply, from 1; 0: it does not
 	n     int
 }
 
@@ -40,7 +41,7 @@ func newParted(t *testing.T) *parted {
 			if err != nil {
 				t.Error(err)
 			}
-			var body api.ApplyRequest
+			var body client.ApplyRequest
 			if err := json.Unmarshal(raw, &body); err != nil {
 				t.Error(err)
 			}
@@ -115,7 +116,7 @@ func TestApplyInParts(t *testing.T) {
 		says("dry run", out, fmt.Sprintf("%d to create", n+1))
 	}
 	// Part of the way, and on.
-	p.n, p.fails = 0, func(_ int, body *api.ApplyRequest) int {
+	p.n, p.fails = 0, func(_ int, body *client.ApplyRequest) int {
 		if !body.DryRun && p.jobs() >= 1000 {
 			return http.StatusUnauthorized
 		}
@@ -127,7 +128,7 @@ func TestApplyInParts(t *testing.T) {
 	}
 	says("broken off", errs, "1000 of 1700 jobs are stored; of those after them at most 500 more are", "go on with: the same command")
 	// What comes too late for whoever stands before it is asked for in halves.
-	p.fails = func(_ int, body *api.ApplyRequest) int {
+	p.fails = func(_ int, body *client.ApplyRequest) int {
 		if len(body.Jobs) > 200 {
 			return http.StatusBadGateway
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/parts"
 )
@@ -49,17 +49,17 @@ func (c *auditCmd) Run(e *conn) error {
 			return err
 		}
 	}
-	params := api.AuditParams{Job: c.Job}
+	params := client.AuditParams{Job: c.Job}
 	if params.From, params.To, err = e.spanOf(c.From, c.To, zone); err != nil {
 		return err
 	}
-	a := api.Audit{Skipped: map[string]int64{}}
-	at, err := pages(e, c.After, parts.Pages[api.Audit]{
-		Ask: func(after string) (api.Audit, error) {
+	a := client.Audit{Skipped: map[string]int64{}}
+	at, err := pages(e, c.After, parts.Pages[client.Audit]{
+		Ask: func(after string) (client.Audit, error) {
 			params.After = after
 			return e.Audit(e.Ctx, params)
 		},
-		Add: func(page *api.Audit) string { return parts.AddAudit(&a, page) },
+		Add: func(page *client.Audit) string { return parts.AddAudit(&a, page) },
 		Progress: func() string {
 			return fmt.Sprintf("%s audited, %d unaccounted for", plural(a.Jobs, "job"), a.Unaccounted)
 		},
@@ -78,7 +78,7 @@ func (c *auditCmd) Run(e *conn) error {
 }
 
 // tell prints an audit.
-func (c *auditCmd) tell(e *Env, a *api.Audit, zone string) error {
+func (c *auditCmd) tell(e *Env, a *client.Audit, zone string) error {
 	code := exitDone
 	if a.Unaccounted > 0 || a.Overdue > 0 || len(a.Failed) > 0 {
 		code = exitFailed

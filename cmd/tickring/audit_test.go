@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/server"
 )
 
@@ -18,19 +18,19 @@ import (
 func TestAuditSaysWhatIsNotWell(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 10, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
-		a    api.Audit
+		a    client.Audit
 		code int
 		says []string
 	}{
-		"well": {api.Audit{Demanded: 3, OnTime: 3, Jobs: 1}, exitDone, []string{"0 pending, 0 unaccounted for\n"}},
-		"overdue": {api.Audit{Demanded: 3, OnTime: 2, Overdue: 1, Jobs: 1,
-			Missing: []api.JobAudit{{Job: "shop/sweep", Overdue: 1, Waiting: []time.Time{at}}}},
+		"well": {client.Audit{Demanded: 3, OnTime: 3, Jobs: 1}, exitDone, []string{"0 pending, 0 unaccounted for\n"}},
+		"overdue": {client.Audit{Demanded: 3, OnTime: 2, Overdue: 1, Jobs: 1,
+			Missing: []client.JobAudit{{Job: "shop/sweep", Overdue: 1, Waiting: []time.Time{at}}}},
 			exitFailed, []string{"0 pending, 1 overdue, 0 unaccounted for\n", "overdue: shop/sweep",
 				"tickring run shop/sweep@2026-11-20T12:10:00Z"}},
-		"behind a message": {api.Audit{Demanded: 3, OnTime: 2, Unaccounted: 1, Jobs: 1, Behind: at,
-			Missing: []api.JobAudit{{Job: "shop/sweep", Unaccounted: 1, Missing: []time.Time{at}}}},
+		"behind a message": {client.Audit{Demanded: 3, OnTime: 2, Unaccounted: 1, Jobs: 1, Behind: at,
+			Missing: []client.JobAudit{{Job: "shop/sweep", Unaccounted: 1, Missing: []time.Time{at}}}},
 			exitFailed, []string{"1 unaccounted for\n", "unaccounted for: shop/sweep", "12:10:00", "a message that is still on its way"}},
-		"out of reach": {api.Audit{Demanded: 3, OnTime: 2, OutOfReach: 1, Jobs: 1}, exitDone,
+		"out of reach": {client.Audit{Demanded: 3, OnTime: 2, OutOfReach: 1, Jobs: 1}, exitDone,
 			[]string{"0 pending, 1 out of reach, 0 unaccounted for\n", "kept no more"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestPagesAreSummed(t *testing.T) {
 				w.Header().Set("Content-Type", "application/json")
 				after := r.URL.Query().Get("after")
 				if r.Method == http.MethodPost {
-					var body api.ReplanRequest
+					var body client.ReplanRequest
 					if err := json.NewDecoder(r.Body).Decode(&body); err != nil || !body.To.IsZero() {
 						t.Errorf("asked for %+v: %v", body, err)
 					}
@@ -100,14 +100,14 @@ func TestPagesAreSummed(t *testing.T) {
 				}
 				if c.cut && after == "p2" {
 					w.WriteHeader(http.StatusConflict)
-					answer(w, api.ErrorReply{Error: api.Error{Code: "unauthorized", Message: "the token was changed"}})
+					answer(w, client.ErrorReply{Error: client.Error{Code: "unauthorized", Message: "the token was changed"}})
 					return
 				}
 				if r.Method == http.MethodPost {
-					answer(w, api.ReplanResult{Jobs: 10, Demanded: 30, Missing: 1, Sent: 1, Failed: failed, Next: next[after]})
+					answer(w, client.ReplanResult{Jobs: 10, Demanded: 30, Missing: 1, Sent: 1, Failed: failed, Next: next[after]})
 					return
 				}
-				answer(w, api.Audit{Jobs: 10, Demanded: 30, OnTime: 29, Unaccounted: 1, Failed: failed, Next: next[after]})
+				answer(w, client.Audit{Jobs: 10, Demanded: 30, OnTime: 29, Unaccounted: 1, Failed: failed, Next: next[after]})
 			}))
 			defer s.Close()
 			var out, errs bytes.Buffer
@@ -139,21 +139,21 @@ func TestPagesAreFollowed(t *testing.T) {
 	at := func(minute int) time.Time {
 		return time.Now().UTC().Truncate(time.Hour).Add(time.Duration(60+minute) * time.Minute)
 	}
-	run := func(id string) api.Run {
-		return api.Run{ID: id, Job: "shop/sweep", App: "shop", State: "succeeded", Cause: "api"}
+	run := func(id string) client.Run {
+		return client.Run{ID: id, Job: "shop/sweep", App: "shop", State: "succeeded", Cause: "api"}
 	}
 	pages := map[string][]any{
-		"GET /v1/runs": {api.RunPage{Next: "p1"}, api.RunPage{Runs: []api.Run{run("17179869185")}, Next: "p2"},
-			api.RunPage{Runs: []api.Run{run("17179869186")}}},
-		"GET /v1/jobs":   {api.JobPage{Next: 1}, api.JobPage{Jobs: []api.Job{{App: "shop", Name: "sweep"}}}},
-		"GET /v1/apps":   {api.AppList{}},
-		"GET /v1/status": {api.Status{}},
-		"GET /v1/changes": {api.ChangeList{Next: "p1"}, api.ChangeList{Changes: []api.Change{{By: "ann", From: "10.0.0.7", Via: "token:ci",
-			Verb: "cleaned", Job: "shop/sweep", New: json.RawMessage(`{"cleaned": 12}`)}}}},
-		"POST /v1/jobs/shop/sweep/kill": {api.StopResult{Changed: true, Killed: []string{"11"}, Next: "+"},
-			api.StopResult{Changed: true, Killed: []string{"11", "12"}}},
-		"GET /v1/upcoming": {api.Upcoming{Upcoming: []api.Coming{{Job: "shop/late", ScheduledAt: at(9)},
-			{Job: "shop/cut", ScheduledAt: at(10)}}, Next: 7}, api.Upcoming{Upcoming: []api.Coming{{Job: "shop/early", ScheduledAt: at(1)}}}},
+		"GET /v1/runs": {client.RunPage{Next: "p1"}, client.RunPage{Runs: []client.Run{run("17179869185")}, Next: "p2"},
+			client.RunPage{Runs: []client.Run{run("17179869186")}}},
+		"GET /v1/jobs":   {client.JobPage{Next: 1}, client.JobPage{Jobs: []client.Job{{App: "shop", Name: "sweep"}}}},
+		"GET /v1/apps":   {client.AppList{}},
+		"GET /v1/status": {client.Status{}},
+		"GET /v1/changes": {client.ChangeList{Next: "p1"}, client.ChangeList{Changes: []client.Change{{By: "ann", From: "10.0.0.7",
+			Via: "token:ci", Verb: "cleaned", Job: "shop/sweep", New: json.RawMessage(`{"cleaned": 12}`)}}}},
+		"POST /v1/jobs/shop/sweep/kill": {client.StopResult{Changed: true, Killed: []string{"11"}, Next: "+"},
+			client.StopResult{Changed: true, Killed: []string{"11", "12"}}},
+		"GET /v1/upcoming": {client.Upcoming{Upcoming: []client.Coming{{Job: "shop/late", ScheduledAt: at(9)},
+			{Job: "shop/cut", ScheduledAt: at(10)}}, Next: 7}, client.Upcoming{Upcoming: []client.Coming{{Job: "shop/early", ScheduledAt: at(1)}}}},
 	}
 	for name, c := range map[string]struct {
 		args []string
@@ -194,11 +194,12 @@ func TestPagesAreFollowed(t *testing.T) {
 func TestUnreadableAppIsTold(t *testing.T) {
 	s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		answer(w, map[string]any{"/v1/jobs": api.JobPage{Jobs: []api.Job{{App: "shop", Name: "sweep", Handler: "demo"}}},
-			"/v1/apps":                api.AppList{Apps: []api.App{{Name: "shop"}}, Failed: []api.UnreadableApp{{Name: "pay", Message: "no JSON"}}},
-			"/v1/apps/shop/executors": api.ExecutorList{Executors: []api.Executor{{App: "shop", Address: "http://10.0.0.1:9999"}}},
-			"/v1/status":              api.Status{},
-			"/v1/apply":               api.ApplyResult{Apps: []api.AppResult{{Name: "shop", Change: "unchanged"}}}}[r.URL.Path])
+		answer(w, map[string]any{"/v1/jobs": client.JobPage{Jobs: []client.Job{{App: "shop", Name: "sweep", Handler: "demo"}}},
+			"/v1/apps": client.AppList{Apps: []client.App{{Name: "shop"}}, Failed: []client.UnreadableApp{{Name: "pay",
+				Message: "no JSON"}}},
+			"/v1/apps/shop/executors": client.ExecutorList{Executors: []client.Executor{{App: "shop", Address: "http://10.0.0.1:9999"}}},
+			"/v1/status":              client.Status{},
+			"/v1/apply":               client.ApplyResult{Apps: []client.AppResult{{Name: "shop", Change: "unchanged"}}}}[r.URL.Path])
 	}))
 	defer s.Close()
 	env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}
@@ -216,13 +217,14 @@ func TestUnreadableAppIsTold(t *testing.T) {
 
 // TestUnreadableJobIsTold: get shows the others, names that one with the reason, and fails.
 func TestUnreadableJobIsTold(t *testing.T) {
-	jobs := api.JobPage{Jobs: []api.Job{{App: "shop", Name: "sweep", Handler: "demo", Schedule: api.Schedule{Every: "10s"}}},
-		Failed: []api.UnreadableJob{{Number: 7, Message: "no JSON"}}}
+	jobs := client.JobPage{Jobs: []client.Job{{App: "shop", Name: "sweep", Handler: "demo", Schedule: client.Schedule{Every: "10s"}}},
+		Failed: []client.UnreadableJob{{Number: 7, Message: "no JSON"}}}
 	s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		answer(w, map[string]any{"/v1/jobs": jobs, "/v1/apps": api.AppList{Apps: []api.App{{Name: "shop"}}},
-			"/v1/apps/shop": api.App{Name: "shop"},
-			"/v1/status":    api.Status{}, "/v1/apply": api.ApplyResult{Apps: []api.AppResult{{Name: "shop", Change: "unchanged"}}}}[r.URL.Path])
+		answer(w, map[string]any{"/v1/jobs": jobs, "/v1/apps": client.AppList{Apps: []client.App{{Name: "shop"}}},
+			"/v1/apps/shop": client.App{Name: "shop"},
+			"/v1/status":    client.Status{}, "/v1/apply": client.ApplyResult{Apps: []client.AppResult{{Name: "shop",
+				Change: "unchanged"}}}}[r.URL.Path])
 	}))
 	defer s.Close()
 	env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}

@@ -46,7 +46,7 @@ func applyBench(ctx context.Context, url, token string, jobs []manage.JobSpec) e
 		return err
 	}
 	for part := range slices.Chunk(jobs, api.MaxApplyJobs) {
-		req := api.ApplyRequest{}
+		req := client.ApplyRequest{}
 		for _, j := range part {
 			req.Jobs = append(req.Jobs, api.JobSpecOf(j))
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/parts"
 )
 
@@ -25,7 +25,7 @@ type bulkCmd struct {
 }
 
 func (c *bulkCmd) Run(e *conn) error {
-	body := api.BulkRequest{Verb: c.Verb, Reason: c.Reason, Params: c.Params, Labels: c.Set, Cause: "manual", DryRun: c.DryRun}
+	body := client.BulkRequest{Verb: c.Verb, Reason: c.Reason, Params: c.Params, Labels: c.Set, Cause: "manual", DryRun: c.DryRun}
 	if c.Verb != "trigger" {
 		body.Cause = ""
 	}
@@ -55,12 +55,12 @@ func (c *bulkCmd) Run(e *conn) error {
 }
 
 // whom says of which jobs: those that are named, or that are looked for.
-func (c *bulkCmd) whom(body *api.BulkRequest) error {
+func (c *bulkCmd) whom(body *client.BulkRequest) error {
 	if len(c.Label) == 0 && !c.given() && !c.All {
 		body.Jobs = c.What
 		return nil
 	}
-	f := &api.BulkFilter{Label: c.Label, Is: c.Is, Text: c.Text}
+	f := &client.BulkFilter{Label: c.Label, Is: c.Is, Text: c.Text}
 	switch {
 	case len(c.What) > 1 || len(c.What) == 1 && kindOf(c.What[0]) != appKind:
 		return usagef("-l, --is, --text and --all look for jobs: name one app beside them, or nothing")
@@ -72,7 +72,7 @@ func (c *bulkCmd) whom(body *api.BulkRequest) error {
 }
 
 // manyOf names what was found.
-func manyOf(r *api.BulkResult) string {
+func manyOf(r *client.BulkResult) string {
 	text := plural(r.Found, "job")
 	if len(r.Sample) > 0 {
 		text += " (" + strings.Join(r.Sample, ", ")
@@ -85,11 +85,11 @@ func manyOf(r *api.BulkResult) string {
 }
 
 // bulk does an act, part after part.
-func (e *conn) bulk(body api.BulkRequest) error {
-	var sum api.BulkResult
-	_, err := pages(e, "", parts.Pages[api.BulkResult]{
-		Ask: func(string) (api.BulkResult, error) { return e.Bulk(e.Ctx, body) },
-		Add: func(part *api.BulkResult) string {
+func (e *conn) bulk(body client.BulkRequest) error {
+	var sum client.BulkResult
+	_, err := pages(e, "", parts.Pages[client.BulkResult]{
+		Ask: func(string) (client.BulkResult, error) { return e.Bulk(e.Ctx, body) },
+		Add: func(part *client.BulkResult) string {
 			sum.Act, sum.Found, sum.Sample = part.Act, part.Found, part.Sample
 			sum.Done, sum.Same, sum.Fail = sum.Done+part.Done, sum.Same+part.Same, sum.Fail+part.Fail
 			sum.Failed = append(sum.Failed, part.Failed...)

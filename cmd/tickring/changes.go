@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/parts"
 	"github.com/tickring/tickring/manifest"
@@ -37,8 +38,8 @@ func (c *changeCmd) Run(e *conn) error {
 	if c.Limit < 1 {
 		return core.Invalid("limit", fmt.Sprint(c.Limit), "at least 1")
 	}
-	var list api.ChangeList
-	next, err := c.pages(e, func(page *api.ChangeList) bool {
+	var list client.ChangeList
+	next, err := c.pages(e, func(page *client.ChangeList) bool {
 		list.Changes = append(list.Changes, page.Changes...)
 		return len(list.Changes) >= c.Limit
 	}, func() int { return c.Limit - len(list.Changes) })
@@ -89,7 +90,7 @@ func (c *changeCmd) Run(e *conn) error {
 }
 
 // originOf is where a change came from, and by which token.
-func originOf(c *api.Change) string {
+func originOf(c *client.Change) string {
 	if token, is := core.TokenOf(c.Via); is {
 		return strings.TrimSpace(fmt.Sprintf("%s (token %s)", c.From, token))
 	}
@@ -136,8 +137,8 @@ func spans(record json.RawMessage, of reflect.Type) json.RawMessage {
 }
 
 // pages reads changes, the newest first, until enough is had, and answers where it would go on.
-func (c *changeCmd) pages(e *conn, enough func(page *api.ChangeList) bool, want func() int) (next string, err error) {
-	params := api.ListChangesParams{By: c.By, Verb: c.Verb, Act: c.Act, Channel: c.Channel, Person: c.Person}
+func (c *changeCmd) pages(e *conn, enough func(page *client.ChangeList) bool, want func() int) (next string, err error) {
+	params := client.ListChangesParams{By: c.By, Verb: c.Verb, Act: c.Act, Channel: c.Channel, Person: c.Person}
 	switch {
 	case c.What == "":
 	case kindOf(c.What) == appKind:
@@ -151,12 +152,12 @@ func (c *changeCmd) pages(e *conn, enough func(page *api.ChangeList) bool, want 
 		return "", err
 	}
 	found := 0
-	_, err = pages(e, "", parts.Pages[api.ChangeList]{
-		Ask: func(after string) (api.ChangeList, error) {
+	_, err = pages(e, "", parts.Pages[client.ChangeList]{
+		Ask: func(after string) (client.ChangeList, error) {
 			params.After, params.Limit = after, min(want(), maxChanges)
 			return e.ListChanges(e.Ctx, params)
 		},
-		Add: func(page *api.ChangeList) string {
+		Add: func(page *client.ChangeList) string {
 			found += len(page.Changes)
 			if next = page.Next; enough(page) {
 				return ""
@@ -182,7 +183,7 @@ func undo(job string, change int64) string {
 
 // before is the job as it was before a change, and the number of that; 0 where the
 // change was of something else.
-func before(c *api.Change) (*api.Job, int64) {
+func before(c *client.Change) (*client.Job, int64) {
 	old, _ := manifest.Recorded(c.Old)
 	_, number := manifest.Recorded(c.New)
 	if old == nil || number == 0 {
@@ -196,8 +197,8 @@ func (c *changeCmd) restore(e *conn) error {
 	if kindOf(c.What) != jobKind {
 		return usagef("name the job whose change it is: %s", undo("JOB", c.Restore))
 	}
-	var job *api.Job
-	_, err := c.pages(e, func(page *api.ChangeList) bool {
+	var job *client.Job
+	_, err := c.pages(e, func(page *client.ChangeList) bool {
 		for i := range page.Changes {
 			if j, n := before(&page.Changes[i]); n == c.Restore {
 				job = j
@@ -209,7 +210,7 @@ func (c *changeCmd) restore(e *conn) error {
 		return err
 	}
 	if job != nil {
-		list := []api.Job{*job}
+		list := []client.Job{*job}
 		if err := e.sources(list); err != nil {
 			return err
 		}
@@ -224,7 +225,7 @@ func (c *changeCmd) restore(e *conn) error {
 
 // changed says in what the records of a change differ: from what to what where they
 // hold it, else in which fields; of runs that were removed how many.
-func (e *Env) changed(c *api.Change) []string {
+func (e *Env) changed(c *client.Change) []string {
 	if n, is := fields(c.New)["cleaned"].(float64); is && c.Verb == core.VerbCleaned {
 		return []string{fmt.Sprintf("%.0f runs", n)}
 	}

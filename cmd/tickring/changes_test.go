@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -43,10 +43,10 @@ func TestSpansOfRecords(t *testing.T) {
 // TestExecutorsHaveALineEach: an address that was refused has no line beside its own.
 func TestExecutorsHaveALineEach(t *testing.T) {
 	now := time.Now()
-	all := &api.ExecutorList{
-		Executors: []api.Executor{{App: "a", Address: "http://live", Live: true, Used: true, BeatAt: now, ClockAheadMs: new(int64(-40_000))},
+	all := &client.ExecutorList{
+		Executors: []client.Executor{{App: "a", Address: "http://live", Live: true, Used: true, BeatAt: now, ClockAheadMs: new(int64(-40_000))},
 			{App: "a", Address: "http://doubtful", Live: true, Used: true, BeatAt: now.Add(-time.Minute)}},
-		Refused: []api.RefusedExecutor{{App: "a", Address: "http://live", From: "10.0.0.1", At: now.Add(-time.Minute)},
+		Refused: []client.RefusedExecutor{{App: "a", Address: "http://live", From: "10.0.0.1", At: now.Add(-time.Minute)},
 			{App: "a", Address: "http://doubtful", From: "10.0.0.2", At: now}, {App: "a", Address: "http://other", From: "10.0.0.3", At: now},
 			{App: "b", Address: "http://live", From: "10.0.0.4", At: now}}}
 	rows := executorRows(&Env{}, all)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/manifest"
 )
@@ -24,7 +24,7 @@ type notifyTestCmd struct {
 // channelTest is what notify test -o json prints.
 type channelTest struct {
 	Channel string `json:"channel"`
-	api.ChannelTest
+	client.ChannelTest
 }
 
 func (c *notifyTestCmd) Run(e *conn) error {
@@ -59,9 +59,9 @@ func (c *notifyTestCmd) Run(e *conn) error {
 	return nil
 }
 
-func (e *conn) channel(name string) (api.Channel, error) {
+func (e *conn) channel(name string) (client.Channel, error) {
 	if err := core.CheckChannelName("channel", name); err != nil {
-		return api.Channel{}, err
+		return client.Channel{}, err
 	}
 	return e.GetChannel(e.Ctx, name)
 }
@@ -148,14 +148,14 @@ func (c *deleteCmd) deleteChannels(e *conn, names []string) error {
 		if err != nil {
 			return err
 		}
-		return e.show(appliedOf(&api.ApplyResult{Applied: true, Channels: []api.ChannelResult{res}}), func() {
+		return e.show(appliedOf(&client.ApplyResult{Applied: true, Channels: []client.ChannelResult{res}}), func() {
 			e.printf("deleted channel %s\n", res.Name)
 		})
 	})
 }
 
 // subjectOf is what a change was of, for people.
-func subjectOf(ch *api.Change) string {
+func subjectOf(ch *client.Change) string {
 	if ch.Channel != "" {
 		return channelWord + " " + ch.Channel
 	}

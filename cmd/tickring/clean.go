@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/parts"
 )
@@ -22,7 +21,7 @@ func (c *cleanCmd) Run(e *conn) error {
 	if c.Older == "" && c.Keep == 0 {
 		return usagef("say which runs of %s: --older or --keep; --dry-run counts them", c.What)
 	}
-	body := api.CleanRequest{State: c.State, Keep: c.Keep, DryRun: c.DryRun}
+	body := client.CleanRequest{State: c.State, Keep: c.Keep, DryRun: c.DryRun}
 	if kindOf(c.What) == appKind {
 		if _, err := e.app(c.What); err != nil {
 			return err
@@ -62,9 +61,9 @@ func (c *cleanCmd) Run(e *conn) error {
 }
 
 // all asks for all pages, and adds them up.
-func (c *cleanCmd) all(e *conn, body api.CleanRequest) (sum api.CleanResult, err error) {
-	_, err = pages(e, "", parts.Pages[api.CleanResult]{
-		Ask: func(after string) (api.CleanResult, error) {
+func (c *cleanCmd) all(e *conn, body client.CleanRequest) (sum client.CleanResult, err error) {
+	_, err = pages(e, "", parts.Pages[client.CleanResult]{
+		Ask: func(after string) (client.CleanResult, error) {
 			body.After = after
 			page, err := e.Clean(e.Ctx, body)
 			if r, ok := errors.AsType[*client.Error](err); ok && r.Field == "before" {
@@ -72,7 +71,7 @@ func (c *cleanCmd) all(e *conn, body api.CleanRequest) (sum api.CleanResult, err
 			}
 			return page, err
 		},
-		Add: func(page *api.CleanResult) string {
+		Add: func(page *client.CleanResult) string {
 			sum.Cleaned, sum.Held, sum.Failed = sum.Cleaned+page.Cleaned, sum.Held+page.Held, page.Failed
 			if page.Failed != "" {
 				return ""
@@ -87,7 +86,7 @@ func (c *cleanCmd) all(e *conn, body api.CleanRequest) (sum api.CleanResult, err
 	return sum, err
 }
 
-func (c *cleanCmd) tell(e *conn, sum *api.CleanResult) error {
+func (c *cleanCmd) tell(e *conn, sum *client.CleanResult) error {
 	return e.show(sum, func() {
 		verb := "removed"
 		if c.DryRun {

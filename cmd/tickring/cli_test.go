@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/finish"
@@ -160,9 +161,9 @@ func testServer() *httptest.Server {
 	h := api.NewHandler(m, &testLogs{}, api.Options{Token: "sesame", Access: a.Access("sesame", access.Options{}), Refused: refused,
 		ReadToken: "a-token-that-may-only-read",
 		Log:       slog.New(slog.DiscardHandler),
-		Status:    func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
-		Dead:      data.Dead, Notices: data.Notices, Facts: func(ctx context.Context, l words.Language) api.Facts {
-			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second),
+		Status:    func() client.Status { return client.Status{Now: time.Now().UTC(), Version: "test"} },
+		Dead:      data.Dead, Notices: data.Notices, Facts: func(ctx context.Context, l words.Language) client.Facts {
+			f := client.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second),
 				Refused: api.RefusedExecutors(refused, "")}
 			doctor.Gather(ctx, data, time.Now(), l, &f, nil)
 			return f

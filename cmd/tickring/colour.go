@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	questions "github.com/tickring/tickring/core/ask"
 )
@@ -47,7 +47,7 @@ func stateColour(state string) colour {
 }
 
 // lateColour is of what was sent later than an audit counts as on time.
-func lateColour(r *api.Run) colour {
+func lateColour(r *client.Run) colour {
 	if r.LatenessMs != nil && *r.LatenessMs > questions.OnTime.Milliseconds() {
 		return yellow
 	}

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -45,7 +45,7 @@ func TestColourOfStates(t *testing.T) {
 	e := &Env{Globals: &Globals{Output: "text", Color: "always"}, Stdout: &b}
 	for late, want := range map[int64]string{1000: " +1.0 s ", 1001: " \x1b[33m+1.0 s\x1b[0m "} {
 		b.Reset()
-		e.printRuns(&api.RunPage{Runs: []api.Run{{ID: "17", Job: "shop/x", State: "succeeded", LatenessMs: &late}}}, "")
+		e.printRuns(&client.RunPage{Runs: []client.Run{{ID: "17", Job: "shop/x", State: "succeeded", LatenessMs: &late}}}, "")
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%d ms: %q", late, b.String())
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -298,7 +298,7 @@ func (c *completer) jobs(cur string) (list []word) {
 	if err != nil {
 		return nil
 	}
-	of := api.ListJobsParams{Limit: completePage}
+	of := client.ListJobsParams{Limit: completePage}
 	if app, name, ok := strings.Cut(cur, "/"); ok {
 		of.App, of.Text = app, name
 	}

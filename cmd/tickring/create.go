@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/cron"
 	"github.com/tickring/tickring/core/schedule"
@@ -77,12 +77,12 @@ func (c *createCmd) Run(env *Env) error {
 			commandJob(app, cmp.Or(c.Handler, name), c.Job, expr, command))
 	}
 	none := int64(0)
-	spec := api.JobSpec{App: app, Name: name, Title: c.Title, Author: c.Author, Labels: c.Label, Handler: c.Handler, Params: c.Params,
-		Command: api.Command{Line: c.Command, Dir: c.Dir, User: c.User, Env: c.Env, MaxOutput: c.MaxOutput},
-		Schedule: api.Schedule{Cron: c.Cron, Crontab: c.Crontab, Every: c.Every, FixedDelay: c.FixedDelay,
+	spec := client.JobSpec{App: app, Name: name, Title: c.Title, Author: c.Author, Labels: c.Label, Handler: c.Handler, Params: c.Params,
+		Command: client.Command{Line: c.Command, Dir: c.Dir, User: c.User, Env: c.Env, MaxOutput: c.MaxOutput},
+		Schedule: client.Schedule{Cron: c.Cron, Crontab: c.Crontab, Every: c.Every, FixedDelay: c.FixedDelay,
 			Timezone: c.Timezone, From: c.From, Until: c.Until, Jitter: c.Jitter},
 		Timeout: c.Timeout, Misfire: c.Misfire, Grace: c.Grace, Deadline: c.Deadline, Route: c.Route, Block: c.Block,
-		Retry: api.Retry{Max: c.Retry, Delay: c.RetryDelay, Backoff: c.Backoff}, IfRev: &none}
+		Retry: client.Retry{Max: c.Retry, Delay: c.RetryDelay, Backoff: c.Backoff}, IfRev: &none}
 	if c.Offset != "" {
 		spec.Schedule.Offset = &c.Offset
 	}
@@ -116,12 +116,12 @@ func (c *createCmd) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
-	body := api.ApplyRequest{}
+	body := client.ApplyRequest{}
 	known, err := e.GetApp(e.Ctx, app)
 	switch {
 	case err == nil:
 	case exitOf(err) == exitNotFound:
-		known = api.App{Name: app}
+		known = client.App{Name: app}
 	default:
 		return err
 	}
@@ -146,9 +146,9 @@ func (c *createCmd) Run(env *Env) error {
 		return usagef("app %s is there already: its executors are changed in a file for apply (tickring get %s -o yaml)", app, app)
 	}
 	if fresh {
-		body.Apps = []api.AppSpec{{Name: app, Executors: executors, IfRev: &none}}
+		body.Apps = []client.AppSpec{{Name: app, Executors: executors, IfRev: &none}}
 	}
-	body.Jobs = []api.JobSpec{spec}
+	body.Jobs = []client.JobSpec{spec}
 	res, err := e.Apply(e.Ctx, body)
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ func commandJob(app, handler, job, expr, command string) string {
 }
 
 // hint adds to a refusal which flag is meant by a field of the file.
-func (c *createCmd) hint(r *api.Error) error {
+func (c *createCmd) hint(r *client.Error) error {
 	switch {
 	case c.Cron != "" && strings.HasPrefix(r.Field, "schedule.cron") && len(strings.Fields(c.Cron)) == 5:
 		r.Message += fmt.Sprintf(" (here: --crontab '%s')", c.Cron)
@@ -258,7 +258,7 @@ func callOf(text string, known []string) (executor, handler string, err error) {
 
 // nextLine is the next instants of a job; empty if there are none. What does not
 // change from one to the next is said once.
-func (e *Env) nextLine(j *api.Job, now time.Time) string {
+func (e *Env) nextLine(j *client.Job, now time.Time) string {
 	loc := e.zone(j.Schedule.Timezone)
 	var b strings.Builder
 	day, offset := now.In(loc).Format("Mon 2 Jan"), ""

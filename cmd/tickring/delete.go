@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -51,7 +51,7 @@ func (e *conn) deletable(name string, names []string) (string, error) {
 		if _, err := e.app(name); err != nil {
 			return name, err
 		}
-		page, err := e.ListJobs(e.Ctx, api.ListJobsParams{App: name, Limit: len(names) + 1})
+		page, err := e.ListJobs(e.Ctx, client.ListJobsParams{App: name, Limit: len(names) + 1})
 		if err != nil {
 			return name, err
 		}
@@ -104,7 +104,7 @@ func (c *deleteCmd) one(e *conn, what string) error {
 		if err != nil {
 			return err
 		}
-		return e.show(appliedOf(&api.ApplyResult{Applied: true, Apps: []api.AppResult{res}}), func() {
+		return e.show(appliedOf(&client.ApplyResult{Applied: true, Apps: []client.AppResult{res}}), func() {
 			e.printf("deleted app %s\n", res.Name)
 		})
 	case runKind:
@@ -114,11 +114,11 @@ func (c *deleteCmd) one(e *conn, what string) error {
 	if err != nil {
 		return err
 	}
-	res, err := e.DeleteJob(e.Ctx, app, name, api.DeleteJobParams{})
+	res, err := e.DeleteJob(e.Ctx, app, name, client.DeleteJobParams{})
 	if err != nil {
 		return err
 	}
-	return e.show(appliedOf(&api.ApplyResult{Applied: true, Jobs: []api.JobResult{res}}), func() {
+	return e.show(appliedOf(&client.ApplyResult{Applied: true, Jobs: []client.JobResult{res}}), func() {
 		e.printf("deleted %s/%s (%d)   its runs stay: tickring runs %d   undo: %s\n", res.App, res.Name, res.ID, res.ID,
 			undo(fmt.Sprint(res.ID), res.Rev))
 		if res.Withheld {

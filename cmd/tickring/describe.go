@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/parts"
 	"github.com/tickring/tickring/manifest"
@@ -42,16 +43,16 @@ func (c *descCmd) Run(e *conn) error {
 	}
 	if e.json() {
 		return e.printJSON(struct {
-			api.Job
+			client.Job
 			OfApp *ofApp `json:"ofApp,omitempty"`
 		}{j, of})
 	}
-	var waiting []api.Run
-	_, err = pages(e, "", parts.Pages[api.RunPage]{
-		Ask: func(after string) (api.RunPage, error) {
-			return e.ListWaiting(e.Ctx, j.App, j.Name, api.ListWaitingParams{After: after})
+	var waiting []client.Run
+	_, err = pages(e, "", parts.Pages[client.RunPage]{
+		Ask: func(after string) (client.RunPage, error) {
+			return e.ListWaiting(e.Ctx, j.App, j.Name, client.ListWaitingParams{After: after})
 		},
-		Add: func(page *api.RunPage) string {
+		Add: func(page *client.RunPage) string {
 			waiting = append(waiting, page.Runs...)
 			return page.Next
 		},
@@ -60,7 +61,7 @@ func (c *descCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(waiting, func(a, b api.Run) int { return a.DueAt.Compare(b.DueAt) })
+	slices.SortStableFunc(waiting, func(a, b client.Run) int { return a.DueAt.Compare(b.DueAt) })
 	now, zone := time.Now(), j.Schedule.Timezone
 	state := j.State
 	if j.Pause != nil {
@@ -179,7 +180,7 @@ func (c *descCmd) Run(e *conn) error {
 		inherited("waits for executor", waitsFor(of.WaitForExecutor))
 		inherited("overlap", overlapText(of.Overlap, "this job"))
 		limitsText(inherited, of.Limits)
-		for _, c := range manifest.DiffApp(nil, &api.App{Call: of.Call}) {
+		for _, c := range manifest.DiffApp(nil, &client.App{Call: of.Call}) {
 			if strings.HasPrefix(c.Path, "call.") {
 				inherited(c.Path, c.New)
 			}
@@ -189,7 +190,7 @@ func (c *descCmd) Run(e *conn) error {
 		add("paused after", fmt.Sprintf("%d failures in a row", j.PauseAfter))
 	}
 	add("lost after", j.LostAfter)
-	var notify api.Notify
+	var notify client.Notify
 	if of != nil {
 		notify = of.Notify
 	}
@@ -227,24 +228,24 @@ var described = []string{"app", "name", "title", "author", "labels", "handler", 
 // ofApp is what the app of a job says for it, where the job says nothing, and the limits of
 // the app, which count all its runs.
 type ofApp struct {
-	WaitForExecutor string        `json:"waitForExecutor,omitempty"`
-	Overlap         api.Overlap   `json:"overlap,omitzero"`
-	Limits          api.AppLimits `json:"limits,omitzero"`
-	Call            api.Call      `json:"call,omitzero"`
-	Notify          api.Notify    `json:"notify,omitzero"`
+	WaitForExecutor string           `json:"waitForExecutor,omitempty"`
+	Overlap         client.Overlap   `json:"overlap,omitzero"`
+	Limits          client.AppLimits `json:"limits,omitzero"`
+	Call            client.Call      `json:"call,omitzero"`
+	Notify          client.Notify    `json:"notify,omitzero"`
 }
 
 // ofApp reads it, nil where that is nothing.
-func (e *conn) ofApp(j *api.Job) (*ofApp, error) {
+func (e *conn) ofApp(j *client.Job) (*ofApp, error) {
 	a, err := e.GetApp(e.Ctx, j.App)
 	if err != nil {
 		return nil, err
 	}
-	app, err := api.ManageApp(api.AppSpec{Overlap: a.Overlap, Call: a.Call})
+	app, err := api.ManageApp(client.AppSpec{Overlap: a.Overlap, Call: a.Call})
 	if err != nil {
 		return nil, err
 	}
-	job, err := api.ManageJob(api.JobSpec{Route: j.Route, Overlap: j.Overlap, Call: j.Call})
+	job, err := api.ManageJob(client.JobSpec{Route: j.Route, Overlap: j.Overlap, Call: j.Call})
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +272,7 @@ func waitsFor(span string) string {
 }
 
 // limitsText tells the limits of all runs of an app.
-func limitsText(add func(name, value string), l api.AppLimits) {
+func limitsText(add func(name, value string), l client.AppLimits) {
 	if l.InFlight > 0 {
 		add("limit of all its runs", fmt.Sprintf("%d at work at once", l.InFlight))
 	}
@@ -281,7 +282,7 @@ func limitsText(add func(name, value string), l api.AppLimits) {
 }
 
 // written is a schedule as its owner wrote it.
-func written(s *api.Schedule) string {
+func written(s *client.Schedule) string {
 	var parts []string
 	add := func(name, value string) {
 		if value != "" {
@@ -290,7 +291,7 @@ func written(s *api.Schedule) string {
 	}
 	rules := s.Any
 	if len(rules) == 0 {
-		rules = []api.Rule{{Cron: s.Cron, Crontab: s.Crontab, Every: s.Every, Offset: s.Offset, FixedDelay: s.FixedDelay, At: s.At}}
+		rules = []client.Rule{{Cron: s.Cron, Crontab: s.Crontab, Every: s.Every, Offset: s.Offset, FixedDelay: s.FixedDelay, At: s.At}}
 	}
 	for _, r := range rules {
 		add("cron", r.Cron)
@@ -362,7 +363,7 @@ func (c *descCmd) app(e *conn) error {
 	return nil
 }
 
-func keptText(k api.Keep) string {
+func keptText(k client.Keep) string {
 	logs := map[string]string{string(core.KeepLogNever): "no log is", string(core.KeepLogAlways): "the log of each run"}[k.Log]
 	logs = "   " + cmp.Or(logs, "the log of runs that fail")
 	if days := k.Days; days != nil && *days > 0 {
@@ -372,7 +373,7 @@ func keptText(k api.Keep) string {
 }
 
 // overlapText is a limit in words, empty of none.
-func overlapText(o api.Overlap, of string) string {
+func overlapText(o client.Overlap, of string) string {
 	if o.Limit == 0 {
 		return ""
 	}

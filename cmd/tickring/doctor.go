@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/doctor"
@@ -55,7 +54,7 @@ func (c *doctorCmd) Run(e *Env) error {
 		case refused && r.Code == string(core.CodeNotFound):
 			f.Older = true
 		case refused && r.Status == 503: // it stands by
-			f.Own = &api.Facts{Now: f.Now, Standby: true}
+			f.Own = &client.Facts{Now: f.Now, Standby: true}
 			f.OwnErr = r.Message
 		default:
 			f.OwnErr = firstLineOf(err.Error())
@@ -145,7 +144,7 @@ var levelColours = map[doctor.Level]colour{doctor.Wrong: red, doctor.Warning: ye
 // canary is the last run that ended of the job by which the deployment watches
 // itself; nil where there is no such job, or it cannot be asked.
 func canary(ctx context.Context, cl *client.Client) *doctor.Canary {
-	page, err := cl.ListRuns(ctx, api.ListRunsParams{Job: stack.CanaryApp + "/" + stack.CanaryJob, To: time.Now(), Limit: 10})
+	page, err := cl.ListRuns(ctx, client.ListRunsParams{Job: stack.CanaryApp + "/" + stack.CanaryJob, To: time.Now(), Limit: 10})
 	if err != nil {
 		return nil
 	}

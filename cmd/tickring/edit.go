@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 )
 
 type editCmd struct {
@@ -26,7 +26,7 @@ func (c *editCmd) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
-	body := api.TriggerChange{Params: c.Params}
+	body := client.TriggerChange{Params: c.Params}
 	if c.Address != nil {
 		list := slices.DeleteFunc(slices.Clone(c.Address), func(a string) bool { return a == "" })
 		body.Addresses = &list
@@ -51,7 +51,7 @@ func (c *editCmd) Run(env *Env) error {
 }
 
 // printWaits is one line on a trigger that waits.
-func (e *Env) printWaits(r *api.Run) {
+func (e *Env) printWaits(r *client.Run) {
 	e.printf("run %s   %s   waits for %s   change: tickring edit-trigger %s   cancel: tickring kill %s\n",
 		r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID, r.ID)
 }

@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/parts"
 	"github.com/tickring/tickring/manifest"
 )
@@ -23,7 +23,7 @@ func (c *editJobCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	list := []api.Job{j}
+	list := []client.Job{j}
 	if err := e.sources(list); err != nil {
 		return err
 	}

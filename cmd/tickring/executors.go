@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -20,7 +20,7 @@ type rmExecCmd struct {
 }
 
 func (c *rmExecCmd) Run(e *conn) error {
-	res, err := e.RemoveExecutor(e.Ctx, c.App, api.ExecutorTestRequest{Address: c.Address})
+	res, err := e.RemoveExecutor(e.Ctx, c.App, client.ExecutorTestRequest{Address: c.Address})
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (c *listExecsCmd) test(e *conn) error {
 	if c.App == "" {
 		return usagef("--test asks an executor of an app: name the app")
 	}
-	res, err := e.TestExecutor(e.Ctx, c.App, api.ExecutorTestRequest{Address: c.Test})
+	res, err := e.TestExecutor(e.Ctx, c.App, client.ExecutorTestRequest{Address: c.Test})
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (c *listExecsCmd) Run(e *conn) error {
 			return err
 		}
 	} else {
-		var apps []api.App
+		var apps []client.App
 		var err error
 		apps, short, err = e.apps()
 		if err != nil {
@@ -74,7 +74,7 @@ func (c *listExecsCmd) Run(e *conn) error {
 			names = append(names, a.Name)
 		}
 	}
-	all := api.ExecutorList{Executors: []api.Executor{}}
+	all := client.ExecutorList{Executors: []client.Executor{}}
 	for _, name := range names {
 		list, err := e.ListExecutors(e.Ctx, name)
 		if err != nil {
@@ -97,7 +97,7 @@ func (c *listExecsCmd) Run(e *conn) error {
 
 // executorRows has a line for each address: of one that was refused and was heard of since
 // that is over.
-func executorRows(e *Env, all *api.ExecutorList) [][]string {
+func executorRows(e *Env, all *client.ExecutorList) [][]string {
 	rows := [][]string{{"APP", "ADDRESS", "STATE"}}
 	at := map[[2]string]int{}
 	for i := range all.Executors {
@@ -129,7 +129,7 @@ func clockText(aheadMs *int64) string {
 	return ", its clock " + span(time.Duration(*aheadMs)*time.Millisecond) + " ahead"
 }
 
-func liveText(e *Env, x *api.Executor) string {
+func liveText(e *Env, x *client.Executor) string {
 	checked := span(max(0, time.Since(x.CheckedAt))) + " ago"
 	switch {
 	case !x.Used:

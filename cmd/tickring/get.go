@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/manifest"
 )
 
@@ -31,14 +31,14 @@ func (c *getCmd) once(e *conn) error {
 	if c.What == channelsWord && len(c.Label) == 0 && !c.given() {
 		return e.listChannels()
 	}
-	var notify *api.Notify
-	var channels []api.Channel
-	var apps []api.App
-	var jobs []api.Job
-	var failed []api.UnreadableJob
+	var notify *client.Notify
+	var channels []client.Channel
+	var apps []client.App
+	var jobs []client.Job
+	var failed []client.UnreadableJob
 	var short bool
 	var err error
-	of := api.ListJobsParams{Label: c.Label, Last: e.Output != "yaml", Is: c.Is, Text: c.Text, Sort: c.Sort, Down: c.Down}
+	of := client.ListJobsParams{Label: c.Label, Last: e.Output != "yaml", Is: c.Is, Text: c.Text, Sort: c.Sort, Down: c.Down}
 	chosen := len(c.Label) > 0 || c.given()
 	switch {
 	case chosen && c.What != "" && kindOf(c.What) != appKind:
@@ -48,28 +48,28 @@ func (c *getCmd) once(e *conn) error {
 			jobs, failed, err = e.jobs(of)
 		}
 		if err == nil && e.Output != "text" && !chosen {
-			var all api.ChannelList
+			var all client.ChannelList
 			all, err = e.ListChannels(e.Ctx)
 			channels = all.Channels
 			if err == nil {
-				var status api.Status
+				var status client.Status
 				status, err = e.GetStatus(e.Ctx)
 				notify = status.Notify
 			}
 		}
 	case kindOf(c.What) == jobKind:
-		var j api.Job
+		var j client.Job
 		j, err = e.job(c.What)
 		if err == nil && e.json() {
 			return e.printJSON(j)
 		}
-		jobs = []api.Job{j}
+		jobs = []client.Job{j}
 	case kindOf(c.What) == runKind:
 		return (&runCmd{Name: c.What}).Run(e)
 	default:
-		var a api.App
+		var a client.App
 		if a, err = e.app(c.What); err == nil {
-			apps = []api.App{a}
+			apps = []client.App{a}
 			of.App = c.What
 			jobs, failed, err = e.jobs(of)
 		}
@@ -78,8 +78,8 @@ func (c *getCmd) once(e *conn) error {
 		return err
 	}
 	if chosen {
-		apps = slices.DeleteFunc(apps, func(a api.App) bool {
-			return !slices.ContainsFunc(jobs, func(j api.Job) bool { return j.App == a.Name })
+		apps = slices.DeleteFunc(apps, func(a client.App) bool {
+			return !slices.ContainsFunc(jobs, func(j client.Job) bool { return j.App == a.Name })
 		})
 	}
 	if err := c.print(e, notify, channels, apps, jobs, failed); err != nil || len(failed) == 0 && !short {
@@ -91,12 +91,12 @@ func (c *getCmd) once(e *conn) error {
 	return exitWith(exitFailed)
 }
 
-func (c *getCmd) print(e *conn, notify *api.Notify, channels []api.Channel, apps []api.App, jobs []api.Job,
-	failed []api.UnreadableJob) error {
+func (c *getCmd) print(e *conn, notify *client.Notify, channels []client.Channel, apps []client.App, jobs []client.Job,
+	failed []client.UnreadableJob) error {
 	switch {
 	case e.json():
 		if apps == nil {
-			apps = []api.App{}
+			apps = []client.App{}
 		}
 		all := map[string]any{"apps": apps, "jobs": jobs}
 		if len(failed) > 0 {
@@ -128,7 +128,7 @@ func (c *getCmd) print(e *conn, notify *api.Notify, channels []api.Channel, apps
 	return nil
 }
 
-func (e *Env) export(notify *api.Notify, channels []api.Channel, apps []api.App, jobs []api.Job) error {
+func (e *Env) export(notify *client.Notify, channels []client.Channel, apps []client.App, jobs []client.Job) error {
 	for _, a := range apps {
 		if a.HasToken {
 			e.notef("warning: app %s has a token, which is not in this file\n", a.Name)
@@ -142,7 +142,7 @@ func (e *Env) export(notify *api.Notify, channels []api.Channel, apps []api.App,
 	return err
 }
 
-func (e *conn) printJobs(jobs []api.Job) error {
+func (e *conn) printJobs(jobs []client.Job) error {
 	status, err := e.GetStatus(e.Ctx)
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (e *conn) printJobs(jobs []api.Job) error {
 // pausedWith says what else was paused when a job is.
 var pausedWith = map[string]string{"app": " with its app", "everything": " with everything"}
 
-func why(p *api.Pause) string {
+func why(p *client.Pause) string {
 	text := ""
 	if p.By != "" {
 		text += " by " + oneLine(p.By)

@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 )
 
 type giveCmd struct {
@@ -23,7 +23,7 @@ func (c *giveCmd) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
-	return e.show(appliedOf(&api.ApplyResult{Applied: true, Jobs: []api.JobResult{res}}), func() {
+	return e.show(appliedOf(&client.ApplyResult{Applied: true, Jobs: []client.JobResult{res}}), func() {
 		e.printf("%s/%s is its code's: the next executor that starts with a declaration of it makes or changes it\n", res.App, res.Name)
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/manifest"
@@ -51,7 +50,7 @@ func (e *Env) nameHint(err error) string {
 		if text := (&conn{e, e.found}).deletedHint(unknown); text != "" {
 			return text
 		}
-		page, err := e.found.ListJobs(e.Ctx, api.ListJobsParams{Limit: 1000})
+		page, err := e.found.ListJobs(e.Ctx, client.ListJobsParams{Limit: 1000})
 		if err != nil {
 			return ""
 		}
@@ -72,7 +71,7 @@ func (e *conn) deletedHint(job string) string {
 	if !ok {
 		return ""
 	}
-	list, err := e.ListChanges(e.Ctx, api.ListChangesParams{App: app, Limit: maxChanges})
+	list, err := e.ListChanges(e.Ctx, client.ListChangesParams{App: app, Limit: maxChanges})
 	if err != nil {
 		return ""
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 )
 
 type homeCmd struct{ watchFlags }
@@ -19,7 +19,7 @@ func (c *homeCmd) once(e *conn) error {
 	return e.show(h, func() {
 		rows := [][]string{}
 		add := func(what string, n int, of string) { rows = append(rows, []string{what, fmt.Sprint(n), of}) }
-		jobs := func(l *api.HomeJobs) (of string) {
+		jobs := func(l *client.HomeJobs) (of string) {
 			for i, j := range l.Jobs {
 				if i == 3 {
 					return of + ", …"

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/parts"
 )
 
@@ -16,7 +16,7 @@ func (c *killCmd) Run(e *conn) error { return e.each(c.What, c.Label, e.kill) }
 
 // kill ends a run, or all runs of a job.
 func (e *conn) kill(name string) error {
-	var ask func(after string) (api.StopResult, error)
+	var ask func(after string) (client.StopResult, error)
 	what := name
 	switch kindOf(name) {
 	case appKind:
@@ -26,8 +26,8 @@ func (e *conn) kill(name string) error {
 		if err != nil {
 			return notRun(err, name)
 		}
-		ask = func(after string) (api.StopResult, error) {
-			return e.KillJob(e.Ctx, app, job, api.KillJobParams{After: after})
+		ask = func(after string) (client.StopResult, error) {
+			return e.KillJob(e.Ctx, app, job, client.KillJobParams{After: after})
 		}
 	case runKind:
 		run, err := e.run(name)
@@ -35,17 +35,17 @@ func (e *conn) kill(name string) error {
 			return err
 		}
 		what = "run " + run.ID
-		ask = func(after string) (api.StopResult, error) {
-			return e.KillRun(e.Ctx, run.ID, api.KillRunParams{After: after})
+		ask = func(after string) (client.StopResult, error) {
+			return e.KillRun(e.Ctx, run.ID, client.KillRunParams{After: after})
 		}
 	}
-	res := api.StopResult{Cancelled: []string{}, Killed: []string{}}
+	res := client.StopResult{Cancelled: []string{}, Killed: []string{}}
 	progress := func() string {
 		return fmt.Sprintf("%s marked, %d addresses told", plural(len(res.Killed), "run"), len(res.Sent))
 	}
-	_, err := pages(e, "", parts.Pages[api.StopResult]{
+	_, err := pages(e, "", parts.Pages[client.StopResult]{
 		Ask:      ask,
-		Add:      func(page *api.StopResult) string { return parts.AddStop(&res, page) },
+		Add:      func(page *client.StopResult) string { return parts.AddStop(&res, page) },
 		Progress: progress,
 	})
 	if err != nil {

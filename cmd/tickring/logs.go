@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -22,7 +22,7 @@ func (c *logsCmd) Run(e *conn) error {
 	if c.From < 0 || c.Tail < 0 || c.From > 0 && c.Tail > 0 {
 		return usagef("--from and --tail: a number from 1 on is expected, of one of them")
 	}
-	var run api.Run
+	var run client.Run
 	var err error
 	switch kindOf(c.What) {
 	case appKind:
@@ -48,11 +48,11 @@ func (c *logsCmd) Run(e *conn) error {
 }
 
 // show prints the lines of a run's log, piece by piece.
-func (c *logsCmd) show(e *conn, run api.Run) error {
+func (c *logsCmd) show(e *conn, run client.Run) error {
 	wait, told, shown := 200*time.Millisecond, false, false
 	for from, tail := max(c.From, 1), c.Tail; ; {
 		open := core.State(run.State).Open()
-		log, err := e.GetLog(e.Ctx, run.ID, api.GetLogParams{From: from, Tail: tail})
+		log, err := e.GetLog(e.Ctx, run.ID, client.GetLogParams{From: from, Tail: tail})
 		switch {
 		case err != nil && (!c.Follow || exitOf(err) != exitNotFound || !open):
 			return err
@@ -110,19 +110,19 @@ func (c *logsCmd) show(e *conn, run api.Run) error {
 
 // lastLogged is the run of a job that is at work, else its newest. Of several that
 // were sent that is the first: executors queue the others behind it.
-func (e *conn) lastLogged(job string) (api.Run, error) {
+func (e *conn) lastLogged(job string) (client.Run, error) {
 	now := time.Now()
-	page, _, err := e.runPage(api.ListRunsParams{Job: job, State: []string{string(core.Running)}, To: now}, 100)
+	page, _, err := e.runPage(client.ListRunsParams{Job: job, State: []string{string(core.Running)}, To: now}, 100)
 	if err == nil && len(page.Runs) == 0 {
-		page, _, err = e.runPage(api.ListRunsParams{Job: job, To: now}, 1)
+		page, _, err = e.runPage(client.ListRunsParams{Job: job, To: now}, 1)
 	}
 	if err == nil && len(page.Runs) == 0 {
 		err = &exitError{exitNotFound, fmt.Errorf("%s has no run yet: tickring trigger %s", job, job)}
 	}
 	if err != nil {
-		return api.Run{}, err
+		return client.Run{}, err
 	}
-	return slices.MinFunc(page.Runs, func(a, b api.Run) int {
+	return slices.MinFunc(page.Runs, func(a, b client.Run) int {
 		if a.SentAt.IsZero() || b.SentAt.IsZero() {
 			return b.SentAt.Compare(a.SentAt) // one that is still being sent comes last
 		}
@@ -131,7 +131,7 @@ func (e *conn) lastLogged(job string) (api.Run, error) {
 }
 
 // keptText says which part of a log was kept, and what is missing of it.
-func (e *conn) keptText(k *api.KeptLog, zone string) string {
+func (e *conn) keptText(k *client.KeptLog, zone string) string {
 	if k.Message {
 		missing := ""
 		if k.More {

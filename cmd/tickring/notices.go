@@ -13,12 +13,12 @@ import (
 
 // noticesText adds to what is said of a job who is told what of it, and what came of that;
 // ofApp is what its app says of it. It reports whether anybody is told.
-func (e *conn) noticesText(add func(name, value string), j *api.Job, ofApp api.Notify, zone string) (told bool, err error) {
-	spec, err := api.ManageJob(api.JobSpec{Notify: j.Notify})
+func (e *conn) noticesText(add func(name, value string), j *client.Job, ofApp client.Notify, zone string) (told bool, err error) {
+	spec, err := api.ManageJob(client.JobSpec{Notify: j.Notify})
 	if err != nil {
 		return false, err
 	}
-	app, err := api.ManageApp(api.AppSpec{Notify: ofApp})
+	app, err := api.ManageApp(client.AppSpec{Notify: ofApp})
 	if err != nil {
 		return false, err
 	}
@@ -71,7 +71,7 @@ func (e *conn) waitingText(w *client.WaitingNotice, zone string) string {
 }
 
 // noticeText adds to what is said of a run what became of the notice of its end.
-func (e *conn) noticeText(add func(name, value string), r *api.Run) {
+func (e *conn) noticeText(add func(name, value string), r *client.Run) {
 	n := r.Notice
 	if n == nil {
 		return
@@ -111,7 +111,7 @@ func (e *conn) toldText(t *client.ToldEvent, zone string) string {
 }
 
 // troubleText is that a channel does not take notices; empty: it does.
-func (e *conn) troubleText(t *api.ChannelTrouble) string {
+func (e *conn) troubleText(t *client.ChannelTrouble) string {
 	if t == nil {
 		return ""
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/server"
@@ -188,7 +189,7 @@ func parseTime(field, text string, loc *time.Location, now time.Time, past bool)
 }
 
 // scheduleText is the schedule of a job in words, or as written if there are none.
-func scheduleText(j *api.Job) string {
+func scheduleText(j *client.Job) string {
 	if j.Words != "" {
 		return j.Words
 	}
@@ -215,11 +216,11 @@ func scheduleText(j *api.Job) string {
 
 // stateText is how a run stands, and when it is tried again: what failed and is not
 // tried again failed for good.
-func (e *Env) stateText(r *api.Run) string { return howText(r) + e.againText(r) }
+func (e *Env) stateText(r *client.Run) string { return howText(r) + e.againText(r) }
 
 // howText is a state with its reason, that a run timed out is said once, and of what may
 // be tried again which attempt this is.
-func howText(r *api.Run) string {
+func howText(r *client.Run) string {
 	text := r.State
 	if total := r.Attempt + r.Retries; total > 1 && (r.Attempt > 1 || core.State(r.State).Failure()) {
 		text += fmt.Sprintf(" %d/%d", r.Attempt, total)
@@ -230,7 +231,7 @@ func howText(r *api.Run) string {
 	return text
 }
 
-func (e *Env) againText(r *api.Run) string {
+func (e *Env) againText(r *client.Run) string {
 	switch {
 	case r.Then == "":
 		return ""
@@ -241,7 +242,7 @@ func (e *Env) againText(r *api.Run) string {
 }
 
 // runName is the job of a run, also when it was deleted.
-func runName(r *api.Run) string {
+func runName(r *client.Run) string {
 	if r.Job != "" {
 		return r.Job
 	}
@@ -249,7 +250,7 @@ func runName(r *api.Run) string {
 }
 
 // lateness is how late a run was sent.
-func lateness(r *api.Run) string {
+func lateness(r *client.Run) string {
 	if r.LatenessMs == nil {
 		return "-"
 	}
@@ -257,7 +258,7 @@ func lateness(r *api.Run) string {
 }
 
 // took is how long a run took, or has taken until now.
-func took(r *api.Run) string {
+func took(r *client.Run) string {
 	if r.SentAt.IsZero() || r.EndedAt.IsZero() {
 		return "-"
 	}

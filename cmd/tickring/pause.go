@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -49,7 +49,7 @@ func (c *resumeCmd) Run(e *Env) error {
 	if err != nil {
 		return err
 	}
-	return conn.bulk(api.BulkRequest{Verb: "resume", Undo: c.Act, Reason: c.Reason})
+	return conn.bulk(client.BulkRequest{Verb: "resume", Undo: c.Act, Reason: c.Reason})
 }
 
 func (c *pauseCmd) run(env *Env, pause bool) error {
@@ -90,14 +90,14 @@ func (c *pauseCmd) one(e *conn, what string, pause bool) (err error) {
 			return err
 		}
 	}
-	body := api.PauseRequest{Reason: c.Reason}
+	body := client.PauseRequest{Reason: c.Reason}
 	if c.Until != "" {
 		if body.Until, err = parseTime("until", c.Until, e.zone(zone), time.Now(), false); err != nil {
 			return err
 		}
 	}
-	goOn := api.ResumeRequest{Reason: c.Reason}
-	var res api.StateResult
+	goOn := client.ResumeRequest{Reason: c.Reason}
+	var res client.StateResult
 	switch {
 	case all && pause:
 		res, err = e.PauseAll(e.Ctx, body)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 )
 
 type peopleCmd struct {
@@ -45,7 +46,7 @@ func (c *peopleListCmd) Run(e *conn) error {
 }
 
 // logsIn is how a person does.
-func logsIn(p *api.Person) string {
+func logsIn(p *client.Person) string {
 	var ways []string
 	switch {
 	case p.Disabled:
@@ -76,7 +77,7 @@ func (c *peopleSetCmd) Run(e *conn) error {
 	if c.NoRole && len(c.Role) > 0 || c.Enable && c.Disable {
 		return usagef("--no-role with --role, or --enable with --disable: one of the two")
 	}
-	spec := api.PersonSpec{Issuer: c.Issuer, Subject: c.Subject}
+	spec := client.PersonSpec{Issuer: c.Issuer, Subject: c.Subject}
 	if len(c.Role) > 0 || c.NoRole {
 		grants := api.ParseGrants(c.Role)
 		spec.Grants = &grants

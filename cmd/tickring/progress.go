@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/parts"
 )
 
@@ -64,14 +64,14 @@ func pages[T any](e *conn, after string, p parts.Pages[T]) (next string, err err
 }
 
 // runPage reads at most limit runs, from page to page, and says whether there are more.
-func (e *conn) runPage(params api.ListRunsParams, limit int) (sum api.RunPage, more bool, err error) {
-	sum.Runs = []api.Run{}
-	_, err = pages(e, params.After, parts.Pages[api.RunPage]{
-		Ask: func(after string) (api.RunPage, error) {
+func (e *conn) runPage(params client.ListRunsParams, limit int) (sum client.RunPage, more bool, err error) {
+	sum.Runs = []client.Run{}
+	_, err = pages(e, params.After, parts.Pages[client.RunPage]{
+		Ask: func(after string) (client.RunPage, error) {
 			params.After, params.Limit = after, min(limit-len(sum.Runs), 1000)
 			return e.ListRuns(e.Ctx, params)
 		},
-		Add: func(page *api.RunPage) string {
+		Add: func(page *client.RunPage) string {
 			sum.Runs, sum.Skips, sum.Next = append(sum.Runs, page.Runs...), append(sum.Skips, page.Skips...), page.Next
 			if len(sum.Runs) >= limit {
 				return ""
@@ -81,7 +81,7 @@ func (e *conn) runPage(params api.ListRunsParams, limit int) (sum api.RunPage, m
 		Progress: func() string { return plural(len(sum.Runs), "run") + " found" },
 	})
 	// A record that reaches over two pages comes with both.
-	slices.SortStableFunc(sum.Skips, func(a, b api.Skip) int { return b.FirstAt.Compare(a.FirstAt) })
+	slices.SortStableFunc(sum.Skips, func(a, b client.Skip) int { return b.FirstAt.Compare(a.FirstAt) })
 	sum.Skips = slices.Compact(sum.Skips)
 	more = sum.Next != ""
 	if len(sum.Runs) > limit || len(sum.Skips) > limit { // a store may answer some more than it was asked for

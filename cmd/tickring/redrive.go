@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 )
 
 type redriveCmd struct {
@@ -14,9 +14,9 @@ type redriveCmd struct {
 }
 
 func (c *redriveCmd) Run(e *conn) error {
-	sum := api.RedriveResult{Letters: []api.DeadLetter{}}
+	sum := client.RedriveResult{Letters: []client.DeadLetter{}}
 	for after := ""; ; {
-		res, err := e.Redrive(e.Ctx, api.RedriveRequest{DryRun: c.DryRun, Drop: c.Drop, Unread: c.Unread, After: after})
+		res, err := e.Redrive(e.Ctx, client.RedriveRequest{DryRun: c.DryRun, Drop: c.Drop, Unread: c.Unread, After: after})
 		if err != nil {
 			return err
 		}

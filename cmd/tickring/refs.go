@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/parts"
@@ -61,16 +60,16 @@ func (e *conn) jobName(text string) (app, name string, err error) {
 }
 
 // job reads a job by app/name or number.
-func (e *conn) job(text string) (api.Job, error) {
+func (e *conn) job(text string) (client.Job, error) {
 	if !strings.Contains(text, "/") {
 		if _, err := strconv.ParseInt(text, 10, 32); err != nil {
-			return api.Job{}, core.Invalid("job", text, "a job is written app/name, or as its number")
+			return client.Job{}, core.Invalid("job", text, "a job is written app/name, or as its number")
 		}
 		return e.GetJobByNumber(e.Ctx, text)
 	}
 	app, name, err := e.jobName(text)
 	if err != nil {
-		return api.Job{}, err
+		return client.Job{}, err
 	}
 	return e.GetJob(e.Ctx, app, name)
 }
@@ -86,39 +85,39 @@ func (e *conn) zoneOf(job string) (string, error) {
 }
 
 // run reads a run by ID, as app/name@instant, or as app/name#key.
-func (e *conn) run(text string) (api.Run, error) {
+func (e *conn) run(text string) (client.Run, error) {
 	job, at, byInstant := strings.Cut(text, "@")
 	job, key, byKey := strings.Cut(job, "#")
 	how := core.Invalid("run", text,
 		"a run is written as its ID (ten digits or more, such as 17179869185), as app/name@2026-11-20T02:30 or app/name@02:30, or as "+
 			"app/name#KEY")
 	if byInstant && at == "" || byKey && key == "" {
-		return api.Run{}, how
+		return client.Run{}, how
 	}
 	if !byInstant && !byKey {
 		if _, err := core.ParseRunID(text); err != nil {
-			return api.Run{}, how
+			return client.Run{}, how
 		}
 		run, err := e.GetRun(e.Ctx, text)
 		return run, notRun(err, text)
 	}
 	app, name, err := e.jobName(job)
 	if err != nil {
-		return api.Run{}, err
+		return client.Run{}, err
 	}
 	if byInstant {
 		if timeOfDay.MatchString(at) { // the last such moment there
 			zone, err := e.zoneOf(job)
 			if err != nil {
-				return api.Run{}, err
+				return client.Run{}, err
 			}
 			loc, err := time.LoadLocation(zone)
 			if err != nil {
-				return api.Run{}, err
+				return client.Run{}, err
 			}
 			t, err := parseTime("run", at, loc, time.Now(), true)
 			if err != nil {
-				return api.Run{}, err
+				return client.Run{}, err
 			}
 			at = t.Format(time.RFC3339)
 		}
@@ -186,7 +185,7 @@ func (e *conn) named(names, labels []string) ([]string, error) {
 		if app != "" && kindOf(app) != appKind {
 			return nil, usagef("-l looks for jobs: beside it stand apps, or nothing, not %s", app)
 		}
-		jobs, failed, err := e.jobs(api.ListJobsParams{App: app, Label: labels})
+		jobs, failed, err := e.jobs(client.ListJobsParams{App: app, Label: labels})
 		if err != nil {
 			return nil, err
 		}
@@ -209,12 +208,12 @@ func noLabel(labels []string) error {
 }
 
 // jobs reads all jobs that params mean, and which cannot be read.
-func (e *conn) jobs(params api.ListJobsParams) (jobs []api.Job, failed []api.UnreadableJob, err error) {
-	jobs = []api.Job{}
+func (e *conn) jobs(params client.ListJobsParams) (jobs []client.Job, failed []client.UnreadableJob, err error) {
+	jobs = []client.Job{}
 	params.Limit = 1000
-	_, err = pages(e, "", parts.Pages[api.JobPage]{
-		Ask: func(string) (api.JobPage, error) { return e.ListJobs(e.Ctx, params) },
-		Add: func(page *api.JobPage) string {
+	_, err = pages(e, "", parts.Pages[client.JobPage]{
+		Ask: func(string) (client.JobPage, error) { return e.ListJobs(e.Ctx, params) },
+		Add: func(page *client.JobPage) string {
 			if page.Partial && params.Cursor == "" { // it comes to know how they stand
 				return "again"
 			}
@@ -235,7 +234,7 @@ func behind(job int32) string {
 }
 
 // apps reads all apps; those that cannot be read are told, and leave a list that is short.
-func (e *conn) apps() (list []api.App, short bool, err error) {
+func (e *conn) apps() (list []client.App, short bool, err error) {
 	all, err := e.ListApps(e.Ctx)
 	for _, f := range all.Failed {
 		e.notef("app %s cannot be read: %s\n", f.Name, oneLine(f.Message))
@@ -243,13 +242,13 @@ func (e *conn) apps() (list []api.App, short bool, err error) {
 	return all.Apps, len(all.Failed) > 0, err
 }
 
-func covers(p *api.Pause, now time.Time) bool {
+func covers(p *client.Pause, now time.Time) bool {
 	return p != nil && !now.Before(p.From) && (p.Until.IsZero() || now.Before(p.Until))
 }
 
-func (e *conn) app(name string) (api.App, error) {
+func (e *conn) app(name string) (client.App, error) {
 	if err := core.CheckAppName("app", name); err != nil {
-		return api.App{}, err
+		return client.App{}, err
 	}
 	return e.GetApp(e.Ctx, name)
 }

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/parts"
 )
 
@@ -28,7 +28,7 @@ func (c *replanCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	body := api.ReplanRequest{Job: c.Job, After: c.After, From: from, To: to}
+	body := client.ReplanRequest{Job: c.Job, After: c.After, From: from, To: to}
 	res, err := e.replanAll(body)
 	if err != nil && res.Next == c.After {
 		return err
@@ -51,7 +51,7 @@ func (c *replanCmd) Run(e *conn) error {
 }
 
 // tell prints what a replan did.
-func (c *replanCmd) tell(e *Env, res *api.ReplanResult, zone string) {
+func (c *replanCmd) tell(e *Env, res *client.ReplanResult, zone string) {
 	what := cmp.Or(c.Job, plural(res.Jobs, "job"))
 	to, missing := "to "+e.full(res.To, zone), "unaccounted for"
 	if c.To == "" {
@@ -72,13 +72,13 @@ func (c *replanCmd) tell(e *Env, res *api.ReplanResult, zone string) {
 
 // replanAll asks for all pages of a replan; what was done is in the sum also where it
 // fails.
-func (e *conn) replanAll(body api.ReplanRequest) (sum api.ReplanResult, err error) {
-	sum.Next, err = pages(e, body.After, parts.Pages[api.ReplanResult]{
-		Ask: func(after string) (api.ReplanResult, error) {
+func (e *conn) replanAll(body client.ReplanRequest) (sum client.ReplanResult, err error) {
+	sum.Next, err = pages(e, body.After, parts.Pages[client.ReplanResult]{
+		Ask: func(after string) (client.ReplanResult, error) {
 			body.After = after
 			return e.Replan(e.Ctx, body)
 		},
-		Add:      func(page *api.ReplanResult) string { return parts.AddReplan(&sum, page) },
+		Add:      func(page *client.ReplanResult) string { return parts.AddReplan(&sum, page) },
 		Progress: func() string { return fmt.Sprintf("%s looked at, %d sent again", plural(sum.Jobs, "job"), sum.Sent) },
 	})
 	return sum, err

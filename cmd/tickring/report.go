@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/report"
 )
@@ -23,7 +23,7 @@ type reportCmd struct {
 }
 
 func (c *reportCmd) Run(e *conn) error {
-	params := api.GetReportParams{By: c.By, Each: c.Each, State: c.State, Reason: c.Reason, Zone: c.Zone}
+	params := client.GetReportParams{By: c.By, Each: c.Each, State: c.State, Reason: c.Reason, Zone: c.Zone}
 	switch {
 	case c.What == "":
 	case kindOf(c.What) == appKind:
@@ -52,7 +52,7 @@ func (c *reportCmd) Run(e *conn) error {
 	return e.show(r, func() { c.print(e.Env, &r) })
 }
 
-func (c *reportCmd) print(e *Env, r *api.Report) {
+func (c *reportCmd) print(e *Env, r *client.Report) {
 	if len(r.Rows) == 0 {
 		e.printf("nothing began%s in that time\n", of(c.What))
 	} else {
@@ -85,7 +85,7 @@ func (c *reportCmd) print(e *Env, r *api.Report) {
 }
 
 // reportDay is when a line begins.
-func reportDay(e *Env, at time.Time, r *api.Report) string {
+func reportDay(e *Env, at time.Time, r *client.Report) string {
 	if r.By == "day" {
 		zone, err := report.Zone(r.Zone)
 		if err != nil {
@@ -97,7 +97,7 @@ func reportDay(e *Env, at time.Time, r *api.Report) string {
 }
 
 // succeeded is the share of those that ended.
-func succeeded(row *api.ReportRow) string {
+func succeeded(row *client.ReportRow) string {
 	if row.Runs == 0 {
 		return "-"
 	}
@@ -114,7 +114,7 @@ func succeeded(row *api.ReportRow) string {
 }
 
 // endsText is how runs ended that did not succeed.
-func endsText(row *api.ReportRow) string {
+func endsText(row *client.ReportRow) string {
 	var list []string
 	for _, end := range row.Ends {
 		if end.State != string(core.Succeeded) {
@@ -131,7 +131,7 @@ func endsText(row *api.ReportRow) string {
 	return strings.Join(list, ", ")
 }
 
-func reportTimes(t api.ReportTimes) string {
+func reportTimes(t client.ReportTimes) string {
 	if t.Runs == 0 {
 		return "-"
 	}

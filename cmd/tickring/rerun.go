@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/parts"
 )
@@ -34,7 +34,7 @@ type rerunCmd struct {
 const maxReruns = 1000
 
 func (c *rerunCmd) Run(e *conn) error {
-	body := api.RerunRequest{Params: c.Params, Addresses: c.Address, SameAddress: c.Same, Retries: c.Retry, Key: c.Key, DryRun: c.DryRun,
+	body := client.RerunRequest{Params: c.Params, Addresses: c.Address, SameAddress: c.Same, Retries: c.Retry, Key: c.Key, DryRun: c.DryRun,
 		As: string(core.CauseManual)}
 	if kindOf(c.What) == runKind {
 		return c.one(e, body)
@@ -100,7 +100,7 @@ func (c *rerunCmd) Run(e *conn) error {
 }
 
 // command is the words that go on at a place.
-func (c *rerunCmd) command(body *api.RerunRequest, next string) []string {
+func (c *rerunCmd) command(body *client.RerunRequest, next string) []string {
 	words := []string{"tickring", "rerun", c.What, "--key", body.Key, "--to", body.To.UTC().Format(time.RFC3339)}
 	if c.Failed {
 		words = append(words, "--failed")
@@ -118,7 +118,7 @@ func (c *rerunCmd) command(body *api.RerunRequest, next string) []string {
 }
 
 // one runs one run again.
-func (c *rerunCmd) one(e *conn, body api.RerunRequest) error {
+func (c *rerunCmd) one(e *conn, body client.RerunRequest) error {
 	run, err := e.run(c.What)
 	if err != nil {
 		return err
@@ -132,15 +132,15 @@ func (c *rerunCmd) one(e *conn, body api.RerunRequest) error {
 }
 
 // all asks for all pages; what was done is in the sum also where it fails.
-func (c *rerunCmd) all(e *conn, body api.RerunRequest) (sum api.RerunResult, err error) {
-	sum.Runs = []api.Rerun{}
+func (c *rerunCmd) all(e *conn, body client.RerunRequest) (sum client.RerunResult, err error) {
+	sum.Runs = []client.Rerun{}
 	rest := ""
-	sum.Next, err = pages(e, body.After, parts.Pages[api.RerunResult]{
-		Ask: func(after string) (api.RerunResult, error) {
+	sum.Next, err = pages(e, body.After, parts.Pages[client.RerunResult]{
+		Ask: func(after string) (client.RerunResult, error) {
 			body.After, body.Limit = after, min(c.Limit-len(sum.Runs), 100)
 			return e.Rerun(e.Ctx, body)
 		},
-		Add: func(page *api.RerunResult) string {
+		Add: func(page *client.RerunResult) string {
 			sum.Runs = append(sum.Runs, page.Runs...)
 			if len(sum.Runs) >= c.Limit {
 				rest = page.Next
@@ -154,7 +154,7 @@ func (c *rerunCmd) all(e *conn, body api.RerunRequest) (sum api.RerunResult, err
 	return sum, err
 }
 
-func (c *rerunCmd) tell(e *conn, res *api.RerunResult) error {
+func (c *rerunCmd) tell(e *conn, res *client.RerunResult) error {
 	return e.show(res, func() {
 		made, left := 0, 0
 		for i := range res.Runs {

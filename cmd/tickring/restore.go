@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 )
 
 type fenceCmd struct{}
@@ -43,7 +43,7 @@ func (c *takeoverCmd) Run(e *conn) error { return c.run(e, "taken over") }
 const beforeCopy = 15 * time.Minute
 
 func (c *restoreFlags) run(e *conn, done string) error {
-	req := api.RestoreRequest{LiftJobs: c.LiftJobs, LiftRuns: c.LiftRuns, Again: c.Again}
+	req := client.RestoreRequest{LiftJobs: c.LiftJobs, LiftRuns: c.LiftRuns, Again: c.Again}
 	if c.From != "" {
 		from, _, err := e.spanOf(c.From, "now", "")
 		if err != nil {
@@ -52,7 +52,7 @@ func (c *restoreFlags) run(e *conn, done string) error {
 		req.From = from
 	}
 	e.sayWhere()
-	var sum api.RestoreResult
+	var sum client.RestoreResult
 	for {
 		res, err := e.Restore(e.Ctx, req)
 		if err != nil {
@@ -61,7 +61,7 @@ func (c *restoreFlags) run(e *conn, done string) error {
 			}
 			return err
 		}
-		sum = api.RestoreResult{Generation: res.Generation, From: res.From, LiftJobs: res.LiftJobs, LiftRuns: res.LiftRuns,
+		sum = client.RestoreResult{Generation: res.Generation, From: res.From, LiftJobs: res.LiftJobs, LiftRuns: res.LiftRuns,
 			Jobs: sum.Jobs + res.Jobs, Leases: sum.Leases + res.Leases,
 			Waiting: sum.Waiting + res.Waiting, Watched: sum.Watched + res.Watched, Owing: sum.Owing + res.Owing,
 			Full: append(sum.Full, res.Full...)}
@@ -70,15 +70,15 @@ func (c *restoreFlags) run(e *conn, done string) error {
 		}
 		req.After, req.From, req.LiftJobs, req.LiftRuns = res.Next, res.From, res.LiftJobs, res.LiftRuns
 	}
-	plan, err := e.replanAll(api.ReplanRequest{From: sum.From.Add(-beforeCopy)})
+	plan, err := e.replanAll(client.ReplanRequest{From: sum.From.Add(-beforeCopy)})
 	if err != nil {
 		return fmt.Errorf("generation %d works, but what has no run could not be sent: %w\ngo on with: tickring replan --from %s", sum.Generation,
 			err, sum.From.Add(-beforeCopy).UTC().Format(time.RFC3339))
 	}
 	if e.json() {
 		return e.printJSON(struct {
-			Restore api.RestoreResult `json:"restore"`
-			Replan  api.ReplanResult  `json:"replan"`
+			Restore client.RestoreResult `json:"restore"`
+			Replan  client.ReplanResult  `json:"replan"`
 		}{sum, plan})
 	}
 	e.printf("%s: generation %d, of %s; %s\n", done, sum.Generation, e.full(sum.From, ""), plural(sum.Jobs, "job"))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -22,7 +23,7 @@ func (c *runCmd) Run(e *conn) error {
 	}
 	again := e.again(&r)
 	return e.show(struct {
-		api.Run
+		client.Run
 		RerunAs []string `json:"rerunAs,omitempty"`
 	}{r, again}, func() {
 		if r.Skip != nil {
@@ -174,7 +175,7 @@ func (c *runCmd) Run(e *conn) error {
 
 // attemptText says which attempt of its chain a run is, and how many may follow it; empty
 // where it is all.
-func attemptText(r *api.Run) string {
+func attemptText(r *client.Run) string {
 	switch {
 	case r.Shards != nil || r.Attempt <= 1 && r.Retries == 0 && r.Then == "":
 		return ""
@@ -187,12 +188,12 @@ func attemptText(r *api.Run) string {
 }
 
 // waitsForPermit reports whether a run is queued for its permit, or for its turn with it.
-func waitsForPermit(r *api.Run) bool {
+func waitsForPermit(r *client.Run) bool {
 	return r.State == string(core.Queued) && r.Permit.Waits(time.Now())
 }
 
 // chosenText says of which addresses a route chose.
-func chosenText(t *api.Try) string {
+func chosenText(t *client.Try) string {
 	text := fmt.Sprintf("%s by %s from %d", t.Address, t.By, t.Of)
 	if len(t.From) == 0 {
 		return text
@@ -205,7 +206,7 @@ func chosenText(t *api.Try) string {
 }
 
 // overText says why a run that is past its timeout is still open.
-func overText(r *api.Run) string {
+func overText(r *client.Run) string {
 	if !core.State(r.State).Open() {
 		return ""
 	}
@@ -216,11 +217,11 @@ func overText(r *api.Run) string {
 const changesOfRun = 100
 
 // again are the runs that run one again, as far as they are found.
-func (e *conn) again(r *api.Run) (runs []string) {
+func (e *conn) again(r *client.Run) (runs []string) {
 	if r.JobID == 0 || r.Skip != nil {
 		return nil
 	}
-	list, err := e.ListChanges(e.Ctx, api.ListChangesParams{Job: fmt.Sprint(r.JobID), Limit: changesOfRun})
+	list, err := e.ListChanges(e.Ctx, client.ListChangesParams{Job: fmt.Sprint(r.JobID), Limit: changesOfRun})
 	if err != nil {
 		return nil // what is known of the run is shown without it
 	}
@@ -231,7 +232,7 @@ func (e *conn) again(r *api.Run) (runs []string) {
 }
 
 // replacedText is what is said of a run in whose place a newer one goes.
-func replacedText(r *api.Run) string {
+func replacedText(r *client.Run) string {
 	if r.Reason == string(core.ReasonReplaced) || r.State == string(core.Running) && strings.HasPrefix(r.KillBy, "run ") {
 		return ", which goes in its place"
 	}
@@ -243,7 +244,7 @@ const shownShards = 20
 
 // shardsText tells of the shards of a broadcast how many ended how, and of some each: of
 // many, those that did not succeed come first.
-func shardsText(add func(name, value string), list []api.ShardRun) {
+func shardsText(add func(name, value string), list []client.ShardRun) {
 	n, states := map[string]int{}, []string(nil)
 	for _, s := range list {
 		if n[s.State]++; n[s.State] == 1 {
@@ -258,13 +259,13 @@ func shardsText(add func(name, value string), list []api.ShardRun) {
 	}
 	shown := slices.Clone(list)
 	if len(list) > shownShards {
-		slices.SortStableFunc(shown, func(a, b api.ShardRun) int {
+		slices.SortStableFunc(shown, func(a, b client.ShardRun) int {
 			return cmp.Compare(btoi(a.State == string(core.Succeeded)), btoi(b.State == string(core.Succeeded)))
 		})
 		shown = shown[:shownShards]
 	}
 	for _, s := range shown {
-		how := howText(&api.Run{State: s.State, Reason: s.Reason, Attempt: s.Attempt})
+		how := howText(&client.Run{State: s.State, Reason: s.Reason, Attempt: s.Attempt})
 		add(fmt.Sprintf("shard %d", s.Index), strings.TrimSpace(strings.Join([]string{s.ID, how, s.Address}, "   ")))
 	}
 	if rest := len(list) - len(shown); rest > 0 {

@@ -8,22 +8,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 )
 
 func TestAttemptText(t *testing.T) {
 	for _, c := range []struct {
-		run  api.Run
+		run  client.Run
 		want string
 	}{
-		{api.Run{State: "succeeded", Attempt: 1}, ""},
-		{api.Run{State: "running", Attempt: 1, Retries: 3}, "1, 3 may follow"},
-		{api.Run{State: "failed", Reason: "handler", Attempt: 1, Retries: 3, Then: "5"}, "1, 3 may follow"},
-		{api.Run{State: "failed", Reason: "snoozed", Attempt: 1, Then: "5"}, "1, 1 may follow"},
-		{api.Run{State: "failed", Reason: "snoozed", Attempt: 2, Retries: 3, Then: "5"}, "2, 4 may follow"},
-		{api.Run{State: "failed", Reason: "cancelled", Attempt: 1, Retries: 3}, "1, the last"},
-		{api.Run{State: "succeeded", Attempt: 2, Retries: 1}, "2, the last"},
-		{api.Run{State: "running", Attempt: 1, Retries: 3, Shards: []api.ShardRun{{}}}, ""},
+		{client.Run{State: "succeeded", Attempt: 1}, ""},
+		{client.Run{State: "running", Attempt: 1, Retries: 3}, "1, 3 may follow"},
+		{client.Run{State: "failed", Reason: "handler", Attempt: 1, Retries: 3, Then: "5"}, "1, 3 may follow"},
+		{client.Run{State: "failed", Reason: "snoozed", Attempt: 1, Then: "5"}, "1, 1 may follow"},
+		{client.Run{State: "failed", Reason: "snoozed", Attempt: 2, Retries: 3, Then: "5"}, "2, 4 may follow"},
+		{client.Run{State: "failed", Reason: "cancelled", Attempt: 1, Retries: 3}, "1, the last"},
+		{client.Run{State: "succeeded", Attempt: 2, Retries: 1}, "2, the last"},
+		{client.Run{State: "running", Attempt: 1, Retries: 3, Shards: []client.ShardRun{{}}}, ""},
 	} {
 		if got := attemptText(&c.run); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.run, got, c.want)
@@ -34,24 +34,24 @@ func TestAttemptText(t *testing.T) {
 func TestWaitsForPermit(t *testing.T) {
 	for _, c := range []struct {
 		state  string
-		permit *api.Permit
+		permit *client.Permit
 		want   bool
 	}{
 		{"queued", nil, false},
-		{"queued", &api.Permit{HeldBy: []string{"1"}, Place: 1}, true},
-		{"queued", &api.Permit{HeldBy: []string{"1"}}, false}, // for an executor, and then it asks
-		{"queued", &api.Permit{Has: true}, false},             // for an executor
-		{"queued", &api.Permit{Has: true, Begins: time.Now().Add(time.Hour)}, true},
-		{"running", &api.Permit{}, false},
+		{"queued", &client.Permit{HeldBy: []string{"1"}, Place: 1}, true},
+		{"queued", &client.Permit{HeldBy: []string{"1"}}, false}, // for an executor, and then it asks
+		{"queued", &client.Permit{Has: true}, false},             // for an executor
+		{"queued", &client.Permit{Has: true, Begins: time.Now().Add(time.Hour)}, true},
+		{"running", &client.Permit{}, false},
 	} {
-		if got := waitsForPermit(&api.Run{State: c.state, Permit: c.permit}); got != c.want {
+		if got := waitsForPermit(&client.Run{State: c.state, Permit: c.permit}); got != c.want {
 			t.Errorf("%s %+v: %v", c.state, c.permit, got)
 		}
 	}
 }
 
 func TestChosenText(t *testing.T) {
-	for want, c := range map[string]api.Try{
+	for want, c := range map[string]client.Try{
 		"b by random from 3: a, b, c": {Address: "b", By: "random", Of: 3, From: []string{"a", "b", "c"}},
 		"b by lfu from 9: a, …":       {Address: "b", By: "lfu", Of: 9, From: []string{"a"}},
 		"b by last from 2":            {Address: "b", By: "last", Of: 2},
@@ -70,21 +70,22 @@ func TestKeptText(t *testing.T) {
 	const live = "\nits executor does not answer with the log now: refused"
 	for _, c := range []struct {
 		name string
-		kept api.KeptLog
+		kept client.KeptLog
 		want string
 	}{
-		{"whole", api.KeptLog{From: 1}, kept + "that is all of it" + live},
-		{"its end", api.KeptLog{From: 98610}, kept + "missing: lines 1 to 98609" + live},
-		{"one long line", api.KeptLog{From: 1, Cut: 900}, kept + "missing: the first 900 bytes of line 1" + live},
-		{"a long line behind others", api.KeptLog{From: 20, Cut: 900},
+		{"whole", client.KeptLog{From: 1}, kept + "that is all of it" + live},
+		{"its end", client.KeptLog{From: 98610}, kept + "missing: lines 1 to 98609" + live},
+		{"one long line", client.KeptLog{From: 1, Cut: 900}, kept + "missing: the first 900 bytes of line 1" + live},
+		{"a long line behind others", client.KeptLog{From: 20, Cut: 900},
 			kept + "missing: lines 1 to 19, and the first 900 bytes of line 20" + live},
-		{"its beginning", api.KeptLog{From: 1, More: true}, kept + "missing: its end" + live},
-		{"its middle", api.KeptLog{From: 20, More: true}, kept + "missing: lines 1 to 19, and its end" + live},
-		{"of one long line its middle", api.KeptLog{From: 1, Cut: 9, More: true},
+		{"its beginning", client.KeptLog{From: 1, More: true}, kept + "missing: its end" + live},
+		{"its middle", client.KeptLog{From: 20, More: true}, kept + "missing: lines 1 to 19, and its end" + live},
+		{"of one long line its middle", client.KeptLog{From: 1, Cut: 9, More: true},
 			kept + "missing: the first 9 bytes of line 1, and its end" + live},
-		{"none", api.KeptLog{Why: "no answer"}, "the log could not be kept (no answer), and its executor does not answer with it now: refused"},
-		{"a message", api.KeptLog{Message: true, From: 1}, "this is no log, but the message that the run has kept: refused"},
-		{"a message that was cut", api.KeptLog{Message: true, From: 1, More: true},
+		{"none", client.KeptLog{Why: "no answer"},
+			"the log could not be kept (no answer), and its executor does not answer with it now: refused"},
+		{"a message", client.KeptLog{Message: true, From: 1}, "this is no log, but the message that the run has kept: refused"},
+		{"a message that was cut", client.KeptLog{Message: true, From: 1, More: true},
 			"this is no log, but the message that the run has kept: refused   missing: what it had behind its first 15000 characters"},
 	} {
 		c.kept.At, c.kept.Live = at, "refused"
@@ -96,7 +97,7 @@ func TestKeptText(t *testing.T) {
 
 // TestDescribed: each field of a job has words in describe, or is one whose fields are shown as a file has them.
 func TestDescribed(t *testing.T) {
-	spec := reflect.TypeFor[api.JobSpec]()
+	spec := reflect.TypeFor[client.JobSpec]()
 	for i := range spec.NumField() {
 		name, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ",")
 		if slices.Contains([]string{"call", "command", "declared", "ifRev", "notify"}, name) == slices.Contains(described, name) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -36,7 +36,7 @@ func (c *runsCmd) once(e *conn) error {
 	if c.Limit < 1 {
 		return core.Invalid("limit", fmt.Sprint(c.Limit), "at least 1")
 	}
-	params := api.ListRunsParams{State: c.State, Failed: c.Failed, Cause: c.Cause, Address: c.RanAt, Longer: c.Longer, Shorter: c.Shorter,
+	params := client.ListRunsParams{State: c.State, Failed: c.Failed, Cause: c.Cause, Address: c.RanAt, Longer: c.Longer, Shorter: c.Shorter,
 		Late: c.Late, Text: c.Text}
 	var zone string
 	var err error
@@ -82,7 +82,7 @@ func of(what string) string {
 	return " of " + what
 }
 
-func (e *Env) printRuns(page *api.RunPage, zone string) {
+func (e *Env) printRuns(page *client.RunPage, zone string) {
 	rows := [][]string{{"RUN", "APP/JOB", "SCHEDULED", "LATE", "TOOK", "CAUSE", "STATE", ""}}
 	var colours paints
 	for i := range page.Runs {
@@ -98,7 +98,7 @@ func (e *Env) printRuns(page *api.RunPage, zone string) {
 }
 
 // waitText says for whom a queued run waits, and until when.
-func (e *Env) waitText(r *api.Run) string {
+func (e *Env) waitText(r *client.Run) string {
 	if r.WaitsUntil.IsZero() {
 		return ""
 	}
@@ -106,7 +106,7 @@ func (e *Env) waitText(r *api.Run) string {
 }
 
 // permitText says how an open run stands among those that share its limit.
-func (e *Env) permitText(r *api.Run) string {
+func (e *Env) permitText(r *client.Run) string {
 	p := r.Permit
 	if p == nil {
 		return ""
@@ -146,7 +146,7 @@ func (e *Env) permitText(r *api.Run) string {
 // heldShown is how many of those that hold a permit are named.
 const heldShown = 3
 
-func (e *Env) skipLine(s *api.Skip, zone string) string {
+func (e *Env) skipLine(s *client.Skip, zone string) string {
 	if s.Count == 1 {
 		return fmt.Sprintf("skipped: %s   %s", s.Reason, e.full(s.FirstAt, zone))
 	}

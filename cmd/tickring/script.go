@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -95,7 +95,7 @@ func (c *scriptVersionsCmd) Run(e *conn) error {
 func shortHash(hash string) string { return hash[:min(len(hash), 12)] }
 
 // scriptText is a version of a script in a line.
-func scriptText(s *api.Script) string {
+func scriptText(s *client.Script) string {
 	return strings.TrimSpace(fmt.Sprintf("%s   version %d   %d bytes   sha256 %s   %s", s.Kind, s.Version, s.Size, shortHash(s.Hash),
 		oneLine(s.Note)))
 }
@@ -105,7 +105,7 @@ func (c *scriptDiffCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	d, err := e.DiffScripts(e.Ctx, j.App, j.Name, fmt.Sprint(c.To), api.DiffScriptsParams{From: c.From})
+	d, err := e.DiffScripts(e.Ctx, j.App, j.Name, fmt.Sprint(c.To), client.DiffScriptsParams{From: c.From})
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (c *scriptPutCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	return e.putScript(&j, api.ScriptChange{Kind: c.Kind, Note: c.Note, Source: source, IfRev: &j.Rev})
+	return e.putScript(&j, client.ScriptChange{Kind: c.Kind, Note: c.Note, Source: source, IfRev: &j.Rev})
 }
 
 func (c *scriptPutCmd) read(e *conn) (string, error) {
@@ -149,7 +149,7 @@ func (c *scriptPutCmd) read(e *conn) (string, error) {
 }
 
 // putScript gives a job another version of its script and says which.
-func (e *conn) putScript(j *api.Job, change api.ScriptChange) error {
+func (e *conn) putScript(j *client.Job, change client.ScriptChange) error {
 	res, err := e.PutScript(e.Ctx, j.App, j.Name, change)
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func (c *scriptEditCmd) Run(e *conn) error {
 	}
 	err = core.CheckSource("script", string(edited))
 	if err == nil {
-		err = e.putScript(&j, api.ScriptChange{Note: c.Note, Source: string(edited), IfRev: &j.Rev})
+		err = e.putScript(&j, client.ScriptChange{Note: c.Note, Source: string(edited), IfRev: &j.Rev})
 	}
 	if err != nil {
 		return &exitError{exitOf(err), fmt.Errorf("%w\nyour text is kept, and: tickring script put %s/%s %s", err, j.App, j.Name, path)}
@@ -204,11 +204,11 @@ func (c *scriptRestoreCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	return e.putScript(&j, api.ScriptChange{Version: c.Number, Note: cmp.Or(c.Note, fmt.Sprintf("as version %d", c.Number)), IfRev: &j.Rev})
+	return e.putScript(&j, client.ScriptChange{Version: c.Number, Note: cmp.Or(c.Note, fmt.Sprintf("as version %d", c.Number)), IfRev: &j.Rev})
 }
 
 // sources reads the sources of the scripts of jobs, so that they can be written as a file.
-func (e *conn) sources(jobs []api.Job) error {
+func (e *conn) sources(jobs []client.Job) error {
 	for i := range jobs {
 		j := &jobs[i]
 		if j.Script.Kind == "" {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 )
 
 // spanFlags say of what, and of which span.
@@ -42,7 +42,7 @@ func (c *shapeCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	s, err := e.GetShape(e.Ctx, api.GetShapeParams{App: app, Job: job, From: from, To: to, Buckets: c.Buckets, Late: c.Late})
+	s, err := e.GetShape(e.Ctx, client.GetShapeParams{App: app, Job: job, From: from, To: to, Buckets: c.Buckets, Late: c.Late})
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (c *lateCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	l, err := e.GetLateness(e.Ctx, api.GetLatenessParams{App: app, Job: job, Each: c.Each, From: from, To: to, Buckets: c.Buckets})
+	l, err := e.GetLateness(e.Ctx, client.GetLatenessParams{App: app, Job: job, Each: c.Each, From: from, To: to, Buckets: c.Buckets})
 	if err != nil {
 		return err
 	}

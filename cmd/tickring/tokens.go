@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -45,7 +46,7 @@ func (c *tokensMakeCmd) Run(e *conn) error {
 	if err != nil {
 		return core.Invalid("for", c.For, "%v", err)
 	}
-	res, err := e.MakeToken(e.Ctx, api.NewTokenSpec{Name: c.Name, Grants: api.ParseGrants(c.Role), EndsAt: time.Now().Add(span)})
+	res, err := e.MakeToken(e.Ctx, client.NewTokenSpec{Name: c.Name, Grants: api.ParseGrants(c.Role), EndsAt: time.Now().Add(span)})
 	if err != nil {
 		return err
 	}
@@ -69,5 +70,5 @@ func (c *tokensEndCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	return e.show(api.Done{Done: true}, func() { e.printf("%s ended\n", c.Name) })
+	return e.show(client.Done{Done: true}, func() { e.printf("%s ended\n", c.Name) })
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -22,7 +22,7 @@ type triggerCmd struct {
 }
 
 func (c *triggerCmd) Run(e *conn) error {
-	var made []api.Run
+	var made []client.Run
 	err := e.each(c.Job, c.Label, func(job string) error {
 		run, err := c.one(e, job)
 		if err == nil {
@@ -48,19 +48,19 @@ func (c *triggerCmd) Run(e *conn) error {
 }
 
 // one triggers one job.
-func (c *triggerCmd) one(e *conn, job string) (api.Run, error) {
+func (c *triggerCmd) one(e *conn, job string) (client.Run, error) {
 	app, name, err := e.jobName(job)
 	if err != nil {
-		return api.Run{}, err
+		return client.Run{}, err
 	}
-	body := api.TriggerRequest{Params: c.Params, Addresses: c.Address, Key: c.Key, Retries: c.Retry, Cause: string(core.CauseManual)}
+	body := client.TriggerRequest{Params: c.Params, Addresses: c.Address, Key: c.Key, Retries: c.Retry, Cause: string(core.CauseManual)}
 	if c.At != "" {
 		j, err := e.GetJob(e.Ctx, app, name)
 		if err != nil {
-			return api.Run{}, err
+			return client.Run{}, err
 		}
 		if body.At, err = parseTime("at", c.At, e.zone(j.Schedule.Timezone), time.Now(), false); err != nil {
-			return api.Run{}, err
+			return client.Run{}, err
 		}
 	}
 	res, err := e.TriggerJob(e.Ctx, app, name, body)
@@ -81,7 +81,7 @@ func (c *triggerCmd) one(e *conn, job string) (api.Run, error) {
 }
 
 // follow waits for the end of a run and of the retries that follow it.
-func (e *conn) follow(run api.Run) (api.Run, error) {
+func (e *conn) follow(run client.Run) (client.Run, error) {
 	wait := 20 * time.Millisecond
 	for fails := 0; ; {
 		if !core.State(run.State).Open() {
@@ -110,7 +110,7 @@ func (e *conn) follow(run api.Run) (api.Run, error) {
 	}
 }
 
-func exitOfRun(r *api.Run) int {
+func exitOfRun(r *client.Run) int {
 	switch core.State(r.State) {
 	case core.Succeeded:
 		return exitDone
@@ -121,7 +121,7 @@ func exitOfRun(r *api.Run) int {
 }
 
 // printEnd is one line on how a run ended.
-func (e *Env) printEnd(r *api.Run) {
+func (e *Env) printEnd(r *client.Run) {
 	parts := []string{"run " + r.ID, runName(r)}
 	if r.Address != "" {
 		parts = append(parts, r.Address)

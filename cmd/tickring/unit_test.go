@@ -198,7 +198,7 @@ func TestDurations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[0-9]{0,19}(d|h|m|s|ms|x|)([0-9]{1,3}(d|h|m|s|ms))?`).Draw(t, "text")
 		want, err1 := api.ParseDuration(text)
-		got, err2 := api.ManageJob(api.JobSpec{Timeout: text})
+		got, err2 := api.ManageJob(client.JobSpec{Timeout: text})
 		if text != "" && ((err1 == nil) != (err2 == nil) || err1 == nil && got.Def.Timeout != want) {
 			t.Fatalf("%q: manifest %s, %v; API %s, %v", text, want, err1, got.Def.Timeout, err2)
 		}
@@ -266,7 +266,7 @@ func TestServePolicy(t *testing.T) {
 }
 
 func TestPermitText(t *testing.T) {
-	p := api.Permit{Of: "group db", Limit: 4, HeldBy: []string{"1", "2", "3", "4"}, Place: 3, Waiting: 10}
+	p := client.Permit{Of: "group db", Limit: 4, HeldBy: []string{"1", "2", "3", "4"}, Place: 3, Waiting: 10}
 	has, asks := p, p
 	has.Has, has.Place, asks.Place = true, 0, 0
 	later := has
@@ -274,7 +274,7 @@ func TestPermitText(t *testing.T) {
 	own, other, hidden := has, has, p
 	hidden.HeldBy = nil
 	own.Of, other.Of = "job 29", "job 2"
-	for want, p := range map[string]*api.Permit{
+	for want, p := range map[string]*client.Permit{
 		"it has one of group db, of 4, and begins at 2027-01-01 12:00:05 Z, when so many in a second have their turn": &later,
 		"waits for one of group db, of 4, held by run 1, 2, 3 and 1 more: place 3 of 10":                              &p,
 		"waits for one of group db, of 4, held by another run: place 3 of 10":                                         &hidden,
@@ -284,11 +284,11 @@ func TestPermitText(t *testing.T) {
 		"it has one of job 2, of 4":             &other,
 		"":                                      nil,
 	} {
-		if got := (&Env{Globals: &Globals{}}).permitText(&api.Run{Permit: p, State: "queued", Job: "pay/ledger", JobID: 29}); got != want {
+		if got := (&Env{Globals: &Globals{}}).permitText(&client.Run{Permit: p, State: "queued", Job: "pay/ledger", JobID: 29}); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	over := &api.Run{State: "failed", Permit: &api.Permit{Of: "group db, app shop", Value: "x"}}
+	over := &client.Run{State: "failed", Permit: &client.Permit{Of: "group db, app shop", Value: "x"}}
 	if got := (&Env{Globals: &Globals{}}).permitText(over); got != "of group db, app shop with value x at its key" {
 		t.Errorf("after its end: %q", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	questions "github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/internal/parts"
@@ -30,7 +31,7 @@ func (c *upcomeCmd) Run(e *conn) error {
 		return c.shape(e)
 	}
 	now, zone := time.Now(), ""
-	params := api.ListUpcomingParams{App: c.What, Limit: questions.MaxPage}
+	params := client.ListUpcomingParams{App: c.What, Limit: questions.MaxPage}
 	if c.What != "" && kindOf(c.What) != appKind {
 		j, err := e.job(c.What)
 		if err != nil {
@@ -42,12 +43,12 @@ func (c *upcomeCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	res := api.Upcoming{Upcoming: []api.Coming{}}
-	_, err = pages(e, "", parts.Pages[api.Upcoming]{
-		Ask: func(string) (api.Upcoming, error) {
+	res := client.Upcoming{Upcoming: []client.Coming{}}
+	_, err = pages(e, "", parts.Pages[client.Upcoming]{
+		Ask: func(string) (client.Upcoming, error) {
 			return e.ListUpcoming(e.Ctx, params)
 		},
-		Add: func(page *api.Upcoming) string {
+		Add: func(page *client.Upcoming) string {
 			parts.AddUpcoming(&res, page, questions.MaxPage)
 			params.After = page.Next
 			return behind(page.Next)
@@ -67,7 +68,7 @@ func (c *upcomeCmd) Run(e *conn) error {
 }
 
 // spanAhead reads from when to when, and has params ask so far.
-func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *api.ListUpcomingParams) (to time.Time, err error) {
+func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *client.ListUpcomingParams) (to time.Time, err error) {
 	span, err := api.ParseDuration(c.For)
 	if err != nil {
 		return to, core.Invalid("for", c.For, "%v", err)
@@ -113,12 +114,12 @@ func (c *upcomeCmd) shape(e *conn) error {
 	if c.What != "" && kindOf(c.What) != appKind {
 		return usagef("--shape is of an app or of all: what comes of one job is tickring upcoming %s", c.What)
 	}
-	now, list := time.Now(), api.ListUpcomingParams{}
+	now, list := time.Now(), client.ListUpcomingParams{}
 	to, err := e.spanAhead(c, "", now, &list)
 	if err != nil {
 		return err
 	}
-	params := api.GetUpcomingShapeParams{App: c.What, For: list.For, Buckets: shapeMarks}
+	params := client.GetUpcomingShapeParams{App: c.What, For: list.For, Buckets: shapeMarks}
 	if c.From != "" { // a second of list.For lies before it
 		params.From = list.From.Add(time.Second)
 		params.For = api.FormatDuration(to.Sub(params.From).Round(time.Second))
@@ -180,8 +181,8 @@ const folded = 3
 
 // print shows times in the one zone of all that is shown, else in UTC, and the fires
 // of a job that has many as one line.
-func (c *upcomeCmd) print(e *Env, res *api.Upcoming, now, to time.Time) {
-	zone, fires := "", map[string][]api.Coming{}
+func (c *upcomeCmd) print(e *Env, res *client.Upcoming, now, to time.Time) {
+	zone, fires := "", map[string][]client.Coming{}
 	for i, u := range res.Upcoming {
 		if i == 0 {
 			zone = u.Timezone

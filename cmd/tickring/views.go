@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 )
 
 type viewsCmd struct {
@@ -40,7 +40,7 @@ type viewsSetCmd struct {
 }
 
 func (c *viewsSetCmd) Run(e *conn) error {
-	res, err := e.PutView(e.Ctx, api.SavedView{Name: c.Name, Page: c.Page, Query: c.Query, Shared: c.Shared})
+	res, err := e.PutView(e.Ctx, client.SavedView{Name: c.Name, Page: c.Page, Query: c.Query, Shared: c.Shared})
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ type viewsDeleteCmd struct {
 }
 
 func (c *viewsDeleteCmd) Run(e *conn) error {
-	res, err := e.DeleteView(e.Ctx, api.DeleteViewParams{Name: c.Name, Shared: c.Shared})
+	res, err := e.DeleteView(e.Ctx, client.DeleteViewParams{Name: c.Name, Shared: c.Shared})
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/ask"
@@ -71,18 +72,18 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 		Reports: a.Reports(report.Options{Zone: c.ReportZone}),
 		Restore: a.Restorer(restore.Options{}),
 		Rotator: engine.Rotator{Engine: a.Engine, Box: c.Box},
-		Facts: func(ctx context.Context, l words.Language) api.Facts {
-			f := api.Facts{Deployment: c.Deployment}
+		Facts: func(ctx context.Context, l words.Language) client.Facts {
+			f := client.Facts{Deployment: c.Deployment}
 			doctor.Gather(ctx, e, time.Now(), l, &f, nil)
 			return f
-		}, Status: func() api.Status {
+		}, Status: func() client.Status {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()
 			last, err := e.Upkeep.LastAlive(ctx) // each minute of a tick
 			if err != nil {
 				log.Warn("the last tick could not be read", "err", err)
 			}
-			return api.Status{Now: time.Now().UTC(), LastTick: last}
+			return client.Status{Now: time.Now().UTC(), LastTick: last}
 		}}
 	mux.Handle("/", guarded(c.Tokens, log, func(t boot.Tokens) http.Handler {
 		o.Token, o.ReadToken, o.Admit = t.Admin, t.Read, door.Tokens.Admit

@@ -55,7 +55,7 @@ var exceptions = map[string][]string{
 	// A job is read and written there as a text, as apply and get do.
 	// What doctor finds, and how what comes in parts is summed up, commands and pages share.
 	"console":      {"internal/doctor", "internal/parts"},
-	"manifest":     {"api"},
+	"manifest":     {"api", "api/client"},
 	"api":          {},
 	"cmd/tickring": {},
 }

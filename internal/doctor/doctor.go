@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -52,7 +52,7 @@ type Facts struct {
 	Endpoint string
 	// Own is what the deployment says of itself; OwnErr why it says nothing,
 	// Refused that it does not take the token.
-	Own     *api.Facts
+	Own     *client.Facts
 	Canary  *Canary // of a deployment that has one, where it could be asked
 	OwnErr  string  // in the language that was asked for, or of this machine's network
 	Refused bool
@@ -60,7 +60,7 @@ type Facts struct {
 	// Apps are the names of all, where one was refused that said he is of one; else nil.
 	Apps []string
 	// Jobs are how its jobs fare; JobsErr is why that is not known.
-	Jobs    *api.JobFacts
+	Jobs    *client.JobFacts
 	JobsErr string
 
 	Cloud *Cloud // nil on one machine

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/report"
@@ -26,7 +27,7 @@ type gathering struct {
 	e   *engine.Engine
 	now time.Time
 	l   words.Language
-	f   *api.Facts
+	f   *client.Facts
 	// answer is what addresses of executors said last; nil: nothing is known.
 	answer api.Answer
 }
@@ -49,7 +50,7 @@ func (k *gathering) said(err error) string {
 
 // Gather adds to f what the engine says, to somebody of language l; e is not fenced, so
 // that a deployment that stands by can be asked too.
-func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Language, f *api.Facts, answer api.Answer) {
+func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Language, f *client.Facts, answer api.Answer) {
 	k := &gathering{e, now, l, f, answer}
 	f.Now = now.UTC()
 	g, err := e.Tick.Global(ctx)
@@ -93,12 +94,12 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Langua
 		f.DeadLetters = &n
 	}
 	if h, err := report.New(e.Report, report.Options{}).Health(ctx); k.known("reports", err) {
-		f.Reports = &api.ReportFacts{Since: h.Since.Time(), Until: h.Until.Time(), Open: h.Open, Failed: h.Failed, FailedAt: h.FailedAt}
+		f.Reports = &client.ReportFacts{Since: h.Since.Time(), Until: h.Until.Time(), Open: h.Open, Failed: h.Failed, FailedAt: h.FailedAt}
 	}
 	channels, err := e.Manage.ListChannels(ctx)
 	for i := range channels {
 		if err := channels[i].Locked(); err != nil {
-			f.LockedChannels = append(f.LockedChannels, api.UnreadableApp{Name: channels[i].Name, Message: k.said(err)})
+			f.LockedChannels = append(f.LockedChannels, client.UnreadableApp{Name: channels[i].Name, Message: k.said(err)})
 		}
 	}
 	if k.known("channels", err) {
@@ -111,12 +112,12 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Langua
 	k.apps(ctx, g)
 }
 
-func (k *gathering) depth(ctx context.Context, what string, kind ring.Kind) *api.Depth {
+func (k *gathering) depth(ctx context.Context, what string, kind ring.Kind) *client.Depth {
 	due, waiting, inFlight, err := k.e.Queue.Depth(ctx, kind)
 	if !k.known(what, err) {
 		return nil
 	}
-	return &api.Depth{Due: due, Waiting: waiting, InFlight: inFlight}
+	return &client.Depth{Due: due, Waiting: waiting, InFlight: inFlight}
 }
 
 // apps tells of apps and of who registered as an executor.
@@ -124,7 +125,7 @@ func (k *gathering) apps(ctx context.Context, g core.Global) {
 	apps, err := k.e.Manage.ListApps(ctx)
 	bad, err := core.BesidesApps(err)
 	for _, name := range slices.Sorted(maps.Keys(bad)) {
-		k.f.UnreadableApps = append(k.f.UnreadableApps, api.UnreadableApp{Name: name, Message: k.said(bad[name])})
+		k.f.UnreadableApps = append(k.f.UnreadableApps, client.UnreadableApp{Name: name, Message: k.said(bad[name])})
 	}
 	if !k.known("apps", err) || len(apps) == 0 {
 		return

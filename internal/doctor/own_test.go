@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
@@ -57,7 +57,7 @@ func TestUncomparedFrom(t *testing.T) {
 				}
 			}
 			e.Tick = behind{e.Tick, c.behind, c.err}
-			var f api.Facts
+			var f client.Facts
 			Gather(t.Context(), e, now, words.English, &f, nil)
 			if !f.UncomparedFrom.Equal(c.want) || slices.Contains(f.Unread, "oldest message") != c.unknown {
 				t.Errorf("from %s, unread %v; want %s", f.UncomparedFrom, f.Unread, c.want)
@@ -87,7 +87,7 @@ func TestApps(t *testing.T) {
 			said[x.Level] += x.Says.String()
 		}
 	}
-	if len(f.Own.Unread) > 0 || !slices.ContainsFunc(f.Own.Executors, func(x api.Executor) bool { return x.App == "own" && x.Live }) {
+	if len(f.Own.Unread) > 0 || !slices.ContainsFunc(f.Own.Executors, func(x client.Executor) bool { return x.App == "own" && x.Live }) {
 		t.Errorf("unread %v, executors %v", f.Own.Unread, f.Own.Executors)
 	}
 	if said[Wrong] != "app broken cannot be read: no JSON" ||

@@ -26,7 +26,7 @@ type Options struct {
 	Prune  bool // what the set made and the file does not name goes
 	DryRun bool
 	// Sure is asked before anything is deleted; false ends it.
-	Sure func(would *api.ApplyResult) (bool, error)
+	Sure func(would *client.ApplyResult) (bool, error)
 	Say  func(done, of int, what string) // how many jobs are checked, stored, deleted
 }
 
@@ -45,11 +45,11 @@ func (c *Interrupted) Unwrap() error { return c.Err }
 // Apply makes it so that jobs and apps are as a document says: all parts are checked
 // before the first is stored, so what is wrong anywhere in the file changes nothing.
 // Its error may be a *Interrupted.
-func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Options) (api.ApplyResult, error) {
+func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Options) (client.ApplyResult, error) {
 	a := &applying{ctx: ctx, cl: cl, o: o, set: doc.Set, at: map[string]int{}}
 	for _, c := range doc.Channels {
 		a.channels = append(a.channels, api.ChannelSpecOf(c.Spec))
-		a.res.Channels = append(a.res.Channels, api.ChannelResult{Name: c.Spec.Channel.Name, Change: "unchanged"})
+		a.res.Channels = append(a.res.Channels, client.ChannelResult{Name: c.Spec.Channel.Name, Change: "unchanged"})
 	}
 	for i, app := range doc.Apps {
 		a.apps = append(a.apps, api.AppSpecOf(app.Spec))
@@ -60,11 +60,11 @@ func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Opt
 	}
 	if doc.Notify != nil {
 		a.notify = new(api.NotifyOf(*doc.Notify))
-		a.res.Notify = &api.NotifyResult{Change: "unchanged"}
+		a.res.Notify = &client.NotifyResult{Change: "unchanged"}
 	}
-	a.res.Apps, a.res.Jobs = make([]api.AppResult, len(a.apps)), make([]api.JobResult, len(a.jobs))
+	a.res.Apps, a.res.Jobs = make([]client.AppResult, len(a.apps)), make([]client.JobResult, len(a.jobs))
 	for i := range a.apps {
-		a.res.Apps[i] = api.AppResult{Name: a.apps[i].Name, Change: "unchanged"}
+		a.res.Apps[i] = client.AppResult{Name: a.apps[i].Name, Change: "unchanged"}
 	}
 	err := a.do()
 	a.res.Jobs, a.res.Apps = append(a.res.Jobs, a.unread...), append(a.res.Apps, a.unreadApps...)
@@ -77,17 +77,17 @@ type applying struct {
 	cl       *client.Client
 	o        Options
 	set      string
-	notify   *api.Notify
-	channels []api.ChannelSpec
-	apps     []api.AppSpec
-	jobs     []api.JobSpec
+	notify   *client.Notify
+	channels []client.ChannelSpec
+	apps     []client.AppSpec
+	jobs     []client.JobSpec
 	at       map[string]int // of an app in apps
 	jobAt    map[string]int // of a job in jobs
-	res      api.ApplyResult
+	res      client.ApplyResult
 	// unread are jobs and apps that cannot be read, so that nobody knows whether a prune is
 	// to delete them.
-	unread     []api.JobResult
-	unreadApps []api.AppResult
+	unread     []client.JobResult
+	unreadApps []client.AppResult
 }
 
 func (a *applying) do() error {
@@ -137,7 +137,7 @@ func (a *applying) ask(first bool, apps []int, s span, dry bool) error {
 // askAll makes one request and puts its answer in place. One whose answer is too long,
 // or too late, is halved.
 func (a *applying) askAll(first, channels bool, apps []int, s span, dry bool) error {
-	body := api.ApplyRequest{Set: a.set, DryRun: dry, Jobs: a.jobs[s.from:s.to]}
+	body := client.ApplyRequest{Set: a.set, DryRun: dry, Jobs: a.jobs[s.from:s.to]}
 	if channels {
 		body.Channels, body.Notify = a.channels, a.notify
 	}
@@ -147,7 +147,7 @@ func (a *applying) askAll(first, channels bool, apps []int, s span, dry bool) er
 	for _, i := range apps {
 		body.Apps = append(body.Apps, a.apps[i])
 	}
-	res, err := one(a.ctx, first, func() (api.ApplyResult, error) { return a.cl.Apply(a.ctx, body) })
+	res, err := one(a.ctx, first, func() (client.ApplyResult, error) { return a.cl.Apply(a.ctx, body) })
 	if n := s.to - s.from; err != nil && n > 1 && tooMuch(err) {
 		half := s.from + n/2
 		if err := a.askAll(first, channels, apps, span{s.from, half}, dry); err != nil {
@@ -175,7 +175,7 @@ func (a *applying) askAll(first, channels bool, apps []int, s span, dry bool) er
 }
 
 // beside are the jobs of other requests that those of a span come after.
-func (a *applying) beside(s span) (list []api.Beside) {
+func (a *applying) beside(s span) (list []client.Beside) {
 	if a.jobAt == nil {
 		a.jobAt = make(map[string]int, len(a.jobs))
 		for i := range a.jobs {
@@ -187,7 +187,7 @@ func (a *applying) beside(s span) (list []api.Beside) {
 		for _, p := range a.jobs[i].After {
 			if at, is := a.jobAt[p.Job]; is && (at < s.from || at >= s.to) && !named[at] {
 				named[at] = true
-				list = append(list, api.Beside{Job: p.Job, After: a.jobs[at].After})
+				list = append(list, client.Beside{Job: p.Job, After: a.jobs[at].After})
 			}
 		}
 	}
@@ -255,19 +255,19 @@ func (a *applying) left() error {
 	for i := range a.jobs {
 		named[a.jobs[i].App+"/"+a.jobs[i].Name] = true
 	}
-	for params := (api.ListJobsParams{Set: a.set, Limit: 100}); ; {
-		page, err := one(a.ctx, false, func() (api.JobPage, error) { return a.cl.ListJobs(a.ctx, params) })
+	for params := (client.ListJobsParams{Set: a.set, Limit: 100}); ; {
+		page, err := one(a.ctx, false, func() (client.JobPage, error) { return a.cl.ListJobs(a.ctx, params) })
 		if err != nil {
 			return err
 		}
 		for i := range page.Jobs {
 			if j := &page.Jobs[i]; !named[j.App+"/"+j.Name] {
-				a.res.Jobs = append(a.res.Jobs, api.JobResult{App: j.App, Name: j.Name, ID: j.ID, Rev: j.Rev, Change: "deleted"})
+				a.res.Jobs = append(a.res.Jobs, client.JobResult{App: j.App, Name: j.Name, ID: j.ID, Rev: j.Rev, Change: "deleted"})
 			}
 		}
 		for _, bad := range page.Failed {
-			a.unread = append(a.unread, api.JobResult{ID: bad.Number, Change: "refused",
-				Error: &api.Error{Code: string(core.CodeRefused), Message: fmt.Sprintf("job %d cannot be read: %s", bad.Number, bad.Message)}})
+			a.unread = append(a.unread, client.JobResult{ID: bad.Number, Change: "refused",
+				Error: &client.Error{Code: string(core.CodeRefused), Message: fmt.Sprintf("job %d cannot be read: %s", bad.Number, bad.Message)}})
 		}
 		if params.After = page.Next; params.After == 0 {
 			break
@@ -275,12 +275,12 @@ func (a *applying) left() error {
 	}
 	list, err := a.cl.ListApps(a.ctx)
 	for _, bad := range list.Failed {
-		a.unreadApps = append(a.unreadApps, api.AppResult{Name: bad.Name, Change: "refused",
-			Error: &api.Error{Code: string(core.CodeRefused), Message: fmt.Sprintf("app %s cannot be read: %s", bad.Name, bad.Message)}})
+		a.unreadApps = append(a.unreadApps, client.AppResult{Name: bad.Name, Change: "refused",
+			Error: &client.Error{Code: string(core.CodeRefused), Message: fmt.Sprintf("app %s cannot be read: %s", bad.Name, bad.Message)}})
 	}
 	for _, app := range list.Apps {
 		if _, is := a.at[app.Name]; !is && app.Set == a.set {
-			a.res.Apps = append(a.res.Apps, api.AppResult{Name: app.Name, Change: "deleted"})
+			a.res.Apps = append(a.res.Apps, client.AppResult{Name: app.Name, Change: "deleted"})
 		}
 	}
 	if err != nil {
@@ -288,9 +288,9 @@ func (a *applying) left() error {
 	}
 	channels, err := a.cl.ListChannels(a.ctx)
 	for _, c := range channels.Channels {
-		named := slices.ContainsFunc(a.channels, func(s api.ChannelSpec) bool { return s.Name == c.Name })
+		named := slices.ContainsFunc(a.channels, func(s client.ChannelSpec) bool { return s.Name == c.Name })
 		if !named && c.Set == a.set {
-			a.res.Channels = append(a.res.Channels, api.ChannelResult{Name: c.Name, Change: "deleted"})
+			a.res.Channels = append(a.res.Channels, client.ChannelResult{Name: c.Name, Change: "deleted"})
 		}
 	}
 	return err
@@ -298,9 +298,9 @@ func (a *applying) left() error {
 
 func (a *applying) refused() bool {
 	return a.res.Notify != nil && a.res.Notify.Error != nil ||
-		slices.ContainsFunc(a.res.Channels, func(r api.ChannelResult) bool { return r.Error != nil }) ||
-		slices.ContainsFunc(a.res.Apps, func(r api.AppResult) bool { return r.Error != nil }) ||
-		slices.ContainsFunc(a.res.Jobs, func(r api.JobResult) bool { return r.Error != nil })
+		slices.ContainsFunc(a.res.Channels, func(r client.ChannelResult) bool { return r.Error != nil }) ||
+		slices.ContainsFunc(a.res.Apps, func(r client.AppResult) bool { return r.Error != nil }) ||
+		slices.ContainsFunc(a.res.Jobs, func(r client.JobResult) bool { return r.Error != nil })
 }
 
 // store makes it so, part by part.
@@ -333,7 +333,7 @@ func (a *applying) store(parts []span) error {
 	}
 	for i := range a.res.Apps[len(a.apps):] {
 		app := &a.res.Apps[len(a.apps)+i]
-		_, err := one(a.ctx, false, func() (api.AppResult, error) { return a.cl.DeleteApp(a.ctx, app.Name) })
+		_, err := one(a.ctx, false, func() (client.AppResult, error) { return a.cl.DeleteApp(a.ctx, app.Name) })
 		if app.Error, err = refusedOf(err); err != nil {
 			return err
 		}
@@ -343,7 +343,7 @@ func (a *applying) store(parts []span) error {
 	}
 	for i := range a.res.Channels[len(a.channels):] {
 		c := &a.res.Channels[len(a.channels)+i]
-		_, err := one(a.ctx, false, func() (api.ChannelResult, error) { return a.cl.DeleteChannel(a.ctx, c.Name) })
+		_, err := one(a.ctx, false, func() (client.ChannelResult, error) { return a.cl.DeleteChannel(a.ctx, c.Name) })
 		if c.Error, err = refusedOf(err); err != nil {
 			return err
 		}
@@ -355,10 +355,10 @@ func (a *applying) store(parts []span) error {
 }
 
 // remove deletes one job as it was listed: one that was changed since stays.
-func (a *applying) remove(j *api.JobResult) error {
+func (a *applying) remove(j *client.JobResult) error {
 	rev := j.Rev
-	_, err := one(a.ctx, false, func() (api.JobResult, error) {
-		return a.cl.DeleteJob(a.ctx, j.App, j.Name, api.DeleteJobParams{IfRev: &rev})
+	_, err := one(a.ctx, false, func() (client.JobResult, error) {
+		return a.cl.DeleteJob(a.ctx, j.App, j.Name, client.DeleteJobParams{IfRev: &rev})
 	})
 	if j.Error, err = refusedOf(err); j.Error != nil {
 		j.Change = "refused"
@@ -368,7 +368,7 @@ func (a *applying) remove(j *api.JobResult) error {
 
 // refusedOf is what was refused of one thing; what is not there any more was done by
 // somebody faster. Any other error ends the command.
-func refusedOf(err error) (*api.Error, error) {
+func refusedOf(err error) (*client.Error, error) {
 	r, is := errors.AsType[*client.Error](err)
 	switch {
 	case !is:

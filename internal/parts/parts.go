@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
@@ -68,7 +67,7 @@ func (p Pages[T]) From(ctx context.Context, after string, say func(text string))
 }
 
 // AddAudit adds a page to the sum of those before it.
-func AddAudit(sum, page *api.Audit) (next string) {
+func AddAudit(sum, page *client.Audit) (next string) {
 	sum.Jobs += page.Jobs
 	sum.Demanded += page.Demanded
 	sum.OnTime += page.OnTime
@@ -100,7 +99,7 @@ func named[T any](sum, page []T) []T {
 }
 
 // AddReplan adds a page to the sum of those before it.
-func AddReplan(sum, page *api.ReplanResult) (next string) {
+func AddReplan(sum, page *client.ReplanResult) (next string) {
 	sum.Jobs += page.Jobs
 	sum.Demanded += page.Demanded
 	sum.Missing += page.Missing
@@ -113,15 +112,15 @@ func AddReplan(sum, page *api.ReplanResult) (next string) {
 }
 
 // AddUpcoming puts the instants of further jobs among those of the jobs before them.
-func AddUpcoming(sum, page *api.Upcoming, limit int) {
+func AddUpcoming(sum, page *client.Upcoming, limit int) {
 	sum.Upcoming = append(sum.Upcoming, page.Upcoming...)
-	slices.SortStableFunc(sum.Upcoming, func(a, b api.Coming) int { return a.ScheduledAt.Compare(b.ScheduledAt) })
+	slices.SortStableFunc(sum.Upcoming, func(a, b client.Coming) int { return a.ScheduledAt.Compare(b.ScheduledAt) })
 	sum.Partial = sum.Partial || page.Partial || len(sum.Upcoming) > limit
 	sum.Upcoming = sum.Upcoming[:min(len(sum.Upcoming), limit)]
 }
 
 // AddStop adds a page of a kill: a run that one page marked and another told of is one.
-func AddStop(sum, page *api.StopResult) (next string) {
+func AddStop(sum, page *client.StopResult) (next string) {
 	sum.Changed, sum.Partial = sum.Changed || page.Changed, sum.Partial || page.Partial
 	sum.Job = page.Job
 	sum.Cancelled, sum.Sent = append(sum.Cancelled, page.Cancelled...), append(sum.Sent, page.Sent...)

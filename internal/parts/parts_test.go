@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
@@ -83,8 +82,8 @@ func TestInterrupted(t *testing.T) {
 // TestSums: a run that two pages of a kill name is killed once, what comes is in the
 // order of its time and bounded, and so are the jobs that a sum names.
 func TestSums(t *testing.T) {
-	var stop api.StopResult
-	for _, page := range []api.StopResult{
+	var stop client.StopResult
+	for _, page := range []client.StopResult{
 		{Changed: true, Killed: []string{"1", "2"}, Next: "2", Job: "shop/sweep"},
 		{Killed: []string{"2", "3"}, Partial: true, Job: "shop/sweep"},
 	} {
@@ -96,16 +95,16 @@ func TestSums(t *testing.T) {
 		t.Errorf("%+v", stop)
 	}
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	var coming api.Upcoming
-	for _, page := range []api.Upcoming{{Upcoming: []api.Coming{{Job: "b", ScheduledAt: at.Add(time.Minute)}}},
-		{Upcoming: []api.Coming{{Job: "a", ScheduledAt: at}, {Job: "c", ScheduledAt: at.Add(time.Hour)}}}} {
+	var coming client.Upcoming
+	for _, page := range []client.Upcoming{{Upcoming: []client.Coming{{Job: "b", ScheduledAt: at.Add(time.Minute)}}},
+		{Upcoming: []client.Coming{{Job: "a", ScheduledAt: at}, {Job: "c", ScheduledAt: at.Add(time.Hour)}}}} {
 		AddUpcoming(&coming, &page, 2)
 	}
 	if len(coming.Upcoming) != 2 || coming.Upcoming[0].Job != "a" || coming.Upcoming[1].Job != "b" || !coming.Partial {
 		t.Errorf("%+v", coming)
 	}
-	sum := api.Audit{Skipped: map[string]int64{}}
-	page := api.Audit{Jobs: 60, Demanded: 2, Skipped: map[string]int64{"misfire": 1}, WorstMs: 5, Failed: make([]string, 60), Next: "x"}
+	sum := client.Audit{Skipped: map[string]int64{}}
+	page := client.Audit{Jobs: 60, Demanded: 2, Skipped: map[string]int64{"misfire": 1}, WorstMs: 5, Failed: make([]string, 60), Next: "x"}
 	for _, worst := range []int64{5, 3} {
 		page.WorstMs = worst
 		AddAudit(&sum, &page)
