@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -178,6 +179,8 @@ func (e *Executor) registration() wire.Registration {
 type reporter struct {
 	mu      sync.Mutex
 	waiting []pending
+	refused []pending // each was refused alone, and is sent alone again when it is due
+	row     int       // first refusals of results alone since a result was taken
 	kick    chan struct{}
 }
 
@@ -185,6 +188,8 @@ type pending struct {
 	item    wire.CallbackItem
 	durable *flush // of the journal; nil if it is stored already
 	sub     *Submitted
+	tries   int // refusals of it alone
+	due     time.Time
 }
 
 func (r *reporter) add(p pending) {
@@ -203,7 +208,7 @@ const (
 	callbackBytes = 1 << 20
 )
 
-// take removes the first results, as many as go into one request.
+// take removes the results of the next request: the first that wait, or if none waits, one that was refused and is due.
 func (r *reporter) take(most int) []pending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -220,63 +225,85 @@ func (r *reporter) take(most int) []pending {
 	if r.waiting = r.waiting[n:]; len(r.waiting) == 0 {
 		r.waiting = nil
 	}
+	if n > 0 {
+		return out
+	}
+	now := time.Now()
+	if i := slices.IndexFunc(r.refused, func(p pending) bool { return !p.due.After(now) }); i >= 0 {
+		out = []pending{r.refused[i]}
+		r.refused = slices.Delete(r.refused, i, i+1)
+	}
 	return out
 }
 
-// back returns what was not taken: to the front, or behind the others, so that
-// one that a server refuses does not hold up the rest.
-func (r *reporter) back(ps []pending, behind bool) {
+// back returns results that were not taken to the front. A result that was refused alone
+// waits for its next try by itself and does not delay others.
+func (r *reporter) back(ps []pending, refused bool, retry time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if behind {
-		r.waiting = append(r.waiting, ps...)
+	if !refused || len(ps) > 1 {
+		r.waiting = append(ps, r.waiting...)
 		return
 	}
-	r.waiting = append(ps, r.waiting...)
+	p := ps[0]
+	if p.tries++; p.tries == 1 {
+		r.row++
+	}
+	p.due = time.Now().Add(backoff(p.tries, retry))
+	r.refused = append(r.refused, p)
 }
 
-func (r *reporter) empty() bool {
+// wait returns how long until there is a result to send.
+func (r *reporter) wait() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.waiting) == 0
+	d := time.Hour
+	if len(r.waiting) > 0 {
+		d = 0
+	}
+	for i := range r.refused {
+		d = min(d, time.Until(r.refused[i].due))
+	}
+	return d
 }
+
+// refusals is how many results in a row are refused alone before the executor pauses: a server that refuses
+// more refuses every result.
+const refusals = 10
 
 // report sends results until ctx ends.
 func (e *Executor) report(ctx context.Context) {
 	most, failures := callbackItems, 0
-	t := time.NewTimer(time.Hour)
+	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
-		for failures == 0 && !e.reporter.empty() && ctx.Err() == nil {
-			var err error
-			if most, err = e.sendBatch(ctx, most); err != nil {
-				if ctx.Err() != nil {
-					return // interrupted by the stop, which sends what is left
-				}
-				failures = 1
-				e.log.Warn("No server takes the results of runs; they are kept and sent again.", "error", err)
-			}
-		}
+		kick := e.reporter.kick
 		if failures > 0 {
-			t.Reset(backoff(failures, e.o.CallbackRetry))
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.C:
-			}
-			var err error
-			if most, err = e.sendBatch(ctx, most); err != nil {
-				failures++
-				continue
-			}
-			failures = 0
-			e.log.Info("Results of runs are taken again.")
-			continue
+			kick = nil // the pause is not cut short
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.reporter.kick:
+		case <-t.C:
+		case <-kick:
+		}
+		var err error
+		most, err = e.sendBatch(ctx, most)
+		switch {
+		case ctx.Err() != nil:
+			return // interrupted by the stop, which sends what is left
+		case err != nil && (!errors.Is(err, errRefused) || e.reporter.row >= refusals):
+			if failures++; failures == 1 {
+				e.log.Warn("No server takes the results of runs; they are kept and sent again.", "error", err)
+			}
+		case failures > 0 && e.reporter.row < refusals:
+			failures = 0
+			e.log.Info("Results of runs are taken again.")
+		}
+		if failures > 0 {
+			t.Reset(backoff(failures, e.o.CallbackRetry))
+		} else {
+			t.Reset(e.reporter.wait())
 		}
 	}
 }
@@ -302,12 +329,16 @@ func (e *Executor) sendBatch(ctx context.Context, most int) (int, error) {
 	err := e.client.callback(ctx, items)
 	if err != nil {
 		refused := errors.Is(err, errRefused)
-		e.reporter.back(ps, refused)
+		if refused && len(ps) == 1 && ps[0].tries == 0 {
+			e.log.Warn("The result of a run is refused; it is kept and sent again.", "run", ids[0], "error", err)
+		}
+		e.reporter.back(ps, refused, e.o.CallbackRetry)
 		if refused {
 			most = max(len(ps)/2, 1)
 		}
 		return most, err
 	}
+	e.reporter.row = 0
 	e.journal.taken(ids...)
 	for _, p := range ps {
 		if p.sub != nil {

@@ -127,10 +127,53 @@ func TestCallbackPoison(t *testing.T) {
 		f.mu.Lock()
 		up = true
 		f.mu.Unlock()
+		began := time.Now()
 		f.until(t, func() bool { return len(f.items) == 39 })
 		synctest.Wait()
-		if e.Unreported() != 1 {
-			t.Errorf("%d left", e.Unreported())
+		if e.Unreported() != 1 || time.Since(began) > 2*time.Second {
+			t.Errorf("%d left after %s", e.Unreported(), time.Since(began))
+		}
+		// Other results go at once, also long after the server has refused run 13 for the first time.
+		for id := int64(41); id <= 60; id++ {
+			pass(7 * time.Second)
+			mustSend(t, e, order(1, id, "ok"))
+			began = time.Now()
+			f.until(t, func() bool { return len(f.items) == int(id)-1 })
+			if d := time.Since(began); d > 100*time.Millisecond {
+				t.Errorf("run %d is reported after %s", id, d)
+			}
+		}
+		f.set(nil)
+		f.want(t, 13, 200, "")
+	})
+}
+
+// A server that refuses every result gets a bounded number of requests, and all results once it takes them.
+func TestReporterPausesWhenEveryResultIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.answer = func(_, path string, _ []byte) string {
+			if path == wire.PathCallback {
+				return `{"code":500,"msg":"no"}`
+			}
+			return taken
+		}
+		e := start(t, okMux(), f, nil)
+		for id := int64(1); id <= 1000; id++ {
+			mustSend(t, e, order(1, id, "ok"))
+			synctest.Wait()
+		}
+		pass(time.Hour)
+		f.mu.Lock()
+		if n := len(f.calls); n > 500 {
+			t.Errorf("%d requests in an hour", n)
+		}
+		f.mu.Unlock()
+		f.set(nil)
+		began := time.Now()
+		f.until(t, func() bool { return len(f.items) == 1000 })
+		if d := time.Since(began); d > time.Minute {
+			t.Errorf("all results are reported after %s", d)
 		}
 	})
 }

@@ -423,7 +423,8 @@ func (e *Executor) Stop(ctx context.Context) error {
 	e.side.Wait()
 	if len(e.o.Servers) > 0 {
 		most := callbackItems
-		for tries := 0; !e.reporter.empty() && tries < 3 && ctx.Err() == nil; {
+		e.reporter.waiting, e.reporter.refused = append(e.reporter.waiting, e.reporter.refused...), nil
+		for tries := 0; e.reporter.wait() <= 0 && tries < 3 && ctx.Err() == nil; {
 			var failed error
 			if most, failed = e.sendBatch(ctx, most); failed != nil {
 				if tries++; !errors.Is(failed, errRefused) {
