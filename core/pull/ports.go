@@ -77,6 +77,9 @@ type Store interface {
 	// HidePulled hides a run until then; condition: it is there, and was not
 	// handed out after the receipt.
 	HidePulled(ctx context.Context, q Queue, r Receipt, until time.Time) error
+	// ReturnPulled shows a run that was taken and that no executor got, and does not count that
+	// it was taken; condition as HidePulled.
+	ReturnPulled(ctx context.Context, q Queue, r Receipt, now time.Time) error
 	// DropPulled removes a run; condition as HidePulled.
 	DropPulled(ctx context.Context, q Queue, r Receipt) error
 	// RemovePulled removes what stands at places.

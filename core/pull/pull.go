@@ -181,7 +181,7 @@ func (p *Puller) Receive(ctx context.Context, q Queue, w Want) ([]Held, error) {
 			err = ctx.Err()
 		}
 		if err != nil {
-			p.giveBack(q, taken, now)
+			p.Return(q, taken)
 			return nil, passing("look at what was taken from "+q.Address(), err)
 		}
 		if len(held) > 0 {
@@ -251,12 +251,12 @@ func (p *Puller) waiter(q Queue) <-chan struct{} {
 	return c
 }
 
-// giveBack shows again what cannot be handed out now.
-func (p *Puller) giveBack(q Queue, taken []Held, now time.Time) {
+// Return shows runs again that were taken and that no executor got: they count as never taken.
+func (p *Puller) Return(q Queue, taken []Held) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for _, h := range taken {
-		if err := p.store.HidePulled(ctx, q, h.Receipt, now); err != nil && !errors.Is(err, core.ErrRefused) {
+		if err := p.store.ReturnPulled(ctx, q, h.Receipt, p.o.Now()); err != nil && !errors.Is(err, core.ErrRefused) {
 			p.o.Log.Warn("run is handed out only when its visibility ends", "run", h.Receipt.Run, "err", err)
 		}
 	}

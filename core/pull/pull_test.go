@@ -238,6 +238,29 @@ func TestEnded(t *testing.T) {
 	})
 }
 
+// A run that was taken and could not be read was delivered to nobody.
+func TestFailedReadIsNoDelivery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, pull.Options{Deliveries: 2})
+		r.run()
+		p := pull.New(r.e.Pull, unreadable{}, nil, pull.Options{Log: slog.New(slog.DiscardHandler)})
+		for range 20 {
+			if _, err := p.Receive(t.Context(), queue, pull.Want{Max: 1, Visibility: time.Hour}); err == nil {
+				t.Fatal("a run was handed out that could not be read")
+			}
+		}
+		if held := r.receive(0); len(held) != 1 || held[0].Receipt.N != 1 {
+			t.Errorf("%v", held)
+		}
+	})
+}
+
+type unreadable struct{}
+
+func (unreadable) Runs(_ context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	return nil, ids, nil
+}
+
 // A queue that is polled is known to be; what was polled before this process
 // began is not known.
 func TestPolled(t *testing.T) {

@@ -155,6 +155,11 @@ func (s *Store) HidePulled(ctx context.Context, q pull.Queue, r pull.Receipt, un
 	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5", q, r, func(*tx, int) {}, until.UnixMilli())
 }
 
+// ReturnPulled implements pull.Store.
+func (s *Store) ReturnPulled(ctx context.Context, q pull.Queue, r pull.Receipt, now time.Time) error {
+	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5, receives = receives - 1", q, r, func(*tx, int) {}, now.UnixMilli())
+}
+
 // DropPulled implements pull.Store.
 func (s *Store) DropPulled(ctx context.Context, q pull.Queue, r pull.Receipt) error {
 	return s.byReceipt(ctx, "DELETE FROM pulled", q, r, func(tx *tx, n int) { tx.moreInQueue(q, -n) })

@@ -369,8 +369,9 @@ func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {
 		l.run = run
 	}
 	c.mu.Unlock()
-	if l.run == 0 {
-		return false, nil // how it ended may be known, and is to be stored first; it is shown again
+	if l.run == 0 { // how it ended may be known, and is to be stored first
+		c.o.Queue.Return(queue(job), held)
+		return false, nil
 	}
 	defer func() {
 		c.mu.Lock()
@@ -381,6 +382,9 @@ func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {
 	}()
 	for !c.take(l, h, had, begun) {
 		if begun(); !c.wait() {
+			if !had { // the next process is to know that it has not begun
+				c.o.Queue.Return(queue(job), held)
+			}
 			return false, nil
 		}
 	}

@@ -24,17 +24,25 @@ import (
 
 var errStalls = errors.New("the disk stalls")
 
-// trouble is a store whose next reads of runs fail, and in which no end of the job bad can be stored.
+// trouble is a store whose next reads of runs fail after some good ones, and in which no end of the job bad can be stored.
 type trouble struct {
 	*engine.Engine
 	finish *finish.Finish
+	good   atomic.Int32
 	reads  atomic.Int32
 	bad    core.JobID
 	ends   chan finish.Result // each that was to be stored
+	failed chan struct{}      // a read failed
+	c      *Commands
+	again  func() *Commands // starts Commands in the same directory
 }
 
 func (s *trouble) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	if s.reads.Add(-1) >= 0 {
+	if s.good.Add(-1) < 0 && s.reads.Add(-1) >= 0 {
+		select {
+		case s.failed <- struct{}{}:
+		default:
+		}
 		return nil, nil, errStalls
 	}
 	return s.Engine.Finish.Runs(ctx, ids)
@@ -81,21 +89,27 @@ func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job 
 	log := slog.New(slog.DiscardHandler)
 	e := memory.Open(memory.Options{})
 	s = &trouble{Engine: e, finish: finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local(), Log: log}), bad: bad,
-		ends: make(chan finish.Result, 100)}
+		ends: make(chan finish.Result, 100), failed: make(chan struct{}, 1)}
 	s.reads.Store(reads)
-	c, err := New(Options{Allowed: allowed, Dir: t.TempDir(), Log: log, Queue: pull.New(e.Pull, s, s, pull.Options{Log: log}),
-		Queued: e.Pull, Runs: e.Finish, Finish: s})
-	if err == nil {
-		err = c.Start(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(context.Background()); err != nil && bad == 0 {
-			t.Error(err)
+	o := Options{Allowed: allowed, Dir: t.TempDir(), Log: log, Queue: pull.New(e.Pull, s, s, pull.Options{Log: log}),
+		Queued: e.Pull, Runs: s, Finish: s}
+	s.again = func() *Commands {
+		c, err := New(o)
+		if err == nil {
+			err = c.Start(t.Context())
 		}
-	})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := c.Stop(context.Background()); err != nil && bad == 0 {
+				t.Error(err)
+			}
+		})
+		return c
+	}
+	c := s.again()
+	s.c = c
 	return s, func(job core.JobID, n int) (core.RunID, string) {
 		t.Helper()
 		now := time.Now()
@@ -129,6 +143,27 @@ func TestCommandRunsAfterItsRunCouldNotBeRead(t *testing.T) {
 		if _, err := os.Stat(mark); err != nil {
 			t.Errorf("%d reads failed: %v", fails, err)
 		}
+	}
+}
+
+// TestCommandRunsAfterAStopBeforeIt: a run is taken from its queue, cannot be read, and does not begin before an
+// orderly stop. It runs under the next process.
+func TestCommandRunsAfterAStopBeforeIt(t *testing.T) {
+	s, run := start(t, 0, 0)
+	s.good.Store(1)
+	s.reads.Store(1 << 30)
+	id, mark := run(1, 0)
+	<-s.failed
+	if err := s.c.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.reads.Store(0)
+	s.again()
+	if r := s.ended(t, id); r.State != core.Succeeded {
+		t.Errorf("%s (%s)", r.State, r.Message)
+	}
+	if _, err := os.Stat(mark); err != nil {
+		t.Error(err)
 	}
 }
 

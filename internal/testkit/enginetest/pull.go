@@ -89,6 +89,15 @@ func pulls(t *testing.T, h Harness) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	// Returned it is visible, and was never taken.
+	if err := e.Pull.ReturnPulled(ctx, q, receipt(1, 2), now); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Pull.ReturnPulled(ctx, q, receipt(1, 2), now); !errors.Is(err, core.ErrRefused) {
+		t.Errorf("returned twice: %v", err)
+	}
+	got, next = takes(t, e, q, now, time.Minute, 5)
+	want("returned", got, next, now.Add(2*time.Minute), name(1, 2))
 	if err := e.Pull.DropPulled(ctx, q, receipt(1, 2)); err != nil {
 		t.Fatal(err)
 	}

@@ -88,6 +88,17 @@ func (s *Store) HidePulled(ctx context.Context, q pull.Queue, r pull.Receipt, un
 	})
 }
 
+// ReturnPulled implements pull.Store.
+func (s *Store) ReturnPulled(ctx context.Context, q pull.Queue, r pull.Receipt, now time.Time) error {
+	return s.one(ctx, func() error {
+		i, err := s.pulledBy(q, r)
+		if err == nil {
+			s.pulled[i].visible, s.pulled[i].receives = milli(now), r.N-1
+		}
+		return err
+	})
+}
+
 // DropPulled implements pull.Store.
 func (s *Store) DropPulled(ctx context.Context, q pull.Queue, r pull.Receipt) error {
 	return s.one(ctx, func() error {
