@@ -125,6 +125,7 @@ var wanted = map[string]want{
 	"POST /v1/rerun address":                    {operator, "addresses", ofShop, `{"run":"RUN","addresses":["http://10.0.0.9:1"]}`},
 	"POST /v1/rerun app":                        {operator, "", ofShop, `{"app":"shop","key":"k2"}`},
 	"POST /v1/rerun job":                        {operator, "", ofShop, `{"job":"shop/report","key":"k2"}`},
+	"POST /v1/rerun all":                        {viewer, "", aList, `{"failed":true,"key":"k2"}`},
 	"POST /v1/rerun dry":                        {viewer, "", ofShop, `{"job":"1","dryRun":true}`},
 	"POST /v1/clean":                            {editor, "", ofAll, `{"before":"2026-01-01T00:00:00Z"}`},
 	"POST /v1/clean app":                        {editor, "", ofShop, `{"app":"shop","before":"2026-01-01T00:00:00Z"}`},
@@ -489,6 +490,33 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 			text := f.expect(t, shop, "GET", "/v1/changes", "", 200)
 			if strings.Contains(text, "somebody-else") || !strings.Contains(text, `"by":"sam"`) {
 				t.Errorf("%s", text)
+			}
+		},
+		"of all apps one's own runs are run again": func(t *testing.T, f *fixture, _, _ string) {
+			f.must("PUT", "/v1/apps/third", `{}`)
+			f.must("PUT", "/v1/jobs/third/secret", `{"handler":"x"}`)
+			for app, name := range map[string]string{"shop": "report", "pay": "bills", "third": "secret"} {
+				var j client.Job
+				if err := json.Unmarshal([]byte(f.must("GET", "/v1/jobs/"+app+"/"+name, "")), &j); err != nil {
+					t.Fatal(err)
+				}
+				id := core.NumberedRun(core.JobID(j.ID), 90)
+				if err := f.e.Finish.Create(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, App: app, State: core.Failed,
+					Reason: core.ReasonHandler, Cause: core.CauseAPI}})[0]; err != nil {
+					t.Fatal(err)
+				}
+			}
+			does := f.person("otto", access.Grant{App: "shop", Role: operator}, access.Grant{App: "pay", Role: viewer})
+			f.expect(t, does, "POST", "/v1/rerun", `{"key":"k"}`, 400)
+			var res client.RerunResult
+			text := f.expect(t, does, "POST", "/v1/rerun", `{"failed":true,"key":"k","params":"x"}`, 200)
+			if err := json.Unmarshal([]byte(text), &res); err != nil || len(res.Runs) != 2 || strings.Contains(text, "third") {
+				t.Errorf("%v %s", err, text)
+			}
+			for _, x := range res.Runs {
+				if made := x.As != nil && x.Why == ""; made != (x.Of.App == "shop") {
+					t.Errorf("%+v", x)
+				}
 			}
 		},
 		"a token goes to no address of an operator's choice": func(t *testing.T, f *fixture, _, _ string) {

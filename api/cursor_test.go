@@ -81,6 +81,8 @@ var paged = []struct{ op, cursor string }{
 	{`POST /v1/clean {"job":"shop/report","dryRun":true,"after":"AFTER"}`, "next"},
 	{`POST /v1/clean {"app":"shop","after":"AFTER"}`, "next"},
 	{`POST /v1/clean {"job":"shop/report","after":"AFTER"}`, "next"},
+	{`POST /v1/rerun {"failed":true,"dryRun":true,"after":"AFTER"}`, "next"},
+	{`POST /v1/rerun {"failed":true,"key":"all","after":"AFTER"}`, "next"},
 	{`POST /v1/rerun {"app":"shop","dryRun":true,"after":"AFTER"}`, "next"},
 	{`POST /v1/rerun {"app":"shop","key":"a","after":"AFTER"}`, "next"},
 	{`POST /v1/rerun {"job":"shop/report","key":"j","after":"AFTER"}`, "next"},

@@ -11,17 +11,20 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// mayRerun asks whether the caller may run again what a request picks, and where.
-func (s *server) mayRerun(r *http.Request, q *client.RerunRequest) error {
+// mayRerun checks the caller's permission for the runs that a request names. For a request that names
+// none of a run, a job and an app, it returns the check of each run's app.
+func (s *server) mayRerun(r *http.Request, q *client.RerunRequest) (each func(app string) error, err error) {
 	deed := access.Operate
 	if len(q.Addresses) > 0 {
 		deed = access.Direct
 	}
-	deed = unless(q.DryRun, deed)
-	if q.Run != "" {
-		return s.mayRun(r.Context(), callerOf(r).Who, deed, q.Run)
+	switch named := unless(q.DryRun, deed); {
+	case q.Run != "":
+		return nil, s.mayRun(r.Context(), callerOf(r).Who, named, q.Run)
+	case q.Job != "" || q.App != "":
+		return nil, s.mayThese(r, named, q.Job, q.App)
 	}
-	return s.mayThese(r, deed, q.Job, q.App)
+	return func(app string) error { return may(r, deed, app) }, nil
 }
 
 // Rerun runs again what has ended.
@@ -31,7 +34,8 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if err := s.mayRerun(r, &q); err != nil {
+	each, err := s.mayRerun(r, &q)
+	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
@@ -41,8 +45,8 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	filter.Thorough = true
-	again := operate.RerunRequest{Run: q.Run, Filter: filter, Params: q.Params, Addresses: q.Addresses, SameAddress: q.SameAddress,
+	filter.Thorough, filter.Sees = true, callerOf(r).Sift()
+	again := operate.RerunRequest{Run: q.Run, Filter: filter, May: each, Params: q.Params, Addresses: q.Addresses, SameAddress: q.SameAddress,
 		Direct: func(app string) error { return may(r, access.Direct, app) }, Retries: q.Retries, Cause: core.CauseAPI, Key: q.Key,
 		DryRun: q.DryRun}
 	if q.As != "" {

@@ -1997,7 +1997,7 @@ type Rerun struct {
 	Why string `json:"why,omitempty,omitzero"`
 }
 
-// RerunRequest One run, or those of a job or an app that the filters of the list of runs take; of an app by time also those that were made later than an hour after.
+// RerunRequest One run, or those of a job, an app or all apps that the filters of the list of runs take; of an app or all apps by time also those that were made later than an hour after. Of all apps, runs of apps that the caller may see and not operate are left, with the reason. Pages go back in time; the runs of a page are created oldest first.
 type RerunRequest struct {
 	// Address Those that ran there
 	Address string `json:"address,omitempty,omitzero"`
@@ -2008,7 +2008,7 @@ type RerunRequest struct {
 	// After next of the page before
 	After string `json:"after,omitempty,omitzero"`
 
-	// App Where job is left out
+	// App Where job is left out; without either, one of failed, state, from and to is required
 	App string `json:"app,omitempty,omitzero"`
 
 	// As The cause of the new runs: api if left out; a manual one runs in a pause of its app too

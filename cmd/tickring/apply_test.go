@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
@@ -78,9 +80,14 @@ func (p *parted) apply(n int, last string, flags ...string) (code int, out, errs
 	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
+	return p.run(append([]string{"apply", "-f", file}, flags...)...)
+}
+
+// run runs a command against the server.
+func (p *parted) run(args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
 	env := map[string]string{"TICKRING_ENDPOINT": p.url, "TICKRING_TOKEN": "sesame"}
-	code = Main(p.t.Context(), append([]string{"apply", "-f", file}, flags...), strings.NewReader(""), &o, &e,
+	code = Main(p.t.Context(), args, strings.NewReader(""), &o, &e,
 		func(k string) (string, bool) { v, ok := env[k]; return v, ok })
 	return code, o.String(), e.String()
 }
@@ -167,6 +174,41 @@ func TestApplyInParts(t *testing.T) {
 	}
 	if p.most > api.MaxApplyJobs {
 		t.Errorf("%d jobs in one request", p.most)
+	}
+}
+
+// TestRerunOldestFirst: of many pages of runs the oldest run is run again first. If more runs match than
+// the limit, none is run again.
+func TestRerunOldestFirst(t *testing.T) {
+	const n, together = 250, 16 // runs, and how many are created side by side
+	p := newParted(t)
+	if code, _, errs := p.apply(1, "1h"); code != exitDone {
+		t.Fatal(errs)
+	}
+	job, now := core.JobID(1), core.InstantOf(time.Now())
+	for i := range n {
+		id := core.NumberedRun(job, uint32(1000+i))
+		if err := p.e.Finish.Create(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, App: "shop", At: now, Slot: now,
+			State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseAPI}})[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, _, errs := p.run("rerun", "--failed", "--yes", "--limit", "249"); code != exitUsage || !strings.Contains(errs, "more runs match") {
+		t.Errorf("%d %s", code, errs)
+	}
+	again := regexp.MustCompile(`(?m)^run (\d+) .* is run again as (\d+)$`)
+	_, out, errs := p.run("rerun", "--failed", "--yes", "--params", "x", "--key", "k")
+	list := again.FindAllStringSubmatch(out, -1)
+	if len(list) != n || !strings.Contains(out, "250 runs are run again, 0 left") {
+		t.Fatalf("%d: %s %s", len(list), out, errs)
+	}
+	for i := range list {
+		if i > 0 && list[i][1] <= list[i-1][1] {
+			t.Errorf("run %s comes after run %s", list[i][1], list[i-1][1])
+		}
+		if i >= together && list[i][2] <= list[i-together][2] {
+			t.Errorf("run %s is run again as %s, run %s before it as %s", list[i][1], list[i][2], list[i-together][1], list[i-together][2])
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"crypto/rand"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tickring/tickring/api/client"
@@ -12,14 +14,14 @@ import (
 )
 
 type rerunCmd struct {
-	What   string   `arg:"" placeholder:"RUN|JOB|APP" help:"A run that has ended, or the job or app whose runs --failed, --state, --from and --to find."`
+	What   string   `arg:"" optional:"" placeholder:"RUN|JOB|APP" help:"A run that has ended, or the job or app whose runs --failed, --state, --from and --to find (default: all apps)."`
 	Failed bool     `help:"Those that failed for good."`
 	State  []string `placeholder:"STATE" enum:"${states}" help:"Those that ended so: ${states}."`
 	From   string   `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago)."`
 	To     string   `placeholder:"TIME" help:"Up to."`
 	RanAt  string   `placeholder:"ADDRESS" help:"Those that ran there."`
 	runFlags
-	Limit   int      `default:"1000" help:"At most so many, and at most 1000."`
+	Limit   int      `default:"1000" help:"Maximum number of runs, up to 10000. If more match, none is run again."`
 	Params  *string  `placeholder:"TEXT" help:"In place of those that the first was sent with."`
 	Address []string `placeholder:"ADDRESS" help:"In place of those that its trigger gave, or else the app's executors."`
 	Same    bool     `name:"same-address" help:"To the address where the first ran."`
@@ -27,11 +29,10 @@ type rerunCmd struct {
 	Key     string   `placeholder:"KEY" help:"The same key makes no run twice."`
 	DryRun  bool     `help:"Only list them, and say why any is left."`
 	Yes     bool     `short:"y" help:"Do not ask."`
-	goOn
 }
 
-// maxReruns is how many runs one command runs again.
-const maxReruns = 1000
+// maxReruns is how many runs one command runs again at most.
+const maxReruns = 10_000
 
 func (c *rerunCmd) Run(e *conn) error {
 	body := client.RerunRequest{Params: c.Params, Addresses: c.Address, SameAddress: c.Same, Retries: c.Retry, Key: c.Key, DryRun: c.DryRun,
@@ -40,13 +41,13 @@ func (c *rerunCmd) Run(e *conn) error {
 		return c.one(e, body)
 	}
 	if !c.Failed && len(c.State) == 0 && c.From == "" && c.To == "" {
-		return usagef("say which runs of %s: --failed, --state, --from or --to; --dry-run lists them", c.What)
+		return usagef("say which runs%s: --failed, --state, --from or --to; --dry-run lists them", of(c.What))
 	}
 	if c.Limit < 1 || c.Limit > maxReruns {
 		return core.Invalid("limit", fmt.Sprint(c.Limit), "1 to %d are allowed", maxReruns)
 	}
 	zone := ""
-	body.Failed, body.State, body.After = c.Failed, c.State, c.After
+	body.Failed, body.State = c.Failed, c.State
 	body.Cause, body.Address, body.Longer, body.Shorter, body.Late, body.Text = c.Cause, c.RanAt, c.Longer, c.Shorter, c.Late, c.Text
 	if kindOf(c.What) == jobKind {
 		j, err := e.job(c.What)
@@ -54,7 +55,7 @@ func (c *rerunCmd) Run(e *conn) error {
 			return err
 		}
 		body.Job, zone = j.App+"/"+j.Name, j.Schedule.Timezone
-	} else {
+	} else if c.What != "" {
 		a, err := e.app(c.What)
 		if err != nil {
 			return err
@@ -69,52 +70,36 @@ func (c *rerunCmd) Run(e *conn) error {
 		body.To = time.Now().Truncate(time.Second)
 	}
 	body.Key = cmp.Or(c.Key, "rerun-"+rand.Text()[:12])
-	if !c.DryRun && !c.Yes {
-		ask := body
-		ask.DryRun = true
-		found, err := c.all(e, ask)
-		if err != nil {
-			return err
+	found, err := c.find(e, body)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for i := range found.runs.Runs {
+		if found.runs.Runs[i].Why == "" {
+			n++
 		}
-		n := 0
-		for i := range found.Runs {
-			if found.Runs[i].Why == "" {
-				n++
-			}
-		}
-		if n == 0 {
-			return c.tell(e, &found)
-		}
+	}
+	if n == 0 || c.DryRun {
+		return c.tell(e, &found.runs)
+	}
+	if !c.Yes {
 		if err := e.sure("run again", []string{plural(n, "run") + of(c.What)}); err != nil {
 			return err
 		}
 	}
-	sum, err := c.all(e, body)
+	sum, err := found.all(e, body)
 	if err == nil {
 		return c.tell(e, &sum)
 	}
 	if len(sum.Runs) > 0 {
 		_ = c.tell(e, &sum)
 	}
-	return e.interrupted(err, plural(len(sum.Runs), "run")+" are done, and there may be more", c.command(&body, sum.Next)...)
-}
-
-// command is the words that go on at a place.
-func (c *rerunCmd) command(body *client.RerunRequest, next string) []string {
-	words := []string{"tickring", "rerun", c.What, "--key", body.Key, "--to", body.To.UTC().Format(time.RFC3339)}
-	if c.Failed {
-		words = append(words, "--failed")
-	}
-	for _, state := range c.State {
-		words = append(words, "--state", state)
-	}
+	again := []string{"the same command with --key", body.Key, "--to", body.To.UTC().Format(time.RFC3339)}
 	if !body.From.IsZero() {
-		words = append(words, "--from", body.From.UTC().Format(time.RFC3339))
+		again = append(again, "--from", body.From.UTC().Format(time.RFC3339))
 	}
-	if next != "" {
-		words = append(words, "--after", next)
-	}
-	return append(words, "and the same other flags, if any")
+	return e.interrupted(err, plural(len(sum.Runs), "run")+" are done, and there may be more", again...)
 }
 
 // one runs one run again.
@@ -131,26 +116,60 @@ func (c *rerunCmd) one(e *conn, body client.RerunRequest) error {
 	return c.tell(e, &res)
 }
 
-// all asks for all pages; what was done is in the sum also where it fails.
-func (c *rerunCmd) all(e *conn, body client.RerunRequest) (sum client.RerunResult, err error) {
-	sum.Runs = []client.Rerun{}
-	rest := ""
-	sum.Next, err = pages(e, body.After, parts.Pages[client.RerunResult]{
+// found is what a filter finds: the runs, oldest first, and where its pages begin, newest first.
+type found struct {
+	runs   client.RerunResult
+	starts []string
+}
+
+// find asks which runs would be run again.
+func (c *rerunCmd) find(e *conn, body client.RerunRequest) (f found, err error) {
+	body.DryRun, f.runs.Runs = true, []client.Rerun{}
+	_, err = pages(e, "", parts.Pages[client.RerunResult]{
 		Ask: func(after string) (client.RerunResult, error) {
-			body.After, body.Limit = after, min(c.Limit-len(sum.Runs), 100)
+			body.After, f.starts = after, append(f.starts, after)
 			return e.Rerun(e.Ctx, body)
 		},
 		Add: func(page *client.RerunResult) string {
-			sum.Runs = append(sum.Runs, page.Runs...)
-			if len(sum.Runs) >= c.Limit {
-				rest = page.Next
+			if f.runs.Runs = append(f.runs.Runs, page.Runs...); len(f.runs.Runs) > c.Limit {
 				return ""
 			}
 			return page.Next
 		},
+		Progress: func() string { return plural(len(f.runs.Runs), "run") + " found" },
+	})
+	if err == nil && len(f.runs.Runs) > c.Limit {
+		err = core.Invalid("limit", strconv.Itoa(c.Limit),
+			"more runs match, and none is run again: raise it, up to %d, or narrow --from and --to", maxReruns)
+	}
+	slices.Reverse(f.runs.Runs)
+	return f, err
+}
+
+// all runs again what was found, the oldest page first. The sum has what was done also if it fails.
+func (f *found) all(e *conn, body client.RerunRequest) (sum client.RerunResult, err error) {
+	sum.Runs = []client.Rerun{}
+	at, end := len(f.starts)-1, ""
+	const mark = "@" // before a place: an empty one is the first page
+	_, err = pages(e, mark+f.starts[at], parts.Pages[client.RerunResult]{
+		Ask: func(after string) (client.RerunResult, error) {
+			body.After = after[len(mark):]
+			return e.Rerun(e.Ctx, body)
+		},
+		Add: func(page *client.RerunResult) string {
+			slices.Reverse(page.Runs)
+			sum.Runs = append(sum.Runs, page.Runs...)
+			switch {
+			case page.Next != end && page.Next != "": // more runs match than when the pages were found
+				return mark + page.Next
+			case at == 0:
+				return ""
+			}
+			end, at = f.starts[at], at-1
+			return mark + f.starts[at]
+		},
 		Progress: func() string { return plural(len(sum.Runs), "run") + " looked at" },
 	})
-	sum.Next = cmp.Or(sum.Next, rest)
 	return sum, err
 }
 
@@ -184,9 +203,6 @@ func (c *rerunCmd) tell(e *conn, res *client.RerunResult) error {
 			e.printf("%s are run again, %d left\n", plural(made, "run"), left)
 		case left == 0 && !c.DryRun && res.Runs[0].As != nil:
 			e.printf("how it goes: tickring run %s\n", res.Runs[0].As.ID)
-		}
-		if res.Next != "" {
-			e.printf("there are more: they are older   go on with: --after %s\n", res.Next)
 		}
 	})
 }

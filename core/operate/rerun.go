@@ -17,8 +17,11 @@ const MaxReruns = 100
 // RerunRequest asks for runs that ended to be run again.
 type RerunRequest struct {
 	Run ask.RunRef // one; empty: those that Filter takes
-	// Filter is of a job or an app; its Limit is MaxReruns if that is more, or 0.
+	// Filter is of a job, an app or all apps; its Limit is MaxReruns if that is more, or 0. A page of
+	// it is created oldest first.
 	Filter ask.RunFilter
+	// May says why runs of an app are left; nil: none are.
+	May    func(app string) error
 	Params *string // in place of those that the first was sent with
 	// Addresses in place of those that its trigger gave, or else the app's;
 	// SameAddress: where it ran.
@@ -91,7 +94,9 @@ func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) 
 		if least := time.Now().Add(op.ask.PageFor() / 2); page.Until.Before(least) {
 			page.Until = least
 		}
-		done, err := page.SideBySide(len(res.Runs), func(i int) error { return r.make(ctx, &res.Runs[i]) })
+		done, err := page.SideBySide(len(res.Runs), func(i int) error {
+			return r.make(ctx, &res.Runs[len(res.Runs)-1-i])
+		})
 		r.note(ctx, res.Runs)
 		if err == nil && done < len(res.Runs) {
 			err = core.Passing(core.ErrThrottled)
@@ -126,8 +131,8 @@ type jobRev struct {
 func (r *rerunning) filtered(ctx context.Context) (res RerunResult, err error) {
 	f := r.q.Filter
 	switch {
-	case f.Job == "" && f.App == "":
-		return res, core.Invalid("job", "", "name a run, or the job or app whose runs are to be run again")
+	case f.Job == "" && f.App == "" && !f.Failed && len(f.States) == 0 && f.From.IsZero() && f.To.IsZero():
+		return res, core.Invalid("job", "", "give a run, a job or an app, or which runs of all apps: failed, state, from or to")
 	case r.q.Key == "" && !r.q.DryRun:
 		return res, core.Invalid("key", "", "runs that a filter finds are run again with a key, so that asking again makes none twice")
 	case len(r.q.Key) > core.MaxKey-maxRunID:
@@ -176,6 +181,8 @@ func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 		x := &list[i]
 		run := &x.Of
 		switch x.Job = jobs[run.ID.Job()]; {
+		case r.q.May != nil && r.q.May(run.App) != nil:
+			x.Why = r.q.May(run.App)
 		case run.State.Open():
 			x.Why = core.Errorf(core.CodeRefused, "run %d has not ended: it is %s", run.ID, run.State)
 		case run.Then != 0:
