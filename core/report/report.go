@@ -23,6 +23,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -99,6 +100,8 @@ type Reports struct {
 	shift core.Instant // of the zone's hours against those of UTC
 	// idle is until when there is nothing to do, as far as this process knows.
 	idle time.Time
+	// last is when the last pass began: a pass before it has a clock that was set back.
+	last time.Time
 }
 
 // New makes reports on a store.
@@ -180,6 +183,7 @@ type state struct {
 	// Failed is why the last pass failed, At when.
 	Failed string    `json:",omitempty"`
 	At     time.Time `json:",omitzero"`
+	back   bool      // it was set back since it was stored
 }
 
 // look is an hour or a day to be looked at again.
@@ -207,12 +211,28 @@ func (r *Reports) read(ctx context.Context) (v int64, s state, err error) {
 		return 0, s, fmt.Errorf("read how far reports have come: %w", err)
 	}
 	now := r.o.Now()
+	if at := core.InstantOf(now); s.Done > at {
+		s.setBack(at, r)
+	}
 	for i := range s.Open {
 		if l := &s.Open[i]; l.Next.After(now.Add(mostLook)) || l.Taken.Time().After(now) { // by a clock that was set back since
 			l.Next, l.Taken = now, min(l.Taken, core.InstantOf(now))
 		}
 	}
 	return v, s, nil
+}
+
+// setBack has the hour of now summed again, and the hours after it: a clock that was ahead had them summed
+// before they were over. If today was put together as a day, all its hours are summed again.
+func (s *state) setBack(now core.Instant, r *Reports) {
+	s.Done, s.Behind, s.back = r.floor(now), 0, true
+	if s.Days > s.Done {
+		s.Days, _ = r.dayOf(now, r.o.Zone)
+		s.Done = s.Days
+	}
+	s.Old, s.Since = min(s.Old, s.Days), min(s.Since, s.Done)
+	s.Open = slices.DeleteFunc(s.Open, func(l look) bool { return l.At >= s.Done })
+	s.Drop = slices.DeleteFunc(s.Drop, func(d drop) bool { return d.From >= s.Days })
 }
 
 func (r *Reports) write(ctx context.Context, v int64, s *state) error {

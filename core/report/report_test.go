@@ -596,3 +596,49 @@ func TestCounted(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
+
+// TestReportsRecoverFromAClockAhead: a pass of a clock that is ahead sums hours and days that are not over, and
+// notes reports as begun late if it is the first. Once the clock is right, all of them are summed by it.
+func TestReportsRecoverFromAClockAhead(t *testing.T) {
+	for _, ahead := range []time.Duration{40 * time.Minute, 3 * time.Hour, 50 * time.Hour, 500 * 24 * time.Hour} {
+		for _, first := range []bool{false, true} {
+			for _, drops := range []bool{false, true} { // whether the hours of the days are removed meanwhile
+				t.Run(fmt.Sprint(ahead, first, drops), func(t *testing.T) {
+					w := newWorld(t, time.Date(2026, 3, 3, 0, 0, 0, 0, time.UTC))
+					r := w.reports(report.Options{})
+					begin, end := w.now, w.now.Add(72*time.Hour)
+					if first {
+						w.now = w.now.Add(9 * time.Hour)
+					} else {
+						w.pass(r)
+						w.live(33*time.Hour, r)
+						w.now = w.now.Add(20 * time.Minute)
+					}
+					at := w.now
+					w.began(1, false)
+					w.now = w.now.Add(ahead)
+					w.pass(r)
+					if drops {
+						for range 3 {
+							w.now = w.now.Add(11 * time.Minute)
+							w.pass(r)
+						}
+					}
+					w.now = at.Add(time.Minute)
+					w.began(2, false)
+					w.pass(r)
+					w.live(40*time.Hour, r)
+					w.now = w.now.Add(52 * time.Hour)
+					w.pass(r)
+					if ahead < 100*24*time.Hour { // else the year that was over is known by day
+						w.holds(r, begin, end, time.UTC, false)
+					}
+					w.holds(r, begin, end, time.UTC, true)
+					if h, err := r.Health(t.Context()); err != nil || h.Since.Time().After(at) || h.Until.Time().After(w.now) {
+						t.Errorf("%+v %v", h, err)
+					}
+				})
+			}
+		}
+	}
+}

@@ -30,8 +30,9 @@ const (
 // takes the ends of runs that had none, and puts days together. One that somebody else is at
 // does nothing. It is not to be called twice at a time.
 func (r *Reports) Pass(ctx context.Context) error {
-	now := r.o.Now()
-	if now.Before(r.idle) {
+	now := r.o.Now().Round(0) // by the wall clock alone, which may be set
+	idle := now.Before(r.idle) && !now.Before(r.last)
+	if r.last = now; idle {
 		return nil
 	}
 	v, s, err := r.read(ctx)
@@ -45,7 +46,7 @@ func (r *Reports) Pass(ctx context.Context) error {
 		s.Done = r.floor(core.InstantOf(now))
 		s.Days, s.Old, s.Since = s.Done, s.Done, s.Done
 	default:
-		if next := r.next(&s); now.Before(next) {
+		if next := r.next(&s); now.Before(next) && !s.back {
 			r.idle = next
 			return nil
 		}
