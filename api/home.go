@@ -44,6 +44,7 @@ func (s *server) GetHome(w http.ResponseWriter, r *http.Request) {
 	}
 	if out.Scheduler = s.facts(r); out.Scheduler != nil {
 		out.Scheduler.Executors = nil // they have a list of their own
+		out.Scheduler.Failing = &client.FailingCount{Jobs: h.Fail, Partial: h.Partial}
 	}
 	s.write(w, http.StatusOK, out)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/restore"
 )
 
@@ -69,7 +70,17 @@ func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, core.Errorf(core.CodeRefused, "nothing is known here of the deployment"))
 		return
 	}
+	f.Failing = CountFailing(r.Context(), s.m, callerOf(r).Sift())
 	s.write(w, http.StatusOK, f)
+}
+
+// CountFailing counts the failing jobs of the apps that sees does not deny; nil: they could not be counted.
+func CountFailing(ctx context.Context, m *people.People, sees func(app string) bool) *client.FailingCount {
+	n, partial, err := m.CountFailing(ctx, sees)
+	if err != nil {
+		return nil
+	}
+	return &client.FailingCount{Jobs: n, Partial: partial}
 }
 
 // facts are those that the caller may see; nil: nothing is known here.

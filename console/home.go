@@ -19,7 +19,9 @@ const homeRows = 6
 type homePage struct {
 	client.Home
 	Findings []finding // of the scheduler, that are not well
-	Empty    bool      // there is no job
+	Verdict  string
+	Shape    string // of Verdict
+	Empty    bool   // there is no job
 }
 
 // Calm reports whether nothing needs anybody.
@@ -41,7 +43,7 @@ func (a *ask) home() (any, error) {
 	if p.Scheduler != nil {
 		var o operatingPage
 		a.judge(&o, &doctor.Facts{Now: a.Now, Took: time.Since(began), Endpoint: a.address(), Own: p.Scheduler})
-		p.Findings = o.Findings
+		p.Findings, p.Verdict, p.Shape = o.Findings, o.Verdict, o.Shape
 	}
 	if p.Calm() && p.Coming.Jobs == 0 {
 		jobs, err := a.ListJobs(a.Ctx(), client.ListJobsParams{Limit: 1})

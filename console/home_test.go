@@ -45,6 +45,9 @@ func TestHome(t *testing.T) {
 	s.Clock = s.Clock.Add(2 * time.Second) // what is known of last runs is a second old at most
 	page := s.says("/console/", "Failing now: 1", `href="/console/jobs?is=failing"`, "/console/runs/"+id.String(), "Apps without executor: 1",
 		`href="/console/executors/pay"`, `href="/console/jobs?app=pay"`)
+	for _, path := range []string{"/console/", "/console/operating", "/console/operating?jobs=1"} {
+		s.says(path, "1 job failing")
+	}
 	if strings.Contains(page, "Nothing fails") {
 		t.Error("it says that nothing fails, too")
 	}

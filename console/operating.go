@@ -27,9 +27,9 @@ const (
 type operatingPage struct {
 	Facts    client.Facts
 	Findings []finding
-	Wrong    int // findings
-	Warnings int
-	Well     int // that are shown with all
+	Verdict  string // of doctor
+	Shape    string // of Verdict
+	Well     int    // that are shown with all
 	All      bool
 	Jobs     bool // how jobs fare was looked at, too
 	Pause    *client.Pause
@@ -114,13 +114,12 @@ func (a *ask) judge(p *operatingPage, f *doctor.Facts) {
 	slices.SortStableFunc(list, func(x, y doctor.Finding) int {
 		return slices.Index(doctor.Levels, y.Level) - slices.Index(doctor.Levels, x.Level)
 	})
+	p.Verdict, p.Shape = words.Say(a.Lang, doctor.Verdict(f.Own, list)), levels[doctor.Worst(list)]
+	if n := f.Own.Failing; n != nil && n.Jobs > 0 {
+		p.Shape = levels[doctor.Wrong]
+	}
 	for _, x := range list {
-		switch x.Level {
-		case doctor.Wrong:
-			p.Wrong++
-		case doctor.Warning:
-			p.Warnings++
-		case doctor.Well:
+		if x.Level == doctor.Well {
 			if p.Well++; !p.All {
 				continue
 			}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tickring/tickring/api"
@@ -36,6 +38,39 @@ func (s *Server) facts(ctx context.Context, p *parts, l words.Language) client.F
 	f.LogsLost, f.NoticesLost = s.m.logsLost.Load(), s.m.untold.Load()
 	doctor.Gather(ctx, p.engine, time.Now(), l, &f, p.probe.Answer)
 	return f
+}
+
+// verdict is the last one of doctor that /healthz showed. Everyone may ask /healthz, so a
+// verdict is shown for verdictFor, and one that takes longer than verdictIn is not waited for.
+type verdict struct {
+	turn sync.Mutex // held while one is made; the others get the last one
+	at   time.Time
+	text atomic.Pointer[string]
+}
+
+const verdictFor, verdictIn = 30 * time.Second, 500 * time.Millisecond
+
+// verdict sums up how the scheduler and the jobs are; "": that is not known yet.
+func (s *Server) verdict(ctx context.Context, p *parts) string {
+	v := &p.verdict
+	if v.turn.TryLock() {
+		if now := time.Now(); now.Sub(v.at).Abs() >= verdictFor {
+			v.at = now
+			ctx, cancel := context.WithTimeout(ctx, verdictIn)
+			f := s.facts(ctx, p, words.English)
+			f.Failing = api.CountFailing(ctx, p.manage, nil)
+			if ctx.Err() == nil {
+				text := doctor.Verdict(&f, doctor.Judge(&doctor.Facts{Now: now, Own: &f})).String()
+				v.text.Store(&text)
+			}
+			cancel()
+		}
+		v.turn.Unlock()
+	}
+	if text := v.text.Load(); text != nil {
+		return *text
+	}
+	return ""
 }
 
 // restore makes a copy of the data fit to work with, before anything is planned

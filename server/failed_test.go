@@ -188,6 +188,17 @@ func TestFailuresAreTold(t *testing.T) {
 			}
 		}
 	}
+	// /healthz shows the same verdict as doctor and the console.
+	resp, err := http.Get(s.URL() + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var health struct{ Status, Verdict string }
+	if err := json.NewDecoder(resp.Body).Decode(&health); err != nil || health.Status != "ok" ||
+		health.Verdict != "scheduler healthy, 2 jobs failing" || health.Verdict != doctor.Verdict(&own, list).String() {
+		t.Errorf("%+v, %v; doctor: %s", health, err, doctor.Verdict(&own, list))
+	}
 	for _, x := range list {
 		says := x.Says.String()
 		if strings.Contains(says, "web/never") && !strings.Contains(says, "handler: ") || strings.Contains(says, "web/fine") {

@@ -22,7 +22,7 @@ import (
 // pages of the console.
 func (s *Server) routes(p *parts) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { s.healthz(p, w) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { s.healthz(p, w, r) })
 	mux.Handle("GET /metrics", s.ownName(s.m.handler(p)))
 	door := executorhttp.Door{Tokens: p.tokens, Refused: p.refused, Log: s.log, Here: isHere}
 	door.Wire(mux, p.reg, p.call)
@@ -42,8 +42,9 @@ func (s *Server) routes(p *parts) http.Handler {
 	return mux
 }
 
-// healthz is 200 while fires are being planned: the last pass was a few beats ago.
-func (s *Server) healthz(p *parts, w http.ResponseWriter) {
+// healthz is 200 while fires are being planned: the last pass was a few beats ago. The verdict
+// decides nothing here: who restarts a server for its jobs that fail makes nothing better.
+func (s *Server) healthz(p *parts, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	age := time.Since(core.FromMillis(p.lastPass.Load()))
 	body := map[string]any{"status": "ok"}
@@ -53,6 +54,9 @@ func (s *Server) healthz(p *parts, w http.ResponseWriter) {
 		if e := p.passError.Load(); e != nil && *e != "" {
 			body["reason"] = *e
 		}
+	}
+	if text := s.verdict(r.Context(), p); text != "" {
+		body["verdict"] = text
 	}
 	json.NewEncoder(w).Encode(body)
 }

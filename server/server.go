@@ -122,6 +122,7 @@ type parts struct {
 	lastPass  atomic.Int64  // milliseconds
 	planning  atomic.Bool
 	passError atomic.Pointer[string]
+	verdict   verdict
 }
 
 // New listens, and makes the data folder and its admin token if need be. It

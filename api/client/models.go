@@ -830,12 +830,15 @@ type Facts struct {
 	Deployment string `json:"deployment,omitempty,omitzero"`
 
 	// DueSince Since when the earliest job that is due to be planned waits
-	DueSince   time.Time  `json:"dueSince,omitempty,omitzero"`
-	Executors  []Executor `json:"executors,omitempty,omitzero"`
-	Fenced     string     `json:"fenced,omitempty,omitzero"`
-	Fires      *Depth     `json:"fires,omitempty"`
-	Generation int        `json:"generation,omitempty,omitzero"`
-	Holder     string     `json:"holder,omitempty,omitzero"`
+	DueSince  time.Time  `json:"dueSince,omitempty,omitzero"`
+	Executors []Executor `json:"executors,omitempty,omitzero"`
+
+	// Failing Jobs that are failing, as the list of jobs says it; left out if they could not be counted
+	Failing    *FailingCount `json:"failing,omitempty"`
+	Fenced     string        `json:"fenced,omitempty,omitzero"`
+	Fires      *Depth        `json:"fires,omitempty"`
+	Generation int           `json:"generation,omitempty,omitzero"`
+	Holder     string        `json:"holder,omitempty,omitzero"`
 
 	// KnownTokens Apps whose token everybody knows, for xxl-job comes with it
 	KnownTokens []string  `json:"knownTokens,omitempty,omitzero"`
@@ -877,6 +880,14 @@ type Facts struct {
 	UnreadableApps []UnreadableApp `json:"unreadableApps,omitempty,omitzero"`
 	UpSince        time.Time       `json:"upSince,omitempty,omitzero"`
 	Version        string          `json:"version"`
+}
+
+// FailingCount Jobs that are failing, as the list of jobs says it; left out if they could not be counted
+type FailingCount struct {
+	Jobs int `json:"jobs"`
+
+	// Partial The status of some jobs is not known yet
+	Partial bool `json:"partial,omitempty,omitzero"`
 }
 
 // FailingJob defines model for FailingJob.

@@ -84,20 +84,22 @@ func (c *doctorCmd) Run(e *Env) error {
 		f.Cloud = doctor.Ask(ctx, e.aws, e.outputs, time.Now())
 	}
 	list := doctor.Judge(&f)
-	worst := doctor.Worst(list)
+	worst, verdict := doctor.Worst(list), words.Say(e.lang(), doctor.Verdict(f.Own, list))
 	code := exitDone
 	if worst == doctor.Wrong {
 		code = exitFailed
 	}
 	if e.json() {
 		if err := e.printJSON(struct {
+			Verdict  string       `json:"verdict"`
 			Worst    doctor.Level `json:"worst"`
 			Findings []finding    `json:"findings"`
-		}{worst, findings(e.lang(), list)}); err != nil {
+		}{verdict, worst, findings(e.lang(), list)}); err != nil {
 			return err
 		}
 		return exitWith(code)
 	}
+	e.printf("%s\n", verdict)
 	well := 0
 	slices.SortStableFunc(list, func(a, b doctor.Finding) int {
 		return slices.Index(doctor.Levels, b.Level) - slices.Index(doctor.Levels, a.Level)

@@ -148,6 +148,16 @@ func (q *Ask) lastOf(ctx context.Context, jobs []ranked, recent int) (map[core.J
 	return last, nil
 }
 
+// CountFailing returns how many jobs of the apps that sees does not deny are failing; partial
+// reports that the status of some jobs is not known yet.
+func (q *Ask) CountFailing(ctx context.Context, sees func(app string) bool) (jobs int, partial bool, err error) {
+	f, err := q.find(ctx, &JobsAsk{JobFilter: JobFilter{Sees: sees}})
+	if err != nil {
+		return 0, false, err
+	}
+	return f.of[IsFailing], f.partial, nil
+}
+
 // Found are jobs that a filter finds.
 type found struct {
 	jobs    []ranked

@@ -323,16 +323,6 @@ func notices(f *Facts, s *sheet) core.Text {
 		s.warn("%d were given up since %s", n, f.Own.UpSince.Format(time.RFC3339)).
 			do("the server's log names each (given up), with its channel and why")
 	}
-	if f.Jobs != nil {
-		for i, u := range f.Jobs.Untold {
-			if i == mostNamed {
-				s.wrong("and %d more name a channel that is not there", len(f.Jobs.Untold)-i)
-				break
-			}
-			s.wrong("%s is to tell channel %s, and there is none: it tells nobody by it", u.Subject, u.Channel).
-				do("make the channel, or take it out of notify.to, in a file for tickring apply")
-		}
-	}
 	return core.Say("each channel takes what it is sent")
 }
 
@@ -445,7 +435,7 @@ func executors(f *Facts, s *sheet) core.Text {
 	return core.Say("%d, none fails; not checked yet: %d", len(f.Own.Executors), unchecked)
 }
 
-// jobs tells of those that nobody takes and those that fail.
+// jobs tells of those that nobody takes, those that fail, and those that notify a channel that does not exist.
 func jobs(f *Facts, s *sheet) core.Text {
 	j := f.Jobs
 	if j == nil {
@@ -487,6 +477,14 @@ func jobs(f *Facts, s *sheet) core.Text {
 		} else {
 			s.wrong("%s failed for good %d times in a row, the last time %s ago: %s", x.Job, x.Times, when, why).do("%s", do)
 		}
+	}
+	for i, u := range j.Untold {
+		if i == mostNamed {
+			s.wrong("and %d more name a channel that is not there", len(j.Untold)-i)
+			break
+		}
+		s.wrong("%s is to tell channel %s, and there is none: it tells nobody by it", u.Subject, u.Channel).
+			do("make the channel, or take it out of notify.to, in a file for tickring apply")
 	}
 	text := core.Say("%d looked at", j.Looked)
 	if j.More {

@@ -108,6 +108,44 @@ func Judge(f *Facts) []Finding {
 	return list
 }
 
+// Verdict sums up all findings in one sentence. The console, tickring doctor and /healthz show it.
+// It counts the failing jobs that the deployment reports: the check "jobs", which looks at every
+// job, is not made by all who show the verdict.
+func Verdict(own *client.Facts, list []Finding) core.Text {
+	var executors, scheduler []Finding
+	for _, x := range list {
+		switch x.Check.Code() {
+		case "jobs":
+		case "executors":
+			executors = append(executors, x)
+		default:
+			scheduler = append(scheduler, x)
+		}
+	}
+	jobs := core.Say("jobs not checked")
+	if own != nil && own.Failing != nil {
+		switch n := own.Failing.Jobs; {
+		case own.Failing.Partial:
+			jobs = core.Say("at least %d jobs failing", n)
+		case n == 0:
+			jobs = core.Say("no job failing")
+		case n == 1:
+			jobs = core.Say("1 job failing")
+		default:
+			jobs = core.Say("%d jobs failing", n)
+		}
+	}
+	status := core.Say("scheduler %s", health[Worst(scheduler)])
+	if worst := Worst(executors); worst != Well {
+		status = core.Say("%s, executors %s", status, health[worst])
+	}
+	return core.Say("%s, %s", status, jobs)
+}
+
+// health is what a verdict calls a level.
+var health = map[Level]core.Text{Well: core.Say("healthy"), Unknown: core.Say("partly unchecked"), Warning: core.Say("with warnings"),
+	Wrong: core.Say("unhealthy")}
+
 // sheet is what one check finds.
 type sheet struct {
 	check core.Text

@@ -106,6 +106,36 @@ func TestManyJobs(t *testing.T) {
 	}
 }
 
+// TestVerdictTellsTheSchedulerFromItsJobs: jobs that fail make no scheduler unhealthy, and the verdict has the same
+// jobs whether each was looked at or not.
+func TestVerdictTellsTheSchedulerFromItsJobs(t *testing.T) {
+	looked := &client.JobFacts{FailingJobs: 1, Failing: []client.FailingJob{failing("web/a", 3, core.ReasonHandler)},
+		Untold: []client.Untold{{Subject: "web/a", Channel: "gone"}}}
+	for want, change := range map[string]func(f *Facts){
+		"scheduler healthy, no job failing":          func(f *Facts) { f.Own.Failing = &client.FailingCount{} },
+		"scheduler healthy, 1 job failing":           func(f *Facts) { f.Own.Failing = &client.FailingCount{Jobs: 1} },
+		"scheduler healthy, at least 2 jobs failing": func(f *Facts) { f.Own.Failing = &client.FailingCount{Jobs: 2, Partial: true} },
+		"scheduler healthy, jobs not checked":        func(f *Facts) {},
+		"scheduler with warnings, jobs not checked":  func(f *Facts) { f.Own.Paused = true },
+		"scheduler partly unchecked, 2 jobs failing": func(f *Facts) {
+			f.Own.Unread, f.Own.Failing = []string{"reports"}, &client.FailingCount{Jobs: 2}
+		},
+		"scheduler unhealthy, jobs not checked":                    func(f *Facts) { f.Own = nil },
+		"scheduler healthy, executors unhealthy, jobs not checked": func(f *Facts) { f.Own.Executors[0].Live = false },
+	} {
+		for _, jobs := range []*client.JobFacts{nil, looked} {
+			f := here()
+			f.Jobs = jobs
+			if change(f); f.Own == nil && jobs != nil {
+				continue
+			}
+			if got := Verdict(f.Own, Judge(f)).String(); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+	}
+}
+
 // TestDoctorCountsTheRestAtItsOwnLevel checks the line "and N more": six jobs that failed once are a warning, as
 // one is, and a rest that is wrong is wrong. What is wrong is named before what is a warning.
 func TestDoctorCountsTheRestAtItsOwnLevel(t *testing.T) {
@@ -248,7 +278,7 @@ func TestFindings(t *testing.T) {
 		{"notices that were given up", here, func(f *Facts) { f.Own.NoticesLost = 3 }, "notices", Warning, "3 were given up since"},
 		{"a channel that is not there", well, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Untold: []client.Untold{{Subject: "web/a", Channel: "gone"}}}
-		}, "notices", Wrong, "web/a is to tell channel gone, and there is none"},
+		}, "jobs", Wrong, "web/a is to tell channel gone, and there is none"},
 		{"no table", well, func(f *Facts) { f.Cloud.Tables["jobs"].Missing = true }, "table jobs", Wrong, "there is no table jobs-1"},
 		{"a table in the making", well, func(f *Facts) { f.Cloud.Tables["runs"].Status = "CREATING" }, "table runs", Wrong, "is CREATING"},
 		{"no time to live", well, func(f *Facts) { f.Cloud.Tables["runs"].TTL = "" }, "table runs", Warning, "no time to live"},
