@@ -642,3 +642,28 @@ func TestReportsRecoverFromAClockAhead(t *testing.T) {
 		}
 	}
 }
+
+// TestRunsBeyondTheBoundStayOpen: an hour has more open runs of a job than are checked again. The runs beyond
+// stay counted as not ended, and others are counted with their ends.
+func TestRunsBeyondTheBoundStayOpen(t *testing.T) {
+	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
+	r := w.reports(report.Options{})
+	from := core.InstantOf(w.now)
+	w.pass(r)
+	ids := make([]core.RunID, 10_002)
+	for i := range ids {
+		ids[i] = w.began(1, true)
+	}
+	other := w.began(2, true)
+	w.now = w.now.Add(70 * time.Minute)
+	w.pass(r)
+	for _, id := range append(ids, other) {
+		w.ends(id)
+	}
+	w.now = w.now.Add(20 * time.Minute)
+	w.pass(r)
+	a, err := r.Answer(t.Context(), report.Question{From: from, To: from + 3600, Each: report.EachJob})
+	if err != nil || len(a.Rows) != 2 || a.Rows[0].Open+a.Rows[1].Open != 2 || a.Rows[0].Runs()+a.Rows[1].Runs() != 10_001 {
+		t.Errorf("%+v, %v", a.Rows, err)
+	}
+}
