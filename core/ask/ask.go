@@ -107,7 +107,7 @@ func (q *Ask) EachJob(
 				return after, nil
 			}
 		}
-		if after = next; next == 0 || p.Over() || len(p.Bad) >= maxMissing {
+		if after = next; next == 0 || p.Over() || len(p.Bad) >= bound.Missing {
 			return next, nil
 		}
 	}

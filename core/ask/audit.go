@@ -16,9 +16,6 @@ import (
 
 // Bounds of an audit.
 const (
-	maxDemanded = 200_000 // instants in one report
-	maxMissing  = 100
-	MaxAgain    = 1000 // fires in one report, about
 	// lookedBetween is how many instants are looked at between two looks at what
 	// one report, or a page, may take.
 	lookedBetween = 256
@@ -493,7 +490,7 @@ func (w *walk) instants(ctx context.Context) error {
 
 // full reports that the report holds what one may, or that the page is over.
 func (w *walk) full() bool {
-	return w.rep.Demanded >= maxDemanded || len(w.rep.Again) >= MaxAgain || w.a.over()
+	return w.rep.Demanded >= bound.Demanded || len(w.rep.Again) >= bound.Again || w.a.over()
 }
 
 // stopBefore ends the report before an instant.
@@ -598,7 +595,7 @@ func (w *walk) pending(at core.Instant, due time.Time) {
 		return
 	}
 	w.rep.Overdue++
-	if len(w.rep.Waiting) < maxMissing {
+	if len(w.rep.Waiting) < bound.Missing {
 		w.rep.Waiting = append(w.rep.Waiting, at)
 	}
 }
@@ -630,7 +627,7 @@ func (w *walk) without(at core.Instant) {
 		w.rep.Behind = oldest.First()
 	}
 	w.rep.Unaccounted++
-	if len(w.rep.Missing) < maxMissing {
+	if len(w.rep.Missing) < bound.Missing {
 		w.rep.Missing = append(w.rep.Missing, at)
 	}
 	if _, fixed := w.sch.FixedDelay(); !fixed && w.a.again {

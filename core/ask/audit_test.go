@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/manage"
 )
 
@@ -387,25 +388,41 @@ func TestAuditRefuses(t *testing.T) {
 
 // A long span is reported in pages.
 func TestAuditGoesOn(t *testing.T) {
-	f := newFixture(t)
-	j := f.Create(spec("sweep", every(time.Second)))
-	base := core.InstantOf(start)
-	f.Quiet()
-	f.Clock = f.Clock.Add(4 * 24 * time.Hour)
-	var total int64
-	pages := 0
-	for from := base; ; pages++ {
-		r, err := f.M.Audit(ctx, j.Def.ID.String(), from, base+300_000)
-		if err != nil {
-			t.Fatal(err)
+	for n, want := range map[core.Instant]int{bound.Demanded: 1, bound.Demanded + 1: 2, 5 * bound.Demanded / 2: 3} {
+		f := newFixture(t)
+		j := f.Create(spec("sweep", every(time.Second)))
+		base := core.InstantOf(start)
+		f.Quiet()
+		f.Clock = f.Clock.Add(6 * 24 * time.Hour)
+		var total int64
+		pages := 0
+		for from := base; from != 0; pages++ {
+			r, err := f.M.Audit(ctx, j.Def.ID.String(), from, base+n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += r.Demanded
+			from = r.Next
 		}
-		total += r.Demanded
-		if r.Next == 0 {
-			break
+		if total != int64(n) || pages > want || pages < want-1 { // one that is full may end in time, or find nothing behind it
+			t.Errorf("%d of %d instants in %d pages, want %d", total, n, pages, want)
 		}
-		from = r.Next
 	}
-	if total != 300_000 || pages != 1 {
-		t.Errorf("%d instants, %d pages before the last", total, pages)
+}
+
+// TestAuditNamesSomeAndCountsAll: a report counts each instant that is unaccounted for, and names some.
+func TestAuditNamesSomeAndCountsAll(t *testing.T) {
+	for _, n := range []int{bound.Missing, bound.Missing + 1, 10 * bound.Missing} {
+		f := newFixture(t)
+		j := f.Create(spec("sweep", every(time.Second)))
+		base := core.InstantOf(start)
+		f.Fires()
+		f.Quiet()
+		f.PushNext(j.Def.ID, base+core.Instant(n)+2)
+		f.Clock = f.Clock.Add(3 * time.Hour)
+		r, err := f.M.Audit(ctx, j.Def.ID.String(), base, base+core.Instant(n))
+		if err != nil || r.Unaccounted != int64(n) || len(r.Missing) != bound.Missing {
+			t.Errorf("%d are missing: %d counted, %d named, %v", n, r.Unaccounted, len(r.Missing), err)
+		}
 	}
 }

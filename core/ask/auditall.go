@@ -102,7 +102,7 @@ func (s *AuditSum) report(r *AuditReport) {
 	}
 	s.AuditCount.add(&r.AuditCount)
 	s.Partial = s.Partial || r.Partial
-	if !r.Well() && len(s.Missing) < maxMissing {
+	if !r.Well() && len(s.Missing) < bound.Missing {
 		s.Missing = append(s.Missing, *r)
 	}
 	if !r.Behind.IsZero() {
@@ -153,14 +153,14 @@ func (r *AuditReport) Failure() string {
 
 // AtMost adds to a list that is shown.
 func AtMost(list []string, more ...string) []string {
-	return append(list, more[:min(len(more), max(0, maxMissing-len(list)))]...)
+	return append(list, more[:min(len(more), max(0, bound.Missing-len(list)))]...)
 }
 
 // join adds the page that goes on after s.
 func (s *AuditSum) join(page *AuditSum) {
 	s.Jobs += page.Jobs
 	s.AuditCount.add(&page.AuditCount)
-	s.Missing = append(s.Missing, page.Missing[:min(len(page.Missing), maxMissing-len(s.Missing))]...)
+	s.Missing = append(s.Missing, page.Missing[:min(len(page.Missing), bound.Missing-len(s.Missing))]...)
 	if !page.Behind.IsZero() {
 		s.Behind = page.Behind
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 )
 
 // ChangeFilter says which change records; the zero value is all, newest first.
@@ -143,7 +144,7 @@ func (q *Ask) Changes(ctx context.Context, f ChangeFilter) (res ChangePage, err 
 				named := c.Job != 0 && c.App+"/"+c.Name == f.Job
 				seen, fits = seen || named, fits && named
 			}
-			if len(res.Changes) == limit || looked == maxLooked || fits && !p.Takes(c) {
+			if len(res.Changes) == limit || looked == bound.Looked || fits && !p.Takes(c) {
 				return res, q.endChanges(ctx, &res, at, limit)
 			}
 			if fits {

@@ -374,7 +374,7 @@ func (q *Ask) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []c
 		switch {
 		case err != nil:
 			return nil, 0, nil, err
-		case f.more && f.bad >= maxMissing: // behind so many nobody looks for others
+		case f.more && f.bad >= bound.Missing: // behind so many nobody looks for others
 			return nil, 0, nil, core.Errorf(core.CodeRefused, "too many jobs cannot be read: tickring doctor names them")
 		case f.more:
 			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "there are too many jobs: name an app")

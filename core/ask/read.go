@@ -18,7 +18,6 @@ import (
 const (
 	MaxPage     = 1000
 	DefaultPage = 100
-	maxLooked   = 20_000 // runs, or change records, that one page looks at
 	MaxUpcoming = 366 * 24 * time.Hour
 	// first instant that a run ID can hold
 	firstInstant = core.Instant(1577836800)
@@ -892,7 +891,7 @@ func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, er
 			break
 		}
 		fits := f.takes(r, now)
-		if len(res.Runs) == limit || looked >= maxLooked || fits && !p.Takes(r) {
+		if len(res.Runs) == limit || looked >= bound.Looked || fits && !p.Takes(r) {
 			full = true
 			break
 		}

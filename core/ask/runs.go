@@ -180,7 +180,7 @@ func (q *Ask) recent(ctx context.Context, f *RunFilter, limit int, p *bound.Page
 			return res, nil
 		}
 		from = next
-		if len(res.Runs) >= limit || looked >= maxLooked || short >= maxLooks || !fits || p.Over() {
+		if len(res.Runs) >= limit || looked >= bound.Looked || short >= maxLooks || !fits || p.Over() {
 			return end(next)
 		}
 	}

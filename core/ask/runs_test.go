@@ -1,12 +1,14 @@
 package ask_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
 )
 
 // TestRunFilters: each filter alone, and all of them together, take what they say, of a job
@@ -186,6 +188,43 @@ func TestRunsOfOneMoment(t *testing.T) {
 	for _, bad := range []string{"x", "0", "-5", "5.", "5.x", "5.0", "5.-1", "5.1.1", ".5"} {
 		if _, err := f.M.Runs(ctx, ask.RunFilter{After: bad}); code(err) != core.CodeInvalid {
 			t.Errorf("after %q: %v", bad, err)
+		}
+	}
+}
+
+// TestRunsBehindManyOthers: a run is found by its state, however many others are newer. A page that
+// has looked at so many says how far, and where the next goes on.
+func TestRunsBehindManyOthers(t *testing.T) {
+	for n, want := range map[int]int{bound.Looked - 1: 1, bound.Looked: 2, 2*bound.Looked + 1: 3} {
+		f := newFixture(t)
+		job := f.Create(spec("sweep", every(time.Second)))
+		list := make([]core.Run, n+1)
+		for i := range list {
+			id := core.PlannedRun(job.Def.ID, core.InstantOf(start)+core.Instant(i))
+			list[i] = core.Run{ID: id, App: "shop", State: core.Succeeded, Cause: core.CauseSchedule, At: core.InstantOf(start),
+				Slot: core.InstantOf(start), Attempt: 1, First: id}
+		}
+		list[0].State, list[0].Reason = core.Failed, core.ReasonHandler
+		if err := errors.Join(f.E.Dispatch.Create(ctx, list)...); err != nil {
+			t.Fatal(err)
+		}
+		f.Clock = start.Add(30 * 24 * time.Hour)
+		found, pages := 0, 0
+		for filter := (ask.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}}); ; {
+			page, err := f.M.Runs(ctx, filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, pages = found+len(page.Runs), pages+1
+			if filter.After = page.Next; page.Next == "" {
+				break
+			}
+			if page.LookedTo.IsZero() {
+				t.Error("a page that is not full does not say how far it looked")
+			}
+		}
+		if found != 1 || pages != want {
+			t.Errorf("behind %d others %d found, in %d pages, want %d", n, found, pages, want)
 		}
 	}
 }

@@ -6,9 +6,6 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// openAtOnce is how many open runs one call of the store returns.
-const openAtOnce = 10_000
-
 // OpenRuns calls each with the open runs of a job until it returns false: first those with
 // numbers, then the planned ones, newest first. It reports whether each had them all.
 //
@@ -24,7 +21,7 @@ func OpenRuns(ctx context.Context, job core.JobID,
 	for _, span := range spans {
 		for next := span[1]; next != 0; {
 			var runs []core.Run
-			if runs, next, err = read(ctx, next, span[0], openAtOnce); err != nil {
+			if runs, next, err = read(ctx, next, span[0], OpenAtOnce); err != nil {
 				return false, err
 			}
 			for i := range runs {
@@ -32,7 +29,7 @@ func OpenRuns(ctx context.Context, job core.JobID,
 					return false, nil
 				}
 			}
-			if next != 0 && len(runs) < openAtOnce && (more == nil || !more()) {
+			if next != 0 && len(runs) < OpenAtOnce && (more == nil || !more()) {
 				all = false
 				break
 			}

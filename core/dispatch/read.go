@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/route"
 	"github.com/tickring/tickring/core/schedule"
 )
@@ -202,16 +203,11 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 
 // damaged is a fire whose job or app cannot be understood.
 func damaged(it *item, why error) phase {
-	if it.unread < unreadTries {
+	if it.unread < bound.UnreadTries {
 		return passing{unread: true, why: why}
 	}
 	return undeliverable{why: why.Error()}
 }
-
-// unreadTries is how often in a row a fire comes again because its job or app cannot be
-// understood, before it goes to the dead letters: for at least a quarter of an hour, as long as
-// the rollout of a version may take.
-const unreadTries = 20
 
 func (it *item) unrecorded() phase {
 	return undeliverable{why: "there is no record of run " + it.fire.Run.String()}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
@@ -268,14 +269,14 @@ func TestRunSentAgainWhileItWaitsIsNoCopy(t *testing.T) {
 func TestLooksAreNoFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
-		for _, looks := range []int{19, 19, 21} { // the job is read again after the first two times
+		for _, looks := range []int{bound.UnreadTries - 1, bound.UnreadTries, bound.UnreadTries + 1} { // the job is read again after the first two times
 			w.after(6 * time.Minute)
 			s := &unread{damaged{Store: w.s, Ring: w.s, job: 7}, w.s}
 			d := w.d
 			for w.d = w.second(s, s); len(s.again) < looks && len(s.buried) == 0; time.Sleep(time.Second) {
 				w.deliver()
 			}
-			if w.d = d; len(s.buried) != max(0, looks-20) {
+			if w.d = d; len(s.buried) != max(0, looks-bound.UnreadTries) {
 				t.Fatalf("after %d looks in a row at which its job could not be read: %q", looks, s.buried)
 			}
 		}

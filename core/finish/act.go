@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -301,10 +302,6 @@ func (c *conversation) found(asks []ask) {
 	}
 }
 
-// laterRuns is how many runs of a job are read in search of one that proves
-// something of those before it.
-const laterRuns = 100
-
 // busy takes that the executor works on the job of these runs: perhaps on others.
 // Which it is the runs tell that were sent there later (DESIGN 11, "Lost").
 // It answers those that it does not end.
@@ -349,7 +346,7 @@ func (c *conversation) overtaken(ctx context.Context, asks []ask) (before time.T
 		if span[1] < span[0] || !before.IsZero() {
 			continue
 		}
-		runs, err := c.w.f.store.RunSpan(ctx, span[1], span[0], laterRuns)
+		runs, err := c.w.f.store.RunSpan(ctx, span[1], span[0], bound.LaterRuns)
 		if err != nil {
 			return before, err
 		}

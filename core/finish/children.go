@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -163,7 +164,7 @@ func (f *Finish) noteMade(ctx context.Context, all []*family) {
 		case err == nil:
 			puts[i].Apply(&fam.run)
 			fam.tries = 0
-		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, fam.tries == readTries:
+		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, fam.tries == bound.ReadTries:
 			fam.err = fmt.Errorf("note them: %w", err)
 		default: // refused or unknown: by what is stored
 			fam.tries++

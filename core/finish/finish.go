@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
@@ -81,9 +82,6 @@ func (r *Result) blind() bool {
 // ErrUnsent is in the answer to the report of a run that nobody sent.
 var ErrUnsent = errors.New("the run was not sent to anybody")
 
-// readTries bounds how often an answer is sought by reading.
-const readTries = 4
-
 // End closes runs, one answer for each result: nil means that its end is
 // stored with all it owes (a run that was closed before counts as well), a
 // not-found error that there is no such run, any other that the caller is to
@@ -105,9 +103,10 @@ func (f *Finish) Close(ctx context.Context, results []Result) ([]error, *Rest) {
 		ids = append(ids, results[i].Run)
 	}
 	for try := 0; len(todo) > 0; try++ {
-		if try == readTries {
+		if try == bound.ReadTries {
 			for _, i := range todo {
-				errs[i] = fmt.Errorf("close run %d: %w: the last of %d answers: %v", results[i].Run, core.ErrThrottled, readTries, errs[i].Error())
+				errs[i] = fmt.Errorf("close run %d: %w: the last of %d answers: %v", results[i].Run, core.ErrThrottled, bound.ReadTries,
+					errs[i].Error())
 			}
 			break
 		}
@@ -524,7 +523,7 @@ func (f *Finish) createEach(ctx context.Context, owed []core.Run) []error {
 			switch {
 			case err == nil, errors.Is(err, core.ErrRefused):
 				errs[i] = err
-			case errors.Is(err, core.ErrThrottled), try == readTries, ctx.Err() != nil:
+			case errors.Is(err, core.ErrThrottled), try == bound.ReadTries, ctx.Err() != nil:
 				errs[i] = fmt.Errorf("create run %d: %w", owed[i].ID, err)
 			default: // unknown
 				todo = append(todo, i)
@@ -561,7 +560,7 @@ func (f *Finish) enqueue(ctx context.Context, out ring.Out) error {
 		if err == nil {
 			return nil
 		}
-		if try == readTries || errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
+		if try == bound.ReadTries || errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
 			return fmt.Errorf("send run %d: %w", out.Message.Fires[0].Run, err)
 		}
 	}
@@ -575,7 +574,7 @@ func (f *Finish) ChainEnded(ctx context.Context, first core.RunID, ended time.Ti
 	// As it is stored: whoever else ends this chain must come to the same
 	// instant, or its fire would be one more beside the chain.
 	ended = core.FromMillis(core.Millis(ended))
-	for range readTries {
+	for range bound.ReadTries {
 		found, unread, err := f.store.Scheds(ctx, []core.JobID{job})
 		if err == nil && len(unread) > 0 {
 			err = core.ErrThrottled

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
@@ -124,6 +125,46 @@ func TestNoClearAnswerSaysTheLast(t *testing.T) {
 	err := r.f.End(t.Context(), []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler}})[0]
 	if core.CodeOf(err) != core.CodeUnavailable || !strings.Contains(err.Error(), errUnknown.Error()) {
 		t.Errorf("got %v; want one to be tried again that says %q", err, errUnknown)
+	}
+}
+
+// TestCloseWithoutClearAnswer: an end is stored though some answers to it are lost. If more are, the
+// caller is told to try again, and then it is stored.
+func TestCloseWithoutClearAnswer(t *testing.T) {
+	for lost, ok := range map[int]bool{bound.ReadTries: true, bound.ReadTries + 1: false, 2*bound.ReadTries + 1: false} {
+		r := newRig(t)
+		r.job(1, nil)
+		r.run(id, nil)
+		for range lost {
+			r.s.faults["close"] = append(r.s.faults["close"], fault{err: errUnknown})
+		}
+		end := finish.Result{Run: id, State: core.Succeeded}
+		err := r.end(end)
+		if (err == nil) != ok || !ok && core.CodeOf(err) != core.CodeUnavailable {
+			t.Errorf("%d answers are lost: %v", lost, err)
+		}
+		r.must(r.end(end))
+		if got := r.stored(id).State; got != core.Succeeded {
+			t.Errorf("%d answers are lost: it is %s", lost, got)
+		}
+	}
+}
+
+// TestPermitsThatOthersWrite: permits are given though others write the item at the same time. If they
+// do so too often, the caller is told to try again.
+func TestPermitsThatOthersWrite(t *testing.T) {
+	for writes, ok := range map[int]bool{bound.PermitTries - 1: true, bound.PermitTries: false, 3 * bound.PermitTries: false} {
+		r := newRig(t)
+		for range writes {
+			r.s.faults["put permits"] = append(r.s.faults["put permits"], fault{err: core.ErrRefused})
+		}
+		err := r.f.PutPermits(t.Context(), "job/1", nil, func(p *core.Permits) (bool, error) {
+			p.Limit++
+			return true, nil
+		})
+		if (err == nil) != ok || !ok && core.CodeOf(err) != core.CodeUnavailable {
+			t.Errorf("others wrote it %d times: %v", writes, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 )
 
 // TestHandBack: a run for which nobody is there frees its permits, and none that it has been,
@@ -93,29 +94,37 @@ func (r *rig) permits(name string) core.Permits {
 	return found[name]
 }
 
-// TestOverLooksAtHoldersInTurn: of 100 holders each is looked at within four turns of 15 s.
+// TestOverLooksAtHoldersInTurn: however many holders there are, each is looked at within as many turns as
+// they fill, and the chains that have waited longest in each turn.
 func TestOverLooksAtHoldersInTurn(t *testing.T) {
-	r := newRig(t)
-	p := core.Permits{Name: "job/1", Limit: 100}
-	for i := range 100 {
-		lost := core.PlannedRun(1, core.InstantOf(begin)+core.Instant(i))
-		r.run(lost, func(x *core.Run) { x.State, x.EndedAt = core.Succeeded, begin })
-		p.Holders = append(p.Holders, core.Holder{First: lost})
-	}
-	seen := map[core.RunID]bool{}
-	for range 4 {
-		over, err := r.f.Over(t.Context(), &p)
-		r.must(err)
-		if len(over) != 25 {
-			t.Errorf("looked at %d", len(over))
+	const most = bound.PermitLooks
+	for _, n := range []int{most, most + 1, 10 * most} {
+		r := newRig(t)
+		p := core.Permits{Name: "job/1", Limit: n}
+		over := func(i int) core.RunID {
+			chain := core.PlannedRun(1, core.InstantOf(begin)+core.Instant(i))
+			r.run(chain, func(x *core.Run) { x.State, x.EndedAt = core.Succeeded, begin })
+			return chain
 		}
-		for id := range over {
-			seen[id] = true
+		for i := range n {
+			p.Holders = append(p.Holders, core.Holder{First: over(i)})
+			p.Queue = append(p.Queue, over(n+i))
 		}
-		r.now = r.now.Add(15 * time.Second)
-	}
-	if len(seen) != 100 {
-		t.Errorf("in four turns it looked at %d of 100", len(seen))
+		seen := map[core.RunID]bool{}
+		for range (n + most - 1) / most {
+			over, err := r.f.Over(t.Context(), &p)
+			r.must(err)
+			if len(over) != 2*most {
+				t.Errorf("of %d it looked at %d", n, len(over))
+			}
+			for id := range over {
+				seen[id] = true
+			}
+			r.now = r.now.Add(bound.PermitTurn * time.Second)
+		}
+		if len(seen) != n+most {
+			t.Errorf("of %d holders, and as many that wait, it looked at %d", n, len(seen))
+		}
 	}
 }
 

@@ -6,13 +6,14 @@ import (
 	"fmt"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/ring"
 )
 
 // join notes for a child that comes after all of its parents that one of them, whose run
 // is r, has closed as asked: "A join" of section 5 of the protocol.
 func (f *Finish) join(ctx context.Context, job *core.Job, r *core.Run, drawn core.RunID) error {
-	for range permitTries {
+	for range bound.PermitTries {
 		j, noted, err := f.note(ctx, job, r, drawn)
 		switch {
 		case err != nil:
@@ -118,7 +119,7 @@ func (f *Finish) makeRound(ctx context.Context, job *core.Job, j *core.Join) err
 	want.Params = params
 	run, made, err := f.found(ctx, &want)
 	for try := 0; err == nil && !made && run.AwaitsJoin(); try++ {
-		if try == readTries {
+		if try == bound.ReadTries {
 			return fmt.Errorf("send run %d of a join on its way: %w", j.Round, core.ErrThrottled)
 		}
 		if err = f.store.PutRuns(ctx, []core.RunPut{run.Retime(want, f.o.Now())})[0]; errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
@@ -162,7 +163,7 @@ func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string
 			put.Apply(run)
 			f.Ended(run)
 			return f.Aside(ctx, run)
-		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, try == readTries:
+		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, try == bound.ReadTries:
 			return fmt.Errorf("skip run %d of a join: %w", run.ID, err)
 		}
 		is, _, err := f.found(ctx, nil, run.ID)

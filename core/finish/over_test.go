@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -79,13 +80,14 @@ func TestTimeoutOfOneOfSeveral(t *testing.T) {
 // TestTimeoutEndsBehindQueuedRuns: however many runs of its job wait, a run past its timeout
 // is ended, unless another at its address is in time.
 func TestTimeoutEndsBehindQueuedRuns(t *testing.T) {
-	for _, alone := range []bool{true, false} {
+	for i, n := range []int{bound.OpenAtOnce, bound.OpenAtOnce + 1, 3 * bound.OpenAtOnce, bound.OpenAtOnce} {
 		r := lasting(t, func(x *core.Run) { x.Permit = "job/1" })
+		alone := i < 3
 		if !alone {
 			r.run(core.PlannedRun(1, core.InstantOf(begin)-10), nil)
 		}
 		var waits []core.Run
-		for i := range 12_000 {
+		for i := range n {
 			run := core.PlannedRun(1, core.InstantOf(begin)+core.Instant(100+i))
 			waits = append(waits, core.Run{ID: run, App: "orders", State: core.Queued, Cause: core.CauseSchedule, Rev: 1, Attempt: 1, First: run,
 				Permit: "job/1"})

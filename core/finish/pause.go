@@ -9,15 +9,13 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 )
 
-// A pause looks at so many runs of its job at most, of each kind, a page at a time.
-const (
-	pausePage  = 100
-	pauseLooks = 1000
-)
+// pausePage is how many runs a pause reads at a time.
+const pausePage = 100
 
 // pauseFailing pauses the job of a run whose chain has failed, if the chains of the job
 // that ended before it did too: as many in a row as its pauseAfter says, since its
@@ -54,7 +52,7 @@ func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 		case err == nil:
 			f.o.Log.Warn("job paused", "job", id, "app", run.App, "why", why)
 			return f.tellPaused(ctx, run, job.Def.PauseAfter)
-		case errors.Is(err, core.ErrThrottled), try == readTries, ctx.Err() != nil:
+		case errors.Is(err, core.ErrThrottled), try == bound.ReadTries, ctx.Err() != nil:
 			return fmt.Errorf("pause job %d: %w", id, err)
 		}
 	}
@@ -102,7 +100,7 @@ func (f *Finish) failedInRow(ctx context.Context, run *core.Run, n int, since ti
 	spans[1][0], spans[1][1] = core.NumberedRange(id)
 	for _, span := range spans {
 		from, found := span[1], 0
-		for looked := 0; looked < pauseLooks && found < n && from >= span[0]; looked += pausePage {
+		for looked := 0; looked < bound.PauseRuns && found < n && from >= span[0]; looked += pausePage {
 			page, err := f.store.RunSpan(ctx, from, span[0], pausePage)
 			if err != nil {
 				return false, fmt.Errorf("read how job %d fared: %w", id, err)

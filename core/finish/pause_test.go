@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -71,6 +72,10 @@ func TestPauseAfter(t *testing.T) {
 		{"removed, two after a success", 2, "f-s-f-f", true},
 		{"removed, since a change", 2, "f-!f", false},
 		{"many of no account", 3, "ff" + strings.Repeat("x", 150) + "f", true},
+		{"all runs that are read", 3, "ff" + strings.Repeat("x", bound.PauseRuns-3) + "f", true},
+		{"one more", 3, "ff" + strings.Repeat("x", bound.PauseRuns-2) + "f", true},
+		{"far more", 3, "ff" + strings.Repeat("x", 3*bound.PauseRuns) + "f", true},
+		{"a success among far more", 3, "fsf" + strings.Repeat("x", 3*bound.PauseRuns) + "f", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t)

@@ -9,16 +9,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/ring"
-)
-
-// permitTries bounds how often an item of permits is written that others write too,
-// permitLooks how many of those that have one or wait are looked at at once, permitTurn for
-// how many seconds those holders are looked at.
-const (
-	permitTries = 20
-	permitLooks = 25
-	permitTurn  = 15
 )
 
 // PutPermits reads an item of permits and writes what change makes of it, again where
@@ -48,7 +40,7 @@ func (f *Finish) putPermits(ctx context.Context, todo []*permitChange) {
 			c.err = fmt.Errorf("%s permits %s: %w", why, c.name, err)
 		}
 	}
-	for try := range permitTries {
+	for try := range bound.PermitTries {
 		if try > 0 && !pause(ctx, time.Duration(1+rand.IntN(5*min(try, 10)))*time.Millisecond) {
 			fail("write", ctx.Err())
 			return
@@ -243,12 +235,12 @@ func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool, error) {
 	last, until := map[core.RunID]core.RunID{}, map[core.RunID]time.Time{} // by chain
 	now := f.o.Now()
-	turn := int(now.Unix()/permitTurn) * permitLooks
-	for i := range min(len(p.Holders), permitLooks) {
+	turn := int(now.Unix()/bound.PermitTurn) * bound.PermitLooks
+	for i := range min(len(p.Holders), bound.PermitLooks) {
 		h := p.Holders[(turn+i)%len(p.Holders)]
 		last[h.First], until[h.First] = h.First, h.Until
 	}
-	for _, first := range p.Queue[:min(len(p.Queue), permitLooks)] {
+	for _, first := range p.Queue[:min(len(p.Queue), bound.PermitLooks)] {
 		last[first] = first
 	}
 	over := map[core.RunID]bool{}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -850,5 +851,32 @@ func TestLostBeforeTheWalk(t *testing.T) {
 	again(0)
 	if got := r.stored(id); got.State != core.Lost || got.Reason != core.ReasonGone {
 		t.Errorf("its executor is gone: %+v", got)
+	}
+}
+
+// TestBusyReadsTheNewestLaterRuns: the proof that a run is gone is sought among the newest runs of
+// its job. Where it is not among them the run stays open.
+func TestBusyReadsTheNewestLaterRuns(t *testing.T) {
+	const most = bound.LaterRuns
+	for newer, want := range map[int]core.State{most - 1: core.Lost, most: core.Running, 10 * most: core.Running} {
+		r := newWatchRig(t)
+		r.job(1, nil)
+		r.sent(func(x *core.Run) { x.Until = begin.Add(time.Second) })
+		for i := range newer + 1 {
+			r.run(core.PlannedRun(1, core.InstantOf(begin)+core.Instant(120+i)), func(x *core.Run) {
+				x.State, x.SentAt, x.EndedAt, x.Code = core.Succeeded, begin.Add(2*time.Minute), begin.Add(3*time.Minute), 200
+				if i > 0 {
+					x.Address = "http://10.0.0.2:9999/"
+				}
+			})
+		}
+		r.now = begin.Add(2 * time.Hour)
+		r.registered(0)
+		r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+		_, err := r.w.Pass(t.Context())
+		r.must(err)
+		if got := r.stored(id); got.State != want {
+			t.Errorf("%d runs are newer than the proof: %s, want %s", newer, got.State, want)
+		}
 	}
 }

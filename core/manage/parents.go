@@ -11,9 +11,6 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// maxBefore bounds how many jobs may come before one, all that those come after included.
-const maxBefore = 10_000
-
 // After says of jobs, by app/name, which ones they come after.
 type After map[string][]core.Parent
 
@@ -158,8 +155,8 @@ func (m *Manage) circle(ctx context.Context, job *core.Job, toBe After) error {
 	}
 	ends := take(name, job.Def.After)
 	for !ends && len(level) > 0 {
-		if len(via) > maxBefore {
-			return core.Errorf(core.CodeTooLarge, "more than %d jobs come before %s", maxBefore, name)
+		if len(via) > bound.Before {
+			return core.Errorf(core.CodeTooLarge, "more than %d jobs come before %s", bound.Before, name)
 		}
 		now := level
 		level = nil

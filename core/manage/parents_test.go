@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 )
@@ -120,6 +121,23 @@ func TestMostJobsAfterOne(t *testing.T) {
 		many = append(many, fmt.Sprintf("c-%d", i))
 	}
 	wantResults(t, f.Save(after("z", many...), after("y", many[1:]...)), "at most 20 are allowed", "created")
+}
+
+// TestMostJobsBeforeOne: a job that others come after may come after many itself, but not after
+// more than can be searched for a circle.
+func TestMostJobsBeforeOne(t *testing.T) {
+	f := newFixture(t)
+	f.Create(after("a"))
+	wantResults(t, f.Save(after("c", "a")), "created")
+	for n, want := range map[int]string{bound.Before: "updated", bound.Before + 1: "more than 10000 jobs come before shop/a",
+		3 * bound.Before: "more than 10000 jobs come before shop/a"} {
+		all := manage.After{}
+		for i := 1; i < n; i++ {
+			all[fmt.Sprintf("shop/p-%d", i)] = []core.Parent{{Job: fmt.Sprintf("shop/p-%d", i+1)}}
+		}
+		all[fmt.Sprintf("shop/p-%d", n)] = nil
+		wantResults(t, f.M.Check(t.Context(), []manage.JobSpec{after("a", "p-1")}, all), want)
+	}
 }
 
 // TestLongChain: a chain of a thousand is saved in one file, and its end cannot come before

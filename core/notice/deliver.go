@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -269,7 +270,7 @@ func idOf(name string) string {
 // nothing. It is written where that changes, and else once a minute.
 func (n *Notices) fares(ctx context.Context, r *sent) {
 	l, now := n.lane(r.of.Channel), time.Now()
-	givenUp := r.forGood || r.err != nil && n.o.Now().Sub(r.of.Made) >= giveUp
+	givenUp := r.forGood || r.err != nil && n.o.Now().Sub(r.of.Made) >= bound.NoticeFor
 	if went := n.o.Went; went != nil {
 		switch {
 		case r.err == nil:

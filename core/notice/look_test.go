@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -113,6 +114,15 @@ func TestFailingEnds(t *testing.T) {
 				core.Change{ID: 9, App: "shop", Job: 7}))
 		}, 1, []string{"failed 1"}},
 		"never again": {func(*rig) {}, 41, []string{"failed 1"}},
+		"in the last hours": {func(r *rig) {
+			r.minutes(int((bound.FailingFor - 2*time.Hour) / time.Minute))
+			r.ends(core.Succeeded)
+			r.minutes(62)
+		}, 0, []string{"failed 1", "recovered 1"}},
+		"too late": {func(r *rig) {
+			r.minutes(int((bound.FailingFor + 2*time.Hour) / time.Minute))
+			r.ends(core.Succeeded)
+		}, 1, []string{"failed 1"}},
 		"a month later": {func(r *rig) {
 			r.minutes(31 * day)
 			r.ends(core.Succeeded)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -387,10 +388,10 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 	return k, nil
 }
 
-// unreadable returns why a definition cannot be read if a run ended less than giveUp ago: the
+// unreadable returns why a definition cannot be read if a run ended less than bound.NoticeFor ago: the
 // definition is not gone, so the notice of that end waits for it.
 func (n *Notices) unreadable(w *work, why error) error {
-	if why != nil && slices.ContainsFunc(w.notes, func(x ring.Note) bool { return x.Run != 0 && n.o.Now().Sub(x.When) < giveUp }) {
+	if why != nil && slices.ContainsFunc(w.notes, func(x ring.Note) bool { return x.Run != 0 && n.o.Now().Sub(x.When) < bound.NoticeFor }) {
 		return why
 	}
 	return nil
@@ -434,7 +435,7 @@ func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 			}
 		}
 		seen.into(st)
-		if f := st.Failing; f != nil && (k.gone || now.Sub(f.When) >= failingFor) {
+		if f := st.Failing; f != nil && (k.gone || now.Sub(f.When) >= bound.FailingFor) {
 			st.Failing, st.Failures = nil, 0
 		}
 		st.Due(who.To, who.Quiet, now)
@@ -455,8 +456,8 @@ func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 	return n.deliver(ctx, w, s, k, &who, mine)
 }
 
-// It is looked for a success after a failure for so long; after longThen once an hour.
-const failingFor, longThen = 40 * 24 * time.Hour, 4 * 24 * time.Hour
+// longThen is the age of a failure from which on a success is looked for once an hour.
+const longThen = 4 * 24 * time.Hour
 
 // again is between two looks at whether a job has recovered, of which the last failure is so old.
 func (n *Notices) again(age time.Duration) time.Duration {

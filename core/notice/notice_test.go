@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/notice"
 	"github.com/tickring/tickring/core/ring"
@@ -271,8 +272,15 @@ func TestNoticeWaitsForUnreadableJob(t *testing.T) {
 		r.handle(m)
 		r.heard("a", "failed 1")
 		m, r.s.unread = r.ends(core.Failed), errors.New("damaged")
-		time.Sleep(25 * time.Hour)
+		time.Sleep(bound.NoticeFor - time.Second)
+		if err := r.n.Messages(t.Context(), []ring.Message{m})[0]; err == nil {
+			t.Error("the message is done with before the day is over")
+		}
+		far := r.ends(core.Failed)
+		time.Sleep(time.Second)
 		r.handle(m)
+		time.Sleep(2 * bound.NoticeFor)
+		r.handle(far)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -104,9 +105,7 @@ const (
 	seenMost = 16
 	// copiesFor is within what time after a note its copies come.
 	copiesFor = 24 * time.Hour
-	// giveUp is for how long a notice is tried; between two tries there are least at first,
-	// most at last.
-	giveUp      = 24 * time.Hour
+	// Between two tries of a notice there are least at first, most at last.
 	least, most = time.Minute, time.Hour
 	// busyFor is until one that found no place is tried.
 	busyFor = 10 * time.Second
@@ -235,7 +234,7 @@ func (s *State) Failed(p *Pending, why string, forGood, tried, busy bool, after 
 	}
 	o := &s.Pending[i]
 	age := now.Sub(o.Made)
-	if forGood || age >= giveUp {
+	if forGood || age >= bound.NoticeFor {
 		t := s.told(o.Event)
 		t.GivenUp = slices.DeleteFunc(t.GivenUp, func(g Untaken) bool { return g.Channel == o.Channel })
 		t.GivenUp = append(t.GivenUp, Untaken{o.Channel, o.First, o.Last, now.UTC(), core.Truncate(why)})

@@ -14,9 +14,6 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// maxKilled is how many runs one kill ends. It reports that it is partial if there are more.
-const maxKilled = 10_000
-
 // A kill goes by pages: what is left when a page is over is the next one's.
 // Its place is a plus and the last address that was told.
 const killPlace = "+"
@@ -138,15 +135,18 @@ func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, 
 	return op.kill(ctx, actor, open, behind, p, StopResult{Job: run.ID.Job(), Partial: !all})
 }
 
-// openRuns reads the open runs of a job that are wanted, oldest first, at most maxKilled; all: there
+// openRuns reads the open runs of a job that are wanted, oldest first, at most bound.Killed; all: there
 // are no more.
 func (op *Operate) openRuns(ctx context.Context, job core.JobID, p *bound.Page, wanted func(*core.Run) bool) (list []core.Run, all bool,
 	err error) {
 	all, err = bound.OpenRuns(ctx, job, op.store.OpenRuns, func() bool { return !p.Over() }, func(r *core.Run) bool {
-		if wanted(r) {
-			list = append(list, *r)
+		if !wanted(r) {
+			return true
+		} else if len(list) == bound.Killed {
+			return false
 		}
-		return len(list) < maxKilled
+		list = append(list, *r)
+		return true
 	})
 	if err != nil {
 		err = core.Passing(err)

@@ -6,13 +6,11 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 )
-
-// maxRedrive is how many letters one request looks at.
-const maxRedrive = 100
 
 // RedriveRequest says what is to be done with dead letters.
 type RedriveRequest struct {
@@ -62,11 +60,11 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 	if err := actor.Validate(); err != nil {
 		return RedriveResult{}, err
 	}
-	if q.Limit < 0 || q.Limit > maxRedrive {
-		return RedriveResult{}, core.Invalid("limit", fmt.Sprint(q.Limit), "1 to %d are allowed", maxRedrive)
+	if q.Limit < 0 || q.Limit > bound.Redriven {
+		return RedriveResult{}, core.Invalid("limit", fmt.Sprint(q.Limit), "1 to %d are allowed", bound.Redriven)
 	}
 	if q.Limit == 0 {
-		q.Limit = maxRedrive
+		q.Limit = bound.Redriven
 	}
 	list, err := dead.Letters(ctx, q.After, q.Limit)
 	if err != nil {

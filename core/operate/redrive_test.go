@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
@@ -376,9 +377,37 @@ func TestRedriveOfTheAsideLane(t *testing.T) {
 	}
 }
 
+// TestRedriveOfMany: however many dead letters there are, each is sent again, in as many calls as they fill.
+func TestRedriveOfMany(t *testing.T) {
+	for _, n := range []int{bound.Redriven, bound.Redriven + 1, 5 * bound.Redriven} {
+		f := newFixture(t)
+		for i := range n {
+			owed := ring.Aside{Run: core.NumberedRun(1, uint32(i+1)), Aside: core.Aside{Notice: true}}
+			m := ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(start), Aside: &owed}
+			if err := f.E.Ring.Bury(ctx, m, "it was received too often"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sent, calls := 0, 0
+		for q := (operate.RedriveRequest{}); ; calls++ {
+			res, err := f.M.Redrive(ctx, ann, f.E.Dead, q)
+			if err != nil || res.Sent > bound.Redriven {
+				t.Fatalf("%d sent in one call: %v", res.Sent, err)
+			}
+			sent += int(res.Sent)
+			if q.After = res.Next; res.Next == "" {
+				break
+			}
+		}
+		if sent != n {
+			t.Errorf("%d of %d letters sent, in %d calls", sent, n, calls+1)
+		}
+	}
+}
+
 func TestRedriveRefusals(t *testing.T) {
 	f := newFixture(t)
-	for _, q := range []operate.RedriveRequest{{Limit: -1}, {Limit: 101}} {
+	for _, q := range []operate.RedriveRequest{{Limit: -1}, {Limit: bound.Redriven + 1}} {
 		if _, err := f.M.Redrive(ctx, ann, f.E.Dead, q); core.CodeOf(err) != core.CodeInvalid {
 			t.Errorf("%+v: %v", q, err)
 		}

@@ -145,7 +145,7 @@ func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditRe
 			}
 		}
 		high, all = below-1, len(runs) < bound.AtOnce || newest < oldest
-		if !all && (len(fires) >= ask.MaxAgain || p.Over()) {
+		if !all && (len(fires) >= bound.Again || p.Over()) {
 			rep.Below = below
 			return fires, nil
 		}
@@ -163,7 +163,7 @@ func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditRe
 		switch {
 		case len(runs) < bound.AtOnce:
 			return fires, nil
-		case len(fires) >= ask.MaxAgain || p.Over():
+		case len(fires) >= bound.Again || p.Over():
 			rep.Below = below
 			return fires, nil
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
@@ -231,7 +232,13 @@ func TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem(t *testing.T) {
 // TestReplanOfAllThatWaitWithANumber: however many runs of a job were made after
 // those that wait, and however short a page is, each of them is sent again once.
 func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
-	for name, pageFor := range map[string]time.Duration{"one page": time.Minute, "many pages": 1} {
+	for name, c := range map[string]struct {
+		waiting int
+		pageFor time.Duration
+	}{
+		"at the bound": {bound.Again - 1, time.Minute}, "one beyond": {bound.Again, time.Minute},
+		"far beyond": {3 * bound.Again, time.Minute}, "short pages": {bound.Again, 1},
+	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			j := f.Create(spec("sweep", every(time.Hour)))
@@ -239,7 +246,8 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 			f.Quiet()
 			f.Fires()
 			now := core.InstantOf(f.Clock)
-			const waiting, closed = 1200, 2500
+			const closed = 2500
+			waiting := c.waiting
 			for i := range waiting + closed {
 				state := core.Planned
 				if i >= waiting {
@@ -249,9 +257,9 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 			}
 			last := f.numbered(other.Def.ID, 1, core.Planned, now)
 			m := people.New(f.E.Manage, f.E.Ring, nil, nil,
-				people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.Clock }, PageFor: pageFor}})
+				people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.Clock }, PageFor: c.pageFor}})
 			res, err := m.Replan(ctx, ann, "", now-900, 0)
-			if err != nil || res.Sent != waiting+1 || res.Missing != waiting+1 || res.Jobs != 2 {
+			if err != nil || res.Sent != int64(waiting)+1 || res.Missing != int64(waiting)+1 || res.Jobs != 2 {
 				t.Errorf("%+v %v, want %d of 2 jobs", res, err, waiting+1)
 			}
 			got := map[core.RunID]int{}

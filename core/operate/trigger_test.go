@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
@@ -412,8 +413,13 @@ func TestTriggerAddresses(t *testing.T) {
 func TestKillReachesEachRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		newer   core.State
+		n       uint32
 		partial bool
-	}{"ended": {core.Succeeded, false}, "waiting": {core.Queued, false}, "at work": {core.Running, true}} {
+	}{
+		"ended": {core.Succeeded, 3 * bound.Killed, false}, "waiting": {core.Queued, 3 * bound.Killed, false},
+		"at work": {core.Running, bound.Killed - 1, false}, "one more at work": {core.Running, bound.Killed, true},
+		"many more at work": {core.Running, 2 * bound.Killed, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			must := func(err error) {
 				t.Helper()
@@ -427,7 +433,7 @@ func TestKillReachesEachRun(t *testing.T) {
 			retry := core.Run{ID: core.NumberedRun(j.Def.ID, 1), App: "shop", State: core.Planned, Cause: core.CauseRetry, At: now,
 				Slot: now + 86400, Attempt: 2, First: core.PlannedRun(j.Def.ID, now)}
 			list := []core.Run{retry}
-			for i := range uint32(10_001) {
+			for i := range c.n {
 				id := core.NumberedRun(j.Def.ID, 10+i)
 				r := core.Run{ID: id, App: "shop", State: c.newer, Cause: core.CauseAPI, At: now, Slot: now, Attempt: 1, First: id}
 				if c.newer != core.Queued {

@@ -9,18 +9,12 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 )
 
 const (
-	// maxRecovered bounds the instants of one job that a pass sends again, maxRead the
-	// runs that it reads: the next goes on where it ended.
-	maxRecovered = 1000
-	maxRead      = 5000
-	// lookBack bounds how old an instant is that is compared: a store of queues
-	// keeps runs for 15 days at least.
-	lookBack = 14 * 24 * time.Hour
 	// holdFor is for how long an instant without a run or a record is looked at
 	// again, after it was sent again, or while it is put back: both may be lost too.
 	holdFor = time.Hour
@@ -63,7 +57,7 @@ func (f *Finder) Waits(jobs []*core.Sched, r Reach) (most time.Duration) {
 			continue
 		}
 		from := r.upTo
-		if done := max(s.Compared, core.InstantOf(s.RevAt), core.InstantOf(f.o.Now().Add(-lookBack))).Time(); done.After(from) {
+		if done := max(s.Compared, core.InstantOf(s.RevAt), core.InstantOf(f.o.Now().Add(-bound.LookBack))).Time(); done.After(from) {
 			from = done
 		}
 		most = max(most, due.Sub(from))
@@ -156,7 +150,7 @@ func (f *Finder) compare(ctx context.Context, s core.Sched, paused pauses, r Rea
 		upTo = min(upTo, s.Next-1) // from there on it is being planned
 	}
 	from := max(s.Compared, core.InstantOf(s.RevAt)) // instants after it are demanded
-	if oldest := core.InstantOf(f.o.Now().Add(-lookBack)); from < oldest {
+	if oldest := core.InstantOf(f.o.Now().Add(-bound.LookBack)); from < oldest {
 		if s.Compared != 0 {
 			f.o.Log.Error("what was demanded of a job is so old that it cannot be compared any more", "job", s.ID, "from", from, "to", oldest)
 		}
@@ -183,7 +177,7 @@ func (f *Finder) compare(ctx context.Context, s core.Sched, paused pauses, r Rea
 		case !at.Time().After(paused.known): // it may lie in a pause that is forgotten
 			unclear++
 			continue
-		case len(c.Lost) == maxRecovered:
+		case len(c.Lost) == bound.Recovered:
 			upTo = at - 1
 			continue
 		}
@@ -208,7 +202,7 @@ func (f *Finder) compare(ctx context.Context, s core.Sched, paused pauses, r Rea
 // where it came.
 func (f *Finder) runs(ctx context.Context, job core.JobID, from, upTo core.Instant) (have map[core.RunID]bool, to core.Instant, err error) {
 	first, last := core.RunRange(job, from, upTo)
-	runs, err := f.store.RunSpan(ctx, first, last, min(int(last-first)+1, maxRead))
+	runs, err := f.store.RunSpan(ctx, first, last, min(int(last-first)+1, bound.Compared))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -216,7 +210,7 @@ func (f *Finder) runs(ctx context.Context, job core.JobID, from, upTo core.Insta
 	for i := range runs {
 		have[runs[i].ID] = true
 	}
-	if len(runs) == maxRead {
+	if len(runs) == bound.Compared {
 		upTo, _ = runs[len(runs)-1].ID.Planned()
 	}
 	return have, upTo, nil

@@ -2,11 +2,14 @@ package loss_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
@@ -233,6 +236,68 @@ func TestComparisonNeverJumps(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// TestManyAreCompared: all that was lost is sent again, however many runs a pass compares, and
+// however many were lost.
+func TestManyAreCompared(t *testing.T) {
+	for _, c := range []struct{ runs, lost time.Duration }{
+		{0, bound.Recovered}, {0, bound.Recovered + 1}, {0, 3 * bound.Recovered},
+		{bound.Compared, 10}, {bound.Compared + 1, 10}, {2 * bound.Compared, 10},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			const from = 30 * time.Minute
+			begin, end := from+c.runs*time.Second, from+(c.runs+c.lost)*time.Second
+			f := flow{behind: func(d time.Duration) time.Duration {
+				if d > from && d <= end+10*time.Minute {
+					return from
+				}
+				return 0
+			}}
+			hours := int(end/time.Hour) + 3
+			began := core.InstantOf(time.Now())
+			eng, _, lost := purged(t, f, hours, []core.Job{every(time.Second)}, core.Pause{},
+				func(d time.Duration) bool { return d > begin && d <= end })
+			runs, err := eng.Tick.RunSpan(t.Context(), core.PlannedRun(1, began+1), core.PlannedRun(1, began+core.Instant(end/time.Second)), 1e6)
+			if err != nil || lost != int(c.lost) || len(runs) != int(end/time.Second) {
+				t.Errorf("after %d runs %d are lost; %d of %d are there in the end: %v", c.runs, lost, len(runs), end/time.Second, err)
+			}
+		})
+	}
+}
+
+// TestComparisonLooksBack: what was demanded of a job is compared for two weeks. What is older is
+// left out, and an error is logged.
+func TestComparisonLooksBack(t *testing.T) {
+	for _, older := range []time.Duration{0, time.Hour, 3 * bound.LookBack} {
+		synctest.Test(t, func(t *testing.T) {
+			wait := 10 * 365 * 24 * time.Hour // a bubble begins before there were runs
+			time.Sleep(wait)
+			eng := memory.Open(memory.Options{})
+			if err := eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+				t.Fatal(err)
+			}
+			now := time.Now()
+			j := every(time.Hour)
+			j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
+			j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, 1, now.Add(-100*24*time.Hour)
+			j.Sched.Next, j.Sched.PlanAt = core.InstantOf(now), core.InstantOf(now)
+			j.Sched.Compared = core.InstantOf(now.Add(-bound.LookBack - older))
+			if err := eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
+				t.Fatal(err)
+			}
+			var log strings.Builder
+			tk := tick.New(eng.Tick, eng.Leases, eng.Ring, tick.Options{ID: "t", Plan: plan.AWS(), Loss: loss.Options{After: 2 * time.Minute},
+				Log: slog.New(slog.NewTextHandler(&log, nil))})
+			res, err := tk.Pass(t.Context())
+			if err != nil || res.Recovered != int(bound.LookBack/time.Hour)-1 {
+				t.Errorf("last compared %s before the two weeks: %d sent again, %v", older, res.Recovered, err)
+			}
+			if strings.Contains(log.String(), "cannot be compared any more") != (older > 0) {
+				t.Errorf("last compared %s before the two weeks: logged %q", older, log.String())
+			}
 		})
 	}
 }
