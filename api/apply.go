@@ -29,20 +29,16 @@ type applying struct {
 	refused  bool
 }
 
-// Apply makes or changes many apps and jobs.
-func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
+func (s *server) Apply(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body client.ApplyRequest
 	if err := decode(w, r, MaxApply, &body); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if err := mayApply(r, &body); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if body.Prune && body.Set == "" {
-		s.fail(w, r, core.Invalid("set", "", "needed for prune: only what a set made is pruned"))
-		return
+		return nil, core.Invalid("set", "", "needed for prune: only what a set made is pruned")
 	}
 	a := &applying{s: s, r: r, set: body.Set, out: client.ApplyResult{Apps: make([]client.AppResult, len(body.Apps)),
 		Jobs: make([]client.JobResult, len(body.Jobs)), Channels: make([]client.ChannelResult, len(body.Channels))}}
@@ -62,7 +58,7 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 			err = a.prune(false, body.After)
 		}
 	}
-	s.reply(w, r, a.out, err)
+	return a.out, err
 }
 
 // read translates the body. What cannot be is refused in its place.

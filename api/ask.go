@@ -11,42 +11,36 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// ListUpcoming lists the instants to come.
-func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params client.ListUpcomingParams) {
+func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params client.ListUpcomingParams) (any, error) {
 	span, err := parseDuration("for", params.For)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if params.For == "" {
 		span = time.Hour
 	}
 	if span > ask.MaxUpcoming {
-		s.fail(w, r, core.Invalid("for", params.For, "allowed are 1s to 366d"))
-		return
+		return nil, core.Invalid("for", params.For, "allowed are 1s to 366d")
 	}
 	sees, err := s.sift(r, params.Job, params.App)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	f := ask.JobFilter{App: params.App, After: core.JobID(params.After), Sees: sees}
 	if params.Job != "" {
 		if f.Job, err = s.m.JobID(r.Context(), params.Job); err != nil {
-			s.fail(w, r, err)
-			return
+			return nil, err
 		}
 	}
 	res, err := s.m.Upcoming(r.Context(), f, params.From, span, params.Limit)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	out := client.Upcoming{Upcoming: make([]client.Coming, len(res.Coming)), Partial: res.Partial, Next: int32(res.Next)}
 	for i, c := range res.Coming {
 		out.Upcoming[i] = comingOf(c)
 	}
-	s.write(w, http.StatusOK, out)
+	return out, nil
 }
 
 func comingOf(c ask.Coming) client.Coming {
@@ -58,17 +52,14 @@ func comingOf(c ask.Coming) client.Coming {
 	return out
 }
 
-// Preview says what a schedule means.
-func (s *server) Preview(w http.ResponseWriter, r *http.Request) {
+func (s *server) Preview(w http.ResponseWriter, r *http.Request) (any, error) {
 	body := client.PreviewRequest{Count: 10}
 	if err := decode(w, r, MaxBody, &body); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	sched, err := coreSchedule(body.Schedule)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	from := core.InstantOf(time.Now())
 	if !body.From.IsZero() {
@@ -76,15 +67,14 @@ func (s *server) Preview(w http.ResponseWriter, r *http.Request) {
 	}
 	p, err := s.m.Preview(sched, core.JobID(body.JobID), from, body.Count)
 	l := language(r)
-	s.reply(w, r, client.Preview{Words: words.Say(l, p.Words), Next: timesOf(p.Next), Ends: p.Ends, Traps: allSaid(l, p.Traps)}, err)
+	return client.Preview{Words: words.Say(l, p.Words), Next: timesOf(p.Next), Ends: p.Ends, Traps: allSaid(l, p.Traps)}, err
 }
 
 // ListChanges lists change records that the caller may see: of somebody who does not see all,
 // those of his apps.
-func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params client.ListChangesParams) {
+func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params client.ListChangesParams) (any, error) {
 	if _, err := s.sift(r, params.Job, params.App); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	f := ask.ChangeFilter{Job: params.Job, App: params.App, Channel: params.Channel, Person: params.Person, By: params.By, Verb: params.Verb,
 		Act: params.Act, From: params.From, To: params.To, Limit: params.Limit, After: params.After}
@@ -96,15 +86,13 @@ func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params clie
 	for i, c := range page.Changes {
 		out.Changes[i] = changeOf(c)
 	}
-	s.reply(w, r, out, err)
+	return out, err
 }
 
-// Audit says what was demanded and what became of it.
-func (s *server) Audit(w http.ResponseWriter, r *http.Request, params client.AuditParams) {
+func (s *server) Audit(w http.ResponseWriter, r *http.Request, params client.AuditParams) (any, error) {
 	sees, err := s.sift(r, params.Job, "")
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	sum, err := s.m.AuditPage(r.Context(), ask.AuditAsk{Sees: sees, Job: params.Job, From: core.InstantOf(params.From),
 		To:    core.InstantOf(params.To),
@@ -115,27 +103,24 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params client.Aud
 	for _, m := range sum.Missing {
 		out.Missing = append(out.Missing, jobAudit(m))
 	}
-	s.reply(w, r, out, err)
+	return out, err
 }
 
-// Replan sends again what is unaccounted for.
-func (s *server) Replan(w http.ResponseWriter, r *http.Request) {
+func (s *server) Replan(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body client.ReplanRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if err := s.mayThese(r, access.Operate, body.Job, ""); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	of := ask.AuditAsk{Job: body.Job, From: core.InstantOf(body.From), After: body.After}
 	if !body.To.IsZero() {
 		of.To = core.InstantOf(body.To)
 	}
 	res, err := s.m.ReplanPage(r.Context(), actor(r), of)
-	s.reply(w, r, client.ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Demanded: res.Demanded, Missing: res.Missing,
-		Sent: res.Sent, OutOfReach: res.OutOfReach, Failed: res.Failed, Partial: res.Partial, Next: res.Next}, err)
+	return client.ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Demanded: res.Demanded, Missing: res.Missing,
+		Sent: res.Sent, OutOfReach: res.OutOfReach, Failed: res.Failed, Partial: res.Partial, Next: res.Next}, err
 }
 
 // countOf is what an audit of a job and the sum of many have in common.

@@ -10,17 +10,14 @@ import (
 	"github.com/tickring/tickring/core/bulk"
 )
 
-// Bulk does a part of an act on many jobs.
-func (s *server) Bulk(w http.ResponseWriter, r *http.Request) {
+func (s *server) Bulk(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body client.BulkRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	sees, err := s.mayBulk(r, &body)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	q := bulk.Request{Verb: bulk.Verb(body.Verb), Jobs: body.Jobs, Undo: body.Undo, Act: body.Act, Why: body.Reason, Params: body.Params,
 		Cause: core.CauseAPI, Labels: body.Labels, After: core.JobID(body.After), DryRun: body.DryRun, Sees: sees}
@@ -28,8 +25,7 @@ func (s *server) Bulk(w http.ResponseWriter, r *http.Request) {
 		q.Cause = core.Cause(body.Cause)
 	}
 	if q.Cause != core.CauseAPI && q.Cause != core.CauseManual {
-		s.fail(w, r, core.Invalid("cause", body.Cause, "allowed are manual, api"))
-		return
+		return nil, core.Invalid("cause", body.Cause, "allowed are manual, api")
 	}
 	if !body.Until.IsZero() {
 		q.Until = &body.Until
@@ -45,8 +41,7 @@ func (s *server) Bulk(w http.ResponseWriter, r *http.Request) {
 	}
 	res, err := s.m.Act(r.Context(), actor(r), q)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	out := client.BulkResult{Act: res.Act, Found: res.Found, Sample: res.Sample, Done: res.Done, Same: res.Same, Fail: res.Fail,
 		Next: int32(res.Next)}
@@ -54,7 +49,7 @@ func (s *server) Bulk(w http.ResponseWriter, r *http.Request) {
 		e := s.errorOf(r, f.Err)
 		out.Failed = append(out.Failed, client.BulkFailure{Job: f.Of, Code: e.Code, Message: e.Message})
 	}
-	s.write(w, http.StatusOK, out)
+	return out, nil
 }
 
 // mayBulk asks whether the caller may do it: to each job that is named, to the app of a filter,

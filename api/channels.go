@@ -88,12 +88,10 @@ func ManageChannel(s client.ChannelSpec) (manage.ChannelSpec, error) {
 	return out, nil
 }
 
-// ListChannels lists all channels.
-func (s *server) ListChannels(w http.ResponseWriter, r *http.Request) {
+func (s *server) ListChannels(w http.ResponseWriter, r *http.Request) (any, error) {
 	list, err := s.m.Channels(r.Context())
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	troubles, err := Troubles(r.Context(), s.o.Notices, list)
 	out := client.ChannelList{Channels: make([]client.Channel, len(list))}
@@ -101,47 +99,40 @@ func (s *server) ListChannels(w http.ResponseWriter, r *http.Request) {
 		out.Channels[i] = ChannelOf(&list[i])
 		out.Channels[i].Trouble = troubles[list[i].Name]
 	}
-	s.reply(w, r, out, err)
+	return out, err
 }
 
-// GetChannel reads a channel.
-func (s *server) GetChannel(w http.ResponseWriter, r *http.Request, name string) {
+func (s *server) GetChannel(w http.ResponseWriter, r *http.Request, name string) (any, error) {
 	c, err := s.m.Channel(r.Context(), name)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	troubles, err := Troubles(r.Context(), s.o.Notices, []core.Channel{c})
 	out := ChannelOf(&c)
 	out.Trouble = troubles[name]
-	s.reply(w, r, out, err)
+	return out, err
 }
 
-// PutChannel makes or changes a channel.
-func (s *server) PutChannel(w http.ResponseWriter, r *http.Request, name string) {
+func (s *server) PutChannel(w http.ResponseWriter, r *http.Request, name string) (any, error) {
 	var body client.ChannelSpec
 	if err := decodeNamed(w, r, &body, &body.Name, name); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	spec, err := ManageChannel(body)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	res, err := s.m.SaveChannel(r.Context(), actor(r), spec)
-	s.reply(w, r, client.ChannelResult{Name: res.Name, Rev: res.Rev, Change: res.Change}, err)
+	return client.ChannelResult{Name: res.Name, Rev: res.Rev, Change: res.Change}, err
 }
 
-// DeleteChannel deletes a channel.
-func (s *server) DeleteChannel(w http.ResponseWriter, r *http.Request, name string) {
+func (s *server) DeleteChannel(w http.ResponseWriter, r *http.Request, name string) (any, error) {
 	err := s.m.DeleteChannel(r.Context(), actor(r), name)
-	s.reply(w, r, client.ChannelResult{Name: name, Change: manage.Deleted}, err)
+	return client.ChannelResult{Name: name, Change: manage.Deleted}, err
 }
 
-// TestChannel sends a test message to a channel.
-func (s *server) TestChannel(w http.ResponseWriter, r *http.Request, name string) {
+func (s *server) TestChannel(w http.ResponseWriter, r *http.Request, name string) (any, error) {
 	res, err := s.m.TestChannel(r.Context(), actor(r), name)
-	s.reply(w, r, client.ChannelTest{Sent: res.Sent, Reason: res.Why, Permanent: res.Permanent, After: orNone(res.After),
-		TookMs: res.Took.Milliseconds()}, err)
+	return client.ChannelTest{Sent: res.Sent, Reason: res.Why, Permanent: res.Permanent, After: orNone(res.After),
+		TookMs: res.Took.Milliseconds()}, err
 }

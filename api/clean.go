@@ -9,16 +9,13 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// Clean removes runs that have ended.
-func (s *server) Clean(w http.ResponseWriter, r *http.Request) {
+func (s *server) Clean(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body client.CleanRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if err := s.mayThese(r, unless(body.DryRun, access.Edit), body.Job, body.App); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	q := operate.CleanRequest{Job: body.Job, App: body.App, Before: body.Before, Keep: body.Keep, DryRun: body.DryRun, After: body.After}
 	for _, state := range body.State {
@@ -29,5 +26,5 @@ func (s *server) Clean(w http.ResponseWriter, r *http.Request) {
 	if res.Failed != nil {
 		out.Failed = s.errorOf(r, res.Failed).Message
 	}
-	s.reply(w, r, out, err)
+	return out, err
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/tickring/tickring/core/ask"
 )
 
-// GetUpcomingShape tells what comes, in buckets for each app.
-func (s *server) GetUpcomingShape(w http.ResponseWriter, r *http.Request, params client.GetUpcomingShapeParams) {
+func (s *server) GetUpcomingShape(w http.ResponseWriter, r *http.Request, params client.GetUpcomingShapeParams) (any, error) {
 	a := ask.ComingAsk{From: params.From, For: 24 * time.Hour, Buckets: params.Buckets, JobFilter: ask.JobFilter{App: params.App}}
 	var err error
 	if params.For != "" {
@@ -23,13 +22,11 @@ func (s *server) GetUpcomingShape(w http.ResponseWriter, r *http.Request, params
 		a.Sees, err = s.sift(r, "", params.App)
 	}
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	c, err := s.m.ComingShape(r.Context(), a)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	out := client.UpcomingShape{From: c.From.Time(), To: c.To.Time(), Width: FormatDuration(time.Duration(c.Width) * time.Second),
 		Jobs: c.Jobs, Apps: []client.UpcomingApp{}, MoreApps: c.MoreApps, Piles: []client.UpcomingPile{}, Partial: c.Partial}
@@ -44,5 +41,5 @@ func (s *server) GetUpcomingShape(w http.ResponseWriter, r *http.Request, params
 	for _, p := range c.Piles {
 		out.Piles = append(out.Piles, client.UpcomingPile{At: p.At.Time(), Jobs: p.Jobs, Names: p.Names})
 	}
-	s.write(w, http.StatusOK, out)
+	return out, nil
 }

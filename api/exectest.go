@@ -21,32 +21,27 @@ const testFor = 5 * time.Second
 
 // TestExecutor asks an executor whether it is there. What it asks has the app's token: so it
 // asks no address that the app does not have.
-func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string) {
+func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string) (any, error) {
 	var body client.ExecutorTestRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	body.Address = core.NormalAddress(body.Address)
 	beats, can := s.logs.(Beats)
 	if !can {
-		s.fail(w, r, core.Errorf(core.CodeRefused, "nothing here sends to executors"))
-		return
+		return nil, core.Errorf(core.CodeRefused, "nothing here sends to executors")
 	}
 	a, err := s.m.App(r.Context(), app)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	list, err := s.m.Executors(r.Context(), app)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if !slices.ContainsFunc(list, func(e ask.ExecutorView) bool { return e.Address == body.Address }) {
-		s.fail(w, r, &core.Error{Code: core.CodeNotFound, Field: "address", Value: core.Truncate(body.Address),
-			Reason: core.Say("app %s has no executor there", app)})
-		return
+		return nil, &core.Error{Code: core.CodeNotFound, Field: "address", Value: core.Truncate(body.Address),
+			Reason: core.Say("app %s has no executor there", app)}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), testFor)
 	defer cancel()
@@ -59,7 +54,7 @@ func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string
 	case err != nil:
 		out.Problem = err.Error()
 	}
-	s.write(w, http.StatusOK, out)
+	return out, nil
 }
 
 // aheadOf is how far a clock is ahead; nil: it is not known.

@@ -15,243 +15,245 @@ import (
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// reply writes what an operation returns. An operation that returns nil and no error has replied itself.
+	reply(w http.ResponseWriter, r *http.Request, v any, err error)
 	// Apply Make or change many apps and jobs at once.
 	// (POST /v1/apply)
-	Apply(w http.ResponseWriter, r *http.Request)
+	Apply(w http.ResponseWriter, r *http.Request) (any, error)
 	// ListApps All apps by name.
 	// (GET /v1/apps)
-	ListApps(w http.ResponseWriter, r *http.Request)
+	ListApps(w http.ResponseWriter, r *http.Request) (any, error)
 	// DeleteApp Delete an app that has no job.
 	// (DELETE /v1/apps/{app})
-	DeleteApp(w http.ResponseWriter, r *http.Request, app PathApp)
+	DeleteApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
 	// GetApp An app.
 	// (GET /v1/apps/{app})
-	GetApp(w http.ResponseWriter, r *http.Request, app PathApp)
+	GetApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
 	// PutApp Make an app, or change it to be as the body says.
 	// (PUT /v1/apps/{app})
-	PutApp(w http.ResponseWriter, r *http.Request, app PathApp)
+	PutApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
 	// ListExecutors The executors of an app, live or not.
 	// (GET /v1/apps/{app}/executors)
-	ListExecutors(w http.ResponseWriter, r *http.Request, app PathApp)
+	ListExecutors(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
 	// RemoveExecutor Remove the registration of an executor that is gone. One that sends heartbeats, or is a fixed address of the app, is refused.
 	// (POST /v1/apps/{app}/executors/remove)
-	RemoveExecutor(w http.ResponseWriter, r *http.Request, app PathApp)
+	RemoveExecutor(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
 	// TestExecutor Ask an executor of the app, now and once, whether it is there. Only an address that the app has is asked, for 5 s at most.
 	// (POST /v1/apps/{app}/executors/test)
-	TestExecutor(w http.ResponseWriter, r *http.Request, app PathApp)
+	TestExecutor(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
 	// PauseApp Stop the schedules of all jobs of an app.
 	// (POST /v1/apps/{app}/pause)
-	PauseApp(w http.ResponseWriter, r *http.Request, app PathApp)
+	PauseApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
 	// ResumeApp End the pause of an app; what passed is not run.
 	// (POST /v1/apps/{app}/resume)
-	ResumeApp(w http.ResponseWriter, r *http.Request, app PathApp)
+	ResumeApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
 	// Audit What was demanded of all jobs, or of one, after from and up to to, and what became of it. One call sums over a part of the jobs, and the next goes on after it.
 	// (GET /v1/audit)
-	Audit(w http.ResponseWriter, r *http.Request, params AuditParams)
+	Audit(w http.ResponseWriter, r *http.Request, params AuditParams) (any, error)
 	// Bulk Do one thing to many jobs, those that are named or all that a filter finds, as one act. One call does a part, and the next goes on after it.
 	// (POST /v1/bulk)
-	Bulk(w http.ResponseWriter, r *http.Request)
+	Bulk(w http.ResponseWriter, r *http.Request) (any, error)
 	// ListChanges Who changed what, from where: of a job, of an app with its jobs, or of everything, newest first.
 	// (GET /v1/changes)
-	ListChanges(w http.ResponseWriter, r *http.Request, params ListChangesParams)
+	ListChanges(w http.ResponseWriter, r *http.Request, params ListChangesParams) (any, error)
 	// ListChannels All channels of notices by name: where notices go.
 	// (GET /v1/channels)
-	ListChannels(w http.ResponseWriter, r *http.Request)
+	ListChannels(w http.ResponseWriter, r *http.Request) (any, error)
 	// DeleteChannel Delete a channel; what waits for it is told to nobody by it.
 	// (DELETE /v1/channels/{channel})
-	DeleteChannel(w http.ResponseWriter, r *http.Request, channel PathChannel)
+	DeleteChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
 	// GetChannel A channel.
 	// (GET /v1/channels/{channel})
-	GetChannel(w http.ResponseWriter, r *http.Request, channel PathChannel)
+	GetChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
 	// PutChannel Make a channel, or change it to be as the body says.
 	// (PUT /v1/channels/{channel})
-	PutChannel(w http.ResponseWriter, r *http.Request, channel PathChannel)
+	PutChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
 	// TestChannel Send a test message to a channel, now and once.
 	// (POST /v1/channels/{channel}/test)
-	TestChannel(w http.ResponseWriter, r *http.Request, channel PathChannel)
+	TestChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
 	// Clean Remove records of runs that ended, of a job or the jobs of an app. What somebody may still need stays, and so do reports. One call does a part, and the next goes on after it.
 	// (POST /v1/clean)
-	Clean(w http.ResponseWriter, r *http.Request)
+	Clean(w http.ResponseWriter, r *http.Request) (any, error)
 	// GetFacts What tickring doctor judges, as the deployment itself sees it. What could not be read is left out.
 	// (GET /v1/facts)
-	GetFacts(w http.ResponseWriter, r *http.Request)
+	GetFacts(w http.ResponseWriter, r *http.Request) (any, error)
 	// GetJobFacts Which jobs nobody takes and which fail, for tickring doctor. It looks at as many jobs as it comes to in about 10 s, at most 10,000.
 	// (GET /v1/facts/jobs)
-	GetJobFacts(w http.ResponseWriter, r *http.Request)
+	GetJobFacts(w http.ResponseWriter, r *http.Request) (any, error)
 	// Fence Shut everybody out of this data, until a restore or take-over. What was begun ends within 30 s.
 	// (POST /v1/fence)
-	Fence(w http.ResponseWriter, r *http.Request)
+	Fence(w http.ResponseWriter, r *http.Request) (any, error)
 	// GetHome What needs somebody now: what fails, is late, runs long or has no executor, what fires within 15 minutes, and how the scheduler itself does.
 	// (GET /v1/home)
-	GetHome(w http.ResponseWriter, r *http.Request)
+	GetHome(w http.ResponseWriter, r *http.Request) (any, error)
 	// ListJobs Jobs in the order of their numbers, or by how they stand now.
 	// (GET /v1/jobs)
-	ListJobs(w http.ResponseWriter, r *http.Request, params ListJobsParams)
+	ListJobs(w http.ResponseWriter, r *http.Request, params ListJobsParams) (any, error)
 	// DeleteJob Delete a job; its runs stay.
 	// (DELETE /v1/jobs/{app}/{name})
-	DeleteJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params DeleteJobParams)
+	DeleteJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params DeleteJobParams) (any, error)
 	// GetJob A job.
 	// (GET /v1/jobs/{app}/{name})
-	GetJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
+	GetJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
 	// PutJob Make a job, or change it to be as the body says; what is left out gets its default.
 	// (PUT /v1/jobs/{app}/{name})
-	PutJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
+	PutJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
 	// GiveBackJob Let code that declares a job make or change it again, whoever changed or deleted it.
 	// (POST /v1/jobs/{app}/{name}/give-back)
-	GiveBackJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
+	GiveBackJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
 	// KillJob End all runs of a job; its schedule goes on. One call ends a part, and the next goes on after it.
 	// (POST /v1/jobs/{app}/{name}/kill)
-	KillJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params KillJobParams)
+	KillJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params KillJobParams) (any, error)
 	// PauseJob Stop the schedule of a job.
 	// (POST /v1/jobs/{app}/{name}/pause)
-	PauseJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
+	PauseJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
 	// ResumeJob End the pause of a job; what passed is not run.
 	// (POST /v1/jobs/{app}/{name}/resume)
-	ResumeJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
+	ResumeJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
 	// GetRunAt The run of one instant, or what there is in its place.
 	// (GET /v1/jobs/{app}/{name}/runs/{at})
-	GetRunAt(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, at string)
+	GetRunAt(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, at string) (any, error)
 	// PutScript Give a job that has a script another version of it, or an earlier one again. What says the same to run is no other version, and gets the note.
 	// (PUT /v1/jobs/{app}/{name}/script)
-	PutScript(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
+	PutScript(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
 	// ListScripts The versions of a job's script that are kept, the newest first, without their sources.
 	// (GET /v1/jobs/{app}/{name}/scripts)
-	ListScripts(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
+	ListScripts(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
 	// GetScript A version of a job's script, with its source.
 	// (GET /v1/jobs/{app}/{name}/scripts/{version})
-	GetScript(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, version PathVersion)
+	GetScript(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, version PathVersion) (any, error)
 	// DiffScripts How a version of a job's script differs from another.
 	// (GET /v1/jobs/{app}/{name}/scripts/{version}/diff)
-	DiffScripts(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, version PathVersion, params DiffScriptsParams)
+	DiffScripts(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, version PathVersion, params DiffScriptsParams) (any, error)
 	// TriggerJob Ask for one run, now or at a moment.
 	// (POST /v1/jobs/{app}/{name}/trigger)
-	TriggerJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
+	TriggerJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
 	// ListWaiting Triggers and retries of a job whose time is to come.
 	// (GET /v1/jobs/{app}/{name}/waiting)
-	ListWaiting(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params ListWaitingParams)
+	ListWaiting(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params ListWaitingParams) (any, error)
 	// CancelByKey Cancel a trigger that waits.
 	// (DELETE /v1/jobs/{app}/{name}/waiting/{key})
-	CancelByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string)
+	CancelByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string) (any, error)
 	// GetRunByKey The run that a trigger with this key made.
 	// (GET /v1/jobs/{app}/{name}/waiting/{key})
-	GetRunByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string)
+	GetRunByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string) (any, error)
 	// ChangeByKey Change a trigger that waits; what is left out stays. Refused once it was sent.
 	// (PATCH /v1/jobs/{app}/{name}/waiting/{key})
-	ChangeByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string)
+	ChangeByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string) (any, error)
 	// GetJobByNumber A job by its number.
 	// (GET /v1/jobs/{id})
-	GetJobByNumber(w http.ResponseWriter, r *http.Request, id string)
+	GetJobByNumber(w http.ResponseWriter, r *http.Request, id string) (any, error)
 	// GetLateness How late the runs that began in a span were sent, in buckets as of their shape: of all, or of each app or job.
 	// (GET /v1/lateness)
-	GetLateness(w http.ResponseWriter, r *http.Request, params GetLatenessParams)
+	GetLateness(w http.ResponseWriter, r *http.Request, params GetLatenessParams) (any, error)
 	// GetMe Who asks, and of a person the sessions and tokens.
 	// (GET /v1/me)
-	GetMe(w http.ResponseWriter, r *http.Request)
+	GetMe(w http.ResponseWriter, r *http.Request) (any, error)
 	// SetLook In which language and zone a person reads.
 	// (PUT /v1/me/look)
-	SetLook(w http.ResponseWriter, r *http.Request)
+	SetLook(w http.ResponseWriter, r *http.Request) (any, error)
 	// ChangePassword Change one's own password; all other sessions end.
 	// (POST /v1/me/password)
-	ChangePassword(w http.ResponseWriter, r *http.Request)
+	ChangePassword(w http.ResponseWriter, r *http.Request) (any, error)
 	// EndSessions End all of one's own sessions but the one that asks.
 	// (DELETE /v1/me/sessions)
-	EndSessions(w http.ResponseWriter, r *http.Request)
+	EndSessions(w http.ResponseWriter, r *http.Request) (any, error)
 	// EndSession End one of one's own sessions.
 	// (DELETE /v1/me/sessions/{session})
-	EndSession(w http.ResponseWriter, r *http.Request, session string)
+	EndSession(w http.ResponseWriter, r *http.Request, session string) (any, error)
 	// MakeToken Make a token of one's own. Its secret is in this answer, and nowhere again.
 	// (POST /v1/me/tokens)
-	MakeToken(w http.ResponseWriter, r *http.Request)
+	MakeToken(w http.ResponseWriter, r *http.Request) (any, error)
 	// EndToken End one of one's own tokens.
 	// (DELETE /v1/me/tokens/{token})
-	EndToken(w http.ResponseWriter, r *http.Request, token PathToken)
+	EndToken(w http.ResponseWriter, r *http.Request, token PathToken) (any, error)
 	// DeleteView Delete a view.
 	// (DELETE /v1/me/views)
-	DeleteView(w http.ResponseWriter, r *http.Request, params DeleteViewParams)
+	DeleteView(w http.ResponseWriter, r *http.Request, params DeleteViewParams) (any, error)
 	// ListViews Pages of the console that one keeps under names, and those that others share.
 	// (GET /v1/me/views)
-	ListViews(w http.ResponseWriter, r *http.Request)
+	ListViews(w http.ResponseWriter, r *http.Request) (any, error)
 	// PutView Keep a page of the console under a name.
 	// (PUT /v1/me/views)
-	PutView(w http.ResponseWriter, r *http.Request)
+	PutView(w http.ResponseWriter, r *http.Request) (any, error)
 	// GetOpenAPI This document.
 	// (GET /v1/openapi.yaml)
-	GetOpenAPI(w http.ResponseWriter, r *http.Request)
+	GetOpenAPI(w http.ResponseWriter, r *http.Request) (any, error)
 	// PauseAll Stop all schedules.
 	// (POST /v1/pause)
-	PauseAll(w http.ResponseWriter, r *http.Request)
+	PauseAll(w http.ResponseWriter, r *http.Request) (any, error)
 	// ListPeople All people by name.
 	// (GET /v1/people)
-	ListPeople(w http.ResponseWriter, r *http.Request)
+	ListPeople(w http.ResponseWriter, r *http.Request) (any, error)
 	// DeletePerson Delete a person, with all sessions, tokens and views of that person.
 	// (DELETE /v1/people/{person})
-	DeletePerson(w http.ResponseWriter, r *http.Request, person PathPerson)
+	DeletePerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
 	// GetPerson A person.
 	// (GET /v1/people/{person})
-	GetPerson(w http.ResponseWriter, r *http.Request, person PathPerson)
+	GetPerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
 	// PutPerson Make a person, or change what the body says; what is left out stays.
 	// (PUT /v1/people/{person})
-	PutPerson(w http.ResponseWriter, r *http.Request, person PathPerson)
+	PutPerson(w http.ResponseWriter, r *http.Request, person PathPerson) (any, error)
 	// EndTokenOf End a token of a person.
 	// (DELETE /v1/people/{person}/tokens/{token})
-	EndTokenOf(w http.ResponseWriter, r *http.Request, person PathPerson, token PathToken)
+	EndTokenOf(w http.ResponseWriter, r *http.Request, person PathPerson, token PathToken) (any, error)
 	// Preview What a schedule means, without a job.
 	// (POST /v1/preview)
-	Preview(w http.ResponseWriter, r *http.Request)
+	Preview(w http.ResponseWriter, r *http.Request) (any, error)
 	// Prove What only who knows the tokens can answer; needs none.
 	// (GET /v1/proof)
-	Prove(w http.ResponseWriter, r *http.Request, params ProveParams)
+	Prove(w http.ResponseWriter, r *http.Request, params ProveParams) (any, error)
 	// Redrive List dead letters, and send again those of their fires that may still be sent. What is not sent stays, with the reason.
 	// (POST /v1/redrive)
-	Redrive(w http.ResponseWriter, r *http.Request)
+	Redrive(w http.ResponseWriter, r *http.Request) (any, error)
 	// Replan Send again what an audit of the span finds unaccounted for; without to, also what would be on its way. What has a run or a record of why not is left alone. One call does a part, and the next goes on after it.
 	// (POST /v1/replan)
-	Replan(w http.ResponseWriter, r *http.Request)
+	Replan(w http.ResponseWriter, r *http.Request) (any, error)
 	// GetReport What became of the runs that began in a span, by hour or by day: how many ended how, how long they took, how late they went. It is known for longer than the runs are kept.
 	// (GET /v1/reports)
-	GetReport(w http.ResponseWriter, r *http.Request, params GetReportParams)
+	GetReport(w http.ResponseWriter, r *http.Request, params GetReportParams) (any, error)
 	// Rerun Run again what has ended, one run or a page of those that a filter finds, with the instant and the params of each.
 	// (POST /v1/rerun)
-	Rerun(w http.ResponseWriter, r *http.Request)
+	Rerun(w http.ResponseWriter, r *http.Request) (any, error)
 	// Restore Make a copy of the data, or a replica, that of this deployment; one call does a part, and the next goes on after it.
 	// (POST /v1/restore)
-	Restore(w http.ResponseWriter, r *http.Request)
+	Restore(w http.ResponseWriter, r *http.Request) (any, error)
 	// ResumeAll End the pause of everything; what passed is not run.
 	// (POST /v1/resume)
-	ResumeAll(w http.ResponseWriter, r *http.Request)
+	ResumeAll(w http.ResponseWriter, r *http.Request) (any, error)
 	// RotateKey Encrypt the stored secrets with a new key. If an earlier rotation did not end, it continues. One call encrypts a part, and the next call continues after it.
 	// (POST /v1/rotate-key)
-	RotateKey(w http.ResponseWriter, r *http.Request, params RotateKeyParams)
+	RotateKey(w http.ResponseWriter, r *http.Request, params RotateKeyParams) (any, error)
 	// ListRuns Runs, newest first.
 	// (GET /v1/runs)
-	ListRuns(w http.ResponseWriter, r *http.Request, params ListRunsParams)
+	ListRuns(w http.ResponseWriter, r *http.Request, params ListRunsParams) (any, error)
 	// GetShape How the runs that began in a span ended, in at most 120 buckets of one length: whole hours by the reports, shorter ones by a bounded look at the runs, the newest first.
 	// (GET /v1/runs/shape)
-	GetShape(w http.ResponseWriter, r *http.Request, params GetShapeParams)
+	GetShape(w http.ResponseWriter, r *http.Request, params GetShapeParams) (any, error)
 	// GetRun A run.
 	// (GET /v1/runs/{run})
-	GetRun(w http.ResponseWriter, r *http.Request, run PathRun)
+	GetRun(w http.ResponseWriter, r *http.Request, run PathRun) (any, error)
 	// ChangeRun Change a trigger that waits; what is left out stays. Refused once it was sent.
 	// (PATCH /v1/runs/{run})
-	ChangeRun(w http.ResponseWriter, r *http.Request, run PathRun)
+	ChangeRun(w http.ResponseWriter, r *http.Request, run PathRun) (any, error)
 	// CancelRun Cancel a run that was not sent yet.
 	// (POST /v1/runs/{run}/cancel)
-	CancelRun(w http.ResponseWriter, r *http.Request, run PathRun)
+	CancelRun(w http.ResponseWriter, r *http.Request, run PathRun) (any, error)
 	// KillRun End a run; an xxl-job executor ends all runs of its job at that address. One call ends a part, and the next goes on after it.
 	// (POST /v1/runs/{run}/kill)
-	KillRun(w http.ResponseWriter, r *http.Request, run PathRun, params KillRunParams)
+	KillRun(w http.ResponseWriter, r *http.Request, run PathRun, params KillRunParams) (any, error)
 	// GetLog What the executor logged of a run.
 	// (GET /v1/runs/{run}/log)
-	GetLog(w http.ResponseWriter, r *http.Request, run PathRun, params GetLogParams)
+	GetLog(w http.ResponseWriter, r *http.Request, run PathRun, params GetLogParams) (any, error)
 	// GetStatus What the server is and how it does.
 	// (GET /v1/status)
-	GetStatus(w http.ResponseWriter, r *http.Request)
+	GetStatus(w http.ResponseWriter, r *http.Request) (any, error)
 	// ListUpcoming The instants to come, the earliest first. One call looks at a part of the jobs, and the next goes on after it.
 	// (GET /v1/upcoming)
-	ListUpcoming(w http.ResponseWriter, r *http.Request, params ListUpcomingParams)
+	ListUpcoming(w http.ResponseWriter, r *http.Request, params ListUpcomingParams) (any, error)
 	// GetUpcomingShape What the schedules of all jobs have to come in a span, in at most 288 buckets of one length for each app; jobs that fire often as one band; and the seconds in which the most jobs fire.
 	// (GET /v1/upcoming/shape)
-	GetUpcomingShape(w http.ResponseWriter, r *http.Request, params GetUpcomingShapeParams)
+	GetUpcomingShape(w http.ResponseWriter, r *http.Request, params GetUpcomingShapeParams) (any, error)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -267,7 +269,8 @@ type MiddlewareFunc func(http.Handler) http.Handler
 func (siw *ServerInterfaceWrapper) Apply(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.Apply(w, r)
+		v, err := siw.Handler.Apply(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -281,7 +284,8 @@ func (siw *ServerInterfaceWrapper) Apply(w http.ResponseWriter, r *http.Request)
 func (siw *ServerInterfaceWrapper) ListApps(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListApps(w, r)
+		v, err := siw.Handler.ListApps(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -307,7 +311,8 @@ func (siw *ServerInterfaceWrapper) DeleteApp(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.DeleteApp(w, r, app)
+		v, err := siw.Handler.DeleteApp(w, r, app)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -333,7 +338,8 @@ func (siw *ServerInterfaceWrapper) GetApp(w http.ResponseWriter, r *http.Request
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetApp(w, r, app)
+		v, err := siw.Handler.GetApp(w, r, app)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -359,7 +365,8 @@ func (siw *ServerInterfaceWrapper) PutApp(w http.ResponseWriter, r *http.Request
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PutApp(w, r, app)
+		v, err := siw.Handler.PutApp(w, r, app)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -385,7 +392,8 @@ func (siw *ServerInterfaceWrapper) ListExecutors(w http.ResponseWriter, r *http.
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListExecutors(w, r, app)
+		v, err := siw.Handler.ListExecutors(w, r, app)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -411,7 +419,8 @@ func (siw *ServerInterfaceWrapper) RemoveExecutor(w http.ResponseWriter, r *http
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.RemoveExecutor(w, r, app)
+		v, err := siw.Handler.RemoveExecutor(w, r, app)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -437,7 +446,8 @@ func (siw *ServerInterfaceWrapper) TestExecutor(w http.ResponseWriter, r *http.R
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.TestExecutor(w, r, app)
+		v, err := siw.Handler.TestExecutor(w, r, app)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -463,7 +473,8 @@ func (siw *ServerInterfaceWrapper) PauseApp(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PauseApp(w, r, app)
+		v, err := siw.Handler.PauseApp(w, r, app)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -489,7 +500,8 @@ func (siw *ServerInterfaceWrapper) ResumeApp(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ResumeApp(w, r, app)
+		v, err := siw.Handler.ResumeApp(w, r, app)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -561,7 +573,8 @@ func (siw *ServerInterfaceWrapper) Audit(w http.ResponseWriter, r *http.Request)
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.Audit(w, r, params)
+		v, err := siw.Handler.Audit(w, r, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -575,7 +588,8 @@ func (siw *ServerInterfaceWrapper) Audit(w http.ResponseWriter, r *http.Request)
 func (siw *ServerInterfaceWrapper) Bulk(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.Bulk(w, r)
+		v, err := siw.Handler.Bulk(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -738,7 +752,8 @@ func (siw *ServerInterfaceWrapper) ListChanges(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListChanges(w, r, params)
+		v, err := siw.Handler.ListChanges(w, r, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -752,7 +767,8 @@ func (siw *ServerInterfaceWrapper) ListChanges(w http.ResponseWriter, r *http.Re
 func (siw *ServerInterfaceWrapper) ListChannels(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListChannels(w, r)
+		v, err := siw.Handler.ListChannels(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -778,7 +794,8 @@ func (siw *ServerInterfaceWrapper) DeleteChannel(w http.ResponseWriter, r *http.
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.DeleteChannel(w, r, channel)
+		v, err := siw.Handler.DeleteChannel(w, r, channel)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -804,7 +821,8 @@ func (siw *ServerInterfaceWrapper) GetChannel(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetChannel(w, r, channel)
+		v, err := siw.Handler.GetChannel(w, r, channel)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -830,7 +848,8 @@ func (siw *ServerInterfaceWrapper) PutChannel(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PutChannel(w, r, channel)
+		v, err := siw.Handler.PutChannel(w, r, channel)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -856,7 +875,8 @@ func (siw *ServerInterfaceWrapper) TestChannel(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.TestChannel(w, r, channel)
+		v, err := siw.Handler.TestChannel(w, r, channel)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -870,7 +890,8 @@ func (siw *ServerInterfaceWrapper) TestChannel(w http.ResponseWriter, r *http.Re
 func (siw *ServerInterfaceWrapper) Clean(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.Clean(w, r)
+		v, err := siw.Handler.Clean(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -884,7 +905,8 @@ func (siw *ServerInterfaceWrapper) Clean(w http.ResponseWriter, r *http.Request)
 func (siw *ServerInterfaceWrapper) GetFacts(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetFacts(w, r)
+		v, err := siw.Handler.GetFacts(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -898,7 +920,8 @@ func (siw *ServerInterfaceWrapper) GetFacts(w http.ResponseWriter, r *http.Reque
 func (siw *ServerInterfaceWrapper) GetJobFacts(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetJobFacts(w, r)
+		v, err := siw.Handler.GetJobFacts(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -912,7 +935,8 @@ func (siw *ServerInterfaceWrapper) GetJobFacts(w http.ResponseWriter, r *http.Re
 func (siw *ServerInterfaceWrapper) Fence(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.Fence(w, r)
+		v, err := siw.Handler.Fence(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -926,7 +950,8 @@ func (siw *ServerInterfaceWrapper) Fence(w http.ResponseWriter, r *http.Request)
 func (siw *ServerInterfaceWrapper) GetHome(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetHome(w, r)
+		v, err := siw.Handler.GetHome(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1128,7 +1153,8 @@ func (siw *ServerInterfaceWrapper) ListJobs(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListJobs(w, r, params)
+		v, err := siw.Handler.ListJobs(w, r, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1179,7 +1205,8 @@ func (siw *ServerInterfaceWrapper) DeleteJob(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.DeleteJob(w, r, app, name, params)
+		v, err := siw.Handler.DeleteJob(w, r, app, name, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1214,7 +1241,8 @@ func (siw *ServerInterfaceWrapper) GetJob(w http.ResponseWriter, r *http.Request
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetJob(w, r, app, name)
+		v, err := siw.Handler.GetJob(w, r, app, name)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1249,7 +1277,8 @@ func (siw *ServerInterfaceWrapper) PutJob(w http.ResponseWriter, r *http.Request
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PutJob(w, r, app, name)
+		v, err := siw.Handler.PutJob(w, r, app, name)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1284,7 +1313,8 @@ func (siw *ServerInterfaceWrapper) GiveBackJob(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GiveBackJob(w, r, app, name)
+		v, err := siw.Handler.GiveBackJob(w, r, app, name)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1335,7 +1365,8 @@ func (siw *ServerInterfaceWrapper) KillJob(w http.ResponseWriter, r *http.Reques
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.KillJob(w, r, app, name, params)
+		v, err := siw.Handler.KillJob(w, r, app, name, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1370,7 +1401,8 @@ func (siw *ServerInterfaceWrapper) PauseJob(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PauseJob(w, r, app, name)
+		v, err := siw.Handler.PauseJob(w, r, app, name)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1405,7 +1437,8 @@ func (siw *ServerInterfaceWrapper) ResumeJob(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ResumeJob(w, r, app, name)
+		v, err := siw.Handler.ResumeJob(w, r, app, name)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1449,7 +1482,8 @@ func (siw *ServerInterfaceWrapper) GetRunAt(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetRunAt(w, r, app, name, at)
+		v, err := siw.Handler.GetRunAt(w, r, app, name, at)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1484,7 +1518,8 @@ func (siw *ServerInterfaceWrapper) PutScript(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PutScript(w, r, app, name)
+		v, err := siw.Handler.PutScript(w, r, app, name)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1519,7 +1554,8 @@ func (siw *ServerInterfaceWrapper) ListScripts(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListScripts(w, r, app, name)
+		v, err := siw.Handler.ListScripts(w, r, app, name)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1563,7 +1599,8 @@ func (siw *ServerInterfaceWrapper) GetScript(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetScript(w, r, app, name, version)
+		v, err := siw.Handler.GetScript(w, r, app, name, version)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1623,7 +1660,8 @@ func (siw *ServerInterfaceWrapper) DiffScripts(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.DiffScripts(w, r, app, name, version, params)
+		v, err := siw.Handler.DiffScripts(w, r, app, name, version, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1658,7 +1696,8 @@ func (siw *ServerInterfaceWrapper) TriggerJob(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.TriggerJob(w, r, app, name)
+		v, err := siw.Handler.TriggerJob(w, r, app, name)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1709,7 +1748,8 @@ func (siw *ServerInterfaceWrapper) ListWaiting(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListWaiting(w, r, app, name, params)
+		v, err := siw.Handler.ListWaiting(w, r, app, name, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1753,7 +1793,8 @@ func (siw *ServerInterfaceWrapper) CancelByKey(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CancelByKey(w, r, app, name, key)
+		v, err := siw.Handler.CancelByKey(w, r, app, name, key)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1797,7 +1838,8 @@ func (siw *ServerInterfaceWrapper) GetRunByKey(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetRunByKey(w, r, app, name, key)
+		v, err := siw.Handler.GetRunByKey(w, r, app, name, key)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1841,7 +1883,8 @@ func (siw *ServerInterfaceWrapper) ChangeByKey(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ChangeByKey(w, r, app, name, key)
+		v, err := siw.Handler.ChangeByKey(w, r, app, name, key)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1867,7 +1910,8 @@ func (siw *ServerInterfaceWrapper) GetJobByNumber(w http.ResponseWriter, r *http
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetJobByNumber(w, r, id)
+		v, err := siw.Handler.GetJobByNumber(w, r, id)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1965,7 +2009,8 @@ func (siw *ServerInterfaceWrapper) GetLateness(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetLateness(w, r, params)
+		v, err := siw.Handler.GetLateness(w, r, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1979,7 +2024,8 @@ func (siw *ServerInterfaceWrapper) GetLateness(w http.ResponseWriter, r *http.Re
 func (siw *ServerInterfaceWrapper) GetMe(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetMe(w, r)
+		v, err := siw.Handler.GetMe(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1993,7 +2039,8 @@ func (siw *ServerInterfaceWrapper) GetMe(w http.ResponseWriter, r *http.Request)
 func (siw *ServerInterfaceWrapper) SetLook(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.SetLook(w, r)
+		v, err := siw.Handler.SetLook(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2007,7 +2054,8 @@ func (siw *ServerInterfaceWrapper) SetLook(w http.ResponseWriter, r *http.Reques
 func (siw *ServerInterfaceWrapper) ChangePassword(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ChangePassword(w, r)
+		v, err := siw.Handler.ChangePassword(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2021,7 +2069,8 @@ func (siw *ServerInterfaceWrapper) ChangePassword(w http.ResponseWriter, r *http
 func (siw *ServerInterfaceWrapper) EndSessions(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.EndSessions(w, r)
+		v, err := siw.Handler.EndSessions(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2047,7 +2096,8 @@ func (siw *ServerInterfaceWrapper) EndSession(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.EndSession(w, r, session)
+		v, err := siw.Handler.EndSession(w, r, session)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2061,7 +2111,8 @@ func (siw *ServerInterfaceWrapper) EndSession(w http.ResponseWriter, r *http.Req
 func (siw *ServerInterfaceWrapper) MakeToken(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.MakeToken(w, r)
+		v, err := siw.Handler.MakeToken(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2087,7 +2138,8 @@ func (siw *ServerInterfaceWrapper) EndToken(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.EndToken(w, r, token)
+		v, err := siw.Handler.EndToken(w, r, token)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2133,7 +2185,8 @@ func (siw *ServerInterfaceWrapper) DeleteView(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.DeleteView(w, r, params)
+		v, err := siw.Handler.DeleteView(w, r, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2147,7 +2200,8 @@ func (siw *ServerInterfaceWrapper) DeleteView(w http.ResponseWriter, r *http.Req
 func (siw *ServerInterfaceWrapper) ListViews(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListViews(w, r)
+		v, err := siw.Handler.ListViews(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2161,7 +2215,8 @@ func (siw *ServerInterfaceWrapper) ListViews(w http.ResponseWriter, r *http.Requ
 func (siw *ServerInterfaceWrapper) PutView(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PutView(w, r)
+		v, err := siw.Handler.PutView(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2175,7 +2230,8 @@ func (siw *ServerInterfaceWrapper) PutView(w http.ResponseWriter, r *http.Reques
 func (siw *ServerInterfaceWrapper) GetOpenAPI(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetOpenAPI(w, r)
+		v, err := siw.Handler.GetOpenAPI(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2189,7 +2245,8 @@ func (siw *ServerInterfaceWrapper) GetOpenAPI(w http.ResponseWriter, r *http.Req
 func (siw *ServerInterfaceWrapper) PauseAll(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PauseAll(w, r)
+		v, err := siw.Handler.PauseAll(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2203,7 +2260,8 @@ func (siw *ServerInterfaceWrapper) PauseAll(w http.ResponseWriter, r *http.Reque
 func (siw *ServerInterfaceWrapper) ListPeople(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListPeople(w, r)
+		v, err := siw.Handler.ListPeople(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2229,7 +2287,8 @@ func (siw *ServerInterfaceWrapper) DeletePerson(w http.ResponseWriter, r *http.R
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.DeletePerson(w, r, person)
+		v, err := siw.Handler.DeletePerson(w, r, person)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2255,7 +2314,8 @@ func (siw *ServerInterfaceWrapper) GetPerson(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetPerson(w, r, person)
+		v, err := siw.Handler.GetPerson(w, r, person)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2281,7 +2341,8 @@ func (siw *ServerInterfaceWrapper) PutPerson(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PutPerson(w, r, person)
+		v, err := siw.Handler.PutPerson(w, r, person)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2316,7 +2377,8 @@ func (siw *ServerInterfaceWrapper) EndTokenOf(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.EndTokenOf(w, r, person, token)
+		v, err := siw.Handler.EndTokenOf(w, r, person, token)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2330,7 +2392,8 @@ func (siw *ServerInterfaceWrapper) EndTokenOf(w http.ResponseWriter, r *http.Req
 func (siw *ServerInterfaceWrapper) Preview(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.Preview(w, r)
+		v, err := siw.Handler.Preview(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2376,7 +2439,8 @@ func (siw *ServerInterfaceWrapper) Prove(w http.ResponseWriter, r *http.Request)
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.Prove(w, r, params)
+		v, err := siw.Handler.Prove(w, r, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2390,7 +2454,8 @@ func (siw *ServerInterfaceWrapper) Prove(w http.ResponseWriter, r *http.Request)
 func (siw *ServerInterfaceWrapper) Redrive(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.Redrive(w, r)
+		v, err := siw.Handler.Redrive(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2404,7 +2469,8 @@ func (siw *ServerInterfaceWrapper) Redrive(w http.ResponseWriter, r *http.Reques
 func (siw *ServerInterfaceWrapper) Replan(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.Replan(w, r)
+		v, err := siw.Handler.Replan(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2541,7 +2607,8 @@ func (siw *ServerInterfaceWrapper) GetReport(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetReport(w, r, params)
+		v, err := siw.Handler.GetReport(w, r, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2555,7 +2622,8 @@ func (siw *ServerInterfaceWrapper) GetReport(w http.ResponseWriter, r *http.Requ
 func (siw *ServerInterfaceWrapper) Rerun(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.Rerun(w, r)
+		v, err := siw.Handler.Rerun(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2569,7 +2637,8 @@ func (siw *ServerInterfaceWrapper) Rerun(w http.ResponseWriter, r *http.Request)
 func (siw *ServerInterfaceWrapper) Restore(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.Restore(w, r)
+		v, err := siw.Handler.Restore(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2583,7 +2652,8 @@ func (siw *ServerInterfaceWrapper) Restore(w http.ResponseWriter, r *http.Reques
 func (siw *ServerInterfaceWrapper) ResumeAll(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ResumeAll(w, r)
+		v, err := siw.Handler.ResumeAll(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2616,7 +2686,8 @@ func (siw *ServerInterfaceWrapper) RotateKey(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.RotateKey(w, r, params)
+		v, err := siw.Handler.RotateKey(w, r, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2818,7 +2889,8 @@ func (siw *ServerInterfaceWrapper) ListRuns(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListRuns(w, r, params)
+		v, err := siw.Handler.ListRuns(w, r, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2916,7 +2988,8 @@ func (siw *ServerInterfaceWrapper) GetShape(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetShape(w, r, params)
+		v, err := siw.Handler.GetShape(w, r, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2942,7 +3015,8 @@ func (siw *ServerInterfaceWrapper) GetRun(w http.ResponseWriter, r *http.Request
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetRun(w, r, run)
+		v, err := siw.Handler.GetRun(w, r, run)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2968,7 +3042,8 @@ func (siw *ServerInterfaceWrapper) ChangeRun(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ChangeRun(w, r, run)
+		v, err := siw.Handler.ChangeRun(w, r, run)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2994,7 +3069,8 @@ func (siw *ServerInterfaceWrapper) CancelRun(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CancelRun(w, r, run)
+		v, err := siw.Handler.CancelRun(w, r, run)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3036,7 +3112,8 @@ func (siw *ServerInterfaceWrapper) KillRun(w http.ResponseWriter, r *http.Reques
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.KillRun(w, r, run, params)
+		v, err := siw.Handler.KillRun(w, r, run, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3091,7 +3168,8 @@ func (siw *ServerInterfaceWrapper) GetLog(w http.ResponseWriter, r *http.Request
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetLog(w, r, run, params)
+		v, err := siw.Handler.GetLog(w, r, run, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3105,7 +3183,8 @@ func (siw *ServerInterfaceWrapper) GetLog(w http.ResponseWriter, r *http.Request
 func (siw *ServerInterfaceWrapper) GetStatus(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetStatus(w, r)
+		v, err := siw.Handler.GetStatus(w, r)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3203,7 +3282,8 @@ func (siw *ServerInterfaceWrapper) ListUpcoming(w http.ResponseWriter, r *http.R
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListUpcoming(w, r, params)
+		v, err := siw.Handler.ListUpcoming(w, r, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3275,7 +3355,8 @@ func (siw *ServerInterfaceWrapper) GetUpcomingShape(w http.ResponseWriter, r *ht
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetUpcomingShape(w, r, params)
+		v, err := siw.Handler.GetUpcomingShape(w, r, params)
+		siw.Handler.reply(w, r, v, err)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {

@@ -45,7 +45,7 @@ type Options struct {
 	// Token is the admin token, which may do all; ReadToken one that may only read.
 	// One that is empty lets nobody in.
 	Token, ReadToken string
-	// Access knows people by their tokens; nil: there are none.
+	// Access knows people by their tokens; nil: no token is one of a person.
 	Access *access.Access
 	// URL is the one by which the server is reached besides the addresses at which it
 	// listens; empty is none.
@@ -195,7 +195,7 @@ func (s *server) lost(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	s.write(w, http.StatusMethodNotAllowed, client.ErrorReply{Error: client.Error{Code: string(core.CodeInvalid), Field: "method",
+	write(w, http.StatusMethodNotAllowed, client.ErrorReply{Error: client.Error{Code: string(core.CodeInvalid), Field: "method",
 		Value: core.Truncate(r.Method), Message: words.Say(language(r), core.Say("allowed here are %s", strings.Join(allow, ", ")))}})
 }
 
@@ -290,14 +290,13 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (s *server) reply(w http.ResponseWriter, r *http.Request, v any, err error) {
-	if err != nil {
+	switch {
+	case err != nil:
 		s.fail(w, r, err)
-		return
+	case v != nil:
+		write(w, http.StatusOK, v)
 	}
-	s.write(w, http.StatusOK, v)
 }
-
-func (s *server) write(w http.ResponseWriter, status int, v any) { write(w, status, v) }
 
 func write(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
@@ -310,14 +309,13 @@ func write(w http.ResponseWriter, status int, v any) {
 // Document is the OpenAPI document. Its components Manifest… describe the file of apply.
 func Document() []byte { return document }
 
-// GetOpenAPI serves the document.
-func (s *server) GetOpenAPI(w http.ResponseWriter, r *http.Request) {
+func (s *server) GetOpenAPI(w http.ResponseWriter, r *http.Request) (any, error) {
 	w.Header().Set("Content-Type", "application/yaml")
 	w.Write(document)
+	return nil, nil
 }
 
-// GetStatus says what the server is.
-func (s *server) GetStatus(w http.ResponseWriter, r *http.Request) {
+func (s *server) GetStatus(w http.ResponseWriter, r *http.Request) (any, error) {
 	var status client.Status
 	if s.o.Status != nil {
 		status = s.o.Status()
@@ -333,9 +331,8 @@ func (s *server) GetStatus(w http.ResponseWriter, r *http.Request) {
 		case core.CodeOf(err) == core.CodeRefused:
 			status.Fenced = err.Error()
 		default:
-			s.fail(w, r, err)
-			return
+			return nil, err
 		}
 	}
-	s.write(w, http.StatusOK, status)
+	return status, nil
 }

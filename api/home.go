@@ -7,12 +7,10 @@ import (
 	"github.com/tickring/tickring/core/ask"
 )
 
-// GetHome tells what needs somebody now.
-func (s *server) GetHome(w http.ResponseWriter, r *http.Request) {
+func (s *server) GetHome(w http.ResponseWriter, r *http.Request) (any, error) {
 	h, err := s.m.Home(r.Context(), callerOf(r).Sift())
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	jobs := func(count int, list []ask.HomeJob) client.HomeJobs {
 		out := client.HomeJobs{Count: count, Jobs: []client.HomeJob{}}
@@ -46,5 +44,5 @@ func (s *server) GetHome(w http.ResponseWriter, r *http.Request) {
 		out.Scheduler.Executors = nil // they have a list of their own
 		out.Scheduler.Failing = &client.FailingCount{Jobs: h.Fail, Partial: h.Partial}
 	}
-	s.write(w, http.StatusOK, out)
+	return out, nil
 }

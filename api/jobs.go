@@ -21,12 +21,10 @@ import (
 // nextShown is how many next instants a job that is read alone comes with.
 const nextShown = 5
 
-// ListJobs lists jobs.
-func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params client.ListJobsParams) {
+func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params client.ListJobsParams) (any, error) {
 	sees, err := s.sift(r, "", params.App)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	f := ask.JobFilter{Sees: sees, App: params.App, Set: params.Set, Text: params.Text, After: core.JobID(params.After), Limit: params.Limit,
 		Last: params.Last}
@@ -35,18 +33,15 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params client.
 	}
 	f.Labels = labelsOf(params.Label)
 	if len(params.Is) > 0 || params.Sort != "" || params.Down || params.Runs != 0 || params.Counts || params.Cursor != "" {
-		s.jobsNow(w, r, &params, f)
-		return
+		return s.jobsNow(w, r, &params, f)
 	}
 	page, err := s.m.Jobs(r.Context(), f)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	held, err := s.pauses(r)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	out := client.JobPage{Jobs: make([]client.Job, len(page.Jobs)), Next: int32(page.Next)}
 	for i := range page.Jobs {
@@ -59,7 +54,7 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params client.
 	for _, id := range slices.Sorted(maps.Keys(page.Failed)) {
 		out.Failed = append(out.Failed, client.UnreadableJob{Number: int32(id), Message: page.Failed[id].Error()})
 	}
-	s.write(w, http.StatusOK, out)
+	return out, nil
 }
 
 // last shows the last run of a job; nil when it has none.
@@ -74,16 +69,14 @@ func (p *pauses) last(r *core.Run, j *core.Job) *client.Run {
 	return &run
 }
 
-func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) {
+func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) (any, error) {
 	j, err := s.m.Job(r.Context(), ref)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	held, err := s.pauses(r)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	out := held.show(s, &j, nextShown)
 	if c, err := schedule.Compile(j.Sched.Schedule, j.Def.ID); err == nil {
@@ -91,8 +84,7 @@ func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) {
 	}
 	following, err := s.m.Following(r.Context(), &j)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if sees := callerOf(r).Sift(); sees != nil {
 		following = slices.DeleteFunc(following, func(p core.Parent) bool {
@@ -102,38 +94,31 @@ func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) {
 	}
 	out.Children = parentsOf(following)
 	if out.Notices, err = noticesOf(r.Context(), s.o.Notices, j.Def.ID); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	last, err := s.m.Last(r.Context(), j.Def.ID)
 	out.Last = held.last(last, &j)
-	s.reply(w, r, out, err)
+	return out, err
 }
 
-// GetJob reads a job.
-func (s *server) GetJob(w http.ResponseWriter, r *http.Request, app, name string) {
-	s.job(w, r, app+"/"+name)
+func (s *server) GetJob(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
+	return s.job(w, r, app+"/"+name)
 }
 
-// GetJobByNumber reads a job.
-func (s *server) GetJobByNumber(w http.ResponseWriter, r *http.Request, id string) {
+func (s *server) GetJobByNumber(w http.ResponseWriter, r *http.Request, id string) (any, error) {
 	if n, err := strconv.ParseInt(id, 10, 32); err != nil || n <= 0 {
-		s.fail(w, r, core.Invalid("id", id, "the number of a job is 1 to 2147483647; by name it is /v1/jobs/APP/NAME"))
-		return
+		return nil, core.Invalid("id", id, "the number of a job is 1 to 2147483647; by name it is /v1/jobs/APP/NAME")
 	}
-	s.job(w, r, id)
+	return s.job(w, r, id)
 }
 
-// PutJob makes or changes a job.
-func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string) {
+func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
 	var body client.JobSpec
 	if err := decode(w, r, MaxJob, &body); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if err := cmp.Or(asInPath("app", &body.App, app), asInPath("name", &body.Name, name)); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	c := callerOf(r)
 	if c.Kind == access.Code {
@@ -145,37 +130,31 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 			deed = access.Declare
 		}
 		if err := c.May(deed, app); err != nil {
-			s.fail(w, r, err)
-			return
+			return nil, err
 		}
 	}
 	spec, err := ManageJob(body)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if err := s.maySave(r, &spec); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if c.Kind == access.Code {
 		if group := spec.Def.Overlap.Group; group != "" { // it may be another app's, whose jobs it would have wait
-			s.fail(w, r, core.Errorf(core.CodeForbidden, "the group %q: a limit that jobs share is named with the admin token, "+
-				"for those of other apps may share it; code may declare a limit of the job alone", group))
-			return
+			return nil, core.Errorf(core.CodeForbidden, "the group %q: a limit that jobs share is named with the admin token, "+
+				"for those of other apps may share it; code may declare a limit of the job alone", group)
 		}
 		for _, p := range spec.Def.After {
 			if of, _, _ := strings.Cut(p.Job, "/"); of != app { // whose runs would hand it data, and which could not be deleted
-				s.fail(w, r, core.Errorf(core.CodeForbidden, "after %s: a job comes after those of another app by the admin token; code may "+
-					"name those of its own app", p.Job))
-				return
+				return nil, core.Errorf(core.CodeForbidden, "after %s: a job comes after those of another app by the admin token; code may "+
+					"name those of its own app", p.Job)
 			}
 		}
 		spec.MostDeclared = DeclaredJobs
 		if err := s.quota.take(app, time.Now()); err != nil {
 			s.over(r)
-			s.fail(w, r, err)
-			return
+			return nil, err
 		}
 	}
 	res := s.m.Save(r.Context(), actor(r), []manage.JobSpec{spec})[0]
@@ -188,7 +167,7 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 	case core.CodeOf(res.Err) == core.CodeTooLarge:
 		s.over(r)
 	}
-	s.reply(w, r, jobResult(res), res.Err)
+	return jobResult(res), res.Err
 }
 
 // over leaves a trace of code that declares more than it may.
@@ -200,78 +179,67 @@ func jobResult(r manage.SaveResult) client.JobResult {
 	return client.JobResult{App: r.App, Name: r.Name, ID: int32(r.ID), Rev: r.Rev, Change: r.Change, Withheld: r.Withheld}
 }
 
-// DeleteJob deletes a job.
-func (s *server) DeleteJob(w http.ResponseWriter, r *http.Request, app, name string, params client.DeleteJobParams) {
+func (s *server) DeleteJob(w http.ResponseWriter, r *http.Request, app, name string, params client.DeleteJobParams) (any, error) {
 	res, err := s.m.Delete(r.Context(), actor(r), app+"/"+name, params.IfRev)
-	s.reply(w, r, jobResult(res), err)
+	return jobResult(res), err
 }
 
-// GiveBackJob gives a job back to the code that declares it.
-func (s *server) GiveBackJob(w http.ResponseWriter, r *http.Request, app, name string) {
+func (s *server) GiveBackJob(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
 	res, err := s.m.GiveBack(r.Context(), actor(r), app, name)
-	s.reply(w, r, jobResult(res), err)
+	return jobResult(res), err
 }
 
-func (s *server) pause(w http.ResponseWriter, r *http.Request, t manage.Target) {
+func (s *server) pause(w http.ResponseWriter, r *http.Request, t manage.Target) (any, error) {
 	var body client.PauseRequest
 	if err := decodeOrNone(w, r, &body); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	p := manage.PauseRequest{Why: body.Reason, IfRev: body.IfRev}
 	if !body.Until.IsZero() {
 		p.Until = &body.Until
 	}
 	res, err := s.m.Pause(r.Context(), actor(r), t, p)
-	s.reply(w, r, stateResult(res), err)
+	return stateResult(res), err
 }
 
-func (s *server) resume(w http.ResponseWriter, r *http.Request, t manage.Target) {
+func (s *server) resume(w http.ResponseWriter, r *http.Request, t manage.Target) (any, error) {
 	var body client.ResumeRequest
 	if err := decodeOrNone(w, r, &body); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	res, err := s.m.Resume(r.Context(), actor(r), t, body.Reason)
-	s.reply(w, r, stateResult(res), err)
+	return stateResult(res), err
 }
 
 func stateResult(r manage.StateResult) client.StateResult {
 	return client.StateResult{Changed: r.Changed, State: string(r.State), Rev: r.Rev, Until: r.Until}
 }
 
-// PauseJob stops the schedule of a job.
-func (s *server) PauseJob(w http.ResponseWriter, r *http.Request, app, name string) {
-	s.pause(w, r, manage.Target{Job: app + "/" + name})
+func (s *server) PauseJob(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
+	return s.pause(w, r, manage.Target{Job: app + "/" + name})
 }
 
-// ResumeJob ends the pause of a job.
-func (s *server) ResumeJob(w http.ResponseWriter, r *http.Request, app, name string) {
-	s.resume(w, r, manage.Target{Job: app + "/" + name})
+func (s *server) ResumeJob(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
+	return s.resume(w, r, manage.Target{Job: app + "/" + name})
 }
 
-// PauseApp stops the schedules of an app.
-func (s *server) PauseApp(w http.ResponseWriter, r *http.Request, app string) {
-	s.pause(w, r, manage.Target{App: app})
+func (s *server) PauseApp(w http.ResponseWriter, r *http.Request, app string) (any, error) {
+	return s.pause(w, r, manage.Target{App: app})
 }
 
-// ResumeApp ends the pause of an app.
-func (s *server) ResumeApp(w http.ResponseWriter, r *http.Request, app string) {
-	s.resume(w, r, manage.Target{App: app})
+func (s *server) ResumeApp(w http.ResponseWriter, r *http.Request, app string) (any, error) {
+	return s.resume(w, r, manage.Target{App: app})
 }
 
-// PauseAll stops all schedules.
-func (s *server) PauseAll(w http.ResponseWriter, r *http.Request) {
-	s.pause(w, r, manage.Target{All: true})
+func (s *server) PauseAll(w http.ResponseWriter, r *http.Request) (any, error) {
+	return s.pause(w, r, manage.Target{All: true})
 }
 
-// ResumeAll ends the pause of everything.
-func (s *server) ResumeAll(w http.ResponseWriter, r *http.Request) {
-	s.resume(w, r, manage.Target{All: true})
+func (s *server) ResumeAll(w http.ResponseWriter, r *http.Request) (any, error) {
+	return s.resume(w, r, manage.Target{All: true})
 }
 
-// ListApps lists all apps.
-func (s *server) ListApps(w http.ResponseWriter, r *http.Request) {
+func (s *server) ListApps(w http.ResponseWriter, r *http.Request) (any, error) {
 	apps, bad, err := s.m.Apps(r.Context())
 	if sees := callerOf(r).Sift(); sees != nil {
 		apps = slices.DeleteFunc(apps, func(a core.App) bool { return !sees(a.Name) })
@@ -284,42 +252,36 @@ func (s *server) ListApps(w http.ResponseWriter, r *http.Request) {
 	for i := range apps {
 		out.Apps[i] = AppOf(&apps[i])
 	}
-	s.reply(w, r, out, err)
+	return out, err
 }
 
-// GetApp reads an app.
-func (s *server) GetApp(w http.ResponseWriter, r *http.Request, name string) {
+func (s *server) GetApp(w http.ResponseWriter, r *http.Request, name string) (any, error) {
 	app, err := s.m.App(r.Context(), name)
-	s.reply(w, r, AppOf(&app), err)
+	return AppOf(&app), err
 }
 
-// PutApp makes or changes an app.
-func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string) {
+func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string) (any, error) {
 	var body client.AppSpec
 	if err := decodeNamed(w, r, &body, &body.Name, name); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	spec, err := ManageApp(body)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if err := s.maySaveApp(r, &spec); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	res, err := s.m.SaveApp(r.Context(), actor(r), spec)
-	s.reply(w, r, client.AppResult{Name: res.Name, Rev: res.Rev, Change: res.Change}, err)
+	return client.AppResult{Name: res.Name, Rev: res.Rev, Change: res.Change}, err
 }
 
-// DeleteApp deletes an app.
-func (s *server) DeleteApp(w http.ResponseWriter, r *http.Request, name string) {
+func (s *server) DeleteApp(w http.ResponseWriter, r *http.Request, name string) (any, error) {
 	err := s.mayDeleteApp(r, name)
 	if err == nil {
 		err = s.m.DeleteApp(r.Context(), actor(r), name)
 	}
-	s.reply(w, r, client.AppResult{Name: name, Change: manage.Deleted}, err)
+	return client.AppResult{Name: name, Change: manage.Deleted}, err
 }
 
 // RefusedExecutors lists the executors of the app that were refused a moment ago for their
@@ -355,24 +317,21 @@ func ExecutorOf(app string, v *ask.ExecutorView, answer Answer) client.Executor 
 	return x
 }
 
-// RemoveExecutor removes the registration of an executor that is gone.
-func (s *server) RemoveExecutor(w http.ResponseWriter, r *http.Request, app string) {
+func (s *server) RemoveExecutor(w http.ResponseWriter, r *http.Request, app string) (any, error) {
 	var body client.ExecutorTestRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	body.Address = core.NormalAddress(body.Address)
-	s.reply(w, r, body, s.m.RemoveExecutor(r.Context(), actor(r), app, body.Address))
+	return body, s.m.RemoveExecutor(r.Context(), actor(r), app, body.Address)
 }
 
-// ListExecutors lists the executors of an app.
-func (s *server) ListExecutors(w http.ResponseWriter, r *http.Request, app string) {
+func (s *server) ListExecutors(w http.ResponseWriter, r *http.Request, app string) (any, error) {
 	views, err := s.m.Executors(r.Context(), app)
 	out := client.ExecutorList{Executors: make([]client.Executor, len(views))}
 	for i := range views {
 		out.Executors[i] = ExecutorOf(app, &views[i], s.o.Answer)
 	}
 	out.Refused = RefusedExecutors(s.o.Refused, app)
-	s.reply(w, r, out, err)
+	return out, err
 }

@@ -24,20 +24,17 @@ func jobsAsk(p *client.ListJobsParams, f ask.JobFilter) ask.JobsAsk {
 }
 
 // jobsNow lists jobs by how they stand.
-func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *client.ListJobsParams, f ask.JobFilter) {
+func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *client.ListJobsParams, f ask.JobFilter) (any, error) {
 	if params.After != 0 {
-		s.fail(w, r, core.Invalid("after", r.URL.Query().Get("after"), "such a list goes on with cursor"))
-		return
+		return nil, core.Invalid("after", r.URL.Query().Get("after"), "such a list goes on with cursor")
 	}
 	page, err := s.m.JobsNow(r.Context(), jobsAsk(params, f))
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	held, err := s.pauses(r)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	out := client.JobPage{Jobs: make([]client.Job, len(page.Jobs)), Cursor: page.Next, Partial: page.Partial}
 	for i := range page.Jobs {
@@ -59,7 +56,7 @@ func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *client.
 			Started:  page.Of[ask.IsStarted],
 			NeverRan: page.Of[ask.IsNeverRan], Ended: page.Of[ask.IsOver]}
 	}
-	s.write(w, http.StatusOK, out)
+	return out, nil
 }
 
 // briefOf is what of a run a bar shows.

@@ -10,20 +10,16 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// Redrive lists dead letters, and sends what may still be sent.
-func (s *server) Redrive(w http.ResponseWriter, r *http.Request) {
+func (s *server) Redrive(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s.o.Dead == nil {
-		s.fail(w, r, core.Errorf(core.CodeRefused, "dead letters are not kept here"))
-		return
+		return nil, core.Errorf(core.CodeRefused, "dead letters are not kept here")
 	}
 	var q client.RedriveRequest
 	if err := decodeOrNone(w, r, &q); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if err := may(r, unless(q.DryRun, access.Operate), ""); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	res, err := s.m.Redrive(r.Context(), actor(r), s.o.Dead, operate.RedriveRequest{DryRun: q.DryRun, Drop: q.Drop, Unread: q.Unread,
 		After: q.After, Limit: q.Limit})
@@ -47,5 +43,5 @@ func (s *server) Redrive(w http.ResponseWriter, r *http.Request) {
 		}
 		out.Letters[i] = d
 	}
-	s.reply(w, r, out, err)
+	return out, err
 }

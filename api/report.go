@@ -9,21 +9,17 @@ import (
 	"github.com/tickring/tickring/core/report"
 )
 
-// GetReport answers what became of runs, by hour or day.
-func (s *server) GetReport(w http.ResponseWriter, r *http.Request, params client.GetReportParams) {
+func (s *server) GetReport(w http.ResponseWriter, r *http.Request, params client.GetReportParams) (any, error) {
 	if s.o.Reports == nil {
-		s.fail(w, r, core.Errorf(core.CodeRefused, "there are no reports here"))
-		return
+		return nil, core.Errorf(core.CodeRefused, "there are no reports here")
 	}
 	q, err := s.question(r, &params)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	a, err := s.o.Reports.Answer(r.Context(), q)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	out := client.Report{By: params.By, Zone: a.Zone.String(), From: a.From.Time(), To: a.To.Time(), Since: a.Since.Time(),
 		Until: a.Until.Time(), Rows: make([]client.ReportRow, len(a.Rows))}
@@ -43,7 +39,7 @@ func (s *server) GetReport(w http.ResponseWriter, r *http.Request, params client
 	for i := range out.Rows {
 		out.Rows[i].Job = names[core.JobID(out.Rows[i].JobID)]
 	}
-	s.reply(w, r, out, err)
+	return out, err
 }
 
 // question is what is asked for. Its errors name the parameter.

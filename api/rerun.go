@@ -27,23 +27,19 @@ func (s *server) mayRerun(r *http.Request, q *client.RerunRequest) (each func(ap
 	return func(app string) error { return may(r, deed, app) }, nil
 }
 
-// Rerun runs again what has ended.
-func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
+func (s *server) Rerun(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q client.RerunRequest
 	if err := decode(w, r, MaxBody, &q); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	each, err := s.mayRerun(r, &q)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	filter, err := runFilter(&client.ListRunsParams{Job: q.Job, App: q.App, State: q.State, Cause: q.Cause, Failed: q.Failed,
 		Address: q.Address, From: q.From, To: q.To, Longer: q.Longer, Shorter: q.Shorter, Late: q.Late, Text: q.Text, Limit: q.Limit, After: q.After})
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	filter.Thorough, filter.Sees = true, callerOf(r).Sift()
 	again := operate.RerunRequest{Run: q.Run, Filter: filter, May: each, Params: q.Params, Addresses: q.Addresses, SameAddress: q.SameAddress,
@@ -64,7 +60,7 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
 			out.Runs[i].As = &as
 		}
 	}
-	s.reply(w, r, out, err)
+	return out, err
 }
 
 // RerunsIn are the runs that run another again, as a change says.

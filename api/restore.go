@@ -32,26 +32,21 @@ func (s *server) open(r *http.Request) error {
 var errOneMachine = core.Errorf(core.CodeRefused,
 	"on one machine nothing is fenced: stop the server, put the copy in its place, and start it once with: tickring serve --restored")
 
-// Fence shuts everybody out.
-func (s *server) Fence(w http.ResponseWriter, r *http.Request) {
+func (s *server) Fence(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s.o.Restore == nil {
-		s.fail(w, r, errOneMachine)
-		return
+		return nil, errOneMachine
 	}
 	g, err := s.o.Restore.Fence(r.Context(), actor(r).Name)
-	s.reply(w, r, client.Generation{Generation: g.Generation, Holder: g.Holder}, err)
+	return client.Generation{Generation: g.Generation, Holder: g.Holder}, err
 }
 
-// Restore does a part of a restore.
-func (s *server) Restore(w http.ResponseWriter, r *http.Request) {
+func (s *server) Restore(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s.o.Restore == nil {
-		s.fail(w, r, errOneMachine)
-		return
+		return nil, errOneMachine
 	}
 	var q client.RestoreRequest
 	if err := decodeOrNone(w, r, &q); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	res, err := s.o.Restore.Do(r.Context(), restore.Request{By: actor(r).Name, From: q.From, LiftJobs: q.LiftJobs, LiftRuns: q.LiftRuns,
 		After: core.JobID(q.After), Again: q.Again})
@@ -60,18 +55,16 @@ func (s *server) Restore(w http.ResponseWriter, r *http.Request) {
 	for _, id := range res.Full {
 		out.Full = append(out.Full, int32(id))
 	}
-	s.reply(w, r, out, err)
+	return out, err
 }
 
-// GetFacts says what tickring doctor judges.
-func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) {
+func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) (any, error) {
 	f := s.facts(r)
 	if f == nil {
-		s.fail(w, r, core.Errorf(core.CodeRefused, "nothing is known here of the deployment"))
-		return
+		return nil, core.Errorf(core.CodeRefused, "nothing is known here of the deployment")
 	}
 	f.Failing = CountFailing(r.Context(), s.m, callerOf(r).Sift())
-	s.write(w, http.StatusOK, f)
+	return f, nil
 }
 
 // CountFailing counts the failing jobs of the apps that sees does not deny; nil: they could not be counted.
@@ -98,8 +91,7 @@ func (s *server) facts(r *http.Request) *client.Facts {
 	return &f
 }
 
-// GetJobFacts says which jobs nobody takes and which fail.
-func (s *server) GetJobFacts(w http.ResponseWriter, r *http.Request) {
+func (s *server) GetJobFacts(w http.ResponseWriter, r *http.Request) (any, error) {
 	t, err := s.m.Trouble(r.Context(), callerOf(r).Sift())
 	out := client.JobFacts{Looked: t.Looked, More: t.More, FailingJobs: t.Fail}
 	for _, d := range t.Deserted {
@@ -117,5 +109,5 @@ func (s *server) GetJobFacts(w http.ResponseWriter, r *http.Request) {
 		pending := runOf(t.Pending, t.Named[t.Pending.ID.Job()])
 		out.Pending = &pending
 	}
-	s.reply(w, r, out, err)
+	return out, err
 }

@@ -340,10 +340,9 @@ func (s *server) whoSent(r *http.Request, rule rule) (access.Who, error) {
 
 // Prove answers what only who knows the tokens can, for where it was reached, so that a
 // caller sends its own to nobody else: who hands the question on is reached elsewhere.
-func (s *server) Prove(w http.ResponseWriter, r *http.Request, params client.ProveParams) {
+func (s *server) Prove(w http.ResponseWriter, r *http.Request, params client.ProveParams) (any, error) {
 	if n := len(params.Nonce); n < 16 || n > 64 {
-		s.fail(w, r, core.Invalid("nonce", params.Nonce, "16 to 64 characters of chance are expected"))
-		return
+		return nil, core.Invalid("nonce", params.Nonce, "16 to 64 characters of chance are expected")
 	}
 	var hosts []string
 	if u, err := url.Parse(s.o.URL); err == nil && u.Host != "" {
@@ -364,8 +363,7 @@ func (s *server) Prove(w http.ResponseWriter, r *http.Request, params client.Pro
 	if params.Of != "" && s.o.Access != nil {
 		key, err := s.o.Access.ProofKey(r.Context(), params.Of)
 		if err != nil {
-			s.fail(w, r, err)
-			return
+			return nil, err
 		}
 		if key != "" {
 			keys = append(keys, key)
@@ -376,5 +374,5 @@ func (s *server) Prove(w http.ResponseWriter, r *http.Request, params client.Pro
 			out.Proofs = append(out.Proofs, client.Proof(key, host, params.Nonce))
 		}
 	}
-	s.write(w, http.StatusOK, out)
+	return out, nil
 }

@@ -50,49 +50,42 @@ func runFilter(p *client.ListRunsParams) (ask.RunFilter, error) {
 	return f, cmp.Or(errs[:]...)
 }
 
-// ListRuns lists runs.
-func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params client.ListRunsParams) {
+func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params client.ListRunsParams) (any, error) {
 	f, err := runFilter(&params)
 	if err == nil {
 		f.Sees, err = s.sift(r, params.Job, params.App)
 	}
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	page, err := s.m.Runs(r.Context(), f)
-	s.reply(w, r, s.runs(&page), err)
+	return s.runs(&page), err
 }
 
-// ListWaiting lists what waits for its time.
-func (s *server) ListWaiting(w http.ResponseWriter, r *http.Request, app, name string, params client.ListWaitingParams) {
+func (s *server) ListWaiting(w http.ResponseWriter, r *http.Request, app, name string, params client.ListWaitingParams) (any, error) {
 	page, err := s.m.Waiting(r.Context(), app+"/"+name, params.After)
-	s.reply(w, r, s.runs(&page), err)
+	return s.runs(&page), err
 }
 
-func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
+func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) (any, error) {
 	v, err := s.m.Run(r.Context(), ref)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	out := runOf(&v.Run, v.Job)
 	out.ThenAt, out.Answer = v.ThenAt.Time(), v.Answer
 	children, err := s.m.Children(r.Context(), &v)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	shards, err := s.m.Shards(r.Context(), &v.Run)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if v.Skip == nil {
 		with, err := s.m.SentWith(r.Context(), &v.Run, v.Job)
 		if err != nil {
-			s.fail(w, r, err)
-			return
+			return nil, err
 		}
 		out.With = ranWithOf(with)
 	}
@@ -110,8 +103,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 	out.WaitsUntil, out.Permit, out.Missing = v.Waits, permitOf(v.Permits, v.Run.First), v.Missing
 	if sees != nil && out.Permit != nil {
 		if out.Permit.HeldBy, err = s.ofSeen(r.Context(), sees, v.Permits.Holders); err != nil {
-			s.fail(w, r, err)
-			return
+			return nil, err
 		}
 	}
 	if out.Permit == nil && !v.Run.State.Open() && v.Run.Permit != "" {
@@ -122,10 +114,9 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 		out.Skip = &skip
 	}
 	if out.Notice, err = noticeOf(r.Context(), s.o.Notices, &v.Run); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
-	s.write(w, http.StatusOK, out)
+	return out, nil
 }
 
 // ofSeen are the first runs of those that hold permits of what the caller sees: a group may be of
@@ -146,47 +137,37 @@ func (s *server) ofSeen(ctx context.Context, sees func(app string) bool, holders
 	return list, err
 }
 
-// GetRun reads a run.
-func (s *server) GetRun(w http.ResponseWriter, r *http.Request, run string) {
+func (s *server) GetRun(w http.ResponseWriter, r *http.Request, run string) (any, error) {
 	if _, err := core.ParseRunID(run); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
-	s.run(w, r, run)
+	return s.run(w, r, run)
 }
 
-// GetRunAt reads the run of an instant.
-func (s *server) GetRunAt(w http.ResponseWriter, r *http.Request, app, name, at string) {
-	s.run(w, r, app+"/"+name+"@"+at)
+func (s *server) GetRunAt(w http.ResponseWriter, r *http.Request, app, name, at string) (any, error) {
+	return s.run(w, r, app+"/"+name+"@"+at)
 }
 
-// GetRunByKey reads the run of a key.
-func (s *server) GetRunByKey(w http.ResponseWriter, r *http.Request, app, name, key string) {
-	s.run(w, r, app+"/"+name+"#"+key)
+func (s *server) GetRunByKey(w http.ResponseWriter, r *http.Request, app, name, key string) (any, error) {
+	return s.run(w, r, app+"/"+name+"#"+key)
 }
 
-// GetLog reads a piece of a log.
-func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, params client.GetLogParams) {
+func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, params client.GetLogParams) (any, error) {
 	if params.From < 0 || params.From > math.MaxInt32 { // as executors count them
-		s.fail(w, r, core.Invalid("from", r.URL.Query().Get("from"), "lines count from 1, to %d", math.MaxInt32))
-		return
+		return nil, core.Invalid("from", r.URL.Query().Get("from"), "lines count from 1, to %d", math.MaxInt32)
 	}
 	if tail := params.Tail; r.URL.Query().Has("tail") && (tail < 1 || tail > aside.MaxTail || params.From > 1) {
-		s.fail(w, r, core.Invalid("tail", r.URL.Query().Get("tail"), "1 to %d lines, without from", aside.MaxTail))
-		return
+		return nil, core.Invalid("tail", r.URL.Query().Get("tail"), "1 to %d lines, without from", aside.MaxTail)
 	}
 	if _, err := core.ParseRunID(run); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	v, err := s.m.Run(r.Context(), run)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if v.Skip != nil || s.logs == nil {
-		s.fail(w, r, core.Errorf(core.CodeNotFound, "there is no log of run %s", run))
-		return
+		return nil, core.Errorf(core.CodeNotFound, "there is no log of run %s", run)
 	}
 	app, err := s.m.App(r.Context(), v.Run.App)
 	if err != nil { // it may be gone; its executor is not asked with its token then
@@ -216,7 +197,7 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 		log.Text, cut = aside.LastLines(log.Text, params.Tail)
 		log.From += cut
 	}
-	s.reply(w, r, log, err)
+	return log, err
 }
 
 // noLog is an error where an executor of the wire has no log of a run that has ended, which it
@@ -290,17 +271,14 @@ func (s *server) kept(r *http.Request, run *core.Run, live *client.Log, from int
 	return log, true
 }
 
-// TriggerJob asks for a run.
-func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name string) {
+func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
 	var body client.TriggerRequest
 	if err := decodeOrNone(w, r, &body); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if len(body.Addresses) > 0 {
 		if err := may(r, access.Direct, app); err != nil {
-			s.fail(w, r, err)
-			return
+			return nil, err
 		}
 	}
 	t := operate.TriggerRequest{Job: app + "/" + name, Cause: core.CauseAPI, Params: body.Params, Addresses: body.Addresses,
@@ -309,40 +287,34 @@ func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name st
 		t.Cause = core.Cause(body.Cause)
 	}
 	if t.Cause != core.CauseAPI && t.Cause != core.CauseManual {
-		s.fail(w, r, core.Invalid("cause", body.Cause, "allowed are manual, api"))
-		return
+		return nil, core.Invalid("cause", body.Cause, "allowed are manual, api")
 	}
 	if !body.At.IsZero() {
 		t.At = &body.At
 	}
 	res, err := s.m.Trigger(r.Context(), actor(r), t)
-	s.triggered(w, r, res, err)
+	return s.triggered(w, r, res, err)
 }
 
-// ChangeRun changes a trigger that waits.
-func (s *server) ChangeRun(w http.ResponseWriter, r *http.Request, run string) {
+func (s *server) ChangeRun(w http.ResponseWriter, r *http.Request, run string) (any, error) {
 	if _, err := core.ParseRunID(run); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
-	s.change(w, r, run)
+	return s.change(w, r, run)
 }
 
-// ChangeByKey changes a trigger that waits.
-func (s *server) ChangeByKey(w http.ResponseWriter, r *http.Request, app, name, key string) {
-	s.change(w, r, app+"/"+name+"#"+key)
+func (s *server) ChangeByKey(w http.ResponseWriter, r *http.Request, app, name, key string) (any, error) {
+	return s.change(w, r, app+"/"+name+"#"+key)
 }
 
-func (s *server) change(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
+func (s *server) change(w http.ResponseWriter, r *http.Request, ref ask.RunRef) (any, error) {
 	var body client.TriggerChange
 	if err := decode(w, r, MaxBody, &body); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if body.Addresses != nil {
 		if err := s.mayRun(r.Context(), callerOf(r).Who, access.Direct, ref); err != nil {
-			s.fail(w, r, err)
-			return
+			return nil, err
 		}
 	}
 	c := operate.TriggerChange{Params: body.Params, Addresses: body.Addresses,
@@ -351,16 +323,15 @@ func (s *server) change(w http.ResponseWriter, r *http.Request, ref ask.RunRef) 
 		c.At = &body.At
 	}
 	res, err := s.m.ChangeTrigger(r.Context(), actor(r), ref, c)
-	s.triggered(w, r, res, err)
+	return s.triggered(w, r, res, err)
 }
 
-func (s *server) triggered(w http.ResponseWriter, r *http.Request, res operate.TriggerResult, err error) {
+func (s *server) triggered(w http.ResponseWriter, r *http.Request, res operate.TriggerResult, err error) (any, error) {
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	job, err := s.jobOrNone(r.Context(), res.Run.ID.Job())
-	s.reply(w, r, client.TriggerResult{Run: runOf(&res.Run, job), Existing: res.Existing, Waiting: res.Waiting}, err)
+	return client.TriggerResult{Run: runOf(&res.Run, job), Existing: res.Existing, Waiting: res.Waiting}, err
 }
 
 // jobOrNone is nil when the job was deleted.
@@ -372,10 +343,9 @@ func (s *server) jobOrNone(ctx context.Context, id core.JobID) (*core.Job, error
 	return &j, err
 }
 
-func (s *server) stop(w http.ResponseWriter, r *http.Request, res operate.StopResult, err error) {
+func (s *server) stop(w http.ResponseWriter, r *http.Request, res operate.StopResult, err error) (any, error) {
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	out := client.StopResult{Changed: res.Changed, Cancelled: runIDs(res.Cancelled), Killed: runIDs(res.Killed), Partial: res.Partial,
 		Next: res.Next}
@@ -389,37 +359,31 @@ func (s *server) stop(w http.ResponseWriter, r *http.Request, res operate.StopRe
 		}
 		out.Sent = append(out.Sent, k)
 	}
-	s.write(w, http.StatusOK, out)
+	return out, nil
 }
 
-// KillJob ends all runs of a job.
-func (s *server) KillJob(w http.ResponseWriter, r *http.Request, app, name string, params client.KillJobParams) {
+func (s *server) KillJob(w http.ResponseWriter, r *http.Request, app, name string, params client.KillJobParams) (any, error) {
 	res, err := s.m.KillJob(r.Context(), actor(r), app+"/"+name, params.After)
-	s.stop(w, r, res, err)
+	return s.stop(w, r, res, err)
 }
 
-// KillRun ends a run.
-func (s *server) KillRun(w http.ResponseWriter, r *http.Request, run string, params client.KillRunParams) {
+func (s *server) KillRun(w http.ResponseWriter, r *http.Request, run string, params client.KillRunParams) (any, error) {
 	if _, err := core.ParseRunID(run); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	res, err := s.m.KillRun(r.Context(), actor(r), run, params.After)
-	s.stop(w, r, res, err)
+	return s.stop(w, r, res, err)
 }
 
-// CancelRun cancels a run that was not sent.
-func (s *server) CancelRun(w http.ResponseWriter, r *http.Request, run string) {
+func (s *server) CancelRun(w http.ResponseWriter, r *http.Request, run string) (any, error) {
 	if _, err := core.ParseRunID(run); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	res, err := s.m.Cancel(r.Context(), actor(r), run)
-	s.stop(w, r, res, err)
+	return s.stop(w, r, res, err)
 }
 
-// CancelByKey cancels a trigger that waits.
-func (s *server) CancelByKey(w http.ResponseWriter, r *http.Request, app, name, key string) {
+func (s *server) CancelByKey(w http.ResponseWriter, r *http.Request, app, name, key string) (any, error) {
 	res, err := s.m.Cancel(r.Context(), actor(r), app+"/"+name+"#"+key)
-	s.stop(w, r, res, err)
+	return s.stop(w, r, res, err)
 }

@@ -40,12 +40,10 @@ func coreScript(s client.ScriptSpec) (*core.Script, error) {
 	return out, nil
 }
 
-// PutScript gives a job another version of its script.
-func (s *server) PutScript(w http.ResponseWriter, r *http.Request, app, name string) {
+func (s *server) PutScript(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
 	var body client.ScriptChange
 	if err := decode(w, r, MaxJob, &body); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	err := core.CheckSource("source", body.Source)
 	switch {
@@ -57,27 +55,24 @@ func (s *server) PutScript(w http.ResponseWriter, r *http.Request, app, name str
 		err = core.Invalid("version", fmt.Sprint(body.Version), "a source or an earlier version is expected, not both")
 	}
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	res, err := s.m.SaveScript(r.Context(), actor(r), app+"/"+name, manage.ScriptSpec{Kind: core.ScriptKind(body.Kind), Note: body.Note,
 		Source: body.Source, Version: body.Version, IfRev: body.IfRev})
-	s.reply(w, r, jobResult(res), err)
+	return jobResult(res), err
 }
 
-// ListScripts lists the versions of a job's script.
-func (s *server) ListScripts(w http.ResponseWriter, r *http.Request, app, name string) {
+func (s *server) ListScripts(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
 	j, err := s.m.Job(r.Context(), app+"/"+name)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	list, err := s.m.ScriptVersions(r.Context(), &j)
 	out := client.ScriptList{Versions: make([]client.Script, len(list))}
 	for i := range list {
 		out.Versions[i] = scriptOf(&list[i], "")
 	}
-	s.reply(w, r, out, err)
+	return out, err
 }
 
 // number is that of a version as a path has it.
@@ -99,28 +94,24 @@ func (s *server) version(r *http.Request, j *core.Job, version int) (client.Scri
 	return scriptOf(&v, source), err
 }
 
-// GetScript reads a version of a job's script.
-func (s *server) GetScript(w http.ResponseWriter, r *http.Request, app, name string, version client.PathVersion) {
+func (s *server) GetScript(w http.ResponseWriter, r *http.Request, app, name string, version client.PathVersion) (any, error) {
 	j, err := s.m.Job(r.Context(), app+"/"+name)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	n, err := number(version)
 	var out client.Script
 	if err == nil {
 		out, err = s.version(r, &j, n)
 	}
-	s.reply(w, r, out, err)
+	return out, err
 }
 
-// DiffScripts says how two versions differ.
 func (s *server) DiffScripts(w http.ResponseWriter, r *http.Request, app, name string, version client.PathVersion,
-	params client.DiffScriptsParams) {
+	params client.DiffScriptsParams) (any, error) {
 	j, err := s.m.Job(r.Context(), app+"/"+name)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	n, err := number(version)
 	var from, to client.Script
@@ -134,12 +125,11 @@ func (s *server) DiffScripts(w http.ResponseWriter, r *http.Request, app, name s
 		from, err = s.version(r, &j, params.From)
 	}
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	label := func(v client.Script) string { return fmt.Sprintf("%s/%s version %d", app, name, v.Version) }
-	s.write(w, http.StatusOK, client.ScriptDiff{From: from.Version, To: to.Version, Text: udiff.Unified(label(from), label(to), from.Source,
-		to.Source)})
+	return client.ScriptDiff{From: from.Version, To: to.Version, Text: udiff.Unified(label(from), label(to), from.Source,
+		to.Source)}, nil
 }
 
 // before is the version that is kept before another.

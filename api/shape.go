@@ -39,20 +39,17 @@ func (s *server) shape(r *http.Request, q report.ShapeQuestion, job string, from
 	return s.o.Reports.Shape(r.Context(), q)
 }
 
-// GetShape tells how the runs of a span ended.
-func (s *server) GetShape(w http.ResponseWriter, r *http.Request, params client.GetShapeParams) {
+func (s *server) GetShape(w http.ResponseWriter, r *http.Request, params client.GetShapeParams) (any, error) {
 	late := time.Minute
 	if params.Late != "" {
 		var err error
 		if late, err = parseDuration("late", params.Late); err != nil {
-			s.fail(w, r, err)
-			return
+			return nil, err
 		}
 	}
 	a, err := s.shape(r, report.ShapeQuestion{App: params.App, Buckets: params.Buckets}, params.Job, params.From, params.To)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	out := client.Shape{From: a.From.Time(), To: a.To.Time(), Width: FormatDuration(time.Duration(a.Width) * time.Second),
 		CountedFrom: a.CountedFrom.Time(), CountedTo: a.CountedTo.Time(), Partial: s.partial(&a)}
@@ -68,7 +65,7 @@ func (s *server) GetShape(w http.ResponseWriter, r *http.Request, params client.
 		}
 		out.Buckets = append(out.Buckets, b)
 	}
-	s.write(w, http.StatusOK, out)
+	return out, nil
 }
 
 // partial reports whether something of the span that is not to come is not counted.
@@ -76,17 +73,14 @@ func (s *server) partial(a *report.Shape) bool {
 	return a.CountedFrom > a.From || a.CountedTo < min(a.To, core.InstantOf(s.m.Now()))
 }
 
-// GetLateness tells how late runs were sent.
-func (s *server) GetLateness(w http.ResponseWriter, r *http.Request, params client.GetLatenessParams) {
+func (s *server) GetLateness(w http.ResponseWriter, r *http.Request, params client.GetLatenessParams) (any, error) {
 	each := report.Each(params.Each)
 	if !slices.Contains([]report.Each{report.EachAll, report.EachApp, report.EachJob}, each) {
-		s.fail(w, r, core.Invalid("each", params.Each, "allowed are app and job"))
-		return
+		return nil, core.Invalid("each", params.Each, "allowed are app and job")
 	}
 	a, err := s.shape(r, report.ShapeQuestion{App: params.App, Each: each, Buckets: params.Buckets}, params.Job, params.From, params.To)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	out := client.Lateness{From: a.From.Time(), To: a.To.Time(), Width: FormatDuration(time.Duration(a.Width) * time.Second),
 		CountedFrom: a.CountedFrom.Time(), CountedTo: a.CountedTo.Time(), Partial: s.partial(&a), Rows: []client.LatenessRow{}}
@@ -114,5 +108,5 @@ func (s *server) GetLateness(w http.ResponseWriter, r *http.Request, params clie
 	for i := range out.Rows {
 		out.Rows[i].Job = names[core.JobID(out.Rows[i].JobID)]
 	}
-	s.reply(w, r, out, err)
+	return out, err
 }

@@ -64,7 +64,6 @@ var zhAccess = map[string]string{
 	"The first time, or as a machine's owner:":                                                        "首次登录，或作为机器的管理者：",
 	"Log in as admin":                "以 admin 登录",
 	"person %s":                      "用户 %s",
-	"no people are kept here":        "此处不保存用户",
 	"10 characters at least":         "至少 10 个字符",
 	"A password to begin with":       "初始密码",
 	"Another password to begin with": "新的初始密码",
