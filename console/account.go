@@ -18,16 +18,13 @@ type accountPage struct {
 	Wrong  string
 }
 
-// tokenForm is a token as it was typed.
 type tokenForm struct{ Name, Roles, For string }
 
-// account shows one's own account.
 func (a *ask) account() (any, error) {
 	me, err := a.GetMe(a.Ctx())
 	return &accountPage{Me: me, Token: tokenForm{For: "90d"}}, err
 }
 
-// accountDo changes it.
 func (a *ask) accountDo() (string, core.Text, error) {
 	token := tokenForm{a.Form("name"), a.Form("roles"), a.Form("for")}
 	to, said, err := a.accountTo(token)
@@ -83,8 +80,6 @@ func (a *ask) accountTo(t tokenForm) (to string, said core.Text, err error) {
 	return to, said, core.Errorf(core.CodeInvalid, "the form cannot be read")
 }
 
-// Roles are grants as people write them.
 func (a *ask) Roles(list []client.Grant) string { return api.FormatGrants(list) }
 
-// IsAdmin reports whether who is logged in may change people.
 func (a *ask) IsAdmin() bool { return a.who.May(peopleDeed, "") == nil }

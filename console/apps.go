@@ -10,7 +10,6 @@ import (
 	"github.com/tickring/tickring/manifest"
 )
 
-// appForm is what a form says of an app, as it was typed.
 type appForm struct {
 	Name, Title, Executors, Allow, Wait string
 	HasToken                            bool
@@ -31,7 +30,6 @@ func formOf(app client.App) appForm {
 		Slow: app.Notify.Slow, Rev: strconv.FormatInt(app.Rev, 10)}
 }
 
-// appForm reads what was posted.
 func (a *ask) appForm() appForm {
 	return appForm{Name: strings.TrimSpace(a.Form("name")), Title: a.Form("title"), Executors: a.Form("executors"), Allow: a.Form("allow"),
 		Placed: a.r.PostForm.Has("executors"), Wait: a.Form("wait"), HasToken: a.Form("hastoken") != "", Token: a.Form("token"),
@@ -40,12 +38,10 @@ func (a *ask) appForm() appForm {
 		Rev: a.Form("rev")}
 }
 
-// Told reports whether an event is among those that are told.
 func (f appForm) Told(event core.Event) bool {
 	return slices.Contains(strings.Fields(f.On), string(event))
 }
 
-// specOf is an app as it is, to be changed.
 func specOf(app client.App) client.AppSpec {
 	return client.AppSpec{Name: app.Name, Title: app.Title, Set: app.Set, Executors: app.Executors, Allow: app.Allow, Call: app.Call,
 		WaitForExecutor: app.WaitForExecutor, Overlap: app.Overlap, Limits: app.Limits, Notify: app.Notify}
@@ -122,18 +118,15 @@ func wholeNumber(name, text string) (int, error) {
 	return n, nil
 }
 
-// pauseForm is why and until when something is paused, as it was typed.
 type pauseForm struct{ Reason, Until string }
 
 func (a *ask) pauseForm() pauseForm {
 	return pauseForm{Reason: a.Form("reason"), Until: a.Form("until")}
 }
 
-// request is the pause that is asked for.
 func (f pauseForm) request(a *ask) (client.PauseRequest, error) {
 	until, err := a.when("until", f.Until, a.typedBy())
 	return client.PauseRequest{Reason: strings.TrimSpace(f.Reason), Until: until}, err
 }
 
-// Events are those that people may be told of.
 func (a *ask) Events() []core.Event { return core.Events }

@@ -53,13 +53,10 @@ func (c *Console) askOf(w http.ResponseWriter, r *http.Request) *ask {
 	return a
 }
 
-// Ctx is that of the request.
 func (a *ask) Ctx() context.Context { return a.r.Context() }
 
-// Q is a value of the query.
 func (a *ask) Q(name string) string { return a.r.URL.Query().Get(name) }
 
-// Form is a value of what was posted.
 func (a *ask) Form(name string) string { return a.r.PostFormValue(name) }
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
@@ -80,14 +77,12 @@ func keptText(posted, stored string) string {
 	return stored
 }
 
-// Path is a part of the path.
 func (a *ask) Path(name string) string { return a.r.PathValue(name) }
 
 // May reports whether who is logged in may do a deed (of access.Deeds) to an app, or with none
 // to what is of none: what he may not is not offered. The API refuses it besides.
 func (a *ask) May(deed, app string) bool { return a.who.May(access.Deed(deed), app) == nil }
 
-// MaySome is May for any app.
 func (a *ask) MaySome(deed string) bool { return a.who.MaySome(access.Deed(deed)) }
 
 // MayHere is May for the app of this page, or where it is of none MaySome.
@@ -98,7 +93,6 @@ func (a *ask) MayHere(deed string) bool {
 	return a.MaySome(deed)
 }
 
-// Who is who is logged in.
 func (a *ask) Who() access.Who { return a.who }
 
 // Out reports whether nobody is logged in: then there is no menu.
@@ -166,7 +160,6 @@ func (a *ask) secure() bool {
 	return a.r.TLS != nil || a.r.URL.Scheme == "https" || a.r.Header.Get("X-Forwarded-Proto") == "https"
 }
 
-// problem is what a page of an error shows.
 type problem struct {
 	Status  int
 	Title   string
@@ -190,7 +183,6 @@ func (a *ask) problemOf(err error) problem {
 	return problem{Status: http.StatusInternalServerError, Message: a.Say("this could not be done now; the server's log says why")}
 }
 
-// fail answers an error with a page of its own.
 func (a *ask) fail(err error) {
 	p := a.problemOf(err)
 	a.still = p.Status < 500 // it is the same when it is asked for again
@@ -216,7 +208,6 @@ func (a *ask) again(err error, name string, data any) (string, core.Text, error)
 	return "", core.Text{}, errShown
 }
 
-// recorder takes the answer of a handler in this process.
 type recorder struct {
 	header http.Header
 	status int
@@ -242,7 +233,6 @@ func (w *recorder) response(r *http.Request) *http.Response {
 		ContentLength: int64(w.body.Len())}
 }
 
-// jobPath is the page of a job, app/name.
 func jobPath(job string) string {
 	app, name, _ := strings.Cut(job, "/")
 	return Root + "jobs/" + url.PathEscape(app) + "/" + url.PathEscape(name)

@@ -30,7 +30,6 @@ type bulkPanel struct {
 	F      typed
 }
 
-// bulkVerbs are what can be done to many.
 var bulkVerbs = []string{"pause", "resume", "trigger", "kill", "label", "delete"}
 
 // filterFields are the fields of the list that say which jobs are found.
@@ -54,7 +53,6 @@ func (a *ask) bulkPanel(verb string, picked []string, q url.Values) (*bulkPanel,
 	return p, nil
 }
 
-// bulkFilter is that of the list.
 func bulkFilter(q url.Values) *client.BulkFilter {
 	f := &client.BulkFilter{App: q.Get("app"), Text: strings.TrimSpace(q.Get("text"))}
 	if label := q.Get("label"); label != "" {
@@ -66,7 +64,6 @@ func bulkFilter(q url.Values) *client.BulkFilter {
 	return f
 }
 
-// bulkPage is how far an act has come.
 type bulkPage struct {
 	Verb   string
 	Form   url.Values // goes on with the next part; none: it is done
@@ -82,7 +79,6 @@ type bulkPage struct {
 	Back   string
 }
 
-// bulk does a part of an act on many jobs, and shows how far it has come.
 func (a *ask) bulk() (string, core.Text, error) {
 	q := a.r.PostForm
 	req := client.BulkRequest{Verb: q.Get("verb"), Reason: strings.TrimSpace(q.Get("reason")), Act: q.Get("act"), Undo: q.Get("undo"),
@@ -196,7 +192,6 @@ func (a *ask) bulkForm(req *client.BulkRequest) (err error) {
 	return err
 }
 
-// foundIn is how many jobs the panel said that there are.
 func (a *ask) foundIn() int {
 	n, _ := strconv.Atoi(a.Form("counted"))
 	return n
@@ -237,7 +232,6 @@ func addressOf(page string, q url.Values, names []string) string {
 	return page + "?" + kept.Encode()
 }
 
-// BulkTitle is what a panel asks, and what its button says.
 func (a *ask) BulkTitle(verb string) string {
 	switch verb {
 	case "pause":

@@ -18,7 +18,6 @@ import (
 	"github.com/tickring/tickring/manifest"
 )
 
-// changesPage is who changed what.
 type changesPage struct {
 	Filter  client.ListChangesParams
 	Changes []change
@@ -34,7 +33,6 @@ type changesPage struct {
 	Diff    []diffLine
 }
 
-// Ref is the job whose changes they are.
 func (p *changesPage) Ref() string { return p.Filter.Job }
 
 // FixedName is such a filter in words.
@@ -48,7 +46,6 @@ func (a *ask) FixedName(f [2]string) string {
 	return a.Say("act %s", f[1])
 }
 
-// Fixed are the filters that have no field of the form.
 func (p *changesPage) Fixed() (list [][2]string) {
 	for _, f := range [][2]string{{"act", p.Filter.Act}, {"channel", p.Filter.Channel}, {"person", p.Filter.Person}} {
 		if f[1] != "" {
@@ -58,7 +55,6 @@ func (p *changesPage) Fixed() (list [][2]string) {
 	return list
 }
 
-// Command is the command line that shows the same.
 func (p *changesPage) Command() string {
 	f := &p.Filter
 	command := strings.TrimSpace("tickring changes " + cmp.Or(f.Job, f.App))
@@ -76,7 +72,6 @@ func (p *changesPage) Command() string {
 	return command
 }
 
-// change is one change.
 type change struct {
 	client.Change
 	Rev     int64 // of the job since; 0: it is no revision of a job
@@ -98,7 +93,6 @@ func differences(list []manifest.FieldChange) []difference {
 	return out
 }
 
-// changeOf is a change, with what it changed.
 func (a *ask) changeOf(c *client.Change) change {
 	out := change{Change: *c}
 	if c.Job == "" && c.JobID == 0 {
@@ -168,7 +162,6 @@ const (
 	changesAsked = 10
 )
 
-// changes lists changes by app, job, person, verb and time, the newest first.
 func (a *ask) changes() (any, error) {
 	p := &changesPage{Verbs: core.Verbs}
 	s, err := a.spanOf()
@@ -214,7 +207,6 @@ func (a *ask) changes() (any, error) {
 	return p, nil
 }
 
-// findChanges fills the page.
 func (a *ask) findChanges(p *changesPage) error {
 	f := p.Filter
 	f.Limit = changesShown
@@ -269,7 +261,6 @@ func together(list []change, c *client.Change) (*change, bool) {
 	return last, true
 }
 
-// Verb is what was done, in words.
 func (a *ask) Verb(verb string) string {
 	switch verb {
 	case core.VerbCreated:
@@ -339,7 +330,6 @@ func (a *ask) Subject(c change) template.HTML {
 	return html("%s", a.Say("everything"))
 }
 
-// FieldText says how a field changed.
 func (a *ask) FieldText(d difference) string {
 	old, now := clip(d.Old, 100), clip(d.New, 100)
 	switch {

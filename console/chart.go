@@ -36,10 +36,8 @@ func (c counts) all() (n int64) {
 	return n
 }
 
-// Sum is all of them.
 func (c counts) Sum() int64 { return c.all() }
 
-// stretch is a bar of a chart: what began between two moments.
 type stretch struct {
 	From, To time.Time
 	N        counts

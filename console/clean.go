@@ -30,7 +30,6 @@ type cleanPage struct {
 // countWithin is how long counting works for one answer.
 const countWithin = 10 * time.Second
 
-// clean counts what would go.
 func (a *ask) clean() (any, error) {
 	p := &cleanPage{Older: a.Q("older"), Back: Root + "runs"}
 	if a.r.URL.RawQuery == "" { // nothing is asked yet
@@ -47,7 +46,6 @@ func (a *ask) clean() (any, error) {
 	return a.orWrong(err, "clean", p, &p.Wrong)
 }
 
-// cleanAsked reads what is to go.
 func (a *ask) cleanAsked(p *cleanPage, q url.Values) error {
 	p.Asked = client.CleanRequest{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: slices.DeleteFunc(slices.Clone(q["state"]),
 		func(s string) bool { return s == "" })}
@@ -118,7 +116,6 @@ func (a *ask) countClean(p *cleanPage) error {
 	return nil
 }
 
-// cleanRuns removes a part, and shows how far that has come.
 func (a *ask) cleanRuns() (string, core.Text, error) {
 	q := a.r.PostForm
 	p := &cleanPage{Older: q.Get("older"), Begun: true}
@@ -152,7 +149,6 @@ func (a *ask) cleanRuns() (string, core.Text, error) {
 	return "", core.Text{}, errShown
 }
 
-// EndStates are the states in which runs end.
 func (a *ask) EndStates() (list []core.State) {
 	for _, s := range core.States {
 		if !s.Open() {
@@ -162,7 +158,6 @@ func (a *ask) EndStates() (list []core.State) {
 	return list
 }
 
-// CleanCli is the command that does the same.
 func (a *ask) CleanCli(p *cleanPage) template.HTML {
 	words := []string{"tickring clean " + p.Asked.Job + p.Asked.App}
 	if p.Older != "" {

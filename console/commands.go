@@ -31,10 +31,8 @@ func (a *ask) BulkCommands(p *bulkPanel) (list []string) {
 	return append(list, strings.Join(words, " ")+more)
 }
 
-// RunsCli is the command that lists the same.
 func (a *ask) RunsCli(p *runsPage) string { return "tickring runs" + runsWords(p.Filter, "--address") }
 
-// RerunCommand is the command that runs the same again.
 func (a *ask) RerunCommand(p *runsPage) string {
 	f := p.Filter
 	if p.Again != nil {
@@ -75,7 +73,6 @@ func runsWords(f client.ListRunsParams, address string) string {
 	return b.String()
 }
 
-// PersonCommand is the command that makes of a person what a form says.
 func (a *ask) PersonCommand(f personForm) string {
 	if f.Rev == "" {
 		return "tickring people set lina --role shop:editor"
@@ -93,7 +90,6 @@ func (a *ask) PersonCommand(f personForm) string {
 	return strings.Join(append(words, map[bool]string{true: "--disable", false: "--enable"}[f.Disabled]), " ")
 }
 
-// channelSamples are what each kind of channel needs.
 var channelSamples = map[core.ChannelKind]string{
 	core.ChannelWebhook:  `{url: "https://hooks.example.com/t"}`,
 	core.ChannelSlack:    `{url: "https://hooks.slack.com/services/T0/B0/x"}`,

@@ -24,7 +24,6 @@ import (
 // Root is the path of the home page; every page is below it.
 const Root = "/console/"
 
-// Options of New.
 type Options struct {
 	// API is asked for everything, in this process.
 	API http.Handler
@@ -59,7 +58,6 @@ type Console struct {
 	listen *places.Places // of pages that listen
 }
 
-// New makes the console.
 func New(o Options) *Console {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -95,14 +93,12 @@ func New(o Options) *Console {
 	return c
 }
 
-// askTimeout bounds a question to the API.
 const askTimeout = 25 * time.Second
 
 // maxForm bounds what a form may bring, in bytes: a script of 256 KB and params of 64 KB, each byte
 // written as three.
 const maxForm = 1 << 20
 
-// entry is a page of the menu.
 type entry struct {
 	Name string // of the page
 	Path string
@@ -114,7 +110,6 @@ type entry struct {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
-// ServeHTTP serves what is below Root.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		p := recover()
@@ -216,7 +211,6 @@ func (c *Console) form(pattern string, deed access.Deed, do func(*ask) (to strin
 // errShown is what the function of a page or form answers that has written the answer itself.
 var errShown = errors.New("shown")
 
-// badForm is the error of a form that cannot be read.
 func badForm(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return core.Errorf(core.CodeTooLarge, "what was sent is more than the %d bytes that a form may have", maxForm)

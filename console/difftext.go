@@ -7,7 +7,6 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// diffLine is a line of a difference of two texts.
 type diffLine struct {
 	Class string // add, del, at, or none
 	Text  string

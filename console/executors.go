@@ -24,7 +24,6 @@ const (
 	maxSaid     = 500 // bytes of what a tested executor answered
 )
 
-// executorsPage is the list of apps with their executors.
 type executorsPage struct {
 	Apps    []appRow
 	Failed  []client.UnreadableApp
@@ -40,7 +39,6 @@ type executorsPage struct {
 	Address string // at which executors reach this server
 }
 
-// appRow is one app of the list.
 type appRow struct {
 	client.App
 	Live, Gone int // executors
@@ -67,7 +65,6 @@ func (r *appRow) State() string {
 	return "ok"
 }
 
-// executors lists apps by name, a page at a time.
 func (a *ask) executors() (any, error) {
 	p, err := a.executorsPage()
 	if err != nil {
@@ -145,7 +142,6 @@ func (a *ask) executorsPage() (*executorsPage, error) {
 	return p, nil
 }
 
-// each does n things, some at once.
 func each(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	places := make(chan struct{}, atOnce)
@@ -175,7 +171,6 @@ func (a *ask) address() string {
 	return scheme + "://" + a.r.Host
 }
 
-// appPage is one app: its executors and how they do.
 type appPage struct {
 	App       client.App
 	Executors []executorRow
@@ -238,7 +233,6 @@ func unanswered(x client.Executor, recent []client.Run) *client.Run {
 	return nil
 }
 
-// executorRow is one executor, and how it did by the newest runs of its app.
 type executorRow struct {
 	client.Executor
 	Running, Runs, Failed int
@@ -247,7 +241,6 @@ type executorRow struct {
 	Silent                *client.Run // the newest that was sent to it, where it did not answer
 }
 
-// State is the shape of an executor.
 func (x *executorRow) State() string {
 	switch {
 	case !x.Used, x.Replaced, unchecked(x.Executor) && x.Runs == 0:
@@ -258,14 +251,12 @@ func (x *executorRow) State() string {
 	return "ok"
 }
 
-// Absent reports whether it was asked whether it is there, and is not.
 func (x *executorRow) Absent() bool { return absent(x.Executor) }
 
 // clockFar is how far a clock may be from ours: logs are asked for by time, and what is late is
 // judged by both clocks.
 const clockFar = 30 * time.Second
 
-// ClockOf is how far the clock of an executor is from the server's.
 func (a *ask) ClockOf(x client.Executor) template.HTML {
 	if x.ClockAheadMs == nil {
 		why := a.Say("it does not say the time when it registers or answers")
@@ -288,7 +279,6 @@ func (a *ask) ClockOf(x client.Executor) template.HTML {
 	return html("%s", text)
 }
 
-// clockSaid adds how far a clock is from the server's.
 func clockSaid(said core.Text, aheadMs *int64) core.Text {
 	if aheadMs == nil {
 		return core.Say("%s; it does not say the time", said)
@@ -302,7 +292,6 @@ func clockSaid(said core.Text, aheadMs *int64) core.Text {
 	return core.Say("%s; its clock is the same", said)
 }
 
-// app shows one app.
 func (a *ask) app() (any, error) {
 	p, err := a.appPage(a.Path("app"))
 	if err != nil {
@@ -382,16 +371,12 @@ func rowOf(x client.Executor, recent, running []client.Run) executorRow {
 	return row
 }
 
-// appPath is the page of an app.
 func appPath(app string) string { return Root + "executors/" + url.PathEscape(app) }
 
-// AppPath is the page of an app.
 func (a *ask) AppPath(app string) string { return appPath(app) }
 
-// appForms are the forms of the page of an app.
 var appForms = []string{"edit", "pause", "resume", "delete"}
 
-// appDo does what a form of the page of an app asks for.
 func (a *ask) appDo() (string, core.Text, error) {
 	name := a.Path("app")
 	said, to, err := a.appAct(a.Ctx(), name)
@@ -466,7 +451,6 @@ func (a *ask) appAct(ctx context.Context, name string) (said core.Text, to strin
 	return said, to, core.Invalid("do", a.Form("do"), "this page has no such form")
 }
 
-// appNew makes an app.
 func (a *ask) appNew() (string, core.Text, error) {
 	f := a.appForm()
 	spec := client.AppSpec{IfRev: new(int64)}

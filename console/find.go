@@ -19,7 +19,6 @@ const (
 	findMany = 12  // jobs, and as many apps
 )
 
-// findPage is what is found. Over: it lies over another page.
 type findPage struct {
 	Text  string
 	Found []hit
@@ -29,7 +28,6 @@ type findPage struct {
 // hit is one thing that is found, and what it is.
 type hit struct{ Path, Name, Note, Kind string }
 
-// find shows what is found of a text; with none, where one can go.
 func (a *ask) find() (any, error) {
 	p := findPage{Text: strings.TrimSpace(cut(a.Q("text"), findText)), Over: a.r.Header.Get("X-Panel") != ""}
 	var err error
@@ -89,7 +87,6 @@ func (c *Console) findNames(w http.ResponseWriter, r *http.Request) {
 	a.part("find", "named", names)
 }
 
-// found are jobs, runs, apps and actions that a text means, what it names exactly first.
 func (a *ask) found(text string) (list []hit, err error) {
 	if text != "" {
 		list = append(list, a.exactly(text)...)
@@ -134,7 +131,6 @@ func cut(text string, n int) string { return strings.ToValidUTF8(text[:min(n, le
 // has reports whether a part of s is text, whatever its case.
 func has(s, text string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(text)) }
 
-// findJobs finds jobs by a part of what they are called, or as app/name.
 func (a *ask) findJobs(text string) ([]client.Job, error) {
 	p := client.ListJobsParams{Text: text, Limit: findMany}
 	if app, name, ok := strings.Cut(text, "/"); ok && core.CheckAppName("app", app) == nil {
@@ -188,7 +184,6 @@ var actions = []action{
 	{core.Say("Keys"), Root + "keys", access.Known, false},
 }
 
-// actions are pages and actions whose names have the text.
 func (a *ask) actions(text string) (list []hit) {
 	add := func(t core.Text, path, kind string) {
 		if name := words.Say(a.Lang, t); has(name, text) || has(t.String(), text) {

@@ -16,7 +16,6 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// jobPage is one job: what it does, when it comes, how it went, and what can be done to it.
 type jobPage struct {
 	client.Job
 	Ref       string // app/name
@@ -53,7 +52,6 @@ func (f typed) Or(name, first string) string {
 // Has reports whether a box or an entry of a list was picked.
 func (f typed) Has(name, value string) bool { return slices.Contains(f.Of[name], value) }
 
-// coming is an instant that is to come.
 type coming struct {
 	At    time.Time
 	Run   string // that waits for it; empty: it is the schedule's
@@ -70,10 +68,8 @@ const (
 	atWorkWait = 500 * time.Millisecond
 )
 
-// ref is the job of the path, app/name.
 func (a *ask) ref() string { return a.Path("app") + "/" + a.Path("name") }
 
-// job is the page of a job.
 func (a *ask) job() (any, error) {
 	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
 	if err != nil {
@@ -216,7 +212,6 @@ func (a *ask) clockChange(from, to time.Time, loc *time.Location) string {
 	return a.Say("the clocks change before it: %s becomes %s", was, is)
 }
 
-// locationOf is the zone of a job.
 func locationOf(name string) *time.Location {
 	if len(name) <= 64 && name != "Local" {
 		if loc, err := time.LoadLocation(name); err == nil {
@@ -312,7 +307,6 @@ func (a *ask) Barred(runs []client.Run) template.HTML {
 	return a.Bars(list)
 }
 
-// Cause says why a run came to be.
 func (a *ask) Cause(r client.Run) string {
 	switch core.Cause(r.Cause) {
 	case core.CauseSchedule:
@@ -329,7 +323,6 @@ func (a *ask) Cause(r client.Run) string {
 	return r.Cause
 }
 
-// RunNote is why a run stands as it does: its reason and what was said of it.
 func (a *ask) RunNote(r client.Run) string {
 	if r.State == string(core.Succeeded) || r.Reason == "" && r.Message == "" {
 		return ""
@@ -364,7 +357,6 @@ func (a *ask) Ends(when string) string {
 	return a.Say("when it succeeded")
 }
 
-// Beat is what is known of an executor.
 func (a *ask) Beat(x client.Executor) template.HTML {
 	switch {
 	case !x.Live && x.BeatAt.IsZero():
@@ -377,7 +369,6 @@ func (a *ask) Beat(x client.Executor) template.HTML {
 	return html(`<span class="s ok">%s</span> %s`, a.Say("there"), a.Rel(x.BeatAt))
 }
 
-// Pairs are labels in their order.
 func (p *jobPage) Pairs() []string { return pairs(p.Labels) }
 
 func pairs(m map[string]string) []string {
@@ -405,7 +396,6 @@ func (p *jobPage) Alive() (list []client.Executor) {
 // Newest are the runs that are shown as rows.
 func (p *jobPage) Newest() []client.Run { return p.Runs[:min(len(p.Runs), 12)] }
 
-// Paused reports whether the job itself is paused.
 func (p *jobPage) Paused() bool { return p.State == string(core.Paused) }
 
 // Mend is the command of a job's page for its view.
@@ -416,7 +406,6 @@ func (p *jobPage) Mend() string {
 	return "tickring get " + p.Ref + " -o yaml > job.yaml; tickring apply -f job.yaml"
 }
 
-// IsJSON reports whether the params of the job are JSON.
 func (p *jobPage) IsJSON() bool { return p.Params != "" && json.Valid([]byte(p.Params)) }
 
 // ZoneName is a zone as it is written; of a job that says none UTC.
@@ -425,10 +414,8 @@ func (a *ask) ZoneName(zone string) string { return cmp.Or(zone, "UTC") }
 // Both reports whether the reader's zone is another than that of a job.
 func (a *ask) Both(zone string) bool { return a.Mine() != a.ZoneName(zone) }
 
-// Location is a zone by its name.
 func (a *ask) Location(name string) *time.Location { return locationOf(name) }
 
-// Lines are texts, one a line.
 func (a *ask) Lines(list []string) string { return strings.Join(list, "\n") }
 
 // LimitText is the limit of a job's runs in words; that of its app counts where it says none.
@@ -519,12 +506,10 @@ func (a *ask) IfResumed(p *jobPage) (out ifResumed) {
 	return out
 }
 
-// told is one line of who is told what.
 type told struct {
 	Text, Note string
 }
 
-// Told is who is told of a job, what they were told, and what waits.
 func (a *ask) Told(p *jobPage) (list []told) {
 	n, of := p.Notify, ""
 	if len(n.To) == 0 {
@@ -561,7 +546,6 @@ func (a *ask) Told(p *jobPage) (list []told) {
 	return list
 }
 
-// plainTime is a moment without markup.
 func (a *ask) plainTime(t time.Time, zone string) string {
 	return t.In(a.In(zone)).Format("2006-01-02 15:04 MST")
 }

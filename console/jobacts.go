@@ -116,7 +116,6 @@ func (a *ask) when(field, text string, loc *time.Location) (time.Time, error) {
 	return time.Time{}, core.Invalid(field, core.Truncate(text), "allowed are 06:00, 2h, 3d, 2026-12-24 and 2026-12-24 18:00")
 }
 
-// triggerJob runs a job by hand and goes on to the run.
 func (a *ask) triggerJob() (string, core.Text, error) {
 	return a.act("run", func() (string, core.Text, error) {
 		body := client.TriggerRequest{Key: a.Form("key"), Cause: string(core.CauseManual)}
@@ -173,7 +172,6 @@ func nearJSON(text string, template bool) core.Text {
 	return notJSON(text)
 }
 
-// notJSON says where a text is no JSON, and why.
 func notJSON(text string) core.Text {
 	var v any
 	err := json.Unmarshal([]byte(text), &v)
@@ -189,7 +187,6 @@ func notJSON(text string) core.Text {
 	return core.Say("line %d, column %d: %s", lines(before), utf8.RuneCountInString(line)+1, e.Error())
 }
 
-// pauseJob stops the schedule of a job, and what runs of it where that is asked for.
 func (a *ask) pauseJob() (string, core.Text, error) {
 	return a.act("pause", func() (string, core.Text, error) {
 		until, err := a.when("until", a.Form("until"), a.typedBy())
@@ -231,7 +228,6 @@ func (a *ask) pausedSo(until time.Time) bool {
 		until.IsZero() == j.Pause.Until.IsZero() && until.Sub(j.Pause.Until).Abs() <= time.Minute
 }
 
-// resumeJob lets the schedule of a job go on.
 func (a *ask) resumeJob() (string, core.Text, error) {
 	return a.act("resume", func() (string, core.Text, error) {
 		_, err := a.ResumeJob(a.Ctx(), a.Path("app"), a.Path("name"), client.ResumeRequest{Reason: a.Form("reason")})
@@ -242,7 +238,6 @@ func (a *ask) resumeJob() (string, core.Text, error) {
 	})
 }
 
-// killJob ends the runs of a job.
 func (a *ask) killJob() (string, core.Text, error) {
 	return a.act("kill", func() (string, core.Text, error) {
 		said, err := a.killAll()
@@ -282,7 +277,6 @@ func (a *ask) killAll() (core.Text, error) {
 	return said, nil
 }
 
-// labelJob gives a job other labels.
 func (a *ask) labelJob() (string, core.Text, error) {
 	return a.act("label", func() (string, core.Text, error) {
 		j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
@@ -337,7 +331,6 @@ func pairsOf(field, text string) (map[string]string, error) {
 	return out, nil
 }
 
-// deleteJob deletes a job whose name was typed.
 func (a *ask) deleteJob() (string, core.Text, error) {
 	return a.act("delete", func() (string, core.Text, error) {
 		if strings.TrimSpace(a.Form("name")) != a.ref() {
@@ -354,7 +347,6 @@ func (a *ask) deleteJob() (string, core.Text, error) {
 	})
 }
 
-// giveBackJob lets code change a job again.
 func (a *ask) giveBackJob() (string, core.Text, error) {
 	return a.act("giveback", func() (string, core.Text, error) {
 		if _, err := a.GiveBackJob(a.Ctx(), a.Path("app"), a.Path("name")); err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// jobsPage is the list of jobs.
 type jobsPage struct {
 	client.JobPage
 	Next    string // the page after this
@@ -52,12 +51,10 @@ type column struct {
 // barsShown is of how many runs a job has bars.
 const barsShown = 30
 
-// On reports whether the list has a column.
 func (p *jobsPage) On(name string) bool {
 	return slices.ContainsFunc(p.Columns, func(c column) bool { return c.Name == name && c.On })
 }
 
-// jobs lists jobs: what the query says, a page at a time.
 func (a *ask) jobs() (any, error) {
 	q := a.r.URL.Query()
 	page, err := a.jobsList(q)
@@ -133,7 +130,6 @@ func filterWords(app string, labels, is []string, text string) (words []string) 
 	return words
 }
 
-// jobsCommand is the command that lists the same.
 func jobsCommand(p client.ListJobsParams) string {
 	words := append([]string{"tickring get"}, filterWords(p.App, p.Label, p.Is, p.Text)...)
 	if p.Sort != "" {
@@ -203,7 +199,6 @@ func (a *ask) JobNote(j client.Job) string {
 	return ""
 }
 
-// Labels are those of a job, in their order.
 func (a *ask) Labels(j client.Job) []string { return pairs(j.Labels) }
 
 // failuresInARow is the first of the failed runs behind which nothing succeeded, of a list

@@ -14,7 +14,6 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// latenessPage is how late runs were sent, by app or job and time.
 type latenessPage struct {
 	Span   span
 	Asked  client.GetLatenessParams
@@ -27,7 +26,6 @@ type latenessPage struct {
 	Wrong  string
 }
 
-// lateRow is an app or job over the time.
 type lateRow struct {
 	App, Job string
 	JobID    int32
@@ -128,7 +126,6 @@ func (a *ask) late(p *latenessPage) (err error) {
 	return nil
 }
 
-// lateRuns is the list of the runs of a cell.
 func (a *ask) lateRuns(p *latenessPage, r *lateRow, at time.Time) string {
 	q := url.Values{"from": {rfc(at)}, "to": {rfc(at.Add(p.Width))}}
 	switch {
@@ -200,10 +197,8 @@ func (a *ask) LateOpen(p *latenessPage, r lateRow) string {
 	return a.lateRuns(p, &r, p.Answer.From)
 }
 
-// LateAxis is below the rows.
 func (a *ask) LateAxis(p *latenessPage) template.HTML { return a.axis(p.Answer.From, p.Answer.To) }
 
-// Heats are the legend.
 func (a *ask) Heats() template.HTML {
 	var b strings.Builder
 	for i := range heats {
@@ -215,7 +210,6 @@ func (a *ask) Heats() template.HTML {
 	return template.HTML(b.String())
 }
 
-// LatenessCli is the command that tells the same.
 func (a *ask) LatenessCli(p *latenessPage) template.HTML {
 	command := "tickring lateness"
 	if what := cmp.Or(p.Asked.Job, p.Asked.App); what != "" {

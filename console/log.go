@@ -31,7 +31,6 @@ const (
 	logAnswer = 20 * time.Second // a piece for the script
 )
 
-// logPiece is a part of a log, as it is shown.
 type logPiece struct {
 	From  int      `json:"from"` // the number of the first of Lines
 	Lines []string `json:"lines"`
@@ -42,14 +41,12 @@ type logPiece struct {
 	Broken bool `json:"broken,omitempty"`
 }
 
-// logLine is one line of a page.
 type logLine struct {
 	N    int
 	Text string
 	Tone string
 }
 
-// logPage is the page of a log.
 type logData struct {
 	Run      client.Run
 	Lines    []logLine
@@ -280,7 +277,6 @@ var (
 	warn    = regexp.MustCompile(`\bWARN(?:ING)?\b`)
 )
 
-// toneOf is the class of a line by the level that it names.
 func toneOf(line string) string {
 	if len(line) > 200 {
 		line = line[:200]

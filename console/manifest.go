@@ -60,7 +60,6 @@ func written(spec *manage.JobSpec) client.Job {
 	return j
 }
 
-// lines are the errors of a text, each with its place.
 func (a *ask) lines(errs manifest.Errors) (list []string) {
 	for _, e := range errs {
 		reason := words.Say(a.Lang, e.Reason)
@@ -113,7 +112,6 @@ func changedTo(res client.JobResult) core.Text {
 	return core.Say("%s is changed: what was planned before is planned anew", res.App+"/"+res.Name)
 }
 
-// exampleJob is what a new job begins with as a manifest.
 const exampleJob = `version: 1
 
 jobs:
@@ -126,7 +124,6 @@ jobs:
     timeout: 5m
 `
 
-// saveManifest stores a job from its text, or shows it in the form.
 func (a *ask) saveManifest() (string, core.Text, error) {
 	text := typedText(a.Form("text"))
 	rev, _ := strconv.ParseInt(a.Form("rev"), 10, 64)
@@ -196,7 +193,6 @@ func (a *ask) shownManifest(text string, rev int64, problems []string, status in
 	return "", core.Text{}, errShown
 }
 
-// shownAsManifest shows what the form says in a manifest.
 func (a *ask) shownAsManifest(spec *manage.JobSpec, rev int64) (string, core.Text, error) {
 	text, err := a.manifest(written(spec))
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/tickring/tickring/manifest"
 )
 
-// noticesPage is the list of channels, and who is told by them.
 type noticesPage struct {
 	Channels []client.Channel
 	Troubled int
@@ -27,7 +26,6 @@ type noticesPage struct {
 	Wrong    string
 }
 
-// notices lists the channels.
 func (a *ask) notices() (any, error) {
 	p, err := a.noticesPage()
 	if err != nil {
@@ -84,7 +82,6 @@ func (a *ask) noticesPage() (*noticesPage, error) {
 	return p, nil
 }
 
-// tells are the apps and jobs that tell by a channel.
 func (p *noticesPage) tells(channel string) (apps []client.App, jobs []client.Job) {
 	for _, app := range p.Apps {
 		if slices.Contains(app.Notify.To, channel) {
@@ -99,7 +96,6 @@ func (p *noticesPage) tells(channel string) (apps []client.App, jobs []client.Jo
 	return apps, jobs
 }
 
-// channelPage is one channel.
 type channelPage struct {
 	Channel client.Channel
 	Apps    []client.App
@@ -114,7 +110,6 @@ type channelPage struct {
 	Test    *client.ChannelTest // what a test came to
 }
 
-// channel shows one.
 func (a *ask) channel() (any, error) {
 	p, err := a.channelPage(a.Path("channel"))
 	if err != nil {
@@ -138,11 +133,8 @@ func (a *ask) channelPage(name string) (*channelPage, error) {
 	return p, nil
 }
 
-// ChannelPath is the page of a channel.
 func (a *ask) ChannelPath(name string) string { return Root + "notices/" + url.PathEscape(name) }
 
-// channelForm is what a form says of a channel, as it was typed. Secrets are not among it
-// unless they were just typed.
 type channelForm struct {
 	Name, Kind, Language, Rev             string
 	URL, Secret                           string
@@ -285,7 +277,6 @@ func refusal(e *client.Error) error {
 	return &one
 }
 
-// channelDo does what a form of the page of a channel asks for.
 func (a *ask) channelDo() (string, core.Text, error) {
 	name, to := a.Path("channel"), a.ChannelPath(a.Path("channel"))
 	var err error
@@ -338,7 +329,6 @@ func (a *ask) channelDo() (string, core.Text, error) {
 	return a.again(err, "channel", p)
 }
 
-// KindName is what a kind of channel is called.
 func (a *ask) KindName(kind string) string {
 	switch core.ChannelKind(kind) {
 	case core.ChannelEmail:
@@ -353,7 +343,6 @@ func (a *ask) KindName(kind string) string {
 	return kind
 }
 
-// Kinds are those of channels.
 func (a *ask) Kinds() []core.ChannelKind { return core.ChannelKinds }
 
 // TLS are the ways in which a connection for mail is encrypted.

@@ -13,7 +13,6 @@ const ticketCookie = "tickring_oidc"
 // Provider is who lets people in besides; nil: nobody.
 func (a *ask) Provider() *oidc.Provider { return a.c.o.Provider }
 
-// toProvider sends a browser to the provider.
 func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
 	a := c.askOf(w, r)
 	to := here(a.Q("to"))
@@ -27,7 +26,6 @@ func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, where, http.StatusSeeOther)
 }
 
-// fromProvider takes what a browser brings back from there.
 func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	a := c.askOf(w, r)
 	kept := ""

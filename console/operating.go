@@ -63,7 +63,6 @@ var foundAt = map[string]string{"dead letters": Root + "operating#letters", "pau
 	"apps": Root + "executors", "executors": Root + "executors", "notices": Root + "notices", "jobs": Root + "jobs?is=failing",
 	"losses": Root + "operating?panel=replan"}
 
-// operating shows all of it.
 func (a *ask) operating() (any, error) {
 	p, err := a.operatingPage()
 	if err != nil {
@@ -132,7 +131,6 @@ func (a *ask) judge(p *operatingPage, f *doctor.Facts) {
 	}
 }
 
-// audit sums up a span where one is asked for.
 func (a *ask) audit(p *operatingPage) error {
 	if p.Span, p.Job = a.Q("audit"), strings.TrimSpace(a.Q("job")); p.Span == "" {
 		return nil
@@ -166,7 +164,6 @@ func (a *ask) audit(p *operatingPage) error {
 	return nil
 }
 
-// AuditCommand is the command of an audit.
 func (p *operatingPage) AuditCommand() string {
 	words := []string{"tickring", "audit"}
 	if p.Job != "" {
@@ -175,7 +172,6 @@ func (p *operatingPage) AuditCommand() string {
 	return strings.Join(append(words, "--from", cmp.Or(p.Span, "24h")), " ")
 }
 
-// SkippedOf says how many were skipped, and for which reasons.
 func (a *ask) SkippedOf(skipped map[string]int64) string {
 	var all int64
 	var list []string
@@ -189,7 +185,6 @@ func (a *ask) SkippedOf(skipped map[string]int64) string {
 	return strconv.FormatInt(all, 10) + " (" + strings.Join(list, ", ") + ")"
 }
 
-// workForm is of what something is done that comes in parts, as it was typed.
 type workForm struct{ Job, From, To string }
 
 func (a *ask) workForm() workForm {
@@ -214,7 +209,6 @@ func (a *ask) operate() (string, core.Text, error) {
 	return a.again(err, "operating", p)
 }
 
-// operatingForms are the panels of the page.
 var operatingForms = []string{"pause", "resume", "redrive", "drop", "replan"}
 
 func (a *ask) operateAs(do string) (said core.Text, err error) {
@@ -307,5 +301,4 @@ func (a *ask) Size(n int64) string {
 	return strconv.FormatInt(n>>10, 10) + " KB"
 }
 
-// AuditSpans are those that are offered.
 func (a *ask) AuditSpans() []string { return []string{"24h", "1h", "7d", "31d"} }

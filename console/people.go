@@ -16,7 +16,6 @@ import (
 // peopleDeed is what the page of people asks for; the API asks again.
 const peopleDeed = access.Administer
 
-// peoplePage is all people.
 type peoplePage struct {
 	People []client.Person
 	All    int    // people, of whom the filters leave these
@@ -44,10 +43,8 @@ func (a *ask) peoplePage(list []client.Person) *peoplePage {
 	return p
 }
 
-// RoleNames are those that there are.
 func (p *peoplePage) RoleNames() []access.Role { return access.Roles }
 
-// people shows them.
 func (a *ask) people() (any, error) {
 	list, err := a.ListPeople(a.Ctx())
 	p := a.peoplePage(list.People)
@@ -99,7 +96,6 @@ func personDiffers(was, is *client.Person) (list []difference) {
 	return list
 }
 
-// peopleDo makes, changes or deletes one.
 func (a *ask) peopleDo() (string, core.Text, error) {
 	f := personForm{Name: a.Form("name"), Rev: a.Form("rev"), Roles: a.Form("roles"), Password: a.Form("password"), Issuer: a.Form("issuer"),
 		Subject: a.Form("subject"), Disabled: a.Form("disabled") != "", HasPassword: a.Form("haspassword") != ""}
@@ -172,5 +168,4 @@ func (a *ask) personPath(name string) string {
 	return Root + "people?" + url.Values{"panel": {"person"}, "name": {name}}.Encode()
 }
 
-// PersonPath is where a person is changed.
 func (a *ask) PersonPath(name string) string { return a.personPath(name) }

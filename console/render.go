@@ -18,7 +18,6 @@ import (
 //go:embed pages/*.html
 var pageFiles embed.FS
 
-// view is what a template is filled with.
 type view struct {
 	*ask
 	Data any
@@ -36,7 +35,6 @@ func templateOf(name string) (*template.Template, error) {
 	return one.(func() (*template.Template, error))()
 }
 
-// render answers a page.
 func (a *ask) render(status int, name string, data any) {
 	if a.page == "" {
 		a.page = name
@@ -78,7 +76,6 @@ func (a *ask) render(status int, name string, data any) {
 	writeZipped(a.w, a.r, status, body)
 }
 
-// pageHeader sets the header of a page.
 func (a *ask) pageHeader() http.Header {
 	h := a.w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -168,7 +165,6 @@ func zipped(w http.ResponseWriter, r *http.Request, status int) io.WriteCloser {
 	return zippedBody{z}
 }
 
-// plainBody and zippedBody are bodies that end.
 type (
 	plainBody  struct{ io.Writer }
 	zippedBody struct{ *gzip.Writer }

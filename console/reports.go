@@ -13,7 +13,6 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// reportsPage is what became of runs, by hour or day, of all or of each app or job.
 type reportsPage struct {
 	Span   span
 	Asked  client.GetReportParams
@@ -24,7 +23,6 @@ type reportsPage struct {
 	Wrong  string
 }
 
-// reportRow is one row: of a time, or of a subject over all of the time.
 type reportRow struct {
 	At, To time.Time
 	App    string
@@ -37,7 +35,6 @@ type reportRow struct {
 	Over   []stretch
 }
 
-// maxReportRows is how many rows a page has.
 const maxReportRows = 500
 
 // Rate is how many of those that ended succeeded, in percent.
@@ -133,7 +130,6 @@ func (a *ask) report(p *reportsPage) (err error) {
 	return nil
 }
 
-// emptyStretches are the hours or days of a report.
 func emptyStretches(r *client.Report) (list []stretch) {
 	loc, err := time.LoadLocation(r.Zone)
 	if err != nil {
@@ -192,10 +188,8 @@ func (a *ask) ReportChart(p *reportsPage) template.HTML {
 	})
 }
 
-// Spark draws a row over time.
 func (a *ask) Spark(list []stretch) template.HTML { return spark(list) }
 
-// runsOf is the list of the runs of a row, of those that ended so.
 func (a *ask) runsOf(p *reportsPage, r *reportRow, state string) string {
 	q := url.Values{}
 	set := func(name, value string) {
@@ -223,7 +217,6 @@ func (a *ask) runsOf(p *reportsPage, r *reportRow, state string) string {
 	return Root + "runs?" + q.Encode()
 }
 
-// RowRuns is the list of the runs of a row.
 func (a *ask) RowRuns(p *reportsPage, r reportRow) string { return a.runsOf(p, &r, "") }
 
 // EndsOf says how those of a row ended that did not succeed: each leads to its runs.
@@ -261,7 +254,6 @@ func (a *ask) ReportAt(p *reportsPage, t time.Time) string {
 	return t.Format("01-02 15:04")
 }
 
-// ReportsCli is the command that tells the same.
 func (a *ask) ReportsCli(p *reportsPage) template.HTML {
 	q := p.Asked
 	words := []string{"tickring report"}
@@ -282,7 +274,6 @@ func (a *ask) ReportsCli(p *reportsPage) template.HTML {
 	return a.Cli(strings.Join(words, " "))
 }
 
-// Sum is how many runs there are, and how many of them failed.
 func (p *reportsPage) Sum() (n struct{ Runs, Failed int64 }) {
 	sum := sumOf(p.Whole)
 	n.Runs, n.Failed = sum.all(), sum[failedKind]

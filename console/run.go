@@ -18,7 +18,6 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// runPage is one run's story, or why there is none of an instant.
 type runPage struct {
 	Run     client.Run
 	Job     *client.Job // nil of one that was deleted
@@ -70,7 +69,6 @@ func deaf(r *client.Run) bool {
 // Held reports whether it fell because others of its job were at work.
 func (p *runPage) Held() bool { return isHeld(&p.Run) }
 
-// runByID is the page of a run.
 func (a *ask) runByID() (any, error) {
 	r, err := a.GetRun(a.Ctx(), a.Path("run"))
 	if status(err) == http.StatusNotFound {
@@ -167,10 +165,8 @@ func paramsOf(r *client.Run) string {
 	return ""
 }
 
-// SentWith are the params that a run was sent with, as a form has them.
 func (a *ask) SentWith(r *client.Run) string { return paramsOf(r) }
 
-// chain is the attempts that a run is among, in their order, as far as they are kept and told.
 func (a *ask) chain(r *client.Run) ([]client.Run, error) {
 	list := []client.Run{}
 	if r.First != "" {
@@ -201,10 +197,8 @@ func (a *ask) chain(r *client.Run) ([]client.Run, error) {
 	return list, nil
 }
 
-// aroundEach is how many runs are shown on either side of one.
 const aroundEach = 4
 
-// around finds the runs of the job around one, and the last ones.
 func (a *ask) around(p *runPage) error {
 	if p.Run.JobID == 0 {
 		return nil
@@ -246,7 +240,6 @@ func (a *ask) around(p *runPage) error {
 	return nil
 }
 
-// barOf is a run as one of a row of bars.
 func (a *ask) barOf(r *client.Run) Bar {
 	b := Bar{Shape: a.Shape(r.State)}
 	if isLate(r) {
@@ -262,7 +255,6 @@ func (a *ask) barOf(r *client.Run) Bar {
 	return b
 }
 
-// liveShown is how many executors there are to choose among.
 const liveShown = 50
 
 // liveOf are the executors of an app that answer, as far as they are known, and how many more do.
@@ -414,7 +406,6 @@ func (a *ask) refused(panel string, refusal error) error {
 	return errShown
 }
 
-// AtPath is the page of an instant of a job.
 func (a *ask) AtPath(job string, at time.Time) string {
 	return jobPath(job) + "/at/" + url.PathEscape(at.UTC().Format(time.RFC3339))
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// runsPage is a list of runs below its shape over time.
 type runsPage struct {
 	Span   span
 	Filter client.ListRunsParams
@@ -39,7 +38,6 @@ func (p *runsPage) Filtered() bool {
 		f.Late != "" || f.Text != "" || f.Failed
 }
 
-// rerunPanel is what would be run again, before anybody says so.
 type rerunPanel struct {
 	Key    string
 	Of     span
@@ -49,7 +47,6 @@ type rerunPanel struct {
 	More   bool
 }
 
-// runs lists runs: what the query says, the newest first.
 func (a *ask) runs() (any, error) {
 	if id, err := core.ParseRunID(strings.TrimSpace(a.Q("job"))); err == nil && id.Job() != 0 {
 		http.Redirect(a.w, a.r, a.RunPath(id.String()), http.StatusSeeOther) // the ID of a run, in the place of a job
@@ -92,7 +89,6 @@ func (a *ask) orWrong(err error, name string, page any, wrong *string) (any, err
 	return nil, errShown
 }
 
-// runFilter is which runs a query, or a form, asks for.
 func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
 	all := func(name string) (list []string) {
 		for _, v := range q[name] {
@@ -130,7 +126,6 @@ const rowsShown = 50
 
 var rowsMay = []int{10, 25, 50, 100}
 
-// Rows are how many rows a page may have: of the one that it has unasked its query says nothing.
 func (a *ask) Rows() (list []rowsChoice) {
 	for _, n := range rowsMay {
 		c := rowsChoice{N: n, Value: strconv.Itoa(n)}
@@ -211,7 +206,6 @@ func (p *runsPage) Beyond() bool {
 	return len(f.Cause) > 0 || f.Address != "" || f.Longer != "" || f.Shorter != "" || f.Text != ""
 }
 
-// stretches are the buckets of the shape.
 func (p *runsPage) stretches() []stretch {
 	list := make([]stretch, len(p.Shape.Buckets))
 	for i := range list {
@@ -221,7 +215,6 @@ func (p *runsPage) stretches() []stretch {
 	return list
 }
 
-// ShapeSum is how many runs the shape counts, and how many of them failed.
 func (p *runsPage) ShapeSum() (n struct{ Runs, Failed int64 }) {
 	sum := sumOf(p.stretches())
 	n.Runs, n.Failed = sum.all(), sum[failedKind]
@@ -343,7 +336,6 @@ func (n reasons) add(left []client.Rerun) {
 	}
 }
 
-// lines are all of them as they are told.
 func (n reasons) lines() (list []string) {
 	for why, count := range n {
 		list = append(list, fmt.Sprintf("%d: %s", count, why))
@@ -359,7 +351,6 @@ func (a *ask) LeftWhy(p *rerunPanel) []string {
 	return a.whys(n)
 }
 
-// whysShown is how many reasons are named.
 const whysShown = 10
 
 func (a *ask) whys(n reasons) []string {

@@ -11,7 +11,6 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// scriptsPage are the jobs that run a script.
 type scriptsPage struct {
 	Jobs   []client.Job
 	Looked int    // how many jobs were looked at
@@ -21,7 +20,6 @@ type scriptsPage struct {
 // scriptPages bounds how many pages of jobs are looked at for those that have a script.
 const scriptPages = 10
 
-// scripts lists the jobs that have one.
 func (a *ask) scripts() (any, error) {
 	p := client.ListJobsParams{App: a.Q("app"), Text: a.Q("text"), Limit: 1000}
 	if n, err := strconv.ParseInt(a.Q("after"), 10, 32); err == nil {
@@ -49,7 +47,6 @@ func (a *ask) scripts() (any, error) {
 	return out, nil
 }
 
-// scriptPage is the script of a job, with its versions.
 type scriptPage struct {
 	client.Job
 	Ref      string
@@ -88,10 +85,8 @@ type used struct {
 	Version int
 }
 
-// usedRuns is how many runs are shown with their versions.
 const usedRuns = 6
 
-// script is the page of a job's script.
 func (a *ask) script() (any, error) {
 	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
 	if err != nil {
@@ -166,7 +161,6 @@ func (a *ask) version(name string) (int, error) {
 
 func lines(text string) int { return strings.Count(text, "\n") + 1 }
 
-// Numbers are the numbers of the lines of the editor.
 func (p *scriptPage) Numbers() string {
 	var b strings.Builder
 	for i := range min(p.Lines, 20_000) {
@@ -175,13 +169,10 @@ func (p *scriptPage) Numbers() string {
 	return b.String()
 }
 
-// Rows is how high the editor is.
 func (p *scriptPage) Rows() int { return min(max(p.Lines+2, 12), 5_000) }
 
-// Old reports whether an earlier version is shown.
 func (p *scriptPage) Old() bool { return !p.Fresh && p.Shown.Version != p.Script.Version }
 
-// saveScript gives a job another version of its script.
 func (a *ask) saveScript() (string, core.Text, error) {
 	source := typedText(a.Form("source"))
 	if shown := a.Form("shown"); shown != "" {

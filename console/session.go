@@ -37,7 +37,6 @@ func from(r *http.Request) access.From {
 	return f
 }
 
-// login is what the page shows.
 type login struct {
 	To     string // the page to go on to
 	Name   string // as it was typed
@@ -107,7 +106,6 @@ func (c *Console) oncePage(w http.ResponseWriter, r *http.Request) {
 	a.render(http.StatusOK, "once", nil)
 }
 
-// logInOnce takes that form.
 func (c *Console) logInOnce(w http.ResponseWriter, r *http.Request) {
 	a := c.askOf(w, r)
 	secret, err := c.o.Access.LogInOnce(r.Context(), a.Path("secret"), from(r))

@@ -36,7 +36,6 @@ func (c *Console) settings(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, here(a.Form("to")), http.StatusSeeOther)
 }
 
-// choose keeps a choice in the browser.
 func (a *ask) choose(cookie, value string) {
 	http.SetCookie(a.w, &http.Cookie{Name: cookie, Value: value, Path: Root, MaxAge: 366 * 24 * 3600, HttpOnly: true,
 		SameSite: http.SameSiteLaxMode, Secure: a.secure()})

@@ -116,7 +116,6 @@ func momentOf(field, given string, loc *time.Location) (at time.Time, bare bool,
 	return at, false, core.Invalid(field, given, "a moment such as 2026-11-20T02:30 is expected")
 }
 
-// SpanLinks are the presets of a span as chips.
 func (a *ask) SpanLinks(s span, names ...string) template.HTML {
 	var b strings.Builder
 	for _, p := range presets {
@@ -174,8 +173,6 @@ func fieldOf(t time.Time, loc *time.Location) string {
 // Reader is the zone by whose clock times that are of no job are said, and typed.
 func (a *ask) Reader() string { return a.In("").String() }
 
-// RFC is a moment as forms hand it on.
 func (a *ask) RFC(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// rfc is a moment in UTC.
 func rfc(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -41,7 +41,6 @@ type static struct {
 
 var staticTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
-// Static is the path of a file that pages load.
 func (a *ask) Static(name string) string { return Root + "static/" + statics()[name].hash + "/" + name }
 
 func serveStatic(w http.ResponseWriter, r *http.Request) {

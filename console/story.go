@@ -12,7 +12,6 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// event is one line of a run's story.
 type event struct {
 	At    time.Time // zero where it is not known
 	Gap   string    // how long after what came before
@@ -62,7 +61,6 @@ func (a *ask) story(r *client.Run, job *client.Job, chain []client.Run) (list []
 	return list
 }
 
-// causeOf says why there is a run.
 func (a *ask) causeOf(r *client.Run) template.HTML {
 	by := html("<b>%s</b>", cmp.Or(r.By, a.Say("somebody")))
 	switch {

@@ -56,16 +56,12 @@ func pieces(text string) (list []string) {
 	return append(list, text)
 }
 
-// Pieces are those of the form.
 func (k *unsent) Pieces() []string { return pieces(k.Form) }
 
-// unsentField is one of a form.
 type unsentField struct{ Name, Value string }
 
-// Pieces are those of the value.
 func (f unsentField) Pieces() []string { return pieces(f.Value) }
 
-// Fields are those that the form has.
 func (k *unsent) Fields() []unsentField {
 	values, _ := url.ParseQuery(k.Form) // unsentOf has read it
 	var list []unsentField
@@ -87,7 +83,6 @@ func (a *ask) cameFrom() string {
 	return here(u.RequestURI())
 }
 
-// unsentPage is shown after the log-in.
 type unsentPage struct {
 	*unsent
 	Back string // the page that it was typed on

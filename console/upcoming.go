@@ -62,7 +62,6 @@ type upcomingPage struct {
 	jobs     map[string]*client.Job
 }
 
-// lane is an app on the axis.
 type lane struct {
 	App   string
 	Dense []string // jobs that are a band
@@ -77,7 +76,6 @@ type crowd struct {
 	Jobs int
 }
 
-// comeRow is a fire that comes.
 type comeRow struct {
 	client.Coming
 	Title string
@@ -90,7 +88,6 @@ type comeRow struct {
 // places is into how many places the axis is cut.
 const places24 = 288
 
-// upcoming shows what comes.
 func (a *ask) upcoming() (any, error) {
 	p := &upcomingPage{Days: 1, From: a.Now.Truncate(time.Minute), jobs: map[string]*client.Job{}}
 	if a.Q("days") == "7" {
@@ -444,7 +441,6 @@ func (a *ask) Axis(p *upcomingPage) template.HTML {
 	return template.HTML(b.String())
 }
 
-// hours draws when, each stretch a link to what comes in it.
 func (a *ask) hours(b *strings.Builder, p *upcomingPage, loc *time.Location, step time.Duration, high int, x func(time.Time) float64) {
 	first := p.From.In(loc)
 	at := time.Date(first.Year(), first.Month(), first.Day(), first.Hour(), 0, 0, 0, loc)
@@ -473,12 +469,10 @@ func (a *ask) hours(b *strings.Builder, p *upcomingPage, loc *time.Location, ste
 	}
 }
 
-// between is this page with another stretch listed.
 func (a *ask) between(from, to time.Time) string {
 	return a.With("from", from.UTC().Format(time.RFC3339), "to", to.UTC().Format(time.RFC3339)) + "#listed"
 }
 
-// Between is a link to a second.
 func (a *ask) Between(at time.Time) string { return a.between(at, at.Add(time.Second)) }
 
 // short is the beginning of a text that is too long for its place.
@@ -490,7 +484,6 @@ func short(text string, n int) string {
 	return string(runes[:n-1]) + "…"
 }
 
-// UpcomingCommand is the command that lists the same.
 func (p *upcomingPage) UpcomingCommand() string {
 	return "tickring upcoming --from " + p.At.UTC().Format(time.RFC3339) + " --to " + p.End.UTC().Format(time.RFC3339)
 }

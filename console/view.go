@@ -64,7 +64,6 @@ func zoneOf(r *http.Request) zone {
 // ZoneMode is job, mine or utc.
 func (a *ask) ZoneMode() string { return a.zone.mode }
 
-// Mine is the name of the reader's own zone.
 func (a *ask) Mine() string { return a.zone.mine.String() }
 
 // In is the zone by which times of a job are said, whose own is name.
@@ -133,7 +132,6 @@ func midnight(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), 12, 0, 0, 0, time.UTC)
 }
 
-// Weekday is the short name of a day.
 func (a *ask) Weekday(t time.Time) string {
 	return words.Say(a.Lang, weekdays[t.Weekday()])
 }
@@ -213,7 +211,6 @@ func (a *ask) Mark(code string, args ...template.HTML) template.HTML {
 	return template.HTML(strings.NewReplacer(pairs...).Replace(said)) // at once: what was put in may look like a place
 }
 
-// Moment is a moment in whole, as text.
 func (a *ask) Moment(t time.Time, zone string) string {
 	return t.In(a.In(zone)).Format("2006-01-02 15:04:05 ") + City(a.In(zone))
 }
@@ -247,7 +244,6 @@ func (a *ask) ReasonName(s string) string { return words.Reason(a.Lang, core.Rea
 var shapes = map[core.State]string{core.Planned: "plan", core.Queued: "wait", core.Running: "run", core.Succeeded: "ok",
 	core.Failed: "fail", core.TimedOut: "fail", core.Lost: "fail", core.Killed: "stop", core.Skipped: "skip"}
 
-// Shape is the class of a state.
 func (a *ask) Shape(state string) string { return shapes[core.State(state)] }
 
 // State is a state as shape, colour and word; a run that succeeded and was late is late.
@@ -266,18 +262,15 @@ func isLate(r *client.Run) bool {
 	return r.State == string(core.Succeeded) && r.LatenessMs != nil && *r.LatenessMs >= lateMs
 }
 
-// causes are why there are runs, as people call it.
 var causes = map[core.Cause]core.Text{core.CauseSchedule: core.Say("by schedule"), core.CauseMisfire: core.Say("late, by schedule"),
 	core.CauseManual: core.Say("by hand"), core.CauseAPI: core.Say("by API"), core.CauseParent: core.Say("after another"),
 	core.CauseRetry: core.Say("tried again"), core.CauseBackfill: core.Say("made up for")}
 
-// CauseName is a cause as people call it.
 func (a *ask) CauseName(cause string) string { return words.Say(a.Lang, causes[core.Cause(cause)]) }
 
 // lateMs is how late a run is shown as late: as core says where a job says nothing.
 const lateMs = 60_000
 
-// Took is how long a run took, or takes.
 func (a *ask) Took(r *client.Run) string {
 	switch {
 	case r == nil || r.SentAt.IsZero():
@@ -294,7 +287,6 @@ type Bar struct {
 	Took  time.Duration // its height, against the longest of the row
 }
 
-// Bars draws runs, the oldest first: height is duration, colour is outcome.
 func (a *ask) Bars(list []Bar) template.HTML {
 	if len(list) == 0 {
 		return ""
@@ -356,7 +348,6 @@ func (a *ask) PauseNote(p *client.Pause) string {
 	return text
 }
 
-// JobLink leads to a job, app/name.
 func (a *ask) JobLink(job string) template.HTML {
 	if job == "" {
 		return html(`<span class=muted>%s</span>`, a.Say("a deleted job"))
@@ -367,28 +358,22 @@ func (a *ask) JobLink(job string) template.HTML {
 	return html(`<a class=job href="%s">%s</a>`, jobPath(job), job)
 }
 
-// JobPath is the page of a job.
 func (a *ask) JobPath(job string) string { return jobPath(job) }
 
-// RunPath is the page of a run.
 func (a *ask) RunPath(id string) string { return Root + "runs/" + id }
 
-// RunLink leads to a run.
 func (a *ask) RunLink(id string) template.HTML {
 	return html(`<a class=mono href="%s">%s</a>`, a.RunPath(id), id)
 }
 
-// AppLink leads to the executors of an app.
 func (a *ask) AppLink(app string) template.HTML {
 	return html(`<a href="%sexecutors/%s">%s</a>`, Root, url.PathEscape(app), app)
 }
 
-// Cli is the command that does the same.
 func (a *ask) Cli(command string) template.HTML {
 	return html(`<div class=cli tabindex=0>%s</div>`, command)
 }
 
-// Menu is the pages there are, in their parts.
 func (a *ask) Menu() (parts [][]entry) {
 	for _, e := range a.c.menu {
 		if e.Name == "people" && !a.IsAdmin() {
@@ -402,13 +387,10 @@ func (a *ask) Menu() (parts [][]entry) {
 	return parts
 }
 
-// Label is what an entry of the menu is called.
 func (a *ask) Label(e entry) string { return words.Say(a.Lang, e.Text) }
 
-// Current reports whether an entry of the menu is the page that is shown.
 func (a *ask) Current(e entry) bool { return a.page == e.Name }
 
-// Deployment is what this deployment is called.
 func (a *ask) Deployment() string { return a.c.o.Name }
 
 // Self is the URL of this page; of one that answers a form, of the page that had it.

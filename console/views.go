@@ -30,7 +30,6 @@ type shownView struct {
 	Mine bool // who reads may delete it
 }
 
-// viewForm is a view as it was typed.
 type viewForm struct {
 	Name, Wrong string
 	Shared      bool
@@ -87,7 +86,6 @@ func (r viewRow) Shown() bool { return r.Query != "" || len(r.Views) > 0 }
 // Panel is the link that opens the panel over the list.
 func (r viewRow) Panel() string { return r.Ask.With("panel", "view") }
 
-// Command is the command that keeps the same.
 func (r viewRow) Command() string {
 	text := "tickring views set 'NAME' " + r.Page
 	if r.Query != "" {
@@ -96,10 +94,8 @@ func (r viewRow) Command() string {
 	return text
 }
 
-// Back is the list.
 func (r viewRow) Back() string { return viewPath(r.Page, r.Query) }
 
-// viewsDo keeps a view, or deletes one.
 func (a *ask) viewsDo() (string, core.Text, error) {
 	page, query := a.Form("page"), a.Form("query")
 	q, err := url.ParseQuery(query)

@@ -60,7 +60,6 @@ func merge(own, defaults object) object {
 	return out
 }
 
-// rule is one schedule of a job.
 type rule struct {
 	object
 	path string // in the job
@@ -95,7 +94,6 @@ func (r rule) kinds() []string {
 	return list
 }
 
-// checkSchedule reports what neither the schema nor core can say.
 func (b *builder) checkSchedule(job object, path string) {
 	list, single := rules(job)
 	first := map[string]rule{}
@@ -190,7 +188,6 @@ func spec(form object) (manage.JobSpec, error) {
 	return api.ManageJob(job)
 }
 
-// strictly puts plain values into a form of the API.
 func strictly(from object, to any) error {
 	raw, err := json.Marshal(from)
 	if err != nil {
@@ -234,7 +231,6 @@ func forget(in object, name string) {
 // maxMends bounds how many errors of one app or job core is asked for.
 const maxMends = 40
 
-// job makes the spec of a job.
 func (b *builder) job(own object, path string) manage.JobSpec {
 	b.checkSchedule(own, path)
 	b.hide(own, path)
@@ -424,7 +420,6 @@ func indexOf(field string) int {
 	return i
 }
 
-// app makes the spec of an app.
 func (b *builder) app(form object, path string) manage.AppSpec {
 	b.hide(form, path)
 	if told, is := form["notify"].(object); is {
@@ -490,7 +485,6 @@ func (b *builder) app(form object, path string) manage.AppSpec {
 	return app
 }
 
-// channel makes the spec of a channel.
 func (b *builder) channel(form object, path string) manage.ChannelSpec {
 	wrong := func(e *Error) bool { return e.File == b.file && strings.HasPrefix(e.Path+".", path+".") }
 	if slices.ContainsFunc(b.c.errs, wrong) { // it is said, and the rest once that is mended

@@ -15,7 +15,6 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// collector gathers errors, each once.
 type collector struct {
 	errs     Errors
 	warnings []*Error
@@ -392,7 +391,6 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 	return out
 }
 
-// key reads a key, once.
 func (d *decoder) key(n ast.MapKeyNode, path string, keys map[string]Pos) (string, bool) {
 	at, key := d.at(n), ""
 	switch k := n.(type) {
@@ -469,7 +467,6 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 	return given(strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"))
 }
 
-// known warns of the token that xxl-job comes with.
 func (d *decoder) known(text, path string, at Pos) {
 	if core.KnownToken(text) {
 		d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: at.Line, Column: at.Column, Path: path,

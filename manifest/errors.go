@@ -22,7 +22,6 @@ type Error struct {
 // Error is file:line:column: path: reason.
 func (e *Error) Error() string { return e.In(words.English) }
 
-// In is Error in a language.
 func (e *Error) In(l words.Language) string {
 	var b strings.Builder
 	b.WriteString(e.File)
@@ -43,7 +42,6 @@ type Errors []*Error
 // Error is one line for each.
 func (e Errors) Error() string { return e.In(words.English) }
 
-// In is Error in a language.
 func (e Errors) In(l words.Language) string {
 	lines := make([]string, len(e))
 	for i := range e {

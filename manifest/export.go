@@ -316,7 +316,6 @@ func Recorded(record []byte) (*client.Job, int64) {
 	return &j, r.Rev
 }
 
-// RecordedApp is Recorded of an app.
 func RecordedApp(record []byte) *client.App {
 	r, ok := core.ParseAppRecord(string(record))
 	if !ok {
@@ -441,7 +440,6 @@ var (
 	notPlain = regexp.MustCompile(`^(?i:true|false|null|yes|no|off|y|n)$|^(On|oN|ON)$`)
 )
 
-// quote writes a text so that YAML reads the same, plain where that is safe.
 func quote(s string) string {
 	if plainText.MatchString(s) && !notPlain.MatchString(s) {
 		return s

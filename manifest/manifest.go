@@ -43,13 +43,11 @@ type Document struct {
 	Warnings []*Error
 }
 
-// Channel is one entry of channels. Spec.Channel.Set is the document's.
 type Channel struct {
 	Spec manage.ChannelSpec
 	Pos  Pos
 }
 
-// App is one entry of apps. Spec.Set is the document's.
 type App struct {
 	Spec manage.AppSpec
 	Pos  Pos

@@ -59,7 +59,6 @@ func Load(paths []string, stdin io.Reader, o Options) (*Document, error) {
 	return l.done()
 }
 
-// loader joins documents.
 type loader struct {
 	o        Options
 	c        collector
@@ -75,13 +74,11 @@ type loader struct {
 	full     bool
 }
 
-// fieldAt is where a field of a job stands.
 type fieldAt struct {
 	Pos
 	path string
 }
 
-// folder lists the manifests of a folder.
 func (l *loader) folder(root string) []string {
 	var files []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -142,7 +139,6 @@ func (l *loader) read(name string, r io.Reader, o Options) {
 	l.file(name, data, o)
 }
 
-// file reads one file into the document.
 func (l *loader) file(name string, data []byte, o Options) {
 	if l.c.full() {
 		return
@@ -164,7 +160,6 @@ func (l *loader) file(name string, data []byte, o Options) {
 	}
 }
 
-// document reads one document.
 func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 	if err != nil {
 		err.File = name
@@ -209,7 +204,6 @@ func (l *loader) addNotify(b *builder, n core.Notify) {
 	}
 }
 
-// each reads the entries of a list, one by one.
 func (b *builder) each(list any, path, of string, add func(b *builder, entry object, path string)) {
 	nodes, _ := list.([]ast.Node)
 	for i, n := range nodes {

@@ -61,7 +61,6 @@ func documents(data []byte) []piece {
 	return docs
 }
 
-// hasContent reports whether a line is no comment, no directive and not blank.
 func hasContent(part string) bool {
 	for line := range strings.Lines(part) {
 		switch text := strings.TrimLeft(line, " \t"); {
@@ -200,7 +199,6 @@ func tooDeep(tokens token.Tokens) (at *token.Position, why core.Text) {
 	return nil, core.Text{}
 }
 
-// posOf is where a node begins.
 func posOf(n ast.Node) token.Position {
 	for range maxBlock {
 		switch v := n.(type) {

@@ -78,7 +78,6 @@ type property struct {
 	*schema
 }
 
-// properties are in the order of the document, in which they are written too.
 type properties []property
 
 // UnmarshalYAML reads a map of schemas.
@@ -97,7 +96,6 @@ func (p *properties) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// component is one of the API's document, resolved.
 func component(name string) *schema { return (&schema{Ref: "#/" + name}).resolve(components()) }
 
 var components = sync.OnceValue(func() map[string]*schema {
@@ -157,7 +155,6 @@ func union(a, b map[string]string) map[string]string {
 	return out
 }
 
-// secret says that no message may repeat the value.
 func (s *schema) secret() bool { return s.kind == kSecret || s.kind == kHeader }
 
 func (s *schema) kindOf() kind {

@@ -33,7 +33,6 @@ type request struct {
 	body   []byte
 }
 
-// service is how one takes messages.
 type service struct {
 	form func(s *Sender, ch *core.Channel, m *Message) (request, error)
 	// judge reads the answer of a service that says by its body, with a status 2xx, whether it took
@@ -49,7 +48,6 @@ var services = map[core.ChannelKind]service{
 	core.ChannelWeCom:    {form: weCom, judge: judgeWeCom},
 }
 
-// post sends a message to a channel that takes it by HTTP.
 func (s *Sender) post(ctx context.Context, ch *core.Channel, m *Message) error {
 	of, ok := services[ch.Kind]
 	if !ok {

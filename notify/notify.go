@@ -23,7 +23,6 @@ import (
 	"github.com/tickring/tickring/internal/safedial"
 )
 
-// Message is what is sent.
 type Message = core.Message
 
 // Options of a Sender. The zero value of a field means its default.
@@ -71,7 +70,6 @@ func New(o Options) *Sender {
 	return s
 }
 
-// Close closes idle connections.
 func (s *Sender) Close() { s.http.CloseIdleConnections() }
 
 // Send sends a message to a channel, once. Its error is a *core.Undelivered.

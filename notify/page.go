@@ -120,7 +120,6 @@ func factsOf(m *Message, l words.Language, cut int) (list []fact) {
 	return list
 }
 
-// text is the page without markup.
 func (p page) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s", p.subject, p.body())
@@ -201,7 +200,6 @@ func last(text string, most int) string {
 	return "…\n" + text
 }
 
-// line is clean on one line.
 func line(text string, most int) string {
 	return truncate(strings.Join(strings.Fields(clean(text, 4*most)), " "), most, byteLen)
 }

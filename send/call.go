@@ -315,7 +315,6 @@ func retryAfter(resp *http.Response, now time.Time) time.Duration {
 	return 0
 }
 
-// result reads the answer of a call.
 func result(resp *http.Response, call *core.Call, hide secrets, now time.Time) dispatch.Answer {
 	defer resp.Body.Close()
 	after := retryAfter(resp, now)

@@ -57,7 +57,6 @@ func (s *Sender) payload(sh dispatch.Shipment, key []byte) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// hand gives a run to a function or a queue.
 func (s *Sender) hand(ctx context.Context, scheme core.Scheme, target string, sh dispatch.Shipment, key []byte) dispatch.Answer {
 	b, err := s.payload(sh, key)
 	if err == nil && len(b) > MaxPayload {
@@ -88,11 +87,9 @@ func (s *Sender) queuesOf(target string) Queues {
 	return s.o.SQS
 }
 
-// errNoAWS is why a server does not take an address.
 var errNoAWS = errors.New("this server has no AWS credentials: start it where they are found (AWS_REGION and a profile, or " +
 	"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in its environment)")
 
-// errNoCommands is why a command does not run.
 var errNoCommands = errors.New("commands are not allowed here: tickring serve runs them when it is started with --commands-user and " +
 	"--commands-dir; on AWS nothing does")
 

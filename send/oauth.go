@@ -76,7 +76,6 @@ func (t *tokens) find(of tokenFor) *token {
 	return t.of[of]
 }
 
-// get is a token. Its error names no secret, and nothing of what the other side answered but a code.
 func (t *tokens) get(ctx context.Context, of tokenFor) (string, error) {
 	bound, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()

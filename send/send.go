@@ -69,7 +69,6 @@ type Functions interface {
 	Log(ctx context.Context, function string, run *core.Run, from int) (text string, next int, end bool, err error)
 }
 
-// Queues puts runs into queues.
 type Queues interface {
 	// Put puts a run into an app's queue. Never twice.
 	Put(ctx context.Context, app *core.App, queue string, run core.RunID, payload []byte) dispatch.Answer
@@ -137,7 +136,6 @@ func New(o Options) *Sender {
 	}
 }
 
-// Close closes idle connections.
 func (s *Sender) Close() {
 	s.wire.Close()
 	s.call.close()
@@ -152,7 +150,6 @@ func allowing(ctx context.Context, app *core.App) context.Context {
 
 func auth(app *core.App) wirehttp.Auth { return wirehttp.Auth{Token: app.Token, App: app.Name} }
 
-// Send sends a run.
 func (s *Sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer {
 	scheme, target, err := s.place(sh.Address)
 	if err != nil {

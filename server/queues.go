@@ -15,7 +15,6 @@ type sentTo struct{ p *pull.Puller }
 
 var _ send.Queues = sentTo{}
 
-// Put implements send.Queues.
 func (q sentTo) Put(ctx context.Context, app *core.App, queue string, run core.RunID, payload []byte) dispatch.Answer {
 	err := q.p.Put(ctx, pull.Item{Queue: pull.Queue{App: app.Name, Name: queue}, Run: run, Body: payload})
 	switch {
@@ -30,12 +29,10 @@ func (q sentTo) Put(ctx context.Context, app *core.App, queue string, run core.R
 	return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: "whether the queue has it is not known"}
 }
 
-// Polled implements send.Queues.
 func (q sentTo) Polled(_ context.Context, app *core.App, queue string) error {
 	return q.p.Polled(pull.Queue{App: app.Name, Name: queue})
 }
 
-// Idle implements send.Queues.
 func (q sentTo) Idle(ctx context.Context, app *core.App, queue string, job core.JobID) (bool, error) {
 	return q.p.Idle(ctx, pull.Queue{App: app.Name, Name: queue}, job)
 }

@@ -70,7 +70,6 @@ func (d Dialect) PayloadKey() string {
 	return "content"
 }
 
-// Codes of replies and results.
 const (
 	CodeSuccess = 200
 	CodeFailure = 500

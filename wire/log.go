@@ -17,7 +17,6 @@ type LogResult struct {
 	End      bool // no more will come; Java says so only when the file is missing
 }
 
-// AppendLogRequest appends q as JSON, with the time under both spellings.
 func AppendLogRequest(dst []byte, q LogRequest) []byte {
 	dst = appendInt(dst, `{"logId":`, q.LogID)
 	dst = appendInt(dst, `,"logDateTim":`, q.LogTime)

@@ -24,7 +24,6 @@ type Registration struct {
 	Address string // registryValue
 }
 
-// AppendRegistration appends r as JSON.
 func AppendRegistration(dst []byte, r Registration) []byte {
 	dst = appendText(dst, `{"registryGroup":`, r.Group)
 	dst = appendText(dst, `,"registryKey":`, r.App)

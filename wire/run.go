@@ -123,10 +123,8 @@ type KillRequest struct{ JobID int32 }
 // An IdleBeatRequest is the body of /idleBeat: does the job run or wait?
 type IdleBeatRequest struct{ JobID int32 }
 
-// AppendKill appends k as JSON.
 func AppendKill(dst []byte, k KillRequest) []byte { return appendJobID(dst, k.JobID) }
 
-// AppendIdleBeat appends b as JSON.
 func AppendIdleBeat(dst []byte, b IdleBeatRequest) []byte { return appendJobID(dst, b.JobID) }
 
 // DecodeKill reads the body of /kill. The jobId must be positive.
@@ -188,7 +186,6 @@ func (s *scanner) members(member func(s *scanner, key []byte) error) error {
 	}
 }
 
-// textField takes a string or null.
 func (s *scanner) textField(key []byte) (string, error) {
 	if s.peek() == '"' {
 		return s.text()
@@ -203,7 +200,6 @@ func (s *scanner) textField(key []byte) (string, error) {
 	return "", nil
 }
 
-// int64Field takes a whole number or null.
 func (s *scanner) int64Field(key []byte) (int64, error) {
 	raw, err := s.skip()
 	if err != nil || string(raw) == "null" {
@@ -216,7 +212,6 @@ func (s *scanner) int64Field(key []byte) (int64, error) {
 	return n, nil
 }
 
-// int32Field takes a whole number or null.
 func (s *scanner) int32Field(key []byte) (int32, error) {
 	n, err := s.int64Field(key)
 	if err == nil && (n < math.MinInt32 || n > math.MaxInt32) {

@@ -197,7 +197,6 @@ func (c *Client) Run(ctx context.Context, base string, auth Auth, r *wire.Run) O
 	return out
 }
 
-// Beat asks whether the executor lives.
 func (c *Client) Beat(ctx context.Context, base string, auth Auth) Outcome {
 	var date time.Time
 	out, _ := c.call(ctx, base, exchange{path: wire.PathBeat, auth: auth, most: maxReply, date: &date}, nil)
@@ -301,7 +300,6 @@ func (c *Client) call(ctx context.Context, base string, x exchange,
 	return out, reply
 }
 
-// notBegun is the outcome of a call of which nothing was written.
 func notBegun(ctx context.Context, err error) Outcome {
 	end, ok := ctx.Deadline()
 	over := ctx.Err() != nil || ok && !time.Now().Before(end)

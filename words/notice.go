@@ -17,7 +17,6 @@ type Facts struct {
 	Why     string        // why, in the language of the notice: Reason, or a sentence of Say
 }
 
-// Subject is one line, without a line break: "reports/nightly failed".
 func Subject[E ~string](l Language, event E, f Facts) string {
 	s := sentences[string(event)]
 	if f.Job == "" {
@@ -62,7 +61,6 @@ func Test(l Language, channel string) (subject, sentence string) {
 	return oneLine(fmt.Sprintf(testSubject.in(l), channel)), fmt.Sprintf(testSentence.in(l), channel)
 }
 
-// fill puts facts where a sentence names them.
 func fill(sentence string, l Language, f Facts) string {
 	return strings.NewReplacer("{job}", f.Job, "{due}", f.Due, "{took}", Span(l, f.Took), "{times}", fmt.Sprint(f.Times),
 		"{channel}", f.Channel).Replace(sentence)
@@ -73,10 +71,8 @@ func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
 }
 
-// Label is what stands before a value in a notice: "job", "任务".
 func Label[K ~string](l Language, label K) string { return of(l, labels, label) }
 
-// Labels are the keys of Label.
 const (
 	LabelApp     = "app"
 	LabelJob     = "job"

@@ -27,7 +27,6 @@ const (
 	Chinese = core.Chinese
 )
 
-// Languages lists them all.
 var Languages = core.Languages
 
 // Of is the language of a tag such as "zh", "zh-CN" or "zh_CN.UTF-8" (a LANG): Chinese

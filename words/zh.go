@@ -4,7 +4,6 @@ package words
 // the sentence in English. The verbs are those of the English; where the order is another
 // they are numbered, as in %[2]s.
 var zh = map[string]string{
-	// Bounds and forms.
 	"%d bytes, at most %d (64 KB) are allowed":                    "长度为 %d 字节，最多允许 %d 字节（64 KB）",
 	"%d bytes, at most %d are allowed":                            "长度为 %d 字节，最多允许 %d 字节",
 	"%d characters, at most %d are allowed":                       "长度为 %d 个字符，最多允许 %d 个字符",
@@ -104,7 +103,6 @@ var zh = map[string]string{
 	"%d jobs come after it, which is the most":                                          "它已有 %d 个子任务，达到上限",
 	"other jobs come after %s/%s: %s: change or delete them first":                      "还有任务以 %s/%s 为父任务：%s：请先修改或删除它们",
 
-	// Calls over HTTP.
 	"one of bearer, basic and oauth is allowed":                                                "bearer、basic、oauth 只能选一个",
 	"a user is 1 to %d printable ASCII characters without a colon":                             "用户名由 1 到 %d 个可打印的 ASCII 字符组成，不含冒号",
 	"a URL such as https://login.example.com/oauth/token is expected":                          "应为 URL，例如 https://login.example.com/oauth/token",
@@ -116,7 +114,6 @@ var zh = map[string]string{
 	"headers and secrets together have at most %d":                                             "请求头和密钥合计最多 %d 字节",
 	"app %s has no executor that is called: such as executors: [\"call:https://example.com\"]": "应用 %s 没有以 call: 调用的执行器：例如 executors: [\"call:https://example.com\"]",
 
-	// Channels of notices.
 	"it has a space, a backslash, or a character that is not printable ASCII":                           "含有空格、反斜杠，或不可打印的非 ASCII 字符",
 	"a URL such as https://hooks.example.com/tickring is expected":                                      "应为 URL，例如 https://hooks.example.com/tickring",
 	"it has user info, which is not sent":                                                               "含有用户信息，它不会被发送",
@@ -170,7 +167,6 @@ var zh = map[string]string{
 	"the jobs of app %s could not be counted in time: try again":                                                                                                       "未能及时统计应用 %s 的任务数：请重试",
 	"the numbers of jobs are used up: export the jobs and apply them to a new deployment":                                                                              "任务编号已用完：请导出任务，并应用到新的部署",
 
-	// Scripts.
 	"%d bytes, at most %d (256 KB) are allowed":                                                                             "长度为 %d 字节，最多允许 %d 字节（256 KB）",
 	"a script goes only to executors that speak xxl-job's protocol, and %s does not":                                        "脚本只能发给使用 xxl-job 协议的执行器，而 %s 不是",
 	"a source or an earlier version is expected, not both":                                                                  "应给出源码或一个较早的版本，不能两者都给",
@@ -193,7 +189,6 @@ var zh = map[string]string{
 	"this is the token of app %s: a script takes the admin token, for it may say anything to its executors":                 "这是应用 %s 的令牌：设置脚本需要管理员令牌，因为脚本可以让其执行器做任何事",
 	"versions count from 1":                                                                                                 "版本从 1 开始编号",
 
-	// Tokens.
 	"app %s has no token, and %s":      "应用 %s 没有设置令牌，而%s",
 	"no access token was sent, and %s": "没有发送访问令牌（accessToken），而%s",
 	"no access token was sent, and no app is without one: create the app first, or %s": "没有发送访问令牌（accessToken），而所有应用都设置了令牌：请先创建应用，或者%s",
@@ -204,7 +199,6 @@ var zh = map[string]string{
 	"run %d is not one of app %s":                "运行 %d 不属于应用 %s",
 	"the app of run %d was deleted":              "运行 %d 所属的应用已被删除",
 
-	// Runs: trigger, kill, run again.
 	"it is past: leave it out to run now": "这个时间已过：不填即立即运行",
 	"it is that of run %d, which has other %s: take another key; a run that waits can be changed": "这是运行 %d 的键，而它的 %s 不同：请换一个键；等待中的运行可以修改",
 	"it is that of run %d, which does not run %d again: take another key":                         "这是运行 %d 的键，它不是运行 %d 的重跑：请换一个键",
@@ -581,7 +575,6 @@ var zh = map[string]string{
 	"a variable is named by 1 to 128 letters, digits and _, the first no digit": "变量名由 1 到 128 个字母、数字和 _ 组成，且不以数字开头",
 	"needed: what /bin/sh is to run":                                            "必填：要由 /bin/sh 运行的内容",
 	"commands are not allowed on this server: start it with --commands-user USER and --commands-dir FOLDER, or have tickring exec run the line as the handler of an executor": "这个服务器不允许运行命令：请用 --commands-user USER 和 --commands-dir FOLDER 启动它，或用 tickring exec 作为执行器的 handler 运行这一行",
-	// Reports.
 	"allowed are app and job":                                          "允许 app 和 job",
 	"allowed are hour and day":                                         "允许 hour 和 day",
 	"what is older than %s is known by the days of %s":                 "早于 %s 的数据只按 %s 的日统计",

@@ -30,7 +30,6 @@ type applied struct {
 	Jobs     []appliedJob   `json:"jobs"`
 }
 
-// appliedNotify is what became of who is told of what is of no job.
 type appliedNotify struct {
 	Change string        `json:"change"`
 	Error  *client.Error `json:"error,omitempty"`
@@ -98,7 +97,6 @@ func (c *applyCmd) interrupted(e *Env, ended *parts.Interrupted) error {
 		"the same command: what is as the file says is left alone")
 }
 
-// badManifest makes what is wrong with a file a matter of usage.
 func badManifest(err error) error {
 	return &exitError{exitUsage, err}
 }
@@ -324,7 +322,6 @@ func place(err *client.Error, at manifest.Pos) string {
 	return text
 }
 
-// updated are the lines of what was changed.
 func (e *Env) updated(changes []manifest.FieldChange) []string {
 	if len(changes) == 0 {
 		return []string{"a secret changed"} // the only thing that is not shown

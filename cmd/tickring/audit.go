@@ -77,7 +77,6 @@ func (c *auditCmd) Run(e *conn) error {
 	return c.tell(e.Env, &a, zone)
 }
 
-// tell prints an audit.
 func (c *auditCmd) tell(e *Env, a *client.Audit, zone string) error {
 	code := exitDone
 	if a.Unaccounted > 0 || a.Overdue > 0 || len(a.Failed) > 0 {

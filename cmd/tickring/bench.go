@@ -11,12 +11,10 @@ import (
 	"github.com/tickring/tickring/internal/bench"
 )
 
-// BenchCmd measures.
 type BenchCmd struct {
 	Serve BenchServeCmd `cmd:"" default:"withargs" help:"Measure a server on this machine: what was received, when, and what the server used."`
 }
 
-// BenchServeCmd measures a server.
 type BenchServeCmd struct {
 	Scenario []string      `arg:"" optional:"" help:"Of second-100, second-1000, second-10000, burst-10000, burst-50000, highest, hang, children, overlap, apply, idle, soak; all but soak if none is named."`
 	For      time.Duration `help:"How long a rate is measured." default:"60s"`

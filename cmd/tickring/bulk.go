@@ -71,7 +71,6 @@ func (c *bulkCmd) whom(body *client.BulkRequest) error {
 	return nil
 }
 
-// manyOf names what was found.
 func manyOf(r *client.BulkResult) string {
 	text := plural(r.Found, "job")
 	if len(r.Sample) > 0 {
@@ -84,7 +83,6 @@ func manyOf(r *client.BulkResult) string {
 	return text
 }
 
-// bulk does an act, part after part.
 func (e *conn) bulk(body client.BulkRequest) error {
 	var sum client.BulkResult
 	_, err := pages(e, "", parts.Pages[client.BulkResult]{
@@ -123,7 +121,6 @@ func (e *conn) bulk(body client.BulkRequest) error {
 	return nil
 }
 
-// allJobs reports whether these are several jobs, and nothing else.
 func allJobs(names []string) bool {
 	return len(names) > 1 && !slices.ContainsFunc(names, func(name string) bool { return kindOf(name) != jobKind })
 }

@@ -89,7 +89,6 @@ func (c *changeCmd) Run(e *conn) error {
 	})
 }
 
-// originOf is where a change came from, and by which token.
 func originOf(c *client.Change) string {
 	if token, is := core.TokenOf(c.Via); is {
 		return strings.TrimSpace(fmt.Sprintf("%s (token %s)", c.From, token))
@@ -172,7 +171,6 @@ func (c *changeCmd) pages(e *conn, enough func(page *client.ChangeList) bool, wa
 // maxChanges is as many as one answer has.
 const maxChanges = 1000
 
-// undo is the command that takes a change back.
 func undo(job string, change int64) string {
 	number := "CHANGE"
 	if change != 0 {
@@ -192,7 +190,6 @@ func before(c *client.Change) (*client.Job, int64) {
 	return old, number
 }
 
-// restore makes a job as it was before a change.
 func (c *changeCmd) restore(e *conn) error {
 	if kindOf(c.What) != jobKind {
 		return usagef("name the job whose change it is: %s", undo("JOB", c.Restore))

@@ -21,7 +21,6 @@ type notifyTestCmd struct {
 	Channel string `arg:"" placeholder:"CHANNEL" help:"Which one: tickring get channels lists them."`
 }
 
-// channelTest is what notify test -o json prints.
 type channelTest struct {
 	Channel string `json:"channel"`
 	client.ChannelTest
@@ -66,7 +65,6 @@ func (e *conn) channel(name string) (client.Channel, error) {
 	return e.GetChannel(e.Ctx, name)
 }
 
-// listChannels is get channels.
 func (e *conn) listChannels() error {
 	list, err := e.ListChannels(e.Ctx)
 	if err != nil {
@@ -97,7 +95,6 @@ func (e *conn) listChannels() error {
 	})
 }
 
-// describeChannel is describe channel NAME.
 func (e *conn) describeChannel(name string) error {
 	if name == "" {
 		return usagef("name the channel: tickring describe channel NAME; tickring get channels lists them")
@@ -127,7 +124,6 @@ func (e *conn) describeChannel(name string) error {
 	return nil
 }
 
-// deleteChannels is delete channel NAME…
 func (c *deleteCmd) deleteChannels(e *conn, names []string) error {
 	shown := make([]string, len(names))
 	for i, name := range names {

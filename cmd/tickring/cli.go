@@ -23,7 +23,6 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// Exit codes.
 const (
 	exitDone     = 0
 	exitFailed   = 1
@@ -33,7 +32,6 @@ const (
 	exitRefused  = 5
 )
 
-// exits is the exit code of each kind of error.
 var exits = map[core.Code]int{
 	core.CodeInvalid:      exitUsage,
 	core.CodeTooLarge:     exitUsage,
@@ -46,7 +44,6 @@ var exits = map[core.Code]int{
 	core.CodeInternal:     exitFailed,
 }
 
-// Globals are the flags of every command.
 type Globals struct {
 	Data     string           `help:"Data folder of a server on this machine (default: $$TICKRING_DATA, else the platform's state folder)." placeholder:"DIR" type:"path"`
 	Endpoint string           `help:"URL of the server (default: $$TICKRING_ENDPOINT, else the one on this machine)." placeholder:"URL"`
@@ -162,7 +159,6 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// exitWith ends with a code after all has been said.
 func exitWith(code int) error {
 	if code == exitDone {
 		return nil
@@ -174,7 +170,6 @@ func usagef(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// exitOf is the exit code of an error.
 func exitOf(err error) int {
 	if err == nil {
 		return exitDone
@@ -207,7 +202,6 @@ func exitOfCode(code string) int {
 // helped ends a parse that has printed its help.
 type helped int
 
-// newParser is the parser of a command line.
 func newParser(g *grammar, stdout, stderr io.Writer) (*kong.Kong, error) {
 	return kong.New(g, kong.Name("tickring"),
 		kong.Description("A job scheduler that loses nothing. Start with: tickring serve --demo"),
@@ -219,7 +213,6 @@ func newParser(g *grammar, stdout, stderr io.Writer) (*kong.Kong, error) {
 		kong.Exit(func(code int) { panic(helped(code)) }))
 }
 
-// Main runs one command line and answers its exit code.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) (string, bool)) (code int) {
 	var g grammar
 	defer func() {
@@ -301,7 +294,6 @@ func (e *Env) said(code string, args ...any) string {
 	return words.Say(e.lang(), core.Say(code, args...))
 }
 
-// lang is the language of what is said.
 func (e *Env) lang() words.Language {
 	if e.Lang != "" {
 		return words.Of(e.Lang)
@@ -314,7 +306,6 @@ func (e *Env) lang() words.Language {
 	return words.English
 }
 
-// tokenHint says how to give the server its own token.
 func (e *Env) tokenHint() core.Text {
 	if e.context == "" {
 		return core.Say("set TICKRING_TOKEN to its own, or --data to the folder of a server on this machine")

@@ -61,10 +61,8 @@ type paint struct {
 	colour   colour
 }
 
-// paints are those of a table, which is aligned before it is coloured.
 type paints []paint
 
-// paints is none where nothing is coloured.
 func (e *Env) paints(list paints) paints {
 	if !e.colours() {
 		return nil

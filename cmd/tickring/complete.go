@@ -109,13 +109,11 @@ func joined(words []string) (all []string) {
 	return all
 }
 
-// word is one that may be meant, and what it means.
 type word struct{ text, means string }
 
 // aFile says that the name of a file is meant, which shells know themselves.
 var aFile = []word{{":", ""}}
 
-// completer walks along a command line.
 type completer struct {
 	e    *Env
 	node *kong.Node
@@ -223,7 +221,6 @@ func (c *completer) flags(also bool) (list []word) {
 	return list
 }
 
-// begun are those of the list that begin as what is there, with what stands before it.
 func begun(list []word, before, cur string) []word {
 	list = slices.DeleteFunc(list, func(w word) bool { return !strings.HasPrefix(w.text, cur) })
 	for i := range list {

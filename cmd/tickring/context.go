@@ -19,7 +19,6 @@ import (
 	"github.com/tickring/tickring/server"
 )
 
-// contextCmd has servers and their tokens by name.
 type contextCmd struct {
 	Set    contextSetCmd    `cmd:"" help:"Give a server and its token a name."`
 	Use    contextUseCmd    `cmd:"" help:"Have all commands mean that server, or, with --none, the one on this machine."`
@@ -33,7 +32,6 @@ func (c *contextCmd) Help() string {
 		`tickring/contexts.yaml of your configuration folder, which is yours alone (0600).`
 }
 
-// contexts is the file of the names.
 type contexts struct {
 	Use      string            `yaml:"use,omitempty"`
 	Contexts map[string]target `yaml:"contexts,omitempty"`
@@ -159,7 +157,6 @@ func (c *contextUseCmd) Run(e *Env) error {
 	return nil
 }
 
-// sayBeaten says what of the environment beats the context in use.
 func (e *Env) sayBeaten() {
 	for _, name := range elsewhere {
 		if e.env(name) != "" {
@@ -324,7 +321,6 @@ func (c *contexts) write(path string) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// tokenIn is the token that a file holds.
 func (e *Env) tokenIn(path string) (string, error) {
 	e.warnWide(path)
 	data, err := os.ReadFile(path)

@@ -97,7 +97,6 @@ func (c *costCmd) Run(e *Env) error {
 	})
 }
 
-// count is a number as people read it.
 func count(n float64) string {
 	switch {
 	case n >= 1e6:

@@ -24,7 +24,6 @@ type cronCmd struct {
 	Crontab bool   `help:"Unix rules, 5 fields."`
 }
 
-// maxInstants bounds what one expression is asked for.
 const maxInstants = 10_000
 
 func (c *cronCmd) Run(e *Env) error {
@@ -142,7 +141,6 @@ func instants(s *schedule.Schedule, w core.When, loc *time.Location, after core.
 	return next
 }
 
-// cronQuestion is one line that cron - reads.
 type cronQuestion struct {
 	Expr    string `json:"expr"`
 	TZ      string `json:"tz"`

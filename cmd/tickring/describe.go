@@ -219,7 +219,6 @@ func (c *descCmd) Run(e *conn) error {
 	return nil
 }
 
-// described are the fields of a job that describe says in words.
 var described = []string{"app", "name", "title", "author", "labels", "handler", "script", "params", "template", "schedule", "misfire",
 	"grace", "deadline",
 	"block", "route", "broadcast", "timeout", "retry", "overlap", "waitForExecutor", "after", "within", "pauseAfter", "lostAfter", "keep",
@@ -271,7 +270,6 @@ func waitsFor(span string) string {
 	return span + ", where none is there"
 }
 
-// limitsText tells the limits of all runs of an app.
 func limitsText(add func(name, value string), l client.AppLimits) {
 	if l.InFlight > 0 {
 		add("limit of all its runs", fmt.Sprintf("%d at work at once", l.InFlight))

@@ -50,7 +50,6 @@ func (c *editCmd) Run(env *Env) error {
 	})
 }
 
-// printWaits is one line on a trigger that waits.
 func (e *Env) printWaits(r *client.Run) {
 	e.printf("run %s   %s   waits for %s   change: tickring edit-trigger %s   cancel: tickring kill %s\n",
 		r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID, r.ID)

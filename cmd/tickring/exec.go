@@ -17,7 +17,6 @@ import (
 	"github.com/tickring/tickring/executor"
 )
 
-// execCmd makes any program an executor.
 type execCmd struct {
 	App      string        `required:"" placeholder:"NAME" help:"The app that it belongs to."`
 	Handler  []string      `required:"" placeholder:"NAME" help:"The handler that jobs call it by; several times for several names."`

@@ -32,7 +32,6 @@ type listExecsCmd struct {
 	Test string `placeholder:"ADDRESS" help:"Ask this executor of the app, now and once, whether it is there."`
 }
 
-// test asks one executor whether it is there.
 func (c *listExecsCmd) test(e *conn) error {
 	if c.App == "" {
 		return usagef("--test asks an executor of an app: name the app")

@@ -17,7 +17,6 @@ type getCmd struct {
 	watchFlags
 }
 
-// findFlags say which jobs, by how they stand and what is said of them.
 type findFlags struct {
 	Is   []string `placeholder:"HOW" enum:"${standings}" help:"Only jobs that stand so now: ${standings}."`
 	Text string   `placeholder:"TEXT" help:"Only jobs with this in their name, title, author, handler, params or schedule."`
@@ -182,7 +181,6 @@ func (e *conn) printJobs(jobs []client.Job) error {
 	return nil
 }
 
-// pausedWith says what else was paused when a job is.
 var pausedWith = map[string]string{"app": " with its app", "everything": " with everything"}
 
 func why(p *client.Pause) string {

@@ -27,7 +27,6 @@ func unknownName(l words.Language, message string) (app bool, name string) {
 	return false, ""
 }
 
-// nameHint names the job or app that may be meant by one that is not there.
 func (e *Env) nameHint(err error) string {
 	r, ok := errors.AsType[*client.Error](err)
 	if !ok || e.found == nil {

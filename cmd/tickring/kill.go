@@ -14,7 +14,6 @@ type killCmd struct {
 
 func (c *killCmd) Run(e *conn) error { return e.each(c.What, c.Label, e.kill) }
 
-// kill ends a run, or all runs of a job.
 func (e *conn) kill(name string) error {
 	var ask func(after string) (client.StopResult, error)
 	what := name

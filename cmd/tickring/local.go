@@ -18,7 +18,6 @@ import (
 	"github.com/tickring/tickring/server"
 )
 
-// demoFolder is where serve --demo keeps its data.
 const demoFolder = "demo"
 
 // env is a variable of the environment; empty if it is not set.
@@ -105,7 +104,6 @@ func (e *Env) findServer() (endpoint string, token secret, err error) {
 		dir, start, "tickring context set NAME --endpoint URL --token-file FILE")}
 }
 
-// secret is a token and where it was found.
 type secret struct{ text, from string }
 
 func firstSecret(secrets ...secret) secret {
@@ -157,7 +155,6 @@ func answers(ctx context.Context, endpoint string) bool {
 	return ok
 }
 
-// api is the client of the server that the flags and the environment mean.
 func (e *Env) api() (*client.Client, error) {
 	if e.found != nil {
 		return e.found, nil
@@ -236,7 +233,6 @@ func (e *Env) serverURL() (string, error) {
 	return endpoint, err
 }
 
-// stackMeant reports whether a stack is meant, and reads its outputs.
 func (e *Env) stackMeant() (bool, error) {
 	if err := e.useContext(); err != nil {
 		return false, err
@@ -269,7 +265,6 @@ func (e *Env) parameter(name string) (string, error) {
 	return e.aws.Secret(e.Ctx, name)
 }
 
-// readStack reads the outputs of a stack, once.
 func (e *Env) readStack(name string) (err error) {
 	if e.outputs != nil {
 		return nil

@@ -47,7 +47,6 @@ func (c *logsCmd) Run(e *conn) error {
 	return c.show(e, run)
 }
 
-// show prints the lines of a run's log, piece by piece.
 func (c *logsCmd) show(e *conn, run client.Run) error {
 	wait, told, shown := 200*time.Millisecond, false, false
 	for from, tail := max(c.From, 1), c.Tail; ; {

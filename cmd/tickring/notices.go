@@ -60,7 +60,6 @@ func (e *conn) noticesText(add func(name, value string), j *client.Job, ofApp cl
 	return told, nil
 }
 
-// waitingText says of a notice that a channel has not taken it yet.
 func (e *conn) waitingText(w *client.WaitingNotice, zone string) string {
 	text := fmt.Sprintf(" for channel %s since %s, stands for %d; tried %s, again at %s", w.Channel, e.full(w.MadeAt, zone), w.Count,
 		plural(w.Tries, "time"), e.full(w.NextAt, zone))

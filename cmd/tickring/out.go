@@ -98,7 +98,6 @@ func (e *Env) zone(name string) *time.Location {
 
 const fullForm = "2006-01-02 15:04:05 Z07:00"
 
-// full is a time with its date and offset.
 func (e *Env) full(t time.Time, zone string) string {
 	if t.IsZero() {
 		return "-"
@@ -241,7 +240,6 @@ func (e *Env) againText(r *client.Run) string {
 	return ", again at " + e.short(r.ThenAt, time.Now(), r.Timezone)
 }
 
-// runName is the job of a run, also when it was deleted.
 func runName(r *client.Run) string {
 	if r.Job != "" {
 		return r.Job
@@ -249,7 +247,6 @@ func runName(r *client.Run) string {
 	return fmt.Sprintf("%s/%d (deleted)", r.App, r.JobID)
 }
 
-// lateness is how late a run was sent.
 func lateness(r *client.Run) string {
 	if r.LatenessMs == nil {
 		return "-"
@@ -257,7 +254,6 @@ func lateness(r *client.Run) string {
 	return "+" + span(time.Duration(*r.LatenessMs)*time.Millisecond)
 }
 
-// took is how long a run took, or has taken until now.
 func took(r *client.Run) string {
 	if r.SentAt.IsZero() || r.EndedAt.IsZero() {
 		return "-"
@@ -279,7 +275,6 @@ func (e *Env) truncate(text string, n int) string {
 	return text
 }
 
-// plural is "1 job", "2 jobs".
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

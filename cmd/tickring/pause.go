@@ -74,7 +74,6 @@ func (c *pauseCmd) run(env *Env, pause bool) error {
 	return e.each(c.What, c.Label, func(what string) error { return c.one(e, what, pause) })
 }
 
-// one pauses or resumes one job or app, or everything.
 func (c *pauseCmd) one(e *conn, what string, pause bool) (err error) {
 	all, zone := c.All, ""
 	var app, name string

@@ -45,7 +45,6 @@ func (c *peopleListCmd) Run(e *conn) error {
 	})
 }
 
-// logsIn is how a person does.
 func logsIn(p *client.Person) string {
 	var ways []string
 	switch {

@@ -50,7 +50,6 @@ func (c *replanCmd) Run(e *conn) error {
 	return nil
 }
 
-// tell prints what a replan did.
 func (c *replanCmd) tell(e *Env, res *client.ReplanResult, zone string) {
 	what := cmp.Or(c.Job, plural(res.Jobs, "job"))
 	to, missing := "to "+e.full(res.To, zone), "unaccounted for"

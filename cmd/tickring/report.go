@@ -84,7 +84,6 @@ func (c *reportCmd) print(e *Env, r *client.Report) {
 	}
 }
 
-// reportDay is when a line begins.
 func reportDay(e *Env, at time.Time, r *client.Report) string {
 	if r.By == "day" {
 		zone, err := report.Zone(r.Zone)
@@ -96,7 +95,6 @@ func reportDay(e *Env, at time.Time, r *client.Report) string {
 	return e.full(at, r.Zone)
 }
 
-// succeeded is the share of those that ended.
 func succeeded(row *client.ReportRow) string {
 	if row.Runs == 0 {
 		return "-"

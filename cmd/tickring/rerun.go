@@ -31,7 +31,6 @@ type rerunCmd struct {
 	Yes     bool     `short:"y" help:"Do not ask."`
 }
 
-// maxReruns is how many runs one command runs again at most.
 const maxReruns = 10_000
 
 func (c *rerunCmd) Run(e *conn) error {
@@ -102,7 +101,6 @@ func (c *rerunCmd) Run(e *conn) error {
 	return e.interrupted(err, plural(len(sum.Runs), "run")+" are done, and there may be more", again...)
 }
 
-// one runs one run again.
 func (c *rerunCmd) one(e *conn, body client.RerunRequest) error {
 	run, err := e.run(c.What)
 	if err != nil {

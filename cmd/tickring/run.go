@@ -187,12 +187,10 @@ func attemptText(r *client.Run) string {
 	return fmt.Sprintf("%d, %d may follow", r.Attempt, r.Retries)
 }
 
-// waitsForPermit reports whether a run is queued for its permit, or for its turn with it.
 func waitsForPermit(r *client.Run) bool {
 	return r.State == string(core.Queued) && r.Permit.Waits(time.Now())
 }
 
-// chosenText says of which addresses a route chose.
 func chosenText(t *client.Try) string {
 	text := fmt.Sprintf("%s by %s from %d", t.Address, t.By, t.Of)
 	if len(t.From) == 0 {
@@ -205,7 +203,6 @@ func chosenText(t *client.Try) string {
 	return text
 }
 
-// overText says why a run that is past its timeout is still open.
 func overText(r *client.Run) string {
 	if !core.State(r.State).Open() {
 		return ""
@@ -239,7 +236,6 @@ func replacedText(r *client.Run) string {
 	return ""
 }
 
-// shownShards is how many shards of a broadcast are shown one by one.
 const shownShards = 20
 
 // shardsText tells of the shards of a broadcast how many ended how, and of some each: of

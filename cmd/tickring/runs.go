@@ -97,7 +97,6 @@ func (e *Env) printRuns(page *client.RunPage, zone string) {
 	}
 }
 
-// waitText says for whom a queued run waits, and until when.
 func (e *Env) waitText(r *client.Run) string {
 	if r.WaitsUntil.IsZero() {
 		return ""
@@ -105,7 +104,6 @@ func (e *Env) waitText(r *client.Run) string {
 	return "for an executor of app " + r.App + ", until " + e.full(r.WaitsUntil, r.Timezone)
 }
 
-// permitText says how an open run stands among those that share its limit.
 func (e *Env) permitText(r *client.Run) string {
 	p := r.Permit
 	if p == nil {

@@ -94,7 +94,6 @@ func (c *scriptVersionsCmd) Run(e *conn) error {
 // shortHash tells one hash from the others of a job.
 func shortHash(hash string) string { return hash[:min(len(hash), 12)] }
 
-// scriptText is a version of a script in a line.
 func scriptText(s *client.Script) string {
 	return strings.TrimSpace(fmt.Sprintf("%s   version %d   %d bytes   sha256 %s   %s", s.Kind, s.Version, s.Size, shortHash(s.Hash),
 		oneLine(s.Note)))

@@ -26,7 +26,6 @@ import (
 	"github.com/tickring/tickring/server"
 )
 
-// ServeCmd runs the server.
 type ServeCmd struct {
 	Listen       string        `help:"Address to listen on: 0.0.0.0:7700 for executors on other machines, port 0 for a free one." default:"127.0.0.1:7700" placeholder:"HOST:PORT"`
 	Demo         bool          `help:"A sample app with an executor in this process and a few jobs, in a data folder of its own."`
@@ -51,7 +50,6 @@ type ServeCmd struct {
 	Tune         []string      `hidden:"" help:"NAME=DURATION, for tests."`
 }
 
-// OIDCFlags are those of the provider that lets people into the console.
 type OIDCFlags struct {
 	Issuer     string   `help:"A provider of OpenID Connect that lets people into the console, by the issuer of its tokens." placeholder:"URL"`
 	ClientID   string   `name:"client-id" help:"What the provider calls this console. The secret comes with TICKRING_OIDC_CLIENT_SECRET or --oidc-client-secret-file; without one the client is public." placeholder:"ID"`
@@ -214,7 +212,6 @@ func (c *ServeCmd) Run(e *Env) error {
 	return err
 }
 
-// tell says where the server is and what it expects, once commands find it.
 func (c *ServeCmd) tell(e *Env, out io.Writer, dir string, s *server.Server) {
 	token := "of TICKRING_ADMIN_TOKEN"
 	if e.env("TICKRING_ADMIN_TOKEN") == "" {

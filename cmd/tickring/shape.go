@@ -8,7 +8,6 @@ import (
 	"github.com/tickring/tickring/api/client"
 )
 
-// spanFlags say of what, and of which span.
 type spanFlags struct {
 	What    string `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
 	From    string `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago); a day ago if left out."`

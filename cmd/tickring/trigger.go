@@ -47,7 +47,6 @@ func (c *triggerCmd) Run(e *conn) error {
 	return exitWith(code)
 }
 
-// one triggers one job.
 func (c *triggerCmd) one(e *conn, job string) (client.Run, error) {
 	app, name, err := e.jobName(job)
 	if err != nil {
@@ -120,7 +119,6 @@ func exitOfRun(r *client.Run) int {
 	return exitFailed
 }
 
-// printEnd is one line on how a run ended.
 func (e *Env) printEnd(r *client.Run) {
 	parts := []string{"run " + r.ID, runName(r)}
 	if r.Address != "" {

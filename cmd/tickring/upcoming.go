@@ -67,7 +67,6 @@ func (c *upcomeCmd) Run(e *conn) error {
 	return e.show(res, func() { c.print(e.Env, &res, now, to) })
 }
 
-// spanAhead reads from when to when, and has params ask so far.
 func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *client.ListUpcomingParams) (to time.Time, err error) {
 	span, err := api.ParseDuration(c.For)
 	if err != nil {
@@ -106,10 +105,8 @@ func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *client
 	return to, nil
 }
 
-// shapeMarks is how many marks a line of the shape has.
 const shapeMarks = 48
 
-// shape shows how many fire when.
 func (c *upcomeCmd) shape(e *conn) error {
 	if c.What != "" && kindOf(c.What) != appKind {
 		return usagef("--shape is of an app or of all: what comes of one job is tickring upcoming %s", c.What)
@@ -166,7 +163,6 @@ func (c *upcomeCmd) shape(e *conn) error {
 	})
 }
 
-// heights are numbers as marks.
 func heights(list []int, most int) string {
 	marks := []rune("·▁▂▃▄▅▆▇█")
 	var b strings.Builder

@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// release is the version of this source.
 const release = "0.1"
 
 // version is the release, with the commit it was built from where the build

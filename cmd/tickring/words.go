@@ -82,7 +82,6 @@ func commandPath(n *kong.Node) string {
 	return strings.Join(path, " ")
 }
 
-// commands are the names of those that a node has.
 func commands(n *kong.Node) (names []string) {
 	for _, child := range n.Children {
 		if child.Type == kong.CommandNode && !child.Hidden {
@@ -218,7 +217,6 @@ func badValueWords(v *kong.Value, name, text string) string {
 	return fmt.Sprintf("%s: %q: %s", name, got, allowed)
 }
 
-// firstSentence is the first of a help, without its full stop.
 func firstSentence(help string) string {
 	first, _, _ := strings.Cut(help, ". ")
 	return strings.TrimSuffix(first, ".")

@@ -20,7 +20,6 @@ import (
 	"github.com/tickring/tickring/internal/secretbox"
 )
 
-// DynamoDB is what the engine calls of DynamoDB.
 type DynamoDB interface {
 	BatchExecuteStatement(context.Context, *dynamodb.BatchExecuteStatementInput,
 		...func(*dynamodb.Options)) (*dynamodb.BatchExecuteStatementOutput, error)
@@ -35,7 +34,6 @@ type DynamoDB interface {
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 }
 
-// SQS is what the engine calls of SQS.
 type SQS interface {
 	ChangeMessageVisibilityBatch(context.Context, *sqs.ChangeMessageVisibilityBatchInput,
 		...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error)

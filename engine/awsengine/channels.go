@@ -32,7 +32,6 @@ func (s *Store) openChannel(it item) (core.Channel, error) {
 	return c, nil
 }
 
-// Channels implements ask.Store.
 func (s *Store) Channels(ctx context.Context, names []string) (map[string]core.Channel, error) {
 	keys := make([]item, len(names))
 	for i, name := range names {
@@ -47,7 +46,6 @@ func (s *Store) Channels(ctx context.Context, names []string) (map[string]core.C
 	return found, err
 }
 
-// ListChannels implements ask.Store.
 func (s *Store) ListChannels(ctx context.Context) (list []core.Channel, err error) {
 	err = s.all(ctx, channelOf, func(it item) error {
 		c, err := s.openChannel(it)
@@ -57,7 +55,6 @@ func (s *Store) ListChannels(ctx context.Context) (list []core.Channel, err erro
 	return list, err
 }
 
-// PutChannel implements manage.Store.
 func (s *Store) PutChannel(ctx context.Context, seen int64, ch core.Channel, c core.Change) error {
 	ch, err := secretbox.Seal(s.o.Secrets, ch)
 	if err != nil {
@@ -69,7 +66,6 @@ func (s *Store) PutChannel(ctx context.Context, seen int64, ch core.Channel, c c
 	return s.transact(ctx, append(s.changeActions(&c), was("rev", seen).put(s.o.Names.State, it)))
 }
 
-// DeleteChannel implements manage.Store.
 func (s *Store) DeleteChannel(ctx context.Context, seen int64, name string, c core.Change) error {
 	return s.transact(ctx, append(s.changeActions(&c), was("rev", seen).delete(s.o.Names.State, stateKey(channelOf, name))))
 }

@@ -15,7 +15,6 @@ import (
 
 var edgesKey = stateKey("counter", "edges")
 
-// Edges implements manage.Store.
 func (s *Store) Edges(ctx context.Context) (int64, error) {
 	it, err := s.one(ctx, edgesKey)
 	if err != nil || it == nil {

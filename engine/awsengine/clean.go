@@ -11,7 +11,6 @@ import (
 
 func cleanedKey(job core.JobID) item { return stateKey("cleaned", job.String()) }
 
-// Cleaned implements ask.Store.
 func (s *Store) Cleaned(ctx context.Context, job core.JobID) (core.Instant, error) {
 	it, err := s.one(ctx, cleanedKey(job))
 	if err != nil || it == nil {
@@ -21,7 +20,6 @@ func (s *Store) Cleaned(ctx context.Context, job core.JobID) (core.Instant, erro
 	return core.Instant(at), err
 }
 
-// PutCleaned implements operate.Store.
 func (s *Store) PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error {
 	it := cleanedKey(job)
 	it["at"] = number(upTo)

@@ -234,7 +234,6 @@ func triesText(tries []core.Try) string {
 	return jsonText(tries)
 }
 
-// hasRest reports whether something of a run is long.
 func hasRest(r *core.Run) bool {
 	return r.Params != nil && len(*r.Params) > inline || len(r.Message)+len(r.Data) > inline || len(triesText(r.Tries)) > inline
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/tickring/tickring/internal/secretbox"
 )
 
-// Jobs implements the ports.
 func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
 	found, _, locked, unread, err := s.jobs(ctx, jobs)
 	bad, err := core.Besides(err)
@@ -95,7 +94,6 @@ func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.Job
 	return found, defRevs, locked, unread, read.bad.Err()
 }
 
-// parts are the items of jobs as they were read.
 type parts struct {
 	scheds map[core.JobID]core.Sched
 	named  map[core.JobID]int64 // the revision of the definition that the sched item names
@@ -135,7 +133,6 @@ func (s *Store) readParts(ctx context.Context, keys []item, p *parts) error {
 	return nil
 }
 
-// Scheds implements the ports.
 func (s *Store) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
 	keys := make([]item, len(jobs))
 	for i, id := range jobs {
@@ -165,7 +162,6 @@ func (s *Store) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]c
 	return found, unread, err
 }
 
-// JobIDs implements ask.Store.
 func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
 	keys := make([]item, len(names))
 	for i, n := range names {
@@ -269,13 +265,11 @@ func (s *Store) listedIDs(ctx context.Context, in *dynamodb.QueryInput, limit in
 
 func listKey(id core.JobID) string { return fmt.Sprintf("%010d", id) }
 
-// NewJobIDs implements manage.Store.
 func (s *Store) NewJobIDs(ctx context.Context, n int) (core.JobID, error) {
 	first, err := s.count(ctx, stateKey("counter", "job"), n)
 	return core.JobID(first), err
 }
 
-// Numbers implements the ports.
 func (s *Store) Numbers(ctx context.Context, job core.JobID, n int) (uint32, error) {
 	first, err := s.count(ctx, stateKey("job#"+job.String(), "number"), n)
 	return uint32(first), err
@@ -409,7 +403,6 @@ func (s *Store) changeActions(c *core.Change) []types.TransactWriteItem {
 	return list
 }
 
-// UpdateJobs implements manage.Store.
 func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
 	errs := make([]error, len(updates))
 	ids := make([]core.JobID, len(updates))
@@ -514,7 +507,6 @@ func (s *Store) update(ctx context.Context, old *core.Job, defRev int64, u *mana
 // due index for a year.
 const keepTombs = 400 * 24 * time.Hour
 
-// DeleteJob implements manage.Store.
 func (s *Store) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone, c core.Change) error {
 	t := &s.o.Names
 	found, defRevs, _, unread, err := s.jobs(ctx, []core.JobID{stone.Job})
@@ -545,7 +537,6 @@ func (s *Store) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone,
 	return s.transact(ctx, append(append(actions, parents...), s.changeActions(&c)...))
 }
 
-// Tombstones implements the ports.
 func (s *Store) Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error) {
 	keys := make([]item, len(jobs))
 	for i, id := range jobs {
@@ -572,7 +563,6 @@ func tombOf(it item) (core.Tombstone, error) {
 	return core.Tombstone{Job: id, App: stringOf(it, "app"), Name: stringOf(it, "name"), Rev: rev, RevAt: fromMillis(at)}, err
 }
 
-// ListTombstones implements ask.Store.
 func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int) (list []core.Tombstone, err error) {
 	err = s.query(ctx, s.listed("tomb", after, limit), func(it item) (bool, error) {
 		t, err := tombOf(it)
@@ -684,7 +674,6 @@ func (s *Store) advanceNoted(ctx context.Context, a *core.Advance) error {
 	return s.transact(ctx, append(s.changeActions(a.Change), e.update(s.o.Names.Jobs, schedKey(a.Job))))
 }
 
-// PutEntries implements finish.Store.
 func (s *Store) PutEntries(ctx context.Context, entries []core.DueItem) []error {
 	writes, keys := make([]types.WriteRequest, len(entries)), make([]string, len(entries))
 	for i, d := range entries {
@@ -702,7 +691,6 @@ func entryItem(d core.DueItem) item {
 
 func entryText(d core.DueItem) string { return planKey(d) + "#" + strconv.Itoa(d.Partition) }
 
-// RemoveEntries implements the ports.
 func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []error {
 	writes, keys := make([]types.WriteRequest, len(entries)), make([]string, len(entries))
 	for i, d := range entries {
@@ -712,7 +700,6 @@ func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []err
 	return s.batchWrite(ctx, s.o.Names.Jobs, writes, keys)
 }
 
-// Entries implements ask.Store.
 func (s *Store) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
 	var list []core.DueItem
 	err := s.query(ctx, equal("id", text("entry#"+job.String())).query(s.o.Names.Jobs), func(it item) (bool, error) {

@@ -28,7 +28,6 @@ func logsOf(run core.RunID) string { return "log#" + run.Job().String() }
 // run itself stays until their chain is over.
 const chainLasts = 31 * 24 * time.Hour
 
-// PutLog implements aside.Store.
 func (s *Store) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error {
 	v := logItem{Of: logsOf(run.ID), Key: run.ID.String(), At: millis(k.At), Text: k.Text, From: k.From, Cut: k.Cut, More: k.More, Why: k.Why,
 		Expires: s.expiry(ctx, run.ID.Job())}
@@ -45,7 +44,6 @@ func (s *Store) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
 	return s.putIf(ctx, it, none("key"))
 }
 
-// KeptLog implements aside.Store.
 func (s *Store) KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error) {
 	it, err := s.one(ctx, stateKey(logsOf(run), run.String()))
 	if err != nil || it == nil {

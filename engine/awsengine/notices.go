@@ -21,7 +21,6 @@ const (
 	lookOf   = "look"
 )
 
-// Notices implements notice.States.
 func (s *Store) Notices(ctx context.Context, names []string) (map[string]notice.State, error) {
 	keys := make([]item, len(names))
 	for i, name := range names {
@@ -43,7 +42,6 @@ func (s *Store) Notices(ctx context.Context, names []string) (map[string]notice.
 	return found, err
 }
 
-// PutNotices implements notice.States.
 func (s *Store) PutNotices(ctx context.Context, list []notice.State) []error {
 	errs := make([]error, len(list))
 	s.parallel(len(list), func(i int) {
@@ -62,7 +60,6 @@ func lookKey(l ring.Look) item {
 	return stateKey(lookOf, fmt.Sprintf("%010d#%d", l.At, l.Job))
 }
 
-// PutLooks implements notice.Looks.
 func (s *Store) PutLooks(ctx context.Context, looks []ring.Look) error {
 	keys := make([]item, len(looks))
 	writes := make([]types.WriteRequest, len(looks))
@@ -75,7 +72,6 @@ func (s *Store) PutLooks(ctx context.Context, looks []ring.Look) error {
 	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(keys))...)
 }
 
-// DropLooks implements notice.Looks.
 func (s *Store) DropLooks(ctx context.Context, looks []ring.Look) error {
 	keys := make([]item, len(looks))
 	for i, l := range looks {
@@ -84,7 +80,6 @@ func (s *Store) DropLooks(ctx context.Context, looks []ring.Look) error {
 	return s.deleteAll(ctx, keys)
 }
 
-// DueLooks implements notice.Looks.
 func (s *Store) DueLooks(ctx context.Context, upTo core.Instant, limit int) ([]ring.Look, error) {
 	var list []ring.Look
 	e := equal("of", text(lookOf))

@@ -88,7 +88,6 @@ func (s *Store) leave(ctx context.Context, p *passes) {
 	_ = s.deleteAll(ctx, p.keys)
 }
 
-// deleteAll removes items of the state table.
 func (s *Store) deleteAll(ctx context.Context, keys []item) error {
 	writes := make([]types.WriteRequest, len(keys))
 	for i, k := range keys {
@@ -185,7 +184,6 @@ func (s *Store) deleteMarked(ctx context.Context, seen int64, name string, until
 	return s.transact(ctx, actions)
 }
 
-// closePasses removes the passes of an app.
 func (s *Store) closePasses(ctx context.Context, app string) error {
 	var keys []item
 	err := s.all(ctx, passesOf(app), func(it item) error {

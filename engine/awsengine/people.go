@@ -21,7 +21,6 @@ func decodeAccount(it item) (access.Account, error) {
 	return a, nil
 }
 
-// Account implements access.Store.
 func (s *Store) Account(ctx context.Context, name string) (a access.Account, found bool, err error) {
 	err = s.getAll(ctx, s.o.Names.State, []item{stateKey(personOf, name)}, func(it item) (err error) {
 		a, err = decodeAccount(it)
@@ -31,7 +30,6 @@ func (s *Store) Account(ctx context.Context, name string) (a access.Account, fou
 	return a, found, err
 }
 
-// ListAccounts implements access.Store.
 func (s *Store) ListAccounts(ctx context.Context) (list []access.Account, err error) {
 	err = s.all(ctx, personOf, func(it item) error {
 		a, err := decodeAccount(it)
@@ -41,7 +39,6 @@ func (s *Store) ListAccounts(ctx context.Context) (list []access.Account, err er
 	return list, err
 }
 
-// PutAccount implements access.Store.
 func (s *Store) PutAccount(ctx context.Context, seen int64, a access.Account, c *core.Change) error {
 	it := stateKey(personOf, a.Name)
 	it["rev"], it["body"] = number(a.Rev), text(string(a.JSON()))
@@ -52,7 +49,6 @@ func (s *Store) PutAccount(ctx context.Context, seen int64, a access.Account, c 
 	return s.transact(ctx, append(s.changeActions(c), put))
 }
 
-// DeleteAccount implements access.Store.
 func (s *Store) DeleteAccount(ctx context.Context, seen int64, name string, c core.Change) error {
 	return s.transact(ctx, append(s.changeActions(&c), was("rev", seen).delete(s.o.Names.State, stateKey(personOf, name))))
 }

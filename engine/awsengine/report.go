@@ -157,7 +157,6 @@ func decodeReport(list string, it item) (r report.Record, err error) {
 	return r, nil
 }
 
-// ReportState implements report.Store.
 func (s *Store) ReportState(ctx context.Context) (v int64, body []byte, err error) {
 	it, err := s.one(ctx, stateKey("report", "state"))
 	if err != nil || it == nil {
@@ -170,14 +169,12 @@ func (s *Store) ReportState(ctx context.Context) (v int64, body []byte, err erro
 	return v, body, err
 }
 
-// PutReportState implements report.Store.
 func (s *Store) PutReportState(ctx context.Context, seen int64, body []byte) error {
 	it := stateKey("report", "state")
 	it["v"], it["body"] = number(seen+1), &types.AttributeValueMemberB{Value: body}
 	return s.putIf(ctx, it, was("v", seen))
 }
 
-// Reports implements report.Records.
 func (s *Store) Reports(ctx context.Context, list string, from, to core.Instant) (records []report.Record, err error) {
 	e := equal("of", text("report#"+list))
 	e.conds = append(e.conds, e.name("key")+" BETWEEN "+e.value("lo", text(fmt.Sprintf("%010d#", max(from, 0))))+" AND "+
@@ -211,7 +208,6 @@ func (s *Store) ReportsOf(ctx context.Context, list string, job core.JobID, at [
 	return records, errors.Join(errs...)
 }
 
-// PutReports implements report.Records.
 func (s *Store) PutReports(ctx context.Context, records []report.Record) error {
 	writes, keys := make([]types.WriteRequest, len(records)), make([]item, len(records))
 	for i, r := range records {
@@ -222,7 +218,6 @@ func (s *Store) PutReports(ctx context.Context, records []report.Record) error {
 	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(keys))...)
 }
 
-// DropReports implements report.Records.
 func (s *Store) DropReports(ctx context.Context, keys []report.Key) error {
 	writes, items := make([]types.WriteRequest, len(keys)), make([]item, len(keys))
 	for i, k := range keys {

@@ -53,7 +53,6 @@ func delay(notBefore, now time.Time) int32 {
 	return int32(d / time.Second)
 }
 
-// Enqueue implements engine.Ring.
 func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 	errs := make([]error, len(out))
 	now := s.o.Now()
@@ -143,7 +142,6 @@ func unanswered(entries []sqstypes.SendMessageBatchRequestEntry, answered *sqs.S
 	return list
 }
 
-// Bury implements engine.Ring.
 func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
 	return s.BuryRaw(ctx, string(ring.Encode(m)), reason)
 }
@@ -230,7 +228,6 @@ func (s *Store) TakeLetters(ctx context.Context, wait time.Duration) (n int, err
 	return n, nil
 }
 
-// Letters implements operate.DeadLetters.
 func (s *Store) Letters(ctx context.Context, after string, limit int) (list []core.Letter, err error) {
 	e := equal("of", text(lettersOf))
 	if after != "" {
@@ -244,7 +241,6 @@ func (s *Store) Letters(ctx context.Context, after string, limit int) (list []co
 	return list, err
 }
 
-// DropLetter implements operate.DeadLetters.
 func (s *Store) DropLetter(ctx context.Context, id string) error {
 	return s.deleteIf(ctx, stateKey(lettersOf, id), &expr{})
 }
@@ -399,12 +395,10 @@ func (s *Store) eachQueue(ctx context.Context, list []engine.Delivery, tell func
 	return errs
 }
 
-// Ack implements engine.Queue.
 func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 	return s.eachQueue(ctx, done, func(q string, handles []string) []error { return s.remove(ctx, q, handles) })
 }
 
-// Release implements engine.Queue.
 func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
 	slots := map[core.Instant]time.Time{}
 	for i := range back {
@@ -464,7 +458,6 @@ func (s *Store) named(queue string) (string, error) {
 	return urls[i], nil
 }
 
-// remove takes messages from a queue.
 func (s *Store) remove(ctx context.Context, queue string, handles []string) []error {
 	return s.entries(ctx, queue, len(handles), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: &queue}

@@ -25,7 +25,6 @@ var runNames = []string{"job", "run", "app", "state", "cause", "rev", "at", "slo
 	"killAt", "endedAt", "reason", "code", "message", "data", "owes", "then", "late", "tries", "parent", "place", "shard", "aside", "keepLog",
 	"rest", "expires"}
 
-// Runs implements the ports.
 func (s *Store) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
 	keys := make([]item, len(runs))
 	for i, id := range runs {
@@ -125,7 +124,6 @@ func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
 	return errs
 }
 
-// PutTriggered implements operate.Store.
 func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
 	it, rest, err := encodeRun(&run, s.runExpiry(ctx, &run))
 	if err != nil {
@@ -138,7 +136,6 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 	return s.transact(ctx, actions)
 }
 
-// ChangeTriggered implements operate.Store.
 func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
 	e := &expr{}
 	rest, err := s.writePut(ctx, e, &c.Put)
@@ -371,7 +368,6 @@ func (s *Store) see(ctx context.Context, p *core.RunPut) {
 	}
 }
 
-// RunSpan implements ask.Store.
 func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
 	lo, hi := min(first, last), max(first, last)
 	var list []core.Run
@@ -648,7 +644,6 @@ func (s *Store) claimed(ctx context.Context, minute int64, ids []core.RunID) ([]
 	return list, nil
 }
 
-// PutJournal implements the ports.
 func (s *Store) PutJournal(ctx context.Context, j core.Journal) error {
 	packed, addresses := encodeEntries(j.Entries)
 	it := journalKey(j.Key)
@@ -698,7 +693,6 @@ func decodeJournal(it item) (core.Journal, error) {
 	return j, nil
 }
 
-// Journals implements the ports.
 func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
 	list := make([]item, len(keys))
 	for i, k := range keys {
@@ -716,7 +710,6 @@ func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.
 	return found, err
 }
 
-// JournalsAt implements finish.Watch.
 func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.Journal, error) {
 	var list []core.Journal
 	e := equal("of", text(journalsOf(minute)))
@@ -744,7 +737,6 @@ func (s *Store) all(ctx context.Context, of string, each func(item) error) error
 	return s.query(ctx, equal("of", text(of)).query(s.o.Names.State), func(it item) (bool, error) { return true, each(it) })
 }
 
-// Cursor implements finish.Watch.
 func (s *Store) Cursor(ctx context.Context) (int64, error) {
 	it, err := s.one(ctx, stateKey("watch", "cursor"))
 	if err != nil || it == nil {
@@ -768,7 +760,6 @@ func (s *Store) one(ctx context.Context, key item) (item, error) {
 	return out.Item, nil
 }
 
-// MoveCursor implements finish.Watch.
 func (s *Store) MoveCursor(ctx context.Context, seen, minute int64) error {
 	it := stateKey("watch", "cursor")
 	it["minute"] = number(minute)
@@ -777,7 +768,6 @@ func (s *Store) MoveCursor(ctx context.Context, seen, minute int64) error {
 
 func revisitOf(minute int64) string { return "revisit#" + strconv.FormatInt(minute, 10) }
 
-// PutRevisits implements finish.Watch.
 func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
 	if err := s.keepJournals(ctx, minute, keys); err != nil {
 		return err
@@ -814,7 +804,6 @@ func (s *Store) keepJournals(ctx context.Context, minute int64, keys []core.Jour
 	return errors.Join(errs...)
 }
 
-// Revisits implements finish.Watch.
 func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error) {
 	var list []core.JournalKey
 	of := revisitOf(minute)
@@ -828,7 +817,6 @@ func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKe
 	return list, err
 }
 
-// DropRevisits implements finish.Watch.
 func (s *Store) DropRevisits(ctx context.Context, minute int64) error {
 	var writes []types.WriteRequest
 	var texts []string

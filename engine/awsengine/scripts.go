@@ -16,7 +16,6 @@ func scriptsKey(job core.JobID) item { return stateKey("script#"+job.String(), "
 
 func sourceKey(job core.JobID, hash string) item { return stateKey("script#"+job.String(), hash) }
 
-// Scripts implements ask.Store.
 func (s *Store) Scripts(ctx context.Context, job core.JobID) (rec core.Scripts, err error) {
 	rec.Job = job
 	it, err := s.one(ctx, scriptsKey(job))
@@ -32,7 +31,6 @@ func (s *Store) Scripts(ctx context.Context, job core.JobID) (rec core.Scripts, 
 	return rec, err
 }
 
-// PutScripts implements manage.Store.
 func (s *Store) PutScripts(ctx context.Context, rec core.Scripts) error {
 	if len(rec.Old)+len(rec.Stored) == 0 {
 		return s.deleteIf(ctx, scriptsKey(rec.Job), was("v", rec.V-1))
@@ -42,7 +40,6 @@ func (s *Store) PutScripts(ctx context.Context, rec core.Scripts) error {
 	return s.putIf(ctx, it, was("v", rec.V-1))
 }
 
-// Source implements the ports.
 func (s *Store) Source(ctx context.Context, job core.JobID, hash string) (source string, found bool, err error) {
 	it, err := s.one(ctx, sourceKey(job, hash))
 	if err != nil || it == nil {
@@ -51,14 +48,12 @@ func (s *Store) Source(ctx context.Context, job core.JobID, hash string) (source
 	return stringOf(it, "source"), true, nil
 }
 
-// PutSource implements manage.Store.
 func (s *Store) PutSource(ctx context.Context, job core.JobID, source string, at time.Time) error {
 	it := sourceKey(job, core.HashScript(source))
 	it["source"], it["at"] = text(source), number(millis(at))
 	return s.putIf(ctx, it, nil)
 }
 
-// DropSource implements manage.Store.
 func (s *Store) DropSource(ctx context.Context, job core.JobID, hash string, before time.Time) error {
 	e := &expr{}
 	e.test("at", "<", number(millis(before)))

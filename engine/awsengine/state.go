@@ -137,7 +137,6 @@ func decodeApp(it item) (core.App, error) {
 		Pause: v.Pause.decode(), Past: v.Past.decode(), Created: fromMillis(v.Created)}, err
 }
 
-// openApp reads an app with its secrets.
 func (s *Store) openApp(it item) (core.App, error) {
 	a, err := decodeApp(it)
 	if err != nil {
@@ -146,7 +145,6 @@ func (s *Store) openApp(it item) (core.App, error) {
 	return secretbox.Open(s.o.Secrets, a)
 }
 
-// Apps implements the ports.
 func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
 	keys := make([]item, len(names))
 	for i, n := range names {
@@ -176,7 +174,6 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 	return found, unread, err
 }
 
-// ListApps implements ask.Store.
 func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
 	var list []core.App
 	var bad core.UnreadableApps
@@ -231,7 +228,6 @@ type executorItem struct {
 	Expires int64  `dynamodbav:"expires"`
 }
 
-// Executors implements the ports.
 func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
 	lists := make([][]core.Executor, len(apps))
 	errs := make([]error, len(apps))
@@ -260,7 +256,6 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 	return found, nil
 }
 
-// PutExecutor implements registry.Store.
 func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
 	v := executorItem{Of: "executors#" + e.App, Key: e.Address, Beat: millis(e.Beat), Since: millis(e.Since), Fixed: e.Fixed,
 		Dialect: e.Dialect, Expires: s.o.Now().Add(s.o.KeepJournals).Unix()}
@@ -274,7 +269,6 @@ func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
 	return s.putIf(ctx, it, nil)
 }
 
-// RemoveExecutor implements registry.Store.
 func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
 	e := &expr{}
 	if !seen.IsZero() {
@@ -283,7 +277,6 @@ func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen ti
 	return s.deleteIf(ctx, stateKey("executors#"+app, address), e)
 }
 
-// Global implements the ports.
 func (s *Store) Global(ctx context.Context) (core.Global, error) {
 	it, err := s.one(ctx, stateKey("global", "-"))
 	if err != nil || it["rev"] == nil { // an earlier version noted on it how early messages came, perhaps before anything else
@@ -300,7 +293,6 @@ func (s *Store) Global(ctx context.Context) (core.Global, error) {
 		Loss: v.Loss.decode(), Notify: v.Notify, Rev: rev}, err
 }
 
-// PutGlobal implements the ports.
 func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	old, err := s.Global(ctx) // the condition tells whether it still is
 	if err != nil {
@@ -336,7 +328,6 @@ func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
 	return list, err
 }
 
-// PutHealths implements dispatch.Healths.
 func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 	errs := make([]error, len(list))
 	s.parallel(len(list), func(i int) {
@@ -361,7 +352,6 @@ const (
 	keepPermits = 48 * time.Hour // of an item that nobody holds or waits for
 )
 
-// Permits implements the ports.
 func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
 	keys := make([]item, len(names))
 	for i, name := range names {
@@ -470,7 +460,6 @@ func unpackBegun(p *core.Permits, b []byte) error {
 	return nil
 }
 
-// PutPermits implements the ports.
 func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
 	errs := make([]error, len(list))
 	s.parallel(len(list), func(i int) {
@@ -500,7 +489,6 @@ const (
 	keepUses = 48 * time.Hour
 )
 
-// Uses implements dispatch.Uses.
 func (s *Store) Uses(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Uses, error) {
 	keys := make([]item, len(jobs))
 	for i, id := range jobs {
@@ -524,7 +512,6 @@ func (s *Store) Uses(ctx context.Context, jobs []core.JobID) (map[core.JobID]cor
 	return found, err
 }
 
-// PutUses implements dispatch.Uses.
 func (s *Store) PutUses(ctx context.Context, list []core.Uses) []error {
 	errs := make([]error, len(list))
 	s.parallel(len(list), func(i int) {
@@ -536,7 +523,6 @@ func (s *Store) PutUses(ctx context.Context, list []core.Uses) []error {
 	return errs
 }
 
-// Leases implements tick.Leases.
 func (s *Store) Leases(ctx context.Context) ([]core.Lease, error) {
 	var list []core.Lease
 	err := s.all(ctx, "lease", func(it item) error {
@@ -560,14 +546,12 @@ func heldBy(l core.Lease) *expr {
 	return e
 }
 
-// PutLease implements tick.Leases.
 func (s *Store) PutLease(ctx context.Context, seen, l core.Lease) error {
 	it := stateKey("lease", l.Name)
 	it["owner"], it["epoch"], it["until"] = text(l.Owner), number(l.Epoch), number(millis(l.Until))
 	return s.putIf(ctx, it, heldBy(seen))
 }
 
-// DropLease implements tick.Leases.
 func (s *Store) DropLease(ctx context.Context, seen core.Lease) error {
 	return s.deleteIf(ctx, stateKey("lease", seen.Name), heldBy(seen))
 }
@@ -616,7 +600,6 @@ func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
 
 func skipKey(k *core.Skip) string { return fmt.Sprintf("%010d#%s", k.First, k.Reason) }
 
-// Skips implements ask.Store.
 func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error) {
 	var list []core.Skip
 	e := equal("of", text("skip#"+job.String()))
@@ -639,7 +622,6 @@ func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant
 // never had one, after it was bound.
 const keyFor = 24 * time.Hour
 
-// PutKey implements operate.Store.
 func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (core.RunID, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -677,7 +659,6 @@ func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core
 	return run, s.putIf(ctx, it, equal("run", number(id)))
 }
 
-// Alive implements engine.Upkeep.
 func (s *Store) Alive(ctx context.Context, now time.Time) (time.Time, error) {
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, err
@@ -692,7 +673,6 @@ func (s *Store) Alive(ctx context.Context, now time.Time) (time.Time, error) {
 	return fromMillis(at), err
 }
 
-// LastAlive implements engine.Upkeep.
 func (s *Store) LastAlive(ctx context.Context) (time.Time, error) {
 	it, err := s.one(ctx, stateKey("alive", "-"))
 	if err != nil || it == nil {
@@ -748,7 +728,6 @@ func (s *Store) changeItems(c *core.Change) []item {
 	return list
 }
 
-// PutChanges implements the ports.
 func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	var writes []types.WriteRequest
 	var items []item
@@ -760,7 +739,6 @@ func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(items))...)
 }
 
-// Changes implements ask.Store.
 func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last int64, limit int) ([]core.Change, error) {
 	var ofs []string
 	switch {

@@ -48,7 +48,6 @@ func (s *Store) dropWaiting(ctx context.Context, ids []core.RunID, at time.Time)
 	})
 }
 
-// Waiting implements operate.Store.
 func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) (list []core.Run, err error) {
 	for more := true; more && len(list) < limit; {
 		var ids, over []core.RunID

@@ -20,7 +20,6 @@ func (s *Store) scanChannel(st *sqlite.Stmt) (c core.Channel, err error) {
 	return c, nil
 }
 
-// Channels implements ask.Store.
 func (s *Store) Channels(ctx context.Context, names []string) (map[string]core.Channel, error) {
 	found := make(map[string]core.Channel, len(names))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
@@ -50,7 +49,6 @@ func (s *Store) ListChannels(ctx context.Context) (list []core.Channel, err erro
 	return list, err
 }
 
-// PutChannel implements manage.Store.
 func (s *Store) PutChannel(ctx context.Context, seen int64, ch core.Channel, c core.Change) error {
 	ch, err := secretbox.Seal(s.secrets, ch)
 	if err != nil {
@@ -68,7 +66,6 @@ func (s *Store) PutChannel(ctx context.Context, seen int64, ch core.Channel, c c
 	return s.judge(ctx, 2, nil, q, values(bound...), func(tx *tx) error { return putChange(tx, &c) })
 }
 
-// DeleteChannel implements manage.Store.
 func (s *Store) DeleteChannel(ctx context.Context, seen int64, name string, c core.Change) error {
 	return s.judge(ctx, 2, nil, "DELETE FROM channels WHERE name = ?1 AND rev = ?2", values(name, seen),
 		func(tx *tx) error { return putChange(tx, &c) })

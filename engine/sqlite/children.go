@@ -10,7 +10,6 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Edges implements manage.Store.
 func (s *Store) Edges(ctx context.Context) (n int64, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		n, err = getState(c, "edges")

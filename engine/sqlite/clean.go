@@ -8,7 +8,6 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Cleaned implements ask.Store.
 func (s *Store) Cleaned(ctx context.Context, job core.JobID) (at core.Instant, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT at FROM cleaned WHERE job = ?", values(int64(job)), func(st *sqlite.Stmt) error {
@@ -19,7 +18,6 @@ func (s *Store) Cleaned(ctx context.Context, job core.JobID) (at core.Instant, e
 	return at, err
 }
 
-// PutCleaned implements operate.Store.
 func (s *Store) PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error {
 	return s.write(ctx, false, 1, func(tx *tx) error {
 		return query(tx.Conn, "INSERT INTO cleaned (job, at) VALUES (?, ?) ON CONFLICT (job) DO UPDATE SET at = max(at, excluded.at)",

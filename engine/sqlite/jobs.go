@@ -69,7 +69,6 @@ func (s *Store) scanJob(st *sqlite.Stmt) (*core.Job, error) {
 	return j, nil
 }
 
-// Jobs implements the ports.
 func (s *Store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -127,7 +126,6 @@ func (s *Store) Scheds(ctx context.Context, ids []core.JobID) (map[core.JobID]co
 	return found, nil, err
 }
 
-// Tombstones implements the ports.
 func (s *Store) Tombstones(ctx context.Context, ids []core.JobID) (map[core.JobID]core.Tombstone, error) {
 	found := map[core.JobID]core.Tombstone{}
 	err := s.read(ctx, func(c *sqlite.Conn) error {
@@ -146,7 +144,6 @@ func (s *Store) Tombstones(ctx context.Context, ids []core.JobID) (map[core.JobI
 	return found, err
 }
 
-// ListTombstones implements ask.Store.
 func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int) (list []core.Tombstone, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		q := "SELECT job, app, name, rev, rev_at FROM tombs WHERE job > ?1 ORDER BY job LIMIT ?2"
@@ -159,7 +156,6 @@ func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int)
 	return list, err
 }
 
-// JobIDs implements ask.Store.
 func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
 	found := make(map[string]core.JobID, len(names))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
@@ -176,7 +172,6 @@ func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[str
 	return found, err
 }
 
-// ListJobs implements ask.Store.
 func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
 	q, bound := "SELECT id FROM sched WHERE id > ?1 ORDER BY id LIMIT ?2", []any{after, limit}
 	if app != "" {
@@ -205,7 +200,6 @@ func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limi
 	return list, next, err
 }
 
-// NewJobIDs implements manage.Store.
 func (s *Store) NewJobIDs(ctx context.Context, n int) (first core.JobID, err error) {
 	err = s.write(ctx, false, 1, func(tx *tx) error {
 		last, err := getState(tx.Conn, "lastJob")
@@ -230,7 +224,6 @@ func (s *Store) Numbers(ctx context.Context, job core.JobID, n int) (first uint3
 	return first, err
 }
 
-// encodedJob is a job ready to be stored.
 type encodedJob struct {
 	job    *core.Job
 	def    core.Def // with its secrets encrypted
@@ -334,7 +327,6 @@ func (s *Store) putJobs(ctx context.Context, q string, jobs []encodedJob) []erro
 	})
 }
 
-// CreateJobs implements manage.Store.
 func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error {
 	list := make([]encodedJob, len(jobs))
 	for i := range jobs {
@@ -370,7 +362,6 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 tail = ?11, keep = ?12, spec = ?13, pause_until = ?14, pause_by = ?15, pause_why = ?16, plan_error = ?17, compared = ?18 WHERE id = ?1 AND rev = ?19 AND tail = ?20`, list)
 }
 
-// DeleteJob implements manage.Store.
 func (s *Store) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error {
 	var parents lists
 	before := func(tx *tx) error {
@@ -503,7 +494,6 @@ ORDER BY plan_at, id LIMIT ?5`, values(partition, upTo, after.PlanAt, after.Job,
 	return list, err
 }
 
-// PutEntries implements finish.Store.
 func (s *Store) PutEntries(ctx context.Context, entries []core.DueItem) []error {
 	return batch(ctx, s, false, entries, putEntries)
 }
@@ -548,7 +538,6 @@ func (s *Store) Entries(ctx context.Context, job core.JobID) (list []core.DueIte
 	return list, err
 }
 
-// PutSkips implements the ports.
 func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
 	return batch(ctx, s, false, skips, func(tx *tx, skips []core.Skip, answers []error) error {
 		err := eachRow(tx, `INSERT INTO skips (job, first, reason, last, count, rev, made) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -588,7 +577,6 @@ WHERE NOT EXISTS (SELECT 1 FROM changes WHERE job = ?6 AND id = ?1 AND app = ?5 
 		values(c.ID, core.Millis(c.At), c.By, c.Verb, c.App, c.Job, c.Name, c.Why, c.Old, c.New, c.Act, c.From, c.Via), nil)
 }
 
-// PutChanges implements the ports.
 func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	return s.write(ctx, false, len(changes), func(tx *tx) error {
 		for i := range changes {
@@ -686,7 +674,6 @@ func milliPause(p core.Pause) core.Pause {
 	return p
 }
 
-// PutApp implements manage.Store.
 func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
 	a, err := secretbox.Seal(s.secrets, a)
 	if err != nil {
@@ -764,7 +751,6 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 	return found, err
 }
 
-// PutExecutor implements registry.Store.
 func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
 	return s.write(ctx, false, 1, func(tx *tx) error {
 		return query(tx.Conn, "INSERT OR REPLACE INTO executors (app, address, beat, since, fixed, dialect, ahead) "+
@@ -773,7 +759,6 @@ func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
 	})
 }
 
-// RemoveExecutor implements registry.Store.
 func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
 	other := false
 	err := s.write(ctx, false, 1, func(tx *tx) error {
@@ -855,7 +840,6 @@ const (
 	permitsEnd = "permit0" // behind them all
 )
 
-// Permits implements the ports.
 func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
 	found := make(map[string]core.Permits, len(names))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
@@ -930,7 +914,6 @@ func (s *Store) sweepPermits(tx *tx, now time.Time, limit int) (removed int, mor
 	return removed, last != "", nil
 }
 
-// PutPermits implements the ports.
 func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
 	return batch(ctx, s, true, list, func(tx *tx, list []core.Permits, answers []error) error {
 		for i := range list {
@@ -958,7 +941,6 @@ func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
 	})
 }
 
-// PutHealths implements dispatch.Healths.
 func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 	return batch(ctx, s, false, list, func(tx *tx, list []core.Health, answers []error) error {
 		for i := range list {
@@ -999,7 +981,6 @@ func (s *Store) Leases(ctx context.Context) (list []core.Lease, err error) {
 	return list, err
 }
 
-// PutLease implements tick.Leases.
 func (s *Store) PutLease(ctx context.Context, seen, l core.Lease) error {
 	q := "INSERT INTO leases (name, owner, epoch, until) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING"
 	bound := []any{l.Name, l.Owner, l.Epoch, core.Millis(l.Until)}
@@ -1010,7 +991,6 @@ func (s *Store) PutLease(ctx context.Context, seen, l core.Lease) error {
 	return s.judge(ctx, 1, nil, q, values(bound...), nil)
 }
 
-// DropLease implements tick.Leases.
 func (s *Store) DropLease(ctx context.Context, seen core.Lease) error {
 	return s.judge(ctx, 1, nil, "DELETE FROM leases WHERE name = ? AND owner = ? AND epoch = ?",
 		values(seen.Name, seen.Owner, seen.Epoch), nil)
@@ -1040,7 +1020,6 @@ func (s *Store) judge(ctx context.Context, rows int, before func(*tx) error, q s
 	return cmp.Or(err, answer)
 }
 
-// PutKey implements operate.Store.
 func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (bound core.RunID, err error) {
 	at := core.Millis(s.now())
 	err = s.write(ctx, false, 1, func(tx *tx) error {

@@ -33,7 +33,6 @@ func (s *Store) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
 	return answer
 }
 
-// KeptLog implements aside.Store.
 func (s *Store) KeptLog(ctx context.Context, run core.RunID) (k core.KeptLog, is bool, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT body FROM logs WHERE run = ?", values(key(run)), func(st *sqlite.Stmt) error {

@@ -12,7 +12,6 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Notices implements notice.States.
 func (s *Store) Notices(ctx context.Context, names []string) (map[string]notice.State, error) {
 	found := make(map[string]notice.State, len(names))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
@@ -33,7 +32,6 @@ func (s *Store) Notices(ctx context.Context, names []string) (map[string]notice.
 	return found, err
 }
 
-// PutNotices implements notice.States.
 func (s *Store) PutNotices(ctx context.Context, list []notice.State) []error {
 	return batch(ctx, s, false, list, func(tx *tx, list []notice.State, answers []error) error {
 		for i := range list {
@@ -57,12 +55,10 @@ func (s *Store) PutNotices(ctx context.Context, list []notice.State) []error {
 	})
 }
 
-// PutLooks implements notice.Looks.
 func (s *Store) PutLooks(ctx context.Context, looks []ring.Look) error {
 	return s.eachLook(ctx, "INSERT INTO looks (at, job) VALUES (?, ?) ON CONFLICT DO NOTHING", looks)
 }
 
-// DropLooks implements notice.Looks.
 func (s *Store) DropLooks(ctx context.Context, looks []ring.Look) error {
 	return s.eachLook(ctx, "DELETE FROM looks WHERE at = ? AND job = ?", looks)
 }
@@ -78,7 +74,6 @@ func (s *Store) eachLook(ctx context.Context, q string, looks []ring.Look) error
 	})
 }
 
-// DueLooks implements notice.Looks.
 func (s *Store) DueLooks(ctx context.Context, upTo core.Instant, limit int) (list []ring.Look, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		list = nil

@@ -18,7 +18,6 @@ func scanAccount(st *sqlite.Stmt) (access.Account, error) {
 	return a, nil
 }
 
-// Account implements access.Store.
 func (s *Store) Account(ctx context.Context, name string) (a access.Account, found bool, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT name, body FROM people WHERE name = ?", values(name), func(st *sqlite.Stmt) (err error) {
@@ -42,7 +41,6 @@ func (s *Store) ListAccounts(ctx context.Context) (list []access.Account, err er
 	return list, err
 }
 
-// PutAccount implements access.Store.
 func (s *Store) PutAccount(ctx context.Context, seen int64, a access.Account, c *core.Change) error {
 	q, bound := "INSERT INTO people (name, rev, body) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING", []any{a.Name, a.Rev, a.JSON()}
 	if seen != 0 {
@@ -56,7 +54,6 @@ func (s *Store) PutAccount(ctx context.Context, seen int64, a access.Account, c 
 	})
 }
 
-// DeleteAccount implements access.Store.
 func (s *Store) DeleteAccount(ctx context.Context, seen int64, name string, c core.Change) error {
 	return s.judge(ctx, 2, nil, "DELETE FROM people WHERE name = ?1 AND rev = ?2", values(name, seen),
 		func(tx *tx) error { return putChange(tx, &c) })

@@ -48,7 +48,6 @@ func (s *Store) commitPulled(more map[pull.Queue]int) {
 	}
 }
 
-// PutPulled implements pull.Store.
 func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
 	var answer error
 	err := s.write(ctx, true, 1, func(tx *tx) error {
@@ -150,22 +149,18 @@ func (s *Store) byReceipt(ctx context.Context, statement string, q pull.Queue, r
 	return err
 }
 
-// HidePulled implements pull.Store.
 func (s *Store) HidePulled(ctx context.Context, q pull.Queue, r pull.Receipt, until time.Time) error {
 	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5", q, r, func(*tx, int) {}, until.UnixMilli())
 }
 
-// ReturnPulled implements pull.Store.
 func (s *Store) ReturnPulled(ctx context.Context, q pull.Queue, r pull.Receipt, now time.Time) error {
 	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5, receives = receives - 1", q, r, func(*tx, int) {}, now.UnixMilli())
 }
 
-// DropPulled implements pull.Store.
 func (s *Store) DropPulled(ctx context.Context, q pull.Queue, r pull.Receipt) error {
 	return s.byReceipt(ctx, "DELETE FROM pulled", q, r, func(tx *tx, n int) { tx.moreInQueue(q, -n) })
 }
 
-// RemovePulled implements pull.Store.
 func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
 	return s.write(ctx, false, len(ids), func(tx *tx) error {
 		for _, id := range ids {
@@ -181,7 +176,6 @@ func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
 	})
 }
 
-// HasPulled implements pull.Store.
 func (s *Store) HasPulled(ctx context.Context, q pull.Queue, job core.JobID) (has bool, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run >= ?3 AND run < ?4 LIMIT 1",
@@ -193,7 +187,6 @@ func (s *Store) HasPulled(ctx context.Context, q pull.Queue, job core.JobID) (ha
 	return has, err
 }
 
-// ListPulled implements pull.Store.
 func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []pull.Listed, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		q := "SELECT id, app, queue, run, receives FROM pulled WHERE id > ?1 ORDER BY id LIMIT ?2"

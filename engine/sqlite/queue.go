@@ -46,7 +46,6 @@ func kindOf(k ring.Kind) (int, error) {
 	return 0, core.Errorf(core.CodeInvalid, "the ring has no messages of the kind %q", k)
 }
 
-// message is one entry of a queue that is kept in memory.
 type message struct {
 	id       int64
 	due      time.Time // NotBefore as enqueued
@@ -279,18 +278,15 @@ func (s *Store) refill(tx *tx, q *queue) error {
 	return nil
 }
 
-// bury puts bytes among the dead letters.
 func bury(tx *tx, body []byte, reason string) error {
 	return query(tx.Conn, "INSERT INTO dead (at, reason, body) VALUES (?, ?, ?)", values(tx.s.now().UnixMilli(), reason, body), nil)
 }
 
-// Bury implements engine.Ring.
 func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
 	body := ring.Encode(m)
 	return s.write(ctx, false, 1, func(tx *tx) error { return bury(tx, body, reason) })
 }
 
-// Letters implements dispatch.DeadLetters.
 func (s *Store) Letters(ctx context.Context, after string, limit int) (list []core.Letter, err error) {
 	before := int64(math.MaxInt64)
 	if after != "" {
@@ -309,7 +305,6 @@ func (s *Store) Letters(ctx context.Context, after string, limit int) (list []co
 	return list, err
 }
 
-// DropLetter implements operate.DeadLetters.
 func (s *Store) DropLetter(ctx context.Context, id string) error {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
@@ -320,7 +315,6 @@ func (s *Store) DropLetter(ctx context.Context, id string) error {
 	})
 }
 
-// outgoing is a message ready to be stored.
 type outgoing struct {
 	kind int
 	at   time.Time
@@ -405,7 +399,6 @@ func copyMessage(m ring.Message) ring.Message {
 	return m
 }
 
-// Receive implements engine.Queue.
 func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine.Delivery, error) {
 	k, err := kindOf(kind)
 	if err != nil {
@@ -547,7 +540,6 @@ func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Tim
 	return answers
 }
 
-// Depth implements engine.Queue.
 func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlight int, err error) {
 	k, err := kindOf(kind)
 	if err != nil {

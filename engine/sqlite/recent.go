@@ -116,7 +116,6 @@ func (o *recent) apply(made []madeRow, closed []core.RunID) {
 	}
 }
 
-// openOf is the open runs of a job.
 func (o *recent) openOf(job core.JobID) (ids []core.RunID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

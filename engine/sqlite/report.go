@@ -70,7 +70,6 @@ AND ended >= (made / 60000 + 1) * 60000`, values(int64(from)*1000, int64(to)*100
 // was stored.
 const stateOfReports = "state"
 
-// ReportState implements report.Store.
 func (s *Store) ReportState(ctx context.Context) (v int64, body []byte, err error) {
 	records, err := s.Reports(ctx, stateOfReports, 0, math.MaxInt64)
 	if err != nil || len(records) == 0 {
@@ -79,7 +78,6 @@ func (s *Store) ReportState(ctx context.Context) (v int64, body []byte, err erro
 	return int64(records[0].At), records[0].Body, nil
 }
 
-// PutReportState implements report.Store.
 func (s *Store) PutReportState(ctx context.Context, seen int64, body []byte) error {
 	return s.write(ctx, false, 1, func(tx *tx) error {
 		var is int64
@@ -119,7 +117,6 @@ func scanReports(list *[]report.Record) func(*sqlite.Stmt) error {
 	}
 }
 
-// Reports implements report.Records.
 func (s *Store) Reports(ctx context.Context, list string, from, to core.Instant) (records []report.Record, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT list, at, first, body FROM reports WHERE list = ? AND at >= ? AND at < ? ORDER BY at, first",
@@ -128,7 +125,6 @@ func (s *Store) Reports(ctx context.Context, list string, from, to core.Instant)
 	return records, err
 }
 
-// ReportsOf implements report.Records.
 func (s *Store) ReportsOf(ctx context.Context, list string, job core.JobID, at []core.Instant) (records []report.Record, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		for _, one := range at {
@@ -145,7 +141,6 @@ func (s *Store) ReportsOf(ctx context.Context, list string, job core.JobID, at [
 // reportsAtOnce is how many records are written in one transaction: they are long.
 const reportsAtOnce = 20
 
-// PutReports implements report.Records.
 func (s *Store) PutReports(ctx context.Context, records []report.Record) error {
 	for len(records) > 0 {
 		some := records[:min(len(records), reportsAtOnce)]
@@ -163,7 +158,6 @@ func (s *Store) PutReports(ctx context.Context, records []report.Record) error {
 	return nil
 }
 
-// DropReports implements report.Records.
 func (s *Store) DropReports(ctx context.Context, keys []report.Key) error {
 	for len(keys) > 0 {
 		some := keys[:min(len(keys), sweepSlice)]

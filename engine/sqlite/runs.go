@@ -277,7 +277,6 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 	return nil
 }
 
-// judged is the answer of a conditional statement just run.
 func judged(c *sqlite.Conn) error {
 	if c.Changes() == 0 {
 		return core.ErrRefused
@@ -304,7 +303,6 @@ func eachRow[T any](tx *tx, q string, items []T, answers []error, bind func(*sql
 	return nil
 }
 
-// Runs implements the ports.
 func (s *Store) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
 	found := make(map[core.RunID]core.Run, len(ids))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
@@ -331,7 +329,6 @@ func (s *Store) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core
 	return found, nil, nil
 }
 
-// Create implements the ports.
 func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
 	return batch(ctx, s, true, runs, create)
 }
@@ -367,7 +364,6 @@ func create(tx *tx, runs []core.Run, answers []error) error {
 	return nil
 }
 
-// PutTriggered implements operate.Store.
 func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
 	var answer [1]error
 	err := s.write(ctx, true, 2, func(tx *tx) error {
@@ -379,7 +375,6 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 	return cmp.Or(err, answer[0])
 }
 
-// ChangeTriggered implements operate.Store.
 func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
 	var answer [1]error
 	err := s.write(ctx, false, 4, func(tx *tx) error {
@@ -493,7 +488,6 @@ func (k putText) String() string {
 	return "UPDATE runs SET " + strings.Join(sets, ", ") + " WHERE " + strings.Join(append(conds, "key = ?"), " AND ")
 }
 
-// PutRuns implements the ports.
 func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	claims := false
 	for i := range puts {
@@ -557,7 +551,6 @@ func putRuns(tx *tx, puts []core.RunPut, answers []error) error {
 	return nil
 }
 
-// RunSpan implements ask.Store.
 func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, err error) {
 	lo, hi, order := first, last, "id"
 	if last < first {
@@ -681,7 +674,6 @@ func lastBefore(c *sqlite.Conn, in span, before int64) (row int64, err error) {
 	return lo, nil
 }
 
-// Waiting implements operate.Store.
 func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) (list []core.Run, err error) {
 	ids := slices.DeleteFunc(s.recent.openOf(job), func(id core.RunID) bool { return id >= below })
 	slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(b, a) })
@@ -701,7 +693,6 @@ func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, l
 	return list, nil
 }
 
-// OpenRuns implements the ports.
 func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, next core.RunID, err error) {
 	ids := slices.DeleteFunc(s.recent.openOf(first.Job()), func(id core.RunID) bool { return id > first || id < last })
 	slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(b, a) })
@@ -803,13 +794,11 @@ func decodeEntries(b []byte) ([]core.Entry, error) {
 	return entries, core.UnpackAnswers(b, entries)
 }
 
-// columnBytes is a copy of a column's bytes.
 func columnBytes(st *sqlite.Stmt, at int) []byte {
 	b := make([]byte, st.ColumnLen(at))
 	return b[:st.ColumnBytes(at, b)]
 }
 
-// PutJournal implements the ports.
 func (s *Store) PutJournal(ctx context.Context, j core.Journal) error {
 	body := encodeEntries(j.Entries)
 	return batch(ctx, s, true, []core.Journal{j}, func(tx *tx, js []core.Journal, answers []error) error {
@@ -845,7 +834,6 @@ func columnJournal(st *sqlite.Stmt) (j core.Journal, err error) {
 	return j, err
 }
 
-// Journals implements the ports.
 func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
 	found := make(map[core.JournalKey]core.Journal, len(keys))
 	return found, s.read(ctx, func(c *sqlite.Conn) error {
@@ -863,7 +851,6 @@ func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.
 	})
 }
 
-// JournalsAt implements finish.Watch.
 func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) (list []core.Journal, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT minute, suffix, nonce, v, body FROM journals WHERE minute = ? AND (minute, suffix, nonce) > (?, ?, ?) ORDER "+
@@ -877,7 +864,6 @@ func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.Journal
 	return list, err
 }
 
-// PutRevisits implements finish.Watch.
 func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
 	return s.write(ctx, false, len(keys), func(tx *tx) error {
 		return eachRow(tx, "INSERT INTO revisits (minute, claimed, suffix, nonce) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", keys,
@@ -890,7 +876,6 @@ func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.Journ
 	})
 }
 
-// Revisits implements finish.Watch.
 func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) (keys []core.JournalKey, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT claimed, suffix, nonce FROM revisits WHERE minute = ? AND (claimed, suffix, nonce) > (?, ?, ?) ORDER BY "+
@@ -903,7 +888,6 @@ func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKe
 	return keys, err
 }
 
-// DropRevisits implements finish.Watch.
 func (s *Store) DropRevisits(ctx context.Context, minute int64) error {
 	return s.write(ctx, false, 1, func(tx *tx) error {
 		return query(tx.Conn, "DELETE FROM revisits WHERE minute = ?", func(st *sqlite.Stmt) { st.BindInt64(1, minute) }, nil)
@@ -1404,7 +1388,6 @@ func (s *Store) sweepHistory(tx *tx) error {
 	return nil
 }
 
-// Alive implements engine.Upkeep.
 func (s *Store) Alive(ctx context.Context, now time.Time) (before time.Time, err error) {
 	err = s.write(ctx, false, 1, func(tx *tx) error {
 		v, err := getState(tx.Conn, "alive")
@@ -1417,7 +1400,6 @@ func (s *Store) Alive(ctx context.Context, now time.Time) (before time.Time, err
 	return before, err
 }
 
-// LastAlive implements engine.Upkeep.
 func (s *Store) LastAlive(ctx context.Context) (at time.Time, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		v, err := getState(c, "alive")
@@ -1427,7 +1409,6 @@ func (s *Store) LastAlive(ctx context.Context) (at time.Time, err error) {
 	return at, err
 }
 
-// Cursor implements finish.Watch.
 func (s *Store) Cursor(ctx context.Context) (minute int64, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) (err error) {
 		minute, err = getState(c, "cursor")
@@ -1436,7 +1417,6 @@ func (s *Store) Cursor(ctx context.Context) (minute int64, err error) {
 	return minute, err
 }
 
-// MoveCursor implements finish.Watch.
 func (s *Store) MoveCursor(ctx context.Context, seen, minute int64) error {
 	var answer error
 	err := s.write(ctx, false, 1, func(tx *tx) error {

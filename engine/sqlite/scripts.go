@@ -11,7 +11,6 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Scripts implements ask.Store.
 func (s *Store) Scripts(ctx context.Context, job core.JobID) (rec core.Scripts, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT v, body FROM scripts WHERE job = ?", values(job), func(st *sqlite.Stmt) error {
@@ -26,7 +25,6 @@ func (s *Store) Scripts(ctx context.Context, job core.JobID) (rec core.Scripts, 
 	return rec, err
 }
 
-// PutScripts implements manage.Store.
 func (s *Store) PutScripts(ctx context.Context, rec core.Scripts) error {
 	body, err := json.Marshal(rec)
 	if err != nil {
@@ -42,7 +40,6 @@ func (s *Store) PutScripts(ctx context.Context, rec core.Scripts) error {
 	return s.judge(ctx, 1, nil, q, values(bound...), nil)
 }
 
-// Source implements the ports.
 func (s *Store) Source(ctx context.Context, job core.JobID, hash string) (text string, found bool, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT source FROM sources WHERE job = ? AND hash = ?", values(job, hash), func(st *sqlite.Stmt) error {
@@ -53,7 +50,6 @@ func (s *Store) Source(ctx context.Context, job core.JobID, hash string) (text s
 	return text, found, err
 }
 
-// PutSource implements manage.Store.
 func (s *Store) PutSource(ctx context.Context, job core.JobID, text string, at time.Time) error {
 	return s.write(ctx, false, 1, func(tx *tx) error {
 		return query(tx.Conn, "INSERT INTO sources (job, hash, at, source) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (job, hash) DO UPDATE SET at = ?3",
@@ -61,7 +57,6 @@ func (s *Store) PutSource(ctx context.Context, job core.JobID, text string, at t
 	})
 }
 
-// DropSource implements manage.Store.
 func (s *Store) DropSource(ctx context.Context, job core.JobID, hash string, before time.Time) error {
 	return s.write(ctx, false, 1, func(tx *tx) error {
 		return query(tx.Conn, "DELETE FROM sources WHERE job = ? AND hash = ? AND at < ?", values(job, hash, core.Millis(before)), nil)

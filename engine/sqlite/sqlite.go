@@ -65,7 +65,6 @@ func Open(ctx context.Context, o Options) (*engine.Engine, error) {
 	return s.Engine(), nil
 }
 
-// Engine is the store as an engine.
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
@@ -74,7 +73,6 @@ func (s *Store) Engine() *engine.Engine {
 	}
 }
 
-// Store implements all ports.
 type Store struct {
 	lock       *FileLock
 	now        func() time.Time
@@ -257,7 +255,6 @@ func refusal(dir string, err error) error {
 	return &core.Error{Code: core.CodeRefused, Field: "data", Value: dir, Reason: reason, Err: err}
 }
 
-// load reads what is kept in memory.
 func (s *Store) load(c *sqlite.Conn) error {
 	if err := s.names.load(c); err != nil {
 		return err

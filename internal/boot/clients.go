@@ -96,7 +96,6 @@ type timed struct {
 	client *http.Client
 }
 
-// Do implements aws.HTTPClient.
 func (t *timed) Do(r *http.Request) (*http.Response, error) {
 	n := attempt(r)
 	one := *t.client

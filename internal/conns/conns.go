@@ -80,7 +80,6 @@ type conn struct {
 	gone  bool
 }
 
-// Accept implements net.Listener.
 func (l *conns) Accept() (net.Conn, error) {
 	nc, err := l.Listener.Accept()
 	if err != nil {
@@ -148,7 +147,6 @@ func (l *conns) tell() {
 	}
 }
 
-// Close implements net.Listener.
 func (l *conns) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -157,7 +155,6 @@ func (l *conns) Close() error {
 	return l.Listener.Close()
 }
 
-// Close implements net.Conn.
 func (c *conn) Close() error {
 	c.of.mu.Lock()
 	c.leave()
@@ -190,7 +187,6 @@ func (c *conn) put(in *list.List) {
 // piece is how much is written at a time: who takes it slowly is seen to take it.
 const piece = 16 << 10
 
-// Write implements net.Conn.
 func (c *conn) Write(p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		c.of.mu.Lock()

@@ -197,7 +197,6 @@ func (c *Commands) end(ctx context.Context) error {
 	return err
 }
 
-// Run implements send.Commands.
 func (c *Commands) Run(ctx context.Context, sh dispatch.Shipment, order []byte) dispatch.Answer {
 	it := item{Run: sh.Run.ID, Order: order, Command: *sh.Job.Def.Command}
 	if d := sh.Job.Sched.Deadline; d > 0 && sh.Run.Cause.Planned() {
@@ -226,12 +225,10 @@ func (c *Commands) Run(ctx context.Context, sh dispatch.Shipment, order []byte) 
 	return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: "whether it is stored is not known"}
 }
 
-// Idle implements send.Commands.
 func (c *Commands) Idle(ctx context.Context, job core.JobID) (bool, error) {
 	return c.o.Queue.Idle(ctx, queue(job), job)
 }
 
-// Log implements send.Commands.
 func (c *Commands) Log(run *core.Run, from int) (text string, next int, end bool) {
 	return c.e.Log(int64(run.ID), run.SentAt, from)
 }

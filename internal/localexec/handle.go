@@ -69,7 +69,6 @@ type bounded struct {
 	last []byte // of those
 }
 
-// Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

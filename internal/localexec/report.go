@@ -30,7 +30,6 @@ const (
 // for a server: so they stay in its journal until they are stored.
 type reports struct{ c *Commands }
 
-// RoundTrip implements http.RoundTripper.
 func (t reports) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer r.Body.Close()
 	body, err := io.ReadAll(r.Body)

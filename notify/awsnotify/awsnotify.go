@@ -20,7 +20,6 @@ import (
 	"github.com/tickring/tickring/notify"
 )
 
-// Client is what is needed of *sns.Client.
 type Client interface {
 	Publish(context.Context, *sns.PublishInput, ...func(*sns.Options)) (*sns.PublishOutput, error)
 }
@@ -42,7 +41,6 @@ func New() *Topics {
 	return &Topics{load: func(ctx context.Context) (aws.Config, error) { return config.LoadDefaultConfig(ctx) }}
 }
 
-// Of makes it on a client.
 func Of(c Client, who aws.CredentialsProvider) *Topics { return &Topics{client: c, who: who} }
 
 func (t *Topics) made(ctx context.Context) (Client, aws.CredentialsProvider, error) {
@@ -70,7 +68,6 @@ func (t *Topics) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Publish implements notify.Topics.
 func (t *Topics) Publish(ctx context.Context, arn, subject, text string) error {
 	client, _, err := t.made(ctx)
 	if err != nil {

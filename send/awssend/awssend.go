@@ -30,14 +30,12 @@ import (
 	"github.com/tickring/tickring/send"
 )
 
-// FunctionsClient is what is needed of *lambda.Client.
 type FunctionsClient interface {
 	Invoke(context.Context, *lambda.InvokeInput, ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
 	GetFunctionConfiguration(context.Context, *lambda.GetFunctionConfigurationInput,
 		...func(*lambda.Options)) (*lambda.GetFunctionConfigurationOutput, error)
 }
 
-// QueuesClient is what is needed of *sqs.Client.
 type QueuesClient interface {
 	GetQueueUrl(context.Context, *sqs.GetQueueUrlInput, ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
 	SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
@@ -232,7 +230,6 @@ func (q *Queues) missing(queue string) string {
 	return "there is no queue " + queue + " in " + q.region
 }
 
-// Put implements send.Queues.
 func (q *Queues) Put(ctx context.Context, _ *core.App, queue string, _ core.RunID, payload []byte) dispatch.Answer {
 	url, why := q.url(ctx, queue)
 	if why != nil {

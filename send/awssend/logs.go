@@ -17,7 +17,6 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// LogsClient is what is needed of *cloudwatchlogs.Client.
 type LogsClient interface {
 	FilterLogEvents(context.Context, *cloudwatchlogs.FilterLogEventsInput,
 		...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.FilterLogEventsOutput, error)
@@ -98,7 +97,6 @@ func (f *Functions) Log(ctx context.Context, function string, run *core.Run, fro
 	return text + strings.Join(log.lines, "\n") + "\n", next, over, err
 }
 
-// found is what was found of a run's log.
 type found struct {
 	stream  string
 	lines   []string // the last ones
@@ -108,7 +106,6 @@ type found struct {
 	answers int      // that were looked at
 }
 
-// lines finds those of a run.
 func (f *Functions) lines(ctx context.Context, group, request string, run *core.Run) (log found, err error) {
 	pattern := `?"run ` + run.ID.String() + `"` // what the SDK writes before each line
 	if request != "" {
@@ -207,7 +204,6 @@ func (f *Functions) pages(ctx context.Context, begun time.Time, in *cloudwatchlo
 	}
 }
 
-// logError says for people why a log cannot be read.
 func logError(group string, known bool, run *core.Run, request string, err error) error {
 	at := "log group " + group
 	if request != "" {
