@@ -38,7 +38,6 @@ func (a App) WithSecrets(turn func(secret string) string) App {
 	return a
 }
 
-// SecretsOf names the record that the encrypted secrets belong to.
 func (a App) SecretsOf() string { return "app/" + a.Name }
 
 // Allows reports whether its allow has the host of an address, an IP address.

@@ -41,7 +41,6 @@ type OAuth struct {
 	Scope        string `json:"scope,omitempty"`
 }
 
-// Bounds of a Call.
 const (
 	MaxHeaders   = 32
 	MaxHeader    = 128     // bytes of a name
@@ -103,7 +102,6 @@ func (c *Call) Besides(over *Call) *Call {
 	return out.Normal()
 }
 
-// Equal reports whether two calls say the same.
 func (c *Call) Equal(o *Call) bool {
 	if c == nil || o == nil {
 		return c == o

@@ -45,7 +45,6 @@ const (
 	ChannelSNS      ChannelKind = "sns"
 )
 
-// ChannelKinds are all of them.
 var ChannelKinds = []ChannelKind{ChannelWebhook, ChannelSlack, ChannelFeishu, ChannelDingTalk, ChannelWeCom, ChannelEmail, ChannelSNS}
 
 // HTTP reports whether what is sent is posted to Channel.URL.
@@ -59,10 +58,8 @@ const (
 	Chinese Language = "zh"
 )
 
-// Languages are all of them.
 var Languages = []Language{English, Chinese}
 
-// Email is whom mail goes to, and who takes it.
 type Email struct {
 	To   []string `json:"to"`
 	From string   `json:"from"`
@@ -87,10 +84,8 @@ const (
 	TLSNone     SMTPTLS = "none"     // for a relay that has none; never with a password
 )
 
-// SMTPTLSs are all of them.
 var SMTPTLSs = []SMTPTLS{TLSStart, TLSImplicit, TLSNone}
 
-// Bounds of a Channel.
 const (
 	MaxChannels   = 200
 	MaxChannelURL = 2 << 10 // bytes
@@ -131,7 +126,6 @@ func (c Channel) WithSecrets(turn func(secret string) string) Channel {
 	return c
 }
 
-// SecretsOf names the record that the encrypted secrets belong to.
 func (c Channel) SecretsOf() string { return "channel/" + c.Name }
 
 // Locked is why the channel cannot be used: a secret of it could not be decrypted; nil if it can.
@@ -196,10 +190,8 @@ func (c Channel) To() string {
 	return u.Host
 }
 
-// String is the JSON of its record, without secrets.
 func (c Channel) String() string { return marshal(c.Shown()) }
 
-// CheckChannelName refuses what is no name of a channel.
 func CheckChannelName(field, name string) error { return CheckName(field, name) }
 
 var topicARN = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]{1,32}:[0-9]{12}:[A-Za-z0-9_-]{1,256}$`)

@@ -16,7 +16,6 @@ const (
 	UponClose   Upon = "closed" // any but a skip
 )
 
-// Upons lists them all.
 var Upons = []Upon{UponSuccess, UponFailure, UponClose}
 
 // Bounds of the jobs that come after one another.
@@ -25,7 +24,6 @@ const (
 	MaxChildren = 1000
 )
 
-// Parent is a job after which another comes.
 type Parent struct {
 	Job  string `json:"job"` // app/name
 	ID   JobID  `json:"id"`
@@ -119,7 +117,6 @@ func (r *Run) OwesChildren() bool {
 	return r.Place != 0 && !r.State.Open() && r.Then == 0 && (r.State != Skipped || r.Attempt > 1)
 }
 
-// Owing reports whether a closed run owes a follow-up.
 func (r *Run) Owing() bool {
 	return !r.State.Open() && (len(r.Owes) > 0 || r.OwesChildren() || r.OwesAside() != Aside{})
 }

@@ -23,7 +23,6 @@ type Command struct {
 	MaxOutput int64 `json:"maxOutput,omitempty"`
 }
 
-// Bounds of a Command.
 const (
 	MaxLine          = 8 << 10  // bytes
 	MaxDir           = 1 << 10  // bytes
@@ -34,7 +33,6 @@ const (
 	MaxMaxOutput     = 64 << 20
 )
 
-// Equal reports whether two commands say the same.
 func (c *Command) Equal(o *Command) bool {
 	if c == nil || o == nil {
 		return c == o

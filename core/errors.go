@@ -31,7 +31,6 @@ func Besides(err error) (Unreadable, error) {
 	return nil, err
 }
 
-// Add notes one more.
 func (u *Unreadable) Add(job JobID, err error) {
 	if *u == nil {
 		*u = Unreadable{}
@@ -39,7 +38,6 @@ func (u *Unreadable) Add(job JobID, err error) {
 	(*u)[job] = err
 }
 
-// Err is nil where there are none.
 func (u Unreadable) Err() error {
 	if len(u) == 0 {
 		return nil
@@ -47,7 +45,6 @@ func (u Unreadable) Err() error {
 	return u
 }
 
-// Reasons is each with its reason, in the order of the numbers.
 func (u Unreadable) Reasons() []string {
 	var list []string
 	for _, id := range slices.Sorted(maps.Keys(u)) {
@@ -76,7 +73,6 @@ func BesidesApps(err error) (UnreadableApps, error) {
 	return nil, err
 }
 
-// Add notes one more.
 func (u *UnreadableApps) Add(name string, err error) {
 	if *u == nil {
 		*u = UnreadableApps{}
@@ -84,7 +80,6 @@ func (u *UnreadableApps) Add(name string, err error) {
 	(*u)[name] = err
 }
 
-// Err is nil where there are none.
 func (u UnreadableApps) Err() error {
 	if len(u) == 0 {
 		return nil
@@ -154,7 +149,6 @@ func Phrase(english string) Text { return Text{code: english, english: english} 
 // Code is what a table of another language knows the sentence by.
 func (t Text) Code() string { return t.code }
 
-// Args are what goes into it.
 func (t Text) Args() []any { return t.args }
 
 // String is the sentence in English.

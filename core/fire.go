@@ -13,7 +13,6 @@ const (
 	CauseBackfill Cause = "backfill"
 )
 
-// Causes lists them all.
 var Causes = []Cause{CauseSchedule, CauseMisfire, CauseManual, CauseAPI, CauseParent, CauseRetry, CauseBackfill}
 
 // Planned reports whether a planner makes fires of this cause: only those fall

@@ -50,7 +50,6 @@ func Millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// FromMillis reads what Millis wrote.
 func FromMillis(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}

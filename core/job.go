@@ -21,7 +21,6 @@ func (j *Job) Locked(err error) error {
 	return err
 }
 
-// SecretsOf names the record that the encrypted secrets belong to.
 func (d Def) SecretsOf() string { return "job/" + d.ID.String() }
 
 // JobState is whether a job's schedule counts.
@@ -33,7 +32,6 @@ const (
 	Ended   JobState = "ended" // its schedule has no further instant
 )
 
-// JobStates lists them all.
 var JobStates = []JobState{Started, Paused, Ended}
 
 // Job is what to run, and when. It is stored in two parts: Def is what its
@@ -119,7 +117,6 @@ const (
 	DeclaredTaken Declared = "taken" // somebody else: no declaration changes it
 )
 
-// Declareds lists them all.
 var Declareds = []Declared{DeclaredCode, DeclaredTaken}
 
 // Equal reports whether two definitions say the same; who comes after them is another's word.
@@ -201,7 +198,6 @@ type Advance struct {
 	NewCompared Instant
 }
 
-// Moved is s after an advance.
 func (s Sched) Moved(a Advance) Sched {
 	s.Next, s.PlanAt, s.Seq, s.Partition, s.Tail = a.NewNext, a.NewPlanAt, a.NewSeq, a.NewPartition, a.NewTail
 	if a.NewState != "" {
@@ -224,7 +220,6 @@ func (s *Sched) PausedAt(t time.Time) bool {
 	return s.State == Paused && (s.PauseUntil == 0 || t.Before(s.PauseUntil.Time()))
 }
 
-// Stay is the advance that leaves s as it is.
 func (s Sched) Stay() Advance {
 	return Advance{Job: s.ID, Rev: s.Rev, Next: s.Next, Tail: s.Tail,
 		NewNext: s.Next, NewPlanAt: s.PlanAt, NewSeq: s.Seq, NewPartition: s.Partition, NewTail: s.Tail,
@@ -240,7 +235,6 @@ type DueItem struct {
 	Partition int
 }
 
-// Less is the order of the due index.
 func (d DueItem) Less(o DueItem) bool {
 	if d.PlanAt != o.PlanAt {
 		return d.PlanAt < o.PlanAt

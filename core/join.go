@@ -34,7 +34,6 @@ type Mark struct {
 	Data string `json:"data,omitempty"`
 }
 
-// JoinName is under which its item is stored.
 func (d *Def) JoinName() string { return "join/" + d.ID.String() }
 
 // Joins reports whether a job comes once after all of its parents.
@@ -80,10 +79,8 @@ func (d *Def) ComesAfter(parent JobID) bool {
 	return slices.ContainsFunc(d.After, func(p Parent) bool { return p.ID == parent })
 }
 
-// Complete reports whether no parent is missing.
 func (j *Join) Complete(d *Def) bool { return d.Joins() && len(j.Missing(d)) == 0 }
 
-// Missing are the parents that have not ended as asked in the round.
 func (j *Join) Missing(d *Def) (names []string) {
 	for _, p := range d.After {
 		if i := j.of(p.ID); i < 0 || !j.Marks[i].Counts {

@@ -18,7 +18,6 @@ type JournalKey struct {
 // JournalSuffixes is how many suffixes there are.
 const JournalSuffixes = 16
 
-// IsZero reports whether k names no journal.
 func (k JournalKey) IsZero() bool { return k.Nonce == "" }
 
 func (k JournalKey) String() string { return fmt.Sprintf("%d.%d.%s", k.Minute, k.Suffix, k.Nonce) }
@@ -117,7 +116,6 @@ func UnpackAnswers(b []byte, entries []Entry) error {
 
 var errAnswers = errors.New("the answers of a journal are damaged")
 
-// HasLeft reports whether an entry was left.
 func (j *Journal) HasLeft() bool {
 	for i := range j.Entries {
 		if j.Entries[i].Outcome == Left {
@@ -127,7 +125,6 @@ func (j *Journal) HasLeft() bool {
 	return false
 }
 
-// Find is the entry of a run; false if the journal does not name it.
 func (j *Journal) Find(run RunID) (Entry, bool) {
 	for _, e := range j.Entries {
 		if e.Run == run {

@@ -41,7 +41,6 @@ type Holder struct {
 	From    Instant `json:",omitempty"`
 }
 
-// Bounds of a limit.
 const (
 	MaxLimit      = 1000
 	MaxQueue      = 1000 // that wait for a permit
@@ -173,7 +172,6 @@ func (p *Permits) Past(first RunID, now time.Time) bool {
 	return i >= 0 && now.After(p.Holders[i].Until)
 }
 
-// Holds reports whether a chain has a permit.
 func (p *Permits) Holds(first RunID) bool { return p.holder(first) >= 0 }
 
 func (p *Permits) holder(first RunID) int {
@@ -201,7 +199,6 @@ func (p *Permits) fill() {
 	p.Queue = slices.Delete(p.Queue, 0, n)
 }
 
-// Given are those that waited in was and hold a permit now.
 func (p *Permits) Given(was *Permits) (first []RunID) {
 	for _, id := range was.Queue {
 		if p.Holds(id) {
@@ -211,7 +208,6 @@ func (p *Permits) Given(was *Permits) (first []RunID) {
 	return first
 }
 
-// Clone is p, of its own.
 func (p *Permits) Clone() Permits {
 	n := *p
 	n.Holders, n.Queue, n.Join = slices.Clone(p.Holders), slices.Clone(p.Queue), p.Join.Clone()

@@ -235,13 +235,11 @@ func (n *Notify) TellsEnd() bool {
 		n.Tells(EventPaused)
 }
 
-// Equal reports whether two say the same.
 func (n Notify) Equal(o Notify) bool {
 	return slices.Equal(n.To, o.To) && slices.Equal(n.On, o.On) && n.Late == o.Late && n.Slow == o.Slow && n.Quiet == o.Quiet &&
 		n.Overdue == o.Overdue
 }
 
-// IsZero reports whether it says nothing.
 func (n Notify) IsZero() bool { return n.Equal(Notify{}) }
 
 // Clock is the hour and minute of By; ok is false where it is none.
@@ -259,7 +257,6 @@ type Retry struct {
 	On       []State       `json:"on"`                 // of failed, timed-out, lost
 }
 
-// Equal reports whether two say the same.
 func (r Retry) Equal(o Retry) bool {
 	return r.Max == o.Max && r.Delay == o.Delay && r.Backoff == o.Backoff && r.MaxDelay == o.MaxDelay && slices.Equal(r.On, o.On)
 }
@@ -299,7 +296,6 @@ const (
 	KeepLogAlways  KeepLog = "always"     // those that were killed and that succeeded too
 )
 
-// KeepLogs lists them all.
 var KeepLogs = []KeepLog{KeepLogNever, KeepLogFailure, KeepLogAlways}
 
 // Keep says how long runs are kept, and of which the log.

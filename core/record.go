@@ -40,7 +40,6 @@ func RecordOf(s *Sched, def *Def) JobRecord {
 	}
 }
 
-// String is the JSON of the record.
 func (r JobRecord) String() string { return marshal(r) }
 
 // ParseJobRecord reads the Old or New of a change of a job; false if there is none.
@@ -76,7 +75,6 @@ type AppRecord struct {
 	PauseWhy  string `json:"pauseWhy,omitempty"`
 }
 
-// AppRecordOf is the record of an app.
 func AppRecordOf(a *App) AppRecord {
 	r := pauseRecord(a.Rev, a.Pause)
 	r.Name, r.Title, r.Set, r.HasToken, r.Executors, r.Allow, r.Withheld = a.Name, a.Title, a.Set, a.Token != "", a.Executors, a.Allow,
@@ -85,7 +83,6 @@ func AppRecordOf(a *App) AppRecord {
 	return r
 }
 
-// GlobalRecordOf is the record of the item that concerns everything.
 func GlobalRecordOf(g *Global) AppRecord {
 	r := pauseRecord(g.Rev, g.Pause)
 	r.Notify = g.Notify
@@ -96,12 +93,10 @@ func pauseRecord(rev int64, p Pause) AppRecord {
 	return AppRecord{Rev: rev, PauseFrom: Millis(p.From), PauseTo: Millis(p.To), PauseBy: p.By, PauseWhy: p.Why}
 }
 
-// Pause is the pause that the record holds.
 func (r AppRecord) Pause() Pause {
 	return Pause{From: FromMillis(r.PauseFrom), To: FromMillis(r.PauseTo), By: r.PauseBy, Why: r.PauseWhy}
 }
 
-// String is the JSON of the record.
 func (r AppRecord) String() string { return marshal(r) }
 
 // ParseAppRecord reads the Old or New of a change of an app or of everything;
@@ -144,7 +139,6 @@ const (
 	VerbRemoved   = "removed" // the registration of an executor, whose address is the reason
 )
 
-// Verbs are all of them.
 var Verbs = []string{VerbCreated, VerbUpdated, VerbPaused, VerbResumed, VerbDeleted, VerbTriggered, VerbChanged, VerbCancelled, VerbKilled,
 	VerbFenced, VerbRestored, VerbTested, VerbActed, VerbCleaned, VerbRemoved}
 
@@ -189,7 +183,6 @@ type ActRecord struct {
 	Found int    `json:"found"` // jobs, when it began
 }
 
-// String is the JSON of the record.
 func (r ActRecord) String() string { return marshal(r) }
 
 // Validate refuses one that a change record could not name.

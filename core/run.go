@@ -25,7 +25,6 @@ const (
 	Skipped   State = "skipped"
 )
 
-// States lists them all.
 var States = []State{Planned, Queued, Running, Succeeded, Failed, TimedOut, Killed, Lost, Skipped}
 
 // Open reports whether a run can still change.
@@ -268,7 +267,6 @@ func (r *Run) HasLateness() bool {
 	return r.Sent() && r.Slot != 0 && r.Cause != CauseManual && r.Cause != CauseAPI && r.Cause != CauseParent
 }
 
-// Lateness is how long after its slot the run was sent.
 func (r *Run) Lateness() time.Duration {
 	if r.SentAt.IsZero() || r.Slot == 0 {
 		return 0
@@ -365,7 +363,6 @@ func (r *Run) Follow(d *Def) {
 // older version claimed it, the one that it was made under.
 func (r *Run) RevSent() int64 { return cmp.Or(r.SentRev, r.Rev) }
 
-// Fire is the fire of a run that is stored.
 func (r *Run) Fire() Fire {
 	return Fire{Run: r.ID, Rev: r.Rev, At: r.At, Slot: r.Slot, Cause: r.Cause, Seq: r.Seq}
 }

@@ -35,7 +35,6 @@ func NumberedRun(job JobID, n uint32) RunID {
 	return RunID(int64(job)<<32 | numbered | int64(n&MaxNumber))
 }
 
-// Job is the number of the job that the run belongs to.
 func (r RunID) Job() JobID { return JobID(int64(r) >> 32) }
 
 // Planned tells the nominal instant of a planned run; false for a numbered one.
@@ -59,7 +58,6 @@ func (r RunID) Valid() bool { return r.Job() > 0 }
 
 func (r RunID) String() string { return strconv.FormatInt(int64(r), 10) }
 
-// ParseRunID reads a run ID in decimal.
 func ParseRunID(text string) (RunID, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || !RunID(n).Valid() {

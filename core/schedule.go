@@ -13,7 +13,6 @@ const (
 	KindAt         Kind = "at"         // once
 )
 
-// Kinds lists them all.
 var Kinds = []Kind{KindCron, KindCrontab, KindEvery, KindFixedDelay, KindAt}
 
 // When is one rule of a schedule.
@@ -46,7 +45,6 @@ func (s Schedule) FixedDelay() (time.Duration, bool) {
 	return 0, false
 }
 
-// Equal reports whether two schedules say the same.
 func (s Schedule) Equal(o Schedule) bool {
 	if len(s.Any) != len(o.Any) || s.Timezone != o.Timezone || s.From != o.From || s.Until != o.Until || s.Jitter != o.Jitter {
 		return false

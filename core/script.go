@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 )
 
-// ScriptKind is what a script is written in.
 type ScriptKind string
 
 const (
@@ -20,10 +19,8 @@ const (
 	ScriptGroovy     ScriptKind = "groovy" // runs inside executors in Java
 )
 
-// ScriptKinds lists them all.
 var ScriptKinds = []ScriptKind{ScriptShell, ScriptPython, ScriptNodeJS, ScriptPHP, ScriptPowerShell, ScriptGroovy}
 
-// Bounds of scripts.
 const (
 	// MaxScript is the longest source, in bytes: an item of DynamoDB holds 400 KB, and executors take
 	// 5 MiB of JSON, in which a byte is six at most.
@@ -124,7 +121,6 @@ type Scripts struct {
 	Stored map[string]int64 `json:"stored,omitempty"`
 }
 
-// Clone is a copy that shares nothing.
 func (s Scripts) Clone() Scripts {
 	s.Old = slices.Clone(s.Old)
 	stored := make(map[string]int64, len(s.Stored))
@@ -178,7 +174,6 @@ func (s *Scripts) Trim(since int64, revs []int64) {
 	s.Old = kept
 }
 
-// Trims reports whether Trim may drop anything.
 func (s *Scripts) Trims() bool { return len(s.Old) >= KeepVersions }
 
 // Unnamed are the hashes of what was stored before a millisecond and no version names but perhaps

@@ -29,20 +29,17 @@ type part struct {
 	text   string
 }
 
-// offset moves a moment by a number of units.
 type offset struct {
 	n    int
 	unit byte
 }
 
-// Placeholders are the names that a template may have.
 var Placeholders = []string{"scheduledAt", "attempt", "runId", "lastSuccessAt", parentData}
 
 // parentData is the data of the run after which one comes. What names it is filled when the
 // run is made, for its parent may be forgotten before it is sent.
 const parentData = "parent.data"
 
-// Bounds of a template.
 const (
 	maxPlaces  = 100
 	maxPattern = 64

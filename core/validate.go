@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what people write.
 const (
 	MaxParams    = 64 << 10 // bytes
 	MaxTitle     = 256      // characters
@@ -378,7 +377,6 @@ func CheckParams(field, params string) error {
 	return nil
 }
 
-// CheckSet refuses what is no name of a set.
 func CheckSet(field, set string) error {
 	if len(set) > MaxSet || !printable(set) {
 		return Invalid(field, set, "the name of a set is at most %d printable ASCII characters", MaxSet)
@@ -652,7 +650,6 @@ func ParseCallHandler(handler string) (method, path string, err error) {
 	return method, path, nil
 }
 
-// Scheme is how a run is sent to an address.
 type Scheme string
 
 const (
@@ -841,7 +838,6 @@ var (
 	nameLetter = regexp.MustCompile(`[a-z]`)
 )
 
-// CheckName refuses what is no name of a job.
 func CheckName(field, name string) error {
 	if !nameForm.MatchString(name) {
 		if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {

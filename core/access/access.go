@@ -23,7 +23,6 @@ type Passwords interface {
 	Is(hash, password string) bool
 }
 
-// Options of New.
 type Options struct {
 	Passwords Passwords
 	// Admin reports whether a token is the admin token; nil: nothing is.
@@ -104,7 +103,6 @@ func (a *Access) find(ctx context.Context, name string) (Account, bool, error) {
 	return acc, found, nil
 }
 
-// account reads one that has to be there.
 func (a *Access) account(ctx context.Context, name string) (Account, error) {
 	acc, found, err := a.find(ctx, name)
 	if err == nil && !found {

@@ -26,7 +26,6 @@ func (q *Ask) FindApp(ctx context.Context, name string) (core.App, bool, error) 
 	return a, ok, nil
 }
 
-// App reads an app. Its token is in it: not for output.
 func (q *Ask) App(ctx context.Context, name string) (core.App, error) {
 	a, ok, err := q.FindApp(ctx, name)
 	if err == nil && !ok {

@@ -21,7 +21,6 @@ type Ask struct {
 	nexts  nexts
 }
 
-// Options of an Ask.
 type Options struct {
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
@@ -44,7 +43,6 @@ type Options struct {
 	KeepRuns time.Duration
 }
 
-// New makes the questions on a store.
 func New(store Store, o Options) *Ask {
 	if o.Now == nil {
 		o.Now = time.Now

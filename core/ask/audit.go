@@ -14,7 +14,6 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Bounds of an audit.
 const (
 	// lookedBetween is how many instants are looked at between two looks at what
 	// one report, or a page, may take.
@@ -144,7 +143,6 @@ func (c *AuditCount) run(r *core.Run) bool {
 	return true
 }
 
-// auditing is what all jobs of one audit share.
 type auditing struct {
 	now     time.Time
 	oldest  ring.Oldest
@@ -320,7 +318,6 @@ type revision struct {
 
 func (r revision) demands() bool { return r.at < r.end && !r.Deleted && r.State != core.Paused }
 
-// history is what is known of a job's revisions in a span.
 type history struct {
 	revs []revision // the oldest first
 	// swept is the instant up to which the runs may be gone by how long they were

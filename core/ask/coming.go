@@ -11,7 +11,6 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Bounds of the shape of what comes.
 const (
 	MaxComing     = 7 * 24 * time.Hour
 	ComingBuckets = 288 // five minutes of a day
@@ -48,7 +47,6 @@ type ComingShape struct {
 	Partial bool
 }
 
-// ComingApp is what fires of an app.
 type ComingApp struct {
 	App   string
 	Jobs  int   // that fire

@@ -26,7 +26,6 @@ const (
 	IsOver     Standing = "ended"     // its schedule has no further instant
 )
 
-// Standings lists them all.
 var Standings = []Standing{IsFailing, IsLate, IsHeld, IsStarted, IsNeverRan, IsOver}
 
 // Order is by what jobs are listed.
@@ -39,7 +38,6 @@ const (
 	ByLast   Order = "last" // the instant of their last run
 )
 
-// Orders lists them all.
 var Orders = []Order{ByNumber, ByName, ByNext, ByLast}
 
 // MaxRecent is how many of the last runs of each job a list may have.
@@ -171,7 +169,6 @@ type found struct {
 	next    func(j *core.Job) core.Instant // when a job fires next, by what is paused; 0: it does not
 }
 
-// find walks over all jobs.
 func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
 	g, err := q.Global(ctx)
 	if err != nil {

@@ -49,7 +49,6 @@ type Apps interface {
 	Global(ctx context.Context) (core.Global, error)
 }
 
-// Channels are where notices go.
 type Channels interface {
 	// Channels reads channels by name; those that are not there are not in the answer.
 	Channels(ctx context.Context, names []string) (map[string]core.Channel, error)
@@ -69,7 +68,6 @@ type Records interface {
 	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
 }
 
-// Scripts are those of jobs, with their sources.
 type Scripts interface {
 	// Scripts reads the record of a job's scripts; one without a version was never stored.
 	Scripts(ctx context.Context, job core.JobID) (core.Scripts, error)

@@ -14,7 +14,6 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Bounds of questions.
 const (
 	MaxPage     = 1000
 	DefaultPage = 100
@@ -103,7 +102,6 @@ type UpcomingResult struct {
 	Next    core.JobID // After of the next page, which has the instants of further jobs; 0 there is none
 }
 
-// Preview is what a schedule means.
 type Preview struct {
 	Words core.Text
 	Next  []core.Instant
@@ -158,7 +156,6 @@ func (q *Ask) JobID(ctx context.Context, ref string) (core.JobID, error) {
 	return id, nil
 }
 
-// Job reads a job by app/name or number.
 func (q *Ask) Job(ctx context.Context, ref string) (core.Job, error) {
 	id, err := q.JobID(ctx, ref)
 	if err != nil {
@@ -273,7 +270,6 @@ func (q *Ask) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
 	return res, nil
 }
 
-// Last is the last run of a job up to now; nil when it has none.
 func (q *Ask) Last(ctx context.Context, job core.JobID) (*core.Run, error) {
 	return q.last(ctx, job, q.Page().Until)
 }

@@ -41,7 +41,6 @@ func (q *Ask) ScriptVersion(ctx context.Context, j *core.Job, version int) (core
 		Reason: core.Say("no such version of the script of %s is kept", j.Name())}
 }
 
-// ScriptSource is the source of a version.
 func (q *Ask) ScriptSource(ctx context.Context, j *core.Job, s *core.Script) (string, error) {
 	source, found, err := q.store.Source(ctx, j.Def.ID, s.Hash)
 	switch {

@@ -7,7 +7,6 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Bounds of a look for trouble.
 const (
 	maxTroubled  = 10_000 // jobs that are looked at
 	lookedAtOnce = 256    // jobs whose runs are read before further jobs are

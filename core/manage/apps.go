@@ -100,7 +100,6 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 	return res, nil
 }
 
-// putApp stores an app as it becomes, with its change record.
 func (m *Manage) putApp(ctx context.Context, old, next *core.App, c core.Change) error {
 	next.Rev = c.ID
 	if old.Name == "" {
@@ -164,7 +163,6 @@ func (m *Manage) RemoveExecutor(ctx context.Context, actor core.Actor, app, addr
 	return bound.Insist(ctx, func() error { return m.store.PutChanges(ctx, []core.Change{c}) })
 }
 
-// DeleteApp removes an app that has no job.
 func (m *Manage) DeleteApp(ctx context.Context, actor core.Actor, name string) error {
 	if err := actor.Validate(); err != nil {
 		return err

@@ -18,7 +18,6 @@ type ChannelSpec struct {
 	IfRev   *int64
 }
 
-// ChannelResult is what became of a ChannelSpec.
 type ChannelResult struct {
 	Name   string
 	Rev    int64
@@ -113,7 +112,6 @@ func (m *Manage) roomForChannel(ctx context.Context, there bool) error {
 	return err
 }
 
-// putChannel stores a channel as it becomes, with its change record.
 func (m *Manage) putChannel(ctx context.Context, old core.Channel, next *core.Channel, actor core.Actor, verb string) error {
 	c := m.change(actor, verb, old.Rev)
 	next.Rev = c.ID
@@ -147,7 +145,6 @@ func (m *Manage) DeleteChannel(ctx context.Context, actor core.Actor, name strin
 	})
 }
 
-// ChannelTest is what became of a test message.
 type ChannelTest struct {
 	Sent bool
 	// Why it was not, for people; whether another try may do; and not before how long.

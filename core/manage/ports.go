@@ -91,7 +91,6 @@ type Looks interface {
 	PutLooks(ctx context.Context, looks []ring.Look) error
 }
 
-// Channels is how channels are changed.
 type Channels interface {
 	// PutChannel stores a channel; condition: its rev is seen (0: no such channel).
 	PutChannel(ctx context.Context, seen int64, ch core.Channel, c core.Change) error
@@ -107,7 +106,6 @@ type Notifier interface {
 	Test(ctx context.Context, ch core.Channel) error
 }
 
-// Executors is how registrations are removed.
 type Executors interface {
 	// RemoveExecutor removes that registration; condition: its last heartbeat is seen. One that
 	// is not there is well.

@@ -72,7 +72,6 @@ func (s *saving) script() error {
 	return core.CheckSource("script.source", s.spec.Source)
 }
 
-// script makes the wanted job's script a version of its own; its number comes with its record.
 func (e *edit) script(source string) {
 	s := *e.want.Def.Script
 	s.Rev, s.By, s.Version = e.want.Sched.Rev, e.by.Name, 0

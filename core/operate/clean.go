@@ -44,7 +44,6 @@ type CleanRequest struct {
 	After  string // Next of the page before
 }
 
-// CleanResult is what a page came to.
 type CleanResult struct {
 	Cleaned int64 // that went, or would go
 	Held    int64 // that would, but are still needed: another looks at them, or may

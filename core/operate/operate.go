@@ -40,7 +40,6 @@ type TriggerRequest struct {
 	Retries *int // in place of the job's retry.max
 }
 
-// TriggerResult is the run that a trigger made.
 type TriggerResult struct {
 	Run      core.Run
 	Existing bool // the key was used before: this is the run it made then
@@ -56,7 +55,6 @@ type TriggerChange struct {
 	Direct func(app string) error
 }
 
-// StopResult is what became of a cancel or kill.
 type StopResult struct {
 	Changed   bool
 	Job       core.JobID

@@ -21,7 +21,6 @@ type RedriveRequest struct {
 	Limit  int    // letters, at most 100; 0 is 100
 }
 
-// RedriveResult is what became of them, newest first.
 type RedriveResult struct {
 	Letters []RedrivenLetter
 	Sent    int    // fires, and letters of the aside lane, that are on the ring again, or would be
@@ -30,7 +29,6 @@ type RedriveResult struct {
 	Next    string // After of the next request; empty: these were all
 }
 
-// RedrivenLetter is one letter.
 type RedrivenLetter struct {
 	core.Letter
 	Fires   []RedrivenFire // none: it asks for something else, or cannot be read
@@ -38,7 +36,6 @@ type RedrivenLetter struct {
 	Dropped bool
 }
 
-// RedrivenFire is one fire of a letter.
 type RedrivenFire struct {
 	core.Fire
 	App, Name string    // of its job, where that is known
@@ -159,7 +156,6 @@ func (op *Operate) sendAgain(ctx context.Context, fires []core.Fire) error {
 	return nil
 }
 
-// redrivable judges the fires of one letter.
 func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]RedrivenFire, error) {
 	if len(fires) == 0 {
 		return nil, nil

@@ -99,7 +99,6 @@ func (r *replanning) add(ctx context.Context, p *bound.Page, reports []ask.Audit
 	return nil
 }
 
-// send puts fires on the ring.
 func (r *replanning) send(ctx context.Context, fires []core.Fire) (failed error) {
 	out := plan.Pack(fires, ring.MaxFires, r.op.plans.LeadTime.Of)
 	if len(out) == 0 {

@@ -38,7 +38,6 @@ type RerunRequest struct {
 	DryRun bool
 }
 
-// RerunResult is what became of them.
 type RerunResult struct {
 	Runs []Rerun
 	Next string // After of the filter of the next page; empty: these were all
