@@ -169,7 +169,6 @@ func inRole(list []awsiam.PolicyStatement) (in []awsiam.PolicyStatement, beside 
 	return in, slices.Collect(slices.Chunk(list, 2))
 }
 
-// function makes one with its log and its role; more is what else it may do.
 func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.PolicyStatement) awslambda.Function {
 	title := strings.ToUpper(f.name[:1]) + f.name[1:]
 	scope := constructs.NewConstruct(s.Construct, &title)
@@ -309,7 +308,6 @@ func (s *Scheduler) executors(p *Props, sends bool) []awsiam.PolicyStatement {
 	return list
 }
 
-// topics are the permissions to send notices to topics of users.
 func (s *Scheduler) topics(p *Props) []awsiam.PolicyStatement {
 	return portions([]string{"sns:Publish"}, nil, p.Topics)
 }
@@ -334,7 +332,6 @@ func (s *Scheduler) logs(p *Props) []awsiam.PolicyStatement {
 		named)...)
 }
 
-// retention of logs.
 func (p *Props) retention() awslogs.RetentionDays {
 	days := 14.0
 	if p.LogRetentionDays != nil {

@@ -115,6 +115,7 @@ type Props struct {
 	// reservations leave others less than 100.
 	DoorConcurrency *float64
 	// Domain of the HTTP API, which answers by that name alone.
+	// Domain of the HTTP API, which answers by that name alone.
 	Domain *Domain
 	// PublicUrl is where executors and people reach the scheduler when it is not
 	// the stack's own URL: behind a proxy, or in an emulator. {api} in it stands
@@ -187,10 +188,8 @@ func (o *Oidc) settings(p *Props) oidc.Settings {
 	return s
 }
 
-// Tag of a resource.
 type Tag struct{ Key, Value string }
 
-// Domain of the HTTP API. With a zone its records are made too.
 type Domain struct {
 	Name        string
 	Certificate awscertificatemanager.ICertificate

@@ -288,7 +288,6 @@ func (s *Scheduler) workers(p *Props, dir string) {
 	}
 }
 
-// canary is the executor of the job by which the deployment watches itself.
 func (s *Scheduler) canary(p *Props, dir string) {
 	s.function(p, dir, function{name: "canary", about: "the executor of its own job", memory: 128, timeout: 15, plain: true, once: true})
 }

@@ -118,7 +118,6 @@ func lateOf(r *core.Run) string {
 	return "+" + Span(r.Lateness())
 }
 
-// Sent is the hook of that name.
 func (d *Demo) Sent(r *core.Run, _ time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,7 +127,6 @@ func (d *Demo) Sent(r *core.Run, _ time.Time) {
 	d.sent[r.ID] = sentRun{at: r.SentAt, late: lateOf(r)}
 }
 
-// Closed is the hook of that name.
 func (d *Demo) Closed(r *core.Run) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -273,7 +271,6 @@ func (d *Demo) learn(ctx context.Context, m *people.People) {
 	}
 }
 
-// tellRunning prints runs that take longer than a moment, once.
 func (d *Demo) tellRunning() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

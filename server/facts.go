@@ -17,7 +17,6 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-// facts are what doctor judges.
 func (s *Server) facts(ctx context.Context, p *parts, l words.Language) client.Facts {
 	f := client.Facts{Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load()),
 		Data: &client.DataFolder{Folder: s.o.Dir}}

@@ -102,7 +102,6 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 	return err
 }
 
-// every calls f again and again until ctx ends.
 func (s *Server) every(ctx context.Context, d time.Duration, what string, f func(context.Context) error) {
 	t := time.NewTicker(d)
 	defer t.Stop()
@@ -163,7 +162,6 @@ func (s *Server) tickLoop(ctx context.Context, p *parts) {
 // What one dispatch takes, and how many are in hand at once.
 const batch, dispatches = 20, 256
 
-// intake takes due messages of fires to dispatch.
 func (s *Server) intake(p *parts) *engine.Intake {
 	return &engine.Intake{
 		Queue: p.engine.Queue, Kind: ring.KindFires, Messages: batch, Places: dispatches, Log: s.log,

@@ -145,7 +145,6 @@ func (m *metrics) sent(r *core.Run, at time.Time, k dispatch.AnswerKind) {
 	}
 }
 
-// log counts a log that was to be kept.
 func (m *metrics) log(_ *core.Run, o aside.Outcome) {
 	m.logs.WithLabelValues(string(o)).Inc()
 	if o == aside.Failed {

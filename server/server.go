@@ -54,7 +54,6 @@ import (
 	"github.com/tickring/tickring/send"
 )
 
-// Server is one process.
 type Server struct {
 	o     Options
 	log   *slog.Logger
@@ -257,7 +256,6 @@ func (s *Server) ReportURL() string { return s.reportURL }
 // Cut has a stop of Run, which is under way or yet to come, wait for nothing.
 func (s *Server) Cut() { s.cut() }
 
-// Token is the token of its API.
 func (s *Server) Token() string { return s.token }
 
 // Ready is closed once the data is open and fires are being planned.

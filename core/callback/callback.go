@@ -28,7 +28,6 @@ type Finisher interface {
 	Close(ctx context.Context, results []finish.Result) ([]error, *finish.Rest)
 }
 
-// Options of a Callback.
 type Options struct {
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
@@ -41,7 +40,6 @@ type Options struct {
 	TokenFor time.Duration
 }
 
-// Callback takes results.
 type Callback struct {
 	store  Store
 	finish Finisher
@@ -49,7 +47,6 @@ type Callback struct {
 	known  known
 }
 
-// New makes a Callback.
 func New(store Store, f Finisher, o Options) *Callback {
 	if o.Now == nil {
 		o.Now = time.Now

@@ -61,7 +61,6 @@ type schedule struct {
 	year     [(years + 63) / 64]uint64 // bit 0: FirstYear
 }
 
-// String returns the text the expression was parsed from.
 func (e *Expr) String() string { return e.text }
 
 // RealTime reports whether the schedule is a rhythm through the day rather than

@@ -20,7 +20,6 @@ func (e *Expr) Describe() core.Text {
 	return text
 }
 
-// describeTime says when during a day.
 func (e *Expr) describeTime() core.Text {
 	secs, mins, hrs := values(e.sec), values(e.min), values(uint64(e.hour))
 	allHours := len(hrs) == 24
@@ -181,7 +180,6 @@ func everyHour(n int) core.Text {
 	return core.Say("every %d hours", n)
 }
 
-// describeDays says on which days of which months.
 func (e *Expr) describeDays() core.Text {
 	everyDate := e.dom == allDays
 	everyWeekday := e.dow == allWeek && e.nth == 0
@@ -315,7 +313,6 @@ func weekdayName(d int) core.Text { return weekdayNames[d%7] }
 
 func number(n int) core.Text { return core.Say("%d", n) }
 
-// ordinal is a date of a month.
 func ordinal(n int) core.Text {
 	if n/10 != 1 {
 		switch n % 10 {

@@ -34,7 +34,6 @@ func (e *ParseError) Error() string {
 	return where + ": " + e.Reason.String()
 }
 
-// field describes one field of a dialect.
 type field struct {
 	kind     kind
 	min, max int
@@ -236,7 +235,6 @@ func isCommand(text string, pos int, word string) error {
 		"month day-of-week", quote(word))}
 }
 
-// word is a part of the text and where it begins.
 type word struct {
 	text string
 	pos  int
@@ -572,7 +570,6 @@ func (r *reader) failQuartz(what string) error {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// quote quotes the beginning of what the user wrote.
 func quote(s string) string {
 	if len(s) > 20 {
 		s = strings.ToValidUTF8(s[:20], "") + "..."

@@ -78,10 +78,8 @@ const (
 	GivenUp Outcome = "given-up"
 )
 
-// Outcomes are all of them.
 var Outcomes = []Outcome{Took, Retried, GivenUp}
 
-// Notices tells people.
 type Notices struct {
 	store  Store
 	ring   Ring

@@ -38,7 +38,6 @@ type Subject struct {
 // JobName is the name of the item of a job; of 0, of what is of none.
 func JobName(id core.JobID) string { return "job/" + id.String() }
 
-// ChannelName is the name of the item of a channel.
 func ChannelName(name string) string { return "channel/" + name }
 
 // Told is what came of one event.
@@ -274,7 +273,6 @@ func (s *State) Next() (at time.Time) {
 	return at
 }
 
-// Clone is a copy of s that shares nothing with it which changes.
 func (s State) Clone() State {
 	s.Told, s.Pending = slices.Clone(s.Told), slices.Clone(s.Pending)
 	for i := range s.Told {

@@ -13,7 +13,6 @@ type Policy struct {
 	Deadline time.Duration // 0: none
 }
 
-// PolicyOf is the policy of a job.
 func PolicyOf(s core.Sched) Policy {
 	return Policy{Misfire: s.Misfire, Grace: s.Grace, Deadline: s.Deadline}
 }

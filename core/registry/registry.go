@@ -13,13 +13,11 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Registry takes registrations.
 type Registry struct {
 	store Store
 	o     Options
 }
 
-// Options of a Registry.
 type Options struct {
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
@@ -39,7 +37,6 @@ type Options struct {
 // MaxExecutors is how many registrations of one app live, and are stored, at most.
 const MaxExecutors = core.MaxAddresses
 
-// New makes a registry on a store.
 func New(store Store, o Options) *Registry {
 	if o.Now == nil {
 		o.Now = time.Now

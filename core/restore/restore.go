@@ -90,13 +90,11 @@ type Options struct {
 	Back time.Duration
 }
 
-// Restorer holds the use case; it has no state of its own.
 type Restorer struct {
 	p Ports
 	o Options
 }
 
-// New makes a Restorer.
 func New(p Ports, o Options) *Restorer {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -110,7 +108,6 @@ func New(p Ports, o Options) *Restorer {
 	return &Restorer{p: p, o: o}
 }
 
-// Request asks for a restore, or for it to go on.
 type Request struct {
 	By string
 	// From is the moment of which the copy is. Zero is a minute before the last

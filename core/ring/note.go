@@ -62,7 +62,6 @@ type Look struct {
 	Job core.JobID
 }
 
-// Less is the order of looks.
 func (l Look) Less(o Look) bool { return l.At < o.At || l.At == o.At && l.Job < o.Job }
 
 // Looked is the message of some looks that are due.

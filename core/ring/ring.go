@@ -17,7 +17,6 @@ import (
 // Version is the newest message version that this code writes and reads.
 const Version = 1
 
-// Bounds of a message.
 const (
 	MaxFires = 50
 	MaxBytes = 256 << 10
@@ -25,7 +24,6 @@ const (
 	Farthest = 895 * time.Second
 )
 
-// Kind is what a message asks for.
 type Kind string
 
 const (
@@ -146,7 +144,6 @@ type wireEntry struct {
 	Answer  string `json:"answer,omitempty"`
 }
 
-// Encode writes a message.
 func Encode(m Message) []byte {
 	w := wireMessage{V: Version, Kind: m.Kind, Slot: int64(m.Slot), Try: m.Try}
 	switch {

@@ -9,7 +9,6 @@ import (
 	"github.com/tickring/tickring/core/cron"
 )
 
-// Bounds of a schedule.
 const (
 	MaxRules  = 16
 	MinPeriod = time.Second          // of every and fixedDelay
@@ -300,10 +299,8 @@ func (s *Schedule) Never(after core.Instant) bool {
 	return !ok
 }
 
-// FixedDelay tells the delay if the schedule counts from the end of a run.
 func (s *Schedule) FixedDelay() (time.Duration, bool) { return s.delay, s.delay > 0 }
 
-// Manual reports whether the schedule has no rule at all.
 func (s *Schedule) Manual() bool { return len(s.rules) == 0 }
 
 // Clamp moves an instant that a fixed delay would give to the begin of the

@@ -60,7 +60,6 @@ type Options struct {
 	Planned func(fires int, at time.Time)
 }
 
-// Ticker makes passes.
 type Ticker struct {
 	store  Store
 	leases Leases
@@ -221,7 +220,6 @@ func (t *Ticker) put(ctx context.Context, g core.Global, held []int) error {
 // over reports that a time is over; a zero one never is.
 func (t *Ticker) over(end time.Time) bool { return !end.IsZero() && !t.o.Now().Before(end) }
 
-// partition plans all that is due in one partition, page by page, or until end.
 func (t *Ticker) partition(ctx context.Context, g core.Global, p int, end time.Time, res *Result) error {
 	now := t.o.Now()
 	upTo := core.InstantOf(now)
@@ -490,7 +488,6 @@ func (t *Ticker) tail(ctx context.Context, s core.Sched, sch *schedule.Schedule,
 	return pl, true
 }
 
-// chain is what the runs of a fixed delay's fire say.
 type chain struct {
 	begun bool      // the fire has a run
 	open  bool      // the last attempt has not ended

@@ -53,12 +53,10 @@ func main() {
 	c.Start(boot.HTTP(h, log))
 }
 
-// doorOf makes what the doors of executors have.
 func doorOf(c *boot.Config, e *engine.Engine, log *slog.Logger) executorhttp.Door {
 	return executorhttp.Door{Tokens: c.Assemble(e, log).Tokens(registry.TokensOptions{}), Refused: c.Metrics.Trace(log), Log: log}
 }
 
-// wire makes the handler on an engine.
 func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Options) http.Handler {
 	log := door.Log
 	a := c.Assemble(e, log)
@@ -115,7 +113,6 @@ func providerOf(c *boot.Config, adminToken string, log *slog.Logger) (*oidc.Prov
 	return p, claims, err
 }
 
-// all adds the doors of executors to the API.
 func all(c *boot.Config, e *engine.Engine, api http.Handler, door executorhttp.Door) http.Handler {
 	a := c.Assemble(e, door.Log)
 	mux := http.NewServeMux()

@@ -29,7 +29,6 @@ func main() {
 	c.Start(wire(&c, store.Engine(), store.BuryRaw, log))
 }
 
-// wire makes the handler on an engine.
 func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error,
 	log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
 	a := c.Assemble(e, log)

@@ -28,7 +28,6 @@ func main() {
 	c.Start(h.handle)
 }
 
-// wire makes the handler on an engine.
 func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error,
 	keep func(context.Context, core.Letter) error, log *slog.Logger) *handler {
 	a := c.Assemble(e, log)

@@ -58,7 +58,6 @@ type Options struct {
 	Closed func(r *core.Run)
 }
 
-// Assembly makes parts.
 type Assembly struct {
 	// Engine is what the parts work on: the engine, fenced.
 	Engine *engine.Engine
@@ -68,7 +67,6 @@ type Assembly struct {
 	o      Options
 }
 
-// New makes an Assembly on an engine.
 func New(e *engine.Engine, o Options) *Assembly {
 	o.Log = cmp.Or(o.Log, slog.Default())
 	a := &Assembly{Engine: e, data: e, o: o}
@@ -79,13 +77,11 @@ func New(e *engine.Engine, o Options) *Assembly {
 	return a
 }
 
-// Ticker makes a ticker; o names it.
 func (a *Assembly) Ticker(o tick.Options) *tick.Ticker {
 	o.Now, o.Plan, o.Log = a.o.Now, a.o.Plan, a.o.Log
 	return tick.New(a.Engine.Tick, a.Engine.Leases, a.Engine.Ring, o)
 }
 
-// Dispatcher makes a dispatcher that sends by to.
 func (a *Assembly) Dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.Dispatcher {
 	o.Now, o.MaxAhead, o.Log = a.o.Now, a.o.Plan.MaxAhead, a.o.Log
 	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
@@ -96,7 +92,6 @@ func (a *Assembly) Dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.
 	return dispatch.New(a.Engine.Dispatch, a.Engine.Ring, to, a.Finish, o)
 }
 
-// Dead makes the consumer of dead letters.
 func (a *Assembly) Dead() *dispatch.Dead {
 	return dispatch.NewDead(a.Engine.Dispatch, a.Engine.Tick, a.Engine.Dead, a.Engine.Ring, a.o.Now, a.o.Log)
 }
@@ -124,13 +119,11 @@ func (a *Assembly) Access(token string, o access.Options) *access.Access {
 	return access.New(a.Engine.People, o)
 }
 
-// Registry makes a registry.
 func (a *Assembly) Registry(o registry.Options) *registry.Registry {
 	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
 	return registry.New(a.Engine.Registry, o)
 }
 
-// Tokens makes what knows the tokens of all apps.
 func (a *Assembly) Tokens(o registry.TokensOptions) *registry.Tokens {
 	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
 	return registry.NewTokens(a.Engine.Manage, o)

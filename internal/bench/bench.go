@@ -29,7 +29,6 @@ const (
 	benchToken = "bench-executors"
 )
 
-// Options of a bench.
 type Options struct {
 	Scenarios []string      // of Names; empty: all but soak
 	For       time.Duration // how long rates are measured; 60 s
@@ -45,7 +44,6 @@ type Options struct {
 var Names = []string{"second-100", "second-1000", "second-10000", "burst-10000", "burst-50000", "highest", "hang", "children", "overlap",
 	"apply", "idle", "soak"}
 
-// Row is one line of the table.
 type Row struct {
 	Scenario string        `json:"scenario"`
 	Demanded int64         `json:"demanded"`
@@ -60,7 +58,6 @@ type Row struct {
 	Note     string        `json:"note,omitempty"`
 }
 
-// Run runs scenarios and prints a table.
 func Run(ctx context.Context, o Options) ([]Row, error) {
 	if len(o.Scenarios) == 0 {
 		o.Scenarios = Names[:len(Names)-1]
@@ -113,7 +110,6 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 	return rows, nil
 }
 
-// Table prints rows.
 func Table(w io.Writer, rows []Row) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "SCENARIO\tDEMANDED\tLOST\tTWICE\tEARLY\tP50\tP99\tMAX\tCPU s/10,000\tPEAK MB\tNOTE")
@@ -128,7 +124,6 @@ func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Micros
 
 type bench struct{ o Options }
 
-// dir is a new data folder: what is in one of a run before would be counted too.
 func (b *bench) dir() (string, error) { return os.MkdirTemp(b.o.Dir, "data-") }
 
 // rig starts a rig on a new data folder that has jobs already.
@@ -241,7 +236,6 @@ func rowOf(name string, demanded int64, rep Report) Row {
 		P99: rep.P99, Max: rep.Max}
 }
 
-// second is n jobs, each every second on the second.
 func (b *bench) second(ctx context.Context, name string, n int, d time.Duration) ([]Row, error) {
 	r, err := b.rig(ctx, secondly(benchApp, n))
 	if err != nil {
@@ -252,7 +246,6 @@ func (b *bench) second(ctx context.Context, name string, n int, d time.Duration)
 	return []Row{row}, err
 }
 
-// burst is n jobs due once, in the same second.
 func (b *bench) burst(ctx context.Context, n int) ([]Row, error) {
 	started := time.Now()
 	at := core.InstantOf(started) + 20 + core.Instant(n/2500)
@@ -393,7 +386,6 @@ func (b *bench) overlap(ctx context.Context) ([]Row, error) {
 	return []Row{row}, err
 }
 
-// apply makes 10,000 jobs through the API.
 func (b *bench) apply(ctx context.Context) ([]Row, error) {
 	r, err := b.rig(ctx, nil)
 	if err != nil {

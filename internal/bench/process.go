@@ -25,7 +25,6 @@ import (
 // token of the servers that a bench starts.
 const token = "admin-token-of-the-bench"
 
-// process is one child.
 type process struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -68,7 +67,6 @@ func (p *process) stop() error {
 	return p.cmd.Wait()
 }
 
-// usage is what a process has used.
 type usage struct {
 	CPU      time.Duration
 	Resident int64 // bytes now
@@ -140,7 +138,6 @@ func newRig(ctx context.Context, dir string, serveArgs ...string) (*rig, error) 
 	return r, nil
 }
 
-// executor starts an executor of an app, and waits until it listens.
 func (r *rig) executor(ctx context.Context, log, app string, args ...string) (*process, error) {
 	p, err := start(ctx, nil, filepath.Join(r.dir, log),
 		append([]string{"bench-executor", "--app", app, "--admin", r.url, "--token", benchToken}, args...)...)

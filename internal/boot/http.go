@@ -116,7 +116,6 @@ const maxAnswer = 5_900_000
 
 var errLarge = core.Errorf(core.CodeTooLarge, "this is more than the 6 MB that a function may answer: ask for less")
 
-// tooLarge says that in place of an answer, in the form of the API where that was asked.
 func tooLarge(r *http.Request) *response {
 	w := &response{header: http.Header{}}
 	said := words.Error(words.Asked(r.Header.Get("Accept-Language")), errLarge)

@@ -45,7 +45,6 @@ type Pulse struct {
 	refused time.Time // the first one since that was not; zero: none
 }
 
-// NewPulse makes a Pulse.
 func NewPulse(e *engine.Engine, log *slog.Logger) *Pulse { return &Pulse{e: e, log: log} }
 
 // Look notes an outage that has just ended, if there was one. It asks at most

@@ -115,14 +115,12 @@ func (d Deployment) FunctionURL() Deployment {
 	return d
 }
 
-// Usage is what a month uses.
 type Usage struct {
 	Fires, WriteUnits, ReadUnits, StoredGB, QueueRequests float64
 	WriteHours, ReadHours                                 float64 // of provisioned tables, instead of their units
 	Invocations, GBSeconds, HTTPRequests, Wakes, Alarms   float64
 }
 
-// Plus is both together.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		u.Fires + v.Fires, u.WriteUnits + v.WriteUnits, u.ReadUnits + v.ReadUnits, u.StoredGB + v.StoredGB, u.QueueRequests + v.QueueRequests,
@@ -194,7 +192,6 @@ func (u Usage) Times(n float64) Usage {
 
 func gb(mb int) float64 { return float64(mb) / 1024 }
 
-// Line is one line of a bill.
 type Line struct {
 	What    string  `json:"what"`
 	Amount  float64 `json:"amount"`
@@ -202,7 +199,6 @@ type Line struct {
 	Dollars float64 `json:"dollars"`
 }
 
-// Bill prices a usage, line by line.
 func (p Prices) Bill(u Usage) []Line {
 	const million = 1e6
 	all := []Line{
@@ -227,7 +223,6 @@ func (p Prices) Bill(u Usage) []Line {
 	return bill
 }
 
-// Sum is the total of a bill in dollars.
 func Sum(bill []Line) (dollars float64) {
 	for _, l := range bill {
 		dollars += l.Dollars

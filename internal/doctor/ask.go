@@ -42,7 +42,6 @@ type Table struct {
 	Indexes     map[string]string
 }
 
-// Queue is a queue of SQS.
 type Queue struct {
 	URL                    string
 	Missing                bool
@@ -52,7 +51,6 @@ type Queue struct {
 	Due, Waiting, InFlight int
 }
 
-// Function is a function of Lambda.
 type Function struct {
 	Name          string
 	Missing       bool
@@ -76,7 +74,6 @@ type Schedule struct {
 	Made    time.Time // zero: not known
 }
 
-// Account is what the account allows.
 type Account struct {
 	Concurrency, Unreserved int
 	TableWrite, TableRead   int64 // of one table on demand; 0: not asked

@@ -27,7 +27,6 @@ const (
 // Levels from the best to the worst.
 var Levels = []Level{Well, Unknown, Warning, Wrong}
 
-// Worst is the worst level of findings.
 func Worst(list []Finding) Level {
 	worst := 0
 	for _, x := range list {

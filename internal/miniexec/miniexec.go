@@ -22,7 +22,6 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// Options of an Executor.
 type Options struct {
 	App    string
 	Admin  string // base URL of the server; empty: no registration, no callbacks
@@ -37,7 +36,6 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Executor is one running executor.
 type Executor struct {
 	o       Options
 	ln      net.Listener
@@ -90,7 +88,6 @@ func Start(o Options) (*Executor, error) {
 	return e, nil
 }
 
-// URL is the address that it registers.
 func (e *Executor) URL() string { return "http://" + e.ln.Addr().String() }
 
 // Registered is closed once the server has taken the registration.

@@ -43,12 +43,10 @@ func Environment(getenv func(string) string) Settings {
 		RoleClaim: getenv("TICKRING_OIDC_ROLE_CLAIM"), Roles: list("TICKRING_OIDC_ROLES")}
 }
 
-// Set reports whether anything is said of a provider.
 func (s *Settings) Set() bool {
 	return cmp.Or(s.Issuer, s.ClientID, s.Secret, s.URL, s.Name, s.NameClaim, s.RoleClaim) != "" || len(s.Scopes)+len(s.Roles) > 0
 }
 
-// Bounds of what is configured.
 const (
 	maxText  = 2000
 	maxName  = 60

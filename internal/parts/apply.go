@@ -71,7 +71,6 @@ func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Opt
 	return a.res, err
 }
 
-// applying is one Apply.
 type applying struct {
 	ctx      context.Context
 	cl       *client.Client
@@ -106,7 +105,6 @@ func (a *applying) do() error {
 	return a.store(parts)
 }
 
-// span is some of the jobs, from, up to and without to.
 type span struct{ from, to int }
 
 // parts splits the jobs into spans that a request takes.

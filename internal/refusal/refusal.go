@@ -104,7 +104,6 @@ type told struct {
 	since int // refusals since the line
 }
 
-// New makes a Trace.
 func New(o Options) *Trace {
 	if o.Now == nil {
 		o.Now = time.Now

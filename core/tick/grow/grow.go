@@ -37,7 +37,6 @@ type group struct {
 	of        int // groups
 }
 
-// New makes a Growth.
 func New(store Store, r Rates, o plan.Options, now func() time.Time) *Growth {
 	return &Growth{store: store, rates: r.defaults(), plan: o, now: now, load: map[int]*load{}, groups: map[group]int{}}
 }

@@ -72,13 +72,11 @@ type Options struct {
 	Log  *slog.Logger
 }
 
-// Finder finds losses.
 type Finder struct {
 	store Store
 	o     Options
 }
 
-// New makes a Finder.
 func New(store Store, o Options) *Finder {
 	o.Together = cmp.Or(o.Together, 16)
 	o.HealEvery = cmp.Or(o.HealEvery, 15*time.Minute)

@@ -48,14 +48,12 @@ type Hold struct {
 	began  time.Time // of the pass
 }
 
-// held is a partition that this ticker holds.
 type held struct {
 	lease  core.Lease // as last stored
 	looked time.Time  // when it was last looked at
 	due    bool       // and something was due then
 }
 
-// New makes a Hold.
 func New(leases Leases, o Options) *Hold {
 	if o.Now == nil {
 		o.Now = time.Now
