@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -154,17 +155,19 @@ func TestCloseWithoutClearAnswer(t *testing.T) {
 // do so too often, the caller is told to try again.
 func TestPermitsThatOthersWrite(t *testing.T) {
 	for writes, ok := range map[int]bool{bound.PermitTries - 1: true, bound.PermitTries: false, 3 * bound.PermitTries: false} {
-		r := newRig(t)
-		for range writes {
-			r.s.faults["put permits"] = append(r.s.faults["put permits"], fault{err: core.ErrRefused})
-		}
-		err := r.f.PutPermits(t.Context(), "job/1", nil, func(p *core.Permits) (bool, error) {
-			p.Limit++
-			return true, nil
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			for range writes {
+				r.s.faults["put permits"] = append(r.s.faults["put permits"], fault{err: core.ErrRefused})
+			}
+			err := r.f.PutPermits(t.Context(), "job/1", nil, func(p *core.Permits) (bool, error) {
+				p.Limit++
+				return true, nil
+			})
+			if (err == nil) != ok || !ok && core.CodeOf(err) != core.CodeUnavailable {
+				t.Errorf("others wrote it %d times: %v", writes, err)
+			}
 		})
-		if (err == nil) != ok || !ok && core.CodeOf(err) != core.CodeUnavailable {
-			t.Errorf("others wrote it %d times: %v", writes, err)
-		}
 	}
 }
 
