@@ -51,10 +51,21 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params client.
 			out.Jobs[i].Last = held.last(page.Last[i], j)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(page.Failed)) {
-		out.Failed = append(out.Failed, client.UnreadableJob{Number: int32(id), Message: page.Failed[id].Error()})
-	}
+	out.Failed = failedJobs(page.Jobs, page.Failed)
 	return out, nil
+}
+
+// failedJobs names jobs that cannot be read, and of the others those whose secrets cannot be decrypted.
+func failedJobs(jobs []core.Job, failed core.Unreadable) (list []client.UnreadableJob) {
+	for i := range jobs {
+		if why := jobs[i].LockedSecrets(); why != nil {
+			failed.Add(jobs[i].Def.ID, why)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(failed)) {
+		list = append(list, client.UnreadableJob{Number: int32(id), Message: failed[id].Error()})
+	}
+	return list
 }
 
 // last shows the last run of a job; nil when it has none.

@@ -1,9 +1,7 @@
 package api
 
 import (
-	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/tickring/tickring/api/client"
@@ -48,9 +46,7 @@ func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *client.
 			out.Jobs[i].Recent = append(out.Jobs[i].Recent, briefOf(&runs[k], held.now))
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(page.Failed)) {
-		out.Failed = append(out.Failed, client.UnreadableJob{Number: int32(id), Message: page.Failed[id].Error()})
-	}
+	out.Failed = failedJobs(page.Jobs, page.Failed)
 	if params.Counts {
 		out.Counts = &client.JobCounts{All: page.All, Failing: page.Of[ask.IsFailing], Late: page.Of[ask.IsLate], Paused: page.Of[ask.IsHeld],
 			Started:  page.Of[ask.IsStarted],

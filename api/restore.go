@@ -9,6 +9,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/restore"
+	"github.com/tickring/tickring/words"
 )
 
 // Restore begins a new generation of the data, or shuts the present one.
@@ -99,6 +100,9 @@ func (s *server) GetJobFacts(w http.ResponseWriter, r *http.Request) (any, error
 	}
 	for _, u := range t.Untold {
 		out.Untold = append(out.Untold, client.Untold{Subject: u.Subject, Channel: u.Channel})
+	}
+	for _, l := range t.Locked {
+		out.Locked = append(out.Locked, client.UnreadableApp{Name: l.Job, Message: words.Error(language(r), l.Why)})
 	}
 	for i := range t.Failing {
 		last := &t.Failing[i].Last

@@ -7,6 +7,6 @@ import (
 )
 
 func (s *server) RotateKey(w http.ResponseWriter, r *http.Request, params client.RotateKeyParams) (any, error) {
-	res, err := s.o.Rotator.Rotate(r.Context(), params.After)
+	res, err := s.o.Rotator.Rotate(r.Context(), actor(r), params.After)
 	return client.RotateResult{Key: res.Key, Changed: res.Changed, Next: res.Next}, err
 }

@@ -291,6 +291,8 @@ func (a *ask) Verb(verb string) string {
 		return a.Say("removed runs")
 	case core.VerbRemoved:
 		return a.Say("removed an executor")
+	case core.VerbRotated:
+		return a.Say("replaced the secret key")
 	case core.VerbActed:
 		return a.Say("began an act on many jobs")
 	}

@@ -38,6 +38,16 @@ func (u *Unreadable) Add(job JobID, err error) {
 	(*u)[job] = err
 }
 
+// Unlock moves jobs from u to found that only lack their secrets: they can be shown and changed, and not run.
+func (u Unreadable) Unlock(found func(j *Job)) {
+	for id, why := range u {
+		if l, is := why.(*Locked[*Job]); is {
+			found(l.Record)
+			delete(u, id)
+		}
+	}
+}
+
 func (u Unreadable) Err() error {
 	if len(u) == 0 {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -19,6 +20,18 @@ func (j *Job) Locked(err error) error {
 		return &Locked[*Job]{j, l.Err}
 	}
 	return err
+}
+
+// LockedSecrets is why the job's secrets cannot be used: one of them could not be decrypted; nil if they can.
+func (j *Job) LockedSecrets() (why *Error) {
+	j.Def.WithSecrets(func(secret string) string {
+		if strings.HasPrefix(secret, LockedMark) {
+			why = Errorf(CodeRefused, "the secrets of job %s cannot be decrypted: set them again, or add the key that encrypted them "+
+				"to the key file", j.Name())
+		}
+		return secret
+	})
+	return why
 }
 
 func (d Def) SecretsOf() string { return "job/" + d.ID.String() }

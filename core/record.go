@@ -137,10 +137,11 @@ const (
 	VerbActed     = "acted"   // on many jobs, whose records name the act
 	VerbCleaned   = "cleaned" // runs that had ended were removed
 	VerbRemoved   = "removed" // the registration of an executor, whose address is the reason
+	VerbRotated   = "rotated" // the key of stored secrets; the ID of the new key is the reason
 )
 
 var Verbs = []string{VerbCreated, VerbUpdated, VerbPaused, VerbResumed, VerbDeleted, VerbTriggered, VerbChanged, VerbCancelled, VerbKilled,
-	VerbFenced, VerbRestored, VerbTested, VerbActed, VerbCleaned, VerbRemoved}
+	VerbFenced, VerbRestored, VerbTested, VerbActed, VerbCleaned, VerbRemoved, VerbRotated}
 
 // Actor is who asks for a change; it goes into the change record.
 type Actor struct {

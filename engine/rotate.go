@@ -28,8 +28,11 @@ const (
 )
 
 // Rotate adds a key, or continues with the key of a rotation that did not end, and encrypts the records from a place on again. Until the
-// last part has ended, and afterwards, both keys decrypt.
-func (r Rotator) Rotate(ctx context.Context, from string) (res Rotation, err error) {
+// last part has ended, and afterwards, both keys decrypt. The first part leaves a change record.
+func (r Rotator) Rotate(ctx context.Context, actor core.Actor, from string) (res Rotation, err error) {
+	if err := actor.Validate(); err != nil {
+		return res, err
+	}
 	if r.Box == nil || r.Engine.Secrets == nil {
 		return res, core.Errorf(core.CodeRefused, "this server has no key: its secrets are not encrypted")
 	}
@@ -38,10 +41,14 @@ func (r Rotator) Rotate(ctx context.Context, from string) (res Rotation, err err
 	}
 	began := time.Now()
 	if err := r.alone(ctx, began, func(ctx context.Context) (err error) {
-		res.Key, err = r.Box.Begin(ctx, from == "")
-		return err
+		if res.Key, err = r.Box.Begin(ctx, from == ""); err != nil || from != "" {
+			return err
+		}
+		at := began.UTC().Truncate(time.Millisecond)
+		return r.Engine.Manage.PutChanges(ctx, []core.Change{actor.Did(
+			core.Change{ID: core.Millis(at), At: at, Verb: core.VerbRotated, Why: "key " + res.Key})})
 	}); err != nil {
-		return res, err
+		return res, core.Passing(err)
 	}
 	for res.Next = from; ; {
 		var changed int

@@ -46,6 +46,14 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 	dir, copied := t.TempDir(), t.TempDir()
 	s := start(t, Options{Dir: dir})
 	save(t, s, "shop")
+	calls := manage.AppSpec{Name: "calls", Executors: []string{"call:https://example.com"}}
+	if _, err := s.Manage().SaveApp(t.Context(), actor, calls); err != nil {
+		t.Fatal(err)
+	}
+	report := secondly("calls", "report")
+	report.Def.Handler = "/report"
+	report.Schedule, report.Def.Call = core.Schedule{}, &core.Call{Auth: core.Auth{Bearer: "token-of-the-report"}}
+	saveAll(t, s, report)
 	if _, err := s.Manage().SaveChannel(t.Context(), actor, opsChannel("signs")); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +70,7 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 
 	out := &lines{}
 	s = start(t, Options{Dir: copied, Notice: out})
-	if want := "does not decrypt the secrets of app shop, channel ops:"; !strings.Contains(out.String(), want) {
+	if want := "does not decrypt the secrets of app shop, channel ops, job calls/report:"; !strings.Contains(out.String(), want) {
 		t.Errorf("the server said %q, which does not contain %q", out, want)
 	}
 	for _, token := range []string{"executors-of-shop", "a-wrong-token", ""} {
@@ -79,6 +87,24 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 	if err != nil || len(facts.UnreadableApps) != 1 || facts.UnreadableApps[0].Name != "shop" || len(facts.LockedChannels) != 1 ||
 		facts.LockedChannels[0].Name != "ops" {
 		t.Errorf("doctor gets %+v, %+v, %v", facts.UnreadableApps, facts.LockedChannels, err)
+	}
+	jobs, err := c.GetJobFacts(t.Context())
+	if err != nil || len(jobs.Locked) != 1 || jobs.Locked[0].Name != "calls/report" {
+		t.Errorf("doctor gets the jobs %+v, %v", jobs.Locked, err)
+	}
+	for _, by := range []string{"", "name"} {
+		list, err := c.ListJobs(t.Context(), client.ListJobsParams{Sort: by})
+		if err != nil || len(list.Jobs) != 1 || len(list.Failed) != 1 || !strings.Contains(list.Failed[0].Message, "job calls/report") {
+			t.Errorf("jobs by %q: %+v, %v", by, list, err)
+		}
+	}
+	for name, change := range map[string]client.BulkRequest{
+		"by name":   {Jobs: []string{"calls/report"}, Verb: "label", Labels: map[string]string{"team": "a"}},
+		"by filter": {Filter: &client.BulkFilter{App: "calls"}, Verb: "label", Labels: map[string]string{"team": "b"}},
+	} {
+		if res, err := c.Bulk(t.Context(), change); err != nil || res.Done != 1 || len(res.Failed) > 0 {
+			t.Errorf("labels %s: %+v, %v", name, res, err)
+		}
 	}
 	if _, err := s.Manage().TestChannel(t.Context(), actor, "ops"); err == nil || !strings.Contains(err.Error(), "cannot be decrypted") {
 		t.Errorf("a test of the channel: %v", err)
@@ -100,7 +126,7 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 	s.stop()
 	out = &lines{} // the key file of another server
 	s = start(t, Options{Dir: copied, SecretKeyFile: dir + ".key", Notice: out})
-	if !strings.Contains(out.String(), "app shop, channel ops") {
+	if !strings.Contains(out.String(), "app shop, channel ops:") {
 		t.Errorf("with the key of another server: %q", out)
 	}
 	s.stop()
@@ -116,11 +142,20 @@ func TestServerRefusesUnusableKeyFile(t *testing.T) {
 		"empty":     {"", 0o600, "no key"},
 		"truncated": {"ABCDEF\n", 0o600, "line 1"},
 		"for all":   {secretbox.NewKey(), 0o644, "chmod 600"},
+		"no rights": {secretbox.NewKey(), 0, "permission denied"},
+		"directory": {"", 0o700 | os.ModeDir, "is a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := t.TempDir() + "/key"
-			if err := os.WriteFile(file, []byte(c.text), c.mode); err != nil {
+			create := os.WriteFile
+			if c.mode.IsDir() {
+				create = func(path string, _ []byte, mode os.FileMode) error { return os.Mkdir(path, mode) }
+			}
+			if err := create(file, []byte(c.text), c.mode.Perm()); err != nil {
 				t.Fatal(err)
+			}
+			if _, err := os.ReadFile(file); err == nil && c.mode == 0 {
+				t.Skip("this user reads files of any mode")
 			}
 			s, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", SecretKeyFile: file})
 			if err != nil {
@@ -129,7 +164,7 @@ func TestServerRefusesUnusableKeyFile(t *testing.T) {
 			if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v: expected the file and %q", err, c.want)
 			}
-			if b, _ := os.ReadFile(file); string(b) != c.text {
+			if b, _ := os.ReadFile(file); c.mode != 0 && string(b) != c.text {
 				t.Errorf("the file was changed to %q", b)
 			}
 		})

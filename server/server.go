@@ -27,6 +27,7 @@ import (
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/aside"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
@@ -486,7 +487,7 @@ func (s *Server) derived(purpose string) []byte {
 	return m.Sum(nil)
 }
 
-// tellLocked names the apps and channels whose secrets the key file does not decrypt, as after a restore without it.
+// tellLocked names the apps, channels and jobs whose secrets the key file does not decrypt, as after a restore without it.
 func (s *Server) tellLocked(ctx context.Context, eng *engine.Engine, made bool) {
 	var names []string
 	_, err := eng.Manage.ListApps(ctx)
@@ -502,10 +503,19 @@ func (s *Server) tellLocked(ctx context.Context, eng *engine.Engine, made bool) 
 			names = append(names, "channel "+channels[i].Name)
 		}
 	}
+	for next, more := core.JobID(0), true; more; more = next != 0 && err == nil {
+		_, next, err = eng.Manage.ListJobs(ctx, "", next, bound.AtOnce)
+		var bad core.Unreadable
+		bad, err = core.Besides(err)
+		bad.Unlock(func(j *core.Job) { names = append(names, "job "+j.Name()) })
+	}
+	slices.Sort(names)
+	if more := len(names) - 20; more > 0 {
+		names = append(names[:20], fmt.Sprintf("and %d more", more))
+	}
 	if len(names) == 0 {
 		return
 	}
-	slices.Sort(names)
 	file := "the key file " + s.o.SecretKeyFile
 	if made {
 		file += ", which did not exist and was created,"

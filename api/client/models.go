@@ -1254,6 +1254,9 @@ type JobFacts struct {
 	// FailingJobs How many fail
 	FailingJobs int `json:"failingJobs,omitempty,omitzero"`
 
+	// Locked Jobs whose secrets cannot be decrypted; at most 100
+	Locked []UnreadableApp `json:"locked,omitempty,omitzero"`
+
 	// Looked Jobs that were looked at, in the order of their numbers
 	Looked int `json:"looked"`
 
@@ -1282,7 +1285,7 @@ type JobPage struct {
 	// Cursor cursor of the next page; left out: there is none
 	Cursor string `json:"cursor,omitempty,omitzero"`
 
-	// Failed Jobs that are there, whatever was asked for, and are not in jobs, for they cannot be read. Who does not see all is told of those of the app that he asks for
+	// Failed Jobs that cannot be read, whatever was asked for: they are not in jobs, and a user who does not see all apps gets those of the app that the request names. Also jobs whose secrets cannot be decrypted: they are in jobs too
 	Failed []UnreadableJob `json:"failed,omitempty,omitzero"`
 	Jobs   []Job           `json:"jobs"`
 

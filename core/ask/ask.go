@@ -6,6 +6,7 @@ package ask
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -80,7 +81,7 @@ func (q *Ask) Reachable(field, address string) error {
 // EachJob walks over the jobs of an app, or of all if it is empty, behind a number,
 // until one is no longer to be in the page or that is over. It answers the number
 // to go on behind; 0 is the end. What an error left undone is left to the next page, unless
-// this one came to nothing. A job that cannot be read is passed over, and in p.Bad. What do is
+// this one came to nothing. A job that cannot be read is passed over, and in p.Bad; one that only lacks its secrets is not. What do is
 // given may be kept, and is not to be changed.
 func (q *Ask) EachJob(
 	ctx context.Context, app string, after core.JobID, p *bound.Page, do func(j *core.Job) bool,
@@ -93,6 +94,10 @@ func (q *Ask) EachJob(
 			return after, nil
 		case err != nil:
 			return 0, core.Passing(err)
+		}
+		if len(bad) > 0 {
+			bad.Unlock(func(j *core.Job) { jobs = append(jobs, *j) })
+			slices.SortFunc(jobs, func(a, b core.Job) int { return cmp.Compare(a.Def.ID, b.Def.ID) })
 		}
 		for id, why := range bad {
 			p.Bad.Add(id, why)

@@ -410,6 +410,7 @@ func (q *Ask) Named(ctx context.Context, refs []string) (jobs []core.Job, missin
 	if err := core.Unread(left, err); err != nil {
 		return nil, nil, nil, err
 	}
+	bad.Unlock(func(j *core.Job) { found[j.Def.ID] = j })
 	for _, id := range ids {
 		if j := found[id]; j != nil {
 			jobs = append(jobs, *j)

@@ -26,6 +26,7 @@ type Trouble struct {
 	Failing  []Failing // the first ones
 	Fail     int       // how many jobs fail
 	Untold   []Untold  // the first ones
+	Locked   []Locked  // the first ones
 	Pending  *core.Run // the oldest that is due and was not sent; nil none
 	// Named are the jobs of what is said.
 	Named map[core.JobID]*core.Job
@@ -42,6 +43,12 @@ type Deserted struct {
 type Untold struct {
 	Subject string // app, or app/name of a job
 	Channel string
+}
+
+// Locked is a job whose secrets cannot be decrypted, and why.
+type Locked struct {
+	Job string
+	Why *core.Error
 }
 
 // Failing is a job whose last chains failed for good: failsInARow, or all that it has.
@@ -93,6 +100,9 @@ func (q *Ask) Trouble(ctx context.Context, sees func(app string) bool) (Trouble,
 			j, f := &batch[i], &found[i]
 			res.Looked++
 			untold(j.Name(), &j.Def.Notify)
+			if why := j.LockedSecrets(); why != nil && len(res.Locked) < maxUntold {
+				res.Locked = append(res.Locked, Locked{j.Name(), why})
+			}
 			if j.Sched.State == core.Started && len(j.Sched.Schedule.Any) > 0 && j.Def.Command == nil && deserted[j.Def.App] && !paused(j.Def.App) {
 				k, ok := at[j.Def.App]
 				if !ok {

@@ -77,7 +77,8 @@ func (m *Manage) LabelJobs(ctx context.Context, actor core.Actor, jobs []core.Jo
 		if e.want.Def.Labels = want; old.Def.Declared != "" {
 			e.want.Def.Declared = core.DeclaredTaken
 		}
-		if err := e.want.Validate(); err != nil {
+		shown := core.Job{Def: e.want.Def.WithSecrets(func(string) string { return core.AsStored }), Sched: e.want.Sched} // they may be locked
+		if err := shown.Validate(); err != nil {
 			return nil, err
 		}
 		if s := &e.want.Sched; old.Sched.State == core.Paused {

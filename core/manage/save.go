@@ -400,11 +400,8 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 		if err := core.Unread(left, err); err != nil {
 			return nil, nil, err
 		}
+		worse.Unlock(func(j *core.Job) { found[j.Def.ID] = j }) // it can be given other secrets
 		for id, why := range worse {
-			if j := core.LockedJob(worse, id); j != nil { // it can be given other secrets
-				found[id] = j
-				continue
-			}
 			bad[names[id]] = core.Unreadable{id: why}
 		}
 		for _, j := range found {

@@ -329,10 +329,14 @@ func (c *Config) secrets(params parameters) {
 		c.report = newSecret(params, c.Params.ReportKey, c.Secrets)
 	}
 	if name := c.Params.SecretKey; name != "" {
-		c.Box = secretbox.New(func(ctx context.Context) (string, error) {
+		c.Box = secretbox.New(core.Say("the parameter %s", name), func(ctx context.Context) (string, error) {
 			s := newSecret(params, name, c.Secrets) // not kept: a rotation changes it
 			s.check = func(string, string) error { return nil }
-			return s.get(ctx)
+			text, err := s.get(ctx)
+			if err != nil && ctx.Err() == nil && !passing(err) {
+				err = core.Errorf(core.CodeRefused, "the secrets cannot be decrypted: %v", err)
+			}
+			return text, err
 		}, func(ctx context.Context, text string) error {
 			in := &ssm.PutParameterInput{Name: &name, Value: &text, Overwrite: aws.Bool(true), Type: types.ParameterTypeSecureString}
 			if c.Params.SecretKMS != "" {

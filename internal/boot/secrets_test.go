@@ -91,13 +91,16 @@ func TestSecretKeyComesFromParameter(t *testing.T) {
 		if sealed, err = secretbox.Seal(api, app); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(secretbox.ReloadEvery)
 		if opened, err := secretbox.Open(early, sealed); err != nil || opened.Token != app.Token {
 			t.Errorf("a process of before the rotation reads %q, %v", opened.Token, err)
 		}
-		params.err = &types.InternalServerError{}
+		params.err = &smithy.GenericAPIError{Code: "ThrottlingException"}
 		if _, err := secretbox.Open(box(), sealed); !errors.Is(err, core.ErrThrottled) {
 			t.Errorf("while the parameter cannot be read: %v", err)
+		}
+		params.err, params.values = nil, nil
+		if _, err := secretbox.Open(box(), sealed); core.CodeOf(err) != core.CodeRefused || !strings.Contains(err.Error(), "/t/secret-key") {
+			t.Errorf("without the parameter: %v", err)
 		}
 	})
 }

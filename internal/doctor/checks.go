@@ -486,6 +486,13 @@ func jobs(f *Facts, s *sheet) core.Text {
 		s.wrong("%s is to tell channel %s, and there is none: it tells nobody by it", u.Subject, u.Channel).
 			do("make the channel, or take it out of notify.to, in a file for tickring apply")
 	}
+	for i, l := range j.Locked {
+		if i == mostNamed {
+			s.wrong("and %d more jobs have secrets that cannot be decrypted", len(j.Locked)-i)
+			break
+		}
+		s.wrong("%s", l.Message).do("its runs wait for a quarter of an hour and go to the dead letters then")
+	}
 	text := core.Say("%d looked at", j.Looked)
 	if j.More {
 		text = core.Say("%d looked at, and there are more, which were not", j.Looked)

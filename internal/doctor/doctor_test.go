@@ -279,6 +279,9 @@ func TestFindings(t *testing.T) {
 		{"a channel that is not there", well, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Untold: []client.Untold{{Subject: "web/a", Channel: "gone"}}}
 		}, "jobs", Wrong, "web/a is to tell channel gone, and there is none"},
+		{"a job with the secrets of another server", well, func(f *Facts) {
+			f.Jobs = &client.JobFacts{Locked: []client.UnreadableApp{{Name: "web/a", Message: "of web/a: " + told}}}
+		}, "jobs", Wrong, "of web/a: "},
 		{"no table", well, func(f *Facts) { f.Cloud.Tables["jobs"].Missing = true }, "table jobs", Wrong, "there is no table jobs-1"},
 		{"a table in the making", well, func(f *Facts) { f.Cloud.Tables["runs"].Status = "CREATING" }, "table runs", Wrong, "is CREATING"},
 		{"no time to live", well, func(f *Facts) { f.Cloud.Tables["runs"].TTL = "" }, "table runs", Warning, "no time to live"},

@@ -19,12 +19,13 @@ func File(ctx context.Context, path string) (b *Box, made bool, err error) {
 		return &core.Error{Code: core.CodeRefused, Field: "secret-key-file", Value: path, Reason: core.Say(reason, args...), Err: err}
 	}
 	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err = writeFile(path, NewKey()); err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		if made, err = createFile(path, NewKey()); err != nil {
 			return nil, false, refuse("the key file cannot be created: %s; set --secret-key-file to a path that the server can write", cause(err))
 		}
-		made = true
+		info, err = os.Stat(path)
+	}
+	switch {
 	case err != nil:
 		return nil, false, refuse("the key file cannot be read: %s", cause(err))
 	case info.IsDir():
@@ -32,8 +33,11 @@ func File(ctx context.Context, path string) (b *Box, made bool, err error) {
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0:
 		return nil, false, refuse("every user of the machine can use the key file: run chmod 600 on it")
 	}
-	b = New(func(context.Context) (string, error) {
+	b = New(core.Say("the key file %s", path), func(context.Context) (string, error) {
 		f, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			err = core.Errorf(core.CodeRefused, "the key file %s cannot be read: %s", path, cause(err))
+		}
 		if err != nil {
 			return "", err
 		}
@@ -47,7 +51,7 @@ func File(ctx context.Context, path string) (b *Box, made bool, err error) {
 		return nil
 	})
 	if err = b.Load(ctx); err != nil {
-		return nil, false, refuse("the key file cannot be used: %s", cause(err))
+		return nil, false, err
 	}
 	return b, made, nil
 }
@@ -57,34 +61,66 @@ func cause(err error) string {
 	if pe, is := errors.AsType[*fs.PathError](err); is {
 		return pe.Err.Error()
 	}
+	if le, is := errors.AsType[*os.LinkError](err); is {
+		return le.Err.Error()
+	}
 	return err.Error()
 }
 
+// createFile writes a file if there is none, and reports whether it did: of several processes that start together one does, and
+// the others find a whole file.
+func createFile(path, text string) (made bool, err error) {
+	tmp, err := tempFile(path, text)
+	if err != nil {
+		return false, err
+	}
+	defer os.Remove(tmp)
+	if err = os.Link(tmp, path); errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil { // a file system without hard links
+		err = os.Rename(tmp, path)
+	}
+	syncDir(path)
+	return err == nil, err
+}
+
 // writeFile replaces a file at once and durably: a crash leaves the old text or the new one.
-func writeFile(path, text string) (err error) {
+func writeFile(path, text string) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target // a rename would replace the link
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	tmp, err := tempFile(path, text)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // after the rename it is not there
+	defer os.Remove(tmp) // after the rename it is not there
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	syncDir(path)
+	return nil
+}
+
+// tempFile writes a file of mode 0600 beside path and returns its name.
+func tempFile(path, text string) (name string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return "", err
+	}
 	if _, err = f.WriteString(text); err == nil {
 		err = f.Sync()
 	}
-	if e := f.Close(); err == nil {
-		err = e
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.Remove(f.Name())
 	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return err
-	}
-	if dir, e := os.Open(filepath.Dir(path)); e == nil { // not every system can sync a directory
+	return f.Name(), err
+}
+
+// syncDir makes the names in the directory of path durable, where the system can.
+func syncDir(path string) {
+	if dir, err := os.Open(filepath.Dir(path)); err == nil {
 		_ = dir.Sync()
 		dir.Close()
 	}
-	return nil
 }

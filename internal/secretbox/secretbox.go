@@ -30,20 +30,23 @@ const (
 	sealMark = "enc:"
 	// pending follows the newest key while a rotation to it has not ended.
 	pending = " pending"
-	// ReloadEvery is how often the keys are read again because a stored secret names one that is not known.
-	ReloadEvery = time.Minute
+	// ReloadEvery is how often the keys are read again to seal, or to look for one key that they lacked. A key that they were
+	// never asked for is looked for at once, for MaxKeys such keys.
+	ReloadEvery = 5 * time.Second
 )
 
 // Box encrypts and decrypts. A nil Box leaves secrets as they are.
 type Box struct {
+	name  core.Text
 	read  func(context.Context) (string, error)
 	write func(context.Context, string) error
 
 	mu      sync.Mutex
 	keys    []key // the newest first
 	pending bool
-	tried   time.Time // when the keys were read last
-	failed  error     // of the last reading
+	tried   time.Time            // when the keys were read last
+	failed  error                // of the last reading
+	missed  map[string]time.Time // IDs that the keys lacked, and when these were read for them
 }
 
 type key struct {
@@ -52,8 +55,9 @@ type key struct {
 }
 
 // New makes a Box whose key text is read and written by these functions. Load reads it; otherwise the first use does.
-func New(read func(context.Context) (string, error), write func(context.Context, string) error) *Box {
-	return &Box{read: read, write: write}
+// name is what users know the text by. An error of read that is a *core.Error lasts, any other passes.
+func New(name core.Text, read func(context.Context) (string, error), write func(context.Context, string) error) *Box {
+	return &Box{name: name, read: read, write: write, missed: map[string]time.Time{}}
 }
 
 // NewKey returns the key text of a new deployment.
@@ -115,30 +119,42 @@ func (b *Box) load(ctx context.Context) error {
 		var is bool
 		if keys, is, err = parse(text); err == nil {
 			b.keys, b.pending = keys, is
+		} else {
+			err = core.Errorf(core.CodeRefused, "%s cannot be used: %v", b.name, err)
 		}
 	}
 	b.failed = err
 	return err
 }
 
-// loaded returns the keys. If there is none of that id, it reads them again, at most once in ReloadEvery; if there is none
-// at all, once a second.
+// loaded returns the keys, for one of that ID or, without an ID, to seal. It reads them again as ReloadEvery says, once a
+// second if they could not be read for a reason that passes. Its error is a *core.Error if the keys have to be repaired.
 func (b *Box) loaded(id string) ([]key, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	wait := ReloadEvery
-	if len(b.keys) == 0 {
+	_, lasts := b.failed.(*core.Error)
+	last, wait := b.tried, ReloadEvery
+	if len(b.keys) == 0 && !lasts {
 		wait = time.Second
+	} else if at, is := b.missed[id]; id != "" && (is || len(b.missed) < MaxKeys) {
+		last = at
 	}
-	if find(b.keys, id) == nil && time.Since(b.tried).Abs() >= wait {
+	if (id == "" || find(b.keys, id) == nil) && time.Since(last).Abs() >= wait {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = b.load(ctx) // the keys that were read before stay
+		if delete(b.missed, id); id != "" && find(b.keys, id) == nil {
+			b.missed[id] = b.tried
+		}
 	}
-	if len(b.keys) == 0 {
-		return nil, fmt.Errorf("read the keys of stored secrets: %w", errors.Join(core.ErrThrottled, b.failed))
+	_, lasts = b.failed.(*core.Error)
+	switch {
+	case len(b.keys) > 0 && (b.failed == nil || lasts || find(b.keys, id) != nil):
+		return b.keys, nil
+	case lasts:
+		return nil, b.failed
 	}
-	return b.keys, nil
+	return nil, fmt.Errorf("read the keys of stored secrets: %w", errors.Join(core.ErrThrottled, b.failed))
 }
 
 // find returns the key of an id, or for an empty id the newest.

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tickring/tickring/core"
 )
@@ -98,7 +102,7 @@ func TestRotationBoundsKeys(t *testing.T) {
 // A Box that cannot read its keys stores no secret, also if they can be read a moment later.
 func TestSealWithoutKeysFails(t *testing.T) {
 	tries := 0
-	b := New(func(context.Context) (string, error) {
+	b := New(core.Say("the keys"), func(context.Context) (string, error) {
 		if tries++; tries == 1 {
 			return "", errors.New("not now")
 		}
@@ -108,6 +112,115 @@ func TestSealWithoutKeysFails(t *testing.T) {
 	app := core.App{Name: "a", Token: "secret", Call: &core.Call{Auth: core.Auth{Bearer: "other"}}}
 	if sealed, err := Seal(b, app); err == nil {
 		t.Errorf("%+v", sealed)
+	}
+}
+
+// A record of a key that is not known makes the keys be read at once, the same key again after ReloadEvery only.
+func TestUnknownKeyIsLookedForAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text, reads := NewKey(), 0
+		shared := func() *Box {
+			return New(core.Say("the keys"), func(context.Context) (string, error) { reads++; return text, nil },
+				func(_ context.Context, s string) error { text = s; return nil })
+		}
+		early, other := shared(), shared()
+		app := core.App{Name: "shop", Token: "token-of-shop"}
+		old, err := Seal(early, app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Begin(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		sealed, _ := Seal(other, app)
+		if opened, err := Open(early, sealed); err != nil || opened.Token != app.Token {
+			t.Errorf("right after the rotation: %q, %v", opened.Token, err)
+		}
+		late := shared()
+		if old, err = Seal(late, app); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.End(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Begin(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(ReloadEvery)
+		if again, _ := Seal(late, app); again.Token[:12] == old.Token[:12] {
+			t.Error("a process of before the rotation still encrypts with the old key")
+		}
+		before := reads
+		for range 10 {
+			if _, err := Open(early, core.App{Name: "shop", Token: "enc:00000000:" + strings.Repeat("A", 60)}); err == nil {
+				t.Fatal("a foreign key opened a secret")
+			}
+		}
+		if reads != before+1 {
+			t.Errorf("a key that is not there was looked for %d times in a moment", reads-before)
+		}
+	})
+}
+
+// Keys that cannot be used lock the secrets, so that the records are named; keys that cannot be read for a moment lock none.
+func TestUnusableKeysLockSecrets(t *testing.T) {
+	sealed, err := Seal(newBox(t), core.App{Name: "shop", Token: "token-of-shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		text  string
+		err   error
+		locks bool
+	}{
+		"missing":    {err: core.Errorf(core.CodeRefused, "does not exist"), locks: true},
+		"malformed":  {text: "short\n", locks: true},
+		"empty":      {locks: true},
+		"no answer":  {err: errors.New("timeout")},
+		"other keys": {text: NewKey(), locks: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := New(core.Say("the parameter %s", "/t/key"), func(context.Context) (string, error) { return c.text, c.err }, nil)
+				opened, err := Open(b, sealed)
+				if _, locked := err.(*core.Locked[core.App]); locked != c.locks || !locked && !errors.Is(err, core.ErrThrottled) {
+					t.Errorf("%T: %v", err, err)
+				}
+				if kept, err := Seal(b, opened); err != nil || kept.Token != sealed.Token {
+					t.Errorf("stored again as %q, %v", kept.Token, err)
+				}
+				c.text, c.err = NewKey(), nil
+				time.Sleep(ReloadEvery)
+				if _, err := Seal(b, core.App{Name: "shop", Token: "a-new-secret"}); err != nil {
+					t.Errorf("a new secret, once there is a key: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Of several processes that start with one path each has the same key.
+func TestOneOfManyCreatesKeyFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	var all sync.WaitGroup
+	ids, made := make([]string, 20), make([]bool, 20)
+	for i := range ids {
+		all.Go(func() {
+			b, is, err := File(t.Context(), file)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ids[i], made[i] = b.keys[0].id, is
+		})
+	}
+	all.Wait()
+	slices.Sort(ids)
+	if len(slices.Compact(ids)) != 1 {
+		t.Errorf("keys %v", ids)
+	}
+	if made = slices.DeleteFunc(made, func(is bool) bool { return !is }); len(made) != 1 {
+		t.Errorf("%d created the file", len(made))
 	}
 }
 

@@ -3,6 +3,8 @@ package enginetest
 import (
 	"bytes"
 	"context"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +16,7 @@ import (
 
 // Box has its keys in a text, which several boxes can share.
 func Box(text *string) *secretbox.Box {
-	return secretbox.New(func(context.Context) (string, error) { return *text, nil },
+	return secretbox.New(core.Say("the keys"), func(context.Context) (string, error) { return *text, nil },
 		func(_ context.Context, s string) error { *text = s; return nil })
 }
 
@@ -125,15 +127,20 @@ func rotated(t *testing.T, open func(*secretbox.Box) *engine.Engine, text *strin
 	box = Box(text) // of a process that was started after the kill
 	e = open(box)
 	opens(e)
-	res, err := engine.Rotator{Engine: e, Box: box}.Rotate(ctx, "")
+	res, err := engine.Rotator{Engine: e, Box: box}.Rotate(ctx, core.Actor{Name: "ann"}, "")
 	if err != nil || res.Changed != 3 || res.Next != "" {
 		t.Fatalf("the rotation: %+v, %v", res, err)
+	}
+	if list, err := e.Manage.Changes(ctx, "", 0, math.MaxInt64, 10); err != nil || !slices.ContainsFunc(list, func(c core.Change) bool {
+		return c.Verb == core.VerbRotated && c.By == "ann" && c.Why == "key "+res.Key
+	}) {
+		t.Errorf("the changes are %+v, %v", list, err)
 	}
 	if want := begun + "\n" + old; *text != want {
 		t.Errorf("the keys are %q: expected the new key once, without a mark, before the old one: %q", *text, want)
 	}
 	opens(open(Box(&begun))) // no record needs the old key
-	if _, err := (engine.Rotator{Engine: open(nil)}).Rotate(ctx, ""); core.CodeOf(err) != core.CodeRefused {
+	if _, err := (engine.Rotator{Engine: open(nil)}).Rotate(ctx, core.Actor{Name: "ann"}, ""); core.CodeOf(err) != core.CodeRefused {
 		t.Errorf("without a key: %v", err)
 	}
 }
