@@ -17,6 +17,10 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
+// onHold is why a server with Options.Hold does nothing.
+var onHold = core.Say("restored copy on hold: nothing is planned, sent or asked; to start it, stop this server and run: %s",
+	"tickring serve --restored --start-now")
+
 func (s *Server) facts(ctx context.Context, p *parts, l words.Language) client.Facts {
 	f := client.Facts{Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load()),
 		Data: &client.DataFolder{Folder: s.o.Dir}}
@@ -34,6 +38,9 @@ func (s *Server) facts(ctx context.Context, p *parts, l words.Language) client.F
 		f.CertificateUntil = s.cert.get(time.Now()).Leaf.NotAfter
 	}
 	f.Refused = api.RefusedExecutors(p.refused, "")
+	if s.o.Hold {
+		f.Fenced = words.Say(l, onHold)
+	}
 	f.LogsLost, f.NoticesLost = s.m.logsLost.Load(), s.m.untold.Load()
 	doctor.Gather(ctx, p.engine, time.Now(), l, &f, p.probe.Answer)
 	return f

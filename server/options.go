@@ -110,6 +110,9 @@ type Options struct {
 	// lifted, and runs that were on their way found again, before anything is
 	// planned and anybody is answered.
 	Restored bool
+	// Hold keeps the server from planning, sending and asking anything: it only answers requests.
+	// The server whose data was copied may be at work.
+	Hold bool
 
 	// Opened is called once the data is open and the doors too, before anything
 	// is planned; Closing once nothing is sent any more, while callbacks are

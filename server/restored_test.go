@@ -3,10 +3,13 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/wire"
 )
 
 // TestRestored: what was given out after the copy was made is not given out
@@ -156,6 +160,66 @@ func TestRestoredOpensAfterwards(t *testing.T) {
 	if at := alive(); !at.Equal(before) {
 		t.Errorf("the copy was of %s; a restore that was broken off makes it %s", before, at)
 	}
+}
+
+// TestRestoredCopyOnHoldTouchesNothing: a copy beside its original, as in a drill, sends nothing and stays of its
+// moment. It works when it is started.
+func TestRestoredCopyOnHoldTouchesNothing(t *testing.T) {
+	t.Parallel()
+	var received atomic.Int64
+	exec, err := miniexec.Start(miniexec.Options{App: "web", Token: "executors-of-web",
+		Received: func(*wire.Run, time.Time) { received.Add(1) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(exec.Close)
+	dir := t.TempDir()
+	s := start(t, Options{Dir: dir})
+	save(t, s, "web", secondly("web", "beat"))
+	fixed, ctx := []string{exec.URL()}, t.Context()
+	if _, err := s.Manage().SaveApp(ctx, actor, manage.AppSpec{Name: "web", Executors: fixed}); err != nil {
+		t.Fatal(err)
+	}
+	works := func() error {
+		if received.Load() == 0 {
+			return errors.New("nothing was sent")
+		}
+		return nil
+	}
+	eventually(t, 20*time.Second, works)
+	s.stop()
+
+	received.Store(0)
+	begun, out := time.Now(), &lines{}
+	s = start(t, Options{Dir: dir, Restored: true, Hold: true, Notice: out})
+	if err := out.has("restored copy on hold: nothing is planned, sent or asked")(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Manage().Trigger(ctx, actor, operate.TriggerRequest{Job: "web/beat"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, func() error { // the job is due each second
+		if time.Since(begun) < 2500*time.Millisecond {
+			return errors.New("a run may still come")
+		}
+		return nil
+	})
+	f := factsOf(t, s)
+	if n := received.Load(); n > 0 || f.Fenced == "" || !f.LastTick.Before(begun) {
+		t.Errorf("%d runs were sent; fenced %q, last tick %s, held since %s", n, f.Fenced, f.LastTick, begun)
+	}
+	resp, err := http.Get(s.URL() + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable ||
+		!strings.Contains(string(text), "--start-now") {
+		t.Errorf("%s %s, %v", resp.Status, text, err)
+	}
+	s.stop()
+	start(t, Options{Dir: dir, Restored: true})
+	eventually(t, 20*time.Second, works)
 }
 
 func ran(s *running, n int) error {

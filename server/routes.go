@@ -51,7 +51,9 @@ func (s *Server) healthz(p *parts, w http.ResponseWriter, r *http.Request) {
 	if !p.planning.Load() || age > 5*s.o.Beat {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		body["status"] = "no fires are being planned"
-		if e := p.passError.Load(); e != nil && *e != "" {
+		if e := p.passError.Load(); s.o.Hold {
+			body["reason"] = onHold.String()
+		} else if e != nil && *e != "" {
 			body["reason"] = *e
 		}
 	}

@@ -288,6 +288,9 @@ func (s *Server) LogInLink() string {
 // Run serves until ctx ends, then stops planning, gives leases back, finishes
 // sends and callbacks within Options.Drain, and returns nil.
 func (s *Server) Run(ctx context.Context) error {
+	if s.o.Hold {
+		s.log.Warn(onHold.String())
+	}
 	serveErr := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -339,7 +342,17 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.o.Opened != nil {
 		err = s.o.Opened(ctx, s)
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case s.o.Hold:
+		fmt.Fprintln(s.o.Notice, onHold)
+		close(s.ready)
+		select {
+		case <-ctx.Done():
+		case err = <-serveErr:
+		}
+		close(p.stopping)
+	default:
 		telling, stop := context.WithCancel(ctx)
 		var notes sync.WaitGroup
 		notes.Go(func() { s.tellOutage(telling, p) })
@@ -379,7 +392,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 	p.finish, p.pull = a.Finish, a.Puller(pull.Options{Waiters: min(1000, conns.Most()/2)})
 	var runner send.Commands
 	dir := filepath.Join(o.Dir, "commands")
-	if _, was := os.Stat(dir); o.Commands != nil || was == nil { // what a process before this one has left is ended in any case
+	if _, was := os.Stat(dir); !o.Hold && (o.Commands != nil || was == nil) { // what a process before this one has left is ended in any case
 		c, err := localexec.New(localexec.Options{Secrets: box, Allowed: o.Commands, Most: o.CommandsMost, Dir: dir, Log: s.log,
 			StopGrace: max(o.Drain-3*time.Second, o.Drain/2), Queue: p.pull, Queued: eng.Pull, Runs: eng.Finish, Finish: p.finish})
 		if err != nil {
@@ -442,18 +455,11 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 			return err
 		}
 	}
-	before, err := eng.Upkeep.Alive(ctx, p.upAt)
-	if err != nil {
-		return fmt.Errorf("note that the server lives: %w", err)
-	}
-	p.downAt = before
-	p.outage.from, p.outage.to = core.InstantOf(before), core.InstantOf(p.upAt)
-	if !before.IsZero() && p.upAt.Sub(before) > o.OutageAfter {
-		if err := registry.NoteOutage(ctx, eng.Tick, before, p.upAt, o.Expiry); err != nil {
+	if !o.Hold { // the copy stays of its moment
+		if err := s.wake(ctx, p); err != nil {
 			return err
 		}
 	}
-	p.alive.Store(p.upAt.UnixMilli())
 	s.mu.Lock()
 	s.parts = p
 	s.mu.Unlock()
@@ -463,6 +469,21 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 		return nil
 	}
 	return p.commands.Start(ctx)
+}
+
+// wake notes that the server lives, and the outage before.
+func (s *Server) wake(ctx context.Context, p *parts) error {
+	before, err := p.engine.Upkeep.Alive(ctx, p.upAt)
+	if err != nil {
+		return fmt.Errorf("note that the server lives: %w", err)
+	}
+	p.downAt = before
+	p.outage.from, p.outage.to = core.InstantOf(before), core.InstantOf(p.upAt)
+	p.alive.Store(p.upAt.UnixMilli())
+	if before.IsZero() || p.upAt.Sub(before) <= s.o.OutageAfter {
+		return nil
+	}
+	return registry.NoteOutage(ctx, p.engine.Tick, before, p.upAt, s.o.Expiry)
 }
 
 // stopCommands ends what is at work of commands, within what a stop may last.

@@ -43,7 +43,8 @@ type ServeCmd struct {
 	CommandsDir  []string      `help:"And in this folder and those below it; several times for several." placeholder:"FOLDER"`
 	CommandsMost int           `help:"How many commands may be at work at once; the others wait for their turn." default:"10" placeholder:"N"`
 	OIDC         OIDCFlags     `embed:"" prefix:"oidc-"`
-	Restored     bool          `help:"The data folder is a copy of an earlier moment: lift its numbers and find again what was on its way, before anything is planned. Say it once."`
+	Restored     bool          `help:"The data folder is a copy of an earlier moment: lift its numbers and find again what was on its way. The server then is on hold: it answers, and plans, sends and asks nothing."`
+	StartNow     bool          `help:"With --restored: start to plan and send at once, if the original server is gone. Set it for one start only."`
 	SecretKey    string        `name:"secret-key-file" help:"File with the key that encrypts stored secrets (default: the data folder's path with .key at its end); created if there is none." placeholder:"FILE"`
 	Drain        time.Duration `help:"How long a stop may last: what is being sent, called or reported is waited for. A second signal ends it at once." default:"10s" placeholder:"DURATION"`
 	LogLevel     string        `help:"debug, info, warn or error: what goes to standard error as JSON." enum:"debug,info,warn,error" default:"warn"`
@@ -100,6 +101,9 @@ func (c *ServeCmd) Run(e *Env) error {
 	if c.Demo && c.DenyPrivate {
 		return usagef("--demo and --deny-private: the demo's own executor is on this machine; leave one out")
 	}
+	if c.StartNow && !c.Restored {
+		return usagef("--start-now: without --restored a server starts at once: leave --start-now out")
+	}
 	if c.Restored && !hasData(dir) {
 		return usagef("--restored: there is no tickring.db in %s: copy the backup there, or name its folder with --data", dir)
 	}
@@ -144,7 +148,7 @@ func (c *ServeCmd) Run(e *Env) error {
 		SecretKeyFile: cmp.Or(c.SecretKey, e.env("TICKRING_SECRET_KEY_FILE")),
 		ReportURL:     strings.TrimSuffix(c.ReportURL, "/"), TLSCert: c.TLSCert, TLSKey: c.TLSKey, Drain: max(c.Drain, 1),
 		Version: version(), Log: log, AllowNoToken: c.AllowNoToken, RequireToken: c.RequireToken, Notice: out,
-		Restored: c.Restored, Commands: allowed, CommandsMost: c.CommandsMost, ReportZone: zone,
+		Restored: c.Restored, Hold: c.Restored && !c.StartNow, Commands: allowed, CommandsMost: c.CommandsMost, ReportZone: zone,
 		Notices: notice.Options{Link: c.RunURL}, Provider: provider}
 	for _, text := range c.Tune {
 		name, value, _ := strings.Cut(text, "=")

@@ -109,6 +109,8 @@ func answers(f *Facts, s *sheet) core.Text {
 
 func fence(f *Facts, s *sheet) core.Text {
 	switch {
+	case f.Own.Fenced != "" && f.Own.Data != nil: // one machine: it says itself what to do
+		return s.wrong("%s", f.Own.Fenced).do("docs/operations.md says what a drill is")
 	case f.Own.Fenced != "":
 		return s.wrong("%s", f.Own.Fenced).
 			do("if this is the deployment that is to work: tickring takeover (a replica) or tickring restore (a copy); see docs/operations.md")
