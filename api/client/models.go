@@ -1905,7 +1905,7 @@ type ReplanResult struct {
 	From   time.Time `json:"from"`
 	Jobs   int       `json:"jobs"`
 
-	// Missing Instants with neither a run nor a record, and no longer on their way, or for over 15 minutes; without to those on their way too, and runs that nobody is at
+	// Missing Instants with neither a run nor a record, and no longer on their way, or for over 15 minutes; without to those on their way too, and runs that are open or have a pending follow-up
 	Missing int64 `json:"missing"`
 
 	// Next after of the next page; left out where this was the last

@@ -520,7 +520,7 @@ func (w *walk) run(ctx context.Context, r *core.Run) error {
 		}
 		w.pending(r.At, due)
 	}
-	if w.a.ahead && r.State.Open() && r.Expired(w.a.now) {
+	if w.a.ahead && (r.State.Open() || r.Owing()) {
 		w.rep.Again = append(w.rep.Again, r.Fire())
 	}
 	return nil

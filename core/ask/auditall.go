@@ -112,7 +112,7 @@ func (s *AuditSum) report(r *AuditReport) {
 
 // Lost walks as AuditPage does, and hands over the reports of each job, in the order
 // of the jobs, with the fires to be sent again: of what is unaccounted for, and with
-// ahead also of what may be on its way, and of what nobody is at, up to what is
+// ahead also of what may be on its way, and of runs that are open or owe, up to what is
 // planned. It stops where each does.
 func (q *Ask) Lost(
 	ctx context.Context, ask AuditAsk, ahead bool, each func(p *bound.Page, reports []AuditReport) error,

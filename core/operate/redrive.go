@@ -223,6 +223,8 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 func (op *Operate) undriven(f *core.Fire, run *core.Run, job *core.Job, known, gone bool) (why core.Text, final bool) {
 	_, planned := f.Run.Planned()
 	switch {
+	case run != nil && run.Owing(): // dispatch makes what it owes
+		return core.Text{}, false
 	case run != nil && run.State == core.Skipped:
 		return core.Say("it was recorded as skipped: %s; trigger the job again", run.Reason), true
 	case run != nil && !run.State.Open():

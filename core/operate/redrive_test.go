@@ -169,8 +169,8 @@ func TestRedrive(t *testing.T) {
 	}
 }
 
-// TestRedriveOfOpenRuns: a run that is open and nobody's is named by nothing but
-// its letter. It goes to the dispatch again, whatever became of its job: that ends
+// TestRedriveOfOpenRuns: a run that is open and nobody's, or has ended and owes, is named
+// by nothing but its letter. It goes to the dispatch again, whatever became of its job: that ends
 // it. A letter is never removed while its owner may still die, or before all of its
 // fires could be read.
 func TestRedriveOfOpenRuns(t *testing.T) {
@@ -210,6 +210,8 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 			Address: "http://10.0.0.1:9999/"}, ""},
 		{"its owner lives", core.Run{ID: core.PlannedRun(ids["fine"], at+10), State: core.Running, Owner: "o", Until: f.Clock.Add(time.Minute)},
 			"its run is under way"},
+		{"ended, and owes", core.Run{ID: core.PlannedRun(ids["fine"], at+20), State: core.Failed, Reason: core.ReasonHandler,
+			Owes: []core.Owed{{Run: number + 1, Kind: core.CauseRetry}}}, ""},
 		{"given back, late", core.Run{ID: planned("late"), State: core.Planned}, ""},
 		{"given back, paused", core.Run{ID: planned("paused"), State: core.Planned}, ""},
 		{"given back, changed", core.Run{ID: planned("changed"), State: core.Planned}, ""},

@@ -19,7 +19,7 @@ type ReplanResult struct {
 	Demanded int64
 	// Missing is how many demanded instants had neither a run nor a record, and
 	// were no longer on their way or for too long; with To 0 those on their way too,
-	// and runs that nobody is at. Sent is how many of them are on the ring again.
+	// and runs that are open or owe. Sent is how many of them are on the ring again.
 	Missing int64
 	Sent    int64
 	// OutOfReach is how many may have had either, which is kept no more: they are
@@ -34,8 +34,8 @@ type ReplanResult struct {
 // as AuditPage in pages. The late rule decides when it is dispatched, so an instant
 // gets its run or a record that says why not. What is on its way and not late is
 // left alone. With To 0 it is not: then the ring may have lost all that was on it, and
-// what is planned ahead, due or to come, goes on it again, if it has neither an end
-// nor somebody who is at it. An ID that turns out to have a run is decided already:
+// what is planned ahead, due or to come, goes on it again, unless its run has ended and
+// owes nothing: also what a dispatcher has claimed, which may die before its journal. An ID that turns out to have a run is decided already:
 // to replan twice does nothing more.
 func (op *Operate) ReplanPage(ctx context.Context, actor core.Actor, of ask.AuditAsk) (ReplanResult, error) {
 	if err := actor.Validate(); err != nil {
@@ -139,7 +139,7 @@ func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditRe
 		for i := range runs {
 			x := &runs[i]
 			newest, below = max(newest, x.Slot), x.ID
-			if x.State.Open() && x.Expired(now) && !x.Slot.Time().After(latest) {
+			if (x.State.Open() || x.Owing()) && !x.Slot.Time().After(latest) {
 				fires = append(fires, x.Fire())
 			}
 		}

@@ -89,9 +89,9 @@ func TestReplan(t *testing.T) {
 }
 
 // TestReplanOfWhatIsPlannedAhead: a replan without an end takes the ring for
-// empty. What was on it, due or to come, is on it again: instants up to those that
-// are still to be planned, runs that wait for their turn, and those whose owner is
-// over. What has ended, or has somebody who is at it, is left alone.
+// empty. What was on it, due or to come, is on it again: instants up to those that are
+// still to be planned, and each run that is open or owes, also one that is claimed, for its
+// owner may die before its journal. What has ended and owes nothing is left alone.
 func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 	at := func(s int) core.Instant { return core.InstantOf(start) + core.Instant(s) }
 	f := newFixture(t)
@@ -114,15 +114,19 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 		}
 	}
 	planned := func(s int) core.RunID { return core.PlannedRun(j.Def.ID, at(s)) }
-	f.Ran(j.Def.ID, at(10), 0)
-	want := []core.RunID{planned(20), planned(30), planned(60), planned(80), planned(90)}
+	owes := func(r *core.Run) {
+		owned(40)(r)
+		r.State, r.Reason, r.Owes = core.Failed, core.ReasonHandler, []core.Owed{{Run: core.NumberedRun(j.Def.ID, 9), Kind: core.CauseRetry}}
+	}
+	want := []core.RunID{planned(10), planned(20), planned(30), planned(40), planned(60), planned(80), planned(90)}
+	open(planned(10), 10, owes)
 	open(planned(20), 20, nil)       // given back
 	open(planned(30), 30, owned(40)) // its owner is over
 	open(planned(40), 40, owned(70)) // its owner is at it
 	f.Ran(j.Def.ID, at(50), 0)       // claimed before it was due
 	f.E.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(70), Last: at(70), Count: 1, Reason: core.ReasonMisfire}})
 	retry := core.NumberedRun(j.Def.ID, 1)
-	want = append(want, open(retry, 46, func(r *core.Run) { r.Cause = core.CauseRetry }))
+	want = append(want, open(retry, 46, func(r *core.Run) { r.Cause = core.CauseRetry }), open(core.NumberedRun(j.Def.ID, 3), 30, owes))
 	open(core.NumberedRun(j.Def.ID, 2), 30, func(r *core.Run) { r.State = core.Succeeded })
 	f.PushNext(j.Def.ID, at(100))
 	f.Fires() // the ring is empty

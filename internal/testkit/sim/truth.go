@@ -373,6 +373,9 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 		t.trace(ctx, p.ID, "%s from %q to %q %s %s %s owes %v: %v", does, p.Was.Owner, p.To.Owner, p.To.State, p.To.Reason, p.To.Address,
 			p.To.Owes, err)
 		if !t.took(p.ID, does, err, func() bool {
+			if slices.ContainsFunc(puts[:i], func(o core.RunPut) bool { return o.ID == p.ID }) { // whose effect it would be
+				return false
+			}
 			is, there := t.run(p.ID)
 			to := is
 			p.Apply(&to)
