@@ -155,9 +155,10 @@ func (a *ask) said() string {
 // partial reports whether a page that is open asks for itself again.
 func (a *ask) partial() bool { return a.r.Header.Get("HX-Request") != "" }
 
-// secure reports whether the browser speaks TLS with us, or with what is before us.
+// secure reports whether the browser uses TLS, with the server itself or with a proxy in front.
 func (a *ask) secure() bool {
-	return a.r.TLS != nil || a.r.URL.Scheme == "https" || a.r.Header.Get("X-Forwarded-Proto") == "https"
+	return a.r.TLS != nil || a.r.URL.Scheme == "https" || a.r.Header.Get("X-Forwarded-Proto") == "https" ||
+		strings.HasPrefix(a.c.o.URL+"/", "https://"+a.r.Host+"/")
 }
 
 type problem struct {

@@ -39,6 +39,8 @@ type Options struct {
 	// Listeners is how many pages may listen for that at once, of one person half of them at
 	// most: 500, or fewer. The others ask.
 	Listeners int
+	// URL is where browsers reach this server, "https://jobs.example" if by TLS; may be empty.
+	URL string
 	// Name is what this deployment is called, for who is logged in; may be empty.
 	Name string
 	// Log takes what people are not told; slog.Default() if nil.

@@ -1,12 +1,14 @@
 package console_test
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core/access"
 )
 
@@ -61,13 +63,23 @@ func TestLogInAsAPerson(t *testing.T) {
 		known.Secure || known.MaxAge != 90*24*3600 {
 		t.Errorf("%+v", known)
 	}
-	r := httptest.NewRequest(http.MethodPost, "https://console.test/console/login", strings.NewReader("name=ann&password=correct+horse"))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	over := httptest.NewRecorder()
-	s.h.ServeHTTP(over, r)
-	for _, c := range over.Result().Cookies() {
-		if !c.Secure {
-			t.Errorf("over TLS the cookie %s may go in clear", c.Name)
+	proxied := console.New(console.Options{API: s.api, Access: s.access, URL: "https://jobs.example", Log: slog.New(slog.DiscardHandler)})
+	for at, c := range map[string]struct {
+		h      http.Handler
+		secure bool
+	}{"https://console.test": {s.h, true}, "http://jobs.example": {proxied, true}, "http://jobs.example:81": {proxied, false},
+		"http://127.0.0.1:7700": {proxied, false}} {
+		r := httptest.NewRequest(http.MethodPost, at+"/console/login", strings.NewReader("name=ann&password=correct+horse"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		over := httptest.NewRecorder()
+		c.h.ServeHTTP(over, r)
+		if len(over.Result().Cookies()) == 0 {
+			t.Errorf("%s: %d %s", at, over.Code, over.Body)
+		}
+		for _, k := range over.Result().Cookies() {
+			if k.Secure != c.secure {
+				t.Errorf("%s: the cookie %s has Secure=%v", at, k.Name, k.Secure)
+			}
 		}
 	}
 	secret := s.cookies["tickring_session"]

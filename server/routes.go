@@ -36,7 +36,7 @@ func (s *Server) routes(p *parts) http.Handler {
 		}})
 	host, _ := os.Hostname() // which of several servers a tab of a browser is of; without a name nothing is said
 	pages := console.New(console.Options{API: h, Access: p.access, Writes: p.engine.Writes, Done: p.stopping, Listeners: conns.Most() / 4,
-		Provider: s.provider, Name: host, Log: s.log})
+		Provider: s.provider, URL: s.reportURL, Name: host, Log: s.log})
 	mux.Handle("/console/", s.ownName(pages))
 	mux.Handle("/", console.SendAway(h))
 	return mux

@@ -24,7 +24,8 @@ import (
 
 // TestNginxOnAnotherPortServesTheConsole runs the documented configuration without TLS
 // on a port of its own. A form that a browser sends from there must get in, which needs
-// the port in the Host header, and /metrics must not.
+// the port in the Host header, and its cookie must be Secure, which needs
+// X-Forwarded-Proto. /metrics must not get in.
 func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 	nginx, err := exec.LookPath("nginx")
 	if err != nil {
@@ -39,7 +40,7 @@ func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 	s := rig.Start(t, bin, t.TempDir(), "--require-token", "--report-url", origin, "--trusted-proxy", "127.0.0.1")
 	runNginx(t, nginx, configuration(t, listen, strings.TrimPrefix(s.URL, "http://")))
 
-	ask := func(method, path string, form url.Values) (int, string) {
+	ask := func(method, path string, form url.Values) (int, string) { // with the cookies after the body
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+listen+path, strings.NewReader(form.Encode()))
 		if err != nil {
 			t.Fatal(err)
@@ -57,7 +58,7 @@ func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return resp.StatusCode, string(body)
+		return resp.StatusCode, string(body) + strings.Join(resp.Header["Set-Cookie"], "\n")
 	}
 	if err := rig.Eventually(time.Minute, func() error {
 		if status, text := ask("GET", "/healthz", nil); status != http.StatusOK {
@@ -67,7 +68,8 @@ func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if status, text := ask("POST", "/console/login", url.Values{"token": {rig.Token}}); status != http.StatusSeeOther {
+	if status, text := ask("POST", "/console/login", url.Values{"token": {rig.Token}}); status != http.StatusSeeOther ||
+		!strings.Contains(text, "; Secure;") {
 		t.Errorf("a login through the proxy: %d %s", status, text)
 	}
 	if status, _ := ask("GET", "/metrics", nil); status != http.StatusNotFound {
@@ -75,7 +77,7 @@ func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 	}
 }
 
-// configuration is the text of docs/proxy.md with other addresses and without TLS.
+// configuration is the text of docs/proxy.md with other addresses and without TLS, as if that ended in front of it.
 func configuration(t *testing.T, listen, upstream string) string {
 	page, err := os.ReadFile("../../docs/proxy.md")
 	if err != nil {
@@ -88,6 +90,7 @@ func configuration(t *testing.T, listen, upstream string) string {
 	}
 	text = strings.Replace(text, "127.0.0.1:7700", upstream, 1)
 	text = strings.Replace(text, "listen 443 ssl;", "listen "+listen+";", 1)
+	text = strings.Replace(text, "$scheme", "https", 1)
 	return regexp.MustCompile(`(?m)^\s*ssl_.*\n`).ReplaceAllString(text, "")
 }
 
