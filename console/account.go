@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -28,8 +29,8 @@ func (a *ask) account() (any, error) {
 func (a *ask) accountDo() (string, core.Text, error) {
 	token := tokenForm{a.Form("name"), a.Form("roles"), a.Form("for")}
 	to, said, err := a.accountTo(token)
-	if err == nil {
-		return to, said, nil
+	if err == nil || errors.Is(err, errShown) {
+		return to, said, err
 	}
 	me, meErr := a.GetMe(a.Ctx())
 	if meErr != nil {

@@ -57,6 +57,9 @@ func TestAccount(t *testing.T) {
 	s.wrong("/console/account", url.Values{"do": {"token"}, "name": {"ci"}, "roles": {"shop:admin"}, "for": {"1d"}}, http.StatusForbidden,
 		"no role above", `value="shop:admin"`)
 	w := s.post("/console/account", url.Values{"do": {"token"}, "name": {"ci"}, "roles": {"shop:viewer"}, "for": {"1d"}})
+	if n := strings.Count(w.Body.String(), "<!doctype html>"); w.Code != http.StatusOK || n != 1 {
+		t.Errorf("a token is made: %d, %d pages", w.Code, n)
+	}
 	_, rest, _ := strings.Cut(w.Body.String(), `id="secret">`)
 	secret, _, _ := strings.Cut(rest, "<")
 	who, err := s.access.Bearer(t.Context(), html.UnescapeString(secret))

@@ -49,6 +49,8 @@ func TestFindRun(t *testing.T) {
 	s.ask("POST", "/v1/jobs/shop/stock/trigger", `{}`)
 	id := between(s.says("/console/jobs/shop/stock"), "/console/runs/", `"`)
 	s.says("/console/find/list?text="+id, `href="/console/runs/`+id+`"`, "shop/stock")
+	hit := between(s.says("/console/find/list?text=shop/stock@06:09"), `href="`, `"`)
+	s.says(hit, "no run of shop/stock at 2026-11-20T06:09:00Z", "tickring run shop/stock@06:09")
 }
 
 // TestActionsLeadSomewhere: each page and action that is offered is there.

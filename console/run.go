@@ -93,9 +93,7 @@ func (a *ask) runAt() (any, error) {
 	if status(err) == http.StatusNotFound {
 		p := &runPage{Job: &job, Of: job.App + "/" + job.Name, None: err.Error()}
 		p.Run = client.Run{App: job.App, Job: p.Of, JobID: job.ID, Timezone: job.Schedule.Timezone}
-		if t, err := time.Parse(time.RFC3339, at); err == nil {
-			p.Run.ScheduledAt = t
-		}
+		p.Run.ScheduledAt, _, _ = momentOf("", at, locationOf(job.Schedule.Timezone))
 		return p, a.around(p)
 	}
 	if err != nil {

@@ -110,6 +110,9 @@ func TestInstantWithoutRun(t *testing.T) {
 	}
 	s.says("/console/jobs/shop/hourly/at/2026-11-20T13:00:00Z", "skipped: it was late, and the misfire policy leaves such out",
 		"misfire latest or all")
+	for _, at := range []string{"2026-11-20T13:30", "13:30"} {
+		s.never(s.says("/console/jobs/shop/hourly/at/"+at, "tickring run shop/hourly@"+at+"<"), "0001")
+	}
 	if w := s.get("/console/jobs/shop/none/at/2026-11-20T13:00:00Z"); w.Code != http.StatusNotFound {
 		t.Errorf("of no job: %d", w.Code)
 	}

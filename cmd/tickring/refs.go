@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -106,27 +105,10 @@ func (e *conn) run(text string) (client.Run, error) {
 		return client.Run{}, err
 	}
 	if byInstant {
-		if timeOfDay.MatchString(at) { // the last such moment there
-			zone, err := e.zoneOf(job)
-			if err != nil {
-				return client.Run{}, err
-			}
-			loc, err := time.LoadLocation(zone)
-			if err != nil {
-				return client.Run{}, err
-			}
-			t, err := parseTime("run", at, loc, time.Now(), true)
-			if err != nil {
-				return client.Run{}, err
-			}
-			at = t.Format(time.RFC3339)
-		}
 		return e.GetRunAt(e.Ctx, app, name, at)
 	}
 	return e.GetRunByKey(e.Ctx, app, name, key)
 }
-
-var timeOfDay = regexp.MustCompile(`^\d?\d:\d\d(:\d\d)?$`)
 
 // notRun adds to what is not there under a number what the ID of a run looks like.
 func notRun(err error, text string) error {

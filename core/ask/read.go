@@ -542,7 +542,7 @@ func (q *Ask) runAt(ctx context.Context, ref, text string) (RunView, error) {
 	if err != nil {
 		return RunView{}, err
 	}
-	instants, err := instantsOf(text, job.Sched.Schedule.Timezone)
+	instants, err := instantsOf(text, job.Sched.Schedule.Timezone, q.o.Now())
 	if err != nil {
 		return RunView{}, err
 	}
@@ -706,11 +706,11 @@ func (q *Ask) describePause(p core.Pause) core.Text {
 	return said
 }
 
-// instantsOf reads a time as people write it: with an offset, or in the zone;
-// a time that the zone's clock shows twice is both.
-func instantsOf(text, zone string) ([]core.Instant, error) {
+// instantsOf reads a typed time: with an offset, or in the zone, where a time of day is the last such
+// time before now. A time that the zone's clock shows twice is both.
+func instantsOf(text, zone string, now time.Time) ([]core.Instant, error) {
 	bad := core.Invalid("run", text,
-		"an instant is written 2026-11-20T02:30 or 2026-11-20T02:30:05 in the job's zone, or with an offset such as +01:00 or Z")
+		"an instant is written 2026-11-20T02:30, 2026-11-20T02:30:05 or 02:30 in the job's zone, or with an offset such as +01:00 or Z")
 	var t time.Time
 	var err error
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00"} {
@@ -723,9 +723,18 @@ func instantsOf(text, zone string) ([]core.Instant, error) {
 		return nil, core.Errorf(core.CodeInternal, "the zone of the job is unknown here: %s", zone)
 	}
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04"} {
-		if t, err = time.ParseInLocation(layout, text, loc); err != nil {
+		wall, err := time.Parse(layout, text)
+		if clock, cerr := time.Parse(layout[len("2006-01-02T"):], text); cerr == nil {
+			year, month, day := now.In(loc).Date()
+			wall, err = clock.AddDate(year, int(month)-1, day-1), nil // clock is of 1 January of year 0
+			if schedule.WallTime(wall, loc).After(now) {
+				wall = wall.AddDate(0, 0, -1)
+			}
+		}
+		if err != nil {
 			continue
 		}
+		t = schedule.WallTime(wall, loc)
 		both := []time.Time{t}
 		for _, d := range []time.Duration{-time.Hour, -30 * time.Minute, 30 * time.Minute, time.Hour} {
 			if o := t.Add(d); o.Format(layout) == t.Format(layout) {

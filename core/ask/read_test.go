@@ -85,7 +85,7 @@ func TestRunAt(t *testing.T) {
 	at := core.InstantOf(time.Date(2026, 11, 20, 1, 30, 0, 0, time.UTC))
 	f.Ran(j.Def.ID, at, 0)
 	for _, ref := range []string{"shop/nightly@2026-11-20T02:30", "shop/nightly@2026-11-20T02:30:00", "shop/nightly@2026-11-20T01:30Z",
-		"shop/nightly@2026-11-20T02:30:00+01:00", core.PlannedRun(j.Def.ID, at).String()} {
+		"shop/nightly@2026-11-20T02:30:00+01:00", "shop/nightly@02:30", "shop/nightly@2:30:00", core.PlannedRun(j.Def.ID, at).String()} {
 		if v, err := f.M.Run(ctx, ref); err != nil || v.Run.At != at || v.Skip != nil {
 			t.Errorf("%s: %+v %v", ref, v, err)
 		}
@@ -103,6 +103,16 @@ func TestRunAt(t *testing.T) {
 	f.Ran(j.Def.ID, twice, 0)
 	if v, err := f.M.Run(ctx, "shop/nightly@2026-10-25T02:30"); err != nil || v.Run.At != twice {
 		t.Errorf("twice: %+v %v", v, err)
+	}
+	// The clock skips 02:30 on 29 March; the run is at the first moment after the gap.
+	gap := core.InstantOf(time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC))
+	f.Ran(j.Def.ID, gap, 0)
+	if v, err := f.M.Run(ctx, "shop/nightly@2026-03-29T02:30"); err != nil || v.Run.At != gap {
+		t.Errorf("in a gap: %+v %v", v, err)
+	}
+	last := core.InstantOf(time.Date(2026, 11, 19, 22, 30, 0, 0, time.UTC))
+	if v, err := f.M.Run(ctx, "shop/nightly@23:30"); err != nil || v.Run.At != last {
+		t.Errorf("a time of day is the last one: %+v %v", v, err)
 	}
 	for ref, want := range map[string]core.Code{"shop/nightly@2026-12-24T02:30": core.CodeNotFound, "shop/nightly@noon": core.CodeInvalid,
 		"shop/nightly@1999-01-01T00:00": core.CodeInvalid, "x": core.CodeInvalid, "-7": core.CodeInvalid, "99999999999": core.CodeNotFound} {
