@@ -153,7 +153,8 @@ func (g *runLog) Write(b []byte) (int, error) {
 }
 
 // tailed is a run's message with the last lines of its log behind it, if it
-// wrote any, and as far as a message has room: who stores it keeps its beginning.
+// wrote any, and as far as a message has room: who stores it keeps its beginning. The
+// message of a run that succeeded without one is the lines alone.
 func (g *runLog) tailed(msg string, failed bool) string {
 	if g == nil {
 		return msg
@@ -162,11 +163,10 @@ func (g *runLog) tailed(msg string, failed bool) string {
 	if failed {
 		most = g.l.failedTail
 	}
-	head := msg
-	if head != "" {
-		head += "\n"
+	head := strings.TrimPrefix(msg+"\n---- log\n", "\n")
+	if msg == "" && !failed {
+		head = "" // the log is all that the run says
 	}
-	head += "---- log\n"
 	if most = min(most, wire.MaxMessage-utf8.RuneCountInString(head)); most <= 0 {
 		return msg
 	}

@@ -231,7 +231,7 @@ func TestLogTail(t *testing.T) {
 		if got := g.tailed("done", false); got != "done\n---- log\nline 999\nend" {
 			t.Errorf("%s: %q", name, got)
 		}
-		if got := g.tailed("", false); got != "---- log\nline 999\nend" {
+		if got := g.tailed("", false); got != "line 999\nend" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

@@ -43,7 +43,7 @@ func (c *auditCmd) Run(e *conn) error {
 	var err error
 	if c.Job != "" {
 		if kindOf(c.Job) != jobKind {
-			return core.Invalid("job", c.Job, "a job is written app/name, or as its number")
+			return core.Invalid("job", c.Job, "an audit takes one job, app/name or its number, or without a name all jobs")
 		}
 		if zone, err = e.zoneOf(c.Job); err != nil {
 			return err

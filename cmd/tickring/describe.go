@@ -147,7 +147,7 @@ func (c *descCmd) Run(e *conn) error {
 		add("script", scriptText(s))
 		add("", fmt.Sprintf("made %s by %s   tickring script versions %s/%s", e.full(s.At, zone), s.By, j.App, j.Name))
 	}
-	add("params", e.firstLine(j.Params))
+	e.addLines(add, "params", j.Params, "")
 	if j.Template {
 		add("template", "params are filled for each run")
 	}

@@ -66,22 +66,23 @@ func (e *Env) nameHint(err error) string {
 // deletedHint says when a job of that name was deleted, if that is the last that is
 // known of it, and what makes it again.
 func (e *conn) deletedHint(job string) string {
-	app, _, ok := strings.Cut(job, "/")
-	if !ok {
-		return ""
+	of := client.ListChangesParams{Job: job, Limit: 1}
+	app, _, named := strings.Cut(job, "/")
+	if named {
+		of = client.ListChangesParams{App: app, Limit: maxChanges}
 	}
-	list, err := e.ListChanges(e.Ctx, client.ListChangesParams{App: app, Limit: maxChanges})
+	list, err := e.ListChanges(e.Ctx, of)
 	if err != nil {
 		return ""
 	}
 	for i := range list.Changes { // the newest first
 		ch := &list.Changes[i]
-		if ch.Job != job || ch.Verb != core.VerbDeleted {
+		if named && ch.Job != job || ch.Verb != core.VerbDeleted {
 			continue
 		}
 		text := e.said(": it was deleted at %s by %s", e.full(ch.At, ""), ch.By)
 		if _, n := before(ch); n != 0 {
-			text += e.said("   undo: %s", undo(job, n))
+			text += e.said("   undo: %s", undo(ch.Job, n))
 		}
 		return text + e.said("   its runs: %s", fmt.Sprint("tickring runs ", ch.JobID))
 	}

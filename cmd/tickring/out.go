@@ -267,6 +267,27 @@ func (e *Env) firstLine(text string) string {
 	return e.truncate(line, 80)
 }
 
+// shownLines is how many lines of a text a card shows.
+const shownLines = 20
+
+// addLines adds each line of a text as a row; note ends the first.
+func (e *Env) addLines(add func(name, value string), name, text, note string) {
+	lines := strings.Split(strings.TrimRight(text, "\r\n"), "\n")
+	for i, line := range lines[:min(len(lines), shownLines)] {
+		if line = e.truncate(line, 80); i == 0 {
+			line += note
+		}
+		if line == "" && len(lines) > 1 {
+			line = " " // add leaves out an empty row
+		}
+		add(name, line)
+		name = ""
+	}
+	if more := len(lines) - shownLines; more > 0 {
+		add("", "and "+plural(more, "more line")+": -o json has all")
+	}
+}
+
 // truncate is a text that leaves room for others on a terminal. Programs get all of it.
 func (e *Env) truncate(text string, n int) string {
 	if r := []rune(text); len(r) > n && terminal(e.Stdout) {

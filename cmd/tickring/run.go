@@ -116,13 +116,13 @@ func (c *runCmd) Run(e *conn) error {
 			switch {
 			case r.Params != nil:
 			case with.Template:
-				add("params", e.firstLine(with.Params)+"   the job's, filled for each run")
+				e.addLines(add, "params", with.Params, "   the job's, filled for each run")
 			case with.Params != "":
-				add("params", e.firstLine(with.Params)+"   the job's")
+				e.addLines(add, "params", with.Params, "   the job's")
 			}
 		}
 		if r.Params != nil {
-			add("params", e.firstLine(*r.Params)+"   of this run, in place of the job's")
+			e.addLines(add, "params", *r.Params, "   of this run, in place of the job's")
 		}
 		if with != nil && with.Verb != "" {
 			add("job as", fmt.Sprintf("%s %s by %s", with.Verb, e.full(with.At, r.Timezone), with.By))
