@@ -168,7 +168,7 @@ func (s *Scheduler) doors(p *Props, dir string) {
 		admin["TICKRING_DOORS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout,
 			calls: true, env: admin, reads: []*string{s.TokenParameter, s.ReadTokenParameter, provider, s.reportKey},
-			role: roles.AllDoors}, slices.Concat(s.logs(p), s.topics(p), rotates)...)
+			role: roles.Api}, slices.Concat(s.logs(p), s.topics(p), rotates)...)
 		s.callback(p, dir)
 		s.Url = s.functionUrl(all)
 		return

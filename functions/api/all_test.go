@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-lambda-go/events"
+
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
@@ -72,6 +74,34 @@ func TestAllDoors(t *testing.T) {
 	}
 }
 
+// TestPathsThatNoRouteNames: an HTTP API routes exact paths to registry and callback. An executor whose
+// admin address ends with a slash posts to other paths, which come to this function.
+func TestPathsThatNoRouteNames(t *testing.T) {
+	e := memory.Open(memory.Options{})
+	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}); err != nil {
+		t.Fatal(err)
+	}
+	c := &boot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}
+	c.Policy.AllowLoopback = true
+	log := slog.New(slog.DiscardHandler)
+	ask := boot.HTTP(wire(c, e, doorOf(c, e, log), notify.Options{}), log)
+	for path, body := range map[string]string{
+		"//api/registry":               `{"registryGroup":"EXECUTOR","registryKey":"billing","registryValue":"http://127.0.0.1:9999/"}`,
+		"/xxl-job-admin//api/registry": `{"registryGroup":"EXECUTOR","registryKey":"billing","registryValue":"http://127.0.0.1:9998/"}`,
+		"//api/callback":               `[{"logId":4294967297,"logDateTim":0,"handleCode":200}]`,
+	} {
+		event := events.APIGatewayV2HTTPRequest{Version: "2.0", RawPath: path, Body: body,
+			Headers: map[string]string{"xxl-job-access-token": "executor-token"}}
+		event.RequestContext.HTTP.Method = http.MethodPost
+		if got, err := ask(t.Context(), event); err != nil || got.StatusCode != http.StatusOK || !strings.Contains(got.Body, `"code":200`) {
+			t.Errorf("%s: %d %s %v", path, got.StatusCode, got.Body, err)
+		}
+	}
+	if list, err := e.Registry.Executors(t.Context(), []string{"billing"}); err != nil || len(list["billing"]) != 2 {
+		t.Errorf("registered: %v, %v", list, err)
+	}
+}
+
 // TestAllDoorsAgree: a failure that is reported at the one function ends its run as
 // behind the door of callbacks: the third retry waits on the slow lane, and none is
 // made on the ring of a deployment that does not work.
@@ -98,7 +128,7 @@ func TestAllDoorsAgree(t *testing.T) {
 			strings.NewReader(`[{"logId":`+id.String()+`,"handleCode":500,"handleMsg":"no"}]`))
 		r.Header.Set("XXL-JOB-ACCESS-TOKEN", "executor-token")
 		w := httptest.NewRecorder()
-		all(config, e, http.NotFoundHandler(), doorOf(config, e, slog.New(slog.DiscardHandler))).ServeHTTP(w, r)
+		wire(config, e, doorOf(config, e, slog.New(slog.DiscardHandler)), notify.Options{}).ServeHTTP(w, r)
 		depth := func(lane ring.Kind) int {
 			due, waiting, _, err := e.Queue.Depth(t.Context(), lane)
 			ok(err)

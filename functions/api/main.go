@@ -1,7 +1,8 @@
 // Command api is the function that people and programs ask: jobs, apps, runs,
 // executors, and the pages of the console; and who pulls from a queue asks it whether to go on. core/people is
-// what it drives. With TICKRING_DOORS=all it is the one function behind a
-// function URL, and takes what callback and registry take too.
+// what it drives. It also takes what callback and registry take: behind an HTTP API that
+// routes exact paths, requests to //api/registry come here, and with TICKRING_DOORS=all it is
+// the one function behind a function URL, reports included.
 package main
 
 import (
@@ -64,6 +65,8 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 	m := a.People(sender, people.Options{Ask: ask.Options{Reachable: sender.Reachable},
 		Manage: manage.Options{Notifier: notify.New(to)}})
 	mux := http.NewServeMux()
+	door.Wire(mux, a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)}),
+		a.Callback(callback.Options{TokenFor: boot.TokenFor}))
 	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
 	(&executorhttp.Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish}).Serve(mux)
 	o := api.Options{Refused: door.Refused, Log: log, Dead: e.Dead, Notices: e.Notices,
@@ -116,8 +119,6 @@ func providerOf(c *boot.Config, adminToken string, log *slog.Logger) (*oidc.Prov
 func all(c *boot.Config, e *engine.Engine, api http.Handler, door executorhttp.Door) http.Handler {
 	a := c.Assemble(e, door.Log)
 	mux := http.NewServeMux()
-	door.Wire(mux, a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)}),
-		a.Callback(callback.Options{TokenFor: boot.TokenFor}))
 	mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, c.ReportKey))
 	mux.Handle("/", api)
 	return mux

@@ -61,7 +61,7 @@ var (
 	sending = dispatching.and(finishing, ring, counting, Role{Sends: []string{Dead}})
 )
 
-// The roles of the functions. AllDoors is the API where it answers executors too.
+// The roles of the functions. The API answers executors too.
 var (
 	Tick     = planning.and(finishing, ring, counting)
 	Dispatch = sending.and(Role{Takes: []string{Fires, Checks, Dead}})
@@ -69,8 +69,7 @@ var (
 	SlowLane = sending.and(Role{Takes: []string{Slow}})
 	Callback = finishing.and(calledBack, ring, Role{Sends: []string{Dead}, Takes: []string{Results}})
 	Registry = registering
-	Api      = managing.and(finishing, ring, counting, Role{Counts: []string{Asides}}) // for doctor
-	AllDoors = Api.and(calledBack, registering)
+	Api      = managing.and(finishing, calledBack, registering, ring, counting, Role{Counts: []string{Asides}}) // for doctor
 )
 
 // and is what both may do.
