@@ -95,8 +95,10 @@ func (f *Finish) lists(ctx context.Context, all []*family) {
 		job := fam.run.ID.Job()
 		switch {
 		case fam.parent != nil:
-		case err != nil || bad[job] != nil:
-			fam.err = fmt.Errorf("read job %d: %w", job, cmp.Or(err, bad[job]))
+		case bad[job] != nil:
+			fam.err = core.Unreadable{job: bad[job]}
+		case err != nil:
+			fam.err = fmt.Errorf("read job %d: %w", job, err)
 		case slices.Contains(unread, job):
 			fam.err = fmt.Errorf("read job %d: %w", job, core.ErrThrottled)
 		case jobs[job] == nil:
@@ -273,7 +275,7 @@ func (f *Finish) owed(ctx context.Context, all []*family) (owed []child, joins m
 			var why error
 			switch {
 			case bad[id] != nil: // stored, so not gone
-				why = fmt.Errorf("read job %d: %w", id, bad[id])
+				why = core.Unreadable{id: bad[id]}
 			case slices.Contains(unread, id):
 				why = fmt.Errorf("read job %d: %w", id, core.ErrThrottled)
 			case job != nil:

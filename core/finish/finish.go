@@ -85,7 +85,7 @@ var ErrUnsent = errors.New("the run was not sent to anybody")
 // End closes runs, one answer for each result: nil means that its end is
 // stored with all it owes (a run that was closed before counts as well), a
 // not-found error that there is no such run, any other that the caller is to
-// try again. All closes are written before anything is made of what follows of them.
+// try again. A report is answered nil also if what its run owes waits for a repair. All closes are written before anything is made of what follows of them.
 func (f *Finish) End(ctx context.Context, results []Result) []error {
 	errs, rest := f.Close(ctx, results)
 	rest.Make(ctx)
@@ -95,7 +95,7 @@ func (f *Finish) End(ctx context.Context, results []Result) []error {
 // Close writes the closes of End and no more: an answer is nil only once the rest is made.
 func (f *Finish) Close(ctx context.Context, results []Result) ([]error, *Rest) {
 	errs := make([]error, len(results))
-	rest := &Rest{f: f, errs: errs}
+	rest := &Rest{f: f, results: results, errs: errs}
 	var lost []core.RunPut
 	todo := f.endBlind(ctx, results, rest, &lost)
 	ids := make([]core.RunID, 0, len(todo))

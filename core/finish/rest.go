@@ -22,10 +22,11 @@ func (e ended) freesFirst() bool {
 // Rest is what follows of the runs of one call that are closed. It takes some writes for
 // each, one after the other, and no close of the call waits for them.
 type Rest struct {
-	f    *Finish
-	errs []error // the answers of the call
-	of   []ended
-	same [][2]int // answers that are those of another
+	f       *Finish
+	results []Result
+	errs    []error // the answers of the call
+	of      []ended
+	same    [][2]int // answers that are those of another
 }
 
 type ended struct {
@@ -92,9 +93,22 @@ func (r *Rest) Make(ctx context.Context) {
 			r.errs[i] = errors.Join(r.errs[i], err)
 		}
 	}
+	for _, e := range r.of { // the close is stored, and the journal of the run brings the watchdog to what it owes
+		if err := r.errs[e.i]; r.results[e.i].Reported && lasting(err) {
+			r.f.o.Log.Error("follow-up of a run waits for a repair", "run", e.run.ID, "job", e.run.ID.Job(), "err", err)
+			r.errs[e.i] = nil
+		}
+	}
 	for _, s := range r.same {
 		r.errs[s[0]] = r.errs[s[1]]
 	}
+}
+
+// lasting reports whether err stays until a user repairs a job or an app: a second report does not help.
+func lasting(err error) bool {
+	_, job := errors.AsType[core.Unreadable](err)
+	_, app := errors.AsType[core.UnreadableApps](err)
+	return (job || app || core.CodeOf(err) == core.CodeInvalid) && !errors.Is(err, core.ErrThrottled)
 }
 
 func (r *Rest) mend(ctx context.Context, e ended) {

@@ -285,7 +285,7 @@ func (p *Puller) weed(ctx context.Context, q Queue, taken []Held) ([]Held, error
 	good := make([]Held, 0, len(taken))
 	for _, h := range taken {
 		run, ok := runs[h.Receipt.Run]
-		end := finish.Result{Run: h.Receipt.Run}
+		end := finish.Result{Run: h.Receipt.Run, Reported: true}
 		switch {
 		case !ok || !run.State.Open():
 			end.Run = 0

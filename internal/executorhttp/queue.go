@@ -256,7 +256,8 @@ func (d *Queues) runs(ctx context.Context, app *core.App, r *queueRequest) (any,
 		case ok && run.App != app.Name:
 			s = stateUnknown
 		case s == pull.StateKilled && i < len(r.Begin):
-			end := finish.Result{Run: id, State: core.Killed, Reason: core.ReasonPerson, Killed: true, Message: "killed before an executor began it"}
+			end := finish.Result{Run: id, State: core.Killed, Reason: core.ReasonPerson, Killed: true, Reported: true,
+				Message: "killed before an executor began it"}
 			if err := d.Finish.End(ctx, []finish.Result{end})[0]; err != nil {
 				return nil, err
 			}

@@ -458,6 +458,7 @@ func (c *Commands) take(l *line, h pull.Held, had bool, begun func()) (over bool
 
 // close stores the end of a run that did not begin; false: it is not certain.
 func (c *Commands) close(ctx context.Context, r finish.Result) bool {
+	r.Reported = true
 	if err := c.o.Finish.End(ctx, []finish.Result{r})[0]; err != nil && core.CodeOf(err) != core.CodeNotFound {
 		c.o.Log.Warn("the end of a command is not stored, which is tried again", "run", r.Run, "job", r.Run.Job(), "err", err)
 		return false

@@ -2,7 +2,6 @@ package localexec
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -47,21 +46,13 @@ func (t reports) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	answer := wire.AppendReply(nil, wire.CodeSuccess, "")
 	for i, err := range t.c.o.Finish.End(r.Context(), results) {
-		if err != nil && core.CodeOf(err) != core.CodeNotFound && !errors.Is(err, finish.ErrUnsent) &&
-			!t.c.hasEnded(r.Context(), results[i].Run) {
+		if err != nil && core.CodeOf(err) != core.CodeNotFound && !errors.Is(err, finish.ErrUnsent) {
 			// A refusal: the executor sends the results of a refused batch one by one.
 			answer = wire.AppendReply(nil, wire.CodeFailure, fmt.Sprintf("store the end of run %d: %v", results[i].Run, err))
 		}
 	}
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
 		Body: io.NopCloser(bytes.NewReader(answer)), ContentLength: int64(len(answer)), Request: r}, nil
-}
-
-// hasEnded reports whether the end of a run is stored. What follows an end, such as a child whose job
-// cannot be read, may be owed still: others make it.
-func (c *Commands) hasEnded(ctx context.Context, id core.RunID) bool {
-	is, found, err := c.read(ctx, id)
-	return err == nil && found && !is.State.Open()
 }
 
 // endOf is the end of a run as the executor tells it. What a command has printed stands
