@@ -328,6 +328,32 @@ func TestBroadcast(t *testing.T) {
 			t.Error(b.sent)
 		}
 	})
+	for _, first := range []bool{true, false} {
+		in(fmt.Sprintf("a shard is a dead letter, before the others end: %t", first), func(t *testing.T) {
+			wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
+			b := newSpreading(t, 3, nil)
+			id, m := b.fire()
+			b.handle(m)
+			whole := b.run(id)
+			fires := whole.ShardFires()
+			letter := core.Letter{ID: "1", Reason: "received too often",
+				Body: string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: m.Slot, Fires: fires[1:2]}))}
+			dead := dispatch.NewDead(b.s, b.s, b.s, b.s, b.f, nil, slog.New(slog.DiscardHandler))
+			record := func() {
+				_, err := dead.Record(t.Context(), &letter)
+				must(t, err)
+			}
+			if first {
+				record()
+			}
+			for _, f := range []core.Fire{fires[0], fires[2]} {
+				b.handle(ring.Message{Kind: ring.KindFires, Slot: m.Slot, Fires: []core.Fire{f}})
+				must(t, b.end(f.Run, core.Succeeded))
+			}
+			record()
+			b.is(id, "failed shards 2 of 3 shards succeeded, 1 skipped")
+		})
+	}
 	in("who closes the last shard dies", func(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, runs := b.start()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -33,6 +34,7 @@ type Dead struct {
 	skips   Skips
 	letters DeadLetters
 	ring    Ring
+	finish  *finish.Finish
 	now     func() time.Time
 	log     *slog.Logger
 
@@ -40,11 +42,11 @@ type Dead struct {
 }
 
 // NewDead makes a Dead; now may be nil.
-func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, now func() time.Time, log *slog.Logger) *Dead {
+func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, f *finish.Finish, now func() time.Time, log *slog.Logger) *Dead {
 	if now == nil {
 		now = time.Now
 	}
-	return &Dead{store: store, skips: skips, letters: letters, ring: r, now: now, log: log}
+	return &Dead{store: store, skips: skips, letters: letters, ring: r, finish: f, now: now, log: log}
 }
 
 // Record records each fire of a letter that can be read and has no run as skipped:
@@ -64,7 +66,9 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	var ids []core.RunID
 	var jobs []core.JobID
 	for _, f := range fires {
-		ids, jobs = append(ids, f.Run), append(jobs, f.Run.Job())
+		if ids, jobs = append(ids, f.Run), append(jobs, f.Run.Job()); f.Of != 0 {
+			ids = append(ids, f.Of)
+		}
 	}
 	runs, err := readEvery(ctx, distinct(ids), d.store.Runs)
 	if err != nil {
@@ -79,9 +83,13 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	}
 	now := d.now()
 	var skips []core.Skip
-	var create []core.Run
+	var create, shards []core.Run
 	for _, f := range fires {
-		if _, ok := runs[f.Run]; ok {
+		whole := runs[f.Of]
+		if r, ok := runs[f.Run]; ok {
+			if r.ShardEnded() && whole.State.Open() {
+				shards = append(shards, r)
+			}
 			continue
 		}
 		job, ok := found[f.Run.Job()]
@@ -90,8 +98,15 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 			if ok {
 				app = job.Def.App
 			}
-			create = append(create, core.Run{ID: f.Run, App: app, State: core.Skipped, Reason: core.ReasonUndeliverable, Message: l.Reason,
-				Cause: f.Cause, Rev: f.Rev, At: f.At, Slot: f.Slot, Seq: f.Seq, Attempt: 1, First: f.Run, EndedAt: now})
+			r := core.Run{ID: f.Run, App: app, Cause: f.Cause, Rev: f.Rev, At: f.At, Slot: f.Slot, Seq: f.Seq, Attempt: 1, First: f.Run}
+			_, shard := whole.ShardOf(f.Run)
+			if shard = shard && whole.State.Open(); shard {
+				r = whole.ShardRun(f.Run)
+			}
+			r.State, r.Reason, r.Message, r.EndedAt = core.Skipped, core.ReasonUndeliverable, l.Reason, now
+			if create = append(create, r); shard {
+				shards = append(shards, r)
+			}
 			continue
 		}
 		if ok && f.Rev < job.Sched.Rev && f.At.Time().After(job.Sched.RevAt) {
@@ -100,7 +115,20 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 		skips = append(skips, core.Skip{Job: f.Run.Job(), First: f.At, Last: f.At, Count: 1, Reason: core.ReasonUndeliverable,
 			Rev: f.Rev, Made: now.UTC()})
 	}
-	n := 0
+	n, err := d.put(ctx, skips, create)
+	for i := range shards { // the last one that ends closes its broadcast
+		if e := d.finish.Mend(ctx, &shards[i]); e != nil {
+			err = fmt.Errorf("end a skipped shard: %w", e)
+		}
+	}
+	if n > 0 {
+		d.log.Error("undeliverable fires are recorded", "letter", l.ID, "fires", n, "why", l.Reason)
+	}
+	return n, err
+}
+
+// put stores records of skipped fires and runs, and answers how many.
+func (d *Dead) put(ctx context.Context, skips []core.Skip, create []core.Run) (n int, err error) {
 	if len(skips) > 0 {
 		for _, e := range d.skips.PutSkips(ctx, skips) {
 			if e != nil {
@@ -119,9 +147,6 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 				err = fmt.Errorf("record a skipped run: %w", e)
 			}
 		}
-	}
-	if n > 0 {
-		d.log.Error("undeliverable fires are recorded", "letter", l.ID, "fires", n, "why", l.Reason)
 	}
 	return n, err
 }

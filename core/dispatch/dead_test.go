@@ -36,7 +36,7 @@ func TestDeadFiresAreRecorded(t *testing.T) {
 		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble begins before there were runs
 		g := newGated(t, dispatch.Options{})
 		store := &unreadable{Store: g.s}
-		dead := dispatch.NewDead(store, g.s, g.s, g.s, nil, slog.New(slog.DiscardHandler))
+		dead := dispatch.NewDead(store, g.s, g.s, g.s, nil, nil, slog.New(slog.DiscardHandler))
 		msgs := g.messages(1, 4, "one") // jobs 1 to 4
 		m := msgs[0]
 		slot := m.Slot
@@ -101,7 +101,7 @@ func TestRedrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble begins before there were runs
 		g := newGated(t, dispatch.Options{})
-		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, slog.New(slog.DiscardHandler))
+		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, nil, slog.New(slog.DiscardHandler))
 		msgs := g.messages(1, 2, "one")
 		for _, m := range msgs {
 			if err := g.s.Bury(t.Context(), m, "received too often"); err != nil {
@@ -163,7 +163,7 @@ func TestDeadFiresOfOddJobsAreRecorded(t *testing.T) {
 		g := newGated(t, dispatch.Options{})
 		m := g.messages(1, 3, "one")[0] // jobs 1 to 3
 		m.Fires = append(m.Fires, core.Fire{Run: core.NumberedRun(77, 9), Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseAPI})
-		dead := dispatch.NewDead(&damaged{Store: g.s, job: 2}, g.s, g.s, g.s, nil, slog.New(slog.DiscardHandler))
+		dead := dispatch.NewDead(&damaged{Store: g.s, job: 2}, g.s, g.s, g.s, nil, nil, slog.New(slog.DiscardHandler))
 		letter := core.Letter{ID: "1", Body: string(ring.Encode(m)), Reason: "job 2 cannot be read: no JSON"}
 		if n, err := dead.Record(t.Context(), &letter); n != len(m.Fires) || err != nil {
 			t.Errorf("%d of %d fires are recorded, %v", n, len(m.Fires), err)
@@ -176,7 +176,7 @@ func TestDeadFiresOfOddJobsAreRecorded(t *testing.T) {
 func TestDeadAsideLetterAsksTheLaneNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{})
-		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, slog.New(slog.DiscardHandler))
+		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, nil, slog.New(slog.DiscardHandler))
 		asked := func(id string, m ring.Message) int {
 			body := string(ring.Encode(m))
 			if id == "poison" {

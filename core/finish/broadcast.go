@@ -125,7 +125,7 @@ func (f *Finish) SkipShards(ctx context.Context, whole *core.Run, ids []core.Run
 	return f.shardEnded(ctx, &skips[0])
 }
 
-// shards reads the last attempts of shards, in their order. Over is false where one is not
+// shards reads the last attempts of shards, in their order. Over is false if one is not
 // closed, or owes its retry; missing are those that have no run.
 func (f *Finish) shards(ctx context.Context, ids []core.RunID) (ends []core.Run, over bool, missing []core.RunID, err error) {
 	ends, err = bound.LastAttempts(ctx, ids, f.store.Runs)
@@ -134,7 +134,7 @@ func (f *Finish) shards(ctx context.Context, ids []core.RunID) (ends []core.Run,
 	}
 	over = true
 	for i := range ends {
-		over = over && ends[i].ShardEnded()
+		over = over && ends[i].ID != 0 && !ends[i].State.Open() && ends[i].Then == 0
 		if ends[i].ID == 0 {
 			missing = append(missing, ids[i])
 		}

@@ -85,7 +85,8 @@ var ErrUnsent = errors.New("the run was not sent to anybody")
 // End closes runs, one answer for each result: nil means that its end is
 // stored with all it owes (a run that was closed before counts as well), a
 // not-found error that there is no such run, any other that the caller is to
-// try again. A report is answered nil also if what its run owes waits for a repair. All closes are written before anything is made of what follows of them.
+// try again. A report is answered nil also if what its run owes waits for a repair. All closes
+// are written before anything is made of what follows of them.
 func (f *Finish) End(ctx context.Context, results []Result) []error {
 	errs, rest := f.Close(ctx, results)
 	rest.Make(ctx)

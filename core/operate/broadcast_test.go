@@ -98,6 +98,25 @@ func TestKillBroadcast(t *testing.T) {
 	}
 }
 
+// TestKillEndsBroadcastWhoseShardsEnded: who closed the last shard died before the broadcast was closed.
+func TestKillEndsBroadcastWhoseShardsEnded(t *testing.T) {
+	f := newFixture(t)
+	whole, shards := f.broadcast()
+	f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(shards[0].ID, core.Run{State: core.Succeeded, EndedAt: f.Clock}),
+		core.End(shards[4].ID, core.Run{State: core.Succeeded, EndedAt: f.Clock})})
+	skipped := whole.ShardRun(whole.Shard.IDOf(2))
+	skipped.State, skipped.Reason, skipped.EndedAt = core.Skipped, core.ReasonUndeliverable, f.Clock
+	if err := f.E.Finish.Create(ctx, []core.Run{skipped})[0]; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.M.KillRun(ctx, ann, whole.ID.String(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.states(whole.ID); !slices.Equal(got, []string{"killed person killed by ann"}) {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestKillShard: a kill of a shard ends what its job runs there, and its broadcast goes on.
 func TestKillShard(t *testing.T) {
 	f := newFixture(t)

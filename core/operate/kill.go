@@ -116,7 +116,13 @@ func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *c
 	if res.Partial = !all; err != nil {
 		return res, err
 	}
-	return op.kill(ctx, actor, open, behind, p, res)
+	if res, err = op.kill(ctx, actor, open, behind, p, res); err != nil {
+		return res, err
+	}
+	if err := op.finish.Mend(ctx, whole); err != nil { // all shards may have ended
+		return res, core.Passing(err)
+	}
+	return res, nil
 }
 
 // killAt ends a run, and with it all others of its job where it is, but for commands, of

@@ -94,6 +94,8 @@ type Finisher interface {
 	End(ctx context.Context, results []finish.Result) []error
 	// SkipShards records shards of a broadcast that nobody has claimed yet as cancelled.
 	SkipShards(ctx context.Context, whole *core.Run, ids []core.RunID, message string) error
+	// Mend closes a broadcast whose shards have all ended.
+	Mend(ctx context.Context, whole *core.Run) error
 }
 
 // Killer asks an executor to end all runs of a job. It is called for several

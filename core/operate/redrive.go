@@ -164,7 +164,9 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 	var jobIDs []core.JobID
 	seen := map[core.JobID]bool{}
 	for _, f := range fires {
-		ids = append(ids, f.Run)
+		if ids = append(ids, f.Run); f.Of != 0 {
+			ids = append(ids, f.Of)
+		}
 		if id := f.Run.Job(); !seen[id] {
 			seen[id] = true
 			jobIDs = append(jobIDs, id)
@@ -202,6 +204,10 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 			run = &x
 		}
 		_, gone := stones[f.Run.Job()]
+		if run == nil && runs[f.Of].State.Open() { // the dispatcher judges a shard whose broadcast is open
+			list[i] = r
+			continue
+		}
 		if at, planned := f.Run.Planned(); run == nil && planned {
 			cleaned, err := op.ask.Cleaned(ctx, f.Run.Job())
 			if err != nil {

@@ -52,6 +52,12 @@ func TestRedrive(t *testing.T) {
 	owned := core.Run{ID: core.PlannedRun(ids["mixed"], at), State: core.Running, Cause: core.CauseSchedule, Owner: "o",
 		Until: f.Clock.Add(time.Minute), Address: "http://10.0.0.1:9999/"}
 	number := core.NumberedRun(ids["mixed"], 1000)
+	whole := core.Run{ID: number + 10, State: core.Running, Cause: core.CauseSchedule, Addresses: []string{"a", "b"},
+		Shard: core.Shard{Total: 2, First: number + 11}}
+	put(whole)
+	shard := func(of core.RunID) core.Fire {
+		return core.Fire{Run: number + 11, Of: of, Rev: start.UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}
+	}
 	want := []struct {
 		what  string
 		fires []core.Fire
@@ -73,6 +79,8 @@ func TestRedrive(t *testing.T) {
 			Cause: core.CauseAPI})}, why: []string{"it was recorded as skipped: undeliverable; trigger the job again"}, final: true},
 		{what: "without a record", fires: []core.Fire{{Run: number + 3, Rev: 1, At: at, Slot: at, Cause: core.CauseRetry}},
 			why: []string{"its record is gone"}, final: true},
+		{what: "of an open broadcast", fires: []core.Fire{shard(whole.ID)}, why: []string{""}},
+		{what: "of no broadcast", fires: []core.Fire{shard(number + 20)}, why: []string{"its record is gone"}, final: true},
 		{what: "of another kind"},
 	}
 	for _, w := range want {
@@ -91,7 +99,7 @@ func TestRedrive(t *testing.T) {
 	}
 	judge := func(r operate.RedriveResult) {
 		t.Helper()
-		if len(r.Letters) != len(want) || r.Sent != 3 || r.Left != 9 {
+		if len(r.Letters) != len(want) || r.Sent != 4 || r.Left != 10 {
 			t.Fatalf("%d letters, %d sent, %d left", len(r.Letters), r.Sent, r.Left)
 		}
 		for _, l := range r.Letters {
@@ -152,7 +160,7 @@ func TestRedrive(t *testing.T) {
 			t.Errorf("run %d was sent %d times", id, sent[id])
 		}
 	}
-	if left := letters(); len(sent) != 3 || all.Dropped != 2 || len(left) != len(want)-2 || strings.Contains(fmt.Sprint(left), "fine") {
+	if left := letters(); len(sent) != 4 || all.Dropped != 3 || len(left) != len(want)-3 || strings.Contains(fmt.Sprint(left), "fine") {
 		t.Errorf("%d sent, %d dropped, left are %v", len(sent), all.Dropped, left)
 	}
 	// What can never be sent goes when that is asked for.
@@ -160,11 +168,11 @@ func TestRedrive(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, w := range want {
-		if there := strings.Contains(fmt.Sprint(letters()), w.what); there == (w.final || w.what == "fine" || w.what == "by hand") {
+		if there := strings.Contains(fmt.Sprint(letters()), w.what); there == (w.final || w.why != nil && w.why[0] == "" && len(w.why) != 2) {
 			t.Errorf("%s is there: %t", w.what, there)
 		}
 	}
-	if res.Dropped != 6 {
+	if res.Dropped != 7 {
 		t.Errorf("%d dropped", res.Dropped)
 	}
 }

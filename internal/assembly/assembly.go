@@ -93,7 +93,7 @@ func (a *Assembly) Dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.
 }
 
 func (a *Assembly) Dead() *dispatch.Dead {
-	return dispatch.NewDead(a.Engine.Dispatch, a.Engine.Tick, a.Engine.Dead, a.Engine.Ring, a.o.Now, a.o.Log)
+	return dispatch.NewDead(a.Engine.Dispatch, a.Engine.Tick, a.Engine.Dead, a.Engine.Ring, a.Finish, a.o.Now, a.o.Log)
 }
 
 // Watchdog makes a watchdog that asks executors by of.
