@@ -111,7 +111,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) (an
 	}
 	if v.Skip != nil {
 		skip := skipOf(*v.Skip)
-		out.Skip = &skip
+		out.Skip, out.Message = &skip, words.Say(language(r), v.Away)
 	}
 	if out.Notice, err = noticeOf(r.Context(), s.o.Notices, &v.Run); err != nil {
 		return nil, err

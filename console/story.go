@@ -300,7 +300,11 @@ func (a *ask) skipStory(r *client.Run) []event {
 	if s.Count > 1 {
 		e.Aside = a.Mark("with it %s instants, up to %s", num(s.Count), a.Stamp(s.LastAt, r.Timezone))
 	}
-	return []event{{At: r.ScheduledAt, Shape: "plan", Text: a.Mark("due by its schedule")}, e}
+	due := event{At: r.ScheduledAt, Shape: "plan", Text: a.Mark("due by its schedule")}
+	if r.Message != "" {
+		due.Aside = a.Mark("%s", text(firstLine(r.Message)))
+	}
+	return []event{due, e}
 }
 
 // firstLine is the beginning of what somebody else wrote.

@@ -28,6 +28,9 @@ func (c *runCmd) Run(e *conn) error {
 	}{r, again}, func() {
 		if r.Skip != nil {
 			e.printf("%s   %s\n", runName(&r), e.skipLine(r.Skip, r.Timezone))
+			if r.Message != "" {
+				e.printf("%s\n", r.Message)
+			}
 			switch core.Reason(r.Skip.Reason) {
 			case core.ReasonMisfire, core.ReasonDeadline:
 				e.printf("there is no run of it: it came too late for the job's misfire, grace and deadline: tickring describe %s\n", runName(&r))

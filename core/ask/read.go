@@ -63,6 +63,7 @@ type RunView struct {
 	Missing []string
 	// Answer is the answer to its send, if it is open and the answer confirmed nothing.
 	Answer string
+	Away   core.Text // the outage of the server that the instant of Skip lies in; zero: none that is known
 }
 
 // RunPage is one page of runs, newest first.
@@ -532,6 +533,9 @@ func (q *Ask) skipped(ctx context.Context, job core.JobID, at core.Instant) (Run
 	}
 	if v.Job != nil {
 		v.Run.App = v.Job.Def.App
+		if v.Away, err = q.outage(ctx, at, zoneOf(v.Job)); err != nil {
+			return RunView{}, false, err
+		}
 	}
 	v.Skip = &s
 	return v, true, nil
@@ -574,9 +578,9 @@ func (q *Ask) runAt(ctx context.Context, ref, text string) (RunView, error) {
 
 // whyNone says why an instant of a job has neither a run nor a record.
 func (q *Ask) whyNone(ctx context.Context, job *core.Job, at core.Instant) (core.Text, error) {
-	s := &job.Sched
+	s, in := &job.Sched, zoneOf(job)
 	if at.Time().Before(job.Def.Created) {
-		return core.Say("the job was made later, at %s", text(job.Def.Created)), nil
+		return core.Say("the job was made later, at %s", text(job.Def.Created, in)), nil
 	}
 	h, err := q.history(ctx, job.Def.ID, job.Def.App, job, firstInstant-1, at)
 	if err != nil {
@@ -584,36 +588,79 @@ func (q *Ask) whyNone(ctx context.Context, job *core.Job, at core.Instant) (core
 	}
 	i := slices.IndexFunc(h.revs, func(r revision) bool { return r.at < at && at <= r.end })
 	if i < 0 {
-		return core.Say("its schedule or state was changed later, at %s, and what it was before is not kept", text(s.RevAt)), nil
+		return core.Say("its schedule or state was changed later, at %s, and what it was before is not kept", text(s.RevAt, in)), nil
 	}
 	r := &h.revs[i]
 	switch names, err := r.names(s, at); {
 	case err != nil:
 		return core.Text{}, err
-	case !names && r.last:
-		return core.Say("its schedule as it stands does not name that instant"), nil
 	case !names:
-		return core.Say("its schedule of then did not name that instant; it was changed later, at %s: tickring changes %s",
-			text(s.RevAt), job.Name()), nil
+		return q.unnamed(ctx, job, h.revs, i)
 	}
 	if r.State == core.Paused && (r.PauseUntil == 0 || at <= r.PauseUntil) {
-		return core.Say("the job %s", q.describePause(pauseAt(h.revs, i))), nil
+		return core.Say("the job %s", q.describePause(pauseAt(h.revs, i), in)), nil
 	}
-	if why, err := q.fell(ctx, job.Def.App, at); err != nil || why.String() != "" {
+	if why, err := q.fell(ctx, job.Def.App, at, in); err != nil || why.String() != "" {
 		return why, err
 	}
-	now := q.o.Now()
+	away, err := q.outage(ctx, at, in)
+	if err != nil || away.Code() == "" {
+		return q.unplanned(job, at), err
+	}
+	return core.Say("%s; %s", away, q.unplanned(job, at)), nil
+}
+
+// unplanned says how far an instant that its schedule names has come without a run.
+func (q *Ask) unplanned(job *core.Job, at core.Instant) core.Text {
+	s, now := &job.Sched, q.o.Now()
 	switch {
 	case at > core.InstantOf(now):
-		return core.Say("its time is to come"), nil
+		return core.Say("its time is to come")
 	case now.Sub(at.Time()) < q.o.Patience:
-		return core.Say("it is on its way"), nil
+		return core.Say("it is on its way")
 	case s.State == core.Started && s.Next != 0 && at >= s.Next && s.PlanError != "":
-		return core.Say("it could not be planned: %s", s.PlanError), nil
+		return core.Say("it could not be planned: %s", s.PlanError)
 	case s.State == core.Started && s.Next != 0 && at >= s.Next:
-		return core.Say("it is late: nothing has planned it yet (tickring doctor)"), nil
+		return core.Say("it is late: nothing has planned it yet (tickring doctor)")
 	}
-	return core.Say("it is kept no more, or was lost: tickring audit %s tells which", job.Name()), nil
+	return core.Say("it is kept no more, or was lost: tickring audit %s tells which", job.Name())
+}
+
+// unnamed says that the schedule of a revision does not name an instant, and who changed it: next, or else to what it is.
+func (q *Ask) unnamed(ctx context.Context, job *core.Job, revs []revision, i int) (core.Text, error) {
+	code := core.Say("its schedule of then did not name that instant")
+	k := i + 1
+	for k < len(revs) && revs[k].Schedule.Equal(revs[i].Schedule) {
+		k++
+	}
+	if k == len(revs) {
+		code = core.Say("its schedule as it stands does not name that instant")
+		for k = i; k > 0 && revs[k-1].Schedule.Equal(revs[i].Schedule); {
+			k--
+		}
+		if k == 0 {
+			return code, nil
+		}
+	}
+	by, in := core.Say("somebody"), zoneOf(job)
+	changes, err := q.store.Changes(ctx, "", job.Def.ID, revs[k].Rev, 1)
+	if err != nil {
+		return core.Text{}, core.Passing(err)
+	}
+	if len(changes) > 0 && changes[0].ID == revs[k].Rev {
+		by = core.Say("%s", changes[0].By)
+	}
+	return core.Say("%s; %s changed the schedule at %s: tickring changes %s", code, by, text(core.FromMillis(revs[k].RevAt), in),
+		job.Name()), nil
+}
+
+// outage says that the server was away at an instant; empty: not that it knows, which is the last outage.
+func (q *Ask) outage(ctx context.Context, at core.Instant, in *time.Location) (core.Text, error) {
+	g, err := q.Global(ctx)
+	if t := at.Time(); err != nil || t.Before(g.DownAt) || !t.Before(g.UpSince) {
+		return core.Text{}, err
+	}
+	return core.Say("the server was away from %s to %s", text(g.DownAt, in), text(g.UpSince, in)), nil
 }
 
 // pauseAt is the pause that a revision of a job is of: an edit of a paused job is
@@ -635,7 +682,16 @@ func pauseAt(revs []revision, i int) core.Pause {
 	return p
 }
 
-func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func text(t time.Time, in *time.Location) string { return t.In(in).Format(time.RFC3339) }
+
+// zoneOf is the zone of a job's schedule; UTC if it is unknown here.
+func zoneOf(j *core.Job) *time.Location {
+	in, err := time.LoadLocation(j.Sched.Schedule.Timezone) // empty is UTC
+	if err != nil {
+		return time.UTC
+	}
+	return in
+}
 
 // names reports whether the schedule of a revision names an instant. Those of a
 // fixed delay follow from its runs: only the next is known, and a pause hides it.
@@ -652,7 +708,7 @@ func (r *revision) names(s *core.Sched, at core.Instant) (bool, error) {
 }
 
 // fell says in which pause of an app or of everything an instant lies; empty none.
-func (q *Ask) fell(ctx context.Context, name string, at core.Instant) (core.Text, error) {
+func (q *Ask) fell(ctx context.Context, name string, at core.Instant, in *time.Location) (core.Text, error) {
 	app, err := q.App(ctx, name)
 	if err != nil {
 		return core.Text{}, err
@@ -668,7 +724,7 @@ func (q *Ask) fell(ctx context.Context, name string, at core.Instant) (core.Text
 		past core.Past
 	}{{core.Say("everything"), "", g.Pause, g.Past}, {core.Say("app %s", name), name, app.Pause, app.Past}} {
 		if of.last.Covers(at.Time()) {
-			return core.Say("%s %s", of.what, q.describePause(of.last)), nil
+			return core.Say("%s %s", of.what, q.describePause(of.last, in)), nil
 		}
 		if !of.past.Covers(at.Time()) && !of.past.From.After(at.Time()) && !of.last.From.After(at.Time()) {
 			continue
@@ -679,7 +735,7 @@ func (q *Ask) fell(ctx context.Context, name string, at core.Instant) (core.Text
 		}
 		for _, p := range append(list, of.past.Pauses...) {
 			if p.Covers(at.Time()) {
-				return core.Say("%s %s", of.what, q.describePause(p)), nil
+				return core.Say("%s %s", of.what, q.describePause(p, in)), nil
 			}
 		}
 	}
@@ -687,7 +743,7 @@ func (q *Ask) fell(ctx context.Context, name string, at core.Instant) (core.Text
 }
 
 // describePause says of something that was, or is, paused by whom, when and why.
-func (q *Ask) describePause(p core.Pause) core.Text {
+func (q *Ask) describePause(p core.Pause, in *time.Location) core.Text {
 	said := core.Say("is paused")
 	if !p.To.IsZero() && !p.To.After(q.o.Now()) {
 		said = core.Say("was paused")
@@ -696,9 +752,9 @@ func (q *Ask) describePause(p core.Pause) core.Text {
 		said = core.Say("%s by %s", said, p.By)
 	}
 	if p.To.IsZero() {
-		said = core.Say("%s, from %s", said, text(p.From))
+		said = core.Say("%s, from %s", said, text(p.From, in))
 	} else {
-		said = core.Say("%s, from %s to %s", said, text(p.From), text(p.To))
+		said = core.Say("%s, from %s to %s", said, text(p.From, in), text(p.To, in))
 	}
 	if p.Why != "" {
 		said = core.Say("%s: %s", said, p.Why)

@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/registry"
 )
 
 func TestRuns(t *testing.T) {
@@ -289,10 +290,42 @@ func TestRunAtOfAPause(t *testing.T) {
 	if r := f.Save(changed)[0]; r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	says(91, "its schedule of then did not name that instant; it was changed later, at 2026-11-20T14:01:00Z: tickring changes shop/sweep")
+	says(91, "its schedule of then did not name that instant; ann changed the schedule at 2026-11-20T14:01:00Z: tickring changes shop/sweep")
+	says(130, "its schedule as it stands does not name that instant; ann changed the schedule at 2026-11-20T14:01:00Z: "+
+		"tickring changes shop/sweep")
 	says(100, "the job was paused by bob, from 2026-11-20T13:35:00Z to 2026-11-20T13:55:00Z: nap")
 	f.Clock = at(240)
 	says(140, "it is late: nothing has planned it yet (tickring doctor)")
+}
+
+// TestRunAtOfAnOutage: an instant that the server missed says from when to when it was away, by the clock of the
+// job's zone, with a record as without one.
+func TestRunAtOfAnOutage(t *testing.T) {
+	f := newFixture(t)
+	hourly := every(time.Hour)
+	hourly.Timezone = "Europe/Berlin"
+	job := f.Create(spec("sweep", hourly))
+	at := func(h int) time.Time { return start.Truncate(time.Hour).Add(time.Duration(h) * time.Hour) }
+	f.Clock = at(4)
+	if err := registry.NoteOutage(ctx, f.E.Tick, at(1).Add(-time.Minute), at(3).Add(time.Minute), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	skip := core.Skip{Job: job.Def.ID, First: core.InstantOf(at(2)), Last: core.InstantOf(at(2)), Count: 1,
+		Reason: core.ReasonMisfire, Made: at(3)}
+	if err := f.E.Tick.PutSkips(ctx, []core.Skip{skip})[0]; err != nil {
+		t.Fatal(err)
+	}
+	const away = "the server was away from 2026-11-20T13:59:00+01:00 to 2026-11-20T16:01:00+01:00"
+	if v, err := f.M.Run(ctx, "shop/sweep@"+at(2).Format(time.RFC3339)); err != nil || v.Skip == nil || v.Away.String() != away {
+		t.Errorf("%q, %v", v.Away, err)
+	}
+	_, err := f.M.Run(ctx, "shop/sweep@"+at(3).Format(time.RFC3339))
+	if err == nil || !strings.Contains(err.Error(), ": "+away+"; it is late") {
+		t.Error(err)
+	}
+	if _, err := f.M.Run(ctx, "shop/sweep@"+at(4).Format(time.RFC3339)); err == nil || strings.Contains(err.Error(), "away") {
+		t.Error(err)
+	}
 }
 
 // TestUpcomingAfterAPause: a pause that ends hides what lies in it, not what comes
