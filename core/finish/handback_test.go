@@ -128,18 +128,23 @@ func TestOverLooksAtHoldersInTurn(t *testing.T) {
 	}
 }
 
-// TestOverKeepsChainsOfUnreadableJobs: a holder of which no run is stored keeps its permit
-// while its job cannot be decoded, for its app, and so its other limit, is not known.
-func TestOverKeepsChainsOfUnreadableJobs(t *testing.T) {
-	r := newRig(t)
-	r.job(1, nil)
-	p := core.Permits{Name: "group/db", Limit: 1, Holders: []core.Holder{{First: id, Until: begin.Add(-time.Minute)}}}
-	for _, damaged := range []core.JobID{1, 0} {
-		r.s.damaged = damaged
-		over, err := r.f.Over(t.Context(), &p)
+// TestOverFreesChainsOfUnreadableJobs: a holder of which no run is stored loses its permits, also that of its app,
+// though its job cannot be decoded. It keeps them while its schedule cannot, for its app is not known.
+func TestOverFreesChainsOfUnreadableJobs(t *testing.T) {
+	for _, sched := range []core.JobID{1, 0} {
+		r := newRig(t)
+		r.job(1, nil)
+		r.s.damaged, r.s.damagedSched = 1, sched
+		holders := []core.Holder{{First: id, Until: begin.Add(-time.Minute)}}
+		r.must(r.f.PutPermits(t.Context(), core.PermitOfApp("orders"), nil, func(p *core.Permits) (bool, error) {
+			p.Limit, p.Holders = 1, holders
+			return true, nil
+		}))
+		over, err := r.f.Over(t.Context(), &core.Permits{Name: "group/db", Limit: 1, Holders: holders})
 		r.must(err)
-		if over[id] != (damaged == 0) {
-			t.Errorf("job %d is damaged: over %t", damaged, over[id])
+		p := r.permits(core.PermitOfApp("orders"))
+		if over[id] != (sched == 0) || p.Holds(id) == over[id] {
+			t.Errorf("schedule of job %d is damaged: over %t, app %+v", sched, over[id], p)
 		}
 	}
 }

@@ -301,7 +301,7 @@ func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core
 			ids = append(ids, first.Job())
 		}
 	}
-	jobs, unread, err := f.store.Jobs(ctx, ids)
+	scheds, unread, err := f.store.Scheds(ctx, ids) // of a job whose definition cannot be decoded, too
 	bad, err := core.Besides(err)
 	if err == nil && len(unread) > 0 {
 		err = core.ErrThrottled
@@ -313,8 +313,8 @@ func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core
 	for _, first := range never {
 		if bad[first.Job()] != nil {
 			kept = append(kept, first)
-		} else if j := jobs[first.Job()]; j != nil { // else it is never claimed
-			apps[core.PermitOfApp(j.Def.App)] = append(apps[core.PermitOfApp(j.Def.App)], first)
+		} else if s, is := scheds[first.Job()]; is { // else it is never claimed
+			apps[core.PermitOfApp(s.App)] = append(apps[core.PermitOfApp(s.App)], first)
 		}
 	}
 	for name, of := range apps {

@@ -41,7 +41,8 @@ type store struct {
 	order  []string   // of the calls
 	mu     sync.Mutex // of these
 	// damaged is a stored job that cannot be decoded; 0: none.
-	damaged core.JobID
+	damaged      core.JobID
+	damagedSched core.JobID // whose schedule cannot be decoded
 }
 
 func (s *store) next(op string) fault {
@@ -140,6 +141,15 @@ func (s *store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*cor
 	if _, is := found[s.damaged]; is && err == nil {
 		delete(found, s.damaged)
 		err = core.Unreadable{s.damaged: errors.New("of a newer version")}
+	}
+	return found, unread, err
+}
+
+func (s *store) Scheds(ctx context.Context, ids []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
+	found, unread, err := s.Store.Scheds(ctx, ids)
+	if _, is := found[s.damagedSched]; is && err == nil {
+		delete(found, s.damagedSched)
+		err = core.Unreadable{s.damagedSched: errors.New("of a newer version")}
 	}
 	return found, unread, err
 }
