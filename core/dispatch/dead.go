@@ -75,11 +75,17 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 		return 0, fmt.Errorf("read runs of a dead letter: %w", err)
 	}
 	found, left, err := readAll(ctx, distinct(jobs), d.store.Jobs)
-	if _, err = core.Besides(err); err == nil && len(left) > 0 { // one that cannot be understood is as one that is gone
+	bad, err := core.Besides(err)
+	if err == nil && len(left) > 0 {
 		err = core.ErrThrottled
 	}
 	if err != nil {
 		return 0, fmt.Errorf("read jobs of a dead letter: %w", err)
+	}
+	for id := range bad { // one that cannot be decoded is as one that is gone
+		if j := core.LockedJob(bad, id); j != nil {
+			found[id] = j
+		}
 	}
 	now := d.now()
 	var skips []core.Skip

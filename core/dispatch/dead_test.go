@@ -171,6 +171,37 @@ func TestDeadFiresOfOddJobsAreRecorded(t *testing.T) {
 	})
 }
 
+// lockedJobs is a store of jobs whose secrets cannot be decrypted.
+type lockedJobs struct{ dispatch.Store }
+
+func (l lockedJobs) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
+	found, unread, err := l.Store.Jobs(ctx, ids)
+	var bad core.Unreadable
+	for id, j := range found {
+		bad.Add(id, &core.Locked[*core.Job]{Record: j, Err: core.Errorf(core.CodeRefused, "a secret cannot be decrypted")})
+	}
+	return map[core.JobID]*core.Job{}, unread, errors.Join(err, bad.Err())
+}
+
+// TestDeadFiresOfLockedJobs: a job with a secret that cannot be decrypted is not gone. Its triggered run is recorded
+// with its app, and a fire of an older revision is not recorded.
+func TestDeadFiresOfLockedJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
+		g := newGated(t, dispatch.Options{})
+		m := g.messages(1, 1, "one")[0]
+		m.Fires[0].Rev = 0
+		triggered := core.NumberedRun(1, 9)
+		m.Fires = append(m.Fires, core.Fire{Run: triggered, Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseAPI})
+		dead := dispatch.NewDead(lockedJobs{g.s}, g.s, g.s, g.s, nil, slog.New(slog.DiscardHandler))
+		n, err := dead.Record(t.Context(), &core.Letter{ID: "1", Body: string(ring.Encode(m)), Reason: "job 1 cannot be read"})
+		runs, _, rerr := g.s.Runs(t.Context(), []core.RunID{triggered})
+		if n != 1 || err != nil || rerr != nil || runs[triggered].App == "" {
+			t.Errorf("%d recorded, %v; %+v, %v", n, err, runs, rerr)
+		}
+	})
+}
+
 // TestDeadAsideLetterAsksTheLaneNothing: people are told of a dead letter by the aside lane, so
 // of one of that lane they are not: each would make the next.
 func TestDeadAsideLetterAsksTheLaneNothing(t *testing.T) {
