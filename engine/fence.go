@@ -19,7 +19,8 @@ import (
 // as sent. It costs no read but for those. The first tick binds data that is
 // nobody's to its deployment, so that a copy of it is nobody else's.
 //
-// What was read before a fence is acted on until the invocation ends.
+// What was read before a fence is acted on until the invocation ends. Not fenced are the writes that are right
+// whoever makes them: ends of runs, permits that they free, heartbeats and kept logs.
 func Fenced(e *Engine, deployment string) *Engine {
 	f := *e
 	f.Tick = fencedTick{e.Tick, deployment}
