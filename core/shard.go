@@ -26,6 +26,9 @@ func (r *Run) IsBroadcast() bool { return r.Shard.First != 0 }
 // sees whether its broadcast is over.
 func (r *Run) ShardEnded() bool { return r.Shard.Of != 0 && !r.State.Open() && r.Then == 0 }
 
+// EndsRow reports whether r ends the failures in a row of its job.
+func (r *Run) EndsRow() bool { return r.PauseAfter && r.State == Succeeded }
+
 // IDOf is the ID of shard i of a broadcast.
 func (s Shard) IDOf(i int) RunID { return s.First + RunID(i) }
 

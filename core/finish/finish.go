@@ -452,8 +452,8 @@ func (f *Finish) after(ctx context.Context, run *core.Run, err error) error {
 	if run.FixedDelay {
 		err = errors.Join(err, f.ChainEnded(ctx, run.First, run.EndedAt))
 	}
-	if run.PauseAfter && run.State == core.Succeeded {
-		err = errors.Join(err, f.endRow(ctx, run))
+	if run.EndsRow() {
+		err = errors.Join(err, f.EndRow(ctx, run.ID.Job(), run.EndedAt))
 	}
 	if run.ShardEnded() {
 		err = errors.Join(err, f.shardEnded(ctx, run))

@@ -241,7 +241,7 @@ const (
 	later       // look again
 	skip        // close as skipped
 	lose        // the rules of lost and timed out
-	gather      // see whether its broadcast is over
+	gather      // see whether its broadcast is over, or the failures before it are forgotten
 	again       // a broadcast: the same, and its shards are sent again that have no run
 )
 
@@ -251,7 +251,7 @@ func fateOf(r *core.Run, says core.Outcome, awaited bool) fate {
 	switch {
 	case r.Owing():
 		return mend
-	case r.ShardEnded():
+	case r.ShardEnded(), r.EndsRow():
 		return gather
 	case !r.State.Open():
 		return forget
@@ -283,7 +283,7 @@ func (e *environment) judge(s *subject, r *core.Run, found *findings) fate {
 		if found.shards == nil {
 			found.shards = map[core.RunID]bool{}
 		}
-		if !found.shards[r.Shard.Of] { // one of them is enough
+		if r.Shard.Of == 0 || !found.shards[r.Shard.Of] { // one of a broadcast is enough
 			found.shards[r.Shard.Of] = true
 			found.owing = append(found.owing, owing{*r, s.key})
 		}
@@ -358,7 +358,11 @@ func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 	if r.Until.After(a.arrived) {
 		a.arrived = r.Until
 	}
-	a.timedOut = known && job.Def.Timeout > 0 && a.age >= job.Def.Timeout+e.o.TimeoutGrace
+	timeout := core.MaxTimeout // of a deleted job
+	if known {
+		timeout = job.Def.Timeout
+	}
+	a.timedOut = timeout > 0 && a.age >= timeout+e.o.TimeoutGrace
 	if !s.idle && a.age < a.after && !a.timedOut && (!a.replaced || !killable(r.Address)) {
 		return nil
 	}

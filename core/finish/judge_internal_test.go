@@ -15,7 +15,7 @@ func TestPageWatchdog(t *testing.T) {
 		mend:   "F2",
 		later:  "nothing. Look again later",
 		skip:   "close as skipped: changed (or paused, deleted)",
-		gather: "G1 (section 10), then forget",
+		gather: "G1 (section 10), or its row (section 5), then forget",
 		again:  "G1; shards without a run are put on the ring again. Look again later",
 		lose:   `the rules of "lost" and timed out; close by F1`,
 	}
@@ -32,7 +32,8 @@ func TestPageWatchdog(t *testing.T) {
 			[]bool{false, true}},
 		{"closed and owes", "any", []core.Run{{State: core.Failed, Owes: []core.Owed{{}}}, {State: core.Succeeded, Place: 1},
 			{State: core.Skipped, Attempt: 2, Place: 7}}, all, []bool{false, true}},
-		{"closed, owes nothing, the last attempt of a shard", "any", []core.Run{{State: core.Failed, Shard: core.Shard{Of: 7, Total: 1}},
+		{"closed, owes nothing, the last attempt of a shard or a success with `pauseAfter`", "any", []core.Run{
+			{State: core.Succeeded, PauseAfter: true}, {State: core.Failed, Shard: core.Shard{Of: 7, Total: 1}},
 			{State: core.Skipped, Shard: core.Shard{Of: 7, Total: 1}}}, all, []bool{false, true}},
 		{"a broadcast that is open", "any", []core.Run{{State: core.Running, Shard: core.Shard{First: 7, Total: 1}}}, all, []bool{false, true}},
 		{"open", "accepted, unconfirmed", []core.Run{{State: core.Running, Owner: "o"}, {State: core.Planned}},

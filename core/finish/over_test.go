@@ -46,6 +46,22 @@ func TestTimeoutEnds(t *testing.T) {
 	}
 }
 
+// TestTimeoutOfADeletedJob: an executor is busy with a run of a deleted job. The run is ended after the longest
+// timeout that a job can have.
+func TestTimeoutOfADeletedJob(t *testing.T) {
+	r := lasting(t, nil)
+	r.must(r.s.DeleteJob(t.Context(), 1, core.Tombstone{Job: 1, App: "orders", Name: "job-1", Rev: 2, RevAt: begin},
+		core.Change{ID: 2, App: "orders", Job: 1}))
+	for _, age := range []time.Duration{core.MaxTimeout, core.MaxTimeout + 5*time.Second} {
+		r.now = begin.Add(age)
+		r.registered(0)
+		r.must(r.check(false))
+		if got := r.stored(id); (got.State == core.TimedOut) != (age > core.MaxTimeout) {
+			t.Errorf("after %s: %+v, told %d times", age, got, r.p.kills)
+		}
+	}
+}
+
 // TestTimeoutOfOneOfSeveral: a kill would end the others of its job there, so it stays
 // open, is looked at again, and ends once it is alone. Others elsewhere, and what waits
 // for an executor, are in nobody's way.

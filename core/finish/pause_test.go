@@ -300,3 +300,50 @@ func TestPauseUntold(t *testing.T) {
 		})
 	}
 }
+
+// TestRowEndsWithASuccessNobodyRepeats: who closes a success dies before it forgets the failures before it. The walk
+// does it, so that they do not count once the success is removed.
+func TestRowEndsWithASuccessNobodyRepeats(t *testing.T) {
+	r := newWatchRig(t)
+	r.fragile(2, nil)
+	ran := func(n int, res finish.Result) (core.RunID, error) {
+		r.now = r.now.Add(time.Minute)
+		id := core.NumberedRun(7, uint32(n))
+		r.run(id, func(x *core.Run) { x.Retries, x.PauseAfter, x.SentAt = 0, true, r.now })
+		res.Run, res.At = id, r.now
+		return id, r.end(res)
+	}
+	failed, succeeded := finish.Result{State: core.Failed, Reason: core.ReasonHandler}, finish.Result{State: core.Succeeded}
+	_, err := ran(1, failed)
+	r.must(err)
+	r.s.faults["permits"] = []fault{{err: core.ErrThrottled}}
+	success, err := ran(2, succeeded)
+	if err == nil || r.stored(success).State != core.Succeeded {
+		t.Fatalf("%v; %+v", err, r.stored(success))
+	}
+	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{success}}))
+	r.must(errors.Join(r.s.Store.DropRuns(t.Context(), []core.Run{r.stored(success)})...))
+	_, err = ran(3, failed)
+	r.must(err)
+	if s := r.sched(7); s.State != core.Started {
+		t.Errorf("%s: %s", s.State, s.PauseWhy)
+	}
+}
+
+// TestRowOfADeletedJobIsForgotten: a run of a deleted job fails. Nothing stays noted of the failures of that job.
+func TestRowOfADeletedJobIsForgotten(t *testing.T) {
+	r := newRig(t)
+	r.fragile(3, nil)
+	for n := range uint32(2) {
+		id := core.NumberedRun(7, n+1)
+		r.run(id, func(x *core.Run) { x.Retries, x.PauseAfter = 0, true })
+		if n == 1 {
+			r.must(r.s.DeleteJob(t.Context(), 1, core.Tombstone{Job: 7, App: "orders", Name: "job-7", Rev: 2, RevAt: begin},
+				core.Change{ID: 2, App: "orders", Job: 7}))
+		}
+		r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}))
+		if p := r.permits("row/7"); len(p.Holders) != 1-int(n) {
+			t.Errorf("after %d failures: %+v", n+1, p)
+		}
+	}
+}

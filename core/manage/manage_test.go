@@ -424,6 +424,10 @@ func TestDeleteAndPrune(t *testing.T) {
 	if err != nil || !waiting.Waiting {
 		t.Fatal(waiting, err)
 	}
+	row := core.Permits{Name: "row/" + waiting.Run.ID.Job().String(), V: 1, Limit: 100, Holders: []core.Holder{{First: 1, Until: start}}}
+	if err := f.E.Dispatch.PutPermits(ctx, []core.Permits{row})[0]; err != nil {
+		t.Fatal(err)
+	}
 	req := manage.PruneRequest{Set: "ours", Jobs: []string{"shop/a"}, DryRun: true}
 	dry, err := f.M.Prune(ctx, ann, req)
 	if err != nil || len(dry.Jobs) != 1 || dry.Jobs[0].Name != "b" || len(dry.Apps) != 1 || f.Job("shop/b").Def.Set != "ours" {
@@ -435,6 +439,9 @@ func TestDeleteAndPrune(t *testing.T) {
 	}
 	if _, err := f.M.Job(ctx, "shop/b"); code(err) != core.CodeNotFound {
 		t.Errorf("b: %v", err)
+	}
+	if p, err := f.E.Dispatch.Permits(ctx, []string{row.Name}); err != nil || len(p[row.Name].Holders) > 0 {
+		t.Errorf("its failures in a row: %+v, %v", p, err)
 	}
 	if v, err := f.M.Run(ctx, waiting.Run.ID.String()); err != nil || v.Run.State != core.Skipped || v.Run.Reason != core.ReasonDeleted {
 		t.Errorf("its trigger: %+v %v", v, err)

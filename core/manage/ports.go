@@ -134,4 +134,6 @@ type Ring interface {
 // Finisher ends runs that were not sent; *finish.Finish does.
 type Finisher interface {
 	End(ctx context.Context, results []finish.Result) []error
+	// EndRow forgets the failures in a row of a job up to a time.
+	EndRow(ctx context.Context, job core.JobID, upTo time.Time) error
 }

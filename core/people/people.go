@@ -37,8 +37,14 @@ type Options struct {
 	Manage manage.Options
 }
 
+// Finisher is what they end runs by; *finish.Finish does.
+type Finisher interface {
+	manage.Finisher
+	operate.Finisher
+}
+
 // New makes the use cases on a store; killer may be nil for who kills nothing.
-func New(store Store, ring operate.Ring, f operate.Finisher, killer operate.Killer, o Options) *People {
+func New(store Store, ring operate.Ring, f Finisher, killer operate.Killer, o Options) *People {
 	q := ask.New(store, o.Ask)
 	m := manage.New(store, ring, f, q, o.Plan, o.Manage)
 	op := operate.New(store, ring, f, killer, q, o.Reports, o.Plan)
