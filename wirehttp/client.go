@@ -86,8 +86,8 @@ type Auth struct {
 // ClientOptions of [New]. The zero value reaches public addresses only.
 type ClientOptions struct {
 	// Policy judges IP addresses: when connecting, after DNS, and again when
-	// a kept connection is used, with what safedial.WithAllow or WithOnly put
-	// into the context of the call.
+	// a kept connection is used, with what safedial.WithAllow put into the
+	// context of the call.
 	Policy safedial.Policy
 
 	// Dial replaces the dialer of Policy. Connections it gives are still

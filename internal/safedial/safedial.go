@@ -126,31 +126,28 @@ func unwrap(ip netip.Addr) netip.Addr {
 
 // Check gives nil if ip may be connected to, else a [NotAllowedError]. IPv4
 // addresses in IPv6 clothing are judged as the IPv4 address they lead to.
-func (p Policy) Check(ip netip.Addr) error { return p.check(ip, call{}) }
+func (p Policy) Check(ip netip.Addr) error { return p.check(ip, nil) }
 
-func (p Policy) check(ip netip.Addr, c call) error {
+func (p Policy) check(ip netip.Addr, list []netip.Prefix) error {
 	real := unwrap(ip)
 	if !real.IsValid() {
-		return p.refuse(ip, c, "it is no IP address")
+		return p.refuse(ip, list, "it is no IP address")
 	}
 	for i := range never {
 		if never[i].prefix.Contains(real) {
-			return p.refuse(ip, c, never[i].reason)
+			return p.refuse(ip, list, never[i].reason)
 		}
 	}
 	if nat64Local.Contains(real) {
 		// Where such a prefix keeps the IPv4 address depends on its length,
 		// which is local knowledge, so it cannot be judged.
-		return p.refuse(ip, c, "it is a local NAT64 address")
+		return p.refuse(ip, list, "it is a local NAT64 address")
 	}
 	if real.IsLoopback() && !p.AllowLoopback && !p.ListLoopback {
-		return p.refuse(ip, c, "it is loopback")
+		return p.refuse(ip, list, "it is loopback")
 	}
-	if contains(c.list, real) {
+	if contains(list, real) {
 		return nil
-	}
-	if c.only {
-		return p.refuse(ip, c, "it is not on the list of the app")
 	}
 	switch {
 	case contains(p.Allow, real), contains(p.extra, real):
@@ -159,14 +156,14 @@ func (p Policy) check(ip netip.Addr, c call) error {
 		if p.AllowLoopback {
 			return nil
 		}
-		return p.refuse(ip, c, "it is loopback")
+		return p.refuse(ip, list, "it is loopback")
 	case real.IsPrivate() || shared.Contains(real):
 		if p.AllowPrivate {
 			return nil
 		}
-		return p.refuse(ip, c, "it is private")
+		return p.refuse(ip, list, "it is private")
 	case len(p.Allow) > 0:
-		return p.refuse(ip, c, "it is on no allowlist")
+		return p.refuse(ip, list, "it is on no allowlist")
 	}
 	return nil
 }
@@ -180,26 +177,24 @@ func contains(list []netip.Prefix, ip netip.Addr) bool {
 	return false
 }
 
-func (p Policy) refuse(ip netip.Addr, c call, reason string) error {
-	return &NotAllowedError{IP: ip, Reason: reason, Allowed: p.allowed(c)}
+func (p Policy) refuse(ip netip.Addr, list []netip.Prefix, reason string) error {
+	return &NotAllowedError{IP: ip, Reason: reason, Allowed: p.allowed(list)}
 }
 
 // allowed words what is let through.
-func (p Policy) allowed(c call) string {
+func (p Policy) allowed(list []netip.Prefix) string {
 	var parts []string
-	if !c.only {
-		if len(p.Allow) == 0 {
-			parts = append(parts, "public addresses")
-		}
-		if p.AllowLoopback {
-			parts = append(parts, "loopback")
-		}
-		if p.AllowPrivate {
-			parts = append(parts, "private ranges")
-		}
-		parts = appendList(appendList(parts, p.Allow), p.extra)
+	if len(p.Allow) == 0 {
+		parts = append(parts, "public addresses")
 	}
-	parts = appendList(parts, c.list)
+	if p.AllowLoopback {
+		parts = append(parts, "loopback")
+	}
+	if p.AllowPrivate {
+		parts = append(parts, "private ranges")
+	}
+	parts = appendList(appendList(parts, p.Allow), p.extra)
+	parts = appendList(parts, list)
 	if len(parts) == 0 {
 		return "nothing"
 	}
@@ -220,31 +215,17 @@ func appendList(parts []string, list []netip.Prefix) []string {
 
 type allowKey struct{}
 
-// call is what a context adds to a policy.
-type call struct {
-	list []netip.Prefix
-	only bool
-}
-
 // WithAllow gives a context under which the checks of this package also allow
 // the prefixes of list: an app that widens the policy. What is never allowed
 // stays so.
 func WithAllow(ctx context.Context, list []netip.Prefix) context.Context {
-	return context.WithValue(ctx, allowKey{}, call{list: list})
+	return context.WithValue(ctx, allowKey{}, list)
 }
 
-// WithOnly gives a context under which the checks of this package allow
-// nothing but the prefixes of list, whatever the policy's own lists say: an app
-// that names all that it uses. An empty list allows nothing. What is never
-// allowed stays so.
-func WithOnly(ctx context.Context, list []netip.Prefix) context.Context {
-	return context.WithValue(ctx, allowKey{}, call{list: list, only: true})
-}
-
-// CheckContext is Check with what [WithAllow] or [WithOnly] put into ctx.
+// CheckContext is Check with what [WithAllow] put into ctx.
 func (p Policy) CheckContext(ctx context.Context, ip netip.Addr) error {
-	c, _ := ctx.Value(allowKey{}).(call)
-	return p.check(ip, c)
+	list, _ := ctx.Value(allowKey{}).([]netip.Prefix)
+	return p.check(ip, list)
 }
 
 // ControlContext is a hook for [net.Dialer]: it refuses the connection before it is
@@ -254,14 +235,14 @@ func (p Policy) ControlContext(ctx context.Context, network, address string, _ s
 	switch network {
 	case "tcp", "tcp4", "tcp6":
 	default:
-		return &NotAllowedError{Address: network + " " + address, Reason: "it is not TCP", Allowed: p.allowed(call{})}
+		return &NotAllowedError{Address: network + " " + address, Reason: "it is not TCP", Allowed: p.allowed(nil)}
 	}
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return &NotAllowedError{Address: address, Reason: "it is no IP address and port", Allowed: p.allowed(call{})}
+		return &NotAllowedError{Address: address, Reason: "it is no IP address and port", Allowed: p.allowed(nil)}
 	}
 	if p.Own != nil && p.Own(netip.AddrPortFrom(unwrap(ap.Addr()), ap.Port())) {
-		return &NotAllowedError{Address: address, Reason: "this server itself listens there", Allowed: p.allowed(call{})}
+		return &NotAllowedError{Address: address, Reason: "this server itself listens there", Allowed: p.allowed(nil)}
 	}
 	return p.CheckContext(ctx, ap.Addr())
 }

@@ -103,7 +103,7 @@ func TestCheck(t *testing.T) {
 func TestNoListOpensWhatIsNeverAllowed(t *testing.T) {
 	all := prefixes("0.0.0.0/0", "::/0")
 	p := Policy{AllowLoopback: true, AllowPrivate: true, Allow: all}.For(all)
-	contexts := []context.Context{t.Context(), WithAllow(t.Context(), all), WithOnly(t.Context(), all)}
+	contexts := []context.Context{t.Context(), WithAllow(t.Context(), all)}
 	rapid.Check(t, func(rt *rapid.T) {
 		n := never[rapid.IntRange(0, len(never)-1).Draw(rt, "range")].prefix
 		ip := n.Addr().As16()
@@ -123,7 +123,7 @@ func TestNoListOpensWhatIsNeverAllowed(t *testing.T) {
 			}
 		}
 	})
-	if err := (Policy{Allow: all}).CheckContext(WithOnly(t.Context(), all), netip.MustParseAddr("127.0.0.1")); err == nil {
+	if err := (Policy{Allow: all}).CheckContext(WithAllow(t.Context(), all), netip.MustParseAddr("127.0.0.1")); err == nil {
 		t.Error("a list opened loopback")
 	}
 }
@@ -139,8 +139,6 @@ func TestListsOfACall(t *testing.T) {
 	}{
 		{"none", Policy{}, t.Context(), [3]bool{false, false, true}},
 		{"allow", Policy{}, WithAllow(t.Context(), list), [3]bool{true, false, true}},
-		{"only", Policy{AllowPrivate: true}, WithOnly(t.Context(), list), [3]bool{true, false, false}},
-		{"only nothing", Policy{AllowPrivate: true}, WithOnly(t.Context(), nil), [3]bool{false, false, false}},
 		{"bound", Policy{}.For(list), t.Context(), [3]bool{true, false, true}},
 		{"bound and listed", Policy{Allow: prefixes("10.0.0.2/32")}.For(list), t.Context(), [3]bool{true, true, false}},
 		{"mapped prefix", Policy{}.For(prefixes("::ffff:10.0.0.1/128")), t.Context(), [3]bool{true, false, true}},
@@ -194,10 +192,6 @@ func TestDialerChecksAfterDNS(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn.Close()
-	_, err = Policy{AllowLoopback: true}.Dialer(time.Second).DialContext(WithOnly(t.Context(), nil), "tcp4", ln.Addr().String())
-	if !errors.Is(err, ErrNotAllowed) {
-		t.Errorf("narrowed by the context: %v", err)
-	}
 }
 
 // TestListLoopback: loopback and private ranges only where a list has them.
