@@ -39,12 +39,10 @@ func (s *Store) Channels(ctx context.Context, names []string) (map[string]core.C
 
 // ListChannels implements ask.Store, in the order of names.
 func (s *Store) ListChannels(ctx context.Context) (list []core.Channel, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT name, body FROM channels ORDER BY name", nil, func(st *sqlite.Stmt) error {
-			ch, err := s.scanChannel(st)
-			list = append(list, ch)
-			return err
-		})
+	err = s.query(ctx, "SELECT name, body FROM channels ORDER BY name", nil, func(st *sqlite.Stmt) error {
+		ch, err := s.scanChannel(st)
+		list = append(list, ch)
+		return err
 	})
 	return list, err
 }

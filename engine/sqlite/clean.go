@@ -9,20 +9,16 @@ import (
 )
 
 func (s *Store) Cleaned(ctx context.Context, job core.JobID) (at core.Instant, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT at FROM cleaned WHERE job = ?", values(int64(job)), func(st *sqlite.Stmt) error {
-			at = core.Instant(st.ColumnInt64(0))
-			return nil
-		})
+	err = s.query(ctx, "SELECT at FROM cleaned WHERE job = ?", values(int64(job)), func(st *sqlite.Stmt) error {
+		at = core.Instant(st.ColumnInt64(0))
+		return nil
 	})
 	return at, err
 }
 
 func (s *Store) PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error {
-	return s.write(ctx, false, 1, func(tx *tx) error {
-		return query(tx.Conn, "INSERT INTO cleaned (job, at) VALUES (?, ?) ON CONFLICT (job) DO UPDATE SET at = max(at, excluded.at)",
-			values(int64(job), int64(upTo)), nil)
-	})
+	return s.exec(ctx, "INSERT INTO cleaned (job, at) VALUES (?, ?) ON CONFLICT (job) DO UPDATE SET at = max(at, excluded.at)",
+		values(int64(job), int64(upTo)))
 }
 
 // DropRuns implements operate.Store. The log that is kept of a run goes with it.

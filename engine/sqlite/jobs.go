@@ -178,11 +178,9 @@ func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limi
 		q, bound = "SELECT id FROM sched WHERE id > ?1 AND app = ?3 ORDER BY id LIMIT ?2", append(bound, app)
 	}
 	var ids []core.JobID
-	if err := s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, q, values(bound...), func(st *sqlite.Stmt) error {
-			ids = append(ids, core.JobID(st.ColumnInt64(0)))
-			return nil
-		})
+	if err := s.query(ctx, q, values(bound...), func(st *sqlite.Stmt) error {
+		ids = append(ids, core.JobID(st.ColumnInt64(0)))
+		return nil
 	}); err != nil {
 		return nil, 0, fmt.Errorf("list jobs: %w", err)
 	}
@@ -526,15 +524,13 @@ func removeEntries(tx *tx, entries []core.DueItem, answers []error) error {
 
 // Entries implements ask.Store, in the order of the due index.
 func (s *Store) Entries(ctx context.Context, job core.JobID) (list []core.DueItem, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT plan_at, job, run, partition FROM entries WHERE run BETWEEN ?1 AND ?1 + 4294967295 ORDER BY plan_at, job, "+
-			"run, partition",
-			values(int64(job)<<32), func(st *sqlite.Stmt) error {
-				list = append(list, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)),
-					Run: core.RunID(st.ColumnInt64(2)), Partition: st.ColumnInt(3)})
-				return nil
-			})
-	})
+	err = s.query(ctx, "SELECT plan_at, job, run, partition FROM entries WHERE run BETWEEN ?1 AND ?1 + 4294967295 ORDER BY plan_at, job, "+
+		"run, partition",
+		values(int64(job)<<32), func(st *sqlite.Stmt) error {
+			list = append(list, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)),
+				Run: core.RunID(st.ColumnInt64(2)), Partition: st.ColumnInt(3)})
+			return nil
+		})
 	return list, err
 }
 
@@ -558,14 +554,12 @@ ON CONFLICT (job, first, reason) DO UPDATE SET last = excluded.last, count = exc
 
 // Skips implements ask.Store, in the order of First.
 func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant) (list []core.Skip, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT first, last, count, reason, rev, made FROM skips WHERE job = ? AND first <= ? AND last >= ? ORDER BY "+
-			"first, reason", values(job, to, from), func(st *sqlite.Stmt) error {
-			list = append(list, core.Skip{Job: job, First: core.Instant(st.ColumnInt64(0)), Last: core.Instant(st.ColumnInt64(1)),
-				Count:  st.ColumnInt64(2),
-				Reason: core.Reason(st.ColumnText(3)), Rev: st.ColumnInt64(4), Made: core.FromMillis(st.ColumnInt64(5))})
-			return nil
-		})
+	err = s.query(ctx, "SELECT first, last, count, reason, rev, made FROM skips WHERE job = ? AND first <= ? AND last >= ? ORDER BY "+
+		"first, reason", values(job, to, from), func(st *sqlite.Stmt) error {
+		list = append(list, core.Skip{Job: job, First: core.Instant(st.ColumnInt64(0)), Last: core.Instant(st.ColumnInt64(1)),
+			Count:  st.ColumnInt64(2),
+			Reason: core.Reason(st.ColumnText(3)), Rev: st.ColumnInt64(4), Made: core.FromMillis(st.ColumnInt64(5))})
+		return nil
 	})
 	return list, err
 }
@@ -597,17 +591,15 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last in
 	case app != "":
 		where, bound = " AND app = ?3", append(bound, app)
 	}
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT id, at, by, verb, app, job, name, why, old, new, act, source, via FROM changes WHERE id <= ?2"+where+
-			" ORDER BY id DESC, n DESC LIMIT ?1",
-			values(bound...), func(st *sqlite.Stmt) error {
-				list = append(list, core.Change{ID: st.ColumnInt64(0), At: core.FromMillis(st.ColumnInt64(1)), By: st.ColumnText(2),
-					Verb: st.ColumnText(3),
-					App:  st.ColumnText(4), Job: core.JobID(st.ColumnInt64(5)), Name: st.ColumnText(6), Why: st.ColumnText(7), Old: st.ColumnText(8),
-					New: st.ColumnText(9), Act: columnText(st, 10), From: columnText(st, 11), Via: columnText(st, 12)})
-				return nil
-			})
-	})
+	err = s.query(ctx, "SELECT id, at, by, verb, app, job, name, why, old, new, act, source, via FROM changes WHERE id <= ?2"+where+
+		" ORDER BY id DESC, n DESC LIMIT ?1",
+		values(bound...), func(st *sqlite.Stmt) error {
+			list = append(list, core.Change{ID: st.ColumnInt64(0), At: core.FromMillis(st.ColumnInt64(1)), By: st.ColumnText(2),
+				Verb: st.ColumnText(3),
+				App:  st.ColumnText(4), Job: core.JobID(st.ColumnInt64(5)), Name: st.ColumnText(6), Why: st.ColumnText(7), Old: st.ColumnText(8),
+				New: st.ColumnText(9), Act: columnText(st, 10), From: columnText(st, 11), Via: columnText(st, 12)})
+			return nil
+		})
 	return list, err
 }
 
@@ -652,16 +644,14 @@ func (s *Store) scanApp(st *sqlite.Stmt) (a core.App, err error) {
 // ListApps implements ask.Store, in the order of names.
 func (s *Store) ListApps(ctx context.Context) (list []core.App, err error) {
 	var bad core.UnreadableApps
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT body, name FROM apps ORDER BY name", nil, func(st *sqlite.Stmt) error {
-			a, err := s.scanApp(st)
-			if err != nil {
-				bad.Add(st.ColumnText(1), err)
-				return nil
-			}
-			list = append(list, a)
+	err = s.query(ctx, "SELECT body, name FROM apps ORDER BY name", nil, func(st *sqlite.Stmt) error {
+		a, err := s.scanApp(st)
+		if err != nil {
+			bad.Add(st.ColumnText(1), err)
 			return nil
-		})
+		}
+		list = append(list, a)
+		return nil
 	})
 	if err == nil {
 		err = bad.Err()
@@ -752,11 +742,9 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 }
 
 func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
-	return s.write(ctx, false, 1, func(tx *tx) error {
-		return query(tx.Conn, "INSERT OR REPLACE INTO executors (app, address, beat, since, fixed, dialect, ahead) "+
-			"VALUES (?, ?, ?, ?, ?, ?, iif(?, ?, NULL))",
-			values(e.App, e.Address, core.Millis(e.Beat), core.Millis(e.Since), e.Fixed, e.Dialect, e.Clock.Known, e.Clock.Ahead), nil)
-	})
+	return s.exec(ctx, "INSERT OR REPLACE INTO executors (app, address, beat, since, fixed, dialect, ahead) "+
+		"VALUES (?, ?, ?, ?, ?, ?, iif(?, ?, NULL))",
+		values(e.App, e.Address, core.Millis(e.Beat), core.Millis(e.Since), e.Fixed, e.Dialect, e.Clock.Known, e.Clock.Ahead))
 }
 
 func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
@@ -823,13 +811,11 @@ const healthOf = "health/"
 
 // Healths implements dispatch.Healths, in the order of names.
 func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT value FROM state WHERE name >= 'health/' AND name < 'health0' ORDER BY name", nil, func(st *sqlite.Stmt) error {
-			var h core.Health
-			err := json.Unmarshal(columnBytes(st, 0), &h)
-			list = append(list, h)
-			return err
-		})
+	err = s.query(ctx, "SELECT value FROM state WHERE name >= 'health/' AND name < 'health0' ORDER BY name", nil, func(st *sqlite.Stmt) error {
+		var h core.Health
+		err := json.Unmarshal(columnBytes(st, 0), &h)
+		list = append(list, h)
+		return err
 	})
 	return list, err
 }
@@ -971,12 +957,10 @@ func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 
 // Leases implements tick.Leases, in the order of names.
 func (s *Store) Leases(ctx context.Context) (list []core.Lease, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT name, owner, epoch, until FROM leases ORDER BY name", nil, func(st *sqlite.Stmt) error {
-			list = append(list, core.Lease{Name: st.ColumnText(0), Owner: st.ColumnText(1), Epoch: st.ColumnInt64(2),
-				Until: core.FromMillis(st.ColumnInt64(3))})
-			return nil
-		})
+	err = s.query(ctx, "SELECT name, owner, epoch, until FROM leases ORDER BY name", nil, func(st *sqlite.Stmt) error {
+		list = append(list, core.Lease{Name: st.ColumnText(0), Owner: st.ColumnText(1), Epoch: st.ColumnInt64(2),
+			Until: core.FromMillis(st.ColumnInt64(3))})
+		return nil
 	})
 	return list, err
 }

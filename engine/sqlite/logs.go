@@ -34,11 +34,9 @@ func (s *Store) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
 }
 
 func (s *Store) KeptLog(ctx context.Context, run core.RunID) (k core.KeptLog, is bool, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT body FROM logs WHERE run = ?", values(key(run)), func(st *sqlite.Stmt) error {
-			is = true
-			return json.Unmarshal(columnBytes(st, 0), &k)
-		})
+	err = s.query(ctx, "SELECT body FROM logs WHERE run = ?", values(key(run)), func(st *sqlite.Stmt) error {
+		is = true
+		return json.Unmarshal(columnBytes(st, 0), &k)
 	})
 	if err != nil {
 		return core.KeptLog{}, false, fmt.Errorf("read the log of run %d: %w", run, err)

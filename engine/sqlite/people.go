@@ -19,24 +19,20 @@ func scanAccount(st *sqlite.Stmt) (access.Account, error) {
 }
 
 func (s *Store) Account(ctx context.Context, name string) (a access.Account, found bool, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT name, body FROM people WHERE name = ?", values(name), func(st *sqlite.Stmt) (err error) {
-			a, err = scanAccount(st)
-			found = true
-			return err
-		})
+	err = s.query(ctx, "SELECT name, body FROM people WHERE name = ?", values(name), func(st *sqlite.Stmt) (err error) {
+		a, err = scanAccount(st)
+		found = true
+		return err
 	})
 	return a, found, err
 }
 
 // ListAccounts implements access.Store, in the order of names.
 func (s *Store) ListAccounts(ctx context.Context) (list []access.Account, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT name, body FROM people ORDER BY name", nil, func(st *sqlite.Stmt) error {
-			a, err := scanAccount(st)
-			list = append(list, a)
-			return err
-		})
+	err = s.query(ctx, "SELECT name, body FROM people ORDER BY name", nil, func(st *sqlite.Stmt) error {
+		a, err := scanAccount(st)
+		list = append(list, a)
+		return err
 	})
 	return list, err
 }

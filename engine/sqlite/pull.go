@@ -177,13 +177,11 @@ func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
 }
 
 func (s *Store) HasPulled(ctx context.Context, q pull.Queue, job core.JobID) (has bool, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run >= ?3 AND run < ?4 LIMIT 1",
-			values(q.App, q.Name, int64(job)<<32, (int64(job)+1)<<32), func(*sqlite.Stmt) error {
-				has = true
-				return nil
-			})
-	})
+	err = s.query(ctx, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run >= ?3 AND run < ?4 LIMIT 1",
+		values(q.App, q.Name, int64(job)<<32, (int64(job)+1)<<32), func(*sqlite.Stmt) error {
+			has = true
+			return nil
+		})
 	return has, err
 }
 

@@ -310,9 +310,7 @@ func (s *Store) DropLetter(ctx context.Context, id string) error {
 	if err != nil {
 		return nil // no letter is named so
 	}
-	return s.write(ctx, false, 1, func(tx *tx) error {
-		return query(tx.Conn, "DELETE FROM dead WHERE id = ?", values(n), nil)
-	})
+	return s.exec(ctx, "DELETE FROM dead WHERE id = ?", values(n))
 }
 
 type outgoing struct {
@@ -561,13 +559,11 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 	total, far := q.total, q.far
 	q.mu.Unlock()
 	if far != nil && far.ms <= now.UnixMilli() {
-		err = s.read(ctx, func(c *sqlite.Conn) error {
-			return query(c, "SELECT count(*) FROM ring WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND not_before <= ?4",
-				values(k, far.ms, far.id, now.UnixMilli()), func(st *sqlite.Stmt) error {
-					due += st.ColumnInt(0)
-					return nil
-				})
-		})
+		err = s.query(ctx, "SELECT count(*) FROM ring WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND not_before <= ?4",
+			values(k, far.ms, far.id, now.UnixMilli()), func(st *sqlite.Stmt) error {
+				due += st.ColumnInt(0)
+				return nil
+			})
 	}
 	return due, max(total-due-inFlight, 0), inFlight, err
 }
@@ -625,12 +621,10 @@ func (s *Store) jobsOnRing(ctx context.Context, asked bool) (jobs map[core.JobID
 		return nil, nil
 	}
 	jobs = map[core.JobID]bool{}
-	return jobs, s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, `SELECT DISTINCT json_extract(f.value, '$.run') >> 32 FROM ring, json_each(CASE WHEN json_valid(CAST(body AS TEXT))
+	return jobs, s.query(ctx, `SELECT DISTINCT json_extract(f.value, '$.run') >> 32 FROM ring, json_each(CASE WHEN json_valid(CAST(body AS TEXT))
 THEN CAST(body AS TEXT) ELSE '{}' END, '$.fires') AS f WHERE kind IN (?1, ?2)`, values(fires, slow), func(st *sqlite.Stmt) error {
-			jobs[core.JobID(st.ColumnInt64(0))] = true
-			return nil
-		})
+		jobs[core.JobID(st.ColumnInt64(0))] = true
+		return nil
 	})
 }
 
@@ -655,14 +649,12 @@ func (s *Store) onLane(ctx context.Context, lane int, tell func(due time.Time, s
 		return nil
 	}
 	// A message that was put back is of an older slot than when it comes again.
-	return s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, `SELECT json_extract(CAST(body AS TEXT), '$.slot') slot, min(not_before), max(not_before) FROM ring
+	return s.query(ctx, `SELECT json_extract(CAST(body AS TEXT), '$.slot') slot, min(not_before), max(not_before) FROM ring
 WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND json_valid(CAST(body AS TEXT)) GROUP BY slot`, values(lane, far.ms, far.id), func(st *sqlite.Stmt) error {
-			if !st.ColumnIsNull(0) {
-				tell(time.UnixMilli(st.ColumnInt64(1)), core.Instant(st.ColumnInt64(0)))
-				tell(time.UnixMilli(st.ColumnInt64(2)), core.Instant(st.ColumnInt64(0)))
-			}
-			return nil
-		})
+		if !st.ColumnIsNull(0) {
+			tell(time.UnixMilli(st.ColumnInt64(1)), core.Instant(st.ColumnInt64(0)))
+			tell(time.UnixMilli(st.ColumnInt64(2)), core.Instant(st.ColumnInt64(0)))
+		}
+		return nil
 	})
 }

@@ -118,10 +118,8 @@ func scanReports(list *[]report.Record) func(*sqlite.Stmt) error {
 }
 
 func (s *Store) Reports(ctx context.Context, list string, from, to core.Instant) (records []report.Record, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT list, at, first, body FROM reports WHERE list = ? AND at >= ? AND at < ? ORDER BY at, first",
-			values(list, int64(from), int64(to)), scanReports(&records))
-	})
+	err = s.query(ctx, "SELECT list, at, first, body FROM reports WHERE list = ? AND at >= ? AND at < ? ORDER BY at, first",
+		values(list, int64(from), int64(to)), scanReports(&records))
 	return records, err
 }
 

@@ -674,27 +674,20 @@ func lastBefore(c *sqlite.Conn, in span, before int64) (row int64, err error) {
 	return lo, nil
 }
 
-func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) (list []core.Run, err error) {
-	ids := slices.DeleteFunc(s.recent.openOf(job), func(id core.RunID) bool { return id >= below })
-	slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(b, a) })
-	for len(ids) > 0 && len(list) < limit {
-		some := ids[:min(len(ids), limit)]
-		ids = ids[len(some):]
-		found, _, err := s.Runs(ctx, some)
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range some {
-			if r, is := found[id]; is && r.State.Open() && r.Owner == "" {
-				list = append(list, r)
-			}
-		}
-	}
-	return list, nil
+func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error) {
+	list, _, err := s.open(ctx, job, below-1, 0, limit, func(r *core.Run) bool { return r.Owner == "" })
+	return list, err
 }
 
-func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, next core.RunID, err error) {
-	ids := slices.DeleteFunc(s.recent.openOf(first.Job()), func(id core.RunID) bool { return id > first || id < last })
+func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, core.RunID, error) {
+	return s.open(ctx, first.Job(), first, last, limit, func(*core.Run) bool { return true })
+}
+
+// open reads the open runs of a job with first >= ID >= last that fit, downwards, and where to go on; 0 is the end.
+func (s *Store) open(ctx context.Context, job core.JobID, first, last core.RunID, limit int, fits func(*core.Run) bool) (
+	list []core.Run, next core.RunID, err error,
+) {
+	ids := slices.DeleteFunc(s.recent.openOf(job), func(id core.RunID) bool { return id > first || id < last })
 	slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(b, a) })
 	for len(ids) > 0 && len(list) < limit { // some of them may have ended: a page is full, or the last one
 		some := ids[:min(len(ids), limit-len(list))]
@@ -704,7 +697,7 @@ func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int)
 			return nil, 0, err
 		}
 		for _, id := range some {
-			if r, is := found[id]; is && r.State.Open() {
+			if r, is := found[id]; is && r.State.Open() && fits(&r) {
 				list = append(list, r)
 			}
 		}
@@ -852,15 +845,13 @@ func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.
 }
 
 func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) (list []core.Journal, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT minute, suffix, nonce, v, body FROM journals WHERE minute = ? AND (minute, suffix, nonce) > (?, ?, ?) ORDER "+
-			"BY suffix, nonce LIMIT ?",
-			func(st *sqlite.Stmt) { bindPage(st, minute, after, limit) }, func(st *sqlite.Stmt) error {
-				j, err := columnJournal(st)
-				list = append(list, j)
-				return err
-			})
-	})
+	err = s.query(ctx, "SELECT minute, suffix, nonce, v, body FROM journals WHERE minute = ? AND (minute, suffix, nonce) > (?, ?, ?) ORDER "+
+		"BY suffix, nonce LIMIT ?",
+		func(st *sqlite.Stmt) { bindPage(st, minute, after, limit) }, func(st *sqlite.Stmt) error {
+			j, err := columnJournal(st)
+			list = append(list, j)
+			return err
+		})
 	return list, err
 }
 
@@ -877,21 +868,17 @@ func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.Journ
 }
 
 func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) (keys []core.JournalKey, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT claimed, suffix, nonce FROM revisits WHERE minute = ? AND (claimed, suffix, nonce) > (?, ?, ?) ORDER BY "+
-			"claimed, suffix, nonce LIMIT ?",
-			func(st *sqlite.Stmt) { bindPage(st, minute, after, limit) }, func(st *sqlite.Stmt) error {
-				keys = append(keys, columnKey(st, 0))
-				return nil
-			})
-	})
+	err = s.query(ctx, "SELECT claimed, suffix, nonce FROM revisits WHERE minute = ? AND (claimed, suffix, nonce) > (?, ?, ?) ORDER BY "+
+		"claimed, suffix, nonce LIMIT ?",
+		func(st *sqlite.Stmt) { bindPage(st, minute, after, limit) }, func(st *sqlite.Stmt) error {
+			keys = append(keys, columnKey(st, 0))
+			return nil
+		})
 	return keys, err
 }
 
 func (s *Store) DropRevisits(ctx context.Context, minute int64) error {
-	return s.write(ctx, false, 1, func(tx *tx) error {
-		return query(tx.Conn, "DELETE FROM revisits WHERE minute = ?", func(st *sqlite.Stmt) { st.BindInt64(1, minute) }, nil)
-	})
+	return s.exec(ctx, "DELETE FROM revisits WHERE minute = ?", func(st *sqlite.Stmt) { st.BindInt64(1, minute) })
 }
 
 // sweepSlice is how many runs one step of a sweep looks at, and sweepSlices how
@@ -1194,46 +1181,42 @@ func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (rem
 	var list []candidate
 	from, next, seen, entries := s.sweepJournal.Load(), int64(0), 0, 0
 	errEnough := errors.New("enough")
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, `SELECT rowid, v, body, minute > ?1 OR EXISTS (SELECT 1 FROM revisits AS r WHERE r.minute > ?1 AND r.claimed = journals.minute
+	err = s.query(ctx, `SELECT rowid, v, body, minute > ?1 OR EXISTS (SELECT 1 FROM revisits AS r WHERE r.minute > ?1 AND r.claimed = journals.minute
 AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE rowid > ?2 ORDER BY rowid`, func(st *sqlite.Stmt) {
-			st.BindInt64(1, cursor)
-			st.BindInt64(2, from)
-		}, func(st *sqlite.Stmt) error {
-			if len(list) == limit || seen == sweepSlice || entries > 50*sweepSlice {
-				next = from
-				return errEnough
-			}
-			from = st.ColumnInt64(0)
-			seen++
-			found, err := decodeEntries(columnBytes(st, 2))
-			if err != nil {
-				return nil // its age will remove it
-			}
-			entries += len(found)
-			j := core.Journal{Entries: found}
-			if st.ColumnInt64(3) != 0 && j.HasLeft() || s.recent.someOpen(found) {
-				return nil
-			}
-			x := candidate{row: row{from, st.ColumnInt64(1)}}
-			for _, e := range found {
-				x.runs = append(x.runs, e.Run)
-			}
-			list = append(list, x)
+		st.BindInt64(1, cursor)
+		st.BindInt64(2, from)
+	}, func(st *sqlite.Stmt) error {
+		if len(list) == limit || seen == sweepSlice || entries > 50*sweepSlice {
+			next = from
+			return errEnough
+		}
+		from = st.ColumnInt64(0)
+		seen++
+		found, err := decodeEntries(columnBytes(st, 2))
+		if err != nil {
+			return nil // its age will remove it
+		}
+		entries += len(found)
+		j := core.Journal{Entries: found}
+		if st.ColumnInt64(3) != 0 && j.HasLeft() || s.recent.someOpen(found) {
 			return nil
-		})
+		}
+		x := candidate{row: row{from, st.ColumnInt64(1)}}
+		for _, e := range found {
+			x.runs = append(x.runs, e.Run)
+		}
+		list = append(list, x)
+		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return 0, fmt.Errorf("read journals: %w", err)
 	}
 	owing := map[core.RunID]bool{}
 	if len(list) > 0 {
-		if err := s.read(ctx, func(c *sqlite.Conn) error {
-			return query(c, "SELECT key FROM runs INDEXED BY runs_owes WHERE owes IS NOT NULL UNION ALL SELECT key FROM runs INDEXED BY runs_place "+
-				"WHERE "+owesChildren+" UNION ALL SELECT key FROM runs INDEXED BY runs_aside WHERE "+owesAside, nil, func(st *sqlite.Stmt) error {
-				owing[runOf(st.ColumnInt64(0))] = true
-				return nil
-			})
+		if err := s.query(ctx, "SELECT key FROM runs INDEXED BY runs_owes WHERE owes IS NOT NULL UNION ALL SELECT key FROM runs INDEXED BY runs_place "+
+			"WHERE "+owesChildren+" UNION ALL SELECT key FROM runs INDEXED BY runs_aside WHERE "+owesAside, nil, func(st *sqlite.Stmt) error {
+			owing[runOf(st.ColumnInt64(0))] = true
+			return nil
 		}); err != nil {
 			return 0, fmt.Errorf("read what owes: %w", err)
 		}
@@ -1282,16 +1265,14 @@ AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE
 // writer: a job that is gone has nothing new but what comes of these.
 func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (removed int, err error) {
 	var old, gone []core.JobID
-	if err := s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, `SELECT job FROM tombs WHERE rev_at < ? AND
+	if err := s.query(ctx, `SELECT job FROM tombs WHERE rev_at < ? AND
 NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tombs.job << 32) + 4294967295))`, func(st *sqlite.Stmt) {
-			st.BindInt64(1, before)
-		}, func(st *sqlite.Stmt) error {
-			if job := core.JobID(st.ColumnInt64(0)); len(s.recent.openOf(job)) == 0 {
-				old = append(old, job)
-			}
-			return nil
-		})
+		st.BindInt64(1, before)
+	}, func(st *sqlite.Stmt) error {
+		if job := core.JobID(st.ColumnInt64(0)); len(s.recent.openOf(job)) == 0 {
+			old = append(old, job)
+		}
+		return nil
 	}); err != nil {
 		return 0, err
 	}

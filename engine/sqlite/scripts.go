@@ -12,14 +12,12 @@ import (
 )
 
 func (s *Store) Scripts(ctx context.Context, job core.JobID) (rec core.Scripts, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT v, body FROM scripts WHERE job = ?", values(job), func(st *sqlite.Stmt) error {
-			if err := json.Unmarshal(columnBytes(st, 1), &rec); err != nil {
-				return fmt.Errorf("read the scripts of job %d: %w", job, err)
-			}
-			rec.V = st.ColumnInt64(0)
-			return nil
-		})
+	err = s.query(ctx, "SELECT v, body FROM scripts WHERE job = ?", values(job), func(st *sqlite.Stmt) error {
+		if err := json.Unmarshal(columnBytes(st, 1), &rec); err != nil {
+			return fmt.Errorf("read the scripts of job %d: %w", job, err)
+		}
+		rec.V = st.ColumnInt64(0)
+		return nil
 	})
 	rec.Job = job
 	return rec, err
@@ -41,24 +39,18 @@ func (s *Store) PutScripts(ctx context.Context, rec core.Scripts) error {
 }
 
 func (s *Store) Source(ctx context.Context, job core.JobID, hash string) (text string, found bool, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT source FROM sources WHERE job = ? AND hash = ?", values(job, hash), func(st *sqlite.Stmt) error {
-			text, found = st.ColumnText(0), true
-			return nil
-		})
+	err = s.query(ctx, "SELECT source FROM sources WHERE job = ? AND hash = ?", values(job, hash), func(st *sqlite.Stmt) error {
+		text, found = st.ColumnText(0), true
+		return nil
 	})
 	return text, found, err
 }
 
 func (s *Store) PutSource(ctx context.Context, job core.JobID, text string, at time.Time) error {
-	return s.write(ctx, false, 1, func(tx *tx) error {
-		return query(tx.Conn, "INSERT INTO sources (job, hash, at, source) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (job, hash) DO UPDATE SET at = ?3",
-			values(job, core.HashScript(text), core.Millis(at), text), nil)
-	})
+	return s.exec(ctx, "INSERT INTO sources (job, hash, at, source) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (job, hash) DO UPDATE SET at = ?3",
+		values(job, core.HashScript(text), core.Millis(at), text))
 }
 
 func (s *Store) DropSource(ctx context.Context, job core.JobID, hash string, before time.Time) error {
-	return s.write(ctx, false, 1, func(tx *tx) error {
-		return query(tx.Conn, "DELETE FROM sources WHERE job = ? AND hash = ? AND at < ?", values(job, hash, core.Millis(before)), nil)
-	})
+	return s.exec(ctx, "DELETE FROM sources WHERE job = ? AND hash = ? AND at < ?", values(job, hash, core.Millis(before)))
 }

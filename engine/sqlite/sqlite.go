@@ -364,6 +364,16 @@ func (s *Store) read(ctx context.Context, do func(c *sqlite.Conn) error) error {
 	return err
 }
 
+// query runs one query as read does.
+func (s *Store) query(ctx context.Context, q string, bind func(*sqlite.Stmt), row func(*sqlite.Stmt) error) error {
+	return s.read(ctx, func(c *sqlite.Conn) error { return query(c, q, bind, row) })
+}
+
+// exec runs one statement without rows as write does.
+func (s *Store) exec(ctx context.Context, q string, bind func(*sqlite.Stmt)) error {
+	return s.write(ctx, false, 1, func(tx *tx) error { return query(tx.Conn, q, bind, nil) })
+}
+
 // step runs a kept statement without rows.
 func step(c *sqlite.Conn, q string) error {
 	st, err := c.Prepare(q)
