@@ -21,7 +21,6 @@ import (
 // Bounds of what one answer brings of a log.
 const (
 	logPage   = 1000             // lines of the page, which works without a script
-	logTail   = 200              // lines at the foot of a run
 	logWithin = time.Second      // an executor may be slow: the page waits no longer, and its script asks then
 	logFoot   = 3 * time.Second  // of the last lines, for which no page waits
 	logLoad   = 5 * time.Minute  // a download

@@ -19,7 +19,6 @@ import (
 const (
 	workFor       = 15 * time.Second // what is done in parts goes on for so long, then somebody asks for more
 	lettersAPage  = 50
-	auditSpan     = 24 * time.Hour
 	longestAudits = 31 * 24 * time.Hour
 )
 

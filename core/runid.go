@@ -20,7 +20,6 @@ type RunID int64
 const (
 	runEpoch  = 1577836800 // 2020-01-01T00:00:00Z
 	numbered  = 1 << 31
-	lowMask   = 1<<32 - 1
 	MaxNumber = 1<<31 - 1 // the highest n of a numbered run
 )
 
