@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/manifest"
+	"github.com/tickring/tickring/words"
 )
 
 type changesPage struct {
@@ -261,40 +262,28 @@ func together(list []change, c *client.Change) (*change, bool) {
 	return last, true
 }
 
+var verbTexts = map[string]core.Text{
+	core.VerbCreated:   core.Say("made"),
+	core.VerbUpdated:   core.Say("changed"),
+	core.VerbPaused:    core.Say("paused"),
+	core.VerbResumed:   core.Say("resumed"),
+	core.VerbDeleted:   core.Say("deleted"),
+	core.VerbTriggered: core.Say("ran by hand"),
+	core.VerbChanged:   core.Say("changed a run that waits"),
+	core.VerbCancelled: core.Say("cancelled a run"),
+	core.VerbKilled:    core.Say("killed runs"),
+	core.VerbFenced:    core.Say("fenced"),
+	core.VerbRestored:  core.Say("restored"),
+	core.VerbTested:    core.Say("tested"),
+	core.VerbCleaned:   core.Say("removed runs"),
+	core.VerbRemoved:   core.Say("removed an executor"),
+	core.VerbRotated:   core.Say("replaced the secret key"),
+	core.VerbActed:     core.Say("began an act on many jobs"),
+}
+
 func (a *ask) Verb(verb string) string {
-	switch verb {
-	case core.VerbCreated:
-		return a.Say("made")
-	case core.VerbUpdated:
-		return a.Say("changed")
-	case core.VerbPaused:
-		return a.Say("paused")
-	case core.VerbResumed:
-		return a.Say("resumed")
-	case core.VerbDeleted:
-		return a.Say("deleted")
-	case core.VerbTriggered:
-		return a.Say("ran by hand")
-	case core.VerbChanged:
-		return a.Say("changed a run that waits")
-	case core.VerbCancelled:
-		return a.Say("cancelled a run")
-	case core.VerbKilled:
-		return a.Say("killed runs")
-	case core.VerbFenced:
-		return a.Say("fenced")
-	case core.VerbRestored:
-		return a.Say("restored")
-	case core.VerbTested:
-		return a.Say("tested")
-	case core.VerbCleaned:
-		return a.Say("removed runs")
-	case core.VerbRemoved:
-		return a.Say("removed an executor")
-	case core.VerbRotated:
-		return a.Say("replaced the secret key")
-	case core.VerbActed:
-		return a.Say("began an act on many jobs")
+	if text, is := verbTexts[verb]; is {
+		return words.Say(a.Lang, text)
 	}
 	return verb
 }
