@@ -78,10 +78,7 @@ func (c *applyCmd) Run(env *Env) error {
 	if ended, ok := errors.AsType[*parts.Interrupted](err); ok {
 		return c.interrupted(e.Env, ended)
 	}
-	if err != nil {
-		return err
-	}
-	if err := e.show(appliedOf(&res), func() { c.print(e.Env, doc, &res) }); err != nil {
+	if err := e.show(appliedOf(&res), err, func() { c.print(e.Env, doc, &res) }); err != nil {
 		return err
 	}
 	return exitWith(c.exit(&res))

@@ -29,14 +29,11 @@ func (c *backupCmd) Run(e *Env) error {
 		dir = demo
 	}
 	size, err := sqlite.Backup(e.Ctx, dir, c.File)
-	if err != nil {
-		return err
-	}
 	return e.show(struct {
 		Data string `json:"data"`
 		File string `json:"file"`
 		Size int64  `json:"bytes"`
-	}{dir, c.File, size}, func() { e.printf("copied %s to %s   %d bytes\n", dir, c.File, size) })
+	}{dir, c.File, size}, err, func() { e.printf("copied %s to %s   %d bytes\n", dir, c.File, size) })
 }
 
 func hasData(dir string) bool {

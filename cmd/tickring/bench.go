@@ -32,10 +32,7 @@ func (c *BenchServeCmd) Run(e *Env) error {
 	}
 	rows, err := bench.Run(e.Ctx, bench.Options{Scenarios: c.Scenario, For: c.For, SoakFor: c.SoakFor, SoakKeep: c.SoakKeep, Dir: c.Dir,
 		Out: out, Apply: applyBench})
-	if err != nil {
-		return err
-	}
-	return e.show(rows, func() {}) // the table is told as it comes
+	return e.show(rows, err, func() {}) // the table is told as it comes
 }
 
 func applyBench(ctx context.Context, url, token string, jobs []manage.JobSpec) error {

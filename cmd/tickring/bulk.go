@@ -96,10 +96,7 @@ func (e *conn) bulk(body client.BulkRequest) error {
 		},
 		Progress: func() string { return fmt.Sprintf("%d of %s done", sum.Done+sum.Same, plural(sum.Found, "job")) },
 	})
-	if err != nil {
-		return err
-	}
-	if err := e.show(sum, func() {
+	if err := e.show(sum, err, func() {
 		if body.DryRun {
 			e.printf("%s\n", manyOf(&sum))
 			return

@@ -56,7 +56,7 @@ func (c *changeCmd) Run(e *conn) error {
 		}
 		ch.Old, ch.New = spans(ch.Old, of), spans(ch.New, of)
 	}
-	return e.show(shown, func() {
+	return e.show(shown, nil, func() {
 		if len(list.Changes) == 0 {
 			e.printf("no changes%s\n", of(c.What))
 			return

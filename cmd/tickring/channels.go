@@ -32,10 +32,7 @@ func (c *notifyTestCmd) Run(e *conn) error {
 		return err
 	}
 	res, err := e.TestChannel(e.Ctx, c.Channel)
-	if err != nil {
-		return err
-	}
-	if err := e.show(channelTest{c.Channel, res}, func() {
+	if err := e.show(channelTest{c.Channel, res}, err, func() {
 		if res.Sent {
 			e.printf("sent to %s (%s, %s) in %d ms: look there whether it arrived\n", ch.Name, ch.Kind, oneLine(ch.To), res.TookMs)
 			return
@@ -73,7 +70,7 @@ func (e *conn) listChannels() error {
 	if e.Output == "yaml" {
 		return e.export(nil, list.Channels, nil, nil)
 	}
-	return e.show(list, func() {
+	return e.show(list, nil, func() {
 		if len(list.Channels) == 0 {
 			e.printf("no channels yet: channels: in a file for tickring apply\n")
 			return
@@ -141,10 +138,7 @@ func (c *deleteCmd) deleteChannels(e *conn, names []string) error {
 	}
 	return e.each(names, nil, func(name string) error {
 		res, err := e.DeleteChannel(e.Ctx, name)
-		if err != nil {
-			return err
-		}
-		return e.show(appliedOf(&client.ApplyResult{Applied: true, Channels: []client.ChannelResult{res}}), func() {
+		return e.show(appliedOf(&client.ApplyResult{Applied: true, Channels: []client.ChannelResult{res}}), err, func() {
 			e.printf("deleted channel %s\n", res.Name)
 		})
 	})

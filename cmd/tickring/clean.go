@@ -87,7 +87,7 @@ func (c *cleanCmd) all(e *conn, body client.CleanRequest) (sum client.CleanResul
 }
 
 func (c *cleanCmd) tell(e *conn, sum *client.CleanResult) error {
-	return e.show(sum, func() {
+	return e.show(sum, nil, func() {
 		verb := "removed"
 		if c.DryRun {
 			verb = "would be removed"

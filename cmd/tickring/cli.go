@@ -324,9 +324,13 @@ func (e *Env) printf(format string, args ...any) {
 	io.WriteString(e.Stdout, visible(fmt.Sprintf(format, args...)))
 }
 
-// show prints what was asked for: v for programs, or what say says to people.
-func (e *Env) show(v any, say func()) error {
-	if e.json() {
+// show prints what was asked for: v for programs, or what say says to people. If err is set,
+// show prints nothing and returns err.
+func (e *Env) show(v any, err error, say func()) error {
+	switch {
+	case err != nil:
+		return err
+	case e.json():
 		return e.printJSON(v)
 	}
 	say()

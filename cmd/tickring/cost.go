@@ -57,10 +57,7 @@ func (c *costCmd) Run(e *Env) error {
 		d = d.FunctionURL()
 	}
 	res, err := cost.Virginia.Of(jobs, time.Now(), d, c.Canary)
-	if err != nil {
-		return err
-	}
-	return e.show(res, func() {
+	return e.show(res, err, func() {
 		rows := [][]string{{"A MONTH", "AMOUNT", "", "DOLLARS"}}
 		bill := func(of string, lines []cost.Line) {
 			for _, l := range lines {

@@ -101,10 +101,7 @@ func (c *deleteCmd) one(e *conn, what string) error {
 			return err
 		}
 		res, err := e.DeleteApp(e.Ctx, what)
-		if err != nil {
-			return err
-		}
-		return e.show(appliedOf(&client.ApplyResult{Applied: true, Apps: []client.AppResult{res}}), func() {
+		return e.show(appliedOf(&client.ApplyResult{Applied: true, Apps: []client.AppResult{res}}), err, func() {
 			e.printf("deleted app %s\n", res.Name)
 		})
 	case runKind:
@@ -115,10 +112,7 @@ func (c *deleteCmd) one(e *conn, what string) error {
 		return err
 	}
 	res, err := e.DeleteJob(e.Ctx, app, name, client.DeleteJobParams{})
-	if err != nil {
-		return err
-	}
-	return e.show(appliedOf(&client.ApplyResult{Applied: true, Jobs: []client.JobResult{res}}), func() {
+	return e.show(appliedOf(&client.ApplyResult{Applied: true, Jobs: []client.JobResult{res}}), err, func() {
 		e.printf("deleted %s/%s (%d)   its runs stay: tickring runs %d   undo: %s\n", res.App, res.Name, res.ID, res.ID,
 			undo(fmt.Sprint(res.ID), res.Rev))
 		if res.Withheld {

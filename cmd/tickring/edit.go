@@ -37,10 +37,7 @@ func (c *editCmd) Run(env *Env) error {
 		}
 	}
 	res, err := e.ChangeRun(e.Ctx, run.ID, body)
-	if err != nil {
-		return err
-	}
-	return e.show(res, func() {
+	return e.show(res, err, func() {
 		r := &res.Run
 		if !res.Waiting {
 			e.printf("run %s   %s   goes at %s   how it goes: tickring run %s\n", r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID)

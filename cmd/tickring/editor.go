@@ -99,7 +99,7 @@ func (e *conn) applyText(name string, text []byte, check func(*manifest.Document
 		return err
 	}
 	c := &applyCmd{}
-	if err := e.show(appliedOf(&res), func() { c.print(e.Env, doc, &res) }); err != nil {
+	if err := e.show(appliedOf(&res), nil, func() { c.print(e.Env, doc, &res) }); err != nil {
 		return err
 	}
 	return exitWith(c.exit(&res))

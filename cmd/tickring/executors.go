@@ -21,10 +21,7 @@ type rmExecCmd struct {
 
 func (c *rmExecCmd) Run(e *conn) error {
 	res, err := e.RemoveExecutor(e.Ctx, c.App, client.ExecutorTestRequest{Address: c.Address})
-	if err != nil {
-		return err
-	}
-	return e.show(res, func() { e.printf("%s is removed from app %s\n", res.Address, c.App) })
+	return e.show(res, err, func() { e.printf("%s is removed from app %s\n", res.Address, c.App) })
 }
 
 type listExecsCmd struct {
@@ -37,10 +34,7 @@ func (c *listExecsCmd) test(e *conn) error {
 		return usagef("--test asks an executor of an app: name the app")
 	}
 	res, err := e.TestExecutor(e.Ctx, c.App, client.ExecutorTestRequest{Address: c.Test})
-	if err != nil {
-		return err
-	}
-	if err := e.show(res, func() {
+	if err := e.show(res, err, func() {
 		if res.Ok {
 			e.printf("%s is there   answered in %d ms%s\n", res.Address, res.TookMs, clockText(res.ClockAheadMs))
 		} else {
@@ -82,7 +76,7 @@ func (c *listExecsCmd) Run(e *conn) error {
 		all.Executors = append(all.Executors, list.Executors...)
 		all.Refused = append(all.Refused, list.Refused...)
 	}
-	if err := e.show(all, func() {
+	if err := e.show(all, nil, func() {
 		if len(all.Executors)+len(all.Refused) == 0 {
 			e.printf("no executors%s: start one that registers, or name fixed addresses in the app\n", of(c.App))
 			return

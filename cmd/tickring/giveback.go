@@ -20,10 +20,7 @@ func (c *giveCmd) Run(env *Env) error {
 		return err
 	}
 	res, err := e.GiveBackJob(e.Ctx, app, name)
-	if err != nil {
-		return err
-	}
-	return e.show(appliedOf(&client.ApplyResult{Applied: true, Jobs: []client.JobResult{res}}), func() {
+	return e.show(appliedOf(&client.ApplyResult{Applied: true, Jobs: []client.JobResult{res}}), err, func() {
 		e.printf("%s/%s is its code's: the next executor that starts with a declaration of it makes or changes it\n", res.App, res.Name)
 	})
 }

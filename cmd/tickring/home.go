@@ -13,10 +13,7 @@ func (c *homeCmd) Run(e *conn) error { return c.watchFlags.run(e, c.once) }
 
 func (c *homeCmd) once(e *conn) error {
 	h, err := e.GetHome(e.Ctx)
-	if err != nil {
-		return err
-	}
-	return e.show(h, func() {
+	return e.show(h, err, func() {
 		rows := [][]string{}
 		add := func(what string, n int, of string) { rows = append(rows, []string{what, fmt.Sprint(n), of}) }
 		jobs := func(l *client.HomeJobs) (of string) {

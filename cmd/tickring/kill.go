@@ -53,7 +53,7 @@ func (e *conn) kill(name string) error {
 		}
 		return err
 	}
-	return e.show(res, func() {
+	return e.show(res, nil, func() {
 		for _, id := range res.Cancelled {
 			e.printf("cancelled run %s: it was not sent yet\n", id)
 		}

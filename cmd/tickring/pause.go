@@ -111,10 +111,7 @@ func (c *pauseCmd) one(e *conn, what string, pause bool) (err error) {
 	default:
 		res, err = e.ResumeApp(e.Ctx, what, goOn)
 	}
-	if err != nil {
-		return err
-	}
-	return e.show(res, func() {
+	return e.show(res, err, func() {
 		target := what
 		if all {
 			what, target = "everything", "--all"

@@ -24,10 +24,7 @@ type peopleListCmd struct{}
 
 func (c *peopleListCmd) Run(e *conn) error {
 	list, err := e.ListPeople(e.Ctx)
-	if err != nil {
-		return err
-	}
-	return e.show(list, func() {
+	return e.show(list, err, func() {
 		if len(list.People) == 0 {
 			e.printf("no people yet: who has the admin token logs in to the console with it, and: tickring people set NAME --role viewer\n")
 			return
@@ -92,10 +89,7 @@ func (c *peopleSetCmd) Run(e *conn) error {
 		spec.Password = &text
 	}
 	res, err := e.PutPerson(e.Ctx, c.Name, spec)
-	if err != nil {
-		return err
-	}
-	return e.show(res, func() { e.printf("%s %s\n", res.Name, res.Change) })
+	return e.show(res, err, func() { e.printf("%s %s\n", res.Name, res.Change) })
 }
 
 // secretOf reads a secret of one line from a file, or for - from standard input.
@@ -119,8 +113,5 @@ type peopleDeleteCmd struct {
 
 func (c *peopleDeleteCmd) Run(e *conn) error {
 	res, err := e.DeletePerson(e.Ctx, c.Name)
-	if err != nil {
-		return err
-	}
-	return e.show(res, func() { e.printf("%s deleted\n", res.Name) })
+	return e.show(res, err, func() { e.printf("%s deleted\n", res.Name) })
 }

@@ -26,7 +26,7 @@ func (c *redriveCmd) Run(e *conn) error {
 			break
 		}
 	}
-	return e.show(sum, func() {
+	return e.show(sum, nil, func() {
 		if len(sum.Letters) == 0 {
 			e.printf("there are no dead letters\n")
 			return

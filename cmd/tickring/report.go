@@ -46,10 +46,7 @@ func (c *reportCmd) Run(e *conn) error {
 		}
 	}
 	r, err := e.GetReport(e.Ctx, params)
-	if err != nil {
-		return err
-	}
-	return e.show(r, func() { c.print(e.Env, &r) })
+	return e.show(r, err, func() { c.print(e.Env, &r) })
 }
 
 func (c *reportCmd) print(e *Env, r *client.Report) {

@@ -172,7 +172,7 @@ func (f *found) all(e *conn, body client.RerunRequest) (sum client.RerunResult, 
 }
 
 func (c *rerunCmd) tell(e *conn, res *client.RerunResult) error {
-	return e.show(res, func() {
+	return e.show(res, nil, func() {
 		made, left := 0, 0
 		for i := range res.Runs {
 			x := &res.Runs[i]

@@ -12,10 +12,7 @@ type fenceCmd struct{}
 func (c *fenceCmd) Run(e *conn) error {
 	e.sayWhere()
 	res, err := e.Fence(e.Ctx)
-	if err != nil {
-		return err
-	}
-	return e.show(res, func() {
+	return e.show(res, err, func() {
 		e.printf("generation %d is fenced: nothing is planned or sent any more, and what was begun ends within 30 s\ngo on with: tickring "+
 			"restore, or tickring takeover, on the deployment that is to work\n", res.Generation)
 	})

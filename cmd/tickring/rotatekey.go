@@ -16,7 +16,7 @@ func (c *rotateKeyCmd) Run(e *conn) error {
 			break
 		}
 	}
-	return e.show(sum, func() {
+	return e.show(sum, nil, func() {
 		e.printf("new key %s: %s encrypted again\n", sum.Key, plural(sum.Changed, "record"))
 	})
 }

@@ -25,7 +25,7 @@ func (c *runCmd) Run(e *conn) error {
 	return e.show(struct {
 		client.Run
 		RerunAs []string `json:"rerunAs,omitempty"`
-	}{r, again}, func() {
+	}{r, again}, nil, func() {
 		if r.Skip != nil {
 			e.printf("%s   %s\n", runName(&r), e.skipLine(r.Skip, r.Timezone))
 			if r.Message != "" {

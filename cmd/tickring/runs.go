@@ -60,10 +60,7 @@ func (c *runsCmd) once(e *conn) error {
 		return err
 	}
 	page, more, err := e.runPage(params, c.Limit)
-	if err != nil {
-		return err
-	}
-	return e.show(page, func() {
+	return e.show(page, err, func() {
 		if len(page.Runs) == 0 && len(page.Skips) == 0 {
 			e.printf("no runs%s   what comes: tickring upcoming\n", of(c.What))
 			return

@@ -74,10 +74,7 @@ func (c *scriptVersionsCmd) Run(e *conn) error {
 		return err
 	}
 	list, err := e.ListScripts(e.Ctx, j.App, j.Name)
-	if err != nil {
-		return err
-	}
-	return e.show(list, func() {
+	return e.show(list, err, func() {
 		if len(list.Versions) == 0 {
 			e.printf("%s/%s has no script\n", j.App, j.Name)
 			return
@@ -105,10 +102,7 @@ func (c *scriptDiffCmd) Run(e *conn) error {
 		return err
 	}
 	d, err := e.DiffScripts(e.Ctx, j.App, j.Name, fmt.Sprint(c.To), client.DiffScriptsParams{From: c.From})
-	if err != nil {
-		return err
-	}
-	return e.show(d, func() {
+	return e.show(d, err, func() {
 		if d.Text == "" {
 			e.printf("versions %d and %d have the same source\n", d.From, d.To)
 		}
@@ -154,10 +148,7 @@ func (e *conn) putScript(j *client.Job, change client.ScriptChange) error {
 		return err
 	}
 	now, err := e.GetJob(e.Ctx, j.App, j.Name)
-	if err != nil {
-		return err
-	}
-	return e.show(now.Script, func() {
+	return e.show(now.Script, err, func() {
 		if res.Change == "unchanged" {
 			e.printf("%s/%s has it already: %s\n", j.App, j.Name, scriptText(&now.Script))
 			return

@@ -42,10 +42,7 @@ func (c *shapeCmd) Run(e *conn) error {
 		return err
 	}
 	s, err := e.GetShape(e.Ctx, client.GetShapeParams{App: app, Job: job, From: from, To: to, Buckets: c.Buckets, Late: c.Late})
-	if err != nil {
-		return err
-	}
-	return e.show(s, func() {
+	return e.show(s, err, func() {
 		rows := [][]string{{"FROM", "SUCCEEDED", "FAILED", "KILLED", "SKIPPED", "RUNNING", "LATE"}}
 		for _, b := range s.Buckets {
 			row := []string{e.full(b.At, zone)}
@@ -77,10 +74,7 @@ func (c *lateCmd) Run(e *conn) error {
 		return err
 	}
 	l, err := e.GetLateness(e.Ctx, client.GetLatenessParams{App: app, Job: job, Each: c.Each, From: from, To: to, Buckets: c.Buckets})
-	if err != nil {
-		return err
-	}
-	return e.show(l, func() {
+	return e.show(l, err, func() {
 		rows := [][]string{{"FROM", "OF", "SENT", "LATE", "LOST", "SKIPPED"}}
 		for _, r := range l.Rows {
 			of := cmp.Or(r.Job, r.App, "all")

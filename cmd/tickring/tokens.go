@@ -19,10 +19,7 @@ type tokensListCmd struct{}
 
 func (c *tokensListCmd) Run(e *conn) error {
 	me, err := e.GetMe(e.Ctx)
-	if err != nil {
-		return err
-	}
-	return e.show(me.Tokens, func() {
+	return e.show(me.Tokens, err, func() {
 		if len(me.Tokens) == 0 {
 			e.printf("no tokens of %s\n", me.Name)
 			return
@@ -47,10 +44,7 @@ func (c *tokensMakeCmd) Run(e *conn) error {
 		return core.Invalid("for", c.For, "%v", err)
 	}
 	res, err := e.MakeToken(e.Ctx, client.NewTokenSpec{Name: c.Name, Grants: api.ParseGrants(c.Role), EndsAt: time.Now().Add(span)})
-	if err != nil {
-		return err
-	}
-	return e.show(res, func() {
+	return e.show(res, err, func() {
 		e.printf("%s\n  it is shown this once, and ends %s\n", res.Secret, e.full(res.Token.EndsAt, ""))
 	})
 }
@@ -67,8 +61,5 @@ func (c *tokensEndCmd) Run(e *conn) error {
 	} else {
 		_, err = e.EndToken(e.Ctx, c.Name)
 	}
-	if err != nil {
-		return err
-	}
-	return e.show(client.Done{Done: true}, func() { e.printf("%s ended\n", c.Name) })
+	return e.show(client.Done{Done: true}, err, func() { e.printf("%s ended\n", c.Name) })
 }

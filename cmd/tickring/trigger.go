@@ -36,10 +36,7 @@ func (c *triggerCmd) Run(e *conn) error {
 	code := exitOf(err)
 	for _, run := range made {
 		run, err := e.follow(run)
-		if err != nil {
-			return err
-		}
-		if err := e.show(run, func() { e.printEnd(&run) }); err != nil {
+		if err := e.show(run, err, func() { e.printEnd(&run) }); err != nil {
 			return err
 		}
 		code = cmp.Or(code, exitOfRun(&run))
@@ -67,7 +64,7 @@ func (c *triggerCmd) one(e *conn, job string) (client.Run, error) {
 		return res.Run, err
 	}
 	r := &res.Run
-	return *r, e.show(res, func() {
+	return *r, e.show(res, nil, func() {
 		switch {
 		case res.Existing:
 			e.printf("run %s   %s   the key was used before   %s\n", r.ID, runName(r), e.stateText(r))

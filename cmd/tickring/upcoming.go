@@ -64,7 +64,7 @@ func (c *upcomeCmd) Run(e *conn) error {
 	if n := len(res.Upcoming); res.Partial && n > 0 { // behind the last one nobody has looked
 		to = res.Upcoming[n-1].ScheduledAt
 	}
-	return e.show(res, func() { c.print(e.Env, &res, now, to) })
+	return e.show(res, nil, func() { c.print(e.Env, &res, now, to) })
 }
 
 func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *client.ListUpcomingParams) (to time.Time, err error) {
@@ -128,10 +128,7 @@ func (c *upcomeCmd) shape(e *conn) error {
 	if err == nil && len(s.Apps) == 0 && c.What != "" {
 		_, err = e.app(c.What)
 	}
-	if err != nil {
-		return err
-	}
-	return e.show(s, func() {
+	return e.show(s, err, func() {
 		most := 1
 		for _, a := range s.Apps {
 			most = max(most, slices.Max(a.Fires))

@@ -41,7 +41,7 @@ func versionOf(info *debug.BuildInfo) string {
 type versionCmd struct{}
 
 func (c *versionCmd) Run(e *Env) error {
-	return e.show(map[string]string{"version": version()}, func() {
+	return e.show(map[string]string{"version": version()}, nil, func() {
 		e.printf("tickring %s\n", version())
 	})
 }

@@ -16,10 +16,7 @@ type viewsListCmd struct{}
 
 func (c *viewsListCmd) Run(e *conn) error {
 	list, err := e.ListViews(e.Ctx)
-	if err != nil {
-		return err
-	}
-	return e.show(list, func() {
+	return e.show(list, err, func() {
 		if len(list.Views) == 0 {
 			e.printf("no views\n")
 			return
@@ -41,10 +38,7 @@ type viewsSetCmd struct {
 
 func (c *viewsSetCmd) Run(e *conn) error {
 	res, err := e.PutView(e.Ctx, client.SavedView{Name: c.Name, Page: c.Page, Query: c.Query, Shared: c.Shared})
-	if err != nil {
-		return err
-	}
-	return e.show(res, func() { e.printf("%s kept\n", c.Name) })
+	return e.show(res, err, func() { e.printf("%s kept\n", c.Name) })
 }
 
 type viewsDeleteCmd struct {
@@ -54,8 +48,5 @@ type viewsDeleteCmd struct {
 
 func (c *viewsDeleteCmd) Run(e *conn) error {
 	res, err := e.DeleteView(e.Ctx, client.DeleteViewParams{Name: c.Name, Shared: c.Shared})
-	if err != nil {
-		return err
-	}
-	return e.show(res, func() { e.printf("%s deleted\n", c.Name) })
+	return e.show(res, err, func() { e.printf("%s deleted\n", c.Name) })
 }
