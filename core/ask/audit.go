@@ -154,6 +154,7 @@ type auditing struct {
 	// again says that fires are made of what is unaccounted for; ahead also of what
 	// may be on its way, up to what is planned.
 	again, ahead bool
+	farthest     time.Time // of the slots of fires that may be on the ring
 }
 
 func (q *Ask) newAudit(ctx context.Context, from core.Instant) (*auditing, error) {
@@ -459,7 +460,7 @@ func (w *walk) instants(ctx context.Context) error {
 			w.stopBefore(at)
 			return nil
 		}
-		if w.a.ahead && w.toPlan(at) {
+		if w.a.ahead && w.toPlan(at) && !w.planning(at) {
 			return nil
 		}
 		if w.paused(at) {
@@ -476,7 +477,7 @@ func (w *walk) instants(ctx context.Context) error {
 				return err
 			}
 		case w.skipped(at):
-		case w.toPlan(at):
+		case w.toPlan(at) && !w.a.ahead:
 			w.pending(at, w.slot(at))
 		default:
 			w.without(at)
@@ -500,6 +501,13 @@ func (w *walk) paused(at core.Instant) bool {
 // toPlan reports whether the instant is still in the plan.
 func (w *walk) toPlan(at core.Instant) bool {
 	return w.now != nil && w.now.State == core.Started && w.now.Next != 0 && at >= w.now.Next
+}
+
+// planning reports whether a tick may have put an instant of the plan on the ring: the job is
+// due to be planned, and who does so moves it on last.
+func (w *walk) planning(at core.Instant) bool {
+	due := w.now.PlanAt.Time()
+	return due.Before(w.a.now.Add(tooYoung)) && due.After(w.a.now.Add(-w.q.o.Patience)) && !w.slot(at).After(w.a.farthest)
 }
 
 // run counts what has a run.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/bound"
@@ -115,7 +116,7 @@ func (s *AuditSum) report(r *AuditReport) {
 // ahead also of what may be on its way, and of runs that are open or owe, up to what is
 // planned. It stops where each does.
 func (q *Ask) Lost(
-	ctx context.Context, ask AuditAsk, ahead bool, each func(p *bound.Page, reports []AuditReport) error,
+	ctx context.Context, ask AuditAsk, ahead time.Duration, each func(p *bound.Page, reports []AuditReport) error,
 ) (next string, err error) {
 	if err := checkSpan(ask.From, ask.To); err != nil {
 		return "", err
@@ -124,7 +125,7 @@ func (q *Ask) Lost(
 	if err != nil {
 		return "", err
 	}
-	a.again, a.ahead = true, ahead
+	a.again, a.ahead, a.farthest = true, ahead > 0, a.now.Add(ahead)
 	return q.auditPage(ctx, a, &ask, func(reports []AuditReport) error { return each(a.page, reports) })
 }
 

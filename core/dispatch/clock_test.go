@@ -294,6 +294,14 @@ type cut struct {
 	*memory.Store
 	lost bool
 	look func() // before a run is looked at; nil: nothing
+	away bool   // the store answers no read of what a batch needs
+}
+
+func (c *cut) Global(ctx context.Context) (core.Global, error) {
+	if c.away {
+		return core.Global{}, core.ErrThrottled
+	}
+	return c.Store.Global(ctx)
 }
 
 func (c *cut) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {

@@ -36,6 +36,9 @@ type known struct {
 // cannot be read makes its fires passing.
 func (b *batch) read(ctx context.Context) {
 	b.woken = b.d.waits.last()
+	for _, it := range b.items { // also where nothing can be read: its next try would be taken for a copy
+		b.d.waits.met(it)
+	}
 	k, err := b.known(ctx)
 	if err != nil {
 		for _, it := range b.items {
@@ -73,7 +76,6 @@ func (b *batch) read(ctx context.Context) {
 	b.d.uses.read(ctx, k.byUse(), now)
 	next := b.d.plans.next
 	for _, it := range b.items {
-		b.d.waits.met(it)
 		if it.phase = k.meet(it, apps); it.phase != (undecided{}) {
 			continue
 		}

@@ -236,7 +236,7 @@ func TestComesAsItIsLookedAt(t *testing.T) {
 // a redrive sends the run again. It begins once its executor is there, whoever dispatches.
 func TestRunSentAgainWhileItWaitsIsNoCopy(t *testing.T) {
 	for name, rig := range map[string]func(*testing.T, func(*core.Job)) *waiting{
-		"alone": alone, "one of two": waits, "two dispatchers": waits,
+		"alone": alone, "alone, unread at first": alone, "one of two": waits, "two dispatchers": waits,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -244,6 +244,13 @@ func TestRunSentAgainWhileItWaitsIsNoCopy(t *testing.T) {
 				w.after(time.Minute)
 				w.purge()
 				w.enqueue(core.Fire{Run: w.run, Rev: 1, At: w.at, Slot: w.at, Cause: core.CauseSchedule})
+				if name == "alone, unread at first" {
+					w.cut.away = true
+					if n, acked := w.deliver(); n != 1 || acked != 1 {
+						t.Fatalf("%d of %d", acked, n)
+					}
+					w.cut.away = false
+				}
 				if first := w.d; name == "two dispatchers" {
 					w.d = w.second(w.s, w.s)
 					if n, acked := w.deliver(); n != 1 || acked != 1 {

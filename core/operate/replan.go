@@ -41,11 +41,11 @@ func (op *Operate) ReplanPage(ctx context.Context, actor core.Actor, of ask.Audi
 	if err := actor.Validate(); err != nil {
 		return ReplanResult{}, err
 	}
-	ahead := of.To == 0
-	if ahead {
-		of.To = core.InstantOf(op.ask.Now().Add(maxAhead))
+	ahead := time.Duration(0)
+	if of.To == 0 {
+		ahead, of.To = op.plans.MaxAhead, core.InstantOf(op.ask.Now().Add(maxAhead))
 	}
-	r := replanning{op: op, ahead: ahead, res: ReplanResult{From: of.From, To: of.To}}
+	r := replanning{op: op, ahead: ahead > 0, res: ReplanResult{From: of.From, To: of.To}}
 	var err error
 	r.res.Next, err = op.ask.Lost(ctx, of, ahead, func(p *bound.Page, reports []ask.AuditReport) error { return r.add(ctx, p, reports) })
 	return r.res, err

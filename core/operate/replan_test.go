@@ -152,6 +152,28 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 	}
 }
 
+// TestReplanSendsInstantsThatATickPlans: a tick puts fires on the ring and moves the job on
+// last. If the ring is emptied in between, replan sends the fires from the job's next instant
+// on, as far ahead as the ring holds them, and none of a job that is not due to be planned.
+func TestReplanSendsInstantsThatATickPlans(t *testing.T) {
+	f := newFixture(t)
+	f.Create(spec("sweep", every(5*time.Second)))
+	f.Fires()
+	next := core.InstantOf(f.Clock)/5*5 + 5
+	for due, want := range map[time.Duration]int{0: 3, 10 * time.Second: 0, -time.Hour: 0} {
+		s := f.Job("shop/sweep").Sched
+		a := s.Stay()
+		a.NewNext, a.NewPlanAt = next, core.InstantOf(f.Clock.Add(due))
+		if err := f.E.Manage.Advance(ctx, []core.Advance{a})[0]; err != nil {
+			t.Fatal(err)
+		}
+		r, err := f.M.Replan(ctx, ann, "", next-1, 0)
+		if fires := f.Fires(); err != nil || len(fires) != want || r.Sent != int64(want) {
+			t.Errorf("to be planned in %s: %v, %+v, %v; want %d", due, fires, r, err, want)
+		}
+	}
+}
+
 // TestHealGoesOn: what a tick noted as lost is sent again, of all jobs, from where
 // the walk before had come to; then nothing more is done.
 func TestHealGoesOn(t *testing.T) {

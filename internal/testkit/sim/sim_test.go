@@ -17,9 +17,6 @@ var (
 		"at least how many fires there are in all worlds together (retries, and what is demanded after the faults, come on top)")
 	flagSeed   = flag.Uint64("sim.seed", 1, "seed of the first world; the others follow")
 	flagEngine = flag.String("sim.engine", "memory", "what the worlds keep their state in: memory or aws")
-	// Faults that are not fixed break promises in these worlds: what a run owes is lost in a purge
-	// between its end and its journal, and on AWS runs of one instant are decided late.
-	losses     = flag.Bool("sim.losses", false, "also worlds that lose messages, and on AWS those of rollouts, hung runs and days")
 	flagWorlds = flag.Int("sim.worlds", 0, "how many worlds; 0: one for each 1,200 fires, at least 8")
 )
 
@@ -41,12 +38,9 @@ func configOf(engine string, seed uint64, fires int) Config {
 			c.asDeployed(25 * time.Minute)
 		}
 	}
-	c.Waits = !c.Machine && d.chance(0.5)
+	c.Waits = d.chance(0.5)
 	c.Wakes = c.Waits && !c.Far && d.chance(0.5)
 	c.Limits = d.chance(0.4)
-	if c.AWS && !*losses {
-		return c
-	}
 	d = dice{mix(seed ^ 0x77616974)} // of their own, so that the draws above stay as they are
 	c.Rollouts, c.Losses, c.Hangs = d.chance(0.3), c.Waits && d.chance(0.5), d.chance(0.3)
 	long := 0.12
@@ -62,7 +56,6 @@ func configOf(engine string, seed uint64, fires int) Config {
 	} else if !c.Machine && d.chance(0.04) {
 		c.days()
 	}
-	c.Losses = c.Losses && *losses
 	return c
 }
 
