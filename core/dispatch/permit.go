@@ -126,7 +126,7 @@ func (b *batch) permits(ctx context.Context, w *writes) {
 		// Perhaps it asked for those behind this one before a person changed what counts it:
 		// who waits for one permit is to have none behind it.
 		if a.err == nil && a.answer == core.PermitWaits && a.put != nil && a.it.run.Permit == "" {
-			a.err = b.d.finish.Leave(ctx, a.run.First, a.names...)
+			a.err = b.d.finish.Leave(ctx, a.run.First, a.name, a.names...)
 		}
 	}
 	drop := map[*item]bool{}

@@ -232,6 +232,27 @@ func TestChangedTriggerLeavesItsApp(t *testing.T) {
 	})
 }
 
+// TestLeaveKeepsPermitsOfAHolder: a chain that waited as it asked, and was given its job's
+// permit since by another's end, keeps that of its app. One that waits leaves it.
+func TestLeaveKeepsPermitsOfAHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, nil)
+		id := core.NumberedRun(7, 1)
+		holds := []core.Holder{{First: id}}
+		must(t, l.s.PutPermits(t.Context(), []core.Permits{{Name: "app/a", V: 1, Limit: 1, Holders: holds}})[0])
+		for i, job := range []core.Permits{{Holders: holds}, {Queue: []core.RunID{id}}} {
+			job.Name, job.V, job.Limit = "job/7", int64(i+1), 1
+			must(t, l.s.PutPermits(t.Context(), []core.Permits{job})[0])
+			must(t, l.f.Leave(t.Context(), id, "job/7", "app/a"))
+			found, err := l.s.Permits(t.Context(), []string{"app/a"})
+			must(t, err)
+			if app := found["app/a"]; app.Holds(id) != (i == 0) {
+				t.Errorf("job's permits %+v: app's %+v", job, app)
+			}
+		}
+	})
+}
+
 // TestWaitsAfterItsDeadline: what was triggered by hand waits for its permit beyond the
 // deadline of its job, and is looked at no more often than before it.
 func TestWaitsAfterItsDeadline(t *testing.T) {

@@ -189,11 +189,17 @@ func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) er
 	return nil
 }
 
-// Leave takes a chain out of items of permits, in their order.
-func (f *Finish) Leave(ctx context.Context, first core.RunID, names ...string) error {
-	for _, name := range names {
+// Leave takes a chain that waits for a permit out of the items of those behind it, in their
+// order. A chain that was given the permit since may hold these, and keeps them.
+func (f *Finish) Leave(ctx context.Context, first core.RunID, waits string, behind ...string) error {
+	for _, name := range behind {
 		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
-			return p.Release(func(x core.RunID) bool { return x == first }), nil
+			if !p.Release(func(x core.RunID) bool { return x == first }) {
+				return false, nil
+			}
+			found, err := f.store.Permits(ctx, []string{waits})
+			held := found[waits]
+			return !held.Holds(first), err
 		}); err != nil {
 			return err
 		}
