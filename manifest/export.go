@@ -180,6 +180,9 @@ func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.A
 			head += fmt.Sprintf("set: %s\n", quote(set))
 		}
 	}
+	if len(sets) > 1 {
+		b.WriteString("# Several sets: apply --prune needs one file for each, as tickring get --set SET -o yaml writes it.\n")
+	}
 	begun := 0
 	b.WriteString(head)
 	if notify != nil && len(notify.To) > 0 {

@@ -11,6 +11,7 @@ import (
 type getCmd struct {
 	What  string   `arg:"" optional:"" placeholder:"APP|JOB" help:"One app or job; all if left out. Channels are listed by the word: get channels."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
+	Set   *string  `placeholder:"SET" help:"Only this set ('' for objects without a set)."`
 	findFlags
 	Sort string `default:"" enum:"number,name,next,last," placeholder:"ORDER" help:"number, name, next (what is planned next), last (what ran last)."`
 	Down bool   `help:"The other way round."`
@@ -81,6 +82,12 @@ func (c *getCmd) once(e *conn) error {
 			return !slices.ContainsFunc(jobs, func(j client.Job) bool { return j.App == a.Name })
 		})
 	}
+	if c.Set != nil {
+		notify = nil
+		channels = slices.DeleteFunc(channels, func(x client.Channel) bool { return x.Set != *c.Set })
+		apps = slices.DeleteFunc(apps, func(x client.App) bool { return x.Set != *c.Set })
+		jobs = slices.DeleteFunc(jobs, func(x client.Job) bool { return x.Set != *c.Set })
+	}
 	if err := c.print(e, notify, channels, apps, jobs, failed); err != nil || len(failed) == 0 && !short {
 		return err
 	}
@@ -117,7 +124,7 @@ func (c *getCmd) print(e *conn, notify *client.Notify, channels []client.Channel
 		return e.printJobs(jobs)
 	case len(failed) == 0 && len(c.Label) > 0:
 		return noLabel(c.Label)
-	case len(failed) == 0 && c.given():
+	case len(failed) == 0 && (c.given() || c.Set != nil):
 		e.printf("no such jobs\n")
 	case len(failed) == 0 && c.What != "":
 		e.printf("app %s has no jobs   deleted ones: tickring changes %s   a new one: tickring create %s/NAME --help\n", c.What, c.What, c.What)
