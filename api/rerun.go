@@ -37,7 +37,8 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	filter, err := runFilter(&client.ListRunsParams{Job: q.Job, App: q.App, State: q.State, Cause: q.Cause, Failed: q.Failed,
-		Address: q.Address, From: q.From, To: q.To, Longer: q.Longer, Shorter: q.Shorter, Late: q.Late, Text: q.Text, Limit: q.Limit, After: q.After})
+		Address: q.Address, From: q.From, To: q.To, Longer: q.Longer, Shorter: q.Shorter, Late: q.Late, Text: q.Text,
+		Limit: q.Limit, After: q.After})
 	if err != nil {
 		return nil, err
 	}

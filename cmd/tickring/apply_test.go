@@ -193,7 +193,8 @@ func TestRerunOldestFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if code, _, errs := p.run("rerun", "--failed", "--yes", "--limit", "249"); code != exitUsage || !strings.Contains(errs, "more runs match") {
+	code, _, errs := p.run("rerun", "--failed", "--yes", "--limit", "249")
+	if code != exitUsage || !strings.Contains(errs, "more runs match") {
 		t.Errorf("%d %s", code, errs)
 	}
 	again := regexp.MustCompile(`(?m)^run (\d+) .* is run again as (\d+)$`)
