@@ -459,12 +459,15 @@ func (a *applying) write() {
 
 // prune deletes, or lists, what the set made and the body does not name.
 func (a *applying) prune(dryRun bool, after int32) error {
-	p := manage.PruneRequest{Set: a.set, DryRun: dryRun, After: core.JobID(after)}
+	p := manage.PruneRequest{Set: a.set, DryRun: dryRun, After: core.JobID(after), Stay: map[string]core.Notify{}}
 	for i := range a.jobs {
-		p.Jobs = append(p.Jobs, a.jobs[i].Def.App+"/"+a.jobs[i].Def.Name)
+		p.Stay[a.jobs[i].Def.App+"/"+a.jobs[i].Def.Name] = a.jobs[i].Def.Notify
 	}
 	for i := range a.apps {
-		p.Apps = append(p.Apps, a.apps[i].Name)
+		p.Stay[a.apps[i].Name] = a.apps[i].Notify
+	}
+	if a.notify != nil {
+		p.Stay[""] = *a.notify
 	}
 	for i := range a.channels {
 		p.Channels = append(p.Channels, a.channels[i].Channel.Name)

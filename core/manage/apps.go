@@ -173,24 +173,34 @@ func (m *Manage) DeleteApp(ctx context.Context, actor core.Actor, name string) e
 		if err != nil {
 			return gone(err, tried)
 		}
-		for after := core.JobID(0); ; {
-			jobs, next, err := m.store.ListJobs(ctx, name, after, 1)
-			bad, err := core.Besides(err)
-			switch {
-			case err != nil:
-				return false, core.Passing(err)
-			case len(jobs) > 0:
-				return false, core.Errorf(core.CodeRefused, "app %s has jobs, %s for one: delete them first", name, jobs[0].Name())
-			case len(bad) > 0:
-				return false, core.Errorf(core.CodeRefused, "app %s has a job: %v", name, bad)
-			}
-			if after = next; next == 0 {
-				break
-			}
+		if err := m.empty(ctx, name, asStored); err != nil {
+			return false, err
 		}
 		tried = true
 		c := m.change(actor, core.VerbDeleted, old.Rev)
 		c.App, c.Old = name, core.AppRecordOf(&old).String()
 		return bound.Wrote(m.store.DeleteApp(ctx, old.Rev, name, c))
 	})
+}
+
+// empty refuses the deletion of an app that has jobs.
+func (m *Manage) empty(ctx context.Context, name string, leaves leaving) error {
+	for after := core.JobID(0); ; {
+		jobs, next, err := m.store.ListJobs(ctx, name, after, bound.AtOnce)
+		bad, err := core.Besides(err)
+		if err != nil {
+			return core.Passing(err)
+		}
+		for i := range jobs {
+			if _, stays := leaves(jobs[i].Name(), jobs[i].Def.Set, core.Notify{}); stays {
+				return core.Errorf(core.CodeRefused, "app %s has jobs, %s for one: delete them first", name, jobs[i].Name())
+			}
+		}
+		if len(bad) > 0 {
+			return core.Errorf(core.CodeRefused, "app %s has a job: %v", name, bad)
+		}
+		if after = next; next == 0 {
+			return nil
+		}
+	}
 }

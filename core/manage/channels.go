@@ -135,7 +135,7 @@ func (m *Manage) DeleteChannel(ctx context.Context, actor core.Actor, name strin
 		if err != nil {
 			return gone(err, tried)
 		}
-		if err := m.namedBy(ctx, name); err != nil {
+		if err := m.namedBy(ctx, name, asStored); err != nil {
 			return false, err
 		}
 		tried = true

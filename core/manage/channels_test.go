@@ -205,3 +205,51 @@ func TestPruneChannels(t *testing.T) {
 		t.Errorf("%+v, %v; left %+v, %v", list, err, left, lerr)
 	}
 }
+
+// TestPruneDryRunFindsWhatKeepsAnObject: a dry run refuses what the prune refuses, and only that.
+func TestPruneDryRunFindsWhatKeepsAnObject(t *testing.T) {
+	tells := core.Notify{To: []string{"oncall"}}
+	for _, c := range []struct {
+		name, set string // of the job that tells the channel
+		stay      map[string]core.Notify
+		want      string
+	}{
+		{"a job of another set", "t", nil, "app refused, channel refused"},
+		{"a job of the file that tells the channel", "s", map[string]core.Notify{"web/a": tells, "web": {}}, "channel refused"},
+		{"a job of the file that stops telling it", "s", map[string]core.Notify{"web/a": {}, "web": {}}, "channel deleted"},
+		{"a job that goes", "s", nil, "app deleted, channel deleted"},
+	} {
+		for _, dry := range []bool{true, false} {
+			f := newFixture(t)
+			oncall := feishu()
+			oncall.Name, oncall.Set = "oncall", "s"
+			if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: oncall}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "web", Set: "s"}); err != nil {
+				t.Fatal(err)
+			}
+			job := after("a")
+			job.Def.App, job.Def.Set, job.Def.Notify = "web", c.set, tells
+			f.Save(job)
+			if n, stays := c.stay["web/a"]; stays && !dry { // what the file says is saved before the prune
+				job.Def.Notify = n
+				f.Save(job)
+			}
+			res, err := f.M.Prune(ctx, ann, manage.PruneRequest{Set: "s", Stay: c.stay, DryRun: dry})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, x := range res.Apps {
+				got = append(got, "app "+x.Change)
+			}
+			for _, x := range res.Channels {
+				got = append(got, "channel "+x.Change)
+			}
+			if text := strings.Join(got, ", "); text != c.want {
+				t.Errorf("%s, dry %v: %s, want %s", c.name, dry, text, c.want)
+			}
+		}
+	}
+}

@@ -120,14 +120,13 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 	if err := core.CheckSet("set", r.Set); err != nil {
 		return PruneResult{}, err
 	}
-	stay := make(map[string]bool, len(r.Jobs))
-	for _, name := range r.Jobs {
-		stay[name] = true
-	}
 	p := m.ask.Page()
 	var res PruneResult
 	var err error
-	goes := func(j *core.Job) bool { return j.Def.Set == r.Set && !stay[j.Name()] }
+	goes := func(j *core.Job) bool {
+		_, stays := r.Stay[j.Name()]
+		return j.Def.Set == r.Set && !stays
+	}
 	seen := map[core.JobID]bool{}
 	res.Next, err = m.ask.EachJob(ctx, "", r.After, p, func(j *core.Job) bool {
 		if goes(j) {
@@ -148,17 +147,33 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 	for _, name := range slices.Sorted(maps.Keys(bad)) { // whose it is nobody knows
 		res.Apps = append(res.Apps, AppPrune{Name: name, Change: Refused, Err: bad.Of(name)})
 	}
-	pruned := func(name string, del func(context.Context, core.Actor, string) error) AppPrune {
-		if !r.DryRun {
-			if err := del(ctx, actor, name); err != nil && core.CodeOf(err) != core.CodeNotFound {
-				return AppPrune{Name: name, Change: Refused, Err: err}
-			}
+	refused := map[string]bool{}
+	for i := range res.Jobs {
+		refused[res.Jobs[i].App+"/"+res.Jobs[i].Name] = res.Jobs[i].Err != nil
+	}
+	leaves := func(name, set string, now core.Notify) (core.Notify, bool) {
+		n, stays := r.Stay[name]
+		if !stays {
+			n = now
+		}
+		return n, stays || set != r.Set || refused[name]
+	}
+	pruned := func(name string, del func(context.Context, core.Actor, string) error, may func(context.Context, string, leaving) error) AppPrune {
+		err := error(nil)
+		if r.DryRun {
+			err = may(ctx, name, leaves)
+		} else {
+			err = del(ctx, actor, name)
+		}
+		if err != nil && core.CodeOf(err) != core.CodeNotFound {
+			refused[name] = true
+			return AppPrune{Name: name, Change: Refused, Err: err}
 		}
 		return AppPrune{Name: name, Change: Deleted}
 	}
 	for _, a := range apps {
-		if a.Set == r.Set && !slices.Contains(r.Apps, a.Name) {
-			res.Apps = append(res.Apps, pruned(a.Name, m.DeleteApp))
+		if _, stays := r.Stay[a.Name]; a.Set == r.Set && !stays {
+			res.Apps = append(res.Apps, pruned(a.Name, m.DeleteApp, m.empty))
 		}
 	}
 	channels, err := m.ask.Channels(ctx)
@@ -167,11 +182,16 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 	}
 	for _, c := range channels {
 		if c.Set == r.Set && !slices.Contains(r.Channels, c.Name) {
-			res.Channels = append(res.Channels, pruned(c.Name, m.DeleteChannel))
+			res.Channels = append(res.Channels, pruned(c.Name, m.DeleteChannel, m.namedBy))
 		}
 	}
 	return res, nil
 }
+
+// leaving returns the Notify that a job, an app or "" has after a dry run is done for real, and false if it is gone then.
+type leaving func(name, set string, now core.Notify) (n core.Notify, stays bool)
+
+func asStored(_, _ string, now core.Notify) (core.Notify, bool) { return now, true }
 
 // prune deletes one job as it was read, and first of those that come after it what goes too.
 func (m *Manage) prune(ctx context.Context, actor core.Actor, j *core.Job, dryRun bool, res *PruneResult, goes func(*core.Job) bool,

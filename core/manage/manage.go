@@ -193,9 +193,9 @@ type AppResult struct {
 
 // PruneRequest says which set is pruned, and what of it stays.
 type PruneRequest struct {
-	Set  string
-	Jobs []string // app/name of those that stay
-	Apps []string // names of those that stay
+	Set string
+	// Stay are the jobs (app/name) and apps that stay, and what is of no job (""), with the Notify that each has then.
+	Stay map[string]core.Notify
 	// Channels are the names of those that stay.
 	Channels []string
 	DryRun   bool // list only

@@ -428,7 +428,7 @@ func TestDeleteAndPrune(t *testing.T) {
 	if err := f.E.Dispatch.PutPermits(ctx, []core.Permits{row})[0]; err != nil {
 		t.Fatal(err)
 	}
-	req := manage.PruneRequest{Set: "ours", Jobs: []string{"shop/a"}, DryRun: true}
+	req := manage.PruneRequest{Set: "ours", Stay: map[string]core.Notify{"shop/a": {}}, DryRun: true}
 	dry, err := f.M.Prune(ctx, ann, req)
 	if err != nil || len(dry.Jobs) != 1 || dry.Jobs[0].Name != "b" || len(dry.Apps) != 1 || f.Job("shop/b").Def.Set != "ours" {
 		t.Fatalf("%+v %v", dry, err)

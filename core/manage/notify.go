@@ -193,7 +193,11 @@ func (m *Manage) toKnown(ctx context.Context, part []*saving) ([]*saving, error)
 }
 
 // namedBy refuses the deletion of a channel that somebody is told by.
-func (m *Manage) namedBy(ctx context.Context, channel string) error {
+func (m *Manage) namedBy(ctx context.Context, channel string, leaves leaving) error {
+	named := func(name, set string, now core.Notify) bool {
+		n, stays := leaves(name, set, now)
+		return stays && slices.Contains(n.To, channel)
+	}
 	refuse := func(who string) error {
 		return core.Errorf(core.CodeRefused, "%s tells of itself by channel %s: take it out of its notify.to first", who, channel)
 	}
@@ -201,7 +205,7 @@ func (m *Manage) namedBy(ctx context.Context, channel string) error {
 	if err != nil {
 		return err
 	}
-	if slices.Contains(g.Notify.To, channel) {
+	if named("", "", g.Notify) {
 		return core.Errorf(core.CodeRefused, "what is of no job is told by channel %s: take it out of notify.to of defaults first", channel)
 	}
 	apps, err := m.store.ListApps(ctx)
@@ -209,7 +213,7 @@ func (m *Manage) namedBy(ctx context.Context, channel string) error {
 		return core.Passing(err)
 	}
 	for i := range apps {
-		if slices.Contains(apps[i].Notify.To, channel) {
+		if named(apps[i].Name, apps[i].Set, apps[i].Notify) {
 			return refuse("app " + apps[i].Name)
 		}
 	}
@@ -219,7 +223,7 @@ func (m *Manage) namedBy(ctx context.Context, channel string) error {
 			return core.Passing(err)
 		}
 		for i := range jobs {
-			if slices.Contains(jobs[i].Def.Notify.To, channel) {
+			if named(jobs[i].Name(), jobs[i].Def.Set, jobs[i].Def.Notify) {
 				return refuse("job " + jobs[i].Name())
 			}
 		}

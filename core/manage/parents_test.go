@@ -215,7 +215,7 @@ func TestPruneAfterOthers(t *testing.T) {
 			specs = append(specs, s)
 		}
 		f.Save(append(specs, after("other", "stays"))...)
-		res, err := f.M.Prune(context.Background(), ann, manage.PruneRequest{Set: "mine", Jobs: []string{"shop/kept"}, DryRun: dry})
+		res, err := f.M.Prune(context.Background(), ann, manage.PruneRequest{Set: "mine", Stay: map[string]core.Notify{"shop/kept": {}}, DryRun: dry})
 		if err != nil {
 			t.Fatal(err)
 		}
