@@ -123,7 +123,7 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 				if !s.secret() && x.Value != nil {
 					name = truncate(x.Value.GetToken().Value)
 				}
-				d.errorf(at, path, "no anchor &%s stands before this", name)
+				d.errorf(at, path, "no anchor &%s stands before this: a text that begins with * needs quotes", name)
 				return nil, false
 			}
 			d.aliases++

@@ -230,7 +230,7 @@ func TestErrors(t *testing.T) {
 				"the next end is the first."},
 		{"a join of nothing", job("after: {all: [], within: 6h}"), "m:6:16: jobs[0].after.all: an empty list; a list such as [{…}] is needed"},
 		{"too long a window", job("after: {all: [{job: a/b}], within: 8d}"),
-			`m:6:38: jobs[0].after.within: 8d; allowed are whole seconds from 1s to 7d, such as 10s 5m 2h 30d`},
+			`m:6:38: jobs[0].after.within: 8d; allowed are whole seconds from 1s to 7d, such as 10s 5m 2h`},
 		{"a join after no name", job("after: {all: [{job: b}], within: 6h}"),
 			`m:6:23: jobs[0].after.all[0].job: "b": a job is named as APP/NAME`},
 		{"joins after themselves, round about", job("after: {all: [{job: a/y}], within: 1h}") +
@@ -247,17 +247,17 @@ func TestErrors(t *testing.T) {
 		{"field of the schedule", job("jitter: 5m"), `m:6:3: jobs[0].jitter: a job has no field "jitter"; did you mean schedule.jitter?`},
 		{"unknown at the top", "version: 1\njob: []\n", `m:2:1: job: a manifest has no field "job"; did you mean jobs?`},
 		{"bare number", job("timeout: 600"),
-			"m:6:12: jobs[0].timeout: 600: a bare number has no unit; say 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h 30d"},
+			"m:6:12: jobs[0].timeout: 600: a bare number has no unit; say 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h"},
 		{"bare number in quotes", job("timeout: \"600\""),
-			"m:6:12: jobs[0].timeout: 600: a bare number has no unit; say 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h 30d"},
+			"m:6:12: jobs[0].timeout: 600: a bare number has no unit; say 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h"},
 		{"negative", job("timeout: -5m"),
 			"m:6:12: jobs[0].timeout: -5m: negative; allowed are whole seconds from 0s to 7d, " +
-				"such as 10s 5m 2h 30d"},
-		{"too long", job("timeout: 8d"), "m:6:12: jobs[0].timeout: 8d; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h 30d"},
+				"such as 10s 5m 2h"},
+		{"too long", job("timeout: 8d"), "m:6:12: jobs[0].timeout: 8d; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h"},
 		{"half a second", job("timeout: 500ms"),
-			"m:6:12: jobs[0].timeout: 500ms; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h 30d"},
+			"m:6:12: jobs[0].timeout: 500ms; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h"},
 		{"zero that is not the default", job("grace: 0s"),
-			"m:6:10: jobs[0].grace: 0s; allowed are whole seconds from 1s to 1d, such as 10s 5m 2h 30d"},
+			"m:6:10: jobs[0].grace: 0s; allowed are whole seconds from 1s to 1d, such as 10s 5m 2h"},
 		{"wrong types", job("retry: 3\n  labels: [a]\n  paused: yes\n  title: 5\n  params:\n  keep: {days: many}"),
 			"m:6:10: jobs[0].retry: the number 3; a map with fields is needed: max, delay, backoff, maxDelay, on\n" +
 				"m:7:11: jobs[0].labels: a list; a map such as {team: finance} is needed\n" +
@@ -335,7 +335,7 @@ m:2:9: apps[0].appname: an app has no field "appname"; xxl-job's appname is app 
 				"m:7:20: jobs[0].schedule.cron: \"nope\": at offset 4: has only 1 field; allowed: 6 or 7: seconds minutes hours day-of-month month " +
 				"day-of-week [year]\n" +
 				"m:7:36: jobs[0].schedule.timezone: \"Mars\": not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC\n" +
-				"m:8:13: jobs[0].deadline: 31d; allowed are whole seconds from 0s to 30d, such as 10s 5m 2h 30d"},
+				"m:8:13: jobs[0].deadline: 31d; allowed are whole seconds from 0s to 30d, such as 10s 5m 2h"},
 		{"handler of a call", "version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs:\n- app: a\n  name: j\n  handler: run\n",
 			`m:6:12: jobs[0].handler: "run": the app's executors are call: addresses, whose handler is "POST /path" or "/path": the path begins with one slash, is escaped, and has no fragment`},
 		{"executors", app("executors: [nope, \"http://h:1\", \"http://h:1\", \"queue:x.fifo\"]"),
@@ -379,7 +379,9 @@ m:2:9: apps[0].appname: an app has no field "appname"; xxl-job's appname is app 
 		{"tag", job("title: !!str 5"), "m:6:10: jobs[0].title: tags are not supported; leave out !!str"},
 		{"merge key", "version: 1\ndefaults: &d {grace: 5s}\njobs:\n- {<<: *d, app: a, name: b, handler: c}\n",
 			"m:4:4: jobs[0]: merge keys (<<) are not supported; use defaults, or an alias in place of a whole value"},
-		{"unknown alias", job("title: *x"), "m:6:10: jobs[0].title: no anchor &x stands before this"},
+		{"a crontab without quotes", job("schedule: {crontab: * 0 * * *}"),
+			"m:6:23: jobs[0].schedule.crontab: no anchor &0 * * * stands before this: a text that begins with * needs quotes"},
+		{"unknown alias", job("title: *x"), "m:6:10: jobs[0].title: no anchor &x stands before this: a text that begins with * needs quotes"},
 		{"alias of itself", job("labels: &x {a: *x}"), "m:6:14: jobs[0].labels.a: a map; a text is needed"},
 		{"deep", "version: 1\nset: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n",
 			"m:2:70: nested too deep; a manifest is at most 6 deep"},

@@ -47,7 +47,7 @@ func listen(address string) (net.Listener, error) {
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	if who, ok := WhoIs(ctx, "http://"+net.JoinHostPort(host, port)); ok {
+	if who, err := WhoIs(ctx, "http://"+net.JoinHostPort(host, port)); err == nil {
 		return nil, core.Invalid("listen", address,
 			"%s listens there already: use that one, end it (kill %d), or choose another address with --listen", who, who.PID)
 	}
@@ -129,21 +129,27 @@ func (i Identity) String() string {
 	return fmt.Sprintf("tickring %s (process %d)", i.Version, i.PID)
 }
 
-// WhoIs asks who answers at a base URL; false if that is no server of ours: what is
-// there now may be another program, after a server that is gone.
-func WhoIs(ctx context.Context, base string) (Identity, bool) {
+// WhoIs asks which server answers at a base URL. The error is why none of ours does: another
+// program may be there now, after a server that is gone.
+func WhoIs(ctx context.Context, base string) (Identity, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/healthz", nil)
 	if err != nil {
-		return Identity{}, false
+		return Identity{}, err
 	}
 	resp, err := http.DefaultClient.Do(r)
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
 	if err != nil {
-		return Identity{}, false
+		return Identity{}, err
 	}
 	resp.Body.Close()
 	pid, _ := strconv.Atoi(resp.Header.Get(headerPID))
 	who := Identity{resp.Header.Get(HeaderVersion), pid}
-	return who, who.Version != ""
+	if who.Version == "" {
+		return who, errors.New("another program answers there")
+	}
+	return who, nil
 }
 
 // other names the server that has the data folder.
@@ -152,7 +158,7 @@ func (s *Server) other(ctx context.Context) string {
 	defer cancel()
 	b, err := os.ReadFile(filepath.Join(s.o.Dir, EndpointFile))
 	if at := strings.TrimSpace(string(b)); err == nil && at != s.URL() {
-		if who, ok := WhoIs(ctx, at); ok {
+		if who, err := WhoIs(ctx, at); err == nil {
 			return who.String()
 		}
 	}

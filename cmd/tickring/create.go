@@ -126,6 +126,10 @@ func (c *createCmd) Run(env *Env) error {
 		return err
 	}
 	fresh := known.Rev == 0
+	near := ""
+	if fresh {
+		near = e.appLike(app)
+	}
 	executors := c.Executor
 	if c.Call != "" {
 		if c.Handler != "" {
@@ -174,6 +178,9 @@ func (c *createCmd) Run(env *Env) error {
 	e.printf("created %s (%d)   %s\n", c.Job, j.ID, scheduleText(&j))
 	if fresh && len(executors) == 0 && c.Command == "" {
 		e.printf("app %s was made too: start an executor that registers as %s\n", app, app)
+	}
+	if near != "" && near != app {
+		e.notef("warning: app %s is new, and there is an app %s: if you meant that, tickring delete %s %s\n", app, near, c.Job, app)
 	}
 	for _, trap := range j.Traps {
 		e.printf("note: %s\n", trap)

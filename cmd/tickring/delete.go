@@ -11,7 +11,7 @@ import (
 )
 
 type deleteCmd struct {
-	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"What to delete; runs are kept. Channels are named behind the word: delete channel NAME."`
+	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"What to delete; runs are kept. Channels are named behind the word: delete channel NAME; apps may be: delete app NAME."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 	Yes   bool     `short:"y" help:"Do not ask."`
 }
@@ -22,6 +22,14 @@ func (c *deleteCmd) Run(e *conn) error {
 			return usagef("channels have no labels")
 		}
 		return c.deleteChannels(e, c.What[1:])
+	}
+	if len(c.What) > 1 && c.What[0] == "app" { // as for channels
+		c.What = c.What[1:]
+		for _, name := range c.What {
+			if kindOf(name) != appKind {
+				return usagef("delete app %s: the name of an app is expected; tickring delete %s deletes a job", name, name)
+			}
+		}
 	}
 	names, err := e.named(c.What, c.Label)
 	if err != nil {

@@ -73,6 +73,11 @@ func (c *getCmd) once(e *conn) error {
 			of.App = c.What
 			jobs, failed, err = e.jobs(of)
 		}
+		if err == nil && e.Output == "yaml" && a.Set != "" { // else a prune of the set by this file deletes them
+			var all client.ChannelList
+			all, err = e.ListChannels(e.Ctx)
+			channels = slices.DeleteFunc(all.Channels, func(ch client.Channel) bool { return ch.Set != a.Set })
+		}
 	}
 	if err != nil {
 		return err

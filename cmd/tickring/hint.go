@@ -63,6 +63,22 @@ func (e *Env) nameHint(err error) string {
 	return ""
 }
 
+// appLike returns the app of that name, or else the one whose name is nearest; empty if none is near.
+func (e *conn) appLike(name string) string {
+	all, err := e.ListApps(e.Ctx)
+	if err != nil {
+		return name
+	}
+	names := make([]string, len(all.Apps))
+	for i := range all.Apps {
+		names[i] = all.Apps[i].Name
+	}
+	for _, f := range all.Failed {
+		names = append(names, f.Name)
+	}
+	return nearest(name, names)
+}
+
 // deletedHint says when a job of that name was deleted, if that is the last that is
 // known of it, and what makes it again.
 func (e *conn) deletedHint(job string) string {

@@ -90,7 +90,7 @@ func (e *Env) findServer() (endpoint string, token secret, err error) {
 		return "", secret{}, err
 	}
 	for _, dir := range []string{dir, filepath.Join(dir, demoFolder)} {
-		if endpoint := endpointIn(dir); endpoint != "" && answers(e.Ctx, endpoint) {
+		if endpoint := endpointIn(dir); endpoint != "" && unanswered(e.Ctx, endpoint) == nil {
 			return endpoint, firstSecret(given, env, fileSecret(dir), admin), nil
 		}
 	}
@@ -147,12 +147,12 @@ func readLine(path string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// answers reports whether a server of ours answers at endpoint.
-func answers(ctx context.Context, endpoint string) bool {
+// unanswered returns why no server of ours answers at endpoint; nil if one does.
+func unanswered(ctx context.Context, endpoint string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	_, ok := server.WhoIs(ctx, endpoint)
-	return ok
+	_, err := server.WhoIs(ctx, endpoint)
+	return err
 }
 
 func (e *Env) api() (*client.Client, error) {
@@ -171,9 +171,9 @@ func (e *Env) api() (*client.Client, error) {
 		return nil, usagef("endpoint %q: leave %s out, that path is for executors: %s", endpoint, adminPath, base)
 	}
 	if token.text == "" {
-		if !answers(e.Ctx, endpoint) {
+		if err := unanswered(e.Ctx, endpoint); err != nil {
 			return nil, &exitError{exitFailed, core.Errorf(core.CodeUnavailable,
-				"no tickring server answers at %s\nis it running? start one here with: %s", endpoint+e.on(), "tickring serve")}
+				"no tickring server answers at %s: %v\nis it running? start one here with: %s", endpoint+e.on(), err, "tickring serve")}
 		}
 		hint := core.Say("set TICKRING_TOKEN")
 		if e.context != "" {

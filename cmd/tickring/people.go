@@ -89,7 +89,22 @@ func (c *peopleSetCmd) Run(e *conn) error {
 		spec.Password = &text
 	}
 	res, err := e.PutPerson(e.Ctx, c.Name, spec)
-	return e.show(res, err, func() { e.printf("%s %s\n", res.Name, res.Change) })
+	if err != nil {
+		return err
+	}
+	for _, g := range api.ParseGrants(c.Role) {
+		if g.App == "" {
+			continue
+		}
+		switch near := e.appLike(g.App); near {
+		case g.App:
+		case "":
+			e.notef("warning: there is no app %s\n", g.App)
+		default:
+			e.notef("warning: there is no app %s, did you mean %s?\n", g.App, near)
+		}
+	}
+	return e.show(res, nil, func() { e.printf("%s %s\n", res.Name, res.Change) })
 }
 
 // secretOf reads a secret of one line from a file, or for - from standard input.

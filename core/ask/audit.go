@@ -302,7 +302,7 @@ func (q *Ask) Audit(ctx context.Context, ref string, from, to core.Instant) (Aud
 
 func checkSpan(from, to core.Instant) error {
 	if from >= to {
-		return core.Invalid("from", from.String(), "a start after its end")
+		return core.Invalid("from", from.String(), "must be earlier than to, %s", to.String())
 	}
 	if from < firstInstant-1 || to > core.Horizon {
 		return core.Invalid("from", from.String(), "allowed is 2020-01-01 to %s", core.Horizon)

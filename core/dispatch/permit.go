@@ -202,6 +202,9 @@ func (b *batch) answered(a *permitAsk) bool {
 // tell has the end of a run that is skipped say why.
 func (a *permitAsk) tell() {
 	of, value := core.SplitPermit(a.name)
+	if of == "job/"+a.it.job.Def.ID.String() {
+		of = "job/" + a.it.job.Name()
+	}
 	if of = strings.Replace(of, "/", " ", 1); value != "" {
 		of += " with its value"
 	}

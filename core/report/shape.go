@@ -56,7 +56,7 @@ func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
 		return Shape{}, core.Invalid("buckets", fmt.Sprint(q.Buckets), "allowed are 1 to %d", MaxBuckets)
 	}
 	if q.From >= q.To {
-		return Shape{}, core.Invalid("from", q.From.String(), "a start after its end")
+		return Shape{}, core.Invalid("from", q.From.String(), "must be earlier than to, %s", q.To.String())
 	}
 	if q.For == 0 {
 		q.For = r.o.LiveFor * 3 / 2

@@ -363,7 +363,8 @@ var tellsOverdue = core.Say("tickring audit tells what is overdue, tickring runs
 func apps(f *Facts, s *sheet) core.Text {
 	for _, a := range f.Own.UnreadableApps {
 		s.wrong("app %s cannot be read: %s", a.Name, a.Message).
-			do("its fires wait for a quarter of an hour and go to the dead letters then: mend what is stored of it, or bring it back from a backup")
+			do("its runs wait for 15 minutes, then move to the dead-letter queue; if a key is missing, add the key or set the secrets again, " +
+				"else restore the app from a backup")
 	}
 	for _, name := range f.Own.KnownTokens {
 		s.warn("app %s has the token that xxl-job comes with, so everybody knows it", name).
@@ -493,7 +494,8 @@ func jobs(f *Facts, s *sheet) core.Text {
 			s.wrong("and %d more jobs have secrets that cannot be decrypted", len(j.Locked)-i)
 			break
 		}
-		s.wrong("%s", l.Message).do("its runs wait for a quarter of an hour and go to the dead letters then")
+		s.wrong("%s", l.Message).do("%s", local(f, core.Say("no runs of it are planned until then"),
+			core.Say("its runs wait for 15 minutes, then move to the dead-letter queue")))
 	}
 	text := core.Say("%d looked at", j.Looked)
 	if j.More {

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	maxExecutors = 1000 // that are told of
-	maxLetters   = 100  // dead ones that are counted
+	maxExecutors  = 1000 // that are told of
+	maxLetters    = 100  // dead ones that are counted
+	maxUnreadable = 100  // due jobs of a partition that are skipped because they cannot be read
 )
 
 // gathering is what the deployment itself is asked; what it cannot read is named.
@@ -70,12 +71,12 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Langua
 		k.known("last tick", err)
 	}
 	for p := range max(g.Readable, g.Partitions, 1) {
-		list, err := e.Tick.Due(ctx, p, core.InstantOf(now), core.DueItem{}, 1)
+		first, err := k.firstDue(ctx, p)
 		if !k.known("due index", err) {
 			break
 		}
-		if len(list) > 0 && (f.DueSince.IsZero() || list[0].PlanAt.Time().Before(f.DueSince)) {
-			f.DueSince = list[0].PlanAt.Time()
+		if first != 0 && (f.DueSince.IsZero() || first.Time().Before(f.DueSince)) {
+			f.DueSince = first.Time()
 		}
 	}
 	oldest, err := e.Tick.OldestMessage(ctx)
@@ -110,6 +111,27 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Langua
 		}
 	}
 	k.apps(ctx, g)
+}
+
+// firstDue returns the earliest time in a partition of the due index; 0: there is none. Jobs that
+// cannot be read stay due, and say nothing about the planning.
+func (k *gathering) firstDue(ctx context.Context, partition int) (core.Instant, error) {
+	var after core.DueItem
+	for range maxUnreadable {
+		list, err := k.e.Tick.Due(ctx, partition, core.InstantOf(k.now), after, 1)
+		if err != nil || len(list) == 0 {
+			return 0, err
+		}
+		after = list[0]
+		if after.Run != 0 {
+			return after.PlanAt, nil
+		}
+		_, _, err = k.e.Tick.Scheds(ctx, []core.JobID{after.Job})
+		if bad, err := core.Besides(err); err != nil || bad[after.Job] == nil {
+			return after.PlanAt, err
+		}
+	}
+	return 0, nil
 }
 
 func (k *gathering) depth(ctx context.Context, what string, kind ring.Kind) *client.Depth {

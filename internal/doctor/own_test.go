@@ -95,3 +95,41 @@ func TestApps(t *testing.T) {
 		t.Errorf("%q", said)
 	}
 }
+
+// unreadable is a store that cannot read one job.
+type unreadable struct {
+	tick.Store
+	job core.JobID
+}
+
+func (u unreadable) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
+	if slices.Contains(jobs, u.job) {
+		return nil, nil, core.Unreadable{u.job: errors.New("no key")}
+	}
+	return u.Store.Scheds(ctx, jobs)
+}
+
+// TestDueSinceSkipsUnreadableJobs: a job that cannot be read stays due for ever, which is no sign of a slow planning.
+func TestDueSinceSkipsUnreadableJobs(t *testing.T) {
+	for bad, want := range map[core.JobID]time.Duration{0: time.Minute, 1: time.Second} {
+		e := memory.Open(memory.Options{Now: func() time.Time { return now }})
+		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+			t.Fatal(err)
+		}
+		for id, ago := range map[core.JobID]time.Duration{1: time.Minute, 2: time.Second} {
+			at := core.InstantOf(now.Add(-ago))
+			j := core.Job{Def: core.Def{ID: id, App: "shop", Name: "j" + id.String(), Handler: "demo"},
+				Sched: core.Sched{ID: id, App: "shop", State: core.Started, Rev: 1, RevAt: now, Next: at, PlanAt: at}}
+			j.Normalize()
+			if err := e.Manage.CreateJobs(t.Context(), []core.Job{j}, make([]core.Change, 1))[0]; err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.Tick = unreadable{e.Tick, bad}
+		var f client.Facts
+		Gather(t.Context(), e, now, words.English, &f, nil)
+		if age := now.Sub(f.DueSince); age.Round(time.Second) != want {
+			t.Errorf("job %d cannot be read: the earliest job has waited %s, want %s", bad, age, want)
+		}
+	}
+}
