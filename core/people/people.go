@@ -6,6 +6,7 @@ package people
 import (
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/bulk"
+	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/plan"
@@ -37,14 +38,8 @@ type Options struct {
 	Manage manage.Options
 }
 
-// Finisher is what they end runs by; *finish.Finish does.
-type Finisher interface {
-	manage.Finisher
-	operate.Finisher
-}
-
 // New makes the use cases on a store; killer may be nil for who kills nothing.
-func New(store Store, ring operate.Ring, f Finisher, killer operate.Killer, o Options) *People {
+func New(store Store, ring operate.Ring, f *finish.Finish, killer operate.Killer, o Options) *People {
 	q := ask.New(store, o.Ask)
 	m := manage.New(store, ring, f, q, o.Plan, o.Manage)
 	op := operate.New(store, ring, f, killer, q, o.Reports, o.Plan)

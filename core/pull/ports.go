@@ -74,12 +74,9 @@ type Store interface {
 	// who became visible first first, and hides them until then. next is when
 	// the next one becomes visible; zero if none is there.
 	TakePulled(ctx context.Context, q Queue, now, until time.Time, limit int) (held []Held, next time.Time, err error)
-	// HidePulled hides a run until then; condition: it is there, and was not
-	// handed out after the receipt.
-	HidePulled(ctx context.Context, q Queue, r Receipt, until time.Time) error
-	// ReturnPulled shows a run that was taken and that no executor got, and does not count that
-	// it was taken; condition as HidePulled.
-	ReturnPulled(ctx context.Context, q Queue, r Receipt, now time.Time) error
+	// HidePulled hides a run until then, as one that was handed out n times; condition: it is
+	// there, and was not handed out after the receipt.
+	HidePulled(ctx context.Context, q Queue, r Receipt, until time.Time, n int) error
 	// DropPulled removes a run; condition as HidePulled.
 	DropPulled(ctx context.Context, q Queue, r Receipt) error
 	// RemovePulled removes what stands at places.

@@ -256,7 +256,7 @@ func (p *Puller) Return(q Queue, taken []Held) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for _, h := range taken {
-		if err := p.store.ReturnPulled(ctx, q, h.Receipt, p.o.Now()); err != nil && !errors.Is(err, core.ErrRefused) {
+		if err := p.store.HidePulled(ctx, q, h.Receipt, p.o.Now(), h.Receipt.N-1); err != nil && !errors.Is(err, core.ErrRefused) {
 			p.o.Log.Warn("run is handed out only when its visibility ends", "run", h.Receipt.Run, "err", err)
 		}
 	}
@@ -342,7 +342,7 @@ func (p *Puller) Extend(ctx context.Context, q Queue, receipts []Receipt, visibi
 	states := make([]State, len(receipts))
 	ids := make([]core.RunID, 0, len(receipts))
 	for i, r := range receipts {
-		switch err := p.store.HidePulled(ctx, q, r, now.Add(visibility)); {
+		switch err := p.store.HidePulled(ctx, q, r, now.Add(visibility), r.N); {
 		case err == nil:
 			states[i] = StateHeld
 			ids = append(ids, r.Run)

@@ -149,12 +149,8 @@ func (s *Store) byReceipt(ctx context.Context, statement string, q pull.Queue, r
 	return err
 }
 
-func (s *Store) HidePulled(ctx context.Context, q pull.Queue, r pull.Receipt, until time.Time) error {
-	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5", q, r, func(*tx, int) {}, until.UnixMilli())
-}
-
-func (s *Store) ReturnPulled(ctx context.Context, q pull.Queue, r pull.Receipt, now time.Time) error {
-	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5, receives = receives - 1", q, r, func(*tx, int) {}, now.UnixMilli())
+func (s *Store) HidePulled(ctx context.Context, q pull.Queue, r pull.Receipt, until time.Time, n int) error {
+	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5, receives = ?6", q, r, func(*tx, int) {}, until.UnixMilli(), n)
 }
 
 func (s *Store) DropPulled(ctx context.Context, q pull.Queue, r pull.Receipt) error {

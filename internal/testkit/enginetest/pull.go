@@ -71,7 +71,7 @@ func pulls(t *testing.T, h Harness) {
 	got, next = takes(t, e, q, now, 2*time.Minute, 5)
 	want("the rest", got, next, now.Add(time.Minute), name(2, 1), name(3, 1))
 	// What is extended stays hidden, what is not comes again, to one of two.
-	if err := e.Pull.HidePulled(ctx, q, receipt(0, 1), now.Add(3*time.Minute)); err != nil {
+	if err := e.Pull.HidePulled(ctx, q, receipt(0, 1), now.Add(3*time.Minute), 1); err != nil {
 		t.Fatal(err)
 	}
 	got, next = takes(t, e, q, now.Add(time.Minute-time.Millisecond), time.Minute, 5)
@@ -79,10 +79,10 @@ func pulls(t *testing.T, h Harness) {
 	got, next = takes(t, e, q, now.Add(time.Minute), time.Minute, 5)
 	want("at its time", got, next, now.Add(2*time.Minute), name(1, 2))
 	for what, err := range map[string]error{
-		"extended by who lost it":      e.Pull.HidePulled(ctx, q, receipt(1, 1), now),
+		"extended by who lost it":      e.Pull.HidePulled(ctx, q, receipt(1, 1), now, 1),
 		"dropped by who lost it":       e.Pull.DropPulled(ctx, q, receipt(1, 1)),
 		"dropped in another's queue":   e.Pull.DropPulled(ctx, other, receipt(1, 2)),
-		"extended though it was never": e.Pull.HidePulled(ctx, q, receipt(8, 1), now),
+		"extended though it was never": e.Pull.HidePulled(ctx, q, receipt(8, 1), now, 1),
 		"dropped before it was taken":  e.Pull.DropPulled(ctx, other, receipt(9, 1)),
 	} {
 		if !errors.Is(err, core.ErrRefused) {
@@ -90,10 +90,10 @@ func pulls(t *testing.T, h Harness) {
 		}
 	}
 	// Returned it is visible, and was never taken.
-	if err := e.Pull.ReturnPulled(ctx, q, receipt(1, 2), now); err != nil {
+	if err := e.Pull.HidePulled(ctx, q, receipt(1, 2), now, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Pull.ReturnPulled(ctx, q, receipt(1, 2), now); !errors.Is(err, core.ErrRefused) {
+	if err := e.Pull.HidePulled(ctx, q, receipt(1, 2), now, 1); !errors.Is(err, core.ErrRefused) {
 		t.Errorf("returned twice: %v", err)
 	}
 	got, next = takes(t, e, q, now, time.Minute, 5)
@@ -108,7 +108,7 @@ func pulls(t *testing.T, h Harness) {
 		t.Errorf("there is room again: %v", err)
 	}
 	// Given back it comes first: who waits longest by when it became visible.
-	if err := e.Pull.HidePulled(ctx, q, receipt(3, 1), now.Add(-2*time.Hour)); err != nil {
+	if err := e.Pull.HidePulled(ctx, q, receipt(3, 1), now.Add(-2*time.Hour), 1); err != nil {
 		t.Fatal(err)
 	}
 	got, _ = takes(t, e, q, now, time.Minute, 1)

@@ -78,22 +78,11 @@ func (s *Store) pulledBy(q pull.Queue, r pull.Receipt) (int, error) {
 }
 
 // HidePulled implements pull.Store.
-func (s *Store) HidePulled(ctx context.Context, q pull.Queue, r pull.Receipt, until time.Time) error {
+func (s *Store) HidePulled(ctx context.Context, q pull.Queue, r pull.Receipt, until time.Time, n int) error {
 	return s.one(ctx, func() error {
 		i, err := s.pulledBy(q, r)
 		if err == nil {
-			s.pulled[i].visible = milli(until)
-		}
-		return err
-	})
-}
-
-// ReturnPulled implements pull.Store.
-func (s *Store) ReturnPulled(ctx context.Context, q pull.Queue, r pull.Receipt, now time.Time) error {
-	return s.one(ctx, func() error {
-		i, err := s.pulledBy(q, r)
-		if err == nil {
-			s.pulled[i].visible, s.pulled[i].receives = milli(now), r.N-1
+			s.pulled[i].visible, s.pulled[i].receives = milli(until), n
 		}
 		return err
 	})
