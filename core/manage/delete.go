@@ -158,7 +158,9 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 		}
 		return n, stays || set != r.Set || refused[name]
 	}
-	pruned := func(name string, del func(context.Context, core.Actor, string) error, may func(context.Context, string, leaving) error) AppPrune {
+	pruned := func(
+		name string, del func(context.Context, core.Actor, string) error, may func(context.Context, string, leaving) error,
+	) AppPrune {
 		err := error(nil)
 		if r.DryRun {
 			err = may(ctx, name, leaves)

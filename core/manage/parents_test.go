@@ -215,7 +215,8 @@ func TestPruneAfterOthers(t *testing.T) {
 			specs = append(specs, s)
 		}
 		f.Save(append(specs, after("other", "stays"))...)
-		res, err := f.M.Prune(context.Background(), ann, manage.PruneRequest{Set: "mine", Stay: map[string]core.Notify{"shop/kept": {}}, DryRun: dry})
+		stay := map[string]core.Notify{"shop/kept": {}}
+		res, err := f.M.Prune(context.Background(), ann, manage.PruneRequest{Set: "mine", Stay: stay, DryRun: dry})
 		if err != nil {
 			t.Fatal(err)
 		}
