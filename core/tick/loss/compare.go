@@ -216,7 +216,7 @@ func (f *Finder) runs(ctx context.Context, job core.JobID, from, upTo core.Insta
 	return have, upTo, nil
 }
 
-// leaveOutRecorded takes out of what is lost what records tell of, and holds the comparison
+// leaveOutRecorded takes out of what is lost what records tell of and what may have been cleaned up, and holds the comparison
 // before the first of the rest, for as long as that is looked at again.
 func (f *Finder) leaveOutRecorded(ctx context.Context, job core.JobID, c *Found) error {
 	if len(c.Lost) == 0 {
@@ -226,8 +226,12 @@ func (f *Finder) leaveOutRecorded(ctx context.Context, job core.JobID, c *Found)
 	if err != nil {
 		return err
 	}
+	cleaned, err := f.store.Cleaned(ctx, job)
+	if err != nil {
+		return err
+	}
 	c.Lost = slices.DeleteFunc(c.Lost, func(l core.Fire) bool {
-		return slices.ContainsFunc(skips, func(s core.Skip) bool { return s.Covers(l.At) })
+		return l.At <= cleaned || slices.ContainsFunc(skips, func(s core.Skip) bool { return s.Covers(l.At) })
 	})
 	recent := core.InstantOf(f.o.Now().Add(-holdFor))
 	if i := slices.IndexFunc(c.Lost, func(l core.Fire) bool { return l.Slot > recent }); i >= 0 {

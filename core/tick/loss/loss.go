@@ -44,6 +44,8 @@ type Records interface {
 	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	// Skips reads the skipped records of a job that reach into the span.
 	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
+	// Cleaned reads the instant up to which planned runs of a job may have been removed by a clean-up; 0: none was.
+	Cleaned(ctx context.Context, job core.JobID) (core.Instant, error)
 	// Apps reads apps, which keep their pauses.
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 }

@@ -269,9 +269,12 @@ func TestManyAreCompared(t *testing.T) {
 }
 
 // TestComparisonLooksBack: what was demanded of a job is compared for two weeks. What is older is
-// left out, and an error is logged.
+// left out, and an error is logged. What may have been cleaned up is left out too.
 func TestComparisonLooksBack(t *testing.T) {
-	for _, older := range []time.Duration{0, time.Hour, 3 * bound.LookBack} {
+	for _, c := range []struct{ older, cleaned time.Duration }{
+		{older: 0}, {older: time.Hour}, {older: 3 * bound.LookBack}, {cleaned: bound.LookBack / 2},
+	} {
+		older := c.older
 		synctest.Test(t, func(t *testing.T) {
 			wait := 10 * 365 * 24 * time.Hour // a bubble begins before there were runs
 			time.Sleep(wait)
@@ -288,12 +291,15 @@ func TestComparisonLooksBack(t *testing.T) {
 			if err := eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
 				t.Fatal(err)
 			}
+			if err := eng.Manage.PutCleaned(t.Context(), 1, core.InstantOf(now.Add(c.cleaned-bound.LookBack))); err != nil {
+				t.Fatal(err)
+			}
 			var log strings.Builder
 			tk := tick.New(eng.Tick, eng.Leases, eng.Ring, tick.Options{ID: "t", Plan: plan.AWS(), Loss: loss.Options{After: 2 * time.Minute},
 				Log: slog.New(slog.NewTextHandler(&log, nil))})
 			res, err := tk.Pass(t.Context())
-			if err != nil || res.Recovered != int(bound.LookBack/time.Hour)-1 {
-				t.Errorf("last compared %s before the two weeks: %d sent again, %v", older, res.Recovered, err)
+			if err != nil || res.Recovered != int((bound.LookBack-c.cleaned)/time.Hour)-1 {
+				t.Errorf("last compared %s before the two weeks, cleaned up to %s after: %d sent again, %v", older, c.cleaned, res.Recovered, err)
 			}
 			if strings.Contains(log.String(), "cannot be compared any more") != (older > 0) {
 				t.Errorf("last compared %s before the two weeks: logged %q", older, log.String())
