@@ -102,8 +102,8 @@ func judgeShard(f *core.Fire, of *core.Run, sched *core.Sched, gone bool, pauses
 	return sends, ""
 }
 
-// shardOrder returns where a shard goes: to its own executor, then to the others from its place
-// on. One that is tried again when its own is gone begins at the executor that has its place in
+// shardOrder returns where a shard goes: to its own executor, then, if executors queue the runs
+// of the job, to the others from its place on. One that is tried again when its own is gone begins at the executor that has its place in
 // the list now, or at the first.
 func (b *batch) shardOrder(it *item) []string {
 	s, addresses := it.run.Shard, it.run.Addresses
@@ -118,7 +118,7 @@ func (b *batch) shardOrder(it *item) []string {
 	}
 	order, others := ownOrder(own), live
 	switch {
-	case own == "" || it.job.Def.Command != nil:
+	case own == "" || it.job.Def.Command != nil, it.job.Def.Block != core.BlockSerial: // another executor would drop it, or end its own shard
 		return order
 	case byHand:
 		others = it.of.Addresses

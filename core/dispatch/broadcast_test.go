@@ -209,6 +209,20 @@ func TestBroadcast(t *testing.T) {
 		}
 		b.is(id, "succeeded  3 of 3 shards succeeded")
 	})
+	for _, block := range []core.Block{core.BlockDiscardLater, core.BlockCoverEarly} {
+		in("a refused shard and "+string(block), func(t *testing.T) {
+			b := newSpreading(t, 3, func(d *core.Def) { d.Block = block })
+			b.down = "b"
+			id, runs := b.start()
+			if got := fmt.Sprint(b.sent); got != "[a 0/3 b 1/3 c 2/3]" {
+				t.Error(got)
+			}
+			for _, shard := range runs {
+				must(t, b.end(shard, core.Succeeded))
+			}
+			b.is(id, "failed shards 2 of 3 shards succeeded, 1 failed")
+		})
+	}
 	in("each executor once", func(t *testing.T) {
 		b := newSpreading(t, 3, nil)
 		id, runs := b.start()
