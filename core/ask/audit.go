@@ -584,7 +584,8 @@ func (a *auditing) inTime(ctx context.Context, q *Ask, holders []core.Holder) (b
 			if holders[i].Until.After(a.now) {
 				return true, nil
 			}
-		case !r.State.Open(), r.Sent() && job != nil && job.Def.Timeout > 0 && r.SentAt.Add(job.Def.Timeout+q.o.Patience).Before(a.now):
+		case !r.State.Open(), !r.Sent() && job == nil && r.Slot.Time().Add(q.o.Patience).Before(a.now): // it cannot be sent
+		case r.Sent() && job != nil && job.Def.Timeout > 0 && r.SentAt.Add(job.Def.Timeout+q.o.Patience).Before(a.now):
 		default:
 			return true, nil
 		}

@@ -33,6 +33,7 @@ func TestAuditNotSent(t *testing.T) {
 // TestAuditOfRunsThatWaitForPermits: a run waits rightly while another of its limit is open and
 // within its timeout. Behind one that hangs, or that has ended, it is overdue.
 func TestAuditOfRunsThatWaitForPermits(t *testing.T) {
+	const unsent = -1 // the holder was never sent, and its job cannot be read
 	for name, c := range map[string]struct {
 		timeout  time.Duration
 		deadline time.Duration
@@ -43,13 +44,14 @@ func TestAuditOfRunsThatWaitForPermits(t *testing.T) {
 		"in time":                 {3 * time.Hour, 0, false, 0},
 		"past its timeout":        {time.Hour, 0, false, 1},
 		"ended":                   {0, 0, true, 1},
+		"never sent":              {unsent, 0, false, 1},
 		"a deadline to come":      {time.Hour, 4 * time.Hour, false, 0},
 		"a deadline that is past": {3 * time.Hour, time.Hour, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			s := spec("sweep", every(10*time.Second))
-			s.Def.Timeout, s.Deadline = c.timeout, c.deadline
+			s.Def.Timeout, s.Deadline = max(c.timeout, 0), c.deadline
 			j := f.Create(s)
 			at := core.InstantOf(start)
 			f.PushNext(j.Def.ID, at+30)
@@ -63,6 +65,11 @@ func TestAuditOfRunsThatWaitForPermits(t *testing.T) {
 			works.SentAt, works.Address, works.Owner, works.Until = works.At.Time(), "http://a", "o", works.At.Time().Add(30*time.Second)
 			if c.ended {
 				works.State, works.EndedAt, works.Owner = core.Succeeded, works.At.Time().Add(time.Minute), ""
+			}
+			if c.timeout == unsent {
+				works = run(at+10, core.Queued)
+				works.ID = core.PlannedRun(j.Def.ID+1, at+10) // of a job that cannot be read
+				works.First = works.ID
 			}
 			item := core.Permits{Name: permit, V: 1, Limit: 1, Holders: []core.Holder{{First: works.ID}}, Queue: []core.RunID{waits.ID}}
 			for _, err := range append(f.E.Finish.Create(ctx, []core.Run{works, waits}), f.E.Finish.PutPermits(ctx, []core.Permits{item})...) {

@@ -96,6 +96,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 			if r.ShardEnded() && whole.State.Open() {
 				shards = append(shards, r)
 			}
+			d.finish.Buried(ctx, &r)
 			continue
 		}
 		job, ok := found[f.Run.Job()]

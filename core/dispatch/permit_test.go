@@ -806,3 +806,30 @@ func TestPermitOutlivesKeep(t *testing.T) {
 		}
 	})
 }
+
+// TestBuriedRunFreesItsPermit: a run that waits in the line of its group is a dead letter. The permit that it
+// is given goes to the next, and it runs once its letter is sent again.
+func TestBuriedRunFreesItsPermit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble begins before there were runs
+		o := core.Overlap{Limit: 1, Group: "db"}
+		l := newLimited(t, map[core.JobID]core.Overlap{7: o, 8: o})
+		ids := slices.Concat(l.fires(7, 1), l.fires(8, 1), l.fires(7, 1))
+		l.ends(ids[0], core.Succeeded)
+		l.purge()
+		r := l.run(ids[1])
+		body := ring.Encode(ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{r.Fire()}})
+		dead := dispatch.NewDead(l.s, l.s, l.s, l.s, l.f, nil, slog.New(slog.DiscardHandler))
+		_, err := dead.Record(t.Context(), &core.Letter{ID: "1", Body: string(body), Reason: "job 8 cannot be read"})
+		must(t, err)
+		l.comes()
+		if want := []core.RunID{ids[0], ids[2]}; !slices.Equal(l.sent, want) {
+			t.Fatalf("sent %v, want %v", l.sent, want)
+		}
+		l.ends(ids[2], core.Succeeded)
+		l.ring(ids[1], core.CauseSchedule)
+		if want := []core.RunID{ids[0], ids[2], ids[1]}; !slices.Equal(l.sent, want) || l.most != 1 {
+			t.Errorf("sent %v, want %v; %d at once", l.sent, want, l.most)
+		}
+	})
+}

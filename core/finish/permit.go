@@ -164,6 +164,18 @@ func (f *Finish) HandBack(ctx context.Context, run *core.Run, names []string) {
 	}
 }
 
+// Buried frees the permits of a run whose fire is a dead letter, unless an executor may have the
+// run: other runs would wait until a user sends the letter again. The run then asks anew.
+func (f *Finish) Buried(ctx context.Context, run *core.Run) {
+	names := core.PermitNames(run.Permit)
+	if len(names) == 0 || !run.State.Open() || run.Had() {
+		return
+	}
+	if err := f.handBack(ctx, run, names); err != nil {
+		f.o.Log.Error("permit kept by a run whose fire is a dead letter", "permit", names, "run", run.ID, "job", run.ID.Job(), "err", err)
+	}
+}
+
 func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) error {
 	holds := false
 	if err := f.PutPermits(ctx, names[0], nil, func(p *core.Permits) (bool, error) {
