@@ -612,6 +612,7 @@ var zh = map[string]string{
 	"the log of run %s, and its notice":                              "运行 %s 的日志及其通知",
 	"the log of run %s":                                              "运行 %s 的日志",
 	"the notice of run %s":                                           "运行 %s 的通知",
+	"a check of %d runs":                                             "检查 %d 次运行",
 	"%d notes for notices, %d looks at jobs":                         "%d 条通知记录，%d 次任务检查",
 	"its job cannot be read: %v":                                     "它的任务无法读取：%v",
 	"it was recorded as skipped: %s; trigger the job again":          "已记录为跳过：%s；请重新触发任务",

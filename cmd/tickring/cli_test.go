@@ -256,7 +256,7 @@ func testServer() *httptest.Server {
 				ring.Message{Kind: ring.KindFires, Slot: at,
 					Fires: []core.Fire{{Run: core.PlannedRun(1, at), Rev: time.Now().UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}},
 				"it was received too often")
-			data.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{7}}},
+			data.Ring.Bury(r.Context(), ring.Message{Kind: "boredom", Slot: at},
 				"unreadable message: of no kind that there is")
 			data.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindAside, Slot: at,
 				Aside: &ring.Aside{Run: core.NumberedRun(1, 7), Aside: core.Aside{Notice: true}}}, "it was received too often")

@@ -51,7 +51,7 @@ type RedrivenFire struct {
 // reason. A letter is removed when all of it was sent; what is not sent, or cannot
 // be read, stays where it is, and says why, until somebody who has looked at it
 // asks for that to go too: what it held an audit finds. To send twice is harmless: an ID is
-// decided once. A letter of the aside lane is sent again as it is, as new: who finds nothing
+// decided once. A check, or a letter of the aside lane, is sent again as it is, as new: who finds nothing
 // owed there has nothing to do.
 func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLetters, q RedriveRequest) (RedriveResult, error) {
 	if err := actor.Validate(); err != nil {
@@ -73,8 +73,8 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 	}
 	for i := range list {
 		l := RedrivenLetter{Letter: list[i]}
-		if m, err := ring.Decode([]byte(l.Body)); err == nil && m.Aside != nil {
-			if l.Asks = asksFor(m.Aside); !q.DryRun {
+		if m, err := ring.Decode([]byte(l.Body)); err == nil && (m.Aside != nil || m.Check != nil) {
+			if l.Asks = asksFor(&m); !q.DryRun {
 				now := op.ask.Now()
 				m.Slot, m.Try = core.InstantOf(now), 0
 				if err := op.ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: m}})[0]; err != nil {
@@ -124,9 +124,14 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 	return res, nil
 }
 
-// asksFor says what a message asks of the aside lane.
-func asksFor(a *ring.Aside) core.Text {
+// asksFor says what a check asks of the watchdog, or a message of the aside lane.
+func asksFor(m *ring.Message) core.Text {
+	a := m.Aside
 	switch {
+	case m.Check != nil && m.Check.Journal != nil:
+		return core.Say("a check of %d runs", len(m.Check.Journal.Entries))
+	case m.Check != nil:
+		return core.Say("a check of %d runs", len(m.Check.Runs))
 	case a.Log && a.Notice:
 		return core.Say("the log of run %s, and its notice", a.Run)
 	case a.Log:
