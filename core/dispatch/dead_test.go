@@ -193,7 +193,7 @@ func TestDeadFiresOfLockedJobs(t *testing.T) {
 		m.Fires[0].Rev = 0
 		triggered := core.NumberedRun(1, 9)
 		m.Fires = append(m.Fires, core.Fire{Run: triggered, Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseAPI})
-		dead := dispatch.NewDead(lockedJobs{g.s}, g.s, g.s, g.s, nil, slog.New(slog.DiscardHandler))
+		dead := dispatch.NewDead(lockedJobs{g.s}, g.s, g.s, g.s, nil, nil, slog.New(slog.DiscardHandler))
 		n, err := dead.Record(t.Context(), &core.Letter{ID: "1", Body: string(ring.Encode(m)), Reason: "job 1 cannot be read"})
 		runs, _, rerr := g.s.Runs(t.Context(), []core.RunID{triggered})
 		if n != 1 || err != nil || rerr != nil || runs[triggered].App == "" {
