@@ -78,6 +78,7 @@ func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params clie
 	}
 	f := ask.ChangeFilter{Job: params.Job, App: params.App, Channel: params.Channel, Person: params.Person, By: params.By, Verb: params.Verb,
 		Act: params.Act, From: params.From, To: params.To, Limit: params.Limit, After: params.After}
+	f.NoPeople = callerOf(r).May(access.Administer, "") != nil
 	if apps, all := callerOf(r).Apps(); !all {
 		f.Apps = append([]string{}, apps...) // nil would be all
 	}

@@ -95,6 +95,23 @@ func TestWhereChangesComeFrom(t *testing.T) {
 	}
 }
 
+// Whoever sees all apps and is no admin sees no changes of accounts.
+func TestAccountChangesAreOfAdmins(t *testing.T) {
+	f := newFixture(t)
+	for role, want := range map[access.Role]bool{access.Viewer: false, editor: false, access.Admin: true} {
+		secret := f.person("a-"+string(role), access.Grant{Role: role})
+		for _, query := range []string{"", "?person=a-" + string(role)} {
+			status, text := f.as(secret, "GET", "/v1/changes"+query, "")
+			if status != http.StatusOK || strings.Contains(text, `"person"`) != want {
+				t.Errorf("%s%s: %d %s", role, query, status, text)
+			}
+		}
+		if status, text := f.as(secret, "POST", "/v1/me/tokens", `{"name":"x","grants":[]}`); status != http.StatusBadRequest {
+			t.Errorf("a token with an empty list of roles: %d %s", status, text)
+		}
+	}
+}
+
 // TestChangesAreFound: the filters of the query, the cursor, and that who sees some apps gets
 // what is of these.
 func TestChangesAreFound(t *testing.T) {

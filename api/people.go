@@ -162,6 +162,9 @@ func (s *server) MakeToken(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		return nil, err
 	}
+	if body.Grants != nil && len(body.Grants) == 0 {
+		return nil, core.Invalid("grants", "[]", "name at least one role, or leave grants out: the token gets all that you may")
+	}
 	t, secret, err := s.o.Access.MakeToken(r.Context(), callerOf(r).Who, access.TokenSpec{Name: body.Name,
 		Grants: coreGrants(body.Grants), End: body.EndsAt})
 	return client.NewToken{Token: tokenOf(&t), Secret: secret}, err

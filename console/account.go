@@ -47,9 +47,10 @@ func (a *ask) accountTo(t tokenForm) (to string, said core.Text, err error) {
 			return to, said, core.Invalid("", "", "the new password was not typed the same twice")
 		}
 		_, err = a.ChangePassword(a.Ctx(), client.NewPassword{Old: a.Form("old"), Password: a.Form("password")})
-		k, out := a.r.Cookie(sessionCookie)
-		if err == nil && out == nil && !a.onShared() {
-			a.known(k.Value) // by the new one
+		if secret, _ := a.c.sessionOf(a.r); err == nil {
+			if secret, err = a.c.o.Access.Renew(a.Ctx(), secret); err == nil {
+				a.keep(secret, a.onShared())
+			}
 		}
 		return to, core.Say("the password is changed, and all other sessions have ended"), err
 	case "token":

@@ -39,9 +39,13 @@ func TestAccount(t *testing.T) {
 		http.StatusBadRequest, "this is not the password")
 	s.wrong("/console/account", url.Values{"do": {"password"}, "old": {goodPassword}, "password": {"better horse"}, "twice": {"other horse"}},
 		http.StatusBadRequest, "not typed the same twice")
+	before := s.cookies["tickring_session"]
 	s.done("/console/account", url.Values{"do": {"password"}, "old": {goodPassword}, "password": {"better horse"}, "twice": {"better horse"}},
 		"the password is changed")
 	mine := s.cookies["tickring_session"]
+	if mine == before || !s.access.Ended(t.Context(), before) {
+		t.Error("the secret of the session is still known after the password was changed")
+	}
 	if known := s.cookies["tickring_known"]; known == "" || known == strange {
 		t.Error("the browser in which the password was changed is known no more")
 	}

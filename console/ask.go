@@ -155,10 +155,12 @@ func (a *ask) said() string {
 // partial reports whether a page that is open asks for itself again.
 func (a *ask) partial() bool { return a.r.Header.Get("HX-Request") != "" }
 
+func (a *ask) secure() bool { return a.c.secure(a.r) }
+
 // secure reports whether the browser uses TLS, with the server itself or with a proxy in front.
-func (a *ask) secure() bool {
-	return a.r.TLS != nil || a.r.URL.Scheme == "https" || a.r.Header.Get("X-Forwarded-Proto") == "https" ||
-		strings.HasPrefix(a.c.o.URL+"/", "https://"+a.r.Host+"/")
+func (c *Console) secure(r *http.Request) bool {
+	return r.TLS != nil || r.URL.Scheme == "https" || r.Header.Get("X-Forwarded-Proto") == "https" ||
+		strings.HasPrefix(c.o.URL+"/", "https://"+r.Host+"/")
 }
 
 type problem struct {

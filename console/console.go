@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -130,6 +131,9 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	if _, port, _ := net.SplitHostPort(r.Host); c.secure(r) && port == "" { // it counts for all ports of a host
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
 	if err := crossOrigin.Check(r); err != nil {
 		c.refuse(w, r, core.Errorf(core.CodeForbidden, "this was not sent by a page of this console: open it here and try again"))
 		return

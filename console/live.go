@@ -12,6 +12,7 @@ const (
 	lookEvery    = 200 * time.Millisecond
 	tellEvery    = 800 * time.Millisecond // at most so often
 	listenFor    = 10 * time.Minute       // then the browser comes again
+	checkEvery   = 5 * time.Second        // whether the session has ended
 	pollEvery    = 4 * time.Second        // at most so often, where nobody tells them, or there is no place to listen
 	pollMost     = time.Minute
 	pollSwift    = 300 * time.Millisecond // an answer that took no longer is asked for as often as may be
@@ -70,7 +71,9 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	defer look.Stop()
 	end := time.NewTimer(listenFor)
 	defer end.Stop()
+	secret, _ := c.sessionOf(r)
 	seen, told, quiet := c.o.Writes(), time.Time{}, time.Now()
+	checked := quiet
 	if since := r.URL.Query().Get("since"); since != "" && since != fmt.Sprint(seen) { // since the page was made, or listened last
 		told = quiet
 		fmt.Fprint(w, "event: changed\ndata: \n\n")
@@ -87,6 +90,11 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 		case <-end.C:
 			return
 		case now := <-look.C:
+			if now.Sub(checked) > checkEvery {
+				if checked = now; c.o.Access.Ended(r.Context(), secret) {
+					return
+				}
+			}
 			n := c.o.Writes()
 			switch {
 			case n != seen && now.Sub(told) >= tellEvery:

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core/access"
@@ -106,5 +107,27 @@ func TestListenersLeaveOthersRoom(t *testing.T) {
 		}
 		leave()
 		all.Wait()
+	})
+}
+
+// A page of a user who is disabled hears nothing more.
+func TestListeningEndsWithItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newConsole(t)
+		s.person("ann", access.Grant{Role: access.Viewer})
+		s.h = console.New(console.Options{API: s.api, Access: s.access, Writes: func() uint64 { return 7 }})
+		s.logInAs("ann")
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "http://console.test/console/live?since=7", nil)
+		r.AddCookie(&http.Cookie{Name: "tickring_session", Value: s.cookies["tickring_session"]})
+		began, ended := time.Now(), make(chan time.Duration)
+		go func() { s.h.ServeHTTP(httptest.NewRecorder(), r); ended <- time.Since(began) }()
+		time.Sleep(time.Minute)
+		yes := true
+		if _, _, err := s.access.Save(t.Context(), access.ByMachine(true), access.Spec{Name: "ann", Disabled: &yes}); err != nil {
+			t.Fatal(err)
+		}
+		if took := <-ended; took < time.Minute || took > time.Minute+10*time.Second {
+			t.Errorf("it heard changes for %s", took)
+		}
 	})
 }

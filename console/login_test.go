@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,6 +170,41 @@ func TestSharedMachine(t *testing.T) {
 	w := s.post("/console/login", url.Values{"name": {"lina"}, "password": {"wrong wrong"}, "shared": {"1"}})
 	if !strings.Contains(w.Body.String(), `name="shared" value="1" checked`) {
 		t.Error("after a wrong password it has forgotten that others use the machine")
+	}
+}
+
+// Over TLS the session's cookie is of this host alone, and on port 443 the browser keeps to TLS.
+func TestSessionCookieIsOfThisHost(t *testing.T) {
+	s := newConsole(t)
+	s.person("ann", access.Grant{Role: access.Viewer})
+	for base, c := range map[string]struct{ cookie, hsts string }{
+		"http://console.test":       {"tickring_session", ""},
+		"https://console.test":      {"__Host-tickring_session", "max-age=31536000"},
+		"https://console.test:7700": {"__Host-tickring_session", ""},
+	} {
+		form := url.Values{"name": {"ann"}, "password": {goodPassword}}
+		r := httptest.NewRequest("POST", base+"/console/login", strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		s.h.ServeHTTP(w, r)
+		if got := w.Header().Get("Strict-Transport-Security"); got != c.hsts {
+			t.Errorf("%s: HSTS is %q", base, got)
+		}
+		i := slices.IndexFunc(w.Result().Cookies(), func(k *http.Cookie) bool { return k.Name == c.cookie })
+		if i < 0 {
+			t.Errorf("%s: %d, cookies %v", base, w.Code, w.Result().Cookies())
+			continue
+		}
+		k := w.Result().Cookies()[i]
+		if host := strings.HasPrefix(k.Name, "__Host-"); host != k.Secure || host != (k.Path == "/") {
+			t.Errorf("%s: %s", base, k)
+		}
+		r = httptest.NewRequest("GET", base+"/console/jobs", nil)
+		r.AddCookie(&http.Cookie{Name: k.Name, Value: k.Value})
+		w = httptest.NewRecorder()
+		if s.h.ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Errorf("%s: with its cookie: %d", base, w.Code)
+		}
 	}
 }
 

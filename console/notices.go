@@ -148,7 +148,7 @@ func channelFormOf(ch client.Channel) channelForm {
 	robot := func(r *client.ChannelRobot) { f.HasURL, f.HasSecret = r.URL != "", r.Secret != "" }
 	switch {
 	case ch.Webhook != nil:
-		f.URL, f.HasSecret = ch.Webhook.URL, ch.Webhook.Secret != ""
+		f.HasURL, f.HasSecret = true, ch.Webhook.Secret != ""
 	case ch.Slack != nil:
 		f.HasURL = true
 	case ch.Wecom != nil:
@@ -190,7 +190,7 @@ func (f channelForm) spec() (client.ChannelSpec, error) {
 	secret, hook := kept(f.Secret, f.HasSecret), kept(f.URL, f.HasURL)
 	switch core.ChannelKind(f.Kind) {
 	case core.ChannelWebhook:
-		s.Webhook = &client.ChannelWebhook{URL: f.URL, Secret: secret}
+		s.Webhook = &client.ChannelWebhook{URL: hook, Secret: secret}
 	case core.ChannelSlack:
 		s.Slack = &client.ChannelHook{URL: hook}
 	case core.ChannelWeCom:

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/oidc"
 )
 
@@ -34,7 +35,14 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	}
 	http.SetCookie(w, a.ticket("", -1)) // one log-in
 	w.Header().Set("Cache-Control", "no-store")
-	who, to, err := c.o.Provider.Finish(r.Context(), kept, r.URL.Query())
+	undo := func() {}
+	who, to, err := c.o.Provider.Finish(r.Context(), kept, r.URL.Query(), func() (err error) {
+		undo, err = c.o.Access.Try(from(r))
+		return err
+	})
+	if err == nil || core.CodeOf(err) == core.CodeUnavailable {
+		undo()
+	}
 	a.r = r.Clone(r.Context())
 	a.r.URL = &url.URL{Path: Root + "login", RawQuery: url.Values{"to": {here(to)}}.Encode()} // what a page says it is: the code is used up
 	secret := ""

@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -17,12 +18,22 @@ const knownCookie = "tickring_known"
 // sharedCookie says, for as long as the browser is open, that others use it too.
 const sharedCookie = "tickring_shared"
 
-// whoIs is who sent a request, by the session of its cookie.
-func (c *Console) whoIs(r *http.Request) (access.Who, error) {
-	secret := ""
-	if k, err := r.Cookie(sessionCookie); err == nil {
+// sessionOf is the secret of the session that a request has, and the name of its cookie. Over TLS the browser takes the cookie from
+// this host alone, not from another one of the domain.
+func (c *Console) sessionOf(r *http.Request) (secret, cookie string) {
+	cookie = sessionCookie
+	if c.secure(r) {
+		cookie = "__Host-" + sessionCookie
+	}
+	if k, err := r.Cookie(cookie); err == nil {
 		secret = k.Value
 	}
+	return secret, cookie
+}
+
+// whoIs is who sent a request, by the session of its cookie.
+func (c *Console) whoIs(r *http.Request) (access.Who, error) {
+	secret, _ := c.sessionOf(r)
 	who, err := c.o.Access.Session(r.Context(), secret)
 	who.From = from(r).Address
 	return who, err
@@ -85,8 +96,8 @@ func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
 		secret, err = c.o.Access.LogInByToken(r.Context(), token, from(r))
 	} else if a.Form("elsewhere") != "" { // in another tab, by the provider
 		if _, err = c.whoIs(r); err == nil {
-			k, _ := r.Cookie(sessionCookie)
-			secret, shared = k.Value, a.onShared()
+			secret, _ = c.sessionOf(r)
+			shared = a.onShared()
 		}
 	} else {
 		secret, err = c.o.Access.LogIn(r.Context(), a.Form("name"), a.Form("password"), from(r))
@@ -132,15 +143,11 @@ func (c *Console) enter(a *ask, secret string, err error, l login) {
 		return
 	}
 	if l.Shared {
-		http.SetCookie(a.w, a.cookie(sessionCookie, secret, 0)) // it goes with the browser, which is not known afterwards
 		http.SetCookie(a.w, a.cookie(sharedCookie, "1", 0))
-	} else {
-		http.SetCookie(a.w, a.cookie(sessionCookie, secret, int((30*24*time.Hour).Seconds())))
-		if a.onShared() {
-			http.SetCookie(a.w, a.cookie(sharedCookie, "", -1))
-		}
-		a.known(secret)
+	} else if a.onShared() {
+		http.SetCookie(a.w, a.cookie(sharedCookie, "", -1))
 	}
+	a.keep(secret, l.Shared)
 	c.look(a, secret)
 	if l.Unsent != nil {
 		a.out = true // its menu would lead away from what was typed
@@ -150,9 +157,24 @@ func (c *Console) enter(a *ask, secret string, err error, l login) {
 	http.Redirect(a.w, a.r, l.To, http.StatusSeeOther)
 }
 
+// keep has the browser keep the secret of a session; one that others use forgets it when it is closed, and is not known afterwards.
+func (a *ask) keep(secret string, shared bool) {
+	_, name := a.c.sessionOf(a.r)
+	if shared {
+		http.SetCookie(a.w, a.cookie(name, secret, 0))
+		return
+	}
+	http.SetCookie(a.w, a.cookie(name, secret, int((30*24*time.Hour).Seconds())))
+	a.known(secret)
+}
+
 // cookie is one of a session: no script reads it, and no other site has it sent with a form.
 func (a *ask) cookie(name, value string, maxAge int) *http.Cookie {
-	return &http.Cookie{Name: name, Value: value, Path: Root, HttpOnly: true, Secure: a.secure(), SameSite: http.SameSiteLaxMode,
+	path := Root
+	if strings.HasPrefix(name, "__Host-") { // it has to be for all paths
+		path = "/"
+	}
+	return &http.Cookie{Name: name, Value: value, Path: path, HttpOnly: true, Secure: a.secure(), SameSite: http.SameSiteLaxMode,
 		MaxAge: maxAge}
 }
 
@@ -169,13 +191,12 @@ func (a *ask) known(secret string) {
 
 func (c *Console) logOut(w http.ResponseWriter, r *http.Request) {
 	a := c.askOf(w, r)
-	if k, err := r.Cookie(sessionCookie); err == nil {
-		if err := c.o.Access.LogOut(r.Context(), k.Value); err != nil {
-			a.fail(err) // it is still good: who wants to be out has to know
-			return
-		}
+	secret, name := c.sessionOf(r)
+	if err := c.o.Access.LogOut(r.Context(), secret); err != nil {
+		a.fail(err) // it is still good: who wants to be out has to know
+		return
 	}
-	http.SetCookie(w, a.cookie(sessionCookie, "", -1))
+	http.SetCookie(w, a.cookie(name, "", -1))
 	w.Header().Set("Clear-Site-Data", `"cache"`)
 	a.remember(core.Say("you are logged out"))
 	http.Redirect(w, r, Root+"login", http.StatusSeeOther)

@@ -110,11 +110,8 @@ func (c Channel) Normal() Channel {
 
 // secrets are those of the channel, by their fields.
 func (c *Channel) secrets() []secretField {
-	list := []secretField{{string(c.Kind) + ".secret", &c.Secret}, {"email.smtp.password", &c.Email.SMTP.Password}}
-	if c.Kind != ChannelWebhook {
-		list = append(list, secretField{string(c.Kind) + ".url", &c.URL})
-	}
-	return list
+	return []secretField{{string(c.Kind) + ".secret", &c.Secret}, {"email.smtp.password", &c.Email.SMTP.Password},
+		{string(c.Kind) + ".url", &c.URL}}
 }
 
 // Shown is c with AsStored in place of its secrets.
@@ -157,10 +154,8 @@ func (c Channel) Kept(old Channel) (Channel, error) {
 		}
 		return nil
 	}
-	if c.Kind != ChannelWebhook {
-		if err := keep(string(c.Kind)+".url", &c.URL, old.URL, true); err != nil {
-			return c, err
-		}
+	if err := keep(string(c.Kind)+".url", &c.URL, old.URL, true); err != nil {
+		return c, err
 	}
 	if err := keep(string(c.Kind)+".secret", &c.Secret, old.Secret, c.URL == old.URL); err != nil {
 		return c, err
@@ -231,14 +226,10 @@ func (c Channel) Validate() error {
 }
 
 func (c Channel) validateURL() error {
-	if c.URL == AsStored && c.Kind != ChannelWebhook {
+	if c.URL == AsStored {
 		return nil
 	}
-	shown := c.URL
-	if c.Kind != ChannelWebhook {
-		shown = "" // a secret
-	}
-	wrong := func(reason string, args ...any) error { return Invalid(string(c.Kind)+".url", shown, reason, args...) }
+	wrong := func(reason string, args ...any) error { return Invalid(string(c.Kind)+".url", "", reason, args...) } // it is a secret
 	u, err := url.Parse(c.URL)
 	switch {
 	case c.URL == "":

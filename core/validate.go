@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	MaxParams    = 64 << 10 // bytes
-	MaxTitle     = 256      // characters
+	MaxJob       = 256 << 10 // bytes of JSON; encrypted it fits an item of DynamoDB
+	MaxParams    = 64 << 10  // bytes
+	MaxTitle     = 256       // characters
 	MaxLabels    = 32
 	MaxLabelKey  = 63  // bytes
 	MaxLabel     = 256 // characters
@@ -257,6 +258,9 @@ func (j *Job) Validate() error {
 		if err := bounded(b.field, b.value, b.min, b.max); err != nil {
 			return err
 		}
+	}
+	if n := len(marshal(d)); n > MaxJob {
+		return Invalid("job", strconv.Itoa(n)+" bytes", "at most %d bytes of JSON are allowed", MaxJob)
 	}
 	if d.Keep.Days != KeepForever && (d.Keep.Days < 1 || d.Keep.Days > MaxKeepDays) {
 		return Invalid("keep.days", strconv.Itoa(d.Keep.Days), "allowed are 1 to %d, and 0 for ever", MaxKeepDays)

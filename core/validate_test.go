@@ -45,7 +45,10 @@ func TestValidateJob(t *testing.T) {
 		change func(j *Job)
 		field  string
 	}{
-		"app":             {func(j *Job) { j.Def.App = "a/b" }, "app"},
+		"app": {func(j *Job) { j.Def.App = "a/b" }, "app"},
+		"bytes": {func(j *Job) {
+			j.Def.Params, j.Def.Command = strings.Repeat("\x01", MaxParams), nil // six times as long in JSON
+		}, "job"},
 		"no name":         {func(j *Job) { j.Def.Name = "" }, "name"},
 		"name":            {func(j *Job) { j.Def.Name = "007" }, "name"},
 		"title":           {func(j *Job) { j.Def.Title = strings.Repeat("报", 257) }, "title"},

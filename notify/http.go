@@ -132,7 +132,7 @@ func retryAfter(said string, now time.Time) time.Duration {
 // hide takes the secrets of a channel out of a text: some servers answer with what they were asked.
 func hide(ch *core.Channel, text string) string {
 	secrets := []string{ch.Secret, ch.Email.SMTP.Password}
-	if u, err := url.Parse(ch.URL); err == nil && ch.Kind != core.ChannelWebhook {
+	if u, err := url.Parse(ch.URL); err == nil {
 		secrets = append(secrets, ch.URL, u.RequestURI(), u.Path, u.RawQuery)
 		for _, values := range u.Query() {
 			secrets = append(secrets, values...)

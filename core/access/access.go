@@ -225,12 +225,15 @@ func (a *Access) Bearer(ctx context.Context, token string) (Who, error) {
 
 // ProofKey is what a server proves with that it knows a person's token, without a secret that
 // it does not have: the hex hash of the token, by whose it is and the beginning of the hash of
-// that. Who has no token cannot name one. Empty: there is none.
+// that. Who has no token cannot name one. Empty: there is none; that takes as long as a login that fails, so that how long it
+// takes reveals no user.
 func (a *Access) ProofKey(ctx context.Context, of string) (string, error) {
 	name, id, _ := strings.Cut(of, ":")
 	if CheckName("", name) != nil || len(id) != 16 {
 		return "", nil
 	}
+	least := time.NewTimer(a.o.Answer)
+	defer least.Stop()
 	acc, _, err := a.find(ctx, name)
 	if err != nil {
 		return "", err
@@ -241,24 +244,64 @@ func (a *Access) ProofKey(ctx context.Context, of string) (string, error) {
 			return key, nil
 		}
 	}
+	select {
+	case <-least.C:
+	case <-ctx.Done():
+	}
 	return "", nil
+}
+
+// session reads the account and the place in it of the session of a secret.
+func (a *Access) session(ctx context.Context, secret string) (acc Account, i int, err error) {
+	name, is := ownerOf(sessionPrefix, secret)
+	if !is {
+		return acc, 0, errUnknown
+	}
+	acc, found, err := a.find(ctx, name)
+	if err != nil {
+		return acc, 0, err
+	}
+	hash := hashOf(secret)
+	i = slices.IndexFunc(acc.Sessions, func(s Session) bool { return sameHash(s.Hash, hash) })
+	if !found || acc.Disabled || i < 0 || a.over(&acc.Sessions[i], a.now()) {
+		return acc, 0, errUnknown
+	}
+	return acc, i, nil
+}
+
+// Ended reports whether the session of a secret has ended. It does not keep the session from ending.
+func (a *Access) Ended(ctx context.Context, secret string) bool {
+	_, _, err := a.session(ctx, secret)
+	return core.CodeOf(err) == core.CodeUnauthorized
+}
+
+// Renew replaces the secret of a session, so that who knew the old one is logged out.
+func (a *Access) Renew(ctx context.Context, secret string) (renewed string, err error) {
+	acc, _, err := a.session(ctx, secret)
+	if err != nil {
+		return "", err
+	}
+	old := hashOf(secret)
+	renewed, hash := newSecret(sessionPrefix, acc.Name)
+	_, err = a.change(ctx, acc.Name, nil, func(acc *Account) (bool, error) {
+		for i := range acc.Sessions {
+			if sameHash(acc.Sessions[i].Hash, old) {
+				acc.Sessions[i].Hash = hash
+				return true, nil
+			}
+		}
+		return false, errUnknown
+	})
+	return renewed, err
 }
 
 // Session is who has the secret of a session, which it keeps from ending.
 func (a *Access) Session(ctx context.Context, secret string) (Who, error) {
-	name, is := ownerOf(sessionPrefix, secret)
-	if !is {
-		return Who{}, errUnknown
-	}
-	acc, found, err := a.find(ctx, name)
+	acc, i, err := a.session(ctx, secret)
 	if err != nil {
 		return Who{}, err
 	}
-	hash, now := hashOf(secret), a.now()
-	i := slices.IndexFunc(acc.Sessions, func(s Session) bool { return sameHash(s.Hash, hash) })
-	if !found || acc.Disabled || i < 0 || a.over(&acc.Sessions[i], now) {
-		return Who{}, errUnknown
-	}
+	now := a.now()
 	who := acc.who(Person)
 	who.Session, who.MustChange = acc.Sessions[i].ID, acc.MustChange && acc.Sessions[i].ByPassword
 	if minute := now.Truncate(time.Minute); minute.After(acc.Sessions[i].Seen) {

@@ -196,6 +196,12 @@ func TestLogInTellsNothing(t *testing.T) {
 		if len(said) != 1 {
 			t.Errorf("told apart: %v", said)
 		}
+		for _, name := range []string{"ann", "nobody"} { // by the proof of a server
+			began := time.Now()
+			if key, err := f.a.ProofKey(ctx, name+":0123456789abcdef"); err != nil || key != "" || time.Since(began) != 500*time.Millisecond {
+				t.Errorf("%s: %q, %v in %s", name, key, err, time.Since(began))
+			}
+		}
 	})
 }
 
@@ -975,6 +981,45 @@ func TestRoleClaimTextIsOneValue(t *testing.T) {
 		}
 		if (role == access.Admin) != admin {
 			t.Errorf("the claim %q gives %q: %v", group, role, err)
+		}
+	}
+}
+
+// A letter whose lower case is ASCII makes no name that another user has.
+func TestProviderNamesAreASCII(t *testing.T) {
+	for name, want := range map[string]core.Code{"Kim": "", "\u212aim": core.CodeForbidden} {
+		f := newFixture(t)
+		_, err := f.a.External(t.Context(), "https://id", name, map[string]any{"preferred_username": name}, access.From{})
+		if (want != "" || err != nil) && core.CodeOf(err) != want {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// A renewed session has another secret, and the old one is not known.
+func TestRenewReplacesSessionSecret(t *testing.T) {
+	f, ctx := newFixture(t), t.Context()
+	f.person("ann", access.Grant{Role: access.Viewer})
+	old, _ := f.logIn("ann")
+	renewed, err := f.a.Renew(ctx, old)
+	f.ok(err)
+	if _, err = f.a.Session(ctx, renewed); err != nil || f.a.Ended(ctx, renewed) || !f.a.Ended(ctx, old) {
+		t.Errorf("%v: ended %t, the old one %t", err, f.a.Ended(ctx, renewed), f.a.Ended(ctx, old))
+	}
+	_, err = f.a.Renew(ctx, old)
+	f.code(err, core.CodeUnauthorized)
+}
+
+func TestCommonPasswordsAreRejected(t *testing.T) {
+	f := newFixture(t)
+	for password, want := range map[string]core.Code{
+		"password123": core.CodeInvalid, "1234567890": core.CodeInvalid, "Qwertyuiop": core.CodeInvalid, "aaaaaaaaaaaa": core.CodeInvalid,
+		"1q2w3e4r5t": core.CodeInvalid, "tickring2026!": core.CodeInvalid, "abcdefghijk": core.CodeInvalid,
+		"correct horse": "", "my password is long": "", "7392846150": "",
+	} {
+		_, _, err := f.a.Save(t.Context(), root, access.Spec{Name: "ann", Password: &password})
+		if (want != "" || err != nil) && core.CodeOf(err) != want {
+			t.Errorf("%q: %v", password, err)
 		}
 	}
 }

@@ -32,7 +32,8 @@ func (c *Claims) nameOf(claims map[string]any) (string, error) {
 	if verified, _ := claims["email_verified"].(bool); claim == "email" && !verified {
 		return "", core.Errorf(core.CodeForbidden, "the provider does not say that the e-mail address is verified")
 	}
-	if CheckName("", name) != nil {
+	// Lower case of some letters beyond ASCII, as the Kelvin sign, is an ASCII letter: another user's name.
+	if said, _ := claims[claim].(string); CheckName("", name) != nil || strings.ContainsFunc(said, func(r rune) bool { return r > '~' }) {
 		return "", core.Errorf(core.CodeForbidden, "the provider's claim %s is no name of a person here: %q", claim, core.Truncate(name))
 	}
 	return name, nil

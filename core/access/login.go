@@ -95,6 +95,16 @@ func (a *Access) placesOf(ctx context.Context, name string, from *From) (places 
 	return placesOf(from.Address), false, err
 }
 
+// Try counts a login by other means than a password, before it is known to fail, or says that the address had too many.
+// undo is called if it did not fail.
+func (a *Access) Try(from From) (undo func(), err error) {
+	took, err := a.froms.take(placesOf(from.Address), a.now())
+	if err != nil {
+		return nil, err
+	}
+	return func() { a.froms.giveBack(took) }, nil
+}
+
 func (a *Access) logIn(ctx context.Context, in lane, name, password string, from From) (string, error) {
 	hash, err := a.nobodys(ctx, in)
 	if err != nil {

@@ -122,9 +122,32 @@ func checkPassword(field, name, password string) error {
 		return core.Invalid(field, "", "a password has %d characters at least, and %d bytes at most", MinPassword, MaxPassword)
 	case strings.EqualFold(password, name):
 		return core.Invalid(field, "", "a password is not the name")
+	case isCommon(password):
+		return core.Invalid(field, "", "this password is among the first that an attacker tries: take another")
 	}
 	return nil
 }
+
+// isCommon reports whether a password is a common word with digits or signs around it, a walk along the keyboard or the
+// alphabet, or of fewer than five different characters.
+func isCommon(password string) bool {
+	p := strings.ToLower(password)
+	seen := map[rune]bool{}
+	for _, r := range p {
+		seen[r] = true
+	}
+	word := strings.TrimFunc(p, func(r rune) bool { return r < 'a' || r > 'z' })
+	return len(seen) < 5 || slices.Contains(commonWords, word) || slices.ContainsFunc(commonWalks, func(walk string) bool {
+		return strings.Contains(walk, p)
+	})
+}
+
+var (
+	commonWords = strings.Fields("password passw passwort passwd admin administrator root welcome letmein changeme changeit iloveyou qwerty " +
+		"qwertyuiop secret tickring scheduler sunshine princess football baseball monkey dragon superman starwars master")
+	commonWalks = []string{"0123456789012345678901234567890", "9876543210987654321098765432109876543210", "abcdefghijklmnopqrstuvwxyz",
+		"qwertyuiopasdfghjklzxcvbnm", "1qaz2wsx3edc4rfv5tgb6yhn7ujm8ik,9ol.0p;/", "1q2w3e4r5t6y7u8i9o0p", "q1w2e3r4t5y6u7i8o9p0"}
+)
 
 func (v *View) check() error {
 	switch {

@@ -22,6 +22,7 @@ type ChangeFilter struct {
 	Apps []string // where both are: of these alone; nil: of all, and of what is of no app
 	// Channel and Person are what a change concerns.
 	Channel, Person string
+	NoPeople        bool // none that concerns a user's account
 	By, Verb, Act   string
 	From, To        time.Time
 	Limit           int    // at most 1000; 0 is 100
@@ -56,6 +57,9 @@ func (f *ChangeFilter) check() (limit int, err error) {
 
 func (f *ChangeFilter) takes(c *core.Change) bool {
 	ofNone := c.App == "" && c.Job == 0
+	if f.NoPeople && ofNone && strings.HasPrefix(c.Name, core.OfPerson) {
+		return false
+	}
 	return (f.By == "" || c.By == f.By) && (f.Verb == "" || c.Verb == f.Verb) && (f.Act == "" || c.Act == f.Act) &&
 		(f.Channel == "" || ofNone && c.Name == f.Channel) && (f.Person == "" || ofNone && c.Name == core.OfPerson+f.Person) &&
 		(f.From.IsZero() || !c.At.Before(f.From)) && (f.To.IsZero() || !c.At.After(f.To))

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -125,8 +126,8 @@ func (p *Provider) Start(ctx context.Context, to string) (where, kept string, er
 }
 
 // Finish reads what a browser brings back from the provider, and says who it is and which page
-// was asked for.
-func (p *Provider) Finish(ctx context.Context, kept string, q url.Values) (who Person, to string, err error) {
+// was asked for. It asks the provider about a code only if try allows it.
+func (p *Provider) Finish(ctx context.Context, kept string, q url.Values, try func() error) (who Person, to string, err error) {
 	t, ok := p.open(kept)
 	if !ok || !same(q.Get("state"), t.State) {
 		return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "this log-in was not begun in this browser, or too long ago: begin it again")
@@ -137,6 +138,9 @@ func (p *Provider) Finish(ctx context.Context, kept string, q url.Values) (who P
 		return Person{}, t.To, core.Errorf(core.CodeForbidden, "%s did not let you in", p.s.Name)
 	}
 	f, err := p.discover(ctx)
+	if err == nil {
+		err = try()
+	}
 	if err != nil {
 		return Person{}, t.To, err
 	}
@@ -181,7 +185,13 @@ func (p *Provider) redeem(ctx context.Context, f *found, t ticket, code string) 
 		return Person{}, errors.New("the token is of another log-in: its nonce is not the one that was sent")
 	}
 	who := Person{Issuer: id.Issuer, Subject: id.Subject}
-	return who, id.Claims(&who.Claims)
+	if err := id.Claims(&who.Claims); err != nil {
+		return Person{}, err
+	}
+	if azp, is := who.Claims["azp"]; is && azp != p.s.ClientID {
+		return Person{}, fmt.Errorf("the token was issued for another client: azp is %q", azp)
+	}
+	return who, nil
 }
 
 // discover asks the provider what it is, once it answers.

@@ -57,7 +57,7 @@ func newIdp(t *testing.T) *idp {
 
 func (p *idp) sign(key *rsa.PrivateKey, audience, issuer, nonce string, end time.Time) string {
 	return oidctest.SignIDToken(key, "k", coreos.RS256, fmt.Sprintf(
-		`{"iss":%q,"aud":%q,"sub":"1","exp":%d,"nonce":%q,"preferred_username":"lina"}`, issuer, audience, end.Unix(), nonce))
+		`{"iss":%q,"aud":%q,"sub":"1","exp":%d,"nonce":"%s","preferred_username":"lina"}`, issuer, audience, end.Unix(), nonce))
 }
 
 const base = "https://jobs.example.com"
@@ -71,6 +71,8 @@ func newProvider(t *testing.T, issuer, adminToken string, now func() time.Time) 
 	}
 	return p
 }
+
+func free() error { return nil }
 
 func code(t *testing.T, what string, err error, want core.Code) {
 	t.Helper()
@@ -98,7 +100,7 @@ func TestTickets(t *testing.T) {
 	}
 	idp.nonce = q.Get("nonce")
 	back := url.Values{"state": {q.Get("state")}, "code": {"c"}}
-	if who, to, err := twin.Finish(t.Context(), kept, back); err != nil || who.Subject != "1" || who.Issuer != idp.URL ||
+	if who, to, err := twin.Finish(t.Context(), kept, back, free); err != nil || who.Subject != "1" || who.Issuer != idp.URL ||
 		who.Claims["preferred_username"] != "lina" || to != "/console/jobs?q=1" {
 		t.Errorf("%+v %s %v", who, to, err)
 	}
@@ -116,13 +118,16 @@ func TestTickets(t *testing.T) {
 		"another state":      {p, kept, url.Values{"state": {q.Get("state") + "x"}, "code": {"c"}}},
 		"no state":           {p, kept, url.Values{"code": {"c"}}},
 	} {
-		_, _, err := c.p.Finish(t.Context(), c.kept, c.back)
+		_, _, err := c.p.Finish(t.Context(), c.kept, c.back, free)
 		code(t, what, err, core.CodeUnauthorized)
 	}
-	_, _, err = p.Finish(t.Context(), kept, url.Values{"state": back["state"], "error": {"access_denied"}, "error_description": {"detail"}})
+	denied := url.Values{"state": back["state"], "error": {"access_denied"}, "error_description": {"detail"}}
+	_, _, err = p.Finish(t.Context(), kept, denied, free)
 	code(t, "refused", err, core.CodeForbidden)
+	_, _, err = p.Finish(t.Context(), kept, back, func() error { return core.Errorf(core.CodeRefused, "too many") })
+	code(t, "too many codes", err, core.CodeRefused)
 	now = now.Add(oidc.TicketFor)
-	_, _, err = p.Finish(t.Context(), kept, back)
+	_, _, err = p.Finish(t.Context(), kept, back, free)
 	code(t, "too late", err, core.CodeUnauthorized)
 	if n := idp.asked.Load(); n != asked {
 		t.Errorf("the provider was asked %d times about what is not ours", n-asked)
@@ -151,8 +156,10 @@ func TestTokensAreVerified(t *testing.T) {
 		"no nonce":      {func(string) string { return good("") }, 0, core.CodeUnauthorized},
 		"another key": {func(n string) string { return idp.sign(other, "console", idp.URL, n, now.Add(time.Hour)) }, 0,
 			core.CodeUnauthorized},
-		"none":  {func(string) string { return "" }, 0, core.CodeUnauthorized},
-		"ended": {good, 5 * time.Minute, core.CodeUnauthorized},
+		"issued for another client": {func(n string) string { return good(n + `","azp":"other`) }, 0, core.CodeUnauthorized},
+		"issued for this one":       {token: func(n string) string { return good(n + `","azp":"console`) }},
+		"none":                      {func(string) string { return "" }, 0, core.CodeUnauthorized},
+		"ended":                     {good, 5 * time.Minute, core.CodeUnauthorized},
 	} {
 		where, kept, err := p.Start(t.Context(), "")
 		if err != nil {
@@ -161,7 +168,7 @@ func TestTokensAreVerified(t *testing.T) {
 		u, _ := url.Parse(where)
 		idp.token, idp.nonce = c.token, u.Query().Get("nonce")
 		now = now.Add(c.later)
-		_, _, err = p.Finish(t.Context(), kept, url.Values{"state": u.Query()["state"], "code": {"c"}})
+		_, _, err = p.Finish(t.Context(), kept, url.Values{"state": u.Query()["state"], "code": {"c"}}, free)
 		if now = now.Add(-c.later); c.want != "" {
 			code(t, what, err, c.want)
 		} else if err != nil {
@@ -190,7 +197,7 @@ func TestProviderThatIsAway(t *testing.T) {
 	}
 	u, _ := url.Parse(where)
 	idp.away.Store(true)
-	_, _, err = p.Finish(t.Context(), kept, url.Values{"state": u.Query()["state"], "code": {"c"}})
+	_, _, err = p.Finish(t.Context(), kept, url.Values{"state": u.Query()["state"], "code": {"c"}}, free)
 	code(t, "away at the code", err, core.CodeUnavailable)
 }
 
