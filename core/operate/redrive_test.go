@@ -169,7 +169,8 @@ func TestRedrive(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, w := range want {
-		if there := strings.Contains(fmt.Sprint(letters()), w.what); there == (w.final || w.why == nil || w.why != nil && w.why[0] == "" && len(w.why) != 2) {
+		goes := w.final || w.why == nil || w.why[0] == "" && len(w.why) != 2
+		if there := strings.Contains(fmt.Sprint(letters()), w.what); there == goes {
 			t.Errorf("%s is there: %t", w.what, there)
 		}
 	}
