@@ -125,7 +125,7 @@ var wanted = map[string]want{
 	"POST /v1/rerun address":                    {operator, "addresses", ofShop, `{"run":"RUN","addresses":["http://10.0.0.9:1"]}`},
 	"POST /v1/rerun app":                        {operator, "", ofShop, `{"app":"shop","key":"k2"}`},
 	"POST /v1/rerun job":                        {operator, "", ofShop, `{"job":"shop/report","key":"k2"}`},
-	"POST /v1/rerun all":                        {viewer, "", aList, `{"failed":true,"key":"k2"}`},
+	"POST /v1/rerun all":                        {operator, "", aList, `{"failed":true,"key":"k2"}`},
 	"POST /v1/rerun dry":                        {viewer, "", ofShop, `{"job":"1","dryRun":true}`},
 	"POST /v1/clean":                            {editor, "", ofAll, `{"before":"2026-01-01T00:00:00Z"}`},
 	"POST /v1/clean app":                        {editor, "", ofShop, `{"app":"shop","before":"2026-01-01T00:00:00Z"}`},
@@ -211,7 +211,9 @@ func (w want) answer(op string, s someone) int {
 		}
 	}
 	switch {
-	case w.scope == aList && len(s.grants) == 0:
+	case w.scope == aList && !slices.ContainsFunc(s.grants, func(g access.Grant) bool {
+		return slices.Index(access.Roles, g.Role) >= slices.Index(access.Roles, w.role)
+	}):
 		return 403
 	case w.scope == aList:
 		return 0

@@ -260,7 +260,7 @@ func TestBadInput(t *testing.T) {
 		{"log from a line that nobody can count", "GET /v1/runs/4294967297/log?from=18446744073709551617", "", 400, core.CodeInvalid, "from", ""},
 		{"audit without a span", "GET /v1/audit", "", 400, core.CodeInvalid, "from", "needed"},
 		{"audit backwards", "GET /v1/audit?from=2026-11-20T00:00:00Z&to=2026-11-19T00:00:00Z", "", 400, core.CodeInvalid, "from",
-			"after its end"},
+			"must be earlier than to"},
 		{"a shape of too long", "GET /v1/upcoming/shape?for=8d", "", 400, core.CodeInvalid, "for", "1s to 7d"},
 		{"a shape of too many buckets", "GET /v1/upcoming/shape?buckets=289", "", 400, core.CodeInvalid, "buckets", "1 to 288"},
 		{"span without a unit", "GET /v1/upcoming?for=5", "", 400, core.CodeInvalid, "for", "say 5s"},

@@ -24,6 +24,9 @@ func (s *server) mayRerun(r *http.Request, q *client.RerunRequest) (each func(ap
 	case q.Job != "" || q.App != "":
 		return nil, s.mayThese(r, named, q.Job, q.App)
 	}
+	if !q.DryRun && !callerOf(r).MaySome(deed) {
+		return nil, may(r, deed, "")
+	}
 	return func(app string) error { return may(r, deed, app) }, nil
 }
 

@@ -31,7 +31,8 @@ func (s *server) open(r *http.Request) error {
 }
 
 var errOneMachine = core.Errorf(core.CodeRefused,
-	"on one machine nothing is fenced: stop the server, put the copy in its place, and start it once with: tickring serve --restored --start-now")
+	"on one machine nothing is fenced: stop the server, put the copy in its place, and start it once with: "+
+		"tickring serve --restored --start-now")
 
 func (s *server) Fence(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s.o.Restore == nil {

@@ -276,7 +276,7 @@ func TestRunSentAgainWhileItWaitsIsNoCopy(t *testing.T) {
 func TestLooksAreNoFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
-		for _, looks := range []int{bound.UnreadTries - 1, bound.UnreadTries, bound.UnreadTries + 1} { // the job is read again after the first two times
+		for _, looks := range []int{bound.UnreadTries - 1, bound.UnreadTries, bound.UnreadTries + 1} { // the job is read after the first two
 			w.after(6 * time.Minute)
 			s := &unread{damaged{Store: w.s, Ring: w.s, job: 7}, w.s}
 			d := w.d

@@ -407,7 +407,7 @@ func TestRedriveOfMany(t *testing.T) {
 			if err != nil || res.Sent > bound.Redriven {
 				t.Fatalf("%d sent in one call: %v", res.Sent, err)
 			}
-			sent += int(res.Sent)
+			sent += res.Sent
 			if q.After = res.Next; res.Next == "" {
 				break
 			}

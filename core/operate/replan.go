@@ -35,8 +35,8 @@ type ReplanResult struct {
 // gets its run or a record that says why not. What is on its way and not late is
 // left alone. With To 0 it is not: then the ring may have lost all that was on it, and
 // what is planned ahead, due or to come, goes on it again, unless its run has ended and
-// owes nothing: also what a dispatcher has claimed, which may die before its journal. An ID that turns out to have a run is decided already:
-// to replan twice does nothing more.
+// owes nothing: also what a dispatcher has claimed, which may die before its journal. An ID
+// that turns out to have a run is decided already: to replan twice does nothing more.
 func (op *Operate) ReplanPage(ctx context.Context, actor core.Actor, of ask.AuditAsk) (ReplanResult, error) {
 	if err := actor.Validate(); err != nil {
 		return ReplanResult{}, err
