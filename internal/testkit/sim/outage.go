@@ -105,7 +105,10 @@ func cannotRead[V any](p *port, jobs []core.JobID, found map[core.JobID]V, err e
 // again. A user replans or redrives soon after, or the tick finds what was lost.
 func (w *World) losses(d *dice) {
 	apart := 60 * time.Second
-	if w.cfg.Long || w.cfg.Deployed { // a replan leaves copies of what is in hand, each of which comes again and again
+	switch { // a replan leaves copies of what is in hand, each of which comes again and again
+	case w.cfg.Deployed:
+		apart = w.cfg.For
+	case w.cfg.Long:
 		apart = 4 * time.Minute
 	}
 	for w.busy.Load() {
