@@ -201,7 +201,7 @@ func (p *appPage) Properties() string {
 func (p *appPage) Curl() string {
 	token := ""
 	if p.App.HasToken {
-		token = " -H 'XXL-JOB-ACCESS-TOKEN: …'"
+		token = " -H 'XXL-JOB-ACCESS-TOKEN: …'" //nolint:gosec // the name of a header
 	}
 	return "curl " + p.Address + "/api/registry" + token + " -H 'Content-Type: application/json' \\\n  -d '" +
 		`{"registryGroup":"EXECUTOR","registryKey":"` + p.App.Name + `","registryValue":"http://127.0.0.1:9999/"}'`

@@ -202,10 +202,10 @@ func (g *runLog) put(b []byte) {
 		return
 	}
 	if g.f == nil {
-		f, err := os.OpenFile(g.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+		f, err := os.OpenFile(g.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640) //nolint:gosec // log collectors are in its group
 		if errors.Is(err, fs.ErrNotExist) {
 			if err = os.MkdirAll(filepath.Dir(g.path), 0o750); err == nil {
-				f, err = os.OpenFile(g.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+				f, err = os.OpenFile(g.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640) //nolint:gosec // log collectors are in its group
 			}
 		}
 		if err != nil {

@@ -80,7 +80,7 @@ const (
 // Headers. Both may be sent to every dialect: those that do not know one
 // ignore it.
 const (
-	HeaderToken = "XXL-JOB-ACCESS-TOKEN"
+	HeaderToken = "XXL-JOB-ACCESS-TOKEN" //nolint:gosec // the name of a header
 	HeaderApp   = "XXL-JOB-APPNAME"
 )
 

@@ -217,7 +217,7 @@ func (c *ServeCmd) Run(e *Env) error {
 }
 
 func (c *ServeCmd) tell(e *Env, out io.Writer, dir string, s *server.Server) {
-	token := "of TICKRING_ADMIN_TOKEN"
+	token := "of TICKRING_ADMIN_TOKEN" //nolint:gosec // the name of a variable
 	if e.env("TICKRING_ADMIN_TOKEN") == "" {
 		token = filepath.Join(short(dir, e), server.TokenFile)
 	}

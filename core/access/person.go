@@ -179,7 +179,7 @@ func (a Account) JSON() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(a); err != nil {
+	if err := enc.Encode(a); err != nil { //nolint:gosec // a hash, for the store
 		panic("access: marshal of plain values: " + err.Error())
 	}
 	return bytes.TrimSpace(b.Bytes())

@@ -100,7 +100,7 @@ func (t *timed) Do(r *http.Request) (*http.Response, error) {
 	n := attempt(r)
 	one := *t.client
 	one.Timeout = min(t.c.Attempt<<min(n-1, 16), t.c.AttemptMax)
-	res, err := one.Do(r)
+	res, err := one.Do(r) //nolint:gosec // requests of the AWS SDK
 	if n == 1 && noAnswer(err) && r.Context().Err() == nil {
 		// A function that was frozen finds its connections dead, all of them, and no
 		// sign of it: the next attempt is to have a new one.
