@@ -1214,7 +1214,8 @@ AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE
 	owing := map[core.RunID]bool{}
 	if len(list) > 0 {
 		if err := s.query(ctx, "SELECT key FROM runs INDEXED BY runs_owes WHERE owes IS NOT NULL "+
-			"UNION ALL SELECT key FROM runs INDEXED BY runs_place WHERE "+owesChildren+" UNION ALL SELECT key FROM runs INDEXED BY runs_aside WHERE "+owesAside, nil, func(st *sqlite.Stmt) error {
+			"UNION ALL SELECT key FROM runs INDEXED BY runs_place WHERE "+owesChildren+
+			" UNION ALL SELECT key FROM runs INDEXED BY runs_aside WHERE "+owesAside, nil, func(st *sqlite.Stmt) error {
 			owing[runOf(st.ColumnInt64(0))] = true
 			return nil
 		}); err != nil {
