@@ -37,6 +37,10 @@ const (
 	// Beyond: it goes to the dead letters. Test: TestLooksAreNoFailures.
 	UnreadTries = 20
 
+	// CloseFor is for how long a process that lives on tries to store the end of a call.
+	// Beyond: an error is logged, and the run ends as lost. Test: TestEndsWaitForRoomOnTheDisk.
+	CloseFor = 10 * time.Minute
+
 	// Recovered is how many lost instants of one job a pass sends again.
 	// Beyond: the next pass goes on there. Test: TestManyAreCompared.
 	Recovered = 1000

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -61,9 +63,10 @@ type batch struct {
 	over    []core.Entry // of items that are gone: answered long ago, while others are awaited
 	of      map[int]bool // the messages that brought those
 	v       int
-	stored  bool        // the last journal written is stored
-	dirty   bool        // something was answered since the last journal
-	blocked atomic.Bool // the journal is not stored: no further send is begun
+	stored  bool            // the last journal written is stored
+	dirty   bool            // something was answered since the last journal
+	late    []finish.Result // ends of calls that were not stored in time
+	blocked atomic.Bool     // the journal is not stored: no further send is begun
 }
 
 // noRun is never written to.
@@ -129,6 +132,12 @@ func (b *batch) run(ctx context.Context, free func()) {
 	b.finalJournal(work)
 	b.checks(work, b.items)
 	b.putBackRest(work)
+	late, cancel3 := context.WithDeadline(ctx, b.deadline.Add(-b.d.o.Reserve/2))
+	if !own { // this process lives on
+		late, cancel3 = context.WithTimeout(ctx, bound.CloseFor)
+	}
+	defer cancel3()
+	b.closeLate(late)
 }
 
 func (b *batch) now() time.Time { return b.d.o.Now() }

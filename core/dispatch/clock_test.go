@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
@@ -564,4 +567,70 @@ func TestDialectIsHandedOn(t *testing.T) {
 			t.Errorf("told %v", got)
 		}
 	})
+}
+
+// fullDisk stores nothing until room is set.
+type fullDisk struct {
+	*memory.Store
+	room atomic.Bool
+}
+
+func (f *fullDisk) refuse(n int) []error {
+	return slices.Repeat([]error{errors.New("disk full")}, n)
+}
+
+func (f *fullDisk) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+	if !f.room.Load() {
+		return f.refuse(len(puts))
+	}
+	return f.Store.PutRuns(ctx, puts)
+}
+
+func (f *fullDisk) PutJournal(ctx context.Context, j core.Journal) error {
+	if !f.room.Load() {
+		return f.refuse(1)[0]
+	}
+	return f.Store.PutJournal(ctx, j)
+}
+
+// TestEndsWaitForRoomOnTheDisk: the end of a call that cannot be stored is stored once there is
+// room again. A process that lives on waits for it, a function while it has time.
+func TestEndsWaitForRoomOnTheDisk(t *testing.T) {
+	const lambda = time.Minute // of a function
+	for _, c := range []struct {
+		full     time.Duration
+		function bool
+		want     core.State
+	}{
+		{bound.CloseFor - 15*time.Second, false, core.Succeeded}, {bound.CloseFor + time.Minute, false, core.Running},
+		{3 * bound.CloseFor, false, core.Running},
+		{lambda - 10*time.Second, true, core.Succeeded}, {lambda + 10*time.Second, true, core.Running},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newClocked(t)
+			id, fire := k.job(7, func(j *core.Job) { j.Def.Timeout = 10 * time.Second })
+			disk := &fullDisk{Store: k.s}
+			disk.room.Store(true)
+			var log strings.Builder
+			o := dispatch.Options{MaxAhead: plan.Local().MaxAhead, Log: slog.New(slog.NewTextHandler(&log, nil))}
+			k.d = dispatch.New(disk, k.s, k, finish.New(disk, k.s, finish.Options{Plan: plan.Local(), Log: o.Log}), o)
+			k.send = func(dispatch.Shipment) dispatch.Answer {
+				disk.room.Store(false)
+				time.AfterFunc(c.full, func() { disk.room.Store(true) })
+				return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
+			}
+			ctx, cancel := t.Context(), func() {}
+			if c.function {
+				ctx, cancel = context.WithTimeout(ctx, lambda)
+			}
+			defer cancel()
+			k.d.Handle(ctx, []ring.Message{{Kind: ring.KindFires, Slot: fire.Slot, Fires: []core.Fire{fire}}})
+			if r := k.run(id); r.State != c.want || k.times(id) != 1 {
+				t.Errorf("the disk was full for %s, a function %t: it is %s, sent %d times", c.full, c.function, r.State, k.times(id))
+			}
+			if says := strings.Contains(log.String(), id.String()); says != (c.want == core.Running) {
+				t.Errorf("the disk was full for %s: logged %q", c.full, log.String())
+			}
+		})
+	}
 }

@@ -37,7 +37,28 @@ func (b *batch) closeEnded(ctx context.Context) {
 		of, errs = b.end(ctx, b.toEnd())
 	}
 	for k, it := range of {
+		if p := it.phase.(ended); p.Kind == AnswerEnded {
+			b.late = append(b.late, b.result(it, p))
+		}
 		b.set(it, unclosed(errs[k], it.phase.(ended), it.run.MaybeSent, it.run.Until))
+	}
+}
+
+// closeLate tries to store the ends that were not stored in time, as while the disk is full or
+// the table throttles. Nobody else knows them, so it goes on until ctx ends.
+func (b *batch) closeLate(ctx context.Context) {
+	var errs []error
+	for try := 0; len(b.late) > 0 && sleep(ctx, 100*time.Millisecond<<min(try, 5)); try++ {
+		errs = b.d.finish.End(ctx, b.late)
+		b.late = slices.DeleteFunc(b.late, func(finish.Result) bool {
+			err := errs[0]
+			errs = errs[1:]
+			return closing(err) != nil
+		})
+	}
+	for i := range b.late {
+		r := &b.late[i]
+		b.d.o.Log.Error("end of a call is not stored, so the run will be lost", "run", r.Run, "job", r.Run.Job(), "state", r.State)
 	}
 }
 
@@ -62,9 +83,7 @@ func (b *batch) end(ctx context.Context, items []*item) (of []*item, errs []erro
 	}
 	results := make([]finish.Result, len(items))
 	for i, it := range items {
-		e := it.phase.(ended)
-		results[i] = finish.Result{Run: it.fire.Run, State: e.State, Reason: e.Reason, Code: e.Code, Message: e.Message,
-			At: b.now(), Owner: b.nonce, RetryAfter: e.RetryAfter}
+		results[i] = b.result(it, it.phase.(ended))
 	}
 	for k, err := range b.d.finish.End(ctx, results) {
 		if p := closing(err); p != nil {
@@ -79,6 +98,12 @@ func (b *batch) end(ctx context.Context, items []*item) (of []*item, errs []erro
 		it.ending = false
 	}
 	return of, errs
+}
+
+// result is the end of a run as its answer says it.
+func (b *batch) result(it *item, e ended) finish.Result {
+	return finish.Result{Run: it.fire.Run, State: e.State, Reason: e.Reason, Code: e.Code, Message: e.Message, At: b.now(), Owner: b.nonce,
+		RetryAfter: e.RetryAfter}
 }
 
 // putBackRest puts back what is unfinished in the end (step 9), and buries what
