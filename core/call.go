@@ -121,7 +121,9 @@ func (c *Call) withSecrets(turn func(secret string) string) *Call {
 	out := *c
 	out.Headers = maps.Clone(c.Headers)
 	for _, name := range c.Hidden {
-		out.Headers[name] = turn(out.Headers[name])
+		if secret, given := out.Headers[name]; given {
+			out.Headers[name] = turn(secret)
+		}
 	}
 	turned(out.Auth.secrets(), turn)
 	return &out

@@ -126,6 +126,9 @@ func TestCallSecrets(t *testing.T) {
 			t.Errorf("%+v of %+v is %+v", n, bad.old, kept)
 		}
 	}
+	if shown := (&Call{Hidden: []string{"X-Key"}}).Shown(); shown.Headers != nil {
+		t.Errorf("a hidden header that is not given is shown: %v", shown.Headers)
+	}
 	d := Def{Call: c}
 	if text := RecordOf(&Sched{Rev: 1}, &d).String(); strings.Contains(text, "hunter2") || !strings.Contains(text, "X-Key") || d.Call != c {
 		t.Error(text)

@@ -69,7 +69,9 @@ func (c *Command) withSecrets(turn func(secret string) string) *Command {
 	out := *c
 	out.Env = maps.Clone(c.Env)
 	for _, name := range c.Hidden {
-		out.Env[name] = turn(out.Env[name])
+		if secret, given := out.Env[name]; given {
+			out.Env[name] = turn(secret)
+		}
 	}
 	return &out
 }

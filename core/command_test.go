@@ -33,6 +33,9 @@ func TestCommandKept(t *testing.T) {
 	if _, err := old.Shown().Kept(nil); err == nil {
 		t.Error("a secret of nothing")
 	}
+	if shown := (&Command{Hidden: []string{"A"}}).Shown(); shown.Env != nil {
+		t.Errorf("a hidden variable that is not given is shown: %v", shown.Env)
+	}
 	more := *old
 	if more.MaxOutput = 4096; more.Equal(old) {
 		t.Error("another bound of the output is no change")
