@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -630,6 +631,64 @@ func TestRuns(t *testing.T) {
 	}
 	if _, err := f.c.KillJob(ctx, "shop", "report", client.KillJobParams{}); err != nil {
 		t.Errorf("kill: %v", err)
+	}
+}
+
+// slowLogs answer once they may, and say when they are asked.
+type slowLogs struct{ asked, may chan struct{} }
+
+func (s slowLogs) Log(ctx context.Context, _ *core.App, _ *core.Run, _ int) (string, int, bool, error) {
+	select {
+	case s.asked <- struct{}{}:
+		<-s.may
+	case <-s.may:
+	}
+	return "one\n", 2, true, ctx.Err()
+}
+
+// TestTailsAreFew: one has the ends of half as many logs read at once as all have; who finds no place is
+// told to come again, and another has one.
+func TestTailsAreFew(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	run, err := f.c.TriggerJob(t.Context(), "shop", "report", client.TriggerRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := slowLogs{make(chan struct{}), make(chan struct{})}
+	h := api.NewHandler(f.m, s, f.o)
+	tail := func(ctx context.Context, token string) int {
+		r := httptest.NewRequestWithContext(ctx, "GET", "/v1/runs/"+run.Run.ID+"/log?tail=1", http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	for range 4 {
+		all.Go(func() { tail(t.Context(), token) })
+		<-s.asked
+	}
+	impatient, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	answered := make(chan int, 1)
+	all.Go(func() { answered <- tail(impatient, token) })
+	select {
+	case <-s.asked:
+		t.Error("one more is read")
+	case status := <-answered:
+		if status != http.StatusServiceUnavailable {
+			t.Errorf("one more: %d", status)
+		}
+	}
+	vera := f.person("vera", access.Grant{Role: viewer})
+	all.Go(func() { tail(t.Context(), vera) })
+	<-s.asked
+	close(s.may)
+	all.Wait()
+	if status := tail(t.Context(), token); status != http.StatusOK {
+		t.Errorf("afterwards: %d", status)
 	}
 }
 

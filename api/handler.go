@@ -96,7 +96,7 @@ func NewHandler(m *people.People, logs Logs, o Options) http.Handler {
 		o.Log = slog.Default()
 	}
 	o.Log = boundlog.Of(o.Log)
-	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), long: places.New(longPlaces),
+	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), long: places.New(longPlaces), tails: places.New(longPlaces),
 		mux: &queryMux{http.NewServeMux(), map[string][]string{}}}
 	HandlerWithOptions(s, StdHTTPServerOptions{BaseRouter: s.mux, ErrorHandlerFunc: s.badParam})
 	return s
@@ -108,6 +108,7 @@ type server struct {
 	o     Options
 	known []known
 	long  *places.Places // of long bodies
+	tails *places.Places // of ends of logs, of admins too
 	quota quota
 	mux   *queryMux
 }

@@ -17,8 +17,9 @@ import (
 // Bounds of the search for the end of one log: executors tell no length, and answer with
 // all that comes after a line, or with a page of it.
 const (
-	mostLooks = 48
-	mostBytes = mostLooks * 4 << 20 // of all answers, each of which is cut at 4 MB
+	mostLooks   = 48
+	answerBytes = 4 << 20 // of one answer, which is cut there
+	mostBytes   = mostLooks * answerBytes
 )
 
 // errUnfinished says that a log is still being brought to where it is read.
@@ -121,14 +122,13 @@ func Tail(ctx context.Context, logs Logs, app *core.App, run *core.Run, n int) (
 	return text, p.from + cut, p.next, end, err
 }
 
-// LastLines returns the last n lines of a text, and how many it leaves out before them.
+// LastLines returns the last n lines of a text, at least one, and how many it leaves out before them.
 func LastLines(text string, n int) (last string, cut int) {
-	lines := strings.SplitAfter(text, "\n")
-	if i := len(lines) - 1; lines[i] == "" {
-		lines = lines[:i]
+	at := len(strings.TrimSuffix(text, "\n"))
+	for ; n > 0 && at >= 0; n-- {
+		at = strings.LastIndexByte(text[:at], '\n')
 	}
-	cut = max(0, len(lines)-n)
-	return strings.Join(lines[cut:], ""), cut
+	return text[at+1:], strings.Count(text[:at+1], "\n")
 }
 
 // last finds the last page of a log: it asks at lines further and further on, until there is
@@ -203,7 +203,7 @@ func (r *reader) before(ctx context.Context, last page, missing func(page) int) 
 func (r *reader) between(ctx context.Context, from int, last page) (page, bool) {
 	text := ""
 	for at := from; ; {
-		if r.spent() {
+		if r.spent() || len(text) > answerBytes {
 			return last, false
 		}
 		got, _, err := r.look(ctx, at)
@@ -215,8 +215,11 @@ func (r *reader) between(ctx context.Context, from int, last page) (page, bool) 
 		case at >= last.next:
 			return page{text, from, at}, true
 		case at >= last.from: // it ends inside
-			rest := strings.SplitAfter(last.text, "\n")
-			return page{text + strings.Join(rest[min(at-last.from, len(rest)):], ""), from, last.next}, true
+			rest := last.text
+			for n := at - last.from; n > 0 && rest != ""; n-- {
+				_, rest, _ = strings.Cut(rest, "\n")
+			}
+			return page{text + rest, from, last.next}, true
 		}
 	}
 }
@@ -297,10 +300,6 @@ func lastLines(s string, n int) string {
 	if n <= 0 {
 		return ""
 	}
-	s = strings.TrimRight(s, "\n")
-	at := len(s)
-	for ; n > 0 && at >= 0; n-- {
-		at = strings.LastIndexByte(s[:at], '\n')
-	}
-	return s[at+1:]
+	last, _ := LastLines(strings.TrimRight(s, "\n"), n)
+	return last
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -270,6 +271,46 @@ func TestLastLines(t *testing.T) {
 	}{{"a\nb\nc\n", 2, "b\nc"}, {"a\nb\nc", 3, "a\nb\nc"}, {"a\nb", 9, "a\nb"}, {"", 2, ""}, {"a\n", 0, ""}} {
 		if got := lastLines(c.text, c.n); got != c.want {
 			t.Errorf("the last %d of %q: %q", c.n, c.text, got)
+		}
+	}
+	for _, c := range []struct {
+		text string
+		n    int
+		want string
+		cut  int
+	}{{"a\nb\nc\n", 2, "b\nc\n", 1}, {"a\nb\nc", 3, "a\nb\nc", 0}, {"a\n\n", 1, "\n", 1}, {"\n\n", 9, "\n\n", 0}, {"", 2, "", 0}} {
+		if got, cut := LastLines(c.text, c.n); got != c.want || cut != c.cut {
+			t.Errorf("the last %d of %q: %q, without %d", c.n, c.text, got, cut)
+		}
+	}
+}
+
+// lying has four megabytes of empty lines at each line that it is asked for before its last one, and says
+// that the next answer begins so many lines on.
+type lying struct{ end, on int }
+
+var emptyLines = strings.Repeat("\n", 4<<20)
+
+func (l lying) Log(_ context.Context, _ *core.App, _ *core.Run, from int) (string, int, bool, error) {
+	switch {
+	case from == l.end:
+		return "\n", from + 1, false, nil
+	case l.end != 0 && from > l.end:
+		return "", from, false, nil
+	}
+	return emptyLines, from + l.on, false, nil
+}
+
+// TestTailOfALyingExecutor: an executor that answers with millions of lines, wherever it is asked, makes
+// the server hold not much more than its answers.
+func TestTailOfALyingExecutor(t *testing.T) {
+	for _, c := range []lying{{0, 4 << 20}, {1000, 1}} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		text, _, _, _, err := Tail(t.Context(), c, &core.App{}, wired, 1000)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; err != nil || len(text) != 1000 || took > 48<<20 {
+			t.Errorf("%+v: %d bytes, %d MB allocated, %v", c, len(text), took>>20, err)
 		}
 	}
 }
