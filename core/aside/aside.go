@@ -78,7 +78,7 @@ type Options struct {
 	// Longest is how long after it was asked for first something is tried at all: 2 h.
 	Longest time.Duration
 	// SilentAfter is after how many tries in a row without an answer an address is not asked
-	// for SilentFor, and then for one log at a time: 2, 30 s. What waits for it is not tried.
+	// for SilentFor, and what is there waits as after a try: 2, 30 s.
 	SilentAfter int
 	SilentFor   time.Duration
 	// Room is how long a place is waited for, and then, at first, until another look: 2 s. Later
@@ -119,11 +119,11 @@ func New(store Store, ring Ring, logs Logs, o Options) *Lane {
 		gate: gate{at: map[string]*place{}, of: map[string]int{}}}
 }
 
-// later says that something is to be tried again, and whether its address was asked or is silent.
+// later says that something is to be tried again, and whether that counts as a try.
 type later struct {
-	wait          time.Duration
-	tried, silent bool
-	err           error
+	wait  time.Duration
+	tried bool
+	err   error
 }
 
 // Handle makes what messages ask for, side by side. An answer is nil where its message is
@@ -180,7 +180,7 @@ func (l *Lane) handle(ctx context.Context, m *ring.Message) error {
 		return err
 	}
 	next := *m
-	if again == nil || m.Aside.Notice && (again.tried || again.silent) || l.late(m) {
+	if again == nil || again.tried && m.Try == 0 || l.late(m) {
 		err, next = l.passOn(ctx, &run), withoutNotice(m)
 	}
 	if err != nil || again == nil {
@@ -250,8 +250,7 @@ func (l *Lane) keep(ctx context.Context, m *ring.Message, run *core.Run) (*later
 	if again != nil {
 		wait, more := l.wait(m, again)
 		if more {
-			again.wait = wait
-			return again, nil
+			return &later{wait, again.tried, nil}, nil
 		}
 		k, outcome = core.KeptLog{Why: again.err.Error()}, Failed
 	}
@@ -302,8 +301,6 @@ func (l *Lane) clear(ctx context.Context, run *core.Run) error {
 func (l *Lane) wait(m *ring.Message, again *later) (time.Duration, bool) {
 	d := again.wait
 	switch {
-	case again.silent: // later each time: what waits for an address may be much
-		d = max(d, l.age(m)/4)
 	case !again.tried: // it found no place
 		d = l.room(m)
 	case m.Try >= len(l.o.Waits):
@@ -332,9 +329,9 @@ func (l *Lane) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome, 
 	leave, is := l.gate.enter(run.App, run.Address, l.o.Now(), &l.o)
 	switch is {
 	case full:
-		return core.KeptLog{}, "", &later{err: errors.New("other logs were read there all the time")}, nil
+		return core.KeptLog{}, "", &later{0, false, errors.New("other logs were read there all the time")}, nil
 	case silent:
-		return core.KeptLog{}, "", &later{wait: l.o.SilentFor, silent: true, err: fmt.Errorf("%s gave no answer", run.Address)}, nil
+		return core.KeptLog{}, "", &later{l.o.SilentFor, true, fmt.Errorf("%s gave no answer", run.Address)}, nil
 	}
 	k, err := End(ctx, l.logs, &app, run)
 	switch code := core.CodeOf(err); {
@@ -343,7 +340,7 @@ func (l *Lane) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome, 
 		return k, Kept, nil, nil
 	case errors.Is(err, errUnfinished):
 		leave(true, l.o.Now())
-		return k, "", &later{tried: true, err: err}, nil
+		return k, "", &later{0, true, err}, nil
 	case code == core.CodeNotFound:
 		leave(true, l.o.Now())
 		return core.KeptLog{Why: err.Error()}, None, nil, nil
@@ -355,7 +352,7 @@ func (l *Lane) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome, 
 		return core.KeptLog{}, "", nil, err
 	}
 	leave(false, l.o.Now())
-	return k, "", &later{tried: true, err: err}, nil
+	return k, "", &later{0, true, err}, nil
 }
 
 // state is whether somebody may be asked.
@@ -400,7 +397,7 @@ func (g *gate) enter(app, address string, now time.Time, o *Options) (leave func
 		g.at[address] = p
 	}
 	switch {
-	case p.failed >= o.SilentAfter && (now.Sub(p.last) < o.SilentFor || p.n > 0):
+	case p.failed >= o.SilentAfter && now.Sub(p.last) < o.SilentFor:
 		return nil, silent
 	case p.n >= o.OfAddress, g.of[app] >= o.OfApp:
 		return nil, full

@@ -308,41 +308,6 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// TestLogOfASilentAddressIsTried: an address is silent for longer than all tries of a log take, while another log
-// of it is asked for. Not being asked for is no try: both logs are kept once it answers.
-func TestLogOfASilentAddressIsTried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		back := time.Now().Add(25 * time.Minute)
-		log, asked := r.x.log, map[core.RunID]int{}
-		r.x.log = func(ctx context.Context, address string, run *core.Run) (string, error) {
-			r.x.mu.Lock()
-			asked[run.ID]++
-			r.x.mu.Unlock()
-			if time.Now().After(back) {
-				address = good
-			}
-			return log(ctx, address, run)
-		}
-		r.drive()
-		defer func() { r.stop() }()
-		for n := range uint32(400) {
-			r.run(n+1, "a", hung, nil)
-		}
-		time.Sleep(2 * time.Hour)
-		r.nothing()
-		n := 0
-		for id, o := range r.made {
-			if o != aside.Kept && asked[id] == 0 {
-				n++
-			}
-		}
-		if n > 0 || len(r.made) != 400 {
-			t.Errorf("%d of %d logs are given up without one try", n, len(r.made))
-		}
-	})
-}
-
 // broken is a store that takes nothing for a while.
 type broken struct {
 	*memory.Store
