@@ -158,7 +158,7 @@ func (c checker) value(path string, t reflect.Type, most int) error {
 		if _, err := time.Parse(time.RFC3339, text); !ok || err != nil {
 			return core.Invalid(path, fmt.Sprint(token), "a time is written as 2026-11-20T02:30:00Z or with an offset, +01:00")
 		}
-		return nil
+		return checkYear(path, text)
 	case t.Kind() == reflect.Struct:
 		return c.object(path, t, token)
 	case t.Kind() == reflect.Map:
@@ -211,6 +211,14 @@ func (c checker) value(path string, t reflect.Type, most int) error {
 	}
 	if _, err := c.dec.Token(); err != nil { // the closing brace
 		return c.syntax(err)
+	}
+	return nil
+}
+
+// checkYear rejects times before 1970: the zero time would count as left out.
+func checkYear(field, date string) error {
+	if year, _, ok := strings.Cut(date, "-"); ok && len(year) == 4 && year < "1970" {
+		return core.Invalid(field, date, "the year must be 1970 or later")
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (m *queryMux) HandleFunc(pattern string, handler func(http.ResponseWriter, 
 	}
 }
 
-// check rejects query parameters that the operation does not read.
+// check rejects query parameters that the operation does not read, and times before 1970.
 func (m *queryMux) check(pattern string, r *http.Request) error {
 	if r.URL.RawQuery == "" {
 		return nil
@@ -48,6 +48,11 @@ func (m *queryMux) check(pattern string, r *http.Request) error {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		switch {
 		case slices.Contains(known, name):
+			if name == "from" || name == "to" { // the times among the parameters
+				if err := checkYear(name, query.Get(name)); err != nil {
+					return err
+				}
+			}
 		case len(known) == 0:
 			return core.Invalid(core.Truncate(name), query.Get(name), "unknown parameter: this operation has none")
 		default:
