@@ -4,9 +4,11 @@
 package executorhttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -55,7 +57,7 @@ func (d Door) Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.Ca
 }
 
 // Allowed judges the address of a registration as far as it can be judged
-// before it is dialled: a host that is an IP.
+// before it is dialled: a host that is an IP, which must not be that of this server itself.
 func Allowed(policy safedial.Policy) func(app *core.App, address string) error {
 	return func(app *core.App, address string) error {
 		_, target, err := core.ParseAddress(address)
@@ -66,11 +68,11 @@ func Allowed(policy safedial.Policy) func(app *core.App, address string) error {
 		if err != nil {
 			return core.Invalid("registryValue", address, "not a URL")
 		}
-		ip, err := netip.ParseAddr(u.Hostname())
-		if err != nil {
+		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
 			return nil // a name: judged when it is dialled
 		}
-		if err := policy.For(app.Allow).Check(ip); err != nil {
+		port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+		if err := policy.For(app.Allow).ControlContext(context.Background(), "tcp", net.JoinHostPort(u.Hostname(), port), nil); err != nil {
 			return core.Invalid("registryValue", address, "%v", err)
 		}
 		return nil

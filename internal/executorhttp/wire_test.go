@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ import (
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/testkit/peak"
 	"github.com/tickring/tickring/internal/testkit/pipe"
@@ -219,6 +221,20 @@ func TestCallbacksHoldLittleMemory(t *testing.T) {
 }
 
 type hereKey struct{}
+
+func TestAllowedRejectsOwnAddress(t *testing.T) {
+	allowed := Allowed(safedial.Policy{AllowLoopback: true, Own: func(ap netip.AddrPort) bool {
+		return ap.Addr().IsLoopback() && (ap.Port() == 7700 || ap.Port() == 80)
+	}})
+	for address, ok := range map[string]bool{"http://127.0.0.1:7700": false, "http://127.0.0.1:7700/": false, "http://[::1]:7700/x": false,
+		"http://[::ffff:127.0.0.1]:7700": false, "http://127.0.0.1": false, "https://127.0.0.1": true, "http://127.0.0.1:7701": true,
+		"http://executor.example:7700": true, "http://169.254.169.254:1": false} {
+		err := allowed(&core.App{Name: "a"}, address)
+		if (err == nil) != ok || strings.Contains(address, "127") && !ok && !strings.Contains(err.Error(), "this server itself listens there") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
 
 // An executor whose app has no token is told what to write, not that its own
 // token is wrong.
