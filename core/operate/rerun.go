@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -50,6 +51,7 @@ type Rerun struct {
 	As       core.Run  // the new run; none where Why says why not, or it was only asked what would be
 	Existing bool      // the key was used before
 	Why      error
+	noted    bool                     // a change record names the run with this key
 	fill     func(as *core.Run) error // fills a template
 }
 
@@ -84,6 +86,9 @@ func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) 
 	}
 	if err == nil {
 		err = r.judge(ctx, res.Runs)
+	}
+	if err == nil && q.Run == "" {
+		err = r.passOver(ctx, res.Runs)
 	}
 	if err != nil {
 		return RerunResult{}, err
@@ -198,6 +203,59 @@ func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 				return err
 			}
 			x.Why = err
+		}
+	}
+	return nil
+}
+
+// passOver leaves what was run again already with another key, as the change records of its job say. A
+// new run that was skipped counts only where the filter takes such.
+func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
+	since := map[core.JobID]time.Time{}
+	for i := range list {
+		if x := &list[i]; x.Why == nil {
+			end := x.Of.EndedAt.Add(-time.Minute) // a record has the time at which its request came
+			if first, is := since[x.Job.Def.ID]; !is || end.Before(first) {
+				since[x.Job.Def.ID] = end
+			}
+		}
+	}
+	again := map[string][]string{}
+	for job, from := range since {
+		f := ask.ChangeFilter{Job: job.String(), Verb: core.VerbTriggered, From: from, Limit: ask.MaxPage}
+		for more := true; more; more = f.After != "" {
+			page, err := r.op.ask.Changes(ctx, f)
+			if err != nil {
+				return err
+			}
+			for i := range page.Changes {
+				var n runNote
+				_ = json.Unmarshal([]byte(page.Changes[i].New), &n) // what is no note names none
+				for k, of := range n.RerunOf {
+					again[of] = append(again[of], n.Runs[k])
+				}
+			}
+			f.After = page.Next
+		}
+	}
+	skippedToo := !r.q.Filter.Failed && (len(r.q.Filter.States) == 0 || slices.Contains(r.q.Filter.States, core.Skipped))
+	for i := range list {
+		x := &list[i]
+		if x.Why != nil {
+			continue
+		}
+		for _, id := range again[x.Of.ID.String()] {
+			as, err := r.op.ask.Find(ctx, id)
+			if err != nil && core.CodeOf(err) != core.CodeNotFound {
+				return err
+			}
+			if x.noted = as.Key != "" && as.Key == r.key(x.Of.ID); x.noted {
+				x.Why = nil
+				break
+			}
+			if as.State != core.Skipped || skippedToo { // also one that is kept no more
+				x.Why = core.Errorf(core.CodeRefused, "run %d was run again as run %s: run that one again, or this by its ID", x.Of.ID, id)
+			}
 		}
 	}
 	return nil
@@ -344,7 +402,7 @@ func (r *rerunning) note(ctx context.Context, list []Rerun) {
 	notes, jobs := map[core.JobID]*runNote{}, map[core.JobID]*core.Job{}
 	for i := range list {
 		x := &list[i]
-		if x.As.ID == 0 || x.Existing || x.Why != nil {
+		if x.As.ID == 0 || x.Existing && (x.noted || r.q.Run != "") || x.Why != nil {
 			continue
 		}
 		id := x.Job.Def.ID

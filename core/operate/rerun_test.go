@@ -136,6 +136,11 @@ func TestRerunWhereNobodyIs(t *testing.T) {
 	}
 	bad, good := given(at+60, nowhere), given(at+120, there)
 	never := func(app string) error { return core.Errorf(core.CodeForbidden, "not %s", app) }
+	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: ask.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}}, Key: "k",
+		Direct: never})
+	if err != nil || len(res.Runs) != 2 || code(res.Runs[1].Why) != core.CodeForbidden || res.Runs[0].Why != nil {
+		t.Errorf("%+v %v", res, err)
+	}
 	for _, c := range []struct {
 		q    operate.RerunRequest
 		want core.Code
@@ -150,11 +155,6 @@ func TestRerunWhereNobodyIs(t *testing.T) {
 		if _, err := f.M.Rerun(ctx, ann, c.q); code(err) != c.want {
 			t.Errorf("%+v: %v, want %q", c.q, err, c.want)
 		}
-	}
-	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: ask.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}}, Key: "k",
-		Direct: never})
-	if err != nil || len(res.Runs) != 2 || code(res.Runs[1].Why) != core.CodeForbidden || res.Runs[0].Why != nil {
-		t.Errorf("%+v %v", res, err)
 	}
 }
 
@@ -268,6 +268,64 @@ func TestRerunOfMany(t *testing.T) {
 		if _, err := f.M.Rerun(ctx, ann, q); code(err) != core.CodeInvalid {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestRerunOfWhatWasRunAgain: requests with other keys run nothing again that was run again, by a filter or
+// by its ID, unless the new run was skipped; where the new run failed, that one is run again. The same
+// key answers what it made, and a run that is named is run again.
+func TestRerunOfWhatWasRunAgain(t *testing.T) {
+	f := newFixture(t)
+	j := f.Create(spec("sweep", every(time.Hour)))
+	f.Clock = f.Clock.Add(time.Hour)
+	first := f.ended(j.Def.ID, core.InstantOf(f.Clock)-1000, nil)
+	end := func(id core.RunID, s core.State, why core.Reason) {
+		t.Helper()
+		put := core.End(id, core.Run{State: s, Reason: why, EndedAt: f.Clock})
+		if err := errors.Join(f.E.Finish.PutRuns(ctx, []core.RunPut{put})...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failed := func(key string) (made []core.Run, existing bool) {
+		t.Helper()
+		f.Clock = f.Clock.Add(24 * time.Hour)
+		res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: ask.RunFilter{App: "shop", Failed: true}, Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range res.Runs {
+			if x.Why == nil {
+				made, existing = append(made, x.As), x.Existing
+			}
+		}
+		return made, existing
+	}
+	of := first.ID
+	for key, s := range []core.State{core.Skipped, core.Failed, core.Failed, core.Succeeded} {
+		made, _ := failed(fmt.Sprint("n", key))
+		if len(made) != 1 || made[0].RerunOf != of {
+			t.Fatalf("%d: of %d: %+v", key, of, made)
+		}
+		if made, existing := failed(fmt.Sprint("n", key)); len(made) != 1 || !existing {
+			t.Errorf("the same key: %+v", made)
+		}
+		end(made[0].ID, s, map[core.State]core.Reason{core.Skipped: core.ReasonOverlap, core.Failed: core.ReasonHandler}[s])
+		if s == core.Failed {
+			of = made[0].ID
+		}
+	}
+	if made, _ := failed("n9"); len(made) != 0 {
+		t.Errorf("after a success: %+v", made)
+	}
+	if res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Run: first.ID.String()}); err != nil || res.Runs[0].As.RerunOf != first.ID {
+		t.Errorf("by its ID: %+v %v", res, err)
+	}
+	by := f.ended(j.Def.ID, core.InstantOf(f.Clock), nil)
+	if _, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Run: by.ID.String()}); err != nil {
+		t.Fatal(err)
+	}
+	if made, _ := failed("n10"); len(made) != 0 {
+		t.Errorf("after one by its ID: %+v", made)
 	}
 }
 
