@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -31,6 +33,7 @@ import (
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/password"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/testkit/pipe"
 	"github.com/tickring/tickring/words"
 )
 
@@ -1046,4 +1049,39 @@ func TestApplyOfUnknownChannel(t *testing.T) {
 	if job, err := f.c.GetJob(t.Context(), "shop", "b"); err != nil || len(job.Notify.To) != 1 {
 		t.Errorf("%+v, %v", job.Notify, err)
 	}
+}
+
+// TestBodyThatDoesNotCome: the wait for a body ends, and so does the connection; without a token there is no wait.
+func TestBodyThatDoesNotCome(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	synctest.Test(t, func(t *testing.T) {
+		inner := pipe.Listen()
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Body = struct{ io.ReadCloser }{r.Body} // as internal/conns has it: net/http does not know it as its own
+			f.h.ServeHTTP(w, r)
+		})}
+		var serving sync.WaitGroup
+		serving.Go(func() { srv.Serve(inner) })
+		defer serving.Wait()
+		defer srv.Close()
+		for _, c := range []struct {
+			token  string
+			after  time.Duration
+			status int
+		}{{token, 10 * time.Second, http.StatusBadRequest}, {"wrong", 0, http.StatusUnauthorized}} {
+			began, here := time.Now(), inner.Dial()
+			here.SetDeadline(began.Add(time.Minute))
+			fmt.Fprintf(here, "POST /v1/jobs/shop/report/trigger HTTP/1.1\r\nHost: x\r\n"+
+				"Authorization: Bearer %s\r\nContent-Length: 1000\r\n\r\n{", c.token)
+			res, err := http.ReadResponse(bufio.NewReader(here), nil)
+			if err != nil {
+				t.Fatalf("%s: no answer: %v", c.token, err)
+			}
+			if d := time.Since(began); res.StatusCode != c.status || d != c.after || !res.Close {
+				t.Errorf("%s: after %v: %d, closes %v", c.token, d, res.StatusCode, res.Close)
+			}
+			here.Close()
+		}
+	})
 }

@@ -73,7 +73,11 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) (data []byte,
 	// Where it cannot be set, as in a function, the whole body is there before.
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Now().Add(bodyFor))
-	defer func() { _ = c.SetReadDeadline(time.Time{}) }() // it would end a request that takes longer
+	defer func() {
+		if err == nil { // else net/http would wait for the rest of the body without end
+			_ = c.SetReadDeadline(time.Time{}) // it would end a request that takes longer
+		}
+	}()
 	body, done := http.MaxBytesReader(w, r.Body, limit), func() {}
 	of := callerOf(r)
 	if of.long == nil {

@@ -145,7 +145,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		if core.CodeOf(err) == core.CodeUnauthorized {
-			if s.o.Refused.Note(r.Context(), refusal.Refusal{Door: refusal.API, Reason: refusal.Token, Remote: r.RemoteAddr}) {
+			if s.o.Refused.Note(r.Context(), refusal.Refusal{Door: refusal.API, Reason: refusal.Token, Remote: r.RemoteAddr}) ||
+				r.ContentLength != 0 { // else net/http would wait for the body before it answers
 				w.Header().Set("Connection", "close")
 			}
 			w.Header().Set("WWW-Authenticate", "Bearer")
