@@ -420,7 +420,8 @@ func runOf(r *core.Run, job *core.Job) client.Run {
 		ScheduledAt: r.At.Time(), DueAt: r.Slot.Time(), EndedAt: r.EndedAt,
 		Address: r.Address, Attempt: r.Attempt, Retries: r.Retries,
 		Params: r.Params, Key: r.Key, By: r.By,
-		KillBy: r.KillBy, KillAt: r.KillAt, Code: r.Code, Message: r.Message, Data: r.Data,
+		MaybeTwice: r.MaybeSent && r.Sent() && r.State != core.Planned,
+		KillBy:     r.KillBy, KillAt: r.KillAt, Code: r.Code, Message: r.Message, Data: r.Data,
 	}
 	if r.First != 0 && r.First != r.ID {
 		out.First = r.First.String()

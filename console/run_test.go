@@ -74,20 +74,25 @@ func TestRunsStory(t *testing.T) {
 	s.ended(&job, 3, func(r *core.Run) {
 		r.ID, r.First, r.Attempt, r.Cause, r.Slot = second, first.ID, 2, core.CauseRetry, r.Slot+10
 		r.SentAt, r.EndedAt = r.SentAt.Add(10*time.Second), r.EndedAt.Add(10*time.Second)
-		r.State, r.Reason, r.Message = core.Lost, core.ReasonGone, "second"
+		r.State, r.Reason, r.Message, r.MaybeSent = core.Lost, core.ReasonGone, "second", true
 		r.Late = &core.LateResult{At: r.EndedAt.Add(time.Minute), Code: 200, Message: "it was done after all"}
 	})
+	const twice = "may have been sent twice" // of the second attempt alone
 	for _, id := range []core.RunID{first.ID, second} {
 		body := s.says("/console/runs/"+id.String(), "due by its schedule", "claimed and sent to", "+20 ms",
 			"failed: its handler said so", markup, "again", "sent again, to", "lost: its executor is no longer there", "no attempt is left",
 			"it was done after all", "in a chain of 2 attempts")
-		order := []string{"due by its schedule", "claimed and sent to", "failed: its handler", "sent again, to", "lost: its", "done after all"}
+		order := []string{"due by its schedule", "claimed and sent to", "failed: its handler", "sent again, to", twice, "lost: its",
+			"done after all"}
 		for at := 0; len(order) > 0; order = order[1:] {
 			i := strings.Index(body[at:], order[0])
 			if i < 0 {
 				t.Errorf("%q does not come in its place", order[0])
 			}
 			at += max(i, 0)
+		}
+		if n := strings.Count(body, twice); n != 1 {
+			t.Errorf("%q is said %d times", twice, n)
 		}
 	}
 	if raw := s.get("/console/runs/" + first.ID.String()).Body.String(); strings.Contains(raw, "<script>alert") {

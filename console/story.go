@@ -135,6 +135,10 @@ func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
 	case r.State == string(core.Running):
 		list = append(list, event{Shape: "run", Text: a.Mark("is being sent"), Aside: nth})
 	}
+	if r.MaybeTwice {
+		list = append(list, event{Shape: "late",
+			Text: a.Mark("may have been sent twice: whoever sent it first stopped before that was recorded")})
+	}
 	if r.Answer != "" {
 		list = append(list, event{Shape: "fail", Text: a.Mark("the executor did not confirm the run: %s", text(r.Answer)),
 			Aside: a.Mark("it is not known whether the executor has the run")})

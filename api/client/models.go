@@ -2231,8 +2231,11 @@ type Run struct {
 	LatenessMs *int64 `json:"latenessMs,omitempty"`
 
 	// LogID The same as a number
-	LogID   int64  `json:"logId"`
-	Message string `json:"message,omitempty,omitzero"`
+	LogID int64 `json:"logId"`
+
+	// MaybeTwice It may have been sent twice with this ID: whoever sent it first stopped before that was recorded
+	MaybeTwice bool   `json:"maybeTwice,omitempty,omitzero"`
+	Message    string `json:"message,omitempty,omitzero"`
 
 	// Missing Of a join that is not complete the parents that it waits for, until dueAt; only when one run is read
 	Missing []string   `json:"missing,omitempty,omitzero"`

@@ -85,6 +85,9 @@ func (c *runCmd) Run(e *conn) error {
 			add("asked", strings.TrimSpace(t.Address+"   "+e.firstLine(t.Message)))
 		}
 		add("address", r.Address)
+		if r.MaybeTwice {
+			add("sent", "maybe twice: whoever sent it first stopped before that was recorded")
+		}
 		if r.Answer != "" {
 			add("answered", e.firstLine(r.Answer)+"   it is not known whether the executor has the run: tickring executors "+r.App)
 		}
