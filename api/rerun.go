@@ -1,8 +1,9 @@
 package api
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 
 	"github.com/tickring/tickring/api/client"
@@ -67,18 +68,24 @@ func (s *server) Rerun(w http.ResponseWriter, r *http.Request) (any, error) {
 	return out, err
 }
 
-// RerunsIn are the runs that run another again, as a change says.
-func RerunsIn(ch *client.Change, id string) (runs []string) {
-	if ch.Verb != core.VerbTriggered || !bytes.Contains(ch.New, []byte(id)) {
+// Reruns are the runs that run one again, as far as the last 100 changes of its job tell.
+func Reruns(ctx context.Context, c *client.Client, r *client.Run) (runs []string) {
+	if r.JobID == 0 || r.Skip != nil || core.State(r.State).Open() {
 		return nil
 	}
-	var note struct{ Runs, RerunOf []string }
-	if json.Unmarshal(ch.New, &note) != nil || len(note.Runs) != len(note.RerunOf) {
-		return nil
+	list, err := c.ListChanges(ctx, client.ListChangesParams{Job: fmt.Sprint(r.JobID), Verb: core.VerbTriggered, Limit: 100})
+	if err != nil {
+		return nil // what is known of the run is shown without it
 	}
-	for i, of := range note.RerunOf {
-		if of == id {
-			runs = append(runs, note.Runs[i])
+	for i := range list.Changes {
+		var note struct{ Runs, RerunOf []string }
+		if json.Unmarshal(list.Changes[i].New, &note) != nil || len(note.Runs) != len(note.RerunOf) {
+			continue
+		}
+		for k, of := range note.RerunOf {
+			if of == r.ID {
+				runs = append(runs, note.Runs[k])
+			}
 		}
 	}
 	return runs

@@ -134,7 +134,7 @@ func (a *ask) runPage(r client.Run) (*runPage, error) {
 	if err := a.around(p); err != nil {
 		return nil, err
 	}
-	p.RerunAs = a.rerunAs(&r)
+	p.RerunAs = api.Reruns(a.Ctx(), a.Client, &r)
 	if p.Panel == "rerun" {
 		p.Key = "console-" + rand.Text()[:12]
 		p.Live, p.MoreLive = a.liveOf(r.App)
@@ -268,21 +268,6 @@ func (a *ask) liveOf(app string) (live []client.Executor, more int) {
 	}
 	shown := live[:min(len(live), liveShown)]
 	return shown, len(live) - len(shown)
-}
-
-// rerunAs are the runs that run one again, as far as the last changes of its job tell.
-func (a *ask) rerunAs(r *client.Run) (runs []string) {
-	if r.JobID == 0 || r.Skip != nil || core.State(r.State).Open() {
-		return nil
-	}
-	list, err := a.ListChanges(a.Ctx(), client.ListChangesParams{Job: fmt.Sprint(r.JobID), Limit: 100})
-	if err != nil {
-		return nil // the story stands without it
-	}
-	for i := range list.Changes {
-		runs = append(runs, api.RerunsIn(&list.Changes[i], r.ID)...)
-	}
-	return runs
 }
 
 // killRun ends a run. What one call leaves the next ones do, within what a page may take.

@@ -21,7 +21,7 @@ func (c *runCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	again := e.again(&r)
+	again := api.Reruns(e.Ctx, e.Client, &r)
 	return e.show(struct {
 		client.Run
 		RerunAs []string `json:"rerunAs,omitempty"`
@@ -214,24 +214,6 @@ func overText(r *client.Run) string {
 		return ""
 	}
 	return "   its executor has other runs of this job, which a kill would end too: it ends when it is alone there"
-}
-
-// changesOfRun is among how many changes of its job those are looked for that run it again.
-const changesOfRun = 100
-
-// again are the runs that run one again, as far as they are found.
-func (e *conn) again(r *client.Run) (runs []string) {
-	if r.JobID == 0 || r.Skip != nil {
-		return nil
-	}
-	list, err := e.ListChanges(e.Ctx, client.ListChangesParams{Job: fmt.Sprint(r.JobID), Limit: changesOfRun})
-	if err != nil {
-		return nil // what is known of the run is shown without it
-	}
-	for i := range list.Changes {
-		runs = append(runs, api.RerunsIn(&list.Changes[i], r.ID)...)
-	}
-	return runs
 }
 
 // replacedText is what is said of a run in whose place a newer one goes.

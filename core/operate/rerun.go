@@ -211,18 +211,18 @@ func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 // passOver leaves what was run again already with another key, as the change records of its job say. A
 // new run that was skipped counts only where the filter takes such.
 func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
-	since := map[core.JobID]time.Time{}
+	jobs, f := map[core.JobID]bool{}, ask.ChangeFilter{Verb: core.VerbTriggered, From: r.now, Limit: ask.MaxPage}
 	for i := range list {
 		if x := &list[i]; x.Why == nil {
-			end := x.Of.EndedAt.Add(-time.Minute) // a record has the time at which its request came
-			if first, is := since[x.Job.Def.ID]; !is || end.Before(first) {
-				since[x.Job.Def.ID] = end
+			jobs[x.Job.Def.ID] = true
+			if end := x.Of.EndedAt.Add(-time.Minute); end.Before(f.From) { // a record has the time at which its request came
+				f.From = end
 			}
 		}
 	}
 	again := map[string][]string{}
-	for job, from := range since {
-		f := ask.ChangeFilter{Job: job.String(), Verb: core.VerbTriggered, From: from, Limit: ask.MaxPage}
+	for job := range jobs {
+		f.Job = job.String()
 		for more := true; more; more = f.After != "" {
 			page, err := r.op.ask.Changes(ctx, f)
 			if err != nil {
