@@ -1,6 +1,7 @@
 package finish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,11 +85,19 @@ func (f *Finish) tellPaused(ctx context.Context, run *core.Run, after int) error
 	return nil
 }
 
-// failedInRow reports whether the last n chains of a job failed, of those that ended after since. Chains that were
-// skipped or killed do not count. A success that ended after a failure, and was stored before that was noted, is
-// found among the runs that are stored.
+// failedInRow reports whether the last n chains of a job failed, of those that ended after
+// since. Chains that were skipped or killed do not count. A row may take longer than runs are
+// kept, so its failures are read from its own item as well.
 func (f *Finish) failedInRow(ctx context.Context, run *core.Run, n int, since time.Time) (bool, error) {
-	id, last := run.ID.Job(), since // of successes
+	id := run.ID.Job()
+	ends, err := f.noteFailure(ctx, run, n, since)
+	if err != nil {
+		return false, err
+	}
+	noted := map[core.RunID]bool{}
+	for _, r := range ends {
+		noted[r.First] = true
+	}
 	var spans [2][2]core.RunID
 	spans[0][0], spans[0][1] = core.RunRange(id, 0, core.Horizon)
 	spans[1][0], spans[1][1] = core.NumberedRange(id)
@@ -104,8 +113,8 @@ func (f *Finish) failedInRow(ctx context.Context, run *core.Run, n int, since ti
 				if r.Shard.Of != 0 || !r.EndedAt.After(since) || r.State != core.Succeeded && !r.FailedForGood() {
 					continue
 				}
-				if found++; r.State == core.Succeeded && r.EndedAt.After(last) {
-					last = r.EndedAt
+				if found++; !noted[r.First] {
+					ends = append(ends, r)
 				}
 			}
 			if len(page) < pausePage {
@@ -114,26 +123,40 @@ func (f *Finish) failedInRow(ctx context.Context, run *core.Run, n int, since ti
 			from = page[len(page)-1].ID - 1
 		}
 	}
-	if n == 1 { // needs no note
-		return run.EndedAt.After(last), nil
+	slices.SortStableFunc(ends, func(a, b *core.Run) int { return cmp.Or(b.EndedAt.Compare(a.EndedAt), cmp.Compare(b.ID, a.ID)) })
+	success := slices.IndexFunc(ends, func(r *core.Run) bool { return r.State == core.Succeeded })
+	if success < 0 {
+		return len(ends) >= n, nil
 	}
-	failures, err := f.noteFailure(ctx, run, last)
-	return failures >= n, err
+	if slices.ContainsFunc(ends[success:], func(r *core.Run) bool { return noted[r.First] }) {
+		err = f.EndRow(ctx, id, ends[success].EndedAt) // it ended before they were noted, or its report is to be repeated
+	}
+	return success >= n, err
 }
 
 // rowOf names the item of permits in which the failures in a row of a job are noted: each is a
 // holder, its Until is when it ended. An item that has holders stays for as long as they do.
 func rowOf(job core.JobID) string { return "row/" + job.String() }
 
-// noteFailure notes a chain that failed, if it ended after since, and returns how many failures are noted since then.
-func (f *Finish) noteFailure(ctx context.Context, run *core.Run, since time.Time) (failures int, err error) {
+// noteFailure notes a chain that failed, if it ended after since, and returns the noted failures.
+// A row of one needs no note.
+func (f *Finish) noteFailure(ctx context.Context, run *core.Run, n int, since time.Time) (failures []*core.Run, err error) {
+	counts := run.EndedAt.After(since)
+	if n == 1 && counts {
+		return []*core.Run{run}, nil
+	}
 	err = f.PutPermits(ctx, rowOf(run.ID.Job()), nil, func(p *core.Permits) (bool, error) {
-		changed := endRow(p, since)
-		if run.EndedAt.After(since) && !p.Holds(run.First) {
+		had := len(p.Holders)
+		p.Holders = slices.DeleteFunc(p.Holders, func(h core.Holder) bool { return !h.Until.After(since) })
+		changed := len(p.Holders) < had
+		if counts && !p.Holds(run.First) {
 			p.Limit, changed = core.MaxPauseAfter, true
 			p.Holders = append(p.Holders[max(0, len(p.Holders)+1-p.Limit):], core.Holder{First: run.First, Until: run.EndedAt})
 		}
-		failures = len(p.Holders)
+		failures = nil
+		for _, h := range p.Holders {
+			failures = append(failures, &core.Run{ID: h.First, First: h.First, State: core.Failed, EndedAt: h.Until})
+		}
 		return changed, nil
 	})
 	return failures, err

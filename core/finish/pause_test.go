@@ -314,7 +314,7 @@ func TestRowEndsWithASuccessNobodyRepeats(t *testing.T) {
 		return id, r.end(res)
 	}
 	failed, succeeded := finish.Result{State: core.Failed, Reason: core.ReasonHandler}, finish.Result{State: core.Succeeded}
-	_, err := ran(1, failed)
+	failure, err := ran(1, failed)
 	r.must(err)
 	r.s.faults["permits"] = []fault{{err: core.ErrThrottled}}
 	success, err := ran(2, succeeded)
@@ -322,7 +322,7 @@ func TestRowEndsWithASuccessNobodyRepeats(t *testing.T) {
 		t.Fatalf("%v; %+v", err, r.stored(success))
 	}
 	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{success}}))
-	r.must(errors.Join(r.s.Store.DropRuns(t.Context(), []core.Run{r.stored(success)})...))
+	r.must(errors.Join(r.s.Store.DropRuns(t.Context(), []core.Run{r.stored(failure), r.stored(success)})...))
 	_, err = ran(3, failed)
 	r.must(err)
 	if s := r.sched(7); s.State != core.Started {
