@@ -322,6 +322,8 @@ func TestRowEndsWithASuccessNobodyRepeats(t *testing.T) {
 		t.Fatalf("%v; %+v", err, r.stored(success))
 	}
 	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{success}}))
+	kept := r.stored(failure)
+	r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{kept.ClearAside(core.Aside{})})[0])
 	r.must(errors.Join(r.s.Store.DropRuns(t.Context(), []core.Run{r.stored(failure), r.stored(success)})...))
 	_, err = ran(3, failed)
 	r.must(err)
