@@ -135,6 +135,7 @@ func (a *ask) channelPage(name string) (*channelPage, error) {
 
 func (a *ask) ChannelPath(name string) string { return Root + "notices/" + url.PathEscape(name) }
 
+// channelForm holds secrets only if they were just typed.
 type channelForm struct {
 	Name, Kind, Language, Rev             string
 	URL, Secret                           string

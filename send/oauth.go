@@ -76,6 +76,7 @@ func (t *tokens) find(of tokenFor) *token {
 	return t.of[of]
 }
 
+// get returns a token. Its error has no secret, and of the answer nothing but a code.
 func (t *tokens) get(ctx context.Context, of tokenFor) (string, error) {
 	bound, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()

@@ -132,10 +132,11 @@ func (b *batch) run(ctx context.Context, free func()) {
 	b.finalJournal(work)
 	b.checks(work, b.items)
 	b.putBackRest(work)
-	late, cancel3 := context.WithDeadline(ctx, b.deadline.Add(-b.d.o.Reserve/2))
+	until := b.deadline.Add(-b.d.o.Reserve / 2)
 	if !own { // this process lives on
-		late, cancel3 = context.WithTimeout(ctx, bound.CloseFor)
+		until = time.Now().Add(bound.CloseFor)
 	}
+	late, cancel3 := context.WithDeadline(ctx, until)
 	defer cancel3()
 	b.closeLate(late)
 }

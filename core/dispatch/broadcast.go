@@ -103,8 +103,8 @@ func judgeShard(f *core.Fire, of *core.Run, sched *core.Sched, gone bool, pauses
 }
 
 // shardOrder returns where a shard goes: to its own executor, then, if executors queue the runs
-// of the job, to the others from its place on. One that is tried again when its own is gone begins at the executor that has its place in
-// the list now, or at the first.
+// of the job, to the others from its place on. If its own is gone when it is tried again, it
+// begins at the executor that has its place in the list now, or at the first.
 func (b *batch) shardOrder(it *item) []string {
 	s, addresses := it.run.Shard, it.run.Addresses
 	if s.Total == 0 {

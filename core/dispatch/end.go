@@ -37,24 +37,25 @@ func (b *batch) closeEnded(ctx context.Context) {
 		of, errs = b.end(ctx, b.toEnd())
 	}
 	for k, it := range of {
-		if p := it.phase.(ended); p.Kind == AnswerEnded {
+		p := it.phase.(ended)
+		if p.Kind == AnswerEnded {
 			b.late = append(b.late, b.result(it, p))
 		}
-		b.set(it, unclosed(errs[k], it.phase.(ended), it.run.MaybeSent, it.run.Until))
+		b.set(it, unclosed(errs[k], p, it.run.MaybeSent, it.run.Until))
 	}
 }
 
 // closeLate tries to store the ends that were not stored in time, as while the disk is full or
 // the table throttles. Nobody else knows them, so it goes on until ctx ends.
 func (b *batch) closeLate(ctx context.Context) {
-	var errs []error
 	for try := 0; len(b.late) > 0 && sleep(ctx, 100*time.Millisecond<<min(try, 5)); try++ {
-		errs = b.d.finish.End(ctx, b.late)
-		b.late = slices.DeleteFunc(b.late, func(finish.Result) bool {
-			err := errs[0]
-			errs = errs[1:]
-			return closing(err) != nil
-		})
+		var left []finish.Result
+		for i, err := range b.d.finish.End(ctx, b.late) {
+			if closing(err) == nil {
+				left = append(left, b.late[i])
+			}
+		}
+		b.late = left
 	}
 	for i := range b.late {
 		r := &b.late[i]

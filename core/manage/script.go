@@ -72,6 +72,7 @@ func (s *saving) script() error {
 	return core.CheckSource("script.source", s.spec.Source)
 }
 
+// script makes the source a new version of the wanted job's script; its record numbers it.
 func (e *edit) script(source string) {
 	s := *e.want.Def.Script
 	s.Rev, s.By, s.Version = e.want.Sched.Rev, e.by.Name, 0

@@ -51,8 +51,8 @@ type RedrivenFire struct {
 // reason. A letter is removed when all of it was sent; what is not sent, or cannot
 // be read, stays where it is, and says why, until somebody who has looked at it
 // asks for that to go too: what it held an audit finds. To send twice is harmless: an ID is
-// decided once. A check, or a letter of the aside lane, is sent again as it is, as new: who finds nothing
-// owed there has nothing to do.
+// decided once. A check, or a letter of the aside lane, is sent again as if it were new: if
+// nothing is owed by then, it does nothing.
 func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLetters, q RedriveRequest) (RedriveResult, error) {
 	if err := actor.Validate(); err != nil {
 		return RedriveResult{}, err
