@@ -240,8 +240,9 @@ func (t *truth) purge(heals time.Duration) {
 	t.w.count("purged", n)
 }
 
-// mends is within what a run whose message was lost has to be named by another message. Until
-// is the end of that, as far as the troubles in its way are known.
+// mends is within what a run whose message was lost has to be named by another message for good:
+// one that comes sooner may be taken for a copy of a later look that was lost too. Until is the
+// end of that, as far as the troubles in its way are known.
 type mends struct {
 	from   time.Time
 	within time.Duration

@@ -610,7 +610,6 @@ func (t *truth) came(ctx context.Context, m *ring.Message, notBefore time.Time) 
 		t.trace(ctx, f.Run, "enqueue rev %d slot %s try %d not before %s", f.Rev, f.Slot, m.Try, notBefore.Format("15:04:05.000"))
 		t.fires[f.Run]++
 		t.slots[fireAt{f.Run, f.Slot}]++
-		delete(t.lost, f.Run)
 		t.named[f.Run] = true
 	}
 	if a := m.Aside; a != nil {
