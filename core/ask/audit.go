@@ -463,7 +463,8 @@ func (w *walk) instants(ctx context.Context) error {
 		if w.a.ahead && w.toPlan(at) && !w.planning(at) {
 			return nil
 		}
-		if w.paused(at) {
+		// A pause in progress may end before an instant to come, which is on the ring until then.
+		if w.paused(at) && !(w.a.ahead && at.Time().After(w.a.now.Add(-tooYoung))) {
 			continue
 		}
 		w.rep.Demanded++

@@ -174,6 +174,38 @@ func TestReplanSendsInstantsThatATickPlans(t *testing.T) {
 	}
 }
 
+// TestReplanSendsInstantsBehindAnOpenPause: instants to come are on the ring while their app or
+// everything is paused, and are due if the pause ends before them. Those that lie in the pause
+// already are not sent again.
+func TestReplanSendsInstantsBehindAnOpenPause(t *testing.T) {
+	for name, paused := range map[string]manage.Target{"app": {App: "shop"}, "everything": {All: true}} {
+		t.Run(name, func(t *testing.T) {
+			at := func(s int) core.Instant { return core.InstantOf(start) + core.Instant(s) }
+			f := newFixture(t)
+			j := f.Create(spec("sweep", every(10*time.Second)))
+			f.Quiet()
+			f.PushNext(j.Def.ID, at(100))
+			f.Clock = at(15).Time()
+			if _, err := f.M.Pause(ctx, ann, paused, manage.PauseRequest{}); err != nil {
+				t.Fatal(err)
+			}
+			f.Clock = at(45).Time()
+			f.Fires() // the ring is empty
+			if _, err := f.M.Replan(ctx, ann, "", at(15), 0); err != nil {
+				t.Fatal(err)
+			}
+			var got []core.Instant
+			for _, fire := range f.Fires() {
+				got = append(got, fire.At)
+			}
+			slices.Sort(got)
+			if want := []core.Instant{at(50), at(60), at(70), at(80), at(90)}; !slices.Equal(got, want) {
+				t.Errorf("sent again are %v, want %v", got, want)
+			}
+		})
+	}
+}
+
 // TestHealGoesOn: what a tick noted as lost is sent again, of all jobs, from where
 // the walk before had come to; then nothing more is done.
 func TestHealGoesOn(t *testing.T) {
