@@ -130,7 +130,7 @@ func (w *World) giveAgain(p *process, me core.Actor, c *again) (done bool) {
 	var over bool // guarded by mu
 	w.ask(p, func(ctx context.Context, m *people.People) {
 		res, err := m.Rerun(ctx, me, c.asks)
-		if errors.Is(ctx.Err(), context.Canceled) {
+		if p.living() == nil || errors.Is(ctx.Err(), context.Canceled) {
 			return // it died, and some of what it does side by side ended there
 		}
 		w.mu.Lock()
