@@ -385,7 +385,8 @@ func (p *port) Due(ctx context.Context, partition int, upTo core.Instant, after 
 		return p.truth.Due(ctx, partition, upTo, after, limit)
 	})
 	w := p.in.p.w
-	if err != nil || !w.faulty.Load() {
+	// A partition is read to its end before it is given up: StableFor after the last item came.
+	if err != nil || !w.faulty.Load() || upTo == core.Horizon {
 		return items, err
 	}
 	d, _ := p.in.p.dice("Due stale")

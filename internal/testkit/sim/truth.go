@@ -1056,14 +1056,19 @@ func (t *truth) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 func (t *truth) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	rev := func() int64 {
-		is, _ := t.Store.Global(bg)
-		return is.Rev
+	is := func() core.Global {
+		g, _ := t.Store.Global(bg)
+		return g
 	}
-	before := rev()
+	before := is()
 	err := t.Store.PutGlobal(ctx, seen, g)
-	if t.took(0, "a change of everything", err, func() bool { return became(g.Rev, before, rev(), err) }) {
+	if t.took(0, "a change of everything", err, func() bool { return became(g.Rev, before.Rev, is().Rev, err) }) {
 		t.pausedBy("", g.Pause, g.Rev)
+		for p := g.Readable; p < before.Readable; p++ { // which nobody reads from now on
+			if left, _ := t.Store.Due(bg, p, core.Horizon, core.DueItem{}, 1); len(left) > 0 {
+				t.fail(left[0].Run, "partition %d is given up, and has %+v", p, left[0])
+			}
+		}
 	}
 	return err
 }

@@ -800,7 +800,7 @@ func (w *World) disasters(d *dice) {
 				}
 			} else if err == nil && g.Partitions == 2 {
 				seen := g.Rev
-				g.Partitions, g.Readable = 4, 4
+				g.Partitions, g.Readable = 4, max(g.Readable, 4)
 				g.Rev = max(seen+1, time.Now().UnixMilli())
 				if w.truth.PutGlobal(bg, seen, g) == nil {
 					w.count("partitions 2 to 4", 1)
