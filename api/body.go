@@ -162,7 +162,7 @@ func (c checker) value(path string, t reflect.Type, most int) error {
 		if _, err := time.Parse(time.RFC3339, text); !ok || err != nil {
 			return core.Invalid(path, fmt.Sprint(token), "a time is written as 2026-11-20T02:30:00Z or with an offset, +01:00")
 		}
-		return checkYear(path, text)
+		return checkTime(path, text)
 	case t.Kind() == reflect.Struct:
 		return c.object(path, t, token)
 	case t.Kind() == reflect.Map:
@@ -219,10 +219,12 @@ func (c checker) value(path string, t reflect.Type, most int) error {
 	return nil
 }
 
-// checkYear rejects times before 1970: the zero time would count as left out.
-func checkYear(field, date string) error {
-	if year, _, ok := strings.Cut(date, "-"); ok && len(year) == 4 && year < "1970" {
-		return core.Invalid(field, date, "the year must be 1970 or later")
+// checkTime rejects times up to the beginning of 1970: the zero time and the zero instant would count as left out.
+func checkTime(field, text string) error {
+	for _, form := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(form, text); err == nil && t.Unix() <= 0 {
+			return core.Invalid(field, text, "the time must be later than 1970-01-01T00:00:00Z")
+		}
 	}
 	return nil
 }

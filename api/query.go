@@ -39,7 +39,7 @@ func (m *queryMux) HandleFunc(pattern string, handler func(http.ResponseWriter, 
 	}
 }
 
-// check rejects query parameters that the operation does not read, and times before 1970.
+// check rejects query parameters that the operation does not read, and times up to the beginning of 1970.
 func (m *queryMux) check(pattern string, r *http.Request) error {
 	if r.URL.RawQuery == "" {
 		return nil
@@ -49,7 +49,7 @@ func (m *queryMux) check(pattern string, r *http.Request) error {
 		switch {
 		case slices.Contains(known, name):
 			if name == "from" || name == "to" { // the times among the parameters
-				if err := checkYear(name, query.Get(name)); err != nil {
+				if err := checkTime(name, query.Get(name)); err != nil {
 					return err
 				}
 			}

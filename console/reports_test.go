@@ -69,7 +69,8 @@ func TestReports(t *testing.T) {
 	s.says("/console/reports?when=today", "--from 2027-01-31T00:00:00Z", "today")
 	s.says("/console/reports?when=month", "--from 2027-01-01T00:00:00Z", "this month")
 	s.says("/console/reports?when=last-month", "--from 2026-12-01T00:00:00Z --to 2027-01-01T00:00:00Z", "last month")
-	for _, query := range []string{"by=week", "each=moon", "when=x", "by=hour&when=365d", "job=shop/none", "from=soon", "state=gone"} {
+	for _, query := range []string{"by=week", "each=moon", "when=x", "by=hour&when=365d", "job=shop/none", "from=soon", "state=gone",
+		"from=0001-01-01T00:00:00Z", "to=1970-01-01"} {
 		w := s.get("/console/reports?" + query)
 		if w.Code < 400 || w.Code > 499 || !strings.Contains(w.Body.String(), "This question is not understood") {
 			t.Errorf("%s: %d", query, w.Code)

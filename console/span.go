@@ -105,11 +105,11 @@ func (s span) last() time.Time {
 
 // momentOf reads a moment; bare says that its zone was left out.
 func momentOf(field, given string, loc *time.Location) (at time.Time, bare bool, err error) {
-	if at, err = time.Parse(time.RFC3339, given); err == nil {
+	if at, err = time.Parse(time.RFC3339, given); err == nil && at.Unix() > 0 { // the API would take a zero time as left out
 		return at, false, nil
 	}
 	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02"} {
-		if at, err = time.Parse(form, given); err == nil {
+		if at, err = time.Parse(form, given); err == nil && at.Unix() > 0 {
 			return schedule.WallTime(at, loc), true, nil
 		}
 	}

@@ -253,7 +253,7 @@ var zh = map[string]string{
 	"16 to 64 characters of chance are expected":                                                              "应为 16 到 64 个随机字符",
 	"a duration is written as 500ms, 10s, 5m, 2h, 30d or 1h30m":                                               "时长写作 500ms、10s、5m、2h、30d 或 1h30m",
 	"a duration needs a unit: say %ss":                                                                        "时长需要单位：请写 %ss",
-	"the year must be 1970 or later":                                                                          "年份须为 1970 或之后",
+	"the time must be later than 1970-01-01T00:00:00Z":                                                        "时间须晚于 1970-01-01T00:00:00Z",
 	"a time is written as 2026-11-20T02:30:00Z or with an offset, +01:00":                                     "时间写作 2026-11-20T02:30:00Z，或带偏移 +01:00",
 	"a whole number of %d bits is expected":                                                                   "应为 %d 位整数",
 	"after %s: a job comes after those of another app by the admin token; code may name those of its own app": "after %s：以其他应用的任务为父任务需要管理员令牌；代码只能指定本应用的任务",

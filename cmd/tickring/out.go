@@ -148,11 +148,11 @@ func span(d time.Duration) string { return server.Span(d) }
 // and time, date, time of day, or as a span from now. In the past, a span and a
 // time of day count back.
 func parseTime(field, text string, loc *time.Location, now time.Time, past bool) (time.Time, error) {
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
+	if t, err := time.Parse(time.RFC3339, text); err == nil && t.Unix() > 0 {
 		return t, nil
 	}
 	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.Parse(form, text); err == nil {
+		if t, err := time.Parse(form, text); err == nil && t.Unix() > 0 { // the server would take a zero time as left out
 			return schedule.WallTime(t, loc), nil
 		}
 	}

@@ -47,6 +47,10 @@ func TestParseTime(t *testing.T) {
 		{"-1d", true, "2026-11-19T12:00:30+01:00"},
 		{"now", false, "2026-11-20T12:00:30+01:00"},
 		{"soon", false, ""},
+		{"0001-01-01T00:00:00Z", true, ""}, // it would count as left out
+		{"0001-01-01", true, ""},
+		{"1970-01-01", true, ""},
+		{"1970-01-01T00:00:00Z", true, ""},
 		{"25:00", false, ""},
 		{"600", false, ""},
 		{"", false, ""},

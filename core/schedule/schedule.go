@@ -154,7 +154,7 @@ func (s *Schedule) bound(field, text string) (first, last core.Instant, err erro
 	if text == "" {
 		return 0, 0, nil
 	}
-	if d, err := time.Parse(time.DateOnly, text); err == nil {
+	if d, err := time.Parse(time.DateOnly, text); err == nil && d.Unix() > 0 {
 		midnight := cron.Wall(d.Unix())
 		return core.Instant(s.zone.first(midnight)), core.Instant(s.zone.first(midnight+day) - 1), nil
 	}

@@ -77,6 +77,8 @@ func TestCompileRefuses(t *testing.T) {
 		{with(func(s *core.Schedule) { s.Jitter = 25 * time.Hour }), "schedule.jitter", "24h"},
 		{with(func(s *core.Schedule) { s.From = "tomorrow" }), "schedule.from", "2026-12-01"},
 		{with(func(s *core.Schedule) { s.Until = "2026-02-30" }), "schedule.until", "a date"},
+		{with(func(s *core.Schedule) { s.From = "1970-01-01" }), "schedule.from", "a date"},
+		{with(func(s *core.Schedule) { s.Until = "1969-12-31" }), "schedule.until", "a date"},
 		{with(func(s *core.Schedule) { s.From, s.Until = "2026-12-02", "2026-12-01" }), "schedule.from", "a start after its end"},
 	} {
 		_, err := Compile(c.s, 1)
