@@ -185,8 +185,8 @@ func (m *Manage) DeleteApp(ctx context.Context, actor core.Actor, name string) e
 
 // empty refuses the deletion of an app that has jobs.
 func (m *Manage) empty(ctx context.Context, name string, leaves leaving) error {
-	for after := core.JobID(0); ; {
-		jobs, next, err := m.store.ListJobs(ctx, name, after, bound.AtOnce)
+	for after, n := core.JobID(0), 1; ; n = bound.AtOnce { // mostly the first job stays
+		jobs, next, err := m.store.ListJobs(ctx, name, after, n)
 		bad, err := core.Besides(err)
 		if err != nil {
 			return core.Passing(err)

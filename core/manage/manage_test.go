@@ -1,6 +1,7 @@
 package manage_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -494,6 +495,30 @@ func TestSaveApp(t *testing.T) {
 	}{
 		{manage.AppSpec{Name: "x y"}, core.CodeInvalid},
 		{manage.AppSpec{Name: "p", Executors: []string{"ftp://x"}}, core.CodeInvalid},
+// reads counts the jobs that lists have.
+type reads struct {
+	people.Store
+	jobs int
+}
+
+func (r *reads) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
+	list, next, err := r.Store.ListJobs(ctx, app, after, limit)
+	r.jobs += len(list)
+	return list, next, err
+}
+
+// TestRefusedDeletionReadsOneJob: an app that has jobs is not deleted, and one of them is enough to know it.
+func TestRefusedDeletionReadsOneJob(t *testing.T) {
+	f := newFixture(t)
+	for i := range 20 {
+		f.Create(spec(fmt.Sprint("sweep", i), every(time.Hour)))
+	}
+	r := &reads{Store: f.E.Manage}
+	if err := f.Fresh(&faults{Store: r, Ring: f.E.Ring}).DeleteApp(ctx, ann, "shop"); code(err) != core.CodeRefused || r.jobs != 1 {
+		t.Errorf("%d jobs were read, %v", r.jobs, err)
+	}
+}
+
 		{manage.AppSpec{Name: "p", Executors: []string{"lambda:payroll"}}, core.CodeRefused},
 		{manage.AppSpec{Name: "p", Executors: []string{"queue:mail.fifo"}}, core.CodeInvalid},
 		{manage.AppSpec{Name: "p", Executors: []string{"http://a", "http://a"}}, core.CodeInvalid},
