@@ -209,6 +209,7 @@ var zh = map[string]string{
 	"run %d was not sent to anybody":                                                           "运行 %d 没有发送给任何执行器",
 	"run %d was sent already: kill it to end it":                                               "运行 %d 已经发送：要结束它请终止（kill）",
 	"run %d was sent to nobody: leave out the same address":                                    "运行 %d 没有发送给任何执行器：请不要要求同一地址",
+	"run %d ended before the change records that are read: run it again by its ID":             "运行 %d 的结束时间早于所读取的变更记录：请按 ID 重跑",
 	"run %d was run again as run %s: run that one again, or this by its ID":                    "运行 %d 已由运行 %s 重跑：请重跑后者，或按 ID 单独重跑此次运行",
 	"run %d was tried again as run %d: run that one again":                                     "运行 %d 已由运行 %d 重试：请重跑后者",
 	"runs that a filter finds are run again with a key, so that asking again makes none twice": "按条件重跑时必须给出键，这样重复请求不会重复运行",

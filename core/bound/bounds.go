@@ -83,3 +83,12 @@ const (
 	// Beyond: the change is refused. Test: TestMostJobsBeforeOne.
 	Before = 10_000
 )
+	// Reran is how many runs one rerun by a filter looks at.
+	// Beyond: the answer says where the next call goes on. Test: TestRerunGoesOn.
+	Reran = 100
+	// RerunPages is how many pages of change records of a job a rerun by a filter reads.
+	// Beyond: runs that ended before these records are left, and say so. Test: TestRerunBehindManyRequests.
+	RerunPages = 5
+	// Successes is among how many of the newest successes a clean-up looks for the one that ended last.
+	// Beyond: an older run goes, though it ended later. Test: TestCleanKeepsTheLastSuccess.
+	Successes = 20

@@ -266,14 +266,10 @@ func (c *cleaning) jobOf(ctx context.Context, id core.JobID) (*core.Job, error) 
 	return found[id], nil
 }
 
-// lastLooks is of how many successes the one that ended last is looked for: runs that
-// overlap end in another order than they began.
-const lastLooks = 20
-
 // lastSuccess is the run that parts the failures of a job that is to be paused after some
 // in a row: without it those before it would count with those after it. 0: there is none.
 func (c *cleaning) lastSuccess(ctx context.Context, id core.JobID) (core.RunID, error) {
-	list, err := c.op.ask.Runs(ctx, ask.RunFilter{Job: id.String(), States: []core.State{core.Succeeded}, Limit: lastLooks})
+	list, err := c.op.ask.Runs(ctx, ask.RunFilter{Job: id.String(), States: []core.State{core.Succeeded}, Limit: bound.Successes})
 	if core.CodeOf(err) == core.CodeNotFound {
 		return 0, nil
 	}

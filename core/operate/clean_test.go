@@ -2,6 +2,7 @@ package operate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
@@ -262,6 +264,35 @@ func TestCleanPausesNobody(t *testing.T) {
 	}
 	if sched := f.Job("shop/sweep").Sched; sched.State != core.Started {
 		t.Errorf("it is %s: %s", sched.State, sched.PauseWhy)
+	}
+}
+
+// TestCleanKeepsTheLastSuccess: of a job that is to be paused after failures the success that ended last stays,
+// also where others began later, as far as some of the newest successes reach.
+func TestCleanKeepsTheLastSuccess(t *testing.T) {
+	for n, stays := range map[int]bool{bound.Successes: true, bound.Successes + 1: false, 3 * bound.Successes: false} {
+		f := newFixture(t)
+		s := spec("sweep", every(time.Hour))
+		s.Def.PauseAfter = 3
+		j := f.Create(s)
+		f.Fires()
+		f.Clock = f.Clock.Add(time.Hour)
+		list := make([]core.Run, n)
+		for i := range list {
+			id := core.NumberedRun(j.Def.ID, uint32(i+1))
+			list[i] = core.Run{ID: id, First: id, App: "shop", State: core.Succeeded, Cause: core.CauseManual, Attempt: 1, Slot: core.InstantOf(f.Clock),
+				At: core.InstantOf(f.Clock), SentAt: f.Clock, Address: "a", PauseAfter: true, Rev: j.Sched.Rev, EndedAt: f.Clock.Add(time.Second)}
+		}
+		list[0].EndedAt = f.Clock.Add(time.Minute)
+		if err := errors.Join(f.E.Finish.Create(ctx, list)...); err != nil {
+			t.Fatal(err)
+		}
+		f.Clock = f.Clock.Add(48 * time.Hour)
+		cleaned, held := f.cleaned(operate.CleanRequest{Job: "shop/sweep"})
+		found, _, err := f.E.Manage.Runs(ctx, []core.RunID{list[0].ID})
+		if err != nil || int(cleaned) != n-1 || held != 1 || (len(found) == 1) != stays {
+			t.Errorf("of %d: %d went, %d stay, the one that ended last: %t, %v", n, cleaned, held, len(found) == 1, err)
+		}
 	}
 }
 

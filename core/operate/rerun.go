@@ -12,13 +12,10 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// MaxReruns is how many runs one request looks at, at most.
-const MaxReruns = 100
-
 // RerunRequest asks for runs that ended to be run again.
 type RerunRequest struct {
 	Run ask.RunRef // one; empty: those that Filter takes
-	// Filter is of a job, an app or all apps; its Limit is MaxReruns if that is more, or 0. A page of
+	// Filter is of a job, an app or all apps; its Limit is bound.Reran if that is more, or 0. A page of
 	// it is created oldest first.
 	Filter ask.RunFilter
 	// May says why runs of an app are left; nil: none are.
@@ -141,8 +138,8 @@ func (r *rerunning) filtered(ctx context.Context) (res RerunResult, err error) {
 		return res, core.Invalid("key", "", "runs that a filter finds are run again with a key, so that asking again makes none twice")
 	case len(r.q.Key) > core.MaxKey-maxRunID:
 		return res, core.Invalid("key", r.q.Key, "at most %d bytes are allowed: the ID of each run follows it", core.MaxKey-maxRunID)
-	case f.Limit == 0 || f.Limit > MaxReruns:
-		f.Limit = MaxReruns
+	case f.Limit == 0 || f.Limit > bound.Reran:
+		f.Limit = bound.Reran
 	}
 	runs, err := r.op.ask.Runs(ctx, f)
 	if err != nil {
@@ -208,8 +205,8 @@ func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 	return nil
 }
 
-// passOver leaves what was run again already with another key, as the change records of its job say. A
-// new run that was skipped counts only where the filter takes such.
+// passOver leaves what was run again already with another key, as the change records of its job say, and what
+// older records than are read may name. A new run that was skipped counts only where the filter takes such.
 func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
 	jobs, f := map[core.JobID]bool{}, ask.ChangeFilter{Verb: core.VerbTriggered, From: r.now, Limit: ask.MaxPage}
 	for i := range list {
@@ -220,10 +217,10 @@ func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
 			}
 		}
 	}
-	again := map[string][]string{}
+	again, known := map[string][]string{}, map[core.JobID]time.Time{} // from when on all records of a job were read
 	for job := range jobs {
-		f.Job = job.String()
-		for more := true; more; more = f.After != "" {
+		f.Job, f.After = job.String(), ""
+		for range bound.RerunPages {
 			page, err := r.op.ask.Changes(ctx, f)
 			if err != nil {
 				return err
@@ -235,7 +232,12 @@ func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
 					again[of] = append(again[of], n.Runs[k])
 				}
 			}
-			f.After = page.Next
+			if known[job], f.After = page.LookedTo, page.Next; f.After == "" {
+				break
+			}
+			if n := len(page.Changes); page.LookedTo.IsZero() {
+				known[job] = page.Changes[n-1].At
+			}
 		}
 	}
 	skippedToo := !r.q.Filter.Failed && (len(r.q.Filter.States) == 0 || slices.Contains(r.q.Filter.States, core.Skipped))
@@ -256,6 +258,9 @@ func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
 			if as.State != core.Skipped || skippedToo { // also one that is kept no more
 				x.Why = core.Errorf(core.CodeRefused, "run %d was run again as run %s: run that one again, or this by its ID", x.Of.ID, id)
 			}
+		}
+		if since := known[x.Job.Def.ID]; x.Why == nil && !x.noted && !since.IsZero() && x.Of.EndedAt.Add(-time.Minute).Before(since) {
+			x.Why = core.Errorf(core.CodeRefused, "run %d ended before the change records that are read: run it again by its ID", x.Of.ID)
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/operate"
 )
 
@@ -326,6 +327,68 @@ func TestRerunOfWhatWasRunAgain(t *testing.T) {
 	}
 	if made, _ := failed("n10"); len(made) != 0 {
 		t.Errorf("after one by its ID: %+v", made)
+	}
+}
+
+// TestRerunGoesOn: one call looks at some runs, and the next goes on behind them, until each was looked at once.
+func TestRerunGoesOn(t *testing.T) {
+	for n, want := range map[int]int{bound.Reran: 1, bound.Reran + 1: 2, 3 * bound.Reran: 3} {
+		f := newFixture(t)
+		j := f.Create(spec("sweep", every(time.Hour)))
+		f.Clock = f.Clock.Add(time.Hour)
+		for i := range n {
+			f.ended(j.Def.ID, core.InstantOf(f.Clock)-3000+core.Instant(i), nil)
+		}
+		looked, pages := 0, 0
+		for filter := (ask.RunFilter{Job: "shop/sweep", Failed: true}); ; {
+			res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: filter, DryRun: true})
+			if err != nil || len(res.Runs) > bound.Reran {
+				t.Fatalf("%d in one call, %v", len(res.Runs), err)
+			}
+			looked += len(res.Runs)
+			pages++
+			if filter.After = res.Next; res.Next == "" {
+				break
+			}
+		}
+		if looked != n || pages != want {
+			t.Errorf("%d of %d runs in %d calls, want %d", looked, n, pages, want)
+		}
+	}
+}
+
+// TestRerunBehindManyRequests: of many requests for a job the newest are read for what was run again already. A run
+// that ended before these is left, and one that ended after them is run again.
+func TestRerunBehindManyRequests(t *testing.T) {
+	const read = bound.RerunPages * ask.MaxPage
+	for between, why := range map[int]string{read - 1: "was run again as run", read: "ended before the change records",
+		3 * read: "ended before the change records"} {
+		f := newFixture(t)
+		j := f.Create(spec("sweep", every(time.Hour)))
+		f.Clock = f.Clock.Add(time.Hour)
+		old := f.ended(j.Def.ID, core.InstantOf(f.Clock)-1000, nil)
+		if _, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Run: old.ID.String()}); err != nil {
+			t.Fatal(err)
+		}
+		list := make([]core.Change, between)
+		for i := range list {
+			at := f.Clock.Add(time.Duration(i+1) * time.Second)
+			list[i] = core.Change{ID: core.Millis(at), At: at, App: "shop", Job: j.Def.ID, Verb: core.VerbTriggered, By: "ann"}
+		}
+		if err := f.E.Manage.PutChanges(ctx, list); err != nil {
+			t.Fatal(err)
+		}
+		f.Clock = f.Clock.Add(48 * time.Hour)
+		young := f.ended(j.Def.ID, core.InstantOf(f.Clock)-1000, nil)
+		res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: ask.RunFilter{Job: "shop/sweep", Failed: true}, DryRun: true})
+		if err != nil || len(res.Runs) != 2 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		for _, x := range res.Runs {
+			if x.Of.ID == young.ID && x.Why != nil || x.Of.ID == old.ID && (x.Why == nil || !strings.Contains(x.Why.Error(), why)) {
+				t.Errorf("%d records between, run %d: %v", between, x.Of.ID, x.Why)
+			}
+		}
 	}
 }
 
