@@ -18,7 +18,6 @@ const (
 	// lookedBetween is how many instants are looked at between two looks at what
 	// one report, or a page, may take.
 	lookedBetween = 256
-	maxHistory    = 10_000 // change records that are read for one question
 	// tooYoung is how young an instant is when it is not yet expected to have a
 	// run.
 	tooYoung = 2 * time.Second
@@ -226,12 +225,12 @@ func (q *Ask) pauses(ctx context.Context, a *auditing, app core.App, from core.I
 // recorded is the pauses of an app, or with no name of everything, that the
 // change records tell of, and since when they were read.
 func (q *Ask) recorded(ctx context.Context, app string) (list []core.Pause, since time.Time, err error) {
-	changes, err := q.store.Changes(ctx, app, 0, math.MaxInt64, maxHistory)
+	changes, err := q.store.Changes(ctx, app, 0, math.MaxInt64, bound.History)
 	if err != nil {
 		return nil, time.Time{}, core.Passing(err)
 	}
-	if len(changes) == maxHistory {
-		since = changes[maxHistory-1].At
+	if len(changes) == bound.History {
+		since = changes[bound.History-1].At
 	}
 	byFrom := map[int64]core.Pause{} // the newest word on each
 	revs := map[int64]int64{}
@@ -336,7 +335,7 @@ func (q *Ask) history(ctx context.Context, id core.JobID, app string, j *core.Jo
 		records[j.Sched.Rev] = core.RecordOf(&j.Sched, &j.Def)
 	}
 	if j == nil || j.Sched.RevAt.After(from.Time()) {
-		changes, err := q.store.Changes(ctx, app, id, math.MaxInt64, maxHistory)
+		changes, err := q.store.Changes(ctx, app, id, math.MaxInt64, bound.History)
 		if err != nil {
 			return h, core.Passing(err)
 		}

@@ -410,6 +410,31 @@ func TestAuditGoesOn(t *testing.T) {
 	}
 }
 
+// TestAuditBehindManyChanges: an audit reads the newest change records of a job, and says where there were more.
+func TestAuditBehindManyChanges(t *testing.T) {
+	for between, partial := range map[int]bool{bound.History - 2: false, bound.History - 1: true, 3 * bound.History: true} {
+		f := newFixture(t)
+		f.Clock = f.Clock.Add(time.Minute)
+		s := spec("sweep", every(time.Hour))
+		j := f.Create(s)
+		list := make([]core.Change, between)
+		for i := range list {
+			at := f.Clock.Add(time.Duration(i+1) * time.Millisecond)
+			list[i] = core.Change{ID: core.Millis(at), At: at, App: "shop", Job: j.Def.ID, Verb: core.VerbTriggered, By: "ann"}
+		}
+		if err := f.E.Manage.PutChanges(ctx, list); err != nil {
+			t.Fatal(err)
+		}
+		f.Clock = f.Clock.Add(time.Hour)
+		s.Def.Title = "changed"
+		f.Save(s)
+		base := core.InstantOf(start)
+		if r, err := f.M.Audit(ctx, "shop/sweep", base+30, base+600); err != nil || r.Partial != partial {
+			t.Errorf("%d records between: partial %t, %v", between, r.Partial, err)
+		}
+	}
+}
+
 // TestAuditNamesSomeAndCountsAll: a report counts each instant that is unaccounted for, and names some.
 func TestAuditNamesSomeAndCountsAll(t *testing.T) {
 	for _, n := range []int{bound.Missing, bound.Missing + 1, 10 * bound.Missing} {

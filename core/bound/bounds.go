@@ -32,6 +32,13 @@ const (
 	// Beyond: failures count by the row that is kept for the job. Test: TestPauseAfter.
 	PauseRuns = 1000
 
+	// PlanPasses is how often a change plans a job at once.
+	// Beyond: the tick goes on. Test: TestChangePlansTheRestByTick.
+	PlanPasses = 20
+	// ClaimLooks is how often a batch reads the run of a fire that it cannot decide.
+	// Beyond: the fire comes again. Test: TestUndecidedFireComesAgain.
+	ClaimLooks = 5
+
 	// UnreadTries is how often in a row a fire comes again because its job or app cannot be
 	// understood: for at least a quarter of an hour, as long as a rollout may take.
 	// Beyond: it goes to the dead letters. Test: TestLooksAreNoFailures.
@@ -68,6 +75,9 @@ const (
 	// Missing is how many instants, jobs or runs one report names of each kind.
 	// Beyond: they are counted. Test: TestAuditNamesSomeAndCountsAll.
 	Missing = 100
+	// History is how many change records of an app or a job are read for one question.
+	// Beyond: not known, and the answer says that it is partial. Test: TestAuditBehindManyChanges.
+	History = 10_000
 	// Again is how many runs one call sends again, about.
 	// Beyond: the next call goes on there. Test: TestReplanOfAllThatWaitWithANumber.
 	Again = 1000
@@ -75,14 +85,6 @@ const (
 	// Killed is how many runs one kill of a job ends.
 	// Beyond: the answer says that it is partial. Test: TestKillReachesEachRun.
 	Killed = 10_000
-	// Redriven is how many dead letters one call looks at.
-	// Beyond: more are refused; the answer says where the next call goes on. Test: TestRedriveOfMany.
-	Redriven = 100
-
-	// Before is how many jobs may come before one, those before these included.
-	// Beyond: the change is refused. Test: TestMostJobsBeforeOne.
-	Before = 10_000
-)
 	// Reran is how many runs one rerun by a filter looks at.
 	// Beyond: the answer says where the next call goes on. Test: TestRerunGoesOn.
 	Reran = 100
@@ -92,3 +94,11 @@ const (
 	// Successes is among how many of the newest successes a clean-up looks for the one that ended last.
 	// Beyond: an older run goes, though it ended later. Test: TestCleanKeepsTheLastSuccess.
 	Successes = 20
+	// Redriven is how many dead letters one call looks at.
+	// Beyond: more are refused; the answer says where the next call goes on. Test: TestRedriveOfMany.
+	Redriven = 100
+
+	// Before is how many jobs may come before one, those before these included.
+	// Beyond: the change is refused. Test: TestMostJobsBeforeOne.
+	Before = 10_000
+)

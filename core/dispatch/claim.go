@@ -9,11 +9,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/route"
 )
-
-// lookRounds bounds how often an item is looked at in one invocation.
-const lookRounds = 5
 
 // claim takes fires through steps 4 and 5. The first write of one that has no record
 // of its own is what a look would lead to that finds no item; it is looked at
@@ -38,7 +36,7 @@ func (b *batch) claim(ctx context.Context, items []*item) {
 		if len(open) == 0 {
 			return
 		}
-		if round == lookRounds || ctx.Err() != nil || !b.owns(0) {
+		if round == bound.ClaimLooks || ctx.Err() != nil || !b.owns(0) {
 			for _, it := range open {
 				it.phase = notDone{why: fmt.Errorf("run %d could not be judged in time", it.fire.Run)}
 			}
@@ -46,7 +44,7 @@ func (b *batch) claim(ctx context.Context, items []*item) {
 		}
 		runs, unread, err := readAll(ctx, ids, b.d.store.Runs)
 		if err != nil {
-			if round+1 < lookRounds {
+			if round+1 < bound.ClaimLooks {
 				sleep(ctx, 10*time.Millisecond<<round)
 			}
 			continue

@@ -11,9 +11,12 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // unreadable are runs that cannot be read just now.
@@ -27,6 +30,56 @@ func (u *unreadable) Runs(ctx context.Context, runs []core.RunID) (map[core.RunI
 		return map[core.RunID]core.Run{}, runs, nil
 	}
 	return u.Store.Runs(ctx, runs)
+}
+
+// blind is a store that loses the answer to the first writes of runs, and then fails some reads of them.
+type blind struct {
+	*memory.Store
+	lost  bool
+	fails int
+}
+
+func (b *blind) Create(ctx context.Context, runs []core.Run) []error {
+	errs := b.Store.Create(ctx, runs)
+	for i := range errs {
+		if !b.lost {
+			errs[i] = errors.New("connection reset")
+		}
+	}
+	b.lost = true
+	return errs
+}
+
+func (b *blind) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	if b.lost && b.fails > 0 {
+		b.fails--
+		return nil, nil, core.ErrThrottled
+	}
+	return b.Store.Runs(ctx, runs)
+}
+
+// TestUndecidedFireComesAgain: a run whose claim got no answer is read some times, and sent once it is read; if it
+// cannot be read, its fire comes again.
+func TestUndecidedFireComesAgain(t *testing.T) {
+	for fails, sent := range map[int]int{bound.ClaimLooks - 1: 1, bound.ClaimLooks: 0, 3 * bound.ClaimLooks: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
+			g := newGated(t, dispatch.Options{})
+			log := slog.New(slog.DiscardHandler)
+			r := &damaged{Ring: g.s}
+			g.d = dispatch.New(&blind{Store: g.s, fails: fails}, r, g.sender,
+				finish.New(g.s, g.s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Log: log})
+			again := len(r.again)
+			for _, v := range g.d.Handle(t.Context(), g.messages(1, 1, "one")) {
+				if again = len(r.again); !v.Ack {
+					again++
+				}
+			}
+			if n := g.sender.total[firstAddress]; n != sent || again != 1-sent {
+				t.Errorf("after %d reads that failed it was sent %d times, and comes again %d times", fails, n, again)
+			}
+		})
+	}
 }
 
 // TestDeadFiresAreRecorded: each fire of a letter that can be read and has no run

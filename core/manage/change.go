@@ -132,9 +132,6 @@ type toPlan struct {
 	sch *schedule.Schedule
 }
 
-// maxPasses bounds how often one job is planned here; the tick goes on.
-const maxPasses = 20
-
 // duePlan reports that a job is to be planned by now; one that is paused only for
 // what comes after the end of that.
 func duePlan(s *core.Sched, now time.Time) bool {
@@ -145,7 +142,7 @@ func duePlan(s *core.Sched, now time.Time) bool {
 // planNow plans jobs until their planAt lies ahead. What does not work out is
 // left to the tick, which finds them in the due index.
 func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
-	for range maxPasses {
+	for range bound.PlanPasses {
 		now := m.ask.Now()
 		var fires []core.Fire
 		var skips []core.Skip

@@ -11,9 +11,11 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
@@ -62,6 +64,34 @@ func TestSave(t *testing.T) {
 	}
 	if old, ok := core.ParseJobRecord(changes[0].Old); !ok || old.State != core.Paused || old.Def.Title != "" {
 		t.Errorf("old: %+v", old)
+	}
+}
+
+// TestChangePlansTheRestByTick: a change plans what is due of a job, as much as some passes take; the tick has the rest.
+func TestChangePlansTheRestByTick(t *testing.T) {
+	made := func(ahead time.Duration, most int) (fires int, due bool) {
+		f := newFixture(t)
+		o := plan.Local()
+		o.PlanAhead, o.MaxAhead, o.MaxInstants = ahead, time.Hour, most
+		now := func() time.Time { return f.Clock }
+		m := people.New(f.Faults, f.Faults, nil, f.Killer, people.Options{Plan: o, Ask: ask.Options{Now: now}})
+		if r := m.Save(ctx, ann, []manage.JobSpec{spec("sweep", every(time.Second))})[0]; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		return len(f.Fires()), f.Job("shop/sweep").Sched.PlanAt <= core.InstantOf(f.Clock)
+	}
+	const most, bound = 5, 5 * bound.PlanPasses
+	at, beyond := false, false
+	for _, ahead := range []time.Duration{bound - 10, bound - 5, bound, bound + 5, 3 * bound} {
+		all, _ := made(ahead*time.Second, 1000)
+		all -= most // one pass takes the window behind that too
+		at, beyond = at || all == bound, beyond || all == bound+most
+		if n, due := made(ahead*time.Second, most); n != min(all, bound) || due != (all > bound) {
+			t.Errorf("%d of %d fires are planned, due again %t", n, all, due)
+		}
+	}
+	if !at || !beyond {
+		t.Errorf("planned to the bound %t, beyond it %t", at, beyond)
 	}
 }
 
@@ -465,6 +495,30 @@ func TestDeleteAndPrune(t *testing.T) {
 	}
 }
 
+// reads counts the jobs that lists have.
+type reads struct {
+	people.Store
+	jobs int
+}
+
+func (r *reads) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
+	list, next, err := r.Store.ListJobs(ctx, app, after, limit)
+	r.jobs += len(list)
+	return list, next, err
+}
+
+// TestRefusedDeletionReadsOneJob: an app that has jobs is not deleted, and one of them is enough to know it.
+func TestRefusedDeletionReadsOneJob(t *testing.T) {
+	f := newFixture(t)
+	for i := range 20 {
+		f.Create(spec(fmt.Sprint("sweep", i), every(time.Hour)))
+	}
+	r := &reads{Store: f.E.Manage}
+	if err := f.Fresh(&faults{Store: r, Ring: f.E.Ring}).DeleteApp(ctx, ann, "shop"); code(err) != core.CodeRefused || r.jobs != 1 {
+		t.Errorf("%d jobs were read, %v", r.jobs, err)
+	}
+}
+
 func TestSaveApp(t *testing.T) {
 	f := newFixture(t)
 	token := "secret"
@@ -495,30 +549,6 @@ func TestSaveApp(t *testing.T) {
 	}{
 		{manage.AppSpec{Name: "x y"}, core.CodeInvalid},
 		{manage.AppSpec{Name: "p", Executors: []string{"ftp://x"}}, core.CodeInvalid},
-// reads counts the jobs that lists have.
-type reads struct {
-	people.Store
-	jobs int
-}
-
-func (r *reads) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
-	list, next, err := r.Store.ListJobs(ctx, app, after, limit)
-	r.jobs += len(list)
-	return list, next, err
-}
-
-// TestRefusedDeletionReadsOneJob: an app that has jobs is not deleted, and one of them is enough to know it.
-func TestRefusedDeletionReadsOneJob(t *testing.T) {
-	f := newFixture(t)
-	for i := range 20 {
-		f.Create(spec(fmt.Sprint("sweep", i), every(time.Hour)))
-	}
-	r := &reads{Store: f.E.Manage}
-	if err := f.Fresh(&faults{Store: r, Ring: f.E.Ring}).DeleteApp(ctx, ann, "shop"); code(err) != core.CodeRefused || r.jobs != 1 {
-		t.Errorf("%d jobs were read, %v", r.jobs, err)
-	}
-}
-
 		{manage.AppSpec{Name: "p", Executors: []string{"lambda:payroll"}}, core.CodeRefused},
 		{manage.AppSpec{Name: "p", Executors: []string{"queue:mail.fifo"}}, core.CodeInvalid},
 		{manage.AppSpec{Name: "p", Executors: []string{"http://a", "http://a"}}, core.CodeInvalid},
