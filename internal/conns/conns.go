@@ -248,6 +248,8 @@ func (l *conns) watch(s *http.Server) {
 			c.move(nil)
 		default:
 			r.Body = &body{r.Body, c}
+			// Before it answers, net/http reads the rest of a body that its handler did not want.
+			defer func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(l.patience)) }()
 		}
 		answer.ServeHTTP(w, r)
 	})

@@ -111,6 +111,30 @@ func TestConnsAreBounded(t *testing.T) {
 	}
 }
 
+// TestRestOfBodyIsNotAwaited: a request that is refused before its body was read is answered after a second at most,
+// and its connection is closed if the body has not come; else it stays open.
+func TestRestOfBodyIsNotAwaited(t *testing.T) {
+	for body, after := range map[string]time.Duration{"": time.Second, "12345": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			inner := pipe.Listen()
+			srv := &http.Server{ReadTimeout: time.Minute,
+				Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", http.StatusForbidden) })}
+			l := Listen(inner, 4, srv, slog.New(slog.DiscardHandler))
+			var serving sync.WaitGroup
+			serving.Go(func() { srv.Serve(l) })
+			defer serving.Wait()
+			defer srv.Close()
+			here, began := inner.Dial(), time.Now()
+			defer here.Close()
+			go io.WriteString(here, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"+body)
+			res, err := http.ReadResponse(bufio.NewReader(here), nil)
+			if err != nil || res.StatusCode != http.StatusForbidden || time.Since(began) != after || res.Close != (body == "") {
+				t.Errorf("%q: after %v: %+v, %v", body, time.Since(began), res, err)
+			}
+		})
+	}
+}
+
 func TestMost(t *testing.T) {
 	for of, want := range map[uint64]int{0: 8192, 1: 1, 600: 300, 1024: 512, 1 << 20: 8192, 1<<64 - 1: 8192} {
 		if n := mostOf(of); n != want {
