@@ -658,49 +658,53 @@ func (s slowLogs) Log(ctx context.Context, _ *core.App, _ *core.Run, _ int) (str
 	return "one\n", 2, true, ctx.Err()
 }
 
-// TestTailsAreFew: one has the ends of half as many logs read at once as all have; who finds no place is
-// told to come again, and another has one.
+// TestTailsAreFew: one has the ends of half as many logs read at once as all have, and pieces likewise; who
+// finds no place is told to come again, and another has one.
 func TestTailsAreFew(t *testing.T) {
-	f := newFixture(t)
-	f.shop()
-	run, err := f.c.TriggerJob(t.Context(), "shop", "report", client.TriggerRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := slowLogs{make(chan struct{}), make(chan struct{})}
-	h := api.NewHandler(f.m, s, f.o)
-	tail := func(ctx context.Context, token string) int {
-		r := httptest.NewRequestWithContext(ctx, "GET", "/v1/runs/"+run.Run.ID+"/log?tail=1", http.NoBody)
-		r.Header.Set("Authorization", "Bearer "+token)
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w.Code
-	}
-	var all sync.WaitGroup
-	defer all.Wait()
-	for range 4 {
-		all.Go(func() { tail(t.Context(), token) })
-		<-s.asked
-	}
-	impatient, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	answered := make(chan int, 1)
-	all.Go(func() { answered <- tail(impatient, token) })
-	select {
-	case <-s.asked:
-		t.Error("one more is read")
-	case status := <-answered:
-		if status != http.StatusServiceUnavailable {
-			t.Errorf("one more: %d", status)
-		}
-	}
-	vera := f.person("vera", access.Grant{Role: viewer})
-	all.Go(func() { tail(t.Context(), vera) })
-	<-s.asked
-	close(s.may)
-	all.Wait()
-	if status := tail(t.Context(), token); status != http.StatusOK {
-		t.Errorf("afterwards: %d", status)
+	for query, most := range map[string]int{"tail=1": 4, "from=1": 8} {
+		t.Run(query, func(t *testing.T) {
+			f := newFixture(t)
+			f.shop()
+			run, err := f.c.TriggerJob(t.Context(), "shop", "report", client.TriggerRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := slowLogs{make(chan struct{}), make(chan struct{})}
+			h := api.NewHandler(f.m, s, f.o)
+			read := func(ctx context.Context, token string) int {
+				r := httptest.NewRequestWithContext(ctx, "GET", "/v1/runs/"+run.Run.ID+"/log?"+query, http.NoBody)
+				r.Header.Set("Authorization", "Bearer "+token)
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				return w.Code
+			}
+			var all sync.WaitGroup
+			defer all.Wait()
+			for range most {
+				all.Go(func() { read(t.Context(), token) })
+				<-s.asked
+			}
+			impatient, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			answered := make(chan int, 1)
+			all.Go(func() { answered <- read(impatient, token) })
+			select {
+			case <-s.asked:
+				t.Error("one more is read")
+			case status := <-answered:
+				if status != http.StatusServiceUnavailable {
+					t.Errorf("one more: %d", status)
+				}
+			}
+			vera := f.person("vera", access.Grant{Role: viewer})
+			all.Go(func() { read(t.Context(), vera) })
+			<-s.asked
+			close(s.may)
+			all.Wait()
+			if status := read(t.Context(), token); status != http.StatusOK {
+				t.Errorf("afterwards: %d", status)
+			}
+		})
 	}
 }
 

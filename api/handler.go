@@ -97,20 +97,20 @@ func NewHandler(m *people.People, logs Logs, o Options) http.Handler {
 	}
 	o.Log = boundlog.Of(o.Log)
 	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), long: places.New(longPlaces), tails: places.New(longPlaces),
-		mux: &queryMux{http.NewServeMux(), map[string][]string{}}}
+		reads: places.New(2 * longPlaces), mux: &queryMux{http.NewServeMux(), map[string][]string{}}}
 	HandlerWithOptions(s, StdHTTPServerOptions{BaseRouter: s.mux, ErrorHandlerFunc: s.badParam})
 	return s
 }
 
 type server struct {
-	m     *people.People
-	logs  Logs
-	o     Options
-	known []known
-	long  *places.Places // of long bodies
-	tails *places.Places // of ends of logs, of admins too
-	quota quota
-	mux   *queryMux
+	m            *people.People
+	logs         Logs
+	o            Options
+	known        []known
+	long         *places.Places // of long bodies
+	tails, reads *places.Places // of ends of logs, and of pieces of them; of admins too
+	quota        quota
+	mux          *queryMux
 }
 
 var _ ServerInterface = (*server)(nil)

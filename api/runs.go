@@ -162,13 +162,14 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 	if _, err := core.ParseRunID(run); err != nil {
 		return nil, err
 	}
-	if params.Tail != 0 { // it holds some answers of an executor at once
-		who := callerOf(r).App + "/" + callerOf(r).Name
-		if !s.tails.Enter(r.Context(), who, waitFor) {
-			return nil, errNoPlace
-		}
-		defer s.tails.Leave(who)
+	who, room := callerOf(r).App+"/"+callerOf(r).Name, s.reads // an answer of an executor may have 4 MB
+	if params.Tail != 0 {                                      // it holds some of them at once
+		room = s.tails
 	}
+	if !room.Enter(r.Context(), who, waitFor) {
+		return nil, errNoPlace
+	}
+	defer room.Leave(who)
 	v, err := s.m.Run(r.Context(), run)
 	if err != nil {
 		return nil, err
