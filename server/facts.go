@@ -101,8 +101,9 @@ func (s *Server) restore(ctx context.Context, p *parts, r *restore.Restorer) err
 			append(sum.Full, res.Full...)
 		if res.Next == 0 {
 			fmt.Fprintf(s.o.Notice, "restored: the data is of %s ago; numbers of new jobs begin %d higher, those of runs of %d jobs %d higher; "+
-				"%d runs that waited are sent, %d that may be with an executor are asked after\n",
-				Span(p.upAt.Sub(last)), res.LiftJobs, sum.Jobs, res.LiftRuns, sum.Waiting, sum.Watched)
+				"%s%d runs that waited are sent, %d that may be with an executor are asked after\n",
+				Span(p.upAt.Sub(last)), res.LiftJobs, sum.Jobs, res.LiftRuns,
+				map[bool]string{true: "once this copy is started, "}[s.o.Hold], sum.Waiting, sum.Watched)
 			for _, id := range sum.Full {
 				fmt.Fprintf(s.o.Notice, "job %s has no run numbers left: make it anew\n", id)
 			}

@@ -192,8 +192,10 @@ func TestRestoredCopyOnHoldTouchesNothing(t *testing.T) {
 	received.Store(0)
 	begun, out := time.Now(), &lines{}
 	s = start(t, Options{Dir: dir, Restored: true, Hold: true, Notice: out})
-	if err := out.has("restored copy on hold: nothing is planned, sent or asked")(); err != nil {
-		t.Error(err)
+	for _, want := range []string{"restored copy on hold: nothing is planned, sent or asked", "; once this copy is started, "} {
+		if err := out.has(want)(); err != nil {
+			t.Error(err)
+		}
 	}
 	if _, err := s.Manage().Trigger(ctx, actor, operate.TriggerRequest{Job: "web/beat"}); err != nil {
 		t.Fatal(err)
