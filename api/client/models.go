@@ -1254,7 +1254,7 @@ type JobFacts struct {
 	// FailingJobs How many fail
 	FailingJobs int `json:"failingJobs,omitempty,omitzero"`
 
-	// Locked Jobs whose secrets cannot be decrypted; at most 100
+	// Locked Jobs that cannot be read, by their numbers, for callers who see all apps, and jobs whose secrets cannot be decrypted; at most 100
 	Locked []UnreadableApp `json:"locked,omitempty,omitzero"`
 
 	// Looked Jobs that were looked at, in the order of their numbers

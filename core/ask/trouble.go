@@ -26,7 +26,7 @@ type Trouble struct {
 	Failing  []Failing // the first ones
 	Fail     int       // how many jobs fail
 	Untold   []Untold  // the first ones
-	Locked   []Locked  // the first ones
+	Locked   []Locked  // the first ones; those that cannot be read only where all apps are seen
 	Pending  *core.Run // the oldest that is due and was not sent; nil none
 	// Named are the jobs of what is said.
 	Named map[core.JobID]*core.Job
@@ -45,7 +45,7 @@ type Untold struct {
 	Channel string
 }
 
-// Locked is a job whose secrets cannot be decrypted, and why.
+// Locked is a job that cannot be read, or whose secrets cannot be decrypted, and why.
 type Locked struct {
 	Job string
 	Why *core.Error
@@ -140,6 +140,12 @@ func (q *Ask) Trouble(ctx context.Context, sees func(app string) bool) (Trouble,
 	}
 	if err == nil {
 		err = walked
+	}
+	for id, why := range p.Bad {
+		if sees == nil && len(res.Locked) < maxUntold { // else it may be of any app
+			res.Locked = append(res.Locked, Locked{id.String(), core.Errorf(core.CodeRefused,
+				"job %d cannot be read: %v; if a run of it fails with retries left, the run stays open until the job can be read", id, why)})
+		}
 	}
 	res.More = next != 0 || !all
 	return res, err

@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
 // past stores runs of a job, the oldest first, as a text says: s succeeded, f failed for
@@ -76,6 +77,22 @@ func TestTrouble(t *testing.T) {
 				t.Errorf("%+v waits, want %d min", got.Pending, c.pending)
 			}
 		})
+	}
+}
+
+// TestTroubleNamesUnreadableJobs: a job that cannot be read is named, with what becomes of its runs, to who sees all apps.
+func TestTroubleNamesUnreadableJobs(t *testing.T) {
+	f := newFixture(t)
+	f.Create(spec("good", every(time.Minute)))
+	bad := f.Create(spec("bad", every(time.Minute))).Def.ID
+	m := f.Fresh(&peopletest.Faults{Store: &peopletest.Damaged{Store: f.E.Manage, Job: bad}, Ring: f.E.Ring})
+	got, err := m.Trouble(ctx, nil)
+	if err != nil || len(got.Locked) != 1 || got.Locked[0].Job != bad.String() ||
+		got.Locked[0].Why.Reason.String() != "job 2 cannot be read: no JSON; if a run of it fails with retries left, the run stays open until the job can be read" {
+		t.Errorf("%+v, %v", got.Locked, err)
+	}
+	if got, err = m.Trouble(ctx, func(string) bool { return true }); err != nil || len(got.Locked) != 0 {
+		t.Errorf("to who sees some apps: %+v, %v", got.Locked, err)
 	}
 }
 

@@ -491,7 +491,7 @@ func jobs(f *Facts, s *sheet) core.Text {
 	}
 	for i, l := range j.Locked {
 		if i == mostNamed {
-			s.wrong("and %d more jobs have secrets that cannot be decrypted", len(j.Locked)-i)
+			s.wrong("and %d more jobs cannot be read", len(j.Locked)-i)
 			break
 		}
 		s.wrong("%s", l.Message).do("%s", local(f, core.Say("no runs of it are planned until then"),
