@@ -51,7 +51,7 @@ func (s *server) Restore(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	res, err := s.o.Restore.Do(r.Context(), restore.Request{By: actor(r).Name, From: q.From, LiftJobs: q.LiftJobs, LiftRuns: q.LiftRuns,
-		After: core.JobID(q.After), Again: q.Again})
+		RunsLost: q.RunsLost, After: core.JobID(q.After), Again: q.Again})
 	out := client.RestoreResult{Generation: res.Generation, From: res.From, LiftJobs: res.LiftJobs, LiftRuns: res.LiftRuns, Jobs: res.Jobs,
 		Leases: res.Leases, Waiting: res.Waiting, Watched: res.Watched, Owing: res.Owing, Next: int32(res.Next)}
 	for _, id := range res.Full {

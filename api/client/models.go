@@ -2099,6 +2099,9 @@ type RestoreRequest struct {
 
 	// LiftRuns The same, of the runs of one job that have numbers
 	LiftRuns int `json:"liftRuns,omitempty,omitzero"`
+
+	// RunsLost The table of runs is empty: runs that were due up to from are not sent again
+	RunsLost bool `json:"runsLost,omitempty,omitzero"`
 }
 
 // RestoreResult defines model for RestoreResult.

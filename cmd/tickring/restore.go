@@ -24,6 +24,7 @@ type restoreFlags struct {
 	From     string `placeholder:"TIME" help:"Of which moment the data is: 2026-11-20T02:30, 02:30, 24h (ago). Left out: a minute before the last sign of life in it."`
 	LiftJobs int    `placeholder:"N" help:"How many jobs may have been made since (default: 100,000 and 100 for each second since)."`
 	LiftRuns int    `placeholder:"N" help:"How many runs of one job may have been triggered or retried since (default: 10,000 and 1,000 for each second since)."`
+	RunsLost bool   `help:"The table of runs is empty: send no run again that was due up to --from."`
 	Again    bool   `help:"Also where this deployment works on the data already."`
 }
 
@@ -40,7 +41,7 @@ func (c *takeoverCmd) Run(e *conn) error { return c.run(e, "taken over") }
 const beforeCopy = 15 * time.Minute
 
 func (c *restoreFlags) run(e *conn, done string) error {
-	req := client.RestoreRequest{LiftJobs: c.LiftJobs, LiftRuns: c.LiftRuns, Again: c.Again}
+	req := client.RestoreRequest{LiftJobs: c.LiftJobs, LiftRuns: c.LiftRuns, RunsLost: c.RunsLost, Again: c.Again}
 	if c.From != "" {
 		from, _, err := e.spanOf(c.From, "now", "")
 		if err != nil {

@@ -36,6 +36,8 @@ type Jobs interface {
 	// NewJobIDs and Numbers draw n numbers; the first of them.
 	NewJobIDs(ctx context.Context, n int) (core.JobID, error)
 	Numbers(ctx context.Context, job core.JobID, n int) (uint32, error)
+	// PutCleaned notes the instant up to which planned runs of a job may be gone.
+	PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error
 	// RunSpan reads the stored runs with first <= ID <= last in that order, or
 	// with last < first downwards from first to last.
 	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
@@ -118,6 +120,8 @@ type Request struct {
 	LiftJobs, LiftRuns int
 	// After goes on behind this job: Next of the answer before; 0 begins.
 	After core.JobID
+	// RunsLost says that the records of runs are gone: what was due up to From is not sent again.
+	RunsLost bool
 	// Again allows a restore of what this deployment works on already.
 	Again bool
 }
@@ -260,7 +264,11 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 		}
 		slices.Sort(ids)
 		for _, id := range ids {
-			if err := r.job(ctx, g, id, &res); err != nil {
+			err := r.job(ctx, g, id, &res)
+			if err == nil && req.RunsLost {
+				err = r.p.Jobs.PutCleaned(ctx, id, core.InstantOf(res.From))
+			}
+			if err != nil {
 				return res, fmt.Errorf("job %d: %w", id, err)
 			}
 			req.After = id

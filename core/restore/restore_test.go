@@ -352,6 +352,9 @@ func (x *failing) Waiting(ctx context.Context, job core.JobID, below core.RunID,
 	err = x.call(func() error { l, err = x.Manage.Waiting(ctx, job, below, limit); return err })
 	return l, err
 }
+func (x *failing) PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error {
+	return x.call(func() error { return x.Manage.PutCleaned(ctx, job, upTo) })
+}
 func (x *failing) PutEntries(ctx context.Context, d []core.DueItem) []error {
 	errs := make([]error, len(d))
 	if err := x.call(func() error { errs = x.Finish.PutEntries(ctx, d); return nil }); err != nil {
@@ -418,6 +421,20 @@ func TestEveryFault(t *testing.T) {
 			list, err := f.e.Tick.Due(ctx, core.PartitionOf(2, 2), core.InstantOf(f.now), core.DueItem{}, 10)
 			if err != nil || len(list) == 0 || list[0].Run != id {
 				t.Fatalf("call %d: the run that waited is not due: %+v, %v", n, list, err)
+			}
+		}
+	}
+}
+
+// TestRestoreWithoutRunsSendsNoneAgain: if the table of runs is empty, the jobs are noted as cleaned up to the moment of
+// the copy, so that nothing that ran before it is taken for lost.
+func TestRestoreWithoutRunsSendsNoneAgain(t *testing.T) {
+	for lost, want := range map[bool]core.Instant{true: core.InstantOf(made), false: 0} {
+		f := newFixture(t, 2)
+		f.do(restore.Request{From: made, RunsLost: lost})
+		for job := range core.JobID(2) {
+			if upTo, err := f.e.Manage.Cleaned(ctx, job+1); err != nil || upTo != want {
+				t.Errorf("lost %t: job %d is cleaned up to %s, %v", lost, job+1, upTo, err)
 			}
 		}
 	}
