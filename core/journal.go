@@ -30,6 +30,8 @@ const (
 	Accepted                       // the executor has it
 	Unconfirmed                    // sent, and no answer that proves anything
 	Left                           // this dispatcher did nothing with it and acks its message
+	Done                           // claimed, and then closed or put back on the ring
+	Recorded                       // queued or skipped, without a claim
 )
 
 func (o Outcome) String() string {
@@ -42,6 +44,10 @@ func (o Outcome) String() string {
 		return "unconfirmed"
 	case Left:
 		return "left"
+	case Done:
+		return "done"
+	case Recorded:
+		return "recorded"
 	}
 	return "none"
 }
@@ -49,6 +55,10 @@ func (o Outcome) String() string {
 // Settled reports whether the outcome lets the message that brought the run be
 // acked: it is the watchdog's from here on.
 func (o Outcome) Settled() bool { return o == Accepted || o == Unconfirmed || o == Left }
+
+// Watched reports whether the watchdog looks at the run. The other outcomes only name it, for stores that list runs by their
+// journals.
+func (o Outcome) Watched() bool { return o != Done && o != Recorded }
 
 // Journal says for a batch of claims where its runs went and which were
 // accepted. V grows with each write of it; a write with a lower V is refused.

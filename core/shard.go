@@ -51,7 +51,7 @@ func (r *Run) ShardRun(id RunID) Run {
 // Spread makes a broadcast of a run that is claimed: first is the ID of its first shard.
 // Nobody owns it, for it is never sent.
 func (r *Run) Spread(first RunID, addresses []string, all bool) {
-	r.State, r.Owner, r.Address, r.Journal = Running, "", "", JournalKey{}
+	r.State, r.Owner, r.Address = Running, "", ""
 	r.Addresses, r.Shard = addresses, Shard{Total: len(addresses), First: first, All: all}
 }
 

@@ -43,6 +43,8 @@ type Engine struct {
 	Report   report.Store
 	People   access.Store
 	Secrets  Secrets // nil where secrets are not encrypted
+	// ByJournal says that runs have no index by time: lists and reports find the runs that journals name, and no others.
+	ByJournal bool
 	// Writes grows with each commit, so that who shows what is stored need not ask; nil where
 	// no process hears of all of them.
 	Writes func() uint64

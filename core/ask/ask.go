@@ -42,6 +42,8 @@ type Options struct {
 	// KeepRuns is what the store's sweep is told in place of each job's
 	// keep.days; 0 where it is told nothing.
 	KeepRuns time.Duration
+	// ByJournal says that the store lists the runs of several jobs by the journals that name them (engine.Engine).
+	ByJournal bool
 }
 
 func New(store Store, o Options) *Ask {

@@ -75,6 +75,9 @@ type RunPage struct {
 	Next  string // After of the next page; empty there is none
 	// LookedTo is how far back this page has looked, where it ends before it is full.
 	LookedTo time.Time
+	// NoWaiting reports whether runs that wait for their time, or were cancelled before it, are missing here. The pages of one
+	// job have them.
+	NoWaiting bool
 	// Jobs are those of Runs, as far as they were not deleted.
 	Jobs map[core.JobID]*core.Job
 	// ThenAt is when the retries that followed Runs are due, as far as they are kept.

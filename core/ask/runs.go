@@ -78,6 +78,11 @@ func (f *RunFilter) states() []core.State {
 	return f.States
 }
 
+// takesUnclaimed reports whether the filter takes runs that were never claimed nor skipped by a dispatcher.
+func (f *RunFilter) takesUnclaimed() bool {
+	return !f.Failed && f.Address == "" && (len(f.States) == 0 || slices.Contains(f.States, core.Planned) || slices.Contains(f.States, core.Skipped))
+}
+
 func (f *RunFilter) check() (limit int, err error) {
 	for _, s := range f.States {
 		if !slices.Contains(core.States, s) {
@@ -150,7 +155,7 @@ func (q *Ask) recent(ctx context.Context, f *RunFilter, limit int, p *bound.Page
 	} else if last := f.To.Add(apart); !f.To.IsZero() && !f.Thorough && last.Before(now) {
 		from.Before = core.Millis(last) + 1
 	}
-	var res RunPage
+	res := RunPage{NoWaiting: q.o.ByJournal && f.takesUnclaimed()}
 	end := func(at RunPlace) (RunPage, error) {
 		res.Next = at.String()
 		if len(res.Runs) < limit {

@@ -31,6 +31,8 @@ type item struct {
 	phase    phase
 	run      *core.Run    // once claimed or looked at; before, an empty one that all share
 	named    bool         // the watchdog will come to a journal that names it: stored in time, or announced
+	wrote    core.Outcome // core.Done: this invocation claimed its run; core.Recorded: it made the record without a claim
+	listed   bool         // a stored journal names it as wrote says
 	held     bool         // it counts among the fires in hand
 	asked    string       // the limits that it was asked for last, if any
 	awaited  bool         // by a call:, for as long as that lasts
@@ -132,6 +134,7 @@ func (b *batch) run(ctx context.Context, free func()) {
 	b.finalJournal(work)
 	b.checks(work, b.items)
 	b.putBackRest(work)
+	b.list(work)
 	until := b.deadline.Add(-b.d.o.Reserve / 2)
 	if !own { // this process lives on
 		until = time.Now().Add(bound.CloseFor)

@@ -144,8 +144,8 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 			it.phase = settled(core.Left)
 		}
 	case toJoin:
-		if it.phase = (done{}); b.d.finish.JoinDue(ctx, it.run) != nil {
-			it.phase = notDone{why: fmt.Errorf("the join of run %d is not judged", it.run.ID), retryAt: now.Add(b.d.o.BackoffMax)}
+		if it.phase, it.wrote = (done{}), core.Recorded; b.d.finish.JoinDue(ctx, it.run) != nil {
+			it.phase, it.wrote = notDone{why: fmt.Errorf("the join of run %d is not judged", it.run.ID), retryAt: now.Add(b.d.o.BackoffMax)}, 0
 		}
 	case toSpread:
 		it.phase = b.spread(ctx, it)
@@ -196,6 +196,7 @@ func (b *batch) write(ctx context.Context, w *writes) {
 		for k, err := range b.d.store.Create(ctx, w.creates) {
 			it, state, waits := w.createOf[k], w.creates[k].State, w.createOf[k].phase
 			it.phase = firstWrite(err, state == core.Skipped)
+			it.written(err, state == core.Running, true)
 			switch {
 			case it.phase == done{}:
 				it.phase = b.chainSkipped(ctx, &w.creates[k])
@@ -212,6 +213,7 @@ func (b *batch) write(ctx context.Context, w *writes) {
 	if len(w.puts) > 0 && b.owns(0) {
 		for k, err := range b.d.store.PutRuns(ctx, w.puts) {
 			it, p, waits := w.putOf[k], &w.puts[k], w.putOf[k].phase
+			it.written(err, p.Set&core.RunOwner != 0, p.Was.State == core.Planned && p.Was.Journal.IsZero())
 			if it.phase = takeOver(err); p.Ends() {
 				it.phase = firstWrite(err, true)
 			}
@@ -236,6 +238,18 @@ func (b *batch) write(ctx context.Context, w *writes) {
 				it.own()
 			}
 		}
+	}
+}
+
+// written notes as what a journal lists a run that was written, perhaps: as done if this write claims it, as recorded if no
+// journal can name it by an earlier write.
+func (it *item) written(err error, claims, first bool) {
+	switch a := answerOf(err); {
+	case a != okay && a != unknown:
+	case claims:
+		it.wrote = core.Done
+	case first:
+		it.wrote = core.Recorded
 	}
 }
 

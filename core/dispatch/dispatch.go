@@ -65,6 +65,8 @@ type Options struct {
 	// UsesEvery at most. nil: there is no other, or none is told.
 	Uses      Uses
 	UsesEvery time.Duration // 10 s
+	// Lists says that the store lists runs by the journals that name them. Journals then also name runs that need no watchdog.
+	Lists bool
 	// A job or an address is slow that answered later than SlowAfter more than
 	// SlowCount times within SlowWithin, or not at all SlowTimeouts times in a row.
 	// One answer in ProbeEvery says whether it still is.

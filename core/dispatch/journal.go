@@ -29,7 +29,8 @@ func (b *batch) keepJournal(ctx, open context.Context) {
 // be done at all, a check carries it.
 func (b *batch) finalJournal(ctx context.Context) {
 	b.mu.Lock()
-	needed := len(b.over) > 0 || slices.ContainsFunc(b.items, func(it *item) bool { return entry(it.phase).Settled() })
+	needed := slices.ContainsFunc(b.over, func(e core.Entry) bool { return e.Outcome.Settled() }) ||
+		slices.ContainsFunc(b.items, func(it *item) bool { return entry(it.phase).Settled() })
 	stored := !needed || b.stored && !b.dirty && !b.unnamed()
 	b.mu.Unlock()
 	if stored {
@@ -49,9 +50,33 @@ func (b *batch) finalJournal(ctx context.Context) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.d.o.Reserve/2)
 	defer cancel()
 	b.mu.Lock()
-	j, _ := b.journal()
+	j, _, _ := b.journal()
 	b.mu.Unlock()
 	b.stored = b.tell(last, j) == nil
+}
+
+// listTries is how often a journal is written that only lists runs.
+const listTries = 3
+
+// list stores the journal if this invocation claimed or recorded runs that no stored journal names. Nothing depends on this
+// write but lists of runs, so the batch is acked whatever its answer is.
+func (b *batch) list(ctx context.Context) {
+	for try := 1; ; try++ {
+		b.mu.Lock()
+		j, _, unlisted := b.journal()
+		b.mu.Unlock()
+		if len(unlisted) == 0 {
+			return
+		}
+		err := b.d.store.PutJournal(ctx, j)
+		if journalled(err) {
+			return
+		}
+		if try == listTries || !b.inTime(b.d.o.Reserve/2) || !sleep(ctx, 50*time.Millisecond<<try) {
+			b.d.o.Log.Warn("runs not listed", "runs", len(unlisted), "err", err)
+			return
+		}
+	}
 }
 
 // writeJournal stores the journal once. Only one caller at a time.
@@ -60,7 +85,7 @@ func (b *batch) finalJournal(ctx context.Context) {
 func (b *batch) writeJournal(ctx context.Context) bool {
 	b.mu.Lock()
 	b.dirty = false
-	j, unnamed := b.journal()
+	j, unnamed, unlisted := b.journal()
 	b.mu.Unlock()
 	var err error
 	announced := false
@@ -73,7 +98,11 @@ func (b *batch) writeJournal(ctx context.Context) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.stored = journalled(err)
+	if b.stored = journalled(err); b.stored {
+		for _, it := range unlisted {
+			it.listed = true
+		}
+	}
 	if announced || b.stored && !b.tooLate() {
 		for _, it := range unnamed {
 			it.named = true
@@ -86,18 +115,25 @@ func (b *batch) writeJournal(ctx context.Context) bool {
 	return b.stored
 }
 
-// journal is the next write: every run that this invocation claimed or left, as it
-// stands, and which of them no write named in time. Callers hold mu.
-func (b *batch) journal() (j core.Journal, unnamed []*item) {
+// journal returns the next write: every run that this invocation claimed or left, as it
+// stands. Unnamed are those for the watchdog that no write named in time; unlisted are those
+// that only lists need and that no write named. Callers hold mu.
+func (b *batch) journal() (j core.Journal, unnamed, unlisted []*item) {
 	b.v++
 	j = core.Journal{Key: b.key, V: b.v, Entries: make([]core.Entry, 0, len(b.over)+len(b.items))}
 	j.Entries = append(j.Entries, b.over...)
 	for _, it := range b.items {
-		if e := it.entry(); e.Outcome != 0 {
-			j.Entries = append(j.Entries, e)
-			if !it.named {
-				unnamed = append(unnamed, it)
-			}
+		e := b.entry(it)
+		if e.Outcome == 0 {
+			continue
+		}
+		j.Entries = append(j.Entries, e)
+		switch {
+		case it.named:
+		case e.Outcome.Watched():
+			unnamed = append(unnamed, it)
+		case !it.listed:
+			unlisted = append(unlisted, it)
 		}
 	}
 	answers := 0
@@ -108,14 +144,17 @@ func (b *batch) journal() (j core.Journal, unnamed []*item) {
 			}
 		}
 	}
-	return j, unnamed
+	return j, unnamed, unlisted
 }
 
 // entry is what the journal says of a fire; its outcome is 0 where it says nothing.
-func (it *item) entry() core.Entry {
+func (b *batch) entry(it *item) core.Entry {
 	e := core.Entry{Run: it.fire.Run, Address: it.run.Address, Outcome: entry(it.phase)}
+	if e.Outcome == 0 && b.d.o.Lists {
+		e.Outcome = it.wrote
+	}
 	switch e.Outcome {
-	case core.Left:
+	case core.Left, core.Recorded:
 		e.Address = ""
 	case core.Unconfirmed:
 		e.Answer = it.answer
@@ -161,15 +200,17 @@ func (b *batch) thin(ctx context.Context) {
 	var answered []*item
 	kept := make([]*item, 0, len(b.items))
 	for _, it := range b.items {
-		e := it.entry()
+		e := b.entry(it)
 		switch {
+		case !e.Outcome.Watched() && (it.named || it.listed):
+			b.over = append(b.over, e)
 		case e.Outcome.Settled() && it.named:
 			b.over = append(b.over, e)
 			for _, m := range it.msgs {
 				b.of[m] = true
 			}
 			answered = append(answered, it)
-		case it.phase != (done{}):
+		case it.phase != (done{}) || e.Outcome != 0:
 			kept = append(kept, it)
 		}
 	}

@@ -24,7 +24,9 @@ type subject struct {
 func subjectsOf(list []core.Journal) (subjects []subject) {
 	for i := range list {
 		for _, e := range list[i].Entries {
-			subjects = append(subjects, subject{run: e.Run, outcome: e.Outcome, answer: e.Answer, key: list[i].Key})
+			if e.Outcome.Watched() {
+				subjects = append(subjects, subject{run: e.Run, outcome: e.Outcome, answer: e.Answer, key: list[i].Key})
+			}
 		}
 	}
 	return subjects

@@ -465,3 +465,31 @@ func TestMoreThanCanBeRead(t *testing.T) {
 		}
 	})
 }
+
+// TestWatchdogPassesOverRunsThatJournalsOnlyList: it reads no run of such an entry, and asks for no other look at its journal.
+func TestWatchdogPassesOverRunsThatJournalsOnlyList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newWalkRig(t, finish.WatchOptions{})
+		r.s.rate = 1
+		j := core.Journal{Key: core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "n"}, V: 1}
+		for i, o := range []core.Outcome{core.Done, core.Recorded} {
+			r.job(core.JobID(1 + i))
+			j.Entries = append(j.Entries, core.Entry{Run: core.PlannedRun(core.JobID(1+i), core.InstantOf(begin)), Outcome: o})
+		}
+		r.must(r.s.PutJournal(t.Context(), j))
+		time.Sleep(12 * time.Minute)
+		began := time.Now()
+		looked, err := r.w.Pass(t.Context())
+		r.must(err)
+		if took := time.Since(began); looked != 0 || took != 0 || r.behind() > walkBound {
+			t.Errorf("it looked at %d runs and read for %s, and is %s behind", looked, took, r.behind())
+		}
+		for minute := j.Key.Minute; minute < j.Key.Minute+60; minute++ {
+			again, err := r.s.Revisits(t.Context(), minute, core.JournalKey{}, 10)
+			r.must(err)
+			if len(again) > 0 {
+				t.Errorf("%v are looked at again", again)
+			}
+		}
+	})
+}

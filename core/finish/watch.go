@@ -234,7 +234,11 @@ func (w *Watchdog) minute(ctx, reading context.Context, minute int64, found *fin
 
 func entries(list []core.Journal) (n int) {
 	for i := range list {
-		n += len(list[i].Entries)
+		for _, e := range list[i].Entries {
+			if e.Outcome.Watched() {
+				n++
+			}
+		}
 	}
 	return n
 }

@@ -321,7 +321,7 @@ func decodeCheck(w *wireCheck) (*Check, error) {
 		}
 		j := &core.Journal{Key: core.JournalKey{Minute: wj.Minute, Suffix: wj.Suffix, Nonce: wj.Nonce}, V: wj.V}
 		for _, e := range wj.Entries {
-			if !core.RunID(e.Run).Valid() || e.Outcome == 0 || e.Outcome > uint8(core.Left) {
+			if !core.RunID(e.Run).Valid() || e.Outcome == 0 || e.Outcome > uint8(core.Recorded) {
 				return nil, poison("a journal entry of run %d with outcome %d", e.Run, e.Outcome)
 			}
 			j.Entries = append(j.Entries, core.Entry{Run: core.RunID(e.Run), Address: e.Address, Outcome: core.Outcome(e.Outcome),

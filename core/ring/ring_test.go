@@ -61,7 +61,7 @@ func someMessage(t *rapid.T) Message {
 			Suffix: rapid.IntRange(0, core.JournalSuffixes-1).Draw(t, "suffix"), Nonce: rapid.StringN(1, 30, -1).Draw(t, "nonce")}}
 		for range rapid.IntRange(0, 60).Draw(t, "entries") {
 			j.Entries = append(j.Entries, core.Entry{Run: run.Draw(t, "run"), Address: rapid.String().Draw(t, "address"),
-				Outcome: core.Outcome(rapid.Uint8Range(1, uint8(core.Left)).Draw(t, "outcome"))})
+				Outcome: core.Outcome(rapid.Uint8Range(1, uint8(core.Recorded)).Draw(t, "outcome"))})
 		}
 		m.Check.Journal = j
 	}
@@ -178,7 +178,7 @@ func TestBounds(t *testing.T) {
 		{"journal without an outcome", check(`{"journal":{"minute":1,"suffix":0,"nonce":"n","v":1,"entries":[{"run":` + run + `,"outcome":0}]}}`),
 			"with outcome 0"},
 		{"journal of an unknown outcome", check(`{"journal":{"minute":1,"suffix":0,"nonce":"n","v":1,"entries":[{"run":` + run +
-			`,"outcome":5}]}}`), "with outcome 5"},
+			`,"outcome":7}]}}`), "with outcome 7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, err := Decode([]byte(c.text))

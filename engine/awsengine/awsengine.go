@@ -115,7 +115,8 @@ func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
 		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, People: s, Secrets: s,
-		Close: func() error { return nil },
+		ByJournal: true,
+		Close:     func() error { return nil },
 	}
 }
 

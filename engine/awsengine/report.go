@@ -23,23 +23,27 @@ const (
 	beganTold = 500
 	few       = 2
 	sparse    = 4
+	// recordedBefore is for how many minutes before the span journals are read for runs that were recorded without a claim:
+	// they count by their end.
+	recordedBefore = 60
 )
 
 // Began implements report.Source, in the order of jobs. The journals of the span name the
-// runs that were claimed in it, and where several of a job were, the span of their IDs
-// shows those that ended without a claim too: a run that was recorded as skipped is not
-// found where its job began nothing else in the hour.
+// runs that were claimed or recorded in it. If several runs of a job were, the span of their IDs
+// also shows those that no journal of the span names.
 func (s *Store) Began(ctx context.Context, from, to core.Instant, behind core.JobID, tell func([]core.Run)) (until core.JobID, err error) {
 	first, end := int64(from)/60, (int64(to)+59)/60
 	of := map[core.JobID][]core.RunID{}
-	for hour := first / 60; hour <= (end-1)/60; hour++ {
+	read := max(first-recordedBefore, 0)
+	for hour := read / 60; hour <= (end-1)/60; hour++ {
 		e := equal("of", text(journalsOf(hour*60)))
-		e.conds = append(e.conds, e.name("key")+" BETWEEN "+e.value("lo", text(strconv.FormatInt(first, 10)+"."))+" AND "+
+		e.conds = append(e.conds, e.name("key")+" BETWEEN "+e.value("lo", text(strconv.FormatInt(read, 10)+"."))+" AND "+
 			e.value("hi", text(strconv.FormatInt(end-1, 10)+"/")))
 		if err := s.query(ctx, e.query(s.o.Names.State), func(it item) (bool, error) {
 			j, err := decodeJournal(it)
 			for _, entry := range j.Entries {
-				if job := entry.Run.Job(); job > behind {
+				job := entry.Run.Job()
+				if job > behind && (j.Key.Minute >= first || entry.Outcome == core.Recorded) {
 					of[job] = append(of[job], entry.Run)
 				}
 			}

@@ -476,8 +476,8 @@ func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int)
 }
 
 // RecentRuns implements ask.Store. It walks the journals of a week back from
-// now: they name the runs of a minute, so that runs need no index. What has not
-// been claimed yet is not in them. After mostRecent requests it answers what it
+// now: they name the runs that dispatchers claimed, queued or skipped in a minute, so that
+// runs need no index. A run that no dispatcher has taken yet is not in them. After mostRecent requests it answers what it
 // has, perhaps no run, and where to go on; only the journals of a minute that it
 // has begun it reads to their end.
 func (s *Store) RecentRuns(ctx context.Context, of ask.Recent, from ask.RunPlace, limit int) (
@@ -640,8 +640,19 @@ func (s *Store) claimed(ctx context.Context, minute int64, ids []core.RunID) ([]
 			list = append(list, r)
 		}
 	}
-	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(b.SentAt.Compare(a.SentAt), cmp.Compare(b.ID, a.ID)) })
+	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(taken(&b).Compare(taken(&a)), cmp.Compare(b.ID, a.ID)) })
 	return list, nil
+}
+
+// taken returns about when a dispatcher first took a run.
+func taken(r *core.Run) time.Time {
+	switch {
+	case !r.SentAt.IsZero():
+		return r.SentAt
+	case r.State == core.Skipped:
+		return r.EndedAt
+	}
+	return r.Slot.Time()
 }
 
 func (s *Store) PutJournal(ctx context.Context, j core.Journal) error {

@@ -85,7 +85,7 @@ func (a *Assembly) Ticker(o tick.Options) *tick.Ticker {
 func (a *Assembly) Dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.Dispatcher {
 	o.Now, o.MaxAhead, o.Log = a.o.Now, a.o.Plan.MaxAhead, a.o.Log
 	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
-	o.Uses = a.Engine.Uses
+	o.Uses, o.Lists = a.Engine.Uses, a.Engine.ByJournal
 	if o.Health = nil; a.o.Plan.SlowLane {
 		o.Health = a.Engine.Health
 	}
@@ -105,6 +105,7 @@ func (a *Assembly) Watchdog(of finish.Prober, o finish.WatchOptions) *finish.Wat
 // People makes what people ask for; killer may be nil for who kills nothing.
 func (a *Assembly) People(killer operate.Killer, o people.Options) *people.People {
 	o.Plan, o.Ask.Now, o.Ask.Expiry, o.Reports = a.o.Plan, a.o.Now, a.o.Expiry, a.Reports(report.Options{})
+	o.Ask.ByJournal = a.Engine.ByJournal
 	return people.New(a.Engine.Manage, a.Engine.Ring, a.Finish, killer, o)
 }
 

@@ -1,0 +1,114 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+// journalled keeps each journal that is written, and refuses them if it is down.
+type journalled struct {
+	*memory.Store
+	down bool
+	all  []core.Journal
+}
+
+func (s *journalled) PutJournal(ctx context.Context, j core.Journal) error {
+	if s.all = append(s.all, j); s.down {
+		return errors.New("no answer")
+	}
+	return s.Store.PutJournal(ctx, j)
+}
+
+// TestDispatcherListsRunsThatNeedNoWatchdog: where runs are listed by journals, one write names all that the batch claimed,
+// queued or skipped. Without it the batch is acked all the same.
+func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
+	ended := dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
+	busy := dispatch.Answer{Kind: dispatch.AnswerBusy}
+	accepted := dispatch.Answer{Kind: dispatch.AnswerAccepted}
+	for _, c := range []struct {
+		name    string
+		answers map[core.JobID]dispatch.Answer // of jobs 1 and 2
+		lists   bool
+		down    bool
+		limited bool // job 3 has a limit that is in use, and skips
+		writes  int
+		want    []core.Outcome // of the last write, by job
+	}{
+		{name: "all end", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, writes: 1,
+			want: []core.Outcome{core.Done, core.Done}},
+		{name: "one ends", answers: map[core.JobID]dispatch.Answer{1: accepted, 2: ended}, lists: true, writes: 1,
+			want: []core.Outcome{core.Accepted, core.Done}},
+		{name: "one comes again", answers: map[core.JobID]dispatch.Answer{1: busy, 2: ended}, lists: true, writes: 1,
+			want: []core.Outcome{core.Done, core.Done}},
+		{name: "one is skipped", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, limited: true, writes: 1,
+			want: []core.Outcome{core.Done, core.Done, core.Recorded}},
+		{name: "no journal is stored", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, down: true, writes: 3,
+			want: []core.Outcome{core.Done, core.Done}},
+		{name: "runs have an index", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, limited: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGated(t, dispatch.Options{})
+				s := &journalled{Store: g.s, down: c.down}
+				log := slog.New(slog.DiscardHandler)
+				g.d = dispatch.New(s, s, answers{g.sender, c.answers}, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}),
+					dispatch.Options{Lists: c.lists, Log: log})
+				var fires []core.Fire
+				for _, m := range g.messages(1, 2, "one") {
+					fires = append(fires, m.Fires...)
+				}
+				if c.limited {
+					fires = append(fires, g.overlapping(3))
+				}
+				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: fires[0].Slot, Fires: fires}})
+				if len(s.all) != c.writes {
+					t.Fatalf("%d journals were written, want %d", len(s.all), c.writes)
+				}
+				if c.writes == 0 {
+					return
+				}
+				last := s.all[len(s.all)-1]
+				slices.SortFunc(last.Entries, func(a, b core.Entry) int { return int(a.Run.Job()) - int(b.Run.Job()) })
+				var got []core.Outcome
+				for _, e := range last.Entries {
+					got = append(got, e.Outcome)
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("the journal says %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// overlapping is a fire of a job of which one run is at work already and no other may be.
+func (g *gated) overlapping(id core.JobID) core.Fire {
+	g.t.Helper()
+	now := core.InstantOf(time.Now())
+	j := core.Job{Def: core.Def{ID: id, App: "one", Name: "limited", Handler: "h", Overlap: core.Overlap{Limit: 1, Full: core.FullSkip}}}
+	j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+	j.Normalize()
+	if err := g.s.CreateJobs(g.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: id}})[0]; err != nil {
+		g.t.Fatal(err)
+	}
+	first := core.PlannedRun(id, now-60)
+	r := core.Run{ID: first, App: "one", State: core.Running, Cause: core.CauseSchedule, Rev: 1, At: now - 60, Slot: now - 60, Attempt: 1,
+		First: first, Permit: j.Permit(nil, &core.Run{}), SentAt: time.Now(), Address: firstAddress}
+	p := core.Permits{Name: r.Permit, V: 1, Limit: 1, Holders: []core.Holder{{First: first}}}
+	if err := errors.Join(g.s.Create(g.t.Context(), []core.Run{r})[0], g.s.PutPermits(g.t.Context(), []core.Permits{p})[0]); err != nil {
+		g.t.Fatal(err)
+	}
+	return core.Fire{Run: core.PlannedRun(id, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}
+}
