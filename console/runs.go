@@ -26,6 +26,7 @@ type runsPage struct {
 	Width  time.Duration // of one of its buckets
 	Next   string
 	Looked time.Time // how far back it was looked, where the page is not full
+	ByJob  bool      // runs that wait for their time are on the pages of their jobs only
 	Wrong  string    // what of the filter is not understood
 	Panel  string
 	Again  *rerunPanel
@@ -148,7 +149,7 @@ func (a *ask) findRuns(p *runsPage) error {
 	if err != nil {
 		return err
 	}
-	p.Runs, p.Skips, p.Looked = page.Runs, page.Skips, page.LookedTo
+	p.Runs, p.Skips, p.Looked, p.ByJob = page.Runs, page.Skips, page.LookedTo, page.NoWaiting
 	if page.Next != "" {
 		p.Next = a.With("panel", "") // without after
 		u, _ := url.Parse(p.Next)

@@ -2330,9 +2330,12 @@ type RunPage struct {
 	LookedTo time.Time `json:"lookedTo,omitempty,omitzero"`
 
 	// Next after of the next page; left out: there is none
-	Next  string `json:"next,omitempty,omitzero"`
-	Runs  []Run  `json:"runs"`
-	Skips []Skip `json:"skips,omitempty,omitzero"`
+	Next string `json:"next,omitempty,omitzero"`
+
+	// NoWaiting Runs that wait for their scheduled time, or were cancelled before it, are missing on this page: AWS lists them by job only (job=app/name)
+	NoWaiting bool   `json:"noWaiting,omitempty,omitzero"`
+	Runs      []Run  `json:"runs"`
+	Skips     []Skip `json:"skips,omitempty,omitzero"`
 }
 
 // SavedView defines model for SavedView.

@@ -72,6 +72,7 @@ func (e *conn) runPage(params client.ListRunsParams, limit int) (sum client.RunP
 			return e.ListRuns(e.Ctx, params)
 		},
 		Add: func(page *client.RunPage) string {
+			sum.NoWaiting = page.NoWaiting
 			sum.Runs, sum.Skips, sum.Next = append(sum.Runs, page.Runs...), append(sum.Skips, page.Skips...), page.Next
 			if len(sum.Runs) >= limit {
 				return ""

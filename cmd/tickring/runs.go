@@ -63,11 +63,14 @@ func (c *runsCmd) once(e *conn) error {
 	return e.show(page, err, func() {
 		if len(page.Runs) == 0 && len(page.Skips) == 0 {
 			e.printf("no runs%s   what comes: tickring upcoming\n", of(c.What))
-			return
+		} else {
+			e.printRuns(&page, zone)
 		}
-		e.printRuns(&page, zone)
 		if more {
 			e.printf("there are more: --limit %d\n", c.Limit*5)
+		}
+		if page.NoWaiting {
+			e.printf("not listed: runs that wait for their scheduled time or were cancelled before it: tickring runs APP/JOB\n")
 		}
 	})
 }
