@@ -303,7 +303,7 @@ func TestChanges(t *testing.T) {
 	seen, _, _ := strings.Cut(rest, `"`)
 	s.wrong("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {"1"}}, http.StatusConflict, "changed meanwhile")
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {seen}}, "as it was before", "at 03:00")
-	s.wrong("/console/jobs/shop/ledger/restore", url.Values{"change": {"7"}}, http.StatusNotFound)
+	s.wrong("/console/jobs/shop/ledger/restore", url.Values{"change": {"7000"}}, http.StatusNotFound)
 	s.says("/console/jobs/shop/ledger/changes", "from 192.0.2.1, logged in")
 	// A job that is gone comes back.
 	s.ask("DELETE", "/v1/jobs/shop/ledger", "")
