@@ -80,7 +80,8 @@ func (f *RunFilter) states() []core.State {
 
 // takesUnclaimed reports whether the filter takes runs that were never claimed nor skipped by a dispatcher.
 func (f *RunFilter) takesUnclaimed() bool {
-	return !f.Failed && f.Address == "" && (len(f.States) == 0 || slices.Contains(f.States, core.Planned) || slices.Contains(f.States, core.Skipped))
+	return !f.Failed && f.Address == "" &&
+		(len(f.States) == 0 || slices.Contains(f.States, core.Planned) || slices.Contains(f.States, core.Skipped))
 }
 
 func (f *RunFilter) check() (limit int, err error) {

@@ -280,8 +280,9 @@ func TestCleanKeepsTheLastSuccess(t *testing.T) {
 		list := make([]core.Run, n)
 		for i := range list {
 			id := core.NumberedRun(j.Def.ID, uint32(i+1))
-			list[i] = core.Run{ID: id, First: id, App: "shop", State: core.Succeeded, Cause: core.CauseManual, Attempt: 1, Slot: core.InstantOf(f.Clock),
-				At: core.InstantOf(f.Clock), SentAt: f.Clock, Address: "a", PauseAfter: true, Rev: j.Sched.Rev, EndedAt: f.Clock.Add(time.Second)}
+			list[i] = core.Run{ID: id, First: id, App: "shop", State: core.Succeeded, Cause: core.CauseManual, Attempt: 1,
+				Slot: core.InstantOf(f.Clock), At: core.InstantOf(f.Clock), SentAt: f.Clock, Address: "a", PauseAfter: true,
+				Rev: j.Sched.Rev, EndedAt: f.Clock.Add(time.Second)}
 		}
 		list[0].EndedAt = f.Clock.Add(time.Minute)
 		if err := errors.Join(f.E.Finish.Create(ctx, list)...); err != nil {

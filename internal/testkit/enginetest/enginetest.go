@@ -95,7 +95,8 @@ var Cases = []Case{
 	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals},
 	{"SweepExecutors", sweepExecutors}, {"Keeping", keeping}, {"Copies", copies}, {"Alive", alive}, {"NoAliasing", noAliasing},
 	{"EndedContext", endedContext}, {"Empty", empty},
-	{"Pulls", pulls}, {"Reopen", reopen}, {"Began", began}, {"Reports", reports}, {"Clean", clean}, {"CleanCounted", cleanCounted}, {"Lists", lists},
+	{"Pulls", pulls}, {"Reopen", reopen}, {"Began", began}, {"Reports", reports}, {"Clean", clean}, {"CleanCounted", cleanCounted},
+	{"Lists", lists},
 }
 
 // base is a time that needs no rounding, in the future of every run of the suite's jobs.
