@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -147,7 +148,7 @@ type auditing struct {
 	oldest  ring.Oldest
 	global  pauses
 	apps    map[string]pauses
-	limits  map[string]limit
+	limits  limits
 	partial bool
 	page    *bound.Page // nil: never over
 	// again says that fires are made of what is unaccounted for; ahead also of what
@@ -157,7 +158,7 @@ type auditing struct {
 }
 
 func (q *Ask) newAudit(ctx context.Context, from core.Instant) (*auditing, error) {
-	a := &auditing{now: q.o.Now(), apps: map[string]pauses{}, limits: map[string]limit{}}
+	a := &auditing{now: q.o.Now(), apps: map[string]pauses{}, limits: limits{known: map[string]limit{}}}
 	var err error
 	if a.oldest, err = q.store.OldestMessage(ctx); err != nil {
 		return nil, core.Passing(err)
@@ -540,10 +541,29 @@ type limit struct {
 	held bool
 }
 
+// limits is what is known of permits. Jobs are audited at once.
+type limits struct {
+	mu    sync.Mutex
+	known map[string]limit
+}
+
+func (m *limits) get(name string) (limit, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l, known := m.known[name]
+	return l, known
+}
+
+func (m *limits) put(name string, l limit) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known[name] = l
+}
+
 // held reports whether a run waits for a permit that others rightly have.
 func (a *auditing) held(ctx context.Context, q *Ask, r *core.Run) (bool, error) {
 	for _, name := range core.PermitNames(r.Permit) {
-		l, known := a.limits[name]
+		l, known := a.limits.get(name)
 		if !known {
 			items, err := q.store.Permits(ctx, []string{name})
 			if err != nil {
@@ -553,7 +573,7 @@ func (a *auditing) held(ctx context.Context, q *Ask, r *core.Run) (bool, error) 
 			if l.held, err = a.inTime(ctx, q, l.Holders); err != nil {
 				return false, err
 			}
-			a.limits[name] = l
+			a.limits.put(name, l)
 		}
 		if l.held && !l.Holds(r.First) {
 			return true, nil

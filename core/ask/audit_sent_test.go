@@ -1,6 +1,7 @@
 package ask_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -83,5 +84,35 @@ func TestAuditOfRunsThatWaitForPermits(t *testing.T) {
 				t.Errorf("%+v (%v)", r.AuditCount, err)
 			}
 		})
+	}
+}
+
+// TestAuditOfManyJobsThatWait: jobs are audited at once, and each reads the permits that its runs
+// wait for. The race detector watches.
+func TestAuditOfManyJobsThatWait(t *testing.T) {
+	f := newFixture(t)
+	at := core.InstantOf(start)
+	for i := range 8 {
+		j := f.Create(spec(fmt.Sprint("sweep", i), every(10*time.Second)))
+		f.PushNext(j.Def.ID, at+20)
+		permit := "job/" + j.Def.ID.String()
+		run := func(at core.Instant, state core.State) core.Run {
+			id := core.PlannedRun(j.Def.ID, at)
+			return core.Run{ID: id, App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id, Permit: permit}
+		}
+		works, waits := run(at+10, core.Running), run(at+20, core.Queued)
+		works.SentAt, works.Address, works.Owner, works.Until = works.At.Time(), "http://a", "o", works.At.Time().Add(30*time.Second)
+		item := core.Permits{Name: permit, V: 1, Limit: 1, Holders: []core.Holder{{First: works.ID}}, Queue: []core.RunID{waits.ID}}
+		for _, err := range append(f.E.Finish.Create(ctx, []core.Run{works, waits}), f.E.Finish.PutPermits(ctx, []core.Permits{item})...) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	f.Quiet()
+	f.Clock = start.Add(2 * time.Hour)
+	all, err := f.M.AuditAll(ctx, at, at+20)
+	if err != nil || all.Demanded != 16 || all.Pending != 8 || all.Overdue != 0 {
+		t.Errorf("%+v (%v)", all.AuditCount, err)
 	}
 }
