@@ -16,6 +16,9 @@ import (
 var parserWords = regexp.MustCompile(`(?i)unexpected|expected|positional|missing|unknown|must be one of|but got|bit int|EOL|can't be used|perhaps`)
 
 func TestWordsAreOurs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine makes 1,500 parsers: the race detector needs minutes for it")
+	}
 	parser, err := newParser(&grammar{}, io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)
