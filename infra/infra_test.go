@@ -365,9 +365,9 @@ func TestFunctions(t *testing.T) {
 	if !once {
 		t.Error("a tick that fails is tried again, beside the next one")
 	}
-	wake := tmpl.Resources[tmpl.of(t, "AWS::Scheduler::Schedule")[0]].Properties
-	if wake["ScheduleExpression"] != "rate(1 minute)" || refers(at(wake, "Target.Arn")) != tick ||
-		at(wake, "Target.RetryPolicy.MaximumRetryAttempts") != 0.0 {
+	wake := tmpl.Resources[tmpl.of(t, "AWS::Events::Rule")[0]].Properties
+	if wake["ScheduleExpression"] != "rate(1 minute)" || wake["State"] != "ENABLED" || refers(at(wake, "Targets.0.Arn")) != tick ||
+		at(wake, "Targets.0.RetryPolicy.MaximumRetryAttempts") != 0.0 || at(wake, "Targets.0.RetryPolicy.MaximumEventAgeInSeconds") != 60.0 {
 		t.Errorf("tick is woken by %v", wake)
 	}
 }

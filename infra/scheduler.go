@@ -9,9 +9,10 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2integrations"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awseventstargets"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsscheduler"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -35,7 +36,7 @@ type Scheduler struct {
 	// ReadTokenParameter that with the one that may only read; nil: there is none.
 	TokenParameter, ReadTokenParameter *string
 
-	schedule    awsscheduler.CfnSchedule
+	wakes       awsevents.Rule
 	reportKey   *string
 	secretKey   *string // encrypts the secrets of apps, jobs and channels
 	secretsMade awscdk.CustomResource
@@ -304,30 +305,17 @@ func (s *Scheduler) canaryJob(p *Props) {
 		Properties: &map[string]any{"Api": api.FunctionName(), "TokenParameter": s.TokenParameter,
 			"Address": awscdk.Fn_Join(jsii.String(""), &[]*string{jsii.String("lambda:"), canary.FunctionName()})},
 	})
-	job.Node().AddDependency(may, s.schedule)
+	job.Node().AddDependency(may, s.wakes)
 }
 
-// wake has tick invoked each minute. A wake-up that fails is not repeated: the
-// next minute brings one.
+// wake has tick invoked each minute. A failed invocation is not repeated: the next minute brings one.
 func (s *Scheduler) wake(tick awslambda.Function) {
-	wake := constructs.NewConstruct(s.Construct, jsii.String("Wake"))
-	role := awsiam.NewRole(wake, jsii.String("Role"), &awsiam.RoleProps{
-		AssumedBy: awsiam.NewServicePrincipal(jsii.String("scheduler.amazonaws.com"), &awsiam.ServicePrincipalOpts{
-			Conditions: &map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": awscdk.Stack_Of(s.Construct).Account()}},
-		}),
-		Description: jsii.String("Wakes tickring's tick"),
-		InlinePolicies: &map[string]awsiam.PolicyDocument{"wake": awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{
-			Statements: &[]awsiam.PolicyStatement{allow([]string{"lambda:InvokeFunction"}, tick.FunctionArn())},
+	s.wakes = awsevents.NewRule(s.Construct, jsii.String("Wake"), &awsevents.RuleProps{
+		Description: jsii.String("Wakes tickring's tick each minute"),
+		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Minutes(jsii.Number(1))),
+		Targets: &[]awsevents.IRuleTarget{awseventstargets.NewLambdaFunction(tick, &awseventstargets.LambdaFunctionProps{
+			Event:         awsevents.RuleTargetInput_FromObject(map[string]any{}),
+			RetryAttempts: jsii.Number(0), MaxEventAge: awscdk.Duration_Minutes(jsii.Number(1)),
 		})},
-	})
-	s.schedule = awsscheduler.NewCfnSchedule(wake, jsii.String("Schedule"), &awsscheduler.CfnScheduleProps{
-		Description:        jsii.String("Wakes tickring's tick each minute"),
-		ScheduleExpression: jsii.String("rate(1 minute)"),
-		FlexibleTimeWindow: &awsscheduler.CfnSchedule_FlexibleTimeWindowProperty{Mode: jsii.String("OFF")},
-		Target: &awsscheduler.CfnSchedule_TargetProperty{
-			Arn: tick.FunctionArn(), RoleArn: role.RoleArn(), Input: jsii.String("{}"),
-			RetryPolicy: &awsscheduler.CfnSchedule_RetryPolicyProperty{MaximumRetryAttempts: jsii.Number(0),
-				MaximumEventAgeInSeconds: jsii.Number(60)},
-		},
 	})
 }

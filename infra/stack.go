@@ -59,7 +59,7 @@ func NewTickringStack(scope constructs.Construct, id string, props *StackProps) 
 		title := strings.ToUpper(name[:1]) + name[1:]
 		out(title+"Function", s.Functions[name].FunctionName(), "Function "+name)
 	}
-	out("WakeSchedule", s.schedule.Ref(), "EventBridge schedule that wakes tick")
+	out("WakeRule", s.wakes.RuleName(), "EventBridge rule that wakes tick")
 	if s.api != nil {
 		out("HttpApi", s.api.ApiId(), "Identifier of the HTTP API")
 	}

@@ -42,7 +42,7 @@ func testAWS(api string) *httptest.Server {
 			denied.Store(form.Get("StackName") == "broken")
 			switch name := form.Get("StackName"); name {
 			case "prod", "broken":
-				for _, k := range []string{"JobsTable", "RunsTable", "StateTable", "TickFunction", "DispatchFunction", "WakeSchedule"} {
+				for _, k := range []string{"JobsTable", "RunsTable", "StateTable", "TickFunction", "DispatchFunction", "WakeRule"} {
 					outputs[k] = name + "-" + strings.ToLower(k)
 				}
 				for _, k := range []string{"FiresQueue", "ChecksQueue", "DeadQueue"} {
@@ -106,7 +106,7 @@ func testAWS(api string) *httptest.Server {
 		case "monitoring GetMetricStatistics":
 			fmt.Fprint(w, "<GetMetricStatisticsResponse><GetMetricStatisticsResult>"+
 				"<Datapoints><member><Sum>0.0</Sum></member></Datapoints></GetMetricStatisticsResult></GetMetricStatisticsResponse>")
-		case "scheduler ":
+		case "events DescribeRule":
 			state := "ENABLED"
 			if broken {
 				state = "DISABLED"

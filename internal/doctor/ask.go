@@ -45,6 +45,7 @@ type Table struct {
 type Queue struct {
 	URL                    string
 	Missing                bool
+	Made                   time.Time // zero: not known
 	Visibility, Retention  time.Duration
 	Dead                   string // ARN of its dead-letter queue
 	MaxReceives            int
@@ -65,13 +66,12 @@ type Function struct {
 	Throttles     float64
 }
 
-// Schedule is what wakes the tick.
+// Schedule is the EventBridge rule that wakes the tick.
 type Schedule struct {
 	Name    string
 	Missing bool
 	State   string
 	Rate    string
-	Made    time.Time // zero: not known
 }
 
 type Account struct {
@@ -136,7 +136,7 @@ func Ask(ctx context.Context, a Asker, o stack.Outputs, now time.Time) *Cloud {
 	for what, name := range o.Functions() {
 		k.function(ctx, what, &Function{Name: name})
 	}
-	k.ask(core.Say("schedule"), func() error { return k.schedule(ctx, o[stack.WakeSchedule]) })
+	k.ask(core.Say("schedule"), func() error { return k.schedule(ctx, o[stack.WakeRule]) })
 	k.ask(core.Say("account concurrency"), func() error {
 		var out struct {
 			AccountLimit struct{ ConcurrentExecutions, UnreservedConcurrentExecutions int }
@@ -261,6 +261,9 @@ func (q *Queue) read(attributes map[string]string) error {
 	q.Retention = time.Duration(attribute("MessageRetentionPeriod")) * time.Second
 	q.Due, q.Waiting = attribute("ApproximateNumberOfMessages"), attribute("ApproximateNumberOfMessagesDelayed")
 	q.InFlight = attribute("ApproximateNumberOfMessagesNotVisible")
+	if text := attributes["CreatedTimestamp"]; text != "" {
+		q.Made = time.Unix(int64(number("attribute CreatedTimestamp", text)), 0)
+	}
 	if text := attributes["RedrivePolicy"]; text != "" {
 		var p struct {
 			Target string `json:"deadLetterTargetArn"`
@@ -355,20 +358,14 @@ func (k *asking) sum(ctx context.Context, space, metric, dimension, value string
 func (k *asking) schedule(ctx context.Context, name string) error {
 	if name == "" {
 		return core.Errorf(core.CodeNotFound, "the stack has no output %s: whether the tick is woken shows by the last tick alone",
-			stack.WakeSchedule)
+			stack.WakeRule)
 	}
-	var out struct {
-		State, ScheduleExpression string
-		CreationDate              float64 // seconds since 1970
-	}
+	var out struct{ State, ScheduleExpression string }
 	s := &Schedule{Name: name}
-	if err := gone(&s.Missing, k.a.Get(ctx, "scheduler", "/schedules/"+url.PathEscape(name), &out)); err != nil {
+	if err := gone(&s.Missing, k.a.JSON(ctx, "events", "1.1", "AWSEvents.DescribeRule", map[string]any{"Name": name}, &out)); err != nil {
 		return err
 	}
 	s.State, s.Rate = out.State, out.ScheduleExpression
-	if out.CreationDate > 0 {
-		s.Made = time.UnixMilli(int64(out.CreationDate * 1000))
-	}
 	k.c.Schedule = s
 	return nil
 }

@@ -48,3 +48,12 @@ func TestAskOfAnAWSThatIsSilent(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 }
+
+func TestQueueSaysWhenItWasMade(t *testing.T) {
+	q := Queue{}
+	a := map[string]string{"VisibilityTimeout": "25", "MessageRetentionPeriod": "60", "ApproximateNumberOfMessages": "0",
+		"ApproximateNumberOfMessagesDelayed": "0", "ApproximateNumberOfMessagesNotVisible": "0", "CreatedTimestamp": "1795000000"}
+	if err := q.read(a); err != nil || !q.Made.Equal(time.Unix(1795000000, 0)) {
+		t.Errorf("%v, %v", q.Made, err)
+	}
+}

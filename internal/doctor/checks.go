@@ -158,10 +158,10 @@ func lastTick(f *Facts, s *sheet) core.Text {
 		return core.Text{}
 	}
 	do := local(f, core.Say("restart the server; its log on standard error says why"),
-		core.Say("look at the schedule and at the function tick; its log says why: %s", tail(f, "tick", "10m")))
+		core.Say("check the rule and the function tick; its log says why: %s", tail(f, "tick", "10m")))
 	switch age := f.Own.Now.Sub(f.Own.LastTick); {
 	case young(f, tickAWS) && age > tickAWS:
-		s.unknown("nothing has been planned yet: the schedule that wakes the tick is new, and first does within two minutes")
+		s.unknown("nothing has been planned yet: the deployment is new, and the tick is woken within two minutes")
 	case f.Own.LastTick.IsZero():
 		s.wrong("nothing has ever been planned").do("%s", do)
 	case age > local(f, tickLocal, tickAWS):
@@ -175,10 +175,10 @@ func lastTick(f *Facts, s *sheet) core.Text {
 // young reports whether a deployment is so new that what happens within a time may
 // be still to come.
 func young(f *Facts, within time.Duration) bool {
-	if f.Cloud == nil || f.Cloud.Schedule == nil || f.Cloud.Schedule.Made.IsZero() {
+	if f.Cloud == nil || f.Cloud.Queues["fires"] == nil { // tables may be older
 		return false
 	}
-	return f.Now.Sub(f.Cloud.Schedule.Made) <= within
+	return f.Now.Sub(f.Cloud.Queues["fires"].Made) <= within
 }
 
 // canary says whether a fire lately went the whole way: all else may be well and
@@ -750,16 +750,16 @@ func schedule(f *Facts, s *sheet) core.Text {
 	case x == nil:
 		return core.Text{}
 	case x.Missing:
-		return s.wrong("there is no schedule %s: nothing wakes the tick", x.Name).do("%s", update)
+		return s.wrong("the EventBridge rule %s is missing: the tick is not woken", x.Name).do("%s", update)
 	case x.State == "":
-		return s.wrong("the schedule %s is in no state: nothing wakes the tick", x.Name).
-			do("enable it in EventBridge Scheduler, or %s", update)
+		return s.wrong("the EventBridge rule %s has no state: the tick is not woken", x.Name).
+			do("enable the rule in EventBridge, or %s", update)
 	case x.State != "ENABLED":
-		return s.wrong("the schedule %s is %s: nothing wakes the tick", x.Name, x.State).
-			do("enable it in EventBridge Scheduler, or %s", update)
+		return s.wrong("the EventBridge rule %s is %s: the tick is not woken", x.Name, x.State).
+			do("enable the rule in EventBridge, or %s", update)
 	case x.Rate != "rate(1 minute)" && x.Rate != "rate(1 minutes)":
-		return s.wrong("the schedule %s is %s: fires are planned 210 s ahead, and come late if nobody plans each minute", x.Name, x.Rate).
-			do("set it to %s", "rate(1 minute)")
+		return s.wrong("the EventBridge rule %s has %s: runs are planned 210 s ahead, and are late unless the tick is woken each minute", x.Name, x.Rate).
+			do("set the rule to %s", "rate(1 minute)")
 	}
 	return core.Say("%s", x.Rate)
 }

@@ -48,7 +48,7 @@ func well() *Facts {
 				"dispatch": {Name: "t-dispatch", State: "Active", Update: "Successful", Timeout: 30 * time.Second, Env: env, Loop: "Allow",
 					Mappings: map[string]string{"arn:aws:sqs:eu-central-1:1:fires": "Enabled", "arn:aws:sqs:eu-central-1:1:checks": "Enabled"}},
 			},
-			Schedule: &Schedule{Name: "wake", State: "ENABLED", Rate: "rate(1 minute)", Made: now.Add(-time.Hour)},
+			Schedule: &Schedule{Name: "wake", State: "ENABLED", Rate: "rate(1 minute)"},
 			Account:  &Account{Concurrency: 1000, Unreserved: 1000, TableWrite: 40000, TableRead: 40000},
 		}}
 }
@@ -319,7 +319,7 @@ func TestFindings(t *testing.T) {
 			f.Cloud.Functions["dispatch"].Throttles, f.Cloud.Functions["dispatch"].Reserved = 12, new(50)
 		}, "function dispatch", Warning, "it has 50 places"},
 		{"errors", well, func(f *Facts) { f.Cloud.Functions["tick"].Errors = 2 }, "function tick", Warning, "failed 2 times"},
-		{"no schedule", well, func(f *Facts) { f.Cloud.Schedule.Missing = true }, "schedule", Wrong, "nothing wakes the tick"},
+		{"no schedule", well, func(f *Facts) { f.Cloud.Schedule.Missing = true }, "schedule", Wrong, "the tick is not woken"},
 		{"a schedule off", well, func(f *Facts) { f.Cloud.Schedule.State = "DISABLED" }, "schedule", Wrong, "DISABLED"},
 		{"a slow schedule", well, func(f *Facts) { f.Cloud.Schedule.Rate = "rate(5 minutes)" }, "schedule", Wrong, "rate(5 minutes)"},
 		{"a new account", well, func(f *Facts) { f.Cloud.Account.Concurrency = 10 }, "account concurrency", Warning, "10 functions"},
@@ -364,7 +364,7 @@ func TestFirstMinutes(t *testing.T) {
 	for name, last := range map[string]time.Time{"new tables": {}, "tables of before": now.Add(-72 * time.Hour)} {
 		fresh := func(age time.Duration) *Facts {
 			f := well()
-			f.Cloud.Schedule.Made, f.Own.LastTick, f.Canary = now.Add(-age), last, &Canary{Ran: !last.IsZero(), Came: true, At: last}
+			f.Cloud.Queues["fires"].Made, f.Own.LastTick, f.Canary = now.Add(-age), last, &Canary{Ran: !last.IsZero(), Came: true, At: last}
 			f.Own.Holder, f.Own.Generation = "", 0
 			return f
 		}
@@ -389,9 +389,9 @@ func TestFirstMinutes(t *testing.T) {
 			t.Errorf("%s, when the first fire has come back: %s", name, w)
 		}
 	}
-	// When the schedule was made may not be known.
+	// When the deployment was made may not be known.
 	f := well()
-	f.Cloud.Schedule.Made, f.Own.LastTick = time.Time{}, time.Time{}
+	f.Cloud.Queues["fires"].Made, f.Own.LastTick = time.Time{}, time.Time{}
 	if got := levels(f); got["last tick"] != Wrong {
 		t.Errorf("%v", got)
 	}

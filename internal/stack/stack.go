@@ -30,7 +30,7 @@ const (
 	ApiFunction      = "ApiFunction"      //
 	CallbackFunction = "CallbackFunction" //
 	RegistryFunction = "RegistryFunction" //
-	WakeSchedule     = "WakeSchedule"     // name of the EventBridge schedule that wakes tick
+	WakeRule         = "WakeRule"         // name of the EventBridge rule that wakes tick
 )
 
 // CanaryApp and CanaryJob are the job by which a deployment watches itself.
