@@ -51,7 +51,7 @@ type function struct {
 }
 
 // functionNames are those that there may be.
-var functionNames = []string{"tick", "dispatch", "slow", "aside", "callback", "registry", "api", "canary", "setup"}
+var functionNames = []string{"tick", "dispatch", "slow", "aside", "callback", "registry", "api", "canary"}
 
 // ours are the variables that the construct sets.
 var ours = []string{
@@ -59,7 +59,7 @@ var ours = []string{
 	"TICKRING_QUEUE_FIRES", "TICKRING_QUEUE_SLOW", "TICKRING_QUEUE_CHECKS", "TICKRING_QUEUE_ASIDE",
 	"TICKRING_QUEUE_RESULTS", "TICKRING_QUEUE_DEAD",
 	"TICKRING_ADMIN_TOKEN", "TICKRING_ADMIN_TOKEN_PARAM", "TICKRING_READ_TOKEN", "TICKRING_READ_TOKEN_PARAM",
-	"TICKRING_SECRET_KEY_PARAM", "TICKRING_SECRET_KEY_KMS", "TICKRING_REPORT_KEY_PARAM", "TICKRING_REPORT_URL",
+	"TICKRING_SECRET_KEY_PARAM", "TICKRING_SECRET_KEY_KMS", "TICKRING_CREATE_PARAMS", "TICKRING_CANARY", "TICKRING_REPORT_KEY_PARAM", "TICKRING_REPORT_URL",
 	"TICKRING_REPORT_ZONE", "TICKRING_RUN_URL",
 	"TICKRING_ALLOW", "TICKRING_ALLOW_NO_TOKEN", "TICKRING_VISIBILITY", "TICKRING_MAX_PARTITIONS", "TICKRING_LOG_LEVEL", "TICKRING_DOORS",
 	"TICKRING_METRICS", "TICKRING_OIDC_ISSUER", "TICKRING_OIDC_CLIENT_ID", "TICKRING_OIDC_CLIENT_SECRET",
@@ -257,9 +257,6 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 			Description: jsii.String("What else tickring's " + f.name + " may do"), Roles: &[]awsiam.IRole{role}, Statements: &list,
 		})
 		fn.Node().AddDependency(policy)
-	}
-	if s.secretsMade != nil { // it may be asked as soon as it is there
-		fn.Node().AddDependency(s.secretsMade)
 	}
 	s.Functions[f.name] = fn
 	return fn

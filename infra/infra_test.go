@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	for _, name := range []string{"tick", "dispatch", "aside", "callback", "registry", "api", "setup", "canary", "dead"} {
+	for _, name := range []string{"tick", "dispatch", "aside", "callback", "registry", "api", "canary", "dead"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 			panic(err)
 		}
@@ -696,10 +696,20 @@ func TestAlarms(t *testing.T) {
 // The deployment runs a job of its own, with an executor that only reports.
 func TestCanary(t *testing.T) {
 	tmpl := synth(t, infra.Props{})
-	job := tmpl.Resources[tmpl.of(t, "Custom::TickringCanary")[0]].Properties
-	if refers(job["ServiceToken"]) != tmpl.function(t, "setup") || refers(job["Api"]) != tmpl.function(t, "api") ||
-		!strings.Contains(fmt.Sprint(job["Address"]), tmpl.function(t, "canary")) {
-		t.Errorf("%v", job)
+	tick := tmpl.Resources[tmpl.function(t, "tick")].Properties
+	if address := at(tick, "Environment.Variables.TICKRING_CANARY"); !strings.Contains(fmt.Sprint(address), tmpl.function(t, "canary")) {
+		t.Errorf("%v", address)
+	}
+}
+
+// A stack has no resources that only some CloudFormations have.
+func TestNoCustomResources(t *testing.T) {
+	for form, p := range allForms() {
+		for id, r := range synth(t, p).Resources {
+			if strings.HasPrefix(r.Type, "Custom::") || strings.HasPrefix(r.Type, "AWS::CloudFormation::") {
+				t.Errorf("%s: %s is a %s", form, id, r.Type)
+			}
+		}
 	}
 }
 

@@ -36,11 +36,10 @@ type Scheduler struct {
 	// ReadTokenParameter that with the one that may only read; nil: there is none.
 	TokenParameter, ReadTokenParameter *string
 
-	wakes       awsevents.Rule
-	reportKey   *string
-	secretKey   *string // encrypts the secrets of apps, jobs and channels
-	secretsMade awscdk.CustomResource
-	api         awsapigatewayv2.HttpApi
+	wakes     awsevents.Rule
+	reportKey *string
+	secretKey *string // encrypts the secrets of apps, jobs and channels
+	api       awsapigatewayv2.HttpApi
 }
 
 // NewScheduler makes one. It panics with what Props.Check says, and if the
@@ -54,7 +53,7 @@ func NewScheduler(scope constructs.Construct, id string, props *Props) *Schedule
 		panic(fmt.Errorf("the scheduler %s cannot be: %w", id, err))
 	}
 	s := &Scheduler{Construct: constructs.NewConstruct(scope, &id), Functions: map[string]awslambda.Function{}}
-	names := []string{"tick", "dispatch", "aside", "api", "callback", "setup"}
+	names := []string{"tick", "dispatch", "aside", "api", "callback"}
 	if !p.NoCanary {
 		names = append(names, "canary")
 	}
@@ -70,7 +69,7 @@ func NewScheduler(scope constructs.Construct, id string, props *Props) *Schedule
 	}
 	s.tables(id, &p)
 	s.queues(id, &p)
-	s.secrets(&p, dir)
+	s.secrets(&p)
 	s.doors(&p, dir)
 	s.workers(&p, dir)
 	if p.VpcEndpoints {
@@ -89,35 +88,33 @@ func (s *Scheduler) arn(service, resource string) *string {
 	return awscdk.Stack_Of(s.Construct).FormatArn(&awscdk.ArnComponents{Service: &service, Resource: &resource})
 }
 
-// secrets has the token of the API and the key of reports made when it is
-// deployed: CloudFormation itself cannot make a parameter that is encrypted.
-func (s *Scheduler) secrets(p *Props, dir string) {
+// secrets names the parameters, which CloudFormation cannot create encrypted: the functions api and tick create the missing ones
+// when they start. They stay when the stack is deleted.
+func (s *Scheduler) secrets(p *Props) {
 	prefix := "/tickring/" + *s.name()
 	s.TokenParameter, s.reportKey = jsii.String(prefix+"/admin-token"), jsii.String(prefix+"/report-key")
 	s.secretKey = jsii.String(prefix + "/secret-key")
-	names := []*string{s.TokenParameter, s.reportKey, s.secretKey}
 	if p.ReadToken {
 		s.ReadTokenParameter = jsii.String(prefix + "/read-token")
-		names = append(names, s.ReadTokenParameter)
 	}
-	all := s.parameters(names)
-	may := []awsiam.PolicyStatement{allow([]string{"ssm:PutParameter", "ssm:DeleteParameter"}, all...)}
+}
+
+// creates is what a function needs to create the parameters: variables and permissions.
+func (s *Scheduler) creates(p *Props) (env map[string]*string, may []awsiam.PolicyStatement) {
+	var names []string
+	for _, n := range []*string{s.reportKey, s.TokenParameter, s.ReadTokenParameter, s.secretKey} { // the secret key is created last
+		if n != nil {
+			names = append(names, *n)
+		}
+	}
+	env = map[string]*string{"TICKRING_CREATE_PARAMS": jsii.String(strings.Join(names, ","))}
+	all := s.parameters(*jsii.Strings(names...))
+	may = []awsiam.PolicyStatement{allow([]string{"ssm:PutParameter"}, all...)}
 	if p.EncryptionKey != nil { // the second action where parameters are of the advanced tier
+		env["TICKRING_SECRET_KEY_KMS"] = p.EncryptionKey.KeyArn()
 		may = append(may, s.via(p, "ssm", "PARAMETER_ARN", all, "kms:Encrypt", "kms:GenerateDataKey"))
 	}
-	fn := s.function(p, dir, function{name: "setup", about: "makes tokens and the canary at deployment", memory: 128, timeout: 60,
-		plain: true}, may...)
-	properties := map[string]any{"Secrets": names}
-	if p.RemovalPolicy != awscdk.RemovalPolicy_DESTROY { // the tables that stay need it
-		properties["Kept"] = []*string{s.secretKey}
-	}
-	if p.EncryptionKey != nil {
-		properties["KeyId"] = p.EncryptionKey.KeyArn()
-	}
-	s.secretsMade = awscdk.NewCustomResource(s.Construct, jsii.String("Secrets"), &awscdk.CustomResourceProps{
-		ResourceType: jsii.String("Custom::TickringSecrets"), ServiceToken: fn.FunctionArn(), Properties: &properties,
-		ServiceTimeout: awscdk.Duration_Minutes(jsii.Number(5)),
-	})
+	return env, may
 }
 
 // parameters are the ARNs of those that there are.
@@ -141,12 +138,8 @@ func (s *Scheduler) mayRead(p *Props, names ...*string) []awsiam.PolicyStatement
 
 // doors are the functions that are asked over HTTP, behind one base URL.
 func (s *Scheduler) doors(p *Props, dir string) {
-	admin := map[string]*string{"TICKRING_ADMIN_TOKEN_PARAM": s.TokenParameter}
-	rotates := []awsiam.PolicyStatement{allow([]string{"ssm:PutParameter"}, s.parameters([]*string{s.secretKey})...)}
-	if p.EncryptionKey != nil {
-		admin["TICKRING_SECRET_KEY_KMS"] = p.EncryptionKey.KeyArn()
-		rotates = append(rotates, s.via(p, "ssm", "PARAMETER_ARN", s.parameters([]*string{s.secretKey}), "kms:Encrypt", "kms:GenerateDataKey"))
-	}
+	admin, creates := s.creates(p)
+	admin["TICKRING_ADMIN_TOKEN_PARAM"] = s.TokenParameter
 	if s.ReadTokenParameter != nil {
 		admin["TICKRING_READ_TOKEN_PARAM"] = s.ReadTokenParameter
 	}
@@ -169,14 +162,14 @@ func (s *Scheduler) doors(p *Props, dir string) {
 		admin["TICKRING_DOORS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout,
 			calls: true, env: admin, reads: []*string{s.TokenParameter, s.ReadTokenParameter, provider, s.reportKey},
-			role: roles.Api}, slices.Concat(s.logs(p), s.topics(p), rotates)...)
+			role: roles.Api}, slices.Concat(s.logs(p), s.topics(p), creates)...)
 		s.callback(p, dir)
 		s.Url = s.functionUrl(all)
 		return
 	}
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
 		reads: []*string{s.TokenParameter, s.ReadTokenParameter, provider},
-		role:  roles.Api}, slices.Concat(s.logs(p), s.topics(p), rotates)...)
+		role:  roles.Api}, slices.Concat(s.logs(p), s.topics(p), creates)...)
 	callback := s.callback(p, dir)
 	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout,
 		role: roles.Registry})
@@ -250,17 +243,18 @@ func (s *Scheduler) workers(p *Props, dir string) {
 		}
 		s.Url = jsii.String(strings.TrimSuffix(*s.Url, "/"))
 	}
+	env, creates := s.creates(p)
+	if !p.NoCanary {
+		canary := s.function(p, dir, function{name: "canary", about: "the executor of its own job", memory: 128, timeout: 15, plain: true, once: true})
+		env["TICKRING_CANARY"] = awscdk.Fn_Join(jsii.String(""), &[]*string{jsii.String("lambda:"), canary.FunctionName()})
+	}
 	tick := s.function(p, dir, function{name: "tick", about: "plans what is due, woken each minute", memory: 256, timeout: tickTimeout,
-		calls: true, once: true,
-		role: roles.Tick}, s.executors(p, false)...)
+		calls: true, once: true, env: env, role: roles.Tick}, append(creates, s.executors(p, false)...)...)
 	// Not in its role: the function would wait for a role that waits for it.
 	awsiam.NewPolicy(s.Construct, jsii.String("TickAgain"), &awsiam.PolicyProps{
 		Roles:      &[]awsiam.IRole{tick.Role()},
 		Statements: &[]awsiam.PolicyStatement{allow([]string{"lambda:InvokeFunction"}, tick.FunctionArn())},
 	})
-	if !p.NoCanary {
-		s.canary(p, dir)
-	}
 	// The same code twice: what is slow must not take the places of the others.
 	sends := func(name, about string, role roles.Role) awslambda.Function {
 		var may []awsiam.PolicyStatement
@@ -284,28 +278,6 @@ func (s *Scheduler) workers(p *Props, dir string) {
 		memory: 256, timeout: asideTimeout, calls: true, role: roles.Aside}, slices.Concat(s.logs(p), s.topics(p))...)
 	takes(aside, "Aside", s.Aside, jsii.Number(asideConcurrency))
 	s.wake(tick)
-	if !p.NoCanary {
-		s.canaryJob(p)
-	}
-}
-
-func (s *Scheduler) canary(p *Props, dir string) {
-	s.function(p, dir, function{name: "canary", about: "the executor of its own job", memory: 128, timeout: 15, plain: true, once: true})
-}
-
-// canaryJob has that job made, by the API, once all that it needs is there.
-func (s *Scheduler) canaryJob(p *Props) {
-	setup, api, canary := s.Functions["setup"], s.Functions["api"], s.Functions["canary"]
-	statements := append(s.mayRead(p, s.TokenParameter), allow([]string{"lambda:InvokeFunction"}, api.FunctionArn()))
-	may := awsiam.NewPolicy(s.Construct, jsii.String("MakeCanary"), &awsiam.PolicyProps{Roles: &[]awsiam.IRole{setup.Role()},
-		Statements: &statements})
-	job := awscdk.NewCustomResource(s.Construct, jsii.String("CanaryJob"), &awscdk.CustomResourceProps{
-		ResourceType: jsii.String("Custom::TickringCanary"), ServiceToken: setup.FunctionArn(),
-		ServiceTimeout: awscdk.Duration_Minutes(jsii.Number(5)),
-		Properties: &map[string]any{"Api": api.FunctionName(), "TokenParameter": s.TokenParameter,
-			"Address": awscdk.Fn_Join(jsii.String(""), &[]*string{jsii.String("lambda:"), canary.FunctionName()})},
-	})
-	job.Node().AddDependency(may, s.wakes)
 }
 
 // wake has tick invoked each minute. A failed invocation is not repeated: the next minute brings one.

@@ -13,11 +13,19 @@ import (
 )
 
 // testAWS answers what the command line asks AWS about the stacks `prod`, whose
-// API is at api, `broken`, of which much is wrong, and `other`, which is not ours.
+// API is at api, `broken`, of which much is wrong, `fresh`, which creates its token at the first request, and `other`, which is
+// not ours.
 // It takes requests of the key AKIDTEST only, signed for the service that is asked.
-func testAWS(api string) *httptest.Server {
+func testAWS(api *httptest.Server) *httptest.Server {
 	var denied atomic.Bool // asked about broken last
+	var asked atomic.Bool  // the API of fresh
+	fresh := http.StripPrefix("/fresh", api.Config.Handler)
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/fresh/") {
+			asked.Store(true)
+			fresh.ServeHTTP(w, r)
+			return
+		}
 		body, _ := io.ReadAll(r.Body)
 		auth := r.Header.Get("Authorization")
 		_, scope, _ := strings.Cut(auth, "Credential=AKIDTEST/")
@@ -41,6 +49,8 @@ func testAWS(api string) *httptest.Server {
 			outputs := map[string]string{}
 			denied.Store(form.Get("StackName") == "broken")
 			switch name := form.Get("StackName"); name {
+			case "fresh":
+				outputs["Url"], outputs["TokenParameter"] = "http://"+r.Host+"/fresh", "/tickring/fresh/token"
 			case "prod", "broken":
 				for _, k := range []string{"JobsTable", "RunsTable", "StateTable", "TickFunction", "DispatchFunction", "WakeRule"} {
 					outputs[k] = name + "-" + strings.ToLower(k)
@@ -48,7 +58,7 @@ func testAWS(api string) *httptest.Server {
 				for _, k := range []string{"FiresQueue", "ChecksQueue", "DeadQueue"} {
 					outputs[k] = "http://" + r.Host + "/1/" + name + "-" + strings.ToLower(k)
 				}
-				outputs["Url"], outputs["TokenParameter"] = api, "/tickring/"+name+"/token"
+				outputs["Url"], outputs["TokenParameter"] = api.URL, "/tickring/"+name+"/token"
 			case "other":
 			default:
 				w.WriteHeader(400)
@@ -66,6 +76,10 @@ func testAWS(api string) *httptest.Server {
 		case "ssm GetParameter":
 			if in["WithDecryption"] != true {
 				refuse(w, 400, "ValidationException", "a SecureString is asked for in clear")
+				return
+			}
+			if in["Name"] == "/tickring/fresh/token" && !asked.Load() {
+				refuse(w, 400, "ParameterNotFound", "")
 				return
 			}
 			if in["Name"] == "/tickring/broken/token" {

@@ -77,7 +77,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command else
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Values["url"] = s.URL
-			cloud := testAWS(s.URL)
+			cloud := testAWS(s)
 			env.Defer(cloud.Close)
 			env.Setenv("AWS_ENDPOINT_URL", cloud.URL)
 			env.Setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")

@@ -217,6 +217,10 @@ func (e *Env) server() (endpoint string, token secret, err error) {
 		return endpoint, secret{e.Token, "--token"}, nil
 	}
 	text, err := e.aws.Secret(e.Ctx, e.outputs[stack.TokenParameter])
+	if awsask.NotFound(err) { // of a new deployment: its API creates the parameter when it starts
+		_, _ = server.WhoIs(e.Ctx, endpoint)
+		text, err = e.aws.Secret(e.Ctx, e.outputs[stack.TokenParameter])
+	}
 	return endpoint, secret{text, "the parameter " + e.outputs[stack.TokenParameter]}, err
 }
 

@@ -44,14 +44,17 @@ const healPage = 5 * time.Second
 func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, payload []byte) error, log *slog.Logger) func(context.Context,
 	json.RawMessage) error {
 	a := c.Assemble(e, log)
-	minutely := boot.Minutely(boot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}),
-		a.People(nil, people.Options{Ask: ask.Options{PageFor: healPage}}).Operate, a.Reports(report.Options{Zone: c.ReportZone}),
+	all := a.People(nil, people.Options{Ask: ask.Options{PageFor: healPage}})
+	minutely := boot.Minutely(boot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}), all.Operate, a.Reports(report.Options{Zone: c.ReportZone}),
 		func(fires int64) { log.Warn("what the queues lost is on them again", "fires", fires) })
 	told := a.Notices(nil, notice.Options{}) // it asks for what is due, and sends nothing
 	minutely = append(minutely, tick.Task{Name: "notices", Do: func(ctx context.Context) error {
 		_, err := told.Pass(ctx)
 		return err
 	}})
+	if c.Canary != "" {
+		minutely = append(minutely, canary(all, c.Canary, c.Box.Load))
+	}
 	return func(ctx context.Context, raw json.RawMessage) error {
 		ev, err := readEvent(raw)
 		if err != nil {

@@ -17,7 +17,7 @@ func emulate(s *infra.TickringStack) {
 		q.Node().TryRemoveChild(jsii.String("Policy"))
 	}
 	for name, fn := range s.Functions {
-		if name == "setup" || name == "canary" || name == "registry" {
+		if name == "canary" || name == "registry" {
 			continue
 		}
 		fn.Role().AddToPrincipalPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{

@@ -65,6 +65,7 @@ type Config struct {
 	// Provider lets people into the console: TICKRING_OIDC_ISSUER and the others of oidc.Environment; its secret is in
 	// TICKRING_OIDC_CLIENT_SECRET_PARAM. The zero value: there is none.
 	Provider oidc.Settings
+	Canary   string // TICKRING_CANARY: address of the executor of the job by which the deployment watches itself; empty: there is none
 	Results  string // TICKRING_QUEUE_RESULTS: where Lambda puts how functions ended; empty: they report by themselves
 
 	// Metrics of TICKRING_METRICS, the name of the deployment; without it there are none.
@@ -92,7 +93,10 @@ type Params struct {
 	ReportKey  string // signs the URLs at which calls report
 	Provider   string // the secret that the provider of log-ins gave
 	SecretKey  string // encrypts the secrets of apps, jobs and channels; empty: they are stored as they are
-	SecretKMS  string // TICKRING_SECRET_KEY_KMS: ARN of the KMS key that encrypts that parameter; empty: the account's own
+	SecretKMS  string // TICKRING_SECRET_KEY_KMS: ARN of the KMS key that encrypts parameters; empty: the account's own
+	// Create names the parameters that this function creates if one that it reads is missing, the secret key last:
+	// TICKRING_CREATE_PARAMS, separated by commas. If the secret key exists, so do the others.
+	Create string
 }
 
 // Needs names what a function cannot do without.
@@ -130,7 +134,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	c.ReadToken = getenv("TICKRING_READ_TOKEN")
 	c.Params = Params{getenv("TICKRING_ADMIN_TOKEN_PARAM"), getenv("TICKRING_READ_TOKEN_PARAM"), getenv("TICKRING_REPORT_KEY_PARAM"),
 		getenv("TICKRING_OIDC_CLIENT_SECRET_PARAM"), getenv("TICKRING_SECRET_KEY_PARAM"),
-		getenv("TICKRING_SECRET_KEY_KMS")}
+		getenv("TICKRING_SECRET_KEY_KMS"), getenv("TICKRING_CREATE_PARAMS")}
 	switch {
 	case c.ReadToken == "":
 	case c.Params.ReadToken != "":
@@ -207,6 +211,9 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 		}
 	}
 	c.Function = getenv("AWS_LAMBDA_FUNCTION_NAME")
+	if c.Canary = getenv("TICKRING_CANARY"); c.Canary != "" && c.Params.SecretKey == "" {
+		errs = append(errs, errors.New("TICKRING_CANARY: only with TICKRING_SECRET_KEY_PARAM"))
+	}
 	c.Metrics = NewMetrics(getenv("TICKRING_METRICS"), os.Stdout)
 	return c, errors.Join(errs...)
 }
@@ -310,14 +317,15 @@ func (c *Config) Report() string {
 
 // secrets says where those that the configuration names are read.
 func (c *Config) secrets(params parameters) {
+	create := creator(params, &c.Params)
 	if c.Params.AdminToken != "" {
-		c.admin = newSecret(params, c.Params.AdminToken, c.Secrets)
+		c.admin = newSecret(params, c.Params.AdminToken, create, c.Secrets)
 	}
 	if c.Params.ReadToken != "" {
-		c.read = newSecret(params, c.Params.ReadToken, c.Secrets)
+		c.read = newSecret(params, c.Params.ReadToken, create, c.Secrets)
 	}
 	if c.Params.Provider != "" {
-		c.provider = newSecret(params, c.Params.Provider, c.Secrets)
+		c.provider = newSecret(params, c.Params.Provider, nil, c.Secrets)
 		c.provider.check = func(name, value string) error { // how long it is is the provider's
 			if value == "" || len(value) > 2000 {
 				return fmt.Errorf("%s has no secret of 1 to 2000 bytes", name)
@@ -326,11 +334,11 @@ func (c *Config) secrets(params parameters) {
 		}
 	}
 	if c.Params.ReportKey != "" {
-		c.report = newSecret(params, c.Params.ReportKey, c.Secrets)
+		c.report = newSecret(params, c.Params.ReportKey, create, c.Secrets)
 	}
 	if name := c.Params.SecretKey; name != "" {
 		c.Box = secretbox.New(core.Say("the parameter %s", name), func(ctx context.Context) (string, error) {
-			s := newSecret(params, name, c.Secrets) // not kept: a rotation changes it
+			s := newSecret(params, name, create, c.Secrets) // not kept: a rotation changes it
 			s.check = func(string, string) error { return nil }
 			text, err := s.get(ctx)
 			if err != nil && ctx.Err() == nil && !passing(err) {

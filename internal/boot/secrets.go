@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/secretbox"
 )
 
 // parameters is what is called of SSM.
@@ -44,6 +46,7 @@ type secret struct {
 	params parameters
 	name   string
 	check  func(name, value string) error
+	create func(context.Context) error // creates the parameter if it is missing; nil: another function does
 	o      SecretOptions
 	turn   chan struct{} // whoever has put something in has the rest
 	value  string
@@ -52,8 +55,30 @@ type secret struct {
 	next   time.Time // nobody asks before
 }
 
-func newSecret(params parameters, name string, o SecretOptions) *secret {
-	return &secret{params: params, name: name, check: core.CheckToken, o: o.defaults(), turn: make(chan struct{}, 1)}
+func newSecret(params parameters, name string, create func(context.Context) error, o SecretOptions) *secret {
+	return &secret{params: params, name: name, check: core.CheckToken, create: create, o: o.defaults(), turn: make(chan struct{}, 1)}
+}
+
+// creator returns the function that creates the missing ones of the parameters in p.Create, in their order, with random
+// values. The first function that creates a parameter wins. It returns nil if p.Create is empty.
+func creator(params parameters, p *Params) func(context.Context) error {
+	if p.Create == "" {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		for name := range strings.SplitSeq(p.Create, ",") {
+			in := &ssm.PutParameterInput{Name: &name, Type: types.ParameterTypeSecureString,
+				Value: aws.String(strings.TrimSpace(secretbox.NewKey())), Description: aws.String("A token or key of tickring")}
+			if p.SecretKMS != "" {
+				in.KeyId = &p.SecretKMS
+			}
+			_, err := params.PutParameter(ctx, in)
+			if _, exists := errors.AsType[*types.ParameterAlreadyExists](err); err != nil && !exists {
+				return fmt.Errorf("create the parameter %s: %w", name, err)
+			}
+		}
+		return nil
+	}
 }
 
 // get waits for the secret as long as it may be refused for a passing reason.
@@ -74,6 +99,11 @@ func (s *secret) get(ctx context.Context) (string, error) {
 			return "", errors.Join(s.err, fmt.Errorf("read the parameter %s: %w", s.name, ctx.Err()))
 		}
 		value, err := s.ask(ctx)
+		if errors.Is(err, errMissing) && s.create != nil {
+			if err = s.create(ctx); err == nil {
+				value, err = s.ask(ctx)
+			}
+		}
 		if err != nil && ctx.Err() != nil { // the end of this caller, which says nothing of the secret
 			return "", errors.Join(s.err, err)
 		}
@@ -85,6 +115,8 @@ func (s *secret) get(ctx context.Context) (string, error) {
 	return s.value, nil
 }
 
+var errMissing = errors.New("does not exist: the functions api and tick create it when they start")
+
 // ask asks once: a refusal is spread by get, over all callers.
 func (s *secret) ask(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Attempt)
@@ -94,7 +126,7 @@ func (s *secret) ask(ctx context.Context) (string, error) {
 	var missing *types.ParameterNotFound
 	switch {
 	case errors.As(err, &missing):
-		return "", fmt.Errorf("the parameter %s does not exist: the deployment makes it", s.name)
+		return "", fmt.Errorf("the parameter %s %w", s.name, errMissing)
 	case err != nil:
 		return "", fmt.Errorf("read the parameter %s: %w", s.name, err)
 	case out.Parameter == nil:

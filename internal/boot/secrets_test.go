@@ -28,6 +28,8 @@ type fakeParams struct {
 	// second: 40 in an account by default (AWS quotas, "GetParameter throughput").
 	perSecond int
 
+	refuses string // may not be put
+
 	mu     sync.Mutex
 	asked  []string
 	second time.Time
@@ -59,14 +61,20 @@ func (f *fakeParams) GetParameter(_ context.Context, in *ssm.GetParameterInput, 
 func (f *fakeParams) PutParameter(_ context.Context, in *ssm.PutParameterInput, _ ...func(*ssm.Options)) (*ssm.PutParameterOutput, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if in.Type != types.ParameterTypeSecureString || !aws.ToBool(in.Overwrite) || aws.ToString(in.KeyId) != "the-kms-key" {
+	if in.Type != types.ParameterTypeSecureString || aws.ToString(in.KeyId) != "the-kms-key" {
 		return nil, fmt.Errorf("%+v", in)
+	}
+	if *in.Name == f.refuses {
+		return nil, errors.New("AccessDenied")
+	}
+	if _, there := f.values[*in.Name]; there && !aws.ToBool(in.Overwrite) {
+		return nil, &types.ParameterAlreadyExists{}
 	}
 	f.values[*in.Name] = *in.Value
 	return &ssm.PutParameterOutput{}, nil
 }
 
-// The parameter as setup makes it is a key text. A process that was started before a rotation reads the new key when it
+// The parameter as the functions create it is a key text. A process that was started before a rotation reads the new key when it
 // meets a secret of it; a parameter that cannot be read is passing, not a locked secret.
 func TestSecretKeyComesFromParameter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -103,6 +111,39 @@ func TestSecretKeyComesFromParameter(t *testing.T) {
 			t.Errorf("without the parameter: %v", err)
 		}
 	})
+}
+
+// A function that may create parameters creates the missing ones, the secret key last: a start that breaks off is completed by
+// the next. Existing values stay. Any other function fails until then.
+func TestMissingParametersAreCreated(t *testing.T) {
+	params := &fakeParams{values: map[string]string{}, refuses: "/t/admin-token"}
+	started := func(vars ...string) *Config {
+		c, err := Read(with(append(vars, "TICKRING_SECRET_KEY_PARAM", "/t/secret-key", "TICKRING_SECRET_KEY_KMS", "the-kms-key")...), Needs{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.secrets(params)
+		return &c
+	}
+	creator := func() *Config {
+		return started("TICKRING_ADMIN_TOKEN_PARAM", "/t/admin-token", "TICKRING_CREATE_PARAMS", "/t/report-key,/t/admin-token,/t/secret-key")
+	}
+	err := creator().Box.Load(t.Context())
+	report := params.values["/t/report-key"]
+	if !strings.Contains(fmt.Sprint(err), "create the parameter /t/admin-token: AccessDenied") || len(params.values) != 1 || report == "" {
+		t.Errorf("%v, %d parameters", err, len(params.values))
+	}
+	if err := started().Box.Load(t.Context()); !strings.Contains(fmt.Sprint(err), "the parameter /t/secret-key does not exist") {
+		t.Errorf("a function that creates none: %v", err)
+	}
+	params.refuses = ""
+	api := creator()
+	if err := api.Box.Load(t.Context()); err != nil || len(params.values) != 3 || params.values["/t/report-key"] != report {
+		t.Errorf("%v, %d parameters", err, len(params.values))
+	}
+	if token, err := api.Token(t.Context()); err != nil || len(token) < 40 || token == report || token == params.values["/t/secret-key"] {
+		t.Errorf("%d characters, %v", len(token), err)
+	}
 }
 
 func keyOf(t *testing.T, c *Config) string {
@@ -273,7 +314,7 @@ func (f *hangsOnce) GetParameter(ctx context.Context, in *ssm.GetParameterInput,
 // TestSecretOfACallerThatLeaves: a client that hangs up fails nobody else.
 func TestSecretOfACallerThatLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSecret(&hangsOnce{fakeParams: fakeParams{values: map[string]string{"/x": "token-of-an-administrator"}}}, "/x", SecretOptions{})
+		s := newSecret(&hangsOnce{fakeParams: fakeParams{values: map[string]string{"/x": "token-of-an-administrator"}}}, "/x", nil, SecretOptions{})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
 		if _, err := s.get(ctx); !errors.Is(err, context.Canceled) {

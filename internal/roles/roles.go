@@ -58,12 +58,14 @@ var (
 		Runs:  []string{"BatchGetItem", "PartiQLUpdate", "Query"}, // the last: how a job fared, for notices
 		State: []string{"BatchGetItem", "BatchWriteItem", "GetItem", "PutItem"},
 	}
+	// canary creates the job by which a deployment watches itself.
+	canary  = Role{Jobs: []string{"PutItem"}, State: []string{"ConditionCheckItem"}}
 	sending = dispatching.and(finishing, ring, counting, Role{Sends: []string{Dead}})
 )
 
 // The roles of the functions. The API answers executors too.
 var (
-	Tick     = planning.and(finishing, ring, counting)
+	Tick     = planning.and(finishing, ring, counting, canary)
 	Dispatch = sending.and(Role{Takes: []string{Fires, Checks, Dead}})
 	Aside    = keeping.and(Role{Sends: []string{Asides, Dead}, Takes: []string{Asides}})
 	SlowLane = sending.and(Role{Takes: []string{Slow}})

@@ -148,7 +148,31 @@ func (a account) restart(context.Context) error { return errNotHere }
 var errNotHere = errors.New("an account cannot be restarted")
 
 func (a account) remove(ctx context.Context) error {
-	return errors.Join(a.p.removeStack(ctx, a.p.o.stack), a.p.removeStack(ctx, a.p.counter()))
+	return errors.Join(a.p.removeStack(ctx, a.p.o.stack), a.p.removeStack(ctx, a.p.counter()), a.p.removeParameters(ctx))
+}
+
+// removeParameters removes the tokens and keys, which are not part of the stack.
+func (p *proof) removeParameters(ctx context.Context) error {
+	path, deployed := strings.CutSuffix(p.outputs["TokenParameter"], "/admin-token")
+	if !deployed {
+		return nil
+	}
+	var found struct{ Parameters []struct{ Name string } }
+	if err := p.ask.JSON(ctx, "ssm", "1.1", "AmazonSSM.GetParametersByPath", map[string]any{"Path": path}, &found); err != nil {
+		return fmt.Errorf("list the parameters of %s: %w", path, err)
+	}
+	var names []string
+	for _, x := range found.Parameters {
+		names = append(names, x.Name)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	var none struct{}
+	if err := p.ask.JSON(ctx, "ssm", "1.1", "AmazonSSM.DeleteParameters", map[string]any{"Names": names}, &none); err != nil {
+		return fmt.Errorf("remove the parameters of %s: %w", path, err)
+	}
+	return nil
 }
 
 // removeStack removes one, and waits until it is gone; one that is not there is.

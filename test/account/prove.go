@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -174,6 +175,9 @@ func (p *proof) run(ctx context.Context) error {
 		return err
 	}
 	p.url = p.outputs["Url"]
+	if resp, err := http.Get(p.url + "/healthz"); err == nil { // the API creates the token when it starts
+		resp.Body.Close()
+	}
 	if p.token, err = p.ask.Secret(ctx, p.outputs["TokenParameter"]); err != nil {
 		return err
 	}

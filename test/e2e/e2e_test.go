@@ -82,6 +82,11 @@ func deployed(t *testing.T) *stack {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if resp, err := http.Get(s.Base + "/healthz"); err != nil { // the API creates the token when it starts
+		t.Fatal(err)
+	} else {
+		resp.Body.Close()
+	}
 	out, err := ssm.NewFromConfig(s.sdk).GetParameter(t.Context(), &ssm.GetParameterInput{Name: &s.TokenParameter,
 		WithDecryption: aws.Bool(true)})
 	if err != nil {

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+// The first tick creates the canary once the secrets exist. A user who deletes its job is respected by the ticks that start
+// later, and a deployment with another canary function creates the job again.
+func TestCanaryIsCreatedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memory.Open(memory.Options{})
+		var unread error
+		box := secretbox.New(core.Say("test"), func(context.Context) (string, error) { return secretbox.NewKey(), unread }, nil)
+		config := func(address string) *boot.Config {
+			return &boot.Config{Plan: plan.AWS(), Partitions: 16, Canary: address, Box: box}
+		}
+		p := config("").Assemble(e, slog.New(slog.DiscardHandler)).People(nil, people.Options{})
+		starts := func(address string) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			return wire(config(address), e, nil, slog.New(slog.DiscardHandler))(ctx, []byte(`{}`))
+		}
+		is := func(when, address string, job bool) {
+			t.Helper()
+			app, _, err := p.FindApp(t.Context(), "tickring-canary")
+			_, unknown := p.Job(t.Context(), "tickring-canary/alive")
+			if err != nil || !slices.Equal(app.Executors, strings.Fields(address)) || (unknown == nil) != job {
+				t.Errorf("%s: the app has %q, the job: %v, %v", when, app.Executors, unknown, err)
+			}
+		}
+		unread = errors.New("the parameter does not exist")
+		if err := starts("lambda:one"); !errors.Is(err, unread) {
+			t.Errorf("without secrets: %v", err)
+		}
+		is("without secrets", "", false)
+		unread = nil
+		if err := starts("lambda:one"); err != nil {
+			t.Error(err)
+		}
+		is("at first", "lambda:one", true)
+		if _, err := p.Delete(t.Context(), core.Actor{Name: "ann"}, "tickring-canary/alive", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := starts("lambda:one"); err != nil {
+			t.Error(err)
+		}
+		is("deleted by a user", "lambda:one", false)
+		if err := starts("lambda:two"); err != nil {
+			t.Error(err)
+		}
+		is("of another deployment", "lambda:two", true)
+	})
+}
