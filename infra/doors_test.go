@@ -11,9 +11,8 @@ import (
 	"github.com/tickring/tickring/infra"
 )
 
-// Strangers at the doors take neither all requests of the account nor all its places;
-// and a deployment into an account of which nothing was said, or a small one, reserves
-// nothing, which AWS would refuse.
+// Strangers take neither all requests of the account nor its whole concurrency. A deployment into an account of unknown or
+// small concurrency reserves none, which AWS would reject; behind a function URL it warns, unless the user accepts that.
 func TestDoorsAreBounded(t *testing.T) {
 	number := jsii.Number[float64]
 	for name, c := range map[string]struct {
@@ -21,22 +20,33 @@ func TestDoorsAreBounded(t *testing.T) {
 		rate, burst any
 		places      any // of each door
 	}{
-		"nothing said":      {infra.Props{}, 1000.0, 2000.0, nil},
-		"a new account":     {infra.Props{AccountConcurrency: number(10)}, 10.0, 20.0, nil},
-		"just too small":    {infra.Props{AccountConcurrency: number(199)}, 199.0, 398.0, nil},
-		"just large enough": {infra.Props{AccountConcurrency: number(200)}, 200.0, 400.0, 10.0},
-		"an account":        {infra.Props{AccountConcurrency: number(1000)}, 1000.0, 2000.0, 50.0},
-		"a large one":       {infra.Props{AccountConcurrency: number(50_000)}, 10_000.0, 5000.0, 2500.0},
-		"as said": {infra.Props{AccountConcurrency: number(1000), DoorConcurrency: number(300),
+		"nothing said":      {infra.Props{HttpApi: true}, 1000.0, 2000.0, nil},
+		"a new account":     {infra.Props{HttpApi: true, AccountConcurrency: number(10)}, 10.0, 20.0, nil},
+		"just too small":    {infra.Props{HttpApi: true, AccountConcurrency: number(199)}, 199.0, 398.0, nil},
+		"just large enough": {infra.Props{HttpApi: true, AccountConcurrency: number(200)}, 200.0, 400.0, 10.0},
+		"an account":        {infra.Props{HttpApi: true, AccountConcurrency: number(1000)}, 1000.0, 2000.0, 50.0},
+		"a large one":       {infra.Props{HttpApi: true, AccountConcurrency: number(50_000)}, 10_000.0, 5000.0, 2500.0},
+		"as said": {infra.Props{HttpApi: true, AccountConcurrency: number(1000), DoorConcurrency: number(300),
 			Throttle: &infra.Throttle{Rate: 5, Burst: 7}}, 5.0, 7.0, 300.0},
-		"said of an unknown account": {infra.Props{DoorConcurrency: number(3)}, 1000.0, 2000.0, 3.0},
-		"no places":                  {infra.Props{AccountConcurrency: number(1000), DoorConcurrency: number(0)}, 1000.0, 2000.0, nil},
-		"function URL":               {infra.Props{FunctionUrl: true, AccountConcurrency: number(1000)}, nil, nil, 150.0},
-		"function URL, nothing said": {infra.Props{FunctionUrl: true}, nil, nil, nil},
+		"said of an unknown account": {infra.Props{HttpApi: true, DoorConcurrency: number(3)}, 1000.0, 2000.0, 3.0},
+		"no places": {infra.Props{HttpApi: true, AccountConcurrency: number(1000), DoorConcurrency: number(0)}, 1000.0, 2000.0,
+			nil},
+		"function URL":                {infra.Props{AccountConcurrency: number(1000)}, nil, nil, 150.0},
+		"function URL, small account": {infra.Props{AccountConcurrency: number(199)}, nil, nil, nil},
+		"function URL, nothing said":  {infra.Props{}, nil, nil, nil},
+		"function URL, accepted":      {infra.Props{DoorConcurrency: number(0)}, nil, nil, nil},
 	} {
-		tmpl := synth(t, c.p)
+		c.p.Functions = functions
+		stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Mine"), nil)
+		infra.NewScheduler(stack, "Tickring", &c.p)
+		tmpl := read(t, stack)
+		found := assertions.Annotations_FromStack(stack).FindWarning(jsii.String("*"),
+			assertions.Match_StringLikeRegexp(jsii.String(".*the function URL has no bound.*")))
+		if warns := !c.p.HttpApi && c.places == nil && c.p.DoorConcurrency == nil; (len(*found) == 1) != warns {
+			t.Errorf("%s: %d warnings", name, len(*found))
+		}
 		doors, sum := []string{"api", "callback", "registry"}, 0.0
-		if c.p.FunctionUrl {
+		if !c.p.HttpApi {
 			doors = doors[:1]
 		} else {
 			stage := tmpl.Resources[tmpl.of(t, "AWS::ApiGatewayV2::Stage")[0]].Properties
@@ -68,7 +78,7 @@ func TestTokensInClear(t *testing.T) {
 	for text, want := range map[string]int{"http://jobs.example.com": 1, "http://10.0.0.8:8080/x": 1, "HTTP://jobs.example.com": 1,
 		"https://jobs.example.com": 0, "http://127.0.0.1:4566/_aws/{api}": 0, "http://[::1]:4566": 0, "http://localhost": 0, "": 0} {
 		stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Mine"), nil)
-		infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, PublicUrl: text})
+		infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, HttpApi: true, PublicUrl: text})
 		found := assertions.Annotations_FromStack(stack).FindWarning(jsii.String("*"),
 			assertions.Match_StringLikeRegexp(jsii.String(".*in clear.*")))
 		if len(*found) != want {

@@ -380,13 +380,13 @@ var provider = &infra.Oidc{Issuer: "https://cognito-idp.us-east-1.amazonaws.com/
 // Every function starts with the environment that it is given, and no
 // environment holds a secret.
 func TestEnvironment(t *testing.T) {
-	for form, p := range map[string]infra.Props{"HTTP API": {Allow: []string{"10.0.0.0/8"}, NoToken: true, NoTokenPublic: true,
+	for form, p := range map[string]infra.Props{"HTTP API": {HttpApi: true, Allow: []string{"10.0.0.0/8"}, NoToken: true, NoTokenPublic: true,
 		ReadToken: true, LogLevel: "warn", MaxPartitions: jsii.Number(32), RunUrl: "https://jobs.example.com/runs/{run}",
-		PublicUrl: "https://jobs.example.com", Oidc: provider}, "function URL": {FunctionUrl: true}} {
+		PublicUrl: "https://jobs.example.com", Oidc: provider}, "function URL": {}} {
 		tmpl := synth(t, p)
 		for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
 			vars, _ := at(tmpl.Resources[id].Properties, "Environment.Variables").(map[string]any)
-			if strings.HasPrefix(id, "TickringSetup") || strings.HasPrefix(id, "TickringCanary") {
+			if strings.HasPrefix(id, "TickringCanary") {
 				if len(vars) > 0 {
 					t.Errorf("%s: %s is told of %v, and needs nothing", form, id, vars)
 				}
@@ -444,7 +444,7 @@ func TestEnvironment(t *testing.T) {
 
 // The limits of CloudFormation are 1 MB (1,000,000 bytes) and 500 resources.
 func TestSize(t *testing.T) {
-	for form, p := range map[string]infra.Props{"HTTP API": {Dashboard: true}, "function URL": {FunctionUrl: true, Dashboard: true}} {
+	for form, p := range map[string]infra.Props{"HTTP API": {HttpApi: true, Dashboard: true}, "function URL": {Dashboard: true}} {
 		tmpl := synth(t, p)
 		t.Logf("%s: %d bytes, %d resources", form, tmpl.bytes, len(tmpl.Resources))
 		if tmpl.bytes > 200_000 || len(tmpl.Resources) > 150 {
@@ -509,13 +509,13 @@ func (tmpl *template) endpoints(t *testing.T) string {
 // their names: all functions work on them, and may, and the stack neither makes
 // tables nor takes these away. What the outputs of a stack name stands in the docs.
 func TestTablesByName(t *testing.T) {
-	tmpl := synth(t, infra.Props{Tables: &infra.Tables{Jobs: "Old-Jobs", Runs: "Old-Runs", State: "Old-State"}})
+	tmpl := synth(t, infra.Props{HttpApi: true, Tables: &infra.Tables{Jobs: "Old-Jobs", Runs: "Old-Runs", State: "Old-State"}})
 	for id, r := range tmpl.Resources {
 		if strings.HasPrefix(r.Type, "AWS::DynamoDB::") {
 			t.Errorf("%s is made beside those that are there", id)
 		}
 	}
-	own := synth(t, infra.Props{})
+	own := synth(t, infra.Props{HttpApi: true})
 	named := func(of *template, names map[string]string) map[string]bool {
 		got := map[string]bool{}
 		for _, s := range of.statements(t) {
@@ -570,7 +570,7 @@ func TestTablesByName(t *testing.T) {
 func TestAlarms(t *testing.T) {
 	stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Tickring"), nil)
 	topic := awssns.NewTopic(stack, jsii.String("Topic"), nil)
-	infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, AlarmTopic: topic, Dashboard: true})
+	infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, HttpApi: true, AlarmTopic: topic, Dashboard: true})
 	tmpl := read(t, stack)
 	want := map[string]bool{"OldestMessage": true, "AsideOldest": true, "DeadLetters": true, "NoticesLost": true, "DueLag": true,
 		"Recovered": true, "Errors": true, "Throttles": true, "DoorsRefuse": true, "DoorsAsked": true, "TableThrottles": true,
@@ -665,7 +665,7 @@ func TestAlarms(t *testing.T) {
 			}
 		}
 	}
-	url := synth(t, infra.Props{FunctionUrl: true})
+	url := synth(t, infra.Props{})
 	for _, of := range [][3]string{{"api", "DoorsRefuse", "Throttles"}, {"api", "Errors", "Errors"}, {"callback", "Throttles", "Throttles"}} {
 		b, _ := json.Marshal(url.Resources[url.alarm(t, of[1])].Properties)
 		if !strings.Contains(string(b), url.function(t, of[0])) || !strings.Contains(string(b), of[2]) {
@@ -781,7 +781,7 @@ func TestForms(t *testing.T) {
 			t.Error(w)
 		}
 	}
-	url := synth(t, infra.Props{FunctionUrl: true})
+	url := synth(t, infra.Props{})
 	if refers(at(url.Resources[url.of(t, "AWS::Lambda::Url")[0]].Properties, "TargetFunctionArn")) != url.function(t, "api") {
 		t.Error("the function URL is of another function")
 	}

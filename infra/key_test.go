@@ -16,7 +16,7 @@ import (
 // Who may use the key for a table, a queue or a parameter is who may use that, through
 // the service that holds it; and its own environment each function, no other's.
 func TestKeyIsLimited(t *testing.T) {
-	for form, p := range map[string]infra.Props{"HTTP API": {}, "function URL": {FunctionUrl: true},
+	for form, p := range map[string]infra.Props{"HTTP API": {HttpApi: true}, "function URL": {},
 		"queues": {Queues: []string{"arn:aws:sqs:eu-central-1:123456789012:nightly"}}} {
 		stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Mine"), &awscdk.StackProps{
 			Env: &awscdk.Environment{Account: jsii.String("123456789012"), Region: jsii.String("eu-central-1")}})

@@ -26,7 +26,7 @@ import (
 )
 
 // Props of a Scheduler. The zero value is a working deployment: tables on
-// demand, kept when the stack goes, an HTTP API, alarms, a canary.
+// demand, kept when the stack goes, a function URL, alarms, a canary.
 type Props struct {
 	// Source is the folder of the Go module github.com/tickring/tickring, from
 	// which the functions are built. Empty: where Go finds that module.
@@ -102,19 +102,17 @@ type Props struct {
 	// VpcEndpoints makes the endpoints of the VPC that the functions need.
 	VpcEndpoints bool
 
-	// FunctionUrl puts one function with one URL in front, in place of an HTTP
-	// API: cheaper, and without its throttle and its domain names.
-	FunctionUrl bool
+	// HttpApi puts an HTTP API in front of three functions in place of one function with a URL. It costs $1 a million requests,
+	// and has a throttle, access logs and a Domain, which implies it.
+	HttpApi bool
 	// Throttle of each path of the HTTP API; nil: as many requests a second as
 	// AccountConcurrency has places, and twice as many at once.
 	Throttle *Throttle
-	// DoorConcurrency is how many of each function that is asked over HTTP may run at a
-	// time, and those places are kept for it; 0: the account bounds them. Nil: with
-	// AccountConcurrency said and 200 at least, a twentieth of it, and of the one
-	// function behind a function URL three; else 0, for AWS refuses a deployment whose
-	// reservations leave others less than 100.
+	// DoorConcurrency is the reserved concurrency of each function that is called over HTTP; 0: none, the account bounds them.
+	// Nil: with an AccountConcurrency of at least 200, three twentieths of it for the function behind a function URL, and one
+	// twentieth for each of the three functions behind an HTTP API; else 0, because AWS rejects a deployment whose reservations
+	// leave less than 100 to other functions.
 	DoorConcurrency *float64
-	// Domain of the HTTP API, which answers by that name alone.
 	// Domain of the HTTP API, which answers by that name alone.
 	Domain *Domain
 	// PublicUrl is where executors and people reach the scheduler when it is not
@@ -242,8 +240,8 @@ func (p *Props) Check() error {
 	if t := p.Throttle; t != nil {
 		number("Throttle.Rate", &t.Rate, 1, maxRate)
 		number("Throttle.Burst", &t.Burst, 1, maxBurst)
-		if p.FunctionUrl {
-			fault("FunctionUrl is set with a Throttle: a function URL has none; DoorConcurrency bounds what is behind it")
+		if !p.httpApi() {
+			fault("Throttle is set without HttpApi: a function URL has no throttle; DoorConcurrency bounds the function behind it")
 		}
 	}
 	if v := p.LogRetentionDays; v != nil && !slices.Contains(retentions, *v) {
@@ -383,14 +381,11 @@ func (p *Props) Check() error {
 		errs = append(errs, err)
 	}
 
-	if p.FunctionUrl && p.Domain != nil {
-		fault("FunctionUrl is set with the Domain %s: a function URL has no domain name of its own", p.Domain.Name)
+	if !p.httpApi() && p.AccessLogs {
+		fault("AccessLogs is set without HttpApi: a function URL writes no access logs")
 	}
-	if p.FunctionUrl && p.AccessLogs {
-		fault("FunctionUrl is set with AccessLogs: a function URL writes none")
-	}
-	if p.FunctionUrl && strings.Contains(p.PublicUrl, "{api}") {
-		fault("FunctionUrl is set with {api} in PublicUrl: there is no HTTP API then")
+	if !p.httpApi() && strings.Contains(p.PublicUrl, "{api}") {
+		fault("PublicUrl has {api} without HttpApi: there is no HTTP API")
 	}
 	if d := p.Domain; d != nil {
 		if !regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}$`).MatchString(d.Name) {
@@ -436,11 +431,13 @@ func subnets(p *Props) (err error) {
 
 // doors are the functions that strangers can ask.
 func (p *Props) doors() []string {
-	if p.FunctionUrl {
-		return []string{"api"}
+	if p.httpApi() {
+		return []string{"api", "callback", "registry"}
 	}
-	return []string{"api", "callback", "registry"}
+	return []string{"api"}
 }
+
+func (p *Props) httpApi() bool { return p.HttpApi || p.Domain != nil }
 
 // inClear tells whether what is sent to PublicUrl can be read on its way.
 func (p *Props) inClear() bool {

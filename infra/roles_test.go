@@ -148,9 +148,9 @@ func wild(tmpl *template, t *testing.T) []string {
 
 func allForms() map[string]infra.Props {
 	return map[string]infra.Props{
-		"HTTP API":     {},
-		"function URL": {FunctionUrl: true},
-		"executors": {Invoke: []string{"arn:aws:lambda:us-east-1:123456789012:function:payroll"},
+		"HTTP API":     {HttpApi: true},
+		"function URL": {AccountConcurrency: jsii.Number(1000)},
+		"executors": {AccountConcurrency: jsii.Number(1000), Invoke: []string{"arn:aws:lambda:us-east-1:123456789012:function:payroll"},
 			InvokeTag: &infra.Tag{Key: "tickring", Value: "yes"},
 			Queues:    []string{"arn:aws:sqs:us-east-1:123456789012:nightly"},
 			Topics:    []string{"arn:aws:sns:us-east-1:123456789012:jobs"}},
@@ -209,7 +209,7 @@ func TestSecretsOfRoles(t *testing.T) {
 			"admin-token ssm:PutParameter": "Api Tick", "report-key ssm:PutParameter": "Api Tick", "secret-key ssm:PutParameter": "Api Tick",
 			"secret-key ssm:GetParameter": "Api Aside Callback Dispatch Registry Slow Tick",
 		}
-		if p.FunctionUrl {
+		if !p.HttpApi {
 			want["report-key ssm:GetParameter"] = "Api Callback Dispatch Slow"
 			want["secret-key ssm:GetParameter"] = "Api Aside Callback Dispatch Slow Tick"
 		}
@@ -336,7 +336,7 @@ func TestEndOfAPauseIsAllowed(t *testing.T) {
 // The roles of the template are those that the simulation holds each request against:
 // what one has the other has.
 func TestRolesAreThoseOfTheSimulation(t *testing.T) {
-	tmpl := synth(t, infra.Props{})
+	tmpl := synth(t, infra.Props{HttpApi: true})
 	got := map[string]bool{}
 	for _, s := range tmpl.statements(t) {
 		role := strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")

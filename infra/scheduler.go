@@ -36,10 +36,11 @@ type Scheduler struct {
 	// ReadTokenParameter that with the one that may only read; nil: there is none.
 	TokenParameter, ReadTokenParameter *string
 
-	wakes     awsevents.Rule
-	reportKey *string
-	secretKey *string // encrypts the secrets of apps, jobs and channels
-	api       awsapigatewayv2.HttpApi
+	wakes       awsevents.Rule
+	functionUrl *string // nil: there is an HTTP API
+	reportKey   *string
+	secretKey   *string // encrypts the secrets of apps, jobs and channels
+	api         awsapigatewayv2.HttpApi
 }
 
 // NewScheduler makes one. It panics with what Props.Check says, and if the
@@ -57,7 +58,7 @@ func NewScheduler(scope constructs.Construct, id string, props *Props) *Schedule
 	if !p.NoCanary {
 		names = append(names, "canary")
 	}
-	if !p.FunctionUrl {
+	if p.httpApi() {
 		names = append(names, "registry")
 	}
 	dir, err := build(&p, names)
@@ -140,6 +141,9 @@ func (s *Scheduler) mayRead(p *Props, names ...*string) []awsiam.PolicyStatement
 func (s *Scheduler) doors(p *Props, dir string) {
 	admin, creates := s.creates(p)
 	admin["TICKRING_ADMIN_TOKEN_PARAM"] = s.TokenParameter
+	if p.PublicUrl != "" && !strings.Contains(p.PublicUrl, "{api}") { // a proxy sends another host name to a function URL
+		admin["TICKRING_REPORT_URL"] = &p.PublicUrl
+	}
 	if s.ReadTokenParameter != nil {
 		admin["TICKRING_READ_TOKEN_PARAM"] = s.ReadTokenParameter
 	}
@@ -157,14 +161,20 @@ func (s *Scheduler) doors(p *Props, dir string) {
 			provider = &o.SecretParameter
 		}
 	}
-	if p.FunctionUrl {
+	if !p.httpApi() {
 		admin["TICKRING_REPORT_KEY_PARAM"] = s.reportKey
 		admin["TICKRING_DOORS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout,
 			calls: true, env: admin, reads: []*string{s.TokenParameter, s.ReadTokenParameter, provider, s.reportKey},
 			role: roles.Api}, slices.Concat(s.logs(p), s.topics(p), creates)...)
 		s.callback(p, dir)
-		s.Url = s.functionUrl(all)
+		if p.DoorConcurrency == nil && p.places() == nil {
+			awscdk.Annotations_Of(s.Construct).AddWarningV2(jsii.String("tickring:unbounded"), jsii.String("the function URL has no bound: "+
+				"strangers could use the concurrency of the whole account. Set AccountConcurrency (200 or more) or DoorConcurrency, or HttpApi, "+
+				"which has a throttle; DoorConcurrency 0 accepts it"))
+		}
+		s.functionUrl = functionUrl(all)
+		s.Url = s.functionUrl
 		return
 	}
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
@@ -219,7 +229,7 @@ func (s *Scheduler) callback(p *Props, dir string) awslambda.Function {
 }
 
 // functionUrl gives a function a URL that everybody may ask.
-func (s *Scheduler) functionUrl(fn awslambda.Function) *string {
+func functionUrl(fn awslambda.Function) *string {
 	url := fn.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE}).Url()
 	// It ends with a slash, and is known only when it is deployed.
 	return awscdk.Fn_Join(jsii.String(""),
@@ -245,7 +255,8 @@ func (s *Scheduler) workers(p *Props, dir string) {
 	}
 	env, creates := s.creates(p)
 	if !p.NoCanary {
-		canary := s.function(p, dir, function{name: "canary", about: "the executor of its own job", memory: 128, timeout: 15, plain: true, once: true})
+		canary := s.function(p, dir, function{name: "canary", about: "the executor of its own job", memory: 128, timeout: 15, plain: true,
+			once: true})
 		env["TICKRING_CANARY"] = awscdk.Fn_Join(jsii.String(""), &[]*string{jsii.String("lambda:"), canary.FunctionName()})
 	}
 	tick := s.function(p, dir, function{name: "tick", about: "plans what is due, woken each minute", memory: 256, timeout: tickTimeout,

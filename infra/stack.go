@@ -62,6 +62,8 @@ func NewTickringStack(scope constructs.Construct, id string, props *StackProps) 
 	out("WakeRule", s.wakes.RuleName(), "EventBridge rule that wakes tick")
 	if s.api != nil {
 		out("HttpApi", s.api.ApiId(), "Identifier of the HTTP API")
+	} else {
+		out("FunctionUrl", s.functionUrl, "The function URL itself, which Url is unless there is a public URL")
 	}
 	awscdk.Tags_Of(stack).Add(jsii.String("tickring"), &id, nil)
 	return &TickringStack{stack, s}

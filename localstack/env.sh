@@ -5,6 +5,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$here")
 state=${TICKRING_STATE:-$here/.state}
 port=${TICKRING_EMULATOR_PORT:-4566}
+urlport=${TICKRING_URL_PORT:-$((port + 1))} # where test/urlproxy has the function URL of the stack
 emulator=${TICKRING_EMULATOR:-ministack} # or localstack
 case $emulator in
 ministack | localstack) ;;

@@ -69,7 +69,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 		a.Callback(callback.Options{TokenFor: boot.TokenFor}))
 	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
 	(&executorhttp.Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish}).Serve(mux)
-	o := api.Options{Refused: door.Refused, Log: log, Dead: e.Dead, Notices: e.Notices,
+	o := api.Options{URL: c.ReportURL, Refused: door.Refused, Log: log, Dead: e.Dead, Notices: e.Notices,
 		Reports: a.Reports(report.Options{Zone: c.ReportZone}),
 		Restore: a.Restorer(restore.Options{}),
 		Rotator: engine.Rotator{Engine: a.Engine, Box: c.Box},
@@ -96,7 +96,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 		h := api.NewHandler(m, sender, o)
 		pages := http.NewServeMux()
 		pages.Handle("/console/", console.New(console.Options{API: h, Access: o.Access, Provider: provider,
-			Name: c.Deployment, Log: log}))
+			URL: c.ReportURL, Name: c.Deployment, Log: log}))
 		pages.Handle("/", console.SendAway(h))
 		return pages
 	}))

@@ -45,7 +45,8 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 	json.RawMessage) error {
 	a := c.Assemble(e, log)
 	all := a.People(nil, people.Options{Ask: ask.Options{PageFor: healPage}})
-	minutely := boot.Minutely(boot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}), all.Operate, a.Reports(report.Options{Zone: c.ReportZone}),
+	minutely := boot.Minutely(boot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}), all.Operate,
+		a.Reports(report.Options{Zone: c.ReportZone}),
 		func(fires int64) { log.Warn("what the queues lost is on them again", "fires", fires) })
 	told := a.Notices(nil, notice.Options{}) // it asks for what is due, and sends nothing
 	minutely = append(minutely, tick.Task{Name: "notices", Do: func(ctx context.Context) error {

@@ -31,7 +31,7 @@ type settings struct {
 	// Of another's resources: names, from which references are made in a stack.
 	vpc, subnets, groups, key, boundary, topic string
 	domain, certificate, zone, zoneName        string
-	emulator                                   bool
+	emulator, httpApiSet                       bool
 }
 
 type setting struct {
@@ -206,7 +206,11 @@ var all = []setting{
 	{"subnets", "identifiers of subnets", text(func(s *settings) *string { return &s.subnets })},
 	{"securityGroups", "identifiers of security groups", text(func(s *settings) *string { return &s.groups })},
 	{"vpcEndpoints", "true: make the endpoints that the functions need", flag(func(s *settings) *bool { return &s.props.VpcEndpoints })},
-	{"functionUrl", "true: a function URL in place of an HTTP API", flag(func(s *settings) *bool { return &s.props.FunctionUrl })},
+	{"httpApi", "true: an HTTP API; false: a function URL; default: a function URL if concurrency can be reserved for its function",
+		func(s *settings, v string) error {
+			s.httpApiSet = true
+			return flag(func(s *settings) *bool { return &s.props.HttpApi })(s, v)
+		}},
 	{"throttle", "requests a second and at once, of each path of the HTTP API: 1000,2000", func(s *settings, v string) error {
 		n, err := numbers(v, 2)
 		if err == nil {
@@ -214,9 +218,9 @@ var all = []setting{
 		}
 		return err
 	}},
-	{"doorConcurrency", "number, of each function that is asked over HTTP; 0: the account bounds them",
+	{"doorConcurrency", "reserved concurrency of each function that is called over HTTP; 0: none",
 		number(func(s *settings) **float64 { return &s.props.DoorConcurrency })},
-	{"domain", "domain name of the HTTP API", text(func(s *settings) *string { return &s.domain })},
+	{"domain", "domain name of the HTTP API, which it implies", text(func(s *settings) *string { return &s.domain })},
 	{"certificate", "ARN of its certificate", text(func(s *settings) *string { return &s.certificate })},
 	{"zone", "identifier of its hosted zone", text(func(s *settings) *string { return &s.zone })},
 	{"zoneName", "name of its hosted zone", text(func(s *settings) *string { return &s.zoneName })},
@@ -226,7 +230,8 @@ var all = []setting{
 	{"alarms", "true or false", negated(func(s *settings) *bool { return &s.props.NoAlarms })},
 	{"canary", "true or false", negated(func(s *settings) *bool { return &s.props.NoCanary })},
 	{"alarmTopic", "ARN of an SNS topic", text(func(s *settings) *string { return &s.topic })},
-	{"accountConcurrency", "number", number(func(s *settings) **float64 { return &s.props.AccountConcurrency })},
+	{"accountConcurrency", "how many functions may run at a time in the account; default: its limit, which is read",
+		number(func(s *settings) **float64 { return &s.props.AccountConcurrency })},
 	{"dashboard", "true or false", flag(func(s *settings) *bool { return &s.props.Dashboard })},
 	{"environment", "more variables of the functions: NAME=value,NAME=value", func(s *settings, v string) error {
 		s.props.Environment = map[string]string{}

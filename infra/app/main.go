@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -28,7 +29,11 @@ func run() (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	defer cancel()
+	warnings := c.choose(ctx, openAccount)
 	stack := infra.NewTickringStack(app, c.name, c.stackProps())
+	warn(stack.Stack, warnings)
 	if c.emulator {
 		emulate(stack)
 	}

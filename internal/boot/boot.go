@@ -51,7 +51,7 @@ type Config struct {
 	ReadToken  string // TICKRING_READ_TOKEN: one that may only read; empty: there is none
 	// TICKRING_ADMIN_TOKEN_PARAM, TICKRING_READ_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM, TICKRING_SECRET_KEY_PARAM
 	Params     Params
-	ReportURL  string         // TICKRING_REPORT_URL: where calls report; empty: they cannot
+	ReportURL  string         // TICKRING_REPORT_URL: where calls report, and clients reach the deployment; empty: calls cannot
 	ReportZone *time.Location // TICKRING_REPORT_ZONE: by whose days runs are summed up; UTC
 	RunURL     string         // TICKRING_RUN_URL: where people find a run, for notices (notice.CheckLink); empty: nowhere
 	// TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with stand-ins on this machine

@@ -314,7 +314,8 @@ func (f *hangsOnce) GetParameter(ctx context.Context, in *ssm.GetParameterInput,
 // TestSecretOfACallerThatLeaves: a client that hangs up fails nobody else.
 func TestSecretOfACallerThatLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSecret(&hangsOnce{fakeParams: fakeParams{values: map[string]string{"/x": "token-of-an-administrator"}}}, "/x", nil, SecretOptions{})
+		s := newSecret(&hangsOnce{fakeParams: fakeParams{values: map[string]string{"/x": "token-of-an-administrator"}}}, "/x", nil,
+			SecretOptions{})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
 		if _, err := s.get(ctx); !errors.Is(err, context.Canceled) {

@@ -3,9 +3,6 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"testing"
@@ -14,9 +11,7 @@ import (
 	"github.com/tickring/tickring/executor"
 )
 
-// console: a newcomer's first session in a browser, on the pages that the function api
-// serves. An emulator has the API below a path, where the pages of a deployment are at the
-// root of their address: a proxy here puts them there.
+// console: a newcomer's first session in a browser, on the pages that the function api serves.
 func (s *stack) console(t *testing.T) {
 	app := s.app(t, "console", "")
 	s.executes(t, app, "report", func(ctx context.Context, run *executor.Run) error {
@@ -31,17 +26,7 @@ func (s *stack) console(t *testing.T) {
 		return nil
 	}, nil)
 	s.OK(t, "", "create", app+"/report", "--handler", "report", "--every", "1h")
-	base, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		host := r.In.Host
-		r.SetURL(base)
-		r.Out.Host = host // what a browser sends, and its Origin names
-	}})
-	defer srv.Close()
-	args := []string{"test", "-count=1", "-v", "-timeout", "5m", "-run", "TestFirstSession$", ".", "-base", srv.URL,
+	args := []string{"test", "-count=1", "-v", "-timeout", "5m", "-run", "TestFirstSession$", ".", "-base", s.URL,
 		"-token", s.AdminToken, "-job", app + "/report"}
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir, cmd.Env = "../browser", os.Environ()

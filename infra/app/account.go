@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/tickring/tickring/internal/awsask"
+)
+
+// account is what the app asks AWS before it makes the stack.
+type account interface {
+	// Concurrency is how many functions may run at a time in the account and Region.
+	Concurrency(ctx context.Context) (float64, error)
+	// Outputs are those of a stack that exists.
+	Outputs(ctx context.Context, name string) (map[string]string, error)
+}
+
+type asking struct{ *awsask.Client }
+
+func (a asking) Concurrency(ctx context.Context) (float64, error) {
+	var out struct {
+		AccountLimit struct{ ConcurrentExecutions float64 }
+	}
+	err := a.Get(ctx, "lambda", "/2016-08-19/account-settings/", &out)
+	if err == nil && out.AccountLimit.ConcurrentExecutions < 1 {
+		err = fmt.Errorf("lambda answered a limit of %v", out.AccountLimit.ConcurrentExecutions)
+	}
+	return out.AccountLimit.ConcurrentExecutions, err
+}
+
+const (
+	// fewConcurrent is the concurrency of an account below which a burst of runs waits: new accounts have 10.
+	fewConcurrent = 50
+	// mayReserve is the concurrency from which a function URL can be bounded by a reservation.
+	mayReserve = 200
+)
+
+// choose decides between a function URL and an HTTP API if the user did not, and returns what to warn of. A function URL has no
+// throttle, so it needs reserved concurrency and the account's limit. A stack that exists keeps its kind, and so its URL.
+func (s *settings) choose(ctx context.Context, open func(context.Context) (account, error)) (warnings []string) {
+	if s.emulator {
+		if s.props.DoorConcurrency == nil {
+			s.props.DoorConcurrency = new(0.0)
+		}
+		return nil
+	}
+	a, err := open(ctx)
+	if err == nil && s.props.AccountConcurrency == nil {
+		var limit float64
+		if limit, err = a.Concurrency(ctx); err == nil {
+			s.props.AccountConcurrency = &limit
+		}
+	}
+	limit := s.props.AccountConcurrency
+	if limit != nil && *limit < fewConcurrent {
+		warnings = append(warnings, fmt.Sprintf("the account may run %v functions at a time, as new accounts do: a burst of runs waits. "+
+			"Request 1,000 (Service Quotas: AWS Lambda, concurrent executions)", *limit))
+	}
+	if s.httpApiSet || s.domain != "" {
+		return warnings
+	}
+	if a != nil {
+		if outputs, err := a.Outputs(ctx, s.name); err == nil && outputs["Url"] != "" {
+			_, s.props.HttpApi = outputs["HttpApi"]
+			return warnings
+		}
+	}
+	if s.props.DoorConcurrency != nil {
+		return warnings
+	}
+	const keep = "To choose yourself, set %shttpApi in cdk.json"
+	switch {
+	case limit == nil:
+		s.props.HttpApi = true
+		warnings = append(warnings, fmt.Sprintf("the stack gets an HTTP API ($1 a million requests) in place of a function URL, because the "+
+			"concurrency limit of the account cannot be read (%v). Set AWS_PROFILE for credentials with lambda:GetAccountSettings, or "+
+			"%saccountConcurrency. "+keep, err, prefix, prefix))
+	case *limit < mayReserve:
+		s.props.HttpApi = true
+		warnings = append(warnings, fmt.Sprintf("the stack gets an HTTP API ($1 a million requests) in place of a function URL, because an "+
+			"account with a concurrency of %v can reserve none for the function behind it: that takes %d. "+keep, *limit, mayReserve, prefix))
+	}
+	return warnings
+}
+
+// openAccount uses the credentials that the app finds, in the Region of the stack.
+func openAccount(ctx context.Context) (account, error) {
+	c, err := awsask.New(ctx, awsask.Options{Region: os.Getenv("CDK_DEFAULT_REGION")})
+	if err != nil {
+		return nil, err
+	}
+	return asking{c}, nil
+}
+
+// askWithin bounds all questions: the app also runs for commands that deploy nothing.
+const askWithin = 10 * time.Second
+
+// warn has cdk print the warnings.
+func warn(stack awscdk.Stack, warnings []string) {
+	for i, text := range warnings {
+		awscdk.Annotations_Of(stack).AddWarningV2(jsii.String(fmt.Sprintf("tickring:account%d", i)), jsii.String(text))
+	}
+}

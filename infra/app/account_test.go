@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+)
+
+type fakeAccount struct {
+	limit   float64
+	outputs map[string]string
+}
+
+func (f fakeAccount) Concurrency(context.Context) (float64, error) {
+	if f.limit == 0 {
+		return 0, errors.New("AccessDenied")
+	}
+	return f.limit, nil
+}
+
+func (f fakeAccount) Outputs(context.Context, string) (map[string]string, error) {
+	if f.outputs == nil {
+		return nil, errors.New("there is no stack")
+	}
+	return f.outputs, nil
+}
+
+// said is what a user sets with -c.
+type said map[string]any
+
+func (s said) all() map[string]any {
+	m := map[string]any{}
+	for k, v := range s {
+		m[prefix+k] = v
+	}
+	return m
+}
+
+// A function URL is the default if concurrency can be reserved for its function. A new or unreadable account gets an HTTP API
+// and a warning, an existing stack keeps its kind, and the user's choice is respected.
+func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
+	url, api := map[string]string{"Url": "https://x"}, map[string]string{"Url": "https://x", "HttpApi": "x"}
+	for name, c := range map[string]struct {
+		context said
+		account account // nil: no credentials
+		httpApi bool
+		limit   float64
+		warns   string // of each warning a word
+	}{
+		"an account":                        {account: fakeAccount{limit: 1000}, limit: 1000},
+		"just large enough":                 {account: fakeAccount{limit: 200}, limit: 200},
+		"too small":                         {account: fakeAccount{limit: 199}, httpApi: true, limit: 199, warns: "199"},
+		"a new account":                     {account: fakeAccount{limit: 10}, httpApi: true, limit: 10, warns: "burst reserve"},
+		"no permission":                     {account: fakeAccount{}, httpApi: true, warns: "AccessDenied"},
+		"no credentials":                    {httpApi: true, warns: "credentials"},
+		"no credentials, the limit set":     {context: said{"accountConcurrency": 500}, limit: 500},
+		"function URL chosen":               {context: said{"httpApi": false}, account: fakeAccount{limit: 10}, limit: 10, warns: "burst"},
+		"HTTP API chosen":                   {context: said{"httpApi": true}, account: fakeAccount{limit: 1000}, httpApi: true, limit: 1000},
+		"a bound":                           {context: said{"doorConcurrency": 5}, account: fakeAccount{limit: 150}, limit: 150},
+		"a stack with an HTTP API":          {account: fakeAccount{1000, api}, httpApi: true, limit: 1000},
+		"a stack with an HTTP API, a bound": {context: said{"doorConcurrency": 5}, account: fakeAccount{1000, api}, httpApi: true, limit: 1000},
+		"a stack with a function URL":       {account: fakeAccount{0, url}},
+		"an emulator":                       {context: said{"emulator": true}, account: fakeAccount{limit: 10}},
+	} {
+		s, err := readContext(c.context.all())
+		if err != nil {
+			t.Fatal(err)
+		}
+		warnings := s.choose(t.Context(), func(context.Context) (account, error) {
+			if c.account == nil {
+				return nil, errors.New("no AWS credentials")
+			}
+			return c.account, nil
+		})
+		limit := 0.0
+		if s.props.AccountConcurrency != nil {
+			limit = *s.props.AccountConcurrency
+		}
+		words := strings.Fields(c.warns)
+		if s.props.HttpApi != c.httpApi || limit != c.limit || len(warnings) != len(words) {
+			t.Errorf("%s: HTTP API %t, a limit of %v, %q", name, s.props.HttpApi, limit, warnings)
+		}
+		for i, w := range words {
+			if i < len(warnings) && !strings.Contains(warnings[i], w) {
+				t.Errorf("%s: %q says nothing of %s", name, warnings[i], w)
+			}
+		}
+		if d := s.props.DoorConcurrency; s.emulator && (d == nil || *d != 0) {
+			t.Errorf("%s: concurrency is reserved: %v", name, d)
+		}
+	}
+}
