@@ -244,7 +244,8 @@ func TestKeys(t *testing.T) {
 // an hour and a half of it is among the dead letters. Nobody reads a queue, nor asks
 // it without encryption.
 func TestQueues(t *testing.T) {
-	tmpl := synth(t, infra.Props{MaxConcurrency: jsii.Number(50)})
+	tmpl := synth(t, infra.Props{MaxConcurrency: jsii.Number(50), SlowConcurrency: jsii.Number(10),
+		Invoke: []string{"arn:aws:lambda:us-east-1:123456789012:function:payroll"}})
 	mapped := map[string]bool{}
 	for _, id := range tmpl.of(t, "AWS::Lambda::EventSourceMapping") {
 		m := tmpl.Resources[id].Properties
@@ -260,7 +261,7 @@ func TestQueues(t *testing.T) {
 		} else if fires && at(tmpl.Resources[fn].Properties, "Environment.Variables.TICKRING_VISIBILITY") != fmt.Sprintf("%vs", visibility) {
 			t.Errorf("%s is told another visibility than %v s", fn, visibility)
 		}
-		most := map[string]any{"TickringFires": 50.0, "TickringChecks": 50.0, "TickringSlow": 10.0, "TickringAside": 5.0}[queue]
+		most := map[string]any{"TickringFires": 50.0, "TickringChecks": 50.0, "TickringSlow": 10.0}[queue]
 		if at(m, "FunctionResponseTypes.0") != "ReportBatchItemFailures" || at(m, "ScalingConfig.MaximumConcurrency") != most {
 			t.Errorf("the mapping of %s is %v", queue, m)
 		}
@@ -273,7 +274,7 @@ func TestQueues(t *testing.T) {
 			t.Errorf("%s puts messages back: Lambda would stop it", fn)
 		}
 	}
-	if len(mapped) != 6 {
+	if len(mapped) != 5 { // tick takes the dead letters
 		t.Errorf("only %v are taken from", mapped)
 	}
 	for _, id := range tmpl.of(t, "AWS::SQS::Queue") {
@@ -294,11 +295,14 @@ func TestQueues(t *testing.T) {
 		}
 	}
 	unset := synth(t, infra.Props{})
-	for _, id := range unset.of(t, "AWS::Lambda::EventSourceMapping") {
-		m := unset.Resources[id].Properties
-		if queue := refers(m["EventSourceArn"]); (m["ScalingConfig"] != nil) != (queue == "TickringSlow" || queue == "TickringAside") {
-			t.Errorf("%s without MaxConcurrency: %v; a bound costs more when idle", queue, m["ScalingConfig"])
+	polled := unset.of(t, "AWS::Lambda::EventSourceMapping")
+	for _, id := range polled {
+		if bound := unset.Resources[id].Properties["ScalingConfig"]; bound != nil {
+			t.Errorf("%s has the bound %v, which makes five pollers of two", id, bound)
 		}
+	}
+	if len(polled) != 4 { // two pollers each: docs/cost.md says eight
+		t.Errorf("an idle deployment polls by %v", polled)
 	}
 }
 

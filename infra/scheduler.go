@@ -224,7 +224,9 @@ func (s *Scheduler) callback(p *Props, dir string) awslambda.Function {
 	fn := s.function(p, dir, function{name: "callback", about: "takes the results of runs", memory: 128, timeout: doorTimeout,
 		env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey},
 		reads: []*string{s.reportKey}, role: roles.Callback})
-	takes(fn, "Results", s.Results, nil)
+	if len(p.Invoke) > 0 || p.InvokeTag != nil { // a mapping polls its queue also while nothing comes
+		takes(fn, "Results", s.Results, nil)
+	}
 	return fn
 }
 
@@ -235,10 +237,6 @@ func functionUrl(fn awslambda.Function) *string {
 	return awscdk.Fn_Join(jsii.String(""),
 		&[]*string{jsii.String("https://"), awscdk.Fn_Select(jsii.Number(2), awscdk.Fn_Split(jsii.String("/"), url, nil))})
 }
-
-// asideConcurrency is how many functions of the aside lane run at a time, each with places
-// of its own: so many executors that hang hold up no other app's.
-const asideConcurrency = 5
 
 // workers are the functions that plan and send, and what follows of what was sent.
 func (s *Scheduler) workers(p *Props, dir string) {
@@ -279,15 +277,10 @@ func (s *Scheduler) workers(p *Props, dir string) {
 	dispatch := sends("dispatch", "sends fires to executors", roles.Dispatch)
 	takes(dispatch, "Fires", s.Fires, p.MaxConcurrency)
 	takes(dispatch, "Checks", s.Checks, p.MaxConcurrency)
-	takes(dispatch, "Dead", s.Dead, nil)
-	slow := p.SlowConcurrency
-	if slow == nil {
-		slow = jsii.Number(10)
-	}
-	takes(sends("slow", "sends fires to slow executors", roles.SlowLane), "Slow", s.Slow, slow)
+	takes(sends("slow", "sends fires to slow executors", roles.SlowLane), "Slow", s.Slow, p.SlowConcurrency)
 	aside := s.function(p, dir, function{name: "aside", about: "keeps logs and tells people: what makes no fire late",
 		memory: 256, timeout: asideTimeout, calls: true, role: roles.Aside}, slices.Concat(s.logs(p), s.topics(p))...)
-	takes(aside, "Aside", s.Aside, jsii.Number(asideConcurrency))
+	takes(aside, "Aside", s.Aside, nil)
 	s.wake(tick)
 }
 

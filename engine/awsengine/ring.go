@@ -1,6 +1,7 @@
 package awsengine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -201,9 +202,12 @@ func (s *Store) KeepLetter(ctx context.Context, l core.Letter) error {
 	return s.putIf(ctx, it, nil)
 }
 
-// TakeLetters keeps what is on the queue of dead letters, for what drives it
-// outside Lambda, and answers how many it were.
-func (s *Store) TakeLetters(ctx context.Context, wait time.Duration) (n int, err error) {
+// Moved is the reason of a dead letter that its queue moved.
+const Moved = "it was received as often as its queue allows, and never acked"
+
+// TakeLetters takes up to ten messages of the queue of dead letters and returns how many. It stores each, hands it to record and
+// deletes it from the queue, so a message whose letter was not recorded comes again.
+func (s *Store) TakeLetters(ctx context.Context, wait time.Duration, record func(context.Context, *core.Letter) error) (n int, err error) {
 	out, err := s.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &s.o.Names.Dead, MaxNumberOfMessages: entriesPerBatch,
 		WaitTimeSeconds:   int32(wait / time.Second),
 		VisibilityTimeout: int32(s.o.Visibility / time.Second), MessageAttributeNames: []string{reasonAttribute},
@@ -214,9 +218,13 @@ func (s *Store) TakeLetters(ctx context.Context, wait time.Duration) (n int, err
 	for _, m := range out.Messages {
 		ms, _ := strconv.ParseInt(m.Attributes[string(sqstypes.MessageSystemAttributeNameSentTimestamp)], 10, 64)
 		at := time.UnixMilli(ms).UTC()
-		if err := s.KeepLetter(ctx, core.Letter{ID: LetterID(at, aws.ToString(m.MessageId)), At: at,
-			Reason: aws.ToString(m.MessageAttributes[reasonAttribute].StringValue), Body: aws.ToString(m.Body)}); err != nil {
+		l := core.Letter{ID: LetterID(at, aws.ToString(m.MessageId)), At: at,
+			Reason: cmp.Or(aws.ToString(m.MessageAttributes[reasonAttribute].StringValue), Moved), Body: aws.ToString(m.Body)}
+		if err := s.KeepLetter(ctx, l); err != nil {
 			return n, err
+		}
+		if err := record(ctx, &l); err != nil {
+			return n, fmt.Errorf("record the dead letter %s: %w", l.ID, err)
 		}
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: &s.o.Names.Dead,
 			Entries: []sqstypes.DeleteMessageBatchRequestEntry{{Id: aws.String("0"), ReceiptHandle: m.ReceiptHandle}}}

@@ -21,7 +21,7 @@ import (
 	"github.com/tickring/tickring/internal/boot"
 )
 
-// handler takes batches of the queues of fires, of checks and of dead letters.
+// handler takes batches of the queues of fires and of checks.
 type handler struct {
 	look  func(context.Context) error // for an outage that has just ended; may be nil
 	fires func(context.Context, []ring.Message) []dispatch.Verdict
@@ -37,11 +37,8 @@ type handler struct {
 	// are found done.
 	done       func(ctx context.Context, queue string, receipts []string) []error
 	visibility time.Duration
-	// letter takes what comes from the queue of dead letters, which is named dead.
-	letter func(context.Context, core.Letter) error
-	dead   string
-	log    *slog.Logger
-	ended  func() // at the end of a batch; may be nil
+	log        *slog.Logger
+	ended      func() // at the end of a batch; may be nil
 }
 
 // queueName is the last part of the URL of a queue, and of its ARN.
@@ -60,9 +57,6 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-boot.AnswerIn))
 		defer cancel()
-	}
-	if h.dead != "" && queueName(e.Records[0].EventSourceARN) == h.dead {
-		return h.letters(ctx, e.Records)
 	}
 	if h.ended != nil {
 		defer h.ended()
@@ -242,29 +236,4 @@ func (h *handler) checked(ctx context.Context, checks []*ring.Check) []error {
 	}
 	under.Wait()
 	return errs
-}
-
-// letters takes a batch of the queue of dead letters. What cannot be kept and
-// recorded now comes again; nothing of it is ever buried once more.
-func (h *handler) letters(ctx context.Context, records []events.SQSMessage) (events.SQSEventResponse, error) {
-	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
-	for i := range records {
-		r := &records[i]
-		ms, err := strconv.ParseInt(r.Attributes["SentTimestamp"], 10, 64)
-		if err != nil {
-			return res, fmt.Errorf("record %d of the event has no SentTimestamp", i)
-		}
-		l := core.Letter{At: time.UnixMilli(ms).UTC(), Body: r.Body}
-		l.ID = awsengine.LetterID(l.At, r.MessageId)
-		if a := r.MessageAttributes["reason"]; a.StringValue != nil {
-			l.Reason = *a.StringValue
-		} else { // moved here by the queue itself
-			l.Reason = "it was received as often as its queue allows, and never acked"
-		}
-		if err := h.letter(ctx, l); err != nil {
-			h.log.Error("dead letter comes again", "message", r.MessageId, "err", err)
-			res.BatchItemFailures = append(res.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: r.MessageId})
-		}
-	}
-	return res, nil
 }

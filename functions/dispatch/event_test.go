@@ -164,62 +164,6 @@ func TestLaneIsThatOfTheQueue(t *testing.T) {
 	}
 }
 
-// What comes from the queue of dead letters is kept with its reason, and its fires
-// are recorded; nothing of it is dispatched or buried again. What cannot be kept or
-// recorded comes again.
-func TestDeadLetters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		<-time.After(time.Until(slot.Time().Add(time.Hour))) // of the bubble
-		store := memory.New(memory.Options{})
-		c, err := boot.Read(func(name string) string { return environment[name] }, boot.Needs{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Names.Dead = "https://sqs.us-east-1.amazonaws.com/123456789012/tickring-dead"
-		var k calls
-		kept := map[string]core.Letter{}
-		var refuse error
-		h := wire(&c, store.Engine(), k.handler().bury, func(_ context.Context, l core.Letter) error {
-			if refuse == nil {
-				kept[l.ID] = l
-			}
-			return refuse
-		}, slog.New(slog.DiscardHandler))
-		doc := read(t, "dead.json")
-		refuse = core.ErrThrottled
-		if back, err := invoke(t, h, doc); err != nil || len(back) != 3 {
-			t.Errorf("what cannot be kept: %v come again, %v", back, err)
-		}
-		refuse = nil
-		for range 2 { // it may come twice
-			if back, err := invoke(t, h, doc); err != nil || len(back) > 0 {
-				t.Fatalf("%v come again, %v", back, err)
-			}
-		}
-		var reasons []string
-		for _, l := range kept {
-			reasons = append(reasons, l.Reason)
-			if !l.At.Equal(time.UnixMilli(1795275057953)) {
-				t.Errorf("letter of %s", l.At)
-			}
-		}
-		slices.Sort(reasons)
-		if want := []string{"it was received as often as its queue allows, and never acked", "job 7 has neither item nor tombstone",
-			"unreadable message: not JSON: unexpected end of JSON input"}; !slices.Equal(reasons, want) {
-			t.Errorf("kept for %q, want %q", reasons, want)
-		}
-		for _, job := range []core.JobID{7, 8, 9} { // of two letters; the third can be read by nobody
-			skips, err := store.Skips(t.Context(), job, slot, slot)
-			if err != nil || len(skips) != 1 || skips[0].Reason != core.ReasonUndeliverable || skips[0].Count != 1 {
-				t.Errorf("job %d: records %+v, %v", job, skips, err)
-			}
-		}
-		if len(k.dead)+len(store.DeadLetters()) > 0 {
-			t.Errorf("buried again: %q, %v", k.dead, store.DeadLetters())
-		}
-	})
-}
-
 // The checks of a batch wait for nobody: each begins though none before it ends.
 func TestChecksSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -508,7 +452,7 @@ func TestWired(t *testing.T) {
 			t.Fatal(err)
 		}
 		var k calls
-		h := wire(&c, store.Engine(), k.handler().bury, func(context.Context, core.Letter) error { return nil }, slog.New(slog.DiscardHandler))
+		h := wire(&c, store.Engine(), k.handler().bury, slog.New(slog.DiscardHandler))
 		<-time.After(time.Until(slot.Time())) // a bubble begins before there were runs
 		at := core.InstantOf(time.Now()) + 9
 		doc := batch("{", string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: at,

@@ -81,7 +81,7 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 	id := core.PlannedRun(saved.ID, at)
 	doc := batch(string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: at,
 		Fires: []core.Fire{{Run: id, Rev: saved.Rev, At: at, Slot: at, Cause: core.CauseSchedule}}})))
-	h := wire(&c, e, (&calls{}).handler().bury, func(context.Context, core.Letter) error { return nil }, log)
+	h := wire(&c, e, (&calls{}).handler().bury, log)
 	for range receipts {
 		if back, err := invoke(t, h, doc); err != nil || len(back) > 0 {
 			t.Fatalf("%v come again, %v", back, err)

@@ -1,18 +1,16 @@
 // Command dispatch is the function that sends: it takes batches from the ring and
 // from its slow lane, holds each fire until its slot, claims it and sends it to an
-// executor. Checks of open runs come to it too, and dead letters. A deployment makes
+// executor. Checks of open runs come to it too. A deployment makes
 // two functions of it, one for the slow lane alone, so that neither takes the other's
 // places. core/dispatch is what it drives.
 package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 	_ "time/tzdata" // the host has no zone files
 
-	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine"
@@ -23,26 +21,18 @@ import (
 func main() {
 	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
 	boot.Must(log, err)
-	h := wire(&c, store.Engine(), store.BuryRaw, store.KeepLetter, log)
+	h := wire(&c, store.Engine(), store.BuryRaw, log)
 	h.again, h.done, h.returned, h.visibility = store.ComeAgain, store.Done, store.Returned, c.Visibility
 	c.Start(h.handle)
 }
 
 func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error,
-	keep func(context.Context, core.Letter) error, log *slog.Logger) *handler {
+	log *slog.Logger) *handler {
 	a := c.Assemble(e, log)
 	sender := send.New(c.Send())
 	late := &late{}
 	d := a.Dispatcher(c.Traces.Sender(sender), dispatch.Options{Sent: late.sent})
 	watch := a.Watchdog(sender, finish.WatchOptions{})
-	dead := a.Dead()
-	letter := func(ctx context.Context, l core.Letter) error {
-		if err := keep(ctx, l); err != nil {
-			return fmt.Errorf("keep a dead letter: %w", err)
-		}
-		_, err := dead.Record(ctx, &l)
-		return err
-	}
-	return &handler{ended: func() { c.Metrics.Put(time.Now(), late.take()) }, letter: letter, dead: queueName(c.Names.Dead),
+	return &handler{ended: func() { c.Metrics.Put(time.Now(), late.take()) },
 		look: boot.NewPulse(a.Engine, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
 }

@@ -32,7 +32,7 @@ func TestCanaryIsCreatedOnce(t *testing.T) {
 		starts := func(address string) error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			return wire(config(address), e, nil, slog.New(slog.DiscardHandler))(ctx, []byte(`{}`))
+			return wire(config(address), e, noLetters, nil, slog.New(slog.DiscardHandler))(ctx, []byte(`{}`))
 		}
 		is := func(when, address string, job bool) {
 			t.Helper()

@@ -30,7 +30,7 @@ func main() {
 	c, sdk, store, log, err := boot.Open(ctx, boot.Needs{})
 	boot.Must(log, err)
 	invoke := lambda.NewFromConfig(sdk)
-	c.Start(wire(&c, store.Engine(), func(ctx context.Context, payload []byte) error {
+	c.Start(wire(&c, store.Engine(), store.TakeLetters, func(ctx context.Context, payload []byte) error {
 		_, err := invoke.Invoke(ctx, &lambda.InvokeInput{FunctionName: &c.Function, InvocationType: types.InvocationTypeEvent, Payload: payload})
 		return err
 	}, log))
@@ -40,8 +40,14 @@ func main() {
 // into an invocation.
 const healPage = 5 * time.Second
 
+// takeLetters takes up to ten dead letters and returns how many; *awsengine.Store has it.
+type takeLetters func(ctx context.Context, wait time.Duration, record func(context.Context, *core.Letter) error) (int, error)
+
+// lettersFor bounds how long a tick takes dead letters: more wait for the next.
+const lettersFor = 20 * time.Second
+
 // wire makes the handler on an engine; invoke invokes this function once more.
-func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, payload []byte) error, log *slog.Logger) func(context.Context,
+func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx context.Context, payload []byte) error, log *slog.Logger) func(context.Context,
 	json.RawMessage) error {
 	a := c.Assemble(e, log)
 	all := a.People(nil, people.Options{Ask: ask.Options{PageFor: healPage}})
@@ -52,6 +58,19 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 	minutely = append(minutely, tick.Task{Name: "notices", Do: func(ctx context.Context) error {
 		_, err := told.Pass(ctx)
 		return err
+	}})
+	dead := a.Dead()
+	minutely = append(minutely, tick.Task{Name: "dead letters", Do: func(ctx context.Context) error {
+		for began := time.Now(); time.Since(began) < lettersFor; {
+			n, err := take(ctx, 0, func(ctx context.Context, l *core.Letter) error {
+				_, err := dead.Record(ctx, l)
+				return err
+			})
+			if err != nil || n == 0 {
+				return err
+			}
+		}
+		return nil
 	}})
 	if c.Canary != "" {
 		minutely = append(minutely, canary(all, c.Canary, c.Box.Load))

@@ -61,7 +61,7 @@ func TestWired(t *testing.T) {
 				}
 				var mu sync.Mutex
 				var woken []string
-				h := awslambda.NewHandler(wire(&boot.Config{Plan: plan.AWS(), Partitions: 16, Function: c.function}, e,
+				h := awslambda.NewHandler(wire(&boot.Config{Plan: plan.AWS(), Partitions: 16, Function: c.function}, e, noLetters,
 					func(_ context.Context, payload []byte) error {
 						mu.Lock()
 						defer mu.Unlock()
@@ -94,7 +94,7 @@ func TestWired(t *testing.T) {
 // An event that cannot be read fails before anything is done.
 func TestWiredBadEvent(t *testing.T) {
 	e := memory.Open(memory.Options{})
-	h := awslambda.NewHandler(wire(&boot.Config{Plan: plan.AWS(), Partitions: 16}, e, nil, slog.New(slog.DiscardHandler)))
+	h := awslambda.NewHandler(wire(&boot.Config{Plan: plan.AWS(), Partitions: 16}, e, noLetters, nil, slog.New(slog.DiscardHandler)))
 	for _, raw := range []string{`[]`, `{"skip":257}`, `{`} {
 		if _, err := h.Invoke(t.Context(), json.RawMessage(raw)); err == nil || errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", raw, err)

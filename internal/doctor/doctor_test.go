@@ -21,6 +21,9 @@ func well() *Facts {
 	on := true
 	queue := func(name string, dead bool) *Queue {
 		q := &Queue{URL: "https://sqs.eu-central-1.amazonaws.com/1/" + name, Visibility: time.Minute, Retention: 14 * 24 * time.Hour, Due: 1}
+		if name == "results" { // nothing takes from it: no executor is a function
+			q.Due = 0
+		}
 		if !dead {
 			q.Dead, q.MaxReceives = "arn:aws:sqs:eu-central-1:1:dead", 100
 		} else {
@@ -42,7 +45,8 @@ func well() *Facts {
 				"runs":  {Name: "runs-1", Status: "ACTIVE", Protected: true, Recoverable: new(bool), TTL: "expires"},
 				"state": {Name: "state-1", Status: "ACTIVE", Protected: true, Recoverable: &on, TTL: "expires"},
 			},
-			Queues: map[string]*Queue{"fires": queue("fires", false), "checks": queue("checks", false), "dead": queue("dead", true)},
+			Queues: map[string]*Queue{"fires": queue("fires", false), "checks": queue("checks", false), "dead": queue("dead", true),
+				"results": queue("results", false)},
 			Functions: map[string]*Function{
 				"tick": {Name: "t-tick", State: "Active", Update: "Successful", Timeout: time.Minute, Env: env, Loop: "Allow"},
 				"dispatch": {Name: "t-dispatch", State: "Active", Update: "Successful", Timeout: 30 * time.Second, Env: env, Loop: "Allow",
@@ -314,6 +318,7 @@ func TestFindings(t *testing.T) {
 		}, "function dispatch", Wrong, "takes nothing from fires"},
 		{"no mapping", well, func(f *Facts) { delete(f.Cloud.Functions["dispatch"].Mappings, "arn:aws:sqs:eu-central-1:1:checks") },
 			"queue checks", Wrong, "no event source mapping"},
+		{"results without a mapping", well, func(f *Facts) { f.Cloud.Queues["results"].Due = 1 }, "queue results", Wrong, "no event source mapping"},
 		{"throttles", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Throttles = 12 }, "function dispatch", Warning, "refused 12 times"},
 		{"throttles of a door", well, func(f *Facts) {
 			f.Cloud.Functions["dispatch"].Throttles, f.Cloud.Functions["dispatch"].Reserved = 12, new(50)

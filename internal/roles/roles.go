@@ -65,8 +65,8 @@ var (
 
 // The roles of the functions. The API answers executors too.
 var (
-	Tick     = planning.and(finishing, ring, counting, canary)
-	Dispatch = sending.and(Role{Takes: []string{Fires, Checks, Dead}})
+	Tick     = planning.and(finishing, ring, counting, canary, Role{Takes: []string{Dead}})
+	Dispatch = sending.and(Role{Takes: []string{Fires, Checks}})
 	Aside    = keeping.and(Role{Sends: []string{Asides, Dead}, Takes: []string{Asides}})
 	SlowLane = sending.and(Role{Takes: []string{Slow}})
 	Callback = finishing.and(calledBack, ring, Role{Sends: []string{Dead}, Takes: []string{Results}})

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -163,7 +164,8 @@ func (w *World) buries(d *dice) {
 func (w *World) redrive(drop bool) {
 	for n := 1; w.truth.cloud != nil && n > 0; {
 		var err error
-		if n, err = w.truth.Store.(*awsengine.Store).TakeLetters(bg, 0); err != nil {
+		record := func(context.Context, *core.Letter) error { return nil }
+		if n, err = w.truth.Store.(*awsengine.Store).TakeLetters(bg, 0, record); err != nil {
 			w.fail(0, "take dead letters: %v", err)
 			return
 		}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+func noLetters(context.Context, time.Duration, func(context.Context, *core.Letter) error) (int, error) {
+	return 0, nil
+}
+
+// A tick takes all dead letters and records their runs as skipped: undeliverable. One that cannot be recorded fails the tick,
+// and comes again.
+func TestTickTakesDeadLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		<-time.After(time.Until(time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC))) // of the bubble
+		store := memory.New(memory.Options{})
+		at := core.InstantOf(time.Now()) - 60
+		letter := func(job core.JobID) *core.Letter {
+			return &core.Letter{ID: job.String(), At: time.Now(), Reason: "why", Body: string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: at,
+				Fires: []core.Fire{{Run: core.PlannedRun(job, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}}))}
+		}
+		queue := []*core.Letter{letter(7), letter(8)}
+		take := func(ctx context.Context, _ time.Duration, record func(context.Context, *core.Letter) error) (int, error) {
+			if len(queue) == 0 {
+				return 0, nil
+			}
+			if err := record(ctx, queue[0]); err != nil {
+				return 0, err
+			}
+			queue = queue[1:]
+			return 1, nil
+		}
+		wakes := func(take takeLetters) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			return wire(&boot.Config{Plan: plan.AWS(), Partitions: 16}, store.Engine(), take, nil, slog.New(slog.DiscardHandler))(ctx, []byte(`{}`))
+		}
+		refused := errors.New("AccessDenied")
+		if err := wakes(func(context.Context, time.Duration, func(context.Context, *core.Letter) error) (int, error) {
+			return 0, refused
+		}); !errors.Is(err, refused) {
+			t.Errorf("letters that cannot be taken: %v", err)
+		}
+		if err := wakes(take); err != nil || len(queue) > 0 {
+			t.Errorf("%d letters are left, %v", len(queue), err)
+		}
+		for _, job := range []core.JobID{7, 8} {
+			skips, err := store.Skips(t.Context(), job, at, at)
+			if err != nil || len(skips) != 1 || skips[0].Reason != core.ReasonUndeliverable {
+				t.Errorf("job %d: records %+v, %v", job, skips, err)
+			}
+		}
+	})
+}
