@@ -26,6 +26,7 @@ type Cloud struct {
 	Schedule  *Schedule
 	Account   *Account
 	Unread    []Unread // what could not be asked
+	Emulated  bool     // the stack is in an emulator, which does not show some settings
 }
 
 // Unread is what could not be asked, and why.
@@ -121,7 +122,8 @@ type asking struct {
 
 // Ask asks AWS about a stack. What cannot be asked is named in Unread.
 func Ask(ctx context.Context, a Asker, o stack.Outputs, now time.Time) *Cloud {
-	c := &Cloud{Tables: map[string]*Table{}, Queues: map[string]*Queue{}, Functions: map[string]*Function{}, Account: &Account{}}
+	c := &Cloud{Tables: map[string]*Table{}, Queues: map[string]*Queue{}, Functions: map[string]*Function{}, Account: &Account{},
+		Emulated: o.Emulated()}
 	k := &asking{a: a, now: now, c: c, slots: make(chan struct{}, atOnce)}
 	k.ask(core.Say("clock of AWS"), func() (err error) {
 		c.Clock, err = a.Clock(ctx)

@@ -37,6 +37,7 @@ var checks = []check{
 	{core.Say("dead letters"), 0, deadLetters},
 	{core.Text{}, aws, each("function %s", func(c *Cloud) map[string]*Function { return c.Functions }, function)},
 	{core.Say("schedule"), aws, schedule},
+	{core.Say("emulator"), aws, emulator},
 	{core.Say("account concurrency"), aws, concurrency},
 	{core.Say("table quota"), aws, quota},
 	{core.Text{}, aws, unasked},
@@ -579,7 +580,7 @@ func each[T any](check string, of func(*Cloud) map[string]*T, judge func(f *Fact
 
 var update = core.Say("update the stack")
 
-func table(_ *Facts, name string, t *Table, s *sheet) core.Text {
+func table(f *Facts, name string, t *Table, s *sheet) core.Text {
 	if t.Missing {
 		return s.wrong("there is no table %s", t.Name).
 			do("restore it from its point-in-time recovery into a table of another name, and say that name to the stack; see docs/operations.md")
@@ -587,16 +588,17 @@ func table(_ *Facts, name string, t *Table, s *sheet) core.Text {
 	if t.Status != "ACTIVE" && t.Status != "UPDATING" {
 		s.wrong("%s is %s", t.Name, t.Status).do("wait until it is ACTIVE; without it nothing works")
 	}
-	if t.TTL == "" && name != "jobs" {
+	shown := !f.Cloud.Emulated
+	if t.TTL == "" && name != "jobs" && shown {
 		s.warn("%s has no time to live: what is past its keeping is never removed", t.Name).
 			do("turn it on, for the attribute expires: %s", update)
 	} else if t.TTL != "" && t.TTL != "expires" {
 		s.wrong("%s forgets by the attribute %s, which is not ours", t.Name, t.TTL).do("set its time to live to the attribute expires")
 	}
-	if t.Recoverable != nil && !*t.Recoverable && name != "runs" {
+	if t.Recoverable != nil && !*t.Recoverable && name != "runs" && shown {
 		s.warn("%s has no point-in-time recovery: what is lost is lost", t.Name).do("turn it on: %s", update)
 	}
-	if !t.Protected {
+	if !t.Protected && shown {
 		s.warn("%s can be deleted by one command", t.Name).do("turn deletion protection on: %s", update)
 	}
 	if status, ok := t.Indexes["due"]; name == "jobs" && !ok {
@@ -715,7 +717,7 @@ func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 				do("%s: all functions have to work on the same tables", update)
 		}
 	}
-	if loops[name] && fn.Loop == "Terminate" {
+	if loops[name] && fn.Loop == "Terminate" && !f.Cloud.Emulated {
 		s.wrong("%s may be stopped as a runaway loop, for it puts messages back on the queue", fn.Name).
 			do("%s", "aws lambda put-function-recursion-config --recursive-loop Allow --function-name "+fn.Name)
 	}
@@ -742,6 +744,15 @@ func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 		s.warn("%s failed %.0f times in 15 minutes", fn.Name, fn.Errors).do("%s", tail(f, name, "15m"))
 	}
 	return core.Say("%s", fn.Name)
+}
+
+// emulator names the settings that are not judged in an emulator, which accepts them and may not show them.
+func emulator(f *Facts, _ *sheet) core.Text {
+	if !f.Cloud.Emulated {
+		return core.Text{}
+	}
+	return core.Say("emulators of AWS do not show some settings, so these are not checked: time to live, point-in-time recovery and " +
+		"deletion protection of tables; recursion settings of functions")
 }
 
 func schedule(f *Facts, s *sheet) core.Text {

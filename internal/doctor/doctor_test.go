@@ -110,6 +110,20 @@ func TestManyJobs(t *testing.T) {
 	}
 }
 
+// TestDoctorDoesNotBlameEmulator: an emulator does not show some settings. Doctor names them and finds no fault.
+func TestDoctorDoesNotBlameEmulator(t *testing.T) {
+	f := well()
+	f.Cloud.Emulated, f.Cloud.Functions["dispatch"].Loop = true, "Terminate"
+	for _, table := range f.Cloud.Tables {
+		table.TTL, table.Recoverable, table.Protected = "", new(bool), false
+	}
+	list := Judge(f)
+	i := slices.IndexFunc(list, func(x Finding) bool { return x.Check.String() == "emulator" })
+	if worst := Worst(list); worst != Well || i < 0 {
+		t.Errorf("the worst is %s, and of the emulator finding %d: %v", worst, i, list)
+	}
+}
+
 // TestVerdictTellsTheSchedulerFromItsJobs: jobs that fail make no scheduler unhealthy, and the verdict has the same
 // jobs whether each was looked at or not.
 func TestVerdictTellsTheSchedulerFromItsJobs(t *testing.T) {

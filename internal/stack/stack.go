@@ -23,6 +23,7 @@ const (
 	AsideQueue       = "AsideQueue"       //
 	ResultsQueue     = "ResultsQueue"     //
 	DeadQueue        = "DeadQueue"        //
+	ResultsQueueArn  = "ResultsQueueArn"  // ARN of a queue, which has the account
 	TickFunction     = "TickFunction"     // names of functions
 	DispatchFunction = "DispatchFunction" //
 	SlowFunction     = "SlowFunction"     //
@@ -55,6 +56,9 @@ func (o Outputs) Check(name string) error {
 	}
 	return nil
 }
+
+// Emulated reports whether the stack is in an emulator of AWS, by its account.
+func (o Outputs) Emulated() bool { return strings.Contains(o[ResultsQueueArn], ":000000000000:") }
 
 // Tables are the names of its tables by what they hold.
 func (o Outputs) Tables() map[string]string {

@@ -8,7 +8,7 @@ import (
 
 func TestOutputs(t *testing.T) {
 	o := Outputs{Url: "https://x", TokenParameter: "/t", JobsTable: "j", FiresQueue: "https://sqs/1/f", TickFunction: "t",
-		"ResultsQueueArn": "arn", "HttpApi": "a"}
+		"ResultsQueueArn": "arn:aws:sqs:eu-central-1:111111111111:r", "HttpApi": "a"}
 	if err := o.Check("prod"); err != nil {
 		t.Error(err)
 	}
@@ -19,6 +19,9 @@ func TestOutputs(t *testing.T) {
 		if !maps.Equal(c.got, c.want) {
 			t.Errorf("%v, want %v", c.got, c.want)
 		}
+	}
+	if o.Emulated() || !(Outputs{ResultsQueueArn: "arn:aws:sqs:us-east-1:000000000000:r"}).Emulated() {
+		t.Error("an emulator is not told from an account")
 	}
 	delete(o, TokenParameter)
 	if err := o.Check("prod"); err == nil || !strings.Contains(err.Error(), "no output TokenParameter") {
