@@ -206,7 +206,7 @@ func (s *Store) KeepLetter(ctx context.Context, l core.Letter) error {
 const Moved = "it was received as often as its queue allows, and never acked"
 
 // TakeLetters takes up to ten messages of the queue of dead letters and returns how many. It stores each, hands it to record and
-// deletes it from the queue, so a message whose letter was not recorded comes again.
+// deletes it from the queue, so a message whose letter was not recorded comes again, and keeps no other waiting.
 func (s *Store) TakeLetters(ctx context.Context, wait time.Duration, record func(context.Context, *core.Letter) error) (n int, err error) {
 	out, err := s.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &s.o.Names.Dead, MaxNumberOfMessages: entriesPerBatch,
 		WaitTimeSeconds:   int32(wait / time.Second),
@@ -215,25 +215,28 @@ func (s *Store) TakeLetters(ctx context.Context, wait time.Duration, record func
 	if err != nil {
 		return 0, answer("queue "+s.o.Names.Dead, err)
 	}
-	for _, m := range out.Messages {
-		ms, _ := strconv.ParseInt(m.Attributes[string(sqstypes.MessageSystemAttributeNameSentTimestamp)], 10, 64)
-		at := time.UnixMilli(ms).UTC()
-		l := core.Letter{ID: LetterID(at, aws.ToString(m.MessageId)), At: at,
-			Reason: cmp.Or(aws.ToString(m.MessageAttributes[reasonAttribute].StringValue), Moved), Body: aws.ToString(m.Body)}
-		if err := s.KeepLetter(ctx, l); err != nil {
-			return n, err
-		}
-		if err := record(ctx, &l); err != nil {
-			return n, fmt.Errorf("record the dead letter %s: %w", l.ID, err)
-		}
-		in := &sqs.DeleteMessageBatchInput{QueueUrl: &s.o.Names.Dead,
-			Entries: []sqstypes.DeleteMessageBatchRequestEntry{{Id: aws.String("0"), ReceiptHandle: m.ReceiptHandle}}}
-		if _, err := s.sqs.DeleteMessageBatch(ctx, in); err != nil {
-			return n, answer("queue "+s.o.Names.Dead, err)
-		}
-		n++
+	var errs []error
+	for i := range out.Messages {
+		errs = append(errs, s.takeLetter(ctx, &out.Messages[i], record))
 	}
-	return n, nil
+	return len(out.Messages), errors.Join(errs...)
+}
+
+func (s *Store) takeLetter(ctx context.Context, m *sqstypes.Message, record func(context.Context, *core.Letter) error) error {
+	ms, _ := strconv.ParseInt(m.Attributes[string(sqstypes.MessageSystemAttributeNameSentTimestamp)], 10, 64)
+	at := time.UnixMilli(ms).UTC()
+	l := core.Letter{ID: LetterID(at, aws.ToString(m.MessageId)), At: at,
+		Reason: cmp.Or(aws.ToString(m.MessageAttributes[reasonAttribute].StringValue), Moved), Body: aws.ToString(m.Body)}
+	if err := s.KeepLetter(ctx, l); err != nil {
+		return err
+	}
+	if err := record(ctx, &l); err != nil {
+		return fmt.Errorf("record the dead letter %s: %w", l.ID, err)
+	}
+	in := &sqs.DeleteMessageBatchInput{QueueUrl: &s.o.Names.Dead,
+		Entries: []sqstypes.DeleteMessageBatchRequestEntry{{Id: aws.String("0"), ReceiptHandle: m.ReceiptHandle}}}
+	_, err := s.sqs.DeleteMessageBatch(ctx, in)
+	return answer("queue "+s.o.Names.Dead, err)
 }
 
 func (s *Store) Letters(ctx context.Context, after string, limit int) (list []core.Letter, err error) {

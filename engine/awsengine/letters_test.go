@@ -1,0 +1,35 @@
+package awsengine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
+)
+
+// A dead letter that cannot be recorded keeps no other waiting.
+func TestLetterThatCannotBeRecorded(t *testing.T) {
+	db, queues := fakeaws.New(t.Errorf)
+	s, err := awsengine.New(db, queues, awsengine.Options{Names: fakeaws.Names})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reason := range []string{"one", "two", "three"} {
+		if err := s.BuryRaw(t.Context(), "{}", reason); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused, asked := errors.New("throttled"), 0
+	_, err = s.TakeLetters(t.Context(), 0, func(context.Context, *core.Letter) error {
+		if asked++; asked == 1 {
+			return refused
+		}
+		return nil
+	})
+	if !errors.Is(err, refused) || asked != 3 {
+		t.Errorf("%d letters of three were recorded: %v", asked, err)
+	}
+}
