@@ -10,6 +10,7 @@ import (
 type fakeAccount struct {
 	limit   float64
 	outputs map[string]string
+	old     bool // has the function of custom resources
 }
 
 func (f fakeAccount) Concurrency(context.Context) (float64, error) {
@@ -20,11 +21,13 @@ func (f fakeAccount) Concurrency(context.Context) (float64, error) {
 }
 
 func (f fakeAccount) Outputs(context.Context, string) (map[string]string, error) {
-	if f.outputs == nil {
-		return nil, errors.New("there is no stack")
+	if f.outputs["unread"] != "" {
+		return nil, errors.New(f.outputs["unread"])
 	}
 	return f.outputs, nil
 }
+
+func (f fakeAccount) HasFunction(context.Context, string) (bool, error) { return f.old, nil }
 
 // said is what a user sets with -c.
 type said map[string]any
@@ -40,7 +43,8 @@ func (s said) all() map[string]any {
 // A function URL is the default if concurrency can be reserved for its function. A new or unreadable account gets an HTTP API
 // and a warning, an existing stack keeps its kind, and the user's choice is respected.
 func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
-	url, api := map[string]string{"Url": "https://x"}, map[string]string{"Url": "https://x", "HttpApi": "x"}
+	url, api := map[string]string{"Url": "https://x"}, fakeAccount{limit: 1000, outputs: map[string]string{"Url": "https://x", "HttpApi": "x"}}
+	denied := map[string]string{"unread": "Denied"}
 	for name, c := range map[string]struct {
 		context said
 		account account // nil: no credentials
@@ -53,21 +57,22 @@ func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
 		"too small":                         {account: fakeAccount{limit: 199}, httpApi: true, limit: 199, warns: "199"},
 		"a new account":                     {account: fakeAccount{limit: 10}, httpApi: true, limit: 10, warns: "burst reserve"},
 		"no permission":                     {account: fakeAccount{}, httpApi: true, warns: "AccessDenied"},
-		"no credentials":                    {httpApi: true, warns: "credentials"},
-		"no credentials, the limit set":     {context: said{"accountConcurrency": 500}, limit: 500},
+		"no credentials":                    {httpApi: true, warns: "outputs credentials"},
+		"no credentials, the limit set":     {context: said{"accountConcurrency": 500}, limit: 500, warns: "change"},
+		"no permission to read stacks":      {account: fakeAccount{limit: 1000, outputs: denied}, limit: 1000, warns: "Denied"},
 		"function URL chosen":               {context: said{"httpApi": false}, account: fakeAccount{limit: 10}, limit: 10, warns: "burst"},
 		"HTTP API chosen":                   {context: said{"httpApi": true}, account: fakeAccount{limit: 1000}, httpApi: true, limit: 1000},
 		"a bound":                           {context: said{"doorConcurrency": 5}, account: fakeAccount{limit: 150}, limit: 150},
-		"a stack with an HTTP API":          {account: fakeAccount{1000, api}, httpApi: true, limit: 1000},
-		"a stack with an HTTP API, a bound": {context: said{"doorConcurrency": 5}, account: fakeAccount{1000, api}, httpApi: true, limit: 1000},
-		"a stack with a function URL":       {account: fakeAccount{0, url}},
+		"a stack with an HTTP API":          {account: api, httpApi: true, limit: 1000},
+		"a stack with an HTTP API, a bound": {context: said{"doorConcurrency": 5}, account: api, httpApi: true, limit: 1000},
+		"a stack with a function URL":       {account: fakeAccount{outputs: url}},
 		"an emulator":                       {context: said{"emulator": true}, account: fakeAccount{limit: 10}},
 	} {
 		s, err := readContext(c.context.all())
 		if err != nil {
 			t.Fatal(err)
 		}
-		warnings := s.choose(t.Context(), func(context.Context) (account, error) {
+		warnings, err := s.choose(t.Context(), func(context.Context) (account, error) {
 			if c.account == nil {
 				return nil, errors.New("no AWS credentials")
 			}
@@ -78,8 +83,8 @@ func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
 			limit = *s.props.AccountConcurrency
 		}
 		words := strings.Fields(c.warns)
-		if s.props.HttpApi != c.httpApi || limit != c.limit || len(warnings) != len(words) {
-			t.Errorf("%s: HTTP API %t, a limit of %v, %q", name, s.props.HttpApi, limit, warnings)
+		if err != nil || s.props.HttpApi != c.httpApi || limit != c.limit || len(warnings) != len(words) {
+			t.Errorf("%s: HTTP API %t, a limit of %v, %q, %v", name, s.props.HttpApi, limit, warnings, err)
 		}
 		for i, w := range words {
 			if i < len(warnings) && !strings.Contains(warnings[i], w) {
@@ -88,6 +93,21 @@ func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
 		}
 		if d := s.props.DoorConcurrency; s.emulator && (d == nil || *d != 0) {
 			t.Errorf("%s: concurrency is reserved: %v", name, d)
+		}
+	}
+}
+
+// A stack whose tokens were created by custom resources is updated only after the function that would delete the tokens is gone.
+func TestUpdateKeepsTokens(t *testing.T) {
+	before := map[string]string{"Url": "https://x", "HttpApi": "x", "SetupFunction": "Tickring-Setup"}
+	for _, old := range []bool{true, false} {
+		s, err := readContext(said{"httpApi": true}.all())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.choose(t.Context(), func(context.Context) (account, error) { return fakeAccount{1000, before, old}, nil })
+		if (err != nil) != old || old && !strings.Contains(err.Error(), "delete-function --function-name Tickring-Setup") {
+			t.Errorf("with the function %t: %v", old, err)
 		}
 	}
 }
