@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 )
 
-// event is what wakes the function: the schedule sends anything that is a JSON
+// event is what wakes the function: the rule sends anything that is a JSON
 // object, another tick sends in which round it is, in milliseconds, and how many
 // of the free partitions are for others.
 type event struct {

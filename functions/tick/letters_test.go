@@ -27,8 +27,9 @@ func TestTickTakesDeadLetters(t *testing.T) {
 		store := memory.New(memory.Options{})
 		at := core.InstantOf(time.Now()) - 60
 		letter := func(job core.JobID) *core.Letter {
-			return &core.Letter{ID: job.String(), At: time.Now(), Reason: "why", Body: string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: at,
-				Fires: []core.Fire{{Run: core.PlannedRun(job, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}}))}
+			m := ring.Message{Kind: ring.KindFires, Slot: at,
+				Fires: []core.Fire{{Run: core.PlannedRun(job, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}}
+			return &core.Letter{ID: job.String(), At: time.Now(), Reason: "why", Body: string(ring.Encode(m))}
 		}
 		queue := []*core.Letter{letter(7), letter(8)}
 		take := func(ctx context.Context, _ time.Duration, record func(context.Context, *core.Letter) error) (int, error) {

@@ -47,8 +47,8 @@ type takeLetters func(ctx context.Context, wait time.Duration, record func(conte
 const lettersFor = 20 * time.Second
 
 // wire makes the handler on an engine; invoke invokes this function once more.
-func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx context.Context, payload []byte) error, log *slog.Logger) func(context.Context,
-	json.RawMessage) error {
+func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx context.Context, payload []byte) error,
+	log *slog.Logger) func(context.Context, json.RawMessage) error {
 	a := c.Assemble(e, log)
 	all := a.People(nil, people.Options{Ask: ask.Options{PageFor: healPage}})
 	minutely := boot.Minutely(boot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}), all.Operate,

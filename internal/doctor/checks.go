@@ -769,8 +769,8 @@ func schedule(f *Facts, s *sheet) core.Text {
 		return s.wrong("the EventBridge rule %s is %s: the tick is not woken", x.Name, x.State).
 			do("enable the rule in EventBridge, or %s", update)
 	case x.Rate != "rate(1 minute)" && x.Rate != "rate(1 minutes)":
-		return s.wrong("the EventBridge rule %s has %s: runs are planned 210 s ahead, and are late unless the tick is woken each minute", x.Name, x.Rate).
-			do("set the rule to %s", "rate(1 minute)")
+		return s.wrong("the EventBridge rule %s has %s: runs are planned 210 s ahead, and are late unless the tick is woken each minute",
+			x.Name, x.Rate).do("set the rule to %s", "rate(1 minute)")
 	}
 	return core.Say("%s", x.Rate)
 }

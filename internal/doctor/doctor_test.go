@@ -332,7 +332,8 @@ func TestFindings(t *testing.T) {
 		}, "function dispatch", Wrong, "takes nothing from fires"},
 		{"no mapping", well, func(f *Facts) { delete(f.Cloud.Functions["dispatch"].Mappings, "arn:aws:sqs:eu-central-1:1:checks") },
 			"queue checks", Wrong, "no event source mapping"},
-		{"results without a mapping", well, func(f *Facts) { f.Cloud.Queues["results"].Due = 1 }, "queue results", Wrong, "no event source mapping"},
+		{"results without a mapping", well, func(f *Facts) { f.Cloud.Queues["results"].Due = 1 },
+			"queue results", Wrong, "no event source mapping"},
 		{"throttles", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Throttles = 12 }, "function dispatch", Warning, "refused 12 times"},
 		{"throttles of a door", well, func(f *Facts) {
 			f.Cloud.Functions["dispatch"].Throttles, f.Cloud.Functions["dispatch"].Reserved = 12, new(50)
