@@ -233,10 +233,7 @@ func (s *Store) takeLetter(ctx context.Context, m *sqstypes.Message, record func
 	if err := record(ctx, &l); err != nil {
 		return fmt.Errorf("record the dead letter %s: %w", l.ID, err)
 	}
-	in := &sqs.DeleteMessageBatchInput{QueueUrl: &s.o.Names.Dead,
-		Entries: []sqstypes.DeleteMessageBatchRequestEntry{{Id: aws.String("0"), ReceiptHandle: m.ReceiptHandle}}}
-	_, err := s.sqs.DeleteMessageBatch(ctx, in)
-	return answer("queue "+s.o.Names.Dead, err)
+	return s.remove(ctx, s.o.Names.Dead, []string{aws.ToString(m.ReceiptHandle)})[0]
 }
 
 func (s *Store) Letters(ctx context.Context, after string, limit int) (list []core.Letter, err error) {

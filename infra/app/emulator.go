@@ -10,7 +10,8 @@ import (
 
 // emulate takes away what cannot be held to an emulator: it is asked over HTTP,
 // which the policies of the queues refuse, and for batches it wants actions that
-// AWS does not have, where AWS wants PartiQLInsert, PartiQLUpdate and SendMessage.
+// AWS does not have, where AWS wants PartiQLInsert, PartiQLUpdate, SendMessage,
+// DeleteMessage and ChangeMessageVisibility.
 // All else of the roles is as in an account.
 func emulate(s *infra.TickringStack) {
 	for _, q := range []awssqs.Queue{s.Fires, s.Slow, s.Checks, s.Aside, s.Results, s.Dead} {
@@ -21,7 +22,8 @@ func emulate(s *infra.TickringStack) {
 			continue
 		}
 		fn.Role().AddToPrincipalPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-			Actions: jsii.Strings("dynamodb:BatchExecuteStatement", "sqs:SendMessageBatch"), Resources: jsii.Strings("*"),
+			Actions: jsii.Strings("dynamodb:BatchExecuteStatement", "sqs:SendMessageBatch", "sqs:DeleteMessageBatch",
+				"sqs:ChangeMessageVisibilityBatch"), Resources: jsii.Strings("*"),
 		}))
 	}
 }
