@@ -294,6 +294,13 @@ func TestQueues(t *testing.T) {
 			t.Errorf("%s may be asked without encryption", id)
 		}
 	}
+	small := synth(t, infra.Props{AccountConcurrency: jsii.Number(10)})
+	for _, id := range small.of(t, "AWS::Lambda::EventSourceMapping") {
+		m := small.Resources[id].Properties
+		if most := at(m, "ScalingConfig.MaximumConcurrency"); refers(m["EventSourceArn"]) == "TickringSlow" && most != 2.0 {
+			t.Errorf("slow executors take %v of the ten places of an account", most)
+		}
+	}
 	unset := synth(t, infra.Props{})
 	polled := unset.of(t, "AWS::Lambda::EventSourceMapping")
 	for _, id := range polled {

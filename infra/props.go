@@ -59,8 +59,8 @@ type Props struct {
 	// MaxPartitions is how far the index of due jobs is parted under load: 16.
 	MaxPartitions *float64
 	// MaxConcurrency bounds the invocations that send at a time; nil: the account.
-	// SlowConcurrency bounds those that send to slow executors; nil: the account. Each of these bounds costs three more idle
-	// pollers of a queue, $0.16 a month.
+	// SlowConcurrency bounds those that send to slow executors; nil: a fifth of an AccountConcurrency below 1000, else the
+	// account. Each of these bounds costs three more idle pollers of a queue, $0.16 a month.
 	MaxConcurrency, SlowConcurrency *float64
 	// LogRetentionDays is how long the functions' logs stay: 14.
 	LogRetentionDays *float64
@@ -456,6 +456,14 @@ func (p *Props) account() float64 {
 		return 1000
 	}
 	return *p.AccountConcurrency
+}
+
+// slow bounds what sends to slow executors. They could use up a small account.
+func (p *Props) slow() *float64 {
+	if p.SlowConcurrency == nil && p.account() < 1000 {
+		return new(max(minConcurrency, math.Floor(p.account()/5)))
+	}
+	return p.SlowConcurrency
 }
 
 // places are those of each of the doors; nil: what the account has. What is not said
