@@ -104,7 +104,7 @@ func (s *Scheduler) alarms(p *Props) {
 	// A fire waits on the ring for 15 minutes at most.
 	over("OldestMessage", "fires wait longer than they should: dispatch cannot keep up, or fails",
 		queueMetric(s.Fires, "ApproximateAgeOfOldestMessage", "Maximum"), 20*60, 2)
-	// They are taken at once and kept where people find them: what came is counted.
+	// The tick takes them each minute and keeps them where people find them: what came is counted.
 	over("DeadLetters", "messages could not be handled: tickring doctor, tickring redrive", queueMetric(s.Dead, "NumberOfMessagesReceived",
 		"Sum"), 0, 1)
 	over("AsideOldest", "logs that are to be kept and notices wait for hours: the function aside cannot keep up, or fails",

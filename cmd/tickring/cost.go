@@ -13,7 +13,7 @@ import (
 
 type costCmd struct {
 	File      []string `short:"f" placeholder:"FILE|DIR|-" help:"The jobs; none: what an idle deployment costs."`
-	URL       bool     `name:"function-url" help:"With a function URL in front (-c tickring:functionUrl=true); else an HTTP API."`
+	URL       bool     `name:"function-url" help:"With a function URL in front, the default of a deployment; else an HTTP API."`
 	Executors int      `default:"1" help:"Executors that beat; those at fixed addresses, functions and queues do not."`
 	Alarms    int      `default:"0" help:"Metrics that CloudWatch alarms look at: 25 with all alarms of the stack."`
 	Canary    bool     `help:"With the canary job, each minute."`

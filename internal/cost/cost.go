@@ -100,10 +100,10 @@ type Deployment struct {
 	MemoryMB    struct{ Tick, Dispatch, Callback, Registry, API int }
 }
 
-// Standard is a stack as it is deployed without any choices.
+// Standard is a stack without settings but an HTTP API; FunctionURL is the default of an account of 200 functions and more.
 func Standard() Deployment {
 	d := Deployment{HTTPAPI: true, Keep: 30 * 24 * time.Hour, RunBytes: 375}
-	d.Pollers = 4*2 + 2*5 // fires, checks, results, dead letters; slow, aside
+	d.Pollers = 4 * 2 // fires, checks, slow, aside
 	d.MemoryMB.Tick, d.MemoryMB.Dispatch, d.MemoryMB.Callback, d.MemoryMB.Registry, d.MemoryMB.API = 256, 256, 128, 128, 256
 	return d
 }
@@ -134,7 +134,7 @@ func Idle(d Deployment) Usage {
 	const minutes = float64(Month / time.Minute)
 	beats := 2 * minutes * float64(d.Executors)
 	u := Usage{
-		QueueRequests: minutes * 3 * float64(d.Pollers),
+		QueueRequests: minutes * (3*float64(d.Pollers) + 1), // each wake-up takes dead letters
 		Invocations:   minutes + beats,
 		GBSeconds:     minutes*secondsOfWake*gb(d.MemoryMB.Tick) + beats*secondsOfBeat*gb(d.MemoryMB.Registry),
 		Wakes:         minutes,

@@ -140,14 +140,14 @@ func TestCheaper(t *testing.T) {
 // TestIdle holds docs/cost.md to what an idle deployment costs, and that to the
 // targets.
 func TestIdle(t *testing.T) {
-	d := Standard()
+	d := Standard().FunctionURL()
 	d.Executors = 1
 	bill := Virginia.Bill(Idle(d))
 	for _, l := range bill {
 		holds(t, "cost.md", fmt.Sprintf("| %s | %.0f %s | %s |", l.What, l.Amount, l.Unit, Dollars(l.Dollars)))
 	}
 	holds(t, "cost.md", fmt.Sprintf("| in all | | **%s** |", Dollars(Sum(bill))))
-	if s := Sum(bill); s > 1.44 {
+	if s := Sum(bill); s > 0.95 {
 		t.Errorf("idle is %s a month", Dollars(s))
 	}
 	d.Executors, d.Alarms = 0, 27
@@ -157,7 +157,7 @@ func TestIdle(t *testing.T) {
 	}
 	all := Sum(Virginia.Bill(Idle(d).Plus(canary)))
 	if doc, err := os.ReadFile("../../docs/cost.md"); err != nil || !strings.Contains(string(doc), "\n"+Dollars(all)+" a month.") ||
-		all > 4.21 {
+		all > 3.71 {
 		t.Errorf("with the canary and all alarms: %s a month; %v", Dollars(all), err)
 	}
 }
