@@ -334,7 +334,7 @@ func (p *proof) doctor(ctx context.Context) {
 // roles: nobody was refused what it needs, and what it does not need it may not do.
 func (p *proof) roles(ctx context.Context, from, to time.Time) {
 	const allowed = "no function was refused what it asked for"
-	const refused = "dispatch may not delete tables nor read the token of the API; registry may not touch runs"
+	const refused = "dispatch may not delete tables; dispatch and callback may not read the token of the API"
 	var errs []error
 	denied := 0
 	for _, fn := range p.functions() {
@@ -349,7 +349,7 @@ func (p *proof) roles(ctx context.Context, from, to time.Time) {
 	err := errors.Join(
 		p.mayNot(ctx, p.outputs["DispatchFunction"], "dynamodb:DeleteTable", p.arn("dynamodb", "table/"+p.outputs["RunsTable"])),
 		p.mayNot(ctx, p.outputs["DispatchFunction"], "ssm:GetParameter", token),
-		p.mayNot(ctx, p.outputs["RegistryFunction"], "dynamodb:PutItem", p.arn("dynamodb", "table/"+p.outputs["RunsTable"])),
+		p.mayNot(ctx, p.outputs["CallbackFunction"], "ssm:GetParameter", token),
 	)
 	p.report.says(refused, err == nil, "as IAM says%s", because(err))
 }

@@ -20,8 +20,8 @@ import (
 const (
 	// proof is how long the job that fires each second is looked at.
 	proof = 2 * time.Minute
-	// woken is how long a stack may take until its schedule first wakes the tick
-	// and that has planned: the schedule begins within its first two minutes.
+	// woken is how long a stack may take until its rule first wakes the tick
+	// and that has planned: the rule begins within its first two minutes.
 	woken = 3 * time.Minute
 	// endsWithin is how long the last fires may be under way. The emulator's queues
 	// are up to a second late by themselves.
@@ -226,6 +226,10 @@ func (s *stack) call(t *testing.T) {
 // reports by the public address.
 func (s *stack) canary(t *testing.T) {
 	if err := rig.Eventually(2*woken, func() error {
+		if jobs := s.OK(t, "", "get"); !strings.Contains(jobs, "tickring-canary/alive") {
+			time.Sleep(time.Second)
+			return fmt.Errorf("the tick has not created the canary: %s", jobs)
+		}
 		var page struct{ Runs []rig.Run }
 		out := s.OK(t, "", "runs", "tickring-canary/alive", "--state", "succeeded", "-o", "json")
 		if err := json.Unmarshal([]byte(out), &page); err != nil || len(page.Runs) == 0 {
