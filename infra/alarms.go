@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
@@ -37,17 +36,6 @@ func (s *Scheduler) name() *string {
 	return awscdk.Names_UniqueResourceName(s.Construct, &awscdk.UniqueResourceNameOptions{Separator: jsii.String("-")})
 }
 
-// sum adds metrics up: one that has nothing to tell, as a function that was not
-// asked, does not hide the others. CloudWatch charges an alarm for each of them.
-func sum(list map[string]awscloudwatch.IMetric, label string) awscloudwatch.IMetric {
-	names := slices.Sorted(maps.Keys(list))
-	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
-		Expression:   jsii.String("SUM([FILL(" + strings.Join(names, ", 0), FILL(") + ", 0)])"),
-		UsingMetrics: &list, Label: &label,
-		Period: awscdk.Duration_Minutes(jsii.Number(5)),
-	})
-}
-
 // of is a metric of some functions.
 func (s *Scheduler) of(name string, functions ...string) map[string]awscloudwatch.IMetric {
 	list := map[string]awscloudwatch.IMetric{}
@@ -61,21 +49,6 @@ func (s *Scheduler) of(name string, functions ...string) map[string]awscloudwatc
 
 func queueMetric(q awssqs.IQueue, name, statistic string) awscloudwatch.IMetric {
 	return metric("AWS/SQS", name, statistic, map[string]*string{"QueueName": q.QueueName()})
-}
-
-// throttledTables are the refused requests to the tables and to the index, which count apart.
-func (s *Scheduler) throttledTables() map[string]awscloudwatch.IMetric {
-	list := map[string]awscloudwatch.IMetric{}
-	for name, t := range map[string]awsdynamodb.ITableV2{"jobs": s.Jobs, due: s.Jobs, "runs": s.Runs, "state": s.State} {
-		for kind, event := range map[string]string{"reads": "ReadThrottleEvents", "writes": "WriteThrottleEvents"} {
-			of := map[string]*string{"TableName": t.TableName()}
-			if name == due {
-				of["GlobalSecondaryIndexName"] = jsii.String(due)
-			}
-			list[name+"_"+kind] = metric("AWS/DynamoDB", event, "Sum", of)
-		}
-	}
-	return list
 }
 
 // alarms tell what a person has to look at; docs/operations.md says of each what
@@ -114,8 +87,8 @@ func (s *Scheduler) alarms(p *Props) {
 	over("DueLag", "jobs are planned late: the tick cannot keep up, or fails; or what was due is not compared with its runs for half an hour",
 		s.own(boot.DueLag, "Maximum"), 180, 2)
 	over("Recovered", "fires were lost and sent again: they came late, and what lost them is to be found", s.own(boot.Recovered, "Sum"), 0, 1)
-	of := []string{"tick", "dispatch", "slow", "callback"} // what aside fails at grows old
-	over("Throttles", "functions are throttled: the account's concurrency is used up", sum(s.of("Throttles", of...), "throttles"), 0, 2)
+	// The others draw on the same concurrency; a tick that is throttled is not invoked (NoTick).
+	over("Throttles", "dispatch is throttled: the account's concurrency is used up", s.of("Throttles", "dispatch")["dispatch"], 0, 2)
 	refused := s.of("Throttles", "api")["api"]
 	if s.api != nil { // one metric says of all functions behind it that they failed, and that they had no place
 		http := func(name string) awscloudwatch.IMetric {
@@ -125,13 +98,11 @@ func (s *Scheduler) alarms(p *Props) {
 		rate := p.throttle().Rate
 		over("DoorsAsked", fmt.Sprintf("as many requests as 80%% of %v a second, beyond which a path of the HTTP API is throttled", rate),
 			http("Count"), 0.8*rate*5*60, 2)
-	} else {
-		of = append(of, "api")
 	}
 	over("DoorsRefuse", "requests at the doors find no place, or fail: executors send results again, and their beats are missed", refused,
 		2, 2)
-	over("Errors", "functions fail: their logs say why", sum(s.of("Errors", of...), "errors"), 2, 2)
-	over("TableThrottles", "DynamoDB throttles reads or writes", sum(s.throttledTables(), "throttled requests"), 0, 2)
+	over("Errors", "functions fail: their logs say why", s.own(boot.FunctionErrors, "Sum"), 2, 2)
+	over("TableThrottles", "DynamoDB throttles reads or writes", s.own(boot.TableThrottles, "Sum"), 0, 2)
 	over("AccountConcurrency", fmt.Sprintf("more than 80%% of the %v functions that the account may run at a time", account),
 		metric("AWS/Lambda", "ConcurrentExecutions", "Maximum", nil), account*0.8, 1)
 	silent("NoTick", "the tick was not woken for ten minutes: nothing is planned", s.of("Invocations", "tick")["tick"])

@@ -201,7 +201,7 @@ func TestDataStays(t *testing.T) {
 			t.Errorf("%s cannot be recovered with RecoverRuns", id)
 		}
 		b, _ := json.Marshal(r.Properties)
-		// What `tickring cost --provisioned` reckons with: of writes and of reads, and of those of the index.
+		// What docs/cost.md reckons with: of writes and of reads, and of those of the index.
 		want, is := 2, strings.Count(string(b), fmt.Sprintf(`"TargetValue":%v`, 100*cost.UsedEvenly))
 		if id == "TickringJobs" {
 			want = 4
@@ -641,17 +641,8 @@ func TestAlarms(t *testing.T) {
 	for name := range want {
 		t.Errorf("there is no alarm %s", name)
 	}
-	for name, want := range map[string]int{"Errors": 4, "Throttles": 4, "DoorsRefuse": 1, "DoorsAsked": 1, "TableThrottles": 8} {
-		if got := len(looks[name]); got != want {
-			t.Errorf("the alarm %s looks at %d metrics, want %d: %v", name, got, want, looks[name])
-		}
-	}
-	for _, fn := range []string{"tick", "dispatch", "slow", "callback"} {
-		for _, alarm := range []string{"Throttles", "Errors"} {
-			if id := tmpl.function(t, fn); !slices.Contains(looks[alarm], id+" "+alarm) {
-				t.Errorf("nobody is told of %s of %s: %v", alarm, fn, looks[alarm])
-			}
-		}
+	if id := tmpl.function(t, "dispatch"); !slices.Contains(looks["Throttles"], id+" Throttles") {
+		t.Errorf("nobody is told of throttles of dispatch: %v", looks["Throttles"])
 	}
 	if got, want := looks["DoorsRefuse"][0], tmpl.of(t, "AWS::ApiGatewayV2::Api")[0]+" 5xx"; got != want { // of all that are behind it
 		t.Errorf("that the doors refuse is told by %s, want %s", got, want)
@@ -660,30 +651,15 @@ func TestAlarms(t *testing.T) {
 		" Count" || asked["Threshold"] != 0.8*1000*asked["Period"].(float64) {
 		t.Errorf("that the doors are near their throttle is told by %v", asked)
 	}
-	for _, id := range tmpl.of(t, "AWS::CloudWatch::Alarm") {
-		for _, m := range list(tmpl.Resources[id].Properties["Metrics"]) {
-			expression, _ := at(m, "Expression").(string)
-			if n := strings.Count(expression, ", 0)"); expression != "" && (n != len(looks[strings.TrimPrefix(id[:len(id)-8], "TickringAlarm")]) ||
-				!strings.HasPrefix(expression, "SUM([FILL(")) {
-				t.Errorf("%s: a function that nobody asks hides the others: %s", id, expression)
-			}
-		}
-	}
-	for _, table := range []string{"TickringJobs", "TickringRuns", "TickringState", "due"} {
-		for _, event := range []string{"ReadThrottleEvents", "WriteThrottleEvents"} {
-			if !slices.Contains(looks["TableThrottles"], table+" "+event) {
-				t.Errorf("nobody is told of %s of %s: %v", event, table, looks["TableThrottles"])
-			}
-		}
-	}
 	url := synth(t, infra.Props{})
-	for _, of := range [][3]string{{"api", "DoorsRefuse", "Throttles"}, {"api", "Errors", "Errors"}, {"callback", "Throttles", "Throttles"}} {
+	for _, of := range [][3]string{{"api", "DoorsRefuse", "Throttles"}} {
 		b, _ := json.Marshal(url.Resources[url.alarm(t, of[1])].Properties)
 		if !strings.Contains(string(b), url.function(t, of[0])) || !strings.Contains(string(b), of[2]) {
 			t.Errorf("nobody is told of %s of %s behind a function URL: %s", of[2], of[0], b)
 		}
 	}
-	for name, fn := range map[string]string{boot.DueLag: "tick", boot.Recovered: "tick", boot.NoticesLost: "aside"} {
+	for name, fn := range map[string]string{boot.DueLag: "tick", boot.Recovered: "tick", boot.NoticesLost: "aside",
+		boot.FunctionErrors: "dispatch", boot.TableThrottles: "tick"} {
 		writes := at(tmpl.Resources[tmpl.function(t, fn)].Properties, "Environment.Variables.TICKRING_METRICS")
 		if watched[name] == "" || watched[name] != writes {
 			t.Errorf("the alarm on %s is of %q, the function writes %v", name, watched[name], writes)
@@ -691,7 +667,7 @@ func TestAlarms(t *testing.T) {
 	}
 	t.Logf("%d alarms on %d metrics, at $0.10 a metric and month", len(tmpl.of(t, "AWS::CloudWatch::Alarm")), charged)
 	// docs/cost.md says so of a function URL, which has no DoorsAsked and one more of Errors.
-	if n := len(url.of(t, "AWS::CloudWatch::Alarm")); charged != 27 || n != 13 {
+	if n := len(url.of(t, "AWS::CloudWatch::Alarm")); charged != 14 || n != 13 {
 		t.Errorf("alarms on %d metrics, and %d alarms with a function URL: they cost more than all else of an idle deployment", charged, n)
 	}
 	if len(tmpl.of(t, "AWS::CloudWatch::Dashboard")) != 1 {

@@ -132,8 +132,8 @@ var all = []setting{
 		s.props.Tables = &infra.Tables{Jobs: names[0], Runs: names[1], State: names[2]}
 		return nil
 	}},
-	{"provisioned", "least and most read units, least and most write units, of each table and of the index: 1,110,7,200 (`tickring cost " +
-		"--provisioned`)", func(s *settings, v string) error {
+	{"provisioned", "least and most read units, least and most write units, of each table and of the index: 1,110,7,200 (cost.md " +
+		"says how to choose them)", func(s *settings, v string) error {
 		n, err := numbers(v, 4)
 		if err == nil {
 			s.props.Provisioned = &infra.Provisioned{MinRead: n[0], MaxRead: n[1], MinWrite: n[2], MaxWrite: n[3]}

@@ -372,6 +372,7 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 		return c, sdk, nil, log, errors.New("configuration: AWS_REGION is missing")
 	}
 	stored, sdk := Clients{}.Of(sdk)
+	stored.APIOptions = append(stored.APIOptions, awsengine.Throttled(c.Metrics.counter(TableThrottles)))
 	if c.Params != (Params{}) {
 		c.secrets(ssm.NewFromConfig(sdk))
 	}
@@ -396,7 +397,7 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 // Start hands a handler to Lambda. Where traces are made they are brought to the
 // collector at the end of each invocation, within a bound: a function is frozen then.
 func (c *Config) Start(handler any) {
-	awslambda.Start(flushing(awslambda.NewHandler(handler), c.Traces))
+	awslambda.Start(flushing(newFailing(awslambda.NewHandler(handler), c.Metrics, os.TempDir()), c.Traces))
 }
 
 // flushed is a handler whose traces are brought away when it has answered.
@@ -422,6 +423,7 @@ func (f flushed) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 func Must(log *slog.Logger, err error) {
 	if err != nil {
 		log.Error("cannot start", "err", err.Error())
+		NewMetrics(os.Getenv("TICKRING_METRICS"), os.Stdout).Put(time.Now(), map[string]float64{FunctionErrors: 1})
 		os.Exit(1)
 	}
 }

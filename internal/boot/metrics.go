@@ -1,12 +1,17 @@
 package boot
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
+
+	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/internal/refusal"
 )
@@ -33,6 +38,9 @@ const (
 	LogsLost  = "LogsLost"  // logs that were to be kept and could not be read; the log names each
 	// notices that were given up; the log names each, doctor the channels
 	NoticesLost = "NoticesLost"
+	// invocations that failed, panicked, ended with their time or with their process, and functions that could not start
+	FunctionErrors = "FunctionErrors"
+	TableThrottles = "TableThrottles" // requests that DynamoDB throttled, each attempt
 )
 
 // MetricNamespace is where they are, MetricDimension what tells deployments apart.
@@ -42,26 +50,73 @@ const (
 )
 
 var units = map[string]string{DueLag: "Seconds", Recovered: "Count", Lateness: "Seconds", LateFires: "Count", Refused: "Count",
-	Failed: "Count", SpansLost: "Count", LogsLost: "Count", NoticesLost: "Count"}
+	Failed: "Count", SpansLost: "Count", LogsLost: "Count", NoticesLost: "Count",
+	FunctionErrors: "Count", TableThrottles: "Count"}
 
-// refusedEvery is how often a process tells of refusals at most.
-const refusedEvery = 10 * time.Second
+// toldEvery is how often a process writes a metric of what may come in any number.
+const toldEvery = 10 * time.Second
 
 // Trace is where who is refused by a function leaves a trace: lines in its log, and
 // Refused. Nobody waits there, for each moment of a function costs.
 func (m *Metrics) Trace(log *slog.Logger) *refusal.Trace {
+	count := m.counter(Refused)
+	return refusal.New(refusal.Options{Log: log, Count: func(string, string) { count() }})
+}
+
+// counter counts a metric and writes the first at once, and those that follow together.
+func (m *Metrics) counter(name string) (count func()) {
 	var mu sync.Mutex
 	var n float64
 	var told time.Time
-	return refusal.New(refusal.Options{Log: log, Count: func(string, string) {
+	return func() {
 		mu.Lock()
 		defer mu.Unlock()
 		n++
-		if now := time.Now(); now.Sub(told).Abs() >= refusedEvery {
-			m.Put(now, map[string]float64{Refused: n})
+		if now := time.Now(); now.Sub(told).Abs() >= toldEvery {
+			m.Put(now, map[string]float64{name: n})
 			n, told = 0, now
 		}
-	}})
+	}
+}
+
+// failing is a handler whose failed invocations are counted. The file under way exists during an
+// invocation: a process without memory cannot count itself, so the next one in its place does.
+type failing struct {
+	awslambda.Handler
+	m        *Metrics
+	underWay string
+}
+
+func newFailing(h awslambda.Handler, m *Metrics, dir string) failing {
+	f := failing{h, m, filepath.Join(dir, "tickring-under-way")}
+	if _, err := os.Stat(f.underWay); err == nil {
+		f.count()
+	}
+	return f
+}
+
+func (f failing) count() {
+	_ = os.Remove(f.underWay)
+	f.m.Put(time.Now(), map[string]float64{FunctionErrors: 1})
+}
+
+func (f failing) Invoke(ctx context.Context, payload []byte) (out []byte, err error) {
+	_ = os.WriteFile(f.underWay, nil, 0o600)
+	var once sync.Once
+	failed := func() { once.Do(f.count) }
+	if end, ok := ctx.Deadline(); ok { // Lambda stops the function then
+		defer time.AfterFunc(time.Until(end)-AnswerIn/8, failed).Stop()
+	}
+	done := false
+	defer func() {
+		if !done || err != nil {
+			failed()
+		}
+		_ = os.Remove(f.underWay)
+	}()
+	out, err = f.Handler.Invoke(ctx, payload)
+	done = true
+	return out, err
 }
 
 // spans tells of those that were lost.

@@ -2,13 +2,20 @@ package boot
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	awslambda "github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/refusal"
 )
 
@@ -48,8 +55,8 @@ func TestMetrics(t *testing.T) {
 
 // Each metric costs: there are few, and each has its unit.
 func TestFewMetrics(t *testing.T) {
-	if len(units) > 9 {
-		t.Errorf("%d metrics; at most 9 are allowed", len(units))
+	if len(units) > 11 {
+		t.Errorf("%d metrics; at most 11 are allowed", len(units))
 	}
 }
 
@@ -67,4 +74,95 @@ func TestRefusalsAreToldTogether(t *testing.T) {
 			t.Errorf("%d lines: %s", n, &out)
 		}
 	})
+}
+
+// TestFailedInvocationsAreCounted: once each, whether the handler fails, panics or ends with its time.
+func TestFailedInvocationsAreCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		handle func(context.Context) error
+		n      int
+	}{
+		"done":   {func(context.Context) error { return nil }, 0},
+		"failed": {func(context.Context) error { return errors.New("no table") }, 1},
+		"panic":  {func(context.Context) error { panic("nil") }, 1},
+		"hangs":  {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				func() {
+					defer func() { _ = recover() }()
+					_, _ = newFailing(awslambda.NewHandler(c.handle), NewMetrics("prod", &out), t.TempDir()).Invoke(ctx, []byte(`{}`))
+				}()
+				synctest.Wait()
+				if n := strings.Count(out.String(), `"FunctionErrors":1`); n != c.n || strings.Count(out.String(), "\n") != c.n {
+					t.Errorf("it is counted %d times, want %d: %s", n, c.n, out.String())
+				}
+			})
+		})
+	}
+}
+
+// TestADeadProcessIsCounted: a process that had no memory left, by the next one in its place.
+func TestADeadProcessIsCounted(t *testing.T) {
+	dir := t.TempDir()
+	var out bytes.Buffer
+	begin := func(handle func(context.Context) error) {
+		t.Helper()
+		_, err := newFailing(awslambda.NewHandler(handle), NewMetrics("prod", &out), dir).Invoke(t.Context(), []byte(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	inside := func(context.Context) error { // another process begins, as if this one were dead
+		newFailing(nil, NewMetrics("prod", &out), dir)
+		return nil
+	}
+	begin(inside)
+	begin(func(context.Context) error { return nil })
+	begin(func(context.Context) error { return nil })
+	if n := strings.Count(out.String(), `"FunctionErrors":1`); n != 1 {
+		t.Errorf("it is counted %d times, want once: %s", n, out.String())
+	}
+}
+
+// TestThrottledRequestsAreCounted: those of a table that are refused whole, and those of which a part is.
+func TestThrottledRequestsAreCounted(t *testing.T) {
+	c := newCloud(t)
+	n := 0
+	plain, _ := c.clients(Clients{Attempts: 1})
+	db := dynamodb.New(plain.Options(), func(o *dynamodb.Options) {
+		o.APIOptions = append(o.APIOptions, awsengine.Throttled(func() { n++ }))
+	})
+	get := func() error {
+		_, err := db.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: new("t"), Key: map[string]types.AttributeValue{}})
+		return err
+	}
+	batch := func() error {
+		_, err := db.BatchExecuteStatement(t.Context(), &dynamodb.BatchExecuteStatementInput{
+			Statements: []types.BatchStatementRequest{{Statement: new("s")}}})
+		return err
+	}
+	for _, tt := range []struct {
+		do     func() error
+		status int
+		body   string
+		counts int
+	}{
+		{get, 200, `{}`, 0},
+		{get, 400, `{"__type": "x#ConditionalCheckFailedException"}`, 0},
+		{get, 400, `{"__type": "x#ProvisionedThroughputExceededException"}`, 1},
+		{get, 400, `{"__type": "x#ThrottlingException"}`, 1},
+		{get, 400, `{"__type": "x#TransactionCanceledException", "CancellationReasons": [{"Code": "TransactionConflict"}]}`, 0},
+		{batch, 200, `{"Responses": [{"Error": {"Code": "DuplicateItem"}}]}`, 0},
+		{batch, 200, `{"Responses": [{"Error": {"Code": "ThrottlingError"}}]}`, 1},
+	} {
+		n = 0
+		c.answers = func() (int, string) { return tt.status, tt.body }
+		if err := tt.do(); n != tt.counts || (err != nil) != (tt.status != 200) {
+			t.Errorf("%s is counted %d times, want %d (%v)", tt.body, n, tt.counts, err)
+		}
+	}
 }
