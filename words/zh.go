@@ -1120,11 +1120,8 @@ var zh = map[string]string{
 
 	// What the command line says itself.
 	"allowed are 2026-11-20T02:30:00+01:00, 2026-11-20T02:30, 2026-11-20, 02:30 and a span such as 10m": "允许的写法：2026-11-20T02:30:00+01:00、2026-11-20T02:30、2026-11-20、02:30，以及 10m 这样的时长",
-	"allowed are 0s to 24h":                           "允许的范围：0s 到 24h",
-	"allowed are 0 to 100000":                         "允许的范围：0 到 100000",
-	"allowed are 0 to 10000":                          "允许的范围：0 到 10000",
-	"allowed are 500ms to 1h":                         "允许的范围：500ms 到 1h",
-	"at least 1":                                      "至少为 1",
+	"allowed are 500ms to 1h": "允许的范围：500ms 到 1h",
+	"at least 1":              "至少为 1",
 	"app %s %s: name another app, such as %s-call/%s": "应用 %s %s：请用另一个应用，如 %s-call/%s",
 	"takes executors that register":                   "使用自动注册的执行器",
 	"calls %s":                                        "调用 %s",
@@ -1137,7 +1134,6 @@ var zh = map[string]string{
 	"what comes lies behind now, and behind --from":                                                                                            "要查询的时间须在当前时间之后，也须在 --from 之后",
 	"%s (here: --crontab)":                       "%s（这里用 --crontab）",
 	"its version %d is that of another job":      "版本 %d 属于另一个任务",
-	"it is for jobs: name them with -f":          "只用于任务：请用 -f 指定",
 	"%s\nis it running? start one here with: %s": "%s\n服务在运行吗？在本机启动：%s",
 	"%s%s%s: either the token from %s is another server's, or %s is a stranger or hands on to a server elsewhere: %s; behind a proxy or a mapped port ask at the host and port of the server's --report-url": "%s%s%s：可能是令牌（来自 %s）属于另一个服务，也可能 %s 是陌生的服务，或转发到了别处的服务：%s；如果经过代理或端口映射，请用该服务的 --report-url 中的主机和端口访问",
 	"the server at %s does not take the token from %s: %s":                               "%s 上的服务不接受来自 %s 的令牌：%s",

@@ -117,7 +117,6 @@ type grammar struct {
 
 	Exec  execCmd       `cmd:"" help:"Make any program an executor: its runs are your program's." group:"Other"`
 	Cron  cronCmd       `cmd:"" help:"What a cron expression means; needs no server." group:"Other"`
-	Cost  costCmd       `cmd:"" help:"What the jobs of a manifest cost on AWS; needs no server." group:"Other"`
 	Compl completionCmd `cmd:"" name:"completion" help:"TAB in bash, zsh and fish." group:"Other"`
 	Words completeCmd   `cmd:"" name:"complete" hidden:""`
 	Vers  versionCmd    `cmd:"" name:"version" help:"The version of this program." group:"Other"`
