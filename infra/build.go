@@ -39,7 +39,8 @@ func build(p *Props, names []string) (string, error) {
 		cache = os.TempDir()
 	}
 	dir := filepath.Join(cache, "tickring", "functions-"+arch)
-	for _, name := range names {
+	for i, name := range names {
+		fmt.Fprintf(os.Stderr, "compiling function %d of %d: %s\n", i+1, len(names), name)
 		// What the tags leave out (an RPC server, a page of gRPC's, templates of mail) calls methods by name, for
 		// which the linker would keep all of the AWS SDK: the functions would be twice as large.
 		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc,grpcnotrace,gomailnotpl", "-ldflags", "-s -w",

@@ -576,6 +576,19 @@ func TestTablesByName(t *testing.T) {
 	}
 }
 
+// TestOutputsLeadToTheConsole: the outputs name the console's address and the command that prints the token of its first log-in.
+func TestOutputsLeadToTheConsole(t *testing.T) {
+	tmpl := synth(t, infra.Props{PublicUrl: "https://jobs.example.com/"})
+	if got := at(tmpl.Outputs["Console"], "Value"); got != "https://jobs.example.com/console/" {
+		t.Errorf("the output Console is %v", got)
+	}
+	command, _ := json.Marshal(at(tmpl.Outputs["AdminTokenCommand"], "Value"))
+	if !strings.Contains(string(command), "ssm get-parameter --with-decryption") || !strings.Contains(string(command), "AWS::Region") ||
+		!strings.Contains(string(command), "/admin-token") {
+		t.Errorf("the output AdminTokenCommand is %s", command)
+	}
+}
+
 // Every alarm has something to look at, says what it is about, and is told to
 // the topic; the metrics of ours are few, and those that functions write.
 func TestAlarms(t *testing.T) {

@@ -42,6 +42,10 @@ func NewTickringStack(scope constructs.Construct, id string, props *StackProps) 
 	}
 	out("Url", s.Url, "The address of the scheduler, for executors and for tickring --endpoint")
 	out("TokenParameter", s.TokenParameter, "The SSM parameter with the token of the API")
+	out("Console", jsii.String(*s.Url+"/console/"), "The web console; log in with the admin token")
+	read := "aws ssm get-parameter --with-decryption --query Parameter.Value --output text --region"
+	out("AdminTokenCommand", awscdk.Fn_Join(jsii.String(" "), &[]*string{&read, stack.Region(), jsii.String("--name"), s.TokenParameter}),
+		"Prints the admin token")
 	if s.ReadTokenParameter != nil {
 		out("ReadTokenParameter", s.ReadTokenParameter, "The SSM parameter with the token that may only read")
 	}

@@ -160,6 +160,15 @@ func TestIdle(t *testing.T) {
 		all > 2.31 {
 		t.Errorf("with the canary and all alarms: %s a month; %v", Dollars(all), err)
 	}
+	holds(t, "tutorial/deploy-to-aws.md", fmt.Sprintf("| no jobs, with the canary and the alarms | %.2f |", all))
+	minutely := fleets[1]
+	c, err := Replay(jobsOf(minutely.jobs, minutely.when), begin, minutely.span, plan.AWS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := Jobs(c, Standard().FunctionURL())
+	u = u.Times(1000 * 60 * 24 * 30 / u.Fires)
+	holds(t, "tutorial/deploy-to-aws.md", fmt.Sprintf("| 1,000 jobs, one run a minute each | %.0f more |", Sum(Virginia.Bill(u))))
 }
 
 // TestPlayMonth: rare jobs, frequent ones, fixed delays and too many to be played
