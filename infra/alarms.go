@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsbudgets"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatchactions"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
@@ -105,11 +106,38 @@ func (s *Scheduler) alarms(p *Props) {
 	over("TableThrottles", "DynamoDB throttles reads or writes", s.own(boot.TableThrottles, "Sum"), 0, 2)
 	over("AccountConcurrency", fmt.Sprintf("more than 80%% of the %v functions that the account may run at a time", account),
 		metric("AWS/Lambda", "ConcurrentExecutions", "Maximum", nil), account*0.8, 1)
+	minutes := func(perMinute *float64, otherwise float64) float64 { // the period is five minutes
+		if perMinute != nil {
+			otherwise = *perMinute
+		}
+		return 5 * otherwise
+	}
+	over("Invocations", "functions of the account are invoked unusually often: Lambda does not stop loops of tickring's functions",
+		metric("AWS/Lambda", "Invocations", "Sum", nil), minutes(p.InvocationsAlarm, 60_000), 2)
+	over("WriteUnits", "runs are written unusually often", metric("AWS/DynamoDB", "ConsumedWriteCapacityUnits", "Sum",
+		map[string]*string{"TableName": s.Runs.TableName()}), minutes(p.WriteUnitsAlarm, 120_000), 2)
 	silent("NoTick", "the tick was not woken for ten minutes: nothing is planned", s.of("Invocations", "tick")["tick"])
 	if !p.NoCanary {
 		silent("Canary", "the job that the deployment runs each minute did not arrive for ten minutes: nothing is sent",
 			s.of("Invocations", "canary")["canary"])
 	}
+}
+
+// budget sends an email when the costs of the resources with the tag of the stack approach the limit.
+func (s *Scheduler) budget(b *Budget, tag *string) {
+	notify := func(percent float64) *awsbudgets.CfnBudget_NotificationWithSubscribersProperty {
+		return &awsbudgets.CfnBudget_NotificationWithSubscribersProperty{
+			Notification: &awsbudgets.CfnBudget_NotificationProperty{ComparisonOperator: jsii.String("GREATER_THAN"),
+				NotificationType: jsii.String("ACTUAL"), Threshold: &percent},
+			Subscribers: []any{&awsbudgets.CfnBudget_SubscriberProperty{Address: &b.Email, SubscriptionType: jsii.String("EMAIL")}},
+		}
+	}
+	awsbudgets.NewCfnBudget(s.Construct, jsii.String("Budget"), &awsbudgets.CfnBudgetProps{
+		Budget: &awsbudgets.CfnBudget_BudgetDataProperty{BudgetType: jsii.String("COST"), TimeUnit: jsii.String("MONTHLY"),
+			BudgetLimit: &awsbudgets.CfnBudget_SpendProperty{Amount: &b.Dollars, Unit: jsii.String("USD")},
+			CostFilters: map[string]any{"TagKeyValue": []string{"user:tickring$" + *tag}}},
+		NotificationsWithSubscribers: []any{notify(80), notify(100)},
+	})
 }
 
 // dashboard answers three questions: is it on time, is it keeping up, what does

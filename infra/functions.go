@@ -174,7 +174,7 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 	title := strings.ToUpper(f.name[:1]) + f.name[1:]
 	scope := constructs.NewConstruct(s.Construct, &title)
 	logs := awslogs.NewLogGroup(scope, jsii.String("Log"), &awslogs.LogGroupProps{Retention: p.retention(),
-		RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
+		RemovalPolicy: awscdk.RemovalPolicy_DESTROY, EncryptionKey: p.EncryptionKey})
 	if !f.plain {
 		more = append(s.mayRead(p, append(f.reads, s.secretKey)...), more...)
 	}

@@ -589,6 +589,44 @@ func TestOutputsLeadToTheConsole(t *testing.T) {
 	}
 }
 
+// TestOperatingSettings: replicas, budget and the key of the log groups reach the template.
+func TestOperatingSettings(t *testing.T) {
+	env := &awscdk.StackProps{Env: &awscdk.Environment{Account: jsii.String("123456789012"), Region: jsii.String("eu-central-1")}}
+	stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Mine"), env)
+	infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, Replicas: []string{"eu-west-1"},
+		Budget: &infra.Budget{Dollars: 50, Email: "ops@example.com"}})
+	tmpl := read(t, stack)
+	for _, id := range tmpl.of(t, "AWS::DynamoDB::GlobalTable") {
+		var regions []any
+		for _, r := range list(tmpl.Resources[id].Properties["Replicas"]) {
+			regions = append(regions, at(r, "Region"), at(r, "DeletionProtectionEnabled"))
+		}
+		if fmt.Sprint(regions) != "[eu-west-1 true eu-central-1 true]" {
+			t.Errorf("%s has replicas in %v", id, regions)
+		}
+	}
+	budget, _ := json.Marshal(tmpl.Resources[tmpl.of(t, "AWS::Budgets::Budget")[0]].Properties)
+	for _, part := range []string{`"Amount":50`, `"user:tickring$Mine"`, `"Address":"ops@example.com"`, `"Threshold":80`, `"Threshold":100`} {
+		if !strings.Contains(string(budget), part) {
+			t.Errorf("the budget has no %s: %s", part, budget)
+		}
+	}
+	jobs, _ := json.Marshal(tmpl.Resources[tmpl.of(t, "AWS::SQS::Queue")[0]].Properties["Tags"])
+	if !strings.Contains(string(jobs), `{"Key":"tickring","Value":"Mine"}`) {
+		t.Errorf("the tag that the budget filters by is missing: %s", jobs)
+	}
+	keyed := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Keyed"), env)
+	key := awskms.NewKey(keyed, jsii.String("Key"), nil)
+	infra.NewScheduler(keyed, "Tickring", &infra.Props{Functions: functions, EncryptionKey: key, HttpApi: true, AccessLogs: true})
+	tmpl = read(t, keyed)
+	for _, id := range tmpl.of(t, "AWS::Logs::LogGroup") {
+		if tmpl.Resources[id].Properties["KmsKeyId"] == nil || tmpl.Resources[id].DeletionPolicy != "Delete" {
+			t.Errorf("the log group %s has the key %v and the deletion policy %s", id, tmpl.Resources[id].Properties["KmsKeyId"],
+				tmpl.Resources[id].DeletionPolicy)
+		}
+	}
+}
+
 // Every alarm has something to look at, says what it is about, and is told to
 // the topic; the metrics of ours are few, and those that functions write.
 func TestAlarms(t *testing.T) {
@@ -598,7 +636,7 @@ func TestAlarms(t *testing.T) {
 	tmpl := read(t, stack)
 	want := map[string]bool{"OldestMessage": true, "AsideOldest": true, "DeadLetters": true, "NoticesLost": true, "DueLag": true,
 		"Recovered": true, "Errors": true, "Throttles": true, "DoorsRefuse": true, "DoorsAsked": true, "TableThrottles": true,
-		"AccountConcurrency": true, "NoTick": true, "Canary": true}
+		"AccountConcurrency": true, "Invocations": true, "WriteUnits": true, "NoTick": true, "Canary": true}
 	watched, charged, looks := map[string]string{}, 0, map[string][]string{}
 	for _, id := range tmpl.of(t, "AWS::CloudWatch::Alarm") {
 		p := tmpl.Resources[id].Properties
@@ -679,8 +717,18 @@ func TestAlarms(t *testing.T) {
 		}
 	}
 	t.Logf("%d alarms on %d metrics, at $0.10 a metric and month", len(tmpl.of(t, "AWS::CloudWatch::Alarm")), charged)
-	// docs/cost.md says so of a function URL, which has no DoorsAsked and one more of Errors.
-	if n := len(url.of(t, "AWS::CloudWatch::Alarm")); charged != 14 || n != 13 {
+	if id := tmpl.of(t, "AWS::DynamoDB::GlobalTable"); len(looks["WriteUnits"]) != 1 ||
+		!slices.Contains(id, strings.Fields(looks["WriteUnits"][0])[0]) {
+		t.Errorf("the alarm WriteUnits looks at %v", looks["WriteUnits"])
+	}
+	low := synth(t, infra.Props{InvocationsAlarm: jsii.Number(10), WriteUnitsAlarm: jsii.Number(20)})
+	for name, want := range map[string]float64{"Invocations": 50, "WriteUnits": 100} { // in five minutes
+		if got := low.Resources[low.alarm(t, name)].Properties["Threshold"]; got != want {
+			t.Errorf("the threshold of the alarm %s is %v, want %v", name, got, want)
+		}
+	}
+	// docs/cost.md says so of a function URL, which has no DoorsAsked.
+	if n := len(url.of(t, "AWS::CloudWatch::Alarm")); charged != 16 || n != 15 {
 		t.Errorf("alarms on %d metrics, and %d alarms with a function URL: they cost more than all else of an idle deployment", charged, n)
 	}
 	if len(tmpl.of(t, "AWS::CloudWatch::Dashboard")) != 1 {

@@ -69,7 +69,7 @@ func (s *Scheduler) accessLogs(p *Props, stage awsapigatewayv2.CfnStage) {
 		return
 	}
 	logs := awslogs.NewLogGroup(s.Construct, jsii.String("AccessLog"), &awslogs.LogGroupProps{Retention: p.retention(),
-		RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
+		RemovalPolicy: awscdk.RemovalPolicy_DESTROY, EncryptionKey: p.EncryptionKey})
 	stage.SetAccessLogSettings(&awsapigatewayv2.CfnStage_AccessLogSettingsProperty{
 		DestinationArn: logs.LogGroupArn(),
 		Format: jsii.String(`{"time":"$context.requestTime","ip":"$context.identity.sourceIp","request":"$context.requestId","method":"$context.httpMethod",` +

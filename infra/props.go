@@ -53,7 +53,9 @@ type Props struct {
 	RemovalPolicy awscdk.RemovalPolicy
 	// DeletionProtection of the tables: on if nil, off with RemovalPolicy DESTROY.
 	DeletionProtection *bool
-	// EncryptionKey of tables, queues and tokens; nil: keys that AWS owns.
+	// Replicas are other Regions that DynamoDB copies the tables to. A scheduler runs in one Region only: see Tables.
+	Replicas []string
+	// EncryptionKey of tables, queues, tokens and logs; nil: keys that AWS owns. Its policy must let CloudWatch Logs use it.
 	EncryptionKey awskms.IKey
 
 	// MaxPartitions is how far the index of due jobs is parted under load: 16.
@@ -133,6 +135,11 @@ type Props struct {
 	// AccountConcurrency is how many functions may run at a time in the account,
 	// for the alarm on it and the bounds of the doors: 1000.
 	AccountConcurrency *float64
+	// InvocationsAlarm and WriteUnitsAlarm are the numbers per minute above which the alarms on function invocations of the
+	// account and on writes to the table of runs go off: 60,000 and 120,000.
+	InvocationsAlarm, WriteUnitsAlarm *float64
+	// Budget sends an email when the costs of a month approach a limit; nil: none.
+	Budget *Budget
 	// Dashboard makes one.
 	Dashboard bool
 
@@ -146,6 +153,12 @@ type Tables struct{ Jobs, Runs, State string }
 // Provisioned bounds the capacity of a table, which follows its use in between.
 type Provisioned struct {
 	MinRead, MaxRead, MinWrite, MaxWrite float64
+}
+
+// Budget is in dollars a month. AWS sends Email at 80 and 100 percent.
+type Budget struct {
+	Dollars float64
+	Email   string
 }
 
 // Throughput is in units a second.
@@ -205,11 +218,18 @@ const (
 	maxRate        = 10_000 // of all HTTP APIs of an account in a Region, by default
 	maxBurst       = 5_000
 	keptByAWS      = 100 // places of an account that cannot be reserved
+	maxAlarm       = 1_000_000_000
+	maxDollars     = 1_000_000
+	maxReplicas    = 10
 	maxAllow       = 100
 	maxInvoke      = 100
 )
 
 var tableName = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
+
+var region = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]{1,2}$`)
+
+var email = regexp.MustCompile(`^[^@\s]{1,64}@[^@\s]{1,185}$`)
 
 var queueArn = regexp.MustCompile(`^arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,80}$`)
 
@@ -234,6 +254,22 @@ func (p *Props) Check() error {
 	number("SlowConcurrency", p.SlowConcurrency, minConcurrency, maxConcurrency)
 	number("AccountConcurrency", p.AccountConcurrency, 1, 1_000_000)
 	number("DoorConcurrency", p.DoorConcurrency, 0, 1_000_000)
+	number("InvocationsAlarm", p.InvocationsAlarm, 1, maxAlarm)
+	number("WriteUnitsAlarm", p.WriteUnitsAlarm, 1, maxAlarm)
+	if b := p.Budget; b != nil && (b.Dollars < 1 || b.Dollars > maxDollars || !email.MatchString(b.Email)) {
+		fault("Budget is %v dollars for %q: 1 to %d dollars and an email address are allowed", b.Dollars, b.Email, maxDollars)
+	}
+	for i, r := range p.Replicas {
+		if !region.MatchString(r) || slices.Contains(p.Replicas[:i], r) {
+			fault("Replicas has %q: each is a Region such as eu-west-1, named once", r)
+		}
+	}
+	if len(p.Replicas) > maxReplicas {
+		fault("Replicas names %d Regions: at most %d are allowed", len(p.Replicas), maxReplicas)
+	}
+	if len(p.Replicas) > 0 && p.EncryptionKey != nil {
+		fault("Replicas and EncryptionKey are both set: a replica needs a key of its own Region")
+	}
 	if d, a := p.DoorConcurrency, p.AccountConcurrency; d != nil && a != nil && *d > 0 && *d*float64(len(p.doors()))+keptByAWS > *a {
 		fault("DoorConcurrency is %v for each of %s: with AccountConcurrency %v that leaves others less than %v, which AWS refuses",
 			*d, strings.Join(p.doors(), ", "), *a, keptByAWS)
@@ -278,7 +314,8 @@ func (p *Props) Check() error {
 		if t.Jobs == t.Runs || t.Runs == t.State || t.Jobs == t.State {
 			fault("Tables names a table twice: %s, %s, %s", t.Jobs, t.Runs, t.State)
 		}
-		if p.Provisioned != nil || p.WarmThroughput != nil || p.RecoverRuns || p.RemovalPolicy != "" || p.DeletionProtection != nil {
+		if p.Provisioned != nil || p.WarmThroughput != nil || p.RecoverRuns || p.RemovalPolicy != "" ||
+			p.DeletionProtection != nil || len(p.Replicas) > 0 {
 			fault("Tables are given with settings of tables: those that are there keep theirs")
 		}
 	}
@@ -404,6 +441,9 @@ func (p *Props) Check() error {
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 			fault("PublicUrl is %q: it is an http or https URL without a query", text)
 		}
+	}
+	if p.NoAlarms && (p.InvocationsAlarm != nil || p.WriteUnitsAlarm != nil) {
+		fault("InvocationsAlarm or WriteUnitsAlarm is set with NoAlarms: no alarm would use it")
 	}
 	if p.NoAlarms && p.AlarmTopic != nil {
 		fault("NoAlarms is set with an AlarmTopic: there would be nothing to tell it")

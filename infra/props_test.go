@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
 
@@ -24,6 +25,13 @@ func TestContradictions(t *testing.T) {
 		p    infra.Props
 		want string
 	}{
+		"a budget without an address": {infra.Props{Budget: &infra.Budget{Dollars: 50}},
+			`Budget is 50 dollars for "": 1 to 1000000 dollars and an email address are allowed`},
+		"a replica that is no Region": {infra.Props{Replicas: []string{"Frankfurt"}}, `Replicas has "Frankfurt": each is a Region`},
+		"a Region twice":              {infra.Props{Replicas: []string{"eu-west-1", "eu-west-1"}}, "named once"},
+		"replicas with a key": {infra.Props{Replicas: []string{"eu-west-1"}, EncryptionKey: awskms.NewKey(stack, jsii.String("Key"), nil)},
+			"Replicas and EncryptionKey are both set"},
+		"a threshold without alarms": {infra.Props{NoAlarms: true, WriteUnitsAlarm: jsii.Number(5)}, "is set with NoAlarms"},
 		"no partition": {infra.Props{MaxPartitions: jsii.Number(0)},
 			"MaxPartitions is 0: a whole number from 1 to 256 is allowed"},
 		"half a partition":      {infra.Props{MaxPartitions: jsii.Number(1.5)}, "MaxPartitions is 1.5"},

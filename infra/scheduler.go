@@ -79,6 +79,11 @@ func NewScheduler(scope constructs.Construct, id string, props *Props) *Schedule
 	if !p.NoAlarms {
 		s.alarms(&p)
 	}
+	tag := awscdk.Stack_Of(s.Construct).StackName()
+	awscdk.Tags_Of(s.Construct).Add(jsii.String("tickring"), tag, nil)
+	if p.Budget != nil {
+		s.budget(p.Budget, tag)
+	}
 	if p.Dashboard {
 		s.dashboard()
 	}

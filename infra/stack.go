@@ -69,6 +69,5 @@ func NewTickringStack(scope constructs.Construct, id string, props *StackProps) 
 	} else {
 		out("FunctionUrl", s.functionUrl, "The function URL itself, which Url is unless there is a public URL")
 	}
-	awscdk.Tags_Of(stack).Add(jsii.String("tickring"), &id, nil)
 	return &TickringStack{stack, s}
 }

@@ -41,6 +41,10 @@ func (s *Scheduler) tables(id string, p *Props) {
 	if w := p.WarmThroughput; w != nil {
 		warm = &awsdynamodb.WarmThroughput{ReadUnitsPerSecond: &w.Read, WriteUnitsPerSecond: &w.Write}
 	}
+	var replicas []*awsdynamodb.ReplicaTableProps
+	for _, r := range p.Replicas {
+		replicas = append(replicas, &awsdynamodb.ReplicaTableProps{Region: &r, DeletionProtection: protected})
+	}
 	table := func(name, hash, sort string, kind awsdynamodb.AttributeType, recover bool, warm *awsdynamodb.WarmThroughput,
 		index ...*awsdynamodb.GlobalSecondaryIndexPropsV2) awsdynamodb.TableV2 {
 		t := awsdynamodb.NewTableV2(s.Construct, &name, &awsdynamodb.TablePropsV2{
@@ -54,6 +58,7 @@ func (s *Scheduler) tables(id string, p *Props) {
 			DeletionProtection:               protected,
 			RemovalPolicy:                    policy,
 			GlobalSecondaryIndexes:           &index,
+			Replicas:                         &replicas,
 		})
 		fixed(id, t, name)
 		return t

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -32,6 +33,7 @@ type settings struct {
 	vpc, subnets, groups, key, boundary, topic string
 	domain, certificate, zone, zoneName        string
 	emulator, httpApiSet                       bool
+	tags                                       map[string]string
 }
 
 type setting struct {
@@ -79,6 +81,19 @@ func (s *settings) provider() *infra.Oidc {
 
 func split(v string) []string {
 	return strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// pairs reads KEY=VALUE,KEY=VALUE; like is an example for the error.
+func pairs(v, like string) (map[string]string, error) {
+	list := map[string]string{}
+	for _, t := range split(v) {
+		k, v, found := strings.Cut(t, "=")
+		if !found || k == "" {
+			return nil, fmt.Errorf("%q: %s is allowed", t, like)
+		}
+		list[k] = v
+	}
+	return list, nil
 }
 
 func numbers(v string, n int) ([]float64, error) {
@@ -163,6 +178,8 @@ var all = []setting{
 		s.props.DeletionProtection = new(bool)
 		return flag(func(s *settings) *bool { return s.props.DeletionProtection })(s, v)
 	}},
+	{"replicas", "other Regions that the tables are copied to: eu-west-1,us-east-2",
+		list(func(s *settings) *[]string { return &s.props.Replicas })},
 	{"key", "ARN of a KMS key", text(func(s *settings) *string { return &s.key })},
 	{"maxPartitions", "number", number(func(s *settings) **float64 { return &s.props.MaxPartitions })},
 	{"maxConcurrency", "number", number(func(s *settings) **float64 { return &s.props.MaxConcurrency })},
@@ -233,17 +250,28 @@ var all = []setting{
 	{"alarmTopic", "ARN of an SNS topic", text(func(s *settings) *string { return &s.topic })},
 	{"accountConcurrency", "how many functions may run at a time in the account; default: its limit, which is read",
 		number(func(s *settings) **float64 { return &s.props.AccountConcurrency })},
-	{"dashboard", "true or false", flag(func(s *settings) *bool { return &s.props.Dashboard })},
-	{"environment", "more variables of the functions: NAME=value,NAME=value", func(s *settings, v string) error {
-		s.props.Environment = map[string]string{}
-		for _, t := range split(v) {
-			k, v, found := strings.Cut(t, "=")
-			if !found || k == "" {
-				return fmt.Errorf("%q: NAME=value is allowed", t)
+	{"invocationsAlarm", "invocations of functions per minute in the account, above which an alarm goes off; default: 60000",
+		number(func(s *settings) **float64 { return &s.props.InvocationsAlarm })},
+	{"writeUnitsAlarm", "write units of runs per minute, above which an alarm goes off; default: 120000",
+		number(func(s *settings) **float64 { return &s.props.WriteUnitsAlarm })},
+	{"budget", "dollars a month and an email address, which is notified at 80 and 100 percent: 50,ops@example.com",
+		func(s *settings, v string) error {
+			dollars, email, _ := strings.Cut(v, ",")
+			f, err := strconv.ParseFloat(dollars, 64)
+			if err != nil || email == "" {
+				return errors.New("50,ops@example.com is allowed")
 			}
-			s.props.Environment[k] = v
-		}
-		return nil
+			s.props.Budget = &infra.Budget{Dollars: f, Email: email}
+			return nil
+		}},
+	{"tags", "tags of all resources: team=payments,env=prod", func(s *settings, v string) (err error) {
+		s.tags, err = pairs(v, "team=payments")
+		return err
+	}},
+	{"dashboard", "true or false", flag(func(s *settings) *bool { return &s.props.Dashboard })},
+	{"environment", "more variables of the functions: NAME=value,NAME=value", func(s *settings, v string) (err error) {
+		s.props.Environment, err = pairs(v, "NAME=value")
+		return err
 	}},
 }
 
@@ -308,6 +336,9 @@ func (s *settings) stackProps() *infra.StackProps {
 
 // refer makes references to others' resources inside the stack that uses them.
 func (s *settings) refer(stack awscdk.Stack, p *infra.Props) {
+	for _, k := range slices.Sorted(maps.Keys(s.tags)) {
+		awscdk.Tags_Of(stack).Add(&k, jsii.String(s.tags[k]), nil)
+	}
 	id := func(name string) *string { return jsii.String("Given" + name) }
 	if s.vpc != "" {
 		p.Vpc = awsec2.Vpc_FromLookup(stack, id("Vpc"), &awsec2.VpcLookupOptions{VpcId: &s.vpc})

@@ -17,8 +17,9 @@ func TestContext(t *testing.T) {
 		"tickring:noTokenPublic": "true", "tickring:readToken": "true",
 		"tickring:oidcIssuer": "https://id.example.com", "tickring:oidcRoles": "devs=shop:editor;ops=admin",
 		"tickring:alarms": "false", "tickring:dashboard": true, "tickring:maxConcurrency": 50, "tickring:invokeTag": "tickring=yes",
-		"tickring:removalPolicy": "destroy",
-		"tickring:environment":   "A=1,B=x=y", "tickring:deletionProtection": "false", "tickring:tables": "a-jobs,a-runs,a-state",
+		"tickring:removalPolicy": "destroy", "tickring:tags": "team=payments,env=prod", "tickring:budget": "50,ops@example.com",
+		"tickring:replicas": "eu-west-1", "tickring:invocationsAlarm": "100", "tickring:writeUnitsAlarm": "200",
+		"tickring:environment": "A=1,B=x=y", "tickring:deletionProtection": "false", "tickring:tables": "a-jobs,a-runs,a-state",
 		"@aws-cdk/core:target-partitions": []any{"aws"},
 	})
 	if err != nil {
@@ -30,7 +31,8 @@ func TestContext(t *testing.T) {
 		p.InvokeTag.Value != "yes" || p.RemovalPolicy != "DESTROY" || p.Environment["B"] != "x=y" || *p.DeletionProtection ||
 		p.Tables.State != "a-state" || *p.Throttle != (infra.Throttle{Rate: 20, Burst: 40}) || *p.DoorConcurrency != 30 || !p.NoToken ||
 		!p.NoTokenPublic || !p.ReadToken ||
-		p.Oidc.Issuer != "https://id.example.com" || len(p.Oidc.Roles) != 2 {
+		p.Oidc.Issuer != "https://id.example.com" || len(p.Oidc.Roles) != 2 || s.tags["env"] != "prod" || *p.Budget != (infra.Budget{Dollars: 50,
+		Email: "ops@example.com"}) || len(p.Replicas) != 1 || *p.InvocationsAlarm != 100 || *p.WriteUnitsAlarm != 200 {
 		t.Errorf("%+v", p)
 	}
 	for key, c := range map[string]struct{ value, want string }{
@@ -40,6 +42,8 @@ func TestContext(t *testing.T) {
 		"throttle":     {"20", "2 numbers are wanted"},
 		"architecture": {"mips", "arm64 and x86_64 are allowed"},
 		"tables":       {"jobs,runs", "three names are wanted"},
+		"budget":       {"50", "50,ops@example.com is allowed"},
+		"tags":         {"team", `"team": team=payments is allowed`},
 		"alarms":       {"perhaps", "true and false are allowed"},
 		"environment":  {"A", `"A": NAME=value is allowed`},
 		"subnets":      {"subnet-1", "tickring:vpc is missing"},
