@@ -181,6 +181,10 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 	more, beside := inRole(more)
 	statements := append(s.statements(f.role), more...)
 	statements = append(statements, allow([]string{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.LogGroupArn()))
+	if p.XRay && !f.plain {
+		statements = append(statements, allow([]string{"xray:PutTraceSegments", "xray:PutTelemetryRecords", "xray:PutSpans",
+			"xray:PutSpansForIndexing"}, jsii.String("*")))
+	}
 	inVpc := f.calls && p.Vpc != nil
 	if inVpc {
 		statements = append(statements, allow([]string{
@@ -194,16 +198,20 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 		Description:    jsii.String("What tickring's " + f.name + " may do"),
 		InlinePolicies: &map[string]awsiam.PolicyDocument{f.name: awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &statements})},
 	})
-	if inVpc || f.calls && p.InvokeTag != nil {
+	if p.XRay && !f.plain || inVpc || f.calls && p.InvokeTag != nil {
 		excuse(role.Node().DefaultChild().(awscdk.CfnResource), "AwsSolutions-IAM5",
-			"Lambda checks the permissions on network interfaces before it makes them, for all; functions that are allowed by a tag are told by "+
-				"the condition on it, not by name.")
+			"X-Ray knows no resources. Lambda checks the permissions on network interfaces before it makes them, for all; functions "+
+				"that are allowed by a tag are told by the condition on it, not by name.")
 	}
 	env := map[string]*string{}
 	if !f.plain {
 		env = s.environment(p)
 	}
 	maps.Copy(env, f.env)
+	if p.XRay && !f.plain {
+		env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] = jsii.String("https://xray." + *awscdk.Aws_REGION() + "." + *awscdk.Aws_URL_SUFFIX() +
+			"/v1/traces")
+	}
 	for k, v := range p.Environment {
 		env[k] = jsii.String(v)
 	}

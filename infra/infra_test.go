@@ -617,8 +617,16 @@ func TestOperatingSettings(t *testing.T) {
 	}
 	keyed := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Keyed"), env)
 	key := awskms.NewKey(keyed, jsii.String("Key"), nil)
-	infra.NewScheduler(keyed, "Tickring", &infra.Props{Functions: functions, EncryptionKey: key, HttpApi: true, AccessLogs: true})
+	infra.NewScheduler(keyed, "Tickring", &infra.Props{Functions: functions, EncryptionKey: key, HttpApi: true, AccessLogs: true, XRay: true})
 	tmpl = read(t, keyed)
+	tick := at(tmpl.Resources[tmpl.function(t, "tick")].Properties, "Environment.Variables.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+	if b, _ := json.Marshal(tick); !strings.Contains(string(b), `"https://xray.",{"Ref":"AWS::Region"}`) {
+		t.Errorf("tick sends spans to %s", b)
+	}
+	rest := slices.DeleteFunc(tmpl.statements(t), func(s statement) bool { return !slices.Contains(list(s.Action), any("xray:PutSpans")) })
+	if n := len(rest); n != 7 {
+		t.Errorf("%d roles may send spans", n)
+	}
 	for _, id := range tmpl.of(t, "AWS::Logs::LogGroup") {
 		if tmpl.Resources[id].Properties["KmsKeyId"] == nil || tmpl.Resources[id].DeletionPolicy != "Delete" {
 			t.Errorf("the log group %s has the key %v and the deletion policy %s", id, tmpl.Resources[id].Properties["KmsKeyId"],

@@ -140,6 +140,8 @@ type Props struct {
 	InvocationsAlarm, WriteUnitsAlarm *float64
 	// Budget sends an email when the costs of a month approach a limit; nil: none.
 	Budget *Budget
+	// XRay sends the spans of runs to AWS X-Ray. The account needs CloudWatch Transaction Search.
+	XRay bool
 	// Dashboard makes one.
 	Dashboard bool
 
@@ -441,6 +443,11 @@ func (p *Props) Check() error {
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 			fault("PublicUrl is %q: it is an http or https URL without a query", text)
 		}
+	}
+	if p.XRay && slices.ContainsFunc(slices.Collect(maps.Keys(p.Environment)), func(k string) bool {
+		return strings.HasPrefix(k, "OTEL_EXPORTER_OTLP_")
+	}) {
+		fault("XRay is set with OTEL_EXPORTER_OTLP_… in Environment: spans go to one collector")
 	}
 	if p.NoAlarms && (p.InvocationsAlarm != nil || p.WriteUnitsAlarm != nil) {
 		fault("InvocationsAlarm or WriteUnitsAlarm is set with NoAlarms: no alarm would use it")

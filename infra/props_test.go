@@ -25,6 +25,8 @@ func TestContradictions(t *testing.T) {
 		p    infra.Props
 		want string
 	}{
+		"two collectors": {infra.Props{XRay: true, Environment: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c"}},
+			"XRay is set with OTEL_EXPORTER_OTLP_"},
 		"a budget without an address": {infra.Props{Budget: &infra.Budget{Dollars: 50}},
 			`Budget is 50 dollars for "": 1 to 1000000 dollars and an email address are allowed`},
 		"a replica that is no Region": {infra.Props{Replicas: []string{"Frankfurt"}}, `Replicas has "Frankfurt": each is a Region`},

@@ -268,6 +268,7 @@ var all = []setting{
 		s.tags, err = pairs(v, "team=payments")
 		return err
 	}},
+	{"xray", "true: send the spans of runs to AWS X-Ray", flag(func(s *settings) *bool { return &s.props.XRay })},
 	{"dashboard", "true or false", flag(func(s *settings) *bool { return &s.props.Dashboard })},
 	{"environment", "more variables of the functions: NAME=value,NAME=value", func(s *settings, v string) (err error) {
 		s.props.Environment, err = pairs(v, "NAME=value")

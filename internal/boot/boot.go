@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -384,7 +385,8 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 		}
 	}
 	c.Deployment = sdk.Region + "/" + c.Names.State
-	if c.Traces, err = traces.New(traces.Options{Salt: []byte(c.Deployment), Log: log, Count: c.Metrics.spans}); err != nil {
+	if c.Traces, err = traces.New(traces.Options{Salt: []byte(c.Deployment), Log: log, Count: c.Metrics.spans,
+		Wrap: func(next http.RoundTripper) http.RoundTripper { return newXRay(sdk, next) }}); err != nil {
 		return c, sdk, nil, log, fmt.Errorf("configuration: %w", err)
 	}
 	c.Functions, c.SQS = awssend.NewFunctions(lambda.NewFromConfig(sdk), cloudwatchlogs.NewFromConfig(sdk)),

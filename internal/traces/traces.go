@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"time"
 
@@ -45,6 +46,8 @@ type Options struct {
 	Salt    []byte
 	Version string // of the program, for the collector
 	Log     *slog.Logger
+	// Wrap wraps the transport of requests to the collector; nil: they go out as they are.
+	Wrap func(http.RoundTripper) http.RoundTripper
 	// Count is told how many spans were brought to the collector and how many were
 	// lost; it must not block. May be nil.
 	Count func(exported, lost int)
@@ -75,6 +78,9 @@ func New(o Options) (*Traces, error) {
 	env, err := read(os.Getenv)
 	if err != nil || env == nil {
 		return nil, err
+	}
+	if o.Wrap != nil {
+		env.client.Transport = o.Wrap(env.client.Transport)
 	}
 	o.Log = cmp.Or(o.Log, slog.Default())
 	for d, to := range map[*time.Duration]time.Duration{&o.Every: time.Second, &o.Timeout: 10 * time.Second, &o.FlushFor: time.Second,
