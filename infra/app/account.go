@@ -19,8 +19,6 @@ type account interface {
 	Concurrency(ctx context.Context) (float64, error)
 	// Outputs are those of a stack; none if it does not exist.
 	Outputs(ctx context.Context, name string) (map[string]string, error)
-	// HasFunction reports whether a Lambda function exists.
-	HasFunction(ctx context.Context, name string) (bool, error)
 }
 
 type asking struct{ *awsask.Client }
@@ -44,15 +42,6 @@ func (a asking) Outputs(ctx context.Context, name string) (map[string]string, er
 	return outputs, err
 }
 
-func (a asking) HasFunction(ctx context.Context, name string) (bool, error) {
-	var found struct{}
-	err := a.Get(ctx, "lambda", "/2015-03-31/functions/"+name+"/configuration", &found)
-	if awsask.NotFound(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 const (
 	// fewConcurrent is the concurrency of an account below which a burst of runs waits: new accounts have 10.
 	fewConcurrent = 50
@@ -61,22 +50,18 @@ const (
 )
 
 // choose decides between a function URL and an HTTP API if the user did not, and returns what to warn of. A function URL has no
-// throttle, so it needs reserved concurrency and the account's limit. A stack that exists keeps its kind, and so its URL. An
-// error says why a stack that exists must not be updated.
-func (s *settings) choose(ctx context.Context, open func(context.Context) (account, error)) (warnings []string, err error) {
+// throttle, so it needs reserved concurrency and the account's limit. A stack that exists keeps its kind, and so its URL.
+func (s *settings) choose(ctx context.Context, open func(context.Context) (account, error)) (warnings []string) {
 	if s.emulator {
 		if s.props.DoorConcurrency == nil {
 			s.props.DoorConcurrency = new(0.0)
 		}
-		return nil, nil
+		return nil
 	}
 	a, err := open(ctx)
 	outputs, unread := map[string]string{}, err
 	if a != nil {
 		outputs, unread = a.Outputs(ctx, s.name)
-	}
-	if refused := keepsTokens(ctx, a, outputs); refused != nil {
-		return nil, refused
 	}
 	if err == nil && s.props.AccountConcurrency == nil {
 		var limit float64
@@ -90,18 +75,18 @@ func (s *settings) choose(ctx context.Context, open func(context.Context) (accou
 			"Request 1,000 (Service Quotas: AWS Lambda, concurrent executions)", *limit))
 	}
 	if s.httpApiSet || s.domain != "" {
-		return warnings, nil
+		return warnings
 	}
 	if outputs["Url"] != "" {
 		_, s.props.HttpApi = outputs["HttpApi"]
-		return warnings, nil
+		return warnings
 	}
 	if unread != nil {
 		warnings = append(warnings, fmt.Sprintf("the outputs of the stack cannot be read (%v). If the stack exists, this deployment may change "+
 			"its Url, which executors know: set %shttpApi in cdk.json to true if it has an HTTP API, to false if not", unread, prefix))
 	}
 	if s.props.DoorConcurrency != nil {
-		return warnings, nil
+		return warnings
 	}
 	const keep = "To choose yourself, set %shttpApi in cdk.json"
 	switch {
@@ -115,20 +100,7 @@ func (s *settings) choose(ctx context.Context, open func(context.Context) (accou
 		warnings = append(warnings, fmt.Sprintf("the stack gets an HTTP API ($1 a million requests) in place of a function URL, because an "+
 			"account with a concurrency of %v can reserve none for the function behind it: that takes %d. "+keep, *limit, mayReserve, prefix))
 	}
-	return warnings, nil
-}
-
-// keepsTokens refuses to update a stack whose tokens were created by custom resources: their function would delete the tokens.
-func keepsTokens(ctx context.Context, a account, outputs map[string]string) error {
-	name := outputs["SetupFunction"]
-	if name == "" {
-		return nil
-	}
-	if exists, err := a.HasFunction(ctx, name); err != nil || exists {
-		return errors.Join(err, fmt.Errorf("the stack is of an older version. Its function %s would delete the tokens when the update removes "+
-			"it, and results of runs would be refused. Delete the function first: aws lambda delete-function --function-name %[1]s", name))
-	}
-	return nil
+	return warnings
 }
 
 // openAccount uses the credentials that the app finds, in the Region of the stack.

@@ -10,7 +10,6 @@ import (
 type fakeAccount struct {
 	limit   float64
 	outputs map[string]string
-	old     bool // has the function of custom resources
 }
 
 func (f fakeAccount) Concurrency(context.Context) (float64, error) {
@@ -26,8 +25,6 @@ func (f fakeAccount) Outputs(context.Context, string) (map[string]string, error)
 	}
 	return f.outputs, nil
 }
-
-func (f fakeAccount) HasFunction(context.Context, string) (bool, error) { return f.old, nil }
 
 // said is what a user sets with -c.
 type said map[string]any
@@ -72,7 +69,7 @@ func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		warnings, err := s.choose(t.Context(), func(context.Context) (account, error) {
+		warnings := s.choose(t.Context(), func(context.Context) (account, error) {
 			if c.account == nil {
 				return nil, errors.New("no AWS credentials")
 			}
@@ -83,8 +80,8 @@ func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
 			limit = *s.props.AccountConcurrency
 		}
 		words := strings.Fields(c.warns)
-		if err != nil || s.props.HttpApi != c.httpApi || limit != c.limit || len(warnings) != len(words) {
-			t.Errorf("%s: HTTP API %t, a limit of %v, %q, %v", name, s.props.HttpApi, limit, warnings, err)
+		if s.props.HttpApi != c.httpApi || limit != c.limit || len(warnings) != len(words) {
+			t.Errorf("%s: HTTP API %t, a limit of %v, %q", name, s.props.HttpApi, limit, warnings)
 		}
 		for i, w := range words {
 			if i < len(warnings) && !strings.Contains(warnings[i], w) {
@@ -93,21 +90,6 @@ func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
 		}
 		if d := s.props.DoorConcurrency; s.emulator && (d == nil || *d != 0) {
 			t.Errorf("%s: concurrency is reserved: %v", name, d)
-		}
-	}
-}
-
-// A stack whose tokens were created by custom resources is updated only after the function that would delete the tokens is gone.
-func TestUpdateKeepsTokens(t *testing.T) {
-	before := map[string]string{"Url": "https://x", "HttpApi": "x", "SetupFunction": "Tickring-Setup"}
-	for _, old := range []bool{true, false} {
-		s, err := readContext(said{"httpApi": true}.all())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = s.choose(t.Context(), func(context.Context) (account, error) { return fakeAccount{1000, before, old}, nil })
-		if (err != nil) != old || old && !strings.Contains(err.Error(), "delete-function --function-name Tickring-Setup") {
-			t.Errorf("with the function %t: %v", old, err)
 		}
 	}
 }

@@ -31,11 +31,7 @@ func run() (code int) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
 	defer cancel()
-	warnings, err := c.choose(ctx, openAccount)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+	warnings := c.choose(ctx, openAccount)
 	stack := infra.NewTickringStack(app, c.name, c.stackProps())
 	warn(stack.Stack, warnings)
 	if c.emulator {
