@@ -28,8 +28,8 @@ func (s *server) GetHome(w http.ResponseWriter, r *http.Request) (any, error) {
 		return out
 	}
 	out := client.Home{Now: s.m.Now().UTC(), Failing: jobs(h.Fail, h.Failing), Late: jobs(h.Delayed, h.Late), Partial: h.Partial,
-		Long: client.HomeRuns{Count: h.Linger, Runs: []client.HomeRun{}}, Coming: client.HomeComing{Jobs: h.Soon, First: []client.Coming{}},
-		Deserted: []client.DesertedApp{}, DesertedCount: h.Alone}
+		Unread: h.Unread, Long: client.HomeRuns{Count: h.Linger, Runs: []client.HomeRun{}},
+		Coming: client.HomeComing{Jobs: h.Soon, First: []client.Coming{}}, Deserted: []client.DesertedApp{}, DesertedCount: h.Alone}
 	for _, l := range h.Long {
 		out.Long.Runs = append(out.Long.Runs, client.HomeRun{Run: l.Run.String(), Job: l.Job.Name(), Title: l.Job.Def.Title, SentAt: l.Since,
 			UsualMs: l.Usual.Milliseconds()})

@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/aside"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/notice"
@@ -48,6 +49,11 @@ type Engine struct {
 	// Writes grows with each commit, so that who shows what is stored need not ask; nil where
 	// no process hears of all of them.
 	Writes func() uint64
+	// Newest returns the key of the newest journal of this hour, zero if there is none: of an
+	// engine without Writes it is the cheapest sign that something was sent.
+	Newest func(ctx context.Context) (core.JournalKey, error)
+	// Failed lists the jobs that may be failing; nil where the last runs of all are soon read.
+	Failed ask.FailedJobs
 	// Close ends what the engine runs and releases its files.
 	Close func() error
 }

@@ -232,7 +232,7 @@ func TestKeys(t *testing.T) {
 		if id == "TickringJobs" {
 			index := at(p, "GlobalSecondaryIndexes.0")
 			if at(index, "IndexName") != "due" || key(index, 0) != "partition N" || key(index, 1) != "planAt S" ||
-				at(index, "Projection.ProjectionType") != "KEYS_ONLY" {
+				at(index, "Projection.ProjectionType") != "ALL" {
 				t.Errorf("the index is %v", index)
 			}
 		}

@@ -67,7 +67,7 @@ func (s *Scheduler) tables(id string, p *Props) {
 		IndexName:      jsii.String(due),
 		PartitionKey:   &awsdynamodb.Attribute{Name: jsii.String("partition"), Type: awsdynamodb.AttributeType_NUMBER},
 		SortKey:        &awsdynamodb.Attribute{Name: jsii.String("planAt"), Type: awsdynamodb.AttributeType_STRING},
-		ProjectionType: awsdynamodb.ProjectionType_KEYS_ONLY,
+		ProjectionType: awsdynamodb.ProjectionType_ALL,
 		WarmThroughput: warm,
 	})
 	s.Runs = table("Runs", "job", "run", awsdynamodb.AttributeType_NUMBER, p.RecoverRuns, warm)

@@ -936,6 +936,9 @@ type Home struct {
 	// Partial Of some jobs it is not known yet how they stand: ask again
 	Partial   bool   `json:"partial,omitempty,omitzero"`
 	Scheduler *Facts `json:"scheduler,omitempty"`
+
+	// Unread Runs that started late or run long are not counted, because the runs of all jobs would have to be read
+	Unread bool `json:"unread,omitempty,omitzero"`
 }
 
 // HomeComing defines model for HomeComing.
@@ -1241,6 +1244,9 @@ type JobCounts struct {
 	NeverRan int `json:"neverRan"`
 	Paused   int `json:"paused"`
 	Started  int `json:"started"`
+
+	// Unread neverRan, and runs that started late, are not counted, because the runs of all jobs would have to be read
+	Unread bool `json:"unread,omitempty,omitzero"`
 }
 
 // JobFacts defines model for JobFacts.

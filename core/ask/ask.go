@@ -39,6 +39,8 @@ type Options struct {
 	PageFor time.Duration
 	// Together is how many jobs such a question looks at side by side: 16.
 	Together int
+	// Failed lists the jobs that may be failing, for pages; nil: the last runs of all jobs are read.
+	Failed FailedJobs
 	// KeepRuns is what the store's sweep is told in place of each job's
 	// keep.days; 0 where it is told nothing.
 	KeepRuns time.Duration

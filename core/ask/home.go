@@ -35,6 +35,9 @@ type Home struct {
 	Coming   []Coming   // the first instants
 	// Partial says that of some jobs it is not known yet how they stand.
 	Partial bool
+	// Unread reports that the last runs of most jobs were not read: Late has only jobs that are not planned, and Long
+	// only runs of jobs that may be failing.
+	Unread bool
 }
 
 // HomeJob is a job with the last run by which it fails or is late; or with the instant that is due and
@@ -67,7 +70,7 @@ func (q *Ask) Home(ctx context.Context, sees func(app string) bool) (Home, error
 	if err != nil {
 		return Home{}, err
 	}
-	h := Home{Partial: f.partial}
+	h := Home{Partial: f.partial, Unread: f.unread}
 	now := core.InstantOf(f.stand.now)
 	var failing, late []homeRow
 	var soon []Coming

@@ -297,17 +297,57 @@ func (s *standing) last(job core.JobID) *brief {
 
 // failing is the run with which the last chain of a job that came to an end failed; nil: it did not.
 func (s *standing) failing(job core.JobID) *brief {
+	if b := s.decided(job); b != nil && b.bad {
+		return b
+	}
+	return nil
+}
+
+// decided is the run with which the last chain of a job came to an end; nil: none that is known did.
+func (s *standing) decided(job core.JobID) *brief {
 	list, _ := s.due(job)
 	for i := range list {
-		switch b := &list[i]; {
-		case b.state.Open(), b.tried, b.shard, b.state == core.Skipped && b.try <= 1:
-		case b.bad:
+		if b := &list[i]; !b.state.Open() && !b.tried && !b.shard && (b.state != core.Skipped || b.try > 1) {
 			return b
-		default:
-			return nil
 		}
 	}
 	return nil
+}
+
+// settledFor is how long a job stays on the list of those that may be failing: it is put there before its run ends, and
+// who put it there does not do so again for the half of that.
+const settledFor = 10 * time.Minute
+
+// mayFail tells by a store's list of jobs that may be failing which of some are. Of others it knows no runs.
+func (q *Ask) mayFail(ctx context.Context, jobs []core.JobID) (*standing, error) {
+	failed, err := q.o.Failed.FailedJobs(ctx)
+	if err != nil {
+		return nil, core.Passing(err)
+	}
+	listed := slices.DeleteFunc(slices.Clone(jobs), func(job core.JobID) bool { return failed[job].IsZero() })
+	s := &standing{of: make(map[core.JobID][]brief, len(listed)), all: true, now: q.o.Now()}
+	upTo := core.InstantOf(s.now)
+	recovered := map[core.JobID]time.Time{}
+	for n := latelyOf; len(listed) > 0 && n <= latelyFar; n *= latelyStep { // behind what hangs much may be skipped
+		last, err := q.store.LastRuns(ctx, listed, upTo, n)
+		if err != nil {
+			return nil, core.Passing(err)
+		}
+		listed = slices.DeleteFunc(listed, func(job core.JobID) bool {
+			list := make([]brief, len(last[job]))
+			for i := range list {
+				list[i] = briefOf(&last[job][i])
+			}
+			s.of[job] = kept(list, upTo)
+			b := s.decided(job)
+			if b != nil && !b.bad && s.now.Sub(failed[job]) > settledFor {
+				recovered[job] = failed[job]
+			}
+			return b != nil || len(list) == 0
+		})
+	}
+	_ = q.o.Failed.ForgetFailed(ctx, recovered) // else the next page does
+	return s, nil
 }
 
 // overdue is the instant of a job that is due, past its grace, and that the scheduler has not planned; 0: none.

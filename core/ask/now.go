@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/glance"
 )
 
 // Standing is how a job stands now, in a word.
@@ -65,7 +66,10 @@ type JobsNow struct {
 	// Partial says that of some it is not known how they stand, or that there are more than
 	// one look takes.
 	Partial bool
-	Next    string
+	// Unread reports that the last runs of most jobs were not read: Of has only those that are late because they are
+	// not planned, and none that never ran.
+	Unread bool
+	Next   string
 }
 
 // JobsNow lists jobs by how they stand, in an order. It walks over all jobs and keeps what it
@@ -80,7 +84,7 @@ func (q *Ask) JobsNow(ctx context.Context, a JobsAsk) (JobsNow, error) {
 	if err != nil {
 		return JobsNow{}, err
 	}
-	res := JobsNow{All: f.all, Of: f.of, Partial: f.partial, Failed: f.failed}
+	res := JobsNow{All: f.all, Of: f.of, Partial: f.partial, Unread: f.unread, Failed: f.failed}
 	list := f.jobs
 	slices.SortFunc(list, func(x, y ranked) int { return x.compare(&y.rank, a.Down) })
 	if a.Cursor != "" {
@@ -165,8 +169,22 @@ type found struct {
 	more    bool // there are more jobs
 	bad     int  // cannot be read
 	failed  core.Unreadable
+	unread  bool // only of those that may be failing the last runs were read
 	stand   *standing
 	next    func(j *core.Job) core.Instant // when a job fires next, by what is paused; 0: it does not
+}
+
+// stands reads how jobs stand by their last runs. Where a store lists those that may be failing, a page reads
+// the runs of these alone, unless it asks for what only the runs of all tell.
+func (q *Ask) stands(ctx context.Context, a *JobsAsk, ids []core.JobID) (s *standing, unread bool, err error) {
+	unread = q.o.Failed != nil && glance.Of(ctx) != nil && a.By != ByLast && !slices.Contains(a.Is, IsLate) &&
+		!slices.Contains(a.Is, IsNeverRan)
+	if unread {
+		s, err = q.mayFail(ctx, ids)
+	} else {
+		s, err = q.lately.look(ctx, q, ids)
+	}
+	return s, unread, err
 }
 
 func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
@@ -199,11 +217,11 @@ func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := q.lately.look(ctx, q, ids)
+	s, unread, err := q.stands(ctx, a, ids)
 	if err != nil {
 		return nil, err
 	}
-	f := &found{all: len(jobs), of: map[Standing]int{}, partial: next != 0 || !s.all, more: next != 0, bad: len(p.Bad),
+	f := &found{unread: unread, all: len(jobs), of: map[Standing]int{}, partial: next != 0 || !s.all, more: next != 0, bad: len(p.Bad),
 		failed: a.tells(p.Passed(0)), stand: s, jobs: make([]ranked, 0, len(jobs)),
 		next: func(j *core.Job) core.Instant {
 			return q.nexts.next(&j.Sched, core.InstantOf(now), g.Pause, pauses[j.Def.App])

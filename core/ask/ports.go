@@ -2,6 +2,7 @@ package ask
 
 import (
 	"context"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
@@ -87,6 +88,16 @@ type Recent struct {
 	App      string
 	States   []core.State
 	From, To core.Instant
+}
+
+// FailedJobs is the list of jobs that may be failing, of a store that cannot tell how all jobs stand by their runs at the
+// cost of a page. Of the other jobs no last chain failed.
+type FailedJobs interface {
+	// FailedJobs reads since when jobs are on the list.
+	FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error)
+	// ForgetFailed takes jobs that have recovered off the list, unless they were put on it again since. Nobody asks for
+	// that within ten minutes of when they were.
+	ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time) error
 }
 
 // Runs are the runs, and what waits for its time.

@@ -83,6 +83,7 @@ type Store struct {
 
 	defs     defs
 	receipts receipts
+	failed   sync.Map // when this process put a core.JobID on the list of those that may be failing
 }
 
 // New makes a store; what is missing in o.Names is named in the error.
@@ -116,6 +117,8 @@ func (s *Store) Engine() *engine.Engine {
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
 		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, Aside: s, Notices: s, Upkeep: s, Report: s, People: s, Secrets: s,
 		ByJournal: true,
+		Newest:    s.Newest,
+		Failed:    s,
 		Close:     func() error { return nil },
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/glance"
 )
 
 // item is a stored item or its key.
@@ -276,7 +277,25 @@ func statementAnswer(table string, e *types.BatchStatementError) error {
 	return fmt.Errorf("table %s: %s: %s", table, e.Code, aws.ToString(e.Message))
 }
 
-// get reads items strongly, by key. Those that the store had no room for are
+// consistency says how the reads of a call are done: strongly, or for a page eventually
+// consistent and counted, which costs half.
+func consistency(ctx context.Context) (strong *bool, count types.ReturnConsumedCapacity) {
+	if glance.Of(ctx) != nil {
+		return nil, types.ReturnConsumedCapacityTotal
+	}
+	return aws.Bool(true), ""
+}
+
+// spend notes what a read of a page cost.
+func spend(ctx context.Context, consumed ...types.ConsumedCapacity) {
+	if g := glance.Of(ctx); g != nil {
+		for i := range consumed {
+			g.Spend(aws.ToFloat64(consumed[i].CapacityUnits))
+		}
+	}
+}
+
+// get reads items by key. Those that the store had no room for are
 // in unread, as the keys' indices.
 func (s *Store) get(ctx context.Context, table string, keys []item, found func(item) error) (unread map[int]bool, err error) {
 	if err := ctx.Err(); err != nil {
@@ -303,20 +322,22 @@ func (s *Store) get(ctx context.Context, table string, keys []item, found func(i
 	items := make([][]item, len(batches))
 	left := make([][]item, len(batches))
 	errs := make([]error, len(batches))
+	strong, count := consistency(ctx)
 	s.parallel(len(batches), func(b int) {
 		want := make([]item, len(batches[b]))
 		for k, i := range batches[b] {
 			want[k] = keys[i]
 		}
 		s.insist(ctx, func() bool {
-			out, err := s.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
-				table: {Keys: want, ConsistentRead: aws.Bool(true)}}})
+			out, err := s.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{ReturnConsumedCapacity: count,
+				RequestItems: map[string]types.KeysAndAttributes{table: {Keys: want, ConsistentRead: strong}}})
 			if err != nil {
 				if errs[b] = answer("table "+table, err); errors.Is(errs[b], core.ErrThrottled) {
 					errs[b] = nil
 				}
 				return false
 			}
+			spend(ctx, out.ConsumedCapacity...)
 			items[b] = append(items[b], out.Responses[table]...)
 			want = out.UnprocessedKeys[table].Keys
 			return len(want) > 0
@@ -362,13 +383,25 @@ func keyText(names []string, k item) string {
 	return b.String()
 }
 
+// ask makes one request of a query. Those for a page are not strong.
+func (s *Store) ask(ctx context.Context, in *dynamodb.QueryInput) (*dynamodb.QueryOutput, error) {
+	if glance.Of(ctx) != nil {
+		in.ConsistentRead, in.ReturnConsumedCapacity = consistency(ctx)
+	}
+	out, err := s.db.Query(ctx, in)
+	if err == nil && out.ConsumedCapacity != nil {
+		spend(ctx, *out.ConsumedCapacity)
+	}
+	return out, err
+}
+
 // query reads all pages of a query, until each has had enough.
 func (s *Store) query(ctx context.Context, in *dynamodb.QueryInput, each func(item) (more bool, err error)) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		out, err := s.db.Query(ctx, in)
+		out, err := s.ask(ctx, in)
 		if err != nil {
 			return answer("table "+aws.ToString(in.TableName), err)
 		}

@@ -81,6 +81,9 @@ func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []t
 			return nil, err
 		}
 		actions = append(actions, e.update(s.o.Names.Jobs, schedKey(id)), putAction(s.o.Names.Jobs, put))
+		if len(ids) <= core.MaxParents { // else there is no room, and pages read the definition by its key
+			actions = append(actions, putAction(s.o.Names.State, s.listItem(&def, rev)))
+		}
 		s.defs.forget(id)
 	}
 	return actions, nil
@@ -104,13 +107,13 @@ func createParts(jobs []core.Job) (parts [][]int, inTurn int) {
 		needs := perCreate
 		for _, p := range jobs[i].Def.After {
 			if !parents[p.ID] {
-				needs += 2
+				needs += 3
 			}
 		}
 		if used+needs > actionsPerTransact {
 			parts, used = append(parts, nil), 0
 			clear(parents)
-			needs = perCreate + 2*len(jobs[i].Def.After)
+			needs = perCreate + 3*len(jobs[i].Def.After)
 		}
 		used += needs
 		for _, p := range jobs[i].Def.After {

@@ -155,7 +155,7 @@ func (e *expr) alone(table string, key item) *dynamodb.UpdateItemInput {
 		ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}
 }
 
-// query is the condition as that on the keys of what is read, strongly.
+// query is the condition as that on the keys of what is read, strongly but for a page.
 func (e *expr) query(table string) *dynamodb.QueryInput {
 	return &dynamodb.QueryInput{TableName: &table, ConsistentRead: aws.Bool(true),
 		KeyConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}

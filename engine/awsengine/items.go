@@ -1,6 +1,7 @@
 package awsengine
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -88,15 +89,21 @@ type schedItem struct {
 	DefRev     int64  `dynamodbav:"defRev,omitempty"` // the revision of its def item
 }
 
+// never is where a job that is not to be planned stands in the due index: behind all moments. So the index has all jobs.
+const never core.Instant = 9_999_999_999
+
+// schedKeyAt is the place in the due index of a job that is to be planned at a moment, or never (0).
+func schedKeyAt(at core.Instant, job core.JobID) string {
+	return planKey(core.DueItem{PlanAt: cmp.Or(at, never), Job: job})
+}
+
 func encodeSched(s *core.Sched, defRev int64) (item, error) {
 	it := schedItem{ID: "job#" + s.ID.String(), Part: "sched", App: s.App, State: string(s.State), Rev: s.Rev, RevAt: millis(s.RevAt),
 		Schedule: jsonText(s.Schedule), Misfire: string(s.Misfire), Grace: int64(s.Grace), Deadline: int64(s.Deadline), Next: int64(s.Next),
 		Partition: s.Partition, Seq: s.Seq, Tail: int64(s.Tail), PauseUntil: int64(s.PauseUntil), PauseBy: s.PauseBy, PauseWhy: s.PauseWhy,
 		PlanError: s.PlanError,
 		Compared:  int64(s.Compared), DefRev: defRev}
-	if s.PlanAt != 0 {
-		it.PlanAt = planKey(core.DueItem{PlanAt: s.PlanAt, Job: s.ID})
-	}
+	it.PlanAt = schedKeyAt(s.PlanAt, s.ID)
 	return attributevalue.MarshalMap(it)
 }
 
@@ -119,7 +126,9 @@ func decodeSched(it item) (core.Sched, error) {
 		if err != nil {
 			return core.Sched{}, err
 		}
-		s.PlanAt = d.PlanAt
+		if s.PlanAt = d.PlanAt; d.PlanAt == never {
+			s.PlanAt = 0
+		}
 	}
 	if err := json.Unmarshal([]byte(v.Schedule), &s.Schedule); err != nil {
 		return core.Sched{}, fmt.Errorf("read the schedule of job %d: %w", id, err)

@@ -15,16 +15,21 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/secretbox"
 )
 
 func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
+	jobs, shown := partKnown(ctx, jobs)
 	found, _, locked, unread, err := s.jobs(ctx, jobs)
 	bad, err := core.Besides(err)
 	for id, why := range locked {
 		delete(found, id)
 		bad.Add(id, why)
+	}
+	if found != nil {
+		maps.Copy(found, shown)
 	}
 	return found, unread, cmp.Or(err, bad.Err())
 }
@@ -163,11 +168,16 @@ func (s *Store) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]c
 }
 
 func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
-	keys := make([]item, len(names))
-	for i, n := range names {
-		keys[i] = stateKey("name#"+app, n)
-	}
 	found := map[string]core.JobID{}
+	b := shownBoard(ctx)
+	keys := make([]item, 0, len(names))
+	for _, n := range names {
+		if id := b.ids[app+"/"+n]; id != 0 {
+			found[n] = id
+		} else {
+			keys = append(keys, stateKey("name#"+app, n))
+		}
+	}
 	return found, s.getAll(ctx, s.o.Names.State, keys, func(it item) error {
 		id, err := intOf(it, "job")
 		found[stringOf(it, "key")] = core.JobID(id)
@@ -196,6 +206,13 @@ const mostQueries = 4
 
 // ListJobs implements ask.Store. The list of all jobs is one small item each.
 func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
+	if g := glance.Of(ctx); g != nil {
+		b, err := s.boardOf(ctx, g)
+		if err != nil {
+			return nil, 0, err
+		}
+		return b.list(app, after, limit)
+	}
 	in := s.listed("jobs", after, limit)
 	if app != "" {
 		in.Limit = nil // of what is looked at, and few of it may be the app's
@@ -207,22 +224,10 @@ func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limi
 	if err != nil {
 		return nil, 0, err
 	}
-	found := map[core.JobID]*core.Job{}
-	var bad core.Unreadable
-	for left := ids; len(left) > 0; {
-		some, unread, err := s.Jobs(ctx, left)
-		worse, err := core.Besides(err)
-		if err != nil {
-			return nil, 0, err
-		}
-		for id, why := range worse {
-			bad.Add(id, why)
-		}
-		maps.Copy(found, some)
-		if len(unread) == len(left) {
-			return nil, 0, core.ErrThrottled
-		}
-		left = unread
+	found, err := s.allJobs(ctx, ids)
+	bad, err := core.Besides(err)
+	if err != nil {
+		return nil, 0, err
 	}
 	for _, id := range ids {
 		if j, ok := found[id]; ok {
@@ -232,13 +237,35 @@ func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limi
 	return list, next, bad.Err()
 }
 
+// allJobs reads jobs until none is unread.
+func (s *Store) allJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, error) {
+	found := map[core.JobID]*core.Job{}
+	var bad core.Unreadable
+	for left := ids; len(left) > 0; {
+		some, unread, err := s.Jobs(ctx, left)
+		worse, err := core.Besides(err)
+		if err != nil {
+			return nil, err
+		}
+		for id, why := range worse {
+			bad.Add(id, why)
+		}
+		maps.Copy(found, some)
+		if len(unread) == len(left) {
+			return nil, core.ErrThrottled
+		}
+		left = unread
+	}
+	return found, bad.Err()
+}
+
 // listedIDs reads numbers from a list, and behind which to go on; 0 is the end.
 func (s *Store) listedIDs(ctx context.Context, in *dynamodb.QueryInput, limit int) (ids []core.JobID, next core.JobID, err error) {
 	for range mostQueries {
 		if err := ctx.Err(); err != nil {
 			return nil, 0, err
 		}
-		out, err := s.db.Query(ctx, in)
+		out, err := s.ask(ctx, in)
 		if err != nil {
 			return nil, 0, answer("table "+s.o.Names.State, err)
 		}
@@ -371,7 +398,7 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 		}
 		actions = append(actions, none("id").put(t.Jobs, def), none("id").put(t.Jobs, sched),
 			none("of").check(t.State, stateKey("tomb", listKey(j.Def.ID))))
-		actions = append(actions, s.nameActions(&j.Def)...)
+		actions = append(actions, s.nameActions(&j.Def, j.Sched.Rev)...)
 		if app := j.Def.App; !apps[app] {
 			apps[app] = true
 			actions = append(actions, s.passCheck(pass(app)))
@@ -388,10 +415,10 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 }
 
 // nameActions have a job found by its name, which nobody else may have, and in the lists.
-func (s *Store) nameActions(d *core.Def) []types.TransactWriteItem {
-	name, listed := stateKey("name#"+d.App, d.Name), stateKey("jobs", listKey(d.ID))
-	name["job"], listed["app"] = number(d.ID), text(d.App)
-	return []types.TransactWriteItem{none("of").put(s.o.Names.State, name), putAction(s.o.Names.State, listed)}
+func (s *Store) nameActions(d *core.Def, rev int64) []types.TransactWriteItem {
+	name := stateKey("name#"+d.App, d.Name)
+	name["job"] = number(d.ID)
+	return []types.TransactWriteItem{none("of").put(s.o.Names.State, name), putAction(s.o.Names.State, s.listItem(d, rev))}
 }
 
 // changeActions store a change record: for its job's history, and for its app's.
@@ -496,7 +523,9 @@ func (s *Store) update(ctx context.Context, old *core.Job, defRev int64, u *mana
 	}
 	if j.Def.Name != old.Def.Name || j.Def.App != old.Def.App {
 		actions = append(actions, deleteAction(t.State, stateKey("name#"+old.Def.App, old.Def.Name)))
-		actions = append(actions, s.nameActions(&j.Def)...)
+		actions = append(actions, s.nameActions(&j.Def, defRev)...)
+	} else if redefined {
+		actions = append(actions, putAction(t.State, s.listItem(&j.Def, defRev)))
 	}
 	actions = append(actions, s.changeActions(&u.Change)...)
 	s.defs.forget(j.Def.ID)
@@ -642,7 +671,7 @@ func writeAdvance(w edits, a *core.Advance) {
 	w.set("seq", number(a.NewSeq))
 	w.set("tail", number(a.NewTail))
 	w.set("partition", number(a.NewPartition))
-	put(w, "planAt", a.NewPlanAt != 0, text(planKey(core.DueItem{PlanAt: a.NewPlanAt, Job: a.Job})))
+	w.set("planAt", text(schedKeyAt(a.NewPlanAt, a.Job)))
 	put(w, "planError", a.PlanError != "", text(a.PlanError))
 	if a.NewCompared != 0 {
 		w.set("compared", number(a.NewCompared))
@@ -701,6 +730,9 @@ func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []err
 }
 
 func (s *Store) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
+	if b := shownBoard(ctx); b.entries != nil {
+		return b.entries[job], nil
+	}
 	var list []core.DueItem
 	err := s.query(ctx, equal("id", text("entry#"+job.String())).query(s.o.Names.Jobs), func(it item) (bool, error) {
 		p, err := intOf(it, "partition")

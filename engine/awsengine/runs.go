@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/operate"
 )
 
@@ -96,6 +97,7 @@ func (s *Store) readRest(ctx context.Context, list []core.Run, rest []int) (part
 // that is there.
 func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
 	errs := s.noteWaiting(ctx, len(runs), func(i int) (core.RunID, bool) { return runs[i].ID, runs[i].State == core.Queued })
+	s.noteFailed(ctx, errs, func(i int) (core.JobID, bool) { return runs[i].ID.Job(), runs[i].FailedForGood() })
 	var list []statement
 	var of, long []int
 	rests := make([][]types.TransactWriteItem, len(runs))
@@ -189,12 +191,20 @@ func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 		}
 	}
 	s.learn(ctx, jobs)
+	s.noteFailed(ctx, errs, func(i int) (core.JobID, bool) {
+		p, attempt := &puts[i], 0
+		if p.Seen != nil {
+			attempt = p.Seen.Attempt
+		}
+		end := core.Run{State: p.To.State, Then: p.To.Then, Attempt: attempt}
+		return p.ID.Job(), p.Ends() && end.FailedForGood()
+	})
 	var list []statement
 	var together, alone []int
 	rests := make([]item, len(puts))
 	for i := range puts {
 		p, w := &puts[i], s.edit(puts[i].ID)
-		if errs[i] != nil && p.To.State == core.Queued { // a run that is given back has its message besides
+		if errs[i] != nil && (p.To.State == core.Queued || p.Ends()) { // a run that is given back has its message besides
 			continue
 		} else if p.Had || p.Ends() && p.Seen == nil {
 			alone = append(alone, i)
@@ -388,35 +398,46 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	return s.whole(ctx, list, rest)
 }
 
-// LastRuns implements ask.Store, with two requests for each job.
+// LastRuns implements ask.Store, with two requests for each job, or for a page mostly one.
 func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
+	last := s.lastOfBoth
+	if glance.Of(ctx) != nil {
+		last = s.lastForPage
+	}
 	lists, errs := make([][]core.Run, len(jobs)), make([]error, len(jobs))
-	s.parallel(len(jobs), func(i int) {
-		low, high := core.RunRange(jobs[i], 0, upTo)
-		nlow, nhigh := core.NumberedRange(jobs[i])
-		for _, span := range []struct {
-			high, low core.RunID
-			most      int
-		}{{high, low, n}, {nhigh, nlow, 2 * n}} {
-			runs, err := s.RunSpan(ctx, span.high, span.low, span.most)
-			if err != nil {
-				errs[i] = err
-				return
-			}
-			lists[i] = append(lists[i], slices.DeleteFunc(runs, func(r core.Run) bool { return r.Slot > upTo })...)
-		}
-	})
+	s.parallel(len(jobs), func(i int) { lists[i], errs[i] = last(ctx, jobs[i], upTo, n) })
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	found := make(map[core.JobID][]core.Run, len(jobs))
 	for i, list := range lists {
-		slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(cmp.Compare(b.Slot, a.Slot), cmp.Compare(b.ID, a.ID)) })
 		if len(list) > 0 {
-			found[jobs[i]] = list[:min(n, len(list))]
+			found[jobs[i]] = list
 		}
 	}
 	return found, nil
+}
+
+// lastOfBoth is the newest runs of a job among those that a planner made and those with numbers.
+func (s *Store) lastOfBoth(ctx context.Context, job core.JobID, upTo core.Instant, n int) (list []core.Run, err error) {
+	low, high := core.RunRange(job, 0, upTo)
+	nlow, nhigh := core.NumberedRange(job)
+	for _, span := range []struct {
+		high, low core.RunID
+		most      int
+	}{{high, low, n}, {nhigh, nlow, 2 * n}} {
+		runs, err := s.RunSpan(ctx, span.high, span.low, span.most)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, slices.DeleteFunc(runs, func(r core.Run) bool { return r.Slot > upTo })...)
+	}
+	newestFirst(list)
+	return list[:min(n, len(list))], nil
+}
+
+func newestFirst(list []core.Run) {
+	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(cmp.Compare(b.Slot, a.Slot), cmp.Compare(b.ID, a.ID)) })
 }
 
 // between asks for the runs of a job from one to another.
@@ -743,9 +764,38 @@ func startAfter(of string, after core.JournalKey) item {
 	return stateKey(of, journalText(after))
 }
 
-// all reads the items of the state table about one thing, strongly and in order.
+// all reads the items of the state table about one thing, in order.
 func (s *Store) all(ctx context.Context, of string, each func(item) error) error {
+	if g := glance.Of(ctx); g != nil {
+		items, err := g.Once("all "+of, func() (any, error) {
+			var items []item
+			err := s.query(ctx, equal("of", text(of)).query(s.o.Names.State), func(it item) (bool, error) {
+				items = append(items, it)
+				return true, nil
+			})
+			return items, err
+		})
+		if err != nil {
+			return err
+		}
+		for _, it := range items.([]item) {
+			if err := each(it); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	return s.query(ctx, equal("of", text(of)).query(s.o.Names.State), func(it item) (bool, error) { return true, each(it) })
+}
+
+// Newest implements engine.Engine.Newest, for half a unit in a glance.
+func (s *Store) Newest(ctx context.Context) (key core.JournalKey, err error) {
+	in := equal("of", text(journalsOf(s.o.Now().Unix()/60))).newest(s.o.Names.State, 1)
+	err = s.query(ctx, in, func(it item) (more bool, err error) {
+		key, err = parseJournalText(stringOf(it, "key"))
+		return false, err
+	})
+	return key, err
 }
 
 func (s *Store) Cursor(ctx context.Context) (int64, error) {
@@ -756,14 +806,30 @@ func (s *Store) Cursor(ctx context.Context) (int64, error) {
 	return intOf(it, "minute")
 }
 
-// one reads one item of the state table strongly; nil if there is none.
+// one reads one item of the state table; nil if there is none.
 func (s *Store) one(ctx context.Context, key item) (item, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.o.Names.State, Key: key, ConsistentRead: aws.Bool(true)})
+	if g := glance.Of(ctx); g != nil {
+		it, err := g.Once("one "+stringOf(key, "of")+" "+stringOf(key, "key"), func() (any, error) { return s.getOne(ctx, key) })
+		if err != nil {
+			return nil, err
+		}
+		return it.(item), nil
+	}
+	return s.getOne(ctx, key)
+}
+
+func (s *Store) getOne(ctx context.Context, key item) (item, error) {
+	strong, count := consistency(ctx)
+	out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.o.Names.State, Key: key, ConsistentRead: strong,
+		ReturnConsumedCapacity: count})
 	if err != nil {
 		return nil, answer("table "+s.o.Names.State, err)
+	}
+	if out.ConsumedCapacity != nil {
+		spend(ctx, *out.ConsumedCapacity)
 	}
 	if len(out.Item) == 0 {
 		return nil, nil

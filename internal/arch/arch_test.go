@@ -41,7 +41,7 @@ var layers = [][]string{
 	{"core/finish"},
 	{"core/plan"},
 	{"core/schedule", "core/ring", "core/route"},
-	{"core/cron", "core/bound", "internal/secretbox"},
+	{"core/cron", "core/bound", "core/glance", "internal/secretbox"},
 	{"core"},
 }
 

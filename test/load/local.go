@@ -28,7 +28,7 @@ func CreateLocal(ctx context.Context, db *dynamodb.Client, queues *sqs.Client, p
 		{TableName: &n.Jobs, KeySchema: key("id", "part"),
 			AttributeDefinitions: []types.AttributeDefinition{attr("id", "S"), attr("part", "S"), attr("partition", "N"), attr("planAt", "S")},
 			GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{IndexName: aws.String("due"), KeySchema: key("partition", "planAt"),
-				Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly}}}},
+				Projection: &types.Projection{ProjectionType: types.ProjectionTypeAll}}}},
 		{TableName: &n.Runs, KeySchema: key("job", "run"), AttributeDefinitions: []types.AttributeDefinition{attr("job", "N"), attr("run", "N")}},
 		{TableName: &n.State, KeySchema: key("of", "key"), AttributeDefinitions: []types.AttributeDefinition{attr("of", "S"), attr("key", "S")}},
 	}

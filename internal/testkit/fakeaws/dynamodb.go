@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
@@ -240,7 +241,7 @@ func (d *DynamoDB) one(f *Fault, w *write) (was, is item, err error) {
 		return nil, nil, Throttled()
 	}
 	was, is, err = d.judge(w)
-	if err == nil && !w.table.index.serves(f, w.table, was, is) {
+	if err == nil && !w.table.index.serves(f, was, is) {
 		err = Throttled()
 	}
 	if err != nil {
@@ -289,7 +290,7 @@ func (d *DynamoDB) prepare(name *string, key, put item, does, condition *string,
 func (d *DynamoDB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.GetItemOutput,
 	err error) {
 	err = d.call(ctx, Call{Op: "GetItem", On: aws.ToString(in.TableName), N: 1}, func(f *Fault) error {
-		if err := understood(in, "TableName", "Key", "ConsistentRead"); err != nil {
+		if err := understood(in, "TableName", "Key", "ConsistentRead", "ReturnConsumedCapacity"); err != nil {
 			return err
 		}
 		d.lock()
@@ -298,8 +299,9 @@ func (d *DynamoDB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...
 		if err != nil {
 			return err
 		}
-		if !aws.ToBool(in.ConsistentRead) {
-			return strange("a read that is not strong")
+		part, err := share(ctx, in.ConsistentRead)
+		if err != nil {
+			return err
 		}
 		p, err := t.keyOnly(in.Key)
 		if err != nil {
@@ -312,10 +314,31 @@ func (d *DynamoDB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...
 		if e := t.get(p); e != nil {
 			out.Item = copied(e.it)
 		}
-		d.use(t, p.hash, readUnits(sizeOf(out.Item)), 0)
+		units := part * readUnits(sizeOf(out.Item))
+		d.use(t, p.hash, units, 0)
+		out.ConsumedCapacity = consumed(in.ReturnConsumedCapacity, units)
 		return nil
 	})
 	return answered(out, err)
+}
+
+// share is what a read costs of one that is strong. Only those for a page may be weak.
+func share(ctx context.Context, strong *bool) (float64, error) {
+	switch {
+	case aws.ToBool(strong):
+		return 1, nil
+	case glance.Of(ctx) != nil:
+		return 0.5, nil
+	}
+	return 0, strange("a read that is not strong")
+}
+
+// consumed is what a request answers of its cost, if that was asked for.
+func consumed(count types.ReturnConsumedCapacity, units float64) *types.ConsumedCapacity {
+	if count == "" {
+		return nil
+	}
+	return &types.ConsumedCapacity{CapacityUnits: &units}
 }
 
 // answered is no output beside an error.
@@ -424,21 +447,29 @@ func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemIn
 	for name, of = range in.RequestItems {
 	}
 	err = d.call(ctx, Call{Op: "BatchGetItem", On: name, N: len(of.Keys)}, func(f *Fault) error {
-		if err := understood(in, "RequestItems"); err != nil {
+		if err := understood(in, "RequestItems", "ReturnConsumedCapacity"); err != nil {
 			return err
 		}
 		if err := understood(of, "Keys", "ConsistentRead"); err != nil {
 			return err
 		}
-		if len(in.RequestItems) != 1 || !aws.ToBool(of.ConsistentRead) {
-			return strange("a read of several tables, or one that is not strong")
+		if len(in.RequestItems) != 1 {
+			return strange("a read of several tables")
+		}
+		part, err := share(ctx, of.ConsistentRead)
+		if err != nil {
+			return err
 		}
 		if n := len(of.Keys); n < 1 || n > 100 {
 			return invalid("Too many items requested for the BatchGetItem call: %d", n)
 		}
 		out = &dynamodb.BatchGetItemOutput{Responses: map[string][]item{name: {}}, UnprocessedKeys: map[string]types.KeysAndAttributes{}}
 		seen := map[place]bool{}
-		size := 0
+		size, units := 0, 0.0
+		use := func(t *table, p place, n float64) {
+			d.use(t, p.hash, part*n, 0)
+			units += part * n
+		}
 		for i, k := range of.Keys {
 			if i > 0 && f.Between != nil {
 				f.Between()
@@ -459,19 +490,19 @@ func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemIn
 				}
 				seen[p] = true
 				if f.Part != nil && f.Part(i) || size > 16<<20 || !f.served(&t.room, p.hash, false) {
-					of := out.UnprocessedKeys[name]
-					of.ConsistentRead = aws.Bool(true)
-					of.Keys = append(of.Keys, copied(k))
-					out.UnprocessedKeys[name] = of
+					left := out.UnprocessedKeys[name]
+					left.ConsistentRead = of.ConsistentRead
+					left.Keys = append(left.Keys, copied(k))
+					out.UnprocessedKeys[name] = left
 					return nil
 				}
 				e := t.get(p)
 				if e == nil {
-					d.use(t, p.hash, 1, 0)
+					use(t, p, 1)
 					return nil
 				}
 				size += e.size
-				d.use(t, p.hash, readUnits(e.size), 0)
+				use(t, p, readUnits(e.size))
 				out.Responses[name] = append(out.Responses[name], copied(e.it))
 				return nil
 			}()
@@ -481,6 +512,9 @@ func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemIn
 		}
 		// They come in no order.
 		slices.Reverse(out.Responses[name])
+		if c := consumed(in.ReturnConsumedCapacity, units); c != nil {
+			out.ConsumedCapacity = []types.ConsumedCapacity{*c}
+		}
 		return nil
 	})
 	return answered(out, err)
@@ -583,7 +617,7 @@ func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 				continue
 			}
 			was[i], is[i], err = d.judge(w)
-			if !f.served(&w.table.room, w.at.hash, true) || err == nil && !w.table.index.serves(f, w.table, was[i], is[i]) {
+			if !f.served(&w.table.room, w.at.hash, true) || err == nil && !w.table.index.serves(f, was[i], is[i]) {
 				failed = true
 				reasons[i].Code, reasons[i].Message = aws.String("ThrottlingError"),
 					aws.String("Throughput exceeds the current capacity of your table or index")
@@ -914,12 +948,12 @@ func (d *DynamoDB) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func
 	err = d.call(ctx, Call{Op: "Query", On: on, N: 1}, func(f *Fault) error {
 		if err := understood(in, "TableName", "IndexName", "KeyConditionExpression", "FilterExpression", "ExpressionAttributeNames",
 			"ExpressionAttributeValues",
-			"Limit", "ExclusiveStartKey", "ScanIndexForward", "ConsistentRead"); err != nil {
+			"Limit", "ExclusiveStartKey", "ScanIndexForward", "ConsistentRead", "ReturnConsumedCapacity"); err != nil {
 			return err
 		}
 		d.lock()
 		defer d.mu.Unlock()
-		out, err = d.query(in, f)
+		out, err = d.query(in, f, glance.Of(ctx) != nil)
 		return err
 	})
 	return answered(out, err)
@@ -932,7 +966,7 @@ type row struct {
 	it   item
 }
 
-func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault) (*dynamodb.QueryOutput, error) {
+func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault, page bool) (*dynamodb.QueryOutput, error) {
 	t, err := d.table(in.TableName)
 	if err != nil {
 		return nil, err
@@ -967,7 +1001,7 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault) (*dynamodb.QueryOutp
 		return nil, err
 	}
 	weak := !aws.ToBool(in.ConsistentRead)
-	if weak && in.IndexName == nil && part.s != "health" { // what is slow may be known late; nothing else of a table may
+	if weak && in.IndexName == nil && part.s != "health" && !page { // what is slow may be known late, and what a page shows
 		return nil, strange("a read of a table that is not strong")
 	}
 	room := &t.room
@@ -1048,6 +1082,7 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault) (*dynamodb.QueryOutp
 		d.meter.table(t, units, 0)
 	}
 	room.takes(part, time.Now(), units, 0)
+	out.ConsumedCapacity = consumed(in.ReturnConsumedCapacity, units)
 	return out, nil
 }
 

@@ -123,7 +123,7 @@ func (t *table) put(p place, it item, now time.Time, lag time.Duration) (indexUn
 		list[at] = &entry{p.sort, it, sizeOf(it)}
 	}
 	if t.index != nil {
-		return t.index.follow(t, p, was, it, now, lag)
+		return t.index.follow(p, was, it, now, lag)
 	}
 	return 0
 }
@@ -165,7 +165,7 @@ type change struct {
 const kept = time.Minute
 
 // project is the item as the index has it; false if it is not in there.
-func (x *index) project(t *table, it item) (hash value, p placed, ok bool) {
+func (x *index) project(it item) (hash value, p placed, ok bool) {
 	if it == nil || it[x.hash.name] == nil || it[x.sort.name] == nil {
 		return value{}, placed{}, false
 	}
@@ -177,19 +177,16 @@ func (x *index) project(t *table, it item) (hash value, p placed, ok bool) {
 	if err != nil {
 		return value{}, placed{}, false
 	}
-	only := item{}
-	for _, n := range []string{x.hash.name, x.sort.name, t.hash.name, t.sort.name} {
-		only[n] = it[n]
-	}
-	return hash, placed{sort: s, it: only}, true
+	return hash, placed{sort: s, it: it}, true
 }
 
 // follow takes a change of the table over, a lag later, and answers its units:
-// a change of the key is a removal and a put.
-func (x *index) follow(t *table, p place, was, is item, now time.Time, lag time.Duration) (units float64) {
-	oldHash, old, had := x.project(t, was)
-	newHash, next, has := x.project(t, is)
-	if had == has && oldHash == newHash && old.sort == next.sort {
+// a change of the key is a removal and a put, any other of the item a put.
+func (x *index) follow(p place, was, is item, now time.Time, lag time.Duration) (units float64) {
+	oldHash, old, had := x.project(was)
+	newHash, next, has := x.project(is)
+	same := had == has && oldHash == newHash && old.sort == next.sort
+	if same && maps.EqualFunc(was, is, equal) {
 		return 0
 	}
 	defer func() {
@@ -212,7 +209,9 @@ func (x *index) follow(t *table, p place, was, is item, now time.Time, lag time.
 	if had {
 		old.of = p
 		x.pending = append(x.pending, change{at: at, hash: oldHash, p: old, gone: true})
-		units += writeUnits(sizeOf(old.it))
+		if !same {
+			units += writeUnits(sizeOf(old.it))
+		}
 	}
 	if has {
 		next.of = p
@@ -224,13 +223,13 @@ func (x *index) follow(t *table, p place, was, is item, now time.Time, lag time.
 
 // serves reports whether there is room for what a write changes in the index; one
 // that is throttled pushes back on its table.
-func (x *index) serves(f *Fault, t *table, was, is item) bool {
+func (x *index) serves(f *Fault, was, is item) bool {
 	if x == nil {
 		return true
 	}
-	oldHash, old, had := x.project(t, was)
-	newHash, next, has := x.project(t, is)
-	if had == has && oldHash == newHash && old.sort == next.sort {
+	oldHash, old, had := x.project(was)
+	newHash, next, has := x.project(is)
+	if had == has && oldHash == newHash && old.sort == next.sort && maps.EqualFunc(was, is, equal) {
 		return true
 	}
 	return (!had || f.served(&x.room, oldHash, true)) && (!has || f.served(&x.room, newHash, true))

@@ -1,0 +1,287 @@
+package awsengine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/glance"
+)
+
+// board is all jobs as a page shows them.
+type board struct {
+	jobs []core.Job // by number
+	bad  core.Unreadable
+	apps map[core.JobID]string // of bad
+	ids  map[string]core.JobID // of jobs, by app/name
+	// What the index has.
+	scheds  map[core.JobID]core.Sched
+	revs    map[core.JobID]int64 // of their definitions
+	entries map[core.JobID][]core.DueItem
+}
+
+// listedDef is how long a definition is at most that stands in the list of jobs as well, in bytes.
+const listedDef = 2 << 10
+
+// listItem is the place of a job in the list of all. A short definition without secrets stands there too, under its
+// revision: the list is read for a tenth of what the items of its jobs cost.
+func (s *Store) listItem(d *core.Def, rev int64) item {
+	it := stateKey("jobs", listKey(d.ID))
+	it["app"] = text(d.App)
+	secret := false
+	d.WithSecrets(func(text string) string {
+		secret = secret || text != ""
+		return text
+	})
+	if def := jsonText(d); !secret && len(def) <= listedDef {
+		it["rev"], it["def"] = number(rev), text(def)
+	}
+	return it
+}
+
+// boardOf is the board of a page.
+func (s *Store) boardOf(ctx context.Context, g *glance.Glance) (*board, error) {
+	b, err := g.Once("board", func() (any, error) { return s.readBoard(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	return b.(*board), nil
+}
+
+// shownBoard is the board of a page if it was read already, otherwise an empty one.
+func shownBoard(ctx context.Context) *board {
+	if g := glance.Of(ctx); g != nil {
+		if b, is := g.Known("board").(*board); is {
+			return b
+		}
+	}
+	return &board{}
+}
+
+// partKnown parts jobs into those that are to be read and those of the board of a page.
+func partKnown(ctx context.Context, jobs []core.JobID) (unknown []core.JobID, shown map[core.JobID]*core.Job) {
+	b := shownBoard(ctx)
+	if len(b.jobs) == 0 {
+		return jobs, nil
+	}
+	shown = map[core.JobID]*core.Job{}
+	for _, id := range jobs {
+		if j := b.find(id); j != nil {
+			shown[id] = j
+		} else {
+			unknown = append(unknown, id)
+		}
+	}
+	return unknown, shown
+}
+
+// find is a job of the board; nil: it has none that can be read.
+func (b *board) find(id core.JobID) *core.Job {
+	i, is := slices.BinarySearchFunc(b.jobs, id, func(j core.Job, id core.JobID) int { return cmp.Compare(j.Def.ID, id) })
+	if !is {
+		return nil
+	}
+	return &b.jobs[i]
+}
+
+// list is ListJobs.
+func (b *board) list(app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
+	for i := range b.jobs {
+		j := &b.jobs[i]
+		if j.Def.ID <= after || app != "" && j.Def.App != app {
+			continue
+		}
+		if len(list) == limit {
+			next = list[limit-1].Def.ID
+			break
+		}
+		list = append(list, *j)
+	}
+	var bad core.Unreadable
+	for id, why := range b.bad {
+		if id > after && (next == 0 || id <= next) && (app == "" || b.apps[id] == app) {
+			bad.Add(id, why)
+		}
+	}
+	return list, next, bad.Err()
+}
+
+// readBoard reads the list of jobs and the index, both as a whole, and by its key what either lacks or what is not of
+// one moment.
+func (s *Store) readBoard(ctx context.Context) (*board, error) {
+	b := &board{apps: map[core.JobID]string{}, scheds: map[core.JobID]core.Sched{}, revs: map[core.JobID]int64{},
+		entries: map[core.JobID][]core.DueItem{}}
+	if err := s.readIndex(ctx, b); err != nil {
+		return nil, err
+	}
+	var others []core.JobID
+	e := equal("of", text("jobs"))
+	err := s.query(ctx, e.query(s.o.Names.State), func(it item) (bool, error) {
+		id, err := jobOf(stringOf(it, "key"))
+		if err != nil {
+			return false, err
+		}
+		rev, none := intOf(it, "rev")
+		sched, is := b.scheds[id]
+		def, wrong := decodeDef(stringOf(it, "def"))
+		if none != nil || !is || b.revs[id] != rev || wrong != nil {
+			others, b.apps[id] = append(others, id), stringOf(it, "app")
+		} else {
+			b.jobs = append(b.jobs, core.Job{Def: def, Sched: sched})
+		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for part := range bound.Chunks(others, bound.AtOnce) {
+		found, err := s.allJobs(ctx, part)
+		bad, err := core.Besides(err)
+		if err != nil {
+			return nil, err
+		}
+		for id, why := range bad {
+			b.bad.Add(id, why)
+		}
+		for j := range maps.Values(found) {
+			b.jobs = append(b.jobs, *j)
+		}
+	}
+	slices.SortFunc(b.jobs, func(a, b core.Job) int { return cmp.Compare(a.Def.ID, b.Def.ID) })
+	b.ids = make(map[string]core.JobID, len(b.jobs))
+	for i := range b.jobs {
+		b.ids[b.jobs[i].Name()] = b.jobs[i].Def.ID
+	}
+	return b, nil
+}
+
+// readIndex reads what planning keeps of the jobs, and the entries of runs that wait.
+func (s *Store) readIndex(ctx context.Context, b *board) error {
+	g, err := s.Global(ctx)
+	if err != nil {
+		return err
+	}
+	for p := range max(g.Partitions, g.Readable) {
+		e := equal("partition", number(p))
+		in := &dynamodb.QueryInput{TableName: &s.o.Names.Jobs, IndexName: aws.String("due"), KeyConditionExpression: e.conditions(),
+			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}
+		if err := s.query(ctx, in, func(it item) (bool, error) {
+			if stringOf(it, "part") == "sched" {
+				if v, err := decodeSched(it); err == nil { // else it is read by its key
+					b.scheds[v.ID] = v
+					b.revs[v.ID], _ = intOf(it, "defRev")
+				}
+				return true, nil
+			}
+			d, err := parsePlanKey(stringOf(it, "planAt"), p)
+			b.entries[d.Job] = append(b.entries[d.Job], d)
+			return true, err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastForPage is LastRuns for a page, with one request for each job that has fewer than n numbered runs. It tells
+// the newest ones of both kinds as far as both are known, without their long texts.
+func (s *Store) lastForPage(ctx context.Context, job core.JobID, upTo core.Instant, n int) (list []core.Run, err error) {
+	low, _ := core.RunRange(job, 0, upTo)
+	_, high := core.NumberedRange(job)
+	in := s.between(low, high)
+	in.ScanIndexForward, in.Limit = aws.Bool(false), aws.Int32(int32(n))
+	known := core.Instant(0)
+	looked, planned := 0, false
+	err = s.query(ctx, in, func(it item) (bool, error) {
+		r, _, err := decodeRun(it)
+		list = append(list, r)
+		looked++
+		if _, planned = r.ID.Planned(); looked == n {
+			known = r.Slot
+		}
+		return looked < n, err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case looked == n && !planned:
+		found, err := s.lastOfBoth(ctx, job, upTo, n)
+		return found, err
+	}
+	list = slices.DeleteFunc(list, func(r core.Run) bool { return r.Slot > upTo || r.Slot < known })
+	newestFirst(list)
+	return list, nil
+}
+
+// The list of jobs that may be failing has an item for each of which a run failed for good. Nothing is written where a
+// run succeeds: a page that finds the job recovered removes the item.
+
+const failedOf = "failed"
+
+// listedFor is for how long a job that this process put on the list is there for certain: a page leaves it on for longer,
+// see ask.FailedJobs.
+const listedFor = 5 * time.Minute
+
+// noteFailed puts the jobs of runs that are about to fail for good on that list, and errs has those where it could not:
+// such a run is to be ended later, else no page would show that it failed.
+func (s *Store) noteFailed(ctx context.Context, errs []error, failed func(i int) (core.JobID, bool)) {
+	now, of := s.o.Now(), map[core.JobID][]int{}
+	for i := range errs {
+		job, is := failed(i)
+		if at, listed := s.failed.Load(job); is && (!listed || now.Sub(at.(time.Time)).Abs() > listedFor) {
+			of[job] = append(of[job], i)
+		}
+	}
+	jobs := slices.Collect(maps.Keys(of))
+	s.parallel(len(jobs), func(k int) {
+		it := stateKey(failedOf, listKey(jobs[k]))
+		it["at"], it["expires"] = number(millis(now)), number(now.Add(keepTombs).Unix())
+		err := s.putIf(ctx, it, nil)
+		if err == nil {
+			s.failed.Store(jobs[k], now)
+		}
+		for _, i := range of[jobs[k]] {
+			errs[i] = cmp.Or(errs[i], err)
+		}
+	})
+}
+
+// FailedJobs implements ask.FailedJobs.
+func (s *Store) FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error) {
+	found := map[core.JobID]time.Time{}
+	err := s.all(ctx, failedOf, func(it item) error {
+		id, err := jobOf(stringOf(it, "key"))
+		if err != nil {
+			return err
+		}
+		at, err := intOf(it, "at")
+		found[id] = fromMillis(at)
+		return err
+	})
+	return found, err
+}
+
+// ForgetFailed implements ask.FailedJobs.
+func (s *Store) ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time) error {
+	ids := slices.Sorted(maps.Keys(jobs))
+	errs := make([]error, len(ids))
+	s.parallel(len(ids), func(i int) {
+		errs[i] = s.deleteIf(ctx, stateKey(failedOf, listKey(ids[i])), equal("at", number(millis(jobs[ids[i]]))))
+		if errors.Is(errs[i], core.ErrRefused) {
+			errs[i] = nil
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("forget that jobs failed: %w", err)
+	}
+	return nil
+}
