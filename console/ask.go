@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/words"
 )
 
@@ -32,7 +33,8 @@ type ask struct {
 	page           string // of the menu
 	out            bool   // nobody is logged in
 	still          bool   // what is typed on it stays
-	since          uint64 // what was written before it was begun
+	since          string // what was written before it was begun
+	glance         *glance.Glance
 }
 
 // Cookies of the console, besides that of a session.

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/internal/places"
 	"github.com/tickring/tickring/words"
@@ -35,6 +37,9 @@ type Options struct {
 	// Writes grows with what is written to the store, so that open pages hear of it at
 	// once; nil where nobody knows: then they ask again and again.
 	Writes func() uint64
+	// Newest returns the key of the newest journal, where nobody knows Writes: an open page asks
+	// for it before it is made anew. May be nil.
+	Newest func(ctx context.Context) (core.JournalKey, error)
 	// Done ends the connections of pages that listen; nil: nothing but their own end does.
 	Done <-chan struct{}
 	// Listeners is how many pages may listen for that at once, of one person half of them at
@@ -248,14 +253,22 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) (*ask, bool) {
 		return nil, false
 	}
 	a.who = who
-	if c.o.Writes != nil { // after that the session was seen, which is of no page
-		a.since = c.o.Writes()
-	}
 	if who.MustChange && r.URL.Path != Root+"account" && r.URL.Path != Root+"live" {
 		http.Redirect(w, r, Root+"account", http.StatusSeeOther)
 		return nil, false
 	}
 	a.r = r.WithContext(api.As(r.Context(), who))
+	if _, err := r.Cookie(saidCookie); err != nil && r.Method == http.MethodGet { // after a form it shows what that did
+		var ctx context.Context
+		ctx, a.glance = glance.Begin(a.r.Context())
+		a.r = a.r.WithContext(ctx)
+	}
+	switch {
+	case c.o.Writes != nil: // after that the session was seen, which is of no page
+		a.since = fmt.Sprint(c.o.Writes())
+	case c.o.Newest != nil && r.Method == http.MethodGet:
+		a.since = a.sent()
+	}
 	return a, true
 }
 

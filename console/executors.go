@@ -21,6 +21,7 @@ const (
 	lookedAt  = 500 // the newest runs of an app, which say how its executors do
 	// lastAnswers are as many of them as say whether a fixed address answers.
 	lastAnswers = 50
+	lastOfJobs  = 10  // of as many runs one is read, and is the last of its job, where reads are paid
 	maxSaid     = 500 // bytes of what a tested executor answered
 )
 
@@ -113,12 +114,10 @@ func (a *ask) executorsPage() (*executorsPage, error) {
 		row.Refused = found.Refused
 		var recent []client.Run // of fixed addresses nobody is heard: how they answered says whether they are there
 		if len(row.Executors) > 0 {
-			page, err := a.ListRuns(a.Ctx(), client.ListRunsParams{App: row.Name, Limit: lastAnswers})
-			if err != nil {
+			if recent, err = a.recentOf(row.Name, lastAnswers); err != nil {
 				row.Err = a.problemOf(err).Message
 				return
 			}
-			recent = page.Runs
 		}
 		for _, x := range found.Executors {
 			if !x.Used || x.Replaced {
@@ -140,6 +139,23 @@ func (a *ask) executorsPage() (*executorsPage, error) {
 		}
 	}
 	return p, nil
+}
+
+// recentOf is the newest runs of an app; where reads are paid, the last of each of its first jobs.
+func (a *ask) recentOf(app string, limit int) ([]client.Run, error) {
+	if a.c.o.Newest == nil {
+		page, err := a.ListRuns(a.Ctx(), client.ListRunsParams{App: app, Limit: limit})
+		return page.Runs, err
+	}
+	page, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: app, Last: true, Runs: 1, Limit: max(1, limit/lastOfJobs)})
+	var runs []client.Run
+	for i := range page.Jobs {
+		if last := page.Jobs[i].Last; last != nil {
+			runs = append(runs, *last)
+		}
+	}
+	slices.SortFunc(runs, func(x, y client.Run) int { return y.SentAt.Compare(x.SentAt) })
+	return runs, err
 }
 
 func each(n int, do func(i int)) {
@@ -177,7 +193,8 @@ type appPage struct {
 	Refused   []client.RefusedExecutor
 	Live      int
 	Beat      time.Time
-	Runs      int // that were looked at
+	Runs      int  // that were looked at
+	OfJobs    bool // the last of each of some jobs
 	Jobs      []client.Job
 	More      bool // jobs than are shown
 	Panel     string
@@ -313,27 +330,31 @@ func (a *ask) appPage(name string) (*appPage, error) {
 		return nil, err
 	}
 	p.Refused = found.Refused
-	recent, err := a.ListRuns(a.Ctx(), client.ListRunsParams{App: name, Limit: lookedAt})
+	recent, err := a.recentOf(name, lookedAt)
 	if err != nil {
 		return nil, err
 	}
-	running, err := a.ListRuns(a.Ctx(), client.ListRunsParams{App: name, State: []string{string(core.Running)}, Limit: lookedAt})
-	if err != nil {
-		return nil, err
+	running := slices.DeleteFunc(slices.Clone(recent), func(r client.Run) bool { return r.State != string(core.Running) })
+	if a.c.o.Newest == nil {
+		page, err := a.ListRuns(a.Ctx(), client.ListRunsParams{App: name, State: []string{string(core.Running)}, Limit: lookedAt})
+		if err != nil {
+			return nil, err
+		}
+		running = page.Runs
 	}
-	p.Runs = len(recent.Runs)
+	p.Runs, p.OfJobs = len(recent), a.c.o.Newest != nil
 	for _, x := range found.Executors {
-		row := rowOf(x, recent.Runs, running.Runs)
+		row := rowOf(x, recent, running)
 		p.Executors = append(p.Executors, row)
 		if p.Beat = later(p.Beat, x.BeatAt); x.Live && x.Used && row.State() != "fail" {
 			p.Live++
 		}
 	}
-	jobs, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: name, Last: true, Limit: 20})
+	jobs, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: name, Last: true, Runs: 1, Limit: 20})
 	if err != nil {
 		return nil, err
 	}
-	p.Jobs, p.More = jobs.Jobs, jobs.Next != 0
+	p.Jobs, p.More = jobs.Jobs, jobs.Next != 0 || jobs.Cursor != ""
 	return p, nil
 }
 

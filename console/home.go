@@ -37,6 +37,9 @@ func (a *ask) home() (any, error) {
 		return nil, err
 	}
 	p := &homePage{Home: home}
+	if home.Partial {
+		a.unsure()
+	}
 	a.c.alarms.put(a, p.DesertedCount)
 	p.Failing.Jobs, p.Late.Jobs, p.Long.Runs = first(p.Failing.Jobs), first(p.Late.Jobs), first(p.Long.Runs)
 	p.Deserted, p.Coming.First = first(p.Deserted), first(p.Coming.First)
@@ -64,6 +67,7 @@ func (a *ask) Rest(all, shown int) int { return max(0, all-shown) }
 // Bounds of what is counted for the menu.
 const (
 	alarmFor    = 30 * time.Second // how old a count may be
+	alarmLong   = 5 * time.Minute  // the same, where reads are paid
 	alarmWait   = time.Second      // how long a page waits for one
 	alarmPeople = 1000             // whose counts are known
 )
@@ -94,7 +98,11 @@ func (l *alarms) get(a *ask) (apps int, young bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last, known := l.of[a.who.Name]
-	return last.apps, known && a.Now.Sub(last.at).Abs() < alarmFor
+	lasts := alarmFor
+	if a.c.o.Newest != nil {
+		lasts = alarmLong
+	}
+	return last.apps, known && a.Now.Sub(last.at).Abs() < lasts
 }
 
 // Alarm is how many apps need somebody, beside their entry of the menu.

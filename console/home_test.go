@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -248,5 +249,27 @@ func TestMenuDoesNotWaitForACount(t *testing.T) {
 	s.says("/console/runs", one)
 	if asked != 1 {
 		t.Errorf("it was asked for %d times", asked)
+	}
+}
+
+// TestHomeSaysWhatItRead: where the runs of all jobs are not read, Home says so, and not that nothing is late.
+func TestHomeSaysWhatItRead(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
+	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m", "offset": "0s"}}`)
+	s.h = console.New(console.Options{Access: s.access, Now: func() time.Time { return s.Clock }, Log: slog.New(slog.DiscardHandler),
+		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/home" {
+				s.api.ServeHTTP(w, r)
+				return
+			}
+			of := httptest.NewRecorder()
+			s.api.ServeHTTP(of, r)
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, strings.Replace(of.Body.String(), "{", `{"unread": true, `, 1))
+		})})
+	if page := s.says("/console/", "Nothing fails, every app that fires knows an executor.", "does not read the runs of all jobs",
+		`href="/console/jobs?is=late"`); strings.Contains(page, "nothing is late") {
+		t.Error("nothing is late, it says")
 	}
 }

@@ -35,7 +35,7 @@ func (p *jobsPage) Wide() bool {
 // stand is one of the ways in which jobs stand, as a filter with its count.
 type stand struct {
 	Label string
-	N     int
+	N     int // -1: not counted
 	To    string
 	On    bool
 	Bad   bool
@@ -48,8 +48,16 @@ type column struct {
 	On                     bool
 }
 
-// barsShown is of how many runs a job has bars.
-const barsShown = 30
+// barsShown is of how many runs a job has bars; fewBars of a store that is paid by what is read, for as many cost the least
+// that a request costs.
+const barsShown, fewBars = 30, 8
+
+func (a *ask) bars() int {
+	if a.c.o.Newest != nil {
+		return fewBars
+	}
+	return barsShown
+}
 
 func (p *jobsPage) On(name string) bool {
 	return slices.ContainsFunc(p.Columns, func(c column) bool { return c.Name == name && c.On })
@@ -67,7 +75,7 @@ func (a *ask) jobs() (any, error) {
 
 func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
 	p := client.ListJobsParams{App: q.Get("app"), Text: strings.TrimSpace(q.Get("text")), Sort: q.Get("sort"), Down: q.Get("down") == "true",
-		Last: true, Runs: barsShown, Counts: true, Cursor: q.Get("after")}
+		Last: true, Runs: a.bars(), Counts: true, Cursor: q.Get("after")}
 	var err error
 	if p.Limit, err = rowsOf(q); err != nil {
 		return nil, err
@@ -87,6 +95,9 @@ func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
 	if err != nil {
 		return nil, err
 	}
+	if page.Partial {
+		a.unsure()
+	}
 	apps, err := a.ListApps(a.Ctx())
 	if err != nil {
 		return nil, err
@@ -104,6 +115,9 @@ func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
 		}
 		stand(a.Say("All"), "", n.All)
 		stand(a.Say("Failing now"), "failing", n.Failing)
+		if n.Unread {
+			n.Late, n.NeverRan = -1, -1
+		}
 		stand(a.Say("Late"), "late", n.Late)
 		stand(a.Say("Started"), "started", n.Started)
 		stand(a.Say("Paused"), "paused", n.Paused)
@@ -151,7 +165,7 @@ func (a *ask) columns(shown []string, sort string, down bool) ([]column, error) 
 		{Name: "job", Label: a.Say("Job"), To: "name"},
 		{Name: "author", Label: a.Say("Author"), Class: "hide"}, {Name: "handler", Label: a.Say("Handler"), Class: "hide"},
 		{Name: "schedule", Label: a.Say("Schedule"), Class: "hide"}, {Name: "next", Label: a.Say("Next"), To: "next"},
-		{Name: "runs", Label: a.Say("%d runs", barsShown), Class: "hide"}, {Name: "last", Label: a.Say("Last"), To: "last"},
+		{Name: "runs", Label: a.Say("%d runs", a.bars()), Class: "hide"}, {Name: "last", Label: a.Say("Last"), To: "last"},
 		{Name: "took", Label: a.Say("Took"), Class: "num hide"}}
 	names := make([]string, len(columns))
 	for i := range columns {

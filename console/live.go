@@ -3,7 +3,11 @@ package console
 import (
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/tickring/tickring/core/glance"
 )
 
 // How pages that are open hear of what changed.
@@ -17,6 +21,10 @@ const (
 	pollMost     = time.Minute
 	pollSwift    = 300 * time.Millisecond // an answer that took no longer is asked for as often as may be
 	pollTimes    = 50                     // what it took beyond that
+	pollUnit     = time.Second / 2        // for each read unit that an answer took, so that an open page costs $1 a month at most
+	pollCall     = 20                     // what else such an answer costs, in read units: the calls of a function and of queues
+	busyFor      = 2 * time.Minute        // after the newest journal runs may begin and end without another
+	madeAnew     = 2 * time.Minute        // at this age a page is made anew, though nothing was sent; it may get pollEvery older
 )
 
 // Live says how an open page hears of changes: "push", or after how many milliseconds it asks.
@@ -28,10 +36,53 @@ func (a *ask) Live() string {
 }
 
 // again is after how long an open page that nobody tells asks again, whose answer took a while to
-// make: one that is left open costs a tenth of a processor at most, a slow one a fiftieth, or an answer
-// a minute.
-func again(took time.Duration) time.Duration {
-	return min(max(pollTimes*(took-pollSwift), pollEvery), pollMost)
+// make, and read units of a store that counts them: one that is left open costs a tenth of a processor at most, a
+// slow one a fiftieth, or an answer a minute; and two read units a second.
+func again(took time.Duration, units float64) time.Duration {
+	wait := min(max(pollTimes*(took-pollSwift), pollEvery), pollMost)
+	if units > 0 {
+		wait = max(wait, time.Duration((units+pollCall)*float64(pollUnit)))
+	}
+	return wait
+}
+
+// sent is the newest journal and the second in which a page was begun that nobody tells of changes. Empty: not known.
+func (a *ask) sent() string {
+	newest, err := a.c.o.Newest(a.Ctx())
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d@%s", a.Now.Unix(), newest)
+}
+
+// unsure has an open page that nobody tells be made anew when it asks next, because it does not show all.
+func (a *ask) unsure() {
+	if a.c.o.Newest != nil {
+		a.since = ""
+	}
+}
+
+// peek answers a page that asks whether it is to be made anew, for two small reads and before anything else
+// is read: 204 if nothing was sent since it was made, nor so lately that it may still be at work. A page that is
+// not new is made anew in any case: some changes have no journal.
+func (c *Console) peek(w http.ResponseWriter, r *http.Request) {
+	ctx, _ := glance.Begin(r.Context())
+	if secret, _ := c.sessionOf(r); c.o.Access.Ended(ctx, secret) {
+		c.begin(w, r) // which answers who is not logged in
+		return
+	}
+	began, seen, _ := strings.Cut(r.Header.Get("X-Since"), "@")
+	at, err := strconv.ParseInt(began, 10, 64)
+	age := c.o.Now().Sub(time.Unix(at, 0))
+	if err != nil || age < 0 || age >= madeAnew {
+		return
+	}
+	newest, err := c.o.Newest(ctx)
+	if err != nil || newest.String() != seen || c.o.Now().Sub(time.Unix(60*newest.Minute, 0)) < busyFor {
+		return
+	}
+	w.Header().Set("X-Ask-Again", fmt.Sprint(max(min(age/4, madeAnew-age), pollEvery).Milliseconds()))
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // Still reports whether an open page is not asked for again: the answer to a form, whose
@@ -44,6 +95,10 @@ func (a *ask) Posted() bool { return a.r.Method != http.MethodGet }
 // live tells a page that something was written, at most every tellEvery; what that means
 // for it the page finds out by asking for itself.
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {
+	if c.o.Newest != nil && r.Method == http.MethodHead {
+		c.peek(w, r)
+		return
+	}
 	a, ok := c.begin(w, r)
 	switch {
 	case !ok:

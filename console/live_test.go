@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/console"
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 )
 
@@ -64,6 +65,54 @@ func TestAnswersSayWhenToAskAgain(t *testing.T) {
 	if got := s.get("/console/jobs").Header().Get("X-Ask-Again"); got == "" {
 		t.Error("a page that finds no place to listen is not told when to ask again")
 	}
+}
+
+// TestPollIsAnsweredBeforeAPageIsMade: where nobody tells a page of changes, it asks by a HEAD, which is answered by the
+// newest journal and the session alone: 204 while nothing was sent, for two minutes at most; and to nobody else. A page
+// that could not be made is made anew at once.
+func TestPollIsAnsweredBeforeAPageIsMade(t *testing.T) {
+	s := newConsole(t)
+	newest := core.JournalKey{Minute: s.Clock.Unix()/60 - 5, Nonce: "a"}
+	s.h = console.New(console.Options{API: s.api, Access: s.access, Now: func() time.Time { return s.Clock },
+		Log: slog.New(slog.DiscardHandler), Newest: func(context.Context) (core.JournalKey, error) { return newest, nil }})
+	_, since, _ := strings.Cut(s.get("/console/keys").Body.String(), `data-since="`)
+	since, _, _ = strings.Cut(since, `"`)
+	poll := func(what string, want int) int {
+		t.Helper()
+		r := httptest.NewRequest("HEAD", "http://console.test/console/live", nil)
+		r.Header.Set("X-Since", since)
+		w := s.do(r)
+		ms, _ := strconv.Atoi(w.Header().Get("X-Ask-Again"))
+		if w.Code != want || w.Code == http.StatusNoContent && (ms < 4000 || ms > 60_000) {
+			t.Errorf("%s: %d, and to ask again after %d ms; want %d", what, w.Code, ms, want)
+		}
+		return ms
+	}
+	poll("nothing was sent", http.StatusNoContent)
+	newest.Nonce = "b"
+	poll("another journal", http.StatusOK)
+	newest.Nonce = "a"
+	s.Clock = s.Clock.Add(time.Minute)
+	poll("a minute later", http.StatusNoContent)
+	s.Clock = s.Clock.Add(58 * time.Second)
+	if ms := poll("at last", http.StatusNoContent); ms != 4000 {
+		t.Errorf("a page gets two minutes old and %d ms", ms-2000)
+	}
+	s.Clock = s.Clock.Add(2 * time.Second)
+	poll("the page is old", http.StatusOK)
+	s.Clock = s.Clock.Add(-4 * time.Minute)
+	poll("the clock was set back", http.StatusOK)
+	s.Clock = s.Clock.Add(2 * time.Minute)
+	newest.Minute = s.Clock.Unix() / 60
+	_, since, _ = strings.Cut(s.get("/console/keys").Body.String(), `data-since="`)
+	since, _, _ = strings.Cut(since, `"`)
+	poll("runs may be at work", http.StatusOK)
+	if w := s.get("/console/jobs/none/none"); w.Code < 400 || w.Header().Get("X-Since") != "" ||
+		!strings.Contains(w.Body.String(), `data-since=""`) {
+		t.Errorf("of a page that could not be made: %d, since %q", w.Code, w.Header().Get("X-Since"))
+	}
+	s.cookies = nil
+	poll("nobody", http.StatusUnauthorized)
 }
 
 // TestListenersLeaveOthersRoom: one person, in however many sessions, has half of the places of pages that

@@ -39,6 +39,9 @@ func (a *ask) render(status int, name string, data any) {
 	if a.page == "" {
 		a.page = name
 	}
+	if status != http.StatusOK {
+		a.unsure()
+	}
 	said := a.said()
 	t, err := templateOf(name)
 	b := spill{a: a, status: status, streams: status != http.StatusOK || a.r.Method == http.MethodPost}
@@ -81,7 +84,12 @@ func (a *ask) pageHeader() http.Header {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Language", string(a.Lang))
 	h.Set("Vary", "Cookie, Accept-Language, Accept-Encoding, HX-Request")
-	h.Set("X-Ask-Again", fmt.Sprint(again(time.Since(a.began)).Milliseconds())) // for who is not told
+	units := 0.0
+	if a.glance != nil {
+		units = a.glance.Units()
+	}
+	h.Set("X-Ask-Again", fmt.Sprint(again(time.Since(a.began), units).Milliseconds())) // for who is not told
+	h.Set("X-Since", a.since)
 	return h
 }
 
@@ -114,7 +122,7 @@ func (s *spill) Write(p []byte) (int, error) {
 
 // sinceSaid is a page with what was written before it was made.
 func (a *ask) sinceSaid(page []byte) []byte {
-	return bytes.Replace(page, sinceUnsaid, fmt.Appendf(nil, `data-since="%d"`, a.since), 1)
+	return bytes.Replace(page, sinceUnsaid, fmt.Appendf(nil, `data-since="%s"`, template.HTMLEscapeString(a.since)), 1)
 }
 
 // sinceUnsaid is where a page says what was written before it was made: it begins to listen

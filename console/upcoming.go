@@ -313,6 +313,17 @@ func (a *ask) know(p *upcomingPage) {
 			missing = append(missing, name)
 		}
 	}
+	if a.c.o.Newest != nil && len(missing) > 0 { // one at a time they are dearer, for each comes with its last run
+		for after := int32(0); ; {
+			page, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), After: after, Limit: comeAsked})
+			for i := range page.Jobs {
+				p.jobs[page.Jobs[i].App+"/"+page.Jobs[i].Name] = &page.Jobs[i]
+			}
+			if after = page.Next; err != nil || after == 0 {
+				return
+			}
+		}
+	}
 	jobs := make([]*client.Job, len(missing))
 	each(len(missing), func(i int) {
 		app, name, _ := strings.Cut(missing[i], "/")

@@ -38,12 +38,18 @@ func TestNoLineIsTakenForTheHead(t *testing.T) {
 	}
 }
 
-// TestAgain: what is costly to answer is asked for less often.
+// TestAgain: what is costly to answer is asked for less often, by the time that it takes, or by what is read: two units a
+// second at most, whatever a page costs.
 func TestAgain(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{0: 4 * time.Second, 300 * time.Millisecond: 4 * time.Second,
 		500 * time.Millisecond: 10 * time.Second, 1500 * time.Millisecond: time.Minute, time.Hour: time.Minute} {
-		if got := again(took); got != want {
+		if got := again(took, 0); got != want {
 			t.Errorf("after %s: %s, not %s", took, got, want)
+		}
+	}
+	for units, want := range map[float64]time.Duration{1: 10500 * time.Millisecond, 60: 40 * time.Second, 1600: 810 * time.Second} {
+		if got := again(time.Millisecond, units); got != want {
+			t.Errorf("after %v units: %s, not %s", units, got, want)
 		}
 	}
 }

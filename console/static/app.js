@@ -67,10 +67,13 @@
     if (r.status === 401) out(); else gone();
   });
   addEventListener("pageshow", (e) => { if (e.persisted) refresh(); });
-  // whether the server answers, and knows who asks: else what is said of that stays
+  // whether the server answers, and knows who asks: else what is said of that stays; and whether anything is new
   async function look() {
-    const r = await reach("/console/live", { method: "HEAD", cache: "no-store" });
-    if (r?.status === 401) out(); else if (r?.ok) { lost(""); refresh(); }
+    const r = await reach("/console/live", { method: "HEAD", cache: "no-store", headers: { "X-Since": body.dataset.since } });
+    if (r?.status === 401) { out(); return; }
+    if (!r?.ok) return;
+    lost("");
+    if (r.status === 204) { wait = +r.headers.get("X-Ask-Again"); later(); } else refresh();
   }
   // gone says that the server does not answer, and looks until it does; reach asks it for something.
   function gone() {
@@ -92,6 +95,7 @@
   document.addEventListener("htmx:after:request", (e) => {
     if (!asks) return;
     const ms = +(e.detail.ctx.response?.headers.get("X-Ask-Again") ?? 0); // none came where the server is gone
+    if (e.target.id === "live" && ms) body.dataset.since = e.detail.ctx.response.headers.get("X-Since");
     if (e.target.id !== "live") e.target.askAgain = Date.now() + ms; else if (ms) { wait = ms; later(); }
   });
   const polls = (on) => { asks = on; wait = every; later(); };

@@ -96,7 +96,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door, to notify.Op
 		h := api.NewHandler(m, sender, o)
 		pages := http.NewServeMux()
 		pages.Handle("/console/", console.New(console.Options{API: h, Access: o.Access, Provider: provider,
-			URL: c.ReportURL, Name: c.Deployment, Log: log}))
+			URL: c.ReportURL, Newest: e.Newest, Name: c.Deployment, Log: log}))
 		pages.Handle("/", console.SendAway(h))
 		return pages
 	}))

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/cost"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/notify"
+)
+
+// Bounds of what the console costs with 300 jobs, in read units.
+const (
+	pageUnits = 60
+	pollUnits = 1
+	month     = cost.Month
+)
+
+// browser is an open tab of the console over the fakes.
+type browser struct {
+	t      *testing.T
+	db     *fakeaws.DynamoDB
+	queues *fakeaws.SQS
+	h      http.Handler
+	cookie *http.Cookie
+}
+
+// ask makes one request and answers what it cost.
+func (b *browser) ask(method, path, since string) (w *httptest.ResponseRecorder, used fakeaws.Units, requests int) {
+	b.t.Helper()
+	b.db.Units()
+	b.queues.Units()
+	r := httptest.NewRequest(method, "http://x"+path, nil)
+	r.AddCookie(b.cookie)
+	r.Header.Set("X-Since", since)
+	w = httptest.NewRecorder()
+	b.h.ServeHTTP(w, r)
+	if w.Code >= 400 {
+		b.t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+	}
+	for _, n := range b.queues.Units().Requests {
+		requests += n
+	}
+	return w, b.db.Units(), requests
+}
+
+// newBrowser logs in where 300 jobs of 5 apps fire each minute, each at a second of its own, and had ten runs each:
+// of the first three jobs the last ones failed.
+func newBrowser(t *testing.T) *browser {
+	db, queues := fakeaws.New(t.Errorf)
+	store, err := awsengine.New(db, queues, awsengine.Options{Names: fakeaws.Names})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok := func(errs ...error) {
+		t.Helper()
+		for _, err := range errs {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	ctx, now := t.Context(), time.Now().Truncate(time.Minute)
+	ok(store.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Rev: 1}))
+	var jobs []core.Job
+	for i := range 300 {
+		app := fmt.Sprintf("app-%d", i%5)
+		if i < 5 {
+			ok(store.PutApp(ctx, 0, core.App{Name: app, Rev: 1}, core.Change{ID: 1, App: app}))
+		}
+		j := core.Job{Def: core.Def{ID: core.JobID(i + 1), App: app, Name: fmt.Sprintf("nightly-report-%d", i), Title: "Sums up what was sold",
+			Handler: "report", Author: "ann@example.com", Labels: map[string]string{"team": "sales"}, Created: now}}
+		j.Sched = core.Sched{ID: j.Def.ID, App: app, State: core.Started, Rev: 1_760_000_000_000, RevAt: now, Next: core.InstantOf(now) + 600,
+			PlanAt:   core.InstantOf(now) + 300,
+			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: fmt.Sprintf("%d * * * * ?", i%60)}}, Timezone: "Europe/Berlin"}}
+		j.Normalize()
+		jobs = append(jobs, j)
+	}
+	ok(store.CreateJobs(ctx, jobs, nil)...)
+	var runs []core.Run
+	var ends []core.RunPut
+	for i := range jobs {
+		for k := range 10 {
+			at := core.InstantOf(now) - core.Instant(60*k+300)
+			id := core.PlannedRun(jobs[i].Def.ID, at)
+			runs = append(runs, core.Run{ID: id, App: jobs[i].Def.App, State: core.Running, Cause: core.CauseSchedule, Rev: 1_760_000_000_000,
+				At: at, Slot: at, Owner: "nonce-1234567890", Address: "https://example.com/", SentAt: at.Time(), Attempt: 1,
+				Journal: core.JournalKey{Minute: int64(at) / 60, Nonce: "nonce-1234567890"}})
+		}
+	}
+	ok(store.Create(ctx, runs)...)
+	for i := range runs {
+		end := core.Run{State: core.Succeeded, Code: 200, Message: "done", EndedAt: runs[i].SentAt.Add(time.Second)}
+		if runs[i].ID.Job() <= 3 {
+			end.State, end.Reason = core.Failed, core.ReasonHandler
+		}
+		put := core.End(runs[i].ID, end)
+		put.Seen = &runs[i]
+		ends = append(ends, put)
+	}
+	ok(store.PutRuns(ctx, ends)...)
+	ok(store.PutJournal(ctx, core.Journal{Key: core.JournalKey{Minute: now.Unix()/60 - 5, Nonce: "n"}, V: 1}))
+	c := &boot.Config{AdminToken: "function-admin-token", Deployment: "eu-west-1/nightly", Plan: plan.AWS()}
+	log := slog.New(slog.DiscardHandler)
+	e := store.Engine()
+	b := &browser{t: t, db: db, queues: queues, h: wire(c, e, doorOf(c, e, log), notify.Options{})}
+	form := strings.NewReader(url.Values{"token": {c.AdminToken}}.Encode())
+	r := httptest.NewRequest(http.MethodPost, "http://x/console/login", form)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	in := httptest.NewRecorder()
+	b.h.ServeHTTP(in, r)
+	for _, k := range in.Result().Cookies() {
+		if strings.Contains(k.Name, "session") {
+			b.cookie = k
+		}
+	}
+	return b
+}
+
+// TestConsoleUnits: what pages with 300 jobs cost stays in its bounds and is what docs/cost.md says, and a tab that stays open
+// at any page stays below a dollar a month.
+func TestConsoleUnits(t *testing.T) {
+	synctest.Test(t, consoleUnits)
+}
+
+func consoleUnits(t *testing.T) {
+	time.Sleep(30 * time.Minute) // into the hour of the newest journal
+	doc, err := os.ReadFile("../../docs/cost.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(row string, args ...any) {
+		t.Helper()
+		if row = fmt.Sprintf(row, args...); !strings.Contains(string(doc), row+"\n") {
+			t.Errorf("docs/cost.md does not say\n%s", row)
+		}
+	}
+	b := newBrowser(t)
+	ms := func(w *httptest.ResponseRecorder) time.Duration {
+		n, err := strconv.Atoi(w.Header().Get("X-Ask-Again"))
+		if err != nil {
+			t.Error(err)
+		}
+		return time.Duration(n) * time.Millisecond
+	}
+	run := core.PlannedRun(1, core.InstantOf(time.Now().Truncate(time.Minute))-300)
+	for _, page := range []struct{ name, path string }{{"Home", ""}, {"Jobs", "jobs"}, {"Upcoming", "upcoming"}, {"Executors", "executors"},
+		{"", "jobs/app-0/nightly-report-0"}, {"", "jobs/app-0/nightly-report-0/changes"}, {"", "jobs?is=late"}, {"", "jobs?sort=last"},
+		{"", "runs"}, {"", "runs?shape=1"}, {"", "runs/" + run.String()}, {"", "executors/app-0"}, {"", "lateness"}, {"", "reports"},
+		{"", "notices"}, {"", "scripts"}, {"", "changes"}, {"", "people"}, {"", "operating"}, {"", "account"}, {"", "keys"}} {
+		w, u, requests := b.ask("GET", "/console/"+page.path, "")
+		if page.name != "" && u.Read > pageUnits {
+			t.Errorf("%s takes %v read units: %v", page.name, u.Read, u.Requests)
+		}
+		// A page begun says so once a minute in its session, by a transaction.
+		made := price{reads: u.Read, writes: u.Write + u.Index + 2, queues: float64(requests), calls: 1, seconds: pageSeconds}
+		_, since, _ := strings.Cut(w.Body.String(), `data-since="`)
+		_, newest, _ := strings.Cut(since[:strings.Index(since, `"`)], "@")
+		var idle, busy price
+		idle.add(made)
+		age := ms(w)
+		busy = made
+		busy.add(price{reads: pollUnits, calls: 1, seconds: pollSeconds})
+		busy = busy.times(int(month / age))
+		for polled := http.StatusNoContent; polled == http.StatusNoContent; {
+			p, u, _ := b.ask("HEAD", "/console/live", fmt.Sprintf("%d@%s", time.Now().Add(-age).Unix(), newest))
+			if u.Read > pollUnits || u.Write > 0 {
+				t.Errorf("a poll takes %v read and %v write units", u.Read, u.Write)
+			}
+			idle.add(price{reads: u.Read, calls: 1, seconds: pollSeconds})
+			if polled = p.Code; polled == http.StatusNoContent {
+				age += ms(p)
+			}
+		}
+		idle = idle.times(int(month / age))
+		if idle.dollars() > 1 || busy.dollars() > 1 {
+			t.Errorf("/console/%s left open costs $%.2f, or where jobs fire $%.2f a month", page.path, idle.dollars(), busy.dollars())
+		}
+		if page.name == "" {
+			t.Logf("%s: %g units, $%.2f, $%.2f", page.path, u.Read, idle.dollars(), busy.dollars())
+			continue
+		}
+		says("| %s | %g | $%.2f | $%.2f |", page.name, u.Read, idle.dollars(), busy.dollars())
+	}
+}
+
+// How long a function of 256 MB is taken to be at a page, and at a poll.
+const pageSeconds, pollSeconds = 0.3, 0.03
+
+// price is what is paid for.
+type price struct{ reads, writes, queues, calls, seconds float64 }
+
+func (p *price) add(o price) {
+	*p = price{p.reads + o.reads, p.writes + o.writes, p.queues + o.queues, p.calls + o.calls, p.seconds + o.seconds}
+}
+
+func (p price) times(n int) price {
+	f := float64(n)
+	return price{f * p.reads, f * p.writes, f * p.queues, f * p.calls, f * p.seconds}
+}
+
+func (p price) dollars() float64 {
+	v := cost.Virginia
+	return (p.reads*v.ReadUnits+p.writes*v.WriteUnits+p.queues*v.QueueRequests+p.calls*v.Invocations)/1e6 + p.seconds/4*v.GBSeconds
+}
