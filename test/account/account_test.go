@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/cost"
 )
 
 var noon = time.Date(2027, 1, 4, 12, 0, 0, 0, time.UTC)
@@ -55,6 +57,7 @@ func TestJudge(t *testing.T) {
 			l.add(run(minute), "another", l.of(run(minute))[0].at.Add(time.Second))
 		}
 	}
+	misfire, refused := end{state: "skipped", reason: "misfire"}, end{state: "failed", reason: "not-accepted"}
 	for name, c := range map[string]struct {
 		change change
 		wrong  int
@@ -69,18 +72,18 @@ func TestJudge(t *testing.T) {
 		"twice with nobody killed":     {twice(6), 1, func(a *tally) int { return a.twice }},
 		"lost":                         {drop(0, end{}), 1, func(a *tally) int { return a.lost }},
 		"lost in a fault":              {drop(6, end{}), 1, func(a *tally) int { return a.lost }},
-		"skipped with no reason":       {drop(0, end{"skipped", "misfire"}), 1, func(a *tally) int { return a.untrue }},
-		"skipped for a kill":           {drop(3, end{"skipped", "misfire"}), 1, func(a *tally) int { return a.untrue }},
-		"skipped while shut":           {drop(6, end{"skipped", "misfire"}), 0, func(a *tally) int { return a.skipped["misfire"] }},
-		"failed and never arrived":     {drop(0, end{"failed", "not-accepted"}), 1, func(a *tally) int { return len(a.without) }},
-		"the same while shut":          {drop(6, end{"failed", "not-accepted"}), 0, func(a *tally) int { return len(a.without) }},
-		"succeeded and never arrived":  {drop(6, end{"succeeded", ""}), 1, func(a *tally) int { return a.phantom }},
-		"still running, never arrived": {drop(6, end{"running", ""}), 1, func(a *tally) int { return a.open }},
+		"skipped with no reason":       {drop(0, misfire), 1, func(a *tally) int { return a.untrue }},
+		"skipped for a kill":           {drop(3, misfire), 1, func(a *tally) int { return a.untrue }},
+		"skipped while shut":           {drop(6, misfire), 0, func(a *tally) int { return a.skipped["misfire"] }},
+		"failed and never arrived":     {drop(0, refused), 1, func(a *tally) int { return len(a.without) }},
+		"the same while shut":          {drop(6, refused), 0, func(a *tally) int { return len(a.without) }},
+		"succeeded and never arrived":  {drop(6, end{state: "succeeded"}), 1, func(a *tally) int { return a.phantom }},
+		"still running, never arrived": {drop(6, end{state: "running"}), 1, func(a *tally) int { return a.open }},
 		"arrived and unknown": {func(_ *ledger, h map[core.RunID]end, run func(int) core.RunID) {
 			delete(h, run(0))
 		}, 1, func(a *tally) int { return a.unrecorded }},
 		"arrived and lost": {func(_ *ledger, h map[core.RunID]end, run func(int) core.RunID) {
-			h[run(0)] = end{"lost", "no-report"}
+			h[run(0)] = end{state: "lost", reason: "no-report"}
 		}, 1, func(a *tally) int { return a.unexplained }},
 		"early": {func(l *ledger, _ map[core.RunID]end, run func(int) core.RunID) {
 			at, _ := run(1).Planned()
@@ -143,8 +146,106 @@ func TestCosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if most := o.most(); most < 0.3 || most > 3 {
+	most := o.most()
+	if most < 0.3 || most > 3 {
 		t.Errorf("it may cost $%.2f", most)
+	}
+	o.apply = 1
+	if least := o.most(); least > most-0.5 {
+		t.Errorf("the burst, and the jobs for it, cost $%.2f", most-least)
+	}
+}
+
+// A burst is held to its promise: each run once, none early, none later than grace.
+func TestBurst(t *testing.T) {
+	for name, c := range map[string]struct {
+		tally tally
+		held  bool
+	}{
+		"all":             {tally{fires: 2, once: 2, lateness: []time.Duration{0, grace}}, true},
+		"one later":       {tally{fires: 2, once: 2, lateness: []time.Duration{0, grace + time.Second}}, false},
+		"one early":       {tally{fires: 2, once: 2, early: 1}, false},
+		"one twice":       {tally{fires: 2, once: 1, twice: 1, unexplained: 1}, false},
+		"one lost":        {tally{fires: 2, once: 1, lost: 1}, false},
+		"one not applied": {tally{fires: 1, once: 1}, false},
+	} {
+		if held, found := inOneSecond(&c.tally, 2); held != c.held {
+			t.Errorf("%s: held is %t: %s", name, held, found)
+		}
+	}
+	file := many(2, "queue", noon)
+	if strings.Count(file, "schedule: {at: 2027-01-04T12:00:00Z}") != 2 || !strings.Contains(file, "{app: queue, name: once-00001,") {
+		t.Error(file)
+	}
+}
+
+// Lists and sums have what arrived or is recorded, of their app, span and state.
+func TestListings(t *testing.T) {
+	jobs := map[core.JobID]job{7: {"app/each-0005", 5}, 8: {"app2/each-0005", 5}}
+	at := func(minute int) time.Time { return noon.Add(time.Duration(minute)*time.Minute + 5*time.Second) }
+	run := func(id core.JobID, minute int) core.RunID { return core.PlannedRun(id, core.InstantOf(at(minute))) }
+	l := newLedger()
+	l.add(run(7, 0), "not recorded", at(0))
+	l.add(run(7, 3), "recorded", at(3))
+	l.add(run(7, 10), "since the history was read", at(10))
+	history := map[core.RunID]end{
+		run(7, 1): {state: "skipped", began: at(1)}, run(7, 2): {state: "skipped"}, // the latter is no run
+		run(7, 3): {state: "succeeded", began: at(3)}, run(7, 4): {state: "lost", began: at(4)},
+		run(7, 9): {state: "failed", began: at(9)}, run(8, 1): {state: "failed", began: at(1)},
+	}
+	for _, c := range []struct {
+		command     string
+		until       time.Time
+		least, most int
+	}{
+		{"runs APP", time.Time{}, 4, 4}, {"runs APP --failed", time.Time{}, 1, 1}, {"runs APP --state skipped", time.Time{}, 1, 1},
+		{"report APP", at(5), 4, 4}, {"report APP", at(4), 3, 4}, {"lateness APP", at(5), 2, 3}, {"lateness APP", at(2), 1, 1},
+	} {
+		of := listing{command: c.command, app: "app", until: c.until, from: noon, to: at(9)}
+		if least, most := of.outside(jobs, history, l); least != c.least || most != c.most {
+			t.Errorf("%s until %s: %d to %d, want %d to %d", c.command, c.until, least, most, c.least, c.most)
+		}
+	}
+	p := &proof{ledger: l}
+	for _, runs := range []int{4, 3, 5} {
+		for _, noWaiting := range []bool{true, false} {
+			p.report = report{}
+			p.judgeListings([]listing{{command: "runs APP", app: "app", runs: runs, noWaiting: noWaiting, from: noon, to: at(9)}}, jobs, history)
+			if v := p.report.verdicts[0]; v.held != (runs == 4 && noWaiting) {
+				t.Errorf("held is %t: %s", v.held, v.found)
+			}
+		}
+	}
+}
+
+// Billed milliseconds are those of Lambda's reports, and held to what is foreseen.
+func TestBilled(t *testing.T) {
+	b := billed{function: "dispatch"}
+	b.add(`{"time":"2027-01-04T12:00:00.000Z","type":"platform.report","record":{"requestId":"1","metrics":{"durationMs":511.2,` +
+		`"billedDurationMs":512,"memorySizeMB":256,"maxMemoryUsedMB":60},"status":"success"}}`)
+	b.add(`{"type":"platform.start","record":{"requestId":"2"}}`)
+	if b.calls != 1 || b.ms != 512 || b.gbSeconds != 0.128 {
+		t.Errorf("%+v", b)
+	}
+	for foreseen, want := range map[float64]bool{0.128: true, 0.1: true, 0.09: false} {
+		if held, found := judgeBilled([]billed{b, {}}, cost.Usage{GBSeconds: foreseen}); held != want {
+			t.Errorf("of %v: %s", foreseen, found)
+		}
+	}
+	if held, _ := judgeBilled([]billed{{}}, cost.Usage{GBSeconds: 1}); held {
+		t.Error("no report is held")
+	}
+	ms, d := 0.0, cost.Standard().FunctionURL()
+	for name, mb := range map[string]int{"tick": d.MemoryMB.Tick, "dispatch": d.MemoryMB.Dispatch, "api": d.MemoryMB.API, "callback": 128} {
+		one, err := alone(60, d, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ms += one * float64(mb) / 1024
+	}
+	all, err := expected(60, time.Hour, d)
+	if err != nil || math.Abs(ms-all.GBSeconds*1000/all.Fires) > 1e-6 {
+		t.Errorf("functions alone are %v GB-ms a run, all are %v: %v", ms, all.GBSeconds*1000/all.Fires, err)
 	}
 }
 

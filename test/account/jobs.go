@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,8 +40,8 @@ func (j job) instants(from, to time.Time) iter.Seq[time.Time] {
 
 func cron(i int) string { return fmt.Sprintf("%d * * * * ?", i%60) }
 
-// expected is what n jobs should use while they fire for so long.
-func expected(n int, length time.Duration) (cost.Usage, error) {
+// expected is what n jobs should use in a deployment while they fire for so long.
+func expected(n int, length time.Duration, d cost.Deployment) (cost.Usage, error) {
 	jobs := make([]cost.Job, n)
 	for i := range jobs {
 		jobs[i] = cost.Job{Name: fmt.Sprint(i), Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: cron(i)}}}}
@@ -49,7 +50,6 @@ func expected(n int, length time.Duration) (cost.Usage, error) {
 	if err != nil {
 		return cost.Usage{}, fmt.Errorf("what is expected: %w", err)
 	}
-	d := cost.Standard()
 	return cost.Jobs(c, d).Plus(cost.Idle(d)).Times(float64(length) / float64(cost.Month)), nil
 }
 
@@ -70,12 +70,12 @@ func manifest(apps []app, token string, n int) string {
 	return b.String()
 }
 
-// many is a file of n jobs that do not fire before next year.
-func many(n int) string {
+// many is a file of n jobs of an app that fire once, all at the same time.
+func many(n int, app string, at time.Time) string {
 	var b strings.Builder
-	b.WriteString("version: 1\napps:\n  - {name: many}\njobs:\n")
+	b.WriteString("version: 1\njobs:\n")
 	for i := range n {
-		fmt.Fprintf(&b, "  - {app: many, name: yearly-%05d, handler: none, schedule: {cron: \"0 0 0 1 1 ?\"}}\n", i)
+		fmt.Fprintf(&b, "  - {app: %s, name: once-%05d, handler: work, schedule: {at: %s}}\n", app, i, at.UTC().Format(time.RFC3339))
 	}
 	return b.String()
 }
@@ -111,8 +111,8 @@ func (p *proof) api(ctx context.Context, path string, query url.Values, out any)
 	return json.Unmarshal(b, out)
 }
 
-// jobs are those of the apps that fire.
-func (p *proof) jobs(ctx context.Context) (map[core.JobID]job, error) {
+// jobs lists the jobs of the apps that are named each-N, or once-N.
+func (p *proof) jobs(ctx context.Context, named string) (map[core.JobID]job, error) {
 	all := map[core.JobID]job{}
 	for _, a := range p.apps {
 		for after := 0; ; {
@@ -128,7 +128,10 @@ func (p *proof) jobs(ctx context.Context) (map[core.JobID]job, error) {
 			}
 			for _, j := range page.Jobs {
 				var i int
-				if _, err := fmt.Sscanf(j.Name, "each-%d", &i); err == nil {
+				if _, err := fmt.Sscanf(j.Name, named+"-%d", &i); err == nil {
+					if named == "once" {
+						i = 0
+					}
 					all[j.ID] = job{a.name + "/" + j.Name, i % 60}
 				}
 			}
@@ -172,10 +175,7 @@ func (p *proof) ends(ctx context.Context, id core.JobID, j job, from, to time.Ti
 	q := url.Values{"job": {j.name}, "from": {from.UTC().Format(time.RFC3339)}, "to": {to.UTC().Format(time.RFC3339)}, "limit": {"500"}}
 	for {
 		var page struct {
-			Runs []struct {
-				ID            core.RunID `json:",string"`
-				State, Reason string
-			}
+			Runs  []row
 			Skips []struct {
 				FirstAt, LastAt time.Time
 				Reason          string
@@ -187,11 +187,11 @@ func (p *proof) ends(ctx context.Context, id core.JobID, j job, from, to time.Ti
 		}
 		for _, s := range page.Skips {
 			for at := range j.instants(s.FirstAt, s.LastAt.Add(time.Second)) {
-				all[core.PlannedRun(id, core.InstantOf(at))] = end{"skipped", s.Reason}
+				all[core.PlannedRun(id, core.InstantOf(at))] = end{state: "skipped", reason: s.Reason}
 			}
 		}
 		for _, r := range page.Runs {
-			all[r.ID] = end{r.State, r.Reason}
+			all[r.ID] = end{r.State, r.Reason, cmp.Or(r.SentAt, r.EndedAt)}
 		}
 		if page.Next == "" {
 			return all, nil

@@ -81,6 +81,7 @@ func (w window) covers(at time.Time) bool {
 // end is what the history says of a fire: a run, or a record of why there is none.
 type end struct {
 	state, reason string
+	began         time.Time // when the run was sent, or ended unsent; zero: no run, or one that waits
 }
 
 func (e end) String() string { return strings.TrimSpace(e.state + " " + e.reason) }

@@ -28,7 +28,7 @@ const (
 	maxApply   = 20_000
 	maxDollars = 50
 	// around is what deploying, waiting and judging may take besides.
-	around = 45 * time.Minute
+	around = time.Hour
 	// removing is what a removal may take, also after an interrupt.
 	removing = 20 * time.Minute
 )
@@ -84,7 +84,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.stack, "stack", "TickringProof", "name of the stack that it makes and removes; what counts is another, NAME-counter")
 	f.DurationVar(&o.length, "for", time.Hour, "how long jobs fire")
 	f.IntVar(&o.jobs, "jobs", 1000, "jobs that fire each minute, each at a second of its own")
-	f.IntVar(&o.apply, "apply", 10_000, "jobs of the file that is applied at once")
+	f.IntVar(&o.apply, "apply", 10_000, "jobs of the file that is applied at once, which then fire in one second")
 	f.Float64Var(&o.dollars, "dollars", 10, "it does not begin if it may cost more than this")
 	f.BoolVar(&o.emulator, "emulator", false, "in the emulator of localstack/ instead: no account, no money")
 	f.BoolVar(&o.keep, "keep", false, "leave the stacks there at the end; the command clean removes them")
@@ -145,13 +145,19 @@ func loopback(text string) bool {
 }
 
 // most is what a run may cost at most: three times what is expected of the fires,
-// as faults have things done again, and of a file that is applied.
+// as faults have things done again, and of a file that is applied and whose jobs
+// fire once, as dear as if each were alone in its second.
 func (o *options) most() float64 {
-	const unitsOfJob = 20 // to make one, with its record of change
-	fires, err := expected(o.jobs, o.length+around)
+	const unitsOfJob = 20  // to make one, with its record of change
+	const readsOfLists = 5 // of each run, by lists and histories
+	const logged = 1e-6    // dollars of a run, for the log lines of its invocations
+	fires, err := expected(o.jobs, o.length+around, cost.Standard())
 	if err != nil {
 		return maxDollars + 1
 	}
-	applied := cost.Usage{WriteUnits: float64(o.apply) * unitsOfJob}
-	return 3 * (cost.Sum(cost.Virginia.Bill(fires)) + cost.Sum(cost.Virginia.Bill(applied)))
+	n := o.apply
+	once := cost.Jobs(cost.Counts{Span: cost.Month, Fires: n, Messages: n, Advances: n, Anew: n, Looks: 10 * n, Tokens: n, Sends: n, Takes: n,
+		Healths: n}, cost.Standard())
+	all := fires.Plus(once).Plus(cost.Usage{WriteUnits: float64(n) * unitsOfJob, ReadUnits: (fires.Fires + once.Fires) * readsOfLists})
+	return 3 * (cost.Sum(cost.Virginia.Bill(all)) + all.Fires*logged)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -62,7 +63,14 @@ func (a account) deploy(ctx context.Context, invoke, queue string) error {
 	cmd.Dir = filepath.Join(p.root, "infra")
 	cmd.Env = append(os.Environ(), "AWS_REGION="+p.o.region, "CDK_DISABLE_CLI_TELEMETRY=true",
 		"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1")
-	return said(cmd)
+	if err := said(cmd); err != nil {
+		return err
+	}
+	var err error
+	if p.outputs, err = p.ask.Outputs(ctx, p.o.stack); err != nil {
+		return err
+	}
+	return p.logReports(ctx)
 }
 
 // said runs a command; its error is what it said.
@@ -87,17 +95,19 @@ func (a account) kill(ctx context.Context) error {
 	back := func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		return a.p.configure(ctx, fn, *was.Timeout, *was.MemorySize)
+		return a.p.configure(ctx, &lambda.UpdateFunctionConfigurationInput{FunctionName: &fn, Timeout: was.Timeout, MemorySize: was.MemorySize})
 	}
-	if err := a.p.configure(ctx, fn, 1, 128); err != nil {
+	dies := lambda.UpdateFunctionConfigurationInput{FunctionName: &fn, Timeout: aws.Int32(1), MemorySize: aws.Int32(128)}
+	if err := a.p.configure(ctx, &dies); err != nil {
 		return errors.Join(err, back())
 	}
 	wait(ctx, dying)
 	return back()
 }
 
-// configure has a function live for so many seconds, and waits until it does.
-func (p *proof) configure(ctx context.Context, fn string, timeout, memory int32) error {
+// configure changes a function, and waits until the change is there.
+func (p *proof) configure(ctx context.Context, change *lambda.UpdateFunctionConfigurationInput) error {
+	fn := *change.FunctionName
 	ready := func() error {
 		return again(ctx, time.Second, func() (bool, error) {
 			c, err := p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
@@ -107,8 +117,7 @@ func (p *proof) configure(ctx context.Context, fn string, timeout, memory int32)
 	if err := ready(); err != nil {
 		return fmt.Errorf("wait for %s: %w", fn, err)
 	}
-	change := lambda.UpdateFunctionConfigurationInput{FunctionName: &fn, Timeout: &timeout, MemorySize: &memory}
-	if _, err := p.lambda.UpdateFunctionConfiguration(ctx, &change); err != nil {
+	if _, err := p.lambda.UpdateFunctionConfiguration(ctx, change); err != nil {
 		return fmt.Errorf("configure %s: %w", fn, err)
 	}
 	return ready()
@@ -396,10 +405,26 @@ func (p *proof) build() (err error) {
 	return err
 }
 
-func (p *proof) cli(ctx context.Context, args ...string) (string, error) {
+func (p *proof) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.bin, args...)
 	cmd.Env = append(os.Environ(), "TICKRING_ENDPOINT="+p.url, "TICKRING_TOKEN="+p.token)
-	out, err := cmd.CombinedOutput()
+	return cmd
+}
+
+// json decodes the output of a command line.
+func (p *proof) json(ctx context.Context, out any, line string) error {
+	b, err := p.command(ctx, append(strings.Fields(line), "-o", "json")...).Output()
+	if err == nil {
+		err = json.Unmarshal(b, out)
+	}
+	if err != nil {
+		return fmt.Errorf("tickring %s: %w", line, err)
+	}
+	return nil
+}
+
+func (p *proof) cli(ctx context.Context, args ...string) (string, error) {
+	out, err := p.command(ctx, args...).CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("tickring %s: %w\n%s", strings.Join(args, " "), err, out[:min(len(out), 2000)])
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/cost"
 )
 
@@ -35,6 +36,7 @@ const (
 	delays     = 100              // messages
 	lags       = 40               // items
 	alarmsMost = 12 * time.Minute // until an alarm has rung
+	ahead      = 12 * time.Minute // of the second in which all that is applied fires; ten of them are to plan it
 )
 
 // examine asks what only a place with metrics, roles and indexes of its own can
@@ -43,17 +45,19 @@ func (p *proof) examine(ctx context.Context, from, to time.Time) {
 	p.onTime()
 	p.probeDelays(ctx)
 	p.probeIndex(ctx)
-	p.probeApply(ctx)
+	at := p.probeApply(ctx)
 	p.probeBurst(ctx)
 	p.probeHops(ctx)
 	p.probeChain(ctx)
+	p.probeSecond(ctx, at)
 	if _, ok := p.place.(*emulator); ok {
-		p.report.unshown = []string{
+		p.report.unshown = append(p.report.unshown,
 			"roles are enforced, and no wider than they are written", "time to live is on, in all tables", "debug lines pass Lambda's own level",
 			"alarms ring: dead letters, throttled tables", "wake-ups at most 119 s apart", "kills show as errors of dispatch",
-			"what the bill is made of", "no invocation was dropped as a runaway loop", "conflicts of transactions", "doctor finds nothing wrong",
+			"what the bill is made of, and billed milliseconds", "no invocation was dropped as a runaway loop",
+			"conflicts of transactions", "doctor finds nothing wrong",
 			"a function that knows nothing of tickring counts as the queue does (it needs boto3, which Lambda has)",
-		}
+		)
 		return
 	}
 	p.doctor(ctx)
@@ -164,12 +168,13 @@ func (p *proof) lag(ctx context.Context, i int) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// probeApply makes many jobs of one app by one command.
-func (p *proof) probeApply(ctx context.Context) {
+// probeApply makes many jobs of one app by one command, and returns when all of them fire.
+func (p *proof) probeApply(ctx context.Context) (at time.Time) {
 	what := fmt.Sprintf("one apply makes %d jobs of one app, and a second finds nothing to do", p.o.apply)
 	began := time.Now()
+	at = began.Add(ahead).Truncate(time.Minute)
 	err := func() error {
-		file, err := p.write("many.yaml", many(p.o.apply))
+		file, err := p.write("many.yaml", many(p.o.apply, p.apps[0].name, at))
 		if err != nil {
 			return err
 		}
@@ -178,7 +183,7 @@ func (p *proof) probeApply(ctx context.Context) {
 		}
 		took := time.Since(began).Round(time.Second)
 		out, err := p.cli(ctx, "apply", "--dry-run", "-f", file)
-		if err == nil && !strings.Contains(out, fmt.Sprintf("%d unchanged", p.o.apply+1)) { // with their app
+		if err == nil && !strings.Contains(out, fmt.Sprintf("%d unchanged", p.o.apply)) {
 			err = errors.New(out[max(0, len(out)-300):])
 		}
 		if err != nil {
@@ -188,11 +193,11 @@ func (p *proof) probeApply(ctx context.Context) {
 	}()
 	if err != nil {
 		p.report.fails(what, err)
-		return
+		return at
 	}
 	if _, ok := p.place.(*emulator); ok {
 		p.report.says(what, true, "in %s", time.Since(began).Round(time.Second))
-		return
+		return at
 	}
 	wait(ctx, 3*time.Minute) // metrics are late
 	conflicts := 0.0
@@ -200,11 +205,39 @@ func (p *proof) probeApply(ctx context.Context) {
 		n, err := p.metric(ctx, "AWS/DynamoDB", "TransactionConflict", began, time.Now(), "TableName", t)
 		if err != nil {
 			p.report.fails(what, err)
-			return
+			return at
 		}
 		conflicts += n
 	}
 	p.report.says(what, true, "in %s, with %.0f conflicts of transactions", time.Since(began).Round(time.Second), conflicts)
+	return at
+}
+
+// probeSecond waits until the jobs that were applied have fired, and judges what arrived.
+func (p *proof) probeSecond(ctx context.Context, at time.Time) {
+	what := fmt.Sprintf("%d runs of one app that are due in one second arrive, once each, none early (docs/operations.md, A burst) "+
+		"and none later than the grace of a minute (docs/late.md)", p.o.apply)
+	wait(ctx, time.Until(at.Add(endsWithin)))
+	var history map[core.RunID]end
+	jobs, err := p.jobs(ctx, "once")
+	if err == nil {
+		history, err = p.history(ctx, jobs, at, at)
+	}
+	if err != nil {
+		p.report.fails(what, err)
+		return
+	}
+	all := judge(jobs, at, at.Add(time.Second), p.ledger, history, nil)[0]
+	held, found := inOneSecond(all, p.o.apply)
+	p.report.says(what, held, "%s", found)
+}
+
+// inOneSecond reports whether n runs that were due in one second all arrived as is promised.
+func inOneSecond(t *tally, n int) (held bool, found string) {
+	held = t.fires == n && t.wrong() == 0 && share(t.lateness, 100) <= grace
+	return held, oneLine(fmt.Sprintf("%d were due, %d arrived once, %d more often; sent after %s (first), %s (p50), %s (p99), %s (last)%s",
+		t.fires, t.once, t.twice, share(t.lateness, 0), share(t.lateness, 50), share(t.lateness, 99), share(t.lateness, 100),
+		strings.Join(append([]string{""}, t.faults...), "; ")))
 }
 
 // probeBurst asks as many functions as there may be at once, all of them new.
@@ -248,7 +281,7 @@ func (p *proof) burst(ctx context.Context) (n int, err error) {
 	if err != nil {
 		return n, fmt.Errorf("read the configuration of the API: %w", err)
 	}
-	return n, p.configure(ctx, fn, *c.Timeout, *c.MemorySize+1)
+	return n, p.configure(ctx, &lambda.UpdateFunctionConfigurationInput{FunctionName: &fn, MemorySize: aws.Int32(*c.MemorySize + 1)})
 }
 
 // probeHops has a run tried again through the ring more often than Lambda lets
@@ -338,10 +371,10 @@ func (p *proof) roles(ctx context.Context, from, to time.Time) {
 	var errs []error
 	denied := 0
 	for _, fn := range p.functions() {
-		list, first, err := p.lines(ctx, fn, `?AccessDenied ?"is not authorized"`, from, to, 100)
+		list, messages, err := p.lines(ctx, fn, `?AccessDenied ?"is not authorized"`, from, to, 100)
 		errs = append(errs, err)
-		if denied += len(list); first != "" {
-			errs = append(errs, fmt.Errorf("%s: %.300s", fn, first))
+		if denied += len(list); len(list) > 0 {
+			errs = append(errs, fmt.Errorf("%s: %.300s", fn, messages[0]))
 		}
 	}
 	p.report.says(allowed, errors.Join(errs...) == nil, "%d lines say so%s", denied, because(errors.Join(errs...)))
@@ -432,7 +465,11 @@ func (p *proof) price(ctx context.Context, from time.Time) {
 		p.report.fails(what, err)
 		return
 	}
-	foreseen, err := expected(p.o.jobs, to.Sub(from))
+	d := cost.Standard()
+	if p.outputs["HttpApi"] == "" {
+		d = d.FunctionURL()
+	}
+	foreseen, err := expected(p.o.jobs, to.Sub(from), d)
 	if err != nil {
 		p.report.fails(what, err)
 		return
@@ -441,4 +478,5 @@ func (p *proof) price(ctx context.Context, from time.Time) {
 	p.report.measured, p.report.foreseen, p.report.priced = used, foreseen, fmt.Sprintf("%s of nothing but fires", to.Sub(from))
 	is, said := cost.Sum(cost.Virginia.Bill(used)), cost.Sum(cost.Virginia.Bill(foreseen))
 	p.report.says(what, is <= dearer*said, "%s, foreseen %s", cost.Dollars(is), cost.Dollars(said))
+	p.billed(ctx, from, to, d, foreseen)
 }

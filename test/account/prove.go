@@ -52,6 +52,7 @@ type proof struct {
 	outputs, counts                map[string]string // of the stacks
 	apps                           []app
 	ledger                         *ledger
+	began                          time.Time // before the first fire
 	windows                        []window
 	report                         report
 }
@@ -229,6 +230,7 @@ func (p *proof) start(ctx context.Context) (from time.Time, stop func(), err err
 	if err != nil {
 		return from, stop, err
 	}
+	p.began = time.Now()
 	if _, err := p.cli(ctx, "apply", "-f", file); err != nil {
 		return from, stop, err
 	}
@@ -315,19 +317,21 @@ func (p *proof) purge(ctx context.Context) error {
 }
 
 func (p *proof) judge(ctx context.Context, from, to time.Time) error {
-	jobs, err := p.jobs(ctx)
+	jobs, err := p.jobs(ctx, "each")
 	if err != nil {
 		return err
 	}
 	if len(jobs) != p.o.jobs {
 		return fmt.Errorf("%d jobs fire, %d were applied", len(jobs), p.o.jobs)
 	}
-	history, err := p.history(ctx, jobs, from, to)
+	listings := p.listings(ctx, from, to) // before the history, so that it has what they count
+	history, err := p.history(ctx, jobs, p.began, time.Now())
 	if err != nil {
 		return err
 	}
 	p.report.fires = judge(jobs, from, to, p.ledger, history, p.windows)
 	out, err := p.cli(ctx, "audit", "--from", from.UTC().Format(time.RFC3339), "--to", to.UTC().Format(time.RFC3339))
 	p.report.says("the scheduler's own audit finds nothing unaccounted for", err == nil, "%s", oneLine(out))
+	p.judgeListings(listings, jobs, history)
 	return nil
 }

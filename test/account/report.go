@@ -23,6 +23,7 @@ type report struct {
 	measured cost.Usage
 	foreseen cost.Usage
 	priced   string // the span of both
+	billed   []billed
 }
 
 func (r *report) says(promise string, held bool, format string, args ...any) {
@@ -77,6 +78,14 @@ func (r *report) print(w io.Writer) {
 	}
 	for _, what := range r.unshown {
 		fmt.Fprintf(w, "| not shown here | %s | |\n", what)
+	}
+	if len(r.billed) > 0 {
+		fmt.Fprintf(w, "\n## Billed milliseconds, %s\n\n", r.priced)
+		fmt.Fprint(w, "| function | invocations | billed ms each | a run | foreseen a run |\n|---|---|---|---|---|\n")
+	}
+	for _, b := range r.billed {
+		fmt.Fprintf(w, "| %s | %d | %.1f | %.2f | %.2f |\n", b.function, b.calls, b.ms/max(1, float64(b.calls)),
+			b.ms/max(1, r.foreseen.Fires), b.foreseen)
 	}
 	if r.priced != "" {
 		fmt.Fprintf(w, "\n## The bill's own metrics, %s\n\n", r.priced)

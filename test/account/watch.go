@@ -102,11 +102,13 @@ func (p *proof) usage(ctx context.Context, from, to time.Time) (cost.Usage, erro
 	return u, errors.Join(errs...)
 }
 
-// lines reads the log of a function: the times of lines that match, at most so many.
-func (p *proof) lines(ctx context.Context, fn, pattern string, from, to time.Time, most int) (list []time.Time, first string, err error) {
+// lines reads the log of a function: the lines that match and their times, at most so many.
+func (p *proof) lines(ctx context.Context, fn, pattern string, from, to time.Time, most int) (
+	list []time.Time, messages []string, err error,
+) {
 	c, err := p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
 	if err != nil || c.LoggingConfig == nil || c.LoggingConfig.LogGroup == nil {
-		return nil, "", fmt.Errorf("the log of %s: %w", fn, err)
+		return nil, nil, fmt.Errorf("the log of %s: %w", fn, err)
 	}
 	in := map[string]any{
 		"logGroupName": *c.LoggingConfig.LogGroup, "filterPattern": pattern, "startTime": from.UnixMilli(), "endTime": to.UnixMilli(),
@@ -120,17 +122,14 @@ func (p *proof) lines(ctx context.Context, fn, pattern string, from, to time.Tim
 			NextToken string
 		}
 		if err := p.ask.JSON(ctx, "logs", "1.1", "Logs_20140328.FilterLogEvents", in, &out); err != nil {
-			return list, first, fmt.Errorf("read the log of %s: %w", fn, err)
+			return list, messages, fmt.Errorf("read the log of %s: %w", fn, err)
 		}
 		for _, e := range out.Events {
-			if first == "" {
-				first = e.Message
-			}
-			list = append(list, time.UnixMilli(e.Timestamp))
+			list, messages = append(list, time.UnixMilli(e.Timestamp)), append(messages, e.Message)
 		}
 		if out.NextToken == "" || len(list) >= most {
 			slices.SortFunc(list, time.Time.Compare)
-			return list, first, nil
+			return list, messages, nil
 		}
 		in["nextToken"] = out.NextToken
 	}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
+
+	"github.com/tickring/tickring/internal/cost"
+)
+
+// logReports has Lambda log a report of each invocation. Its level is INFO, which the
+// stack leaves out.
+func (p *proof) logReports(ctx context.Context) error {
+	for _, fn := range p.functions() {
+		c, err := p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
+		if err != nil || c.LoggingConfig == nil {
+			return fmt.Errorf("read how %s logs: %w", fn, err)
+		}
+		c.LoggingConfig.SystemLogLevel = lambdatypes.SystemLogLevelInfo
+		if err := p.configure(ctx, &lambda.UpdateFunctionConfigurationInput{FunctionName: &fn, LoggingConfig: c.LoggingConfig}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// billed is what Lambda bills for the invocations of a function.
+type billed struct {
+	function      string
+	calls         int
+	ms, gbSeconds float64
+	foreseen      float64 // ms a run, by internal/cost; 0: it counts no such function
+}
+
+// add takes a report of an invocation.
+func (b *billed) add(message string) {
+	var line struct {
+		Record struct {
+			Metrics struct{ BilledDurationMs, MemorySizeMB float64 }
+		}
+	}
+	if m := &line.Record.Metrics; json.Unmarshal([]byte(message), &line) == nil && m.BilledDurationMs > 0 {
+		b.calls++
+		b.ms += m.BilledDurationMs
+		b.gbSeconds += m.BilledDurationMs / 1000 * m.MemorySizeMB / 1024
+	}
+}
+
+// billed compares the milliseconds that were billed in [from, to) with those foreseen.
+func (p *proof) billed(ctx context.Context, from, to time.Time, d cost.Deployment, foreseen cost.Usage) {
+	all := p.functions()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		b := billed{function: name}
+		_, messages, err := p.lines(ctx, all[name], `{ $.type = "platform.report" }`, from, to, 1_000_000)
+		if err == nil {
+			b.foreseen, err = alone(p.o.jobs, d, name)
+		}
+		if err != nil {
+			p.report.fails("billed milliseconds of "+name+" are known", err)
+		}
+		for _, m := range messages {
+			b.add(m)
+		}
+		p.report.billed = append(p.report.billed, b)
+	}
+	held, found := judgeBilled(p.report.billed, foreseen)
+	p.report.says("functions are billed for the time that docs/cost.md says, within three tenths", held, "%s", found)
+}
+
+// alone is for how many milliseconds a run one function works, as internal/cost counts:
+// the GB-seconds of a deployment in which it alone has memory, of 1 GB.
+func alone(jobs int, d cost.Deployment, name string) (ms float64, err error) {
+	d.MemoryMB = cost.Deployment{}.MemoryMB
+	switch {
+	case name == "tick":
+		d.MemoryMB.Tick = 1024
+	case name == "dispatch":
+		d.MemoryMB.Dispatch = 1024
+	case name == "callback" && d.HTTPAPI, name == "api" && !d.HTTPAPI:
+		d.MemoryMB.Callback = 1024
+	}
+	u, err := expected(jobs, time.Hour, d)
+	return u.GBSeconds * 1000 / max(1, u.Fires), err
+}
+
+// judgeBilled reports whether what all functions are billed for is what is foreseen.
+func judgeBilled(all []billed, foreseen cost.Usage) (held bool, found string) {
+	is, calls := 0.0, 0
+	for _, b := range all {
+		is += b.gbSeconds
+		calls += b.calls
+	}
+	return calls > 0 && is <= dearer*foreseen.GBSeconds, fmt.Sprintf("%.1f GB-seconds in %d invocations, foreseen %.1f in %.0f",
+		is, calls, foreseen.GBSeconds, foreseen.Invocations)
+}

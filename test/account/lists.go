@@ -1,0 +1,136 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// slack is how far apart the claim of a run, by which sums count it, and its send may be.
+const slack = 10 * time.Second
+
+// row is a run as the API and the command line list it.
+type row struct {
+	ID              core.RunID `json:",string"`
+	State, Reason   string
+	SentAt, EndedAt time.Time
+}
+
+// listing is how many runs a command has of an app.
+type listing struct {
+	command, app string
+	runs         int
+	noWaiting    bool
+	until        time.Time // of a sum: what began before is counted; zero: a list of what was due in [from, to)
+	from, to     time.Time
+	err          error
+}
+
+// listings asks for the runs of the apps that fire: lists of what was due in [from, to),
+// and sums of whole hours. The hour that is not over is in a sum only if it is short, and
+// lateness has whole hours only of a span of more than two.
+func (p *proof) listings(ctx context.Context, from, to time.Time) (all []listing) {
+	for _, a := range p.apps {
+		for _, command := range []string{"runs APP", "runs APP --failed", "runs APP --state skipped", "report APP", "lateness APP"} {
+			flags := " --limit 1000000 --from FROM --to TO"
+			switch command {
+			case "report APP":
+				flags = " --by hour --from BEFORE"
+			case "lateness APP":
+				flags = " --buckets 2 --from BEFORE"
+			}
+			var out struct {
+				Runs      []row
+				NoWaiting bool
+				Rows      []struct {
+					Runs, Open int
+					Cells      []struct{ Late struct{ Runs int } }
+				}
+				Until, CountedTo time.Time
+			}
+			stamp := func(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+			err := p.json(ctx, &out, strings.NewReplacer("APP", a.name, "FROM", stamp(from), "TO", stamp(to.Add(-time.Second)),
+				"BEFORE", stamp(p.began.Add(-3*time.Hour))).Replace(command+flags))
+			l := listing{command, a.name, 0, out.NoWaiting, cmp.Or(out.Until, out.CountedTo), from, to, err}
+			once := map[core.RunID]bool{}
+			for _, r := range out.Runs {
+				once[r.ID] = true
+			}
+			l.runs = len(once)
+			for _, r := range out.Rows {
+				l.runs += r.Runs + r.Open
+				for _, cell := range r.Cells {
+					l.runs += cell.Late.Runs
+				}
+			}
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// outside is how many runs it has to have at least and at most, by arrivals and by the
+// histories of the jobs. Reports count all that have a record, lateness what was sent.
+func (l *listing) outside(jobs map[core.JobID]job, history map[core.RunID]end, arrived *ledger) (least, most int) {
+	all := maps.Clone(history)
+	arrived.mu.Lock()
+	for run := range arrived.runs {
+		all[run] = history[run]
+	}
+	arrived.mu.Unlock()
+	for run, e := range all {
+		at, _ := run.Planned()
+		came := arrived.of(run)
+		if e.began.IsZero() && len(came) > 0 { // also one that came after the history was read
+			e.began = came[0].at
+		}
+		if e.began.IsZero() || !strings.HasPrefix(jobs[run.Job()].name, l.app+"/") {
+			continue
+		}
+		sure := !at.Time().Before(l.from) && at.Time().Before(l.to)
+		switch l.command {
+		case "runs APP --failed":
+			sure = sure && (e.state == "failed" || e.state == "timed-out" || e.state == "lost")
+		case "runs APP --state skipped":
+			sure = sure && e.state == "skipped"
+		}
+		perhaps := sure
+		if report := l.command == "report APP"; !l.until.IsZero() {
+			sure = e.began.Before(l.until.Add(-slack)) && (report || len(came) > 0)
+			perhaps = e.began.Before(l.until.Add(slack)) && (report || e.state != "skipped")
+		}
+		if sure {
+			least++
+		}
+		if perhaps {
+			most++
+		}
+	}
+	return least, most
+}
+
+// judgeListings holds them to what was counted from outside. A list of an app that may
+// lack runs which wait says so.
+func (p *proof) judgeListings(all []listing, jobs map[core.JobID]job, history map[core.RunID]end) {
+	for _, l := range all {
+		what := fmt.Sprintf("`tickring %s` of %s has what was counted from outside", l.command, l.app)
+		least, most := l.outside(jobs, history, p.ledger)
+		held, sum := least <= l.runs && l.runs <= most, !l.until.IsZero()
+		switch {
+		case l.err != nil:
+			p.report.fails(what, l.err)
+		case sum && most == 0 && l.runs == 0:
+			p.report.unshown = append(p.report.unshown, what+": no hour was summed up yet")
+		case sum:
+			p.report.says(what, held, "%d runs up to %s, from outside %d to %d", l.runs, l.until.UTC().Format(time.TimeOnly), least, most)
+		default:
+			held = held && l.noWaiting == (l.command != "runs APP --failed")
+			p.report.says(what, held, "%d runs, from outside %d; noWaiting is %t", l.runs, least, l.noWaiting)
+		}
+	}
+}
