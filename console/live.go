@@ -24,7 +24,7 @@ const (
 	pollUnit     = time.Second / 2        // for each read unit that an answer took, so that an open page costs $1 a month at most
 	pollCall     = 20                     // what else such an answer costs, in read units: the calls of a function and of queues
 	busyFor      = 2 * time.Minute        // after the newest journal runs may begin and end without another
-	madeAnew     = 2 * time.Minute        // at this age a page is made anew, though nothing was sent; it may get pollEvery older
+	madeAnew     = 2 * time.Minute        // at this age a page is made anew, though nothing was sent, when it asks next
 )
 
 // Live says how an open page hears of changes: "push", or after how many milliseconds it asks.

@@ -116,7 +116,10 @@ func (s *Scheduler) alarms(p *Props) {
 		metric("AWS/Lambda", "Invocations", "Sum", nil), minutes(p.InvocationsAlarm, 60_000), 2)
 	over("WriteUnits", "runs are written unusually often", metric("AWS/DynamoDB", "ConsumedWriteCapacityUnits", "Sum",
 		map[string]*string{"TableName": s.Runs.TableName()}), minutes(p.WriteUnitsAlarm, 120_000), 2)
-	silent("NoTick", "the tick was not woken for ten minutes: nothing is planned", s.of("Invocations", "tick")["tick"])
+	silent("NoTick", "the tick did not succeed for ten minutes: nothing is planned", awscloudwatch.NewMathExpression(
+		&awscloudwatch.MathExpressionProps{Expression: jsii.String("invoked - FILL(failed, 0)"), Period: awscdk.Duration_Minutes(jsii.Number(5)),
+			UsingMetrics: &map[string]awscloudwatch.IMetric{"invoked": s.of("Invocations", "tick")["tick"],
+				"failed": s.of("Errors", "tick")["tick"]}}))
 	if !p.NoCanary {
 		silent("Canary", "the job that the deployment runs each minute did not arrive for ten minutes: nothing is sent",
 			s.of("Invocations", "canary")["canary"])

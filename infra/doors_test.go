@@ -21,9 +21,9 @@ func TestDoorsAreBounded(t *testing.T) {
 		places      any // of each door
 	}{
 		"nothing said":      {infra.Props{HttpApi: true}, 1000.0, 2000.0, nil},
-		"a new account":     {infra.Props{HttpApi: true, AccountConcurrency: number(10)}, 10.0, 20.0, nil},
-		"just too small":    {infra.Props{HttpApi: true, AccountConcurrency: number(199)}, 199.0, 398.0, nil},
-		"just large enough": {infra.Props{HttpApi: true, AccountConcurrency: number(200)}, 200.0, 400.0, 10.0},
+		"a new account":     {infra.Props{HttpApi: true, AccountConcurrency: number(10)}, 1000.0, 2000.0, nil},
+		"just too small":    {infra.Props{HttpApi: true, AccountConcurrency: number(199)}, 1000.0, 2000.0, nil},
+		"just large enough": {infra.Props{HttpApi: true, AccountConcurrency: number(200)}, 1000.0, 2000.0, 10.0},
 		"an account":        {infra.Props{HttpApi: true, AccountConcurrency: number(1000)}, 1000.0, 2000.0, 50.0},
 		"a large one":       {infra.Props{HttpApi: true, AccountConcurrency: number(50_000)}, 10_000.0, 5000.0, 2500.0},
 		"as said": {infra.Props{HttpApi: true, AccountConcurrency: number(1000), DoorConcurrency: number(300),

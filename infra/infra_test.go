@@ -261,7 +261,7 @@ func TestQueues(t *testing.T) {
 		} else if fires && at(tmpl.Resources[fn].Properties, "Environment.Variables.TICKRING_VISIBILITY") != fmt.Sprintf("%vs", visibility) {
 			t.Errorf("%s is told another visibility than %v s", fn, visibility)
 		}
-		most := map[string]any{"TickringFires": 50.0, "TickringChecks": 50.0, "TickringSlow": 10.0}[queue]
+		most := map[string]any{"TickringFires": 50.0, "TickringChecks": 50.0, "TickringSlow": 10.0, "TickringAside": 10.0}[queue]
 		if at(m, "FunctionResponseTypes.0") != "ReportBatchItemFailures" || at(m, "ScalingConfig.MaximumConcurrency") != most {
 			t.Errorf("the mapping of %s is %v", queue, m)
 		}
@@ -297,11 +297,19 @@ func TestQueues(t *testing.T) {
 	small := synth(t, infra.Props{AccountConcurrency: jsii.Number(10)})
 	for _, id := range small.of(t, "AWS::Lambda::EventSourceMapping") {
 		m := small.Resources[id].Properties
-		if most := at(m, "ScalingConfig.MaximumConcurrency"); refers(m["EventSourceArn"]) == "TickringSlow" && most != 2.0 {
+		if most := at(m, "ScalingConfig.MaximumConcurrency"); slices.Contains([]string{"TickringSlow", "TickringAside"},
+			refers(m["EventSourceArn"])) && most != 2.0 {
 			t.Errorf("slow executors take %v of the ten places of an account", most)
 		}
 	}
-	unset := synth(t, infra.Props{})
+	unknown := synth(t, infra.Props{})
+	for _, id := range unknown.of(t, "AWS::Lambda::EventSourceMapping") {
+		m := unknown.Resources[id].Properties
+		if most := at(m, "ScalingConfig.MaximumConcurrency"); strings.HasPrefix(id, "TickringSlow") && most != 5.0 {
+			t.Errorf("%s takes %v places of an account of which nothing is known", id, most)
+		}
+	}
+	unset := synth(t, infra.Props{AccountConcurrency: jsii.Number(1000)})
 	polled := unset.of(t, "AWS::Lambda::EventSourceMapping")
 	for _, id := range polled {
 		if bound := unset.Resources[id].Properties["ScalingConfig"]; bound != nil {
@@ -729,14 +737,18 @@ func TestAlarms(t *testing.T) {
 		!slices.Contains(id, strings.Fields(looks["WriteUnits"][0])[0]) {
 		t.Errorf("the alarm WriteUnits looks at %v", looks["WriteUnits"])
 	}
+	if id := tmpl.function(t, "tick"); !slices.Equal(looks["NoTick"], []string{id + " Invocations", id + " Errors"}) &&
+		!slices.Equal(looks["NoTick"], []string{id + " Errors", id + " Invocations"}) {
+		t.Errorf("the alarm NoTick looks at %v", looks["NoTick"])
+	}
 	low := synth(t, infra.Props{InvocationsAlarm: jsii.Number(10), WriteUnitsAlarm: jsii.Number(20)})
 	for name, want := range map[string]float64{"Invocations": 50, "WriteUnits": 100} { // in five minutes
 		if got := low.Resources[low.alarm(t, name)].Properties["Threshold"]; got != want {
 			t.Errorf("the threshold of the alarm %s is %v, want %v", name, got, want)
 		}
 	}
-	// docs/cost.md says so of a function URL, which has no DoorsAsked.
-	if n := len(url.of(t, "AWS::CloudWatch::Alarm")); charged != 16 || n != 15 {
+	// docs/cost.md says so of a function URL, which has no DoorsAsked; NoTick looks at two metrics.
+	if n := len(url.of(t, "AWS::CloudWatch::Alarm")); charged != 17 || n != 15 {
 		t.Errorf("alarms on %d metrics, and %d alarms with a function URL: they cost more than all else of an idle deployment", charged, n)
 	}
 	if len(tmpl.of(t, "AWS::CloudWatch::Dashboard")) != 1 {

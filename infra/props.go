@@ -61,8 +61,9 @@ type Props struct {
 	// MaxPartitions is how far the index of due jobs is parted under load: 16.
 	MaxPartitions *float64
 	// MaxConcurrency bounds the invocations that send at a time; nil: the account.
-	// SlowConcurrency bounds those that send to slow executors; nil: a fifth of an AccountConcurrency below 1000, else the
-	// account. Each of these bounds costs three more idle pollers of a queue, $0.16 a month.
+	// SlowConcurrency bounds those that send to slow executors, and those that keep logs and send notices; nil: the account if
+	// AccountConcurrency is at least 1000, a fifth of a smaller one, 5 if it is not set. Each bound of a queue costs three more
+	// idle pollers, $0.16 a month.
 	MaxConcurrency, SlowConcurrency *float64
 	// LogRetentionDays is how long the functions' logs stay: 14.
 	LogRetentionDays *float64
@@ -108,8 +109,8 @@ type Props struct {
 	// HttpApi puts an HTTP API in front of three functions in place of one function with a URL. It costs $1 a million requests,
 	// and has a throttle, access logs and a Domain, which implies it.
 	HttpApi bool
-	// Throttle of each path of the HTTP API; nil: as many requests a second as
-	// AccountConcurrency has places, and twice as many at once.
+	// Throttle of each path of the HTTP API; nil: as many requests a second as AccountConcurrency, at least 1,000, and twice as
+	// many at once.
 	Throttle *Throttle
 	// DoorConcurrency is the reserved concurrency of each function that is called over HTTP; 0: none, the account bounds them.
 	// Nil: with an AccountConcurrency of at least 200, three twentieths of it for the function behind a function URL, and one
@@ -214,6 +215,7 @@ type Domain struct {
 const (
 	maxPartitions  = 256
 	minConcurrency = 2 // of an event source mapping
+	unknownSlow    = 5.0
 	maxConcurrency = 1000
 	minMemory      = 128
 	maxMemory      = 10240
@@ -505,12 +507,16 @@ func (p *Props) account() float64 {
 	return *p.AccountConcurrency
 }
 
-// slow bounds what sends to slow executors. They could use up a small account.
+// slow bounds the functions slow and aside, which wait for slow executors. They could use up a small account, and one of which
+// nothing is known may have 10.
 func (p *Props) slow() *float64 {
-	if p.SlowConcurrency == nil && p.account() < 1000 {
-		return new(max(minConcurrency, math.Floor(p.account()/5)))
+	switch {
+	case p.SlowConcurrency != nil || p.account() >= 1000 && p.AccountConcurrency != nil:
+		return p.SlowConcurrency
+	case p.AccountConcurrency == nil:
+		return new(unknownSlow)
 	}
-	return p.SlowConcurrency
+	return new(max(minConcurrency, math.Floor(p.account()/5)))
 }
 
 // places are those of each of the doors; nil: what the account has. What is not said
@@ -525,14 +531,13 @@ func (p *Props) places() *float64 {
 	return nil
 }
 
-// throttle is that of each path. Whoever is refused for its token has a place for some
-// milliseconds: at a request a second for each place of the account strangers at a path
-// have a hundredth of them or so.
+// throttle is that of each path. A request takes some milliseconds, so 1,000 a second need some ten functions, which a new account
+// has.
 func (p *Props) throttle() Throttle {
 	if p.Throttle != nil {
 		return *p.Throttle
 	}
-	return Throttle{Rate: min(p.account(), maxRate), Burst: min(2*p.account(), maxBurst)}
+	return Throttle{Rate: max(1000, min(p.account(), maxRate)), Burst: max(2000, min(2*p.account(), maxBurst))}
 }
 
 func isToken(text string) bool { return *awscdk.Token_IsUnresolved(text) }

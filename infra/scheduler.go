@@ -285,7 +285,7 @@ func (s *Scheduler) workers(p *Props, dir string) {
 	takes(sends("slow", "sends fires to slow executors", roles.SlowLane), "Slow", s.Slow, p.slow())
 	aside := s.function(p, dir, function{name: "aside", about: "keeps logs and tells people: what makes no fire late",
 		memory: 256, timeout: asideTimeout, calls: true, role: roles.Aside}, slices.Concat(s.logs(p), s.topics(p))...)
-	takes(aside, "Aside", s.Aside, nil)
+	takes(aside, "Aside", s.Aside, p.slow())
 	s.wake(tick)
 }
 

@@ -314,8 +314,7 @@ func (s *standing) decided(job core.JobID) *brief {
 	return nil
 }
 
-// settledFor is how long a job stays on the list of those that may be failing: it is put there before its run ends, and
-// who put it there does not do so again for the half of that.
+// settledFor is how long a job stays on the list of those that may be failing: who put it there does not do so again for the half of that.
 const settledFor = 10 * time.Minute
 
 // mayFail tells by a store's list of jobs that may be failing which of some are. Of others it knows no runs.

@@ -91,7 +91,8 @@ type Recent struct {
 }
 
 // FailedJobs is the list of jobs that may be failing, of a store that cannot tell how all jobs stand by their runs at the
-// cost of a page. Of the other jobs no last chain failed.
+// cost of a page. The last chain of another job failed only if the store could not
+// list that job.
 type FailedJobs interface {
 	// FailedJobs reads since when jobs are on the list.
 	FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error)

@@ -35,6 +35,9 @@ func Of(ctx context.Context) *Glance {
 	return g
 }
 
+// End returns a context whose reads belong to no page, and so are strong.
+func End(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, nil) }
+
 // Spend adds read units, of which a store counts halves.
 func (g *Glance) Spend(units float64) { g.halves.Add(int64(2 * units)) }
 

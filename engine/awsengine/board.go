@@ -231,26 +231,30 @@ const failedOf = "failed"
 // see ask.FailedJobs.
 const listedFor = 5 * time.Minute
 
-// noteFailed puts the jobs of runs that are about to fail for good on that list, and errs has those where it could not:
-// such a run is to be ended later, else no page would show that it failed.
-func (s *Store) noteFailed(ctx context.Context, errs []error, failed func(i int) (core.JobID, bool)) {
-	now, of := s.o.Now(), map[core.JobID][]int{}
-	for i := range errs {
+// noteFor bounds what a call takes for the list beside its runs, which are stored by then.
+const noteFor = time.Second
+
+// noteFailed puts the jobs of runs that failed for good on that list. It decides nothing, so an error is not passed on: the next
+// failure of the job lists it.
+func (s *Store) noteFailed(ctx context.Context, n int, failed func(i int) (core.JobID, bool)) {
+	now, of := s.o.Now(), map[core.JobID]bool{}
+	for i := range n {
 		job, is := failed(i)
 		if at, listed := s.failed.Load(job); is && (!listed || now.Sub(at.(time.Time)).Abs() > listedFor) {
-			of[job] = append(of[job], i)
+			of[job] = true
 		}
 	}
+	if len(of) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, noteFor)
+	defer cancel()
 	jobs := slices.Collect(maps.Keys(of))
 	s.parallel(len(jobs), func(k int) {
 		it := stateKey(failedOf, listKey(jobs[k]))
 		it["at"], it["expires"] = number(millis(now)), number(now.Add(keepTombs).Unix())
-		err := s.putIf(ctx, it, nil)
-		if err == nil {
+		if s.putIf(ctx, it, nil) == nil {
 			s.failed.Store(jobs[k], now)
-		}
-		for _, i := range of[jobs[k]] {
-			errs[i] = cmp.Or(errs[i], err)
 		}
 	})
 }

@@ -215,10 +215,8 @@ func (s *Store) TakeLetters(ctx context.Context, wait time.Duration, record func
 	if err != nil {
 		return 0, answer("queue "+s.o.Names.Dead, err)
 	}
-	var errs []error
-	for i := range out.Messages {
-		errs = append(errs, s.takeLetter(ctx, &out.Messages[i], record))
-	}
+	errs := make([]error, len(out.Messages))
+	s.parallel(len(errs), func(i int) { errs[i] = s.takeLetter(ctx, &out.Messages[i], record) })
 	return len(out.Messages), errors.Join(errs...)
 }
 

@@ -97,7 +97,6 @@ func (s *Store) readRest(ctx context.Context, list []core.Run, rest []int) (part
 // that is there.
 func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
 	errs := s.noteWaiting(ctx, len(runs), func(i int) (core.RunID, bool) { return runs[i].ID, runs[i].State == core.Queued })
-	s.noteFailed(ctx, errs, func(i int) (core.JobID, bool) { return runs[i].ID.Job(), runs[i].FailedForGood() })
 	var list []statement
 	var of, long []int
 	rests := make([][]types.TransactWriteItem, len(runs))
@@ -123,6 +122,7 @@ func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
 	for wave := range runWaves(long, func(i int) core.RunID { return runs[i].ID }) {
 		s.parallel(len(wave), func(k int) { errs[wave[k]] = s.transact(ctx, rests[wave[k]]) })
 	}
+	s.noteFailed(ctx, len(runs), func(i int) (core.JobID, bool) { return runs[i].ID.Job(), errs[i] == nil && runs[i].FailedForGood() })
 	return errs
 }
 
@@ -191,20 +191,12 @@ func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 		}
 	}
 	s.learn(ctx, jobs)
-	s.noteFailed(ctx, errs, func(i int) (core.JobID, bool) {
-		p, attempt := &puts[i], 0
-		if p.Seen != nil {
-			attempt = p.Seen.Attempt
-		}
-		end := core.Run{State: p.To.State, Then: p.To.Then, Attempt: attempt}
-		return p.ID.Job(), p.Ends() && end.FailedForGood()
-	})
 	var list []statement
 	var together, alone []int
 	rests := make([]item, len(puts))
 	for i := range puts {
 		p, w := &puts[i], s.edit(puts[i].ID)
-		if errs[i] != nil && (p.To.State == core.Queued || p.Ends()) { // a run that is given back has its message besides
+		if errs[i] != nil && p.To.State == core.Queued { // a run that is given back has its message besides
 			continue
 		} else if p.Had || p.Ends() && p.Seen == nil {
 			alone = append(alone, i)
@@ -247,6 +239,14 @@ func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	}
 	s.dropWaiting(ctx, over, began)
 	s.letGo(ctx, ended)
+	s.noteFailed(ctx, len(puts), func(i int) (core.JobID, bool) {
+		p, attempt := &puts[i], 0
+		if p.Seen != nil {
+			attempt = p.Seen.Attempt
+		}
+		end := core.Run{State: p.To.State, Then: p.To.Then, Attempt: attempt}
+		return p.ID.Job(), errs[i] == nil && p.Ends() && end.FailedForGood()
+	})
 	return errs
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"time"
 	_ "time/tzdata" // the host has no zone files
@@ -61,16 +62,18 @@ func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx co
 	}})
 	dead := a.Dead()
 	minutely = append(minutely, tick.Task{Name: "dead letters", Do: func(ctx context.Context) error {
+		var errs []error
 		for began := time.Now(); time.Since(began) < lettersFor; {
 			n, err := take(ctx, 0, func(ctx context.Context, l *core.Letter) error {
 				_, err := dead.Record(ctx, l)
 				return err
 			})
-			if err != nil || n == 0 {
-				return err
+			errs = append(errs, err)
+			if n == 0 {
+				break
 			}
 		}
-		return nil
+		return errors.Join(errs...)
 	}})
 	if c.Canary != "" {
 		minutely = append(minutely, canary(all, c.Canary, c.Box.Load))

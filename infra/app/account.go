@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"time"
 
@@ -50,18 +51,24 @@ const (
 )
 
 // choose decides between a function URL and an HTTP API if the user did not, and returns what to warn of. A function URL has no
-// throttle, so it needs reserved concurrency and the account's limit. A stack that exists keeps its kind, and so its URL.
-func (s *settings) choose(ctx context.Context, open func(context.Context) (account, error)) (warnings []string) {
+// throttle, so it needs reserved concurrency and the account's limit. A stack that exists keeps its kind, and so its URL:
+// where cdk deploys, an error says that it cannot be known whether there is one.
+func (s *settings) choose(ctx context.Context, open func(context.Context) (account, error)) (warnings []string, err error) {
 	if s.emulator {
 		if s.props.DoorConcurrency == nil {
 			s.props.DoorConcurrency = new(0.0)
 		}
-		return nil
+		return nil, nil
 	}
 	a, err := open(ctx)
 	outputs, unread := map[string]string{}, err
 	if a != nil {
 		outputs, unread = a.Outputs(ctx, s.name)
+	}
+	if unread != nil && os.Getenv("CDK_DEFAULT_ACCOUNT") != "" && !s.httpApiSet && s.domain == "" {
+		return nil, fmt.Errorf("the outputs of the stack %s cannot be read (%w), and if it exists, this deployment could change its Url, which "+
+			"executors know: set AWS_PROFILE to the credentials that cdk uses, or set %shttpApi in cdk.json to true for an HTTP API, to false "+
+			"for a function URL", s.name, unread, prefix)
 	}
 	if err == nil && s.props.AccountConcurrency == nil {
 		var limit float64
@@ -75,18 +82,14 @@ func (s *settings) choose(ctx context.Context, open func(context.Context) (accou
 			"Request 1,000 (Service Quotas: AWS Lambda, concurrent executions)", *limit))
 	}
 	if s.httpApiSet || s.domain != "" {
-		return warnings
+		return warnings, nil
 	}
 	if outputs["Url"] != "" {
 		_, s.props.HttpApi = outputs["HttpApi"]
-		return warnings
-	}
-	if unread != nil {
-		warnings = append(warnings, fmt.Sprintf("the outputs of the stack cannot be read (%v). If the stack exists, this deployment may change "+
-			"its Url, which executors know: set %shttpApi in cdk.json to true if it has an HTTP API, to false if not", unread, prefix))
+		return warnings, nil
 	}
 	if s.props.DoorConcurrency != nil {
-		return warnings
+		return warnings, nil
 	}
 	const keep = "To choose yourself, set %shttpApi in cdk.json"
 	switch {
@@ -100,7 +103,7 @@ func (s *settings) choose(ctx context.Context, open func(context.Context) (accou
 		warnings = append(warnings, fmt.Sprintf("the stack gets an HTTP API ($1 a million requests) in place of a function URL, because an "+
 			"account with a concurrency of %v can reserve none for the function behind it: that takes %d. "+keep, *limit, mayReserve, prefix))
 	}
-	return warnings
+	return warnings, nil
 }
 
 // openAccount uses the credentials that the app finds, in the Region of the stack.
@@ -108,6 +111,15 @@ func openAccount(ctx context.Context) (account, error) {
 	c, err := awsask.New(ctx, awsask.Options{Region: os.Getenv("CDK_DEFAULT_REGION")})
 	if err != nil {
 		return nil, err
+	}
+	var who struct {
+		Account string `xml:"GetCallerIdentityResult>Account"`
+	}
+	if err := c.Query(ctx, "sts", "2011-06-15", "GetCallerIdentity", url.Values{}, &who); err != nil {
+		return nil, fmt.Errorf("read the account of the credentials: %w", err)
+	}
+	if to := os.Getenv("CDK_DEFAULT_ACCOUNT"); to != "" && to != who.Account {
+		return nil, fmt.Errorf("the credentials of this process belong to the account %s, cdk deploys to %s", who.Account, to)
 	}
 	return asking{c}, nil
 }

@@ -48,15 +48,20 @@ func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
 		httpApi bool
 		limit   float64
 		warns   string // of each warning a word
+		to      string // the account that cdk deploys to
+		rejects string
 	}{
 		"an account":                        {account: fakeAccount{limit: 1000}, limit: 1000},
 		"just large enough":                 {account: fakeAccount{limit: 200}, limit: 200},
 		"too small":                         {account: fakeAccount{limit: 199}, httpApi: true, limit: 199, warns: "199"},
 		"a new account":                     {account: fakeAccount{limit: 10}, httpApi: true, limit: 10, warns: "burst reserve"},
 		"no permission":                     {account: fakeAccount{}, httpApi: true, warns: "AccessDenied"},
-		"no credentials":                    {httpApi: true, warns: "outputs credentials"},
-		"no credentials, the limit set":     {context: said{"accountConcurrency": 500}, limit: 500, warns: "change"},
-		"no permission to read stacks":      {account: fakeAccount{limit: 1000, outputs: denied}, limit: 1000, warns: "Denied"},
+		"no credentials":                    {httpApi: true, warns: "credentials"},
+		"no credentials, to an account":     {to: "111111111111", rejects: "no AWS credentials"},
+		"no stacks read, to an account":     {to: "111111111111", account: fakeAccount{limit: 1000, outputs: denied}, rejects: "Denied"},
+		"chosen, to an account":             {to: "111111111111", context: said{"httpApi": true}, httpApi: true},
+		"no credentials, the limit set":     {context: said{"accountConcurrency": 500}, limit: 500},
+		"no permission to read stacks":      {account: fakeAccount{limit: 1000, outputs: denied}, limit: 1000},
 		"function URL chosen":               {context: said{"httpApi": false}, account: fakeAccount{limit: 10}, limit: 10, warns: "burst"},
 		"HTTP API chosen":                   {context: said{"httpApi": true}, account: fakeAccount{limit: 1000}, httpApi: true, limit: 1000},
 		"a bound":                           {context: said{"doorConcurrency": 5}, account: fakeAccount{limit: 150}, limit: 150},
@@ -69,12 +74,16 @@ func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		warnings := s.choose(t.Context(), func(context.Context) (account, error) {
+		t.Setenv("CDK_DEFAULT_ACCOUNT", c.to)
+		warnings, err := s.choose(t.Context(), func(context.Context) (account, error) {
 			if c.account == nil {
 				return nil, errors.New("no AWS credentials")
 			}
 			return c.account, nil
 		})
+		if (err != nil) != (c.rejects != "") || err != nil && !strings.Contains(err.Error(), c.rejects) {
+			t.Errorf("%s: %v, want an error with %q", name, err, c.rejects)
+		}
 		limit := 0.0
 		if s.props.AccountConcurrency != nil {
 			limit = *s.props.AccountConcurrency

@@ -190,7 +190,8 @@ var all = []setting{
 	{"logLevel", "debug, info, warn or error", text(func(s *settings) *string { return &s.props.LogLevel })},
 	{"allow", "networks of executors: 10.0.0.0/8,192.168.0.0/16", list(func(s *settings) *[]string { return &s.props.Allow })},
 	{"invoke", "ARNs of Lambda functions that may be executors", list(func(s *settings) *[]string { return &s.props.Invoke })},
-	{"slowConcurrency", "how many functions that send to slow executors run at a time; default: a fifth of an account below 1,000",
+	{"slowConcurrency", "how many functions that send to slow executors, and that keep logs, run at a time; default: a fifth of an account " +
+		"below 1,000",
 		number(func(s *settings) **float64 { return &s.props.SlowConcurrency })},
 	{"queues", "ARNs of SQS queues that may be executors", list(func(s *settings) *[]string { return &s.props.Queues })},
 	{"topics", "ARNs of SNS topics that notices may go to", list(func(s *settings) *[]string { return &s.props.Topics })},

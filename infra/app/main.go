@@ -31,7 +31,11 @@ func run() (code int) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
 	defer cancel()
-	warnings := c.choose(ctx, openAccount)
+	warnings, err := c.choose(ctx, openAccount)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	stack := infra.NewTickringStack(app, c.name, c.stackProps())
 	warn(stack.Stack, warnings)
 	if c.emulator {

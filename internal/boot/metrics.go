@@ -88,7 +88,7 @@ type failing struct {
 }
 
 func newFailing(h awslambda.Handler, m *Metrics, dir string) failing {
-	f := failing{h, m, filepath.Join(dir, "tickring-under-way")}
+	f := failing{h, m, filepath.Join(dir, "tickring-under-way-"+os.Getenv("AWS_LAMBDA_FUNCTION_NAME"))}
 	if _, err := os.Stat(f.underWay); err == nil {
 		f.count()
 	}
