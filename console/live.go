@@ -35,9 +35,9 @@ func (a *ask) Live() string {
 	return fmt.Sprint(pollEvery.Milliseconds())
 }
 
-// again is after how long an open page that nobody tells asks again, whose answer took a while to
-// make, and read units of a store that counts them: one that is left open costs a tenth of a processor at most, a
-// slow one a fiftieth, or an answer a minute; and two read units a second.
+// again returns how long an open page that polls waits until its next request. took is how long the page took to build; units is
+// how many read units it took, 0 if the store does not count them. An open page costs at most a tenth of a processor, a slow
+// page a fiftieth or one answer a minute, and at most two read units a second.
 func again(took time.Duration, units float64) time.Duration {
 	wait := min(max(pollTimes*(took-pollSwift), pollEvery), pollMost)
 	if units > 0 {
@@ -46,7 +46,8 @@ func again(took time.Duration, units float64) time.Duration {
 	return wait
 }
 
-// sent is the newest journal and the second in which a page was begun that nobody tells of changes. Empty: not known.
+// sent returns the second in which the page was begun and the newest journal, for a page that polls; empty if the journal cannot be
+// read.
 func (a *ask) sent() string {
 	newest, err := a.c.o.Newest(a.Ctx())
 	if err != nil {
@@ -55,16 +56,16 @@ func (a *ask) sent() string {
 	return fmt.Sprintf("%d@%s", a.Now.Unix(), newest)
 }
 
-// unsure has an open page that nobody tells be made anew when it asks next, because it does not show all.
+// unsure makes an open page that polls rebuild at its next request, because the page does not show everything.
 func (a *ask) unsure() {
 	if a.c.o.Newest != nil {
 		a.since = ""
 	}
 }
 
-// peek answers a page that asks whether it is to be made anew, for two small reads and before anything else
-// is read: 204 if nothing was sent since it was made, nor so lately that it may still be at work. A page that is
-// not new is made anew in any case: some changes have no journal.
+// peek answers an open page that asks whether to rebuild, with two small reads and before any other read. The answer is 204 if no
+// run was sent since the page was built, and none so recently that it may still be running. A page older than madeAnew is
+// rebuilt in any case, because some changes have no journal.
 func (c *Console) peek(w http.ResponseWriter, r *http.Request) {
 	ctx, _ := glance.Begin(r.Context())
 	if secret, _ := c.sessionOf(r); c.o.Access.Ended(ctx, secret) {

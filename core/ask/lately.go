@@ -314,10 +314,11 @@ func (s *standing) decided(job core.JobID) *brief {
 	return nil
 }
 
-// settledFor is how long a job stays on the list of those that may be failing: who put it there does not do so again for the half of that.
+// settledFor is the shortest time that a job stays on the list of jobs that may be failing. A process does not list a job again
+// within half of that time.
 const settledFor = 10 * time.Minute
 
-// mayFail tells by a store's list of jobs that may be failing which of some are. Of others it knows no runs.
+// mayFail reads the last runs of those jobs that the store lists as possibly failing, and none of the other jobs.
 func (q *Ask) mayFail(ctx context.Context, jobs []core.JobID) (*standing, error) {
 	failed, err := q.o.Failed.FailedJobs(ctx)
 	if err != nil {

@@ -90,14 +90,13 @@ type Recent struct {
 	From, To core.Instant
 }
 
-// FailedJobs is the list of jobs that may be failing, of a store that cannot tell how all jobs stand by their runs at the
-// cost of a page. The last chain of another job failed only if the store could not
-// list that job.
+// FailedJobs is the list of jobs that may be failing, kept by a store in which reading the last runs of all jobs costs too much
+// for a page. The last chain of a job that is not on the list did not fail, unless the store could not list the job.
 type FailedJobs interface {
-	// FailedJobs reads since when jobs are on the list.
+	// FailedJobs returns when each job on the list was listed.
 	FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error)
-	// ForgetFailed takes jobs that have recovered off the list, unless they were put on it again since. Nobody asks for
-	// that within ten minutes of when they were.
+	// ForgetFailed removes recovered jobs from the list, except jobs that were listed again since. Callers wait until a job has
+	// been listed for ten minutes.
 	ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time) error
 }
 

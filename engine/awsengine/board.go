@@ -115,8 +115,8 @@ func (b *board) list(app string, after core.JobID, limit int) (list []core.Job, 
 	return list, next, bad.Err()
 }
 
-// readBoard reads the list of jobs and the index, both as a whole, and by its key what either lacks or what is not of
-// one moment.
+// readBoard reads the whole list of jobs and the whole index. It reads a job by its key if either lacks it, or if their revisions
+// differ.
 func (s *Store) readBoard(ctx context.Context) (*board, error) {
 	b := &board{apps: map[core.JobID]string{}, scheds: map[core.JobID]core.Sched{}, revs: map[core.JobID]int64{},
 		entries: map[core.JobID][]core.DueItem{}}
@@ -227,15 +227,15 @@ func (s *Store) lastForPage(ctx context.Context, job core.JobID, upTo core.Insta
 
 const failedOf = "failed"
 
-// listedFor is for how long a job that this process put on the list is there for certain: a page leaves it on for longer,
-// see ask.FailedJobs.
+// listedFor is how long a process does not list a job again after it listed the job. A page keeps the job listed for longer, see
+// ask.FailedJobs.
 const listedFor = 5 * time.Minute
 
 // noteFor bounds what a call takes for the list beside its runs, which are stored by then.
 const noteFor = time.Second
 
-// noteFailed puts the jobs of runs that failed for good on that list. It decides nothing, so an error is not passed on: the next
-// failure of the job lists it.
+// noteFailed adds the jobs of runs that failed for good to the list. It returns no error, because the runs are already stored: the
+// next failure of the job lists it.
 func (s *Store) noteFailed(ctx context.Context, n int, failed func(i int) (core.JobID, bool)) {
 	now, of := s.o.Now(), map[core.JobID]bool{}
 	for i := range n {

@@ -46,7 +46,7 @@ func canary(p *people.People, address string, ready func(context.Context) error)
 		}
 		spec.Executors = []string{address}
 		if _, err := p.SaveApp(ctx, actor, spec); err != nil {
-			return fmt.Errorf("give the canary its address: %w", err)
+			return fmt.Errorf("set the address of the canary: %w", err)
 		}
 		done = true
 		return nil

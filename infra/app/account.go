@@ -51,8 +51,8 @@ const (
 )
 
 // choose decides between a function URL and an HTTP API if the user did not, and returns what to warn of. A function URL has no
-// throttle, so it needs reserved concurrency and the account's limit. A stack that exists keeps its kind, and so its URL:
-// where cdk deploys, an error says that it cannot be known whether there is one.
+// throttle, so it needs reserved concurrency and the account's limit. An existing stack keeps its kind, and so its URL. If cdk
+// deploys and choose cannot read whether the stack exists, it returns an error.
 func (s *settings) choose(ctx context.Context, open func(context.Context) (account, error)) (warnings []string, err error) {
 	if s.emulator {
 		if s.props.DoorConcurrency == nil {
@@ -66,9 +66,9 @@ func (s *settings) choose(ctx context.Context, open func(context.Context) (accou
 		outputs, unread = a.Outputs(ctx, s.name)
 	}
 	if unread != nil && os.Getenv("CDK_DEFAULT_ACCOUNT") != "" && !s.httpApiSet && s.domain == "" {
-		return nil, fmt.Errorf("the outputs of the stack %s cannot be read (%w), and if it exists, this deployment could change its Url, which "+
-			"executors know: set AWS_PROFILE to the credentials that cdk uses, or set %shttpApi in cdk.json to true for an HTTP API, to false "+
-			"for a function URL", s.name, unread, prefix)
+		return nil, fmt.Errorf("stack %s: its outputs cannot be read (%w): if the stack exists, this deployment could change the Url that "+
+			"executors use: set AWS_PROFILE to the credentials of cdk, or set %shttpApi in cdk.json (true: an HTTP API, false: a function "+
+			"URL)", s.name, unread, prefix)
 	}
 	if err == nil && s.props.AccountConcurrency == nil {
 		var limit float64
@@ -78,7 +78,7 @@ func (s *settings) choose(ctx context.Context, open func(context.Context) (accou
 	}
 	limit := s.props.AccountConcurrency
 	if limit != nil && *limit < fewConcurrent {
-		warnings = append(warnings, fmt.Sprintf("the account may run %v functions at a time, as new accounts do: a burst of runs waits. "+
+		warnings = append(warnings, fmt.Sprintf("the account can run only %v functions at a time, like a new account, so a burst of runs waits. "+
 			"Request 1,000 (Service Quotas: AWS Lambda, concurrent executions)", *limit))
 	}
 	if s.httpApiSet || s.domain != "" {
@@ -100,8 +100,9 @@ func (s *settings) choose(ctx context.Context, open func(context.Context) (accou
 			"%saccountConcurrency. "+keep, err, prefix, prefix))
 	case *limit < mayReserve:
 		s.props.HttpApi = true
-		warnings = append(warnings, fmt.Sprintf("the stack gets an HTTP API ($1 a million requests) in place of a function URL, because an "+
-			"account with a concurrency of %v can reserve none for the function behind it: that takes %d. "+keep, *limit, mayReserve, prefix))
+		warnings = append(warnings, fmt.Sprintf("the stack gets an HTTP API ($1 a million requests) in place of a function URL, because the "+
+			"account's concurrency limit of %v is too low to reserve concurrency for a function URL (minimum: %d). "+
+			keep, *limit, mayReserve, prefix))
 	}
 	return warnings, nil
 }

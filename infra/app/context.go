@@ -89,7 +89,7 @@ func pairs(v, like string) (map[string]string, error) {
 	for _, t := range split(v) {
 		k, v, found := strings.Cut(t, "=")
 		if !found || k == "" {
-			return nil, fmt.Errorf("%q: %s is allowed", t, like)
+			return nil, fmt.Errorf("%q: expected a value such as %s", t, like)
 		}
 		list[k] = v
 	}
@@ -147,8 +147,8 @@ var all = []setting{
 		s.props.Tables = &infra.Tables{Jobs: names[0], Runs: names[1], State: names[2]}
 		return nil
 	}},
-	{"provisioned", "least and most read units, least and most write units, of each table and of the index: 1,110,7,200 (cost.md " +
-		"says how to choose them)", func(s *settings, v string) error {
+	{"provisioned", "least and most read units, least and most write units, of each table and of the index: 1,110,7,200 (see cost.md " +
+		"for how to choose them)", func(s *settings, v string) error {
 		n, err := numbers(v, 4)
 		if err == nil {
 			s.props.Provisioned = &infra.Provisioned{MinRead: n[0], MaxRead: n[1], MinWrite: n[2], MaxWrite: n[3]}
@@ -190,8 +190,8 @@ var all = []setting{
 	{"logLevel", "debug, info, warn or error", text(func(s *settings) *string { return &s.props.LogLevel })},
 	{"allow", "networks of executors: 10.0.0.0/8,192.168.0.0/16", list(func(s *settings) *[]string { return &s.props.Allow })},
 	{"invoke", "ARNs of Lambda functions that may be executors", list(func(s *settings) *[]string { return &s.props.Invoke })},
-	{"slowConcurrency", "how many functions that send to slow executors, and that keep logs, run at a time; default: a fifth of an account " +
-		"below 1,000",
+	{"slowConcurrency", "maximum concurrency of the function that sends to slow executors, and of the function that keeps logs; default: " +
+		"a fifth of an account limit below 1,000",
 		number(func(s *settings) **float64 { return &s.props.SlowConcurrency })},
 	{"queues", "ARNs of SQS queues that may be executors", list(func(s *settings) *[]string { return &s.props.Queues })},
 	{"topics", "ARNs of SNS topics that notices may go to", list(func(s *settings) *[]string { return &s.props.Topics })},
@@ -239,7 +239,7 @@ var all = []setting{
 	}},
 	{"doorConcurrency", "reserved concurrency of each function that is called over HTTP; 0: none",
 		number(func(s *settings) **float64 { return &s.props.DoorConcurrency })},
-	{"domain", "domain name of the HTTP API, which it implies", text(func(s *settings) *string { return &s.domain })},
+	{"domain", "domain name of the HTTP API; setting it also creates the HTTP API", text(func(s *settings) *string { return &s.domain })},
 	{"certificate", "ARN of its certificate", text(func(s *settings) *string { return &s.certificate })},
 	{"zone", "identifier of its hosted zone", text(func(s *settings) *string { return &s.zone })},
 	{"zoneName", "name of its hosted zone", text(func(s *settings) *string { return &s.zoneName })},
@@ -249,18 +249,19 @@ var all = []setting{
 	{"alarms", "true or false", negated(func(s *settings) *bool { return &s.props.NoAlarms })},
 	{"canary", "true or false", negated(func(s *settings) *bool { return &s.props.NoCanary })},
 	{"alarmTopic", "ARN of an SNS topic", text(func(s *settings) *string { return &s.topic })},
-	{"accountConcurrency", "how many functions may run at a time in the account; default: its limit, which is read",
+	{"accountConcurrency", "maximum number of functions that run at a time in the account; default: the account's limit, which the " +
+		"deployment reads",
 		number(func(s *settings) **float64 { return &s.props.AccountConcurrency })},
 	{"invocationsAlarm", "invocations of functions per minute in the account, above which an alarm goes off; default: 60000",
 		number(func(s *settings) **float64 { return &s.props.InvocationsAlarm })},
 	{"writeUnitsAlarm", "write units of runs per minute, above which an alarm goes off; default: 120000",
 		number(func(s *settings) **float64 { return &s.props.WriteUnitsAlarm })},
-	{"budget", "dollars a month and an email address, which is notified at 80 and 100 percent: 50,ops@example.com",
+	{"budget", "dollars a month, and the email address to notify at 80 and 100 percent: 50,ops@example.com",
 		func(s *settings, v string) error {
 			dollars, email, _ := strings.Cut(v, ",")
 			f, err := strconv.ParseFloat(dollars, 64)
 			if err != nil || email == "" {
-				return errors.New("50,ops@example.com is allowed")
+				return errors.New("expected a value such as 50,ops@example.com")
 			}
 			s.props.Budget = &infra.Budget{Dollars: f, Email: email}
 			return nil

@@ -42,10 +42,10 @@ func TestContext(t *testing.T) {
 		"throttle":     {"20", "2 numbers are wanted"},
 		"architecture": {"mips", "arm64 and x86_64 are allowed"},
 		"tables":       {"jobs,runs", "three names are wanted"},
-		"budget":       {"50", "50,ops@example.com is allowed"},
-		"tags":         {"team", `"team": team=payments is allowed`},
+		"budget":       {"50", "expected a value such as 50,ops@example.com"},
+		"tags":         {"team", `"team": expected a value such as team=payments`},
 		"alarms":       {"perhaps", "true and false are allowed"},
-		"environment":  {"A", `"A": NAME=value is allowed`},
+		"environment":  {"A", `"A": expected a value such as NAME=value`},
 		"subnets":      {"subnet-1", "tickring:vpc is missing"},
 		"zone":         {"Z1", "tickring:domain is missing"},
 	} {

@@ -221,7 +221,7 @@ func TestProvision(t *testing.T) {
 	}
 	takes, provisioned, least := Provision(c, d)
 	holds(t, "deploy.md", "| `provisioned` | least and most read units, least and most write units, of each table and of the index: "+
-		provisioned+" (cost.md says how to choose them) |")
+		provisioned+" (see cost.md for how to choose them) |")
 	hours := Usage{}
 	for _, of := range takes {
 		t.Logf("%s: %.1f written, %.1f read a second", of.Of, of.Write, of.Read)
