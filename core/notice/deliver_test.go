@@ -45,12 +45,12 @@ func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		asked, down := 0, true
-		r.fail = func(string) error {
+		r.fail = oneByOne(func(string) error {
 			if asked++; down {
 				return &core.Undelivered{Reason: "answered 500"}
 			}
 			return nil
-		}
+		})
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
 		time.Sleep(29 * time.Second)
 		r.handle(r.ends(core.Lost, core.ReasonGone))
@@ -74,12 +74,12 @@ func TestChannelTakenOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		down := true
-		r.fail = func(string) error {
+		r.fail = oneByOne(func(string) error {
 			if down {
 				return &core.Undelivered{Reason: "answered 500"}
 			}
 			return nil
-		}
+		})
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
 		jobs, _, err := r.e.Manage.Jobs(t.Context(), []core.JobID{7})
 		r.must(err)

@@ -108,6 +108,16 @@ func (r *rig) must(errs ...error) {
 	}
 }
 
+// oneByOne returns f for channels that are sent to at the same time: f may count.
+func oneByOne(f func(channel string) error) func(string) error {
+	var mu sync.Mutex
+	return func(channel string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return f(channel)
+	}
+}
+
 // Send implements notice.Sender.
 func (r *rig) Send(ctx context.Context, ch core.Channel, m core.Message) error {
 	if err := r.fail(ch.Name); err != nil {
@@ -354,13 +364,13 @@ func TestDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
 		asked := 0
-		r.fail = func(channel string) error {
+		r.fail = oneByOne(func(channel string) error {
 			if channel == "b" {
 				return nil
 			}
 			asked++
 			return &core.Undelivered{Reason: "answered 500"}
-		}
+		})
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
 		r.minutes(60)
 		r.heard("b", "failed 1")
@@ -386,7 +396,7 @@ func TestDown(t *testing.T) {
 		if s := r.state(); len(s.Pending) > 0 {
 			t.Fatalf("pending are %+v", s.Pending)
 		}
-		r.fail = func(string) error { return nil }
+		r.fail = oneByOne(func(string) error { return nil })
 		time.Sleep(2 * time.Hour)
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
 		r.heard("a", "failed 1")
@@ -402,12 +412,12 @@ func TestDownComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify.Quiet = time.Minute })
 		down := true
-		r.fail = func(string) error {
+		r.fail = oneByOne(func(string) error {
 			if down {
 				return &core.Undelivered{Reason: "answered 500"}
 			}
 			return nil
-		}
+		})
 		for range 10 {
 			r.handle(r.ends(core.Failed, core.ReasonHandler))
 			r.minutes(2)
@@ -429,7 +439,7 @@ func TestPermanent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		asked := 0
-		r.fail = func(string) error { asked++; return &core.Undelivered{Permanent: true, Reason: "no such address"} }
+		r.fail = oneByOne(func(string) error { asked++; return &core.Undelivered{Permanent: true, Reason: "no such address"} })
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
 		r.minutes(180)
 		if tr := r.trouble("a"); asked != 1 || tr == nil || tr.GivenUp != 1 {
@@ -443,12 +453,12 @@ func TestPermanent(t *testing.T) {
 func TestDeletedChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
-		r.fail = func(channel string) error {
+		r.fail = oneByOne(func(channel string) error {
 			if channel == "a" {
 				return &core.Undelivered{Reason: "answered 500"}
 			}
 			return nil
-		}
+		})
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
 		delete(r.s.channels, "a")
 		r.minutes(5)
@@ -475,12 +485,12 @@ func TestHung(t *testing.T) {
 			j.Normalize()
 			r.must(r.e.Manage.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: int64(id), App: "shop", Job: id}})...)
 		}
-		r.fail = func(channel string) error {
+		r.fail = oneByOne(func(channel string) error {
 			if channel == "a" {
 				return context.DeadlineExceeded
 			}
 			return nil
-		}
+		})
 		var all sync.WaitGroup
 		note := func(id core.JobID) ring.Message {
 			return ring.Noted([]ring.Note{{Job: id, Event: core.EventDeadLetter, Run: core.NumberedRun(id, 1), When: time.Now()}},

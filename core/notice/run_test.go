@@ -33,12 +33,12 @@ func TestRun(t *testing.T) {
 			}
 			return n
 		}
-		r.fail = func(channel string) error {
+		r.fail = oneByOne(func(channel string) error {
 			if channel == "b" {
 				return &core.Undelivered{Reason: "answered 500"}
 			}
 			return nil
-		}
+		})
 		first, well := r.ends(core.Failed, core.ReasonHandler), r.ends(core.Succeeded)
 		stands(first, "owed")
 		made := time.Now()
@@ -77,7 +77,7 @@ func TestRun(t *testing.T) {
 				t.Fatalf("it stands as %+v", n)
 			}
 		}
-		r.fail = func(string) error { return nil }
+		r.fail = oneByOne(func(string) error { return nil })
 		last := r.ends(core.Failed, core.ReasonHandler)
 		r.handle(last)
 		if n := stands(last, "told"); len(n.Waiting)+len(n.GivenUp) != 0 || n.At.IsZero() {
@@ -95,7 +95,7 @@ func TestGivenUpIsKept(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
 			j.Def.Notify = core.Notify{To: []string{"a"}, Quiet: time.Minute, On: []core.Event{core.EventFailed}}
 		})
-		r.fail = func(string) error { return &core.Undelivered{Reason: "answered 500"} }
+		r.fail = oneByOne(func(string) error { return &core.Undelivered{Reason: "answered 500"} })
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
 		r.minutes(26 * 60)
 		st := r.state()
