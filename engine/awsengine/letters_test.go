@@ -3,6 +3,7 @@ package awsengine_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tickring/tickring/core"
@@ -22,14 +23,15 @@ func TestLetterThatCannotBeRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refused, asked := errors.New("throttled"), 0
+	refused := errors.New("throttled")
+	var asked atomic.Int64
 	_, err = s.TakeLetters(t.Context(), 0, func(context.Context, *core.Letter) error {
-		if asked++; asked == 1 {
+		if asked.Add(1) == 1 {
 			return refused
 		}
 		return nil
 	})
-	if !errors.Is(err, refused) || asked != 3 {
-		t.Errorf("%d letters of three were recorded: %v", asked, err)
+	if !errors.Is(err, refused) || asked.Load() != 3 {
+		t.Errorf("%d letters of three were recorded: %v", asked.Load(), err)
 	}
 }
