@@ -21,7 +21,7 @@ const (
 	lookedAt  = 500 // the newest runs of an app, which say how its executors do
 	// lastAnswers are as many of them as say whether a fixed address answers.
 	lastAnswers = 50
-	lastOfJobs  = 10  // of as many runs one is read, and is the last of its job, where reads are paid
+	lastOfJobs  = 10  // if the store charges for reads, the last run of one job is read in place of this many runs
 	maxSaid     = 500 // bytes of what a tested executor answered
 )
 
@@ -141,7 +141,7 @@ func (a *ask) executorsPage() (*executorsPage, error) {
 	return p, nil
 }
 
-// recentOf is the newest runs of an app; where reads are paid, the last of each of its first jobs.
+// recentOf returns the newest runs of an app; if the store charges for reads, the last run of each of the app's first jobs.
 func (a *ask) recentOf(app string, limit int) ([]client.Run, error) {
 	if a.c.o.Newest == nil {
 		page, err := a.ListRuns(a.Ctx(), client.ListRunsParams{App: app, Limit: limit})

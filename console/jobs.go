@@ -48,8 +48,8 @@ type column struct {
 	On                     bool
 }
 
-// barsShown is of how many runs a job has bars; fewBars of a store that is paid by what is read, for as many cost the least
-// that a request costs.
+// barsShown is how many runs of a job have bars. fewBars replaces it if the store charges for reads: reading fewBars runs costs the
+// minimum of one request.
 const barsShown, fewBars = 30, 8
 
 func (a *ask) bars() int {

@@ -541,7 +541,7 @@ type limit struct {
 	held bool
 }
 
-// limits is what is known of permits. Jobs are audited at once.
+// limits are the permits that were read. Several jobs are audited at the same time.
 type limits struct {
 	mu    sync.Mutex
 	known map[string]limit

@@ -31,6 +31,18 @@ func TestAuditNotSent(t *testing.T) {
 	}
 }
 
+// behind returns a running run of a job, and a run that waits for its permit.
+func behind(job core.JobID, at core.Instant) (works, waits core.Run) {
+	run := func(at core.Instant, state core.State) core.Run {
+		id := core.PlannedRun(job, at)
+		return core.Run{ID: id, App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
+			Permit: "job/" + job.String()}
+	}
+	works, waits = run(at+10, core.Running), run(at+20, core.Queued)
+	works.SentAt, works.Address, works.Owner, works.Until = works.At.Time(), "http://a", "o", works.At.Time().Add(30*time.Second)
+	return works, waits
+}
+
 // TestAuditOfRunsThatWaitForPermits: a run waits rightly while another of its limit is open and
 // within its timeout. Behind one that hangs, or that has ended, it is overdue.
 func TestAuditOfRunsThatWaitForPermits(t *testing.T) {
@@ -57,22 +69,17 @@ func TestAuditOfRunsThatWaitForPermits(t *testing.T) {
 			at := core.InstantOf(start)
 			f.PushNext(j.Def.ID, at+30)
 			f.Quiet()
-			permit := "job/" + j.Def.ID.String()
-			run := func(at core.Instant, state core.State) core.Run {
-				id := core.PlannedRun(j.Def.ID, at)
-				return core.Run{ID: id, App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id, Permit: permit}
-			}
-			works, waits := run(at+10, core.Running), run(at+20, core.Queued)
-			works.SentAt, works.Address, works.Owner, works.Until = works.At.Time(), "http://a", "o", works.At.Time().Add(30*time.Second)
+			works, waits := behind(j.Def.ID, at)
 			if c.ended {
 				works.State, works.EndedAt, works.Owner = core.Succeeded, works.At.Time().Add(time.Minute), ""
 			}
 			if c.timeout == unsent {
-				works = run(at+10, core.Queued)
+				works = waits
+				works.At, works.Slot = at+10, at+10
 				works.ID = core.PlannedRun(j.Def.ID+1, at+10) // of a job that cannot be read
 				works.First = works.ID
 			}
-			item := core.Permits{Name: permit, V: 1, Limit: 1, Holders: []core.Holder{{First: works.ID}}, Queue: []core.RunID{waits.ID}}
+			item := core.Permits{Name: works.Permit, V: 1, Limit: 1, Holders: []core.Holder{{First: works.ID}}, Queue: []core.RunID{waits.ID}}
 			for _, err := range append(f.E.Finish.Create(ctx, []core.Run{works, waits}), f.E.Finish.PutPermits(ctx, []core.Permits{item})...) {
 				if err != nil {
 					t.Fatal(err)
@@ -87,22 +94,16 @@ func TestAuditOfRunsThatWaitForPermits(t *testing.T) {
 	}
 }
 
-// TestAuditOfManyJobsThatWait: jobs are audited at once, and each reads the permits that its runs
-// wait for. The race detector watches.
+// TestAuditOfManyJobsThatWait: several jobs are audited at the same time, and each reads the permits that its runs wait for. The
+// race detector finds a map without a lock.
 func TestAuditOfManyJobsThatWait(t *testing.T) {
 	f := newFixture(t)
 	at := core.InstantOf(start)
 	for i := range 8 {
 		j := f.Create(spec(fmt.Sprint("sweep", i), every(10*time.Second)))
 		f.PushNext(j.Def.ID, at+20)
-		permit := "job/" + j.Def.ID.String()
-		run := func(at core.Instant, state core.State) core.Run {
-			id := core.PlannedRun(j.Def.ID, at)
-			return core.Run{ID: id, App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id, Permit: permit}
-		}
-		works, waits := run(at+10, core.Running), run(at+20, core.Queued)
-		works.SentAt, works.Address, works.Owner, works.Until = works.At.Time(), "http://a", "o", works.At.Time().Add(30*time.Second)
-		item := core.Permits{Name: permit, V: 1, Limit: 1, Holders: []core.Holder{{First: works.ID}}, Queue: []core.RunID{waits.ID}}
+		works, waits := behind(j.Def.ID, at)
+		item := core.Permits{Name: works.Permit, V: 1, Limit: 1, Holders: []core.Holder{{First: works.ID}}, Queue: []core.RunID{waits.ID}}
 		for _, err := range append(f.E.Finish.Create(ctx, []core.Run{works, waits}), f.E.Finish.PutPermits(ctx, []core.Permits{item})...) {
 			if err != nil {
 				t.Fatal(err)

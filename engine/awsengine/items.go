@@ -89,7 +89,7 @@ type schedItem struct {
 	DefRev     int64  `dynamodbav:"defRev,omitempty"` // the revision of its def item
 }
 
-// never is where a job that is not to be planned stands in the due index: behind all moments. So the index has all jobs.
+// never is the planAt, in the due index, of a job that is not to be planned. It is later than all times, so the index has all jobs.
 const never core.Instant = 9_999_999_999
 
 // schedKeyAt is the place in the due index of a job that is to be planned at a moment, or never (0).

@@ -25,7 +25,7 @@ func TestLetterThatCannotBeRecorded(t *testing.T) {
 	}
 	refused := errors.New("throttled")
 	var asked atomic.Int64
-	_, err = s.TakeLetters(t.Context(), 0, func(context.Context, *core.Letter) error {
+	_, err = s.TakeLetters(t.Context(), func(context.Context, *core.Letter) error {
 		if asked.Add(1) == 1 {
 			return refused
 		}

@@ -202,14 +202,13 @@ func (s *Store) KeepLetter(ctx context.Context, l core.Letter) error {
 	return s.putIf(ctx, it, nil)
 }
 
-// Moved is the reason of a dead letter that its queue moved.
-const Moved = "it was received as often as its queue allows, and never acked"
+// movedByQueue is the reason of a dead letter that its queue moved.
+const movedByQueue = "it was received as often as its queue allows, and never acked"
 
 // TakeLetters takes up to ten messages of the queue of dead letters and returns how many. It stores each, hands it to record and
 // deletes it from the queue, so a message whose letter was not recorded comes again, and keeps no other waiting.
-func (s *Store) TakeLetters(ctx context.Context, wait time.Duration, record func(context.Context, *core.Letter) error) (n int, err error) {
+func (s *Store) TakeLetters(ctx context.Context, record func(context.Context, *core.Letter) error) (n int, err error) {
 	out, err := s.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &s.o.Names.Dead, MaxNumberOfMessages: entriesPerBatch,
-		WaitTimeSeconds:   int32(wait / time.Second),
 		VisibilityTimeout: int32(s.o.Visibility / time.Second), MessageAttributeNames: []string{reasonAttribute},
 		MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameSentTimestamp}})
 	if err != nil {
@@ -224,7 +223,7 @@ func (s *Store) takeLetter(ctx context.Context, m *sqstypes.Message, record func
 	ms, _ := strconv.ParseInt(m.Attributes[string(sqstypes.MessageSystemAttributeNameSentTimestamp)], 10, 64)
 	at := time.UnixMilli(ms).UTC()
 	l := core.Letter{ID: LetterID(at, aws.ToString(m.MessageId)), At: at,
-		Reason: cmp.Or(aws.ToString(m.MessageAttributes[reasonAttribute].StringValue), Moved), Body: aws.ToString(m.Body)}
+		Reason: cmp.Or(aws.ToString(m.MessageAttributes[reasonAttribute].StringValue), movedByQueue), Body: aws.ToString(m.Body)}
 	if err := s.KeepLetter(ctx, l); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-func noLetters(context.Context, time.Duration, func(context.Context, *core.Letter) error) (int, error) {
+func noLetters(context.Context, func(context.Context, *core.Letter) error) (int, error) {
 	return 0, nil
 }
 
@@ -32,7 +32,7 @@ func TestTickTakesDeadLetters(t *testing.T) {
 			return &core.Letter{ID: job.String(), At: time.Now(), Reason: "why", Body: string(ring.Encode(m))}
 		}
 		queue, poison := []*core.Letter{letter(7), letter(8)}, errors.New("one of them could not be recorded")
-		take := func(ctx context.Context, _ time.Duration, record func(context.Context, *core.Letter) error) (int, error) {
+		take := func(ctx context.Context, record func(context.Context, *core.Letter) error) (int, error) {
 			if len(queue) == 0 {
 				return 0, nil
 			}
@@ -51,7 +51,7 @@ func TestTickTakesDeadLetters(t *testing.T) {
 			return wire(&boot.Config{Plan: plan.AWS(), Partitions: 16}, store.Engine(), take, nil, slog.New(slog.DiscardHandler))(ctx, []byte(`{}`))
 		}
 		refused := errors.New("AccessDenied")
-		if err := wakes(func(context.Context, time.Duration, func(context.Context, *core.Letter) error) (int, error) {
+		if err := wakes(func(context.Context, func(context.Context, *core.Letter) error) (int, error) {
 			return 0, refused
 		}); !errors.Is(err, refused) {
 			t.Errorf("letters that cannot be taken: %v", err)

@@ -42,7 +42,7 @@ func main() {
 const healPage = 5 * time.Second
 
 // takeLetters takes up to ten dead letters and returns how many; *awsengine.Store has it.
-type takeLetters func(ctx context.Context, wait time.Duration, record func(context.Context, *core.Letter) error) (int, error)
+type takeLetters func(ctx context.Context, record func(context.Context, *core.Letter) error) (int, error)
 
 // lettersFor bounds how long a tick takes dead letters: more wait for the next.
 const lettersFor = 20 * time.Second
@@ -64,7 +64,7 @@ func wire(c *boot.Config, e *engine.Engine, take takeLetters, invoke func(ctx co
 	minutely = append(minutely, tick.Task{Name: "dead letters", Do: func(ctx context.Context) error {
 		var errs []error
 		for began := time.Now(); time.Since(began) < lettersFor; {
-			n, err := take(ctx, 0, func(ctx context.Context, l *core.Letter) error {
+			n, err := take(ctx, func(ctx context.Context, l *core.Letter) error {
 				_, err := dead.Record(ctx, l)
 				return err
 			})

@@ -1034,9 +1034,9 @@ func letters(t *testing.T, h Harness) {
 	var list []core.Letter
 	eventually(t, h, func() string {
 		if q, is := e.Dead.(interface {
-			TakeLetters(ctx context.Context, wait time.Duration, record func(context.Context, *core.Letter) error) (int, error)
+			TakeLetters(ctx context.Context, record func(context.Context, *core.Letter) error) (int, error)
 		}); is { // they come on a queue first
-			_, err := q.TakeLetters(ctx, 0, func(context.Context, *core.Letter) error { return nil })
+			_, err := q.TakeLetters(ctx, func(context.Context, *core.Letter) error { return nil })
 			ok(t, err)
 		}
 		var err error
@@ -1074,9 +1074,9 @@ func letters(t *testing.T, h Harness) {
 	ok(t, e.Ring.Bury(ctx, ring.Message{Kind: ring.KindCheck, Slot: at(1), Check: &ring.Check{Runs: ids(1)}}, "one more"))
 	eventually(t, h, func() string {
 		if q, is := e.Dead.(interface {
-			TakeLetters(ctx context.Context, wait time.Duration, record func(context.Context, *core.Letter) error) (int, error)
+			TakeLetters(ctx context.Context, record func(context.Context, *core.Letter) error) (int, error)
 		}); is {
-			_, err := q.TakeLetters(ctx, 0, func(context.Context, *core.Letter) error { return nil })
+			_, err := q.TakeLetters(ctx, func(context.Context, *core.Letter) error { return nil })
 			ok(t, err)
 		}
 		page, err = e.Dead.Letters(ctx, "", 10)

@@ -165,7 +165,7 @@ func (w *World) redrive(drop bool) {
 	for n := 1; w.truth.cloud != nil && n > 0; {
 		var err error
 		record := func(context.Context, *core.Letter) error { return nil }
-		if n, err = w.truth.Store.(*awsengine.Store).TakeLetters(bg, 0, record); err != nil {
+		if n, err = w.truth.Store.(*awsengine.Store).TakeLetters(bg, record); err != nil {
 			w.fail(0, "take dead letters: %v", err)
 			return
 		}
