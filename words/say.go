@@ -9,10 +9,10 @@ import (
 // Say is a text of core in a language. What goes into it is said in that language too
 // where it is a text or an error for people; the rest is data, and the same in each.
 func Say(l Language, t core.Text) string {
-	if l != Chinese {
+	if l == English || l == "" {
 		return t.String()
 	}
-	code, ok := inChinese(t.Code())
+	code, ok := translated(l, "", t.Code())
 	switch {
 	case !ok && len(t.Args()) == 0: // perhaps a phrase, in which a % is no verb
 		return t.String()
@@ -43,32 +43,4 @@ func Error(l Language, e *core.Error) string {
 		return e.Field + ": " + reason
 	}
 	return reason
-}
-
-// tables are the sentences in Chinese, by their codes: each code is in one of them.
-var tables = []map[string]string{
-	zh,
-	zhAccess,
-	zhChanges,
-	zhConsole,
-	zhConsoleViews,
-	zhJobs,
-	zhPages,
-	zhConsoleOps,
-	zhConsoleRuns,
-	zhConsoleJob,
-	zhData,
-	zhConsoleUnsent,
-	zhConsoleActs,
-	zhOIDC,
-	zhConsoleChoice,
-}
-
-func inChinese(code string) (string, bool) {
-	for _, table := range tables {
-		if text, ok := table[code]; ok {
-			return text, true
-		}
-	}
-	return "", false
 }

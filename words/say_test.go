@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 	"unicode"
 
@@ -27,9 +29,8 @@ import (
 var spoken = []string{"core", "api", "send", "internal/executorhttp", "internal/localexec", "functions", "engine", "server",
 	"internal/boot", "internal/doctor", "internal/oidc", "internal/secretbox", "manifest", "cmd/tickring", "console"}
 
-// how is what to do about a sentence without a word.
-const how = "add to a table of words (see tables) the line\n" +
-	"\t%q: \"…the same in Chinese, with the same %%d and %%s; %%[2]s where the order is another…\","
+// how is what to do about a sentence that is not translated.
+const how = "add to words/catalog/%s.po\nmsgid %q\nmsgstr \"…with the same %%d and %%s; %%[2]s if their order differs…\""
 
 // TestEverySentence walks the source for what core.Say, core.Phrase, core.Invalid and
 // core.Errorf are given, and holds it against the table: each is there, nothing else is, and
@@ -67,23 +68,58 @@ func TestEverySentence(t *testing.T) {
 	if len(codes) < 150 {
 		t.Fatalf("only %d sentences were found", len(codes))
 	}
-	for code, at := range codes {
-		if _, ok := inChinese(code); !ok && wordsIn(code) {
-			t.Errorf("%s says %q, which has no Chinese: "+how, at, code, code)
+	document := documentTexts(t) // package manifest has its phrases tested
+	for l, catalog := range catalogs() {
+		for code, at := range codes {
+			if _, ok := catalog[entry{"", code}]; !ok && wordsIn(code) {
+				t.Errorf("%s says %q: "+how, at, code, l, code)
+			}
+		}
+		for e, text := range catalog {
+			if _, ok := codes[e.english]; e.list == "" && !ok && !document[e.english] {
+				t.Errorf("%s.po translates %q, which nothing says: delete it", l, e.english)
+			}
+			if !slices.Equal(verbs(t, e.english), verbs(t, text)) {
+				t.Errorf("%q takes %v, and %s.po %q takes %v", e.english, verbs(t, e.english), l, text, verbs(t, text))
+			}
+			if found := prose.FindString(text); found != "" {
+				t.Errorf("%s.po has an English sentence: %q", l, found)
+			}
+			han := strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.Han, r) })
+			if l == Chinese && e.list == "" && wordsIn(text) && !han {
+				t.Errorf("the Chinese of %q is %q", e.english, text)
+			}
 		}
 	}
-	document := documentTexts(t) // package manifest has its phrases tested
-	for code, text := range allChinese(t) {
-		if _, ok := codes[code]; !ok && !document[code] {
-			t.Errorf("there is a line for %q, which nobody says: take it out", code)
+}
+
+// TestCatalogIsWhole: no entry of a catalog is there twice or is without a translation.
+func TestCatalogIsWhole(t *testing.T) {
+	document, err := os.ReadFile("../api/openapi.yaml")
+	if enum := "language: {type: string, enum: [" + core.Words(Languages) + "],"; err != nil || !strings.Contains(string(document), enum) {
+		t.Errorf("api/openapi.yaml does not have %q: %v", enum, err)
+	}
+	for l, catalog := range catalogs() {
+		raw, err := files.ReadFile("catalog/" + string(l) + ".po")
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !slices.Equal(verbs(t, code), verbs(t, text)) {
-			t.Errorf("%q takes %v, and its Chinese %q takes %v", code, verbs(t, code), text, verbs(t, text))
+		if n := strings.Count("\n"+string(raw), "\nmsgid ") - 1; n != len(catalog) || n < 2000 {
+			t.Errorf("%s.po has %d entries, and %d of them are translated and there once", l, n, len(catalog))
 		}
-		chinese(t, code, text)
-		if wordsIn(text) && !strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
-			t.Errorf("the Chinese of %q is %q", code, text)
-		}
+	}
+}
+
+// TestThirdLanguage: a file is all that a language needs.
+func TestThirdLanguage(t *testing.T) {
+	fsys := fstest.MapFS{"catalog/fr.po": {Data: []byte("msgid \"\"\nmsgstr \"Language: fr\\n\"\n\n" +
+		"msgid \"needed\"\nmsgstr \"requis\"\n\nmsgctxt \"state\"\nmsgid \"failed\"\nmsgstr \"échoué\"\n\nmsgid \"too long\"\nmsgstr \"\"\n")}}
+	if got := languages(fsys); !slices.Equal(got, []Language{"fr"}) {
+		t.Errorf("languages are %v", got)
+	}
+	got, err := read(fsys, "fr")
+	if want := (map[entry]string{{"", "needed"}: "requis", {"state", "failed"}: "échoué"}); err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 }
 
@@ -121,22 +157,7 @@ func templateSentences(t *testing.T) map[string]string {
 }
 
 // namesInPages are what is the same in every language.
-var namesInPages = []string{"tickring", "English", "中文", "Ctrl", "OK", "ID", "JSON", "YAML", "nbsp", "UTC", "Esc", "Enter", "OIDC"}
-
-// allChinese are all tables in one.
-func allChinese(t *testing.T) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	for _, table := range tables {
-		for code, text := range table {
-			if _, twice := all[code]; twice {
-				t.Errorf("%q is in two tables: take one out", code)
-			}
-			all[code] = text
-		}
-	}
-	return all
-}
+var namesInPages = []string{"tickring", "Ctrl", "OK", "ID", "JSON", "YAML", "nbsp", "UTC", "Esc", "Enter", "OIDC"}
 
 // documentTexts are the values of the API's document that are text, each in whole.
 func documentTexts(t *testing.T) map[string]bool {

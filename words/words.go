@@ -1,12 +1,12 @@
-// Package words says in Chinese and English what tickring tells people: in notices, in
-// the answers of the API, in the CLI. It holds the tables, and knows nothing of whom it
-// talks to: a caller brings the language (of a channel, an Accept-Language, a LANG).
+// Package words translates what users read: notifications, answers of the API, the CLI and
+// the console. The English text in the source is the key of its translation, which is in
+// catalog/LANGUAGE.po. A new file there adds a language. The caller chooses the language
+// (of a channel, an Accept-Language header or LANG).
 //
-// What is in a closed list of package core (states, reasons) is data: it stays as
-// it is in the API, in files and in columns, in every language. Here is what it is called
-// in a sentence.
+// The values of closed lists of package core (states, reasons) are data and stay the same in
+// every language. This package has their descriptions.
 //
-// It refuses nothing: what has no word is said as it is, and a test finds it.
+// A text that is not translated is shown in English. The tests report it.
 package words
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Language is one that tickring speaks. The zero value is English.
+// Language is a language of texts. The zero value is English.
 type Language = core.Language
 
 const (
@@ -27,14 +27,12 @@ const (
 	Chinese = core.Chinese
 )
 
-var Languages = core.Languages
-
-// Of is the language of a tag such as "zh", "zh-CN" or "zh_CN.UTF-8" (a LANG): Chinese
-// where it begins so, else English.
+// Of returns the language of a tag such as "zh", "zh-CN" or "zh_CN.UTF-8" (a LANG), and English
+// if that language has no texts.
 func Of(tag string) Language {
 	base := strings.FieldsFunc(tag, func(r rune) bool { return r == '-' || r == '_' || r == '.' || r == '@' })
-	if len(base) > 0 && strings.EqualFold(base[0], string(Chinese)) {
-		return Chinese
+	if len(base) > 0 && Known(Language(strings.ToLower(base[0]))) {
+		return Language(strings.ToLower(base[0]))
 	}
 	return English
 }
@@ -66,39 +64,21 @@ func Asked(header string) Language {
 // maxAsked bounds the languages of a header that are looked at.
 const maxAsked = 20
 
-// word is one word or sentence in each language: a line of every table here.
-type word struct{ en, zh string }
-
-func (w word) in(l Language) string {
-	if l == Chinese {
-		return w.zh
-	}
-	return w.en
-}
-
-// of looks a word up; one that no table has is said as it is.
-func of[K ~string](l Language, table map[string]word, key K) string {
-	if w, ok := table[string(key)]; ok {
-		return w.in(l)
-	}
-	return string(key)
-}
-
 // Span is a duration, to the second: "1 h 30 min", "1 小时 30 分钟"; below a second "0 s".
 func Span(l Language, d time.Duration) string {
 	units := []struct {
-		n time.Duration
-		w word
-	}{{24 * time.Hour, word{"d", "天"}}, {time.Hour, word{"h", "小时"}}, {time.Minute, word{"min", "分钟"}}, {time.Second, word{"s", "秒"}}}
+		n    time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}}
 	var parts []string
 	for _, u := range units {
 		if n := d / u.n; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, u.w.in(l)))
+			parts = append(parts, fmt.Sprintf("%d %s", n, in(l, "unit", u.name)))
 			d -= n * u.n
 		}
 	}
 	if len(parts) == 0 {
-		return "0 " + units[len(units)-1].w.in(l)
+		return "0 " + in(l, "unit", "s")
 	}
 	return strings.Join(parts, " ")
 }

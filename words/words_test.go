@@ -11,24 +11,20 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/tickring/tickring/core"
 )
 
-// whole holds a table against a closed list: each is there, and nothing else.
-func whole[K ~string](t *testing.T, name string, list []K, table map[string]word) {
+// whole reports what of a closed list has no text, or no translation of it.
+func whole(t *testing.T, list string, values []string, english func(value string) string) {
 	t.Helper()
-	for _, k := range list {
-		if _, ok := table[string(k)]; !ok {
-			t.Errorf("%q has no word: add a line {English, Chinese} for it to the table %s", k, name)
+	for _, v := range values {
+		text := english(v)
+		if text == "" {
+			t.Errorf("%q of %s has no text", v, list)
+			continue
 		}
-	}
-	for k, w := range table {
-		if !slices.Contains(list, K(k)) {
-			t.Errorf("%s has a word for %q, which is none", name, k)
-		}
-		pair(t, name+" "+k, w)
+		pair(t, list, text)
 	}
 }
 
@@ -38,31 +34,27 @@ var (
 	prose = regexp.MustCompile(`(?:\b[a-z]{2,} ){3}[a-z]{2,}\b`)
 )
 
-// pair holds the two languages of a word against each other.
-func pair(t *testing.T, name string, w word) {
+// pair reports a text of a list that is not translated, or whose translations name something else.
+func pair(t *testing.T, list, english string) {
 	t.Helper()
-	if w.en == "" || w.zh == "" {
-		t.Errorf("%s: %q in English, %q in Chinese: it needs both", name, w.en, w.zh)
-		return
+	for l, catalog := range catalogs() {
+		text, ok := catalog[entry{list, english}]
+		if !ok {
+			t.Errorf("add to words/catalog/%s.po\nmsgctxt %q\nmsgid %q", l, list, english)
+			continue
+		}
+		en, other := placeholders.FindAllString(english, -1), placeholders.FindAllString(text, -1)
+		slices.Sort(en)
+		slices.Sort(other)
+		if !slices.Equal(en, other) {
+			t.Errorf("%q names %v, and in %s %v", english, en, l, other)
+		}
 	}
-	if strings.ContainsFunc(w.en, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
-		t.Errorf("%s: the English is %q", name, w.en)
-	}
-	chinese(t, name, w.zh)
-	en, zh := placeholders.FindAllString(w.en, -1), placeholders.FindAllString(w.zh, -1)
-	slices.Sort(en)
-	slices.Sort(zh)
-	if !slices.Equal(en, zh) {
-		t.Errorf("%s names %v in English and %v in Chinese", name, en, zh)
-	}
+	said[entry{list, english}] = true
 }
 
-func chinese(t *testing.T, name, zh string) {
-	t.Helper()
-	if found := prose.FindString(zh); found != "" {
-		t.Errorf("%s: the Chinese has an English sentence: %q", name, found)
-	}
-}
+// said are the texts of lists that were looked at.
+var said = map[entry]bool{}
 
 // texts are the values of a closed list.
 func texts[K ~string](list []K) (all []string) {
@@ -72,29 +64,40 @@ func texts[K ~string](list []K) (all []string) {
 	return all
 }
 
-// TestEveryWord: what is in a closed list of core is called something in each language.
+// TestEveryWord: each value of a closed list has a text in each language, and nothing else has one.
 func TestEveryWord(t *testing.T) {
-	whole(t, "states", core.States, states)
-	whole(t, "reasons", slices.Concat(slices.Collect(maps.Values(core.Reasons))...), reasons)
-	whole(t, "labels", constants(t, "notice.go", "Label"), labels)
+	same := func(v string) string { return v }
+	whole(t, "state", texts(core.States), func(v string) string { return states[core.State(v)] })
+	all := texts(slices.Concat(slices.Collect(maps.Values(core.Reasons))...))
+	whole(t, "reason", all, func(v string) string { return reasons[core.Reason(v)] })
+	whole(t, "notice", constants(t, "notice.go", "Label"), same)
+	whole(t, "unit", []string{"d", "h", "min", "s"}, same)
+	whole(t, "language", []string{"English"}, same)
 	for field, list := range map[string][]string{"route": texts(core.Routes), "broadcast.fail": texts(core.BroadcastFails),
 		"block": texts(core.Blocks), "misfire": texts(core.Misfires), "retry.backoff": texts(core.Backoffs), "retry.on": texts(core.RetryOns),
 		"overlap.full": texts(core.Fulls), "notify.on": append(texts(core.Events), string(core.EventMute)), "keep.log": texts(core.KeepLogs),
 		"after.when": texts(core.Upons)} {
-		table, means := map[string]word{}, map[string]word{}
-		for value, c := range choices[field] {
-			table[value] = word{value, c.zh}
-			if means[value] = c.means; c.means == (word{}) {
-				means[value] = table[value]
+		whole(t, field, list, same)
+		if means, ok := choices[field]; ok {
+			whole(t, field, list, func(v string) string { return means[v] })
+		}
+	}
+	for event, s := range sentences {
+		for _, text := range []string{s.subject, s.one, s.many} {
+			if text != "" {
+				pair(t, "notice", text)
+			} else if text != s.many {
+				t.Errorf("the event %q has no text", event)
 			}
 		}
-		whole(t, "choices of "+field, list, table)
-		whole(t, "meanings of "+field, list, means)
 	}
-	for _, table := range []map[string]word{states, reasons} {
-		for k, w := range table {
-			if !strings.ContainsFunc(w.zh, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
-				t.Errorf("%s is %q in Chinese", k, w.zh)
+	for _, text := range []string{others, testSubject, testSentence, ": ", "."} {
+		pair(t, "notice", text)
+	}
+	for l, catalog := range catalogs() {
+		for e := range catalog {
+			if e.list != "" && !said[e] {
+				t.Errorf("%s.po translates %q of %s, which nothing says: delete it", l, e.english, e.list)
 			}
 		}
 	}
@@ -131,15 +134,9 @@ func TestEveryNotice(t *testing.T) {
 	told := append(slices.Clone(core.Events), core.EventMute)
 	for _, event := range told {
 		e := string(event)
-		s, ok := sentences[e]
-		if !ok {
+		if _, ok := sentences[e]; !ok {
 			t.Errorf("the event %q has no sentence: add its subject and sentence to the table sentences", e)
 			continue
-		}
-		pair(t, e+", subject", s.subject)
-		pair(t, e+", one", s.one)
-		if s.many.en != "" {
-			pair(t, e+", many", s.many)
 		}
 		for _, l := range Languages {
 			for _, times := range []int{1, 3} {
@@ -159,9 +156,6 @@ func TestEveryNotice(t *testing.T) {
 	}
 	if len(sentences) != len(told) {
 		t.Errorf("%d events have sentences, and there are %d", len(sentences), len(told))
-	}
-	for _, w := range []word{others, testSubject, testSentence} {
-		pair(t, w.en, w)
 	}
 }
 
