@@ -1,21 +1,23 @@
 package arch_test
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// TestSettingsAreDocumented: docs/deploy.md has each setting of the CDK app with
-// what it takes. The app is in a module of its own, which is slow to build.
+// TestSettingsAreDocumented: docs/reference/aws-settings.md has each setting of the CDK app with
+// its value. The app is in a module of its own, which is slow to build.
 func TestSettingsAreDocumented(t *testing.T) {
 	code, err := os.ReadFile("../../infra/app/context.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := os.ReadFile("../../docs/deploy.md")
+	doc, err := os.ReadFile("../../docs/reference/aws-settings.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,26 +26,25 @@ func TestSettingsAreDocumented(t *testing.T) {
 		t.Fatalf("only %d settings were found", len(settings))
 	}
 	for _, s := range settings {
-		if row := "| `" + s[1] + "` | " + s[2] + " |\n"; !strings.Contains(string(doc), row) {
-			t.Errorf("docs/deploy.md does not have the row\n%s", row)
+		if row := "| `" + s[1] + "` | " + s[2] + " | "; !strings.Contains(string(doc), row) {
+			t.Errorf("docs/reference/aws-settings.md does not have the row\n%s", row)
 		}
 	}
 }
 
-// TestAlarmsAreDocumented: docs/operations.md says of each alarm of the construct
-// what it means and what to do, and names none that is not there.
+// TestAlarmsAreDocumented compares the alarms of the construct with the table of docs/reference/aws-alarms.md, which has a
+// meaning and an action for each.
 func TestAlarmsAreDocumented(t *testing.T) {
 	code, err := os.ReadFile("../../infra/alarms.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := os.ReadFile("../../docs/operations.md")
+	doc, err := os.ReadFile("../../docs/reference/aws-alarms.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	made := regexp.MustCompile(`(?m)^\t+(?:over|silent)\("(\w+)"`).FindAllStringSubmatch(string(code), -1)
-	_, onAWS, _ := strings.Cut(string(doc), "\n# On AWS\n")
-	told := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]{20,} \\| [^|]{20,} \\|$").FindAllStringSubmatch(onAWS, -1)
+	told := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]{20,} \\| [^|]{20,} \\|$").FindAllStringSubmatch(string(doc), -1)
 	names := func(list [][]string) (out []string) {
 		for _, m := range list {
 			out = append(out, m[1])
@@ -52,6 +53,48 @@ func TestAlarmsAreDocumented(t *testing.T) {
 		return out
 	}
 	if m, d := names(made), names(told); len(m) < 8 || !slices.Equal(m, d) {
-		t.Errorf("there are the alarms %v, docs/operations.md has %v", m, d)
+		t.Errorf("there are the alarms %v, docs/reference/aws-alarms.md has %v", m, d)
+	}
+}
+
+// TestDecisionIndexMatchesFiles compares the index in docs/decisions/README.md with the decisions: title, status and date of
+// each file, and the numbers that have none.
+func TestDecisionIndexMatchesFiles(t *testing.T) {
+	dir := "../../docs/decisions/"
+	index, err := os.ReadFile(dir + "README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := regexp.MustCompile(`\A# (\d{3}): (.+)\n\n(Accepted|Rejected|Superseded by \d{3}), (\d{4}-\d\d-\d\d)\.\n\n## Context\n`)
+	var want, missing []string
+	for _, e := range entries {
+		if e.Name() == "README.md" {
+			continue
+		}
+		text, err := os.ReadFile(dir + e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := head.FindStringSubmatch(string(text))
+		if m == nil || !strings.HasPrefix(e.Name(), m[1]+"-") {
+			t.Errorf("docs/decisions/%s does not begin with its number, title, status, date and context", e.Name())
+			continue
+		}
+		want = append(want, fmt.Sprintf("| [%s](%s) | %s | %s | %s |", m[1], e.Name(), m[2], strings.ToLower(m[3]), m[4]))
+		for n, _ := strconv.Atoi(m[1]); len(want)+len(missing) < n; {
+			missing = append(missing, fmt.Sprintf("%03d", len(want)+len(missing)))
+		}
+	}
+	if rows := regexp.MustCompile(`(?m)^\| \[\d.*$`).FindAllString(string(index), -1); !slices.Equal(rows, want) {
+		t.Errorf("the index of docs/decisions/README.md should be\n%s", strings.Join(want, "\n"))
+	}
+	_, withdrawn, _ := strings.Cut(string(index), "\nWithdrawn numbers")
+	withdrawn, _, _ = strings.Cut(withdrawn, "\n")
+	if got := regexp.MustCompile(`\d{3}`).FindAllString(withdrawn, -1); !slices.Equal(got, missing) {
+		t.Errorf("docs/decisions/README.md lists %v as withdrawn, and no file has %v", got, missing)
 	}
 }

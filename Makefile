@@ -1,0 +1,26 @@
+# The commands of CONTRIBUTING.md. .ci/run runs all suites.
+GO ?= go
+
+.PHONY: build test lint race sim browser ci
+
+build: ## The binary ./tickring
+	CGO_ENABLED=0 $(GO) build -trimpath -o tickring ./cmd/tickring
+
+test: ## All tests that need Go alone
+	$(GO) test ./...
+
+lint:
+	for m in . test infra; do (cd $$m && $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run) || exit 1; done
+
+race:
+	$(GO) test -race -timeout 40m -short ./...
+
+sim: ## The simulation, in memory and over DynamoDB and SQS in memory
+	$(GO) test -timeout 40m -run 'TestWorlds$$' ./internal/testkit/sim -sim.fires=40000
+	$(GO) test -timeout 40m -run 'TestWorlds$$' ./internal/testkit/sim -sim.fires=12000 -sim.engine=aws
+
+browser: ## The console in Chromium, with the variable that test/browser/fetch.sh prints
+	cd test && env "$$(browser/fetch.sh /tmp/tickring-axe)" $(GO) test -timeout 30m ./browser
+
+ci:
+	.ci/run
