@@ -6,6 +6,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/words"
 )
 
 // ChannelOf is a channel in the words of the document: without its secrets.
@@ -50,6 +51,9 @@ func channelForm(c *core.Channel) client.ChannelWhat {
 // ManageChannel is a spec as package manage takes it.
 func ManageChannel(s client.ChannelSpec) (manage.ChannelSpec, error) {
 	c := core.Channel{Name: s.Name, Set: s.Set, Language: core.Language(s.Language)}
+	if err := words.CheckLanguage(c.Language); err != nil {
+		return manage.ChannelSpec{}, err
+	}
 	given := 0
 	of := func(kind core.ChannelKind, is bool) bool {
 		if is {

@@ -28,7 +28,7 @@ func (s *server) GetHome(w http.ResponseWriter, r *http.Request) (any, error) {
 		return out
 	}
 	out := client.Home{Now: s.m.Now().UTC(), Failing: jobs(h.Fail, h.Failing), Late: jobs(h.Delayed, h.Late), Partial: h.Partial,
-		Unread: h.Unread, Long: client.HomeRuns{Count: h.Linger, Runs: []client.HomeRun{}},
+		Unread: h.Unread, Unchecked: h.Unchecked, Long: client.HomeRuns{Count: h.Linger, Runs: []client.HomeRun{}},
 		Coming: client.HomeComing{Jobs: h.Soon, First: []client.Coming{}}, Deserted: []client.DesertedApp{}, DesertedCount: h.Alone}
 	for _, l := range h.Long {
 		out.Long.Runs = append(out.Long.Runs, client.HomeRun{Run: l.Run.String(), Job: l.Job.Name(), Title: l.Job.Def.Title, SentAt: l.Since,
@@ -42,7 +42,7 @@ func (s *server) GetHome(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	if out.Scheduler = s.facts(r); out.Scheduler != nil {
 		out.Scheduler.Executors = nil // they have a list of their own
-		out.Scheduler.Failing = &client.FailingCount{Jobs: h.Fail, Partial: h.Partial}
+		out.Scheduler.Failing = &client.FailingCount{Jobs: h.Fail, Partial: h.Partial || h.Unchecked > 0}
 	}
 	return out, nil
 }

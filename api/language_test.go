@@ -32,6 +32,8 @@ func TestLanguage(t *testing.T) {
 		{"GET", "/v1/jobs", "", "", "en", `"words":"at 02:30, Europe/Berlin"`},
 		{"POST", "/v1/preview", `{"schedule":{"every":"90m"},"count":1}`, "zh", "zh", `"words":"每 1 小时 30 分钟"`},
 		{"GET", "/v1/jobs/shop/report", "", "zh", "zh", `"state":"started"`},
+		{"PUT", "/v1/channels/ops", `{"language":"fr","slack":{"url":"https://hooks.slack.com/services/T"}}`, "", "en",
+			`"field":"language","value":"fr","message":"allowed are en, zh"`},
 	} {
 		r := httptest.NewRequest(tt.method, tt.path, strings.NewReader(tt.body))
 		r.Header.Set("Authorization", "Bearer "+token)

@@ -50,7 +50,7 @@ func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *client.
 	if params.Counts {
 		out.Counts = &client.JobCounts{All: page.All, Failing: page.Of[ask.IsFailing], Late: page.Of[ask.IsLate], Paused: page.Of[ask.IsHeld],
 			Started:  page.Of[ask.IsStarted],
-			NeverRan: page.Of[ask.IsNeverRan], Ended: page.Of[ask.IsOver], Unread: page.Unread}
+			NeverRan: page.Of[ask.IsNeverRan], Ended: page.Of[ask.IsOver], Unread: page.Unread, Unchecked: page.Unchecked}
 	}
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/words"
 )
 
 func grantsOf(list []access.Grant) []client.Grant {
@@ -136,6 +137,9 @@ func (s *server) GetMe(w http.ResponseWriter, r *http.Request) (any, error) {
 func (s *server) SetLook(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body client.LookRequest
 	if err := decode(w, r, MaxBody, &body); err != nil {
+		return nil, err
+	}
+	if err := words.CheckLanguage(core.Language(body.Language)); err != nil {
 		return nil, err
 	}
 	return client.Done{Done: true}, s.o.Access.SetLook(r.Context(), callerOf(r).Who, core.Language(body.Language), body.Zone)

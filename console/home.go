@@ -26,7 +26,7 @@ type homePage struct {
 
 // Calm reports whether nothing needs anybody.
 func (p *homePage) Calm() bool {
-	return p.Failing.Count+p.Late.Count+p.Long.Count+p.DesertedCount+len(p.Findings) == 0
+	return p.Failing.Count+p.Late.Count+p.Long.Count+p.DesertedCount+len(p.Findings)+p.Unchecked == 0
 }
 
 // home is what needs somebody now: each is a link to where it is seen.

@@ -3,6 +3,7 @@ package console_test
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -271,5 +272,27 @@ func TestHomeSaysWhatItRead(t *testing.T) {
 	if page := s.says("/console/", "Nothing fails, every app that fires knows an executor.", "does not read the runs of all jobs",
 		`href="/console/jobs?is=late"`); strings.Contains(page, "nothing is late") {
 		t.Error("nothing is late, it says")
+	}
+}
+
+// TestPagesSayWhatTheyDidNotCheck: where more jobs may be failing than a page reads the runs of, Home and Jobs say how many and how to
+// see them, and not that nothing fails.
+func TestPagesSayWhatTheyDidNotCheck(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
+	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m", "offset": "0s"}}`)
+	s.h = console.New(console.Options{Access: s.access, Now: func() time.Time { return s.Clock }, Log: slog.New(slog.DiscardHandler),
+		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			of := httptest.NewRecorder()
+			s.api.ServeHTTP(of, r)
+			maps.Copy(w.Header(), of.Header())
+			w.WriteHeader(of.Code)
+			fmt.Fprint(w, strings.NewReplacer(`"long":`, `"unchecked": 9800, "long":`, `"counts":{`, `"counts":{"unchecked": 9800,`).
+				Replace(of.Body.String()))
+		})})
+	for _, path := range []string{"/console/", "/console/jobs", "/console/jobs?is=failing"} {
+		page := s.says(path, "Jobs that may also be failing: 9800", "tickring runs --failed")
+		s.never(page, "Nothing fails")
+		s.never(page, "none of which fails")
 	}
 }

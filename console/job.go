@@ -13,7 +13,6 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/words"
 )
 
 type jobPage struct {
@@ -238,10 +237,7 @@ func (a *ask) answer(p *jobPage) template.HTML {
 	if since := failingSince(p.Runs); !since.IsZero() {
 		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Mark("failing since %s", a.Time(since, zone))))
 	}
-	sep := "; "
-	if a.Lang == words.Chinese {
-		sep = "；"
-	}
+	sep := a.Say("; ")
 	texts := make([]string, len(parts))
 	for i := range parts {
 		texts[i] = string(parts[i])

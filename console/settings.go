@@ -6,6 +6,7 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/words"
 )
 
 // settings keeps by whose clock and in which language a browser is told. Of who is logged in it is
@@ -21,7 +22,7 @@ func (c *Console) settings(w http.ResponseWriter, r *http.Request) {
 		zone = z
 		a.choose(zoneCookie, z)
 	}
-	if l := a.Form("lang"); l == "en" || l == "zh" {
+	if l := a.Form("lang"); words.Known(words.Language(l)) {
 		lang = l
 		a.choose(langCookie, l)
 	}

@@ -39,7 +39,18 @@ func html(format string, args ...any) template.HTML {
 func text(s string) template.HTML          { return template.HTML(template.HTMLEscapeString(s)) }
 func num[N int | int64](n N) template.HTML { return template.HTML(fmt.Sprint(n)) }
 
-// Say is a sentence in the language of who asks.
+// Languages are those that there are texts in.
+func (a *ask) Languages() (list []string) {
+	for _, l := range words.Languages {
+		list = append(list, string(l))
+	}
+	return list
+}
+
+// LanguageOf is the name of a language in that language.
+func (a *ask) LanguageOf(l string) string { return words.Name(words.Language(l)) }
+
+// Say is a sentence in the language of the reader.
 func (a *ask) Say(code string, args ...any) string { return words.Say(a.Lang, core.Say(code, args...)) }
 
 // zone is by whose clock times are said.

@@ -58,8 +58,6 @@ const (
 	Chinese Language = "zh"
 )
 
-var Languages = []Language{English, Chinese}
-
 type Email struct {
 	To   []string `json:"to"`
 	From string   `json:"from"`
@@ -197,9 +195,6 @@ func (c Channel) Validate() error {
 		return err
 	}
 	if err := CheckSet("set", c.Set); err != nil {
-		return err
-	}
-	if err := oneOf("language", c.Language, Languages); err != nil {
 		return err
 	}
 	if err := oneOf("kind", c.Kind, ChannelKinds); err != nil {

@@ -31,7 +31,7 @@ const (
 	Unconfirmed                    // sent, and no answer that proves anything
 	Left                           // this dispatcher did nothing with it and acks its message
 	Done                           // claimed, and then closed or put back on the ring
-	Recorded                       // queued or skipped, without a claim
+	Recorded                       // queued, skipped or found closed, without a claim
 )
 
 func (o Outcome) String() string {

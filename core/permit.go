@@ -13,7 +13,7 @@ import (
 
 // Permits says who may be at work at once of those that share a limit: a job, or a group
 // of them. It is one stored item, written on the condition that nobody wrote it meanwhile;
-// docs/claim-protocol.md section 9 has its rules.
+// docs/internals/claim-protocol.md section 9 has its rules.
 type Permits struct {
 	Name string // see Def.Permit
 	V    int64  // grows by one with each write; 0: none is stored

@@ -451,7 +451,7 @@ func TestEveryPhrase(t *testing.T) {
 	for phrase := range phrases {
 		text := core.Phrase(phrase)
 		if zh := words.Say(words.Chinese, text); zh == phrase || phrase == "" || strings.Contains(phrase, "%") {
-			t.Errorf("api/openapi.yaml says %q, which has no Chinese: add to words/zh.go the line\n\t%q: \"…the same in Chinese…\",",
+			t.Errorf("api/openapi.yaml says %q, which has no Chinese: add to words/catalog/zh.po\nmsgid %q\nmsgstr \"…the same in Chinese…\"",
 				phrase, phrase)
 		}
 	}

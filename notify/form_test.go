@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/words"
 )
 
 // failed is a message with all that one can have.
@@ -89,7 +90,7 @@ func form(t *testing.T, s *Sender, ch core.Channel, m Message) request {
 }
 
 func each(t *testing.T, f func(t *testing.T, l core.Language, m Message, long bool)) {
-	for _, l := range core.Languages {
+	for _, l := range words.Languages {
 		for _, long := range []bool{false, true} {
 			m := failed()
 			if long {
@@ -260,7 +261,7 @@ func TestWeCom(t *testing.T) {
 	})
 }
 
-// TestWebhook holds what a webhook gets against its schema, which is Body and in docs/notices.md.
+// TestWebhook holds what a webhook gets against its schema, which is Body and in docs/reference/notification-events.md.
 func TestWebhook(t *testing.T) {
 	each(t, func(t *testing.T, l core.Language, m Message, long bool) {
 		ch := channel(core.ChannelWebhook, l)
@@ -279,7 +280,7 @@ func TestWebhook(t *testing.T) {
 			r.header.Get("Tickring-Time") != "2026-11-25T12:00:00Z" {
 			t.Errorf("%v", r.header)
 		}
-		// What docs/executors.md has check a call checks a webhook.
+		// The code of docs/reference/http-protocol.md that verifies a call also verifies a webhook.
 		if got, want := r.header.Get("Tickring-Signature"), send.Signature("hook-secret", "POST", "hooks.example.com", "/t?x=1", r.header,
 			string(r.body)); got != want || !strings.HasPrefix(got, "v2=") {
 			t.Errorf("signature %s, want %s", got, want)
@@ -317,7 +318,7 @@ func TestTopic(t *testing.T) {
 
 // TestEveryEvent: each event is written in each language with all that it is about.
 func TestEveryEvent(t *testing.T) {
-	for _, l := range core.Languages {
+	for _, l := range words.Languages {
 		for _, event := range append([]core.Event{"", core.EventMute}, core.Events...) {
 			m := failed()
 			m.Event = string(event)
@@ -437,7 +438,7 @@ func TestOnce(t *testing.T) {
 			}
 			m := failed()
 			m.Text, m.Lines = c.text, c.lines
-			for _, l := range core.Languages {
+			for _, l := range words.Languages {
 				ch := channel(core.ChannelWebhook, l)
 				text := strict[Body](t, form(t, sender(t), ch, m).body).Text
 				if len(c.lines) > 1 && c.want != c.text && strings.Count(text, c.lines[len(c.lines)-2]) != 1 {

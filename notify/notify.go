@@ -1,6 +1,6 @@
 // Package notify brings one message to one channel: by mail, to a webhook, to Slack,
 // Feishu, DingTalk, WeCom, or to an SNS topic. It says of each message that did not arrive
-// why, and whether another try is worth it; the trying is its caller's. docs/notices.md
+// why, and whether another try is worth it; the trying is its caller's. docs/reference/notification-events.md
 // has what each channel gets.
 //
 // It keeps nothing, decides nothing about runs, follows no redirect, and connects to no

@@ -19,7 +19,7 @@ const (
 const maxWebhook = 64 << 10
 
 // Body is what a webhook gets, as JSON. Fields are only added; times are RFC 3339 in UTC.
-// docs/notices.md has its schema.
+// docs/reference/notification-events.md has its schema.
 type Body struct {
 	Version    int       `json:"version"` // 1
 	ID         string    `json:"id"`

@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// recipes are the languages in which docs/executors.md checks a signature, with the
-// server around it: it prints its port, and answers 200 to what is verified, else 401.
+// recipes are the languages in which docs/reference/http-protocol.md verifies a signature, with
+// a server around the code: it prints its port, and answers 200 to a verified request, else 401.
 var recipes = []struct {
 	language, file, run string
 	before, after       string
@@ -106,16 +106,16 @@ class Main {
 `},
 }
 
-// TestRecipes: what docs/executors.md gives to check a signature takes each call as it
-// is sent, and nothing of which a covered part was changed, or that is not recent.
+// TestRecipes runs the code of docs/reference/http-protocol.md: it accepts each call as it is
+// sent, and rejects a call with a changed part or an old time.
 func TestRecipes(t *testing.T) {
-	page, err := os.ReadFile("../docs/executors.md")
+	page, err := os.ReadFile("../docs/reference/http-protocol.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range recipes {
 		t.Run(r.language, func(t *testing.T) {
-			_, rest, _ := strings.Cut(string(page), "\n**Signature.**")
+			_, rest, _ := strings.Cut(string(page), "\n## Signature\n")
 			_, rest, found := strings.Cut(rest, "\n```"+r.language+"\n")
 			code, _, closed := strings.Cut(rest, "\n```\n")
 			if !found || !closed {

@@ -157,7 +157,7 @@ func TestMonitoringNamesWhatIsExposed(t *testing.T) {
 	if err := yaml.Unmarshal(b, &rules); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../docs/operations.md")
+	page, err := os.ReadFile("../docs/how-to/monitor.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestMonitoringNamesWhatIsExposed(t *testing.T) {
 			n++
 			s.check(t, r.Alert, r.Expr)
 			if !strings.Contains(string(page), "`"+r.Alert+"`") {
-				t.Errorf("docs/operations.md does not explain %s", r.Alert)
+				t.Errorf("docs/how-to/monitor.md does not explain %s", r.Alert)
 			}
 		}
 	}

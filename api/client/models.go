@@ -427,7 +427,7 @@ type Channel struct {
 	To      string          `json:"to"`
 	Trouble *ChannelTrouble `json:"trouble,omitempty"`
 
-	// Webhook JSON is posted there: docs/notices.md has its schema.
+	// Webhook JSON is posted there: docs/reference/notification-events.md has its schema.
 	Webhook *ChannelWebhook `json:"webhook,omitempty"`
 
 	// Wecom The incoming webhook of a group.
@@ -519,7 +519,7 @@ type ChannelSpec struct {
 	// Sns A topic of SNS; only where there are AWS credentials.
 	Sns *ChannelTopic `json:"sns,omitempty"`
 
-	// Webhook JSON is posted there: docs/notices.md has its schema.
+	// Webhook JSON is posted there: docs/reference/notification-events.md has its schema.
 	Webhook *ChannelWebhook `json:"webhook,omitempty"`
 
 	// Wecom The incoming webhook of a group.
@@ -565,7 +565,7 @@ type ChannelTrouble struct {
 	Since time.Time `json:"since"`
 }
 
-// ChannelWebhook JSON is posted there: docs/notices.md has its schema.
+// ChannelWebhook JSON is posted there: docs/reference/notification-events.md has its schema.
 type ChannelWebhook struct {
 	// Secret Signs what is posted, as the calls of executors are. Left out: nothing does.
 	Secret string `json:"secret,omitempty,omitzero"`
@@ -597,7 +597,7 @@ type ChannelWhat struct {
 	// Sns A topic of SNS; only where there are AWS credentials.
 	Sns *ChannelTopic `json:"sns,omitempty"`
 
-	// Webhook JSON is posted there: docs/notices.md has its schema.
+	// Webhook JSON is posted there: docs/reference/notification-events.md has its schema.
 	Webhook *ChannelWebhook `json:"webhook,omitempty"`
 
 	// Wecom The incoming webhook of a group.
@@ -886,7 +886,7 @@ type Facts struct {
 type FailingCount struct {
 	Jobs int `json:"jobs"`
 
-	// Partial The status of some jobs is not known yet
+	// Partial The status of some jobs is not known
 	Partial bool `json:"partial,omitempty,omitzero"`
 }
 
@@ -936,6 +936,9 @@ type Home struct {
 	// Partial Of some jobs it is not known yet how they stand: ask again
 	Partial   bool   `json:"partial,omitempty,omitzero"`
 	Scheduler *Facts `json:"scheduler,omitempty"`
+
+	// Unchecked How many more jobs may be failing: a page of the console on AWS reads the runs only of the 200 jobs that failed last
+	Unchecked int `json:"unchecked,omitempty,omitzero"`
 
 	// Unread Runs that started late or run long are not counted, because the runs of all jobs would have to be read
 	Unread bool `json:"unread,omitempty,omitzero"`
@@ -1244,6 +1247,9 @@ type JobCounts struct {
 	NeverRan int `json:"neverRan"`
 	Paused   int `json:"paused"`
 	Started  int `json:"started"`
+
+	// Unchecked How many more jobs may be failing: a page of the console on AWS reads the runs only of the 200 jobs that failed last
+	Unchecked int `json:"unchecked,omitempty,omitzero"`
 
 	// Unread neverRan, and runs that started late, are not counted, because the runs of all jobs would have to be read
 	Unread bool `json:"unread,omitempty,omitzero"`

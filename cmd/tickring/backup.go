@@ -13,7 +13,7 @@ type backupCmd struct {
 
 func (c *backupCmd) Help() string {
 	return `Copies the data folder's tickring.db (--data) as it is at one moment, whether a server works on it or not.
-To restore it: docs/operations.md, and tickring serve --restored --start-now.`
+To restore it: docs/how-to/back-up-and-restore.md, and tickring serve --restored --start-now.`
 }
 
 func (c *backupCmd) Run(e *Env) error {

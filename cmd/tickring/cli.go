@@ -54,7 +54,7 @@ type Globals struct {
 	Token    string           `help:"The admin token of the server, or its read token; not that of an app (default: $$TICKRING_TOKEN, else that in the data folder)." placeholder:"TOKEN"`
 	UTC      bool             `name:"utc" help:"Times in UTC, not in the job's zone."`
 	Color    string           `enum:"auto,always,never" default:"auto" help:"Colour states that failed or run, and what is late: auto is on a terminal, unless NO_COLOR is set; never in json."`
-	Lang     string           `enum:",en,zh" default:"" help:"Language of errors, of schedules in words and of what doctor finds, en or zh (default: that of $$LC_ALL, $$LC_MESSAGES or $$LANG)." placeholder:"LANGUAGE"`
+	Lang     string           `enum:",${languages}" default:"" help:"Language of errors, of schedules in words and of what doctor finds: ${languages} (default: that of $$LC_ALL, $$LC_MESSAGES or $$LANG)." placeholder:"LANGUAGE"`
 	Output   string           `short:"o" enum:"text,json,yaml" default:"text" help:"text for people, json for programs; get knows yaml."`
 	Version  kong.VersionFlag `hidden:"" help:"Print the version."`
 }
@@ -205,7 +205,7 @@ func newParser(g *grammar, stdout, stderr io.Writer) (*kong.Kong, error) {
 	return kong.New(g, kong.Name("tickring"),
 		kong.Description("A job scheduler that loses nothing. Start with: tickring serve --demo"),
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.Words(core.Routes),
-			"states": core.Words(core.States), "causes": core.Words(core.Causes),
+			"languages": core.Words(words.Languages), "states": core.Words(core.States), "causes": core.Words(core.Causes),
 			"standings": core.Words(questions.Standings), "bulkVerbs": core.Words(bulk.Verbs), "scriptKinds": core.Words(core.ScriptKinds),
 			"label": "The jobs with this label, or with a key whatever its value; those of the apps that are named, or of all."},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),

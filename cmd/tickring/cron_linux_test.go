@@ -41,9 +41,9 @@ func serveHere(t *testing.T, args ...string) (url string) {
 	return regexp.MustCompile(`http://\S+`).FindString(said)
 }
 
-// TestAPIPage: the commands of docs/api.md work as pasted, and the only refusals are those it shows.
+// TestAPIPage: the commands of docs/how-to/use-the-api.md work as pasted, and the only refusals are those it shows.
 func TestAPIPage(t *testing.T) {
-	blocks := pageBlocks(t, "api.md")
+	blocks := pageBlocks(t, "how-to/use-the-api.md")
 	t.Setenv("TICKRING_DATA", t.TempDir())
 	serveHere(t, "serve")
 	const log = `ask "$url/v1/runs/$run/log"`
@@ -75,17 +75,17 @@ func TestAPIPage(t *testing.T) {
 	}
 }
 
-// TestCronPage: the commands of docs/cron.md make jobs of its crontab, and its units
-// run them, quotes and percent signs as cron has them.
+// TestCronPage: the commands of docs/tutorial/replace-a-crontab.md make jobs of its crontab. Its unit and the one of
+// docs/how-to/run-a-server.md run them, quotes and percent signs as cron has them.
 func TestCronPage(t *testing.T) {
-	blocks := pageBlocks(t, "cron.md")
+	page, serverPage := pageBlocks(t, "tutorial/replace-a-crontab.md"), pageBlocks(t, "how-to/run-a-server.md")
 	block := func(language, with string) string {
-		for _, b := range blocks(language) {
+		for _, b := range append(page(language), serverPage(language)...) {
 			if strings.Contains(b, with) {
 				return b
 			}
 		}
-		t.Fatalf("the page has no %s with %q", language, with)
+		t.Fatalf("the pages have no %s with %q", language, with)
 		return ""
 	}
 	// unit is what ExecStart of a unit gives tickring, with these in place of what it names.
@@ -124,6 +124,9 @@ func TestCronPage(t *testing.T) {
 	if said := made(strings.Replace(crontab, "MAILTO", "CRON_TZ", 1), berlin); !strings.Contains(said, "line 1 sets CRON_TZ: ") {
 		t.Errorf("of CRON_TZ it says %q", said)
 	}
+	if said := made(strings.Replace(crontab, `\%F`, "%F", 1), berlin); !strings.Contains(said, "line 6 has input after a %: ") {
+		t.Errorf("of a percent sign it says %q", said)
+	}
 	if said := made(crontab, "/etc/localtime"); !strings.Contains(said, "/etc/localtime is no link to a zone: ") {
 		t.Errorf("where the zone is no link it says %q", said)
 	}
@@ -132,6 +135,9 @@ func TestCronPage(t *testing.T) {
 	}
 	if said := made(strings.Replace(crontab, "MAILTO", "S3_BUCKET2", 1), berlin); said != "" {
 		t.Fatal(said)
+	}
+	if said := made(crontab, berlin); !strings.Contains(said, "line 1 sets MAILTO: ") || strings.Count(said, "\n") != 1 {
+		t.Fatalf("of MAILTO it says %q", said)
 	}
 	run := func(args ...string) string {
 		t.Helper()

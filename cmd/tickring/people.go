@@ -17,7 +17,7 @@ type peopleCmd struct {
 
 func (c *peopleCmd) Help() string {
 	return "A role is viewer, operator, editor or admin; for one app it is written app:role, and what takes a right of its own is added: " +
-		"shop:editor+scripts, operator+addresses, shop:editor+scripts+secrets. See docs/people.md."
+		"shop:editor+scripts, operator+addresses, shop:editor+scripts+secrets. See docs/reference/permissions.md."
 }
 
 type peopleListCmd struct{}

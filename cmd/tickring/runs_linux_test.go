@@ -1,17 +1,25 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
 	"os/exec"
+	"os/user"
 	"strings"
 	"testing"
 )
 
-// TestRunsPage: each example of docs/runs.md can be applied, by itself where it is a whole file,
-// else below the lines with which the page begins.
-func TestRunsPage(t *testing.T) {
+// TestPageExamplesApply applies each YAML example of the pages about jobs: a whole file as it is, a field of a
+// job below the file with which docs/reference/job-settings.md begins.
+func TestPageExamplesApply(t *testing.T) {
 	t.Setenv("TICKRING_DATA", t.TempDir())
 	t.Setenv("LEDGER_TOKEN", "secret-of-the-ledger")
-	serveHere(t, "serve")
+	t.Setenv("REPORTS_TOKEN", "secret-of-the-reports")
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveHere(t, "serve", "--commands-user", me.Username, "--commands-dir", t.TempDir())
 	apply := func(text string) {
 		t.Helper()
 		cmd := command(t, "tickring-main", "apply", "-f", "-")
@@ -20,18 +28,62 @@ func TestRunsPage(t *testing.T) {
 			t.Errorf("%v: %s\n%s", err, out, text)
 		}
 	}
-	examples := pageBlocks(t, "runs.md")("yaml")
-	for _, example := range examples[1:] {
-		if !strings.HasPrefix(example, "version: 1\n") {
-			example = examples[0] + "\n" + example
+	above := pageBlocks(t, "reference/job-settings.md")("yaml")[0]
+	for _, page := range []string{"reference/job-settings.md", "reference/manifest.md", "reference/schedules.md",
+		"how-to/limit-concurrency.md", "how-to/chain-jobs.md"} {
+		examples := pageBlocks(t, page)("yaml")
+		if len(examples) < 2 {
+			t.Errorf("%s has %d examples", page, len(examples))
 		}
-		apply(example + "\n")
+		for _, example := range examples {
+			if !strings.HasPrefix(example, "version: 1\n") {
+				example = above + "    " + strings.ReplaceAll(strings.TrimSpace(example), "\n", "\n    ") + "\n"
+			}
+			apply(example)
+		}
 	}
 }
 
-// TestManifestPage: the commands of docs/manifest.md work as pasted, and print what the page shows.
+// TestJobSettingsPageIsComplete compares docs/reference/job-settings.md with the JSON Schema: a heading for each
+// field of a job, and a row for each field of one that is a map.
+func TestJobSettingsPageIsComplete(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/job-settings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := command(t, "tickring-main", "schema").Output()
+	var schema struct {
+		Defs map[string]struct {
+			Properties map[string]struct {
+				Ref string `json:"$ref"`
+			}
+		} `json:"$defs"`
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &schema)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := schema.Defs["job"].Properties
+	if len(job) == 0 {
+		t.Fatalf("the schema has no fields of a job: %s", out)
+	}
+	for name, field := range job {
+		if !strings.Contains(string(page), "\n### "+name+"\n") {
+			t.Errorf("no heading for %s", name)
+		}
+		for below := range schema.Defs[strings.TrimPrefix(field.Ref, "#/$defs/")].Properties {
+			if !strings.Contains(string(page), "\n| `"+name+"."+below+"` |") {
+				t.Errorf("no row for %s.%s", name, below)
+			}
+		}
+	}
+}
+
+// TestManifestPage: the commands of docs/reference/manifest.md work as pasted, and print what the page shows.
 func TestManifestPage(t *testing.T) {
-	blocks := pageBlocks(t, "manifest.md")
+	blocks := pageBlocks(t, "reference/manifest.md")
 	t.Setenv("TICKRING_DATA", t.TempDir())
 	serveHere(t, "serve")
 	dir := t.TempDir()

@@ -230,7 +230,7 @@ func (c *ServeCmd) tell(e *Env, out io.Writer, dir string, s *server.Server) {
 	}
 	if s.InClear() {
 		fmt.Fprintln(out, "tokens cross the network in clear: say --tls-cert and --tls-key, or the --report-url https://… of a proxy "+
-			"(docs/proxy.md)")
+			"(docs/how-to/tls-and-proxy.md)")
 	}
 	if s.AsksTokens() {
 		fmt.Fprintln(out, "executors that register need the token of their app: "+

@@ -12,7 +12,7 @@ import (
 )
 
 // Commands talk TLS to a server whose certificate nobody knows but SSL_CERT_FILE, as
-// docs/proxy.md says.
+// docs/how-to/tls-and-proxy.md says.
 func TestCertificateOfOurOwn(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere the system's own store is asked")

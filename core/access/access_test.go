@@ -807,7 +807,6 @@ func TestViews(t *testing.T) {
 		t.Errorf("%d people", len(people))
 	}
 	f.ok(f.a.SetLook(ctx, ann, core.Chinese, "Asia/Shanghai"))
-	f.code(f.a.SetLook(ctx, ann, "fr", ""), core.CodeInvalid)
 	f.code(f.a.SetLook(ctx, ann, "", "Local"), core.CodeInvalid)
 	f.code(f.a.SetLook(ctx, root, "", ""), core.CodeForbidden)
 }

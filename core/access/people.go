@@ -250,9 +250,6 @@ func (a *Access) SetLook(ctx context.Context, who Who, language core.Language, z
 	if err := who.May(Own, ""); err != nil {
 		return err
 	}
-	if language != "" && !slices.Contains(core.Languages, language) {
-		return core.Invalid("language", string(language), "allowed are %s", core.Words(core.Languages))
-	}
 	if err := schedule.CheckZone("zone", zone); err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func TestEnd(t *testing.T) {
 	}
 	binary := func(i int) string { return fmt.Sprintf("%d \x00\x01\x1b[31m\xff\xfe\x80 %c", i, rune(0x4e00+i%1000)) }
 	long := "begin " + strings.Repeat("界", 333_000) + " end"
-	// docs/decisions/038 says how many of a million lines.
+	// docs/decisions/038 has these numbers for a million lines.
 	answers := map[string]int{"a million lines, pages": 17, "a million lines, all at once": 25}
 	for _, c := range []struct {
 		name  string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/glance"
 )
 
@@ -26,6 +27,19 @@ func (l *listing) LastRuns(_ context.Context, jobs []core.JobID, _ core.Instant,
 		found[job] = l.runs[job][:min(n, len(l.runs[job]))]
 	}
 	return found, nil
+}
+
+func (*listing) Global(context.Context) (core.Global, error) { return core.Global{}, nil }
+
+func (*listing) ListApps(context.Context) ([]core.App, error) { return nil, nil }
+
+func (l *listing) ListJobs(_ context.Context, _ string, after core.JobID, _ int) (jobs []core.Job, next core.JobID, err error) {
+	for id := range l.runs {
+		if id > after {
+			jobs = append(jobs, core.Job{Def: core.Def{ID: id}})
+		}
+	}
+	return jobs, 0, nil
 }
 
 func (*listing) RecentRuns(context.Context, Recent, RunPlace, int) ([]core.Run, RunPlace, error) {
@@ -64,7 +78,7 @@ func TestPageReadsRunsOfListedJobs(t *testing.T) {
 	jobs := []core.JobID{1, 2, 3, 4}
 	s, unread, err := q.stands(page, &JobsAsk{Is: []Standing{IsFailing}}, jobs)
 	if err != nil || !unread || s.failing(1) == nil || s.failing(2) != nil || s.neverRan(4) ||
-		!slices.Equal(l.read, []core.JobID{1, 2, 3, 1, 1}) {
+		!slices.Equal(l.read, []core.JobID{3, 1, 2, 1, 1}) {
 		t.Errorf("%+v, unread %v, read %v, %v", s, unread, l.read, err)
 	}
 	if got := slices.Sorted(maps.Keys(l.failed)); !slices.Equal(got, []core.JobID{1, 3}) {
@@ -78,6 +92,50 @@ func TestPageReadsRunsOfListedJobs(t *testing.T) {
 		q := New(l, Options{Now: func() time.Time { return now }, Failed: l})
 		if s, unread, err := q.stands(ask.ctx, &ask.a, jobs); err != nil || unread || s.last(4) == nil {
 			t.Errorf("%s: unread %v, %v", what, unread, err)
+		}
+	}
+}
+
+// TestPageReadsTheJobsThatFailedLast: of many jobs that may be failing a page reads the runs of bound.FailingRead, those that failed
+// last, and counts the others, which an app's page reads. Recovered jobs make room for them on the next page. A bulk operation on
+// the failing jobs is rejected.
+func TestPageReadsTheJobsThatFailedLast(t *testing.T) {
+	now := time.Now()
+	for _, n := range []int{bound.FailingRead, bound.FailingRead + 1, 10_000} {
+		l := &listing{runs: map[core.JobID][]core.Run{}, failed: map[core.JobID]time.Time{}}
+		var jobs []core.JobID
+		for job := core.JobID(1); int(job) <= n; job++ {
+			at := now.Add(-time.Hour + time.Duration(job)*time.Millisecond)
+			r := core.Run{ID: core.PlannedRun(job, core.InstantOf(at)), Slot: core.InstantOf(at), State: core.Failed, Attempt: 1, EndedAt: at}
+			jobs, l.failed[job], l.runs[job] = append(jobs, job), at, []core.Run{r}
+		}
+		q := New(l, Options{Now: func() time.Time { return now }, Failed: l})
+		page, _ := glance.Begin(t.Context())
+		stands := func(jobs []core.JobID) *standing {
+			t.Helper()
+			s, _, err := q.stands(page, &JobsAsk{}, jobs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		_, partial, err := q.CountFailing(page, nil)
+		_, _, _, wrong := q.Select(page, JobsAsk{Is: []Standing{IsFailing}}, 0)
+		if over := n > bound.FailingRead; err != nil || partial != over || (wrong != nil) != over {
+			t.Errorf("%d jobs: partial %v, %v; a bulk operation: %v", n, partial, err, wrong)
+		}
+		l.read = nil
+		s, last := stands(jobs), jobs[n-bound.FailingRead]
+		if len(l.read) != bound.FailingRead || s.unchecked != n-bound.FailingRead || s.failing(last) == nil || s.failing(last-1) != nil {
+			t.Errorf("%d jobs: runs of %d read, %d unchecked", n, len(l.read), s.unchecked)
+		}
+		l.runs[jobs[n-1]][0].State = core.Succeeded
+		stands(jobs)
+		if s := stands(jobs); s.unchecked != max(0, n-bound.FailingRead-1) {
+			t.Errorf("%d jobs, one recovered: %d unchecked", n, s.unchecked)
+		}
+		if s := stands(jobs[:1]); s.unchecked != 0 || s.failing(1) == nil {
+			t.Errorf("%d jobs, one asked for: %d unchecked", n, s.unchecked)
 		}
 	}
 }

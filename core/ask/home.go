@@ -38,6 +38,8 @@ type Home struct {
 	// Unread reports that the last runs of most jobs were not read: Late has only jobs that are not planned, and Long
 	// only runs of jobs that may be failing.
 	Unread bool
+	// Unchecked is how many more jobs may be failing, see bound.FailingRead.
+	Unchecked int
 }
 
 // HomeJob is a job with the last run by which it fails or is late; or with the instant that is due and
@@ -70,7 +72,7 @@ func (q *Ask) Home(ctx context.Context, sees func(app string) bool) (Home, error
 	if err != nil {
 		return Home{}, err
 	}
-	h := Home{Partial: f.partial, Unread: f.unread}
+	h := Home{Partial: f.partial, Unread: f.unread, Unchecked: f.stand.unchecked}
 	now := core.InstantOf(f.stand.now)
 	var failing, late []homeRow
 	var soon []Coming

@@ -111,6 +111,8 @@ type standing struct {
 	all  bool // of every job that was asked for
 	now  time.Time
 	rest map[core.JobID]bool // those of which nothing is known
+	// unchecked is how many more jobs may be failing, see bound.FailingRead.
+	unchecked int
 }
 
 // look answers what is known of the last runs of jobs, as far as it comes within a while; the
@@ -318,14 +320,17 @@ func (s *standing) decided(job core.JobID) *brief {
 // within half of that time.
 const settledFor = 10 * time.Minute
 
-// mayFail reads the last runs of those jobs that the store lists as possibly failing, and none of the other jobs.
+// mayFail reads the last runs only of jobs that the store lists as possibly failing, and of at most bound.FailingRead of them.
 func (q *Ask) mayFail(ctx context.Context, jobs []core.JobID) (*standing, error) {
 	failed, err := q.o.Failed.FailedJobs(ctx)
 	if err != nil {
 		return nil, core.Passing(err)
 	}
 	listed := slices.DeleteFunc(slices.Clone(jobs), func(job core.JobID) bool { return failed[job].IsZero() })
-	s := &standing{of: make(map[core.JobID][]brief, len(listed)), all: true, now: q.o.Now()}
+	slices.SortFunc(listed, func(a, b core.JobID) int { return cmp.Or(failed[b].Compare(failed[a]), cmp.Compare(a, b)) })
+	unchecked := max(0, len(listed)-bound.FailingRead)
+	listed = listed[:len(listed)-unchecked]
+	s := &standing{of: make(map[core.JobID][]brief, len(listed)), all: true, now: q.o.Now(), unchecked: unchecked}
 	upTo := core.InstantOf(s.now)
 	recovered := map[core.JobID]time.Time{}
 	for n := latelyOf; len(listed) > 0 && n <= latelyFar; n *= latelyStep { // behind what hangs much may be skipped

@@ -69,7 +69,9 @@ type JobsNow struct {
 	// Unread reports that the last runs of most jobs were not read: Of has only those that are late because they are
 	// not planned, and none that never ran.
 	Unread bool
-	Next   string
+	// Unchecked is how many more jobs may be failing, see bound.FailingRead.
+	Unchecked int
+	Next      string
 }
 
 // JobsNow lists jobs by how they stand, in an order. It walks over all jobs and keeps what it
@@ -84,7 +86,7 @@ func (q *Ask) JobsNow(ctx context.Context, a JobsAsk) (JobsNow, error) {
 	if err != nil {
 		return JobsNow{}, err
 	}
-	res := JobsNow{All: f.all, Of: f.of, Partial: f.partial, Unread: f.unread, Failed: f.failed}
+	res := JobsNow{All: f.all, Of: f.of, Partial: f.partial, Unread: f.unread, Unchecked: f.stand.unchecked, Failed: f.failed}
 	list := f.jobs
 	slices.SortFunc(list, func(x, y ranked) int { return x.compare(&y.rank, a.Down) })
 	if a.Cursor != "" {
@@ -151,13 +153,13 @@ func (q *Ask) lastOf(ctx context.Context, jobs []ranked, recent int) (map[core.J
 }
 
 // CountFailing returns how many jobs of the apps that sees does not deny are failing; partial
-// reports that the status of some jobs is not known yet.
+// reports that the status of some jobs is not known.
 func (q *Ask) CountFailing(ctx context.Context, sees func(app string) bool) (jobs int, partial bool, err error) {
 	f, err := q.find(ctx, &JobsAsk{JobFilter: JobFilter{Sees: sees}})
 	if err != nil {
 		return 0, false, err
 	}
-	return f.of[IsFailing], f.partial, nil
+	return f.of[IsFailing], f.partial || f.stand.unchecked > 0, nil
 }
 
 // Found are jobs that a filter finds.
@@ -393,6 +395,9 @@ func (q *Ask) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []c
 			return nil, 0, nil, core.Errorf(core.CodeRefused, "too many jobs cannot be read: tickring doctor names them")
 		case f.more:
 			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "there are too many jobs: name an app")
+		case slices.Contains(a.Is, IsFailing) && f.stand.unchecked > 0:
+			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "more than %d jobs may be failing: choose an app, or use the command",
+				bound.FailingRead)
 		case len(a.Is) > 0 && f.partial && p.Over():
 			return nil, 0, nil, core.Passing(core.ErrThrottled)
 		case len(a.Is) > 0 && f.partial:

@@ -94,6 +94,9 @@ const (
 	// Successes is among how many of the newest successes a clean-up looks for the one that ended last.
 	// Beyond: an older run goes, though it ended later. Test: TestCleanKeepsTheLastSuccess.
 	Successes = 20
+	// FailingRead is the number of possibly failing jobs whose last runs one page reads: those that failed last.
+	// Beyond: they are counted, and the page names a narrower view. Test: TestPageReadsTheJobsThatFailedLast.
+	FailingRead = 200
 	// Redriven is how many dead letters one call looks at.
 	// Beyond: more are refused; the answer says where the next call goes on. Test: TestRedriveOfMany.
 	Redriven = 100

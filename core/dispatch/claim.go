@@ -150,6 +150,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 	case toSpread:
 		it.phase = b.spread(ctx, it)
 	case toKeep: // the answer to the claim was lost
+		it.wrote = core.Done
 		it.own()
 	case toClaim:
 		if b.route(it) {
@@ -197,6 +198,7 @@ func (b *batch) write(ctx context.Context, w *writes) {
 			it, state, waits := w.createOf[k], w.creates[k].State, w.createOf[k].phase
 			it.phase = firstWrite(err, state == core.Skipped)
 			it.written(err, state == core.Running, true)
+			it.fell = w.creates[k].EndedAt
 			switch {
 			case it.phase == done{}:
 				it.phase = b.chainSkipped(ctx, &w.creates[k])
@@ -213,7 +215,10 @@ func (b *batch) write(ctx context.Context, w *writes) {
 	if len(w.puts) > 0 && b.owns(0) {
 		for k, err := range b.d.store.PutRuns(ctx, w.puts) {
 			it, p, waits := w.putOf[k], &w.puts[k], w.putOf[k].phase
-			it.written(err, p.Set&core.RunOwner != 0, p.Was.State == core.Planned && p.Was.Journal.IsZero())
+			first := p.Was.State == core.Planned && p.Was.Journal.IsZero() // else it is listed already
+			if it.written(err, p.Set&core.RunOwner != 0, first); first {
+				it.fell = p.To.EndedAt
+			}
 			if it.phase = takeOver(err); p.Ends() {
 				it.phase = firstWrite(err, true)
 			}

@@ -1,6 +1,6 @@
 // Package dispatch brings fires from the ring to executors: it holds until
 // the slot, reads, judges, claims, routes, sends, journals and says what may be
-// acked. Every step and what each answer leads to is docs/claim-protocol.md, whose
+// acked. Every step and what each answer leads to is docs/internals/claim-protocol.md, whose
 // tables are tables.go. It refuses to send without a
 // claim, and to ack what is not settled in a store.
 package dispatch

@@ -1,7 +1,9 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -50,33 +52,84 @@ func (b *batch) finalJournal(ctx context.Context) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.d.o.Reserve/2)
 	defer cancel()
 	b.mu.Lock()
-	j, _, _ := b.journal()
+	j, _, unlisted := b.journal()
 	b.mu.Unlock()
 	b.stored = b.tell(last, j) == nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, it := range unlisted {
+		it.listed = b.stored
+	}
 }
 
-// listTries is how often a journal is written that only lists runs.
+// listTries is how often the store may refuse journals that only list runs, all together.
 const listTries = 3
 
-// list stores the journal if this invocation claimed or recorded runs that no stored journal names. Nothing depends on this
-// write but lists of runs, so the batch is acked whatever its answer is.
+// list stores journals that name the runs which this invocation claimed, recorded or found closed, if no stored journal names
+// them. If it cannot, checks carry the journals.
 func (b *batch) list(ctx context.Context) {
-	for try := 1; ; try++ {
-		b.mu.Lock()
-		j, _, unlisted := b.journal()
-		b.mu.Unlock()
-		if len(unlisted) == 0 {
-			return
+	journals, runs := b.lists()
+	for try := 1; len(journals) > 0; {
+		err := b.d.store.PutJournal(ctx, journals[0])
+		switch {
+		case journalled(err):
+			journals = journals[1:]
+			continue
+		case try < listTries && b.inTime(b.d.o.Reserve/2) && sleep(ctx, 50*time.Millisecond<<try):
+			try++
+			continue
 		}
-		err := b.d.store.PutJournal(ctx, j)
-		if journalled(err) {
-			return
+		for len(journals) > 0 && b.tell(ctx, journals[0]) == nil {
+			journals = journals[1:]
 		}
-		if try == listTries || !b.inTime(b.d.o.Reserve/2) || !sleep(ctx, 50*time.Millisecond<<try) {
-			b.d.o.Log.Warn("runs not listed", "runs", len(unlisted), "err", err)
-			return
+		if len(journals) > 0 {
+			b.d.o.Log.Warn("runs not listed", "runs", runs, "err", err)
+		}
+		return
+	}
+}
+
+// mayLack reports whether lists may lack a run that this invocation did not claim: the invocation that claimed it may have died
+// before its journal was stored. A run without a claim was listed before it was put back, unless this invocation skipped it.
+func (b *batch) mayLack(it *item) bool {
+	r := it.run
+	if !b.d.o.Lists || it.wrote != 0 || r == &noRun {
+		return false
+	}
+	over := it.phase == (done{}) && !r.State.Open()
+	if r.Journal.IsZero() {
+		return over && (it.try == 0 || !it.fell.IsZero() && core.Millis(it.fell) == core.Millis(r.EndedAt))
+	}
+	return over || r.Journal.Nonce != b.nonce && (it.phase == settled(core.Left) || it.phase == (done{}) && r.IsBroadcast())
+}
+
+// lists returns the journals that name the unlisted runs. Lists take a run from the journals of the minute in which it was
+// claimed, and a run without a claim from those of its end.
+func (b *batch) lists() (journals []core.Journal, runs int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own, _, unlisted := b.journal()
+	runs = len(unlisted)
+	of := map[int64]*core.Journal{b.key.Minute: &own}
+	for _, it := range b.items {
+		if r := it.run; b.mayLack(it) {
+			minute := cmp.Or(r.Journal.Minute, r.EndedAt.Unix()/60)
+			if of[minute] == nil {
+				of[minute] = &core.Journal{Key: b.key, V: b.v}
+				of[minute].Key.Minute = minute
+			}
+			of[minute].Entries = append(of[minute].Entries, core.Entry{Run: r.ID, Outcome: core.Recorded})
+			runs++
 		}
 	}
+	if runs > 0 {
+		for _, minute := range slices.Sorted(maps.Keys(of)) {
+			if len(of[minute].Entries) > 0 {
+				journals = append(journals, *of[minute])
+			}
+		}
+	}
+	return journals, runs
 }
 
 // writeJournal stores the journal once. Only one caller at a time.
@@ -210,7 +263,7 @@ func (b *batch) thin(ctx context.Context) {
 				b.of[m] = true
 			}
 			answered = append(answered, it)
-		case it.phase != (done{}) || e.Outcome != 0:
+		case it.phase != (done{}) || e.Outcome != 0 || b.mayLack(it):
 			kept = append(kept, it)
 		}
 	}

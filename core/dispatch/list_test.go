@@ -22,6 +22,16 @@ type journalled struct {
 	*memory.Store
 	down bool
 	all  []core.Journal
+	told []core.Journal // by checks
+}
+
+func (s *journalled) Enqueue(ctx context.Context, out []ring.Out) []error {
+	for _, o := range out {
+		if o.Message.Check != nil && o.Message.Check.Journal != nil {
+			s.told = append(s.told, *o.Message.Check.Journal)
+		}
+	}
+	return s.Store.Enqueue(ctx, out)
 }
 
 func (s *journalled) PutJournal(ctx context.Context, j core.Journal) error {
@@ -32,7 +42,7 @@ func (s *journalled) PutJournal(ctx context.Context, j core.Journal) error {
 }
 
 // TestDispatcherListsRunsThatNeedNoWatchdog: where runs are listed by journals, one write names all that the batch claimed,
-// queued or skipped. Without it the batch is acked all the same.
+// queued or skipped. If the store refuses it, a check carries it, and the batch is acked.
 func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 	ended := dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
 	busy := dispatch.Answer{Kind: dispatch.AnswerBusy}
@@ -42,8 +52,8 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 		answers map[core.JobID]dispatch.Answer // of jobs 1 and 2
 		lists   bool
 		down    bool
-		limited bool // job 3 has a limit that is in use, and skips
-		writes  int
+		limited bool           // job 3 has a limit that is in use, and skips
+		writes  int            // -1: as many as there is time for
 		want    []core.Outcome // of the last write, by job
 	}{
 		{name: "all end", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, writes: 1,
@@ -56,6 +66,10 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 			want: []core.Outcome{core.Done, core.Done, core.Recorded}},
 		{name: "no journal is stored", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, down: true, writes: 3,
 			want: []core.Outcome{core.Done, core.Done}},
+		{name: "none is stored, and one is accepted", answers: map[core.JobID]dispatch.Answer{1: accepted, 2: ended}, lists: true, down: true,
+			writes: -1, want: []core.Outcome{core.Accepted, core.Done}},
+		{name: "none is stored, and one comes again", answers: map[core.JobID]dispatch.Answer{1: busy, 2: ended}, lists: true, down: true,
+			writes: 3, want: []core.Outcome{core.Done, core.Done}},
 		{name: "runs have an index", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, limited: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,7 +87,7 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 					fires = append(fires, g.overlapping(3))
 				}
 				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: fires[0].Slot, Fires: fires}})
-				if len(s.all) != c.writes {
+				if c.writes >= 0 && len(s.all) != c.writes {
 					t.Fatalf("%d journals were written, want %d", len(s.all), c.writes)
 				}
 				if c.writes == 0 {
@@ -87,6 +101,92 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 				}
 				if !slices.Equal(got, c.want) {
 					t.Errorf("the journal says %v, want %v", got, c.want)
+				}
+				if !c.down {
+					return
+				}
+				if len(s.told) != 1 || len(s.told[0].Entries) != len(c.want) {
+					t.Errorf("checks carry %+v", s.told)
+				}
+			})
+		})
+	}
+}
+
+// TestDispatcherListsRunsOfADeadOne: a run that has ended, or is skipped, after its claimer died is named in the minute of its claim.
+func TestDispatcherListsRunsOfADeadOne(t *testing.T) {
+	for name, skips := range map[string]bool{"ended": false, "given back, and skipped while its app is paused": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGated(t, dispatch.Options{})
+				s := &journalled{Store: g.s}
+				log := slog.New(slog.DiscardHandler)
+				g.d = dispatch.New(s, s, g.sender, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}),
+					dispatch.Options{Lists: true, Log: log})
+				msg := g.messages(1, 1, "one")
+				f := msg[0].Fires[0]
+				dead := core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "dead"}
+				r := core.Run{ID: f.Run, App: "one", State: core.Succeeded, Cause: f.Cause, Rev: 1, At: f.At, Slot: f.Slot, Attempt: 1,
+					First: f.Run, SentAt: time.Now(), EndedAt: time.Now(), Journal: dead}
+				if skips {
+					r.State, r.SentAt, r.EndedAt = core.Planned, time.Time{}, time.Time{}
+				}
+				if err := g.s.Create(t.Context(), []core.Run{r})[0]; err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Minute)
+				if skips {
+					paused := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}}
+					if err := g.s.PutApp(t.Context(), 1, paused, core.Change{ID: 2, App: "one"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				g.handle(msg)
+				if len(s.all) != 1 {
+					t.Fatalf("%d journals were written, want 1", len(s.all))
+				}
+				if e, named := s.all[0].Find(f.Run); s.all[0].Key.Minute != dead.Minute || !named || e.Outcome != core.Recorded {
+					t.Errorf("it wrote %+v", s.all[0])
+				}
+			})
+		})
+	}
+}
+
+// retried stores runs as a client does that tries again: the first attempt was done and had no answer, the next is refused.
+type retried struct{ *journalled }
+
+func (s retried) Create(ctx context.Context, runs []core.Run) []error {
+	errs := s.journalled.Create(ctx, runs)
+	for i := range errs {
+		errs[i] = core.ErrRefused
+	}
+	return errs
+}
+
+// TestDispatcherListsRunsWhoseWriteWasRefused: a run that was written by an attempt without an answer is named too.
+func TestDispatcherListsRunsWhoseWriteWasRefused(t *testing.T) {
+	for name, want := range map[string]core.Outcome{"claimed": core.Done, "skipped": core.Recorded} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGated(t, dispatch.Options{})
+				s := retried{&journalled{Store: g.s}}
+				log := slog.New(slog.DiscardHandler)
+				ended := map[core.JobID]dispatch.Answer{1: {Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}}
+				g.d = dispatch.New(s, s, answers{g.sender, ended}, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}),
+					dispatch.Options{Lists: true, Log: log})
+				msg := g.messages(1, 1, "one")
+				if want == core.Recorded {
+					time.Sleep(time.Second)
+					paused := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}}
+					if err := g.s.PutApp(t.Context(), 1, paused, core.Change{ID: 2, App: "one"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				msg[0].Try = 1
+				g.handle(msg)
+				if len(s.all) != 1 || len(s.all[0].Entries) != 1 || s.all[0].Entries[0].Outcome != want {
+					t.Errorf("it wrote %+v, want one that says %s", s.all, want)
 				}
 			})
 		})

@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 )
 
-// These are the tables of docs/claim-protocol.md section 2, in its order: pure
+// These are the tables of docs/internals/claim-protocol.md section 2, in its order: pure
 // functions of what is known. What is read and written for them is in read.go,
 // claim.go, send.go, journal.go and end.go. tables_test.go reads the page beside them.
 

@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// edit is one change of one job under way: docs/claim-protocol.md 4.
+// edit is one change of one job under way: docs/internals/claim-protocol.md 4.
 type edit struct {
 	old  *core.Job // as read; nil: it is to be created
 	want core.Job

@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// late is the table of docs/late.md. TestLateDoc compares the two.
+// late is the table of docs/explanation/late-runs.md. TestLateDoc compares the two.
 var late = []struct {
 	misfire, deadline, job string
 	s3, min3, h3           string
@@ -112,7 +112,7 @@ func afterOutage(t *testing.T, misfire, deadline, job string, outage time.Durati
 }
 
 func TestLateDoc(t *testing.T) {
-	text, err := os.ReadFile("../../docs/late.md")
+	text, err := os.ReadFile("../../docs/explanation/late-runs.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestLateDoc(t *testing.T) {
 	}
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || got[i] != want[i] {
-			t.Fatalf("row %d of docs/late.md differs from the test's table (%d rows, the test has %d)", i+1, len(got), len(want))
+			t.Fatalf("row %d of docs/explanation/late-runs.md differs from the test's table (%d rows, the test has %d)", i+1, len(got), len(want))
 		}
 	}
 }

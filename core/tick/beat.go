@@ -49,8 +49,10 @@ type Task struct {
 }
 
 // Beats is one invocation: passes once a second until one finds nothing to
-// plan, and beside them what is to be done once a minute.
+// plan, and beside them what is to be done once a minute. There is no pass if
+// nothing is due.
 type Beats struct {
+	idle    func(ctx context.Context, within time.Duration) bool
 	pass    func(context.Context) (Result, error)
 	release func(context.Context) error
 	sample  Task // once a minute too
@@ -71,8 +73,8 @@ func (t *Ticker) Beats(o Invocation) *Beats {
 	o.Reserve = cmp.Or(o.Reserve, 10*time.Second)
 	o.WakeEvery = cmp.Or(o.WakeEvery, 5*time.Second)
 	o.MaxWoken = cmp.Or(o.MaxWoken, 32)
-	b := &Beats{pass: t.Pass, release: t.Release, sample: Task{"sample", t.loss.Sample}, o: o, now: t.o.Now, phase: t.o.Plan.LeadTime.Phase(),
-		log: t.o.Log}
+	b := &Beats{idle: t.idle, pass: t.Pass, release: t.Release, sample: Task{"sample", t.loss.Sample}, o: o, now: t.o.Now,
+		phase: t.o.Plan.LeadTime.Phase(), log: t.o.Log}
 	b.clock = o.Wake == Wake{}
 	if b.clock {
 		b.o.Wake.Round = t.o.Now().UTC().Truncate(time.Millisecond)
@@ -116,6 +118,9 @@ func (b *Beats) Run(ctx context.Context) error {
 
 func (b *Beats) passes(ctx context.Context) error {
 	var before error
+	if b.clock && b.idle != nil && b.idle(ctx, b.o.Every) {
+		return nil
+	}
 	if b.phase > 0 && !lasts(ctx, b.untilPhase(time.Now())) {
 		return ctx.Err()
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tickring/tickring/core"
 )
 
 // trace is what one invocation did, and when.
@@ -82,7 +84,64 @@ func TestBeatsUntilNothingIsDue(t *testing.T) {
 	})
 }
 
-// An idle deployment makes one pass a minute.
+// asked is a store in which this is stored, and one partition has this due.
+type asked struct {
+	Store
+	global core.Global
+	due    []core.DueItem
+	err    error
+}
+
+func (a asked) Global(context.Context) (core.Global, error) { return a.global, a.err }
+
+func (a asked) Due(_ context.Context, _ int, upTo core.Instant, _ core.DueItem, _ int) (due []core.DueItem, err error) {
+	for _, d := range a.due {
+		if d.PlanAt <= upTo {
+			due = append(due, d)
+		}
+	}
+	return due, nil
+}
+
+// A wake-up makes no pass only if there is surely nothing to do.
+func TestIdle(t *testing.T) {
+	now := time.Now()
+	at := core.InstantOf(now)
+	for name, c := range map[string]struct {
+		asked
+		idle bool
+	}{
+		"nothing":          {asked{}, true},
+		"due later":        {asked{due: []core.DueItem{{PlanAt: at + 60}}}, true},
+		"due in a second":  {asked{due: []core.DueItem{{PlanAt: at + 1}}}, false},
+		"a walk is noted":  {asked{global: core.Global{Loss: core.Loss{From: 1}}}, false},
+		"two partitions":   {asked{global: core.Global{Partitions: 2}}, false},
+		"two are readable": {asked{global: core.Global{Readable: 2}}, false},
+		"cannot be read":   {asked{err: core.ErrThrottled}, false},
+	} {
+		tk := &Ticker{store: c.asked, o: Options{Now: func() time.Time { return now }}}
+		if got := tk.idle(t.Context(), time.Second); got != c.idle {
+			t.Errorf("%s: idle %t, want %t", name, got, c.idle)
+		}
+		if late := len(c.due) > 0 && !c.idle; late != !tk.waiting.IsZero() {
+			t.Errorf("%s: the earliest waits since %v", name, tk.waiting)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			var tr trace
+			b := beating(&tr, due(0))
+			b.idle = func(context.Context, time.Duration) bool { return c.idle }
+			if err := b.Run(t.Context()); err != nil || (len(tr.passes) == 0) != c.idle {
+				t.Errorf("%s: %d passes, %v", name, len(tr.passes), err)
+			}
+			b.clock, tr.passes = false, nil // another tick woke it
+			if err := b.Run(t.Context()); err != nil || len(tr.passes) == 0 {
+				t.Errorf("%s, woken by another: %d passes, %v", name, len(tr.passes), err)
+			}
+		})
+	}
+}
+
+// A wake-up that finds nothing due makes one pass.
 func TestBeatsOnceWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace

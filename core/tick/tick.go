@@ -70,10 +70,12 @@ type Ticker struct {
 	loss   *loss.Finder
 	pace   map[int]int // advances of a partition that are tried at a time while it is in doubt whether they are taken
 	sent   map[core.JobID]sent
-	burst  map[core.Instant]int     // fires of slots to come that this ticker put on the ring
-	aside  map[core.JobID]time.Time // jobs that cannot be read, and until when they are not looked at again
-	untold map[noteKey]ring.Note    // what people are to be told
-	mute   error                    // the aside lane's, in this pass
+	// waiting is the due time of the earliest item that a wake-up found before its first pass; zero: it found none.
+	waiting time.Time
+	burst   map[core.Instant]int     // fires of slots to come that this ticker put on the ring
+	aside   map[core.JobID]time.Time // jobs that cannot be read, and until when they are not looked at again
+	untold  map[noteKey]ring.Note    // what people are to be told
+	mute    error                    // the aside lane's, in this pass
 	// telling is how long this pass has waited for that lane.
 	telling time.Duration
 }
@@ -120,6 +122,22 @@ func (t *Ticker) join(round time.Time, skip int) {
 
 // Release gives all leases back, so that others need not wait for them to run out.
 func (t *Ticker) Release(ctx context.Context) error { return t.hold.Release(ctx) }
+
+// idle reports whether a pass within a time would find nothing to do: there is one
+// partition, nothing of it is due by then, and no loss is to be walked. A deployment
+// without jobs then neither takes a lease nor waits for its beat.
+func (t *Ticker) idle(ctx context.Context, within time.Duration) bool {
+	g, err := t.store.Global(ctx)
+	if err != nil || g.Partitions > 1 || g.Readable > 1 || g.Loss != (core.Loss{}) {
+		return false
+	}
+	due, err := t.store.Due(ctx, 0, core.InstantOf(t.o.Now().Add(within)), core.DueItem{}, 1)
+	if err != nil || len(due) == 0 {
+		return err == nil
+	}
+	t.waiting = due[0].PlanAt.Time()
+	return false
+}
 
 // Result of a pass.
 type Result struct {
@@ -187,7 +205,11 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	}
 	slices.Sort(res.Held)
 	res.Unseen = t.hold.Rest(ctx)
-	res.Lag = max(res.Lag, t.hold.Alone(g.Busy))
+	since := g.Busy
+	if t.waiting.After(since) { // while nothing was due, wake-ups made no pass
+		since = t.waiting
+	}
+	res.Lag = max(res.Lag, t.hold.Alone(since))
 	if err := t.put(ctx, g, res.Held); err != nil {
 		errs = append(errs, err)
 	}

@@ -16,11 +16,11 @@ import (
 )
 
 // TestCosts counts what each call of the store costs, and holds the table in
-// docs/aws.md to it.
+// docs/internals/aws-units.md to it.
 func TestCosts(t *testing.T) {
 	f := newFakes(t, awsengine.Options{})
 	s, ctx := f.store, t.Context()
-	doc, err := os.ReadFile("../../docs/aws.md")
+	doc, err := os.ReadFile("../../docs/internals/aws-units.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestCosts(t *testing.T) {
 		}
 		want := fmt.Sprintf("| `%s` | %s | %g | %g | %g | %d |", call, what, u.Write, u.Index, u.Read, requests)
 		if !strings.Contains(string(doc), want+"\n") {
-			t.Errorf("docs/aws.md does not say\n%s", want)
+			t.Errorf("docs/internals/aws-units.md does not say\n%s", want)
 		}
 	}
 	first := func(errs []error) { t.Helper(); ok(t, errs...) }
@@ -55,7 +55,7 @@ func TestCosts(t *testing.T) {
 	ok(t, s.PutApp(ctx, 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"}))
 	row("CreateJobs", "14 jobs with their change records", func() { first(s.CreateJobs(ctx, jobs, changes)) })
 	row("Jobs", "14 jobs", func() { _, _, err := s.Jobs(ctx, ids); ok(t, err) })
-	row("Jobs", "14 jobs whose definitions are known", func() { _, _, err := s.Jobs(ctx, ids); ok(t, err) })
+	row("Jobs", "14 jobs with cached definitions", func() { _, _, err := s.Jobs(ctx, ids); ok(t, err) })
 	row("Scheds", "14 jobs", func() { _, _, err := s.Scheds(ctx, ids); ok(t, err) })
 	row("Due", "14 entries of the index", func() {
 		_, err := s.Due(ctx, 0, core.Horizon, core.DueItem{}, 1000)
@@ -68,7 +68,7 @@ func TestCosts(t *testing.T) {
 	edited.Def.Title, edited.Sched.Rev = "new", 101
 	c := changes[1]
 	c.ID = 101
-	row("UpdateJobs", "one job, its definition too", func() {
+	row("UpdateJobs", "one job with its definition", func() {
 		first(s.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: edited, Change: c}}))
 	})
 	row("DeleteJob", "one job", func() {
@@ -84,12 +84,12 @@ func TestCosts(t *testing.T) {
 		journal.Entries = append(journal.Entries, core.Entry{Run: runs[i].ID, Address: runs[i].Address, Outcome: core.Accepted})
 	}
 	row("Create", "50 claims", func() { first(s.Create(ctx, runs)) })
-	row("Create", "one claim that is refused", func() {
+	row("Create", "one claim with a conflict", func() {
 		if err := s.Create(ctx, runs[:1])[0]; err == nil {
 			t.Error("it was not refused")
 		}
 	})
-	row("PutRuns", "one take-over", func() {
+	row("PutRuns", "one takeover", func() {
 		claim := core.Claim{Owner: "nonce-2", Until: base.Add(time.Minute), Journal: runs[0].Journal}
 		first(s.PutRuns(ctx, []core.RunPut{runs[0].Take(claim, "", base, nil)}))
 	})
@@ -102,17 +102,17 @@ func TestCosts(t *testing.T) {
 		_, _, err := s.Runs(ctx, list)
 		ok(t, err)
 	})
-	row("PutRuns", "50 ends with short messages", func() { first(s.PutRuns(ctx, ends)) })
+	row("PutRuns", "50 results with short messages", func() { first(s.PutRuns(ctx, ends)) })
 	unread := oneRun(core.NumberedRun(1, 6))
 	first(s.Create(ctx, []core.Run{unread}))
-	row("PutRuns", "one end of a run that was not read", func() {
+	row("PutRuns", "one result of a run that was not read", func() {
 		end := core.End(unread.ID, core.Run{State: core.Succeeded, Code: 200, Message: "done", EndedAt: base})
 		end.If, end.Was.App = core.RunApp, "orders"
 		first(s.PutRuns(ctx, []core.RunPut{end}))
 	})
 	long := oneRun(core.NumberedRun(1, 7))
 	first(s.Create(ctx, []core.Run{long}))
-	row("PutRuns", "one end with a message of 15 KB", func() {
+	row("PutRuns", "one result with a message of 15 KB", func() {
 		first(s.PutRuns(ctx, []core.RunPut{seen(core.End(long.ID,
 			core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: strings.Repeat("m", core.MessageMax),
 				EndedAt: base}), &long)}))
@@ -121,13 +121,13 @@ func TestCosts(t *testing.T) {
 	given, retry := oneRun(core.NumberedRun(1, 9)), oneRun(core.NumberedRun(1, 11))
 	given.Params = &params
 	first(s.Create(ctx, []core.Run{given}))
-	row("PutRuns", "one end of a run with 2 KB of params of its own", func() {
+	row("PutRuns", "one result of a run with its own 2 KB of params", func() {
 		first(s.PutRuns(ctx, []core.RunPut{seen(core.End(given.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &given)}))
 	})
 	failed := oneRun(core.NumberedRun(1, 10))
 	failed.State, failed.Then, failed.EndedAt, retry.First = core.Failed, retry.ID, base, failed.ID
 	first(s.Create(ctx, []core.Run{failed, retry}))
-	row("PutRuns", "one end of a second attempt", func() {
+	row("PutRuns", "one result of a second attempt", func() {
 		first(s.PutRuns(ctx, []core.RunPut{seen(core.End(retry.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &retry)}))
 	})
 	row("JournalsAt", "a minute with one journal",
@@ -138,10 +138,10 @@ func TestCosts(t *testing.T) {
 	})
 	triggered := core.Run{ID: core.NumberedRun(1, 8), App: "orders", State: core.Planned, Cause: core.CauseManual, At: 1_800_000_000,
 		Slot: 1_800_000_000, Attempt: 1}
-	row("PutTriggered", "one run with its entry", func() {
+	row("PutTriggered", "one run with its index entry", func() {
 		ok(t, s.PutTriggered(ctx, triggered, core.DueItem{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}))
 	})
-	row("ChangeTriggered", "one run to another time", func() {
+	row("ChangeTriggered", "one run moved to another time", func() {
 		to := triggered
 		to.Slot = 1_800_000_100
 		c := operate.Triggered{Put: triggered.Retime(to, base), Drop: []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}},
@@ -174,33 +174,33 @@ func TestCosts(t *testing.T) {
 	row("Scripts", "29 earlier versions", func() { _, err := s.Scripts(ctx, 1); ok(t, err) })
 	row("DropSource", "a script of 10 KB", func() { ok(t, s.DropSource(ctx, 1, core.HashScript(source), base.Add(time.Hour))) })
 	slow := []core.Health{{Of: "http://10.0.0.1:9999/", Slow: true, At: base}, {Of: "job/1", Slow: true, At: base}}
-	row("PutHealths", "two that are slow", func() { first(s.PutHealths(ctx, slow)) })
-	row("Healths", "two that are slow", func() { _, err := s.Healths(ctx); ok(t, err) })
-	row("KeepLetter", "one dead letter of 1 KB", func() {
+	row("PutHealths", "two slow addresses or jobs", func() { first(s.PutHealths(ctx, slow)) })
+	row("Healths", "two slow addresses or jobs", func() { _, err := s.Healths(ctx); ok(t, err) })
+	row("KeepLetter", "one dead-letter message of 1 KB", func() {
 		ok(t, s.KeepLetter(ctx, core.Letter{ID: awsengine.LetterID(base, "m"), At: base, Reason: "why", Body: strings.Repeat("x", 900)}))
 	})
 	kept := oneRun(core.NumberedRun(1, 12))
 	first(s.Create(ctx, []core.Run{kept}))
-	row("PutRuns", "one failure whose log is kept", func() {
+	row("PutRuns", "one failure with a log to store", func() {
 		end := seen(core.End(kept.ID, core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, EndedAt: base,
 			Aside: core.Aside{Log: true}}), &kept)
 		end.Set |= core.RunAside
 		first(s.PutRuns(ctx, []core.RunPut{end}))
 		end.Apply(&kept)
 	})
-	row("PutLog", "the end of a log, 10 KB compressed", func() {
+	row("PutLog", "a log, 10 KB compressed", func() {
 		ok(t, s.PutLog(ctx, &kept, core.KeptLog{Run: kept.ID, At: base, Text: make([]byte, 10_000), From: 990_001}))
 	})
-	row("PutRuns", "one run owes its log no more", func() { first(s.PutRuns(ctx, []core.RunPut{kept.ClearAside(core.Aside{})})) })
-	row("KeptLog", "the end of a log, 10 KB compressed", func() { _, _, err := s.KeptLog(ctx, kept.ID); ok(t, err) })
+	row("PutRuns", "one run whose log was stored", func() { first(s.PutRuns(ctx, []core.RunPut{kept.ClearAside(core.Aside{})})) })
+	row("KeptLog", "a log, 10 KB compressed", func() { _, _, err := s.KeptLog(ctx, kept.ID); ok(t, err) })
 	state := notice.State{Name: notice.JobName(1), V: 1, Told: []notice.Told{{Event: core.EventFailed, Quiet: base}}}
 	looks := []ring.Look{{At: core.InstantOf(base), Job: 1}}
-	row("PutLooks", "one look at a job", func() { ok(t, s.PutLooks(ctx, looks)) })
-	row("PutNotices", "the notices of one job", func() { first(s.PutNotices(ctx, []notice.State{state})) })
-	row("Notices", "the notices of one job", func() { _, err := s.Notices(ctx, []string{state.Name}); ok(t, err) })
-	row("DueLooks", "one look at a job", func() { _, err := s.DueLooks(ctx, core.InstantOf(base), 100); ok(t, err) })
-	row("DropLooks", "one look at a job", func() { ok(t, s.DropLooks(ctx, looks)) })
-	row("OldestMessage", "both lanes empty", func() { _, err := s.OldestMessage(ctx); ok(t, err) })
+	row("PutLooks", "one check of a job", func() { ok(t, s.PutLooks(ctx, looks)) })
+	row("PutNotices", "the notifications of one job", func() { first(s.PutNotices(ctx, []notice.State{state})) })
+	row("Notices", "the notifications of one job", func() { _, err := s.Notices(ctx, []string{state.Name}); ok(t, err) })
+	row("DueLooks", "one check of a job", func() { _, err := s.DueLooks(ctx, core.InstantOf(base), 100); ok(t, err) })
+	row("DropLooks", "one check of a job", func() { ok(t, s.DropLooks(ctx, looks)) })
+	row("OldestMessage", "both queues empty", func() { _, err := s.OldestMessage(ctx); ok(t, err) })
 	row("Enqueue", "20 messages", func() {
 		var out []ring.Out
 		for i := range 20 {

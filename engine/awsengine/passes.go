@@ -14,7 +14,7 @@ import (
 )
 
 // A job is made in an app that is stored, and an app is deleted that has no job,
-// though neither shares an item with the other: docs/claim-protocol.md 4.
+// though neither shares an item with the other: docs/internals/claim-protocol.md 4.
 
 // leavingFor is how long a mark counts of which nobody is heard any more.
 const leavingFor = 30 * time.Second

@@ -12,18 +12,18 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// TestReportUnits counts what the sum of an hour costs, and holds docs/aws.md to it:
+// TestReportUnits counts what the sum of an hour costs, and holds docs/internals/aws-units.md to it:
 // nothing is written for a fire.
 func TestReportUnits(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/aws.md")
+	doc, err := os.ReadFile("../../docs/internals/aws-units.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, fleet := range []struct {
 		name        string
 		jobs, every int // seconds
-	}{{"no job", 0, 60}, {"100 jobs, each minute", 100, 60}, {"1,000 jobs, each minute", 1000, 60}, {"100 jobs, each ten minutes", 100, 600},
-		{"1,000 jobs, once", 1000, 3600}, {"2 jobs, each second", 2, 1}} {
+	}{{"no job", 0, 60}, {"100 jobs every minute", 100, 60}, {"1,000 jobs every minute", 1000, 60}, {"100 jobs every ten minutes", 100, 600},
+		{"1,000 jobs once", 1000, 3600}, {"2 jobs every second", 2, 1}} {
 		f := newFakes(t, awsengine.Options{})
 		now := base.Truncate(time.Hour)
 		r := report.New(f.store, report.Options{Now: func() time.Time { return now }, PassFor: time.Minute})
@@ -54,7 +54,7 @@ func TestReportUnits(t *testing.T) {
 			want = fmt.Sprintf("| %s | 0 | %g | %g | - |", fleet.name, u.Write, u.Read)
 		}
 		if !strings.Contains(string(doc), want+"\n") {
-			t.Errorf("docs/aws.md does not say\n%s", want)
+			t.Errorf("docs/internals/aws-units.md does not say\n%s", want)
 		}
 		a, err := r.Answer(t.Context(), report.Question{From: begin, To: begin + 3600})
 		ok(t, err)

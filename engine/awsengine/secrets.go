@@ -71,6 +71,24 @@ func (s *Store) Reseal(ctx context.Context, from string) (changed int, next stri
 	return changed, next, errors.Join(errs...)
 }
 
+// Blank reports whether there is no app, and so no job, and no channel: then no secret is stored.
+func (s *Store) Blank(ctx context.Context) (bool, error) {
+	blank := true
+	for _, of := range []string{"app", channelOf} {
+		e := equal("of", text(of))
+		in := e.query(s.o.Names.State)
+		in.Limit = aws.Int32(1)
+		err := s.query(ctx, in, func(item) (bool, error) {
+			blank = false
+			return false, nil
+		})
+		if err != nil || !blank {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // defItems reads the definitions of jobs by their places in the list.
 func (s *Store) defItems(ctx context.Context, listed []item) (items []item, err error) {
 	keys := make([]item, len(listed))

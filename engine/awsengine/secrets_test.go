@@ -1,8 +1,11 @@
 package awsengine_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/secretbox"
@@ -19,4 +22,26 @@ func TestCopiedTablesHideSecrets(t *testing.T) {
 		}
 		return s.Engine()
 	}, db.Dump)
+}
+
+// TestBlank: a store is blank until it has an app, without which no job is created, or a channel.
+func TestBlank(t *testing.T) {
+	for what, put := range map[string]func(context.Context, *awsengine.Store) error{
+		"an app": func(ctx context.Context, s *awsengine.Store) error {
+			return s.PutApp(ctx, 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, App: "orders"})
+		},
+		"a channel": func(ctx context.Context, s *awsengine.Store) error {
+			return s.PutChannel(ctx, 0, core.Channel{Name: "team", Rev: 1}, core.Change{ID: 1})
+		},
+	} {
+		s, ctx := newFakes(t, awsengine.Options{}).store, t.Context()
+		if err := s.CreateJobs(ctx, []core.Job{oneJob(1)}, []core.Change{{ID: 1, App: "orders", Job: 1}})[0]; !errors.Is(err, core.ErrRefused) {
+			t.Errorf("a job without an app: %v", err)
+		}
+		before, err := s.Blank(ctx)
+		ok(t, err, put(ctx, s))
+		if after, err := s.Blank(ctx); !before || after || err != nil {
+			t.Errorf("%s: %t before, %t after, %v", what, before, after, err)
+		}
+	}
 }

@@ -86,9 +86,9 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestSDKPage: the program of docs/sdk.md compiles as it stands there.
-func TestSDKPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/sdk.md")
+// TestSDKPageCompiles builds the program of docs/how-to/write-an-executor-in-go.md.
+func TestSDKPageCompiles(t *testing.T) {
+	page, err := os.ReadFile("../../docs/how-to/write-an-executor-in-go.md")
 	if err != nil {
 		t.Fatal(err)
 	}

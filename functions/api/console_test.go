@@ -130,22 +130,22 @@ func newBrowser(t *testing.T) *browser {
 	return b
 }
 
-// TestConsoleUnits: what pages with 300 jobs cost stays in its bounds and is what docs/cost.md says, and a tab that stays open
-// at any page stays below a dollar a month.
+// TestConsoleUnits compares the costs of pages with 300 jobs with their bounds and with docs/reference/aws-cost.md. An open tab costs
+// less than a dollar a month.
 func TestConsoleUnits(t *testing.T) {
 	synctest.Test(t, consoleUnits)
 }
 
 func consoleUnits(t *testing.T) {
 	time.Sleep(30 * time.Minute) // into the hour of the newest journal
-	doc, err := os.ReadFile("../../docs/cost.md")
+	doc, err := os.ReadFile("../../docs/reference/aws-cost.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	says := func(row string, args ...any) {
 		t.Helper()
 		if row = fmt.Sprintf(row, args...); !strings.Contains(string(doc), row+"\n") {
-			t.Errorf("docs/cost.md does not say\n%s", row)
+			t.Errorf("docs/reference/aws-cost.md does not say\n%s", row)
 		}
 	}
 	b := newBrowser(t)

@@ -151,7 +151,7 @@ func (r *record) succeeded(id core.RunID, now time.Time) (finish.Result, error) 
 		Code    *int    `json:"code"`
 		Message string  `json:"msg"`
 		Data    string  `json:"tickringData"`
-		// RetryAfter is the word of any function on its retry, in seconds: see docs/executors.md.
+		// RetryAfter is when to retry the run, in seconds; any function may return it: see docs/how-to/lambda.md.
 		RetryAfter int32 `json:"tickringRetryAfter"`
 	}
 	if json.Unmarshal(r.ResponsePayload, &sdk) == nil {

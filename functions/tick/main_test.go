@@ -30,7 +30,7 @@ func (s slow) Due(ctx context.Context, partition int, upTo core.Instant, after c
 	return s.Store.Due(ctx, partition, upTo, after, limit)
 }
 
-// The handler as main makes it: woken by the schedule it passes, leaves a sign
+// The handler as main makes it: woken by the schedule it passes if something may be due, leaves a sign
 // of life and gives its leases back; where it does not come to all partitions in
 // a second it wakes others, and looks at all of them in the end.
 func TestWired(t *testing.T) {
@@ -78,7 +78,11 @@ func TestWired(t *testing.T) {
 					t.Errorf("woken %q, want %d", woken, c.woken)
 				}
 				leases, err := e.Leases.Leases(ctx)
-				if err != nil || len(leases) != c.partitions ||
+				looked := c.partitions
+				if looked == 1 { // nothing is due: no pass, no lease
+					looked = 0
+				}
+				if err != nil || len(leases) != looked ||
 					slices.ContainsFunc(leases, func(l core.Lease) bool { return l.Until.After(time.Now()) }) {
 					t.Errorf("leases of partitions that were looked at, and that nobody holds: %+v, %v", leases, err)
 				}
