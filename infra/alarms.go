@@ -52,8 +52,8 @@ func queueMetric(q awssqs.IQueue, name, statistic string) awscloudwatch.IMetric 
 	return metric("AWS/SQS", name, statistic, map[string]*string{"QueueName": q.QueueName()})
 }
 
-// alarms tell what a person has to look at; docs/operations.md says of each what
-// it means and what to do.
+// alarms tell what a person has to look at; docs/reference/aws-alarms.md has the
+// meaning and the action of each.
 func (s *Scheduler) alarms(p *Props) {
 	account := p.account()
 	scope := constructs.NewConstruct(s.Construct, jsii.String("Alarm"))

@@ -278,12 +278,16 @@ func (p *Props) architecture() awslambda.Architecture {
 	return p.Architecture
 }
 
-// takes has a function take the batches of a queue, as many at a time as most
-// says; nil: as the account allows, and with fewer pollers while it is idle.
-func takes(fn awslambda.Function, id string, q awssqs.IQueue, most *float64) {
+// firesBatch is how many messages of up to 50 fires each a function takes at once. With
+// 256 MB a function has a seventh of a core, on which 250 fires take 2.5 s.
+const firesBatch = 5
+
+// takes lets a function receive batches of at most batch messages of a queue. At most most batches run at
+// the same time; nil: as many as the account allows, and fewer pollers while the queue is idle.
+func takes(fn awslambda.Function, id string, q awssqs.IQueue, batch float64, most *float64) {
 	fn.AddEventSourceMapping(&id, &awslambda.EventSourceMappingOptions{
 		EventSourceArn:          q.QueueArn(),
-		BatchSize:               jsii.Number(10),
+		BatchSize:               &batch,
 		ReportBatchItemFailures: jsii.Bool(true),
 		MaxConcurrency:          most,
 	})

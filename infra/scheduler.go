@@ -230,7 +230,7 @@ func (s *Scheduler) callback(p *Props, dir string) awslambda.Function {
 		env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey},
 		reads: []*string{s.reportKey}, role: roles.Callback})
 	if len(p.Invoke) > 0 || p.InvokeTag != nil { // a mapping polls its queue also while nothing comes
-		takes(fn, "Results", s.Results, nil)
+		takes(fn, "Results", s.Results, 10, nil)
 	}
 	return fn
 }
@@ -280,12 +280,12 @@ func (s *Scheduler) workers(p *Props, dir string) {
 			reads: []*string{s.reportKey}, role: role}, append(s.executors(p, true), may...)...)
 	}
 	dispatch := sends("dispatch", "sends fires to executors", roles.Dispatch)
-	takes(dispatch, "Fires", s.Fires, p.MaxConcurrency)
-	takes(dispatch, "Checks", s.Checks, p.MaxConcurrency)
-	takes(sends("slow", "sends fires to slow executors", roles.SlowLane), "Slow", s.Slow, p.slow())
+	takes(dispatch, "Fires", s.Fires, firesBatch, p.MaxConcurrency)
+	takes(dispatch, "Checks", s.Checks, 10, p.MaxConcurrency)
+	takes(sends("slow", "sends fires to slow executors", roles.SlowLane), "Slow", s.Slow, 10, p.slow())
 	aside := s.function(p, dir, function{name: "aside", about: "keeps logs and tells people: what makes no fire late",
 		memory: 256, timeout: asideTimeout, calls: true, role: roles.Aside}, slices.Concat(s.logs(p), s.topics(p))...)
-	takes(aside, "Aside", s.Aside, p.slow())
+	takes(aside, "Aside", s.Aside, 10, p.slow())
 	s.wake(tick)
 }
 
@@ -295,7 +295,6 @@ func (s *Scheduler) wake(tick awslambda.Function) {
 		Description: jsii.String("Wakes tickring's tick each minute"),
 		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Minutes(jsii.Number(1))),
 		Targets: &[]awsevents.IRuleTarget{awseventstargets.NewLambdaFunction(tick, &awseventstargets.LambdaFunctionProps{
-			Event:         awsevents.RuleTargetInput_FromObject(map[string]any{}),
 			RetryAttempts: jsii.Number(0), MaxEventAge: awscdk.Duration_Minutes(jsii.Number(1)),
 		})},
 	})

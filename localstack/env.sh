@@ -6,11 +6,11 @@ root=$(dirname "$here")
 state=${TICKRING_STATE:-$here/.state}
 port=${TICKRING_EMULATOR_PORT:-4566}
 urlport=${TICKRING_URL_PORT:-$((port + 1))} # where test/urlproxy has the function URL of the stack
-emulator=${TICKRING_EMULATOR:-ministack} # or localstack
+emulator=${TICKRING_EMULATOR:-ministack} # or localstack, or localstack-docker
 case $emulator in
-ministack | localstack) ;;
+ministack | localstack | localstack-docker) ;;
 *)
-  echo "TICKRING_EMULATOR=$emulator: ministack and localstack are allowed" >&2
+  echo "TICKRING_EMULATOR=$emulator: ministack, localstack and localstack-docker are allowed" >&2
   exit 2
   ;;
 esac

@@ -20,6 +20,8 @@ type account interface {
 	Concurrency(ctx context.Context) (float64, error)
 	// Outputs are those of a stack; none if it does not exist.
 	Outputs(ctx context.Context, name string) (map[string]string, error)
+	// Lacks are the features that an emulator does not have.
+	Lacks(ctx context.Context) (httpAPIs, permissions bool, err error)
 }
 
 type asking struct{ *awsask.Client }
@@ -58,7 +60,7 @@ func (s *settings) choose(ctx context.Context, open func(context.Context) (accou
 		if s.props.DoorConcurrency == nil {
 			s.props.DoorConcurrency = new(0.0)
 		}
-		return nil, nil
+		return s.emulated(ctx, open)
 	}
 	a, err := open(ctx)
 	outputs, unread := map[string]string{}, err
@@ -103,6 +105,29 @@ func (s *settings) choose(ctx context.Context, open func(context.Context) (accou
 		warnings = append(warnings, fmt.Sprintf("the stack gets an HTTP API ($1 a million requests) in place of a function URL, because the "+
 			"account's concurrency limit of %v is too low to reserve concurrency for a function URL (minimum: %d). "+
 			keep, *limit, mayReserve, prefix))
+	}
+	return warnings, nil
+}
+
+// emulated warns of features that the emulator lacks. If the stack needs one of them, emulated returns an error.
+func (s *settings) emulated(ctx context.Context, open func(context.Context) (account, error)) (warnings []string, err error) {
+	a, err := open(ctx)
+	if err != nil {
+		return nil, nil // cdk deploys nothing without the emulator
+	}
+	httpAPIs, permissions, err := a.Lacks(ctx)
+	if err != nil {
+		return []string{fmt.Sprintf("the features of the emulator cannot be read: %v", err)}, nil
+	}
+	if httpAPIs {
+		if s.props.HttpApi || s.domain != "" {
+			return nil, fmt.Errorf("%shttpApi and %[1]sdomain cannot be used: this emulator has no HTTP APIs (API Gateway v2). Without these "+
+				"settings, the stack gets a function URL", prefix)
+		}
+		warnings = append(warnings, "this emulator has no HTTP APIs (API Gateway v2): "+prefix+"httpApi and "+prefix+"domain cannot be used")
+	}
+	if permissions {
+		warnings = append(warnings, "this emulator does not check permissions (IAM): a missing permission shows only in an account")
 	}
 	return warnings, nil
 }

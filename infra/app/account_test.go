@@ -10,6 +10,7 @@ import (
 type fakeAccount struct {
 	limit   float64
 	outputs map[string]string
+	free    bool // the free LocalStack
 }
 
 func (f fakeAccount) Concurrency(context.Context) (float64, error) {
@@ -24,6 +25,10 @@ func (f fakeAccount) Outputs(context.Context, string) (map[string]string, error)
 		return nil, errors.New(f.outputs["unread"])
 	}
 	return f.outputs, nil
+}
+
+func (f fakeAccount) Lacks(context.Context) (httpAPIs, permissions bool, err error) {
+	return f.free, f.free, nil
 }
 
 // said is what a user sets with -c.
@@ -42,6 +47,7 @@ func (s said) all() map[string]any {
 func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
 	url, api := map[string]string{"Url": "https://x"}, fakeAccount{limit: 1000, outputs: map[string]string{"Url": "https://x", "HttpApi": "x"}}
 	denied := map[string]string{"unread": "Denied"}
+	free := fakeAccount{free: true}
 	for name, c := range map[string]struct {
 		context said
 		account account // nil: no credentials
@@ -69,6 +75,12 @@ func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
 		"a stack with an HTTP API, a bound": {context: said{"doorConcurrency": 5}, account: api, httpApi: true, limit: 1000},
 		"a stack with a function URL":       {account: fakeAccount{outputs: url}},
 		"an emulator":                       {context: said{"emulator": true}, account: fakeAccount{limit: 10}},
+		"no emulator":                       {context: said{"emulator": true}},
+		"an emulator without HTTP APIs":     {context: said{"emulator": true}, account: free, warns: "httpApi IAM"},
+		"an emulator, HTTP API":             {context: said{"emulator": true, "httpApi": true}, account: fakeAccount{}, httpApi: true},
+		"without HTTP APIs, HTTP API": {context: said{"emulator": true, "httpApi": true}, account: free, httpApi: true,
+			rejects: "no HTTP APIs"},
+		"without HTTP APIs, a domain": {context: said{"emulator": true, "domain": "x.example"}, account: free, rejects: "no HTTP APIs"},
 	} {
 		s, err := readContext(c.context.all())
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,6 +97,35 @@ func pairs(v, like string) (map[string]string, error) {
 	return list, nil
 }
 
+// maxTags is how many tags a resource may have on AWS (50), less the tag tickring of each resource.
+const maxTags = 49
+
+// tagKey and tagValue are the characters and lengths that AWS allows. CloudFormation rejects an empty value of a stack's tag; a space
+// ends a value of this setting.
+var (
+	tagKey   = regexp.MustCompile(`^[\p{L}\p{N}_.:/=+@-]{1,128}$`)
+	tagValue = regexp.MustCompile(`^[\p{L}\p{N}_.:/=+@-]{1,256}$`)
+)
+
+// checkTags rejects tags that fail a deployment halfway.
+func checkTags(tags map[string]string) error {
+	if len(tags) > maxTags {
+		return fmt.Errorf("%d tags: at most %d are allowed", len(tags), maxTags)
+	}
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		switch v := tags[k]; {
+		case !tagKey.MatchString(k) || !tagValue.MatchString(v):
+			return fmt.Errorf("%.140q=%.280q: a key of 1 to 128 and a value of 1 to 256 letters, digits and _ . : / = + - @ are allowed",
+				k, v)
+		case strings.HasPrefix(strings.ToLower(k), "aws:") || strings.HasPrefix(strings.ToLower(v), "aws:"):
+			return fmt.Errorf("%q=%q: the prefix aws: is reserved by AWS", k, v)
+		case k == "tickring":
+			return fmt.Errorf("%q: each resource has this tag already: choose another key", k)
+		}
+	}
+	return nil
+}
+
 func numbers(v string, n int) ([]float64, error) {
 	var out []float64
 	for _, t := range split(v) {
@@ -112,10 +142,10 @@ func numbers(v string, n int) ([]float64, error) {
 }
 
 var all = []setting{
-	{"name", "name of the stack", text(func(s *settings) *string { return &s.name })},
-	{"emulator", "true: for an emulator of AWS on this machine, never for an account", flag(func(s *settings) *bool { return &s.emulator })},
-	{"functions", "folder of functions built elsewhere", text(func(s *settings) *string { return &s.props.Functions })},
-	{"source", "folder of tickring's source", text(func(s *settings) *string { return &s.props.Source })},
+	{"name", "stack name", text(func(s *settings) *string { return &s.name })},
+	{"emulator", "true: deploy to an emulator of AWS; never set it for an account", flag(func(s *settings) *bool { return &s.emulator })},
+	{"functions", "directory of compiled functions, each NAME/bootstrap", text(func(s *settings) *string { return &s.props.Functions })},
+	{"source", "directory of tickring's source code", text(func(s *settings) *string { return &s.props.Source })},
 	{"architecture", "arm64 or x86_64", func(s *settings, v string) error {
 		switch v {
 		case "arm64":
@@ -127,7 +157,7 @@ var all = []setting{
 		}
 		return nil
 	}},
-	{"memory", "MB of single functions: dispatch=512,api=256", func(s *settings, v string) error {
+	{"memory", "MB for each function, 128 to 10240: dispatch=512,api=256", func(s *settings, v string) error {
 		s.props.Memory = map[string]float64{}
 		for _, t := range split(v) {
 			name, mb, _ := strings.Cut(t, "=")
@@ -139,7 +169,7 @@ var all = []setting{
 		}
 		return nil
 	}},
-	{"tables", "names of the tables of jobs, runs and state, that are there already", func(s *settings, v string) error {
+	{"tables", "names of existing tables of jobs, runs and state, in this order", func(s *settings, v string) error {
 		names := split(v)
 		if len(names) != 3 {
 			return errors.New("three names are wanted: of jobs, runs and state")
@@ -147,23 +177,24 @@ var all = []setting{
 		s.props.Tables = &infra.Tables{Jobs: names[0], Runs: names[1], State: names[2]}
 		return nil
 	}},
-	{"provisioned", "least and most read units, least and most write units, of each table and of the index: 1,110,7,200 (see cost.md " +
-		"for how to choose them)", func(s *settings, v string) error {
-		n, err := numbers(v, 4)
-		if err == nil {
-			s.props.Provisioned = &infra.Provisioned{MinRead: n[0], MaxRead: n[1], MinWrite: n[2], MaxWrite: n[3]}
-		}
-		return err
-	}},
-	{"warmThroughput", "reads and writes a second: 12000,4000", func(s *settings, v string) error {
+	{"provisioned", "minimum and maximum read units, minimum and maximum write units, of each table and of the index: 1,110,7,200",
+		func(s *settings, v string) error {
+			n, err := numbers(v, 4)
+			if err == nil {
+				s.props.Provisioned = &infra.Provisioned{MinRead: n[0], MaxRead: n[1], MinWrite: n[2], MaxWrite: n[3]}
+			}
+			return err
+		}},
+	{"warmThroughput", "reads and writes per second that new tables accept at once: 24000,8000", func(s *settings, v string) error {
 		n, err := numbers(v, 2)
 		if err == nil {
 			s.props.WarmThroughput = &infra.Throughput{Read: n[0], Write: n[1]}
 		}
 		return err
 	}},
-	{"recoverRuns", "true: point-in-time recovery for runs too", flag(func(s *settings) *bool { return &s.props.RecoverRuns })},
-	{"removalPolicy", "retain or destroy, of the tables", func(s *settings, v string) error {
+	{"recoverRuns", "true: point-in-time recovery for the table of runs too",
+		flag(func(s *settings) *bool { return &s.props.RecoverRuns })},
+	{"removalPolicy", "retain or destroy: keep or delete the tables with the stack", func(s *settings, v string) error {
 		switch v {
 		case "retain":
 			s.props.RemovalPolicy = awscdk.RemovalPolicy_RETAIN
@@ -174,89 +205,93 @@ var all = []setting{
 		}
 		return nil
 	}},
-	{"deletionProtection", "true or false", func(s *settings, v string) error {
+	{"deletionProtection", "true or false: protect the tables against deletion", func(s *settings, v string) error {
 		s.props.DeletionProtection = new(bool)
 		return flag(func(s *settings) *bool { return s.props.DeletionProtection })(s, v)
 	}},
-	{"replicas", "other Regions that the tables are copied to: eu-west-1,us-east-2",
+	{"replicas", "other Regions that DynamoDB copies the tables to, at most 10: eu-west-1,us-east-2",
 		list(func(s *settings) *[]string { return &s.props.Replicas })},
 	{"key", "ARN of a KMS key", text(func(s *settings) *string { return &s.key })},
-	{"maxPartitions", "number", number(func(s *settings) **float64 { return &s.props.MaxPartitions })},
-	{"maxConcurrency", "number", number(func(s *settings) **float64 { return &s.props.MaxConcurrency })},
-	{"logRetentionDays", "number", number(func(s *settings) **float64 { return &s.props.LogRetentionDays })},
-	{"reportZone", "by whose days runs are summed up, such as Europe/Berlin", text(func(s *settings) *string { return &s.props.ReportZone })},
-	{"runUrl", "where people find a run, for notices: https://jobs.example.com/runs/{run}",
+	{"maxPartitions", "maximum number of partitions of the index of due jobs, 1 to 256",
+		number(func(s *settings) **float64 { return &s.props.MaxPartitions })},
+	{"maxConcurrency", "maximum concurrency of dispatch for each of its two queues, 2 to 1000",
+		number(func(s *settings) **float64 { return &s.props.MaxConcurrency })},
+	{"logRetentionDays", "days that CloudWatch keeps the functions' logs, such as 30",
+		number(func(s *settings) **float64 { return &s.props.LogRetentionDays })},
+	{"reportZone", "time zone of days in reports: Europe/Berlin", text(func(s *settings) *string { return &s.props.ReportZone })},
+	{"runUrl", "link to a run in notifications: https://jobs.example.com/runs/{run}",
 		text(func(s *settings) *string { return &s.props.RunUrl })},
 	{"logLevel", "debug, info, warn or error", text(func(s *settings) *string { return &s.props.LogLevel })},
-	{"allow", "networks of executors: 10.0.0.0/8,192.168.0.0/16", list(func(s *settings) *[]string { return &s.props.Allow })},
-	{"invoke", "ARNs of Lambda functions that may be executors", list(func(s *settings) *[]string { return &s.props.Invoke })},
-	{"slowConcurrency", "maximum concurrency of the function that sends to slow executors, and of the function that keeps logs; default: " +
-		"a fifth of an account limit below 1,000",
+	{"allow", "private networks of executors, at most 100: 10.0.0.0/8,192.168.0.0/16",
+		list(func(s *settings) *[]string { return &s.props.Allow })},
+	{"invoke", "ARNs of Lambda functions that can be executors, at most 100", list(func(s *settings) *[]string { return &s.props.Invoke })},
+	{"slowConcurrency", "maximum concurrency of slow, and of aside, 2 to 1000",
 		number(func(s *settings) **float64 { return &s.props.SlowConcurrency })},
-	{"queues", "ARNs of SQS queues that may be executors", list(func(s *settings) *[]string { return &s.props.Queues })},
-	{"topics", "ARNs of SNS topics that notices may go to", list(func(s *settings) *[]string { return &s.props.Topics })},
-	{"invokeTag", "key=value of Lambda functions that may be executors", func(s *settings, v string) error {
+	{"queues", "ARNs of standard SQS queues that can be executors, at most 100",
+		list(func(s *settings) *[]string { return &s.props.Queues })},
+	{"topics", "ARNs of standard SNS topics for notifications, at most 100", list(func(s *settings) *[]string { return &s.props.Topics })},
+	{"invokeTag", "tag of Lambda functions that can be executors: tickring=yes", func(s *settings, v string) error {
 		k, v, _ := strings.Cut(v, "=")
 		s.props.InvokeTag = &infra.Tag{Key: k, Value: v}
 		return nil
 	}},
-	{"noToken", "true: apps without a token take executors without one; only with `noTokenPublic`",
+	{"noToken", "true: an app without a token accepts executors without a token; requires `noTokenPublic`",
 		flag(func(s *settings) *bool { return &s.props.NoToken })},
-	{"noTokenPublic", "true: yes, anybody who finds the URL may be such an executor",
+	{"noTokenPublic", "true: confirms that any client that knows the URL can be such an executor",
 		flag(func(s *settings) *bool { return &s.props.NoTokenPublic })},
-	{"readToken", "true: a second token of the API, which may only read", flag(func(s *settings) *bool { return &s.props.ReadToken })},
-	{"oidcIssuer", "issuer of a provider of OpenID Connect that lets people into the console",
+	{"readToken", "true: create a read token", flag(func(s *settings) *bool { return &s.props.ReadToken })},
+	{"oidcIssuer", "issuer URL of an OpenID Connect provider for logins to the console",
 		text(func(s *settings) *string { return &s.provider().Issuer })},
-	{"oidcClientId", "what that provider calls the console", text(func(s *settings) *string { return &s.provider().ClientId })},
-	{"oidcSecretParameter", "name of an SSM parameter with the client's secret",
+	{"oidcClientId", "client ID of the console at the provider", text(func(s *settings) *string { return &s.provider().ClientId })},
+	{"oidcSecretParameter", "name of the SSM parameter with the client secret: /people/tickring-client",
 		text(func(s *settings) *string { return &s.provider().SecretParameter })},
-	{"oidcUrl", "URL by which browsers reach the console, if not `domain` or `publicUrl`",
+	{"oidcUrl", "URL of the console in browsers",
 		text(func(s *settings) *string { return &s.provider().Url })},
-	{"oidcName", "what people call the provider", text(func(s *settings) *string { return &s.provider().Name })},
-	{"oidcScopes", "what it is asked for: openid,profile", list(func(s *settings) *[]string { return &s.provider().Scopes })},
-	{"oidcNameClaim", "claim that names a person; preferred_username without",
+	{"oidcName", "name of the provider on the login page", text(func(s *settings) *string { return &s.provider().Name })},
+	{"oidcScopes", "scopes to request: openid,profile", list(func(s *settings) *[]string { return &s.provider().Scopes })},
+	{"oidcNameClaim", "claim that contains the user name",
 		text(func(s *settings) *string { return &s.provider().NameClaim })},
 	{"oidcRoleClaim", "claim that gives roles", text(func(s *settings) *string { return &s.provider().RoleClaim })},
-	{"oidcRoles", "what its values give, with ; between: devs=shop:editor;ops=admin", func(s *settings, v string) error {
+	{"oidcRoles", "roles for each value of that claim, separated by ;: devs=shop:editor;ops=admin", func(s *settings, v string) error {
 		s.provider().Roles = strings.Split(v, ";")
 		return nil
 	}},
-	{"vpc", "identifier of a VPC", text(func(s *settings) *string { return &s.vpc })},
-	{"subnets", "identifiers of subnets", text(func(s *settings) *string { return &s.subnets })},
-	{"securityGroups", "identifiers of security groups", text(func(s *settings) *string { return &s.groups })},
-	{"vpcEndpoints", "true: make the endpoints that the functions need", flag(func(s *settings) *bool { return &s.props.VpcEndpoints })},
-	{"httpApi", "true: an HTTP API; false: a function URL; default: a function URL if concurrency can be reserved for its function",
+	{"vpc", "ID of a VPC", text(func(s *settings) *string { return &s.vpc })},
+	{"subnets", "IDs of subnets", text(func(s *settings) *string { return &s.subnets })},
+	{"securityGroups", "IDs of security groups", text(func(s *settings) *string { return &s.groups })},
+	{"vpcEndpoints", "true: create the VPC endpoints that the functions need",
+		flag(func(s *settings) *bool { return &s.props.VpcEndpoints })},
+	{"httpApi", "true: an HTTP API; false: a function URL",
 		func(s *settings, v string) error {
 			s.httpApiSet = true
 			return flag(func(s *settings) *bool { return &s.props.HttpApi })(s, v)
 		}},
-	{"throttle", "requests a second and at once, of each path of the HTTP API: 1000,2000", func(s *settings, v string) error {
+	{"throttle", "requests per second and burst for each path of the HTTP API: 1000,2000", func(s *settings, v string) error {
 		n, err := numbers(v, 2)
 		if err == nil {
 			s.props.Throttle = &infra.Throttle{Rate: n[0], Burst: n[1]}
 		}
 		return err
 	}},
-	{"doorConcurrency", "reserved concurrency of each function that is called over HTTP; 0: none",
+	{"doorConcurrency", "reserved concurrency of each function that serves HTTP requests; 0: none",
 		number(func(s *settings) **float64 { return &s.props.DoorConcurrency })},
-	{"domain", "domain name of the HTTP API; setting it also creates the HTTP API", text(func(s *settings) *string { return &s.domain })},
-	{"certificate", "ARN of its certificate", text(func(s *settings) *string { return &s.certificate })},
-	{"zone", "identifier of its hosted zone", text(func(s *settings) *string { return &s.zone })},
-	{"zoneName", "name of its hosted zone", text(func(s *settings) *string { return &s.zoneName })},
-	{"publicUrl", "URL at which the scheduler is reached, if not its own", text(func(s *settings) *string { return &s.props.PublicUrl })},
+	{"domain", "domain name of the HTTP API: jobs.example.com", text(func(s *settings) *string { return &s.domain })},
+	{"certificate", "ARN of the certificate of the domain", text(func(s *settings) *string { return &s.certificate })},
+	{"zone", "ID of the Route 53 hosted zone of the domain", text(func(s *settings) *string { return &s.zone })},
+	{"zoneName", "name of the hosted zone: example.com", text(func(s *settings) *string { return &s.zoneName })},
+	{"publicUrl", "URL of the deployment behind your own proxy", text(func(s *settings) *string { return &s.props.PublicUrl })},
 	{"accessLogs", "true: the HTTP API logs each request", flag(func(s *settings) *bool { return &s.props.AccessLogs })},
-	{"permissionsBoundary", "ARN of a managed policy", text(func(s *settings) *string { return &s.boundary })},
+	{"permissionsBoundary", "ARN of a managed policy for every role", text(func(s *settings) *string { return &s.boundary })},
 	{"alarms", "true or false", negated(func(s *settings) *bool { return &s.props.NoAlarms })},
 	{"canary", "true or false", negated(func(s *settings) *bool { return &s.props.NoCanary })},
-	{"alarmTopic", "ARN of an SNS topic", text(func(s *settings) *string { return &s.topic })},
-	{"accountConcurrency", "maximum number of functions that run at a time in the account; default: the account's limit, which the " +
-		"deployment reads",
+	{"alarmTopic", "ARN of an SNS topic for alarms", text(func(s *settings) *string { return &s.topic })},
+	{"accountConcurrency", "concurrency limit of the account",
 		number(func(s *settings) **float64 { return &s.props.AccountConcurrency })},
-	{"invocationsAlarm", "invocations of functions per minute in the account, above which an alarm goes off; default: 60000",
+	{"invocationsAlarm", "function invocations per minute in the account above which an alarm goes off",
 		number(func(s *settings) **float64 { return &s.props.InvocationsAlarm })},
-	{"writeUnitsAlarm", "write units of runs per minute, above which an alarm goes off; default: 120000",
+	{"writeUnitsAlarm", "write units per minute of the table of runs above which an alarm goes off",
 		number(func(s *settings) **float64 { return &s.props.WriteUnitsAlarm })},
-	{"budget", "dollars a month, and the email address to notify at 80 and 100 percent: 50,ops@example.com",
+	{"budget", "dollars per month, and an email address to notify at 80 and 100 percent: 50,ops@example.com",
 		func(s *settings, v string) error {
 			dollars, email, _ := strings.Cut(v, ",")
 			f, err := strconv.ParseFloat(dollars, 64)
@@ -266,13 +301,15 @@ var all = []setting{
 			s.props.Budget = &infra.Budget{Dollars: f, Email: email}
 			return nil
 		}},
-	{"tags", "tags of all resources: team=payments,env=prod", func(s *settings, v string) (err error) {
-		s.tags, err = pairs(v, "team=payments")
+	{"tags", "tags for all resources, at most 49: team=payments,env=prod", func(s *settings, v string) (err error) {
+		if s.tags, err = pairs(v, "team=payments"); err == nil {
+			err = checkTags(s.tags)
+		}
 		return err
 	}},
-	{"xray", "true: send the spans of runs to AWS X-Ray", flag(func(s *settings) *bool { return &s.props.XRay })},
+	{"xray", "true: send traces of runs to AWS X-Ray", flag(func(s *settings) *bool { return &s.props.XRay })},
 	{"dashboard", "true or false", flag(func(s *settings) *bool { return &s.props.Dashboard })},
-	{"environment", "more variables of the functions: NAME=value,NAME=value", func(s *settings, v string) (err error) {
+	{"environment", "additional environment variables of the functions: NAME=value,NAME=value", func(s *settings, v string) (err error) {
 		s.props.Environment, err = pairs(v, "NAME=value")
 		return err
 	}},

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -35,35 +36,79 @@ func TestContext(t *testing.T) {
 		Email: "ops@example.com"}) || len(p.Replicas) != 1 || *p.InvocationsAlarm != 100 || *p.WriteUnitsAlarm != 200 {
 		t.Errorf("%+v", p)
 	}
-	for key, c := range map[string]struct{ value, want string }{
-		"colour":       {"red", "tickring:colour is not known; tickring: takes name, "},
-		"memory":       {"512", `tickring:memory=512: MB of single functions: dispatch=512,api=256: "512"`},
-		"provisioned":  {"5,100", "4 numbers are wanted"},
-		"throttle":     {"20", "2 numbers are wanted"},
-		"architecture": {"mips", "arm64 and x86_64 are allowed"},
-		"tables":       {"jobs,runs", "three names are wanted"},
-		"budget":       {"50", "expected a value such as 50,ops@example.com"},
-		"tags":         {"team", `"team": expected a value such as team=payments`},
-		"alarms":       {"perhaps", "true and false are allowed"},
-		"environment":  {"A", `"A": expected a value such as NAME=value`},
-		"subnets":      {"subnet-1", "tickring:vpc is missing"},
-		"zone":         {"Z1", "tickring:domain is missing"},
+	for _, c := range []struct{ key, value, want string }{
+		{"colour", "red", "tickring:colour is not known; tickring: takes name, "},
+		{"memory", "512", `tickring:memory=512: MB for each function, 128 to 10240: dispatch=512,api=256: "512"`},
+		{"provisioned", "5,100", "4 numbers are wanted"},
+		{"throttle", "20", "2 numbers are wanted"},
+		{"architecture", "mips", "arm64 and x86_64 are allowed"},
+		{"tables", "jobs,runs", "three names are wanted"},
+		{"budget", "50", "expected a value such as 50,ops@example.com"},
+		{"tags", "team", `"team": expected a value such as team=payments`},
+		{"alarms", "perhaps", "true and false are allowed"},
+		{"environment", "A", `"A": expected a value such as NAME=value`},
+		{"subnets", "subnet-1", "tickring:vpc is missing"},
+		{"zone", "Z1", "tickring:domain is missing"},
+		{"tags", "team=", `1 to 256 letters, digits and _ . : / = + - @ are allowed`},
+		{"tags", strings.Repeat("k", 129) + "=v", "a key of 1 to 128"},
+		{"tags", "k=" + strings.Repeat("v", 257), "a value of 1 to 256"},
+		{"tags", "team=pay&go", `"team"="pay&go": a key of 1 to 128`},
+		{"tags", "AWS:team=payments", "the prefix aws: is reserved by AWS"},
+		{"tags", "team=aws:payments", "the prefix aws: is reserved by AWS"},
+		{"tags", "tickring=yes", "each resource has this tag already"},
+		{"tags", manyTags(50), "50 tags: at most 49 are allowed"},
 	} {
-		if _, err := readContext(map[string]any{prefix + key: c.value}); !strings.Contains(fmt.Sprint(err), c.want) {
-			t.Errorf("%s=%s: %v; want %s", key, c.value, err, c.want)
+		if _, err := readContext(map[string]any{prefix + c.key: c.value}); !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("%s=%s: %v; want %s", c.key, c.value, err, c.want)
 		}
 	}
 }
 
-// docs/deploy.md has the same settings in the same words.
+// TestTagsAtTheirBounds: as many and as long tags as AWS takes, in letters of any language, are no error.
+func TestTagsAtTheirBounds(t *testing.T) {
+	for _, v := range []string{manyTags(49), strings.Repeat("é", 128) + "=" + strings.Repeat("団", 256), "a_.:/+-@b=c_.:/=+-@d"} {
+		if _, err := readContext(map[string]any{prefix + "tags": v}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTutorialNamesSettings: each setting that the tutorial of a deployment names exists, and an account that may not create alarms is
+// told which one to set.
+func TestTutorialNamesSettings(t *testing.T) {
+	b, err := os.ReadFile("../../docs/tutorial/deploy-to-aws.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const wanted = "| `cloudwatch:PutMetricAlarm` | The role of CloudFormation may not create alarms. Add the permission, or deploy with " +
+		"`-c tickring:alarms=false`. |"
+	if !strings.Contains(string(b), wanted) {
+		t.Errorf("there is no line %s", wanted)
+	}
+	for _, m := range regexp.MustCompile(`-c (tickring:\w+)=([^\s\x60]+)`).FindAllStringSubmatch(string(b), -1) {
+		if _, err := readContext(map[string]any{m[1]: m[2]}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func manyTags(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("k%d=v", i)
+	}
+	return strings.Join(list, ",")
+}
+
+// TestDocumented compares docs/reference/aws-settings.md with the settings.
 func TestDocumented(t *testing.T) {
-	b, err := os.ReadFile("../../docs/deploy.md")
+	b, err := os.ReadFile("../../docs/reference/aws-settings.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range all {
-		if line := fmt.Sprintf("| `%s` | %s |\n", o.key, o.takes); !strings.Contains(string(b), line) {
-			t.Errorf("docs/deploy.md has no line %s", line)
+		if line := fmt.Sprintf("| `%s` | %s | ", o.key, o.takes); !strings.Contains(string(b), line) {
+			t.Errorf("docs/reference/aws-settings.md has no line %s", line)
 		}
 	}
 }

@@ -161,7 +161,8 @@ func (c *Client) ask(ctx context.Context, service, method, path string, body []b
 	for try := 1; ; try++ {
 		err := c.once(ctx, service, method, path, body, header, read)
 		e, refused := errors.AsType[*Error](err)
-		if err == nil || try == tries || refused && e.Status < 500 && !slices.Contains(passing, e.Code) || ctx.Err() != nil {
+		final := refused && (e.Status < 500 || e.Status == http.StatusNotImplemented) && !slices.Contains(passing, e.Code)
+		if err == nil || try == tries || final || ctx.Err() != nil {
 			return err
 		}
 		t := time.NewTimer(time.Duration(try) * 300 * time.Millisecond)
@@ -180,7 +181,6 @@ func (c *Client) once(ctx context.Context, service, method, path string, body []
 		return fmt.Errorf("ask %s: %w", service, err)
 	}
 	r.Header = header.Clone()
-	r.Header.Set("Accept", "application/json")
 	keys, err := c.cfg.Credentials.Retrieve(ctx)
 	if err != nil {
 		return fmt.Errorf("AWS credentials: %w", err)

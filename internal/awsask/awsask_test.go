@@ -90,6 +90,38 @@ func TestRefusals(t *testing.T) {
 
 // What passes is asked again, what is refused is not, and a body is sent whole
 // each time.
+
+// An emulator that lacks a feature is told from one that has all, and from one that does not answer.
+func TestLacks(t *testing.T) {
+	const refused = `{"__type":"InvalidClientTokenId","message":"no"}`
+	for name, c := range map[string]struct {
+		apis, tables          int // status of the answers
+		httpAPIs, permissions bool
+		fails                 bool
+	}{
+		"all":     {apis: 200, tables: 403},
+		"neither": {apis: 501, tables: 200, httpAPIs: true, permissions: true},
+		"refused": {apis: 403, tables: 403, fails: true},
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			status := c.apis
+			if r.Method == http.MethodPost {
+				status = c.tables
+				if strings.Contains(r.Header.Get("Authorization"), "AKIDTEST") {
+					t.Errorf("%s: tables are listed with known credentials", name)
+				}
+			}
+			w.WriteHeader(status)
+			fmt.Fprint(w, refused)
+		}))
+		httpAPIs, permissions, err := client(t, "us-east-1", map[string]string{"AWS_ENDPOINT_URL": s.URL}).Lacks(t.Context())
+		s.Close()
+		if httpAPIs != c.httpAPIs || permissions != c.permissions || (err != nil) != c.fails {
+			t.Errorf("%s: HTTP APIs %t, permissions %t, %v", name, httpAPIs, permissions, err)
+		}
+	}
+}
+
 func TestRetries(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -119,7 +151,8 @@ func TestRetries(t *testing.T) {
 			cl := client(t, "eu-central-1", map[string]string{"AWS_ENDPOINT_URL": "http://aws.test"})
 			cl.o.HTTP = &http.Client{Transport: roundTrip(func(r *http.Request) *http.Response {
 				w := httptest.NewRecorder()
-				if err := r.ParseForm(); err != nil || r.Form.Get("Action") != "Do" || r.Header.Get("X-Amz-Date") == "" {
+				if err := r.ParseForm(); err != nil || r.Form.Get("Action") != "Do" ||
+					r.Header.Get("X-Amz-Date") == "" || r.Header.Get("Accept") != "" {
 					t.Errorf("asked %v, %v", r.Form, err)
 				}
 				c.answer(n.Add(1), w)

@@ -316,9 +316,9 @@ func (c *Config) Report() string {
 	return c.ReportURL
 }
 
-// secrets says where those that the configuration names are read.
-func (c *Config) secrets(params parameters) {
-	create := creator(params, &c.Params)
+// secrets says where those that the configuration names are read; blank reports whether the tables have no records.
+func (c *Config) secrets(params parameters, blank func(context.Context) (bool, error)) {
+	create := creator(params, &c.Params, blank)
 	if c.Params.AdminToken != "" {
 		c.admin = newSecret(params, c.Params.AdminToken, create, c.Secrets)
 	}
@@ -342,7 +342,10 @@ func (c *Config) secrets(params parameters) {
 			s := newSecret(params, name, create, c.Secrets) // not kept: a rotation changes it
 			s.check = func(string, string) error { return nil }
 			text, err := s.get(ctx)
-			if err != nil && ctx.Err() == nil && !passing(err) {
+			if errors.Is(err, errMissing) {
+				err = core.Errorf(core.CodeRefused, "the parameter %s does not exist: functions create it only while the tables are empty; "+
+					"restore it from your copy", name)
+			} else if err != nil && ctx.Err() == nil && !passing(err) {
 				err = core.Errorf(core.CodeRefused, "the secrets cannot be decrypted: %v", err)
 			}
 			return text, err
@@ -374,8 +377,13 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 	}
 	stored, sdk := Clients{}.Of(sdk)
 	stored.APIOptions = append(stored.APIOptions, awsengine.Throttled(c.Metrics.counter(TableThrottles)))
+	var s *awsengine.Store
 	if c.Params != (Params{}) {
-		c.secrets(ssm.NewFromConfig(sdk))
+		c.secrets(ssm.NewFromConfig(sdk), func(ctx context.Context) (bool, error) { return s.Blank(ctx) })
+	}
+	if s, err = awsengine.New(dynamodb.NewFromConfig(stored), sqs.NewFromConfig(stored),
+		awsengine.Options{Names: c.Names, Visibility: c.Visibility, Secrets: c.Box}); err != nil {
+		return c, sdk, nil, log, err
 	}
 	if c.Box != nil {
 		soon, cancel := context.WithTimeout(ctx, 3*time.Second)
@@ -391,9 +399,7 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 	}
 	c.Functions, c.SQS = awssend.NewFunctions(lambda.NewFromConfig(sdk), cloudwatchlogs.NewFromConfig(sdk)),
 		awssend.NewQueues(sqs.NewFromConfig(sdk), sdk.Region)
-	s, err := awsengine.New(dynamodb.NewFromConfig(stored), sqs.NewFromConfig(stored),
-		awsengine.Options{Names: c.Names, Visibility: c.Visibility, Secrets: c.Box})
-	return c, sdk, s, log, err
+	return c, sdk, s, log, nil
 }
 
 // Start hands a handler to Lambda. Where traces are made they are brought to the

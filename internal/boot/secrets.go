@@ -60,13 +60,21 @@ func newSecret(params parameters, name string, create func(context.Context) erro
 }
 
 // creator returns the function that creates the missing ones of the parameters in p.Create, in their order, with random
-// values. The first function that creates a parameter wins. It returns nil if p.Create is empty.
-func creator(params parameters, p *Params) func(context.Context) error {
+// values. The first function that creates a parameter wins. It creates no secret key if there are records, because their secrets need
+// the key that is missing. It returns nil if p.Create is empty.
+func creator(params parameters, p *Params, blank func(context.Context) (bool, error)) func(context.Context) error {
 	if p.Create == "" {
 		return nil
 	}
 	return func(ctx context.Context) error {
 		for name := range strings.SplitSeq(p.Create, ",") {
+			if name == p.SecretKey {
+				if is, err := blank(ctx); err != nil {
+					return fmt.Errorf("create the parameter %s: %w", name, err)
+				} else if !is {
+					continue
+				}
+			}
 			in := &ssm.PutParameterInput{Name: &name, Type: types.ParameterTypeSecureString,
 				Value: aws.String(strings.TrimSpace(secretbox.NewKey())), Description: aws.String("A token or key of tickring")}
 			if p.SecretKMS != "" {
@@ -141,7 +149,7 @@ func (s *secret) ask(ctx context.Context) (string, error) {
 
 // passing is an error after which the same question may be answered.
 func passing(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) ||
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, core.ErrThrottled) ||
 		retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary
 }
 

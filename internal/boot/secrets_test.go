@@ -84,7 +84,7 @@ func TestSecretKeyComesFromParameter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.secrets(params)
+			c.secrets(params, isBlank)
 			return c.Box
 		}
 		app := core.App{Name: "shop", Token: "token-of-shop"}
@@ -113,6 +113,58 @@ func TestSecretKeyComesFromParameter(t *testing.T) {
 	})
 }
 
+func isBlank(context.Context) (bool, error) { return true, nil }
+
+// TestDeletedSecretKeyIsNotReplaced: while there are records, no function creates a secret key, also not beside another parameter that
+// is missing; the error names the parameter. A process that read the key before keeps it. A parameter that is restored is used.
+func TestDeletedSecretKeyIsNotReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		params := &fakeParams{values: map[string]string{}}
+		blank, wrong := true, error(nil)
+		tick := func() *Config {
+			c, err := Read(with("TICKRING_ADMIN_TOKEN_PARAM", "/t/admin-token", "TICKRING_SECRET_KEY_PARAM", "/t/secret-key",
+				"TICKRING_SECRET_KEY_KMS", "the-kms-key", "TICKRING_CREATE_PARAMS", "/t/secret-key,/t/admin-token"), Needs{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.secrets(params, func(context.Context) (bool, error) { return blank, wrong })
+			return &c
+		}
+		app := core.App{Name: "shop", Token: "token-of-shop"}
+		early := tick().Box
+		sealed, err := secretbox.Seal(early, app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := params.values["/t/secret-key"]
+		clear(params.values)
+		blank = false
+		for range 2 {
+			_, err = secretbox.Open(tick().Box, sealed)
+			if core.CodeOf(err) != core.CodeRefused || !strings.Contains(err.Error(), "the parameter /t/secret-key does not exist") {
+				t.Errorf("without the parameter: %v", err)
+			}
+			if _, is := params.values["/t/secret-key"]; is || params.values["/t/admin-token"] == "" {
+				t.Errorf("parameters are %v", params.values)
+			}
+		}
+		time.Sleep(time.Minute)
+		if again, err := secretbox.Seal(early, app); err != nil {
+			t.Errorf("a process that has the key: %v", err)
+		} else if params.values["/t/secret-key"] = kept; err == nil {
+			sealed = again
+		}
+		if opened, err := secretbox.Open(tick().Box, sealed); err != nil || opened.Token != app.Token {
+			t.Errorf("restored: %q, %v", opened.Token, err)
+		}
+		clear(params.values)
+		blank, wrong = true, fmt.Errorf("table state: %w", core.ErrThrottled)
+		if _, err := secretbox.Open(tick().Box, sealed); !errors.Is(err, core.ErrThrottled) || len(params.values) > 0 {
+			t.Errorf("while the tables cannot be read: %v", err)
+		}
+	})
+}
+
 // A function that may create parameters creates the missing ones, the secret key last: a start that breaks off is completed by
 // the next. Existing values stay. Any other function fails until then.
 func TestMissingParametersAreCreated(t *testing.T) {
@@ -122,7 +174,7 @@ func TestMissingParametersAreCreated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.secrets(params)
+		c.secrets(params, isBlank)
 		return &c
 	}
 	creator := func() *Config {
@@ -165,7 +217,7 @@ func TestSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := len(params.asked)
-		if c.secrets(params); len(params.asked) > before {
+		if c.secrets(params, isBlank); len(params.asked) > before {
 			t.Errorf("asked for %q at its start", params.asked[before:])
 		}
 		return &c
@@ -213,7 +265,7 @@ func TestColdStarts(t *testing.T) {
 		for i := range functions {
 			all.Go(func() {
 				c := Config{Params: Params{ReportKey: "/t/report-key"}}
-				c.secrets(params)
+				c.secrets(params, isBlank)
 				ctx, cancel := context.WithTimeout(t.Context(), invocation)
 				defer cancel()
 				if _, err := c.ReportKey(ctx); err != nil {
@@ -241,7 +293,7 @@ func TestSecretIsAskedForByOne(t *testing.T) {
 		params := &fakeParams{values: map[string]string{"/t/report-key": "the-report-key-of-here"},
 			err: &smithy.GenericAPIError{Code: "ThrottlingException"}}
 		c := Config{Params: Params{ReportKey: "/t/report-key"}}
-		c.secrets(params)
+		c.secrets(params, isBlank)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		var all sync.WaitGroup
@@ -276,7 +328,7 @@ func TestSecretsMissing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := Config{Params: Params{AdminToken: "/t/admin-token"}}
-				cfg.secrets(c.params)
+				cfg.secrets(c.params, isBlank)
 				began := time.Now()
 				for range 3 { // is not asked each time, and nobody waits
 					if _, err := cfg.Token(t.Context()); !strings.Contains(fmt.Sprint(err), c.want) {

@@ -20,7 +20,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// TestBroadcast holds docs/aws.md to what a broadcast uses beside what its shards write,
+// TestBroadcast holds docs/internals/aws-units.md to what a broadcast uses beside what its shards write,
 // which is what any run does. Its addresses make it long.
 func TestBroadcast(t *testing.T) {
 	spreads := func(route core.Route, executors int) measured {
@@ -35,15 +35,15 @@ func TestBroadcast(t *testing.T) {
 	for executors, own := range map[int]float64{2: 3, 10: 3, 100: 10} {
 		m, n := spreads(core.RouteBroadcast, executors), float64(executors)
 		if is := m.write - (one.write - 2) - 4*n; is > own || is < own-1 {
-			t.Errorf("%d executors: %.0f units written beside those of its shards; docs/aws.md says %.0f", executors, is, own)
+			t.Errorf("%d executors: %.0f units written beside those of its shards; docs/internals/aws-units.md says %.0f", executors, is, own)
 		}
 		if is := (m.read - one.read) / n; is > 9 {
-			t.Errorf("%d executors: %.1f units read for each; docs/aws.md says 9 at most", executors, is)
+			t.Errorf("%d executors: %.1f units read for each; docs/internals/aws-units.md says 9 at most", executors, is)
 		}
 	}
 }
 
-// TestChildren holds docs/aws.md to what children use. Those of one end share a journal.
+// TestChildren holds docs/internals/aws-units.md to what children use. Those of one end share a journal.
 func TestChildren(t *testing.T) {
 	family := func(n int, join bool) measured {
 		specs := orders(1+n, "family-")

@@ -1,8 +1,10 @@
-// Package cost says what a deployment on AWS costs a month: it plays the passes
+// Package cost computes what a deployment on AWS costs a month: it plays the passes
 // of the tick over the jobs, counts what they send and write, and prices that.
-// What one fire reads and how long functions last was measured in a deployment
+// What one fire reads and how long functions wait was measured in a deployment
 // on fakes that count (measure_test.go), and a test holds the numbers here to
-// it. It knows no account: no free tier, no discount, no taxes.
+// it. Processor time was measured on a full core; a function has a share of one by its
+// memory. There is no free tier, no discount and no tax. The tests write the tables of
+// docs/reference/aws-cost.md: go test ./internal/cost -run TestPage -update.
 package cost
 
 import (
@@ -43,17 +45,18 @@ var Virginia = Prices{
 
 // What the parts of a fire use, in units and seconds. A run is claimed and
 // ended with one write unit each; an advance is an item and a move in the
-// index; a journal is one item for each message.
+// index; a journal is one item for each batch.
 const (
 	writesOfRun     = 2
 	writesOfAdvance = 1
-	movesOfAdvance  = 2 // in the index
-	writesOfJournal = 1
-	writesOfWake    = 4 // the lease, and back, the sign of life, the watchdog's cursor
-	writesOfBeats   = 1 // a minute of one executor: it beats twice, and every second one is written
+	movesOfAdvance  = 2    // in the index
+	writesOfWake    = 2.03 // the sign of life, the watchdog's cursor
+	writesOfDue     = 2    // of a wake-up that finds jobs due: the lease, and back
+	writesOfBeats   = 1    // a minute of one executor: it beats twice, and every second one is written
 
 	bytesOfJournal = 215 // and of each of its runs
 	bytesOfEntry   = 9
+	bytesUncharged = 100 // of each item: they are stored, and are none of its units
 	keepsJournals  = 20 * 24 * time.Hour
 
 	readsOfFire     = 1    // its job's schedule
@@ -64,7 +67,8 @@ const (
 	readsOfHealths  = 0.5 // what others found slow, where that is not too many for a unit
 	readsOfAdvance  = 1
 	looksOfAdvance  = 0.4  // for runs
-	readsOfWake     = 9.33 // the leases, what holds for all, the sign of life, whether anything was lost, looks at notices
+	readsOfDue      = 11   // of a wake-up that finds jobs due
+	readsOfWake     = 8.45 // what holds for all, the sign of life, whether anything was lost, looks at notices
 	looksOfWake     = 0.67 // for jobs that are due, and are next
 	readsOfBeats    = 5    // a minute of one executor
 
@@ -75,57 +79,62 @@ const (
 	agesOfSample   = 1
 	writesOfSample = 0.34
 
-	secondsOfWake     = 0.9 // most of it waits for the beat
+	// Waiting, for stores, executors and the beat.
+	secondsOfWake     = 0.05
+	secondsOfDue      = 0.9 // of a wake-up that finds jobs due: most of it waits for the beat
 	secondsOfBeat     = 0.013
 	secondsOfCallback = 0.006
 	secondsOfResult   = 0.00015 // of a callback, beyond its first
-	secondsOfDispatch = 0.06    // without its fires, and what it holds
+	secondsOfDispatch = 0.08    // without its fires, and what it holds
 	secondsOfFire     = 0.0022  // of a batch, beyond those that are sent all at once
-	firesAtOnce       = 20
+
+	// Processor time on a full core. That of a beat is taken for that of a callback, and that
+	// of a result beyond the first for a tenth of one.
+	coreOfWake     = 0.18
+	coreOfCallback = 0.0023
+	coreOfResult   = coreOfCallback / 10
+	coreOfFire     = 0.00145
+	coreMB         = 1769 // memory of a function that has a full core
+
+	firesAtOnce = 20
 )
 
 // Deployment is what the bill depends on besides the jobs.
 type Deployment struct {
-	HTTPAPI   bool          // in front of callbacks and beats; else a function URL, of the function that takes all requests
+	HTTPAPI   bool          // in front of callbacks and beats, which costs a dollar a million requests
 	Keep      time.Duration // how long runs stay
 	RunBytes  int           // of a run that succeeded, as DynamoDB counts them, with an app's name of 6 and an address of 21
 	Results   float64       // of a callback, on average; 0: one
 	Executors int           // that beat; those at fixed addresses do not
 	Alarms    int           // metrics that alarms look at
-	// that ask queues for messages, each for 20 s at a time: two of a queue, five where a mapping has a maximum concurrency
-	Pollers int
+	Pollers   int           // that ask queues for messages, each for 20 s at a time
 	// Provisioned are tables whose capacity follows their use, of fires that come
 	// evenly; the least that each table keeps is not in it.
 	Provisioned bool
-	MemoryMB    struct{ Tick, Dispatch, Callback, Registry, API int }
+	MemoryMB    struct{ Tick, Dispatch, API int } // the API takes callbacks and beats
 }
 
-// Standard is a stack without settings but an HTTP API; FunctionURL is the default of an account of 200 functions and more.
+// Standard is a stack as it is deployed without any choices.
 func Standard() Deployment {
-	d := Deployment{HTTPAPI: true, Keep: 30 * 24 * time.Hour, RunBytes: 375}
-	d.Pollers = 4 * 2 // fires, checks, slow, aside
-	d.MemoryMB.Tick, d.MemoryMB.Dispatch, d.MemoryMB.Callback, d.MemoryMB.Registry, d.MemoryMB.API = 256, 256, 128, 128, 256
-	return d
-}
-
-// FunctionURL is the same deployment without an HTTP API: one function takes all requests.
-func (d Deployment) FunctionURL() Deployment {
-	d.HTTPAPI = false
-	d.MemoryMB.Callback, d.MemoryMB.Registry = d.MemoryMB.API, d.MemoryMB.API
+	d := Deployment{Keep: 30 * 24 * time.Hour, RunBytes: 375, Pollers: 8}
+	d.MemoryMB.Tick, d.MemoryMB.Dispatch, d.MemoryMB.API = 256, 256, 256
 	return d
 }
 
 type Usage struct {
 	Fires, WriteUnits, ReadUnits, StoredGB, QueueRequests float64
 	WriteHours, ReadHours                                 float64 // of provisioned tables, instead of their units
-	Invocations, GBSeconds, HTTPRequests, Wakes, Alarms   float64
+	Invocations, HTTPRequests, Wakes, Alarms              float64
+	// GBSeconds are those of waiting; CoreSeconds are processor time on a full core.
+	GBSeconds, CoreSeconds float64
 }
 
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		u.Fires + v.Fires, u.WriteUnits + v.WriteUnits, u.ReadUnits + v.ReadUnits, u.StoredGB + v.StoredGB, u.QueueRequests + v.QueueRequests,
 		u.WriteHours + v.WriteHours, u.ReadHours + v.ReadHours,
-		u.Invocations + v.Invocations, u.GBSeconds + v.GBSeconds, u.HTTPRequests + v.HTTPRequests, u.Wakes + v.Wakes, u.Alarms + v.Alarms,
+		u.Invocations + v.Invocations, u.HTTPRequests + v.HTTPRequests, u.Wakes + v.Wakes, u.Alarms + v.Alarms,
+		u.GBSeconds + v.GBSeconds, u.CoreSeconds + v.CoreSeconds,
 	}
 }
 
@@ -136,7 +145,8 @@ func Idle(d Deployment) Usage {
 	u := Usage{
 		QueueRequests: minutes * (3*float64(d.Pollers) + 1), // each wake-up takes dead letters
 		Invocations:   minutes + beats,
-		GBSeconds:     minutes*secondsOfWake*gb(d.MemoryMB.Tick) + beats*secondsOfBeat*gb(d.MemoryMB.Registry),
+		GBSeconds:     minutes*secondsOfWake*gb(d.MemoryMB.Tick) + beats*secondsOfBeat*gb(d.MemoryMB.API),
+		CoreSeconds:   minutes*coreOfWake + beats*coreOfCallback,
 		Wakes:         minutes,
 		Alarms:        float64(d.Alarms),
 	}
@@ -155,16 +165,23 @@ func Jobs(c Counts, d Deployment) Usage {
 	u := Usage{
 		Fires: fires,
 		StoredGB: (fires*float64(d.RunBytes)*float64(d.Keep) +
-			(bytesOfJournal*float64(c.Messages)+bytesOfEntry*fires)*float64(keepsJournals)) / 1e9 / float64(Month),
+			(bytesOfJournal*batches+bytesOfEntry*fires)*float64(keepsJournals)) / 1e9 / float64(Month),
 		QueueRequests: float64(c.Sends) + 2*batches,
 		Invocations:   callbacks + batches,
-		GBSeconds: (callbacks*secondsOfCallback+(fires-callbacks)*secondsOfResult)*gb(d.MemoryMB.Callback) +
+		GBSeconds: (callbacks*secondsOfCallback+(fires-callbacks)*secondsOfResult)*gb(d.MemoryMB.API) +
 			(batches*secondsOfDispatch+max(0, fires-firesAtOnce*batches)*secondsOfFire+c.Held.Seconds())*gb(d.MemoryMB.Dispatch),
+		CoreSeconds: callbacks*coreOfCallback + (fires-callbacks)*coreOfResult + fires*coreOfFire,
 	}
 	if d.HTTPAPI {
 		u.HTTPRequests = callbacks
 	}
 	return u.with(unitsOfJobs(c, d), d).Times(times)
+}
+
+// Planning is what wake-ups use on top that find jobs due, however many those are.
+func Planning(wakes float64, d Deployment) Usage {
+	u := Usage{GBSeconds: wakes * secondsOfDue * gb(d.MemoryMB.Tick)}
+	return u.with(tablesOf(Capacity{}, Capacity{}, Capacity{}, Capacity{Write: writesOfDue * wakes, Read: readsOfDue * wakes}), d)
 }
 
 // Canary is what a job that fires each minute to a function of the stack uses.
@@ -175,9 +192,10 @@ func Canary(d Deployment) (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
-	u := Jobs(c, d)
+	u := Jobs(c, d).Plus(Planning(float64(c.Wakes), d).Times(float64(Month) / float64(c.Span)))
 	u.Invocations += u.Fires // its executor
-	u.GBSeconds += u.Fires * secondsOfCallback * gb(d.MemoryMB.Callback)
+	u.GBSeconds += u.Fires * secondsOfCallback * gb(128)
+	u.CoreSeconds += u.Fires * coreOfCallback
 	return u, nil
 }
 
@@ -186,9 +204,13 @@ func (u Usage) Times(n float64) Usage {
 	return Usage{
 		u.Fires * n, u.WriteUnits * n, u.ReadUnits * n, u.StoredGB * n, u.QueueRequests * n,
 		u.WriteHours * n, u.ReadHours * n,
-		u.Invocations * n, u.GBSeconds * n, u.HTTPRequests * n, u.Wakes * n, u.Alarms * n,
+		u.Invocations * n, u.HTTPRequests * n, u.Wakes * n, u.Alarms * n,
+		u.GBSeconds * n, u.CoreSeconds * n,
 	}
 }
+
+// FunctionTime is the GB-seconds of all functions, waiting and processor time together.
+func (u Usage) FunctionTime() float64 { return u.GBSeconds + u.CoreSeconds*gb(coreMB) }
 
 func gb(mb int) float64 { return float64(mb) / 1024 }
 
@@ -201,6 +223,7 @@ type Line struct {
 
 func (p Prices) Bill(u Usage) []Line {
 	const million = 1e6
+	gbSeconds := u.FunctionTime()
 	all := []Line{
 		{"table writes", u.WriteUnits, "units", u.WriteUnits / million * p.WriteUnits},
 		{"table reads", u.ReadUnits, "units", u.ReadUnits / million * p.ReadUnits},
@@ -209,7 +232,7 @@ func (p Prices) Bill(u Usage) []Line {
 		{"history stored", u.StoredGB, "GB", u.StoredGB * p.StoredGB},
 		{"queue requests", u.QueueRequests, "requests", u.QueueRequests / million * p.QueueRequests},
 		{"function invocations", u.Invocations, "invocations", u.Invocations / million * p.Invocations},
-		{"function time", u.GBSeconds, "GB-seconds", u.GBSeconds * p.GBSeconds},
+		{"function time", gbSeconds, "GB-seconds", gbSeconds * p.GBSeconds},
 		{"HTTP API", u.HTTPRequests, "requests", u.HTTPRequests / million * p.HTTPRequests},
 		{"wake-ups", u.Wakes, "wake-ups", u.Wakes / million * p.Schedules},
 		{"alarms", u.Alarms, "alarms", u.Alarms * p.Alarm},

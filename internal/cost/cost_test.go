@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 )
+
+var update = flag.Bool("update", false, "write the tables of docs/reference/aws-cost.md")
 
 // begin is a Monday.
 var begin = time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC)
@@ -30,15 +33,16 @@ type fleet struct {
 	when            func(i int) core.When
 	units, requests float64 // of writes and queues, a fire, at most
 	dollars         float64 // a million fires, at most
+	before          float64 // what these were as deployed by default in November 2026
 }
 
 var fleets = []fleet{
-	{"1,000 minutely, all on :00", 1000, 100 * time.Minute, together(time.Minute), 2.33, 0.01, 1.955},
-	{"1,000 minutely, each at a second of its own", 1000, 100 * time.Minute, spread(time.Minute), 2.37, 0.13, 2.105},
-	{"20 minutely, each at a second of its own", 20, 100 * time.Minute, spread(time.Minute), 3.16, 1.8, 4.255},
-	{"100 secondly", 100, 20 * time.Minute, together(time.Second), 2.03, 0.03, 1.795},
-	{"10,000 daily, all at midnight", 10_000, 24 * time.Hour, together(24 * time.Hour), 5.06, 0.07, 4.165},
-	{"10,000 daily, each at a second of its own", 10_000, 24 * time.Hour, spread(24 * time.Hour), 6, 2.07, 6.73},
+	{"1,000 jobs every minute, all at :00", 1000, 100 * time.Minute, together(time.Minute), 2.32, 0.011, 2.05, 2.94},
+	{"1,000 jobs every minute, spread", 1000, 100 * time.Minute, spread(time.Minute), 2.37, 0.13, 2.20, 3.09},
+	{"20 jobs every minute, spread", 20, 100 * time.Minute, spread(time.Minute), 3.16, 1.8, 4.40, 5.24},
+	{"100 jobs every second", 100, 20 * time.Minute, together(time.Second), 2.02, 0.03, 1.88, 2.78},
+	{"10,000 jobs a day, all at midnight", 10_000, 24 * time.Hour, together(24 * time.Hour), 5.02, 0.072, 4.26, 5.15},
+	{"10,000 jobs a day, spread", 10_000, 24 * time.Hour, spread(24 * time.Hour), 5.95, 2.07, 6.85, 7.72},
 }
 
 func jobsOf(n int, when func(i int) core.When) (jobs []Job) {
@@ -60,179 +64,231 @@ func holds(t *testing.T, file, row string) {
 	}
 }
 
-// TestFleets counts what six fleets cost, holds docs/aws.md and docs/cost.md to
-// it, and that to the targets.
-func TestFleets(t *testing.T) {
-	for _, f := range fleets {
-		t.Run(f.name, func(t *testing.T) {
-			c, err := Replay(jobsOf(f.jobs, f.when), begin, f.span, plan.AWS())
-			if err != nil {
-				t.Fatal(err)
-			}
-			// Every instant of the span, neither more nor fewer: the counts are of whole rhythms.
-			if want := f.jobs * int(f.span/f.when(0).Every); c.Fires != want {
-				t.Errorf("%d fires in %s, want %d", c.Fires, f.span, want)
-			}
-			per := func(n int) float64 { return float64(n) / float64(c.Fires) }
-			units := writesOfRun + (writesOfAdvance+movesOfAdvance)*per(c.Advances) + writesOfJournal*per(c.Messages)
-			requests := per(c.Sends + 2*c.Takes)
-			if units > f.units || requests > f.requests {
-				t.Errorf("%.3f write units and %.3f requests a fire; at most %.2f and %.2f", units, requests, f.units, f.requests)
-			}
-			holds(t, "aws.md", fmt.Sprintf("| %s | %.0f | %.0f | %.2f | %.3f |", f.name, 1e6*per(c.Messages), 1e6*per(c.Advances), units, requests))
-
-			million(t, f.name, c, Standard(), f.dollars)
-		})
+// page fails unless docs/reference/aws-cost.md has text in its part of a name; with -update it writes the text there.
+func page(t *testing.T, name, text string) {
+	t.Helper()
+	const file = "../../docs/reference/aws-cost.md"
+	doc, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(doc), "<!-- "+name+" -->\n")
+	is, after, ok := strings.Cut(rest, "<!-- end -->")
+	if !ok {
+		t.Fatalf("docs/reference/aws-cost.md has no part %s", name)
+	}
+	if text = "\n" + text + "\n"; is == text {
+		return
+	}
+	if !*update {
+		t.Fatalf("docs/reference/aws-cost.md says of %s\n%s\nand not\n%s\n(go test ./internal/cost -update writes it)", name, is, text)
+	}
+	all := before + "<!-- " + name + " -->\n" + text + "<!-- end -->" + after
+	if err := os.WriteFile(file, []byte(all), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// million holds docs/cost.md to what a million fires cost, and that to a target
-// behind a function URL.
-func million(t *testing.T, name string, c Counts, d Deployment, most float64) {
+// counted is what a fleet's passes do, which are of whole rhythms.
+func (f *fleet) counted(t *testing.T) Counts {
 	t.Helper()
-	u := Jobs(c, d.FunctionURL())
+	c, err := Replay(jobsOf(f.jobs, f.when), begin, f.span, plan.AWS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := f.jobs * int(f.span/f.when(0).Every); c.Fires != want {
+		t.Errorf("%d fires in %s, want %d", c.Fires, f.span, want)
+	}
+	return c
+}
+
+// TestFleets counts what six fleets write and ask of queues, and holds docs/internals/aws-units.md to it.
+func TestFleets(t *testing.T) {
+	for _, f := range fleets {
+		c := f.counted(t)
+		per := func(n int) float64 { return float64(n) / float64(c.Fires) }
+		units := writesOfRun + (writesOfAdvance+movesOfAdvance)*per(c.Advances) + per(c.Journals)
+		requests := per(c.Sends + 2*c.Takes)
+		if units > f.units || requests > f.requests {
+			t.Errorf("%s: %.3f write units and %.3f requests a fire; at most %.2f and %.2f", f.name, units, requests, f.units, f.requests)
+		}
+		row := fmt.Sprintf("| %s | %.0f | %.0f | %.2f | %.3f |", f.name, 1e6*per(c.Messages), 1e6*per(c.Advances), units, requests)
+		holds(t, "internals/aws-units.md", row)
+	}
+}
+
+const columns = "| Jobs | Writes | Reads | History | Queues | Functions | Total | With an HTTP API |\n|---|---|---|---|---|---|---|---|\n"
+
+// million is a row of what a million fires cost.
+func million(name string, c Counts, d Deployment, tables func(dollars float64) float64) (row string, sum float64) {
+	u := Jobs(c, d)
 	u = u.Times(1e6 / u.Fires)
-	behindAPI := Jobs(c, d)
-	behindAPI = behindAPI.Times(1e6 / behindAPI.Fires)
 	bill := map[string]float64{}
 	for _, l := range Virginia.Bill(u) {
-		bill[l.What] = l.Dollars
+		bill[l.What] += l.Dollars
 	}
-	sum := Sum(Virginia.Bill(u))
-	holds(t, "cost.md", fmt.Sprintf("| %s | %.2f | %.2f | %.2f | %.2f | %.2f | **%.2f** | %.2f |", name, bill["table writes"],
-		bill["table reads"], bill["history stored"],
-		bill["queue requests"], bill["function invocations"]+bill["function time"], sum, Sum(Virginia.Bill(behindAPI))))
-	if sum > most {
-		t.Errorf("$%.3f a million fires; at most $%.3f", sum, most)
+	write, read := bill["table writes"], bill["table reads"]
+	if tables != nil {
+		write, read = tables(write), tables(read)
 	}
+	functions := bill["function invocations"] + bill["function time"]
+	sum = write + read + bill["history stored"] + bill["queue requests"] + functions
+	d.HTTPAPI = true
+	requests := Jobs(c, d)
+	api := sum + requests.HTTPRequests/requests.Fires*Virginia.HTTPRequests
+	return fmt.Sprintf("| %s | %.2f | %.2f | %.2f | %.2f | %.2f | **%.2f** | %.2f |\n", name, write, read, bill["history stored"],
+		bill["queue requests"], functions, sum, api), sum
+}
+
+// TestPage holds the table of docs/reference/aws-cost.md to what the fleets cost, and that to its bounds.
+func TestPage(t *testing.T) {
+	text := columns
+	for _, f := range fleets {
+		row, sum := million(f.name, f.counted(t), Standard(), nil)
+		text += row
+		t.Logf("%s: $%.3f, %.0f %% below $%.2f", f.name, sum, 100*(1-sum/f.before), f.before)
+		if sum > f.dollars {
+			t.Errorf("%s: $%.3f a million fires; at most $%.3f", f.name, sum, f.dollars)
+		}
+	}
+	page(t, "fleets", text)
 }
 
 // gathered are the results of a callback, at least, of an executor that reports all
 // that waits by one request: TestMeasured counts more.
 const gathered = 8
 
-// TestCheaper: what the same fires cost where the account, or who runs the jobs,
+// reserved is what is paid of provisioned capacity that is reserved for three years, all of it used.
+const reserved = 0.23
+
+// TestCheaper holds docs/reference/aws-cost.md to what the same fires cost where the account, or who runs the jobs,
 // lets it be less.
 func TestCheaper(t *testing.T) {
 	batched := Standard()
 	batched.Results = gathered
-	provisioned, both := Standard(), batched
+	provisioned, both, small := Standard(), batched, Standard()
 	provisioned.Provisioned, both.Provisioned = true, true
+	small.MemoryMB.Dispatch = 128
+	text := columns
 	for _, tt := range []struct {
 		fleet
 		name    string
 		d       Deployment
+		tables  func(float64) float64
 		dollars float64
 	}{
-		{fleets[0], "eight results a callback", batched, 1.765},
-		{fleets[1], "eight results a callback", batched, 1.905},
-		{fleets[1], "provisioned tables", provisioned, 1.155},
-		{fleets[1], "provisioned tables, eight results a callback", both, 0.955},
+		{fleets[0], "eight results in a callback", batched, nil, 1.82},
+		{fleets[1], "eight results in a callback", batched, nil, 1.95},
+		{fleets[1], "provisioned tables", provisioned, nil, 1.25},
+		{fleets[1], "provisioned tables, eight results in a callback", both, nil, 1.00},
+		{fleets[1], "provisioned tables, reserved for three years", provisioned, func(d float64) float64 { return d * reserved }, 0.685},
+		{fleets[2], "`dispatch` with 128 MB", small, nil, 4.13},
+		{fleets[5], "`dispatch` with 128 MB", small, nil, 6.56},
 	} {
-		c, err := Replay(jobsOf(tt.jobs, tt.when), begin, tt.span, plan.AWS())
-		if err != nil {
-			t.Fatal(err)
+		row, sum := million(tt.fleet.name+"; "+tt.name, tt.counted(t), tt.d, tt.tables)
+		text += row
+		if sum > tt.dollars {
+			t.Errorf("%s, %s: $%.3f a million fires; at most $%.3f", tt.fleet.name, tt.name, sum, tt.dollars)
 		}
-		million(t, tt.fleet.name+"; "+tt.name, c, tt.d, tt.dollars)
 	}
+	page(t, "cheaper", text)
 }
 
-// TestIdle holds docs/cost.md to what an idle deployment costs, and that to the
-// targets.
+// TestFire holds docs/reference/aws-cost.md to what one fire of 1,000 minutely jobs uses.
+func TestFire(t *testing.T) {
+	c, d := fleets[1].counted(t), Standard()
+	u := Jobs(c, d)
+	n := u.Fires
+	core := u.CoreSeconds * gb(coreMB)
+	b := map[string]float64{}
+	for _, l := range Virginia.Bill(u.Times(1e6 / n)) {
+		b[l.What] = l.Dollars
+	}
+	page(t, "fire", fmt.Sprintf("| What | One run | $ for a million |\n|---|---|---|\n"+
+		"| Write units: 2 for the run, 0.3 to plan its job, 0.06 for its journal | %.2f | %.2f |\n"+
+		"| Read units: 1 for its job, the rest is shared | %.2f | %.2f |\n"+
+		"| History: %d bytes for 30 days, and a share of a journal for 20 days | | %.2f |\n"+
+		"| Queue requests | %.3f | %.2f |\n"+
+		"| Invocations: a callback and a share of a batch | %.2f | %.2f |\n"+
+		"| GB-seconds: %.4f of processor time, %.4f of waiting | %.4f | %.2f |\n",
+		u.WriteUnits/n, b["table writes"], u.ReadUnits/n, b["table reads"], d.RunBytes, b["history stored"],
+		u.QueueRequests/n, b["queue requests"], u.Invocations/n, b["function invocations"],
+		core/n, u.GBSeconds/n, (core+u.GBSeconds)/n, b["function time"]))
+}
+
+// alarmed are the metrics that the alarms of the stack look at: TestAlarms of infra counts them.
+const alarmed = 16
+
+// TestIdle holds docs/reference/aws-cost.md to what an idle deployment costs, and that to its bounds.
 func TestIdle(t *testing.T) {
-	d := Standard().FunctionURL()
+	d := Standard()
 	d.Executors = 1
+	text := "| What | Amount | Dollars |\n|---|---|---|\n"
 	bill := Virginia.Bill(Idle(d))
 	for _, l := range bill {
-		holds(t, "cost.md", fmt.Sprintf("| %s | %.0f %s | %s |", l.What, l.Amount, l.Unit, Dollars(l.Dollars)))
+		text += fmt.Sprintf("| %s | %.0f %s | %s |\n", l.What, l.Amount, l.Unit, Dollars(l.Dollars))
 	}
-	holds(t, "cost.md", fmt.Sprintf("| in all | | **%s** |", Dollars(Sum(bill))))
-	if s := Sum(bill); s > 0.95 {
-		t.Errorf("idle is %s a month", Dollars(s))
-	}
-	d.Executors, d.Alarms = 0, 16
+	one := Sum(bill)
+	d.Executors = 0
 	canary, err := Canary(d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := Sum(Virginia.Bill(Idle(d).Plus(canary)))
-	if doc, err := os.ReadFile("../../docs/cost.md"); err != nil || !strings.Contains(string(doc), "\n"+Dollars(all)+" a month.") ||
-		all > 2.61 {
-		t.Errorf("with the canary and all alarms: %s a month; %v", Dollars(all), err)
+	none, watched := Sum(Virginia.Bill(Idle(d))), Sum(Virginia.Bill(canary))
+	all := none + watched + alarmed*Virginia.Alarm
+	text += fmt.Sprintf("| Total with one executor that registers | | **%s** |\n", Dollars(one)) +
+		fmt.Sprintf("| Total without executors, with the canary (%s) and alarms on %d metrics (%s) | | **%s** |\n", Dollars(watched), alarmed,
+			Dollars(alarmed*Virginia.Alarm), Dollars(all))
+	planning := Sum(Virginia.Bill(Planning(float64(Month/time.Minute), d)))
+	text += fmt.Sprintf("| Additional, if jobs are planned every minute; any number of jobs | | %s |\n", Dollars(planning))
+	page(t, "idle", text)
+	if one > 0.95 || all > 2.65 {
+		t.Errorf("idle is %s a month, %s with the canary and all alarms", Dollars(one), Dollars(all))
 	}
 	holds(t, "tutorial/deploy-to-aws.md", fmt.Sprintf("| no jobs, with the canary and the alarms | %.2f |", all))
-	minutely := fleets[1]
-	c, err := Replay(jobsOf(minutely.jobs, minutely.when), begin, minutely.span, plan.AWS())
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := Jobs(c, Standard().FunctionURL())
-	u = u.Times(1000 * 60 * 24 * 30 / u.Fires)
+	u := Jobs(fleets[1].counted(t), Standard())
+	u = u.Times(1000 * 60 * 24 * 30 / u.Fires).Plus(Planning(float64(Month/time.Minute), d))
 	holds(t, "tutorial/deploy-to-aws.md", fmt.Sprintf("| 1,000 jobs, one run a minute each | %.0f more |", Sum(Virginia.Bill(u))))
 }
 
-// TestPlayMonth: rare jobs, frequent ones, fixed delays and too many to be played
-// come to what their schedules demand.
-func TestPlayMonth(t *testing.T) {
-	cron := func(expr string) core.Schedule {
-		return core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: expr}}}
+// busier is how much more than what comes evenly tables may grow to: for the busy
+// hour, and for what is made up for after an outage.
+const busier = 4
+
+// Provision is what a deployment with jobs that fire evenly takes, in units a second:
+// what each table keeps on average, and what to say to the stack (least and most reads,
+// least and most writes, the same for all). The least holds the burst in which a window
+// is planned: no table grows by itself for as little as that takes.
+func Provision(c Counts, d Deployment) (takes []Capacity, provisioned string) {
+	idle, jobs := unitsOfIdle(d), unitsOfJobs(c, d)
+	sum := idle
+	for i := range sum {
+		sum[i].Write = idle[i].Write/Month.Seconds() + jobs[i].Write/c.Span.Seconds()
+		sum[i].Read = idle[i].Read/Month.Seconds() + jobs[i].Read/c.Span.Seconds()
 	}
-	for _, tt := range []struct {
-		name  string
-		jobs  []Job
-		fires float64
-	}{
-		{"none", nil, 0},
-		{"by hand", []Job{{Name: "a"}}, 0},
-		{"daily", []Job{{Name: "a", Schedule: cron("0 30 2 * * ?")}}, 30},
-		{"workdays", []Job{{Name: "a", Schedule: cron("0 0/5 8-17 ? * MON-FRI")}}, 120 * 30 * 5. / 7},
-		{"each second", []Job{{Name: "a", Schedule: cron("* * * * * ?")}}, 2_592_000},
-		{"fixed delay", []Job{{Name: "a", Took: time.Second,
-			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 29 * time.Second}}}}}, 86_400},
-		{"many", jobsOf(5000, together(time.Second)), 5000 * 2_592_000},
-	} {
-		c, err := PlayMonth(tt.jobs, begin.Add(9*time.Hour+time.Minute), plan.AWS())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := float64(c.Fires); n < tt.fires*0.99 || n > tt.fires*1.01 {
-			t.Errorf("%s: %.0f fires a month, want %.0f", tt.name, n, tt.fires)
-		}
+	all := sum.taking()
+	const leastRead = 1.0
+	leastWrite := max(1, math.Ceil(max(all[0].Write, all[1].Write)))
+	mostRead, mostWrite := leastRead, leastWrite
+	for i := range all {
+		t := &all[i]
+		mostRead, mostWrite = max(mostRead, busier*t.Read), max(mostWrite, busier*t.Write)
+		t.Write, t.Read = max(t.Write, leastWrite), max(t.Read, leastRead)
 	}
-	if _, err := PlayMonth([]Job{{Name: "bad", Schedule: cron("* *")}}, begin, plan.AWS()); err == nil ||
-		!strings.Contains(err.Error(), "bad") {
-		t.Errorf("a schedule that is none: %v", err)
-	}
-	keep, err := Keep([]Job{{Schedule: cron("0 0 * * * ?"), Keep: 24 * time.Hour},
-		{Schedule: cron("0 0 0 * * ?"), Keep: 26 * 24 * time.Hour}}, begin)
-	if err != nil || keep != 2*24*time.Hour {
-		t.Errorf("kept for %v; %v", keep, err)
-	}
+	tens := func(n float64) float64 { return 10 * math.Ceil(n/10) }
+	return all[:], fmt.Sprintf("%.0f,%.0f,%.0f,%.0f", leastRead, tens(mostRead), leastWrite, tens(mostWrite))
 }
 
-// TestProvision: what is said to the stack is what docs/deploy.md has as an
-// example, it holds the burst of a window, and it is priced with what lies idle.
+// TestProvision: what docs/reference/aws-settings.md has as an example holds the burst of a window of 1,000
+// minutely jobs.
 func TestProvision(t *testing.T) {
-	d := Standard().FunctionURL()
+	d := Standard()
 	d.Executors, d.Provisioned = 1, true
-	c, err := PlayMonth(Spread(jobsOf(1000, together(time.Minute))), begin, plan.AWS())
-	if err != nil {
-		t.Fatal(err)
-	}
-	takes, provisioned, least := Provision(c, d)
-	holds(t, "deploy.md", "| `provisioned` | least and most read units, least and most write units, of each table and of the index: "+
-		provisioned+" (see cost.md for how to choose them) |")
-	hours := Usage{}
+	takes, provisioned := Provision(fleets[1].counted(t), d)
+	holds(t, "reference/aws-settings.md", "| `provisioned` | minimum and maximum read units, minimum and maximum write units, of each table "+
+		"and of the index: "+provisioned+" | on-demand capacity; see [AWS costs](aws-cost.md#how-to-pay-less) |")
 	for _, of := range takes {
 		t.Logf("%s: %.1f written, %.1f read a second", of.Of, of.Write, of.Read)
-		hours.WriteHours += of.Write * Month.Hours()
-		hours.ReadHours += of.Read * Month.Hours()
-	}
-	// What is said to be kept is what is priced.
-	u := Jobs(c, d).Plus(least).Plus(Idle(d))
-	if math.Abs(u.WriteHours-hours.WriteHours) > 1 || math.Abs(u.ReadHours-hours.ReadHours) > 1 || u.WriteUnits+u.ReadUnits > 0 {
-		t.Errorf("it is priced as %.1f and %.1f unit-hours, and keeps %.1f and %.1f", u.WriteHours, u.ReadHours, hours.WriteHours,
-			hours.ReadHours)
 	}
 	// Of a window, 1,000 jobs move in the index at once: what was kept of five minutes.
 	const window = 1000 * movesOfAdvance

@@ -23,26 +23,17 @@ type Counts struct {
 	Looks    int           // tenths of a unit that the watchdog reads: ten runs of a job in eight minutes share one
 	Tokens   int           // reads of an app's token by callbacks: remembered for a while by those that do not come at once
 	Sends    int           // requests, ten messages each
-	Takes    int           // batches: at most ten messages of one second
+	Takes    int           // batches: at most five messages of one second
+	Journals int           // write units of their journals
 	Healths  int           // reads of what others found slow: each process once in a while at most
+	Wakes    int           // of the tick that find jobs due
 	Held     time.Duration // by dispatch until the second has come, all batches together
-}
-
-func (c Counts) plus(o Counts) Counts {
-	return Counts{c.Span, c.Fires + o.Fires, c.Messages + o.Messages, c.Advances + o.Advances, c.Anew + o.Anew, c.Looks + o.Looks,
-		c.Tokens + o.Tokens, c.Sends + o.Sends, c.Takes + o.Takes, c.Healths + o.Healths, c.Held + o.Held}
-}
-
-func (c Counts) times(n float64, span time.Duration) Counts {
-	t := func(v int) int { return int(float64(v)*n + 0.5) }
-	return Counts{span, t(c.Fires), t(c.Messages), t(c.Advances), t(c.Anew), t(c.Looks), t(c.Tokens),
-		t(c.Sends), t(c.Takes), t(c.Healths), time.Duration(float64(c.Held) * n)}
 }
 
 const (
 	tickPage  = 1000 // due items that a tick plans and packs together
 	sendBatch = 10
-	takeBatch = 10
+	takeBatch = 5
 	wokenAt   = 17 * time.Second // of a minute: anywhere in it
 	awakeMost = 50 * time.Second
 	// How long after the beginning of a pass its first message is on the queue, and
@@ -61,59 +52,11 @@ const (
 type Job struct {
 	Name     string
 	Schedule core.Schedule
-	// Took is how long it runs; only a fixed delay fires less often for it.
-	Took time.Duration
-	// Keep is how long its runs stay.
-	Keep time.Duration
-}
-
-// Spread are jobs whose fires come anywhere in the minute: by a jitter, where they do
-// not already.
-func Spread(jobs []Job) []Job {
-	jobs = slices.Clone(jobs)
-	for i := range jobs {
-		s := &jobs[i].Schedule
-		if !slices.ContainsFunc(s.Any, func(w core.When) bool { return w.Kind == core.KindEvery && !w.Aligned && w.Offset == 0 }) {
-			s.Jitter = max(s.Jitter, 59*time.Second)
-		}
-	}
-	return jobs
 }
 
 // leastKept is how long a table keeps a run whatever its job says: longer than a
 // queue keeps the message that may bring it once more.
 const leastKept = 15 * 24 * time.Hour
-
-// forEver is how long what is kept for ever counts as kept: what is stored then.
-const forEver = 10 * 365 * 24 * time.Hour
-
-// Kept is how long a job's runs stay, by its own word or by default.
-func Kept(d core.Def) time.Duration {
-	j := core.Job{Def: d}
-	j.Normalize()
-	return min(max(j.Def.Keep.For(), leastKept), forEver)
-}
-
-// Keep is how long a run stays on average.
-func Keep(jobs []Job, begin time.Time) (time.Duration, error) {
-	fires, kept := 0.0, 0.0
-	for _, j := range jobs {
-		sch, err := schedule.Compile(j.Schedule, 1)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", j.Name, err)
-		}
-		n := estimate(sch, begin, 4*7*24*time.Hour)
-		if delay, ok := sch.FixedDelay(); ok {
-			n = float64(Month) / float64(max(delay+j.Took, time.Second))
-		}
-		fires += n
-		kept += n * float64(j.Keep)
-	}
-	if fires == 0 {
-		return 0, nil
-	}
-	return time.Duration(kept / fires), nil
-}
 
 // Replay plays the tick's passes from begin on: woken each minute, beating each
 // second until nothing is due. It counts the second of two spans; in the first
@@ -147,6 +90,9 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 			due := q.due(core.InstantOf(now))
 			if len(due) == 0 {
 				break
+			}
+			if counts && beat == 0 {
+				c.Wakes++
 			}
 			for page := range slices.Chunk(due, tickPage) {
 				var fires []core.Fire
@@ -203,6 +149,8 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 			asked = slot
 		}
 		c.Takes += takes
+		bytes := bytesOfJournal - bytesUncharged + bytesOfEntry*ends[slot]/takes
+		c.Journals += takes * ((bytes + 1023) / 1024)
 		c.Held += time.Duration(takes) * holds[slot]
 	}
 	return c, nil
@@ -252,83 +200,4 @@ func (q *queue) due(now core.Instant) (jobs []int) {
 		delete(q.at, at)
 	}
 	return jobs
-}
-
-// Bounds of what PlayMonth plays.
-const (
-	playMost  = 2_000_000 // fires of jobs that fire often
-	oftenIs   = 14        // fires of a week; what fires less is rare
-	estimated = 3000      // instants that are looked at to estimate how often a job fires
-)
-
-// PlayMonth counts a month from begin on: rare jobs over four weeks, those that fire
-// often over as much of a week as can be played, a fixed delay by its rule.
-func PlayMonth(jobs []Job, begin time.Time, o plan.Options) (Counts, error) {
-	const week, day = 7 * 24 * time.Hour, 24 * time.Hour
-	begin = begin.UTC().Truncate(time.Hour)
-	total := Counts{Span: Month}
-	var often, rare []Job
-	perWeek := 0.0
-	for _, j := range jobs {
-		sch, err := schedule.Compile(j.Schedule, 1)
-		if err != nil {
-			return total, fmt.Errorf("%s: %w", j.Name, err)
-		}
-		if delay, ok := sch.FixedDelay(); ok {
-			// Its fire goes out alone, and both it and the end of its run move the job.
-			n := int(Month / max(delay+j.Took, time.Second))
-			total = total.plus(Counts{Fires: n, Messages: n, Advances: 2 * n, Looks: 10 * n, Tokens: n, Sends: n, Takes: n, Healths: n,
-				Held: time.Duration(n) * o.LeadTime.Lonely})
-			continue
-		}
-		if n := estimate(sch, begin, week); n >= oftenIs {
-			often = append(often, j)
-			perWeek += n
-		} else if !sch.Manual() {
-			rare = append(rare, j)
-		}
-	}
-	if len(rare) > 0 {
-		c, err := Replay(rare, begin, 4*week, o)
-		if err != nil {
-			return total, err
-		}
-		total = total.plus(c.times(float64(Month)/float64(4*week), Month))
-	}
-	if len(often) > 0 {
-		span := week
-		played := func() float64 { return perWeek * float64(2*span) / float64(week) }
-		for _, shorter := range []time.Duration{day, 4 * time.Hour, time.Hour, 20 * time.Minute} {
-			if played() > playMost {
-				span = shorter
-			}
-		}
-		// Of more than can be played at all, every so many jobs stand for the rest.
-		share := max(1, int(played()/playMost+0.999))
-		var some []Job
-		for i := 0; i < len(often); i += share {
-			some = append(some, often[i])
-		}
-		c, err := Replay(some, begin, span, o)
-		if err != nil {
-			return total, err
-		}
-		total = total.plus(c.times(float64(Month)/float64(span)*float64(len(often))/float64(len(some)), Month))
-	}
-	total.Span = Month
-	return total, nil
-}
-
-// estimate is how many instants a schedule has in a span from begin on.
-func estimate(sch *schedule.Schedule, begin time.Time, span time.Duration) float64 {
-	first := core.InstantOf(begin)
-	last := core.InstantOf(begin.Add(span))
-	at, ok := sch.Next(first)
-	n := 0
-	for ; ok && at <= last; at, ok = sch.Next(at) {
-		if n++; n == estimated {
-			return float64(n) * span.Seconds() / float64(at-first)
-		}
-	}
-	return float64(n)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 )
 
-// TestLimit holds docs/aws.md to what a run uses that limits count, where none waits.
+// TestLimit holds docs/internals/aws-units.md to what a run uses that limits count, where none waits.
 func TestLimit(t *testing.T) {
 	with := func(of core.Overlap, limits core.Limits) measured {
 		specs := orders(1, "limit-")
@@ -37,6 +37,6 @@ func TestLimit(t *testing.T) {
 		if write != 2 || read != 2 {
 			t.Errorf("%s: %.1f units written and %.1f read more for each limit, want 2 and 2", c.name, write, read)
 		}
-		holds(t, "aws.md", fmt.Sprintf("A run that a limit counts (`overlap`) costs %.0f write units and %.0f read units more,", write, read))
+		holds(t, "internals/aws-units.md", fmt.Sprintf("| Each limit that counts the run (`overlap`, `limits`) | %.0f | %.0f |", write, read))
 	}
 }

@@ -156,7 +156,7 @@ func (h *hearing) pollAside(ctx context.Context, lane *aside.Lane) {
 	}
 }
 
-// TestNotice holds docs/cost.md to what a notice uses, and the looks that follow it.
+// TestNotice holds docs/reference/aws-cost.md to what a notice uses, and the looks that follow it.
 func TestNotice(t *testing.T) {
 	plain, none := noticed(t, core.Notify{})
 	of := func(want int64, on ...core.Event) (u Usage) {
@@ -171,9 +171,8 @@ func TestNotice(t *testing.T) {
 	}
 	one, two := of(1, core.EventFailed), of(2)
 	cents := func(u Usage) string { return fmt.Sprintf("$%.3f", 1000*Sum(Virginia.Bill(u))) }
-	holds(t, "cost.md", fmt.Sprintf("A notice is %.0f write units, %.0f read units, a message (%.0f requests of a queue) and an invocation, "+
-		"where\nthe channel answers in 0.2 s: 1,000 a month are %s. By default people are told too when the job has\n"+
-		"succeeded again, and for that it is looked at, first each minute, then each 15: where that takes an hour,\n"+
-		"a failure is %.0f write units, %.0f read units and %.0f messages in all, and 1,000 of them a month are %s.",
-		one.WriteUnits, one.ReadUnits, one.QueueRequests, cents(one), two.WriteUnits, two.ReadUnits, two.QueueRequests/3, cents(two)))
+	page(t, "notices", fmt.Sprintf("| What | Write units | Read units | Messages | $ for 1,000 |\n|---|---|---|---|---|\n"+
+		"| A notification; the channel responds in 0.2 s | %.0f | %.0f | %.0f | %s |\n"+
+		"| A failure, its notification, checks for an hour, and the notification of the recovery | %.0f | %.0f | %.0f | %s |\n",
+		one.WriteUnits, one.ReadUnits, one.QueueRequests/3, cents(one), two.WriteUnits, two.ReadUnits, two.QueueRequests/3, cents(two)))
 }

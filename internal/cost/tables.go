@@ -1,10 +1,6 @@
 package cost
 
-import (
-	"fmt"
-	"math"
-	"time"
-)
+import "time"
 
 // UsedEvenly is how much of what is provisioned is used: the target of the stack's tables.
 const UsedEvenly = 0.7
@@ -17,9 +13,8 @@ const usedAtOnce = 0.5
 // Capacity is what is read of a table, or of the index, and written to it: in units,
 // or, where that is provisioned, in units a second.
 type Capacity struct {
-	Of    string  `json:"of"`
-	Write float64 `json:"write"`
-	Read  float64 `json:"read"`
+	Of          string
+	Write, Read float64
 }
 
 // tables are the stack's and, as jobs/due, the index, whose capacity is its own.
@@ -47,8 +42,9 @@ func unitsOfJobs(c Counts, d Deployment) tables {
 		Capacity{Write: movesOfAdvance * advances},
 		Capacity{Write: writesOfRun * fires, Read: readsOfRun*fires + float64(c.Looks)/10 + looksOfAdvance*advances +
 			looksOfSample*minutes},
-		Capacity{Write: writesOfJournal*float64(c.Messages) + writesOfSample*minutes, Read: readsOfDispatch*float64(c.Takes) +
-			readsOfHealths*float64(c.Healths) + agesOfSample*minutes + readsOfToken*float64(c.Tokens)/max(d.Results, 1)})
+		Capacity{Write: float64(c.Journals) + writesOfSample*minutes,
+			Read: readsOfDispatch*float64(c.Takes) + readsOfHealths*float64(c.Healths) + agesOfSample*minutes +
+				readsOfToken*float64(c.Tokens)/max(d.Results, 1)})
 }
 
 // taking is what has to be provisioned for so much.
@@ -75,36 +71,4 @@ func (u Usage) with(t tables, d Deployment) Usage {
 	}
 	u.WriteHours, u.ReadHours = u.WriteHours/time.Hour.Seconds(), u.ReadHours/time.Hour.Seconds()
 	return u
-}
-
-// busier is how much more than what comes evenly tables may grow to: for the busy
-// hour, and for what is made up for after an outage.
-const busier = 4
-
-// Provision is what a deployment with jobs that fire evenly takes, in units a second:
-// what each table keeps on average, what to say to the stack (least and most reads,
-// least and most writes, the same for all) and what a month of that least uses beside
-// Idle and Jobs. The least holds the burst in which a window is planned: no table
-// grows by itself for as little as that takes.
-func Provision(c Counts, d Deployment) (takes []Capacity, provisioned string, least Usage) {
-	idle, jobs := unitsOfIdle(d), unitsOfJobs(c, d)
-	sum := idle
-	for i := range sum {
-		sum[i].Write = idle[i].Write/Month.Seconds() + jobs[i].Write/max(c.Span, 1).Seconds()
-		sum[i].Read = idle[i].Read/Month.Seconds() + jobs[i].Read/max(c.Span, 1).Seconds()
-	}
-	all := sum.taking()
-	const leastRead = 1.0
-	leastWrite := max(1, math.Ceil(max(all[0].Write, all[1].Write)))
-	mostRead, mostWrite := leastRead, leastWrite
-	hours := Month.Hours()
-	for i := range all {
-		t := &all[i]
-		mostRead, mostWrite = max(mostRead, busier*t.Read), max(mostWrite, busier*t.Write)
-		least.WriteHours += max(0, leastWrite-t.Write) * hours
-		least.ReadHours += max(0, leastRead-t.Read) * hours
-		t.Write, t.Read = max(t.Write, leastWrite), max(t.Read, leastRead)
-	}
-	tens := func(n float64) float64 { return 10 * math.Ceil(n/10) }
-	return all[:], fmt.Sprintf("%.0f,%.0f,%.0f,%.0f", leastRead, tens(mostRead), leastWrite, tens(mostWrite)), least
 }

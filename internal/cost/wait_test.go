@@ -20,13 +20,13 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// TestWaiting holds docs/aws.md to what runs use that wait ten minutes for an executor.
+// TestWaiting holds docs/internals/aws-units.md to what runs use that wait ten minutes for an executor.
 func TestWaiting(t *testing.T) {
 	const long = 10 * time.Minute
 	near := func(what string, is, says, within float64) {
 		t.Helper()
 		if t.Logf("%s: %.2f", what, is); math.Abs(is-says) > within {
-			t.Errorf("%s: %.2f, docs/aws.md says %g", what, is, says)
+			t.Errorf("%s: %.2f, docs/internals/aws-units.md says %g", what, is, says)
 		}
 	}
 	for _, fires := range []int{1, ring.MaxFires} {
@@ -46,7 +46,8 @@ func TestWaiting(t *testing.T) {
 	look := Usage{ReadUnits: 5.5, WriteUnits: 1, QueueRequests: 3, Invocations: 1,
 		GBSeconds: secondsOfDispatch * gb(Standard().MemoryMB.Dispatch)}
 	of := Sum(Virginia.Bill(look))
-	holds(t, "aws.md", fmt.Sprintf("three requests of a queue and an invocation: $%.6f. Ten minutes are some 50 looks: $%.5f.", of, 50*of))
+	holds(t, "internals/aws-units.md", fmt.Sprintf("| One check | $%.6f |", of))
+	holds(t, "internals/aws-units.md", fmt.Sprintf("| Ten minutes, about 50 checks | $%.5f |", 50*of))
 }
 
 // waiting is what fires of one second use for which nobody is there, from their first

@@ -27,6 +27,8 @@ type Cloud struct {
 	Account   *Account
 	Unread    []Unread // what could not be asked
 	Emulated  bool     // the stack is in an emulator, which does not show some settings
+	// Features that the emulator lacks.
+	NoHTTPAPIs, NoPermissions bool
 }
 
 // Unread is what could not be asked, and why.
@@ -86,6 +88,7 @@ type Asker interface {
 	Get(ctx context.Context, service, path string, out any) error
 	Query(ctx context.Context, service, version, action string, params url.Values, out any) error
 	Clock(ctx context.Context) (time.Time, error)
+	Lacks(ctx context.Context) (httpAPIs, permissions bool, err error)
 }
 
 // refusal is the error by which AWS refuses; *awsask.Error is one. Who only gathers
@@ -153,6 +156,12 @@ func Ask(ctx context.Context, a Asker, o stack.Outputs, now time.Time) *Cloud {
 		c.Account.TableRead, c.Account.TableWrite = out.TableMaxReadCapacityUnits, out.TableMaxWriteCapacityUnits
 		return err
 	})
+	if c.Emulated {
+		k.ask(core.Say("emulator"), func() (err error) {
+			c.NoHTTPAPIs, c.NoPermissions, err = a.Lacks(ctx)
+			return err
+		})
+	}
 	k.all.Wait()
 	return c
 }

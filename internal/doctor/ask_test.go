@@ -21,6 +21,9 @@ func (silent) Get(context.Context, string, string, any) error               { re
 func (silent) Query(context.Context, string, string, string, url.Values, any) error {
 	return errSilent
 }
+func (silent) Lacks(context.Context) (httpAPIs, permissions bool, err error) {
+	return false, false, errSilent
+}
 func (silent) Clock(context.Context) (time.Time, error) { return time.Time{}, errSilent }
 
 // What could not be asked is named, and nothing else is said of it.

@@ -111,10 +111,10 @@ func answers(f *Facts, s *sheet) core.Text {
 func fence(f *Facts, s *sheet) core.Text {
 	switch {
 	case f.Own.Fenced != "" && f.Own.Data != nil: // one machine: it says itself what to do
-		return s.wrong("%s", f.Own.Fenced).do("docs/operations.md says what a drill is")
+		return s.wrong("%s", f.Own.Fenced).do("a test of a backup needs no action; to start this copy, see docs/how-to/back-up-and-restore.md")
 	case f.Own.Fenced != "":
 		return s.wrong("%s", f.Own.Fenced).
-			do("if this is the deployment that is to work: tickring takeover (a replica) or tickring restore (a copy); see docs/operations.md")
+			do("to start this deployment: tickring takeover (a replica) or tickring restore (a copy); see docs/how-to/recover-on-aws.md")
 	case f.Own.Holder == "":
 		return core.Text{}
 	}
@@ -542,7 +542,7 @@ func reports(f *Facts, s *sheet) core.Text {
 			do("it is tried again each minute; no fire waits for it. What lasts longer than runs are kept is missing in tickring report")
 	case f.Own.Now.Sub(r.Until) > unsummed:
 		return s.warn("runs are summed up to %s: that is %s ago", r.Until.Format(time.RFC3339), span(f.Own.Now.Sub(r.Until))).
-			do("it goes on as what there is to do before it does; where it never comes nearer, see docs/reports.md")
+			do("tickring retries by itself; if the time does not advance, see docs/explanation/reports.md")
 	}
 	return core.Say("runs are summed up to %s", r.Until.Format(time.RFC3339))
 }
@@ -583,7 +583,7 @@ var update = core.Say("update the stack")
 func table(f *Facts, name string, t *Table, s *sheet) core.Text {
 	if t.Missing {
 		return s.wrong("there is no table %s", t.Name).
-			do("restore it from its point-in-time recovery into a table of another name, and say that name to the stack; see docs/operations.md")
+			do("restore it to a table of another name and set that name in the stack; see docs/how-to/recover-on-aws.md")
 	}
 	if t.Status != "ACTIVE" && t.Status != "UPDATING" {
 		s.wrong("%s is %s", t.Name, t.Status).do("wait until it is ACTIVE; without it nothing works")
@@ -746,13 +746,20 @@ func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 	return core.Say("%s", fn.Name)
 }
 
-// emulator names the settings that are not judged in an emulator, which accepts them and may not show them.
-func emulator(f *Facts, _ *sheet) core.Text {
+// emulator names what the emulator lacks, and the settings that are not judged there: it accepts them and may not show them.
+func emulator(f *Facts, s *sheet) core.Text {
 	if !f.Cloud.Emulated {
 		return core.Text{}
 	}
-	return core.Say("emulators of AWS do not show some settings, so these are not checked: time to live, point-in-time recovery and " +
-		"deletion protection of tables; recursion settings of functions")
+	if f.Cloud.NoHTTPAPIs {
+		s.say(Well, core.Say("this emulator has no HTTP APIs (API Gateway v2): %s cannot be used", "-c tickring:httpApi=true"))
+	}
+	if f.Cloud.NoPermissions {
+		s.say(Well, core.Say("this emulator does not check permissions (IAM): a missing permission shows only in an account"))
+	}
+	s.say(Well, core.Say("emulators of AWS do not show some settings, so these are not checked: time to live, point-in-time recovery and "+
+		"deletion protection of tables; recursion settings of functions"))
+	return core.Text{}
 }
 
 func schedule(f *Facts, s *sheet) core.Text {

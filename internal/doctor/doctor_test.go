@@ -110,17 +110,24 @@ func TestManyJobs(t *testing.T) {
 	}
 }
 
-// TestDoctorDoesNotBlameEmulator: an emulator does not show some settings. Doctor names them and finds no fault.
+// TestDoctorDoesNotBlameEmulator: an emulator lacks some features and does not show some settings. Doctor names them and finds no fault.
 func TestDoctorDoesNotBlameEmulator(t *testing.T) {
 	f := well()
 	f.Cloud.Emulated, f.Cloud.Functions["dispatch"].Loop = true, "Terminate"
 	for _, table := range f.Cloud.Tables {
 		table.TTL, table.Recoverable, table.Protected = "", new(bool), false
 	}
-	list := Judge(f)
-	i := slices.IndexFunc(list, func(x Finding) bool { return x.Check.String() == "emulator" })
-	if worst := Worst(list); worst != Well || i < 0 {
-		t.Errorf("the worst is %s, and of the emulator finding %d: %v", worst, i, list)
+	for lacks, want := range map[bool]int{false: 1, true: 3} {
+		f.Cloud.NoHTTPAPIs, f.Cloud.NoPermissions = lacks, lacks
+		list, n := Judge(f), 0
+		for _, x := range list {
+			if x.Check.String() == "emulator" {
+				n++
+			}
+		}
+		if worst := Worst(list); worst != Well || n != want {
+			t.Errorf("the worst is %s, and %d findings are about the emulator: %v", worst, n, list)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,7 +35,7 @@ func judged(change func(l *ledger, history map[core.RunID]end, run func(minute i
 	}
 	change(l, history, run)
 	all, byName = &tally{}, map[string]*tally{}
-	for _, t := range judge(map[core.JobID]job{7: j}, noon, noon.Add(10*time.Minute), l, history, windows) {
+	for _, t := range judge(map[core.JobID]job{7: j}, noon, noon.Add(10*time.Minute), l, history, windows, nil) {
 		all.add(t)
 		byName[t.name] = t
 	}
@@ -94,6 +93,34 @@ func TestJudge(t *testing.T) {
 		all, _ := judged(c.change)
 		if all.fires != 10 || all.wrong() != c.wrong || c.sum(all) != 1 {
 			t.Errorf("%s: %d fires, %d wrong (want %d), %d counted: %+v", name, all.fires, all.wrong(), c.wrong, c.sum(all), all)
+		}
+	}
+}
+
+// TestListsByPhase: a list that lacks a run, or has one too many, differs in its phase.
+func TestListsByPhase(t *testing.T) {
+	at := func(minute int) time.Time { return noon.Add(time.Duration(minute)*time.Minute + 5*time.Second) }
+	run := func(minute int) core.RunID { return core.PlannedRun(7, core.InstantOf(at(minute))) }
+	l := newLedger()
+	l.add(run(0), "request", at(0))
+	history := map[core.RunID]end{
+		run(0): {state: "succeeded", began: at(0)}, run(1): {state: "skipped"}, run(2): {state: "failed", began: at(2)},
+	}
+	shut := window{"shut", noon.Add(3 * time.Minute), noon.Add(4 * time.Minute), 0, true, false} // covers minutes 2 and 3
+	for name, c := range map[string]struct {
+		listed      []int
+		quiet, shut int // that differ
+	}{
+		"equal": {[]int{0, 2}, 0, 0}, "one is missing": {[]int{0}, 0, 1}, "a skipped range is listed": {[]int{0, 1, 2}, 1, 0},
+		"none": {nil, 1, 1},
+	} {
+		listed := map[core.RunID]bool{}
+		for _, minute := range c.listed {
+			listed[run(minute)] = true
+		}
+		all := judge(map[core.JobID]job{7: {"app/each-0005", 5}}, noon, noon.Add(3*time.Minute), l, history, []window{shut}, listed)
+		if q, s := all[0], all[1]; q.unlisted != c.quiet || s.unlisted != c.shut || q.runs != 1 || s.runs != 1 || s.wrong() != c.shut {
+			t.Errorf("%s: quiet %+v, shut %+v", name, q, s)
 		}
 	}
 }
@@ -234,18 +261,6 @@ func TestBilled(t *testing.T) {
 	}
 	if held, _ := judgeBilled([]billed{{}}, cost.Usage{GBSeconds: 1}); held {
 		t.Error("no report is held")
-	}
-	ms, d := 0.0, cost.Standard().FunctionURL()
-	for name, mb := range map[string]int{"tick": d.MemoryMB.Tick, "dispatch": d.MemoryMB.Dispatch, "api": d.MemoryMB.API, "callback": 128} {
-		one, err := alone(60, d, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ms += one * float64(mb) / 1024
-	}
-	all, err := expected(60, time.Hour, d)
-	if err != nil || math.Abs(ms-all.GBSeconds*1000/all.Fires) > 1e-6 {
-		t.Errorf("functions alone are %v GB-ms a run, all are %v: %v", ms, all.GBSeconds*1000/all.Fires, err)
 	}
 }
 

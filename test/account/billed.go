@@ -35,7 +35,6 @@ type billed struct {
 	function      string
 	calls         int
 	ms, gbSeconds float64
-	foreseen      float64 // ms a run, by internal/cost; 0: it counts no such function
 }
 
 // add takes a report of an invocation.
@@ -52,15 +51,12 @@ func (b *billed) add(message string) {
 	}
 }
 
-// billed compares the milliseconds that were billed in [from, to) with those foreseen.
-func (p *proof) billed(ctx context.Context, from, to time.Time, d cost.Deployment, foreseen cost.Usage) {
+// billed compares the GB-seconds that were billed in [from, to) with those foreseen.
+func (p *proof) billed(ctx context.Context, from, to time.Time, foreseen cost.Usage) {
 	all := p.functions()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		b := billed{function: name}
 		_, messages, err := p.lines(ctx, all[name], `{ $.type = "platform.report" }`, from, to, 1_000_000)
-		if err == nil {
-			b.foreseen, err = alone(p.o.jobs, d, name)
-		}
 		if err != nil {
 			p.report.fails("billed milliseconds of "+name+" are known", err)
 		}
@@ -70,23 +66,7 @@ func (p *proof) billed(ctx context.Context, from, to time.Time, d cost.Deploymen
 		p.report.billed = append(p.report.billed, b)
 	}
 	held, found := judgeBilled(p.report.billed, foreseen)
-	p.report.says("functions are billed for the time that docs/cost.md says, within three tenths", held, "%s", found)
-}
-
-// alone is for how many milliseconds a run one function works, as internal/cost counts:
-// the GB-seconds of a deployment in which it alone has memory, of 1 GB.
-func alone(jobs int, d cost.Deployment, name string) (ms float64, err error) {
-	d.MemoryMB = cost.Deployment{}.MemoryMB
-	switch {
-	case name == "tick":
-		d.MemoryMB.Tick = 1024
-	case name == "dispatch":
-		d.MemoryMB.Dispatch = 1024
-	case name == "callback" && d.HTTPAPI, name == "api" && !d.HTTPAPI:
-		d.MemoryMB.Callback = 1024
-	}
-	u, err := expected(jobs, time.Hour, d)
-	return u.GBSeconds * 1000 / max(1, u.Fires), err
+	p.report.says("functions are billed for the time that docs/reference/aws-cost.md says, within three tenths", held, "%s", found)
 }
 
 // judgeBilled reports whether what all functions are billed for is what is foreseen.
@@ -96,6 +76,6 @@ func judgeBilled(all []billed, foreseen cost.Usage) (held bool, found string) {
 		is += b.gbSeconds
 		calls += b.calls
 	}
-	return calls > 0 && is <= dearer*foreseen.GBSeconds, fmt.Sprintf("%.1f GB-seconds in %d invocations, foreseen %.1f in %.0f",
-		is, calls, foreseen.GBSeconds, foreseen.Invocations)
+	return calls > 0 && is <= dearer*foreseen.FunctionTime(), fmt.Sprintf("%.1f GB-seconds in %d invocations, foreseen %.1f in %.0f",
+		is, calls, foreseen.FunctionTime(), foreseen.Invocations)
 }

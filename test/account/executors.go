@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/executor/queueexec"
+	"github.com/tickring/tickring/wire"
 )
 
 // nothing is what the jobs do: what is proven is that they are sent.
@@ -30,17 +30,11 @@ func nothing() *executor.Mux {
 
 func quiet(o *executor.Options) { o.InMemory, o.Log = true, slog.New(slog.DiscardHandler) }
 
-// overHTTP is an executor in this process, which counts requests. arrived is
-// called before one is answered.
-func (p *proof) overHTTP(app string, arrived func()) (stop func() error, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("the executor's door: %w", err)
-	}
-	var e *executor.Executor
+// counting counts the runs that a request brings. arrived is called before one is answered.
+func (p *proof) counting(next http.Handler, arrived func()) http.Handler {
 	var requests atomic.Int64
-	door := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/run") {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == wire.PathRun || r.URL.Path == wire.PathTrigger {
 			now := time.Now()
 			body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 			var run struct{ LogID int64 }
@@ -52,8 +46,20 @@ func (p *proof) overHTTP(app string, arrived func()) (stop func() error, err err
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			arrived()
 		}
-		e.ServeHTTP(w, r)
-	})}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// overHTTP is an executor in this process, which counts requests. arrived is
+// called before one is answered.
+func (p *proof) overHTTP(app string, arrived func()) (stop func() error, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("the executor's door: %w", err)
+	}
+	var e *executor.Executor
+	served := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.ServeHTTP(w, r) })
+	door := &http.Server{ReadHeaderTimeout: time.Minute, Handler: p.counting(served, arrived)}
 	o := executor.Options{App: app, Token: p.executorToken, Servers: []string{p.url}, Address: "http://" + l.Addr().String(), Dir: p.dir}
 	quiet(&o)
 	if e, err = executor.New(nothing(), o); err == nil {

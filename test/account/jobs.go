@@ -50,7 +50,8 @@ func expected(n int, length time.Duration, d cost.Deployment) (cost.Usage, error
 	if err != nil {
 		return cost.Usage{}, fmt.Errorf("what is expected: %w", err)
 	}
-	return cost.Jobs(c, d).Plus(cost.Idle(d)).Times(float64(length) / float64(cost.Month)), nil
+	planning := cost.Planning(float64(c.Wakes)*float64(cost.Month)/float64(c.Span), d)
+	return cost.Jobs(c, d).Plus(planning).Plus(cost.Idle(d)).Times(float64(length) / float64(cost.Month)), nil
 }
 
 // app is an app and how its executors are reached.

@@ -103,7 +103,9 @@ type tally struct {
 	lateness     []time.Duration
 	faults       []string // the first of them, in words
 	phantom      int      // said to have succeeded, and never arrived
-	windowed     bool
+	runs, listed int      // by arrivals and histories, and as `tickring runs APP` has them
+	unlisted     int      // in one of these alone
+	windowed     bool     // a fault may have them end otherwise
 }
 
 const maxFaults = 10
@@ -115,12 +117,15 @@ func (t *tally) fault(format string, args ...any) {
 }
 
 // judge counts what became of each fire of jobs that was due in [from, to), by
-// the windows that may have touched it; of several the latest.
-func judge(jobs map[core.JobID]job, from, to time.Time, l *ledger, history map[core.RunID]end, windows []window) []*tally {
+// the windows that may have touched it; of several the latest. listed is what lists
+// have; nil: they are not looked at.
+func judge(jobs map[core.JobID]job, from, to time.Time, l *ledger, history map[core.RunID]end, windows []window,
+	listed map[core.RunID]bool,
+) []*tally {
 	quiet := &tally{name: "quiet"}
 	all := []*tally{quiet}
 	for _, w := range windows {
-		all = append(all, &tally{name: w.name, windowed: true})
+		all = append(all, &tally{name: w.name, windowed: w.skips || w.twice})
 	}
 	for _, id := range slices.Sorted(maps.Keys(jobs)) {
 		for at := range jobs[id].instants(from, to) {
@@ -131,7 +136,11 @@ func judge(jobs map[core.JobID]job, from, to time.Time, l *ledger, history map[c
 				}
 			}
 			run := core.PlannedRun(id, core.InstantOf(at))
-			t.count(fmt.Sprintf("%s at %s (run %d)", jobs[id].name, at.UTC().Format(time.TimeOnly), run), l.of(run), history[run], w)
+			what, came, e := fmt.Sprintf("%s at %s (run %d)", jobs[id].name, at.UTC().Format(time.TimeOnly), run), l.of(run), history[run]
+			t.count(what, came, e, w)
+			if listed != nil {
+				t.list(what, len(came) > 0 || !e.began.IsZero(), listed[run])
+			}
 		}
 	}
 	return all
@@ -167,6 +176,20 @@ func (t *tally) count(what string, came []arrival, e end, w window) {
 		t.fault("%s came, and the history knows no run", what)
 	default:
 		t.other(what+" came", e, &t.notSucceeded)
+	}
+}
+
+// list adds whether one fire has a run, and whether lists have it.
+func (t *tally) list(what string, run, listed bool) {
+	if run {
+		t.runs++
+	}
+	if listed {
+		t.listed++
+	}
+	if run != listed {
+		t.unlisted++
+		t.fault("%s has a run: %t; lists have it: %t", what, run, listed)
 	}
 }
 
@@ -214,22 +237,26 @@ func inc(m *map[string]int, key string, n int) {
 
 // wrong is how many fires broke a promise.
 func (t *tally) wrong() int {
-	return t.lost + t.early + t.untrue + t.unexplained + t.unrecorded + t.phantom + t.open
+	return t.lost + t.early + t.untrue + t.unexplained + t.unrecorded + t.phantom + t.open + t.unlisted
 }
 
 // table prints what became of all, a row for each window.
 func table(w io.Writer, all []*tally) {
-	fmt.Fprintln(w, "| fires due | fires | once | twice | skipped | never arrived | open | lost | early "+
-		"| untrue or unexplained | late p50 | p99 | worst |")
-	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(w, "| phase | runs due | reached an executor | of these twice | early | lost | skipped | ended otherwise | open "+
+		"| untrue or unexplained | late p50 | p99 | worst | runs | in lists |")
+	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	sum := &tally{name: "all"}
 	for _, t := range all {
 		sum.add(t)
 	}
 	for _, t := range append(slices.Clone(all), sum) {
-		fmt.Fprintf(w, "| %s | %d | %d | %d | %s | %s | %d | %d | %d | %d | %s | %s | %s |\n", t.name, t.fires, t.once, t.twice,
-			words(t.skipped), words(t.without), t.open, t.lost, t.early, t.untrue+t.unexplained+t.unrecorded+t.phantom,
-			share(t.lateness, 50), share(t.lateness, 99), share(t.lateness, 100))
+		lists := fmt.Sprint(t.listed)
+		if t.unlisted > 0 {
+			lists += fmt.Sprintf(", %d differ", t.unlisted)
+		}
+		fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d | %s | %s | %d | %d | %s | %s | %s | %d | %s |\n", t.name, t.fires, t.once+t.twice, t.twice,
+			t.early, t.lost, words(t.skipped), words(t.without), t.open, t.untrue+t.unexplained+t.unrecorded+t.phantom,
+			share(t.lateness, 50), share(t.lateness, 99), share(t.lateness, 100), t.runs, lists)
 	}
 	for _, t := range all {
 		if len(t.notSucceeded) > 0 {
@@ -245,6 +272,7 @@ func (t *tally) add(o *tally) {
 	t.fires, t.once, t.twice = t.fires+o.fires, t.once+o.once, t.twice+o.twice
 	t.open, t.lost, t.early, t.untrue = t.open+o.open, t.lost+o.lost, t.early+o.early, t.untrue+o.untrue
 	t.unexplained, t.unrecorded, t.phantom = t.unexplained+o.unexplained, t.unrecorded+o.unrecorded, t.phantom+o.phantom
+	t.runs, t.listed, t.unlisted = t.runs+o.runs, t.listed+o.listed, t.unlisted+o.unlisted
 	t.lateness = append(t.lateness, o.lateness...)
 	for key, n := range o.skipped {
 		inc(&t.skipped, key, n)

@@ -25,6 +25,7 @@ type row struct {
 type listing struct {
 	command, app string
 	runs         int
+	ids          map[core.RunID]bool // of a list: the runs
 	noWaiting    bool
 	until        time.Time // of a sum: what began before is counted; zero: a list of what was due in [from, to)
 	from, to     time.Time
@@ -56,12 +57,11 @@ func (p *proof) listings(ctx context.Context, from, to time.Time) (all []listing
 			stamp := func(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 			err := p.json(ctx, &out, strings.NewReplacer("APP", a.name, "FROM", stamp(from), "TO", stamp(to.Add(-time.Second)),
 				"BEFORE", stamp(p.began.Add(-3*time.Hour))).Replace(command+flags))
-			l := listing{command, a.name, 0, out.NoWaiting, cmp.Or(out.Until, out.CountedTo), from, to, err}
-			once := map[core.RunID]bool{}
+			l := listing{command, a.name, 0, map[core.RunID]bool{}, out.NoWaiting, cmp.Or(out.Until, out.CountedTo), from, to, err}
 			for _, r := range out.Runs {
-				once[r.ID] = true
+				l.ids[r.ID] = true
 			}
-			l.runs = len(once)
+			l.runs = len(l.ids)
 			for _, r := range out.Rows {
 				l.runs += r.Runs + r.Open
 				for _, cell := range r.Cells {
@@ -72,6 +72,17 @@ func (p *proof) listings(ctx context.Context, from, to time.Time) (all []listing
 		}
 	}
 	return all
+}
+
+// listed are the runs that `tickring runs APP` has, of all apps.
+func listed(all []listing) map[core.RunID]bool {
+	runs := map[core.RunID]bool{}
+	for _, l := range all {
+		if l.command == "runs APP" {
+			maps.Copy(runs, l.ids)
+		}
+	}
+	return runs
 }
 
 // outside is how many runs it has to have at least and at most, by arrivals and by the

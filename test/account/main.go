@@ -156,8 +156,8 @@ func (o *options) most() float64 {
 		return maxDollars + 1
 	}
 	n := o.apply
-	once := cost.Jobs(cost.Counts{Span: cost.Month, Fires: n, Messages: n, Advances: n, Anew: n, Looks: 10 * n, Tokens: n, Sends: n, Takes: n,
-		Healths: n}, cost.Standard())
+	once := cost.Jobs(cost.Counts{Span: cost.Month, Fires: n, Messages: n, Journals: n, Advances: n, Anew: n, Looks: 10 * n, Tokens: n,
+		Sends: n, Takes: n, Healths: n}, cost.Standard())
 	all := fires.Plus(once).Plus(cost.Usage{WriteUnits: float64(n) * unitsOfJob, ReadUnits: (fires.Fires + once.Fires) * readsOfLists})
 	return 3 * (cost.Sum(cost.Virginia.Bill(all)) + all.Fires*logged)
 }

@@ -7,17 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,7 +28,7 @@ import (
 //go:embed counter.yaml
 var counterTemplate string
 
-// cdkVersion is that of docs/deploy.md.
+// cdkVersion is that of docs/tutorial/deploy-to-aws.md.
 const cdkVersion = "2.1148.1"
 
 // A place is where a stack is: an account, or the emulator of one.
@@ -43,8 +38,9 @@ type place interface {
 	deploy(ctx context.Context, invoke, queue string) error
 	// kill has dispatch die at work.
 	kill(ctx context.Context) error
-	// throttle has the tables refuse, or no longer.
-	throttle(ctx context.Context, on bool) error
+	// suffer puts a fault between the functions and the tables and queues, where that can
+	// be; the zero value ends it.
+	suffer(ctx context.Context, f fault) error
 	// restart stops everything and has it again with its state, where that can be.
 	restart(ctx context.Context) error
 	// remove takes everything away, also what was made by halves.
@@ -123,11 +119,15 @@ func (p *proof) configure(ctx context.Context, change *lambda.UpdateFunctionConf
 	return ready()
 }
 
-// throttle bounds what the tables and the index take to one unit a second.
-func (a account) throttle(ctx context.Context, on bool) error {
+// suffer can throttle alone: it bounds the tables and the index to one unit a second.
+func (a account) suffer(ctx context.Context, f fault) error {
 	units := int64(-1) // no bound
-	if on {
+	switch f {
+	case fault{}:
+	case fault{throttled: 1}:
 		units = 1
+	default:
+		return errNotHere
 	}
 	bound := &dbtypes.OnDemandThroughput{MaxReadRequestUnits: &units, MaxWriteRequestUnits: &units}
 	for _, name := range a.p.tables() {
@@ -154,7 +154,7 @@ func (a account) throttle(ctx context.Context, on bool) error {
 
 func (a account) restart(context.Context) error { return errNotHere }
 
-var errNotHere = errors.New("an account cannot be restarted")
+var errNotHere = errors.New("no account has this fault")
 
 func (a account) remove(ctx context.Context) error {
 	return errors.Join(a.p.removeStack(ctx, a.p.o.stack), a.p.removeStack(ctx, a.p.counter()), a.p.removeParameters(ctx))
@@ -239,42 +239,18 @@ func (p *proof) count(ctx context.Context) error {
 }
 
 // emulator is MiniStack, by the scripts of localstack/. Between its functions and
-// its tables and queues is a door that can be shut, for it throttles nothing.
+// its tables and queues is a door.
 type emulator struct {
 	p    *proof
-	shut atomic.Bool
-	door *http.Server
-	at   string
+	door *door
 	// armed is how the next run that arrives has dispatch killed, before it is
 	// answered: what was sent is not recorded then.
 	armed chan func()
 }
 
 func newEmulator(p *proof) (*emulator, error) {
-	to, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL"))
-	if err != nil {
-		return nil, err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("the door of the emulator: %w", err)
-	}
-	e := &emulator{p: p, at: "http://" + l.Addr().String(), armed: make(chan func(), 1)}
-	forward := httputil.NewSingleHostReverseProxy(to)
-	forward.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusServiceUnavailable) }
-	e.door = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !e.shut.Load() {
-			forward.ServeHTTP(w, r)
-			return
-		}
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-		w.Header().Set("X-Amzn-Query-Error", "ThrottlingException;Sender") // as SQS names it
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, `{"__type":"com.amazon.coral.availability#ThrottlingException","message":"Rate exceeded"}`)
-	})}
-	go func() { _ = e.door.Serve(l) }() // until remove closes it
-	return e, nil
+	d, err := openDoor(os.Getenv("AWS_ENDPOINT_URL"), p.counter())
+	return &emulator{p: p, door: d, armed: make(chan func(), 1)}, err
 }
 
 func (e *emulator) script(ctx context.Context, name string, args ...string) error {
@@ -307,7 +283,7 @@ func (e *emulator) deploy(ctx context.Context, invoke, queue string) error {
 	}
 	return e.script(ctx, "deploy", "-c", "tickring:logLevel=debug", "-c", "tickring:removalPolicy=destroy",
 		"-c", "tickring:invoke="+invoke, "-c", "tickring:queues="+queue,
-		"-c", "tickring:environment=TICKRING_ALLOW_LOOPBACK=1,AWS_ENDPOINT_URL_DYNAMODB="+e.at+",AWS_ENDPOINT_URL_SQS="+e.at)
+		"-c", "tickring:environment=TICKRING_ALLOW_LOOPBACK=1,AWS_ENDPOINT_URL_DYNAMODB="+e.door.at+",AWS_ENDPOINT_URL_SQS="+e.door.at)
 }
 
 // arrived is called before a run that came is answered.
@@ -340,7 +316,7 @@ func (e *emulator) killDispatch() error {
 		return err
 	}
 	name, killed := []byte("AWS_LAMBDA_FUNCTION_NAME="+e.p.outputs["DispatchFunction"]+"\x00"), 0
-	mine := []byte(e.at) // there may be other emulators
+	mine := []byte(e.door.at) // there may be other emulators
 	for _, file := range found {
 		b, err := os.ReadFile(file)
 		if err != nil || !bytes.Contains(append(b, 0), name) || !bytes.Contains(b, mine) {
@@ -357,8 +333,8 @@ func (e *emulator) killDispatch() error {
 	return nil
 }
 
-func (e *emulator) throttle(_ context.Context, on bool) error {
-	e.shut.Store(on)
+func (e *emulator) suffer(_ context.Context, f fault) error {
+	e.door.fault.Store(&f)
 	return nil
 }
 
@@ -370,7 +346,7 @@ func (e *emulator) restart(ctx context.Context) error {
 }
 
 func (e *emulator) remove(ctx context.Context) error {
-	return errors.Join(e.script(ctx, "down"), e.door.Close(), os.RemoveAll(filepath.Join(e.state(), "kept")))
+	return errors.Join(e.script(ctx, "down"), e.door.server.Close(), os.RemoveAll(filepath.Join(e.state(), "kept")))
 }
 
 // again asks each so often until it is so, or something is wrong.

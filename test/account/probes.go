@@ -215,8 +215,8 @@ func (p *proof) probeApply(ctx context.Context) (at time.Time) {
 
 // probeSecond waits until the jobs that were applied have fired, and judges what arrived.
 func (p *proof) probeSecond(ctx context.Context, at time.Time) {
-	what := fmt.Sprintf("%d runs of one app that are due in one second arrive, once each, none early (docs/operations.md, A burst) "+
-		"and none later than the grace of a minute (docs/late.md)", p.o.apply)
+	what := fmt.Sprintf("%d runs of one app that are due in one second arrive, once each, none early (docs/reference/limits.md) "+
+		"and none later than the grace of a minute (docs/explanation/late-runs.md)", p.o.apply)
 	wait(ctx, time.Until(at.Add(endsWithin)))
 	var history map[core.RunID]end
 	jobs, err := p.jobs(ctx, "once")
@@ -227,7 +227,7 @@ func (p *proof) probeSecond(ctx context.Context, at time.Time) {
 		p.report.fails(what, err)
 		return
 	}
-	all := judge(jobs, at, at.Add(time.Second), p.ledger, history, nil)[0]
+	all := judge(jobs, at, at.Add(time.Second), p.ledger, history, nil, nil)[0]
 	held, found := inOneSecond(all, p.o.apply)
 	p.report.says(what, held, "%s", found)
 }
@@ -426,7 +426,7 @@ func (p *proof) wakeUps(ctx context.Context, from, to time.Time) {
 func (p *proof) killed(ctx context.Context) {
 	const what = "dispatch was killed at work, so that the accounting proves something"
 	for _, w := range p.windows {
-		if w.name != "kills of dispatch" {
+		if w.name != killed {
 			continue
 		}
 		from, to := w.from.Truncate(time.Minute), w.to.Add(2*time.Minute)
@@ -454,7 +454,7 @@ func (p *proof) loops(ctx context.Context, from time.Time) {
 
 // price compares what was used before the first fault with what is foreseen.
 func (p *proof) price(ctx context.Context, from time.Time) {
-	const what = "what the bill is made of is what docs/cost.md says, within three tenths"
+	const what = "what the bill is made of is what docs/reference/aws-cost.md says, within three tenths"
 	to := from.Add(p.o.length)
 	if len(p.windows) > 0 {
 		to = p.windows[0].from
@@ -466,9 +466,7 @@ func (p *proof) price(ctx context.Context, from time.Time) {
 		return
 	}
 	d := cost.Standard()
-	if p.outputs["HttpApi"] == "" {
-		d = d.FunctionURL()
-	}
+	d.HTTPAPI = p.outputs["HttpApi"] != ""
 	foreseen, err := expected(p.o.jobs, to.Sub(from), d)
 	if err != nil {
 		p.report.fails(what, err)
@@ -478,5 +476,5 @@ func (p *proof) price(ctx context.Context, from time.Time) {
 	p.report.measured, p.report.foreseen, p.report.priced = used, foreseen, fmt.Sprintf("%s of nothing but fires", to.Sub(from))
 	is, said := cost.Sum(cost.Virginia.Bill(used)), cost.Sum(cost.Virginia.Bill(foreseen))
 	p.report.says(what, is <= dearer*said, "%s, foreseen %s", cost.Dollars(is), cost.Dollars(said))
-	p.billed(ctx, from, to, d, foreseen)
+	p.billed(ctx, from, to, foreseen)
 }

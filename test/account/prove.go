@@ -33,8 +33,9 @@ const (
 	kills      = 6
 	// apart is how long it is left alone between two kills.
 	apart = 15 * time.Second
-	// shutFor is how long the tables refuse.
-	shutFor = time.Minute
+	// sufferedFor is how long a fault of tables and queues lasts.
+	sufferedFor = time.Minute
+	killed      = "killed" // the window of kills
 )
 
 // proof is one run of this command.
@@ -265,10 +266,13 @@ func (p *proof) weather(ctx context.Context, from time.Time) error {
 		twice bool
 		do    func(context.Context) error
 	}{
-		{0.15, "kills of dispatch", 2 * time.Minute, false, true, p.kills},
-		{0.30, "throttled for a minute", 2 * time.Minute, true, true, p.throttled},
-		{0.48, "purged", 6 * time.Minute, true, false, p.purge}, // as docs/operations.md says
-		{0.85, "restarted", 3 * time.Minute, true, true, p.place.restart},
+		{0.15, "doubled sends", 2 * time.Minute, false, false, p.suffers(fault{doubled: true})},
+		{0.25, killed, 2 * time.Minute, false, true, p.kills},
+		{0.38, "throttled, half", 2 * time.Minute, true, true, p.suffers(fault{throttled: 0.5})},
+		{0.48, "throttled, whole", 2 * time.Minute, true, true, p.suffers(fault{throttled: 1})},
+		{0.58, "answers lost", 2 * time.Minute, true, true, p.suffers(fault{lost: 0.5})},
+		{0.70, "purged", 6 * time.Minute, true, false, p.purge}, // as docs/how-to/recover-on-aws.md promises
+		{0.90, "restarted", 3 * time.Minute, true, true, p.place.restart},
 	} {
 		wait(ctx, time.Until(from.Add(time.Duration(w.after*float64(p.o.length)))))
 		if ctx.Err() != nil {
@@ -299,14 +303,20 @@ func (p *proof) kills(ctx context.Context) error {
 	return nil
 }
 
-func (p *proof) throttled(ctx context.Context) error {
-	err := p.place.throttle(ctx, true)
-	if err == nil {
-		wait(ctx, shutFor)
+// suffers has a fault last for a minute.
+func (p *proof) suffers(f fault) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := p.place.suffer(ctx, f)
+		if errors.Is(err, errNotHere) {
+			return err
+		}
+		if err == nil {
+			wait(ctx, sufferedFor)
+		}
+		open, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
+		defer cancel()
+		return errors.Join(err, p.place.suffer(open, fault{}))
 	}
-	open, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
-	defer cancel()
-	return errors.Join(err, p.place.throttle(open, false))
 }
 
 // purge takes away what waits to be sent.
@@ -329,7 +339,7 @@ func (p *proof) judge(ctx context.Context, from, to time.Time) error {
 	if err != nil {
 		return err
 	}
-	p.report.fires = judge(jobs, from, to, p.ledger, history, p.windows)
+	p.report.fires = judge(jobs, from, to, p.ledger, history, p.windows, listed(listings))
 	out, err := p.cli(ctx, "audit", "--from", from.UTC().Format(time.RFC3339), "--to", to.UTC().Format(time.RFC3339))
 	p.report.says("the scheduler's own audit finds nothing unaccounted for", err == nil, "%s", oneLine(out))
 	p.judgeListings(listings, jobs, history)

@@ -81,11 +81,11 @@ func (r *report) print(w io.Writer) {
 	}
 	if len(r.billed) > 0 {
 		fmt.Fprintf(w, "\n## Billed milliseconds, %s\n\n", r.priced)
-		fmt.Fprint(w, "| function | invocations | billed ms each | a run | foreseen a run |\n|---|---|---|---|---|\n")
+		fmt.Fprint(w, "| function | invocations | billed ms each | a run |\n|---|---|---|---|\n")
 	}
 	for _, b := range r.billed {
-		fmt.Fprintf(w, "| %s | %d | %.1f | %.2f | %.2f |\n", b.function, b.calls, b.ms/max(1, float64(b.calls)),
-			b.ms/max(1, r.foreseen.Fires), b.foreseen)
+		fmt.Fprintf(w, "| %s | %d | %.1f | %.2f |\n", b.function, b.calls, b.ms/max(1, float64(b.calls)),
+			b.ms/max(1, r.foreseen.Fires))
 	}
 	if r.priced != "" {
 		fmt.Fprintf(w, "\n## The bill's own metrics, %s\n\n", r.priced)

@@ -16,7 +16,7 @@ for v in xxl-2.2.0 xxl-2.3.1 xxl-2.4.2 xxl-3.3.2; do
     continue
   fi
   javac -cp "$dir/$v/*" -d "$dir/$v/classes" "$here/Executor.java"
-  sed -n "/^import com.xxl.job.core.context/,/^}/p" "$here/../../docs/executors.md" >"$dir/$v/App.java" # as the page has it
+  sed -n "/^import com.xxl.job.core.context/,/^}/p" "$here/../../docs/how-to/connect-xxl-job-executors.md" >"$dir/$v/App.java" # as the page has it
   javac -cp "$dir/$v/*" -d "$dir/$v/classes" "$dir/$v/App.java"
 done
 [ -f "$dir/python/done" ] || {

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package proxy_test holds the configuration of nginx in docs/proxy.md against a real
+// Package proxy_test holds the configuration of nginx in docs/how-to/tls-and-proxy.md against a real
 // nginx in front of a real server.
 package proxy_test
 
@@ -77,16 +77,16 @@ func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 	}
 }
 
-// configuration is the text of docs/proxy.md with other addresses and without TLS, as if that ended in front of it.
+// configuration returns the nginx text of docs/how-to/tls-and-proxy.md with other addresses and without TLS.
 func configuration(t *testing.T, listen, upstream string) string {
-	page, err := os.ReadFile("../../docs/proxy.md")
+	page, err := os.ReadFile("../../docs/how-to/tls-and-proxy.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, text, ok := strings.Cut(string(page), "nginx:\n\n```\n")
 	text, _, end := strings.Cut(text, "```")
 	if !ok || !end {
-		t.Fatal("docs/proxy.md has no configuration of nginx")
+		t.Fatal("docs/how-to/tls-and-proxy.md has no configuration of nginx")
 	}
 	text = strings.Replace(text, "127.0.0.1:7700", upstream, 1)
 	text = strings.Replace(text, "listen 443 ssl;", "listen "+listen+";", 1)

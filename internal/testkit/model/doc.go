@@ -1,4 +1,4 @@
-// Package model searches all states that docs/claim-protocol.md allows, within
+// Package model searches all states that docs/internals/claim-protocol.md allows, within
 // bounds: every order of the steps of tickers, dispatchers, callbacks, the
 // watchdog and people, with a crash before and after each step and every answer
 // that a write can have. It is to be read beside that page: a function for each

@@ -1,4 +1,4 @@
-// Package page reads the tables of docs/claim-protocol.md, so that a test of the
+// Package page reads the tables of docs/internals/claim-protocol.md, so that a test of the
 // code can read as that page: each row of a table is to be asked for, and has to
 // say what the code answers. It is for tests in packages two folders down.
 package page
@@ -20,7 +20,7 @@ type Table struct {
 // asks for fails the test.
 func After(t *testing.T, line string) *Table {
 	t.Helper()
-	b, err := os.ReadFile("../../docs/claim-protocol.md")
+	b, err := os.ReadFile("../../docs/internals/claim-protocol.md")
 	if err != nil {
 		t.Fatal(err)
 	}

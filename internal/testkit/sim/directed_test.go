@@ -278,6 +278,33 @@ func TestClockSetBackAtTheHold(t *testing.T) {
 	}
 }
 
+// TestClocksTenSecondsApart: one half of the processes is 5 s ahead, the other 5 s behind. Each instant is sent, and once if no process
+// dies.
+func TestClocksTenSecondsApart(t *testing.T) {
+	for name, c := range map[string]Config{"processes": {}, "functions": {Far: true}, "functions on AWS": {AWS: true, Far: true},
+		"processes that die": {Rate: 1}, "functions on AWS that die": {AWS: true, Far: true, Rate: 1}} {
+		t.Run(name, func(t *testing.T) {
+			var n atomic.Int64
+			c.For, c.Skew = 10*time.Minute, true
+			c.Jobs = []manage.JobSpec{jobOf("alpha", "one", every(10*time.Second)), jobOf("beta", "two", every(time.Minute))}
+			c.Script = func(c Call) Fate {
+				if c.in.p.stepped.Load() == 0 {
+					c.in.p.step(time.Duration(1-n.Add(1)%2*2) * 5 * time.Second)
+				}
+				return Fine
+			}
+			r := directed(t, c)
+			if c.Rate == 0 {
+				r.want(t, "re-send", 0)
+				r.want(t, "state succeeded", r.Fires)
+			}
+			if r.Fires < 65 || n.Load() < 6 {
+				t.Errorf("%d fires, %d clocks", r.Fires, n.Load())
+			}
+		})
+	}
+}
+
 // What an answer ended is stored while another send of the batch still hangs:
 // a crash then sends again the one without an answer only.
 func TestEndedCallIsClosedWhileOthersHang(t *testing.T) {
@@ -522,6 +549,32 @@ func TestThrottledForAQuarterOfAnHour(t *testing.T) {
 	}
 	if r.Skipped < 150 {
 		t.Errorf("%d are recorded as skipped", r.Skipped)
+	}
+}
+
+// TestOneTableThrottledForTenMinutes: while all requests to one table are throttled, no other part loses or doubles a fire. What comes
+// due in these ten minutes is sent after them.
+func TestOneTableThrottledForTenMinutes(t *testing.T) {
+	const from, to = 2 * time.Minute, 12 * time.Minute
+	for _, table := range []string{fakeaws.Names.Jobs, fakeaws.Names.Runs, fakeaws.Names.State} {
+		t.Run(table, func(t *testing.T) {
+			var refused atomic.Int32
+			j := jobOf("alpha", "all", every(10*time.Second))
+			j.Misfire, j.Grace = core.MisfireAll, 20*time.Second
+			r := directed(t, Config{AWS: true, SDK: true, Far: true, For: 15 * time.Minute, Jobs: []manage.JobSpec{j},
+				Request: func(at time.Duration, c fakeaws.Call) (f fakeaws.Fault) {
+					if at > from && at < to && c.On == table {
+						refused.Add(1)
+						f.Before = fakeaws.Throttled()
+					}
+					return f
+				}})
+			r.want(t, "re-send", 0)
+			r.want(t, "state succeeded", r.Fires)
+			if r.Fires < 85 || r.Skipped != 0 || refused.Load() < 500 { // an instant each ten seconds
+				t.Errorf("%d fires, %d skipped, %d requests throttled", r.Fires, r.Skipped, refused.Load())
+			}
+		})
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 )
 
 // truth is the store as it is, behind all faults. It keeps a mirror of what
-// the checker asks often, and asserts docs/claim-protocol.md section 7 at each
+// the checker asks often, and asserts docs/internals/claim-protocol.md section 7 at each
 // effect that could break it.
 type truth struct {
 	Store

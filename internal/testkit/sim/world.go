@@ -9,7 +9,7 @@
 // happens (truth.go, story.go), what must be true in the end is counted at the end
 // (checker.go), when it had to be decided is bounded by the faults in its way
 // (liveness.go), and the product's own audit is held against all that (audit.go).
-// The rules are docs/claim-protocol.md; its section 8 lists the windows that are
+// The rules are docs/internals/claim-protocol.md; its section 8 lists the windows that are
 // counted and not refused. A world runs in a bubble of testing/synctest and is made
 // by its seed as far as the order of goroutines allows.
 package sim
