@@ -216,6 +216,12 @@ func (r *Run) SkipUnsent(reason Reason, at time.Time) RunPut {
 	return r.put(RunOwner|RunUntil|RunMaybeSent, RunState|RunEnd, to)
 }
 
+// In has a put name the journal that lists its run.
+func (p RunPut) In(k JournalKey) RunPut {
+	p.To.Journal, p.Set = k, p.Set|RunJournal
+	return p
+}
+
 // Told has a put that skips a run as read owe that people are told, where they may have to be.
 func (p RunPut) Told(tells bool) RunPut {
 	if tells && SkipTold(p.To.Reason) {

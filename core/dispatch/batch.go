@@ -42,7 +42,6 @@ type item struct {
 	choice   choice       // of what was asked, where the route asks
 	success  core.Instant // of the job's last success, where its template names it
 	lost     *core.RunPut // the record of its fall whose answer was lost
-	fell     time.Time    // end in its skip record; if the store refused the record, an earlier try without an answer may have stored it
 }
 
 // batch is one invocation: one nonce, one deadline, one journal.

@@ -103,6 +103,11 @@ func (b *batch) seen(it *item, runs map[core.RunID]core.Run, past func(*core.Run
 	if _, is := runs[it.fire.Run]; is {
 		run := runs[it.fire.Run] // of its own: another fire's may be over long before
 		it.run = &run
+		if run.Journal != b.key {
+			it.wrote = 0
+		} else if it.wrote == 0 { // by a write whose answer was lost
+			it.wrote = core.Recorded
+		}
 		it.ofSlot(&run)
 		return rowOf(it.run, &it.fire, b.nonce, past)
 	}
@@ -164,13 +169,13 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		if it.run.State == core.Queued && it.falls == fallsPast {
 			it.reason = core.ReasonDeadline // misfire came first, and did not count
 		}
-		w.puts, w.putOf = append(w.puts, it.run.SkipUnsent(it.reason, now).Told(it.tellsSkip())), append(w.putOf, it)
+		w.puts, w.putOf = append(w.puts, b.listed(it.run.SkipUnsent(it.reason, now)).Told(it.tellsSkip())), append(w.putOf, it)
 	case toTake:
 		if b.route(it) {
 			take := it.run.Take(b.claimed(it), first(it.order), now, it.choice.tries)
 			w.puts, w.putOf = append(w.puts, take.Under(it.job.Sched.Rev, it.tellsEnd()).Counted(it.permit())), append(w.putOf, it)
 		} else if it.waits() && it.run.State != core.Queued {
-			w.puts, w.putOf = append(w.puts, it.run.Wait().Counted(it.permit())), append(w.putOf, it)
+			w.puts, w.putOf = append(w.puts, b.listed(it.run.Wait()).Counted(it.permit())), append(w.putOf, it)
 		} else if it.waits() { // perhaps it was given a permit meanwhile
 			b.d.finish.HandBack(ctx, it.run, core.PermitNames(it.permit()))
 		}
@@ -197,8 +202,7 @@ func (b *batch) write(ctx context.Context, w *writes) {
 		for k, err := range b.d.store.Create(ctx, w.creates) {
 			it, state, waits := w.createOf[k], w.creates[k].State, w.createOf[k].phase
 			it.phase = firstWrite(err, state == core.Skipped)
-			it.written(err, state == core.Running, true)
-			it.fell = w.creates[k].EndedAt
+			it.written(err, state == core.Running)
 			switch {
 			case it.phase == done{}:
 				it.phase = b.chainSkipped(ctx, &w.creates[k])
@@ -215,10 +219,7 @@ func (b *batch) write(ctx context.Context, w *writes) {
 	if len(w.puts) > 0 && b.owns(0) {
 		for k, err := range b.d.store.PutRuns(ctx, w.puts) {
 			it, p, waits := w.putOf[k], &w.puts[k], w.putOf[k].phase
-			first := p.Was.State == core.Planned && p.Was.Journal.IsZero() // else it is listed already
-			if it.written(err, p.Set&core.RunOwner != 0, first); first {
-				it.fell = p.To.EndedAt
-			}
+			it.written(err, p.Set&core.RunOwner != 0)
 			if it.phase = takeOver(err); p.Ends() {
 				it.phase = firstWrite(err, true)
 			}
@@ -246,16 +247,21 @@ func (b *batch) write(ctx context.Context, w *writes) {
 	}
 }
 
-// written notes as what a journal lists a run that was written, perhaps: as done if this write claims it, as recorded if no
-// journal can name it by an earlier write.
-func (it *item) written(err error, claims, first bool) {
-	switch a := answerOf(err); {
-	case a != okay && a != unknown:
-	case claims:
-		it.wrote = core.Done
-	case first:
-		it.wrote = core.Recorded
+// written notes that the journal has to list a run whose write was accepted, or may have been.
+func (it *item) written(err error, claims bool) {
+	if a := answerOf(err); a == okay || a == unknown {
+		if it.wrote = core.Recorded; claims {
+			it.wrote = core.Done
+		}
 	}
+}
+
+// listed makes a put without a claim name the journal of this batch, if lists find runs by journals.
+func (b *batch) listed(p core.RunPut) core.RunPut {
+	if b.d.o.Lists {
+		return p.In(b.key)
+	}
+	return p
 }
 
 // recorded is the record of a fire that this invocation is about to send, of one that
@@ -267,6 +273,9 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 		Attempt: 1, First: f.Run, FixedDelay: fixed, Retries: it.job.Def.Retry.Max}
 	if it.of != nil {
 		r = it.of.ShardRun(f.Run)
+	}
+	if b.d.o.Lists {
+		r.Journal = b.key
 	}
 	switch r.State = state; state {
 	case core.Skipped:

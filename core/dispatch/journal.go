@@ -68,6 +68,7 @@ const listTries = 3
 // list stores journals that name the runs which this invocation claimed, recorded or found closed, if no stored journal names
 // them. If it cannot, checks carry the journals.
 func (b *batch) list(ctx context.Context) {
+	b.readShards(ctx)
 	journals, runs := b.lists()
 	for try := 1; len(journals) > 0; {
 		err := b.d.store.PutJournal(ctx, journals[0])
@@ -89,22 +90,37 @@ func (b *batch) list(ctx context.Context) {
 	}
 }
 
-// mayLack reports whether lists may lack a run that this invocation did not claim: the invocation that claimed it may have died
-// before its journal was stored. A run without a claim was listed before it was put back, unless this invocation skipped it.
+// readShards reads the shards whose broadcast was over when they came: lists may lack them, as the one who sent them may have died.
+func (b *batch) readShards(ctx context.Context) {
+	of := map[core.RunID]*item{}
+	for _, it := range b.items {
+		if b.d.o.Lists && it.run == &noRun && it.fire.Of != 0 && it.phase == (done{}) {
+			of[it.fire.Run] = it
+		}
+	}
+	if len(of) == 0 {
+		return
+	}
+	runs, _, err := readAll(ctx, slices.Sorted(maps.Keys(of)), b.d.store.Runs)
+	if err != nil {
+		b.d.o.Log.Warn("shards not listed", "runs", len(of), "err", err)
+	}
+	for id, r := range runs {
+		of[id].run = &r
+	}
+}
+
+// mayLack reports whether lists may lack a run that another invocation wrote: that one may have died before its journal was stored.
 func (b *batch) mayLack(it *item) bool {
 	r := it.run
 	if !b.d.o.Lists || it.wrote != 0 || r == &noRun {
 		return false
 	}
-	over := it.phase == (done{}) && !r.State.Open()
-	if r.Journal.IsZero() {
-		return over && (it.try == 0 || !it.fell.IsZero() && core.Millis(it.fell) == core.Millis(r.EndedAt))
-	}
-	return over || r.Journal.Nonce != b.nonce && (it.phase == settled(core.Left) || it.phase == (done{}) && r.IsBroadcast())
+	return it.phase == (done{}) && (!r.State.Open() || r.IsBroadcast()) || it.phase == settled(core.Left) && !r.Journal.IsZero()
 }
 
-// lists returns the journals that name the unlisted runs. Lists take a run from the journals of the minute in which it was
-// claimed, and a run without a claim from those of its end.
+// lists returns the journals that name the unlisted runs. Lists take a run from the journals of the minute that it names, and a
+// run that no dispatcher wrote from those of its end.
 func (b *batch) lists() (journals []core.Journal, runs int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

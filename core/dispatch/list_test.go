@@ -113,7 +113,8 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 	}
 }
 
-// TestDispatcherListsRunsOfADeadOne: a run that has ended, or is skipped, after its claimer died is named in the minute of its claim.
+// TestDispatcherListsRunsOfADeadOne: a run that ended after its claimer died is named in the minute of its claim. One that is
+// skipped then is named in the minute of that, and its record says so.
 func TestDispatcherListsRunsOfADeadOne(t *testing.T) {
 	for name, skips := range map[string]bool{"ended": false, "given back, and skipped while its app is paused": true} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +146,15 @@ func TestDispatcherListsRunsOfADeadOne(t *testing.T) {
 				if len(s.all) != 1 {
 					t.Fatalf("%d journals were written, want 1", len(s.all))
 				}
-				if e, named := s.all[0].Find(f.Run); s.all[0].Key.Minute != dead.Minute || !named || e.Outcome != core.Recorded {
+				stored, _, err := g.s.Runs(t.Context(), []core.RunID{f.Run})
+				if err != nil {
+					t.Fatal(err)
+				}
+				minute := stored[f.Run].Journal.Minute
+				if skips == (minute == dead.Minute) {
+					t.Errorf("the run is listed in minute %d, that of its claim is %d", minute, dead.Minute)
+				}
+				if e, named := s.all[0].Find(f.Run); s.all[0].Key.Minute != minute || !named || e.Outcome != core.Recorded {
 					t.Errorf("it wrote %+v", s.all[0])
 				}
 			})

@@ -187,13 +187,13 @@ func (b *batch) answered(a *permitAsk) bool {
 			until = end
 		}
 		a.it.phase = passing{waits: until, at: a.from, why: errNoPermit}
-		*a.put = a.it.run.Wait().Counted(a.run.Permit)
+		*a.put = b.listed(a.it.run.Wait()).Counted(a.run.Permit)
 		return a.run.State != core.Queued
 	}
 	if a.it.reason = reason; a.create != nil {
 		*a.create = b.recorded(a.it, b.now(), core.Skipped)
 	} else {
-		*a.put = a.it.run.SkipUnsent(reason, b.now()).Told(a.it.tellsSkip()).Counted(a.run.Permit)
+		*a.put = b.listed(a.it.run.SkipUnsent(reason, b.now())).Told(a.it.tellsSkip()).Counted(a.run.Permit)
 	}
 	a.tell()
 	return true

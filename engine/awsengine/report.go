@@ -53,7 +53,7 @@ func (s *Store) Began(ctx context.Context, from, to core.Instant, behind core.Jo
 		}
 	}
 	in := func(r *core.Run) bool {
-		if !r.Journal.IsZero() {
+		if !r.SentAt.IsZero() {
 			return r.Journal.Minute >= first && r.Journal.Minute < end
 		}
 		return !r.State.Open() && !r.EndedAt.Before(from.Time()) && r.EndedAt.Before(to.Time())

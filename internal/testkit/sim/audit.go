@@ -19,12 +19,52 @@ type tally struct {
 	had      []core.Instant // those of them that have a run
 }
 
+// listsReach is how far back the list of recent runs goes at least.
+const listsReach = 7 * 24 * time.Hour
+
+// listed asserts that the list of recent runs has each planned run once, and each other run that was claimed.
+func (w *World) listed(tallies map[core.JobID]*tally) {
+	if time.Since(w.began) > listsReach {
+		return
+	}
+	e := engineOf(w.truth)
+	seen := map[core.RunID]int{}
+	for from := (ask.RunPlace{}); ; {
+		runs, next, err := e.Manage.RecentRuns(bg, ask.Recent{}, from, 100)
+		if err != nil {
+			w.fail(0, "list: %v", err)
+			return
+		}
+		for i := range runs {
+			seen[runs[i].ID]++
+		}
+		if next == (ask.RunPlace{}) {
+			break
+		}
+		from = next
+	}
+	for id, t := range tallies {
+		first, last := core.NumberedRange(id)
+		runs, _ := w.truth.RunSpan(bg, first, last, 1<<30)
+		runs = slices.DeleteFunc(runs, func(r core.Run) bool { return r.SentAt.IsZero() })
+		for _, at := range t.had {
+			runs = append(runs, core.Run{ID: core.PlannedRun(id, at)})
+		}
+		for i := range runs {
+			if run := runs[i].ID; seen[run] != 1 {
+				w.fail(run, "run is listed %d times", seen[run])
+			}
+		}
+	}
+}
+
 // audited asks the audit of the product about each job, and asserts that it says
 // what the checker found: all is accounted for, as many instants were demanded,
 // and nothing is pending or out of its reach in a world at rest. Then a run is
 // taken away by hand, and the audit has to name its instant and no other.
 func (w *World) audited(tallies map[core.JobID]*tally) {
 	w.ringIsEmpty()
+	w.listed(tallies)
 	from, to := core.InstantOf(w.began)-1, core.InstantOf(time.Now())
 	if w.cfg.Machine { // what was changed by a clock that was set back
 		from = from.Add(-2 * maxStep)

@@ -159,6 +159,7 @@ func (in *incarnation) assembly() *assembly.Assembly {
 }
 
 func (w *World) assembly(o assembly.Options, e *engine.Engine) *assembly.Assembly {
+	e.ByJournal = w.cfg.AWS
 	o.Plan, o.Log, o.Behind, o.AllowNoToken = w.deployed.plan, w.log, w.deployed.behind, func(context.Context) bool { return true }
 	return assembly.New(e, o)
 }
