@@ -324,12 +324,12 @@ func TestUnknownQueryParametersAreRejected(t *testing.T) {
 	}
 }
 
-var noRun = regexp.MustCompile(`there is no run \d+"`)
+var noRun = regexp.MustCompile(`run \d+ does not exist"`)
 
 // hides reports whether an answer is that there is no such thing for who may not see it. What
 // these tests ask for is there.
 func hides(text string) bool {
-	return strings.Contains(text, "or none that you may see") || strings.Contains(text, "there is no job 1\"") ||
+	return strings.Contains(text, "does not exist, or you cannot see it") || strings.Contains(text, "job 1 does not exist\"") ||
 		noRun.MatchString(text)
 }
 
@@ -386,7 +386,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 			f.expect(t, shop, "PUT", "/v1/jobs/pay/bills", `{"app":"shop","name":"bills","handler":"x"}`, 404)
 			f.expect(t, shop, "PUT", "/v1/jobs/shop/bills", `{"app":"pay","name":"bills","handler":"x"}`, 400)
 			text := f.expect(t, shop, "POST", "/v1/apply", `{"jobs":[{"app":"pay","name":"bills","handler":"x"}]}`, 200)
-			if !strings.Contains(text, `"applied":false`) || !strings.Contains(text, "or none that you may see") {
+			if !strings.Contains(text, `"applied":false`) || !strings.Contains(text, "does not exist, or you cannot see it") {
 				t.Errorf("apply: %s", text)
 			}
 			// A job that comes after another's is handed its data, and keeps it from being deleted.
@@ -535,19 +535,19 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 				t.Fatal(err)
 			}
 			one := fmt.Sprintf(`{"run":"%d","params":"x"}`, there)
-			if text := f.expect(t, does, "POST", "/v1/rerun", one, 403); !strings.Contains(text, "no executor of app shop is at http://10.6.6.6") ||
-				!strings.Contains(text, "the right addresses") {
+			if text := f.expect(t, does, "POST", "/v1/rerun", one, 403); !strings.Contains(text, "app shop has no executor at http://10.6.6.6") ||
+				!strings.Contains(text, "the permission addresses") {
 				t.Errorf("%s", text)
 			}
 			many := f.expect(t, does, "POST", "/v1/rerun", `{"job":"shop/report","state":["failed"],"key":"many"}`, 200)
-			if !strings.Contains(many, "the right addresses") || strings.Contains(many, `"as"`) {
+			if !strings.Contains(many, "the permission addresses") || strings.Contains(many, `"as"`) {
 				t.Errorf("%s", many)
 			}
 			f.expect(t, token, "POST", "/v1/rerun", one, 200)
 			at := time.Now().Add(time.Hour).Format(time.RFC3339)
 			f.expect(t, token, "POST", "/v1/jobs/shop/report/trigger", `{"key":"later","at":"`+at+`","addresses":["http://10.6.6.6"]}`, 200)
 			if text := f.expect(t, does, "PATCH", "/v1/jobs/shop/report/waiting/later", `{"params":"x"}`, 403); !strings.Contains(text,
-				"the right addresses") {
+				"the permission addresses") {
 				t.Errorf("%s", text)
 			}
 			at = time.Now().Add(2 * time.Hour).Format(time.RFC3339)
@@ -624,17 +624,17 @@ func TestRefusalsNameWhatIsSeen(t *testing.T) {
 		status      int
 		hidden, all string
 	}{
-		{"DELETE /v1/jobs/shop/report", "", edits, 409, "come after shop/report: 1 more:", "come after shop/report: pay/scan:"},
-		{"POST /v1/bulk", `{"verb":"delete","jobs":["shop/report"]}`, edits, 200, "come after shop/report: 1 more:",
-			"come after shop/report: pay/scan:"},
-		{"PUT /v1/jobs/shop/report", round + "}", edits, 400, "itself: shop/report after shop/sums after 1 more after shop/report",
-			"itself: shop/report after shop/sums after pay/scan after shop/report"},
+		{"DELETE /v1/jobs/shop/report", "", edits, 409, "have the parent shop/report: 1 more:", "have the parent shop/report: pay/scan:"},
+		{"POST /v1/bulk", `{"verb":"delete","jobs":["shop/report"]}`, edits, 200, "have the parent shop/report: 1 more:",
+			"have the parent shop/report: pay/scan:"},
+		{"PUT /v1/jobs/shop/report", round + "}", edits, 400, "its own parent: shop/report after shop/sums after 1 more after shop/report",
+			"its own parent: shop/report after shop/sums after pay/scan after shop/report"},
 		{"POST /v1/apply", `{"dryRun":true,"jobs":[` + round + `,"app":"shop","name":"report"}]}`, sees, 200,
-			"itself: shop/report after shop/sums after 1 more after shop/report",
-			"itself: shop/report after shop/sums after pay/scan after shop/report"},
+			"its own parent: shop/report after shop/sums after 1 more after shop/report",
+			"its own parent: shop/report after shop/sums after pay/scan after shop/report"},
 		{"PUT /v1/jobs/shop/coded", `{"declared":true,"handler":"x","after":[{"job":"shop/end"}]}`, appToken, 400,
-			"itself: shop/coded after shop/end after 1 more after shop/coded",
-			"itself: shop/coded after shop/end after pay/last after shop/coded"},
+			"its own parent: shop/coded after shop/end after 1 more after shop/coded",
+			"its own parent: shop/coded after shop/end after pay/last after shop/coded"},
 	} {
 		method, path, _ := strings.Cut(c.op, " ")
 		if text := f.expect(t, c.who, method, path, c.body, c.status); !strings.Contains(text, c.hidden) || strings.Contains(text, "pay/") {

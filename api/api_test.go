@@ -195,23 +195,24 @@ func TestBadInput(t *testing.T) {
 		{"not JSON", putJob, `handler=x`, 400, core.CodeInvalid, "", "not JSON"},
 		{"ends too early", putJob, `{"handler":`, 400, core.CodeInvalid, "", "not JSON"},
 		{"nothing", putJob, ``, 400, core.CodeInvalid, "", "not JSON"},
-		{"two values", putJob, `{"handler":"x"} {}`, 400, core.CodeInvalid, "", "after its end"},
-		{"a list", putJob, `[]`, 400, core.CodeInvalid, "", "an object is expected"},
-		{"wrong type", putJob, `{"handler":5}`, 400, core.CodeInvalid, "handler", "a text is expected, not a number"},
-		{"wrong type below", putJob, job(`"retry":{"max":"three"}`), 400, core.CodeInvalid, "retry.max", "a whole number is expected"},
+		{"two values", putJob, `{"handler":"x"} {}`, 400, core.CodeInvalid, "", "extra data after its end"},
+		{"a list", putJob, `[]`, 400, core.CodeInvalid, "", "expected an object"},
+		{"wrong type", putJob, `{"handler":5}`, 400, core.CodeInvalid, "handler", "expected a text, not a number"},
+		{"wrong type below", putJob, job(`"retry":{"max":"three"}`), 400, core.CodeInvalid, "retry.max", "expected a whole number"},
 		{"wrong type in a list", "POST /v1/apply", `{"jobs":[{},{"schedule":{"any":[{"every":5}]}}]}`, 400, core.CodeInvalid,
 			"jobs[1].schedule.any[0].every", "a text"},
 		{"a fraction", putJob, job(`"retry":{"max":1.5}`), 400, core.CodeInvalid, "retry.max", "a whole number"},
-		{"unknown field", putJob, job(`"handlr":"x"`), 400, core.CodeInvalid, "handlr", "no such field; allowed are after, app, author, block"},
+		{"unknown field", putJob, job(`"handlr":"x"`), 400, core.CodeInvalid, "handlr", "unknown field; allowed are after, app, author, block"},
 		{"logs that are kept sometimes", putJob, job(`"keep":{"days":7,"log":"sometimes"}`), 400, core.CodeInvalid, "keep.log",
 			"allowed are never, on-failure, always"},
 		{"unknown field below", putJob, job(`"retry":{"maximum":1}`), 400, core.CodeInvalid, "retry.maximum",
 			"backoff, delay, max, maxDelay, on"},
-		{"a channel that there is not", putJob, job(`"notify":{"to":["oncall"]}`), 404, core.CodeNotFound, "notify.to[0]", "there is no such channel"},
-		{"an event of later", putJob, job(`"notify":{"on":["calendar-end"]}`), 400, core.CodeInvalid, "notify.on[0]", "not yet"},
+		{"a channel that there is not", putJob, job(`"notify":{"to":["oncall"]}`), 404, core.CodeNotFound, "notify.to[0]",
+			"the channel does not exist"},
+		{"an event of later", putJob, job(`"notify":{"on":["calendar-end"]}`), 400, core.CodeInvalid, "notify.on[0]", "not supported"},
 		{"a limit of none", putJob, job(`"overlap":{"group":"db"}`), 400, core.CodeInvalid, "overlap.limit", "1 to 1000"},
 		{"many that wait for one", putJob, job(`"overlap":{"limit":1,"full":"replace","max":5}`), 400, core.CodeInvalid, "overlap.max",
-			"leave it out"},
+			"leave this field out"},
 		{"wrong time", trigger, `{"at":"tomorrow"}`, 400, core.CodeInvalid, "at", "2026-11-20T02:30:00Z"},
 		{"zero time", trigger, `{"at":"0001-01-01T00:00:00Z"}`, 400, core.CodeInvalid, "at", "later than 1970-01-01T00:00:00Z"},
 		{"zero time below", putJob, job(`"schedule":{"any":[{"at":"0001-01-01T00:00:00Z"},{"every":"5s"}]}`), 400, core.CodeInvalid,
@@ -228,12 +229,13 @@ func TestBadInput(t *testing.T) {
 		{"id of nothing", "GET /v1/jobs/0", "", 400, core.CodeInvalid, "id", "1 to"},
 		{"run out of range", "GET /v1/runs/99999999999999999999", "", 400, core.CodeInvalid, "run", "run ID"},
 		{"run negative", "POST /v1/runs/-1/kill", "", 400, core.CodeInvalid, "run", "run ID"},
-		{"unknown run", "GET /v1/runs/4294967296", "", 404, core.CodeNotFound, "", "no run"},
-		{"unknown job", "GET /v1/jobs/shop/none", "", 404, core.CodeNotFound, "", "no job shop/none"},
-		{"unknown job triggered", "POST /v1/jobs/shop/none/trigger", "", 404, core.CodeNotFound, "", "no job"},
-		{"unknown app", "GET /v1/apps/none", "", 404, core.CodeNotFound, "", "no app none"},
+		{"unknown run", "GET /v1/runs/4294967296", "", 404, core.CodeNotFound, "", "run 4294967296 does not exist"},
+		{"unknown job", "GET /v1/jobs/shop/none", "", 404, core.CodeNotFound, "", "job shop/none does not exist"},
+		{"unknown job triggered", "POST /v1/jobs/shop/none/trigger", "", 404, core.CodeNotFound, "", "job shop/none does not exist"},
+		{"unknown app", "GET /v1/apps/none", "", 404, core.CodeNotFound, "", "app none does not exist"},
 		{"job of an unknown app", "PUT /v1/jobs/none/fresh", job(`"schedule":{"every":"10s"}`), 404, core.CodeNotFound, "app", "create it first"},
-		{"name without a letter", "PUT /v1/jobs/shop/42", job(`"schedule":{"every":"10s"}`), 400, core.CodeInvalid, "name", "needs a letter"},
+		{"name without a letter", "PUT /v1/jobs/shop/42", job(`"schedule":{"every":"10s"}`), 400, core.CodeInvalid, "name",
+			"needs at least one letter"},
 		{"name of capitals", "PUT /v1/jobs/shop/Fresh", job(`"schedule":{"every":"10s"}`), 400, core.CodeInvalid, "name", "a-z 0-9"},
 		{"another name than the path", putJob, job(`"name":"other"`), 400, core.CodeInvalid, "name", "differs from the path"},
 		{"cron that never fires", putJob, job(`"schedule":{"cron":"0 0 0 31 2 ?"}`), 400, core.CodeInvalid, "schedule", "never fires"},
@@ -243,19 +245,19 @@ func TestBadInput(t *testing.T) {
 		{"unknown zone", putJob, job(`"schedule":{"every":"10s","timezone":"Mars/Olympus"}`), 400, core.CodeInvalid, "schedule.timezone",
 			"Europe/Berlin"},
 		{"start after its end", putJob, job(`"schedule":{"every":"10s","from":"2027-02-01","until":"2027-01-01"}`), 400, core.CodeInvalid,
-			"schedule.from", "after its end"},
+			"schedule.from", "the start is after the end"},
 		{"negative timeout", putJob, job(`"timeout":"-5s"`), 400, core.CodeInvalid, "timeout", "10s, 5m"},
-		{"timeout without a unit", putJob, job(`"timeout":"600"`), 400, core.CodeInvalid, "timeout", "say 600s"},
+		{"timeout without a unit", putJob, job(`"timeout":"600"`), 400, core.CodeInvalid, "timeout", "use 600s"},
 		{"timeout of a month", putJob, job(`"timeout":"30d"`), 400, core.CodeInvalid, "timeout", "allowed are"},
 		{"params over 64 KB", putJob, job(`"params":"` + strings.Repeat("x", 64<<10+1) + `"`), 413, core.CodeTooLarge, "params", "64 KB"},
 		{"params over 64 KB in a trigger", trigger, `{"params":"` + strings.Repeat("x", 64<<10+1) + `"}`, 413, core.CodeTooLarge, "params",
 			"64 KB"},
-		{"no handler", putJob, `{"schedule":{"every":"10s"}}`, 400, core.CodeInvalid, "handler", "needed"},
+		{"no handler", putJob, `{"schedule":{"every":"10s"}}`, 400, core.CodeInvalid, "handler", "required"},
 		{"handler that is no path", "PUT /v1/jobs/web/fresh", job(`"schedule":{"every":"10s"}`), 400, core.CodeInvalid, "handler", "POST /path"},
 		{"unknown route", putJob, job(`"route":"nearest"`), 400, core.CodeInvalid, "route", "failover"},
-		{"a name that exists", "PUT /v1/jobs/shop/report", job(`"ifRev":0`), 409, core.CodeConflict, "", "exists already"},
-		{"an old revision", "PUT /v1/jobs/shop/report", job(`"ifRev":7`), 409, core.CodeConflict, "", "changed meanwhile"},
-		{"deleted under an old revision", "DELETE /v1/jobs/shop/report?ifRev=7", "", 409, core.CodeConflict, "", "changed meanwhile"},
+		{"a name that exists", "PUT /v1/jobs/shop/report", job(`"ifRev":0`), 409, core.CodeConflict, "", "already exists"},
+		{"an old revision", "PUT /v1/jobs/shop/report", job(`"ifRev":7`), 409, core.CodeConflict, "", "changed in the meantime"},
+		{"deleted under an old revision", "DELETE /v1/jobs/shop/report?ifRev=7", "", 409, core.CodeConflict, "", "changed in the meantime"},
 		{"app with jobs deleted", "DELETE /v1/apps/shop", "", 409, core.CodeRefused, "", "delete them first"},
 		{"executor that is no URL", "PUT /v1/apps/shop", `{"executors":["10.0.0.1:9999"]}`, 400, core.CodeInvalid, "executors[0]",
 			"http://HOST:PORT"},
@@ -263,12 +265,12 @@ func TestBadInput(t *testing.T) {
 			"arn:aws:lambda:"},
 		{"FIFO queue", "PUT /v1/apps/shop", `{"executors":["queue:pay.fifo"]}`, 400, core.CodeInvalid, "executors[0]", "standard queue"},
 		{"range that is none", "PUT /v1/apps/shop", `{"allow":["10.0.0.0/99"]}`, 400, core.CodeInvalid, "allow[0]", "10.0.0.0/8"},
-		{"prune without a set", "POST /v1/apply", `{"prune":true}`, 400, core.CodeInvalid, "set", "needed"},
+		{"prune without a set", "POST /v1/apply", `{"prune":true}`, 400, core.CodeInvalid, "set", "required"},
 		{"limit that is no number", "GET /v1/runs?limit=many", "", 400, core.CodeInvalid, "limit", "whole number"},
 		{"limit too high", "GET /v1/runs?limit=5000", "", 400, core.CodeInvalid, "limit", "1000"},
 		{"unknown state", "GET /v1/runs?state=done", "", 400, core.CodeInvalid, "state", "succeeded"},
 		{"from that is no time", "GET /v1/runs?from=yesterday", "", 400, core.CodeInvalid, "from", "2026-11-20T02:30:00Z"},
-		{"log from a line before the first", "GET /v1/runs/4294967297/log?from=-1", "", 400, core.CodeInvalid, "from", "lines count from 1"},
+		{"log from a line before the first", "GET /v1/runs/4294967297/log?from=-1", "", 400, core.CodeInvalid, "from", "line numbers from 1 to"},
 		{"log from a line that executors cannot count", "GET /v1/runs/4294967297/log?from=2147483648", "", 400, core.CodeInvalid, "from",
 			"to 2147483647"},
 		{"log from a line that nobody can count", "GET /v1/runs/4294967297/log?from=18446744073709551617", "", 400, core.CodeInvalid, "from", ""},
@@ -277,7 +279,7 @@ func TestBadInput(t *testing.T) {
 			"must be earlier than to"},
 		{"a shape of too long", "GET /v1/upcoming/shape?for=8d", "", 400, core.CodeInvalid, "for", "1s to 7d"},
 		{"a shape of too many buckets", "GET /v1/upcoming/shape?buckets=289", "", 400, core.CodeInvalid, "buckets", "1 to 288"},
-		{"span without a unit", "GET /v1/upcoming?for=5", "", 400, core.CodeInvalid, "for", "say 5s"},
+		{"span without a unit", "GET /v1/upcoming?for=5", "", 400, core.CodeInvalid, "for", "use 5s"},
 		{"cause of a schedule", trigger, `{"cause":"schedule"}`, 400, core.CodeInvalid, "cause", "manual, api"},
 		{"trigger of the past", trigger, `{"at":"2020-01-01T00:00:00Z"}`, 400, core.CodeInvalid, "at", "past"},
 		{"no such path", "GET /v1/nothing", "", 404, core.CodeNotFound, "", "/v1/nothing"},
@@ -322,7 +324,7 @@ func TestToken(t *testing.T) {
 			w := httptest.NewRecorder()
 			f.h.ServeHTTP(w, r)
 			if path == "/v1/nothing" { // a mistake in a path is none in a token
-				if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "there is no /v1/nothing here") {
+				if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "/v1/nothing does not exist") {
 					t.Errorf("%s %s: %d %s", name, path, w.Code, w.Body)
 				}
 				continue
@@ -544,14 +546,14 @@ func TestDeclared(t *testing.T) {
 	if text := f.must("GET", path, ""); !strings.Contains(text, `"declared":"taken"`) {
 		t.Errorf("a job that was changed: %s", text)
 	}
-	declare("two", 409, "until it is given back")
+	declare("two", 409, "until it is returned to code")
 	f.must("POST", path+"/give-back", "")
 	declare("two", 200, "updated")
 	f.must("DELETE", path, "")
 	if text := f.must("GET", "/v1/apps/shop", ""); !strings.Contains(text, `"withheld":["clean"]`) {
 		t.Errorf("the app: %s", text)
 	}
-	declare("three", 409, "deleted by somebody else")
+	declare("three", 409, "deleted by another user")
 	f.must("POST", path+"/give-back", "")
 	declare("three", 200, "created")
 	f.must("PUT", path, theirs)
@@ -601,7 +603,7 @@ func TestRuns(t *testing.T) {
 	if err != nil || !change.Run.ScheduledAt.Equal(at) || *change.Run.Params != other || len(change.Run.Addresses) != 0 {
 		t.Errorf("change by ID: %+v, %v", change, err)
 	}
-	for body, want := range map[string]string{`{}`: "give at least one", `{"slot":1}`: "slot", `{"at":"soon"}`: "at", "": "JSON"} {
+	for body, want := range map[string]string{`{}`: "set at least one", `{"slot":1}`: "slot", `{"at":"soon"}`: "at", "": "JSON"} {
 		if status, answer := f.ask("PATCH", "/v1/runs/"+res.Run.ID, body); status != 400 || !strings.Contains(answer, want) {
 			t.Errorf("%s: %d %s", body, status, answer)
 		}
@@ -1046,7 +1048,7 @@ func TestApplyOfUnknownChannel(t *testing.T) {
 	}
 	for _, dry := range []bool{true, false} {
 		for _, b := range []string{body(dry, "mine", "nope"), body(dry, "nope", "mine")} {
-			if _, answer := f.ask("POST", "/v1/apply", b); strings.Count(answer, "there is no such channel") != 1 {
+			if _, answer := f.ask("POST", "/v1/apply", b); strings.Count(answer, "the channel does not exist") != 1 {
 				t.Errorf("dry %v: %s", dry, answer)
 			}
 			if list, err := f.c.ListApps(t.Context()); err != nil || len(list.Apps) != 0 {

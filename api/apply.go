@@ -38,7 +38,7 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if body.Prune && body.Set == "" {
-		return nil, core.Invalid("set", "", "needed for prune: only what a set made is pruned")
+		return nil, core.Invalid("set", "", "required for prune: prune deletes only jobs that a set created")
 	}
 	a := &applying{s: s, r: r, set: body.Set, out: client.ApplyResult{Apps: make([]client.AppResult, len(body.Apps)),
 		Jobs: make([]client.JobResult, len(body.Jobs)), Channels: make([]client.ChannelResult, len(body.Channels))}}
@@ -313,7 +313,7 @@ func (a *applying) parentless(spec *manage.JobSpec) error {
 		}
 		if _, err := a.s.m.Job(a.r.Context(), p.Job); core.CodeOf(err) == core.CodeNotFound {
 			return &core.Error{Code: core.CodeNotFound, Field: fmt.Sprintf("after[%d].job", i), Value: p.Job,
-				Reason: core.Say("there is no such job")}
+				Reason: core.Say("the job does not exist")}
 		} else if err != nil {
 			return err
 		}
@@ -362,7 +362,7 @@ func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult)
 		return refuse(core.Invalid("schedule", c.Describe().String(), "it never fires after %s", now))
 	}
 	if want := spec.IfRev; want != nil && *want != 0 {
-		return refuse(core.Errorf(core.CodeConflict, "job %s is not there", j.Name()))
+		return refuse(core.Errorf(core.CodeConflict, "job %s does not exist", j.Name()))
 	}
 	if field == "app" {
 		res.Change, res.Err = manage.Created, nil

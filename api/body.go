@@ -39,7 +39,7 @@ func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 		if errors.Is(err, errNoPlace) {
 			return err
 		}
-		return core.Errorf(core.CodeInvalid, "the body broke off before its end")
+		return core.Errorf(core.CodeInvalid, "the body is incomplete")
 	}
 	c := checker{json.NewDecoder(bytes.NewReader(data))}
 	c.dec.UseNumber()
@@ -47,10 +47,10 @@ func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 		return err
 	}
 	if _, err := c.dec.Token(); err != io.EOF {
-		return core.Errorf(core.CodeInvalid, "the body has something after its end, at byte %d", c.dec.InputOffset())
+		return core.Errorf(core.CodeInvalid, "the body has extra data after its end, at byte %d", c.dec.InputOffset())
 	}
 	if json.Unmarshal(data, v) != nil {
-		return core.Errorf(core.CodeInvalid, "the body is not what is expected here")
+		return core.Errorf(core.CodeInvalid, "the body does not have the expected format")
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ const (
 	waitFor    = 5 * time.Second
 )
 
-var errNoPlace = core.Errorf(core.CodeUnavailable, "too many long requests are under way: send it again")
+var errNoPlace = core.Errorf(core.CodeUnavailable, "too many long requests are in progress: send it again")
 
 // readBody reads a body, and whoever has it in hand calls done. Without an admin token
 // few long ones are held at once: memory is everybody's.
@@ -160,7 +160,7 @@ func (c checker) value(path string, t reflect.Type, most int) error {
 	case t == timeType:
 		text, ok := token.(string)
 		if _, err := time.Parse(time.RFC3339, text); !ok || err != nil {
-			return core.Invalid(path, fmt.Sprint(token), "a time is written as 2026-11-20T02:30:00Z or with an offset, +01:00")
+			return core.Invalid(path, fmt.Sprint(token), "write a time as 2026-11-20T02:30:00Z, or with an offset such as +01:00")
 		}
 		return checkTime(path, text)
 	case t.Kind() == reflect.Struct:
@@ -254,7 +254,7 @@ func (c checker) object(path string, t reflect.Type, token json.Token) error {
 				names = append(names, nameOf(&f))
 			}
 			slices.Sort(names)
-			return core.Invalid(join(path, key), "", "there is no such field; allowed are %s", strings.Join(names, ", "))
+			return core.Invalid(join(path, key), "", "unknown field; allowed are %s", strings.Join(names, ", "))
 		}
 		if err := c.value(join(path, key), field, most); err != nil {
 			return err
@@ -290,7 +290,7 @@ func wrongType(path string, token json.Token, want core.Text) error {
 			got = core.Say("a list")
 		}
 	}
-	e := core.Invalid(path, value, "%s is expected, not %s", want, got)
+	e := core.Invalid(path, value, "expected %s, not %s", want, got)
 	if path == "" {
 		e.Reason = core.Say("the body: %s", e.Reason)
 	}

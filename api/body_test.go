@@ -36,7 +36,7 @@ func FuzzBody(f *testing.F) {
 			t.Fatalf("%q: %v", body, err)
 		}
 		// Where the JSON is fine, what does not fit is found.
-		if json.Valid([]byte(body)) && e.Reason.String() == "the body is not what is expected here" {
+		if json.Valid([]byte(body)) && e.Reason.String() == "the body does not have the expected format" {
 			t.Fatalf("%q: no place was found", body)
 		}
 	})

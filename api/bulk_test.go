@@ -84,7 +84,7 @@ func TestBulkCountsWhatItActsOn(t *testing.T) {
 				t.Errorf("%s, %s: of a dry run %d, %s", name, verb, dry.Found, text)
 			}
 			if !may {
-				if text := f.expect(t, lina, "POST", "/v1/bulk", body+"}", 403); !strings.Contains(text, "this takes the role") {
+				if text := f.expect(t, lina, "POST", "/v1/bulk", body+"}", 403); !strings.Contains(text, "is required") {
 					t.Errorf("%s, %s: %s", name, verb, text)
 				}
 				continue

@@ -145,8 +145,8 @@ func TestChangesAreFound(t *testing.T) {
 	if !reflect.DeepEqual(paged, all.Changes) {
 		t.Errorf("one by one: %+v, all: %+v", paged, all.Changes)
 	}
-	for query, says := range map[string]string{"verb=broken": "allowed are created", "after=7": "not the next of a page",
-		"from=x": "a time is written", "by=" + strings.Repeat("x", 129): "at most 128"} {
+	for query, says := range map[string]string{"verb=broken": "allowed values: created", "after=7": "not the value of next from a page",
+		"from=x": "write a time as", "by=" + strings.Repeat("x", 129): "at most 128"} {
 		if status, answer := f.ask("GET", "/v1/changes?"+query, ""); status != 400 || !strings.Contains(answer, says) {
 			t.Errorf("%s: %d %s", query, status, answer)
 		}

@@ -88,7 +88,7 @@ func coreNotify(n client.Notify) (core.Notify, error) {
 		of    []string
 	}{{"to", n.To}, {"on", n.On}} {
 		if list.of != nil && len(list.of) == 0 { // it would say nothing, and what the app says count
-			return out, core.Invalid("notify."+list.field, "[]", "an empty list says nothing: name one, or leave it out")
+			return out, core.Invalid("notify."+list.field, "[]", "the list is empty: name at least one value, or leave the field out")
 		}
 	}
 	for _, e := range n.On {
@@ -196,7 +196,7 @@ func coreKeep(k client.Keep) (out core.Keep, err error) {
 	case *k.Days == 0:
 		out.Days = core.KeepForever
 	case *k.Days < 0:
-		return out, core.Invalid("keep.days", strconv.Itoa(*k.Days), "allowed are 1 to %d, and 0 for ever", core.MaxKeepDays)
+		return out, core.Invalid("keep.days", strconv.Itoa(*k.Days), "allowed are 1 to %d; 0 keeps them forever", core.MaxKeepDays)
 	default:
 		out.Days = *k.Days
 	}
@@ -260,7 +260,7 @@ func coreSchedule(s client.Schedule) (core.Schedule, error) {
 	own := client.Rule{Cron: s.Cron, Crontab: s.Crontab, Every: s.Every, Offset: s.Offset, FixedDelay: s.FixedDelay, At: s.At}
 	if own != (client.Rule{}) {
 		if len(s.Any) > 0 {
-			return out, core.Invalid("schedule.any", "", "either one rule in place or a list under any, not both")
+			return out, core.Invalid("schedule.any", "", "give one rule or a list under any, not both")
 		}
 		w, err := coreRule(own, "schedule")
 		if err != nil {
@@ -316,7 +316,7 @@ func coreRule(r client.Rule, path string) (core.When, error) {
 		}
 		w.At = core.InstantOf(r.At)
 	default:
-		return w, core.Invalid(path, string(w.Kind), "this kind cannot be read yet")
+		return w, core.Invalid(path, string(w.Kind), "this kind is not supported")
 	}
 	var err error
 	if w.Every, err = parseDuration(path+"."+string(w.Kind), period); err != nil {

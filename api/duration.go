@@ -24,7 +24,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	case "":
 		return d, nil
 	case isEmpty, isNegative, isNone: // the others say what to write
-		return 0, core.Errorf(core.CodeInvalid, "%s; allowed are 500ms 10s 5m 2h 30d and such as 1h30m", why)
+		return 0, core.Errorf(core.CodeInvalid, "%s: use for example 500ms, 10s, 5m, 2h, 30d or 1h30m", why)
 	}
 	return 0, &core.Error{Code: core.CodeInvalid, Reason: why}
 }
@@ -32,7 +32,7 @@ func ParseDuration(text string) (time.Duration, error) {
 const (
 	isEmpty    = "empty"
 	isNegative = "negative"
-	isNone     = "no duration"
+	isNone     = "not a duration"
 )
 
 // ReadDuration is ParseDuration for who says himself what is allowed; why is what is wrong with
@@ -61,16 +61,16 @@ func ReadDuration(text string) (d time.Duration, why core.Text) {
 		rest = rest[n:]
 		switch {
 		case number != "" && unit == "" && rest == "" && next == 0:
-			return 0, core.Say("a bare number has no unit; say %ss", number)
+			return 0, core.Say("a number needs a unit: use %ss", number)
 		case strings.HasPrefix(rest, "."):
-			return 0, core.Say("numbers are whole; write such as 1h30m")
+			return 0, core.Say("use whole numbers, such as 1h30m")
 		}
 		u := next
 		for u < len(units) && units[u].name != unit {
 			u++
 		}
 		if weeks, err := strconv.Atoi(number); err == nil && unit == "w" {
-			return 0, core.Say("there is no unit w; say %dd", 7*weeks)
+			return 0, core.Say("the unit w is not supported: use %dd", 7*weeks)
 		}
 		if number == "" || u == len(units) {
 			return 0, core.Say(isNone)
@@ -95,9 +95,9 @@ func parseDuration(field, text string) (time.Duration, error) {
 		return d, nil
 	}
 	if _, err := strconv.ParseFloat(text, 64); err == nil {
-		return 0, core.Invalid(field, text, "a duration needs a unit: say %ss", text)
+		return 0, core.Invalid(field, text, "a duration needs a unit: use %ss", text)
 	}
-	return 0, core.Invalid(field, text, "a duration is written as 500ms, 10s, 5m, 2h, 30d or 1h30m")
+	return 0, core.Invalid(field, text, "write a duration as 500ms, 10s, 5m, 2h, 30d or 1h30m")
 }
 
 // FormatDuration writes a duration in as few units as are exact: 90s is 1m30s,

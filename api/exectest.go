@@ -29,7 +29,7 @@ func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string
 	body.Address = core.NormalAddress(body.Address)
 	beats, can := s.logs.(Beats)
 	if !can {
-		return nil, core.Errorf(core.CodeRefused, "nothing here sends to executors")
+		return nil, core.Errorf(core.CodeRefused, "this server does not send runs to executors")
 	}
 	a, err := s.m.App(r.Context(), app)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string
 	}
 	if !slices.ContainsFunc(list, func(e ask.ExecutorView) bool { return e.Address == body.Address }) {
 		return nil, &core.Error{Code: core.CodeNotFound, Field: "address", Value: core.Truncate(body.Address),
-			Reason: core.Say("app %s has no executor there", app)}
+			Reason: core.Say("app %s has no executor at this address", app)}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), testFor)
 	defer cancel()
@@ -50,7 +50,7 @@ func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string
 	out := client.ExecutorTest{Address: body.Address, Ok: err == nil, TookMs: time.Since(begin).Milliseconds(), ClockAheadMs: aheadOf(clock)}
 	switch {
 	case ctx.Err() != nil && r.Context().Err() == nil:
-		out.Problem = core.Say("it did not answer within %s", testFor).String()
+		out.Problem = core.Say("no answer within %s", testFor).String()
 	case err != nil:
 		out.Problem = err.Error()
 	}

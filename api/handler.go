@@ -134,7 +134,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if pattern == "" {
 		if s.methods(r) == nil {
 			// To strangers too: the paths are no secret, and whoever has a wrong one would look for a mistake in his token.
-			s.fail(w, r, core.Errorf(core.CodeNotFound, "there is no %s here: see /v1/openapi.yaml", core.Truncate(r.URL.Path)))
+			s.fail(w, r, core.Errorf(core.CodeNotFound, "%s does not exist: see /v1/openapi.yaml", core.Truncate(r.URL.Path)))
 			return
 		}
 		rule = lists // which methods there are
@@ -209,10 +209,10 @@ func (s *server) badParam(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &missing):
 		err = core.Invalid(missing.ParamName, "", "needed")
 	case errors.As(err, &format):
-		allowed := core.Say("it has the wrong form")
+		allowed := core.Say("the format is invalid")
 		switch name := format.ParamName; name {
 		case "from", "to":
-			allowed = core.Say("a time is written as 2026-11-20T02:30:00Z or with an offset, +01:00 (escaped: %%2B01:00)")
+			allowed = core.Say("write a time as 2026-11-20T02:30:00Z, or with an offset such as +01:00 (escaped: %%2B01:00)")
 			if strings.HasSuffix(r.URL.Path, "/log") {
 				allowed = core.Say("a whole number is expected")
 			}
@@ -260,17 +260,17 @@ func errorOf(r *http.Request, log *slog.Logger, err error) client.Error {
 	}
 	switch {
 	case code == core.CodeUnavailable, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return client.Error{Code: string(core.CodeUnavailable), Message: words.Say(l, core.Say("not now: try again"))}
+		return client.Error{Code: string(core.CodeUnavailable), Message: words.Say(l, core.Say("temporarily unavailable: try again"))}
 	case code == core.CodeConflict:
 		return client.Error{Code: string(code),
-			Message: words.Say(l, core.Say("somebody else changed it meanwhile: read it, and try again"))}
+			Message: words.Say(l, core.Say("another user changed it in the meantime: reload it and try again"))}
 	}
 	var raw [4]byte
 	rand.Read(raw[:])
 	id := hex.EncodeToString(raw[:])
 	log.ErrorContext(r.Context(), "api", "id", id, "method", r.Method, "path", r.URL.Path, "error", err, "cause", errors.Unwrap(err))
 	return client.Error{Code: string(core.CodeInternal),
-		Message: words.Say(l, core.Say("something went wrong in the server; its log says more under %s", id))}
+		Message: words.Say(l, core.Say("internal error: the server's log has the details under %s", id))}
 }
 
 // WriteError answers an error in the shape of this interface, with the status

@@ -118,7 +118,7 @@ func (s *server) GetJob(w http.ResponseWriter, r *http.Request, app, name string
 
 func (s *server) GetJobByNumber(w http.ResponseWriter, r *http.Request, id string) (any, error) {
 	if n, err := strconv.ParseInt(id, 10, 32); err != nil || n <= 0 {
-		return nil, core.Invalid("id", id, "the number of a job is 1 to 2147483647; by name it is /v1/jobs/APP/NAME")
+		return nil, core.Invalid("id", id, "a job number is 1 to 2147483647; by name use /v1/jobs/APP/NAME")
 	}
 	return s.job(w, r, id)
 }
@@ -153,13 +153,13 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 	}
 	if c.Kind == access.Code {
 		if group := spec.Def.Overlap.Group; group != "" { // it may be another app's, whose jobs it would have wait
-			return nil, core.Errorf(core.CodeForbidden, "the group %q: a limit that jobs share is named with the admin token, "+
-				"for those of other apps may share it; code may declare a limit of the job alone", group)
+			return nil, core.Errorf(core.CodeForbidden, "the group %q: only the admin token can set a limit that jobs share, "+
+				"because jobs of other apps can share it; code can declare a limit of one job", group)
 		}
 		for _, p := range spec.Def.After {
 			if of, _, _ := strings.Cut(p.Job, "/"); of != app { // whose runs would hand it data, and which could not be deleted
-				return nil, core.Errorf(core.CodeForbidden, "after %s: a job comes after those of another app by the admin token; code may "+
-					"name those of its own app", p.Job)
+				return nil, core.Errorf(core.CodeForbidden, "after %s: only the admin token can make a job follow jobs of another app; "+
+					"code can name jobs of its own app", p.Job)
 			}
 		}
 		spec.MostDeclared = DeclaredJobs

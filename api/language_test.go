@@ -12,9 +12,9 @@ func TestLanguage(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
 	for _, tt := range []struct{ method, path, body, asked, language, says string }{
-		{"GET", "/v1/apps/none", "", "", "en", `"message":"there is no app none"`},
+		{"GET", "/v1/apps/none", "", "", "en", `"message":"app none does not exist"`},
 		{"GET", "/v1/apps/none", "", "zh-CN,zh;q=0.9,en;q=0.8", "zh", `"code":"not-found","message":"应用 none 不存在"`},
-		{"GET", "/v1/apps/none", "", "en-US,zh;q=0.5", "en", `"message":"there is no app none"`},
+		{"GET", "/v1/apps/none", "", "en-US,zh;q=0.5", "en", `"message":"app none does not exist"`},
 		{"GET", "/v1/nothing", "", "zh", "zh", `"message":"这里没有 /v1/nothing：参见 /v1/openapi.yaml"`},
 		{"GET", "/v1/jobs?limit=x", "", "zh", "zh", `"field":"limit","value":"x","message":"应为整数"`},
 		{"DELETE", "/v1/status", "", "zh", "zh", `"message":"这里允许的方法：GET, HEAD"`},
@@ -33,7 +33,7 @@ func TestLanguage(t *testing.T) {
 		{"POST", "/v1/preview", `{"schedule":{"every":"90m"},"count":1}`, "zh", "zh", `"words":"每 1 小时 30 分钟"`},
 		{"GET", "/v1/jobs/shop/report", "", "zh", "zh", `"state":"started"`},
 		{"PUT", "/v1/channels/ops", `{"language":"fr","slack":{"url":"https://hooks.slack.com/services/T"}}`, "", "en",
-			`"field":"language","value":"fr","message":"allowed are en, zh"`},
+			`"field":"language","value":"fr","message":"allowed values: en, zh"`},
 	} {
 		r := httptest.NewRequest(tt.method, tt.path, strings.NewReader(tt.body))
 		r.Header.Set("Authorization", "Bearer "+token)

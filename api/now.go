@@ -24,7 +24,7 @@ func jobsAsk(p *client.ListJobsParams, f ask.JobFilter) ask.JobsAsk {
 // jobsNow lists jobs by how they stand.
 func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *client.ListJobsParams, f ask.JobFilter) (any, error) {
 	if params.After != 0 {
-		return nil, core.Invalid("after", r.URL.Query().Get("after"), "such a list goes on with cursor")
+		return nil, core.Invalid("after", r.URL.Query().Get("after"), "use cursor to continue this list")
 	}
 	page, err := s.m.JobsNow(r.Context(), jobsAsk(params, f))
 	if err != nil {

@@ -60,7 +60,7 @@ func (q *quota) take(app string, now time.Time) error {
 	}
 	if s.fill(now); s.left < 1 {
 		return core.Errorf(core.CodeUnavailable,
-			"the code of app %s has made or changed as many jobs as it may, %d a minute, each KB of one counts: try again later", app,
+			"app %s has reached the limit of %d job changes per minute by code (each KB counts): try again later", app,
 			DeclaredChanges)
 	}
 	s.left--

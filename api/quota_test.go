@@ -34,7 +34,7 @@ func TestDeclaredChangesAreBounded(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"fresh", "fresher"} {
-			if status, text := put(appToken, "shop", name, declared+`,"params":"more"`); status != 503 || !strings.Contains(text, "120 a minute") {
+			if status, text := put(appToken, "shop", name, declared+`,"params":"more"`); status != 503 || !strings.Contains(text, "120 job changes per minute") {
 				t.Errorf("one more, of %s: %d %s", name, status, text)
 			}
 		}

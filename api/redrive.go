@@ -12,7 +12,7 @@ import (
 
 func (s *server) Redrive(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s.o.Dead == nil {
-		return nil, core.Errorf(core.CodeRefused, "dead letters are not kept here")
+		return nil, core.Errorf(core.CodeRefused, "this deployment has no dead-letter queue")
 	}
 	var q client.RedriveRequest
 	if err := decodeOrNone(w, r, &q); err != nil {

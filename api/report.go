@@ -11,7 +11,7 @@ import (
 
 func (s *server) GetReport(w http.ResponseWriter, r *http.Request, params client.GetReportParams) (any, error) {
 	if s.o.Reports == nil {
-		return nil, core.Errorf(core.CodeRefused, "there are no reports here")
+		return nil, core.Errorf(core.CodeRefused, "this deployment has no reports")
 	}
 	q, err := s.question(r, &params)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *server) question(r *http.Request, params *client.GetReportParams) (q re
 		}
 	}
 	if q.Reason != "" && !slices.Contains(core.Reasons[q.State], q.Reason) {
-		return q, core.Invalid("reason", params.Reason, "it is no reason of the state that is asked for")
+		return q, core.Invalid("reason", params.Reason, "the requested state does not have this reason")
 	}
 	if params.Zone != "" {
 		q.Zone, err = report.Zone(params.Zone)

@@ -31,7 +31,7 @@ func (s *server) open(r *http.Request) error {
 }
 
 var errOneMachine = core.Errorf(core.CodeRefused,
-	"on one machine nothing is fenced: stop the server, put the copy in its place, and start it once with: "+
+	"a single server has no fence: stop the server, replace its data with the copy, and start it once with: "+
 		"tickring serve --restored --start-now")
 
 func (s *server) Fence(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -63,7 +63,7 @@ func (s *server) Restore(w http.ResponseWriter, r *http.Request) (any, error) {
 func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) (any, error) {
 	f := s.facts(r)
 	if f == nil {
-		return nil, core.Errorf(core.CodeRefused, "nothing is known here of the deployment")
+		return nil, core.Errorf(core.CodeRefused, "this server has no information about the deployment")
 	}
 	f.Failing = CountFailing(r.Context(), s.m, callerOf(r).Sift())
 	return f, nil

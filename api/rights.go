@@ -180,7 +180,7 @@ func (s *server) mayJob(ctx context.Context, who access.Who, deed access.Deed, r
 	}
 	app, _, _ := strings.Cut(names[id], "/")
 	if app == "" || !who.Sees(app) {
-		return core.Errorf(core.CodeNotFound, "there is no job %s", ref)
+		return core.Errorf(core.CodeNotFound, "job %s does not exist", ref)
 	}
 	return who.May(deed, app)
 }
@@ -210,7 +210,7 @@ func (s *server) mayRun(ctx context.Context, who access.Who, deed access.Deed, r
 		app, _, _ = strings.Cut(names[id.Job()], "/")
 	}
 	if app == "" || !who.Sees(app) {
-		return core.Errorf(core.CodeNotFound, "there is no run %d", id)
+		return core.Errorf(core.CodeNotFound, "run %d does not exist", id)
 	}
 	return who.May(deed, app)
 }
@@ -342,7 +342,7 @@ func (s *server) whoSent(r *http.Request, rule rule) (access.Who, error) {
 // caller sends its own to nobody else: who hands the question on is reached elsewhere.
 func (s *server) Prove(w http.ResponseWriter, r *http.Request, params client.ProveParams) (any, error) {
 	if n := len(params.Nonce); n < 16 || n > 64 {
-		return nil, core.Invalid("nonce", params.Nonce, "16 to 64 characters of chance are expected")
+		return nil, core.Invalid("nonce", params.Nonce, "16 to 64 random characters are expected")
 	}
 	var hosts []string
 	if u, err := url.Parse(s.o.URL); err == nil && u.Host != "" {

@@ -82,7 +82,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 				ask(readToken, `{"dryRun":true}`, 200, "")
 				fallthrough
 			default:
-				ask(readToken, "{}", 403, "may only read")
+				ask(readToken, "{}", 403, "this token is read-only")
 			}
 			ask("", "{}", 401, "missing or wrong")
 			ask("token-of-pay", "{}", 401, "missing or wrong") // it is not that of shop
@@ -90,10 +90,10 @@ func TestWhoMayDoWhat(t *testing.T) {
 				ask(appToken, `{"declared":true}`, 401, "missing or wrong")
 				continue
 			}
-			ask(appToken, `{"handler":"report"}`, 403, "may declare jobs of that app")
-			ask(appToken, `{"handler":"other","declared":true}`, 409, "made or changed by somebody else")
-			ask(appToken, `{"command":{"line":"id"}}`, 403, "may declare jobs of that app")
-			ask(appToken, `{"command":{"line":"id"},"declared":true}`, 403, "takes the admin token")
+			ask(appToken, `{"handler":"report"}`, 403, "only to declare jobs of that app")
+			ask(appToken, `{"handler":"other","declared":true}`, 409, "created or changed by another user")
+			ask(appToken, `{"command":{"line":"id"}}`, 403, "only to declare jobs of that app")
+			ask(appToken, `{"command":{"line":"id"},"declared":true}`, 403, "use the admin token")
 			at = "/v1/jobs/pay/report"
 			ask(appToken, `{"handler":"report","declared":true}`, 401, "")
 			at = "/v1/jobs/web/report" // an app without a token

@@ -154,10 +154,10 @@ func (s *server) GetRunByKey(w http.ResponseWriter, r *http.Request, app, name, 
 
 func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, params client.GetLogParams) (any, error) {
 	if params.From < 0 || params.From > math.MaxInt32 { // as executors count them
-		return nil, core.Invalid("from", r.URL.Query().Get("from"), "lines count from 1, to %d", math.MaxInt32)
+		return nil, core.Invalid("from", r.URL.Query().Get("from"), "line numbers from 1 to %d are allowed", math.MaxInt32)
 	}
 	if tail := params.Tail; r.URL.Query().Has("tail") && (tail < 1 || tail > aside.MaxTail || params.From > 1) {
-		return nil, core.Invalid("tail", r.URL.Query().Get("tail"), "1 to %d lines, without from", aside.MaxTail)
+		return nil, core.Invalid("tail", r.URL.Query().Get("tail"), "1 to %d lines are allowed, without from", aside.MaxTail)
 	}
 	if _, err := core.ParseRunID(run); err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 		return nil, err
 	}
 	if v.Skip != nil || s.logs == nil {
-		return nil, core.Errorf(core.CodeNotFound, "there is no log of run %s", run)
+		return nil, core.Errorf(core.CodeNotFound, "run %s has no log", run)
 	}
 	app, err := s.m.App(r.Context(), v.Run.App)
 	if err != nil { // it may be gone; its executor is not asked with its token then
@@ -215,7 +215,7 @@ func noLog(run *core.Run, log *client.Log) error {
 	if scheme != core.SchemeWire || run.State.Open() || log.Text == "" || !log.End || log.Next > 1 {
 		return nil
 	}
-	return core.Errorf(core.CodeNotFound, "the executor at %s has no log of run %d: it answers %q; what the run reported: tickring run %d",
+	return core.Errorf(core.CodeNotFound, "the executor at %s has no log of run %d: it answered %q; for the reported result: tickring run %d",
 		run.Address, run.ID, core.Truncate(strings.TrimSpace(log.Text)), run.ID)
 }
 
@@ -229,11 +229,11 @@ func messageKept(l words.Language, run *core.Run, log *client.Log) *client.KeptL
 	var why core.Text
 	switch {
 	case scheme == core.SchemeCall:
-		why = core.Say("an endpoint cannot be asked for a log; of an answer the message has the last 4 KB at most")
+		why = core.Say("HTTP endpoints have no logs; the message has at most the last 4 KB of the answer")
 	case scheme == core.SchemeQueue:
-		why = core.Say("who pulls from a queue cannot be asked for a log, and sends the end of it in the message")
+		why = core.Say("executors of a queue have no logs that can be read; they send the end of the log in the message")
 	case run.Address == core.LocalAddress && log.Next <= 1: // words in its place
-		why = core.Say("the file of its log is gone from the server's folder; of what it printed the message has the last 4 KB at most")
+		why = core.Say("the log file is missing in the server's data directory; the message has at most the last 4 KB of the output")
 	default:
 		return nil
 	}
@@ -267,7 +267,7 @@ func (s *server) kept(r *http.Request, run *core.Run, live *client.Log, from int
 	case err != nil:
 		why = s.errorOf(r, err).Message
 	case run.Address == core.LocalAddress:
-		why = words.Say(language(r), core.Say("the file of its log is gone from the server's folder"))
+		why = words.Say(language(r), core.Say("the log file is missing in the server's data directory"))
 	}
 	log := client.Log{End: true, Kept: &client.KeptLog{At: k.At, From: k.From, Cut: k.Cut, More: k.More, Why: k.Why, Live: why}}
 	lines := strings.SplitAfter(text, "\n")

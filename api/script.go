@@ -35,7 +35,7 @@ func coreScript(s client.ScriptSpec) (*core.Script, error) {
 	}
 	out := core.ScriptOf(core.ScriptKind(s.Kind), s.Note, s.Source)
 	if s.Hash != "" && s.Hash != out.Hash {
-		return nil, core.Invalid("script.hash", s.Hash, "it is not that of the source: leave one of them out")
+		return nil, core.Invalid("script.hash", s.Hash, "it differs from the one of the source: leave one of them out")
 	}
 	return out, nil
 }
@@ -50,9 +50,9 @@ func (s *server) PutScript(w http.ResponseWriter, r *http.Request, app, name str
 	case body.Source == "" && body.Version > 0:
 		err = nil
 	case body.Version < 0:
-		err = core.Invalid("version", fmt.Sprint(body.Version), "versions count from 1")
+		err = core.Invalid("version", fmt.Sprint(body.Version), "version numbers start at 1")
 	case body.Version > 0:
-		err = core.Invalid("version", fmt.Sprint(body.Version), "a source or an earlier version is expected, not both")
+		err = core.Invalid("version", fmt.Sprint(body.Version), "expected a source or an earlier version, not both")
 	}
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (s *server) ListScripts(w http.ResponseWriter, r *http.Request, app, name s
 func number(version string) (int, error) {
 	n, err := strconv.ParseUint(version, 10, 31)
 	if err != nil {
-		return 0, core.Invalid("version", version, "versions count from 1")
+		return 0, core.Invalid("version", version, "version numbers start at 1")
 	}
 	return int(n), nil
 }
@@ -140,7 +140,7 @@ func (s *server) before(r *http.Request, j *core.Job, version int) (int, error) 
 			return v.Version, nil
 		}
 	}
-	return 0, cmp.Or(err, error(core.Errorf(core.CodeNotFound, "no version of the script of %s/%s is kept before version %d", j.Def.App,
+	return 0, cmp.Or(err, error(core.Errorf(core.CodeNotFound, "the script of %s/%s has no stored version before version %d", j.Def.App,
 		j.Def.Name,
 		version)))
 }

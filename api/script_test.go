@@ -75,21 +75,23 @@ func TestScripts(t *testing.T) {
 	for _, c := range []struct{ path, body, says string }{
 		{"clean", job(map[string]any{"kind": "perl", "source": "x"}), "script.kind"},
 		{"clean", job(map[string]any{"kind": "shell"}), "script.source"},
-		{"clean", job(map[string]any{"kind": "shell", "source": "a\x00b"}), "a zero byte at 1"},
+		{"clean", job(map[string]any{"kind": "shell", "source": "a\x00b"}), "zero byte at 1"},
 		{"clean", job(map[string]any{"kind": "shell", "source": strings.Repeat("x", core.MaxScript+1)}), "at most 262144"},
 		{"clean", job(map[string]any{"kind": "shell", "source": strings.Repeat("\x01", core.MaxScript+1)}), "at most 262144"},
 		// six times as long
-		{"clean", job(map[string]any{"kind": "shell", "source": "x", "hash": core.HashScript("y")}), "it is not that of the source"},
-		{"clean", job(map[string]any{"kind": "shell", "hash": core.HashScript("y")}), "no version of the script with this source is kept"},
-		{"clean", `{"handler":"h","script":{"kind":"shell","source":"x"}}`, "a job has a handler or a script"},
+		{"clean", job(map[string]any{"kind": "shell", "source": "x", "hash": core.HashScript("y")}),
+			"it differs from the one of the source"},
+		{"clean", job(map[string]any{"kind": "shell", "hash": core.HashScript("y")}),
+			"no stored version of the script has this source"},
+		{"clean", `{"handler":"h","script":{"kind":"shell","source":"x"}}`, "a job has either a handler or a script"},
 		{"clean", `{}`, "handler"},
-		{"clean/script", `{}`, "needed: the text of the script"},
+		{"clean/script", `{}`, "required: the text of the script"},
 		{"clean/script", `{"version":1,"source":"x"}`, "not both"},
-		{"clean/script", `{"version":-1}`, "versions count from 1"},
-		{"clean/script", `{"version":9}`, "no such version"},
-		{"clean/script", `{"source":"x","ifRev":1}`, "was changed meanwhile"},
+		{"clean/script", `{"version":-1}`, "version numbers start at 1"},
+		{"clean/script", `{"version":9}`, "this version of the script of shop/clean is not stored"},
+		{"clean/script", `{"source":"x","ifRev":1}`, "was changed in the meantime"},
 		{"report/script", `{"source":"x"}`, "has a handler and no script"},
-		{"none/script", `{"source":"x"}`, "no job"},
+		{"none/script", `{"source":"x"}`, "job shop/none does not exist"},
 	} {
 		if status, text := f.ask("PUT", "/v1/jobs/shop/"+c.path, c.body); status < 400 || status >= 500 || !strings.Contains(text, c.says) {
 			t.Errorf("%s %.80s: %d %s, want %q", c.path, c.body, status, text, c.says)
@@ -118,7 +120,7 @@ func TestScriptTakesARight(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
 	script := `"script":{"kind":"shell","source":"rm -rf /"}`
-	for token, want := range map[string]string{appToken: "a script takes the admin token", readToken: "may only read",
+	for token, want := range map[string]string{appToken: "scripts need the admin token", readToken: "this token is read-only",
 		"": "missing or wrong"} {
 		for method, at := range map[string]string{"PUT /v1/jobs/shop/x": `{"declared":true,` + script + `}`,
 			"PUT /v1/jobs/shop/report":        `{` + script + `}`,

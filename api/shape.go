@@ -13,7 +13,7 @@ import (
 // shape answers a question whose job and span are still words.
 func (s *server) shape(r *http.Request, q report.ShapeQuestion, job string, from, to time.Time) (report.Shape, error) {
 	if s.o.Reports == nil {
-		return report.Shape{}, core.Errorf(core.CodeRefused, "there are no reports here")
+		return report.Shape{}, core.Errorf(core.CodeRefused, "this deployment has no reports")
 	}
 	var err error
 	if q.Sees, err = s.sift(r, job, q.App); err != nil {

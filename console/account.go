@@ -44,7 +44,7 @@ func (a *ask) accountTo(t tokenForm) (to string, said core.Text, err error) {
 	switch a.Form("do") {
 	case "password":
 		if a.Form("password") != a.Form("twice") {
-			return to, said, core.Invalid("", "", "the new password was not typed the same twice")
+			return to, said, core.Invalid("", "", "the two new passwords differ")
 		}
 		_, err = a.ChangePassword(a.Ctx(), client.NewPassword{Old: a.Form("old"), Password: a.Form("password")})
 		if secret, _ := a.c.sessionOf(a.r); err == nil {
@@ -71,7 +71,7 @@ func (a *ask) accountTo(t tokenForm) (to string, said core.Text, err error) {
 		return to, said, errShown
 	case "end-token":
 		_, err = a.EndToken(a.Ctx(), t.Name)
-		return to, core.Say("the token %s has ended", t.Name), err
+		return to, core.Say("token %s is revoked", t.Name), err
 	case "end-session":
 		_, err = a.EndSession(a.Ctx(), a.Form("id"))
 		return to, core.Say("the session has ended"), err

@@ -25,7 +25,7 @@ func TestAccount(t *testing.T) {
 	if w := s.post("/console/jobs/shop/x/trigger", url.Values{}); w.Header().Get("Location") != "/console/account" {
 		t.Errorf("who was given a password runs a job: %d %s", w.Code, w.Body)
 	}
-	s.says("/console/account", "is one that somebody else gave you: change it.")
+	s.says("/console/account", "Another user set your password. Change it.")
 	if w := s.post("/console/settings", url.Values{"lang": {"en"}, "to": {"/console/account"}}); w.Code != http.StatusSeeOther {
 		t.Errorf("settings: %d", w.Code)
 	}
@@ -36,9 +36,9 @@ func TestAccount(t *testing.T) {
 	s.logInAs("ann")
 	strange := s.cookies["tickring_known"]
 	s.wrong("/console/account", url.Values{"do": {"password"}, "old": {"wrong"}, "password": {"better horse"}, "twice": {"better horse"}},
-		http.StatusBadRequest, "this is not the password")
+		http.StatusBadRequest, "the password is wrong")
 	s.wrong("/console/account", url.Values{"do": {"password"}, "old": {goodPassword}, "password": {"better horse"}, "twice": {"other horse"}},
-		http.StatusBadRequest, "not typed the same twice")
+		http.StatusBadRequest, "the two new passwords differ")
 	before := s.cookies["tickring_session"]
 	s.done("/console/account", url.Values{"do": {"password"}, "old": {goodPassword}, "password": {"better horse"}, "twice": {"better horse"}},
 		"the password is changed")
@@ -59,7 +59,7 @@ func TestAccount(t *testing.T) {
 	s.cookies["tickring_session"] = mine
 
 	s.wrong("/console/account", url.Values{"do": {"token"}, "name": {"ci"}, "roles": {"shop:admin"}, "for": {"1d"}}, http.StatusForbidden,
-		"no role above", `value="shop:admin"`)
+		"a token cannot have a higher role than its owner", `value="shop:admin"`)
 	w := s.post("/console/account", url.Values{"do": {"token"}, "name": {"ci"}, "roles": {"shop:viewer"}, "for": {"1d"}})
 	if n := strings.Count(w.Body.String(), "<!doctype html>"); w.Code != http.StatusOK || n != 1 {
 		t.Errorf("a token is made: %d, %d pages", w.Code, n)
@@ -73,7 +73,7 @@ func TestAccount(t *testing.T) {
 	if strings.Contains(s.get("/console/account").Body.String(), secret) {
 		t.Error("the token is shown again")
 	}
-	s.done("/console/account", url.Values{"do": {"end-token"}, "name": {"ci"}}, "has ended")
+	s.done("/console/account", url.Values{"do": {"end-token"}, "name": {"ci"}}, "token ci is revoked")
 	if who, _ := s.access.Bearer(t.Context(), secret); who.Kind != access.Nobody {
 		t.Errorf("%+v", who)
 	}
@@ -89,18 +89,18 @@ func TestAccount(t *testing.T) {
 func TestPeoplePage(t *testing.T) {
 	s := newConsole(t)
 	form := url.Values{"do": {"save"}, "name": {"lina"}, "roles": {"shop:editor+scripts\nweb:viewer"}, "password": {goodPassword}}
-	s.done("/console/people?panel=new", form, "lina", "shop:editor+scripts web:viewer", "has yet to change")
-	s.wrong("/console/people?panel=new", form, http.StatusConflict, "somebody else changed it", "shop:editor+scripts")
+	s.done("/console/people?panel=new", form, "lina", "shop:editor+scripts web:viewer", "initial password not changed yet")
+	s.wrong("/console/people?panel=new", form, http.StatusConflict, "another user changed it", "shop:editor+scripts")
 	bad := url.Values{"do": {"save"}, "name": {"<b>"}, "roles": {"viewer"}}
-	s.wrong("/console/people?panel=new", bad, http.StatusBadRequest, "a person's name")
+	s.wrong("/console/people?panel=new", bad, http.StatusBadRequest, "a user name has 1 to 64 characters")
 	body := s.get("/console/people?panel=person&name=lina").Body.String()
 	_, rest, _ := strings.Cut(body, `name="rev" value="`)
 	rev, _, _ := strings.Cut(rest, `"`)
 	edit := url.Values{"do": {"save"}, "name": {"lina"}, "rev": {rev}, "roles": {"viewer"}, "disabled": {"1"}}
 	s.done("/console/people?panel=person&name=lina", edit, "disabled")
 	edit.Set("roles", "operator")
-	body = s.wrong("/console/people?panel=person&name=lina", edit, http.StatusConflict, "Somebody changed this",
-		"<ul><li>roles: viewer became operator</li></ul>")
+	body = s.wrong("/console/people?panel=person&name=lina", edit, http.StatusConflict, "Another user changed this",
+		"<ul><li>roles: changed from viewer to operator</li></ul>")
 	edit.Set("rev", between(body, `name="rev" value="`, `"`))
 	s.done("/console/people?panel=person&name=lina", edit, "lina is saved", "operator")
 	body = s.says("/console/people?panel=person&name=lina", "tickring people set lina --role operator --disable")
@@ -108,12 +108,12 @@ func TestPeoplePage(t *testing.T) {
 	const panel = "/console/people?name=lina&panel=delete"
 	gone := hidden(t, s.says(panel, "Delete lina", "0 tokens", "tickring people delete lina"), panel)
 	s.ask("PUT", "/v1/people/lina", `{"grants": [{"role": "operator"}], "disabled": false}`)
-	body = s.wrong(panel, gone, http.StatusConflict, "lina was changed meanwhile", "0 tokens", "Delete lina")
+	body = s.wrong(panel, gone, http.StatusConflict, "lina was changed after you opened this page", "0 tokens", "Delete lina")
 	gone = with(gone, "rev", between(body, `name="rev" value="`, `"`))
 	s.done(panel, gone, "lina is deleted")
 	s.wrong(panel, gone, http.StatusNotFound)
-	body = s.wrong("/console/people?panel=person&name=lina", edit, http.StatusConflict, "lina was deleted meanwhile",
-		"New person", `value="lina"`)
+	body = s.wrong("/console/people?panel=person&name=lina", edit, http.StatusConflict, "lina was already deleted",
+		"New user", `value="lina"`)
 	edit.Set("rev", between(body, `name="rev" value="`, `"`))
 	s.done("/console/people?panel=person&name=lina", edit, "lina is saved", "operator")
 }
@@ -123,13 +123,13 @@ func TestPeoplePage(t *testing.T) {
 func TestFilterOfPeople(t *testing.T) {
 	s := newConsole(t)
 	first := "tickring people set lina --role shop:editor --password first-password.txt"
-	s.says("/console/people", "Nobody has a log-in of his own yet", first)
+	s.says("/console/people", "No users yet.", first)
 	s.in("zh")
 	s.never(s.says("/console/people", "<th>角色</th>"), "5月") // what somebody may is no month
 	s.in("en")
 	s.ask("PUT", "/v1/people/lina", `{"grants": [{"app": "shop", "role": "editor"}, {"role": "viewer"}]}`)
 	s.ask("PUT", "/v1/people/omar", `{"grants": [{"role": "operator"}]}`)
-	s.never(s.says("/console/people", "people: 3"), first)
+	s.never(s.says("/console/people", "users: 3"), first)
 	for query, want := range map[string]string{"text=IN": "lina admin", "role=viewer": "lina", "role=operator": "omar",
 		"text=o&role=editor": "",
 		"text=zz":            "", "role=odd": ""} {
@@ -140,7 +140,7 @@ func TestFilterOfPeople(t *testing.T) {
 				t.Errorf("%s: %s is shown: %t", query, name, shown)
 			}
 		}
-		if want == "" && !strings.Contains(body, "Nobody is like that.") {
+		if want == "" && !strings.Contains(body, "No user matches.") {
 			t.Errorf("%s: it does not say that nobody is found:\n%s", query, body)
 		}
 	}

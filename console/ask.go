@@ -185,7 +185,7 @@ func (a *ask) problemOf(err error) problem {
 		return problem{Status: status, Message: words.Error(a.Lang, e)}
 	}
 	a.c.o.Log.Error("a page could not be made", "path", a.r.URL.Path, "err", err)
-	return problem{Status: http.StatusInternalServerError, Message: a.Say("this could not be done now; the server's log says why")}
+	return problem{Status: http.StatusInternalServerError, Message: a.Say("the request failed: see the server's log for the reason")}
 }
 
 func (a *ask) fail(err error) {
@@ -197,11 +197,11 @@ func (a *ask) fail(err error) {
 	case http.StatusForbidden:
 		p.Title = a.Say("Not allowed")
 	case http.StatusConflict:
-		p.Title = a.Say("In the way")
+		p.Title = a.Say("Conflict")
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
-		p.Title = a.Say("Not understood")
+		p.Title = a.Say("Invalid request")
 	default:
-		p.Title = a.Say("Not done")
+		p.Title = a.Say("Not completed")
 	}
 	a.render(p.Status, "problem", p)
 }

@@ -161,7 +161,7 @@ func (a *ask) bulkForm(req *client.BulkRequest) (err error) {
 	switch req.Verb {
 	case "pause":
 		if req.Reason == "" {
-			return core.Invalid("reason", "", "say why: who finds the job paused asks for it")
+			return core.Invalid("reason", "", "required: users who see the paused job ask for the reason")
 		}
 		req.Until, err = a.when("until", a.Form("until"), a.typedBy())
 	case "trigger":
@@ -186,7 +186,7 @@ func (a *ask) bulkForm(req *client.BulkRequest) (err error) {
 			n = now.Found
 		}
 		if strings.TrimSpace(a.Form("count")) != strconv.Itoa(cmp.Or(n, a.foundIn())) {
-			return core.Invalid("count", core.Truncate(a.Form("count")), "type how many jobs are deleted, to say that you mean them")
+			return core.Invalid("count", core.Truncate(a.Form("count")), "type the number of jobs to delete, to confirm")
 		}
 	}
 	return err
@@ -241,7 +241,7 @@ func (a *ask) BulkTitle(verb string) string {
 	case "trigger":
 		return a.Say("Run jobs now")
 	case "kill":
-		return a.Say("Kill what runs of jobs")
+		return a.Say("Kill runs of jobs")
 	case "label":
 		return a.Say("Label jobs")
 	}

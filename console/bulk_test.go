@@ -37,11 +37,11 @@ func TestPauseMany(t *testing.T) {
 		s.ask("PUT", fmt.Sprint("/v1/jobs/shop/job-", i), `{"handler": "x", "schedule": {"every": "1h"}}`)
 	}
 	s.ask("POST", "/v1/jobs/shop/job-0/pause", `{"reason": "before"}`)
-	panel := s.says("/console/jobs?panel=pause&pick=shop/job-1&pick=shop/job-2", "the 2 that are picked", "all 5 there are",
+	panel := s.says("/console/jobs?panel=pause&pick=shop/job-1&pick=shop/job-2", "the 2 selected", "all 5 jobs",
 		"tickring bulk pause shop/job-1 shop/job-2 --reason", "tickring bulk pause --all --reason")
 	q := hidden(t, panel, "/console/jobs/bulk")
 	q.Set("which", "picked")
-	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "say why") {
+	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "ask for the reason") {
 		t.Errorf("without a reason: %d %s", w.Code, w.Body)
 	}
 	q.Set("reason", "a new bank")
@@ -50,12 +50,12 @@ func TestPauseMany(t *testing.T) {
 	}
 	s.says("/console/jobs?is=paused", "Paused 3", "paused by", "a new bank", "before")
 
-	q = hidden(t, s.says("/console/jobs?text=job-&panel=pause", "all 5 that the filter finds",
+	q = hidden(t, s.says("/console/jobs?text=job-&panel=pause", "all 5 that match the filter",
 		"tickring bulk pause --text job- --reason"), "/console/jobs/bulk")
 	q.Set("which", "all")
 	q.Set("reason", "all of them")
 	w := s.post("/console/jobs/bulk", q)
-	if !strings.Contains(w.Body.String(), "2 of 5 done; 3 were so already") {
+	if !strings.Contains(w.Body.String(), "2 of 5 done; 3 needed no change") {
 		t.Errorf("all: %d %s", w.Code, w.Body)
 	}
 	undo := hidden(t, w.Body.String(), "/console/jobs/bulk")
@@ -72,24 +72,24 @@ func TestDeleteMany(t *testing.T) {
 	for i := range 3 {
 		s.ask("PUT", fmt.Sprint("/v1/jobs/shop/job-", i), `{"handler": "x"}`)
 	}
-	q := hidden(t, s.says("/console/jobs?panel=delete", "How many are deleted"), "/console/jobs/bulk")
+	q := hidden(t, s.says("/console/jobs?panel=delete", "Number of jobs to delete"), "/console/jobs/bulk")
 	q.Set("which", "all")
 	q.Set("count", "2")
 	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusBadRequest {
 		t.Errorf("another count: %d", w.Code)
 	}
-	s.says("/console/jobs", "3, none of which fails")
+	s.says("/console/jobs", "3 jobs, none failing")
 	q.Set("count", "3")
 	s.ask("PUT", "/v1/jobs/shop/newcomer", `{"handler": "x"}`)
 	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusBadRequest {
 		t.Errorf("by now there are 4: %d", w.Code)
 	}
-	s.says("/console/jobs", "4, none of which fails")
+	s.says("/console/jobs", "4 jobs, none failing")
 	s.ask("DELETE", "/v1/jobs/shop/newcomer", "")
 	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusOK {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	s.says("/console/jobs", "There is no job yet.")
+	s.says("/console/jobs", "No jobs yet.")
 }
 
 // TestDeleteManyOfSomeApps: who may do it in some apps is shown how many there are of those, and says that.
@@ -101,8 +101,8 @@ func TestDeleteManyOfSomeApps(t *testing.T) {
 	}
 	s.person("lina", access.Grant{Role: access.Viewer}, access.Grant{App: "shop", Role: access.Editor})
 	s.logInAs("lina")
-	s.says("/console/jobs", "3, none of which fails", "Delete…", "New job")
-	panel := s.says("/console/jobs?panel=delete", "all 1 there are", "in the apps where you may do that")
+	s.says("/console/jobs", "3 jobs, none failing", "Delete…", "New job")
+	panel := s.says("/console/jobs?panel=delete", "all 1 jobs", "in the apps where you have permission")
 	if s := panel[strings.Index(panel, "<dialog"):]; strings.Contains(s, "pay/") {
 		t.Errorf("others' among them: %s", s)
 	}
@@ -116,8 +116,8 @@ func TestDeleteManyOfSomeApps(t *testing.T) {
 	if w := s.post("/console/jobs/bulk", q); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "1 of 1 done") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	s.says("/console/jobs", "2, none of which fails", "pay/b", "pay/c")
-	if body := s.says("/console/jobs?panel=pause&app=shop"); strings.Contains(body, "where you may do that") {
+	s.says("/console/jobs", "2 jobs, none failing", "pay/b", "pay/c")
+	if body := s.says("/console/jobs?panel=pause&app=shop"); strings.Contains(body, "where you have permission") {
 		t.Error("of one app it is said too")
 	}
 }
@@ -160,7 +160,7 @@ func TestManyInParts(t *testing.T) {
 		})})
 	q := with(hidden(t, panel, "/console/jobs/bulk"), "which", "all", "reason", "why")
 	first := s.wrong("/console/jobs/bulk", q, http.StatusOK, "shop/first", "data-goon")
-	s.never(first, "Take it back")
+	s.never(first, "Undo")
 	second := s.post("/console/jobs/bulk", hidden(t, first, "/console/jobs/bulk")).Body.String()
 	for _, text := range []string{"2 of 4 done", "shop/first", "it is &lt;b&gt;gone", "shop/second", "in the way"} {
 		if !strings.Contains(second, text) {
@@ -168,8 +168,8 @@ func TestManyInParts(t *testing.T) {
 		}
 	}
 	_, stop, _ := strings.Cut(second, `id="stop"`)
-	s.wrong("/console/jobs/bulk", hidden(t, stop, "/console/jobs/bulk"), http.StatusOK, "Stopped here", "shop/first", "shop/second",
-		"Take it back", `name="undo" value="a-1"`, "tickring resume --act a-1")
+	s.wrong("/console/jobs/bulk", hidden(t, stop, "/console/jobs/bulk"), http.StatusOK, "Stopped.", "shop/first", "shop/second",
+		"Undo", `name="undo" value="a-1"`, "tickring resume --act a-1")
 	if asked != 2 {
 		t.Errorf("%d parts were done", asked)
 	}
@@ -182,9 +182,9 @@ func TestRefusedManyKeepTheirFilter(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/shop/one", `{"handler": "x"}`)
 	s.ask("PUT", "/v1/jobs/shop/other", `{"handler": "x"}`)
 	const list = "/console/jobs?cols=job&cols=author&down=true&rows=25&sort=name&text=one"
-	q := hidden(t, s.says(list+"&panel=pause", "all 1 that the filter finds"), "/console/jobs/bulk")
+	q := hidden(t, s.says(list+"&panel=pause", "all 1 that match the filter"), "/console/jobs/bulk")
 	body := s.wrong("/console/jobs/bulk", with(q, "which", "all", "reason", "why", "until", "soon"), http.StatusBadRequest,
-		"all 1 that the filter finds", `data-back="`+list+`"`, `<th class="hide">Author</th>`, `aria-sort="descending"`)
+		"all 1 that match the filter", `data-back="`+list+`"`, `<th class="hide">Author</th>`, `aria-sort="descending"`)
 	q = with(hidden(t, body, "/console/jobs/bulk"), "which", "all", "reason", "why")
 	body = s.wrong("/console/jobs/bulk", q, http.StatusOK, "1 of 1 done", `href="`+list+`"`)
 	s.wrong("/console/jobs/bulk", hidden(t, body, "/console/jobs/bulk"), http.StatusOK, `href="`+list+`"`)

@@ -42,9 +42,9 @@ func (a *ask) FixedName(f [2]string) string {
 	case "channel":
 		return a.Say("channel %s", f[1])
 	case "person":
-		return a.Say("person %s", f[1])
+		return a.Say("user %s", f[1])
 	}
-	return a.Say("act %s", f[1])
+	return a.Say("bulk operation %s", f[1])
 }
 
 func (p *changesPage) Fixed() (list [][2]string) {
@@ -268,17 +268,17 @@ var verbTexts = map[string]core.Text{
 	core.VerbPaused:    core.Say("paused"),
 	core.VerbResumed:   core.Say("resumed"),
 	core.VerbDeleted:   core.Say("deleted"),
-	core.VerbTriggered: core.Say("ran by hand"),
-	core.VerbChanged:   core.Say("changed a run that waits"),
+	core.VerbTriggered: core.Say("triggered by hand"),
+	core.VerbChanged:   core.Say("changed a waiting run"),
 	core.VerbCancelled: core.Say("cancelled a run"),
 	core.VerbKilled:    core.Say("killed runs"),
 	core.VerbFenced:    core.Say("fenced"),
 	core.VerbRestored:  core.Say("restored"),
 	core.VerbTested:    core.Say("tested"),
-	core.VerbCleaned:   core.Say("removed runs"),
+	core.VerbCleaned:   core.Say("cleaned up runs"),
 	core.VerbRemoved:   core.Say("removed an executor"),
 	core.VerbRotated:   core.Say("replaced the secret key"),
-	core.VerbActed:     core.Say("began an act on many jobs"),
+	core.VerbActed:     core.Say("started a bulk operation"),
 }
 
 func (a *ask) Verb(verb string) string {
@@ -314,7 +314,7 @@ func (a *ask) Subject(c change) template.HTML {
 	case c.Channel != "":
 		return html(`<a href="%s">%s</a>`, Root+"changes?channel="+url.QueryEscape(c.Channel), a.Say("channel %s", c.Channel))
 	case c.Person != "":
-		return html(`<a href="%s">%s</a>`, Root+"changes?person="+url.QueryEscape(c.Person), a.Say("person %s", c.Person))
+		return html(`<a href="%s">%s</a>`, Root+"changes?person="+url.QueryEscape(c.Person), a.Say("user %s", c.Person))
 	case c.App != "":
 		return html("%s", a.Say("app %s", c.App))
 	}
@@ -327,9 +327,9 @@ func (a *ask) FieldText(d difference) string {
 	case d.Old == "":
 		return a.Say("%s set to %s", d.Path, now)
 	case d.New == "":
-		return a.Say("%s taken out, was %s", d.Path, old)
+		return a.Say("%s removed, was %s", d.Path, old)
 	}
-	return a.Say("%s: %s became %s", d.Path, old, now)
+	return a.Say("%s: changed from %s to %s", d.Path, old, now)
 }
 
 // open shows a change as text: the job before it and after it.
@@ -385,12 +385,12 @@ func (a *ask) restoreJob() (string, core.Text, error) {
 		}
 		spec.App, spec.Name, spec.IfRev = a.Path("app"), a.Path("name"), &rev
 		if seen := a.Form("rev"); seen != "" && seen != itoa(rev) {
-			return "", core.Text{}, core.Errorf(core.CodeConflict, "%s was changed meanwhile: look at its changes again", a.ref())
+			return "", core.Text{}, core.Errorf(core.CodeConflict, "%s was changed after you opened this page: review its changes again", a.ref())
 		}
 		if _, err := a.PutJob(a.Ctx(), spec.App, spec.Name, spec); err != nil {
 			return "", core.Text{}, err
 		}
-		return jobPath(a.ref()), core.Say("%s is as it was before that change", a.ref()), nil
+		return jobPath(a.ref()), core.Say("%s is restored to its state before that change", a.ref()), nil
 	}
-	return "", core.Text{}, core.Errorf(core.CodeNotFound, "%s has no such change that can be taken back", a.ref())
+	return "", core.Text{}, core.Errorf(core.CodeNotFound, "%s: the change was not found or cannot be restored", a.ref())
 }

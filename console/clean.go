@@ -60,12 +60,12 @@ func (a *ask) cleanAsked(p *cleanPage, q url.Values) error {
 	}
 	p.Back = Root + "runs?" + back.Encode()
 	if p.Asked.Job == "" && p.Asked.App == "" {
-		return core.Errorf(core.CodeInvalid, "say of which job or app")
+		return core.Errorf(core.CodeInvalid, "required: a job or an app")
 	}
 	if given := q.Get("keep"); given != "" {
 		n, err := strconv.Atoi(given)
 		if err != nil || n < 0 {
-			return core.Invalid("keep", given, "a whole number from %d on is expected", 0)
+			return core.Invalid("keep", given, "must be a whole number, %d or more", 0)
 		}
 		p.Asked.Keep = n
 	}
@@ -81,7 +81,7 @@ func (a *ask) cleanAsked(p *cleanPage, q url.Values) error {
 	}
 	at, bare, err := momentOf("older", given, a.typedIn(q))
 	if err != nil {
-		return core.Invalid("older", given, "so many days, such as 90d, or a moment such as 2026-11-20 is expected")
+		return core.Invalid("older", given, "must be a number of days such as 90d, or a time such as 2026-11-20")
 	}
 	if p.Asked.Before = at; bare {
 		p.Older = at.Format(time.RFC3339)
@@ -121,7 +121,7 @@ func (a *ask) cleanRuns() (string, core.Text, error) {
 	p := &cleanPage{Older: q.Get("older"), Begun: true}
 	err := a.cleanAsked(p, q)
 	if err == nil && p.Older == "" && p.Asked.Keep == 0 {
-		err = core.Errorf(core.CodeInvalid, "say which: how old, or how many are to stay")
+		err = core.Errorf(core.CodeInvalid, "required: the age of the runs to delete, or how many to keep")
 	}
 	if err != nil {
 		return "", core.Text{}, err
@@ -143,7 +143,7 @@ func (a *ask) cleanRuns() (string, core.Text, error) {
 		q.Set("done", strconv.FormatInt(p.Done, 10))
 		q.Set("held", strconv.FormatInt(p.Held, 10))
 	} else {
-		return p.Back, core.Say("%d went, %d stay", p.Done, p.Held), nil
+		return p.Back, core.Say("%d runs deleted, %d kept", p.Done, p.Held), nil
 	}
 	a.render(http.StatusOK, "clean", p)
 	return "", core.Text{}, errShown

@@ -140,7 +140,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 	if err := crossOrigin.Check(r); err != nil {
-		c.refuse(w, r, core.Errorf(core.CodeForbidden, "this was not sent by a page of this console: open it here and try again"))
+		c.refuse(w, r, core.Errorf(core.CodeForbidden, "this request did not come from a page of this console: open the page here and try again"))
 		return
 	}
 	if _, pattern := c.mux.Handler(r); pattern == "" {
@@ -152,7 +152,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
-		c.refuse(w, r, core.Errorf(core.CodeNotFound, "there is no page %s", core.Truncate(r.URL.Path)))
+		c.refuse(w, r, core.Errorf(core.CodeNotFound, "page %s not found", core.Truncate(r.URL.Path)))
 		return
 	}
 	bound := int64(maxForm)
@@ -224,7 +224,7 @@ var errShown = errors.New("shown")
 
 func badForm(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return core.Errorf(core.CodeTooLarge, "what was sent is more than the %d bytes that a form may have", maxForm)
+		return core.Errorf(core.CodeTooLarge, "the input is larger than the %d bytes allowed for a form", maxForm)
 	}
 	return core.Errorf(core.CodeInvalid, "the form cannot be read")
 }

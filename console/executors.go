@@ -276,9 +276,9 @@ const clockFar = 30 * time.Second
 
 func (a *ask) ClockOf(x client.Executor) template.HTML {
 	if x.ClockAheadMs == nil {
-		why := a.Say("it does not say the time when it registers or answers")
+		why := a.Say("the executor does not report its time when it registers or answers")
 		if x.Fixed && x.CheckedAt.IsZero() {
-			why = a.Say("it was not asked yet")
+			why = a.Say("the executor was not checked yet")
 		}
 		return html(`<span class="muted" title="%s">–</span>`, why)
 	}
@@ -291,14 +291,14 @@ func (a *ask) ClockOf(x client.Executor) template.HTML {
 		text = a.Say("%s behind", a.Span(-ahead))
 	}
 	if ahead.Abs() > clockFar {
-		return html(`<span class="s late" title="%s">%s</span>`, a.Say("its logs may not be found, and what it is late with is judged wrongly"), text)
+		return html(`<span class="s late" title="%s">%s</span>`, a.Say("the clock differs: logs may not be found, and lateness may be wrong"), text)
 	}
 	return html("%s", text)
 }
 
 func clockSaid(said core.Text, aheadMs *int64) core.Text {
 	if aheadMs == nil {
-		return core.Say("%s; it does not say the time", said)
+		return core.Say("%s; it does not report its time", said)
 	}
 	switch ahead := time.Duration(*aheadMs) * time.Millisecond; {
 	case ahead > 0:
@@ -306,7 +306,7 @@ func clockSaid(said core.Text, aheadMs *int64) core.Text {
 	case ahead < 0:
 		return core.Say("%s; its clock is %s behind", said, (-ahead).String())
 	}
-	return core.Say("%s; its clock is the same", said)
+	return core.Say("%s; its clock matches", said)
 }
 
 func (a *ask) app() (any, error) {
@@ -437,7 +437,7 @@ func (a *ask) appAct(ctx context.Context, name string) (said core.Text, to strin
 			return said, to, err
 		}
 		if res.Change == "unchanged" {
-			return core.Say("%s was so already", name), to, nil
+			return core.Say("%s is unchanged", name), to, nil
 		}
 		return core.Say("%s is saved", name), to, nil
 	case "pause":
@@ -448,28 +448,28 @@ func (a *ask) appAct(ctx context.Context, name string) (said core.Text, to strin
 		if _, err = a.PauseApp(ctx, name, body); err != nil {
 			return said, to, err
 		}
-		return core.Say("%s is paused: no schedule of it fires", name), to, nil
+		return core.Say("%s is paused: its schedules do not fire", name), to, nil
 	case "resume":
 		if _, err = a.ResumeApp(ctx, name, client.ResumeRequest{Reason: a.Form("reason")}); err != nil {
 			return said, to, err
 		}
-		return core.Say("%s goes on; what passed is not run", name), to, nil
+		return core.Say("%s is resumed; missed runs are not made up", name), to, nil
 	case "test":
 		res, err := a.TestExecutor(ctx, name, client.ExecutorTestRequest{Address: a.Form("address")})
 		switch {
 		case err != nil:
 			return said, to, err
 		case res.Ok:
-			return clockSaid(core.Say("%s is there: it answered in %d ms", res.Address, res.TookMs), res.ClockAheadMs), to, nil
+			return clockSaid(core.Say("%s is live and answered in %d ms", res.Address, res.TookMs), res.ClockAheadMs), to, nil
 		}
-		return core.Say("%s is not there, by a test of %d ms: %s", res.Address, res.TookMs, cut(res.Problem, maxSaid)), to, nil
+		return core.Say("%s did not answer the test (%d ms): %s", res.Address, res.TookMs, cut(res.Problem, maxSaid)), to, nil
 	case "delete":
 		if _, err = a.DeleteApp(ctx, name); err != nil {
 			return said, to, err
 		}
 		return core.Say("%s is deleted", name), Root + "executors", nil
 	}
-	return said, to, core.Invalid("do", a.Form("do"), "this page has no such form")
+	return said, to, core.Invalid("do", a.Form("do"), "this page has no form with this name")
 }
 
 func (a *ask) appNew() (string, core.Text, error) {
@@ -477,13 +477,13 @@ func (a *ask) appNew() (string, core.Text, error) {
 	spec := client.AppSpec{IfRev: new(int64)}
 	err := f.into(&spec)
 	if err == nil && f.Name == "" {
-		err = core.Invalid("name", "", "an app has a name")
+		err = core.Invalid("name", "", "an app needs a name")
 	}
 	if err == nil {
 		_, err = a.PutApp(a.Ctx(), f.Name, spec)
 	}
 	if err == nil {
-		return appPath(f.Name), core.Say("%s is made; now its executors are to come", f.Name), nil
+		return appPath(f.Name), core.Say("%s is created; its executors can register now", f.Name), nil
 	}
 	p, gone := a.executorsPage()
 	if gone != nil {

@@ -95,7 +95,7 @@ func TestFilterOfApps(t *testing.T) {
 	s.never(s.says("/console/executors?text=BANKS", "apps: 1,", `href="/console/jobs?app=pay"`, `type="search" name="text" value="BANKS"`),
 		`id="app-shop"`)
 	s.never(s.says("/console/executors?text=sho", `id="app-shop"`), `id="app-pay"`)
-	s.says("/console/executors?text=%3Ci%3E", "No app is called so.")
+	s.says("/console/executors?text=%3Ci%3E", "No app matches.")
 	for i := range 60 {
 		s.ask("PUT", fmt.Sprintf("/v1/apps/many-%02d", i), `{"executors": ["http://10.0.0.7:9999"]}`)
 	}
@@ -133,17 +133,17 @@ func TestDeadFixedAddress(t *testing.T) {
 	s.says("/console/executors", "1 live")
 	s.answers = map[string]probe.Answer{"http://10.0.0.7:9999": {At: s.Clock, Problem: "connection <i>refused</i>"}}
 	s.says("/console/executors", "none live", "without executors: 1")
-	s.says("/console/executors/shop", "no executor is live", "it did not answer", "connection <i>refused</i>")
+	s.says("/console/executors/shop", "no executor is live", "no answer", "connection <i>refused</i>")
 	s.answers = nil
 	sent(time.Second, core.Failed, core.ReasonNotAccepted)
 	s.says("/console/executors", "none live", "without executors: 1")
-	s.says("/console/executors/shop", "no executor is live", "it did not answer", "dial tcp: <b>refused</b>")
+	s.says("/console/executors/shop", "no executor is live", "no answer", "dial tcp: <b>refused</b>")
 	if raw := s.get("/console/executors/shop").Body.String(); strings.Contains(raw, "<b>refused") {
 		t.Error("what was answered is markup")
 	}
 	s.answers = map[string]probe.Answer{"http://10.0.0.7:9999": {At: s.Clock.Add(time.Second)}}
 	s.answers["http://10.0.0.7:9999"] = probe.Answer{At: s.Clock.Add(time.Second), Took: 37 * time.Millisecond}
-	s.says("/console/executors/shop", ">Answers in<", ">Runs p50<", `<td class="num hide">37 ms</td>`)
+	s.says("/console/executors/shop", ">Response time<", ">Run time p50<", `<td class="num hide">37 ms</td>`)
 	s.says("/console/executors", "1 live") // it is there again, though nothing was sent to it since
 	s.answers = nil
 	sent(time.Second, core.Succeeded, "")
@@ -166,14 +166,14 @@ func TestExecutorIsTested(t *testing.T) {
 	const app = "/console/executors/shop"
 	s.says(app, `aria-label="Test http://10.0.0.7:9999"`)
 	form := url.Values{"do": {"test"}, "address": {"http://10.0.0.7:9999"}}
-	s.done(app, form, "http://10.0.0.7:9999 is there: it answered in ", "it does not say the time")
-	for ahead, says := range map[int32]string{0: "its clock is the same", 12: "its clock is 12s ahead", -40: "its clock is 40s behind"} {
+	s.done(app, form, "http://10.0.0.7:9999 is live and answered in ", "it does not report its time")
+	for ahead, says := range map[int32]string{0: "its clock matches", 12: "its clock is 12s ahead", -40: "its clock is 40s behind"} {
 		s.clock = core.Clock{Known: true, Ahead: ahead}
 		s.done(app, form, says)
 	}
 	page := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.8:9999"}})
 	raw := s.get(page.Header().Get("Location")).Body.String()
-	if !strings.Contains(raw, "http://10.0.0.8:9999 is not there, by a test of ") || !strings.Contains(raw, "&lt;b&gt;refused") {
+	if !strings.Contains(raw, "http://10.0.0.8:9999 did not answer the test (") || !strings.Contains(raw, "&lt;b&gt;refused") {
 		t.Errorf("what was answered is not said: %s", raw)
 	}
 	if w := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.9:9999"}}); w.Code != http.StatusNotFound || len(asked) != 5 {
@@ -198,15 +198,15 @@ func TestClocks(t *testing.T) {
 		}
 	}
 	beat(core.Clock{})
-	row(`title="it does not say the time when it registers or answers">–`)
+	row(`title="the executor does not report its time when it registers or answers">–`)
 	beat(core.Clock{Known: true})
 	row(`<td class="hide">same</td>`)
 	beat(core.Clock{Known: true, Ahead: 12})
 	row(`<td class="hide">12 s ahead</td>`)
 	beat(core.Clock{Known: true, Ahead: -40})
-	row(`<span class="s late" title="its logs may not be found, and what it is late with is judged wrongly">40 s behind</span>`)
+	row(`<span class="s late" title="the clock differs: logs may not be found, and lateness may be wrong">40 s behind</span>`)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.8:9999"]}`)
-	row(`title="it was not asked yet">–`)
+	row(`title="the executor was not checked yet">–`)
 	s.answers = map[string]probe.Answer{"http://10.0.0.8:9999": {At: s.Clock, Clock: core.Clock{Known: true, Ahead: 50}}}
 	row("50 s ahead")
 }
@@ -215,14 +215,14 @@ func TestClocks(t *testing.T) {
 // words and what was typed is kept; of a token nothing is shown; who was second is told.
 func TestAppForms(t *testing.T) {
 	s := newConsole(t)
-	s.says("/console/executors?panel=new", "Make the app")
+	s.says("/console/executors?panel=new", "Create app")
 	s.wrong("/console/executors?panel=new", url.Values{"name": {"no spaces"}, "title": {"kept"}}, http.StatusBadRequest, `role="alert"`, `value="kept"`)
-	s.wrong("/console/executors?panel=new", url.Values{"name": {""}}, http.StatusBadRequest, "an app has a name")
+	s.wrong("/console/executors?panel=new", url.Values{"name": {""}}, http.StatusBadRequest, "an app needs a name")
 	s.done("/console/executors?panel=new", url.Values{"name": {"pay"}, "token": {"set"}, "secret": {"a-secret-of-the-app-1"}, "limit": {"2"}},
-		"pay is made", "set, never shown", "Of a job at once")
+		"pay is created", "set, never shown", "Concurrent runs per job")
 	s.wrong("/console/executors?panel=new", url.Values{"name": {"pay"}}, http.StatusConflict, `role="alert"`)
 
-	page := s.says("/console/executors/pay?panel=edit", "Edit the app pay")
+	page := s.says("/console/executors/pay?panel=edit", "Edit app pay")
 	if strings.Contains(page, "a-secret-of-the-app-1") {
 		t.Error("the token is shown")
 	}
@@ -233,8 +233,8 @@ func TestAppForms(t *testing.T) {
 		http.StatusBadRequest, "many", "a whole number is expected", `value="typed"`)
 	s.done("/console/executors/pay?panel=edit", edit, "pay is saved", "http://10.0.0.8:9999", "Payments", "set, never shown", "10m", "20")
 	edit.Set("title", "second")
-	page = s.wrong("/console/executors/pay?panel=edit", edit, http.StatusConflict, "Somebody changed this",
-		"<ul><li>title: Payments became second</li></ul>", `value="second"`, "Save mine over theirs")
+	page = s.wrong("/console/executors/pay?panel=edit", edit, http.StatusConflict, "Another user changed this",
+		"<ul><li>title: changed from Payments to second</li></ul>", `value="second"`, "Overwrite with mine")
 	s.says("/console/executors/pay", "Payments")
 	edit.Set("rev", between(page, `name="rev" value="`, `"`))
 	s.done("/console/executors/pay?panel=edit", edit, "pay is saved", "second")
@@ -243,11 +243,11 @@ func TestAppForms(t *testing.T) {
 		"soon", `value="why"`)
 	s.done("/console/executors/pay?panel=pause", url.Values{"do": {"pause"}, "reason": {"the bank is closed"}, "until": {"2h"}},
 		"the bank is closed", "until")
-	s.done("/console/executors/pay?panel=resume", url.Values{"do": {"resume"}}, "pay goes on")
+	s.done("/console/executors/pay?panel=resume", url.Values{"do": {"resume"}}, "pay is resumed")
 	s.Clock = s.Clock.Add(time.Minute)
 	s.never(s.says("/console/executors/pay", "panel=pause"), "the bank is closed", "panel=resume")
 	s.never(s.says("/console/executors", "pay"), "the bank is closed")
-	s.wrong("/console/executors/pay", url.Values{"do": {"explode"}}, http.StatusBadRequest, "no such form")
+	s.wrong("/console/executors/pay", url.Values{"do": {"explode"}}, http.StatusBadRequest, "no form with this name")
 	s.done("/console/executors/pay?panel=delete", url.Values{"do": {"delete"}}, "pay is deleted")
 	s.wrong("/console/executors/pay?panel=delete", url.Values{"do": {"delete"}}, http.StatusNotFound)
 }
@@ -256,7 +256,7 @@ func TestAppForms(t *testing.T) {
 func TestAppWithJobsStays(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m"}}`)
-	s.says("/console/executors/shop?panel=delete", "It has jobs: delete them first.")
+	s.says("/console/executors/shop?panel=delete", "The app has jobs. Delete them first.")
 	s.wrong("/console/executors/shop?panel=delete", url.Values{"do": {"delete"}}, http.StatusConflict, `role="alert"`)
 	s.says("/console/executors/shop", "shop/stock")
 }

@@ -168,20 +168,20 @@ type action struct {
 }
 
 var actions = []action{
-	{core.Say("Jobs that fail now"), Root + "jobs?is=failing", access.Enter, false},
-	{core.Say("Jobs that are late now"), Root + "jobs?is=late", access.Enter, false},
-	{core.Say("Jobs that are paused"), Root + "jobs?is=paused", access.Enter, false},
+	{core.Say("Failing jobs"), Root + "jobs?is=failing", access.Enter, false},
+	{core.Say("Late jobs"), Root + "jobs?is=late", access.Enter, false},
+	{core.Say("Paused jobs"), Root + "jobs?is=paused", access.Enter, false},
 	{core.Say("New app"), Root + "executors?panel=new", access.Edit, true},
 	{core.Say("New channel"), Root + "notices?panel=new", access.Secret, false},
-	{core.Say("Runs that failed"), Root + "runs?failed=1", access.Enter, false},
-	{core.Say("What comes in 7 days"), Root + "upcoming?days=7", access.Enter, false},
+	{core.Say("Failed runs"), Root + "runs?failed=1", access.Enter, false},
+	{core.Say("Upcoming in the next 7 days"), Root + "upcoming?days=7", access.Enter, false},
 	{core.Say("Pause everything"), Root + "operating?panel=pause", access.Operate, false},
 	{core.Say("Resume everything"), Root + "operating?panel=resume", access.Operate, false},
-	{core.Say("Dead letters"), Root + "operating#letters", access.See, false},
+	{core.Say("Dead-letter messages"), Root + "operating#letters", access.See, false},
 	{core.Say("Audit the last 24 hours"), Root + "operating?audit=24h#audit", access.Enter, false},
-	{core.Say("Send missing instants again"), Root + "operating?panel=replan", access.Operate, true},
+	{core.Say("Resend missing runs"), Root + "operating?panel=replan", access.Operate, true},
 	{core.Say("Clean up runs"), Root + "runs/clean", access.Edit, true},
-	{core.Say("Keys"), Root + "keys", access.Known, false},
+	{core.Say("Shortcuts"), Root + "keys", access.Known, false},
 }
 
 func (a *ask) actions(text string) (list []hit) {
@@ -257,17 +257,17 @@ func (a *ask) keys() (any, error) {
 	return keysPage{Over: a.r.Header.Get("X-Panel") != "", Keys: []key{
 		{[]string{"Ctrl K", "⌘ K"}, a.Say("find a job, a run, an app or an action")},
 		{[]string{"/"}, a.Say("search on this page")},
-		{[]string{"j", "k"}, a.Say("to the next row, to the one before")},
+		{[]string{"j", "k"}, a.Say("next row, previous row")},
 		{[]string{"Enter"}, a.Say("open the row")},
-		{[]string{"x"}, a.Say("pick the row; with Shift and the mouse all between")},
-		{[]string{"n"}, a.Say("make a new one, where the page has a list")},
-		{[]string{"e"}, a.Say("edit what the page shows")},
-		{[]string{"p"}, a.Say("pause it, or resume it")},
+		{[]string{"x"}, a.Say("select the row; with Shift and the mouse, select a range")},
+		{[]string{"n"}, a.Say("create an item, on pages with a list")},
+		{[]string{"e"}, a.Say("edit the item on this page")},
+		{[]string{"p"}, a.Say("pause or resume")},
 		{[]string{"t"}, a.Say("run the job now")},
 		{[]string{"c"}, a.Say("changes of the job")},
 		{[]string{"l"}, a.Say("the log of the run")},
 		{[]string{"f", "w"}, a.Say("in a log: follow it, wrap its lines")},
-		{[]string{"Esc"}, a.Say("close what lies over the page, let go of what is picked")},
+		{[]string{"Esc"}, a.Say("close dialogs, clear the selection")},
 		{[]string{"?"}, a.Say("this list")},
 	}}, nil
 }

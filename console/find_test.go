@@ -26,8 +26,8 @@ func TestFind(t *testing.T) {
 		"audit": `href="/console/operating?audit=24h#audit"`, "everything": `href="/console/operating?panel=pause"`,
 		"changes stock":               `href="/console/jobs/shop/stock/changes"`,
 		"shop/stock@2026-11-20T02:30": `href="/console/jobs/shop/stock/at/2026-11-20T02:30"`,
-		"":                            `href="/console/jobs"`, "no such thing": "Nothing is called so",
-		strings.Repeat("x", 100_000): "Nothing is called so", "a/b/c\x00": "Nothing is called so",
+		"":                            `href="/console/jobs"`, "no such thing": "No matches.",
+		strings.Repeat("x", 100_000): "No matches.", "a/b/c\x00": "No matches.",
 	} {
 		for _, path := range []string{"/console/find/list", "/console/find"} {
 			body := s.says(path+"?text="+url.QueryEscape(text), want)
@@ -50,7 +50,7 @@ func TestFindRun(t *testing.T) {
 	id := between(s.says("/console/jobs/shop/stock"), "/console/runs/", `"`)
 	s.says("/console/find/list?text="+id, `href="/console/runs/`+id+`"`, "shop/stock")
 	hit := between(s.says("/console/find/list?text=shop/stock@06:09"), `href="`, `"`)
-	s.says(hit, "no run of shop/stock at 2026-11-20T06:09:00Z", "tickring run shop/stock@06:09")
+	s.says(hit, "shop/stock has no run at 2026-11-20T06:09:00Z", "tickring run shop/stock@06:09")
 }
 
 // TestActionsLeadSomewhere: each page and action that is offered is there.

@@ -45,7 +45,7 @@ type site struct {
 // Log implements api.Logs.
 func (s *site) Log(ctx context.Context, _ *core.App, run *core.Run, from int) (string, int, bool, error) {
 	if s.log == nil {
-		return "", from, true, core.Errorf(core.CodeUnavailable, "the executor at %s did not answer with the log: %v", run.Address, "refused")
+		return "", from, true, core.Errorf(core.CodeUnavailable, "the executor at %s did not return the log: %v", run.Address, "refused")
 	}
 	text, next, end, err := s.log(run, from)
 	if errors.Is(err, errHangs) {

@@ -376,8 +376,8 @@ func (a *ask) previewOf(f *jobForm, o object) error {
 		before = at
 	}
 	if spreads(&s) && q.JobID == 0 {
-		shown.Traps = append(shown.Traps, a.Say("Each job has an offset of its own within its period, so that they "+
-			"spread: the instants here are an example. An offset of 0s aligns it."))
+		shown.Traps = append(shown.Traps, a.Say("Each job has its own offset within its period, so that jobs do not all fire at once. The "+
+			"times here are an example. The offset 0s aligns them."))
 	}
 	f.Preview = shown
 	return nil
@@ -513,16 +513,17 @@ func (a *ask) ChoiceText(field, value string) string {
 // after.
 var (
 	window = []field{
-		{Name: "from", Kind: "text", Label: core.Say("Counts from"), Hint: core.Say("The first day or time that counts"), Sample: "2026-12-24"},
-		{Name: "until", Kind: "text", Label: core.Say("Counts until"), Hint: core.Say("The last day or time that counts"),
+		{Name: "from", Kind: "text", Label: core.Say("Valid from"), Hint: core.Say("The first day or time that counts"), Sample: "2026-12-24"},
+		{Name: "until", Kind: "text", Label: core.Say("Valid until"), Hint: core.Say("The last day or time that counts"),
 			Sample: "2027-01-06T18:00"},
-		{Name: "jitter", Kind: "text", Label: core.Say("Spread over"), Hint: core.Say("So that many jobs do not fire at once"), Sample: "5m"},
+		{Name: "jitter", Kind: "text", Label: core.Say("Jitter"), Hint: core.Say("Prevents many jobs from firing at the same time"),
+			Sample: "5m"},
 	}
 	afters = []field{
-		{Name: "after", Kind: "parents", Label: core.Say("After other jobs"),
-			Hint: core.Say("Each of their ends that counts makes a run")},
-		{Name: "within", Kind: "text", Label: core.Say("Once all of them have ended, within"),
-			Hint: core.Say("Left empty: after each of them"), Sample: "2h"},
+		{Name: "after", Kind: "parents", Label: core.Say("Parent jobs"),
+			Hint: core.Say("Each result that matches the condition triggers a run")},
+		{Name: "within", Kind: "text", Label: core.Say("All parents finish within"),
+			Hint: core.Say("Default: each parent job triggers a run"), Sample: "2h"},
 	}
 )
 
@@ -832,7 +833,7 @@ func objectFrom(v url.Values, base object, a *ask) (object, map[string]core.Text
 	}
 	if at(o, "script.source") == nil {
 		if delete(o, "script"); what == "script" {
-			wrong["script.source"] = core.Say("needed: the text of the script")
+			wrong["script.source"] = core.Say("required: the text of the script")
 			o["handler"] = "x" // something that is right stands in for it
 		}
 	}
@@ -841,7 +842,7 @@ func objectFrom(v url.Values, base object, a *ask) (object, map[string]core.Text
 	}
 	if params := at(o, "params"); params != at(base, "params") && v.Get("asis") == "" {
 		if why := nearJSON(fmt.Sprint(params), o["template"] == true); params != nil && why.Code() != "" {
-			wrong["params"] = core.Say("they begin as JSON, and are none: %s", why)
+			wrong["params"] = core.Say("these params look like JSON, but are not valid: %s", why)
 		}
 	}
 	afterFrom(v, o, wrong)
@@ -902,7 +903,7 @@ func afterFrom(v url.Values, o object, wrong map[string]core.Text) {
 	within := strings.TrimSpace(v.Get("within"))
 	switch {
 	case list == nil && within != "":
-		wrong["within"] = core.Say("a time for jobs that it comes after, and it comes after none")
+		wrong["within"] = core.Say("this time limit is for parent jobs, but the job has none")
 		delete(o, "after")
 	case list == nil:
 		delete(o, "after")

@@ -97,20 +97,20 @@ func (s *site) typing(path string, form url.Values) string {
 // TestNewJob: a job is made by the form; sent twice it is made once.
 func TestNewJob(t *testing.T) {
 	s := newConsole(t)
-	s.never(s.says("/console/jobs/new?app=shop", "New job", "What it means", `value="shop"`), "Still wrong", "bad-field")
+	s.never(s.says("/console/jobs/new?app=shop", "New job", "Meaning", `value="shop"`), "Remaining errors", "bad-field")
 	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "sweep", "kind.0", "crontab", "expr.0", "30 2 * * 1-5",
 		"timezone", "Europe/Berlin", "labels", "team=pay", "retry.max", "2", "after.0", "shop/first", "when.0", "failed")
-	s.wrong("/console/jobs/new", form, http.StatusNotFound, "there is no such job")
+	s.wrong("/console/jobs/new", form, http.StatusNotFound, "the job does not exist")
 	form.Del("after.0")
-	s.done("/console/jobs/new", form, "shop/ledger is there", "at 02:30, Monday to Friday, Europe/Berlin", "team=pay", "2 more attempts")
-	s.done("/console/jobs/new", form, "as it was typed")
+	s.done("/console/jobs/new", form, "shop/ledger is created", "at 02:30, Monday to Friday, Europe/Berlin", "team=pay", "2 retries")
+	s.done("/console/jobs/new", form, "already matches your input")
 	changes, err := s.Changes("", "shop/ledger", 10)
 	if err != nil || len(changes) != 1 {
 		t.Errorf("%d changes, %v", len(changes), err)
 	}
-	s.wrong("/console/jobs/new", with(form, "expr.0", "0 3 * * *"), http.StatusConflict, "exists already")
-	s.wrong("/console/jobs/new", with(form, "app", "fresh"), http.StatusNotFound, "make this app too")
-	s.done("/console/jobs/new", with(form, "app", "fresh", "newapp", "1"), "fresh/ledger is there")
+	s.wrong("/console/jobs/new", with(form, "expr.0", "0 3 * * *"), http.StatusConflict, "already exists")
+	s.wrong("/console/jobs/new", with(form, "app", "fresh"), http.StatusNotFound, "also create this app")
+	s.done("/console/jobs/new", with(form, "app", "fresh", "newapp", "1"), "fresh/ledger is created")
 }
 
 // TestWhileTyping: what a schedule means is said while it is typed, what is wrong at its
@@ -129,13 +129,13 @@ func TestWhileTyping(t *testing.T) {
 	}
 	body = s.typing("/console/jobs/new", with(form, "expr.0", "30 2 * * 1-5", "timezone", "Europe/Berlin", "timeout", "soon",
 		"retry.max", "x"))
-	for _, want := range []string{"at 02:30, Monday to Friday, Europe/Berlin", "Mon 02:30", "Still wrong", "Timeout", "More attempts"} {
+	for _, want := range []string{"at 02:30, Monday to Friday, Europe/Berlin", "Mon 02:30", "Remaining errors", "Timeout", "Retries"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("it does not say %q", want)
 		}
 	}
 	body = s.typing("/console/jobs/new", with(form, "timeout", "5m", "retry.max", "1", "kind.1", "every", "expr.1", "7m"))
-	for _, want := range []string{"and every 7 min", "offset of its own", "tickring apply -f job.yaml", `crontab: "30 2 * * 1-5"`, "retry: {max: 1}"} {
+	for _, want := range []string{"and every 7 min", "Each job has its own offset", "tickring apply -f job.yaml", `crontab: "30 2 * * 1-5"`, "retry: {max: 1}"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("it does not say %q:\n%s", want, body)
 		}
@@ -191,16 +191,16 @@ func TestEditKeepsAll(t *testing.T) {
 		"auth":{"basic":{"user":"u","password":"p"}}}}`)
 	before := s.Job("web/full")
 	form := s.form("/console/jobs/web/full?view=edit")
-	s.done("/console/jobs/web/full/edit", form, "as it was typed")
+	s.done("/console/jobs/web/full/edit", form, "already matches your input")
 	if after := s.Job("web/full"); after.Sched.Rev != before.Sched.Rev {
 		t.Errorf("changed: %+v\n%+v\n%+v", before.Def, after.Def, form)
 	}
 	s.never(s.get("/console/jobs/web/full?view=edit").Body.String(), "secret\"", "value=\"p\"")
 	again := s.form("/console/jobs/new?from=web/full")
-	s.wrong("/console/jobs/new", again, http.StatusBadRequest, "it stands for the secret that is stored here") // which is not shown
-	s.done("/console/jobs/new", with(again, "call.auth.basic.password", "p"), "web/full-copy is there")
+	s.wrong("/console/jobs/new", again, http.StatusBadRequest, "stands for the stored secret") // which is not shown
+	s.done("/console/jobs/new", with(again, "call.auth.basic.password", "p"), "web/full-copy is created")
 	s.done("/console/jobs/web/full/edit", with(form, "title", "other"), "is changed", "other")
-	s.says("/console/jobs/web/full/changes", "title: T became other")
+	s.says("/console/jobs/web/full/changes", "title: changed from T to other")
 }
 
 // TestTwoEdit: of two who edit one job the second is told who changed what, loses nothing,
@@ -211,8 +211,8 @@ func TestTwoEdit(t *testing.T) {
 	const at = "/console/jobs/shop/ledger/edit"
 	first, second := s.form("/console/jobs/shop/ledger?view=edit"), s.form("/console/jobs/shop/ledger?view=edit")
 	s.done(at, with(first, "title", "<b>theirs</b>"), "is changed")
-	body := s.wrong(at, with(second, "title", "mine", "expr.0", "0 7 * * *"), http.StatusConflict, "Somebody changed this",
-		`"<b>theirs</b>" became mine`, "Save mine over theirs", "Take theirs", `value="mine"`, `value="0 7 * * *"`)
+	body := s.wrong(at, with(second, "title", "mine", "expr.0", "0 7 * * *"), http.StatusConflict, "Another user changed this",
+		`changed from "<b>theirs</b>" to mine`, "Overwrite with mine", "Use theirs", `value="mine"`, `value="0 7 * * *"`)
 	_, body, _ = strings.Cut(body, `<form class="stack full"`)
 	s.done(at, with(second, "rev", cutOut(body, `name="rev" value="`, `"`)), "mine", "at 07:00")
 	s.never(s.get("/console/jobs/shop/ledger/changes").Body.String(), "<b>theirs")
@@ -227,7 +227,7 @@ func TestFormOfScriptAndCommand(t *testing.T) {
 		"script.source", "")
 	s.wrong("/console/jobs/new", form, http.StatusBadRequest, "the text of the script")
 	form = with(form, "script.source", "print(1)\r\n  # two\r\n", "script.note", "first")
-	s.done("/console/jobs/new", form, "shop/sweep is there", "python, version 1")
+	s.done("/console/jobs/new", form, "shop/sweep is created", "python, version 1")
 	again := s.form("/console/jobs/shop/sweep?view=edit")
 	if again.Get("script.source") != "print(1)\n  # two\n" || again.Get("what") != "script" || again.Get("handler") != "" {
 		t.Errorf("%q", again)
@@ -251,8 +251,9 @@ func TestChoicesAreSaid(t *testing.T) {
 	s.ask("PUT", "/v1/apps/shop", `{"notify":{"to":["oncall"],"on":["slow"],"slow":"1h"},"overlap":{"limit":1,"full":"replace"}}`)
 	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"h","route":"lfu","block":"cover-early","misfire":"skip",
 		"retry":{"max":1,"backoff":"exponential","on":["failed","lost"]},"notify":{"to":["oncall"],"on":["late"]}}`)
-	s.says("/console/jobs/new", ">round – each of them in turn<", ">serial – the new run waits there<", ">skip – none of them is sent<")
-	s.says("/console/jobs/shop/ledger", "lfu – the one that this job used least")
+	s.says("/console/jobs/new", ">round – each executor in turn<", ">serial – the new run waits at the executor<",
+		">skip – no late run is sent<")
+	s.says("/console/jobs/shop/ledger", "lfu – the executor that this job used least often")
 	s.in("zh")
 	form := s.says("/console/jobs/shop/ledger?view=edit", `value="lfu" selected>最不经常使用 (lfu)：`, "指数 (exponential)",
 		`value="cover-early" selected>覆盖之前调度 (cover-early)：`, "忽略 (skip)：", `value="lost" checked> 结果丢失 (lost)`,
@@ -289,9 +290,9 @@ func TestScriptOfANewJob(t *testing.T) {
 		t.Errorf("%d %s", w.Code, body)
 	}
 	form.Del("do")
-	s.done("/console/jobs/new", with(form, "script.kind", "shell"), "shop/sweep is there", "shell, version 1")
+	s.done("/console/jobs/new", with(form, "script.kind", "shell"), "shop/sweep is created", "shell, version 1")
 	s.never(s.get("/console/jobs/shop/sweep/script").Body.String(), "data-template")
-	s.done("/console/jobs/new", s.form("/console/jobs/new?app=shop", "name", "other", "handler", "h"), "shop/other is there")
+	s.done("/console/jobs/new", s.form("/console/jobs/new?app=shop", "name", "other", "handler", "h"), "shop/other is created")
 	if j := s.Job("shop/other"); j.Def.Script != nil {
 		t.Errorf("a handler has the script %+v", j.Def.Script)
 	}
@@ -316,13 +317,13 @@ func TestPicked(t *testing.T) {
 		t.Errorf("%d %s", w.Code, body)
 	}
 	form.Del("do")
-	s.done("/console/jobs/new", form, "when it ended, however", "when it succeeded")
+	s.done("/console/jobs/new", form, "when it finished, with any result", "when it succeeded")
 	if j := s.Job("shop/after"); len(j.Def.After) != 2 || j.Def.After[0].When != core.UponSuccess || j.Def.After[1].When != core.UponClose {
 		t.Errorf("%+v", j.Def.After)
 	}
 	again := s.form("/console/jobs/shop/after?view=edit")
-	s.done("/console/jobs/shop/after/edit", again, "as it was typed")
-	s.wrong("/console/jobs/shop/after/edit", with(again, "after.1", "shop/none"), http.StatusNotFound, "there is no such job", `id="e-after"`)
+	s.done("/console/jobs/shop/after/edit", again, "already matches your input")
+	s.wrong("/console/jobs/shop/after/edit", with(again, "after.1", "shop/none"), http.StatusNotFound, "the job does not exist", `id="e-after"`)
 	again.Del("after.0")
 	s.done("/console/jobs/shop/after/edit", with(again, "after.1", ""), "is changed")
 	if j := s.Job("shop/after"); len(j.Def.After) != 0 {
@@ -339,9 +340,9 @@ func TestNearlyJSON(t *testing.T) {
 	if body := s.typing("/console/jobs/new", form); !strings.Contains(body, why) {
 		t.Errorf("it does not say %q: %s", why, body)
 	}
-	s.wrong("/console/jobs/new", form, http.StatusBadRequest, why, "keep them as they are")
+	s.wrong("/console/jobs/new", form, http.StatusBadRequest, why, "save the params as they are")
 	s.wrong("/console/jobs/new", with(form, "params", "[1, 2"), http.StatusBadRequest, "line 1, column 6: unexpected end")
-	s.done("/console/jobs/new", with(form, "asis", "1"), "shop/ledger is there")
+	s.done("/console/jobs/new", with(form, "asis", "1"), "shop/ledger is created")
 	s.done("/console/jobs/shop/ledger/edit", s.form("/console/jobs/shop/ledger?view=edit", "title", "T"), "is changed") // as they were
 	for _, params := range []string{`{"a": [1]}`, "--since {x}", "", `{"n": {{attempt}}}`} {
 		next := s.form("/console/jobs/shop/ledger?view=edit", "params", params)
@@ -368,7 +369,7 @@ func TestCommonSchedules(t *testing.T) {
 	for _, preset := range presets {
 		value, _, _ := strings.Cut(preset, `"`)
 		kind, expr, _ := strings.Cut(value, " ")
-		if body := s.typing("/console/jobs/new", with(form, "kind.0", kind, "expr.0", expr)); strings.Contains(body, "Still wrong") {
+		if body := s.typing("/console/jobs/new", with(form, "kind.0", kind, "expr.0", expr)); strings.Contains(body, "Remaining errors") {
 			t.Errorf("%s: %s", value, cutOut(body, `id="check"`, "</form>"))
 		}
 	}
@@ -406,10 +407,10 @@ func TestTwoViews(t *testing.T) {
 	s.loses("/console/jobs/shop/ping", http.StatusNotFound)
 	s.wrong("/console/jobs/new", with(form, "expr.0", "61 * * * *", "do", "manifest"), http.StatusBadRequest, `value="61 * * * *"`)
 	s.wrong("/console/jobs/new?view=manifest", url.Values{"text": {"jobs: 1"}, "rev": {"0"}}, http.StatusBadRequest, "jobs: 1", "line 1")
-	s.done("/console/jobs/new?view=manifest", url.Values{"text": {again}, "rev": {"0"}}, "shop/ping is there", "T 2")
-	s.done("/console/jobs/new?view=manifest", url.Values{"text": {again}, "rev": {"0"}}, "as it was typed")
+	s.done("/console/jobs/new?view=manifest", url.Values{"text": {again}, "rev": {"0"}}, "shop/ping is created", "T 2")
+	s.done("/console/jobs/new?view=manifest", url.Values{"text": {again}, "rev": {"0"}}, "already matches your input")
 	s.wrong("/console/jobs/new?view=manifest", url.Values{"text": {strings.ReplaceAll(again, "T 2", "T 3")}, "rev": {"0"}},
-		http.StatusConflict, "exists already", "T 3")
+		http.StatusConflict, "already exists", "T 3")
 
 	edit := s.form("/console/jobs/shop/ping?view=edit", "title", "T 4", "do", "manifest")
 	body := html.UnescapeString(s.post("/console/jobs/shop/ping/edit", edit).Body.String())
@@ -448,7 +449,7 @@ func TestTwoViewsLoseNothing(t *testing.T) {
 			t.Errorf("%s is lost:\n%s", said, back)
 		}
 	}
-	s.done("/console/jobs/new", with(form, "do", ""), "web/ping is there")
+	s.done("/console/jobs/new", with(form, "do", ""), "web/ping is created")
 	stored := func(set, key, bearer string, state core.JobState) {
 		t.Helper()
 		j := s.Job("web/ping")
@@ -507,22 +508,22 @@ func TestUnchangedTextsKeepTheirBytes(t *testing.T) {
 		ref := "/console/jobs/shop/" + job
 		before := s.Job("shop/" + job).Def
 		for _, view := range []string{"edit", "manifest"} {
-			s.done(ref+"/"+view, s.form(ref+"?view="+view), "as it was typed")
+			s.done(ref+"/"+view, s.form(ref+"?view="+view), "already matches your input")
 		}
 		s.done(ref+"/edit", s.form(ref+"?view=edit", "title", "T"), "is changed")
 		if now := s.Job("shop/" + job).Def; text(now) != text(before) || now.Title != "T" {
 			t.Errorf("%s: %q became %q", job, text(before), text(now))
 		}
-		s.done("/console/jobs/new", s.form("/console/jobs/new?from=shop/"+job), "is there")
+		s.done("/console/jobs/new", s.form("/console/jobs/new?from=shop/"+job), "is created")
 		if now := s.Job("shop/" + job + "-copy").Def; text(now) != text(before) {
 			t.Errorf("the copy of %s: %q became %q", job, text(before), text(now))
 		}
 	}
 	const script = "/console/jobs/shop/script/script"
-	s.done(script, s.form(script), "has this script already")
+	s.done(script, s.form(script), "already has this script")
 	first := s.Job("shop/script").Def.Script.Hash
-	s.done(script, s.form(script, "source", "other\n"), "has a new version")
-	s.done(script, s.form(script+"?version=1"), "has a new version")
+	s.done(script, s.form(script, "source", "other\n"), "has a new script version")
+	s.done(script, s.form(script+"?version=1"), "has a new script version")
 	if now := s.Job("shop/script").Def.Script; now.Hash != first || now.Version != 3 {
 		t.Errorf("version 1 saved again is %+v", now)
 	}

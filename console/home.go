@@ -123,5 +123,5 @@ func (a *ask) Alarm(e entry) template.HTML {
 	if apps == 0 {
 		return ""
 	}
-	return html(` <span class=bad title="%s">%s</span>`, a.Say("Apps without executor: %d", apps), fmt.Sprint(apps))
+	return html(` <span class=bad title="%s">%s</span>`, a.Say("Apps without executors: %d", apps), fmt.Sprint(apps))
 }

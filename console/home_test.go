@@ -21,11 +21,11 @@ import (
 func TestHome(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
-	s.says("/console/", "There is no job yet", "Nothing fails, nothing is late, every app that fires knows an executor.", "Nothing fires.")
+	s.says("/console/", "No jobs yet", "No job is failing or late, and every app", "No upcoming runs.")
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "title": "<b>levels</b>", "schedule": {"every": "1m", "offset": "0s"}}`)
-	calm := s.says("/console/", "Nothing fails, nothing is late", `href="/console/jobs/shop/stock"`, "jobs: 1", `href="/console/upcoming"`,
+	calm := s.says("/console/", "No job is failing or late", `href="/console/jobs/shop/stock"`, "jobs: 1", `href="/console/upcoming"`,
 		`href="/console/operating"`)
-	for _, none := range []string{"Failing now", "Late now", "Apps without executor"} {
+	for _, none := range []string{"Failing:", "Late:", "Apps without executors"} {
 		if strings.Contains(calm, none) {
 			t.Errorf("%q where nothing is wrong", none)
 		}
@@ -45,12 +45,12 @@ func TestHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Clock = s.Clock.Add(2 * time.Second) // what is known of last runs is a second old at most
-	page := s.says("/console/", "Failing now: 1", `href="/console/jobs?is=failing"`, "/console/runs/"+id.String(), "Apps without executor: 1",
+	page := s.says("/console/", "Failing: 1", `href="/console/jobs?is=failing"`, "/console/runs/"+id.String(), "Apps without executors: 1",
 		`href="/console/executors/pay"`, `href="/console/jobs?app=pay"`)
 	for _, path := range []string{"/console/", "/console/operating", "/console/operating?jobs=1"} {
 		s.says(path, "1 job failing")
 	}
-	if strings.Contains(page, "Nothing fails") {
+	if strings.Contains(page, "No job is failing") {
 		t.Error("it says that nothing fails, too")
 	}
 	if raw := s.get("/console/").Body.String(); strings.Contains(raw, "<b>") {
@@ -66,16 +66,16 @@ func TestHomeSaysWhatItCuts(t *testing.T) {
 		s.ask("PUT", fmt.Sprintf("/v1/apps/app%02d", i), `{}`)
 		s.ask("PUT", fmt.Sprintf("/v1/jobs/app%02d/j", i), `{"handler":"h","schedule":{"every":"1m","offset":"0s"}}`)
 	}
-	s.says("/console/", "Apps without executor: 23", `<a href="/console/executors">and 17 more</a>`, "jobs: 23",
+	s.says("/console/", "Apps without executors: 23", `<a href="/console/executors">and 17 more</a>`, "jobs: 23",
 		`<a href="/console/upcoming">and 17 more</a>`)
-	s.says("/console/jobs", `title="Apps without executor: 23">23</span>`)
+	s.says("/console/jobs", `title="Apps without executors: 23">23</span>`)
 }
 
 // TestMenuCountsApps: each page's menu says how many apps need somebody, counted again after a
 // while, or when somebody looks at home.
 func TestMenuCountsApps(t *testing.T) {
 	s := newConsole(t)
-	const one = `title="Apps without executor: 1">1</span>`
+	const one = `title="Apps without executors: 1">1</span>`
 	if page := s.says("/console/jobs"); strings.Contains(page, "class=bad") {
 		t.Error("an app needs somebody where there is no job")
 	}
@@ -102,9 +102,9 @@ func TestHomeNamesWhatWaits(t *testing.T) {
 	s.ended(&late, 4, func(r *core.Run) { r.State, r.SentAt, r.EndedAt = core.Planned, time.Time{}, time.Time{} })
 	s.ended(&long, 30, func(*core.Run) {})
 	run := s.ended(&long, 4, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
-	page := s.says("/console/", "Late now: 1", `href="/console/jobs/shop/stock"`, "due ", `href="/console/jobs?is=late"`,
+	page := s.says("/console/", "Late: 1", `href="/console/jobs/shop/stock"`, "due ", `href="/console/jobs?is=late"`,
 		"Running longer than usual: 1", `href="/console/jobs/shop/export"`, "/console/runs/"+run.ID.String(), "usually 2.0 s")
-	for _, none := range []string{"Failing now", "Nothing fails", "Apps without executor"} {
+	for _, none := range []string{"Failing:", "No job is failing", "Apps without executors"} {
 		if strings.Contains(page, none) {
 			t.Errorf("it says %q", none)
 		}
@@ -120,14 +120,14 @@ func TestPausesOfMoreThanAJobAreSaid(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/shop/a", `{"handler": "x", "schedule": {"every": "1h"}}`)
 	s.ask("PUT", "/v1/apps/pay", `{}`)
 	s.ask("POST", "/v1/pause", `{"reason": "a <b>move"}`)
-	body := s.says("/console/upcoming", `<a href="/console/operating">Everything is paused.</a>`, "a <b>move", "Nothing comes: what has a schedule is paused")
+	body := s.says("/console/upcoming", `<a href="/console/operating">Everything is paused.</a>`, "a <b>move", "jobs with a schedule are paused")
 	s.never(body, none)
 	s.ask("POST", "/v1/resume", `{}`)
 	s.Resumed()
 	s.ask("POST", "/v1/apps/shop/pause", `{"reason": "stock-taking"}`)
 	for query, said := range map[string]bool{"": true, "?app=shop": true, "?app=pay": false} {
 		body := s.says("/console/upcoming" + query)
-		if strings.Contains(body, "The app shop is paused.") != said || strings.Contains(body, "stock-taking") != said ||
+		if strings.Contains(body, "App shop is paused.") != said || strings.Contains(body, "stock-taking") != said ||
 			strings.Contains(body, none) == said {
 			t.Errorf("%s: %s", query, body)
 		}
@@ -136,10 +136,10 @@ func TestPausesOfMoreThanAJobAreSaid(t *testing.T) {
 		s.ask("PUT", "/v1/apps/"+name, `{}`)
 		s.ask("POST", "/v1/apps/"+name+"/pause", `{}`)
 	}
-	s.says("/console/upcoming", "The app b is paused.", "and more apps: 1")
+	s.says("/console/upcoming", "App b is paused.", "and more apps: 1")
 	s.ask("POST", "/v1/apps/shop/resume", `{}`)
 	s.Resumed()
-	s.says("/console/upcoming", ">shop<", "The app b is paused.")
+	s.says("/console/upcoming", ">shop<", "App b is paused.")
 }
 
 // TestWhatWaitsOfManyJobs: where there are so many jobs that retries and triggers that wait are not listed, the page says
@@ -151,7 +151,7 @@ func TestWhatWaitsOfManyJobs(t *testing.T) {
 		s.Create(peopletest.Spec(fmt.Sprint("job-", n), core.Schedule{}))
 	}
 	s.ask("POST", "/v1/jobs/shop/job-7/trigger", `{"at": "2026-11-20T14:00:00Z"}`)
-	const hint = "retries and triggers that wait are not listed"
+	const hint = "too many jobs to list waiting retries and triggers"
 	s.never(s.says("/console/upcoming", "/console/jobs/shop/job-7/at/2026-11-20T14:00:00Z"), hint)
 	s.Create(peopletest.Spec("more", core.Schedule{}))
 	list := hrefs(s.says("/console/upcoming?app=shop", hint), "/console/runs?state=planned")
@@ -164,7 +164,7 @@ func TestWhatWaitsOfManyJobs(t *testing.T) {
 // the URL lists its fires, with who is paused then; bad moments are answered in words.
 func TestUpcoming(t *testing.T) {
 	s := newConsole(t)
-	s.says("/console/upcoming", "Nothing comes", "Nothing fires in this time.")
+	s.says("/console/upcoming", "No upcoming runs", "No scheduled runs in this time range.")
 	s.ask("PUT", "/v1/apps/pay", `{}`)
 	s.ask("PUT", "/v1/jobs/pay/often", `{"handler": "x", "schedule": {"every": "10s"}}`)
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {
@@ -195,9 +195,9 @@ func TestUpcoming(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"} {
 		s.ask("PUT", "/v1/jobs/shop/"+name, `{"handler": "x", "schedule": {"cron": "0 30 2-9 * * ?"}}`)
 	}
-	s.never(s.says("/console/upcoming", "and 3 more such seconds"), "More falls to pauses")
+	s.never(s.says("/console/upcoming", "and 3 more of these seconds"), "More runs are stopped by pauses than are listed")
 	s.ask("POST", "/v1/jobs/pay/often/pause", `{}`)
-	s.says("/console/upcoming", "More falls to pauses than is listed", `href="/console/jobs?is=paused"`)
+	s.says("/console/upcoming", "More runs are stopped by pauses than are listed", `href="/console/jobs?is=paused"`)
 	for _, bad := range []url.Values{{"from": {"soon"}}, {"app": {"no app"}}, {"from": {"2990-01-01T00:00:00Z"}},
 		{"from": {strings.Repeat("9", 5000)}}} {
 		if w := s.get("/console/upcoming?" + bad.Encode()); w.Code != http.StatusBadRequest {
@@ -214,14 +214,14 @@ func TestHomeOfAnInstantThatNobodyPlanned(t *testing.T) {
 	s.ended(&job, 4, func(r *core.Run) { r.SentAt = r.Slot.Time().Add(120 * time.Millisecond) })
 	s.Clock = job.Sched.Next.Time().Add(10 * time.Minute)
 	at := "/console/jobs/shop/stock/at/" + job.Sched.Next.Time().UTC().Format(time.RFC3339)
-	row := between(s.says("/console/", "Late now: 1"), fmt.Sprintf(`id="late-%d"`, job.Def.ID), "</tr>")
+	row := between(s.says("/console/", "Late: 1"), fmt.Sprintf(`id="late-%d"`, job.Def.ID), "</tr>")
 	for _, text := range []string{"due", at, "10 min ago"} {
 		if !strings.Contains(row, text) {
 			t.Errorf("%q is not said of it: %s", text, row)
 		}
 	}
 	s.never(row, "succeeded", "120 ms")
-	s.says(at, "it is on its way")
+	s.says(at, "the run is under way")
 }
 
 // TestMenuDoesNotWaitForACount: where the count does not come in time a page has the one before, and so has the next.
@@ -243,7 +243,7 @@ func TestMenuDoesNotWaitForACount(t *testing.T) {
 			}
 			w.WriteHeader(http.StatusServiceUnavailable)
 		})})
-	const one = `title="Apps without executor: 1">1</span>`
+	const one = `title="Apps without executors: 1">1</span>`
 	s.says("/console/runs", one)
 	s.Clock, slow = s.Clock.Add(time.Minute), true
 	s.says("/console/runs", one)
@@ -269,8 +269,8 @@ func TestHomeSaysWhatItRead(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, strings.Replace(of.Body.String(), "{", `{"unread": true, `, 1))
 		})})
-	if page := s.says("/console/", "Nothing fails, every app that fires knows an executor.", "does not read the runs of all jobs",
-		`href="/console/jobs?is=late"`); strings.Contains(page, "nothing is late") {
+	if page := s.says("/console/", "No job is failing, and every app", "does not read the runs of all jobs",
+		`href="/console/jobs?is=late"`); strings.Contains(page, "No job is failing or late") {
 		t.Error("nothing is late, it says")
 	}
 }
@@ -292,7 +292,7 @@ func TestPagesSayWhatTheyDidNotCheck(t *testing.T) {
 		})})
 	for _, path := range []string{"/console/", "/console/jobs", "/console/jobs?is=failing"} {
 		page := s.says(path, "Jobs that may also be failing: 9800", "tickring runs --failed")
-		s.never(page, "Nothing fails")
-		s.never(page, "none of which fails")
+		s.never(page, "No job is failing")
+		s.never(page, "none failing")
 	}
 }

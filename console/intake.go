@@ -28,7 +28,7 @@ type intake struct {
 func newIntake() intake { return intake{places.New(longPlaces), places.New(longPlaces)} }
 
 var errNoPlace = core.Errorf(core.CodeUnavailable,
-	"the server takes in as many long forms as it can hold just now: go back, where what you typed still stands, and send it again")
+	"the server cannot accept more long forms now: go back, where your input is kept, and submit it again")
 
 // take has a form of at most so many bytes come in within a while, and a long one find a place first,
 // which leave gives back.

@@ -100,7 +100,7 @@ func TestStrangersFillNoMemory(t *testing.T) {
 			busy := 0
 			for _, l := range answers {
 				if l.Code == http.StatusServiceUnavailable && l.Header().Get("Retry-After") != "" &&
-					strings.Contains(html.UnescapeString(l.Body.String()), "as many long forms as it can hold") {
+					strings.Contains(html.UnescapeString(l.Body.String()), "the server cannot accept more long forms now") {
 					busy++
 				} else if l.Code != http.StatusBadRequest {
 					t.Errorf("%s: %d %.200s", path, l.Code, l.Body)

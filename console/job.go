@@ -193,13 +193,13 @@ func (a *ask) nextOf(j *client.Job) ([]coming, error) {
 func (a *ask) Waits(cause string) string {
 	switch core.Cause(cause) {
 	case core.CauseRetry:
-		return a.Say("a retry that waits")
+		return a.Say("waiting retry")
 	case core.CauseManual:
-		return a.Say("a run by hand that waits")
+		return a.Say("waiting manual run")
 	case core.CauseAPI:
-		return a.Say("a run through the API that waits")
+		return a.Say("waiting API run")
 	}
-	return a.Say("a run that waits")
+	return a.Say("waiting run")
 }
 
 // clockChange says that the clocks of a zone change between two moments; empty if they do not.
@@ -208,7 +208,7 @@ func (a *ask) clockChange(from, to time.Time, loc *time.Location) string {
 	if was == is {
 		return ""
 	}
-	return a.Say("the clocks change before it: %s becomes %s", was, is)
+	return a.Say("the clocks change before this time: %s becomes %s", was, is)
 }
 
 func locationOf(name string) *time.Location {
@@ -226,13 +226,13 @@ func (a *ask) answer(p *jobPage) template.HTML {
 	parts := []template.HTML{html("%s", j.Words)}
 	switch {
 	case j.Problem != "":
-		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Say("it cannot be planned: %s", j.Problem)))
+		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Say("the schedule cannot be computed: %s", j.Problem)))
 	case j.Pause != nil:
 		parts = append(parts, a.PauseText(j.Pause, zone))
 	case len(p.Next) > 0:
 		parts = append(parts, a.Mark("next %s %s", a.Time(p.Next[0].At, zone), a.Rel(p.Next[0].At)))
 	case j.State == "ended":
-		parts = append(parts, html("%s", a.Say("its schedule has ended")))
+		parts = append(parts, html("%s", a.Say("the schedule has ended")))
 	}
 	if since := failingSince(p.Runs); !since.IsZero() {
 		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Mark("failing since %s", a.Time(since, zone))))
@@ -348,7 +348,7 @@ func (a *ask) Ends(when string) string {
 	case "failed":
 		return a.Say("when it failed")
 	case "closed":
-		return a.Say("when it ended, however")
+		return a.Say("when it finished, with any result")
 	}
 	return a.Say("when it succeeded")
 }
@@ -356,7 +356,7 @@ func (a *ask) Ends(when string) string {
 func (a *ask) Beat(x client.Executor) template.HTML {
 	switch {
 	case !x.Live && x.BeatAt.IsZero():
-		return html(`<span class="s fail">%s</span>`, a.Say("it never answered"))
+		return html(`<span class="s fail">%s</span>`, a.Say("never answered"))
 	case !x.Live:
 		return html(`<span class="s fail">%s</span> %s`, a.Say("gone"), a.Rel(x.BeatAt))
 	case x.BeatAt.IsZero():
@@ -418,17 +418,17 @@ func (a *ask) Lines(list []string) string { return strings.Join(list, "\n") }
 func (a *ask) LimitText(p *jobPage) string {
 	o, of := p.Overlap, ""
 	if o.Limit == 0 && p.Of.Overlap.Limit > 0 {
-		o, of = p.Of.Overlap, a.Say(" (its app says so)")
+		o, of = p.Of.Overlap, a.Say(" (set by the app)")
 	}
 	if o.Limit == 0 {
 		return a.Say("no limit")
 	}
-	text := a.Say("%d at work at once", o.Limit)
+	text := a.Say("at most %d running", o.Limit)
 	if o.Group != "" {
-		text = a.Say("%s, of all jobs of group %s", text, o.Group)
+		text = a.Say("%s, shared by all jobs in group %s", text, o.Group)
 	}
 	if o.Key != "" {
-		text = a.Say("%s, for each value at %s of the params", text, o.Key)
+		text = a.Say("%s, for each value of %s in the params", text, o.Key)
 	}
 	return text + "; " + a.beyond(&o) + of
 }
@@ -436,9 +436,9 @@ func (a *ask) LimitText(p *jobPage) string {
 func (a *ask) beyond(o *client.Overlap) string {
 	switch core.Full(o.Full) {
 	case core.FullReplace:
-		return a.Say("the next goes in the place of the one at work longest, which is killed")
+		return a.Say("the next run replaces the longest-running one, which is killed")
 	case core.FullQueue:
-		return a.Say("the next waits, up to %d", o.Max)
+		return a.Say("the next run waits, up to %d", o.Max)
 	}
 	return a.Say("the next is skipped")
 }
@@ -446,27 +446,27 @@ func (a *ask) beyond(o *client.Overlap) string {
 // BlockText is what becomes of one more run now.
 func (a *ask) BlockText(p *jobPage) string {
 	open := p.Open()
-	text := a.Say("Nothing of it runs now.")
+	text := a.Say("No run of this job is in progress.")
 	if open > 0 {
-		text = a.Say("%d of it run now.", open)
+		text = a.Say("%d runs of this job are in progress.", open)
 	}
 	o := p.Overlap
 	if o.Limit == 0 {
 		o = p.Of.Overlap
 	}
 	if o.Limit > 0 {
-		return text + " " + a.Say("At most %d may: %s.", o.Limit, a.beyond(&o))
+		return text + " " + a.Say("At most %d can run at the same time: %s.", o.Limit, a.beyond(&o))
 	}
 	if p.Command.Line != "" || open == 0 {
 		return text
 	}
 	switch core.Block(p.Block) {
 	case core.BlockDiscardLater:
-		return text + " " + a.Say("An executor that is at work on it refuses this one (block: discard-later).")
+		return text + " " + a.Say("An executor that already runs this job rejects this run (block: discard-later).")
 	case core.BlockCoverEarly:
-		return text + " " + a.Say("An executor that is at work on it ends that first (block: cover-early).")
+		return text + " " + a.Say("An executor that already runs this job ends that run first (block: cover-early).")
 	}
-	return text + " " + a.Say("An executor that is at work on it does this one after (block: serial).")
+	return text + " " + a.Say("An executor that already runs this job starts this run afterwards (block: serial).")
 }
 
 // ifResumed is what would come of a paused job if it were resumed now, and which pauses would hold it still.
@@ -518,7 +518,7 @@ func (a *ask) Told(p *jobPage) (list []told) {
 		}
 		note := strings.Join(on, ", ")
 		if note == "" {
-			note = a.Say("of failures, and when it is well again")
+			note = a.Say("failures and recovery")
 		}
 		if of != "" {
 			note += " · " + of
@@ -529,15 +529,15 @@ func (a *ask) Told(p *jobPage) (list []told) {
 		return list
 	}
 	for _, t := range p.Notices.Told {
-		note := a.Say("told %s", a.plainTime(t.At, p.Schedule.Timezone))
+		note := a.Say("notified at %s", a.plainTime(t.At, p.Schedule.Timezone))
 		if t.Count > 0 {
-			note = a.Say("%s; %d since, which are told at %s", note, t.Count, a.plainTime(t.QuietUntil, p.Schedule.Timezone))
+			note = a.Say("%s; %d more since, to be sent at %s", note, t.Count, a.plainTime(t.QuietUntil, p.Schedule.Timezone))
 		}
 		list = append(list, told{a.Choice("notify.on", t.Event), note})
 	}
 	for _, w := range p.Notices.Waiting {
-		list = append(list, told{a.Choice("notify.on", w.Event), a.Say("%s has not taken it yet: %s; tried again %s", w.Channel, w.Error,
-			a.plainTime(w.NextAt, p.Schedule.Timezone))})
+		list = append(list, told{a.Choice("notify.on", w.Event), a.Say("channel %s has not accepted the notification: %s; next attempt at %s",
+			w.Channel, w.Error, a.plainTime(w.NextAt, p.Schedule.Timezone))})
 	}
 	return list
 }

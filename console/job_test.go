@@ -50,12 +50,13 @@ func TestJobPage(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
 	s.ask("PUT", "/v1/jobs/shop/mail", `{"handler":"sweep","after":[{"job":"shop/ledger","when":"failed"}]}`)
 	body := s.says("/console/jobs/shop/ledger", "at 03:00, Europe/Berlin", "next <time", "Ledger to bank", "lina", "team=pay", "sweep",
-		"2 more attempts", "no executor of shop has come yet", "It never ran", "tickring trigger shop/ledger", "shop/mail", "when it failed",
-		"tomorrow 03:00", "in 14 h", "Nobody: it names no channel", "/console/jobs/shop/ledger/changes")
+		"2 retries", "no executor of shop has registered yet", "The job has never run", "tickring trigger shop/ledger", "shop/mail",
+		"when it failed",
+		"tomorrow 03:00", "in 14 h", "No notifications: neither the job nor its app", "/console/jobs/shop/ledger/changes")
 	if n := strings.Count(body, `class="muted rel"`); n < 10 {
 		t.Errorf("%d instants are shown", n)
 	}
-	s.says("/console/jobs/shop/mail", "shop/ledger", "after", "Nothing by a schedule")
+	s.says("/console/jobs/shop/mail", "shop/ledger", "after", "No scheduled runs: the job runs when triggered")
 	s.loses("/console/jobs/shop/none", http.StatusNotFound, "Not found")
 	s.loses("/console/jobs/nope/none", http.StatusNotFound)
 }
@@ -65,7 +66,7 @@ func TestClockChange(t *testing.T) {
 	s := newConsole(t)
 	s.Clock = time.Date(2027, 3, 25, 12, 0, 0, 0, time.UTC)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
-	body := s.says("/console/jobs/shop/ledger", "the clocks change before it: +01:00 becomes +02:00")
+	body := s.says("/console/jobs/shop/ledger", "the clocks change before this time: +01:00 becomes +02:00")
 	if strings.Count(body, "the clocks change") != 1 {
 		t.Error("it is said more than once")
 	}
@@ -88,7 +89,7 @@ func TestFailingSince(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.says("/console/jobs/shop/tick", "failing since", "12:02", "The last 4 runs", "its handler said so: <b>no")
+	s.says("/console/jobs/shop/tick", "failing since", "12:02", "Last 4 runs", "the handler reported a failure: <b>no")
 	s.never(s.get("/console/jobs/shop/tick").Body.String(), "<b>no")
 }
 
@@ -98,7 +99,7 @@ func TestFailingSince(t *testing.T) {
 func TestWhatComesOfAJob(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
-	const none = "Nothing by a schedule"
+	const none = "No scheduled runs: the job runs when triggered"
 	s.ask("PUT", "/v1/jobs/shop/a", `{"handler": "x", "schedule": {"every": "1h"}}`)
 	s.ask("PUT", "/v1/jobs/shop/after", `{"handler": "x", "schedule": {"fixedDelay": "90s"}}`)
 	s.ask("PUT", "/v1/jobs/shop/once", `{"handler": "x", "schedule": {"at": "2037-01-01T01:00:00Z"}}`)
@@ -111,17 +112,17 @@ func TestWhatComesOfAJob(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const more = "Once more, 1m30s after its last run has ended."
+	const more = "Next run: 1m30s after the last run has ended."
 	move(func(to *core.Advance) { to.NewTail = core.PlannedRun(after.Def.ID, after.Sched.Next) })
 	s.never(s.says("/console/jobs/shop/after", more), none)
 	move(func(to *core.Advance) { to.PlanError = "no such zone" })
-	s.never(s.says("/console/jobs/shop/after", "it cannot be planned: no such zone"), more)
+	s.never(s.says("/console/jobs/shop/after", "the schedule cannot be computed: no such zone"), more)
 	move(func(to *core.Advance) { to.PlanError, to.NewState = "", core.Ended })
-	s.never(s.says("/console/jobs/shop/after", "its schedule has ended"), more)
+	s.never(s.says("/console/jobs/shop/after", "the schedule has ended"), more)
 	move(func(to *core.Advance) { to.NewState = core.Started })
 	s.ask("POST", "/v1/apps/shop/pause", `{"reason": "stock-taking"}`)
 	for _, name := range []string{"a", "after", "once"} {
-		s.never(s.says("/console/jobs/shop/"+name, "Nothing, while it is paused."), none)
+		s.never(s.says("/console/jobs/shop/"+name, "No runs while the job is paused."), none)
 	}
 }
 
@@ -134,17 +135,17 @@ func TestResumeThatIsHeld(t *testing.T) {
 	s.ask("POST", "/v1/jobs/shop/ledger/pause", `{"reason": "itself"}`)
 	const panel = "/console/jobs/shop/ledger?panel=resume"
 	first := "2026-11-21T02:00:00Z"
-	of := func() string { return cutOut(s.says(panel), "What passed meanwhile", "</dialog>") }
-	if body := of(); !strings.Contains(body, first) || strings.Contains(body, "It stays held:") {
+	of := func() string { return cutOut(s.says(panel), "Missed runs are not made up", "</dialog>") }
+	if body := of(); !strings.Contains(body, first) || strings.Contains(body, "The job stays paused:") {
 		t.Errorf("nothing else holds it: %s", body)
 	}
 	s.ask("POST", "/v1/apps/shop/pause", `{"reason": "stock-<b>taking", "until": "2026-11-22T02:00:00Z"}`)
 	if body := of(); strings.Contains(body, first) || !strings.Contains(body, "2026-11-22T02:00:00Z") ||
-		!strings.Contains(body, "It stays held: paused with its app") || !strings.Contains(body, "stock-<b>taking") {
+		!strings.Contains(body, "The job stays paused: paused with its app") || !strings.Contains(body, "stock-<b>taking") {
 		t.Errorf("its app is paused: %s", body)
 	}
 	s.ask("POST", "/v1/pause", `{"reason": "a move"}`)
-	if body := of(); strings.Contains(body, "<li>") || strings.Contains(body, "nothing by its schedule") ||
+	if body := of(); strings.Contains(body, "<li>") || strings.Contains(body, "no scheduled runs") ||
 		!strings.Contains(body, "paused with its app") || !strings.Contains(body, "paused with everything") {
 		t.Errorf("everything is paused: %s", body)
 	}
@@ -155,20 +156,20 @@ func TestActsOnAJob(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
 	const at = "/console/jobs/shop/ledger"
-	s.says(at+"?panel=pause", "Pause shop/ledger", "is left to its end", "tickring pause shop/ledger")
-	s.wrong(at+"/pause", url.Values{"reason": {" "}, "until": {"2h"}}, http.StatusBadRequest, "say why", `value="2h"`)
-	s.wrong(at+"/pause", url.Values{"reason": {"bank"}, "until": {"soon"}}, http.StatusBadRequest, "allowed are 06:00", `value="bank"`,
+	s.says(at+"?panel=pause", "Pause shop/ledger", "continue to their end", "tickring pause shop/ledger")
+	s.wrong(at+"/pause", url.Values{"reason": {" "}, "until": {"2h"}}, http.StatusBadRequest, "ask for the reason", `value="2h"`)
+	s.wrong(at+"/pause", url.Values{"reason": {"bank"}, "until": {"soon"}}, http.StatusBadRequest, "allowed formats: 06:00", `value="bank"`,
 		`value="soon"`)
 	s.done(at+"/pause", url.Values{"reason": {"<i>bank</i>"}, "until": {"06:00"}, "zone": {"Europe/Berlin"}}, "shop/ledger is paused",
 		"paused by", "<i>bank", "tomorrow 06:00", "Resume…")
 	s.never(s.get(at).Body.String(), "<i>bank")
-	s.says(at+"?panel=resume", "What passed meanwhile is not run", "tomorrow 03:00")
-	s.done(at+"/resume", url.Values{}, "shop/ledger goes on", "next <time")
+	s.says(at+"?panel=resume", "Missed runs are not made up", "tomorrow 03:00")
+	s.done(at+"/resume", url.Values{}, "shop/ledger is resumed", "next <time")
 	s.done(at+"/label", url.Values{"labels": {"team=bank\r\ntier=1\r\n"}}, "team=bank", "tier=1")
-	s.wrong(at+"/label", url.Values{"labels": {"nonsense"}}, http.StatusBadRequest, "key=value is expected", "nonsense</textarea>")
-	s.done(at+"/kill", url.Values{}, "nothing of it was running")
+	s.wrong(at+"/label", url.Values{"labels": {"nonsense"}}, http.StatusBadRequest, "must be key=value", "nonsense</textarea>")
+	s.done(at+"/kill", url.Values{}, "no run of the job was in progress")
 	s.wrong(at+"/delete", url.Values{"name": {"shop/other"}}, http.StatusBadRequest, "type shop/ledger")
-	s.says(at+"?panel=delete", "Its runs and their logs are kept", "Type shop/ledger")
+	s.says(at+"?panel=delete", "Runs and their logs are kept", "Type shop/ledger")
 	s.done(at+"/delete", url.Values{"name": {"shop/ledger"}}, "shop/ledger is deleted")
 	s.loses(at, http.StatusNotFound)
 }
@@ -179,7 +180,7 @@ func TestTriggerOnce(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
 	const at = "/console/jobs/shop/ledger"
-	s.says(at+"?panel=run", "Run shop/ledger now", `{"since":"13:40"}`, "which are JSON", `name="key" value="console-`)
+	s.says(at+"?panel=run", "Run shop/ledger now", `{"since":"13:40"}`, "The job's params, as JSON", `name="key" value="console-`)
 	was := `{"since":"13:40"}`
 	form := url.Values{"key": {"console-1"}, "was": {was}, "params": {`{"since":"14:00"}`}}
 	first := s.post(at+"/trigger", form).Header().Get("Location")
@@ -188,7 +189,7 @@ func TestTriggerOnce(t *testing.T) {
 		t.Errorf("it leads to %q, and then to %q", first, again)
 	}
 	bad := url.Values{"key": {"console-2"}, "was": {was}, "params": {`{"since":`}, "retries": {"0"}}
-	s.wrong(at+"/trigger", bad, http.StatusBadRequest, "are not", `{"since":</textarea>`, "send them as they are")
+	s.wrong(at+"/trigger", bad, http.StatusBadRequest, "are not", `{"since":</textarea>`, "send the params as they are")
 	bad.Set("asis", "1")
 	if w := s.post(at+"/trigger", bad); w.Code != http.StatusSeeOther {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -206,32 +207,32 @@ func TestSmallFormsOfTwo(t *testing.T) {
 	seen := rev(s.says(at+"?panel=label", "team=pay"))
 	s.ask("PUT", "/v1/jobs/shop/ledger", strings.Replace(pay, `"team":"pay"`, `"team":"pay","tier":"gold"`, 1))
 	mine := url.Values{"rev": {seen}, "labels": {"team=pay\r\nnonsense"}}
-	kept := rev(s.wrong(at+"/label", mine, http.StatusBadRequest, "key=value is expected", "nonsense</textarea>"))
+	kept := rev(s.wrong(at+"/label", mine, http.StatusBadRequest, "must be key=value", "nonsense</textarea>"))
 	if kept != seen {
 		t.Errorf("after a mistake the form is of revision %s, and he saw %s", kept, seen)
 	}
 	mine.Set("labels", "team=pay\r\nowner=x")
-	now := rev(s.wrong(at+"/label", mine, http.StatusConflict, "Somebody changed this", "labels.tier taken out, was gold",
-		"labels.owner set to x", "owner=x</textarea>", "Save mine over theirs"))
+	now := rev(s.wrong(at+"/label", mine, http.StatusConflict, "Another user changed this", "labels.tier removed, was gold",
+		"labels.owner set to x", "owner=x</textarea>", "Overwrite with mine"))
 	s.says(at, "tier=gold")
 	mine.Set("rev", now)
-	s.never(s.done(at+"/label", mine, "has these labels", "owner=x"), "tier=gold")
-	s.done(at+"/label", mine, "has these labels") // sent twice it changes once
+	s.never(s.done(at+"/label", mine, "the labels of shop/ledger are saved", "owner=x"), "tier=gold")
+	s.done(at+"/label", mine, "the labels of shop/ledger are saved") // sent twice it changes once
 
 	seen = rev(s.says(at + "?panel=pause"))
 	s.ask("POST", "/v1/jobs/shop/ledger/pause", `{"reason":"the bank is closed till Monday"}`)
 	mine = url.Values{"rev": {seen}, "reason": {"lunch"}, "until": {"2h"}}
-	now = rev(s.wrong(at+"/pause", mine, http.StatusConflict, "changed meanwhile", "the bank is closed till Monday</p>", `value="lunch"`))
+	now = rev(s.wrong(at+"/pause", mine, http.StatusConflict, "changed in the meantime", "the bank is closed till Monday</p>", `value="lunch"`))
 	mine.Set("rev", now)
 	s.done(at+"/pause", mine, "is paused", "lunch")
 	s.Clock = s.Clock.Add(20 * time.Second)
-	s.done(at+"/pause", mine, "was paused already")
+	s.done(at+"/pause", mine, "was already paused")
 	for _, until := range []string{"3h", ""} { // another end is no second sending
-		s.wrong(at+"/pause", with(mine, "until", until), http.StatusConflict, "changed meanwhile")
+		s.wrong(at+"/pause", with(mine, "until", until), http.StatusConflict, "changed in the meantime")
 	}
 	mine.Set("rev", rev(s.says(at+"?panel=pause")))
 	s.done(at+"/pause", mine, "shop/ledger is paused")
-	s.done(at+"/pause", mine, "was paused already")
+	s.done(at+"/pause", mine, "was already paused")
 
 	seen = rev(s.says(at + "?panel=delete"))
 	s.ask("POST", "/v1/jobs/shop/ledger/pause", `{"reason":"it is needed after all"}`)
@@ -240,7 +241,7 @@ func TestSmallFormsOfTwo(t *testing.T) {
 		t.Errorf("after a mistake the form is of revision %s, and he saw %s", kept, seen)
 	}
 	mine.Set("name", "shop/ledger")
-	mine.Set("rev", rev(s.wrong(at+"/delete", mine, http.StatusConflict, "changed meanwhile", "it is needed after all")))
+	mine.Set("rev", rev(s.wrong(at+"/delete", mine, http.StatusConflict, "changed in the meantime", "it is needed after all")))
 	s.done(at+"/delete", mine, "is deleted")
 }
 
@@ -256,15 +257,15 @@ func TestManifestView(t *testing.T) {
 	_, rest, _ = strings.Cut(body, "data-code>")
 	text, _, _ := strings.Cut(rest, "</textarea>")
 	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 33 * * *", 1) + "    colour: red\n"}},
-		http.StatusBadRequest, "It was not saved", "line ", "schedule.crontab", "colour", "0 33 * * *")
+		http.StatusBadRequest, "The job was not saved", "line ", "schedule.crontab", "colour", "0 33 * * *")
 	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "name: ledger", "name: other", 1)}},
-		http.StatusBadRequest, "keeps its app and its name")
-	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {"version: 1\n"}}, http.StatusBadRequest, "one job is edited here")
+		http.StatusBadRequest, "the app and the name of a job cannot be changed")
+	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {"version: 1\n"}}, http.StatusBadRequest, "only one job can be edited here")
 	mine := url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 4 * * *", 1)}}
 	s.done(at+"/manifest", mine, "is changed", "at 04:00")
-	s.done(at+"/manifest", mine, "as it was typed") // sent twice it changes once
+	s.done(at+"/manifest", mine, "already matches your input") // sent twice it changes once
 	body = s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 5 * * *", 1)}},
-		http.StatusConflict, "Somebody changed this", "0 3 * * *", "0 5 * * *", "Save mine over theirs", "Take theirs")
+		http.StatusConflict, "Another user changed this", "0 3 * * *", "0 5 * * *", "Overwrite with mine", "Use theirs")
 	_, rest, _ = strings.Cut(body, `name="rev" value="`)
 	now, _, _ := strings.Cut(rest, `"`)
 	s.done(at+"/manifest", url.Values{"rev": {now}, "text": {strings.Replace(text, "0 3 * * *", "0 5 * * *", 1)}}, "at 05:00")
@@ -287,22 +288,24 @@ func TestChanges(t *testing.T) {
 		t.Errorf("%d lines", strings.Count(body, `id="change-`))
 	}
 	s.never(s.says("/console/changes?verb=updated", "schedule.crontab"), "and 2 more jobs", "/jobs/shop/a\"")
-	s.says("/console/changes?by=nobody", "No change is found")
+	s.says("/console/changes?by=nobody", "No changes found.")
 	s.never(s.says("/console/changes?to=2026-11-20T12:00:30Z", "made"), "schedule.crontab")
 	s.never(s.says("/console/changes?from=2026-11-20T12:00:30Z", "schedule.crontab"), "made app shop")
 	s.loses("/console/changes?from=whenever", http.StatusBadRequest, "whenever")
 	s.loses("/console/changes?after=x", http.StatusBadRequest)
-	s.never(s.says("/console/changes?person=admin", "person admin", "tickring changes --person 'admin'"), "shop/ledger")
+	s.never(s.says("/console/changes?person=admin", "user admin", "tickring changes --person 'admin'"), "shop/ledger")
 	s.loses("/console/jobs/shop/none/changes", http.StatusNotFound)
 	body = s.says("/console/jobs/shop/ledger/changes", "Changes of shop/ledger", "schedule.crontab")
 	_, rest, _ := strings.Cut(body, "changes?diff=")
 	rev, _, _ := strings.Cut(rest, `"`)
 	s.says("/console/jobs/shop/ledger/changes?diff="+rev, `d-del`, `d-add`, "0 3 * * *")
-	body = s.says("/console/jobs/shop/ledger/changes?diff="+rev+"&panel=restore", "Restore shop/ledger", "became")
+	body = s.says("/console/jobs/shop/ledger/changes?diff="+rev+"&panel=restore", "Restore shop/ledger", "changed from")
 	_, rest, _ = strings.Cut(body, `name="rev" value="`)
 	seen, _, _ := strings.Cut(rest, `"`)
-	s.wrong("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {"1"}}, http.StatusConflict, "changed meanwhile")
-	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {seen}}, "as it was before", "at 03:00")
+	s.wrong("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {"1"}}, http.StatusConflict,
+		"was changed after you opened this page")
+	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {seen}}, "is restored to its state before that change",
+		"at 03:00")
 	s.wrong("/console/jobs/shop/ledger/restore", url.Values{"change": {"7000"}}, http.StatusNotFound)
 	s.says("/console/jobs/shop/ledger/changes", "from 192.0.2.1, logged in")
 	// A job that is gone comes back.
@@ -320,7 +323,7 @@ func TestChangesOfOthers(t *testing.T) {
 	s.ask("PUT", "/v1/people/lina", `{"grants": [{"app": "shop", "role": "viewer"}], "password": "correct horse battery"}`)
 	s.ask("PUT", "/v1/people/lina", `{"grants": [{"app": "shop", "role": "editor", "rights": ["scripts"]}], "disabled": true}`)
 	s.never(s.says("/console/changes?person=lina", "roles set to shop:viewer", "password set to (set)",
-		"roles: shop:viewer became shop:editor+scripts", "disabled set to true"), "correct horse", "argon2")
+		"roles: changed from shop:viewer to shop:editor+scripts", "disabled set to true"), "correct horse", "argon2")
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://a.example/hook", "secret": "hush-hush-hush-hush"}}`)
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://b.example/hook", "secret": "hush-hush-hush-hush"}}`)
 	s.never(s.says("/console/changes?channel=oncall", "oncall"), "hush", "/hook")
@@ -368,7 +371,7 @@ func TestWhatWaitsIsNamed(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"ledger","retry":{"max":2,"delay":"2h"}}`)
 	at := s.Clock.Add(time.Hour).UTC().Format(time.RFC3339)
-	for cause, says := range map[string]string{"manual": "a run by hand that waits", "api": "a run through the API that waits"} {
+	for cause, says := range map[string]string{"manual": "waiting manual run", "api": "waiting API run"} {
 		s.ask("POST", "/v1/jobs/shop/ledger/trigger", fmt.Sprintf(`{"at":%q,"cause":%q,"key":%q}`, at, cause, cause))
 		s.says("/console/jobs/shop/ledger", says)
 		s.ask("DELETE", "/v1/jobs/shop/ledger/waiting/"+cause, "")
@@ -382,7 +385,7 @@ func TestWhatWaitsIsNamed(t *testing.T) {
 	if err := end.End(t.Context(), []finish.Result{{Run: run.ID, State: core.Failed, Reason: core.ReasonHandler, Code: 500}})[0]; err != nil {
 		t.Fatal(err)
 	}
-	s.never(s.says("/console/jobs/shop/ledger", "a retry that waits"), "by hand that waits")
+	s.never(s.says("/console/jobs/shop/ledger", "waiting retry"), "waiting manual run")
 }
 
 // TestNotFailingWhileTriedAgain: a job whose last attempt is being tried again does not fail, as home has it.
@@ -392,7 +395,7 @@ func TestNotFailingWhileTriedAgain(t *testing.T) {
 	s.ended(&j, 2, func(*core.Run) {})
 	tried := func(r *core.Run) { r.State, r.Reason, r.Then = core.Failed, core.ReasonHandler, r.ID+100 }
 	s.ended(&j, 1, tried)
-	s.never(s.says("/console/jobs/shop/tick", "The last 2 runs"), "failing since")
+	s.never(s.says("/console/jobs/shop/tick", "Last 2 runs"), "failing since")
 	s.ended(&j, 0, func(r *core.Run) { tried(r); r.Then = 0 })
 	s.says("/console/jobs/shop/tick", "failing since "+"<time")
 }
@@ -424,10 +427,10 @@ func TestAtWorkBehindWhatWasSkipped(t *testing.T) {
 		const at = "/console/jobs/shop/tick"
 		check := func(hangs core.Run) {
 			t.Helper()
-			s.says(at, "Kill running…")
+			s.says(at, "Kill runs…")
 			s.says(at+"?panel=kill", "/console/runs/"+hangs.ID.String(), "http://10.0.0.7:9999")
-			s.says(at+"?panel=run", "1 of it run now.", "At most 1 may")
-			s.says(at+"?panel=pause", "is left to its end (1 now)")
+			s.says(at+"?panel=run", "1 runs of this job are in progress.", "At most 1 can run")
+			s.says(at+"?panel=pause", "continue to their end (1 now)")
 		}
 		check(hanging(2000))
 		last := s.skipped(&j, 50)
@@ -458,13 +461,13 @@ func TestAtWorkIsSoughtOnlyThere(t *testing.T) {
 			s.skipped(&j, 100-n)
 		}
 		const at = "/console/jobs/shop/tick"
-		s.never(s.says(at, "The last 30 runs"), "Kill running…")
+		s.never(s.says(at, "Last 30 runs"), "Kill runs…")
 		if sought == 0 {
 			t.Error("none was sought")
 		}
 		sought = 0
 		s.ended(&j, 50, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} }) // as many as may
-		if s.says(at, "Kill running…"); sought > 0 {
+		if s.says(at, "Kill runs…"); sought > 0 {
 			t.Error("one more than may was sought")
 		}
 	})

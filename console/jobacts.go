@@ -113,7 +113,7 @@ func (a *ask) when(field, text string, loc *time.Location) (time.Time, error) {
 	if d, err := api.ParseDuration(text); err == nil {
 		return a.Now.Add(d), nil
 	}
-	return time.Time{}, core.Invalid(field, core.Truncate(text), "allowed are 06:00, 2h, 3d, 2026-12-24 and 2026-12-24 18:00")
+	return time.Time{}, core.Invalid(field, core.Truncate(text), "allowed formats: 06:00, 2h, 3d, 2026-12-24 and 2026-12-24 18:00")
 }
 
 func (a *ask) triggerJob() (string, core.Text, error) {
@@ -146,7 +146,7 @@ func (a *ask) triggerJob() (string, core.Text, error) {
 			return "", core.Text{}, err
 		}
 		if res.Existing {
-			return a.RunPath(res.Run.ID), core.Say("this was sent before: it is the same run"), nil
+			return a.RunPath(res.Run.ID), core.Say("already submitted: this is the same run"), nil
 		}
 		return a.RunPath(res.Run.ID), core.Text{}, nil
 	})
@@ -158,7 +158,7 @@ func stillJSON(was, is string) error {
 		return nil
 	}
 	if why := notJSON(is); why.Code() != "" {
-		return core.Invalid("params", "", "the params of the job are JSON, and these are not: %s", why)
+		return core.Invalid("params", "", "the params of the job are JSON, but these are not: %s", why)
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (a *ask) pauseJob() (string, core.Text, error) {
 			return "", core.Text{}, err
 		}
 		if strings.TrimSpace(a.Form("reason")) == "" {
-			return "", core.Text{}, core.Invalid("reason", "", "say why: who finds the job paused asks for it")
+			return "", core.Text{}, core.Invalid("reason", "", "required: users who see the paused job ask for the reason")
 		}
 		res, err := a.PauseJob(a.Ctx(), a.Path("app"), a.Path("name"), client.PauseRequest{Reason: a.Form("reason"), Until: until,
 			IfRev: a.seen()})
@@ -206,7 +206,7 @@ func (a *ask) pauseJob() (string, core.Text, error) {
 		}
 		said := core.Say("%s is paused", a.ref())
 		if !res.Changed {
-			said = core.Say("%s was paused already", a.ref())
+			said = core.Say("%s was already paused", a.ref())
 		}
 		if a.Form("running") != "kill" {
 			return jobPath(a.ref()), said, nil
@@ -215,7 +215,7 @@ func (a *ask) pauseJob() (string, core.Text, error) {
 		if err != nil {
 			return "", core.Text{}, err
 		}
-		return jobPath(a.ref()), core.Say("%s, and %s", said, killed), nil
+		return jobPath(a.ref()), core.Say("%s; %s", said, killed), nil
 	})
 }
 
@@ -234,7 +234,7 @@ func (a *ask) resumeJob() (string, core.Text, error) {
 		if err != nil {
 			return "", core.Text{}, err
 		}
-		return jobPath(a.ref()), core.Say("%s goes on; what passed meanwhile is not run", a.ref()), nil
+		return jobPath(a.ref()), core.Say("%s is resumed; missed runs are not made up", a.ref()), nil
 	})
 }
 
@@ -262,17 +262,17 @@ func (a *ask) killAll() (core.Text, error) {
 			break
 		}
 	}
-	said := core.Say("%d runs are told to end, %d were cancelled before they were sent", killed, cancelled)
+	said := core.Say("kill requested for %d runs; %d runs cancelled before they were sent", killed, cancelled)
 	switch {
 	case problem != "" && cancelled > 0:
-		said = core.Say("%d were cancelled before they were sent; %s", cancelled, killedUntold(killed, problem))
+		said = core.Say("%d runs cancelled before they were sent; %s", cancelled, killedUntold(killed, problem))
 	case problem != "":
 		said = killedUntold(killed, problem)
 	case killed+cancelled == 0 && after == "":
-		said = core.Say("nothing of it was running")
+		said = core.Say("no run of the job was in progress")
 	}
 	if after != "" {
-		said = core.Say("more of its runs are left, kill again; %s", said)
+		said = core.Say("more runs of the job remain, kill again; %s", said)
 	}
 	return said, nil
 }
@@ -287,7 +287,7 @@ func (a *ask) labelJob() (string, core.Text, error) {
 		if err != nil {
 			return "", core.Text{}, err
 		}
-		said := core.Say("%s has these labels", a.ref())
+		said := core.Say("the labels of %s are saved", a.ref())
 		if maps.Equal(labels, j.Labels) {
 			return jobPath(a.ref()), said, nil
 		}
@@ -324,7 +324,7 @@ func pairsOf(field, text string) (map[string]string, error) {
 		}
 		key, value, ok := strings.Cut(line, "=")
 		if !ok {
-			return nil, core.Invalid(field, core.Truncate(line), "key=value is expected, one a line")
+			return nil, core.Invalid(field, core.Truncate(line), "must be key=value, one per line")
 		}
 		out[strings.TrimSpace(key)] = strings.TrimSpace(value)
 	}
@@ -334,16 +334,16 @@ func pairsOf(field, text string) (map[string]string, error) {
 func (a *ask) deleteJob() (string, core.Text, error) {
 	return a.act("delete", func() (string, core.Text, error) {
 		if strings.TrimSpace(a.Form("name")) != a.ref() {
-			return "", core.Text{}, core.Invalid("name", core.Truncate(a.Form("name")), "type %s, so that it is this job and no other", a.ref())
+			return "", core.Text{}, core.Invalid("name", core.Truncate(a.Form("name")), "type %s to confirm", a.ref())
 		}
 		res, err := a.DeleteJob(a.Ctx(), a.Path("app"), a.Path("name"), client.DeleteJobParams{IfRev: a.seen()})
 		if err != nil {
 			return "", core.Text{}, err
 		}
 		if res.Withheld {
-			return Root + "jobs", core.Say("%s is deleted; code that declares it does not make it again until it is given back", a.ref()), nil
+			return Root + "jobs", core.Say("%s is deleted; code that declares it does not create it again until you return it to code", a.ref()), nil
 		}
-		return Root + "jobs", core.Say("%s is deleted; its runs are kept, and its changes can restore it", a.ref()), nil
+		return Root + "jobs", core.Say("%s is deleted; its runs are kept, and you can restore it from its changes", a.ref()), nil
 	})
 }
 
@@ -352,6 +352,6 @@ func (a *ask) giveBackJob() (string, core.Text, error) {
 		if _, err := a.GiveBackJob(a.Ctx(), a.Path("app"), a.Path("name")); err != nil {
 			return "", core.Text{}, err
 		}
-		return jobPath(a.ref()), core.Say("%s is given back: code that declares it may change it", a.ref()), nil
+		return jobPath(a.ref()), core.Say("%s is returned to code: the code that declares it can change it", a.ref()), nil
 	})
 }

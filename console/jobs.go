@@ -114,7 +114,7 @@ func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
 			out.Stands = append(out.Stands, stand{label, n, a.With("is", by), is == by, by == "failing" && n > 0})
 		}
 		stand(a.Say("All"), "", n.All)
-		stand(a.Say("Failing now"), "failing", n.Failing)
+		stand(a.Say("Failing"), "failing", n.Failing)
 		if n.Unread {
 			n.Late, n.NeverRan = -1, -1
 		}
@@ -165,7 +165,7 @@ func (a *ask) columns(shown []string, sort string, down bool) ([]column, error) 
 		{Name: "job", Label: a.Say("Job"), To: "name"},
 		{Name: "author", Label: a.Say("Author"), Class: "hide"}, {Name: "handler", Label: a.Say("Handler"), Class: "hide"},
 		{Name: "schedule", Label: a.Say("Schedule"), Class: "hide"}, {Name: "next", Label: a.Say("Next"), To: "next"},
-		{Name: "runs", Label: a.Say("%d runs", a.bars()), Class: "hide"}, {Name: "last", Label: a.Say("Last"), To: "last"},
+		{Name: "runs", Label: a.Say("Last %d runs", a.bars()), Class: "hide"}, {Name: "last", Label: a.Say("Last result"), To: "last"},
 		{Name: "took", Label: a.Say("Took"), Class: "num hide"}}
 	names := make([]string, len(columns))
 	for i := range columns {
@@ -173,7 +173,7 @@ func (a *ask) columns(shown []string, sort string, down bool) ([]column, error) 
 	}
 	for _, name := range shown {
 		if !slices.Contains(names, name) {
-			return nil, core.Invalid("cols", name, "allowed are %s", core.Words(names))
+			return nil, core.Invalid("cols", name, "allowed values: %s", core.Words(names))
 		}
 	}
 	if len(shown) == 0 {

@@ -84,7 +84,7 @@ func TestZoneOfTimes(t *testing.T) {
 	job := s.Create(peopletest.Spec("a", peopletest.Every(time.Minute)))
 	s.ended(&job, 1, func(*core.Run) {})
 	run := s.ended(&job, 2, func(*core.Run) {})
-	_, around, _ := strings.Cut(s.says("/console/runs/"+run.ID.String(), "The runs around it"), "The runs around it")
+	_, around, _ := strings.Cut(s.says("/console/runs/"+run.ID.String(), "Neighboring runs"), "Neighboring runs")
 	around, _, _ = strings.Cut(around, "</table>")
 	if n := strings.Count(around, "<span class=zone>New York<"); n != strings.Count(around, "<tr") || n < 2 {
 		t.Errorf("%d times have a zone:\n%s", n, around)

@@ -121,7 +121,7 @@ func atLeast(a *ask, name string, least int) (int, error) {
 	}
 	n, err := strconv.ParseInt(given, 10, 32)
 	if err != nil || int(n) < least {
-		return 0, core.Invalid(name, given, "a whole number from %d on is expected", least)
+		return 0, core.Invalid(name, given, "must be a whole number, %d or more", least)
 	}
 	return int(n), nil
 }
@@ -132,7 +132,7 @@ func (a *ask) logPiece(ctx context.Context, r *client.Run, from, tail int) logPi
 	p := logPiece{From: from, Next: from, Lines: []string{}}
 	open, unsent := core.State(r.State).Open(), r.SentAt.IsZero()
 	if unsent && !open {
-		p.End, p.Note = true, a.Say("There is no log: this run was never sent.")
+		p.End, p.Note = true, a.Say("No log: this run was never sent.")
 		return p
 	}
 	var log client.Log
@@ -142,10 +142,10 @@ func (a *ask) logPiece(ctx context.Context, r *client.Run, from, tail int) logPi
 	}
 	switch {
 	case ctx.Err() != nil:
-		p.Broken, p.Note = true, a.Say("Its executor did not answer with the log in time. It is asked again when the page is.")
+		p.Broken, p.Note = true, a.Say("The executor did not return the log in time. Refresh the page to try again.")
 	case open && from == 1 && status(err) == http.StatusNotFound, // of a function nothing is there before its first line
 		err == nil && open && log.Next <= 1:
-		p.Note = a.Say("No line yet: it has not begun at its executor, or wrote nothing.")
+		p.Note = a.Say("No log lines yet: the run has not started on its executor, or wrote nothing.")
 	case err != nil:
 		p.End, p.Broken, p.Note = !open, true, a.problemOf(err).Message
 	default:
@@ -169,28 +169,28 @@ func (a *ask) keptNote(k *client.KeptLog, zone string) string {
 	live := firstLine(k.Live)
 	if k.Message {
 		if k.More {
-			return a.Say("This is no log, but the message that the run has kept, cut at %d characters: %s", core.MessageMax, live)
+			return a.Say("This is not a log but the saved message of the run, cut at %d characters: %s", core.MessageMax, live)
 		}
-		return a.Say("This is no log, but the message that the run has kept: %s", live)
+		return a.Say("This is not a log but the saved message of the run: %s", live)
 	}
 	if k.Why != "" {
-		return a.Say("The log could not be kept (%s), and its executor does not answer with it now: %s", k.Why, live)
+		return a.Say("The log could not be saved (%s), and the executor did not return it: %s", k.Why, live)
 	}
 	at := a.Moment(k.At, zone)
 	switch {
 	case k.From > 1 && k.More:
-		return a.Say("Its executor does not answer with the log now (%s). This is the part that was kept at %s: "+
-			"lines 1 to %d and its end are missing.", live, at, k.From-1)
+		return a.Say("The executor did not return the log (%s). This part was saved at %s. Lines 1 to %d and the end are missing.", live, at,
+			k.From-1)
 	case k.From > 1:
-		return a.Say("Its executor does not answer with the log now (%s). This is the part that was kept at %s: lines 1 to %d are missing.",
+		return a.Say("The executor did not return the log (%s). This part was saved at %s. Lines 1 to %d are missing.",
 			live, at, k.From-1)
 	case k.Cut > 0:
-		return a.Say("Its executor does not answer with the log now (%s). This is the part that was kept at %s: the first %d bytes are missing.",
+		return a.Say("The executor did not return the log (%s). This part was saved at %s. The first %d bytes are missing.",
 			live, at, k.Cut)
 	case k.More:
-		return a.Say("Its executor does not answer with the log now (%s). This is the part that was kept at %s: its end is missing.", live, at)
+		return a.Say("The executor did not return the log (%s). This part was saved at %s. Its end is missing.", live, at)
 	}
-	return a.Say("Its executor does not answer with the log now (%s). This was kept at %s, and is all of it.", live, at)
+	return a.Say("The executor did not return the log (%s). This is the complete log, saved at %s.", live, at)
 }
 
 // logPieces answers the script with what comes from a line on.
@@ -237,7 +237,7 @@ func (c *Console) logFile(w http.ResponseWriter, r *http.Request) {
 	log, err := a.GetLog(ctx, id, client.GetLogParams{From: 1})
 	if err != nil {
 		if ctx.Err() != nil {
-			err = core.Errorf(core.CodeUnavailable, "its executor did not answer with the log in time: try again")
+			err = core.Errorf(core.CodeUnavailable, "the executor did not return the log in time: try again")
 		}
 		a.fail(err)
 		return
@@ -259,7 +259,7 @@ func (c *Console) logFile(w http.ResponseWriter, r *http.Request) {
 		log, err = a.GetLog(ctx, id, client.GetLogParams{From: from})
 		switch {
 		case ctx.Err() != nil, err == nil && sent+len(log.Text) > most:
-			fmt.Fprintf(w, "\n[%s]\n", a.Say("the log goes on: a download ends after %d MB or %d seconds; all of it: %s", most>>20,
+			fmt.Fprintf(w, "\n[%s]\n", a.Say("the log continues: a download ends after %d MB or %d seconds; full log: %s", most>>20,
 				int(within.Seconds()), "tickring logs "+id))
 			return
 		case err != nil:

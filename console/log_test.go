@@ -34,7 +34,7 @@ func TestLogThatBreaksOff(t *testing.T) {
 			says string
 		}{
 			{core.Errorf(core.CodeUnavailable, "the executor is gone"), "The rest is missing: the executor is gone"},
-			{errHangs, "The rest is missing: Its executor did not answer with the log in time"},
+			{errHangs, "The rest is missing: The executor did not return the log in time"},
 		} {
 			rest = c.rest
 			s.says(page+"/lines?from=3", `"broken":true`, c.says)
@@ -48,8 +48,8 @@ func TestLogThatBreaksOff(t *testing.T) {
 		if err := s.E.Aside.PutLog(t.Context(), &r, kept); err != nil {
 			t.Fatal(err)
 		}
-		s.never(s.says(page+"/lines?from=3", `"from":50`, `"next":52`, "lines 1 to 49 are missing"), "broken")
-		s.never(s.says(page+"?last=200", page+"#L50", page+"#L51", ">last<", "lines 1 to 49 are missing"), ">two<", "#L49")
+		s.never(s.says(page+"/lines?from=3", `"from":50`, `"next":52`, "Lines 1 to 49 are missing"), "broken")
+		s.never(s.says(page+"?last=200", page+"#L50", page+"#L51", ">last<", "Lines 1 to 49 are missing"), ">two<", "#L49")
 
 		r = s.ended(&job, 2, func(*core.Run) {})
 		page = "/console/runs/" + r.ID.String() + "/log"
@@ -57,8 +57,8 @@ func TestLogThatBreaksOff(t *testing.T) {
 		if err := s.E.Aside.PutLog(t.Context(), &r, kept); err != nil {
 			t.Fatal(err)
 		}
-		s.says(page+"/lines?from=3", `"broken":true`, "could not be kept (it was too long)")
-		s.says(page+"?last=200", ">two<", "The rest is missing: The log could not be kept (it was too long)")
+		s.says(page+"/lines?from=3", `"broken":true`, "could not be saved (it was too long)")
+		s.says(page+"?last=200", ">two<", "The rest is missing: The log could not be saved (it was too long)")
 	})
 }
 
@@ -81,7 +81,7 @@ func TestLogOfAnOpenRun(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
 	job := s.Create(peopletest.Spec("long", peopletest.Every(time.Minute)))
-	const none, gone = "No line yet", "did not answer with the log: refused"
+	const none, gone = "No log lines yet", "did not return the log: refused"
 	r := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
 	page := "/console/runs/" + r.ID.String() + "/log"
 	for _, path := range []string{page, page + "?last=200", page + "/lines?from=1", page + "/lines?from=7"} {
@@ -92,12 +92,12 @@ func TestLogOfAnOpenRun(t *testing.T) {
 	s.says(page, none)
 	s.never(s.says(page+"/lines?from=1", none, `"end":false`), "broken")
 	s.log = func(_ *core.Run, from int) (string, int, bool, error) {
-		return "", from, false, core.Errorf(core.CodeNotFound, "there is no such group")
+		return "", from, false, core.Errorf(core.CodeNotFound, "the log group does not exist")
 	}
 	s.never(s.says(page+"/lines?from=1", none, `"end":false`), "broken")
-	s.says(page+"/lines?from=7", `"broken":true`, "there is no such group")
+	s.says(page+"/lines?from=7", `"broken":true`, "the log group does not exist")
 	over := s.ended(&job, 3, func(*core.Run) {})
-	s.never(s.says("/console/runs/"+over.ID.String()+"/log/lines?from=1", `"broken":true`, "there is no such group"), none)
+	s.never(s.says("/console/runs/"+over.ID.String()+"/log/lines?from=1", `"broken":true`, "the log group does not exist"), none)
 	s.log = nil
 	r = s.ended(&job, 2, func(r *core.Run) { r.State, r.SentAt, r.EndedAt = core.Queued, time.Time{}, time.Time{} })
 	s.never(s.says("/console/runs/"+r.ID.String()+"/log/lines?from=1", none, `"end":false`), "broken")
@@ -112,7 +112,7 @@ func TestLogPageComesSoon(t *testing.T) {
 		r := s.ended(&job, 1, func(*core.Run) {})
 		s.log = func(_ *core.Run, from int) (string, int, bool, error) { return "", from, false, errHangs }
 		began := time.Now()
-		body := s.says("/console/runs/"+r.ID.String()+"/log", "did not answer with the log in time")
+		body := s.says("/console/runs/"+r.ID.String()+"/log", "did not return the log in time")
 		if took := time.Since(began); took > time.Second || !strings.Contains(body, "log.js") {
 			t.Errorf("the page came after %v", took)
 		}

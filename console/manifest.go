@@ -22,7 +22,7 @@ func (a *ask) manifest(j client.Job) (string, error) {
 		s, err := a.GetScript(a.Ctx(), j.App, j.Name, strconv.Itoa(j.Script.Version))
 		switch e, ok := errors.AsType[*client.Error](err); {
 		case ok && e.Status == http.StatusNotFound:
-			return "", core.Errorf(core.CodeNotFound, "version %d of the script of %s is kept no more: give the job another",
+			return "", core.Errorf(core.CodeNotFound, "version %d of the script of %s is not kept: give the job another script",
 				j.Script.Version, j.App+"/"+j.Name)
 		case err != nil:
 			return "", err
@@ -40,7 +40,7 @@ func read(text string) (manage.JobSpec, error) {
 	case err != nil:
 		return manage.JobSpec{}, err
 	case len(doc.Jobs) != 1 || len(doc.Apps) != 0 || len(doc.Channels) != 0 || doc.Notify != nil:
-		return manage.JobSpec{}, manifest.Errors{{Reason: core.Say("one job is edited here, and nothing else")}}
+		return manage.JobSpec{}, manifest.Errors{{Reason: core.Say("only one job can be edited here")}}
 	}
 	return doc.Jobs[0].Spec, nil
 }
@@ -105,11 +105,11 @@ func isConflict(err error) bool {
 func changedTo(res client.JobResult) core.Text {
 	switch res.Change {
 	case manage.Created:
-		return core.Say("%s is there", res.App+"/"+res.Name)
+		return core.Say("%s is created", res.App+"/"+res.Name)
 	case manage.Unchanged:
-		return core.Say("%s is as it was typed", res.App+"/"+res.Name)
+		return core.Say("%s is unchanged: it already matches your input", res.App+"/"+res.Name)
 	}
-	return core.Say("%s is changed: what was planned before is planned anew", res.App+"/"+res.Name)
+	return core.Say("%s is changed, and its schedule is replanned", res.App+"/"+res.Name)
 }
 
 const exampleJob = `version: 1
@@ -135,7 +135,7 @@ func (a *ask) saveManifest() (string, core.Text, error) {
 		return "", core.Text{}, err
 	}
 	if a.Path("name") != "" && ref != a.ref() {
-		why := a.Say("a job keeps its app and its name: this one is %s; copy it for another", a.ref())
+		why := a.Say("the app and the name of a job cannot be changed: this job is %s; copy it to create another", a.ref())
 		return a.shownManifest(text, rev, []string{why}, http.StatusBadRequest)
 	}
 	if a.Form("do") == "form" {

@@ -77,6 +77,6 @@ func (c *Console) pages() {
 		{"scripts", Root + "scripts", core.Say("Scripts"), 1},
 		{"changes", Root + "changes", core.Say("Changes"), 1},
 		{"people", Root + "people", core.Say("People"), 2},
-		{"operating", Root + "operating", core.Say("Operating"), 2},
+		{"operating", Root + "operating", core.Say("System"), 2},
 	}
 }

@@ -210,7 +210,7 @@ func (f channelForm) spec() (client.ChannelSpec, error) {
 	case core.ChannelSNS:
 		s.Sns = &client.ChannelTopic{Arn: f.ARN}
 	default:
-		return s, core.Invalid("kind", f.Kind, "allowed are %s", core.Words(core.ChannelKinds))
+		return s, core.Invalid("kind", f.Kind, "allowed values: %s", core.Words(core.ChannelKinds))
 	}
 	rev, err := strconv.ParseInt(f.Rev, 10, 64)
 	if err != nil {
@@ -240,13 +240,13 @@ func (a *ask) noticesDo() (string, core.Text, error) {
 		f.Rev = "0"
 		var spec client.ChannelSpec
 		if spec, err = f.spec(); err == nil && f.Name == "" {
-			err = core.Invalid("name", "", "a channel has a name")
+			err = core.Invalid("name", "", "a channel needs a name")
 		}
 		if err == nil {
 			_, err = a.PutChannel(a.Ctx(), f.Name, spec)
 		}
 		if err == nil {
-			return a.ChannelPath(f.Name), core.Say("%s is made: test it", f.Name), nil
+			return a.ChannelPath(f.Name), core.Say("%s is created: send a test", f.Name), nil
 		}
 	case "rest":
 		var res client.ApplyResult
@@ -255,10 +255,10 @@ func (a *ask) noticesDo() (string, core.Text, error) {
 			err = refusal(res.Notify.Error)
 		}
 		if err == nil {
-			return Root + "notices", core.Say("who is told of what is of no job is saved"), nil
+			return Root + "notices", core.Say("the channels for events without a job are saved"), nil
 		}
 	default:
-		return "", core.Text{}, core.Invalid("do", a.Form("do"), "this page has no such form")
+		return "", core.Text{}, core.Invalid("do", a.Form("do"), "this page has no form with this name")
 	}
 	p, gone := a.noticesPage()
 	if gone != nil {
@@ -296,7 +296,7 @@ func (a *ask) channelDo() (string, core.Text, error) {
 	case "test":
 		var res client.ChannelTest
 		if res, err = a.TestChannel(a.Ctx(), name); err == nil && res.Sent {
-			return to, core.Say("%s took the test message in %d ms: look there whether it arrived", name, res.TookMs), nil
+			return to, core.Say("%s accepted the test message in %d ms: check that it arrived", name, res.TookMs), nil
 		}
 		test = &res
 	case "delete":
@@ -304,7 +304,7 @@ func (a *ask) channelDo() (string, core.Text, error) {
 			return Root + "notices", core.Say("%s is deleted", name), nil
 		}
 	default:
-		return "", core.Text{}, core.Invalid("do", a.Form("do"), "this page has no such form")
+		return "", core.Text{}, core.Invalid("do", a.Form("do"), "this page has no form with this name")
 	}
 	if err != nil && a.problemOf(err).Status == http.StatusNotFound {
 		return "", core.Text{}, err

@@ -14,7 +14,7 @@ import (
 // and stay where none is typed.
 func TestChannelForms(t *testing.T) {
 	s := newConsole(t)
-	s.says("/console/notices", "There is no channel yet", "nobody")
+	s.says("/console/notices", "No channels yet", "nobody")
 	for kind, form := range map[string]url.Values{
 		"webhook":  {"url": {"https://hooks.example.com/t"}, "secret": {"very-secret-1"}},
 		"slack":    {"url": {"https://hooks.slack.com/services/very-secret-1"}},
@@ -28,9 +28,9 @@ func TestChannelForms(t *testing.T) {
 		form.Set("do", "new")
 		form.Set("kind", kind)
 		form.Set("name", "by-"+kind)
-		s.done("/console/notices?panel=new&kind="+kind, form, "by-"+kind+" is made", "nobody is told by it")
+		s.done("/console/notices?panel=new&kind="+kind, form, "by-"+kind+" is created", "No app or job uses this channel")
 		at := "/console/notices/by-" + kind
-		page := s.says(at+"?panel=edit", "Edit the channel by-"+kind)
+		page := s.says(at+"?panel=edit", "Edit channel by-"+kind)
 		if strings.Contains(page, "very-secret-1") {
 			t.Errorf("%s: a secret is shown:\n%s", kind, page)
 		}
@@ -52,7 +52,8 @@ func TestChannelForms(t *testing.T) {
 				edit.Set(secret, form.Get(secret)) // typed again
 			}
 		}
-		page = s.wrong(at+"?panel=edit", edit, http.StatusConflict, "Somebody changed this", "<ul><li>language: zh became en</li></ul>")
+		page = s.wrong(at+"?panel=edit", edit, http.StatusConflict, "Another user changed this",
+			"<ul><li>language: changed from zh to en</li></ul>")
 		if list := between(page, `<div class="warn"`, "</div>"); strings.Contains(list, "very-secret-1") {
 			t.Errorf("%s: a secret is among what differs: %s", kind, list)
 		}
@@ -67,7 +68,7 @@ func TestChannelForms(t *testing.T) {
 		"from": {"kept@example.com"}},
 		http.StatusBadRequest, "many", "kept@example.com")
 	s.wrong("/console/notices?panel=new", url.Values{"do": {"new"}, "kind": {"webhook"}, "name": {""}, "url": {"https://x.example"}},
-		http.StatusBadRequest, "a channel has a name")
+		http.StatusBadRequest, "a channel needs a name")
 	s.done("/console/notices/by-slack?panel=delete", url.Values{"do": {"delete"}}, "by-slack is deleted")
 	s.wrong("/console/notices/by-slack?panel=delete", url.Values{"do": {"delete"}}, http.StatusNotFound)
 }
@@ -82,7 +83,7 @@ func TestWhoIsTold(t *testing.T) {
 	s.says("/console/notices", "oncall", "hooks.example.com", "/console/executors/pay", "shop/stock", "what is of no job")
 	s.says("/console/notices/oncall", "shop/stock", "/console/executors/pay")
 	s.wrong("/console/notices/oncall?panel=delete", url.Values{"do": {"delete"}}, http.StatusConflict, `role="alert"`)
-	s.done("/console/notices?panel=rest", url.Values{"do": {"rest"}, "to": {"oncall"}}, "is saved")
+	s.done("/console/notices?panel=rest", url.Values{"do": {"rest"}, "to": {"oncall"}}, "the channels for events without a job are saved")
 	s.wrong("/console/notices?panel=rest", url.Values{"do": {"rest"}, "to": {"nobody-there"}}, http.StatusNotFound, "nobody-there")
 	s.says("/console/notices/oncall", "what is of no job")
 }
@@ -91,12 +92,13 @@ func TestWhoIsTold(t *testing.T) {
 func TestChannelIsTested(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://hooks.example.com/t"}}`)
-	s.done("/console/notices/oncall", url.Values{"do": {"test"}}, "oncall took the test message")
+	s.done("/console/notices/oncall", url.Values{"do": {"test"}}, "oncall accepted the test message")
 	s.wrong("/console/notices/oncall", url.Values{"do": {"test"}}, http.StatusConflict, `role="alert"`)
 	s.Clock = s.Clock.Add(10 * time.Second)
 	s.Notifier.Err = &core.Undelivered{Reason: "<b>401</b> no such robot", Permanent: true}
-	s.wrong("/console/notices/oncall", url.Values{"do": {"test"}}, http.StatusOK, "The test was not taken", "<b>401</b> no such robot",
-		"mend the channel")
+	s.wrong("/console/notices/oncall", url.Values{"do": {"test"}}, http.StatusOK, "The test message was not accepted",
+		"<b>401</b> no such robot",
+		"Fix the channel settings")
 	s.Clock = s.Clock.Add(10 * time.Second)
 	if body := s.post("/console/notices/oncall", url.Values{"do": {"test"}}).Body.String(); strings.Contains(body, "<b>401") {
 		t.Errorf("what was answered is markup: %s", body)

@@ -142,7 +142,7 @@ func (a *ask) audit(p *operatingPage) error {
 		}
 	}
 	if err != nil || span <= 0 || span > longestAudits {
-		p.NoSums = a.Say("a span such as 24h or 7d is expected, of 31 days at most")
+		p.NoSums = a.Say("must be a duration such as 24h or 7d, at most 31 days")
 		return nil
 	}
 	params := client.AuditParams{Job: p.Job, From: a.Now.Add(-span), To: a.Now, After: a.Q("after")}
@@ -220,13 +220,13 @@ func (a *ask) operateAs(do string) (said core.Text, err error) {
 		return core.Say("everything is paused: no schedule fires"), err
 	case "resume":
 		_, err = a.ResumeAll(a.Ctx(), client.ResumeRequest{Reason: strings.TrimSpace(a.Form("reason"))})
-		return core.Say("everything goes on; what passed is not run"), err
+		return core.Say("everything is resumed; missed runs are not made up"), err
 	case "redrive", "drop":
 		return a.redrive(client.RedriveRequest{Drop: do == "drop", Unread: do == "drop" && a.Form("unread") != ""})
 	case "replan":
 		return a.replan(a.workForm())
 	}
-	return said, core.Invalid("do", do, "this page has no such form")
+	return said, core.Invalid("do", do, "this page has no form with this name")
 }
 
 // redrive sends dead letters again, or takes away those of which nothing can be sent.
@@ -239,10 +239,10 @@ func (a *ask) redrive(body client.RedriveRequest) (core.Text, error) {
 		}
 		sum.Sent, sum.Left, sum.Dropped = sum.Sent+res.Sent, sum.Left+res.Left, sum.Dropped+res.Dropped
 		if body.After = res.Next; body.After == "" {
-			return core.Say("dead letters: %d sent again, %d left, %d removed", sum.Sent, sum.Left, sum.Dropped), nil
+			return core.Say("dead-letter messages: %d resent, %d kept, %d deleted", sum.Sent, sum.Left, sum.Dropped), nil
 		}
 		if time.Since(began) > workFor {
-			return core.Say("dead letters: %d sent again, %d left, %d removed; there are more, do it again", sum.Sent, sum.Left, sum.Dropped), nil
+			return core.Say("dead-letter messages: %d resent, %d kept, %d deleted; more remain: repeat this", sum.Sent, sum.Left, sum.Dropped), nil
 		}
 	}
 }
@@ -266,10 +266,10 @@ func (a *ask) replan(f workForm) (core.Text, error) {
 			return core.Text{}, err
 		}
 		if body.After = parts.AddReplan(&sum, &res); body.After == "" {
-			return core.Say("%d jobs: %d instants were due, %d missing, %d sent again", sum.Jobs, sum.Demanded, sum.Missing, sum.Sent), nil
+			return core.Say("%d jobs: %d runs expected, %d missing, %d resent", sum.Jobs, sum.Demanded, sum.Missing, sum.Sent), nil
 		}
 		if time.Since(began) > workFor {
-			return core.Say("%d jobs: %d sent again; there are more jobs: tickring replan goes on after %s", sum.Jobs, sum.Sent, body.After), nil
+			return core.Say("%d jobs: %d runs resent; more jobs remain: continue after %s with tickring replan", sum.Jobs, sum.Sent, body.After), nil
 		}
 	}
 }

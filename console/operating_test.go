@@ -19,8 +19,9 @@ import (
 // can be done; everything is paused and goes on there.
 func TestOperating(t *testing.T) {
 	s := newConsole(t)
-	s.says("/console/operating", "What is found", "and what is well", "Dead letters", "There are none.", "Version", "test", "tickring doctor")
-	s.says("/console/operating?all=1&jobs=1", "only what is not well", "dead letters")
+	s.says("/console/operating", "Findings", "show healthy checks", "Dead-letter messages", "No dead-letter messages.", "Version", "test",
+		"tickring doctor")
+	s.says("/console/operating?all=1&jobs=1", "show problems only", "dead letters")
 	s.says("/console/operating?panel=pause", "No schedule fires.", "tickring pause --all")
 	s.wrong("/console/operating?panel=pause", url.Values{"do": {"pause"}, "reason": {"kept as typed"}, "until": {"whenever"}},
 		http.StatusBadRequest, "whenever", `value="kept as typed"`)
@@ -29,10 +30,10 @@ func TestOperating(t *testing.T) {
 	if body := s.get("/console/operating").Body.String(); strings.Contains(body, "<b>of</b>") {
 		t.Error("a reason is markup")
 	}
-	s.done("/console/operating?panel=resume", url.Values{"do": {"resume"}}, "everything goes on")
+	s.done("/console/operating?panel=resume", url.Values{"do": {"resume"}}, "everything is resumed")
 	s.Clock = s.Clock.Add(time.Minute)
 	s.never(s.says("/console/operating", "panel=pause"), "Everything is paused", "panel=resume")
-	s.wrong("/console/operating", url.Values{"do": {"explode"}}, http.StatusBadRequest, "no such form")
+	s.wrong("/console/operating", url.Values{"do": {"explode"}}, http.StatusBadRequest, "no form with this name")
 }
 
 // TestAuditIsShown: an audit has its counts, of all and of one job, and says what it does not
@@ -41,15 +42,15 @@ func TestAuditIsShown(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m"}}`)
 	s.Clock = s.Clock.Add(time.Hour)
-	s.says("/console/operating?audit=24h", "unaccounted for", "Send missing again…", "shop/stock",
+	s.says("/console/operating?audit=24h", "unaccounted for", "Resend missing runs…", "shop/stock",
 		`<span class="s fail">overdue</span></td><td class="num">45</td>`)
 	s.says("/console/operating?audit=24h&job=shop/stock", "jobs: 1")
 	s.says("/console/operating?audit=24h&job=shop/none", `role="alert"`)
 	for _, span := range []string{"soon", "-3h", "400d", "99999999999999999d"} {
-		s.says("/console/operating?audit="+span, "a span such as 24h or 7d is expected")
+		s.says("/console/operating?audit="+span, "must be a duration such as 24h or 7d")
 	}
-	s.done("/console/operating?panel=replan", url.Values{"do": {"replan"}, "from": {"24h"}}, "sent again")
-	s.says("/console/operating?audit=24h", "nothing is lost")
+	s.done("/console/operating?panel=replan", url.Values{"do": {"replan"}, "from": {"24h"}}, "resent")
+	s.says("/console/operating?audit=24h", "no runs are missing")
 	s.wrong("/console/operating?panel=replan", url.Values{"do": {"replan"}, "from": {"long ago"}, "job": {"shop/stock"}},
 		http.StatusBadRequest, "long ago", `value="shop/stock"`)
 }
@@ -82,10 +83,10 @@ func TestAuditSaysNoMoreThanItKnows(t *testing.T) {
 		} {
 			answer = c.answer
 			body := cutOut(s.says("/console/operating?audit=24h"), "unaccounted for", "</table>")
-			if strings.Contains(body, "nothing is lost") != c.well {
+			if strings.Contains(body, "no runs are missing") != c.well {
 				t.Errorf("%s, to the %s: %s", answer, who, body)
 			}
-			if sends := who == "admin" && strings.Contains(answer, "unaccounted"); strings.Contains(body, "Send missing again…") != sends {
+			if sends := who == "admin" && strings.Contains(answer, "unaccounted"); strings.Contains(body, "Resend missing runs…") != sends {
 				t.Errorf("%s, to the %s: %s", answer, who, body)
 			}
 		}
@@ -111,10 +112,10 @@ func TestDeadLetters(t *testing.T) {
 		}
 	}
 	s.ask("DELETE", "/v1/jobs/shop/gone", "")
-	s.says("/console/operating", "received <b>too often</b>", "is left:", "Send again…", "Drop…", "could not be handled")
+	s.says("/console/operating", "received <b>too often</b>", "kept: ", "Resend…", "Drop…", "could not be processed")
 	if body := s.get("/console/operating").Body.String(); strings.Contains(body, "<b>too") {
 		t.Error("a reason is markup")
 	}
-	s.done("/console/operating?panel=redrive", url.Values{"do": {"redrive"}}, "1 sent again, 1 left")
-	s.done("/console/operating?panel=drop", url.Values{"do": {"drop"}, "unread": {"1"}}, "1 removed", "There are none.")
+	s.done("/console/operating?panel=redrive", url.Values{"do": {"redrive"}}, "1 resent, 1 kept")
+	s.done("/console/operating?panel=drop", url.Values{"do": {"drop"}, "unread": {"1"}}, "1 deleted", "No dead-letter messages.")
 }

@@ -121,7 +121,7 @@ func (a *ask) peopleDo() (string, core.Text, error) {
 	}
 	switch now, gone := a.GetPerson(a.Ctx(), f.Name); {
 	case gone != nil && a.problemOf(gone).Status == http.StatusNotFound: // sent again it is made
-		p.Form.Rev, p.Form.HasPassword, p.Wrong = "", false, a.Say("%s was deleted meanwhile", f.Name)
+		p.Form.Rev, p.Form.HasPassword, p.Wrong = "", false, a.Say("%s was already deleted", f.Name)
 	case gone != nil:
 		return "", core.Text{}, gone
 	case itoa(now.Rev) != f.Rev:
@@ -140,13 +140,13 @@ func (a *ask) personTo(f personForm) (to string, said core.Text, err error) {
 		case gone != nil && a.problemOf(gone).Status != http.StatusNotFound:
 			return to, said, gone
 		case gone == nil && f.Rev != "" && f.Rev != itoa(now.Rev): // the panel said what goes with the person
-			return to, said, core.Errorf(core.CodeConflict, "%s was changed meanwhile: what is said here is as of now", f.Name)
+			return to, said, core.Errorf(core.CodeConflict, "%s was changed after you opened this page: the current values are shown", f.Name)
 		}
 		_, err = a.DeletePerson(a.Ctx(), f.Name)
 		return to, core.Say("%s is deleted", f.Name), err
 	case "end-token":
 		_, err = a.EndTokenOf(a.Ctx(), f.Name, a.Form("token"))
-		return a.personPath(f.Name), core.Say("the token %s has ended", a.Form("token")), err
+		return a.personPath(f.Name), core.Say("token %s is revoked", a.Form("token")), err
 	}
 	grants := api.ParseGrants(strings.Fields(f.Roles))
 	spec := client.PersonSpec{Grants: &grants, Disabled: &f.Disabled, Issuer: &f.Issuer, Subject: &f.Subject}

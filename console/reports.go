@@ -79,7 +79,7 @@ func (a *ask) report(p *reportsPage) (err error) {
 		p.Asked.App = ""
 	}
 	if by == "hour" && end.Sub(p.Span.From) > 40*24*time.Hour {
-		return core.Invalid("by", by, "at most 40 days are shown by hour")
+		return core.Invalid("by", by, "at most 40 days can be shown by hour")
 	}
 	if p.Report, err = a.GetReport(a.Ctx(), p.Asked); err != nil {
 		return err

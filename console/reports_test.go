@@ -47,14 +47,15 @@ func TestReports(t *testing.T) {
 		})
 	}
 	s.ended(&other, 3, func(*core.Run) {})
-	s.says("/console/reports", "51 runs began, 20 failed", "60.8 %", "20 failed: its handler said so", "by hour", "tickring report --by day")
+	s.says("/console/reports", "51 runs started, 20 failed", "60.8 %", "20 failed: the handler reported a failure", "by hour",
+		"tickring report --by day")
 	body := s.says("/console/reports?each=job&by=hour&when=24h", "shop/a", "60.0 %", "shop/b", "100 %")
 	if strings.Index(body, ">shop/a<") > strings.Index(body, ">shop/b<") {
 		t.Error("what fails most does not come first")
 	}
 	s.says("/console/reports?each=app&when=24h", ">shop<")
-	s.says("/console/reports?job=shop/b&when=24h", "1 runs began, 0 failed")
-	s.says("/console/reports?when=yesterday", "Nothing began in this time.", "tickring trigger app/name")
+	s.says("/console/reports?job=shop/b&when=24h", "1 runs started, 0 failed")
+	s.says("/console/reports?when=yesterday", "No runs started in this time range.", "tickring trigger app/name")
 	for _, to := range hrefs(body, "/console/runs?") {
 		u, err := url.Parse(to)
 		if err != nil || u.Query().Get("from") == "" || u.Query().Get("to") == "" {
@@ -72,7 +73,7 @@ func TestReports(t *testing.T) {
 	for _, query := range []string{"by=week", "each=moon", "when=x", "by=hour&when=365d", "job=shop/none", "from=soon", "state=gone",
 		"from=0001-01-01T00:00:00Z", "to=1970-01-01"} {
 		w := s.get("/console/reports?" + query)
-		if w.Code < 400 || w.Code > 499 || !strings.Contains(w.Body.String(), "This question is not understood") {
+		if w.Code < 400 || w.Code > 499 || !strings.Contains(w.Body.String(), "Invalid query") {
 			t.Errorf("%s: %d", query, w.Code)
 		}
 	}
@@ -90,12 +91,12 @@ func TestLateness(t *testing.T) {
 	})
 	s.ended(&job, 20, func(*core.Run) {})
 	s.ended(&job, 40, func(r *core.Run) { r.State, r.Reason, r.SentAt = core.Skipped, core.ReasonOverlap, time.Time{} })
-	body := s.says("/console/lateness?when=1h&each=job", "at worst 3.0 s late: shop/a", "99 of 100 within", `class="h2"`, `class="h0"`,
+	body := s.says("/console/lateness?when=1h&each=job", "at most 3.0 s late: shop/a", "p99 ", `class="h2"`, `class="h0"`,
 		`class="cross"`, "0 lost, 1 skipped")
 	if n := strings.Count(body, "<title>") - 1; n != 3 {
 		t.Errorf("%d fields are drawn", n)
 	}
-	_, worst, _ := strings.Cut(body, "at worst")
+	_, worst, _ := strings.Cut(body, "at most")
 	to := hrefs(worst, "/console/runs?")[0]
 	if shown := s.says(to); !strings.Contains(shown, "run-"+late.ID.String()+`"`) {
 		t.Errorf("%s does not show the late run", to)
@@ -104,10 +105,10 @@ func TestLateness(t *testing.T) {
 	s.says("/console/lateness", ">shop<", day)
 	s.never(s.says("/console/lateness?to=2026-11-20T12:40:00Z", ">shop<"), day)
 	s.says("/console/lateness?job=shop/a&when=1h", "shop/a")
-	s.says("/console/lateness?when=yesterday", "nothing was due", "tickring create web/ping")
+	s.says("/console/lateness?when=yesterday", "no runs were due", "tickring create web/ping")
 	for _, query := range []string{"each=moon", "when=x", "job=shop/none", "from=2026-11-20T12:00:00Z&to=2026-11-20T11:00:00Z"} {
 		if w := s.get("/console/lateness?" + query); w.Code < http.StatusBadRequest || w.Code > 499 ||
-			!strings.Contains(w.Body.String(), "This question is not understood") {
+			!strings.Contains(w.Body.String(), "Invalid query") {
 			t.Errorf("%s: %d", query, w.Code)
 		}
 	}
@@ -134,8 +135,8 @@ func TestWorstIsTheLatest(t *testing.T) {
 	}
 	other := s.ended(&few, 29, func(r *core.Run) { r.SentAt, r.EndedAt = r.SentAt.Add(6*time.Second), r.EndedAt.Add(6*time.Second) })
 	for _, query := range []string{"each=job", "job=shop/many", "app=shop&each=job"} {
-		body := s.says("/console/lateness?"+query, "at worst 10 min late: shop/many,", `t-late">10 min`)
-		_, worst, _ := strings.Cut(body, "at worst")
+		body := s.says("/console/lateness?"+query, "at most 10 min late: shop/many,", `t-late">10 min`)
+		_, worst, _ := strings.Cut(body, "at most")
 		list := s.says(hrefs(worst, "/console/runs?")[0] + "&late=1m")
 		if !strings.Contains(list, "run-"+latest.String()+`"`) {
 			t.Errorf("%s: the latest run is not listed", query)

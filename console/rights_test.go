@@ -174,11 +174,11 @@ func TestFieldsOfAnApp(t *testing.T) {
 		if rights == nil {
 			edit.Del("rev")
 			edit.Set("executors", "http://10.6.6.6:9999/")
-			s.wrong("/console/executors/shop?panel=edit", edit, http.StatusForbidden, "the right addresses")
+			s.wrong("/console/executors/shop?panel=edit", edit, http.StatusForbidden, "the permission addresses")
 			edit.Del("executors")
 			edit.Set("token", "set")
 			edit.Set("secret", "another-token-of-shop")
-			s.wrong("/console/executors/shop?panel=edit", edit, http.StatusForbidden, "the right secrets")
+			s.wrong("/console/executors/shop?panel=edit", edit, http.StatusForbidden, "the permission secrets")
 		}
 	}
 }

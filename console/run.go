@@ -73,7 +73,7 @@ func (a *ask) runByID() (any, error) {
 	r, err := a.GetRun(a.Ctx(), a.Path("run"))
 	if status(err) == http.StatusNotFound {
 		return nil, core.Errorf(core.CodeNotFound,
-			"there is no run %s: there never was, or it is kept no more (keep of its job says for how long); reports still count it",
+			"run %s not found: it never existed, or was deleted after its retention period (keep of its job); reports still count it",
 			core.Truncate(a.Path("run")))
 	}
 	if err != nil {
@@ -147,7 +147,7 @@ func (a *ask) goneJob(id int32) string {
 	of := a.Say("a deleted job")
 	list, err := a.ListChanges(a.Ctx(), client.ListChangesParams{Job: fmt.Sprint(id), Limit: 1})
 	if err == nil && len(list.Changes) == 1 && list.Changes[0].Job != "" {
-		of = a.Say("%s, a deleted job", list.Changes[0].Job)
+		of = a.Say("%s (deleted job)", list.Changes[0].Job)
 	}
 	return of
 }
@@ -290,13 +290,13 @@ func (a *ask) killRun() (string, core.Text, error) {
 	case problem != "":
 		return to, killedUntold(killed, problem), nil
 	case killed == 1:
-		return to, core.Say("the kill is recorded and sent: it ends when its executor says so"), nil
+		return to, core.Say("kill recorded and sent: the run ends when its executor confirms"), nil
 	case killed > 0:
-		return to, core.Say("the kill is recorded and sent: %d runs are to end", killed), nil
+		return to, core.Say("kill recorded and sent for %d runs", killed), nil
 	case cancelled > 0:
-		return to, core.Say("it is cancelled: it was not sent yet"), nil
+		return to, core.Say("the run was cancelled before it was sent"), nil
 	}
-	return to, core.Say("nothing of it was running any more"), nil
+	return to, core.Say("the run had already ended"), nil
 }
 
 // untold is what the last executor said that was not told of a kill; empty: each was told.
@@ -311,7 +311,7 @@ func untold(sent []client.KillAnswer) (problem string) {
 
 // killedUntold says of a kill that not each executor was told.
 func killedUntold(killed int, problem string) core.Text {
-	return core.Say("the kill is recorded: %d runs are to end, but an executor says: %s", killed, core.Truncate(problem))
+	return core.Say("kill recorded for %d runs, but an executor reported: %s", killed, core.Truncate(problem))
 }
 
 // cancelRun cancels what was not sent yet.
@@ -321,9 +321,9 @@ func (a *ask) cancelRun() (string, core.Text, error) {
 		return "", core.Text{}, a.refused("cancel", err)
 	}
 	if len(res.Cancelled) == 0 {
-		return a.RunPath(a.Path("run")), core.Say("nothing was cancelled: it was sent, or had ended, before"), nil
+		return a.RunPath(a.Path("run")), core.Say("nothing was cancelled: the run was already sent, or had ended"), nil
 	}
-	return a.RunPath(a.Path("run")), core.Say("it is cancelled: it was not sent yet"), nil
+	return a.RunPath(a.Path("run")), core.Say("the run was cancelled before it was sent"), nil
 }
 
 // rerun runs a run again, and goes on to the new one.
@@ -350,7 +350,7 @@ func (a *ask) rerun() (string, core.Text, error) {
 	if len(res.Runs) == 0 || res.Runs[0].As == nil {
 		return a.RunPath(a.Path("run")), core.Text{}, nil
 	}
-	return a.RunPath(res.Runs[0].As.ID), core.Say("this is run %s again", a.Path("run")), nil
+	return a.RunPath(res.Runs[0].As.ID), core.Say("this is a rerun of run %s", a.Path("run")), nil
 }
 
 // otherParams returns the typed params, and whether they replace the params of the run: because the
@@ -404,9 +404,10 @@ func (a *ask) SkipPath(job string, at time.Time) string {
 
 // blocks are what an executor of xxl-job does with a run while another of the job is at work.
 var blocks = map[string]core.Text{
-	string(core.BlockSerial):       core.Say("While another run of the job is at work at that executor, this one waits there."),
-	string(core.BlockDiscardLater): core.Say("While another run of the job is at work at that executor, this one is refused, and skipped."),
-	string(core.BlockCoverEarly):   core.Say("While another run of the job is at work at that executor, that one is ended for this one."),
+	string(core.BlockSerial):       core.Say("If another run of the job is in progress on that executor, this run waits there."),
+	string(core.BlockDiscardLater): core.Say("If another run of the job is in progress on that executor, this run is rejected and skipped."),
+	string(core.BlockCoverEarly): core.Say("If another run of the job is in progress on that executor, that run is ended " +
+		"and this one starts."),
 }
 
 // BlockNote says what becomes of a run while another of its job is at work.

@@ -79,10 +79,10 @@ func TestRunsStory(t *testing.T) {
 	})
 	const twice = "may have been sent twice" // of the second attempt alone
 	for _, id := range []core.RunID{first.ID, second} {
-		body := s.says("/console/runs/"+id.String(), "due by its schedule", "claimed and sent to", "+20 ms",
-			"failed: its handler said so", markup, "again", "sent again, to", "lost: its executor is no longer there", "no attempt is left",
-			"it was done after all", "in a chain of 2 attempts")
-		order := []string{"due by its schedule", "claimed and sent to", "failed: its handler", "sent again, to", twice, "lost: its",
+		body := s.says("/console/runs/"+id.String(), "due by schedule", "claimed and sent to", "+20 ms",
+			"failed: the handler reported a failure", markup, "retry", "resent to", "lost: the executor is gone", "no attempts left",
+			"it was done after all", "in 2 attempts")
+		order := []string{"due by schedule", "claimed and sent to", "failed: the handler", "resent to", twice, "lost: the",
 			"done after all"}
 		for at := 0; len(order) > 0; order = order[1:] {
 			i := strings.Index(body[at:], order[0])
@@ -106,15 +106,15 @@ func TestInstantWithoutRun(t *testing.T) {
 	s.in("en")
 	job := s.Create(peopletest.Spec("hourly", peopletest.Every(time.Hour)))
 	s.Clock = s.Clock.Add(3 * time.Hour)
-	s.says("/console/jobs/shop/hourly/at/2026-11-20T13:30:00Z", "no run", "its schedule as it stands does not name that instant")
-	s.says("/console/jobs/shop/hourly/at/2026-11-20T11:00:00Z", "the job was made later")
+	s.says("/console/jobs/shop/hourly/at/2026-11-20T13:30:00Z", "no run", "the current schedule does not include this time")
+	s.says("/console/jobs/shop/hourly/at/2026-11-20T11:00:00Z", "the job was created later, at")
 	at := core.InstantOf(peopletest.Start.Truncate(time.Hour).Add(time.Hour))
 	if err := s.E.Manage.PutSkips(peopletest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
 		Made: s.Clock}})[0]; err != nil {
 		t.Fatal(err)
 	}
-	s.says("/console/jobs/shop/hourly/at/2026-11-20T13:00:00Z", "skipped: it was late, and the misfire policy leaves such out",
-		"misfire latest or all")
+	s.says("/console/jobs/shop/hourly/at/2026-11-20T13:00:00Z", "skipped: skipped by the misfire policy",
+		"set misfire to latest or all")
 	for _, at := range []string{"2026-11-20T13:30", "13:30"} {
 		s.never(s.says("/console/jobs/shop/hourly/at/"+at, "tickring run shop/hourly@"+at+"<"), "0001")
 	}
@@ -137,7 +137,7 @@ func TestRunThatIsGone(t *testing.T) {
 			t.Errorf("%.60s: %d %.300s", path, w.Code, w.Body)
 		}
 	}
-	if w := s.get("/console/runs/4294967297"); !strings.Contains(w.Body.String(), "it is kept no more") {
+	if w := s.get("/console/runs/4294967297"); !strings.Contains(w.Body.String(), "was deleted after its retention period") {
 		t.Errorf("%s", w.Body)
 	}
 }
@@ -153,11 +153,11 @@ func TestKillCancelRunAgain(t *testing.T) {
 	open := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
 	path := "/console/runs/"
 
-	s.says(path+open.ID.String()+"?panel=kill", "ends all runs of this job", "tickring kill "+open.ID.String())
+	s.says(path+open.ID.String()+"?panel=kill", "kills all its runs of this job", "tickring kill "+open.ID.String())
 	if w := s.post(path+open.ID.String()+"/kill", nil); w.Code != http.StatusSeeOther {
 		t.Fatalf("kill: %d %s", w.Code, w.Body)
 	}
-	s.says(path+open.ID.String(), "the kill is recorded and sent: it ends when", "to be killed, by ")
+	s.says(path+open.ID.String(), "kill recorded and sent: the run ends when", "kill requested by ")
 
 	form := url.Values{"key": {"k1"}, "with": {"other"}, "params": {markup}, "where": {""}}
 	w := s.post(path+done.ID.String()+"/rerun", form)
@@ -165,16 +165,16 @@ func TestKillCancelRunAgain(t *testing.T) {
 	if w.Code != http.StatusSeeOther || to == path+done.ID.String() {
 		t.Fatalf("run again: %d %q %s", w.Code, to, w.Body)
 	}
-	s.says(to, "run again in place of run", markup, "this is run")
+	s.says(to, "rerun of run", markup, "this is a rerun of run")
 	if again := s.post(path+done.ID.String()+"/rerun", form).Header().Get("Location"); again != to {
 		t.Errorf("sent twice it is run as %s and %s", to, again)
 	}
-	s.says(path+done.ID.String(), "run again as")
+	s.says(path+done.ID.String(), "rerun as")
 
 	typed := url.Values{"key": {"k3"}, "with": {"same"}, "was": {"a\r\nb"}, "params": {"a\r\nb\r\nc"}}
 	s.says(s.post(path+done.ID.String()+"/rerun", typed).Header().Get("Location"), "a\nb\nc")
 	typed = url.Values{"key": {"k4"}, "with": {"same"}, "was": {"a\r\nb"}, "params": {"a\r\nb"}}
-	if body := s.says(s.post(path+done.ID.String()+"/rerun", typed).Header().Get("Location"), "run again"); strings.Contains(body, "a\nb") {
+	if body := s.says(s.post(path+done.ID.String()+"/rerun", typed).Header().Get("Location"), "rerun"); strings.Contains(body, "a\nb") {
 		t.Error("params that nobody changed are others")
 	}
 
@@ -234,7 +234,7 @@ func TestKillFromTheLog(t *testing.T) {
 	over := s.ended(&job, 2, func(*core.Run) {})
 	at := "/console/runs/" + open.ID.String()
 	s.says(at+"/log", `href="`+at+`?panel=kill"`)
-	s.says(at+"?panel=kill", "Kill it")
+	s.says(at+"?panel=kill", "Kill run")
 	s.never(s.says("/console/runs/"+over.ID.String()+"/log"), "?panel=kill")
 }
 
@@ -244,12 +244,12 @@ func TestLogThatIsKept(t *testing.T) {
 	s.in("en")
 	job := s.Create(peopletest.Spec("gone", peopletest.Every(time.Minute)))
 	r := s.ended(&job, 1, func(*core.Run) {})
-	s.says("/console/runs/"+r.ID.String()+"/log", "did not answer with the log: refused")
+	s.says("/console/runs/"+r.ID.String()+"/log", "did not return the log: refused")
 	never := s.ended(&job, 2, func(r *core.Run) { r.State, r.Reason, r.SentAt = core.Skipped, core.ReasonOverlap, time.Time{} })
-	s.says("/console/runs/"+never.ID.String()+"/log", "There is no log: this run was never sent.")
+	s.says("/console/runs/"+never.ID.String()+"/log", "No log: this run was never sent.")
 	call := s.ended(&job, 3, func(r *core.Run) { r.Address, r.Message = "call:https://pay.test", "answered 502" })
 	s.log = func(r *core.Run, from int) (string, int, bool, error) { return r.Message + "\n", 2, true, nil }
-	s.says("/console/runs/"+call.ID.String()+"/log", "This is no log, but the message that the run has kept", "answered 502")
+	s.says("/console/runs/"+call.ID.String()+"/log", "This is not a log but the saved message of the run", "answered 502")
 }
 
 // TestLogOfManyLines: a page has the first thousand lines and leads to those after it; below
@@ -318,12 +318,12 @@ func TestDownloadEndsInTime(t *testing.T) {
 			return lines, lines[len(lines)-1]
 		}
 		lines, note := last()
-		if len(lines) != 4 || !strings.Contains(note, "the log goes on") || !strings.Contains(note, "tickring logs "+r.ID.String()) {
+		if len(lines) != 4 || !strings.Contains(note, "the log continues") || !strings.Contains(note, "tickring logs "+r.ID.String()) {
 			t.Errorf("%d lines, and then %.200s", len(lines), note)
 		}
 		piece, slow = 100, 7*time.Second
 		began := time.Now()
-		if lines, note := last(); time.Since(began) > 22*time.Second || len(lines) > 5 || !strings.Contains(note, "the log goes on") {
+		if lines, note := last(); time.Since(began) > 22*time.Second || len(lines) > 5 || !strings.Contains(note, "the log continues") {
 			t.Errorf("after %v: %d lines, and then %.200s", time.Since(began), len(lines), note)
 		}
 		piece, slow = 1_500_000, 0

@@ -118,7 +118,7 @@ func rowsOf(q url.Values) (int, error) {
 	}
 	n, err := strconv.Atoi(given)
 	if err != nil || !slices.Contains(rowsMay, n) {
-		return 0, core.Invalid("rows", given, "allowed are %s", core.Words([]string{"10", "25", "50", "100"}))
+		return 0, core.Invalid("rows", given, "allowed values: %s", core.Words([]string{"10", "25", "50", "100"}))
 	}
 	return n, nil
 }
@@ -253,7 +253,7 @@ func earlier(x, y time.Time) time.Time {
 func (a *ask) RowNote(r *client.Run) template.HTML {
 	switch {
 	case r.Then != "" && !r.ThenAt.IsZero():
-		return a.Mark("%s; again at %s", text(a.ReasonName(r.Reason)), a.Time(r.ThenAt, r.Timezone))
+		return a.Mark("%s; retry at %s", text(a.ReasonName(r.Reason)), a.Time(r.ThenAt, r.Timezone))
 	case r.Reason != "":
 		return text(a.ReasonName(r.Reason) + "  " + firstLine(r.Message))
 	case r.State == string(core.Queued) && !r.WaitsUntil.IsZero():
@@ -434,7 +434,7 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 		lines := why.lines()
 		q["why"] = lines[:min(len(lines), reasonsKept)]
 	} else if p.Left == 0 {
-		return p.Back, core.Say("%d are run again, %d are left", p.Done, p.Left), nil
+		return p.Back, core.Say("%d runs were rerun, %d were skipped", p.Done, p.Left), nil
 	}
 	a.render(http.StatusOK, "reruns", p)
 	return "", core.Text{}, errShown

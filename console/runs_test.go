@@ -40,9 +40,9 @@ func TestRunsByFilter(t *testing.T) {
 			}
 		}
 	}
-	s.says("/console/runs", "its handler said so", "tickring runs", `title="run `+good.ID.String(), ">"+good.ID.String()+"<",
+	s.says("/console/runs", "the handler reported a failure", "tickring runs", `title="run `+good.ID.String(), ">"+good.ID.String()+"<",
 		`title="ended 2026-11-20 11:30:02 UTC"`)
-	s.says("/console/runs?when=yesterday", "No run fits.")
+	s.says("/console/runs?when=yesterday", "No run matches.")
 }
 
 // TestRunsPages: a list of many is read page by page.
@@ -85,7 +85,7 @@ func TestFilterThatIsNotUnderstood(t *testing.T) {
 		"from=2026-11-20T12:00:00Z&to=2026-11-20T11:00:00Z", "job=" + strings.Repeat("x", 10_000), "address=" + strings.Repeat("y", 5000),
 		"job=" + url.QueryEscape(markup)} {
 		w := s.get("/console/runs?" + query)
-		if body := w.Body.String(); w.Code < 400 || w.Code > 499 || !strings.Contains(body, "This filter is not understood") ||
+		if body := w.Body.String(); w.Code < 400 || w.Code > 499 || !strings.Contains(body, "Invalid filter") ||
 			strings.Contains(body, "<script>alert") {
 			t.Errorf("%.80s: %d %.400s", query, w.Code, body)
 		}
@@ -118,10 +118,10 @@ func TestShapeOfRuns(t *testing.T) {
 			r.Journal = core.JournalKey{Minute: int64(r.At) / 60}
 		})
 	}
-	if body := s.says("/console/runs?job=shop/shape&when=1h", `<tr id="run-`); strings.Contains(body, "began, of which") {
+	if body := s.says("/console/runs?job=shop/shape&when=1h", `<tr id="run-`); strings.Contains(body, "runs started") {
 		t.Error("the rows wait for their shape")
 	}
-	body := s.says("/console/runs?job=shop/shape&when=1h&shape=1", "40 began, of which 10 failed", `class="b-fail"`, `class="b-ok"`, "data-step=")
+	body := s.says("/console/runs?job=shop/shape&when=1h&shape=1", "40 runs started, 10 failed", `class="b-fail"`, `class="b-ok"`, "data-step=")
 	_, after, _ := strings.Cut(body, `<a href="/console/runs?from=`)
 	bar, _, _ := strings.Cut(after, ">")
 	if !strings.Contains(bar, "&to=") || strings.Contains(bar, "when=") || strings.Contains(bar, "shape=") || !strings.Contains(bar, "job=") {
@@ -155,16 +155,16 @@ func TestSpansMeet(t *testing.T) {
 			t.Errorf("%s has %d runs", query, n)
 		}
 	}
-	body := s.says(list+"when=yesterday&shape=1", "24 began, of which 24 failed")
+	body := s.says(list+"when=yesterday&shape=1", "24 runs started, 24 failed")
 	for _, bar := range hrefs(cutOut(body, "data-step=", "</svg>"), "/console/runs?from=") {
 		if n := of(bar); n > 1 {
 			t.Errorf("%s has %d runs", bar, n)
 		}
 	}
-	body = s.says(list+hour+"&panel=rerun", "1 would be run again.",
+	body = s.says(list+hour+"&panel=rerun", "1 runs will be rerun.",
 		"tickring rerun shop/hourly --from 2026-11-20T02:00:00Z --to 2026-11-20T02:59:59Z")
 	w := s.post("/console/runs/rerun", hidden(t, body, "/console/runs/rerun"))
-	s.says(w.Header().Get("Location"), "1 are run again, 0 are left")
+	s.says(w.Header().Get("Location"), "1 runs were rerun, 0 were skipped")
 }
 
 // TestSkipsOfADeletedJob: what was skipped without a run leads to why, also where its job is named by its number,
@@ -185,7 +185,7 @@ func TestSkipsOfADeletedJob(t *testing.T) {
 		if len(list) != 1 {
 			t.Fatalf("of %s: %q", job, list)
 		}
-		s.says(list[0], "skipped: it was late, and the misfire policy leaves such out")
+		s.says(list[0], "skipped: skipped by the misfire policy")
 	}
 	follow("shop/gone")
 	follow(number)
@@ -203,10 +203,10 @@ func TestRunManyAgain(t *testing.T) {
 		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason, r.Message = core.Failed, core.ReasonHandler, "Disk full" })
 	}
 	s.ended(&job, 131, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler }) // is left by the filter
-	body := s.says("/console/runs?job=shop/again&failed=1&text=disk+full&panel=rerun", "130 would be run again.", "Run them again",
+	body := s.says("/console/runs?job=shop/again&failed=1&text=disk+full&panel=rerun", "130 runs will be rerun.", "Rerun all",
 		"tickring rerun shop/again")
-	s.says("/console/runs?job=shop/again&text=disk+full&shape=1", "also those that the filter leaves out", "--text 'disk full'")
-	if w := s.get("/console/runs?failed=1&panel=rerun"); strings.Contains(w.Body.String(), "Run them again") {
+	s.says("/console/runs?job=shop/again&text=disk+full&shape=1", "including runs that the filter excludes", "--text 'disk full'")
+	if w := s.get("/console/runs?failed=1&panel=rerun"); strings.Contains(w.Body.String(), "Rerun all") {
 		t.Error("all of everything can be run again")
 	}
 	form := url.Values{}
@@ -219,14 +219,14 @@ func TestRunManyAgain(t *testing.T) {
 		form.Add(name, value)
 	}
 	first := s.post("/console/runs/rerun", form).Body.String()
-	if !strings.Contains(first, "100 are run again, 0 are left") || !strings.Contains(first, "data-goon") ||
-		!strings.Contains(first, "Stop here") {
+	if !strings.Contains(first, "100 runs were rerun, 0 were skipped") || !strings.Contains(first, "data-goon") ||
+		!strings.Contains(first, ">Stop<") {
 		t.Fatalf("the first part: %s", first)
 	}
 	_, halt, _ := strings.Cut(first, `id="stop"`)
 	halted := hidden(t, halt, "/console/runs/rerun")
 	halted["why"] = []string{"3: <b>gone"}
-	s.never(s.wrong("/console/runs/rerun", halted, http.StatusOK, "100 are run again, 0 are left", "Stopped here", "3: <b>gone",
+	s.never(s.wrong("/console/runs/rerun", halted, http.StatusOK, "100 runs were rerun, 0 were skipped", "Stopped.", "3: <b>gone",
 		"/console/runs?failed=1&job=shop%2Fagain&text=disk+full"), "data-goon")
 	_, next, _ := strings.Cut(first, `name="next" value="`)
 	next, _, _ = strings.Cut(next, `"`)
@@ -237,7 +237,7 @@ func TestRunManyAgain(t *testing.T) {
 		if to := w.Header().Get("Location"); w.Code != http.StatusSeeOther || !strings.Contains(to, "job=shop%2Fagain") {
 			t.Fatalf("the last part: %d %s %s", w.Code, to, w.Body)
 		}
-		s.says(w.Header().Get("Location"), "130 are run again, 0 are left")
+		s.says(w.Header().Get("Location"), "130 runs were rerun, 0 were skipped")
 	}
 	if w := s.get("/console/runs/rerun"); w.Header().Get("Location") != "/console/runs" { // the address of a part, asked for again
 		t.Errorf("a reload of a part: %d", w.Code)
@@ -270,7 +270,7 @@ func TestRunManyAgainIsBounded(t *testing.T) {
 				asked, s.Clock = asked+1, s.Clock.Add(6*time.Second)
 			}
 		})})
-	s.says("/console/runs?job=shop/again&failed=1&panel=rerun", "200 and more would be run again.", "Run them again")
+	s.says("/console/runs?job=shop/again&failed=1&panel=rerun", "200 or more runs will be rerun.", "Rerun all")
 	if asked != 2 {
 		t.Errorf("it was counted %d times", asked)
 	}
@@ -285,11 +285,11 @@ func TestRunManyAgainWithParams(t *testing.T) {
 	for n := range 101 {
 		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
 	}
-	body := s.says("/console/runs?job=shop/again&state=failed&cause=schedule&panel=rerun", "those that each was sent with",
+	body := s.says("/console/runs?job=shop/again&state=failed&cause=schedule&panel=rerun", "the params that each run was sent with",
 		"tickring rerun shop/again --state failed --cause schedule --to 20")
 	q := with(hidden(t, body, "/console/runs/rerun"), "with", "other", "params", "a\r\nb")
 	q.Add("why", "3: it was <b>left before")
-	first := s.wrong("/console/runs/rerun", q, http.StatusOK, "100 are run again", "3: it was <b>left before")
+	first := s.wrong("/console/runs/rerun", q, http.StatusOK, "100 runs were rerun", "3: it was <b>left before")
 	if next := hidden(t, first, "/console/runs/rerun"); next.Get("params") != "a\nb" && next.Get("params") != "a\r\nb" ||
 		next.Get("with") != "other" || next.Get("why") == "" {
 		t.Errorf("the next part has %v", next)
@@ -314,8 +314,8 @@ func TestRemoveRuns(t *testing.T) {
 	if err := s.reports.Pass(peopletest.Ctx); err != nil {
 		t.Fatal(err)
 	}
-	s.says("/console/runs?job=shop/old", "Remove old ones…")
-	s.says("/console/runs/clean?job=shop/old&older=30d", "1 would go for good", "Remove 1 runs of shop/old",
+	s.says("/console/runs?job=shop/old", "Clean up old runs…")
+	s.says("/console/runs/clean?job=shop/old&older=30d", "1 runs and their logs will be deleted", "Delete 1 runs of shop/old",
 		"tickring clean shop/old --older 30d")
 	s.says("/console/runs/" + old.ID.String())
 	if w := s.post("/console/runs/clean", url.Values{"job": {"shop/old"}}); w.Code != http.StatusBadRequest {
@@ -325,8 +325,8 @@ func TestRemoveRuns(t *testing.T) {
 	if w.Code != http.StatusSeeOther {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	s.says(w.Header().Get("Location"), "1 went, 0 stay")
-	s.says("/console/changes?job=shop/old&verb=cleaned", "removed runs  (1)")
+	s.says(w.Header().Get("Location"), "1 runs deleted, 0 kept")
+	s.says("/console/changes?job=shop/old&verb=cleaned", "cleaned up runs  (1)")
 	if w := s.get("/console/runs/" + old.ID.String()); w.Code != http.StatusNotFound {
 		t.Errorf("it is there: %d", w.Code)
 	}

@@ -154,7 +154,7 @@ func (a *ask) version(name string) (int, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, core.Invalid(name, core.Truncate(text), "versions count from 1")
+		return 0, core.Invalid(name, core.Truncate(text), "version numbers start at 1")
 	}
 	return int(n), nil
 }
@@ -186,16 +186,16 @@ func (a *ask) saveScript() (string, core.Text, error) {
 	if a.Form("version") != "" {
 		n, err := strconv.Atoi(a.Form("version"))
 		if err != nil {
-			return "", core.Text{}, core.Invalid("version", core.Truncate(a.Form("version")), "versions count from 1")
+			return "", core.Text{}, core.Invalid("version", core.Truncate(a.Form("version")), "version numbers start at 1")
 		}
-		change = client.ScriptChange{Version: n, Note: a.Say("as version %d", n), IfRev: &rev}
+		change = client.ScriptChange{Version: n, Note: a.Say("same as version %d", n), IfRev: &rev}
 	}
 	res, err := a.putScript(change, a.Form("fresh") != "")
 	if err == nil {
 		if res.Change == "unchanged" {
-			return to, core.Say("%s has this script already", a.ref()), nil
+			return to, core.Say("%s already has this script", a.ref()), nil
 		}
-		return to, core.Say("%s has a new version of its script; the next run takes it", a.ref()), nil
+		return to, core.Say("%s has a new script version; the next run uses it", a.ref()), nil
 	}
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok || e.Status >= http.StatusInternalServerError || change.Version != 0 {
@@ -211,7 +211,7 @@ func (a *ask) saveScript() (string, core.Text, error) {
 	}
 	if isConflict(err) {
 		if p.Theirs = diffOf(p.Shown.Source, source); len(p.Theirs) == 0 && p.Kind == change.Kind { // sent twice, it is there
-			return to, core.Say("%s has this script already", a.ref()), nil
+			return to, core.Say("%s already has this script", a.ref()), nil
 		}
 	} else {
 		p.Rev = rev

@@ -91,7 +91,7 @@ func (a *ask) spanOf() (s span, err error) {
 		}
 		return s, nil
 	}
-	return s, core.Invalid("when", s.When, "allowed are %s", strings.Join(names, ", "))
+	return s, core.Invalid("when", s.When, "allowed values: %s", strings.Join(names, ", "))
 }
 
 // last is the last moment of a span: one ends before its To, as counts take it, while a list is of what is
@@ -113,7 +113,7 @@ func momentOf(field, given string, loc *time.Location) (at time.Time, bare bool,
 			return schedule.WallTime(at, loc), true, nil
 		}
 	}
-	return at, false, core.Invalid(field, given, "a moment such as 2026-11-20T02:30 is expected")
+	return at, false, core.Invalid(field, given, "must be a time such as 2026-11-20T02:30")
 }
 
 func (a *ask) SpanLinks(s span, names ...string) template.HTML {

@@ -74,7 +74,7 @@ func TestRemovedByTheClockThatWasNamed(t *testing.T) {
 	s := newConsole(t)
 	s.Create(peopletest.Spec("old", peopletest.Every(time.Minute)))
 	s.cookies["tickring_zone"], s.cookies["tickring_tz"] = "mine", "Asia/Shanghai"
-	form := fields(cutOut(s.says("/console/runs/clean", "by the clock of Asia/Shanghai"), `action="/console/runs/clean"`, "</form>"))
+	form := fields(cutOut(s.says("/console/runs/clean", "a time in Asia/Shanghai"), `action="/console/runs/clean"`, "</form>"))
 	s.cookies["tickring_zone"] = "utc"
 	w := s.get("/console/runs/clean?" + with(form, "job", "shop/old", "older", "2026-11-10").Encode())
 	to, err := url.Parse(w.Header().Get("Location"))

@@ -43,7 +43,7 @@ func (a *ask) story(r *client.Run, job *client.Job, chain []client.Run) (list []
 		one := &chain[i]
 		if i > 0 && one.Attempt > chain[i-1].Attempt+1 {
 			between := num(one.Attempt - chain[i-1].Attempt - 1)
-			list = append(list, event{Shape: "skip", Text: a.Mark("%s attempts more, one after the other", between)})
+			list = append(list, event{Shape: "skip", Text: a.Mark("%s more attempts in between", between)})
 		}
 		list = append(list, a.attempt(one, first, len(chain))...)
 	}
@@ -52,7 +52,7 @@ func (a *ask) story(r *client.Run, job *client.Job, chain []client.Run) (list []
 		list = append(list, n)
 	}
 	for _, c := range last.Children {
-		list = append(list, event{Shape: shapes[core.State(c.State)], Text: a.Mark("followed by run %s of %s", a.RunLink(c.ID), a.JobLink(c.Job)),
+		list = append(list, event{Shape: shapes[core.State(c.State)], Text: a.Mark("triggered run %s of %s", a.RunLink(c.ID), a.JobLink(c.Job)),
 			Aside: text(a.StateName(c.State))})
 	}
 	if job != nil {
@@ -65,21 +65,21 @@ func (a *ask) causeOf(r *client.Run) template.HTML {
 	by := html("<b>%s</b>", cmp.Or(r.By, a.Say("somebody")))
 	switch {
 	case r.RerunOf != "":
-		return a.Mark("run again in place of run %s, by %s", a.RunLink(r.RerunOf), by)
+		return a.Mark("rerun of run %s, by %s", a.RunLink(r.RerunOf), by)
 	case r.Cause == string(core.CauseManual):
 		return a.Mark("triggered by hand, by %s", by)
 	case r.Cause == string(core.CauseAPI):
 		return a.Mark("triggered through the API, by %s", by)
 	case r.Cause == string(core.CauseParent):
-		return a.Mark("comes after run %s", a.RunLink(r.Parent))
+		return a.Mark("triggered by run %s", a.RunLink(r.Parent))
 	case r.Cause == string(core.CauseRetry):
-		return a.Mark("tries again what failed before; the first attempt is kept no more")
+		return a.Mark("retry of a failed run; the record of the first attempt is not kept")
 	case r.Cause == string(core.CauseMisfire):
-		return a.Mark("due by its schedule; the scheduler was not there then, and sent it later")
+		return a.Mark("due by schedule; the scheduler was not running then, and sent it later")
 	case r.Cause == string(core.CauseBackfill):
-		return a.Mark("made up for by somebody: its instant had passed without a run")
+		return a.Mark("backfilled by a user: the scheduled time had passed without a run")
 	}
-	return a.Mark("due by its schedule")
+	return a.Mark("due by schedule")
 }
 
 // madeBy says whose version of the job a run is of.
@@ -89,9 +89,9 @@ func (a *ask) madeBy(r *client.Run) template.HTML {
 	case w == nil:
 		return ""
 	case w.By != "":
-		return a.Mark("job as of %s, by %s", a.Time(w.At, r.Timezone), text(w.By))
+		return a.Mark("job version of %s, by %s", a.Time(w.At, r.Timezone), text(w.By))
 	}
-	return a.Mark("job as of %s", a.Time(w.At, r.Timezone))
+	return a.Mark("job version of %s", a.Time(w.At, r.Timezone))
 }
 
 // attempt is what became of one attempt of a chain of n, in which it may be alone.
@@ -110,12 +110,12 @@ func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
 	}
 	switch {
 	case len(r.Shards) > 0:
-		said := a.Mark("sent to each executor that was there: %s shards", num(len(r.Shards)))
+		said := a.Mark("sent to each available executor: %s shards", num(len(r.Shards)))
 		list = append(list, event{At: r.SentAt, Shape: "ok", Text: said, Aside: nth})
 	case !r.SentAt.IsZero():
 		said := a.Mark("claimed and sent to %s", html(`<span class="mono break">%s</span>`, cmp.Or(r.Address, "?")))
 		if r.Attempt > 1 {
-			said = a.Mark("sent again, to %s", html(`<span class="mono break">%s</span>`, cmp.Or(r.Address, "?")))
+			said = a.Mark("resent to %s", html(`<span class="mono break">%s</span>`, cmp.Or(r.Address, "?")))
 		}
 		gap := ""
 		if r.LatenessMs != nil {
@@ -125,7 +125,7 @@ func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
 		}
 		list = append(list, event{At: r.SentAt, Gap: gap, Shape: "ok", Text: said, Aside: nth})
 	case r.State == string(core.Planned) && r.Missing == nil:
-		said := a.Mark("comes %s", a.Rel(r.DueAt))
+		said := a.Mark("starts %s", a.Rel(r.DueAt))
 		if !r.DueAt.After(a.Now) {
 			said = a.Mark("is on its way")
 		}
@@ -137,11 +137,11 @@ func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
 	}
 	if r.MaybeTwice {
 		list = append(list, event{Shape: "late",
-			Text: a.Mark("may have been sent twice: whoever sent it first stopped before that was recorded")})
+			Text: a.Mark("may have been sent twice: the first sender stopped before the send was recorded")})
 	}
 	if r.Answer != "" {
 		list = append(list, event{Shape: "fail", Text: a.Mark("the executor did not confirm the run: %s", text(r.Answer)),
-			Aside: a.Mark("it is not known whether the executor has the run")})
+			Aside: a.Mark("unknown whether the executor has the run")})
 	}
 	list = append(list, a.kill(r)...)
 	if !r.EndedAt.IsZero() {
@@ -152,7 +152,7 @@ func (a *ask) attempt(r, first *client.Run, n int) (list []event) {
 	if l := r.Late; l != nil {
 		said := firstLine(l.Message)
 		list = append(list, event{At: l.At, Gap: "+" + a.Span(l.At.Sub(r.EndedAt)), Shape: "late",
-			Text: a.Mark("its executor reported after that, with code %s: %s", num(l.Code), text(said))})
+			Text: a.Mark("the executor reported later, with code %s: %s", num(l.Code), text(said))})
 	}
 	return list
 }
@@ -170,12 +170,12 @@ func (a *ask) try(t *client.Try) event {
 		return event{Shape: "ok", Text: a.Mark("invoked %s, request %s", at, html("<span class=mono>%s</span>", t.Request)),
 			Aside: text(t.Log)}
 	case t.Of > 0:
-		return event{Shape: "ok", Text: a.Mark("%s was chosen by %s from %s executors", at, text(t.By), num(t.Of)),
+		return event{Shape: "ok", Text: a.Mark("%s was chosen by route %s from %s executors", at, text(t.By), num(t.Of)),
 			Aside: text(strings.Join(t.From, ", "))}
 	case t.Code == 200:
 		return event{Shape: "ok", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("it is there"))))}
 	}
-	return event{Shape: "fail", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("it did not take it"))))}
+	return event{Shape: "fail", Text: a.Mark("asked %s: %s", at, text(cmp.Or(firstLine(t.Message), a.Say("not accepted"))))}
 }
 
 // waitsFor says what a queued run waits for.
@@ -187,16 +187,16 @@ func (a *ask) waitsFor(r *client.Run) template.HTML {
 	case !turn:
 		return a.Mark("waits for an executor of app %s, until %s", a.AppLink(r.App), a.Time(r.WaitsUntil, r.Timezone))
 	case p.Place == 0:
-		return a.Mark("waits for its turn: of %s so many may begin in a second; it begins at %s", text(p.Of), a.Time(p.Begins, r.Timezone))
+		return a.Mark("waits in the queue: %s limits starts per second; starts at %s", text(p.Of), a.Time(p.Begins, r.Timezone))
 	case len(p.HeldBy) == 0:
-		return a.Mark("waits for its turn: of %s %s may be at work at once, now another run; place %s of %s", text(p.Of), num(p.Limit),
+		return a.Mark("waits in the queue: %s allows %s concurrent runs, now used by another run; position %s of %s", text(p.Of), num(p.Limit),
 			num(p.Place), num(p.Waiting))
 	}
 	held := make([]string, 0, 3)
 	for _, id := range p.HeldBy[:min(3, len(p.HeldBy))] {
 		held = append(held, string(a.RunLink(id)))
 	}
-	return a.Mark("waits for its turn: of %s %s may be at work at once, now run %s; place %s of %s", text(p.Of), num(p.Limit),
+	return a.Mark("waits in the queue: %s allows %s concurrent runs, now used by run %s; position %s of %s", text(p.Of), num(p.Limit),
 		template.HTML(strings.Join(held, ", ")), num(p.Place), num(p.Waiting))
 }
 
@@ -207,18 +207,19 @@ func (a *ask) kill(r *client.Run) []event {
 	case r.KillAt.IsZero():
 		return nil
 	case replaced:
-		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("to be ended: run %s goes in its place", a.RunLink(by))}}
+		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("to be ended: run %s replaces it", a.RunLink(by))}}
 	case r.KillBy != "":
-		e := event{At: r.KillAt, Shape: "stop", Text: a.Mark("to be killed, by %s", html("<b>%s</b>", r.KillBy))}
+		e := event{At: r.KillAt, Shape: "stop", Text: a.Mark("kill requested by %s", html("<b>%s</b>", r.KillBy))}
 		if deaf(r) && core.State(r.State).Open() {
-			e.Aside = a.Mark("Nobody can tell a function or an endpoint to end it: the kill counts when it fails or its time is over.")
+			e.Aside = a.Mark("A function or an endpoint cannot be asked to end the run. The run is closed as killed when it fails or " +
+				"exceeds its timeout.")
 		}
 		return []event{e}
 	case core.State(r.State).Open():
-		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("its time is over, but its executor has other runs of this job, which a kill " +
-			"would end too: it ends when it is alone there")}}
+		return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("timeout exceeded, but a kill would also end other runs of this job on the " +
+			"executor: the run is ended when it is the only one")}}
 	}
-	return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("its time was over: its executor was told to end it")}}
+	return []event{{At: r.KillAt, Shape: "stop", Text: a.Mark("timeout exceeded: the executor was asked to end the run")}}
 }
 
 // end says how a run ended, and whether it is tried again.
@@ -233,11 +234,11 @@ func (a *ask) end(r *client.Run) event {
 	}
 	switch {
 	case r.Then != "" && !r.ThenAt.IsZero():
-		e.Aside = a.Mark("again at %s, as run %s", a.Stamp(r.ThenAt, r.Timezone), a.RunLink(r.Then))
+		e.Aside = a.Mark("retry at %s as run %s", a.Stamp(r.ThenAt, r.Timezone), a.RunLink(r.Then))
 	case r.Then != "":
-		e.Aside = a.Mark("again, as run %s", a.RunLink(r.Then))
+		e.Aside = a.Mark("retry as run %s", a.RunLink(r.Then))
 	case core.State(r.State).Failure() && r.Attempt > 1 && r.Retries <= 0:
-		e.Aside = a.Mark("no attempt is left")
+		e.Aside = a.Mark("no attempts left")
 	}
 	return e
 }
@@ -252,18 +253,18 @@ func (a *ask) notice(r *client.Run) event {
 	switch {
 	case len(n.GivenUp) > 0:
 		g := n.GivenUp[0]
-		return event{At: g.At, Shape: "fail", Text: a.Mark("notice %s: channel %s never took it: %s", what, html("<b>%s</b>", g.Channel),
-			text(firstLine(g.Error)))}
+		return event{At: g.At, Shape: "fail", Text: a.Mark("notification %s: channel %s never accepted it: %s", what,
+			html("<b>%s</b>", g.Channel), text(firstLine(g.Error)))}
 	case len(n.Waiting) > 0:
 		w := n.Waiting[0]
-		return event{At: n.At, Shape: "wait", Text: a.Mark("notice %s: channel %s has not taken it yet, and is tried again %s %s", what,
+		return event{At: n.At, Shape: "wait", Text: a.Mark("notification %s: channel %s has not accepted it yet; next attempt %s %s", what,
 			html("<b>%s</b>", w.Channel), a.Rel(w.NextAt), text(firstLine(w.Error)))}
 	case n.Stand == "told":
-		return event{At: n.At, Shape: "ok", Text: a.Mark("notice %s: told, each channel has taken it", what)}
+		return event{At: n.At, Shape: "ok", Text: a.Mark("notification %s: sent, each channel accepted it", what)}
 	case n.Stand == "counted":
-		return event{Shape: "wait", Text: a.Mark("notice %s: counted, and told with others at %s", what, a.Time(n.At, r.Timezone))}
+		return event{Shape: "wait", Text: a.Mark("notification %s: counted, to be sent with others at %s", what, a.Time(n.At, r.Timezone))}
 	}
-	return event{Shape: "wait", Text: a.Mark("notice %s: owed, and made in a moment", what)}
+	return event{Shape: "wait", Text: a.Mark("notification %s: will be created shortly", what)}
 }
 
 // notFollowed are the jobs that come after a job, and did not after this end of it, or are still to.
@@ -278,9 +279,9 @@ func (a *ask) notFollowed(r *client.Run, job *client.Job) (list []event) {
 		when := a.whenName(c.When)
 		switch {
 		case core.State(r.State).Open():
-			list = append(list, event{Shape: "plan", Text: a.Mark("then comes %s, %s", a.JobLink(c.Job), when)})
+			list = append(list, event{Shape: "plan", Text: a.Mark("then %s runs, %s", a.JobLink(c.Job), when)})
 		default:
-			list = append(list, event{Shape: "skip", Text: a.Mark("%s did not follow: it comes %s", a.JobLink(c.Job), when)})
+			list = append(list, event{Shape: "skip", Text: a.Mark("%s was not triggered: it runs %s", a.JobLink(c.Job), when)})
 		}
 	}
 	return list
@@ -289,11 +290,11 @@ func (a *ask) notFollowed(r *client.Run, job *client.Job) (list []event) {
 func (a *ask) whenName(when string) template.HTML {
 	switch core.Upon(when) {
 	case core.UponFailure:
-		return a.Mark("when this fails for good")
+		return a.Mark("if this run fails after all attempts")
 	case core.UponClose:
-		return a.Mark("when this ends, however")
+		return a.Mark("when this run finishes, with any result")
 	}
-	return a.Mark("when this succeeds")
+	return a.Mark("if this run succeeds")
 }
 
 // skipStory is that of instants which have a record in place of runs.
@@ -302,9 +303,9 @@ func (a *ask) skipStory(r *client.Run) []event {
 	e := event{At: s.FirstAt, Shape: "skip"}
 	e.Text = a.Mark("%s: %s", text(a.StateName(string(core.Skipped))), text(a.ReasonName(s.Reason)))
 	if s.Count > 1 {
-		e.Aside = a.Mark("with it %s instants, up to %s", num(s.Count), a.Stamp(s.LastAt, r.Timezone))
+		e.Aside = a.Mark("%s scheduled times in total, the last at %s", num(s.Count), a.Stamp(s.LastAt, r.Timezone))
 	}
-	due := event{At: r.ScheduledAt, Shape: "plan", Text: a.Mark("due by its schedule")}
+	due := event{At: r.ScheduledAt, Shape: "plan", Text: a.Mark("due by schedule")}
 	if r.Message != "" {
 		due.Aside = a.Mark("%s", text(firstLine(r.Message)))
 	}
@@ -326,58 +327,59 @@ func firstLine(s string) string {
 // nextSteps say of each end what is to be done next. Those of one state that are not here
 // need nothing.
 var nextSteps = map[core.Reason]core.Text{
-	core.ReasonNotAccepted: core.Say("Look at the executors of its app: each refused it, or did not answer. Then run it again."),
+	core.ReasonNotAccepted: core.Say("Check the executors of the app: each one rejected the run or did not answer. Then rerun this run."),
 	core.ReasonNoExecutor: core.Say(
-		"Start an executor of its app, then run it again. With waitForExecutor the job waits for one by itself."),
-	core.ReasonHandler: core.Say("The log says what its handler met. Put that right, then run it again."),
-	core.ReasonCrashed: core.Say("Look why its executor ended (memory, a deployment), then run it again."),
-	core.ReasonShards:  core.Say("Open the shards that did not succeed: each has a log and an end of its own."),
-	core.ReasonSnoozed: core.Say("Nothing is to be done: its handler asked for another time, and it is tried again then."),
+		"Start an executor of the app, then rerun this run. If waitForExecutor is set, the job waits for an executor automatically."),
+	core.ReasonHandler: core.Say("See the log for the error of the handler. Fix the cause, then rerun this run."),
+	core.ReasonCrashed: core.Say("Find out why the executor exited (memory, a deployment), then rerun this run."),
+	core.ReasonShards:  core.Say("Open the shards that did not succeed. Each shard has its own log and result."),
+	core.ReasonSnoozed: core.Say("No action is needed: the handler postponed the run, and it is retried at that time."),
 	core.ReasonTimeout: core.Say(
-		"The log says how far it came. Give it more time (timeout), or make it faster, then run it again."),
-	core.ReasonPerson:   core.Say("What somebody killed is not tried again by itself: run it again when it may run."),
-	core.ReasonReplaced: core.Say("Nothing is to be done: the newer run does its work."),
-	core.ReasonGone:     core.Say("It may have done its work before its executor went: look there before you run it again."),
+		"The log shows how far the run got. Increase the timeout or make the job faster, then rerun this run."),
+	core.ReasonPerson:   core.Say("A killed run is not retried automatically. Rerun it when it can run again."),
+	core.ReasonReplaced: core.Say("No action is needed: the newer run does the work."),
+	core.ReasonGone:     core.Say("The run may have finished its work before its executor disappeared. Check before you rerun it."),
 	core.ReasonForgotten: core.Say(
-		"Its executor has forgotten it, as after a restart: look how far it came before you run it again."),
-	core.ReasonNoReport: core.Say("It may still have done its work: look there before you run it again."),
+		"The executor has no record of the run, for example after a restart. Check how far the run got before you rerun it."),
+	core.ReasonNoReport: core.Say("The run may still have finished its work. Check before you rerun it."),
 	core.ReasonMisfire: core.Say(
-		"The job lets late fires go. To have them run: misfire latest or all. This one: trigger the job."),
-	core.ReasonDeadline: core.Say("It came later than the deadline of the job allows. To have it now: trigger the job."),
+		"The job skips late runs. To run them, set misfire to latest or all. To run this one, trigger the job."),
+	core.ReasonDeadline: core.Say("The run was later than the job's deadline. To run the job now, trigger it."),
 	core.ReasonOverlap: core.Say(
-		"Another run was at work, and the job says not to wait. Look at the runs around it: does one take too long?"),
-	core.ReasonQueueFull: core.Say("As many waited as the job allows. Look at the runs around it: does one take too long?"),
+		"Another run was still running, and the job is set not to wait. Check the neighboring runs: does one take too long?"),
+	core.ReasonQueueFull: core.Say("The waiting queue of the job was full. Check the neighboring runs: does one take too long?"),
 	core.ReasonPaused: core.Say(
-		"It was paused, by somebody and for a reason: the changes say whose. What passed is not made up for."),
-	core.ReasonChanged:       core.Say("The job was changed after this was due: the new version counts. The changes say what."),
-	core.ReasonDeleted:       core.Say("The job was deleted. The changes say by whom."),
-	core.ReasonCancelled:     core.Say("Somebody, or its own handler, wants it not to run. Run it again if that was wrong."),
-	core.ReasonUndeliverable: core.Say("It could not be delivered: the dead letters have it, with the error (tickring redrive)."),
-	core.ReasonJoin:          core.Say("The message names the parents that had not ended in time: look at their runs."),
+		"The schedule was paused. The changes show who paused it and why. Missed runs are not made up."),
+	core.ReasonChanged:   core.Say("The job was changed after this run was due, so the new version applies. See the changes of the job."),
+	core.ReasonDeleted:   core.Say("The job was deleted. The changes show who deleted it."),
+	core.ReasonCancelled: core.Say("A user or the handler cancelled the run. If that was wrong, rerun this run."),
+	core.ReasonUndeliverable: core.Say("The message could not be delivered. It is in the dead-letter queue, " +
+		"with the error (tickring redrive)."),
+	core.ReasonJoin: core.Say("The message names the parent jobs that did not finish in time. Check their runs."),
 }
 
 // nextStep is what is to be done about a run; empty: nothing.
 func (a *ask) nextStep(r *client.Run) string {
 	switch state := core.State(r.State); {
 	case r.Answer != "", strings.HasPrefix(r.Message, core.NotConfirmed) && r.Then == "":
-		return a.Say("Check that the address is the base URL of an executor, and what its own log says of the run.")
+		return a.Say("Check that the address is the base URL of an executor. Check the executor's own log for this run.")
 	case r.Skip != nil:
 		return words.Say(a.Lang, nextSteps[core.Reason(r.Skip.Reason)])
 	case state == core.Planned && len(r.Missing) > 0:
-		return a.Say("It comes when those that it waits for have ended as the job asks. If they have not by %s, it is skipped. "+
-			"Until then it can be cancelled.", a.Moment(r.DueAt, r.Timezone))
+		return a.Say("The run starts when its parent jobs finish as the job requires. If they have not finished by %s, the run is skipped. "+
+			"Until then you can cancel the run.", a.Moment(r.DueAt, r.Timezone))
 	case state == core.Queued && r.Permit != nil && r.Permit.Place > 0:
-		return a.Say("It goes when one that is at work ends. What takes too long there can be killed, or this one cancelled.")
+		return a.Say("The run starts when a running one ends. Kill a run that takes too long, or cancel this run.")
 	case state == core.Queued && !r.Permit.Waits(a.Now) && !r.WaitsUntil.IsZero():
-		return a.Say("It goes when an executor comes. Start one, or cancel it.")
+		return a.Say("The run starts when an executor is available. Start an executor, or cancel the run.")
 	case state == core.Planned, state == core.Queued:
-		return a.Say("Nothing is to be done: it comes by itself. Until then it can be cancelled.")
+		return a.Say("No action is needed: the run starts automatically. Until then you can cancel it.")
 	case state == core.Running:
-		return a.Say("Its log grows below. It ends when its executor says so; it can be killed.")
+		return a.Say("The log below is updated live. The run ends when its executor reports a result. You can kill the run.")
 	case state == core.Failed && r.Reason == string(core.ReasonCancelled):
-		return a.Say("Its handler said that no attempt can help. The log says why; put that right, then run it again.")
+		return a.Say("The handler reported that a retry cannot help. See the log, fix the cause, then rerun this run.")
 	case r.Then != "":
-		return a.Say("It is tried again by itself: what comes of that is told above.")
+		return a.Say("The run is retried automatically. The result of the retry is shown above.")
 	}
 	return words.Say(a.Lang, nextSteps[core.Reason(r.Reason)])
 }

@@ -33,8 +33,9 @@ func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 	free := peopletest.Spec("free", peopletest.Every(time.Minute))
 	free.Def.WaitForExecutor = time.Hour
 	other := s.Create(free)
-	executor, turn := "waits for an executor of app", "waits for its turn"
-	start, ends, comes := "It goes when an executor comes", "It goes when one that is at work ends", "Nothing is to be done: it comes"
+	executor, turn := "waits for an executor of app", "waits in the queue"
+	start, ends := "The run starts when an executor is available", "The run starts when a running one ends"
+	const comes = "No action is needed: the run starts automatically"
 	const at = core.RunID(1)
 	for n, c := range []struct {
 		job        core.Job
@@ -46,8 +47,9 @@ func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 		{job: other, waits: executor, next: start, row: true, story: true},
 		{job: job, waits: executor, next: start, story: true},
 		{job: job, item: core.Permits{Holders: []core.Holder{{First: 9}}}, waits: executor, next: start, story: true},
-		{job: job, item: core.Permits{Holders: []core.Holder{{First: 9}}, Queue: []core.RunID{at}}, waits: "now run", next: ends},
-		{job: job, item: core.Permits{Holders: []core.Holder{}, Queue: []core.RunID{at}}, waits: "now another run; place 1 of 1", next: ends},
+		{job: job, item: core.Permits{Holders: []core.Holder{{First: 9}}, Queue: []core.RunID{at}}, waits: "now used by run", next: ends},
+		{job: job, item: core.Permits{Holders: []core.Holder{}, Queue: []core.RunID{at}}, waits: "now used by another run; position 1 of 1",
+			next: ends},
 		{job: job, item: core.Permits{Holders: []core.Holder{{First: at, From: core.InstantOf(s.Clock) + 60}}}, waits: turn, next: comes},
 		{job: job, item: core.Permits{Holders: []core.Holder{{First: at, From: core.InstantOf(s.Clock) - 1}}}, waits: executor, next: start,
 			story: true},
@@ -116,8 +118,8 @@ func TestJoinThatWaitsSaysForWhom(t *testing.T) {
 	}
 	s.in("en")
 	s.says("/console/runs/"+id.String(), "waits for shop/b")
-	if next := s.next(id); !strings.HasPrefix(next, "It comes when those that it waits for") ||
-		!strings.Contains(next, "by "+j.End.Time().Format(time.DateTime)+" UTC, it is skipped") {
+	if next := s.next(id); !strings.HasPrefix(next, "The run starts when its parent jobs finish") ||
+		!strings.Contains(next, "by "+j.End.Time().Format(time.DateTime)+" UTC, the run is skipped") {
 		t.Errorf("next is %q", next)
 	}
 }
@@ -131,7 +133,7 @@ func TestNoAttemptIsLeftWhereNoneIs(t *testing.T) {
 		r := s.ended(&job, n, func(r *core.Run) {
 			r.State, r.Reason, r.Attempt, r.Retries = core.Failed, core.ReasonCancelled, 2, left
 		})
-		if said := strings.Contains(s.says("/console/runs/"+r.ID.String()), "no attempt is left"); said != (left == 0) {
+		if said := strings.Contains(s.says("/console/runs/"+r.ID.String()), "no attempts left"); said != (left == 0) {
 			t.Errorf("%d are left: %v", left, said)
 		}
 	}
@@ -142,7 +144,7 @@ func TestNoAttemptIsLeftWhereNoneIs(t *testing.T) {
 func TestKillThatCannotBeTold(t *testing.T) {
 	s := newConsole(t)
 	s.in("en")
-	const told, deaf = "An executor of xxl-job ends all runs", "Nobody can tell a function or an endpoint to end it"
+	const told, deaf = "An xxl-job executor kills all its runs", "A function or an endpoint cannot be asked to end the run"
 	for n, c := range []struct{ address, says, never string }{
 		{"http://10.0.0.7:9999", told, deaf}, {"lambda:pay", deaf, told}, {"call:https://pay.test", deaf, told},
 	} {
@@ -151,20 +153,20 @@ func TestKillThatCannotBeTold(t *testing.T) {
 		at := "/console/runs/" + r.ID.String()
 		s.never(s.says(at+"?panel=kill", c.says), c.never)
 		s.post(at+"/kill", nil)
-		s.never(s.says(at, "to be killed, by <b>"), "executor was told")
+		s.never(s.says(at, "kill requested by <b>"), "executor was asked")
 		if said := strings.Contains(s.says(at), deaf); said != (c.says == deaf) {
 			t.Errorf("%s: the story says that it cannot be told: %v", c.address, said)
 		}
 		over := s.ended(&job, 2, func(r *core.Run) {
 			r.State, r.Address, r.KillBy, r.KillAt = core.Killed, c.address, "ann", r.SentAt.Add(time.Second)
 		})
-		s.never(s.says("/console/runs/"+over.ID.String(), "to be killed, by <b>"), deaf)
+		s.never(s.says("/console/runs/"+over.ID.String(), "kill requested by <b>"), deaf)
 	}
 	job := s.Create(peopletest.Spec("silent", peopletest.Every(time.Minute)))
 	s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt, r.Address = core.Running, time.Time{}, "http://deaf:9999/" })
-	const at, says = "/console/jobs/shop/silent", "1 runs are to end, but an executor says: http://deaf:9999/: "
+	const at, says = "/console/jobs/shop/silent", "kill recorded for 1 runs, but an executor reported: http://deaf:9999/: "
 	s.done(at+"/kill", nil, says)
-	s.done(at+"/pause", url.Values{"reason": {"bank"}, "running": {"kill"}}, "shop/silent is paused, and the kill is recorded: "+says)
+	s.done(at+"/pause", url.Values{"reason": {"bank"}, "running": {"kill"}}, "shop/silent is paused; "+says)
 }
 
 // TestKillInParts: what a kill of a job's runs could not do is said of all its parts together: who was not told, what was
@@ -188,17 +190,17 @@ func TestKillInParts(t *testing.T) {
 				parts = []string{next}
 			}
 		})})
-	const more = "more of its runs are left, kill again; "
-	const gone = "the kill is recorded: 1 runs are to end, but an executor says: http://b/: no answer"
+	const more = "more runs of the job remain, kill again; "
+	const gone = "kill recorded for 1 runs, but an executor reported: http://b/: no answer"
 	for _, c := range []struct {
 		parts []string
 		says  string
 		more  bool
 	}{
-		{[]string{next, told}, "2 runs are told to end, 1 were cancelled before they were sent", false},
-		{[]string{next, untold}, "1 were cancelled before they were sent; " + gone, false},
-		{[]string{next}, "0 runs are told to end, 20 were cancelled before they were sent", true},
-		{[]string{strings.Replace(untold, "}]", `}], "next": "+b"`, 1)}, "19 were cancelled before they were sent; " + gone, true},
+		{[]string{next, told}, "kill requested for 2 runs; 1 runs cancelled before they were sent", false},
+		{[]string{next, untold}, "1 runs cancelled before they were sent; " + gone, false},
+		{[]string{next}, "kill requested for 0 runs; 20 runs cancelled before they were sent", true},
+		{[]string{strings.Replace(untold, "}]", `}], "next": "+b"`, 1)}, "19 runs cancelled before they were sent; " + gone, true},
 	} {
 		parts = c.parts
 		if body := s.done("/console/jobs/shop/job/kill", nil, c.says); strings.Contains(body, more+c.says) != c.more {
@@ -214,7 +216,7 @@ func TestRunOfADeletedJobSaysWhose(t *testing.T) {
 	job := s.Create(peopletest.Spec("pay", peopletest.Every(time.Minute)))
 	r := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
 	s.ask("DELETE", "/v1/jobs/shop/pay", "")
-	const of = "shop/pay, a deleted job"
+	const of = "shop/pay (deleted job)"
 	s.says("/console/runs/"+r.ID.String()+"?panel=kill", "<h1>"+of, "Kill run "+r.ID.String()+" of "+of+"?")
 }
 
@@ -236,7 +238,7 @@ func TestRunAgainIsOfTheLastAttempt(t *testing.T) {
 	const again = "?panel=rerun"
 	last := "/console/runs/" + ids[2].String()
 	for _, id := range ids[:2] {
-		s.never(s.says("/console/runs/"+id.String(), `<a class="btn" href="`+last+`">The last attempt</a>`), again)
+		s.never(s.says("/console/runs/"+id.String(), `<a class="btn" href="`+last+`">Last attempt</a>`), again)
 	}
-	s.never(s.says(last, again), "The last attempt")
+	s.never(s.says(last, again), "Last attempt")
 }

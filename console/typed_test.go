@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-var clockNamed = regexp.MustCompile(`[Bb]y the clock of ([A-Za-z/_]+)`)
+var clockNamed = regexp.MustCompile(`Time zone: ([A-Za-z/_]+)`)
 
 // answer is what the API answers, read into v.
 func (s *site) answer(path string, v any) {
@@ -103,10 +103,10 @@ func TestOnceAtIsOfItsZone(t *testing.T) {
 		for _, mode := range []string{"job", "mine", "utc"} {
 			s := newConsole(t)
 			s.cookies["tickring_tz"], s.cookies["tickring_zone"] = "Asia%2FShanghai", mode
-			s.says("/console/jobs/new", "By the clock of the zone below")
+			s.says("/console/jobs/new", "In the time zone below")
 			form := s.form("/console/jobs/new?app=shop", "name", "once", "handler", "x", "kind.0", "at", "expr.0", "2026-12-24 18:00",
 				"timezone", zone)
-			s.done("/console/jobs/new", form, "shop/once is there")
+			s.done("/console/jobs/new", form, "shop/once is created")
 			var job struct{ Schedule struct{ At time.Time } }
 			if s.answer("/v1/jobs/shop/once", &job); job.Schedule.At.UTC().Format(time.RFC3339) != want {
 				t.Errorf("in %q, times %s: %v is stored", zone, mode, job.Schedule.At)

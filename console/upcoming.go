@@ -389,10 +389,10 @@ func (a *ask) note(r *comeRow, j *client.Job) {
 		add(a.Say("route %s", a.Choice("route", j.Route)))
 	}
 	if n := j.Overlap.Limit; n > 0 {
-		add(a.Say("at most %d at once", n))
+		add(a.Say("at most %d concurrent runs", n))
 	}
 	if j.WaitForExecutor != "" {
-		add(a.Say("waits %s for an executor", j.WaitForExecutor))
+		add(a.Say("waits up to %s for an executor", j.WaitForExecutor))
 	}
 	if j.Schedule.Jitter != "" {
 		add(a.Say("jitter %s", j.Schedule.Jitter))
@@ -412,7 +412,7 @@ func (a *ask) Axis(p *upcomingPage) template.HTML {
 	span := p.To.Sub(p.From)
 	x := func(t time.Time) float64 { return axisLeft + axisWidth*float64(t.Sub(p.From))/float64(span) }
 	fmt.Fprintf(&b, `<svg class=axis viewBox="0 0 %d %d" role=group aria-label="%s">`, axisLeft+axisWidth+12, high,
-		template.HTMLEscapeString(a.Say("what comes, by app and time")))
+		template.HTMLEscapeString(a.Say("upcoming runs, by app and time")))
 	step, loc := time.Duration(p.Days)*time.Hour, a.In("")
 	if p.Days == 7 {
 		step = 6 * time.Hour
@@ -444,7 +444,7 @@ func (a *ask) Axis(p *upcomingPage) template.HTML {
 			}
 			fmt.Fprintf(&b, `<a href="%s" tabindex="-1" aria-label="%s"><rect class=%s x="%.1f" y="%.1f" width="%.1f" height="%.1f"/></a>`,
 				template.HTMLEscapeString(a.between(from, to)),
-				template.HTMLEscapeString(a.Say("%d fires at %s", n, from.In(loc).Format("15:04 ")+City(loc))), class,
+				template.HTMLEscapeString(a.Say("%d scheduled runs at %s", n, from.In(loc).Format("15:04 ")+City(loc))), class,
 				axisLeft+float64(place)*width, float64(base)-tall, max(2, width), tall)
 		}
 	}

@@ -104,9 +104,9 @@ func (a *ask) viewsDo() (string, core.Text, error) {
 	}
 	query = viewQuery(q)
 	name, shared := a.Form("name"), a.Form("shared") != ""
-	said := core.Say("the view %s is kept", name)
+	said := core.Say("view %s is saved", name)
 	if a.Form("do") == "delete" {
-		said = core.Say("the view %s is deleted", name)
+		said = core.Say("view %s is deleted", name)
 		_, err = a.DeleteView(a.Ctx(), client.DeleteViewParams{Name: name, Shared: shared})
 	} else {
 		_, err = a.PutView(a.Ctx(), client.SavedView{Name: name, Page: page, Query: query, Shared: shared})

@@ -162,13 +162,13 @@ const Nobody = "-"
 func (g Global) Admits(deployment string) error {
 	switch {
 	case g.Opening:
-		return Errorf(CodeRefused, "generation %d is being restored: nothing works until that has ended", g.Generation)
+		return Errorf(CodeRefused, "generation %d is being restored: nothing works until the restore ends", g.Generation)
 	case g.Holder == "" || g.Holder == deployment:
 		return nil
 	case g.Holder == Nobody:
-		return Errorf(CodeRefused, "generation %d was fenced: nothing works until a restore or take-over", g.Generation)
+		return Errorf(CodeRefused, "generation %d was fenced: nothing works until a restore or takeover", g.Generation)
 	}
-	return Errorf(CodeRefused, "these tables are those of %s (generation %d), and this is %s: restore or take over first", g.Holder,
+	return Errorf(CodeRefused, "these tables belong to %s (generation %d), but this deployment is %s: restore or take over first", g.Holder,
 		g.Generation, deployment)
 }
 

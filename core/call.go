@@ -140,7 +140,7 @@ func (c *Call) Kept(old *Call) (*Call, error) {
 	out := *c
 	out.Headers = maps.Clone(c.Headers)
 	none := func(field string) error {
-		return Invalid(field, AsStored, "it stands for the secret that is stored here, and there is none: give it")
+		return Invalid(field, AsStored, "the value stands for the stored secret, but no secret is stored: set the secret")
 	}
 	for _, name := range c.Hidden {
 		if out.Headers[name] == AsStored {
@@ -157,7 +157,7 @@ func (c *Call) Kept(old *Call) (*Call, error) {
 		case *was[i].text == "":
 			return nil, none(s.field)
 		case out.Auth.OAuth.TokenURL != old.Auth.OAuth.TokenURL: // who changes it need not know the secret that goes there
-			return nil, Invalid(s.field, AsStored, "it was given for another tokenUrl: give it again")
+			return nil, Invalid(s.field, AsStored, "the stored secret belongs to another tokenUrl: set the secret again")
 		default:
 			*s.text = *was[i].text
 		}
@@ -225,11 +225,12 @@ var alwaysHidden = []string{"authorization", "cookie"}
 var notGiven = map[string]Text{
 	"connection": hopByHop, "keep-alive": hopByHop, "proxy-authenticate": hopByHop, "proxy-authorization": hopByHop,
 	"proxy-connection": hopByHop, "te": hopByHop, "trailer": hopByHop, "transfer-encoding": hopByHop, "upgrade": hopByHop,
-	"http2-settings": hopByHop, "expect": hopByHop, "content-length": Say("it is counted"), "host": Say("it follows from the address"),
-	"idempotency-key": Say("it is the run's ID"),
+	"http2-settings": hopByHop, "expect": hopByHop, "content-length": Say("tickring computes the value"),
+	"host":            Say("the address determines the value"),
+	"idempotency-key": Say("the value is the run ID"),
 }
 
-var hopByHop = Say("it belongs to the connection")
+var hopByHop = Say("reserved for the connection")
 
 // Normal hides what always is, in one order; one that says nothing is nil.
 func (c *Call) Normal() *Call {
@@ -273,17 +274,17 @@ func (c *Call) validate() error {
 		lower := strings.ToLower(name)
 		why, taken := notGiven[lower]
 		if strings.HasPrefix(lower, "tickring-") {
-			why, taken = Say("it is tickring's"), true
+			why, taken = Say("reserved for tickring"), true
 		}
 		switch {
 		case name == "" || len(name) > MaxHeader || strings.Trim(lower, "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") != "":
-			return Invalid("call.headers", strconv.Quote(name), "the name of a header is 1 to %d letters, digits and !#$%%&'*+-.^_`|~", MaxHeader)
+			return Invalid("call.headers", strconv.Quote(name), "a header name has 1 to %d letters, digits and !#$%%&'*+-.^_`|~", MaxHeader)
 		case taken:
-			return Invalid(field, name, "this header cannot be given: %s", why)
+			return Invalid(field, name, "this header cannot be set: %s", why)
 		case names[lower]:
-			return Invalid(field, name, "named twice: case does not count")
+			return Invalid(field, name, "named twice: names are not case-sensitive")
 		case lower == "authorization" && c.Auth != (Auth{}):
-			return Invalid(field, name, "auth sets it: give one of them")
+			return Invalid(field, name, "auth sets this header: use only one of them")
 		}
 		if err := hidden(field, value, Say("the value of a header")); err != nil {
 			return err
@@ -293,11 +294,11 @@ func (c *Call) validate() error {
 	}
 	for _, name := range c.Hidden {
 		if _, is := c.Headers[name]; !is {
-			return Invalid("call.hidden", name, "there is no such header in call.headers")
+			return Invalid("call.hidden", name, "call.headers does not have this header")
 		}
 	}
 	if size > MaxCall {
-		return Invalid("call", fmt.Sprintf("%d bytes", size), "headers and secrets together have at most %d", MaxCall)
+		return Invalid("call", fmt.Sprintf("%d bytes", size), "headers and secrets together can have at most %d bytes", MaxCall)
 	}
 	if len(c.Expect) > MaxExpect {
 		return Invalid("call.expect", strconv.Itoa(len(c.Expect))+" statuses", "at most %d are allowed", MaxExpect)
@@ -305,7 +306,7 @@ func (c *Call) validate() error {
 	for i, status := range c.Expect {
 		field := fmt.Sprintf("call.expect[%d]", i)
 		if status < 200 || status > 599 {
-			return Invalid(field, strconv.Itoa(status), "a status is 200 to 599")
+			return Invalid(field, strconv.Itoa(status), "a status must be 200 to 599")
 		}
 		if slices.Index(c.Expect, status) != i {
 			return Invalid(field, strconv.Itoa(status), "named twice")
@@ -326,16 +327,16 @@ func (a *Auth) validate() error {
 	}
 	switch {
 	case given > 1:
-		return Invalid("call.auth", "", "one of bearer, basic and oauth is allowed")
+		return Invalid("call.auth", "", "use exactly one of bearer, basic and oauth")
 	case a.Basic != Basic{}:
 		if a.Basic.User == "" || len(a.Basic.User) > MaxTitle || strings.Contains(a.Basic.User, ":") || !printable(a.Basic.User) {
-			return Invalid("call.auth.basic.user", a.Basic.User, "a user is 1 to %d printable ASCII characters without a colon", MaxTitle)
+			return Invalid("call.auth.basic.user", a.Basic.User, "a user name has 1 to %d printable ASCII characters without a colon", MaxTitle)
 		}
 	case a.OAuth != OAuth{}:
 		u, err := url.Parse(a.OAuth.TokenURL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" ||
 			len(a.OAuth.TokenURL) > MaxAddress {
-			return Invalid("call.auth.oauth.tokenUrl", a.OAuth.TokenURL, "a URL such as https://login.example.com/oauth/token is expected")
+			return Invalid("call.auth.oauth.tokenUrl", a.OAuth.TokenURL, "expected a URL such as https://login.example.com/oauth/token")
 		}
 		for _, f := range []struct{ field, text string }{{"clientId", a.OAuth.ClientID}, {"clientSecret", a.OAuth.ClientSecret}} {
 			if f.text == "" {
@@ -359,7 +360,7 @@ func (a *Auth) validate() error {
 // hidden refuses what cannot stand in a header, and does not repeat it.
 func hidden(field, value string, what Text) error {
 	if len(value) > MaxSecret || !printable(value) || strings.TrimSpace(value) != value {
-		return Invalid(field, "", "%s is at most %d printable ASCII characters, no line break, no space around", what, MaxSecret)
+		return Invalid(field, "", "%s can have at most %d printable ASCII characters, without line breaks or surrounding spaces", what, MaxSecret)
 	}
 	return nil
 }
@@ -369,5 +370,6 @@ func (a *App) CheckCall(c *Call) error {
 	if c == nil || slices.ContainsFunc(a.Executors, func(s string) bool { return strings.HasPrefix(s, string(SchemeCall)+":") }) {
 		return nil
 	}
-	return Invalid("call", "", "app %s has no executor that is called: such as executors: [\"call:https://example.com\"]", a.Name)
+	return Invalid("call", "", "app %s has no executor that is an HTTP endpoint: add one, such as executors: [\"call:https://example.com\"]",
+		a.Name)
 }

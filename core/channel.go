@@ -144,9 +144,9 @@ func (c Channel) Kept(old Channel) (Channel, error) {
 		switch {
 		case *secret != AsStored:
 		case was == "":
-			return Invalid(field, AsStored, "it stands for the secret that is stored here, and there is none: give it")
+			return Invalid(field, AsStored, "the value stands for the stored secret, but no secret is stored: set the secret")
 		case !there:
-			return Invalid(field, AsStored, "it was given for another address: give it again")
+			return Invalid(field, AsStored, "the stored secret belongs to another address: set the secret again")
 		default:
 			*secret = was
 		}
@@ -211,9 +211,9 @@ func (c Channel) Validate() error {
 	case ChannelSNS:
 		switch {
 		case strings.HasSuffix(c.ARN, ".fifo"):
-			return Invalid("sns.arn", c.ARN, "a FIFO topic is not served: make a standard one")
+			return Invalid("sns.arn", c.ARN, "FIFO topics are not supported: create a standard topic")
 		case !topicARN.MatchString(c.ARN):
-			return Invalid("sns.arn", c.ARN, "the ARN of a topic is expected: arn:aws:sns:REGION:ACCOUNT:NAME")
+			return Invalid("sns.arn", c.ARN, "expected the ARN of a topic: arn:aws:sns:REGION:ACCOUNT:NAME")
 		}
 		return nil
 	}
@@ -232,15 +232,15 @@ func (c Channel) validateURL() error {
 	case len(c.URL) > MaxChannelURL:
 		return wrong("at most %d bytes are allowed", MaxChannelURL)
 	case !printable(c.URL) || strings.ContainsAny(c.URL, " \\"):
-		return wrong("it has a space, a backslash, or a character that is not printable ASCII")
+		return wrong("the URL has a space, a backslash, or a character that is not printable ASCII")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "":
-		return wrong("a URL such as https://hooks.example.com/tickring is expected")
+		return wrong("expected a URL such as https://hooks.example.com/tickring")
 	case u.User != nil:
-		return wrong("it has user info, which is not sent")
+		return wrong("the URL has user info, which is not sent")
 	case u.Fragment != "":
-		return wrong("it has a fragment, which is not sent")
+		return wrong("the URL has a fragment, which is not sent")
 	case c.Kind != ChannelWebhook && u.Scheme != "https":
-		return wrong("https is needed: the URL is a secret")
+		return wrong("https is required, because the URL is a secret")
 	}
 	return nil
 }
@@ -263,7 +263,7 @@ func (e *Email) validate() error {
 	}
 	s := &e.SMTP
 	if !hostname(s.Host) {
-		return Invalid("email.smtp.host", s.Host, "the name or IP address of a server is expected, such as mail.example.com")
+		return Invalid("email.smtp.host", s.Host, "expected the name or IP address of a server, such as mail.example.com")
 	}
 	if s.Port < 1 || s.Port > 65535 {
 		return Invalid("email.smtp.port", strconv.Itoa(s.Port), "allowed are 1 to 65535")
@@ -276,10 +276,10 @@ func (e *Email) validate() error {
 	}
 	switch {
 	case (s.User == "") != (s.Password == ""):
-		return Invalid("email.smtp.user", s.User, "user and password go together: give both or none")
+		return Invalid("email.smtp.user", s.User, "set user and password together, or neither")
 	case s.Password != "" && s.TLS == TLSNone:
 		return Invalid("email.smtp.tls", string(s.TLS),
-			"a password is not sent where it can be read: leave the password out, or take starttls or implicit")
+			"passwords are never sent unencrypted: remove the password, or use starttls or implicit")
 	}
 	return nil
 }
@@ -290,7 +290,7 @@ func checkMail(field, address string) error {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	if err != nil || len(address) > MaxMail || !utf8.ValidString(address) || strings.ContainsFunc(address+a.Name, control) ||
 		!printable(a.Address) || strings.Contains(a.Address, " ") {
-		return Invalid(field, address, "an address such as ops@example.com is expected, in at most %d bytes", MaxMail)
+		return Invalid(field, address, "expected an email address such as ops@example.com, with at most %d bytes", MaxMail)
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (d *Def) validateAfter() error {
 	}
 	if d.Within != 0 {
 		if len(d.After) == 0 {
-			return Invalid("within", d.Within.String(), "a join comes after at least one job")
+			return Invalid("within", d.Within.String(), "a join (within) needs at least one parent job")
 		}
 		if err := bounded("within", d.Within, MinWithin, MaxWithin); err != nil {
 			return err
@@ -150,7 +150,7 @@ func (d *Def) validateAfter() error {
 		field := fmt.Sprintf("after[%d]", i)
 		app, name, is := strings.Cut(p.Job, "/")
 		if !is {
-			return Invalid(field+".job", p.Job, "a job is named as APP/NAME")
+			return Invalid(field+".job", p.Job, "write a job as APP/NAME")
 		}
 		if err := CheckAppName(field+".job", app); err != nil {
 			return err
@@ -163,9 +163,9 @@ func (d *Def) validateAfter() error {
 		}
 		switch {
 		case p.Job == d.App+"/"+d.Name:
-			return Invalid(field+".job", p.Job, "a job cannot come after itself")
+			return Invalid(field+".job", p.Job, "a job cannot be its own parent")
 		case seen[p.Job]:
-			return Invalid(field+".job", p.Job, "named twice; when: closed is both ends")
+			return Invalid(field+".job", p.Job, "named twice: when: closed covers success and failure")
 		}
 		seen[p.Job] = true
 	}

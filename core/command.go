@@ -88,9 +88,9 @@ func (c *Command) Kept(old *Command) (*Command, error) {
 		switch {
 		case out.Env[name] != AsStored:
 		case old == nil || !slices.Contains(old.Hidden, name):
-			return nil, Invalid("command.env."+name, AsStored, "it stands for the secret that is stored here, and there is none: give it")
+			return nil, Invalid("command.env."+name, AsStored, "the value stands for the stored secret, but no secret is stored: set the secret")
 		case c.Line != old.Line || c.Dir != old.Dir || c.User != old.User:
-			return nil, Invalid("command.env."+name, AsStored, "it was given for another line, dir or user: give it again")
+			return nil, Invalid("command.env."+name, AsStored, "the stored secret belongs to another line, dir or user: set the secret again")
 		default:
 			out.Env[name] = old.Env[name]
 		}
@@ -106,16 +106,16 @@ func (c *Command) validate() error {
 		return err
 	}
 	if strings.TrimSpace(c.Line) == "" {
-		return Invalid("command.line", c.Line, "needed: what /bin/sh is to run")
+		return Invalid("command.line", c.Line, "required: the command line for /bin/sh")
 	}
 	if err := plain("command.dir", c.Dir, MaxDir); err != nil {
 		return err
 	}
 	if c.Dir != "" && (!path.IsAbs(c.Dir) || path.Clean(c.Dir) != c.Dir) {
-		return Invalid("command.dir", c.Dir, "a folder is written from the root on, without . and .. in it, such as /var/backups")
+		return Invalid("command.dir", c.Dir, "expected an absolute path without . and .., such as /var/backups")
 	}
 	if c.User != "" && !userName.MatchString(c.User) {
-		return Invalid("command.user", c.User, "a user of the machine is named by 1 to 32 of a-z A-Z 0-9 . _ -")
+		return Invalid("command.user", c.User, "the name of a system user has 1 to 32 characters of a-z A-Z 0-9 . _ -")
 	}
 	if c.MaxOutput != 0 && (c.MaxOutput < MinMaxOutput || c.MaxOutput > MaxMaxOutput) {
 		return Invalid("command.maxOutput", strconv.FormatInt(c.MaxOutput, 10), "allowed are 1KB to 64MB")
@@ -132,21 +132,22 @@ func (c *Command) validateEnv() error {
 		field := "command.env." + name
 		switch {
 		case !envName.MatchString(name):
-			return Invalid("command.env", name, "a variable is named by 1 to 128 letters, digits and _, the first no digit")
+			return Invalid("command.env", name, "a variable name has 1 to 128 letters, digits and _, and does not start with a digit")
 		case strings.HasPrefix(name, "TICKRING_"):
-			return Invalid(field, "", "TICKRING_… tells a command of its run: take another name")
+			return Invalid(field, "", "names that start with TICKRING_ are reserved for information about the run: choose another name")
 		case len(value) > MaxSecret || !utf8.ValidString(value) || strings.ContainsRune(value, 0):
-			return Invalid(field, "", "a value is at most %d bytes of UTF-8 without a zero", MaxSecret) // never repeated: it may be a secret
+			// The value is not repeated: it may be a secret.
+			return Invalid(field, "", "a value can have at most %d bytes of UTF-8 without zero bytes", MaxSecret)
 		}
 		size += len(name) + len(value)
 	}
 	for _, name := range c.Hidden {
 		if _, is := c.Env[name]; !is {
-			return Invalid("command.hidden", name, "there is no such variable in command.env")
+			return Invalid("command.hidden", name, "command.env does not have this variable")
 		}
 	}
 	if size > MaxCommand {
-		return Invalid("command", fmt.Sprintf("%d bytes", size), "its texts together have at most %d bytes", MaxCommand)
+		return Invalid("command", fmt.Sprintf("%d bytes", size), "all texts of the command together can have at most %d bytes", MaxCommand)
 	}
 	return nil
 }
@@ -162,7 +163,7 @@ func plain(field, s string, bytes int) error {
 		return Invalid(field, "", "%d bytes, at most %d are allowed", len(s), bytes)
 	}
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }) {
-		return Invalid(field, "", "UTF-8 without control characters is expected")
+		return Invalid(field, "", "expected UTF-8 without control characters")
 	}
 	return nil
 }
@@ -171,15 +172,14 @@ func plain(field, s string, bytes int) error {
 func (d *Def) validateCommand() error {
 	switch {
 	case d.Handler != "":
-		return Invalid("handler", d.Handler, "a job with a command is run by its server, which calls no handler: leave one of handler and "+
-			"command out")
+		return Invalid("handler", d.Handler, "the server itself runs a job with a command and calls no handler: set either handler or command")
 	case d.Call != nil:
-		return Invalid("call", "", "a job with a command is run by its server, which calls nobody: leave it out")
+		return Invalid("call", "", "the server itself runs a job with a command and calls no address: leave this field out")
 	case d.Route == RouteBroadcast || d.Route == RouteBusyover:
-		return Invalid("route", string(d.Route), "a job with a command is run by its server, so there is nothing to choose from: leave it out")
+		return Invalid("route", string(d.Route), "the server itself runs a job with a command, so no executor is chosen: leave this field out")
 	case d.Block != BlockSerial:
-		return Invalid("block", string(d.Block), "a job with a command is run by its server, one run after the other; overlap: {limit: 1, "+
-			"full: skip} or {limit: 1, full: replace} say otherwise")
+		return Invalid("block", string(d.Block), "the server runs the command of a job one run after the other: to change this, use overlap: "+
+			"{limit: 1, full: skip} or {limit: 1, full: replace}")
 	}
 	return nil
 }

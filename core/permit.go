@@ -357,15 +357,15 @@ func checkPointer(field, p string) error {
 	case p == "":
 		return nil
 	case p[0] != '/':
-		return Invalid(field, p, "a JSON pointer into the params begins with /, as /tenant or /order/customer")
+		return Invalid(field, p, "a JSON pointer into the params starts with /, such as /tenant or /order/customer")
 	case len(p) > MaxPointer:
 		return Invalid(field, "", "%d bytes, at most %d are allowed", len(p), MaxPointer)
 	case strings.Count(p, "/") > MaxPointerDepth:
-		return Invalid(field, p, "%d members deep, at most %d are allowed", strings.Count(p, "/"), MaxPointerDepth)
+		return Invalid(field, p, "%d levels deep, at most %d are allowed", strings.Count(p, "/"), MaxPointerDepth)
 	case strings.Contains(bad, "~"):
-		return Invalid(field, p, "in a JSON pointer ~ is written ~0, and / in a name ~1")
+		return Invalid(field, p, "in a JSON pointer, write ~ as ~0, and / within a name as ~1")
 	case !utf8.ValidString(p) || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return Invalid(field, "", "a JSON pointer of printable UTF-8 is needed")
+		return Invalid(field, "", "expected a JSON pointer of printable UTF-8")
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func TestKeyOfTemplate(t *testing.T) {
 func TestKeyIsBounded(t *testing.T) {
 	for key, want := range map[string]string{
 		"": "", "/": "", "/tenant": "", "/a~0b~1c/租户": "", strings.Repeat("/a", 16): "",
-		"tenant": "begins with /", "#/tenant": "begins with /", "/a~b": "~0", "/a~": "~0", "/~2": "~0",
+		"tenant": "starts with /", "#/tenant": "starts with /", "/a~b": "~0", "/a~": "~0", "/~2": "~0",
 		"/a\nb": "printable", "/\xff": "printable",
 		strings.Repeat("/a", 17): "16", "/" + strings.Repeat("a", 1<<20): "256",
 	} {

@@ -189,10 +189,10 @@ func (r ActRecord) String() string { return marshal(r) }
 // Validate refuses one that a change record could not name.
 func (a Actor) Validate() error {
 	if a.Name == "" || len(a.Name) > 128 || !utf8.ValidString(a.Name) {
-		return Invalid("actor", a.Name, "who asks is named in 1 to 128 bytes")
+		return Invalid("actor", a.Name, "the name of the caller must have 1 to 128 bytes")
 	}
 	if strings.HasPrefix(a.Name, replacedBy) {
-		return Invalid("actor", a.Name, `a name does not begin with "run ", which stands for a run`)
+		return Invalid("actor", a.Name, `a name cannot start with "run ", which stands for a run`)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (s State) Open() bool { return s == Planned || s == Queued || s == Running 
 // CheckEnd refuses what is no state in which runs end.
 func (s State) CheckEnd(field string) error {
 	if !slices.Contains(States, s) || s.Open() {
-		return Invalid(field, string(s), "a state in which runs end is expected: succeeded, failed, timed-out, killed, lost, skipped")
+		return Invalid(field, string(s), "expected a final state: succeeded, failed, timed-out, killed, lost, skipped")
 	}
 	return nil
 }

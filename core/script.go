@@ -71,15 +71,16 @@ func (s *Script) Same(o *Script) bool {
 func CheckSource(field, source string) error {
 	switch {
 	case source == "":
-		return Invalid(field, "", "needed: the text of the script")
+		return Invalid(field, "", "required: the text of the script")
 	case len(source) > MaxScript:
 		e := Invalid(field, "", "%d bytes, at most %d (256 KB) are allowed", len(source), MaxScript)
 		e.Code = CodeTooLarge
 		return e
 	case strings.IndexByte(source, 0) >= 0:
-		return Invalid(field, "", "a zero byte at %d: a script is text, and a program goes where its executor is", strings.IndexByte(source, 0))
+		return Invalid(field, "", "zero byte at %d: a script must be text; install programs on the executor's machine",
+			strings.IndexByte(source, 0))
 	case !utf8.ValidString(source):
-		return Invalid(field, "", "not UTF-8: the protocol carries nothing else")
+		return Invalid(field, "", "not UTF-8: the protocol supports only UTF-8")
 	}
 	return nil
 }
@@ -96,16 +97,16 @@ func (d *Def) validateScript() error {
 		return err
 	}
 	if d.Handler != "" {
-		return Invalid("handler", d.Handler, "leave it out: a job has a handler or a script")
+		return Invalid("handler", d.Handler, "leave this field out: a job has either a handler or a script")
 	}
 	if d.Command != nil {
-		return Invalid("command", "", "leave it out: a job has a script or a command")
+		return Invalid("command", "", "leave this field out: a job has either a script or a command")
 	}
 	if hash, err := hex.DecodeString(s.Hash); err != nil || len(hash) != sha256.Size || strings.ToLower(s.Hash) != s.Hash {
-		return Invalid("script.hash", s.Hash, "the SHA-256 of a source is expected, in 64 of 0-9 a-f")
+		return Invalid("script.hash", s.Hash, "expected the SHA-256 of a source: 64 characters of 0-9 a-f")
 	}
 	if d.Call != nil {
-		return Invalid("call", "", "leave it out: no script is called")
+		return Invalid("call", "", "leave this field out: scripts are not called over HTTP")
 	}
 	return nil
 }

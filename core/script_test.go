@@ -12,9 +12,9 @@ func TestCheckSource(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{"#!/bin/sh\r\necho ü\r\n", ""},
 		{strings.Repeat("x", MaxScript), ""},
-		{"", "needed"},
+		{"", "required"},
 		{strings.Repeat("x", MaxScript+1), "262145 bytes, at most 262144 (256 KB) are allowed"},
-		{"echo\x00", "a zero byte at 4"},
+		{"echo\x00", "zero byte at 4"},
 		{"\x7fELF\xff", "not UTF-8"},
 		{"echo \xfc\n", "not UTF-8"}, // Latin-1
 	} {
@@ -40,15 +40,15 @@ func TestValidateScript(t *testing.T) {
 		want   string
 	}{
 		{func(*Def) {}, ""},
-		{func(d *Def) { d.Script = nil }, "handler: needed"},
-		{func(d *Def) { d.Handler = "h" }, "a job has a handler or a script"},
+		{func(d *Def) { d.Script = nil }, "handler: required"},
+		{func(d *Def) { d.Handler = "h" }, "a job has either a handler or a script"},
 		{func(d *Def) { d.Script.Kind = "perl" }, "allowed are shell, python, nodejs, php, powershell, groovy"},
-		{func(d *Def) { d.Script.Kind = "GLUE_PHP" }, "xxl-job's GLUE_PHP is script: {kind: php, …} here"},
+		{func(d *Def) { d.Script.Kind = "GLUE_PHP" }, "xxl-job's GLUE_PHP is script: {kind: php, …} in tickring"},
 		{func(d *Def) { d.Script.Note = strings.Repeat("x", MaxNote+1) }, "257 characters"},
 		{func(d *Def) { d.Script.Hash = "../x" }, "the SHA-256 of a source"},
 		{func(d *Def) { d.Script.Hash = strings.ToUpper(d.Script.Hash) }, "the SHA-256 of a source"},
-		{func(d *Def) { d.Command = &Command{Line: "x"} }, "a job has a script or a command"},
-		{func(d *Def) { d.Call = &Call{Expect: []int{200}} }, "no script is called"},
+		{func(d *Def) { d.Command = &Command{Line: "x"} }, "a job has either a script or a command"},
+		{func(d *Def) { d.Call = &Call{Expect: []int{200}} }, "scripts are not called over HTTP"},
 	} {
 		if err := valid(c.change); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v, want %q", err, c.want)

@@ -96,11 +96,11 @@ func (s Shard) Verdict(ends []Run) (state State, reason Reason, message string) 
 func (d *Def) validateBroadcast() error {
 	switch {
 	case d.Route == RouteBroadcast && d.Overlap.Full == FullReplace:
-		return Invalid("overlap.full", string(FullReplace), "a broadcast is not replaced: allowed with route: broadcast are queue, skip")
+		return Invalid("overlap.full", string(FullReplace), "broadcast runs cannot be replaced: with route: broadcast use queue or skip")
 	case d.BroadcastFail == "":
 		return nil
 	case d.Route != RouteBroadcast:
-		return Invalid("broadcast", string(d.BroadcastFail), "it is of route: broadcast, and this job's is %s", d.Route)
+		return Invalid("broadcast", string(d.BroadcastFail), "only for route: broadcast, but the route of this job is %s", d.Route)
 	}
 	return oneOf("broadcast.fail", d.BroadcastFail, BroadcastFails)
 }

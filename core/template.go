@@ -69,7 +69,7 @@ func ParseTemplate(text string) (*Template, error) {
 		open += at
 		end := strings.Index(text[open:], "}}")
 		if end < 0 {
-			return nil, badTemplate(text, open, text[open:], Say("it has no }}"))
+			return nil, badTemplate(text, open, text[open:], Say("the closing }} is missing"))
 		}
 		end += open + 2
 		p, err := parsePlace(text[open+2 : end-2])
@@ -104,21 +104,21 @@ func parsePlace(text string) (p place, err error) {
 	p.name = words[0]
 	switch {
 	case !slices.Contains(Placeholders, p.name):
-		return p, Errorf(CodeInvalid, "there is no %s; allowed are %s", p.name, strings.Join(Placeholders, ", "))
+		return p, Errorf(CodeInvalid, "%s is not a known name; allowed are %s", p.name, strings.Join(Placeholders, ", "))
 	case p.name != "scheduledAt" && p.name != "lastSuccessAt" && len(words) > 1:
-		return p, Errorf(CodeInvalid, "%s is no moment: nothing may follow it", p.name)
+		return p, Errorf(CodeInvalid, "%s is not a time: nothing can follow the name", p.name)
 	}
 	for k, w := range words[1:] {
 		switch {
 		case w[0] == '+' || w[0] == '-':
 			if p.offset != (offset{}) {
-				return p, Errorf(CodeInvalid, "one offset is allowed, %s is a second", w)
+				return p, Errorf(CodeInvalid, "only one offset is allowed, but %s is a second one", w)
 			}
 			if p.offset, err = parseOffset(w); err != nil {
 				return p, err
 			}
 		case k > 0:
-			return p, Errorf(CodeInvalid, "%s: after the pattern only an offset is allowed, as -1d; a pattern with a space stands in \"quotes\"", w)
+			return p, Errorf(CodeInvalid, "%s: only an offset such as -1d is allowed after the pattern; put a pattern with spaces in \"quotes\"", w)
 		default:
 			if p.pattern, err = parsePattern(w); err != nil {
 				return p, err
@@ -134,7 +134,7 @@ func templateWords(text string) (words []string, err error) {
 		if text[0] == '"' {
 			end := strings.IndexByte(text[1:], '"')
 			if end < 1 {
-				return nil, Errorf(CodeInvalid, "a quote has no end, or nothing in it")
+				return nil, Errorf(CodeInvalid, "a quoted text is empty or not closed")
 			}
 			words, text = append(words, text[1:end+1]), text[end+2:]
 			continue
@@ -154,8 +154,8 @@ func parseOffset(w string) (o offset, err error) {
 	unit := w[len(w)-1]
 	n, err := strconv.Atoi(w[:len(w)-1])
 	if err != nil || strings.IndexByte(offsetUnits, unit) < 0 || n < -maxOffset || n > maxOffset {
-		return o, Errorf(CodeInvalid, "%s is no offset: a sign, a number up to %d and one of s, m, h, d, w, M (months), y are expected, as "+
-			"-1d", w,
+		return o, Errorf(CodeInvalid, "%s is not an offset: expected a sign, a number up to %d and one of s, m, h, d, w, M (months), y, such "+
+			"as -1d", w,
 			maxOffset)
 	}
 	return offset{n, unit}, nil
@@ -194,7 +194,7 @@ var patternLetters = map[string]string{"yyyy": "2006", "yy": "06", "MM": "01", "
 
 func parsePattern(w string) (parts []part, err error) {
 	if len(w) > maxPattern {
-		return nil, Errorf(CodeInvalid, "a pattern has at most %d characters", maxPattern)
+		return nil, Errorf(CodeInvalid, "a pattern can have at most %d characters", maxPattern)
 	}
 	for i := 0; i < len(w); {
 		c := w[i]
@@ -203,7 +203,7 @@ func parsePattern(w string) (parts []part, err error) {
 		case c == '\'':
 			end := strings.IndexByte(w[i+1:], '\'')
 			if end < 0 {
-				return nil, Errorf(CodeInvalid, "%s: a ' has no end", w)
+				return nil, Errorf(CodeInvalid, "%s: a closing ' is missing", w)
 			}
 			text := w[i+1 : i+1+end]
 			if end == 0 { // two are one
@@ -258,12 +258,12 @@ func (t *Template) checkParent() error {
 		case "scheduledAt":
 			longest += maxPattern + 2*len(time.RFC3339)
 		default:
-			return badTemplate(t.text, p.from, t.text[p.from:p.to], Say("beside parent.data only scheduledAt is allowed: "+
-				"it is filled when the run is made, and its retries have the same"))
+			return badTemplate(t.text, p.from, t.text[p.from:p.to], Say("only parent.data and scheduledAt are allowed: scheduledAt is filled in "+
+				"when the run is created, and retries keep it"))
 		}
 	}
 	if longest > MaxParams {
-		return Invalid("params", "", "with the longest data, %d bytes in each place, they would be longer than %d bytes", DataMax, MaxParams)
+		return Invalid("params", "", "with the longest data, %d bytes in each place, the params would exceed %d bytes", DataMax, MaxParams)
 	}
 	return nil
 }

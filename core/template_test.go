@@ -56,26 +56,26 @@ func TestTemplate(t *testing.T) {
 
 func TestTemplateErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"a\n {{shceduledAt}}":              "line 2, column 2 of the template: there is no shceduledAt; allowed are scheduledAt, attempt",
-		"日{{parent.dat}}":                  "column 2 of the template: there is no parent.dat",
-		"{{scheduledAt":                    "it has no }}",
+		"a\n {{shceduledAt}}":              "line 2, column 2 of the template: shceduledAt is not a known name; allowed are scheduledAt, attempt",
+		"日{{parent.dat}}":                  "column 2 of the template: parent.dat is not a known name",
+		"{{scheduledAt":                    "the closing }} is missing",
 		"{{}}":                             "a name is missing",
 		"{{ }}":                            "a name is missing",
-		"{{attempt -1d}}":                  "attempt is no moment",
+		"{{attempt -1d}}":                  "attempt is not a time",
 		"{{scheduledAt YYYY}}":             "YYYY is not allowed in a pattern; allowed are yyyy",
-		"{{scheduledAt yyyy-MM-dd HH:mm}}": "stands in \"quotes\"",
-		"{{scheduledAt -1d -1d}}":          "one offset is allowed",
-		"{{scheduledAt -d}}":               "-d is no offset",
-		"{{scheduledAt -1q}}":              "-1q is no offset",
+		"{{scheduledAt yyyy-MM-dd HH:mm}}": "put a pattern with spaces in \"quotes\"",
+		"{{scheduledAt -1d -1d}}":          "only one offset is allowed",
+		"{{scheduledAt -d}}":               "-d is not an offset",
+		"{{scheduledAt -1q}}":              "-1q is not an offset",
 		"{{scheduledAt -99999d}}":          "a number up to 10000",
-		"{{scheduledAt +}}":                "+ is no offset",
-		"{{scheduledAt 'a}}":               "a ' has no end",
-		"{{scheduledAt \"a}}":              "a quote has no end",
-		"{{scheduledAt \"\"}}":             "a quote has no end, or nothing in it",
-		"{{scheduledAt " + strings.Repeat("-", 1) + "}}":    "- is no offset",
+		"{{scheduledAt +}}":                "+ is not an offset",
+		"{{scheduledAt 'a}}":               "a closing ' is missing",
+		"{{scheduledAt \"a}}":              "a quoted text is empty or not closed",
+		"{{scheduledAt \"\"}}":             "a quoted text is empty or not closed",
+		"{{scheduledAt " + strings.Repeat("-", 1) + "}}":    "- is not an offset",
 		"{{scheduledAt " + strings.Repeat("dd:", 30) + "}}": "at most 64 characters",
 		strings.Repeat("{{attempt}}", 101):                  "at most 100 are allowed",
-		"{{" + strings.Repeat("x", 100) + "}} and the rest": "there is no xxx",
+		"{{" + strings.Repeat("x", 100) + "}} and the rest": "xxx is not a known name",
 	} {
 		_, err := ParseTemplate(text)
 		var e *Error
@@ -118,10 +118,10 @@ func TestParentData(t *testing.T) {
 		t.Errorf("of no parent: %q, %v", got, err)
 	}
 	for params, want := range map[string]string{
-		"{{parent.data}} {{runId}}":                 "beside parent.data only scheduledAt is allowed",
-		"{{attempt}}{{parent.data}}":                "beside parent.data only scheduledAt is allowed",
-		"{{parent.data +1d}}":                       "parent.data is no moment",
-		strings.Repeat("{{parent.data}}", 16):       "longer than 65536 bytes",
+		"{{parent.data}} {{runId}}":                 "only parent.data and scheduledAt are allowed",
+		"{{attempt}}{{parent.data}}":                "only parent.data and scheduledAt are allowed",
+		"{{parent.data +1d}}":                       "parent.data is not a time",
+		strings.Repeat("{{parent.data}}", 16):       "would exceed 65536 bytes",
 		strings.Repeat("{{parent.data}}", 15):       "",
 		"{{parent.data}} {{scheduledAt HH:mm -1d}}": "",
 	} {

@@ -142,9 +142,9 @@ func (n Notify) Validate(path string) error {
 	for i, e := range n.On {
 		switch field := fmt.Sprintf("%s.on[%d]", path, i); {
 		case slices.Contains(EventsNotYet, e):
-			return Invalid(field, string(e), "not yet: it comes with a later version")
+			return Invalid(field, string(e), "not supported: planned for a later version")
 		case !slices.Contains(Events, e):
-			return Invalid(field, string(e), "allowed are %s", Words(Events))
+			return Invalid(field, string(e), "allowed values: %s", Words(Events))
 		}
 	}
 	said := func(e Event) bool { return len(n.On) == 0 || slices.Contains(n.On, e) }
@@ -165,24 +165,24 @@ func (n Notify) Validate(path string) error {
 		case f.d < f.least || f.d > f.most || f.d%time.Second != 0:
 			return Invalid(path+"."+f.name, f.d.String(), "allowed are whole seconds from %s to %s", f.least, f.most)
 		case f.of != "" && !said(f.of):
-			return Invalid(path+"."+f.name, f.d.String(), "on does not name %s: name it there, or leave this out", f.of)
+			return Invalid(path+"."+f.name, f.d.String(), "on does not include %s: add it to on, or leave this field out", f.of)
 		}
 	}
 	if by := n.Overdue.By; by != "" {
 		switch _, _, ok := n.Overdue.Clock(); {
 		case !ok:
-			return Invalid(path+".overdue.by", by, `a time of day is needed, as "06:00"`)
+			return Invalid(path+".overdue.by", by, `expected a time of day, such as "06:00"`)
 		case n.Overdue.Within != 0:
-			return Invalid(path+".overdue", by, "by or within, not both")
+			return Invalid(path+".overdue", by, "use either by or within, not both")
 		case !said(EventOverdue):
-			return Invalid(path+".overdue.by", by, "on does not name %s: name it there, or leave this out", EventOverdue)
+			return Invalid(path+".overdue.by", by, "on does not include %s: add it to on, or leave this field out", EventOverdue)
 		}
 	}
 	switch {
 	case slices.Contains(n.On, EventSlow) && n.Slow == 0:
-		return Invalid(path+".on", string(EventSlow), "say from when on, as slow: 45m")
+		return Invalid(path+".on", string(EventSlow), "set a duration, such as slow: 45m")
 	case slices.Contains(n.On, EventOverdue) && n.Overdue == Overdue{}:
-		return Invalid(path+".on", string(EventOverdue), `say when, as overdue: {by: "06:00"} or {within: 26h}`)
+		return Invalid(path+".on", string(EventOverdue), `set a time, such as overdue: {by: "06:00"} or {within: 26h}`)
 	}
 	return nil
 }
@@ -263,7 +263,7 @@ func (j *Job) Validate() error {
 		return Invalid("job", strconv.Itoa(n)+" bytes", "at most %d bytes of JSON are allowed", MaxJob)
 	}
 	if d.Keep.Days != KeepForever && (d.Keep.Days < 1 || d.Keep.Days > MaxKeepDays) {
-		return Invalid("keep.days", strconv.Itoa(d.Keep.Days), "allowed are 1 to %d, and 0 for ever", MaxKeepDays)
+		return Invalid("keep.days", strconv.Itoa(d.Keep.Days), "allowed are 1 to %d; 0 keeps them forever", MaxKeepDays)
 	}
 	if d.Keep.Log == "" {
 		return nil
@@ -286,7 +286,7 @@ func (d *Def) validateTexts() error {
 	}
 	for key, value := range d.Labels {
 		if key == "" || len(key) > MaxLabelKey || !printable(key) || strings.ContainsAny(key, "=, ") {
-			return Invalid("labels", key, "the name of a label is 1 to %d printable ASCII characters without space, comma and =", MaxLabelKey)
+			return Invalid("labels", key, "a label name has 1 to %d printable ASCII characters without space, comma and =", MaxLabelKey)
 		}
 		if err := text("labels."+key, value, MaxLabel); err != nil {
 			return err
@@ -300,7 +300,7 @@ func (d *Def) validateTexts() error {
 			return err
 		}
 	} else if d.Handler == "" && d.Script == nil {
-		return Invalid("handler", "", "needed: what the executor is to run")
+		return Invalid("handler", "", "required: the handler that the executor runs")
 	}
 	if len(d.Handler) > MaxHandler {
 		return Invalid("handler", d.Handler, "%d bytes, at most %d are allowed", len(d.Handler), MaxHandler)
@@ -309,7 +309,7 @@ func (d *Def) validateTexts() error {
 		return err
 	}
 	if strings.TrimSpace(d.Handler) != d.Handler {
-		return Invalid("handler", strconv.Quote(d.Handler), "remove the space around it")
+		return Invalid("handler", strconv.Quote(d.Handler), "remove the surrounding spaces")
 	}
 	if err := CheckParams("params", d.Params); err != nil || !d.Template {
 		return err
@@ -352,7 +352,7 @@ func (o *Overlap) validate() error {
 		return Invalid("overlap.limit", fmt.Sprint(o.Limit), "1 to %d are allowed", MaxLimit)
 	}
 	if o.Max < 0 || o.Max > MaxQueue {
-		return Invalid("overlap.max", fmt.Sprint(o.Max), "1 to %d may wait", MaxQueue)
+		return Invalid("overlap.max", fmt.Sprint(o.Max), "1 to %d runs can wait", MaxQueue)
 	}
 	if o.Group != "" {
 		if err := CheckName("overlap.group", o.Group); err != nil {
@@ -363,7 +363,8 @@ func (o *Overlap) validate() error {
 		return err
 	}
 	if o.Full == FullReplace && o.Max != 0 {
-		return Invalid("overlap.max", fmt.Sprint(o.Max), "leave it out: with full: replace as many wait as the limit says, the newest")
+		return Invalid("overlap.max", fmt.Sprint(o.Max), "leave this field out: with full: replace, limit sets how many runs wait, and the "+
+			"newest runs are kept")
 	}
 	return oneOf("overlap.full", o.Full, Fulls)
 }
@@ -383,7 +384,7 @@ func CheckParams(field, params string) error {
 
 func CheckSet(field, set string) error {
 	if len(set) > MaxSet || !printable(set) {
-		return Invalid(field, set, "the name of a set is at most %d printable ASCII characters", MaxSet)
+		return Invalid(field, set, "the name of a set can have at most %d printable ASCII characters", MaxSet)
 	}
 	return nil
 }
@@ -453,7 +454,7 @@ func oneOf[T ~string](field string, value T, allowed []T) error {
 // here".
 func Here(word string) Text {
 	if here, ok := fromXXL[word]; ok {
-		return Say("; xxl-job's %s is %s here", word, here)
+		return Say("; xxl-job's %s is %s in tickring", word, here)
 	}
 	return Text{}
 }
@@ -530,7 +531,7 @@ func (a *App) Validate() error {
 		return err
 	}
 	if len(a.Token) > MaxToken || !printable(a.Token) || strings.TrimSpace(a.Token) != a.Token {
-		return Invalid("token", "", "a token is at most %d printable ASCII characters, no space around", MaxToken)
+		return Invalid("token", "", "a token can have at most %d printable ASCII characters, without surrounding spaces", MaxToken)
 	}
 	if len(a.Executors) > MaxAddresses {
 		return Invalid("executors", strconv.Itoa(len(a.Executors))+" addresses", "at most %d are allowed", MaxAddresses)
@@ -549,14 +550,14 @@ func (a *App) Validate() error {
 	}
 	for i, p := range a.Allow {
 		if !p.IsValid() {
-			return Invalid(fmt.Sprintf("allow[%d]", i), p.String(), "a range is written as 10.0.0.0/8 or fd00::/8")
+			return Invalid(fmt.Sprintf("allow[%d]", i), p.String(), "write a range as 10.0.0.0/8 or fd00::/8")
 		}
 	}
 	if err := a.Notify.Validate("notify"); err != nil {
 		return err
 	}
 	if a.Notify.Overdue != (Overdue{}) {
-		return Invalid("notify.overdue", "", "a job says it for itself")
+		return Invalid("notify.overdue", "", "not allowed on an app: set overdue on each job")
 	}
 	if err := bounded("waitForExecutor", a.WaitForExecutor, 0, MaxWait); err != nil {
 		return err
@@ -612,7 +613,7 @@ func (a *App) CheckWork(d *Def) error {
 
 // NoScript is why a script does not go to an address.
 func NoScript(kind, address string) *Error {
-	return Invalid("script", kind, "a script goes only to executors that speak xxl-job's protocol, and %s does not", address)
+	return Invalid("script", kind, "only executors that use the xxl-job protocol can run scripts, and %s does not use it", address)
 }
 
 // CheckRoute refuses a route that the app's executors cannot take part in:
@@ -625,8 +626,8 @@ func (a *App) CheckRoute(route Route) error {
 	for _, address := range a.Executors {
 		if scheme, _, err := ParseAddress(address); err == nil && (scheme == SchemeLambda || scheme == SchemeQueue) {
 			return Invalid("route", string(route),
-				"it asks each executor whether it is busy, and %s cannot be asked: take %s, which moves on to the next "+
-					"one when a run is refused, or %s", address, RouteFailover, RouteRound)
+				"this route asks each executor whether it is busy, and %s cannot report that: use %s, which tries the next executor after a "+
+					"rejection, or %s", address, RouteFailover, RouteRound)
 		}
 	}
 	return nil
@@ -643,13 +644,13 @@ func ParseCallHandler(handler string) (method, path string, err error) {
 	}
 	if !slices.Contains(callMethods, method) {
 		return "", "", Invalid("handler", handler,
-			`the app's executors are call: addresses, whose handler is "POST /path" or "/path"; methods are %s`, strings.Join(callMethods, ", "))
+			`the executors of the app are call: addresses: the handler must be "POST /path" or "/path"; allowed methods are %s`, strings.Join(callMethods, ", "))
 	}
 	u, perr := url.ParseRequestURI(path)
 	if perr != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, " #\\") ||
 		!printable(path) || u.Host != "" {
 		return "", "", Invalid("handler", handler,
-			`the app's executors are call: addresses, whose handler is "POST /path" or "/path": the path begins with one slash, is escaped, and has no fragment`)
+			`the executors of the app are call: addresses: the handler must be "POST /path" or "/path"; the path starts with one slash, is escaped, and has no fragment`)
 	}
 	return method, path, nil
 }
@@ -766,15 +767,15 @@ func nameOrARN(s Scheme, target string) Text {
 	switch {
 	case s == SchemeLambda && (functionName.MatchString(target) || functionARN.MatchString(target)):
 	case s == SchemeLambda:
-		return Say("a function is named by 1 to 64 letters, digits, - and _, or by its ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME; " +
-			"both may end with :ALIAS or :VERSION")
+		return Say("expected a function name of 1 to 64 letters, digits, - and _, or an ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME; " +
+			"both can end with :ALIAS or :VERSION")
 	case queueName.MatchString(target) || queueARN.MatchString(target):
 	case strings.HasSuffix(target, ".fifo"):
-		return Say("a FIFO queue is not served: it holds back what belongs together, and a run belongs to nothing; make a standard queue")
+		return Say("FIFO queues are not supported: they hold back messages of one group, and runs have no group; create a standard queue")
 	case strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://"):
-		return Say("a queue is named, not given by its URL: queue:NAME, or its ARN, arn:aws:sqs:REGION:ACCOUNT:NAME")
+		return Say("queue URLs are not supported: use queue:NAME, or the queue's ARN, arn:aws:sqs:REGION:ACCOUNT:NAME")
 	default:
-		return Say("a queue is named by 1 to 80 letters, digits, - and _, or by its ARN, arn:aws:sqs:REGION:ACCOUNT:NAME")
+		return Say("expected a queue name of 1 to 80 letters, digits, - and _, or an ARN, arn:aws:sqs:REGION:ACCOUNT:NAME")
 	}
 	return Text{}
 }
@@ -783,7 +784,7 @@ func nameOrARN(s Scheme, target string) Text {
 func baseURL(raw string) Text {
 	for i := range len(raw) {
 		if c := raw[i]; c <= ' ' || c >= 0x7f || c == '\\' {
-			return Say("it has a space, a backslash, or a character that is not printable ASCII")
+			return Say("the URL has a space, a backslash, or a character that is not printable ASCII")
 		}
 	}
 	u, err := url.Parse(raw)
@@ -793,19 +794,19 @@ func baseURL(raw string) Text {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return Say("not an http or https URL")
 	case u.User != nil:
-		return Say("it has user info")
+		return Say("the URL has user info")
 	case u.Opaque != "" || u.Hostname() == "":
-		return Say("it has no host")
+		return Say("the URL has no host")
 	case u.RawQuery != "" || u.ForceQuery:
-		return Say("it has a query")
+		return Say("the URL has a query")
 	case strings.Contains(raw, "#"):
-		return Say("it has a fragment")
+		return Say("the URL has a fragment")
 	case strings.HasSuffix(u.Host, ":"):
-		return Say("its port is empty")
+		return Say("the port is empty")
 	}
 	if p := u.Port(); p != "" {
 		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
-			return Say("its port is not 1 to 65535")
+			return Say("the port must be 1 to 65535")
 		}
 	}
 	return Text{}
@@ -818,7 +819,7 @@ func CheckKey(key string) error {
 	}
 	for i := range len(key) {
 		if key[i] <= ' ' || key[i] > '~' {
-			return Invalid("key", key, "printable ASCII characters without space are allowed")
+			return Invalid("key", key, "only printable ASCII characters without spaces are allowed")
 		}
 	}
 	return nil
@@ -832,7 +833,7 @@ func KnownToken(token string) bool { return token == "default_token" }
 // whoever asks that it knows it, and he may try guesses on that at leisure.
 func CheckToken(field, token string) error {
 	if len(token) < 20 || len(token) > 512 || strings.ContainsAny(token, " \t\r\n") {
-		return Invalid(field, "", "a token is 20 to 512 characters of chance, without spaces: such as openssl rand -hex 20 prints")
+		return Invalid(field, "", "a token needs 20 to 512 random characters without spaces, such as the output of openssl rand -hex 20")
 	}
 	return nil
 }
@@ -845,12 +846,12 @@ var (
 func CheckName(field, name string) error {
 	if !nameForm.MatchString(name) {
 		if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
-			return Invalid(field, name, "a name has only a-z 0-9 . _ -: use it as the title, and choose a short name")
+			return Invalid(field, name, "a name can have only a-z 0-9 . _ -: use this text as the title, and choose a short name")
 		}
-		return Invalid(field, name, "a name is 1 to 128 of a-z 0-9 . _ - and begins and ends with a letter or digit")
+		return Invalid(field, name, "a name has 1 to 128 characters of a-z 0-9 . _ - and starts and ends with a letter or digit")
 	}
 	if !nameLetter.MatchString(name) {
-		return Invalid(field, name, "a name needs a letter, so that it is not taken for a number")
+		return Invalid(field, name, "a name needs at least one letter, because digits alone are read as a number")
 	}
 	return nil
 }
@@ -861,7 +862,7 @@ var appForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?
 // register under names with capitals, so those are allowed here.
 func CheckAppName(field, name string) error {
 	if !appForm.MatchString(name) {
-		return Invalid(field, name, "an app's name is 1 to 64 of a-z A-Z 0-9 . _ - and begins and ends with a letter or digit")
+		return Invalid(field, name, "an app name has 1 to 64 characters of a-z A-Z 0-9 . _ - and starts and ends with a letter or digit")
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func (r Rotator) alone(ctx context.Context, now time.Time, change func(context.C
 	}
 	mine := core.Lease{Name: rotateLease, Owner: rand.Text(), Epoch: seen.Epoch + 1, Until: now.Add(time.Minute)}
 	if seen.Until.After(now) || r.Engine.Leases.PutLease(ctx, seen, mine) != nil {
-		return core.Errorf(core.CodeUnavailable, "another process changes the keys: try again in a minute")
+		return core.Errorf(core.CodeUnavailable, "another process is changing the keys: try again in a minute")
 	}
 	defer func() {
 		_ = r.Engine.Leases.DropLease(context.WithoutCancel(ctx), mine) // otherwise it ends by itself

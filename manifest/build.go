@@ -115,11 +115,11 @@ func (b *builder) checkSchedule(job object, path string) {
 		switch {
 		case len(kinds) == 0 && !single:
 			below, at := place("")
-			b.errorf(at, below, "no schedule; one of %s is needed", words)
+			b.errorf(at, below, "the schedule is missing: set one of %s", words)
 			job["schedule"] = nil
 		case len(kinds) > 1:
 			for _, k := range kinds[1:] {
-				wrong(k, "%s and %s in one schedule; one of %s is allowed, a list has several", kinds[0], k, words)
+				wrong(k, "%s and %s in one schedule: only one of %s is allowed; write several schedules as a list", kinds[0], k, words)
 			}
 			job["schedule"] = nil
 		case len(kinds) == 1 && r.object[kinds[0]] == "":
@@ -128,9 +128,9 @@ func (b *builder) checkSchedule(job object, path string) {
 		switch {
 		case r.object["offset"] == nil:
 		case len(kinds) == 0:
-			wrong("offset", "an offset of nothing; only every has one")
+			wrong("offset", "offset without every: only every can have an offset")
 		case kinds[0] != string(core.KindEvery):
-			wrong("offset", "only every has an offset")
+			wrong("offset", "only every can have an offset")
 		}
 		for i, name := range shared {
 			v := r.object[name]
@@ -141,12 +141,13 @@ func (b *builder) checkSchedule(job object, path string) {
 				first[name] = r
 			} else if was.object[name] != v {
 				at := b.places[path+"."+join(was.path, name)]
-				wrong(name, "not as at %d:%d; the schedules of a job share one %s: write it once, or the same in each", at.Line, at.Column, name)
+				wrong(name, "differs from %d:%d: the schedules of a job share one %s; write it once, or the same value in each",
+					at.Line, at.Column, name)
 			}
 			if len(kinds) == 0 && single && i > 0 {
 				below, at := place(name)
 				b.c.warnings = append(b.c.warnings, &Error{File: b.file, Line: at.Line, Column: at.Column, Path: below,
-					Reason: core.Say("a schedule without any of %s fires by hand only", words)})
+					Reason: core.Say("without any of %s, the schedule fires by hand only", words)})
 				single = false // said
 			}
 		}
@@ -336,7 +337,7 @@ func judge(form object, spec manage.JobSpec) error {
 		if len(s.Any) == 1 {
 			field += "." + string(s.Any[0].Kind)
 		}
-		return core.Invalid(field, s.Any[0].Expr, "it never fires")
+		return core.Invalid(field, s.Any[0].Expr, "the schedule never fires")
 	}
 	return nil
 }

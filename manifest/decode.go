@@ -42,7 +42,7 @@ func (c *collector) result() error {
 	c.errs.sort()
 	if len(c.errs) > MaxErrors {
 		last := c.errs[MaxErrors-1]
-		c.errs = append(c.errs[:MaxErrors:MaxErrors], &Error{File: last.File, Reason: core.Say("and more errors: mend these first")})
+		c.errs = append(c.errs[:MaxErrors:MaxErrors], &Error{File: last.File, Reason: core.Say("more errors exist: fix these first")})
 	}
 	return c.errs
 }
@@ -123,7 +123,7 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 				if !s.secret() && x.Value != nil {
 					name = truncate(x.Value.GetToken().Value)
 				}
-				d.errorf(at, path, "no anchor &%s stands before this: a text that begins with * needs quotes", name)
+				d.errorf(at, path, "anchor &%s is not defined before this: quote a text that starts with *", name)
 				return nil, false
 			}
 			d.aliases++
@@ -132,7 +132,7 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 			if !s.secret() {
 				tag = truncate(x.Start.Value)
 			}
-			d.errorf(at, path, "tags are not supported; leave out %s", tag)
+			d.errorf(at, path, "tags are not supported: remove %s", tag)
 			return nil, false
 		case *ast.MappingValueNode:
 			n = &ast.MappingNode{BaseNode: &ast.BaseNode{}, Start: x.Start, Values: []*ast.MappingValueNode{x}}
@@ -140,14 +140,14 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 			if d.aliases > 0 {
 				text, _ := scalar(n)
 				if d.budget -= valueBytes + len(path) + len(text); d.budget < 0 {
-					d.errorf(at, path, "the aliases of this file stand for more than %d bytes", d.o.aliased())
+					d.errorf(at, path, "the aliases in this file expand to more than %d bytes", d.o.aliased())
 					return nil, false
 				}
 			}
 			return d.fill(n, s, path, at)
 		}
 	}
-	d.errorf(d.places[path], path, "an alias of itself")
+	d.errorf(d.places[path], path, "an alias cannot refer to itself")
 	return nil, false
 }
 
@@ -217,7 +217,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 	}
 	text, isText := scalar(n)
 	if bare, ok := n.(*ast.StringNode); ok && bare.Token.Type == token.StringType && strings.Contains(text, ": ") {
-		return fail("a text with a colon and a space needs quotes; or a comma is missing before it")
+		return fail("a text with a colon and a space needs quotes, or a comma is missing before the text")
 	}
 	number := ""
 	if n.Type() == ast.IntegerType || n.Type() == ast.FloatType {
@@ -252,7 +252,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		}
 		if text != "" && text != core.AsStored {
 			d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: at.Line, Column: at.Column, Path: path,
-				Reason: core.Say("a secret is written out; {env: NAME}, {file: PATH} or {ssm: NAME} keeps it out of the file")})
+				Reason: core.Say("the secret is in plain text: use {env: NAME}, {file: PATH} or {ssm: NAME} to keep it out of the file")})
 			d.known(text, path, at)
 		}
 	case kHeader:
@@ -278,7 +278,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 	case kBool:
 		if b, ok := n.(*ast.BoolNode); ok {
 			if why := s.Later[strconv.FormatBool(b.Value)]; why != "" {
-				return fail("not yet: %s; leave it out", core.Phrase(why))
+				return fail("not supported: %s; leave the field out", core.Phrase(why))
 			}
 			return b.Value, true
 		}
@@ -307,15 +307,15 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		isText = isText && err == nil
 	case kWord:
 		if why := s.Later[text]; why != "" {
-			return fail("not yet: %s; %s", core.Phrase(why), s.allowed())
+			return fail("not supported: %s; %s", core.Phrase(why), s.allowed())
 		}
 		isText = isText && slices.Contains(s.words, text)
 	case kText:
 		switch n.Type() {
 		case ast.IntegerType, ast.FloatType, ast.BoolType, ast.InfinityType, ast.NanType:
-			return fail("%s is no text; write it in quotes: %q", describe(n), truncate(n.GetToken().Value))
+			return fail("%s is not a text: use quotes: %q", describe(n), truncate(n.GetToken().Value))
 		case ast.NullType:
-			return fail("empty; write a text, or leave the field out")
+			return fail("empty: write a text, or leave the field out")
 		}
 	}
 	if s.kind > kTexts && isText {
@@ -329,7 +329,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 func (d *decoder) list(seq *ast.SequenceNode, s *schema, path string, at Pos) (any, bool) {
 	switch n := len(seq.Values); {
 	case n < s.MinItems:
-		d.errorf(at, path, "an empty list; %s", s.allowed())
+		d.errorf(at, path, "the list is empty; %s", s.allowed())
 		return nil, false
 	case s.MaxItems > 0 && n > s.MaxItems:
 		d.errorf(at, path, "%d entries, at most %d are allowed", n, s.MaxItems)
@@ -370,7 +370,7 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 				out[need] = nil // it is not missed
 			}
 			if why := s.Later[key]; why != "" { // whatever its value is
-				d.errorf(keys[key], below, "not yet: %s; leave it out", core.Phrase(why))
+				d.errorf(keys[key], below, "not supported: %s; leave the field out", core.Phrase(why))
 				continue
 			}
 		}
@@ -385,7 +385,7 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 	}
 	for _, name := range s.Required {
 		if _, there := out[name]; !there {
-			d.errorf(at, join(path, name), "needed: %s", core.Phrase(s.get(name).Description))
+			d.errorf(at, join(path, name), "required: %s", core.Phrase(s.get(name).Description))
 		}
 	}
 	return out
@@ -399,14 +399,14 @@ func (d *decoder) key(n ast.MapKeyNode, path string, keys map[string]Pos) (strin
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
 		key = k.GetToken().Value
 	case *ast.MergeKeyNode:
-		d.errorf(at, path, "merge keys (<<) are not supported; use defaults, or an alias in place of a whole value")
+		d.errorf(at, path, "merge keys (<<) are not supported: use defaults, or an alias in place of a whole value")
 		return "", false
 	default:
-		d.errorf(at, path, "a key is a plain text")
+		d.errorf(at, path, "a key must be plain text")
 		return "", false
 	}
 	if p, ok := keys[key]; ok {
-		d.errorf(at, join(path, truncate(key)), "duplicate key; it stands at %d:%d already", p.Line, p.Column)
+		d.errorf(at, join(path, truncate(key)), "duplicate key: already set at %d:%d", p.Line, p.Column)
 		return "", false
 	}
 	keys[key] = at
@@ -434,17 +434,17 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 	name, isParameter := where["ssm"].(string)
 	switch {
 	case len(where) != 1:
-		d.errorf(at, path, "one of env, file and ssm is needed; allowed are %s", references)
+		d.errorf(at, path, "use exactly one of env, file and ssm; allowed are %s", references)
 		return nil, false
 	case isParameter && d.o.Parameter == nil:
-		return refuse("ssm", "parameters cannot be read here")
+		return refuse("ssm", "SSM parameters are not supported here")
 	case isParameter:
 		text, err := d.o.Parameter(name)
 		switch {
 		case err != nil:
 			return refuse("ssm", "%s: %v", truncate(name), err)
 		case len(text) > core.MaxSecret:
-			return refuse("ssm", "%d bytes; a secret has at most %d", len(text), core.MaxSecret)
+			return refuse("ssm", "%d bytes: a secret can have at most %d bytes", len(text), core.MaxSecret)
 		}
 		return given(text)
 	case isEnv:
@@ -453,16 +453,16 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 				return given(text)
 			}
 		}
-		return refuse("env", "the environment has no %s", truncate(env))
+		return refuse("env", "the environment variable %s is not set", truncate(env))
 	case d.o.ReadFile == nil:
-		return refuse("file", "files cannot be read here")
+		return refuse("file", "file references are not supported here")
 	}
 	b, err := d.o.ReadFile(file)
 	switch {
 	case err != nil:
 		return refuse("file", "%s: %v", truncate(file), plain(err))
 	case len(b) > core.MaxSecret+2:
-		return refuse("file", "%d bytes; a secret has at most %d", len(b), core.MaxSecret)
+		return refuse("file", "%d bytes: a secret can have at most %d bytes", len(b), core.MaxSecret)
 	}
 	return given(strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"))
 }
@@ -470,7 +470,7 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 func (d *decoder) known(text, path string, at Pos) {
 	if core.KnownToken(text) {
 		d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: at.Line, Column: at.Column, Path: path,
-			Reason: core.Say("default_token is what xxl-job comes with, so everybody knows it: give the app, and its executors, one of chance")})
+			Reason: core.Say("default_token is the default token of xxl-job, which is public: set a random token for the app and its executors")})
 	}
 }
 

@@ -651,14 +651,14 @@ func TestDuration(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":        "empty; allowed are 500ms 10s 5m 2h 30d and such as 1h30m",
-		"600":     "a bare number has no unit; say 600s",
-		"-5m":     "negative; allowed are 500ms 10s 5m 2h 30d and such as 1h30m",
-		"1.5h":    "numbers are whole; write such as 1h30m",
-		"1m1h":    "no duration; allowed are 500ms 10s 5m 2h 30d and such as 1h30m",
-		"5x":      "no duration; allowed are 500ms 10s 5m 2h 30d and such as 1h30m",
-		"s":       "no duration; allowed are 500ms 10s 5m 2h 30d and such as 1h30m",
-		"1 h":     "no duration; allowed are 500ms 10s 5m 2h 30d and such as 1h30m",
+		"":        "empty: use for example 500ms, 10s, 5m, 2h, 30d or 1h30m",
+		"600":     "a number needs a unit: use 600s",
+		"-5m":     "negative: use for example 500ms, 10s, 5m, 2h, 30d or 1h30m",
+		"1.5h":    "use whole numbers, such as 1h30m",
+		"1m1h":    "not a duration: use for example 500ms, 10s, 5m, 2h, 30d or 1h30m",
+		"5x":      "not a duration: use for example 500ms, 10s, 5m, 2h, 30d or 1h30m",
+		"s":       "not a duration: use for example 500ms, 10s, 5m, 2h, 30d or 1h30m",
+		"1 h":     "not a duration: use for example 500ms, 10s, 5m, 2h, 30d or 1h30m",
 		"999999d": "too long; a duration has at most 292 years", "99999999999999999999s": "too long; a duration has at most 292 years",
 	} {
 		if _, err := api.ParseDuration(text); err == nil || err.Error() != want {

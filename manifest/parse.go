@@ -101,7 +101,7 @@ func (l *loader) folder(root string) []string {
 		return nil
 	})
 	if err == nil && len(files) == 0 {
-		l.c.add(&Error{File: root, Reason: core.Say("no manifest in this folder; *.yaml, *.yml and *.json are read")})
+		l.c.add(&Error{File: root, Reason: core.Say("no manifest in this directory: *.yaml, *.yml and *.json files are read")})
 	}
 	slices.Sort(files)
 	return files
@@ -150,7 +150,7 @@ func (l *loader) file(name string, data []byte, o Options) {
 	}
 	docs := documents(data)
 	if len(docs) == 0 {
-		l.c.add(&Error{File: name, Reason: core.Say("empty; a manifest begins with version: 1")})
+		l.c.add(&Error{File: name, Reason: core.Say("the manifest is empty: start it with version: 1")})
 	}
 	for _, doc := range docs {
 		if !l.c.full() {
@@ -177,7 +177,7 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 	b.top = b.places
 	if set, ok := root["set"].(string); ok {
 		if err := core.CheckSet("set", set); err != nil || set == "" {
-			b.errorf(b.top["set"], "set", "%q; the name of a set is 1 to %d printable ASCII characters", truncate(set), core.MaxSet)
+			b.errorf(b.top["set"], "set", "%q: the name of a set must have 1 to %d printable ASCII characters", truncate(set), core.MaxSet)
 		}
 		l.joinSet(b, set)
 	}
@@ -200,7 +200,7 @@ func (l *loader) addNotify(b *builder, n core.Notify) {
 		l.doc.Notify, l.doc.NotifyAt = &n, at
 	case !l.doc.Notify.Equal(n):
 		l.c.warnings = append(l.c.warnings, &Error{File: b.file, Line: at.Line, Column: at.Column, Path: "defaults.notify",
-			Reason: core.Say("counts for the jobs of this document: of what is of no job those are told whom %s names", l.doc.NotifyAt)})
+			Reason: core.Say("applies only to the jobs of this document: notifications without a job go to the channels set at %s", l.doc.NotifyAt)})
 	}
 }
 
@@ -224,7 +224,8 @@ func (l *loader) joinSet(b *builder, set string) {
 	if l.setAt.Line == 0 {
 		l.doc.Set, l.setAt = set, at
 	} else if l.doc.Set != set {
-		b.errorf(at, "set", "%q, but %q at %s; files that are applied together have one set", truncate(set), truncate(l.doc.Set), l.setAt)
+		b.errorf(at, "set", "the set is %q here, but %q at %s: files that are applied together must use one set",
+			truncate(set), truncate(l.doc.Set), l.setAt)
 	}
 }
 
@@ -238,12 +239,12 @@ func (l *loader) addChannel(b *builder, channel object, path string) {
 		return
 	}
 	if i, twice := l.channels[name]; twice {
-		b.errorf(b.places[path+".name"], path+".name", "channel %q is there already, at %s", truncate(name), l.doc.Channels[i].Pos)
+		b.errorf(b.places[path+".name"], path+".name", "channel %q is already defined at %s", truncate(name), l.doc.Channels[i].Pos)
 		return
 	}
 	l.channels[name] = len(l.doc.Channels)
 	if l.doc.Channels = append(l.doc.Channels, Channel{spec, at}); len(l.doc.Channels) == core.MaxChannels+1 {
-		b.errorf(at, path, "more than %d channels at once", core.MaxChannels)
+		b.errorf(at, path, "more than %d channels in one request", core.MaxChannels)
 	}
 }
 
@@ -253,12 +254,12 @@ func (l *loader) addApp(b *builder, app object, path string) {
 		return
 	}
 	if i, twice := l.apps[spec.Name]; twice {
-		b.errorf(b.places[path+".name"], path+".name", "app %q is there already, at %s", truncate(spec.Name), l.doc.Apps[i].Pos)
+		b.errorf(b.places[path+".name"], path+".name", "app %q is already defined at %s", truncate(spec.Name), l.doc.Apps[i].Pos)
 		return
 	}
 	l.apps[spec.Name] = len(l.doc.Apps)
 	if l.doc.Apps = append(l.doc.Apps, App{spec, at}); len(l.doc.Apps) == MaxApps+1 {
-		b.errorf(at, path, "more than %d apps at once", MaxApps)
+		b.errorf(at, path, "more than %d apps in one request", MaxApps)
 	}
 }
 
@@ -267,7 +268,7 @@ func (l *loader) addJob(b *builder, job object, path string) {
 	if spec.Def.App != "" && spec.Def.Name != "" {
 		name := spec.Def.App + "/" + spec.Def.Name
 		if i, twice := l.jobs[name]; twice {
-			b.errorf(b.places[path+".name"], path+".name", "job %q is there already, at %s", truncate(name), l.doc.Jobs[i].Pos)
+			b.errorf(b.places[path+".name"], path+".name", "job %q is already defined at %s", truncate(name), l.doc.Jobs[i].Pos)
 			return
 		}
 		l.jobs[name] = len(l.doc.Jobs)
@@ -275,7 +276,7 @@ func (l *loader) addJob(b *builder, job object, path string) {
 	if len(l.doc.Jobs) == MaxJobs {
 		if !l.full {
 			l.full = true
-			b.errorf(at, path, "more than %d jobs at once", MaxJobs)
+			b.errorf(at, path, "more than %d jobs in one request", MaxJobs)
 		}
 		return
 	}
@@ -360,7 +361,7 @@ func (l *loader) inOrder() {
 			if at, is := l.jobs[p.Job]; is && at == next {
 				at := l.after[i][n]
 				l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path,
-					Reason: core.Say("%q: a job would come after itself, round %d jobs", truncate(p.Job), len(circle))})
+					Reason: core.Say("%q: the parent jobs form a cycle of %d jobs", truncate(p.Job), len(circle))})
 			}
 		}
 	}

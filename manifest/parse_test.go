@@ -49,9 +49,9 @@ func read(t testing.TB, name string) []byte {
 }
 
 // What the complete example has and this version does not.
-const exampleRefusals = `example.yaml:15:1: calendars: not yet: calendars come with a later version; leave it out
-example.yaml:46:7: jobs[0].schedule.calendar: not yet: calendars come with a later version; leave it out
-example.yaml:90:40: jobs[6].schedule.calendar: not yet: calendars come with a later version; leave it out`
+const exampleRefusals = `example.yaml:15:1: calendars: not supported: calendars come with a later version; leave the field out
+example.yaml:46:7: jobs[0].schedule.calendar: not supported: calendars come with a later version; leave the field out
+example.yaml:90:40: jobs[6].schedule.calendar: not supported: calendars come with a later version; leave the field out`
 
 var exampleEnv = withFile(env("REPORTS_TOKEN", "s3cret", "LEDGER_TOKEN", "s3cret", "HOOK_SECRET", "s3cret",
 	"SMTP_PASSWORD", "s3cret"), "./cleanup.sh", "rm -f /tmp/old\n")
@@ -206,18 +206,18 @@ func TestErrors(t *testing.T) {
 	job := func(s string) string { return head + "  " + s + "\n" }
 	app := func(s string) string { return "version: 1\napps:\n- name: a\n  " + s + "\n" }
 	for _, c := range []struct{ name, in, want string }{
-		{"nothing", "", "m:  empty; a manifest begins with version: 1"},
-		{"comments only", "# hello\n---\n", "m: empty; a manifest begins with version: 1"},
-		{"a list", "- a\n", "m:1:1: a list; a manifest is a map that begins with version: 1"},
-		{"a text", "hello\n", `m:1:1: "hello"; a manifest is a map that begins with version: 1`},
-		{"no version", "set: x\n", "m:1:1: version: needed: 1."},
-		{"other version", "version: 2\n", "m:1:10: version: the number 2; this program reads version: 1"},
-		{"version as text", "version: \"1\"\n", `m:1:10: version: "1"; this program reads version: 1`},
+		{"nothing", "", "m:  the manifest is empty: start it with version: 1"},
+		{"comments only", "# hello\n---\n", "m: the manifest is empty: start it with version: 1"},
+		{"a list", "- a\n", "m:1:1: a list; a manifest must be a map that starts with version: 1"},
+		{"a text", "hello\n", `m:1:1: "hello"; a manifest must be a map that starts with version: 1`},
+		{"no version", "set: x\n", "m:1:1: version: required: 1."},
+		{"other version", "version: 2\n", "m:1:10: version: the number 2; this program supports version: 1"},
+		{"version as text", "version: \"1\"\n", `m:1:10: version: "1"; this program supports version: 1`},
 		{"not UTF-8", "version: 1\nset: \xff\n", "m:2:6: not UTF-8"},
-		{"zero byte", "version: 1\nset: a\x00\n", "m:2:7: a zero byte; a manifest is UTF-8 text"},
-		{"duplicate key", job("params: a\n  params: b"), "m:7:3: jobs[0].params: duplicate key; it stands at 6:3 already"},
-		{"duplicate key in flow", job("retry: {max: 1, max: 2}"), "m:6:19: jobs[0].retry.max: duplicate key; it stands at 6:11 already"},
-		{"duplicate at the top", "version: 1\nversion: 1\n", "m:2:1: version: duplicate key; it stands at 1:1 already"},
+		{"zero byte", "version: 1\nset: a\x00\n", "m:2:7: zero byte found: a manifest must be UTF-8 text"},
+		{"duplicate key", job("params: a\n  params: b"), "m:7:3: jobs[0].params: duplicate key: already set at 6:3"},
+		{"duplicate key in flow", job("retry: {max: 1, max: 2}"), "m:6:19: jobs[0].retry.max: duplicate key: already set at 6:11"},
+		{"duplicate at the top", "version: 1\nversion: 1\n", "m:2:1: version: duplicate key: already set at 1:1"},
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
 			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, author, labels, handler, params, template, " +
@@ -226,30 +226,30 @@ func TestErrors(t *testing.T) {
 				"paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
 		{"a join without its window", job("after: {all: [{job: a/b}]}"),
-			"m:6:10: jobs[0].after.within: needed: From the first of these ends on; after that one run of it is skipped, and " +
+			"m:6:10: jobs[0].after.within: required: From the first of these ends on; after that one run of it is skipped, and " +
 				"the next end is the first."},
-		{"a join of nothing", job("after: {all: [], within: 6h}"), "m:6:16: jobs[0].after.all: an empty list; a list such as [{…}] is needed"},
+		{"a join of nothing", job("after: {all: [], within: 6h}"), "m:6:16: jobs[0].after.all: the list is empty; expected a list such as [{…}]"},
 		{"too long a window", job("after: {all: [{job: a/b}], within: 8d}"),
 			`m:6:38: jobs[0].after.within: 8d; allowed are whole seconds from 1s to 7d, such as 10s 5m 2h`},
 		{"a join after no name", job("after: {all: [{job: b}], within: 6h}"),
-			`m:6:23: jobs[0].after.all[0].job: "b": a job is named as APP/NAME`},
+			`m:6:23: jobs[0].after.all[0].job: "b": write a job as APP/NAME`},
 		{"joins after themselves, round about", job("after: {all: [{job: a/y}], within: 1h}") +
 			"- {app: a, name: y, handler: h, after: {all: [{job: x/y}, {job: a/z}], within: 1h}}\n" +
 			"- {app: a, name: z, handler: h, after: [{job: a/y, when: closed}]}\n",
-			`m:7:65: jobs[1].after.all[1].job: "a/z": a job would come after itself, round 2 jobs` + "\n" +
-				`m:8:47: jobs[2].after[0].job: "a/y": a job would come after itself, round 2 jobs`},
-		{"after another word", job("after: [{job: a/b, when: done}]"), `m:6:28: jobs[0].after[0].when: "done"; allowed are succeeded, failed, closed`},
-		{"after no name", job("after: [{job: b}]"), `m:6:17: jobs[0].after[0].job: "b": a job is named as APP/NAME`},
+			`m:7:65: jobs[1].after.all[1].job: "a/z": the parent jobs form a cycle of 2 jobs` + "\n" +
+				`m:8:47: jobs[2].after[0].job: "a/y": the parent jobs form a cycle of 2 jobs`},
+		{"after another word", job("after: [{job: a/b, when: done}]"), `m:6:28: jobs[0].after[0].when: "done"; allowed values: succeeded, failed, closed`},
+		{"after no name", job("after: [{job: b}]"), `m:6:17: jobs[0].after[0].job: "b": write a job as APP/NAME`},
 		{"after itself, round about", job("after: [{job: a/y}]") + "- {app: a, name: y, handler: h, after: [{job: x/y}, {job: a/z}]}\n" +
 			"- {app: a, name: z, handler: h, after: [{job: a/y, when: closed}]}\n",
-			`m:7:59: jobs[1].after[1].job: "a/z": a job would come after itself, round 2 jobs` + "\n" +
-				`m:8:47: jobs[2].after[0].job: "a/y": a job would come after itself, round 2 jobs`},
+			`m:7:59: jobs[1].after[1].job: "a/z": the parent jobs form a cycle of 2 jobs` + "\n" +
+				`m:8:47: jobs[2].after[0].job: "a/y": the parent jobs form a cycle of 2 jobs`},
 		{"field of the schedule", job("jitter: 5m"), `m:6:3: jobs[0].jitter: a job has no field "jitter"; did you mean schedule.jitter?`},
 		{"unknown at the top", "version: 1\njob: []\n", `m:2:1: job: a manifest has no field "job"; did you mean jobs?`},
 		{"bare number", job("timeout: 600"),
-			"m:6:12: jobs[0].timeout: 600: a bare number has no unit; say 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h"},
+			"m:6:12: jobs[0].timeout: 600: a number needs a unit: use 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h"},
 		{"bare number in quotes", job("timeout: \"600\""),
-			"m:6:12: jobs[0].timeout: 600: a bare number has no unit; say 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h"},
+			"m:6:12: jobs[0].timeout: 600: a number needs a unit: use 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h"},
 		{"negative", job("timeout: -5m"),
 			"m:6:12: jobs[0].timeout: -5m: negative; allowed are whole seconds from 0s to 7d, " +
 				"such as 10s 5m 2h"},
@@ -259,136 +259,141 @@ func TestErrors(t *testing.T) {
 		{"zero that is not the default", job("grace: 0s"),
 			"m:6:10: jobs[0].grace: 0s; allowed are whole seconds from 1s to 1d, such as 10s 5m 2h"},
 		{"wrong types", job("retry: 3\n  labels: [a]\n  paused: yes\n  title: 5\n  params:\n  keep: {days: many}"),
-			"m:6:10: jobs[0].retry: the number 3; a map with fields is needed: max, delay, backoff, maxDelay, on\n" +
-				"m:7:11: jobs[0].labels: a list; a map such as {team: finance} is needed\n" +
+			"m:6:10: jobs[0].retry: the number 3; expected a map with fields: max, delay, backoff, maxDelay, on\n" +
+				"m:7:11: jobs[0].labels: a list; expected a map such as {team: finance}\n" +
 				"m:8:11: jobs[0].paused: \"yes\"; allowed are true and false\n" +
-				"m:9:10: jobs[0].title: the number 5 is no text; write it in quotes: \"5\"\n" +
-				"m:10:10: jobs[0].params: empty; write a text, or leave the field out\n" +
+				"m:9:10: jobs[0].title: the number 5 is not a text: use quotes: \"5\"\n" +
+				"m:10:10: jobs[0].params: empty: write a text, or leave the field out\n" +
 				"m:11:16: jobs[0].keep.days: \"many\"; allowed are whole numbers from 0 to 3650"},
-		{"jobs as a map", "version: 1\njobs: {a: 1}\n", "m:2:7: jobs: a map; a list such as [{…}] is needed"},
+		{"jobs as a map", "version: 1\njobs: {a: 1}\n", "m:2:7: jobs: a map; expected a list such as [{…}]"},
 		{"number out of range", job("retry: {max: 101}"), "m:6:16: jobs[0].retry.max: the number 101; allowed are whole numbers from 0 to 100"},
-		{"wrong word", job("misfire: lastest"), `m:6:12: jobs[0].misfire: "lastest"; allowed are latest, all, skip`},
+		{"wrong word", job("misfire: lastest"), `m:6:12: jobs[0].misfire: "lastest"; allowed values: latest, all, skip`},
 		{"broadcast of another route", job("broadcast: {fail: all}"),
-			`m:6:14: jobs[0].broadcast: "all": it is of route: broadcast, and this job's is first`},
+			`m:6:14: jobs[0].broadcast: "all": only for route: broadcast, but the route of this job is first`},
 		{"more in flight than may be", app("limits: {inFlight: 1001}"), `m:4:22: apps[0].limits.inFlight: the number 1001; allowed are whole numbers from 1 to 1000`},
 		{"a limit by the minute", app("limits: {perMinute: 5}"), `m:4:12: apps[0].limits.perMinute: limits has no field "perMinute"; allowed are inFlight, perSecond`},
-		{"a key that is no pointer", job("overlap: {limit: 1, key: tenant}"), `m:6:28: jobs[0].overlap.key: "tenant": a JSON pointer into the params begins with /, as /tenant or /order/customer`},
+		{"a key that is no pointer", job("overlap: {limit: 1, key: tenant}"), `m:6:28: jobs[0].overlap.key: "tenant": a JSON pointer into the params starts with /, such as /tenant or /order/customer`},
 		{"broadcast that is replaced", job("route: broadcast\n  overlap: {limit: 1, full: replace}"),
-			`m:7:29: jobs[0].overlap.full: "replace": a broadcast is not replaced: allowed with route: broadcast are queue, skip`},
-		{"no retry.on", job("retry: {on: []}"), "m:6:15: jobs[0].retry.on: an empty list; a list such as [failed, timed-out, lost] is needed"},
+			`m:7:29: jobs[0].overlap.full: "replace": broadcast runs cannot be replaced: with route: broadcast use queue or skip`},
+		{"no retry.on", job("retry: {on: []}"), "m:6:15: jobs[0].retry.on: the list is empty; expected a list such as [failed, timed-out, lost]"},
 		{"delays", job("retry: {delay: 1m, maxDelay: 30s}"), `m:6:32: jobs[0].retry.maxDelay: "30s": shorter than retry.delay, 1m0s`},
 		{"five fields", job("schedule: {cron: \"30 2 * * *\"}"),
-			`m:6:20: jobs[0].schedule.cron: "30 2 * * *": 5 fields are a Unix crontab: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]`},
-		{"never", job("schedule: {cron: \"0 0 0 31 2 ?\"}"), `m:6:20: jobs[0].schedule.cron: "0 0 0 31 2 ?": it never fires`},
+			`m:6:20: jobs[0].schedule.cron: "30 2 * * *": 5 fields are Unix crontab syntax: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]`},
+		{"never", job("schedule: {cron: \"0 0 0 31 2 ?\"}"), `m:6:20: jobs[0].schedule.cron: "0 0 0 31 2 ?": the schedule never fires`},
 		{"appname of an app", "version: 1\napps: [{appname: a}]\n",
-			`m:2:8: apps[0].name: needed: 1 to 64 of a-z A-Z 0-9 . _ -
-m:2:9: apps[0].appname: an app has no field "appname"; xxl-job's appname is app (in apps: name) here`},
+			`m:2:8: apps[0].name: required: 1 to 64 of a-z A-Z 0-9 . _ -
+m:2:9: apps[0].appname: an app has no field "appname"; xxl-job's appname is app (in apps: name) in tickring`},
 		{"glueType", job("glueType: BEAN"), `m:6:3: jobs[0].glueType: a job has no field "glueType"; ` +
-			"xxl-job's glueType is handler: NAME for BEAN, script: {kind: shell, file: FILE} for GLUE_SHELL here"},
+			"xxl-job's glueType is handler: NAME for BEAN, script: {kind: shell, file: FILE} for GLUE_SHELL in tickring"},
 		{"Chinese name", "version: 1\njobs: [{app: a, name: 日报, handler: h}]\n",
-			`m:2:23: jobs[0].name: "日报": a name has only a-z 0-9 . _ -: use it as the title, and choose a short name`},
+			`m:2:23: jobs[0].name: "日报": a name can have only a-z 0-9 . _ -: use this text as the title, and choose a short name`},
 		{"unknown zone", job("schedule: {every: 5m, timezone: Europe/Brelin}"),
 			`m:6:35: jobs[0].schedule.timezone: "Europe/Brelin": not an IANA time zone; did you mean Europe/Berlin?`},
 		{"unknown zone in defaults",
 			"version: 1\ndefaults: {timezone: Mars}\njobs: [{app: a, name: b, handler: c}, {app: a, name: d, handler: c}]\n",
-			`m:2:22: defaults.timezone: "Mars": not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC`},
+			`m:2:22: defaults.timezone: "Mars": not an IANA time zone; write one such as Europe/Berlin, or leave the field out for UTC`},
 		{"until before from", job("schedule: {every: 5m, from: 2027-01-02, until: 2027-01-01}"),
-			`m:6:31: jobs[0].schedule.from: "2027-01-02": a start after its end (2027-01-01)`},
+			`m:6:31: jobs[0].schedule.from: "2027-01-02": the start is after the end (2027-01-01)`},
 		{"no date", job("schedule: {every: 5m, from: tomorrow}"),
-			`m:6:31: jobs[0].schedule.from: "tomorrow"; a date such as 2026-12-01, or a time such as 2026-12-01T09:00:00+01:00, is needed`},
+			`m:6:31: jobs[0].schedule.from: "tomorrow"; expected a date such as 2026-12-01, or a time such as 2026-12-01T09:00:00+01:00`},
 		{"at without zone", job("schedule: {at: 2027-01-01T00:00:00}"),
-			`m:6:18: jobs[0].schedule.at: "2027-01-01T00:00:00"; a time in whole seconds such as 2027-01-01T00:00:00Z or 2027-01-01T01:00:00+01:00 is needed`},
+			`m:6:18: jobs[0].schedule.at: "2027-01-01T00:00:00"; expected a time in whole seconds, such as 2027-01-01T00:00:00Z or 2027-01-01T01:00:00+01:00`},
 		{"second in a list", job("schedule: [{every: 5m}, {crontab: \"61 * * * *\"}]"),
 			`m:6:37: jobs[0].schedule[1].crontab: "61 * * * *": minutes: at offset 0: 61 is out of range; allowed: 0-59`},
 		{"zones that differ", job("schedule: [{every: 5m, timezone: UTC}, {every: 7m, timezone: Asia/Tokyo}]"),
-			"m:6:64: jobs[0].schedule[1].timezone: not as at 6:36; the schedules of a job share one timezone: write it once, or the same in each"},
+			"m:6:64: jobs[0].schedule[1].timezone: differs from 6:36: the schedules of a job share one timezone; " +
+				"write it once, or the same value in each"},
 		{"two kinds", job("schedule: {every: 5m, crontab: \"0 4 * * *\"}"),
-			"m:6:21: jobs[0].schedule.every: crontab and every in one schedule; one of cron, crontab, every, fixedDelay, at is allowed, a list " +
-				"has several"},
+			"m:6:21: jobs[0].schedule.every: crontab and every in one schedule: only one of cron, crontab, every, fixedDelay, at " +
+				"is allowed; write several schedules as a list"},
 		{"no kind in a list", job("schedule: [{timezone: UTC}]"),
-			"m:6:14: jobs[0].schedule[0]: no schedule; one of cron, crontab, every, fixedDelay, at is needed"},
-		{"offset of cron", job("schedule: {crontab: \"0 4 * * *\", offset: 5s}"), "m:6:44: jobs[0].schedule.offset: only every has an offset"},
+			"m:6:14: jobs[0].schedule[0]: the schedule is missing: set one of cron, crontab, every, fixedDelay, at"},
+		{"offset of cron", job("schedule: {crontab: \"0 4 * * *\", offset: 5s}"),
+			"m:6:44: jobs[0].schedule.offset: only every can have an offset"},
 		{"offset too large", job("schedule: {every: 5m, offset: 5m}"),
-			`m:6:33: jobs[0].schedule.offset: "5m0s": an offset is 0s or more, less than the period (5m0s), and whole seconds`},
+			`m:6:33: jobs[0].schedule.offset: "5m0s": an offset must be at least 0s, shorter than the period (5m0s), and in whole seconds`},
 		{"fixed delay in a list", job("schedule: [{every: 5m}, {fixedDelay: 5m}]"),
-			`m:6:40: jobs[0].schedule[1].fixedDelay: "5m0s": a fixed delay stands alone, not in a list`},
+			`m:6:40: jobs[0].schedule[1].fixedDelay: "5m0s": a fixed delay cannot be part of a list`},
 		{"params too large", job("params: " + strings.Repeat("x", core.MaxParams+1)),
 			"m:6:11: jobs[0].params: 65537 bytes, at most 65536 (64 KB) are allowed"},
-		{"name twice", head + "- app: a\n  name: j\n  handler: h\n", `m:7:9: jobs[1].name: job "a/j" is there already, at m:3:3`},
-		{"app twice", app("title: x\n- name: a"), `m:5:9: apps[1].name: app "a" is there already, at m:3:3`},
+		{"name twice", head + "- app: a\n  name: j\n  handler: h\n", `m:7:9: jobs[1].name: job "a/j" is already defined at m:3:3`},
+		{"app twice", app("title: x\n- name: a"), `m:5:9: apps[1].name: app "a" is already defined at m:3:3`},
 		{"name without a letter", "version: 1\njobs:\n- {app: a, name: \"12\", handler: h}\n",
-			`m:3:18: jobs[0].name: "12": a name needs a letter, so that it is not taken for a number`},
+			`m:3:18: jobs[0].name: "12": a name needs at least one letter, because digits alone are read as a number`},
 		{"name as a number", "version: 1\njobs:\n- {app: a, name: 12, handler: h}\n",
-			`m:3:18: jobs[0].name: the number 12 is no text; write it in quotes: "12"`},
+			`m:3:18: jobs[0].name: the number 12 is not a text: use quotes: "12"`},
 		{"name with capitals", "version: 1\njobs:\n- {app: a, name: Nightly, handler: h}\n",
-			`m:3:18: jobs[0].name: "Nightly": a name is 1 to 128 of a-z 0-9 . _ - and begins and ends with a letter or digit`},
+			`m:3:18: jobs[0].name: "Nightly": a name has 1 to 128 characters of a-z 0-9 . _ - and starts and ends with a letter or digit`},
 		{"nothing of a job", "version: 1\njobs:\n- {}\n- title: x\n",
-			"m:3:3: jobs[0].app: needed: The app that runs it.\nm:3:3: jobs[0].name: needed: 1 to 128 of a-z 0-9 . _ - with a letter; unique in " +
-				"its app.\nm:3:3: jobs[0].handler: needed: What the executor is to run; of call: executors \"POST /path\".\n" +
-				"m:4:3: jobs[1].app: needed: The app that runs it.\nm:4:3: jobs[1].name: needed: 1 to 128 of a-z 0-9 . _ - with a letter; unique in " +
-				"its app.\nm:4:3: jobs[1].handler: needed: What the executor is to run; of call: executors \"POST /path\"."},
+			"m:3:3: jobs[0].app: required: The app that runs it.\nm:3:3: jobs[0].name: required: 1 to 128 of a-z 0-9 . _ - with a letter; " +
+				"unique in its app.\nm:3:3: jobs[0].handler: required: What the executor is to run; of call: executors \"POST /path\".\n" +
+				"m:4:3: jobs[1].app: required: The app that runs it.\nm:4:3: jobs[1].name: required: 1 to 128 of a-z 0-9 . _ - with a letter; " +
+				"unique in its app.\nm:4:3: jobs[1].handler: required: What the executor is to run; of call: executors \"POST /path\"."},
 		{"labels", job("labels: {\"a b\": x, c: 5}"),
-			"m:6:19: jobs[0].labels.a b: \"a b\": the name of a label is 1 to 63 printable ASCII characters without space, comma and =\n" +
-				"m:6:25: jobs[0].labels.c: the number 5 is no text; write it in quotes: \"5\""},
+			"m:6:19: jobs[0].labels.a b: \"a b\": a label name has 1 to 63 printable ASCII characters without space, comma and =\n" +
+				"m:6:25: jobs[0].labels.c: the number 5 is not a text: use quotes: \"5\""},
 		{"several of one job", job("title: \"\\e\"\n  schedule: {cron: nope, timezone: Mars}\n  deadline: 31d"),
 			"m:6:10: jobs[0].title: \"\\\"\\\\x1b\\\"\": control characters are not allowed\n" +
 				"m:7:20: jobs[0].schedule.cron: \"nope\": at offset 4: has only 1 field; allowed: 6 or 7: seconds minutes hours day-of-month month " +
 				"day-of-week [year]\n" +
-				"m:7:36: jobs[0].schedule.timezone: \"Mars\": not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC\n" +
+				"m:7:36: jobs[0].schedule.timezone: \"Mars\": not an IANA time zone; write one such as Europe/Berlin, " +
+				"or leave the field out for UTC\n" +
 				"m:8:13: jobs[0].deadline: 31d; allowed are whole seconds from 0s to 30d, such as 10s 5m 2h"},
 		{"handler of a call", "version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs:\n- app: a\n  name: j\n  handler: run\n",
-			`m:6:12: jobs[0].handler: "run": the app's executors are call: addresses, whose handler is "POST /path" or "/path": the path begins with one slash, is escaped, and has no fragment`},
+			`m:6:12: jobs[0].handler: "run": the executors of the app are call: addresses: the handler must be "POST /path" or "/path"; the path starts with one slash, is escaped, and has no fragment`},
 		{"executors", app("executors: [nope, \"http://h:1\", \"http://h:1\", \"queue:x.fifo\"]"),
 			"m:4:15: apps[0].executors[0]: \"nope\": not an http or https URL; allowed: http://HOST:PORT or https://… (an xxl-job executor), " +
 				"call:https://… (a plain HTTP endpoint), lambda:NAME or lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors " +
 				"pull from)\n" +
 				"m:4:35: apps[0].executors[2]: \"http://h:1\" is named twice\n" +
-				"m:4:49: apps[0].executors[3]: \"queue:x.fifo\": a FIFO queue is not served: it holds back what belongs together, and a run belongs " +
-				"to nothing; make a standard queue"},
+				"m:4:49: apps[0].executors[3]: \"queue:x.fifo\": FIFO queues are not supported: they hold back messages of one group, " +
+				"and runs have no group; create a standard queue"},
 		{"allow", app("allow: [10.0.0.0/8, 10.0.0]"),
-			`m:4:23: apps[0].allow[1]: "10.0.0"; a range is written as 10.0.0.0/8 or fd00::/8, or as a single IP address`},
-		{"secret without environment", app("token: {env: NOPE}"), "m:4:16: apps[0].token.env: the environment has no NOPE"},
-		{"secret of a parameter", app("token: {ssm: /x}"), "m:4:16: apps[0].token.ssm: parameters cannot be read here"},
+			`m:4:23: apps[0].allow[1]: "10.0.0"; write a range as 10.0.0.0/8 or fd00::/8, or as a single IP address`},
+		{"secret without environment", app("token: {env: NOPE}"), "m:4:16: apps[0].token.env: the environment variable NOPE is not set"},
+		{"secret of a parameter", app("token: {ssm: /x}"), "m:4:16: apps[0].token.ssm: SSM parameters are not supported here"},
 		{"header with a line break", job("call: {headers: {X-Team: \"a\\nb\"}}"),
-			"m:6:28: jobs[0].call.headers.X-Team: the value of a header is at most 4096 printable ASCII characters, no line break, no space around"},
+			"m:6:28: jobs[0].call.headers.X-Team: the value of a header can have at most 4096 printable ASCII characters, " +
+				"without line breaks or surrounding spaces"},
 		{"headers that are not given", job("call: {headers: {Host: a, X.Y: b, Tickring-Run: c}, expect: [200, 99], maxAnswer: 64}"),
-			`m:6:26: jobs[0].call.headers.Host: "Host": this header cannot be given: it follows from the address` + "\n" +
-				`m:6:51: jobs[0].call.headers.Tickring-Run: "Tickring-Run": this header cannot be given: it is tickring's` + "\n" +
+			`m:6:26: jobs[0].call.headers.Host: "Host": this header cannot be set: the address determines the value` + "\n" +
+				`m:6:51: jobs[0].call.headers.Tickring-Run: "Tickring-Run": this header cannot be set: reserved for tickring` + "\n" +
 				"m:6:69: jobs[0].call.expect[1]: the number 99; allowed are whole numbers from 200 to 599\n" +
 				"m:6:85: jobs[0].call.maxAnswer: the number 64; allowed are 1KB to 16MB, such as 64KB"},
 		{"two auths", job("call: {auth: {bearer: {env: NOPE}, basic: {user: a}, oauth: {tokenUrl: x}}}"),
-			"m:6:16: jobs[0].call.auth: one of bearer, basic and oauth is allowed\n" +
-				"m:6:31: jobs[0].call.auth.bearer.env: the environment has no NOPE\n" +
-				"m:6:63: jobs[0].call.auth.oauth.clientId: needed: The client.\n" +
-				"m:6:63: jobs[0].call.auth.oauth.clientSecret: needed: Its secret."},
+			"m:6:16: jobs[0].call.auth: use exactly one of bearer, basic and oauth\n" +
+				"m:6:31: jobs[0].call.auth.bearer.env: the environment variable NOPE is not set\n" +
+				"m:6:63: jobs[0].call.auth.oauth.clientId: required: The client.\n" +
+				"m:6:63: jobs[0].call.auth.oauth.clientSecret: required: Its secret."},
 		{"call of nobody",
 			"version: 1\napps: [{name: a, call: {expect: [200]}}]\njobs:\n- {app: a, name: j, handler: h, call: {maxAnswer: 1MB}}\n",
-			`m:2:24: apps[0].call: app a has no executor that is called: such as executors: ["call:https://example.com"]` + "\n" +
-				`m:4:39: jobs[0].call: app a has no executor that is called: such as executors: ["call:https://example.com"]`},
+			`m:2:24: apps[0].call: app a has no executor that is an HTTP endpoint: add one, such as executors: ["call:https://example.com"]` + "\n" +
+				`m:4:39: jobs[0].call: app a has no executor that is an HTTP endpoint: add one, such as executors: ["call:https://example.com"]`},
 		{"call of an app",
 			"version: 1\napps:\n- name: a\n  executors: [\"call:http://h\"]\n  call: {expect: [200, 200], headers: {TE: trailers}}\n",
-			`m:5:44: apps[0].call.headers.TE: "TE": this header cannot be given: it belongs to the connection`},
+			`m:5:44: apps[0].call.headers.TE: "TE": this header cannot be set: reserved for the connection`},
 		{"secret of nothing", app("token: {}"),
-			"m:4:10: apps[0].token: one of env, file and ssm is needed; allowed are {env: NAME}, {file: PATH} and {ssm: NAME}"},
+			"m:4:10: apps[0].token: use exactly one of env, file and ssm; allowed are {env: NAME}, {file: PATH} and {ssm: NAME}"},
 		{"secret that is a number", app("token: 8734587345"),
-			"m:4:10: apps[0].token: a number; allowed are {env: NAME}, {file: PATH} and {ssm: NAME}"},
+			"m:4:10: apps[0].token: a number; allowed values: {env: NAME}, {file: PATH} and {ssm: NAME}"},
 		{"secret with a space", app("token: \" x\""),
-			"m:4:10: apps[0].token: a token is at most 256 printable ASCII characters, no space around"},
+			"m:4:10: apps[0].token: a token can have at most 256 printable ASCII characters, without surrounding spaces"},
 		{"missing comma", job("labels: {a: b c: d}"),
-			"m:6:15: jobs[0].labels.a: a text with a colon and a space needs quotes; or a comma is missing before it"},
-		{"tag", job("title: !!str 5"), "m:6:10: jobs[0].title: tags are not supported; leave out !!str"},
+			"m:6:15: jobs[0].labels.a: a text with a colon and a space needs quotes, or a comma is missing before the text"},
+		{"tag", job("title: !!str 5"), "m:6:10: jobs[0].title: tags are not supported: remove !!str"},
 		{"merge key", "version: 1\ndefaults: &d {grace: 5s}\njobs:\n- {<<: *d, app: a, name: b, handler: c}\n",
-			"m:4:4: jobs[0]: merge keys (<<) are not supported; use defaults, or an alias in place of a whole value"},
+			"m:4:4: jobs[0]: merge keys (<<) are not supported: use defaults, or an alias in place of a whole value"},
 		{"a crontab without quotes", job("schedule: {crontab: * 0 * * *}"),
-			"m:6:23: jobs[0].schedule.crontab: no anchor &0 * * * stands before this: a text that begins with * needs quotes"},
-		{"unknown alias", job("title: *x"), "m:6:10: jobs[0].title: no anchor &x stands before this: a text that begins with * needs quotes"},
-		{"alias of itself", job("labels: &x {a: *x}"), "m:6:14: jobs[0].labels.a: a map; a text is needed"},
+			"m:6:23: jobs[0].schedule.crontab: anchor &0 * * * is not defined before this: quote a text that starts with *"},
+		{"unknown alias", job("title: *x"), "m:6:10: jobs[0].title: anchor &x is not defined before this: quote a text that starts with *"},
+		{"alias of itself", job("labels: &x {a: *x}"), "m:6:14: jobs[0].labels.a: a map; expected a text"},
 		{"deep", "version: 1\nset: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n",
-			"m:2:70: nested too deep; a manifest is at most 6 deep"},
-		{"many keys", "version: 1\n" + strings.Repeat("a:\n", 1001), "m:1001:2: more than 1000 keys in a row; a map of a manifest has a few"},
-		{"second document", "version: 1\n---\nversion: 1\nset: [\n", "m:4:6: no YAML: sequence end token ']' not found"},
+			"m:2:70: nested too deep: a manifest can have at most 6 levels"},
+		{"many keys", "version: 1\n" + strings.Repeat("a:\n", 1001),
+			"m:1001:2: more than 1000 keys in a row: a map in a manifest has only a few"},
+		{"second document", "version: 1\n---\nversion: 1\nset: [\n", "m:4:6: invalid YAML: sequence end token ']' not found"},
 		{"sets that differ", "version: 1\nset: a\n---\nversion: 1\nset: b\n",
-			`m:5:6: set: "b", but "a" at m:2:6; files that are applied together have one set`},
+			`m:5:6: set: the set is "b" here, but "a" at m:2:6: files that are applied together must use one set`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			doc, err := Parse("m", []byte(c.in), env())
@@ -474,7 +479,7 @@ func TestManyErrors(t *testing.T) {
 			t.Fatalf("error %d: %v", i, e)
 		}
 	}
-	if got := errs[MaxErrors].Error(); got != "m: and more errors: mend these first" {
+	if got := errs[MaxErrors].Error(); got != "m: more errors exist: fix these first" {
 		t.Error(got)
 	}
 }
@@ -514,13 +519,13 @@ func TestPieces(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ last, want string }{
-		{"    timeout: 5\n", "jobs[1999].timeout: duplicate key; it stands at 34006:5 already"},
+		{"    timeout: 5\n", "jobs[1999].timeout: duplicate key: already set at 34006:5"},
 		{"    keep: {days: -1}\n", "jobs[1999].keep.days: the number -1; allowed are whole numbers from 0 to 3650"},
-		{"    keep: {\n", "no YAML: "},
-		{"\tkeep: {}\n", "no YAML: a tab; YAML is indented with spaces"},
-		{"jobs: []\n", "jobs: duplicate key; it stands at 7:1 already"},
+		{"    keep: {\n", "invalid YAML: "},
+		{"\tkeep: {}\n", "invalid YAML: tabs are not allowed: indent YAML with spaces"},
+		{"jobs: []\n", "jobs: duplicate key: already set at 7:1"},
 		{"---\nversion: 1\njobs: [{app: a, name: job-7, handler: h}]\n---\nversion: 1\n",
-			`jobs[0].name: job "a/job-7" is there already, at m:128:5`},
+			`jobs[0].name: job "a/job-7" is already defined at m:128:5`},
 	} {
 		_, err := Parse("m", many(n, c.last), Options{})
 		errs, ok := errors.AsType[Errors](err)
@@ -557,7 +562,7 @@ func TestManyAliases(t *testing.T) {
 		fmt.Fprintf(&b, "- {app: a, name: j%d, handler: h, labels: *l}\n", i)
 	}
 	_, err := Parse("m", []byte(b.String()), Options{})
-	if err == nil || !strings.Contains(err.Error(), "the aliases of this file stand for more than 33554432 bytes") {
+	if err == nil || !strings.Contains(err.Error(), "the aliases in this file expand to more than 33554432 bytes") {
 		t.Error(err)
 	}
 }
@@ -571,7 +576,7 @@ func TestKnownToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const says = "m:2:25: apps[0].token: default_token is what xxl-job comes with"
+		const says = "m:2:25: apps[0].token: default_token is the default token of xxl-job"
 		if n := len(doc.Warnings); n == 0 || !strings.Contains(doc.Warnings[n-1].Error(), says) {
 			t.Errorf("%s: %v", token, doc.Warnings)
 		}
@@ -589,8 +594,8 @@ func TestSecrets(t *testing.T) {
 		t.Fatal(doc, err)
 	}
 	if len(doc.Warnings) != 1 ||
-		doc.Warnings[0].Error() != "m:2:25: apps[0].token: a secret is written out; {env: NAME}, {file: PATH} or {ssm: NAME} keeps it "+
-			"out of the file" {
+		doc.Warnings[0].Error() != "m:2:25: apps[0].token: the secret is in plain text: use {env: NAME}, {file: PATH} or {ssm: NAME} "+
+			"to keep it out of the file" {
 		t.Error(doc.Warnings)
 	}
 	for _, in := range []string{
@@ -656,9 +661,9 @@ jobs:
 		}
 	}
 	for _, bad := range []struct{ value, want string }{ // one error each
-		{"{env: LINES}", "m:7:44: jobs[0].call.headers.X-Key: the value of a header is at most 4096 printable ASCII characters, " +
-			"no line break, no space around"},
-		{"{env: NONE}", "m:7:50: jobs[0].call.headers.X-Key.env: the environment has no NONE"},
+		{"{env: LINES}", "m:7:44: jobs[0].call.headers.X-Key: the value of a header can have at most 4096 printable ASCII characters, " +
+			"without line breaks or surrounding spaces"},
+		{"{env: NONE}", "m:7:50: jobs[0].call.headers.X-Key.env: the environment variable NONE is not set"},
 	} {
 		text := strings.Replace(strings.Replace(file, "{env: KEY}", bad.value, 1), "hidden: [X-Old]", "hidden: [X-Old, X-Key]", 1)
 		e := env("LINES", "two\nlines")
@@ -712,8 +717,8 @@ func TestLoad(t *testing.T) {
 	write("sub/e.yaml", "version: 1\nset: t\njobs: [{app: a, name: b, handler: h}]\n")
 	_, err = Load([]string{dir}, nil, o)
 	e, b := filepath.Join(dir, "sub/e.yaml"), filepath.Join(dir, "b.yaml")
-	if want := e + ":2:6: set: \"t\", but \"s\" at " + b + ":2:6; files that are applied together have one set\n" +
-		e + ":3:23: jobs[0].name: job \"a/b\" is there already, at " + b + ":4:8"; err == nil || err.Error() != want {
+	if want := e + ":2:6: set: the set is \"t\" here, but \"s\" at " + b + ":2:6: files that are applied together must use one set\n" +
+		e + ":3:23: jobs[0].name: job \"a/b\" is already defined at " + b + ":4:8"; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %v", err, want)
 	}
 	none := filepath.Join(dir, "none")
@@ -721,8 +726,8 @@ func TestLoad(t *testing.T) {
 		path, want string
 	}{
 		{none, none + ": no such file or directory"},
-		{filepath.Join(dir, ".hidden"), filepath.Join(dir, ".hidden", "d.yml") + `:1:1: "nope"; a manifest is a map that begins with version: 1`},
-		{t.TempDir(), "no manifest in this folder; *.yaml, *.yml and *.json are read"},
+		{filepath.Join(dir, ".hidden"), filepath.Join(dir, ".hidden", "d.yml") + `:1:1: "nope"; a manifest must be a map that starts with version: 1`},
+		{t.TempDir(), "no manifest in this directory: *.yaml, *.yml and *.json files are read"},
 		{"-", "stdin: nothing to read"},
 	} {
 		if _, err := Load([]string{c.path}, nil, o); err == nil || !strings.HasSuffix(err.Error(), c.want) {
@@ -756,10 +761,11 @@ func TestDocuments(t *testing.T) {
 	}
 	for _, c := range []struct{ text, want string }{
 		{"---\n" + strings.ReplaceAll(yaml.String(), "---\nversion: 1\nset: fleet\ndefaults: {grace: 5s}\njobs:\n", "")[:MaxDocument+2],
-			"m:1:1: 4 MB in one document, at most 4 are read at once; begin the next with the lines --- and version: 1, or use several files"},
+			"m:1:1: the document has 4 MB, but at most 4 MB are read at once: " +
+				"start the next document with the lines --- and version: 1, or use several files"},
 		{lines.String() + "\n" + `{"version": 1, "jobs": [{"app": "a", "name": "j", "handler": 5}]}` + "\n" + `{"version": 1, "jobs": [` + "\n",
-			"m:102:62: jobs[0].handler: the number 5 is no text; write it in quotes: \"5\"\nm:103:24: no YAML: sequence end token ']' not found"},
-		{"{\"version\": 1}\n---\nversion: 2\n", "m:3:10: version: the number 2; this program reads version: 1"},
+			"m:102:62: jobs[0].handler: the number 5 is not a text: use quotes: \"5\"\nm:103:24: invalid YAML: sequence end token ']' not found"},
+		{"{\"version\": 1}\n---\nversion: 2\n", "m:3:10: version: the number 2; this program supports version: 1"},
 	} {
 		if _, err := Parse("m", []byte(c.text), Options{}); err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)

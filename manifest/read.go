@@ -79,12 +79,12 @@ func parse(p piece, small bool) (body ast.Node, err *Error) {
 	}
 	defer func() {
 		if v := recover(); v != nil { // of the library, on what no person writes
-			body, err = nil, problem(0, 0, "no YAML that can be read; look for a mistake in quotes, brackets or indentation")
+			body, err = nil, problem(0, 0, "not readable as YAML: check quotes, brackets and indentation")
 		}
 	}()
 	if len(p.text) > MaxDocument {
-		return nil, problem(0, 0, "%d MB in one document, at most %d are read at once; "+
-			"begin the next with the lines --- and version: 1, or use several files", len(p.text)>>20, MaxDocument>>20)
+		return nil, problem(0, 0, "the document has %d MB, but at most %d MB are read at once: "+
+			"start the next document with the lines --- and version: 1, or use several files", len(p.text)>>20, MaxDocument>>20)
 	}
 	marks := 0
 	for i := range len(p.text) {
@@ -93,7 +93,7 @@ func parse(p piece, small bool) (body ast.Node, err *Error) {
 		}
 	}
 	if small && marks > maxMarks {
-		return nil, problem(0, 0, "more than %d lines, commas, colons and brackets: a job has a few thousand", maxMarks)
+		return nil, problem(0, 0, "more than %d lines, commas, colons and brackets: a job has only a few thousand", maxMarks)
 	}
 	if !small && json.Valid([]byte(p.text)) {
 		j := jsonText{text: p.text, dec: json.NewDecoder(strings.NewReader(p.text)), line: p.line + 1, column: 1}
@@ -113,17 +113,17 @@ func parse(p piece, small bool) (body ast.Node, err *Error) {
 	if e != nil {
 		y, ok := errors.AsType[yaml.Error](e)
 		if !ok {
-			return nil, problem(0, 0, "no YAML")
+			return nil, problem(0, 0, "not YAML")
 		}
 		at := position(y.GetToken())
-		return nil, problem(at.Line, at.Column, "no YAML: %s", reason(y.GetMessage()))
+		return nil, problem(at.Line, at.Column, "invalid YAML: %s", reason(y.GetMessage()))
 	}
 	for _, d := range f.Docs {
 		switch {
 		case d.Body == nil || d.Body.Type() == ast.CommentType:
 		case body != nil:
 			at := posOf(d.Body)
-			return nil, problem(at.Line, at.Column, "a second document begins here without a line ---")
+			return nil, problem(at.Line, at.Column, "a second document starts here without a line ---")
 		default:
 			body = d.Body
 		}
@@ -135,9 +135,9 @@ func parse(p piece, small bool) (body ast.Node, err *Error) {
 func reason(msg string) core.Text {
 	switch {
 	case strings.HasPrefix(msg, "invalid header option"): // the rest is what was written, perhaps a secret
-		return core.Say("only -, + and a digit are allowed behind | and >")
+		return core.Say("only -, + and a digit are allowed after | and >")
 	case strings.Contains(msg, "character '\t'") || strings.Contains(msg, "tab character"):
-		return core.Say("a tab; YAML is indented with spaces")
+		return core.Say("tabs are not allowed: indent YAML with spaces")
 	}
 	for _, known := range oftenSaid {
 		if msg == known.String() {
@@ -183,7 +183,7 @@ func tooDeep(tokens token.Tokens) (at *token.Position, why core.Text) {
 		}
 		if tk.Type == token.MappingKeyType || tk.Type == token.MappingValueType && flow == 0 {
 			if keys++; keys > maxKeys {
-				return tk.Position, core.Say("more than %d keys in a row; a map of a manifest has a few", maxKeys)
+				return tk.Position, core.Say("more than %d keys in a row: a map in a manifest has only a few", maxKeys)
 			}
 		}
 		if flow == 0 {
@@ -193,7 +193,7 @@ func tooDeep(tokens token.Tokens) (at *token.Position, why core.Text) {
 			columns = append(columns, tk.Position.Column)
 		}
 		if flow > maxFlow || len(columns) > maxBlock {
-			return tk.Position, core.Say("nested too deep; a manifest is at most 6 deep")
+			return tk.Position, core.Say("nested too deep: a manifest can have at most 6 levels")
 		}
 	}
 	return nil, core.Text{}
@@ -233,7 +233,7 @@ func readable(data []byte) *Error {
 	if len(data) > MaxFile {
 		return &Error{Reason: core.Say("%d bytes; at most %d (32 MB) are allowed: use several files", len(data), MaxFile)}
 	}
-	bad, what := bytes.IndexByte(data, 0), core.Say("a zero byte; a manifest is UTF-8 text")
+	bad, what := bytes.IndexByte(data, 0), core.Say("zero byte found: a manifest must be UTF-8 text")
 	if bad < 0 && !utf8.Valid(data) {
 		bad, what = bytes.IndexByte(bytes.ToValidUTF8(data, []byte{0}), 0), core.Say("not UTF-8")
 	}

@@ -211,40 +211,40 @@ func (s *schema) allowed() core.Text {
 	case kSpan:
 		return core.Say("allowed are whole seconds from %s to %s, such as 10s 5m 2h", FormatDuration(s.min), FormatDuration(s.max))
 	case kInstant:
-		return core.Say("a time in whole seconds such as 2027-01-01T00:00:00Z or 2027-01-01T01:00:00+01:00 is needed")
+		return core.Say("expected a time in whole seconds, such as 2027-01-01T00:00:00Z or 2027-01-01T01:00:00+01:00")
 	case kMoment:
-		return core.Say("a date such as 2026-12-01, or a time such as 2026-12-01T09:00:00+01:00, is needed")
+		return core.Say("expected a date such as 2026-12-01, or a time such as 2026-12-01T09:00:00+01:00")
 	case kWord:
-		return core.Say("allowed are %s", strings.Join(s.words, ", "))
+		return core.Say("allowed values: %s", strings.Join(s.words, ", "))
 	case kSecret:
-		return core.Say("allowed are %s", references)
+		return core.Say("allowed values: %s", references)
 	case kHeader:
-		return core.Say("a text is needed, or %s", references)
+		return core.Say("expected a text, or %s", references)
 	case kSize:
 		return core.Say("allowed are %s to %s, such as 64KB", s.MinSpan, s.MaxSpan)
 	case kTexts:
-		return core.Say("a map such as %s is needed", "{team: finance}")
+		return core.Say("expected a map such as %s", "{team: finance}")
 	case kList:
 		switch s.Items.kind {
 		case kInt:
-			return core.Say("a list such as [%s] is needed", "200, 202")
+			return core.Say("expected a list such as [%s]", "200, 202")
 		case kWord:
-			return core.Say("a list such as [%s] is needed", strings.Join(s.Items.words, ", "))
+			return core.Say("expected a list such as [%s]", strings.Join(s.Items.words, ", "))
 		case kObject:
-			return core.Say("a list such as [%s] is needed", "{…}")
+			return core.Say("expected a list such as [%s]", "{…}")
 		}
-		return core.Say("a list such as [%s] is needed", "a, b")
+		return core.Say("expected a list such as [%s]", "a, b")
 	case kObject:
 		if s == component("Manifest") {
-			return core.Say("a manifest is a map that begins with version: 1")
+			return core.Say("a manifest must be a map that starts with version: 1")
 		}
-		return core.Say("a map with fields is needed: %s", s.names())
+		return core.Say("expected a map with fields: %s", s.names())
 	case kEither:
-		return core.Say("a map with fields, or a list of such maps, is needed: %s", s.fields().names())
+		return core.Say("expected a map with fields, or a list of such maps: %s", s.fields().names())
 	case kVersion:
-		return core.Say("this program reads version: 1")
+		return core.Say("this program supports version: 1")
 	}
-	return core.Say("a text is needed")
+	return core.Say("expected a text")
 }
 
 func (s *schema) names() string {

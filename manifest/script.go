@@ -33,13 +33,13 @@ func (b *builder) script(form object, path string) {
 	file, isFile := s["file"].(string)
 	switch {
 	case hasFile && hasSource:
-		refuse("source", "a file and a source; one of them is needed")
+		refuse("source", "file and source are both set: use only one of them")
 	case !hasFile && !hasSource:
-		refuse("", "needed: file, with the name of the script's file, or source, with its text")
+		refuse("", "required: file (name of the script file) or source (text of the script)")
 	case hasFile && !isFile, hasSource && s["source"] == nil:
 		right = false // said
 	case isFile && b.o.ReadFile == nil:
-		refuse("file", "files cannot be read here")
+		refuse("file", "file references are not supported here")
 	case isFile:
 		text, err := b.o.ReadFile(file)
 		if err != nil {

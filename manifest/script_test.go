@@ -48,28 +48,28 @@ func TestScriptErrors(t *testing.T) {
 		want string
 	}{
 		{"script: {kind: perl, source: " +
-			"x}", Options{}, `m:5:18: jobs[0].script.kind: "perl"; allowed are shell, python, nodejs, php, powershell, groovy`},
+			"x}", Options{}, `m:5:18: jobs[0].script.kind: "perl"; allowed values: shell, python, nodejs, php, powershell, groovy`},
 		{"script: {kind: GLUE_SHELL, source: " +
-			"x}", Options{}, `m:5:18: jobs[0].script.kind: "GLUE_SHELL"; allowed are shell, python, nodejs, php, powershell, groovy` +
-			`; xxl-job's GLUE_SHELL is script: {kind: shell, …} here`},
-		{"script: {source: x}", Options{}, `m:5:11: jobs[0].script.kind: needed: What it is written in.`},
+			"x}", Options{}, `m:5:18: jobs[0].script.kind: "GLUE_SHELL"; allowed values: shell, python, nodejs, php, powershell, groovy` +
+			`; xxl-job's GLUE_SHELL is script: {kind: shell, …} in tickring`},
+		{"script: {source: x}", Options{}, `m:5:11: jobs[0].script.kind: required: What it is written in.`},
 		{"script: {kind: " +
-			"shell}", Options{}, `m:5:11: jobs[0].script: needed: file, with the name of the script's file, or source, with its text`},
-		{"script: {kind: shell, source: x, file: f}", Options{}, `m:5:33: jobs[0].script.source: a file and a source; one of them is needed`},
-		{"script: {kind: shell, file: f}", Options{}, `m:5:31: jobs[0].script.file: files cannot be read here`},
+			"shell}", Options{}, `m:5:11: jobs[0].script: required: file (name of the script file) or source (text of the script)`},
+		{"script: {kind: shell, source: x, file: f}", Options{}, `m:5:33: jobs[0].script.source: file and source are both set: use only one of them`},
+		{"script: {kind: shell, file: f}", Options{}, `m:5:31: jobs[0].script.file: file references are not supported here`},
 		{"script: {kind: shell, file: g}", file(""), `m:5:31: jobs[0].script.file: g: file does not exist`},
-		{"script: {kind: shell, file: f}", file(""), `m:5:31: jobs[0].script.file: f: needed: the text of the script`},
+		{"script: {kind: shell, file: f}", file(""), `m:5:31: jobs[0].script.file: f: required: the text of the script`},
 		{"script: {kind: shell, file: " +
-			"f}", file("a\x00b"), `m:5:31: jobs[0].script.file: f: a zero byte at 1: a script is text, and a program goes where its executor is`},
-		{"script: {kind: shell, file: f}", file("\xff\xfe"), `m:5:31: jobs[0].script.file: f: not UTF-8: the protocol carries nothing else`},
+			"f}", file("a\x00b"), `m:5:31: jobs[0].script.file: f: zero byte at 1: a script must be text; install programs on the executor's machine`},
+		{"script: {kind: shell, file: f}", file("\xff\xfe"), `m:5:31: jobs[0].script.file: f: not UTF-8: the protocol supports only UTF-8`},
 		{"script: {kind: shell, file: f}", file(strings.Repeat("x", core.MaxScript+1)),
 			`m:5:31: jobs[0].script.file: f: 262145 bytes, at most 262144 (256 KB) are allowed`},
 		{`script: {kind: shell, source: "a\0b"}`, Options{},
-			`m:5:33: jobs[0].script.source: a zero byte at 1: a script is text, and a program goes where its executor is`},
+			`m:5:33: jobs[0].script.source: zero byte at 1: a script must be text; install programs on the executor's machine`},
 		{"script: {kind: shell, source: x}\n  handler: h", Options{},
-			`m:6:12: jobs[0].handler: "h": leave it out: a job has a handler or a script`},
+			`m:6:12: jobs[0].handler: "h": leave this field out: a job has either a handler or a script`},
 		{"script: {kind: shell, source: x, note: \"a\\nb\"}", Options{}, `control characters are not allowed`},
-		{"params: x", Options{}, `m:3:3: jobs[0].handler: needed: `},
+		{"params: x", Options{}, `m:3:3: jobs[0].handler: required: `},
 	} {
 		text := "version: 1\njobs:\n- app: a\n  name: b\n  " + c.job + "\n"
 		_, err := Parse("m", []byte(text), c.o)
@@ -80,7 +80,7 @@ func TestScriptErrors(t *testing.T) {
 	_, err := Parse("m", []byte("version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs: [{app: a, name: b, script: "+
 		"{kind: shell, source: x}}]\n"), Options{})
 	if err == nil || !strings.Contains(err.Error(),
-		`m:3:34: jobs[0].script: "shell": a script goes only to executors that speak xxl-job's protocol, and call:http://x does not`) {
+		`m:3:34: jobs[0].script: "shell": only executors that use the xxl-job protocol can run scripts, and call:http://x does not use it`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -63,8 +63,8 @@ func TestScriptElsewhere(t *testing.T) {
 		sh.Job.Def.Script = core.ScriptOf(core.ScriptShell, "", "x")
 		if a := s.Send(context.Background(), sh); a.Kind != dispatch.AnswerRefused || called {
 			t.Errorf("%s: %v %q, called %v", address, a.Kind, a.Message, called)
-		} else if strings.HasPrefix(address, "call") && a.Message != "a script goes only to executors that speak xxl-job's protocol, "+
-			"and "+address+" does not" {
+		} else if strings.HasPrefix(address, "call") && a.Message != "only executors that use the xxl-job protocol can run scripts, "+
+			"and "+address+" does not use it" {
 			t.Error(a.Message)
 		}
 	}

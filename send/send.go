@@ -278,7 +278,7 @@ func unasked(err error) error {
 	if !safedial.OwnWant(err) {
 		return err
 	}
-	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("not asked: %v", err), Err: err}
+	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("request not sent: %v", err), Err: err}
 }
 
 // errOf is nil for an accepted call, otherwise why it was not.
@@ -374,10 +374,10 @@ func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job co
 		return nil // who pulls looks at the record before it starts a run, and while it works
 	case core.SchemeLambda:
 		return core.Errorf(core.CodeRefused,
-			"a Lambda invocation cannot be ended from outside: the kill is recorded, and counts when the function fails or its time is over")
+			"a Lambda invocation cannot be stopped from outside: the kill is recorded and takes effect when the function fails or times out")
 	default:
-		return core.Errorf(core.CodeRefused, "%s: executors cannot be told to end a run; the kill is recorded, and counts when the run fails",
-			scheme)
+		return core.Errorf(core.CodeRefused,
+			"%s: executors cannot be asked to stop a run; the kill is recorded and takes effect when the run fails", scheme)
 	}
 	return errOf(s.wire.Kill(allowing(ctx, app), target, auth(app), int32(job)))
 }
@@ -421,10 +421,10 @@ func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int
 		FromLine: int32(max(from, 1))})
 	if o.Kind != wirehttp.Accepted {
 		if errors.Is(o.Err, wirehttp.ErrTooLarge) {
-			return "", from, false, core.Errorf(core.CodeTooLarge, "the executor at %s answered with more of the log than an answer may have: %v",
+			return "", from, false, core.Errorf(core.CodeTooLarge, "the executor at %s returned more of the log than one answer can hold: %v",
 				run.Address, o.Err)
 		}
-		return "", from, false, core.Errorf(core.CodeUnavailable, "the executor at %s did not answer with the log: %v", run.Address, errOf(o))
+		return "", from, false, core.Errorf(core.CodeUnavailable, "the executor at %s did not return the log: %v", run.Address, errOf(o))
 	}
 	next = min(max(int(res.ToLine)+1, from), math.MaxInt32)
 	return res.Content, next, res.End || !run.State.Open() && int(res.ToLine) < from, nil

@@ -338,7 +338,7 @@ func TestKillWithoutConnection(t *testing.T) {
 	s := newSender(t, Options{})
 	app := &core.App{Name: "pay"}
 	if err := s.Kill(t.Context(), app, "lambda:payroll", 7); core.CodeOf(err) != core.CodeRefused ||
-		!strings.Contains(err.Error(), "cannot be ended from outside: the kill is recorded") {
+		!strings.Contains(err.Error(), "cannot be stopped from outside: the kill is recorded") {
 		t.Errorf("%v", err)
 	}
 	if err := s.Kill(t.Context(), app, "queue:mail", 7); err != nil {

@@ -296,7 +296,7 @@ func TestCommandLogKept(t *testing.T) {
 	}
 	log, err := c.GetLog(t.Context(), kept, client.GetLogParams{})
 	if err != nil || log.Kept == nil || log.Kept.Message || log.Kept.More || !log.End ||
-		!strings.Contains(log.Kept.Live, "is gone from the server's folder") {
+		!strings.Contains(log.Kept.Live, "is missing in the server's data directory") {
 		t.Fatalf("%v, %+v", err, log.Kept)
 	}
 	// Its first line is the head that the server writes: the line n is the one after it.
@@ -307,7 +307,7 @@ func TestCommandLogKept(t *testing.T) {
 	}
 	log, err = c.GetLog(t.Context(), never, client.GetLogParams{})
 	if err != nil || log.Kept == nil || !log.Kept.Message || log.Kept.More || log.Text != run.Message+"\n" ||
-		!strings.Contains(log.Kept.Live, "the last 4 KB at most") {
+		!strings.Contains(log.Kept.Live, "at most the last 4 KB") {
 		t.Errorf("of one that keeps none: %v, %+v, %d bytes", err, log.Kept, len(log.Text))
 	}
 }
@@ -583,11 +583,11 @@ func TestCommandsRefused(t *testing.T) {
 	refused(s, of(core.Command{Line: "true", Dir: dir + "x"}), "command.dir", "allowed are "+dir)
 	declared := of(core.Command{Line: "true"})
 	declared.Declared = true
-	refused(s, declared, "", "takes the admin token")
+	refused(s, declared, "", "use the admin token")
 	commandJob(t, s, "was", core.Command{Line: "echo > was", Dir: dir})
 	elsewhere := operate.TriggerRequest{Job: "ops/was", Addresses: []string{"http://10.0.0.1:1"}}
 	if _, err := s.Manage().Trigger(t.Context(), actor, elsewhere); err == nil ||
-		!strings.Contains(err.Error(), "no address") {
+		!strings.Contains(err.Error(), "addresses are not allowed") {
 		t.Errorf("a trigger with an address: %v", err)
 	}
 	s.stop()

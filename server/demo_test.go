@@ -92,7 +92,7 @@ func TestDemo(t *testing.T) {
 	eventually(t, 30*time.Second, third.has("demo/heartbeat"))
 	eventually(t, 30*time.Second, third.has("down for "))
 	eventually(t, 30*time.Second, func() error {
-		if third.has("nothing was due")() == nil {
+		if third.has("no runs were due")() == nil {
 			return nil // it took over within a second
 		}
 		return third.has("0 unaccounted for")()
@@ -149,7 +149,7 @@ func TestOutageReport(t *testing.T) {
 		r    OutageReport
 		want string
 	}{
-		{OutageReport{Down: 3 * time.Hour}, "down for 3 h: nothing was due"},
+		{OutageReport{Down: 3 * time.Hour}, "down for 3 h: no runs were due"},
 		{OutageReport{Down: 7300 * time.Millisecond, Sent: 35, Worst: 7900 * time.Millisecond, UnderWay: 2, Open: 1,
 			Audit: ask.AuditSum{AuditCount: ask.AuditCount{Demanded: 36, OnTime: 10, Late: 26}}},
 			"down for 7.3 s: 36 instants were due, 35 sent after the restart (worst 7.9 s late), 1 sent just before the stop, 0 skipped, 0 " +

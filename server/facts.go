@@ -18,7 +18,8 @@ import (
 )
 
 // onHold is why a server with Options.Hold does nothing.
-var onHold = core.Say("restored copy on hold: nothing is planned, sent or asked; to start it, stop this server and run: %s",
+var onHold = core.Say("restored copy on hold: no run is planned or sent, and no executor is asked; to start it, "+
+	"stop this server and run: %s",
 	"tickring serve --restored --start-now")
 
 func (s *Server) facts(ctx context.Context, p *parts, l words.Language) client.Facts {
@@ -32,7 +33,7 @@ func (s *Server) facts(ctx context.Context, p *parts, l words.Language) client.F
 	var err error
 	if f.Data.Free, err = freeBytes(s.o.Dir); err != nil {
 		f.Data.Free = -1
-		f.Unread = append(f.Unread, core.Phrase("free room on the disk").String())
+		f.Unread = append(f.Unread, core.Phrase("free disk space").String())
 	}
 	if s.cert != nil {
 		f.CertificateUntil = s.cert.get(time.Now()).Leaf.NotAfter

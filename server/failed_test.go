@@ -175,9 +175,9 @@ func TestFailuresAreTold(t *testing.T) {
 		level doctor.Level
 		says  string
 	}{
-		{doctor.Wrong, "app shop has no executor, and nobody runs shop/backup"},
-		{doctor.Wrong, "web/never failed for good 3 times in a row, the last time "},
-		{doctor.Warning, "web/thrice did nothing but fail yet, the last time "},
+		{doctor.Wrong, "app shop has no executor, so nothing runs shop/backup"},
+		{doctor.Wrong, "web/never failed 3 times in a row after all retries, last "},
+		{doctor.Warning, "web/thrice has only failed so far, last "},
 	} {
 		if !strings.Contains(fmt.Sprint(list), want.says) {
 			t.Errorf("%s: not found in %+v", want.says, list)

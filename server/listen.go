@@ -32,14 +32,14 @@ func listen(address string) (net.Listener, error) {
 	}
 	if err != nil {
 		return nil, core.Invalid("listen", address,
-			"an address is HOST:PORT: 127.0.0.1:7700 for this machine only, 0.0.0.0:7700 for all of its networks, port 0 for a free one")
+			"write an address as HOST:PORT: 127.0.0.1:7700 for this machine only, 0.0.0.0:7700 for all networks, port 0 for a free port")
 	}
 	ln, err := net.Listen("tcp", address)
 	switch {
 	case err == nil:
 		return ln, nil
 	case !errors.Is(err, syscall.EADDRINUSE):
-		return nil, core.Invalid("listen", address, "cannot listen there: %s; choose another address with --listen", reason(err))
+		return nil, core.Invalid("listen", address, "cannot listen on this address: %s; choose another address with --listen", reason(err))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -49,10 +49,10 @@ func listen(address string) (net.Listener, error) {
 	}
 	if who, err := WhoIs(ctx, "http://"+net.JoinHostPort(host, port)); err == nil {
 		return nil, core.Invalid("listen", address,
-			"%s listens there already: use that one, end it (kill %d), or choose another address with --listen", who, who.PID)
+			"%s already listens on this address: use that server, stop it (kill %d), or choose another address with --listen", who, who.PID)
 	}
 	return nil, core.Invalid("listen", address,
-		"another program listens there already; choose another address with --listen, such as 127.0.0.1:7701")
+		"another program already listens on this address: choose another address with --listen, such as 127.0.0.1:7701")
 }
 
 // The headers of /healthz by which a server of ours is told from others.

@@ -130,7 +130,8 @@ func TestKeptLogs(t *testing.T) {
 			t.Errorf("%s: %v, %+v", name, err, log.Kept)
 			continue
 		}
-		if log.Text != whole[name] || log.Kept.From != 1 || log.Kept.Why != "" || !log.End || !strings.Contains(log.Kept.Live, "did not answer") {
+		if log.Text != whole[name] || log.Kept.From != 1 || log.Kept.Why != "" || !log.End ||
+			!strings.Contains(log.Kept.Live, "did not return the log") {
 			t.Errorf("%s: %d bytes of %d, %+v", name, len(log.Text), len(whole[name]), log.Kept)
 		}
 		piece, err := c.GetLog(t.Context(), id, client.GetLogParams{From: 999})
@@ -196,7 +197,7 @@ func TestLostLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list := doctor.Judge(&doctor.Facts{Now: facts.Now, Own: &facts}); !strings.Contains(fmt.Sprint(list),
-		"logs that were to be kept could not be read: 1 since") {
+		"logs that could not be stored: 1 since") {
 		t.Errorf("doctor says nothing of it: %+v", list)
 	}
 }
@@ -246,7 +247,7 @@ func TestMessageForLog(t *testing.T) {
 		})
 		log, err := c.GetLog(t.Context(), run.ID.String(), client.GetLogParams{})
 		if err != nil || log.Kept == nil || !log.Kept.Message || log.Kept.More != cut || !log.Kept.At.Equal(run.EndedAt) || !log.End ||
-			log.Text != strings.TrimRight(run.Message, "\n")+"\n" || !strings.Contains(log.Kept.Live, "an endpoint cannot be asked") {
+			log.Text != strings.TrimRight(run.Message, "\n")+"\n" || !strings.Contains(log.Kept.Live, "HTTP endpoints have no logs") {
 			t.Errorf("%s: %v, %+v, %d bytes", handler, err, log.Kept, len(log.Text))
 		}
 	}

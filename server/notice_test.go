@@ -281,7 +281,7 @@ func TestNoticesGivenUp(t *testing.T) {
 		}
 		return fmt.Sprint(doctor.Judge(&doctor.Facts{Now: facts.Now, Own: &facts, Jobs: &jobs}))
 	}
-	if text := says(); !strings.Contains(text, "each channel takes what it is sent") {
+	if text := says(); !strings.Contains(text, "all channels accept notifications") {
 		t.Errorf("while all is well doctor says %s", text)
 	}
 	fail := func(name string) {
@@ -306,8 +306,8 @@ func TestNoticesGivenUp(t *testing.T) {
 		t.Errorf("channels are %+v, %v", list, err)
 	}
 	text := says()
-	for _, want := range []string{"channel oncall does not take notices since 20", "410 Gone",
-		"; 1 were given up", "1 were given up since 20"} {
+	for _, want := range []string{"channel oncall has failed since 20", "410 Gone",
+		"; 1 were dropped", "1 were dropped since 20"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("doctor does not say %q: %s", want, text)
 		}
@@ -331,7 +331,7 @@ func TestNoticesGivenUp(t *testing.T) {
 		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_notices_total{outcome="sent"} 1`) {
 			return fmt.Errorf("metrics: %s", numbers)
 		}
-		if text := says(); strings.Contains(text, "does not take") {
+		if text := says(); strings.Contains(text, "has failed since") {
 			return fmt.Errorf("doctor still says %s", text)
 		}
 		return nil

@@ -183,7 +183,7 @@ func (r OutageReport) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "down for %s: ", Span(r.Down))
 	if a.Demanded == 0 {
-		b.WriteString("nothing was due")
+		b.WriteString("no runs were due")
 	} else {
 		fmt.Fprintf(&b, "%d %s due, %d sent after the restart", a.Demanded, plural(a.Demanded, "instant was", "instants were"), r.Sent)
 		if r.Sent > 0 {

@@ -192,7 +192,8 @@ func TestRestoredCopyOnHoldTouchesNothing(t *testing.T) {
 	received.Store(0)
 	begun, out := time.Now(), &lines{}
 	s = start(t, Options{Dir: dir, Restored: true, Hold: true, Notice: out})
-	for _, want := range []string{"restored copy on hold: nothing is planned, sent or asked", "; once this copy is started, "} {
+	for _, want := range []string{"restored copy on hold: no run is planned or sent, and no executor is asked",
+		"; once this copy is started, "} {
 		if err := out.has(want)(); err != nil {
 			t.Error(err)
 		}

@@ -131,11 +131,11 @@ type parts struct {
 func New(o Options) (_ *Server, err error) {
 	o.defaults()
 	if o.Dir == "" {
-		return nil, core.Invalid("data", "", "the data folder needs a name")
+		return nil, core.Invalid("data", "", "name the data directory")
 	}
 	if o.ReportURL != "" && !isBase(o.ReportURL) {
 		return nil, core.Invalid("report-url", o.ReportURL,
-			"a URL such as http://scheduler.example:7700 is expected: where executors reach this server")
+			"expected a URL such as http://scheduler.example:7700, at which executors reach this server")
 	}
 	s := &Server{o: o, log: o.Log, ready: make(chan struct{}), m: newMetrics()}
 	s.hurry, s.cut = context.WithCancel(context.Background())
@@ -152,7 +152,7 @@ func New(o Options) (_ *Server, err error) {
 		}
 	}()
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, core.Invalid("data", o.Dir, "the folder cannot be made: %s; name one that can be written, with --data or TICKRING_DATA",
+		return nil, core.Invalid("data", o.Dir, "the directory cannot be created: %s; name a writable directory with --data or TICKRING_DATA",
 			reason(err))
 	}
 	if s.token, err = adminToken(o.Dir, o.Token); err != nil {
@@ -163,7 +163,7 @@ func New(o Options) (_ *Server, err error) {
 			return nil, err
 		}
 		if o.ReadToken == s.token {
-			return nil, core.Invalid("TICKRING_READ_TOKEN", "", "it is the admin token too, which may do all: give another")
+			return nil, core.Invalid("TICKRING_READ_TOKEN", "", "same as the admin token, which has all permissions: set another token")
 		}
 	}
 	o.Traces.Salt, o.Traces.Version, o.Traces.Log, o.Traces.Count = s.derived("trace"), o.Version, o.Log, s.m.spansWent
@@ -204,8 +204,8 @@ func (s *Server) providerOf(settings oidc.Settings) (*oidc.Provider, error) {
 			settings.URL = s.URL()
 		}
 		if settings.URL == "" {
-			return nil, core.Invalid("oidc-url", "", "say by which URL browsers reach this server, or give it as --report-url: the provider sends "+
-				"them back there")
+			return nil, core.Invalid("oidc-url", "", "set the URL at which browsers reach this server, or set --report-url: the provider "+
+				"redirects browsers to that URL")
 		}
 	}
 	p, err := oidc.New(settings, s.token, oidc.Options{Log: s.log})
@@ -562,7 +562,8 @@ func adminToken(dir, given string) (string, error) {
 	}
 	token := rand.Text()
 	if err := os.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
-		return "", core.Invalid("data", dir, "the folder cannot be written: %s; name one that can be, with --data or TICKRING_DATA", reason(err))
+		return "", core.Invalid("data", dir, "the directory cannot be written: %s; name a writable directory with --data or TICKRING_DATA",
+			reason(err))
 	}
 	return token, nil
 }

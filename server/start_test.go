@@ -45,7 +45,7 @@ func TestCannotStart(t *testing.T) {
 		{"a folder below a file", Options{Dir: filepath.Join(file, "below")}, "data", []string{file}},
 		{"a token too short", Options{Dir: t.TempDir(), Token: "nineteen-characters"}, "TICKRING_ADMIN_TOKEN", []string{"20 to 512"}},
 		{"a token too short in the folder", Options{Dir: short}, filepath.Join(short, TokenFile), []string{"20 to 512"}},
-		{"a file that is no database", Options{Dir: noDatabase}, "", []string{"no file of tickring"}},
+		{"a file that is no database", Options{Dir: noDatabase}, "", []string{"not a file of tickring"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.o.Listen == "" {

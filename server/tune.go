@@ -26,7 +26,7 @@ func (o *Options) Tune(name, value string) error {
 	}
 	d, err := time.ParseDuration(value)
 	if err != nil || d <= 0 {
-		return core.Invalid("tune."+name, value, "a positive duration such as 5s")
+		return core.Invalid("tune."+name, value, "expected a positive duration such as 5s")
 	}
 	*f = d
 	return nil

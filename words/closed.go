@@ -9,7 +9,7 @@ import (
 // State is what a run that stands so is said to be: "failed", "执行失败".
 func State(l Language, s core.State) string { return in(l, "state", cmp.Or(states[s], string(s))) }
 
-// Reason says in a clause why a run ended as it did: "no executor took it".
+// Reason says in a clause why a run ended as it did: "no executor accepted the run".
 func Reason(l Language, r core.Reason) string { return in(l, "reason", cmp.Or(reasons[r], string(r))) }
 
 var states = map[core.State]string{
@@ -25,26 +25,26 @@ var states = map[core.State]string{
 }
 
 var reasons = map[core.Reason]string{
-	core.ReasonNotAccepted:   "no executor took it",
+	core.ReasonNotAccepted:   "no executor accepted the run",
 	core.ReasonNoExecutor:    "no executor was there",
-	core.ReasonHandler:       "its handler said so",
-	core.ReasonCrashed:       "its executor ended under it",
+	core.ReasonHandler:       "the handler reported a failure",
+	core.ReasonCrashed:       "the executor exited during the run",
 	core.ReasonShards:        "its shards did not succeed",
-	core.ReasonSnoozed:       "its handler asked for a later time",
-	core.ReasonTimeout:       "its time was over",
-	core.ReasonPerson:        "somebody killed it",
-	core.ReasonReplaced:      "a newer run went in its place",
-	core.ReasonGone:          "its executor is no longer there",
-	core.ReasonForgotten:     "its executor is idle and never reported its end",
-	core.ReasonNoReport:      "nothing was heard of it in time",
-	core.ReasonMisfire:       "it was late, and the misfire policy leaves such out",
-	core.ReasonDeadline:      "it was later than the deadline",
-	core.ReasonOverlap:       "another run was at work",
-	core.ReasonQueueFull:     "as many waited as may",
+	core.ReasonSnoozed:       "the handler postponed the run",
+	core.ReasonTimeout:       "the run exceeded its timeout",
+	core.ReasonPerson:        "a user killed the run",
+	core.ReasonReplaced:      "a newer run replaced it",
+	core.ReasonGone:          "the executor is gone",
+	core.ReasonForgotten:     "the executor is idle and reported no result",
+	core.ReasonNoReport:      "no result was reported in time",
+	core.ReasonMisfire:       "skipped by the misfire policy",
+	core.ReasonDeadline:      "later than the deadline",
+	core.ReasonOverlap:       "another run was still running",
+	core.ReasonQueueFull:     "the waiting queue was full",
 	core.ReasonPaused:        "the schedule was paused",
 	core.ReasonChanged:       "the job was changed",
 	core.ReasonDeleted:       "the job was deleted",
-	core.ReasonCancelled:     "it was cancelled",
-	core.ReasonUndeliverable: "it could not be delivered",
-	core.ReasonJoin:          "a job that it comes after did not end within its time",
+	core.ReasonCancelled:     "the run was cancelled",
+	core.ReasonUndeliverable: "the message could not be delivered",
+	core.ReasonJoin:          "a parent job did not finish in time",
 }

@@ -87,61 +87,61 @@ type notification struct{ subject, one, many string }
 var sentences = map[string]notification{
 	"failed": {
 		subject: "{job} failed",
-		one:     "{job}, due {due}, failed, and is not tried again.",
-		many:    "{job}, due {due}, failed after {times} attempts, and is not tried again.",
+		one:     "{job}, scheduled for {due}, failed and will not be retried.",
+		many:    "{job}, scheduled for {due}, failed after {times} attempts and will not be retried.",
 	},
 	"lost": {
 		subject: "{job}: a run was lost",
-		one:     "Nobody knows how the run of {job}, due {due}, ended: it is closed as lost.",
+		one:     "The result of {job}, scheduled for {due}, is unknown. The run was closed as lost.",
 	},
 	"late": {
 		subject: "{job} is late",
-		one:     "{job}, due {due}, was sent {took} late.",
+		one:     "{job}, scheduled for {due}, was sent {took} late.",
 	},
 	"skipped": {
 		subject: "{job} was skipped",
-		one:     "{job}, due {due}, was not run.",
-		many:    "{job} was not run at {times} instants, the first due {due}.",
+		one:     "{job}, scheduled for {due}, was skipped.",
+		many:    "{times} runs of {job} were skipped, the first scheduled for {due}.",
 	},
 	"slow": {
 		subject: "{job} is slow",
-		one:     "{job}, due {due}, is at work for {took} and has not ended.",
+		one:     "{job}, scheduled for {due}, has been running for {took}.",
 	},
 	"recovered": {
 		subject: "{job} succeeds again",
-		one:     "{job}, due {due}, succeeded after a failure.",
-		many:    "{job}, due {due}, succeeded after {times} failures.",
+		one:     "{job}, scheduled for {due}, succeeded after a failure.",
+		many:    "{job}, scheduled for {due}, succeeded after {times} failures.",
 	},
 	"no-executor": {
-		subject: "{job} has no executor",
-		one:     "{job}, due {due}, failed: no executor was there to run it.",
+		subject: "{job} has no available executor",
+		one:     "{job}, scheduled for {due}, failed: no executor was available.",
 	},
 	"paused": {
 		subject: "{job} was paused",
-		one:     "{job} was paused after a failure: its schedule counts no more until somebody resumes it.",
-		many:    "{job} was paused after {times} failures in a row: its schedule counts no more until somebody resumes it.",
+		one:     "{job} was paused after a failure and stays paused until a user resumes it.",
+		many:    "{job} was paused after {times} failures in a row and stays paused until a user resumes it.",
 	},
 	"unplanned": {
-		subject: "{job} cannot be planned",
-		one:     "The schedule of {job} cannot be planned: it does not fire.",
+		subject: "{job} has an invalid schedule",
+		one:     "{job} has a schedule that cannot be computed. It will not run.",
 	},
 	"dead-letter": {
-		subject: "{job}: a message could not be handled",
-		one:     "A message of {job} could not be handled and is with the dead letters.",
-		many:    "A message with {times} fires of {job} could not be handled and is with the dead letters.",
+		subject: "{job}: a message is in the dead-letter queue",
+		one:     "A message for {job} could not be processed and is in the dead-letter queue.",
+		many:    "A message with {times} runs of {job} could not be processed and is in the dead-letter queue.",
 	},
 	"overdue": {
 		subject: "{job} has not succeeded in time",
-		one:     "{job} was to succeed by {due}, and has not.",
+		one:     "{job} should have succeeded by {due} but has not.",
 	},
 	"mute": {
-		subject: "{job}: a notice did not reach {channel}",
-		one:     "A notice of {job} did not reach the channel {channel} and is given up.",
+		subject: "{job}: a notification to {channel} failed",
+		one:     "A notification for {job} could not be delivered to channel {channel}.",
 	},
 }
 
 const (
-	others       = " %d more like it since %s."
-	testSubject  = "tickring: a test of the channel %s"
-	testSentence = "This is a test of the channel %s: what you read arrived."
+	others       = " %d more since %s."
+	testSubject  = "tickring: test message for channel %s"
+	testSentence = "This is a test message for channel %s."
 )

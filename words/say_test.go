@@ -393,18 +393,18 @@ func verbs(t *testing.T, format string) (list []string) {
 // TestSay: a sentence is said in the language with what goes into it, at any depth, and
 // what has no word as it is.
 func TestSay(t *testing.T) {
-	inner := core.Invalid("schedule.every", "0s", "allowed are %s", "1s")
+	inner := core.Invalid("schedule.every", "0s", "allowed values: %s", "1s")
 	for _, c := range []struct {
 		got, want string
 	}{
 		{Say(English, core.Say("run %d has ended: %s", 7, core.Failed)), "run 7 has ended: failed"},
 		{Say(Chinese, core.Say("run %d has ended: %s", 7, core.Failed)), "运行 7 已结束：failed"},
 		{Say(Chinese, core.Say("more than %d jobs come before %s", 20, "a/b")), "a/b 之前的任务超过 20 个"},
-		{Say(Chinese, core.Say("job %s cannot be started with its schedule: %v", "a/b", inner)),
+		{Say(Chinese, core.Say("the schedule of job %s cannot be started: %v", "a/b", inner)),
 			`任务 a/b 无法按其调度计划启动：schedule.every: "0s": 允许的取值：1s`},
-		{Say(Chinese, core.Say("there is no run of %s at %s: %s", "a/b", "02:30", core.Say("it cannot be read"))), "a/b 在 02:30 没有运行：无法读取"},
+		{Say(Chinese, core.Say("%s has no run at %s: %s", "a/b", "02:30", core.Say("it cannot be read"))), "a/b 在 02:30 没有运行：无法读取"},
 		{Error(Chinese, core.Invalid("handler", "", "needed")), "handler: 必填"},
-		{Error(Chinese, core.Errorf(core.CodeNotFound, "there is no app %s", "pay")), "应用 pay 不存在"},
+		{Error(Chinese, core.Errorf(core.CodeNotFound, "app %s does not exist", "pay")), "应用 pay 不存在"},
 		{Say(Chinese, core.Say("nobody wrote this down: %d", 1)), "nobody wrote this down: 1"},
 		{Say(Chinese, core.Phrase("due index")), "到期索引"},
 		{Say(Chinese, core.Say("the deployment could not read: %s", core.Phrase("100% of it"))), "部署无法读取：100% of it"},

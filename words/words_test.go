@@ -163,14 +163,14 @@ func TestNoticeSays(t *testing.T) {
 	f := Facts{Job: "pay/salaries", Due: "2026-11-28 02:30", Took: 26 * time.Hour, Times: 3}
 	for _, c := range []struct{ got, want string }{
 		{Subject(English, "failed", f), "pay/salaries failed"},
-		{Sentence(English, "failed", f), "pay/salaries, due 2026-11-28 02:30, failed after 3 attempts, and is not tried again."},
+		{Sentence(English, "failed", f), "pay/salaries, scheduled for 2026-11-28 02:30, failed after 3 attempts and will not be retried."},
 		{Sentence(Chinese, "failed", f), "任务 pay/salaries 计划于 2026-11-28 02:30 的运行尝试 3 次后仍然失败，不再重试。"},
 		{Sentence(Chinese, "overdue", Facts{Job: "a/b", Due: "06:05:49"}), "任务 a/b 应在 06:05:49 之前执行成功，但至今没有成功。"},
 		{Sentence(English, "skipped", Facts{Job: "a/b", Due: "02:30", Times: 1, Why: Reason(English, core.ReasonDeadline)}),
-			"a/b, due 02:30, was not run: it was later than the deadline."},
+			"a/b, scheduled for 02:30, was skipped: later than the deadline."},
 		{Sentence(Chinese, "skipped", Facts{Job: "a/b", Due: "02:30", Times: 1, Why: Reason(Chinese, core.ReasonDeadline)}),
 			"任务 a/b 计划于 02:30 的调度被跳过，没有执行：晚于截止时间。"},
-		{Subject(English, "dead-letter", Facts{}), "tickring: a message could not be handled"},
+		{Subject(English, "dead-letter", Facts{}), "tickring: a message is in the dead-letter queue"},
 		{Subject(English, "failed", Facts{Job: "a\r\nBcc: x"}), "a Bcc: x failed"},
 		{Others(Chinese, 2, "02:30"), "自 02:30 起另有 2 次同类情况。"},
 		{Others(English, 0, "02:30"), ""},

@@ -39,5 +39,5 @@ func Example() {
 	fmt.Println(err)
 	// Output:
 	// web warmup created
-	// there is no job web/none
+	// job web/none does not exist
 }

@@ -43,7 +43,7 @@ func (c *auditCmd) Run(e *conn) error {
 	var err error
 	if c.Job != "" {
 		if kindOf(c.Job) != jobKind {
-			return core.Invalid("job", c.Job, "an audit takes one job, app/name or its number, or without a name all jobs")
+			return core.Invalid("job", c.Job, "expected one job (app/name or its number), or no name for all jobs")
 		}
 		if zone, err = e.zoneOf(c.Job); err != nil {
 			return err

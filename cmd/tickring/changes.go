@@ -145,7 +145,7 @@ func (c *changeCmd) pages(e *conn, enough func(page *client.ChangeList) bool, wa
 	case kindOf(c.What) == jobKind:
 		params.Job = c.What
 	default:
-		return "", core.Invalid("what", c.What, "a job (app/name) or an app is expected")
+		return "", core.Invalid("what", c.What, "expected a job (app/name) or an app")
 	}
 	if params.From, params.To, err = e.spanOf(c.From, c.To, ""); err != nil {
 		return "", err

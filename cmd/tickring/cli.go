@@ -105,13 +105,13 @@ type grammar struct {
 	Views  viewsCmd  `cmd:"" help:"Pages of the console that you keep under names." group:"People"`
 	Whoami whoamiCmd `cmd:"" help:"Who you are to the server, and what you may." group:"People"`
 
-	Doctor   doctorCmd    `cmd:"" help:"What is wrong with a server or a deployment, and what to do." group:"Operating"`
-	Backup   backupCmd    `cmd:"" help:"Copy the data of a server on this machine, while it works or not." group:"Operating"`
-	Rotate   rotateKeyCmd `cmd:"" name:"rotate-key" help:"Encrypt the stored secrets with a new key." group:"Operating"`
-	Redrive  redriveCmd   `cmd:"" help:"List what could not be handled, and send again what still may be sent." group:"Operating"`
-	Fence    fenceCmd     `cmd:"" help:"Shut everybody out of the data of a deployment, until a restore or take-over." group:"Operating"`
-	Restore  restoreCmd   `cmd:"" help:"Make data that was brought back to an earlier moment this deployment's, and send what has no run." group:"Operating"`
-	Takeover takeoverCmd  `cmd:"" help:"The same with a replica of the data, in another Region." group:"Operating"`
+	Doctor   doctorCmd    `cmd:"" help:"What is wrong with a server or a deployment, and what to do." group:"System"`
+	Backup   backupCmd    `cmd:"" help:"Copy the data of a server on this machine, while it works or not." group:"System"`
+	Rotate   rotateKeyCmd `cmd:"" name:"rotate-key" help:"Encrypt the stored secrets with a new key." group:"System"`
+	Redrive  redriveCmd   `cmd:"" help:"List what could not be handled, and send again what still may be sent." group:"System"`
+	Fence    fenceCmd     `cmd:"" help:"Shut everybody out of the data of a deployment, until a restore or take-over." group:"System"`
+	Restore  restoreCmd   `cmd:"" help:"Make data that was brought back to an earlier moment this deployment's, and send what has no run." group:"System"`
+	Takeover takeoverCmd  `cmd:"" help:"The same with a replica of the data, in another Region." group:"System"`
 
 	Context contextCmd `cmd:"" help:"Servers and their tokens by name." group:"Other"`
 
@@ -264,17 +264,17 @@ func (e *Env) errorText(err error) string {
 		return ""
 	}
 	if errors.Is(err, client.ErrNoAnswer) {
-		return e.said("%s\nis it running? start one here with: %s", err.Error()+e.on(), "tickring serve")
+		return e.said("%s\nis the server running? start one on this machine with: %s", err.Error()+e.on(), "tickring serve")
 	}
 	if errors.Is(err, client.ErrUnproven) {
 		unproven := core.Phrase("it does not prove to be the server of the token, which was not sent")
 		host, why, _ := strings.Cut(err.Error(), unproven.String())
-		return e.said("%s%s%s: either the token from %s is another server's, or %s is a stranger or hands on to a server elsewhere: %s; "+
-			"behind a proxy or a mapped port ask at the host and port of the server's --report-url",
+		return e.said("%s%s%s: the token from %s belongs to another server, or %s is an unknown server or forwards to another one: %s; "+
+			"behind a proxy or a mapped port, use the host and port of the server's --report-url",
 			host, unproven, why, e.tokenFrom, e.endpoint, e.tokenHint())
 	}
 	if r, ok := errors.AsType[*client.Error](err); ok && r.Code == string(core.CodeUnauthorized) {
-		return e.said("the server at %s does not take the token from %s: %s", e.endpoint, e.tokenFrom, e.tokenHint())
+		return e.said("the server at %s rejects the token from %s: %s", e.endpoint, e.tokenFrom, e.tokenHint())
 	}
 	if _, ok := errors.AsType[*client.Error](err); ok {
 		return err.Error() + e.nameHint(err) + e.on()
@@ -307,9 +307,9 @@ func (e *Env) lang() words.Language {
 
 func (e *Env) tokenHint() core.Text {
 	if e.context == "" {
-		return core.Say("set TICKRING_TOKEN to its own, or --data to the folder of a server on this machine")
+		return core.Say("set TICKRING_TOKEN to the token of the server, or --data to the data directory of a server on this machine")
 	}
-	return core.Say("give it its own: %s", e.setHint())
+	return core.Say("set the token of the server: %s", e.setHint())
 }
 
 // setHint is the command that gives the context another token.

@@ -64,7 +64,7 @@ func (c *createCmd) Run(env *Env) error {
 		if core.CheckName("job", such) != nil {
 			such = "warmup"
 		}
-		return core.Invalid("job", c.Job, "a job is written app/name, such as web/%s", such)
+		return core.Invalid("job", c.Job, "write a job as app/name, such as web/%s", such)
 	}
 	if err := core.CheckAppName("job", app); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (c *createCmd) Run(env *Env) error {
 			return err
 		}
 		if !fresh && !slices.Contains(known.Executors, base) {
-			return core.Invalid("call", c.Call, "app %s %s: name another app, such as %s-call/%s", app, reaches(known.Executors), app, name)
+			return core.Invalid("call", c.Call, "app %s %s: use another app, such as %s-call/%s", app, reaches(known.Executors), app, name)
 		}
 		executors = append(executors, base)
 	} else if !fresh && len(c.Executor) > 0 {
@@ -228,15 +228,15 @@ func neverCalled(text, base string) error {
 	}
 	if err := server.LocalPolicy().Check(ip); err != nil {
 		return core.Invalid("call", text,
-			"%v. Never allowed are link-local addresses and metadata services (169.254.0.0/16, fe80::/10), 0.0.0.0, "+
-				"multicast and reserved ranges", err)
+			"%v. Link-local addresses and metadata services (169.254.0.0/16, fe80::/10), 0.0.0.0, "+
+				"multicast and reserved ranges are never allowed", err)
 	}
 	return nil
 }
 
 func reaches(executors []string) core.Text {
 	if len(executors) == 0 {
-		return core.Say("takes executors that register")
+		return core.Say("uses executors that register")
 	}
 	return core.Say("calls %s", strings.Join(executors, ", "))
 }
@@ -251,7 +251,7 @@ func callOf(text string, known []string) (executor, handler string, err error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "" {
 		return "", "", core.Invalid("call", text,
-			"a URL such as https://example.com/warm is expected, or with a method: 'GET https://example.com/warm'")
+			"expected a URL such as https://example.com/warm, optionally with a method: 'GET https://example.com/warm'")
 	}
 	executor = core.NormalAddress("call:" + u.Scheme + "://" + u.Host)
 	for _, address := range known {

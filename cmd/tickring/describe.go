@@ -125,7 +125,7 @@ func (c *descCmd) Run(e *conn) error {
 	}
 	switch core.Declared(j.Declared) {
 	case core.DeclaredCode:
-		add("declared", "in code, which may change it")
+		add("declared", "in code, which can change the job")
 	case core.DeclaredTaken:
 		add("declared", "in code, and changed by somebody else since: code leaves it alone until tickring give-back "+j.App+"/"+j.Name)
 	}
@@ -272,7 +272,7 @@ func waitsFor(span string) string {
 
 func limitsText(add func(name, value string), l client.AppLimits) {
 	if l.InFlight > 0 {
-		add("limit of all its runs", fmt.Sprintf("%d at work at once", l.InFlight))
+		add("limit of all its runs", fmt.Sprintf("at most %d running", l.InFlight))
 	}
 	if l.PerSecond > 0 {
 		add("limit of what it begins", fmt.Sprintf("%d in a second", l.PerSecond))
@@ -381,12 +381,12 @@ func overlapText(o client.Overlap, of string) string {
 	if o.Key != "" {
 		of += " with the same value at " + o.Key + " of their params"
 	}
-	beyond := "the next is skipped"
+	beyond := "the next run is skipped"
 	switch core.Full(o.Full) {
 	case core.FullQueue:
-		beyond = fmt.Sprintf("the next waits, up to %d", o.Max)
+		beyond = fmt.Sprintf("the next run waits, up to %d", o.Max)
 	case core.FullReplace:
-		beyond = "the next goes in the place of the one at work longest, which is killed"
+		beyond = "the next run replaces the longest-running one, which is killed"
 	}
-	return fmt.Sprintf("%d at work at once, of %s; %s", o.Limit, of, beyond)
+	return fmt.Sprintf("at most %d running, of %s; %s", o.Limit, of, beyond)
 }

@@ -16,7 +16,7 @@ func unknownName(l words.Language, message string) (app bool, name string) {
 	for _, of := range []struct {
 		app  bool
 		text core.Text
-	}{{true, core.Say("there is no app %s", "\x00")}, {false, core.Say("there is no job %s", "\x00")}} {
+	}{{true, core.Say("app %s does not exist", "\x00")}, {false, core.Say("job %s does not exist", "\x00")}} {
 		before, after, _ := strings.Cut(words.Say(l, of.text), "\x00")
 		if name, ok := strings.CutPrefix(message, before); ok {
 			if name, ok = strings.CutSuffix(name, after); ok && !strings.ContainsAny(name, " ;") {
@@ -96,7 +96,7 @@ func (e *conn) deletedHint(job string) string {
 		if named && ch.Job != job || ch.Verb != core.VerbDeleted {
 			continue
 		}
-		text := e.said(": it was deleted at %s by %s", e.full(ch.At, ""), ch.By)
+		text := e.said(": deleted at %s by %s", e.full(ch.At, ""), ch.By)
 		if _, n := before(ch); n != 0 {
 			text += e.said("   undo: %s", undo(ch.Job, n))
 		}

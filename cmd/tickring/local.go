@@ -81,7 +81,7 @@ func (e *Env) findServer() (endpoint string, token secret, err error) {
 		}
 		if endpoint = endpointIn(e.Data); endpoint == "" {
 			return "", secret{}, &exitError{exitFailed, core.Errorf(core.CodeUnavailable,
-				"no server has run on the data folder %s: start one with: %s", e.Data, "tickring serve --data "+e.Data)}
+				"no server has used the data directory %s: start one with: %s", e.Data, "tickring serve --data "+e.Data)}
 		}
 		return endpoint, firstSecret(given, fileSecret(e.Data), env, admin), nil
 	}
@@ -96,10 +96,10 @@ func (e *Env) findServer() (endpoint string, token secret, err error) {
 	}
 	start := core.Say("%s", "tickring serve")
 	if demo := filepath.Join(dir, demoFolder); endpointIn(dir) == "" && endpointIn(demo) != "" {
-		start = core.Say("%s   (it goes on with what is in %s)", "tickring serve --demo", demo)
+		start = core.Say("%s   (continues with the data in %s)", "tickring serve --demo", demo)
 	}
 	return "", secret{}, &exitError{exitFailed, core.Errorf(core.CodeUnavailable,
-		"no server runs on this machine (data folder %s): start one with: %s\nor name one elsewhere: %s   "+
+		"no server runs on this machine (data directory %s): start one with: %s\nor name another server: %s   "+
 			"(or TICKRING_ENDPOINT and TICKRING_TOKEN)",
 		dir, start, "tickring context set NAME --endpoint URL --token-file FILE")}
 }
@@ -173,17 +173,18 @@ func (e *Env) api() (*client.Client, error) {
 	if token.text == "" {
 		if err := unanswered(e.Ctx, endpoint); err != nil {
 			return nil, &exitError{exitFailed, core.Errorf(core.CodeUnavailable,
-				"no tickring server answers at %s: %v\nis it running? start one here with: %s", endpoint+e.on(), err, "tickring serve")}
+				"no tickring server answers at %s: %v\nis the server running? start one on this machine with: %s",
+				endpoint+e.on(), err, "tickring serve")}
 		}
 		hint := core.Say("set TICKRING_TOKEN")
 		if e.context != "" {
 			hint = core.Say("%s", e.setHint())
 		}
-		return nil, &exitError{exitRefused, core.Errorf(core.CodeUnauthorized, "there is no token for %s: %s", endpoint, hint)}
+		return nil, &exitError{exitRefused, core.Errorf(core.CodeUnauthorized, "no token for %s: %s", endpoint, hint)}
 	}
 	e.found, e.endpoint, e.tokenFrom = cl, endpoint, core.Say("%s", token.from)
 	if core.CheckToken("", token.text) != nil {
-		e.tokenFrom = core.Say("%s (%d characters, where those of a server have 20 at least)", token.from, len(token.text))
+		e.tokenFrom = core.Say("%s (%d characters, but server tokens have at least 20)", token.from, len(token.text))
 	}
 	return e.found, nil
 }

@@ -47,7 +47,7 @@ func (e *conn) jobName(text string) (app, name string, err error) {
 	app, name, ok := strings.Cut(text, "/")
 	if !ok {
 		if _, err := strconv.ParseInt(text, 10, 32); err != nil {
-			return "", "", core.Invalid("job", text, "a job is written app/name, or as its number")
+			return "", "", core.Invalid("job", text, "write a job as app/name or as its number")
 		}
 		j, err := e.job(text)
 		return j.App, j.Name, err
@@ -62,7 +62,7 @@ func (e *conn) jobName(text string) (app, name string, err error) {
 func (e *conn) job(text string) (client.Job, error) {
 	if !strings.Contains(text, "/") {
 		if _, err := strconv.ParseInt(text, 10, 32); err != nil {
-			return client.Job{}, core.Invalid("job", text, "a job is written app/name, or as its number")
+			return client.Job{}, core.Invalid("job", text, "write a job as app/name or as its number")
 		}
 		return e.GetJobByNumber(e.Ctx, text)
 	}
@@ -88,8 +88,7 @@ func (e *conn) run(text string) (client.Run, error) {
 	job, at, byInstant := strings.Cut(text, "@")
 	job, key, byKey := strings.Cut(job, "#")
 	how := core.Invalid("run", text,
-		"a run is written as its ID (ten digits or more, such as 17179869185), as app/name@2026-11-20T02:30 or app/name@02:30, or as "+
-			"app/name#KEY")
+		"write a run as its ID (at least ten digits, such as 17179869185), as app/name@2026-11-20T02:30 or app/name@02:30, or as app/name#KEY")
 	if byInstant && at == "" || byKey && key == "" {
 		return client.Run{}, how
 	}

@@ -194,7 +194,8 @@ func (c *scriptRestoreCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	return e.putScript(&j, client.ScriptChange{Version: c.Number, Note: cmp.Or(c.Note, fmt.Sprintf("as version %d", c.Number)), IfRev: &j.Rev})
+	note := cmp.Or(c.Note, fmt.Sprintf("same as version %d", c.Number))
+	return e.putScript(&j, client.ScriptChange{Version: c.Number, Note: note, IfRev: &j.Rev})
 }
 
 // sources reads the sources of the scripts of jobs, so that they can be written as a file.
@@ -206,7 +207,7 @@ func (e *conn) sources(jobs []client.Job) error {
 		}
 		s, err := e.GetScript(e.Ctx, j.App, j.Name, fmt.Sprint(j.Script.Version))
 		if err == nil && s.Hash != j.Script.Hash {
-			err = core.Errorf(core.CodeNotFound, "its version %d is that of another job", j.Script.Version)
+			err = core.Errorf(core.CodeNotFound, "version %d belongs to another job", j.Script.Version)
 		}
 		if exitOf(err) == exitNotFound {
 			return &exitError{exitNotFound, fmt.Errorf("version %d of the script of %s/%s is not kept: it went with its job, or %d others "+

@@ -46,8 +46,8 @@ func watched(t *testing.T, output string, rounds []any) (stdout, stderr string, 
 
 func TestWatch(t *testing.T) {
 	gone := fmt.Errorf("%w: connection refused", client.ErrNoAnswer)
-	away := gone.Error() + "\nis it running? start one here with: tickring serve\nasked again every 2s\n"
-	missing := &client.Error{Status: 404, Code: "not-found", Message: "there is no app x"}
+	away := gone.Error() + "\nis the server running? start one on this machine with: tickring serve\nasked again every 2s\n"
+	missing := &client.Error{Status: 404, Code: "not-found", Message: "app x does not exist"}
 	for name, c := range map[string]struct {
 		output         string
 		rounds         []any

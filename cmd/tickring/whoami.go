@@ -11,7 +11,7 @@ type whoamiCmd struct{}
 func (c *whoamiCmd) Run(e *conn) error {
 	me, err := e.GetMe(e.Ctx)
 	return e.show(me, err, func() {
-		e.printf("%s, by %s\n  may: %s\n", me.Name, me.By, cmp.Or(api.FormatGrants(me.Grants), "nothing yet"))
+		e.printf("%s, by %s\n  may: %s\n", me.Name, me.By, cmp.Or(api.FormatGrants(me.Grants), "no roles"))
 		if len(me.Within) > 0 {
 			e.printf("  this token: %s at most\n", api.FormatGrants(me.Within))
 		}

@@ -112,7 +112,7 @@ func (a *Access) account(ctx context.Context, name string) (Account, error) {
 }
 
 func noPerson(name string) error {
-	return core.Errorf(core.CodeNotFound, "there is no person %s", name)
+	return core.Errorf(core.CodeNotFound, "user %s does not exist", name)
 }
 
 // change reads an account, has it edited and stores it, in rounds while others are faster.
@@ -123,7 +123,7 @@ func (a *Access) change(
 ) (Account, error) {
 	var last Account
 	var attempts [][]byte // what may have been stored without an answer
-	err := bound.Change(ctx, core.Say("%s could not be stored for certain: read it, and try again", name), func() (bool, error) {
+	err := bound.Change(ctx, core.Say("could not confirm that %s was stored: reload it and try again", name), func() (bool, error) {
 		old, found, err := a.find(ctx, name)
 		if err != nil {
 			return false, err
@@ -160,7 +160,7 @@ func (a *Access) change(
 		}
 		stored := next.JSON()
 		if len(stored) > MaxBytes && len(stored) > len(is) { // of all that an account has only views get as long
-			return false, core.Errorf(core.CodeTooLarge, "the views are longer than %d KB in all: delete one first", MaxBytes/1000)
+			return false, core.Errorf(core.CodeTooLarge, "all views together exceed %d KB: delete one first", MaxBytes/1000)
 		}
 		last, attempts = next, append(attempts, stored)
 		return bound.Wrote(a.store.PutAccount(ctx, old.Rev, next, c))
@@ -200,7 +200,7 @@ func ownerOf(prefix, secret string) (string, bool) {
 }
 
 // errUnknown is what whoever sends a secret that is none is told.
-var errUnknown = core.Errorf(core.CodeUnauthorized, "the session or token is not known here, or has ended")
+var errUnknown = core.Errorf(core.CodeUnauthorized, "the session or token is unknown or has expired")
 
 // Bearer is who has a person's token. What is none is nobody, without an error.
 func (a *Access) Bearer(ctx context.Context, token string) (Who, error) {

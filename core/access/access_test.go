@@ -1061,7 +1061,7 @@ func TestClaimTakesAway(t *testing.T) {
 	}
 	for range 2 {
 		_, err = enter("1", "strangers")
-		if f.code(err, core.CodeForbidden); err != nil && !strings.Contains(err.Error(), "gives lina no role here") {
+		if f.code(err, core.CodeForbidden); err != nil && !strings.Contains(err.Error(), "gives lina no role") {
 			t.Errorf("%v", err)
 		}
 	}

@@ -30,11 +30,11 @@ func (c *Claims) nameOf(claims map[string]any) (string, error) {
 	name, _ := claims[claim].(string)
 	name = strings.ToLower(strings.TrimSpace(name))
 	if verified, _ := claims["email_verified"].(bool); claim == "email" && !verified {
-		return "", core.Errorf(core.CodeForbidden, "the provider does not say that the e-mail address is verified")
+		return "", core.Errorf(core.CodeForbidden, "the provider does not confirm that the email address is verified")
 	}
 	// Lower case of some letters beyond ASCII, as the Kelvin sign, is an ASCII letter: another user's name.
 	if said, _ := claims[claim].(string); CheckName("", name) != nil || strings.ContainsFunc(said, func(r rune) bool { return r > '~' }) {
-		return "", core.Errorf(core.CodeForbidden, "the provider's claim %s is no name of a person here: %q", claim, core.Truncate(name))
+		return "", core.Errorf(core.CodeForbidden, "the provider's claim %s is not a valid user name: %q", claim, core.Truncate(name))
 	}
 	return name, nil
 }
@@ -108,7 +108,7 @@ func (a *Access) External(ctx context.Context, issuer, sub string, claims map[st
 		}); err != nil {
 			return "", err
 		}
-		return "", core.Errorf(core.CodeForbidden, "the provider's claim %s gives %s no role here", a.o.Claims.Role, name)
+		return "", core.Errorf(core.CodeForbidden, "the provider's claim %s gives %s no role", a.o.Claims.Role, name)
 	}
 	if _, err := a.change(ctx, name, &by, func(acc *Account) (bool, error) {
 		switch {
@@ -119,10 +119,10 @@ func (a *Access) External(ctx context.Context, issuer, sub string, claims map[st
 			acc.Issuer, acc.Subject, acc.Grants = issuer, sub, grants
 			return true, nil
 		case acc.Issuer != issuer || acc.Subject != sub:
-			return false, core.Errorf(core.CodeForbidden, "there is a person %s here whom this provider does not know as that: an admin may say "+
-				"that it is you", name)
+			return false, core.Errorf(core.CodeForbidden, "user %s exists, but is not linked to this account of the provider: an admin can link "+
+				"the user to you", name)
 		case acc.Disabled:
-			return false, core.Errorf(core.CodeForbidden, "the person %s is disabled", name)
+			return false, core.Errorf(core.CodeForbidden, "user %s is disabled", name)
 		case byClaim && !sameGrants(acc.Grants, grants):
 			acc.Grants = grants
 			return true, nil
@@ -144,7 +144,7 @@ func ParseClaimRole(text string) (value string, g Grant, err error) {
 	// The value is up to the last =, for providers name groups by what has one in it.
 	i := strings.LastIndexByte(text, '=')
 	if i <= 0 {
-		return "", g, core.Invalid("role", text, "a value of the claim and what it is good for is expected, as devs=shop:editor or ops=admin")
+		return "", g, core.Invalid("role", text, "expected a value of the claim and its role, such as devs=shop:editor or ops=admin")
 	}
 	value, what := text[:i], text[i+1:]
 	if app, rest, is := strings.Cut(what, ":"); is {

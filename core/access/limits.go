@@ -133,7 +133,7 @@ func (f *froms) take(places []string, now time.Time) (*tries, error) {
 		}
 	}
 	if t.fill(now); t.left < 1 {
-		return nil, core.Errorf(core.CodeRefused, "too many log-ins failed from your address: again in %d s",
+		return nil, core.Errorf(core.CodeRefused, "too many logins failed from your address: try again in %d s",
 			int((1-t.left)*addressTry.Seconds())+1)
 	}
 	t.left--

@@ -17,8 +17,8 @@ type From struct {
 }
 
 // errLogIn is the same whatever was wrong: whether there is such a person is not told.
-var errLogIn = core.Errorf(core.CodeUnauthorized, "the name or the password is wrong, or there were too many tries: after five, wait "+
-	"before the next, up to 15 minutes")
+var errLogIn = core.Errorf(core.CodeUnauthorized, "the user name or the password is wrong, or there were too many attempts: after five, "+
+	"wait before the next one, up to 15 minutes")
 
 // FreeTries are the log-ins of a person that may fail before there is a wait between them;
 // it doubles from firstWait to LongestWait.
@@ -203,7 +203,7 @@ func (a *Access) asFirst(ctx context.Context, by string, from From) (string, err
 			return "", err
 		}
 	} else if acc.Disabled {
-		return "", core.Errorf(core.CodeForbidden, "the person %s is disabled: enable it with the admin token, by tickring people", FirstAdmin)
+		return "", core.Errorf(core.CodeForbidden, "user %s is disabled: enable the user with the admin token (tickring people)", FirstAdmin)
 	}
 	return a.begin(ctx, FirstAdmin, from, func(*Account, *Session) error { return nil })
 }
@@ -239,7 +239,7 @@ func (a *Access) EndSession(ctx context.Context, who Who, id string) error {
 		return s.ID == id || id == "" && s.ID != who.Session
 	})
 	if err == nil && !found {
-		err = core.Errorf(core.CodeNotFound, "there is no session %s", id)
+		err = core.Errorf(core.CodeNotFound, "session %s does not exist", id)
 	}
 	return err
 }

@@ -17,8 +17,8 @@ func (a *Access) LogInOnce(ctx context.Context, secret string, from From) (strin
 		return "", err
 	}
 	if !a.once.use(secret, a.now()) {
-		return "", core.Errorf(core.CodeUnauthorized, "this link has logged in somebody already, or is too old: log in with the admin token, or "+
-			"restart the server for another")
+		return "", core.Errorf(core.CodeUnauthorized, "this link was already used or has expired: log in with the admin token, or restart the "+
+			"server for a new link")
 	}
 	a.froms.giveBack(took)
 	return a.asFirst(ctx, ByLink, from)

@@ -92,7 +92,7 @@ func (a *Access) Save(ctx context.Context, who Who, s Spec) (acc Account, change
 	if s.Issuer != nil || s.Subject != nil {
 		switch {
 		case s.Issuer == nil || s.Subject == nil:
-			return acc, "", core.Invalid("subject", "", "a provider's issuer and subject are given together")
+			return acc, "", core.Invalid("subject", "", "set the issuer and the subject of a provider together")
 		case *s.Issuer == "" && *s.Subject == "":
 		default:
 			if err := checkExternal(*s.Issuer, *s.Subject); err != nil {
@@ -104,7 +104,7 @@ func (a *Access) Save(ctx context.Context, who Who, s Spec) (acc Account, change
 	acc, err = a.change(ctx, s.Name, &by, func(acc *Account) (bool, error) {
 		found := acc.Rev != 0
 		if s.IfRev != nil && *s.IfRev != acc.Edited {
-			return false, core.Errorf(core.CodeConflict, "person %s is at rev %d, not %d: somebody else changed it", s.Name, acc.Edited, *s.IfRev)
+			return false, core.Errorf(core.CodeConflict, "user %s is at rev %d, not %d: another user changed it", s.Name, acc.Edited, *s.IfRev)
 		}
 		if !found {
 			if err := a.room(ctx); err != nil {
@@ -150,7 +150,7 @@ func sameGrants(a, b []Grant) bool {
 func (a *Access) room(ctx context.Context) error {
 	list, err := a.list(ctx)
 	if err == nil && len(list) >= MaxPeople {
-		err = core.Errorf(core.CodeTooLarge, "there are %d people: no more are taken", len(list))
+		err = core.Errorf(core.CodeTooLarge, "the maximum of %d users is reached", len(list))
 	}
 	return err
 }
@@ -164,7 +164,7 @@ func (a *Access) Delete(ctx context.Context, who Who, name string) error {
 		return err
 	}
 	tried := false
-	return bound.Change(ctx, core.Say("person %s could not be deleted for certain: try again", name), func() (bool, error) {
+	return bound.Change(ctx, core.Say("could not confirm that user %s was deleted: try again", name), func() (bool, error) {
 		old, found, err := a.find(ctx, name)
 		switch {
 		case err != nil:
@@ -199,10 +199,10 @@ func (a *Access) ChangePassword(ctx context.Context, who Who, old, password stri
 			return err
 		}
 		if acc.MustChange && password == old {
-			return core.Invalid("password", "", "this is the one that somebody else gave you: take another")
+			return core.Invalid("password", "", "another user gave you this password: choose another one")
 		}
 	} else if who.Kind != Person {
-		return core.Errorf(core.CodeForbidden, "%s has no password, and a token gives none: it is set in the console", who.Name)
+		return core.Errorf(core.CodeForbidden, "%s has no password, and a token cannot set one: set the password in the console", who.Name)
 	}
 	hash, err := a.hash(ctx, a.known, password)
 	if err != nil {
@@ -211,7 +211,7 @@ func (a *Access) ChangePassword(ctx context.Context, who Who, old, password stri
 	by := who.Actor()
 	_, err = a.change(ctx, who.Name, &by, func(now *Account) (bool, error) {
 		if now.Rev == 0 || now.Password != acc.Password && now.Password != hash {
-			return false, core.Errorf(core.CodeConflict, "the password was changed meanwhile")
+			return false, core.Errorf(core.CodeConflict, "the password was changed in the meantime")
 		}
 		now.Password, now.MustChange, now.Failures, now.FailuresKnown = hash, false, Failures{}, Failures{}
 		now.Sessions = slices.DeleteFunc(now.Sessions, func(s Session) bool { return s.ID != who.Session })
@@ -223,7 +223,7 @@ func (a *Access) ChangePassword(ctx context.Context, who Who, old, password stri
 // knows counts a try of a password, and refuses one that is wrong or too soon. Who is logged in
 // is no stranger, whose tries would keep him from a new password.
 func (a *Access) knows(ctx context.Context, name, password string) error {
-	wrong := core.Invalid("old", "", "this is not the password, or there were too many tries: after five, wait before the next")
+	wrong := core.Invalid("old", "", "the password is wrong, or there were too many attempts: after five, wait before the next one")
 	counted := false
 	acc, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
 		if acc.Rev == 0 { // deleted meanwhile: a try makes nobody
@@ -283,7 +283,8 @@ func (a *Access) MakeToken(ctx context.Context, who Who, s TokenSpec) (Token, st
 		return Token{}, "", errMustChange
 	}
 	if !tokenForm.MatchString(s.Name) {
-		return Token{}, "", core.Invalid("name", s.Name, "a token's name is 1 to 64 of a-z 0-9 . _ - and begins and ends with a letter or digit")
+		return Token{}, "", core.Invalid("name", s.Name, "a token name has 1 to 64 characters of a-z 0-9 . _ - and starts and ends with a "+
+			"letter or digit")
 	}
 	grants, err := checkGrants("grants", s.Grants)
 	if err != nil {
@@ -294,11 +295,12 @@ func (a *Access) MakeToken(ctx context.Context, who Who, s TokenSpec) (Token, st
 	}
 	for _, g := range grants {
 		if who.Role(g.App).rank() < g.Role.rank() {
-			return Token{}, "", core.Errorf(core.CodeForbidden, "a token has no role above that of its owner: %s for %s", g.Role, named(g.App))
+			return Token{}, "", core.Errorf(core.CodeForbidden, "a token cannot have a higher role than its owner: %s for %s", g.Role, named(g.App))
 		}
 		for _, r := range g.Rights {
 			if !who.has(r, g.App) {
-				return Token{}, "", core.Errorf(core.CodeForbidden, "a token has no right that its owner does not have: %s for %s", r, named(g.App))
+				return Token{}, "", core.Errorf(core.CodeForbidden, "a token cannot have a permission that its owner does not have: %s for %s",
+					r, named(g.App))
 			}
 		}
 	}
@@ -309,7 +311,7 @@ func (a *Access) MakeToken(ctx context.Context, who Who, s TokenSpec) (Token, st
 		end = now.Add(90 * 24 * time.Hour)
 	}
 	if !end.After(now) || end.After(longest) {
-		return Token{}, "", core.Invalid("end", end.Format(time.RFC3339), "a token ends between now and %s", longest.Format(time.RFC3339))
+		return Token{}, "", core.Invalid("end", end.Format(time.RFC3339), "a token must expire between now and %s", longest.Format(time.RFC3339))
 	}
 	secret, hash := newSecret(tokenPrefix, who.Name)
 	t := Token{Name: s.Name, Hash: hash, Grants: grants, Created: now, End: end}
@@ -322,17 +324,18 @@ func (a *Access) MakeToken(ctx context.Context, who Who, s TokenSpec) (Token, st
 		for _, o := range acc.Tokens {
 			switch {
 			case o.Name == s.Name:
-				return false, core.Errorf(core.CodeConflict, "there is a token %s already: end it first, or take another name", s.Name)
+				return false, core.Errorf(core.CodeConflict, "token %s already exists: revoke it first, or choose another name", s.Name)
 			case o.Name == who.Token && t.End.After(o.End):
 				if !s.End.IsZero() {
-					return false, core.Invalid("end", end.Format(time.RFC3339), "a token makes none that outlives it: it ends at %s",
+					return false, core.Invalid("end", end.Format(time.RFC3339), "a token cannot create a token that expires later: this token expires "+
+						"at %s",
 						o.End.Format(time.RFC3339))
 				}
 				t.End = o.End
 			}
 		}
 		if len(acc.Tokens) >= MaxTokens {
-			return false, core.Errorf(core.CodeTooLarge, "there are %d tokens: end one that is used no more", len(acc.Tokens))
+			return false, core.Errorf(core.CodeTooLarge, "the maximum of %d tokens is reached: revoke an unused token", len(acc.Tokens))
 		}
 		acc.Tokens = append(acc.Tokens, t)
 		return true, nil
@@ -376,7 +379,7 @@ func (a *Access) EndToken(ctx context.Context, who Who, person, name string) err
 		case tried:
 			return false, nil
 		}
-		return false, core.Errorf(core.CodeNotFound, "there is no token %s of %s", name, person)
+		return false, core.Errorf(core.CodeNotFound, "token %s of %s does not exist", name, person)
 	})
 	return err
 }

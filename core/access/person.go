@@ -107,9 +107,9 @@ var (
 func CheckName(field, name string) error {
 	switch {
 	case !personForm.MatchString(name):
-		return core.Invalid(field, name, "a person's name is 1 to 64 of a-z 0-9 . _ - @ and begins and ends with a letter or digit")
+		return core.Invalid(field, name, "a user name has 1 to 64 characters of a-z 0-9 . _ - @ and starts and ends with a letter or digit")
 	case slices.Contains([]string{ByAdminToken, ByReadToken, ByLink, ByProvider, "api"}, name), strings.HasPrefix(name, byCode):
-		return core.Invalid(field, name, "this name stands for a machine in the changes")
+		return core.Invalid(field, name, "this name is reserved for machines in the audit log")
 	}
 	return nil
 }
@@ -119,11 +119,11 @@ func checkPassword(field, name, password string) error {
 	case !utf8.ValidString(password):
 		return core.Invalid(field, "", "not UTF-8")
 	case n < MinPassword || len(password) > MaxPassword:
-		return core.Invalid(field, "", "a password has %d characters at least, and %d bytes at most", MinPassword, MaxPassword)
+		return core.Invalid(field, "", "a password must have at least %d characters and at most %d bytes", MinPassword, MaxPassword)
 	case strings.EqualFold(password, name):
-		return core.Invalid(field, "", "a password is not the name")
+		return core.Invalid(field, "", "the password must differ from the user name")
 	case isCommon(password):
-		return core.Invalid(field, "", "this password is among the first that an attacker tries: take another")
+		return core.Invalid(field, "", "this password is one of the first that attackers try: choose another one")
 	}
 	return nil
 }
@@ -153,13 +153,13 @@ func (v *View) check() error {
 	switch {
 	case v.Name == "" || utf8.RuneCountInString(v.Name) > MaxViewName || !utf8.ValidString(v.Name) ||
 		strings.ContainsFunc(v.Name, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return core.Invalid("name", v.Name, "a view's name is 1 to %d characters", MaxViewName)
+		return core.Invalid("name", v.Name, "a view name has 1 to %d characters", MaxViewName)
 	case !pageForm.MatchString(v.Page):
-		return core.Invalid("page", v.Page, "a page of the console is expected, such as runs")
+		return core.Invalid("page", v.Page, "expected a page of the console, such as runs")
 	case len(v.Query) > MaxQuery:
 		return core.Invalid("query", v.Query, "at most %d bytes are allowed", MaxQuery)
 	case strings.ContainsFunc(v.Query, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }):
-		return core.Invalid("query", v.Query, "a query string is expected, as it stands behind the question mark of a URL")
+		return core.Invalid("query", v.Query, "expected a query string: the part of a URL after the question mark")
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func clip(text string, most int) string {
 
 func checkExternal(issuer, subject string) error {
 	if issuer == "" || subject == "" || len(issuer) > maxIssuer || len(subject) > maxSubject {
-		return core.Invalid("subject", fmt.Sprint(len(subject)), "a provider names whom it knows in 1 to %d bytes", maxSubject)
+		return core.Invalid("subject", fmt.Sprint(len(subject)), "the provider's identifier of a user must have 1 to %d bytes", maxSubject)
 	}
 	return nil
 }

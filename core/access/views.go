@@ -68,7 +68,7 @@ func (a *Access) SaveView(ctx context.Context, who Who, v View) error {
 	item, most := who.Name, MaxViews
 	if v.By = ""; v.Shared {
 		if !who.MaySome(See) {
-			return core.Errorf(core.CodeForbidden, "to share a view, a role for an app is needed")
+			return core.Errorf(core.CodeForbidden, "sharing a view requires a role for an app")
 		}
 		item, most, v.By = sharedName, MaxSharedViews, who.Name
 	}
@@ -80,14 +80,14 @@ func (a *Access) SaveView(ctx context.Context, who Who, v View) error {
 		case i >= 0 && acc.Views[i] == v:
 			return false, nil
 		case i >= 0 && v.Shared && acc.Views[i].By != who.Name && who.May(Administer, "") != nil:
-			return false, core.Errorf(core.CodeConflict, "%s shares a view %s already: take another name", acc.Views[i].By, v.Name)
+			return false, core.Errorf(core.CodeConflict, "%s already shares a view %s: choose another name", acc.Views[i].By, v.Name)
 		case i >= 0:
 			acc.Views[i] = v
 			return true, nil
 		case len(acc.Views) >= most:
-			return false, core.Errorf(core.CodeTooLarge, "there are %d views: delete one first", len(acc.Views))
+			return false, core.Errorf(core.CodeTooLarge, "the maximum of %d views is reached: delete one first", len(acc.Views))
 		case v.Shared && countBy(acc.Views, who.Name) >= MaxViews:
-			return false, core.Errorf(core.CodeTooLarge, "you share %d views: delete one first", MaxViews)
+			return false, core.Errorf(core.CodeTooLarge, "you share %d views, the maximum: delete one first", MaxViews)
 		}
 		acc.Views = append(acc.Views, v)
 		return true, nil
@@ -111,7 +111,7 @@ func (a *Access) DeleteView(ctx context.Context, who Who, name string, shared bo
 		case i < 0 && tried:
 			return false, nil
 		case i < 0:
-			return false, core.Errorf(core.CodeNotFound, "there is no view %s", name)
+			return false, core.Errorf(core.CodeNotFound, "view %s does not exist", name)
 		case shared && acc.Views[i].By != who.Name && who.May(Administer, "") != nil:
 			return false, core.Errorf(core.CodeForbidden, "the view %s is shared by %s", name, acc.Views[i].By)
 		}

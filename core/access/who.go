@@ -201,23 +201,23 @@ func (w Who) May(d Deed, app string) error {
 		if apps, all := w.Apps(); all || len(apps) > 0 {
 			return nil
 		}
-		return core.Errorf(core.CodeForbidden, "%s has no role yet: an admin gives one", w.Name)
+		return core.Errorf(core.CodeForbidden, "%s has no role: an admin must assign one", w.Name)
 	case !known:
-		return core.Errorf(core.CodeForbidden, "nobody may do that")
+		return core.Errorf(core.CodeForbidden, "no user is allowed to do this")
 	case app != "" && !w.Sees(app):
 		return NoApp(app)
 	}
 	switch role := w.Role(app); {
 	case w.Kind == ReadToken && n.role != Viewer:
-		return core.Errorf(core.CodeForbidden, "this token may only read: what changes something takes the admin token or a person's")
+		return core.Errorf(core.CodeForbidden, "this token is read-only: changes need the admin token or a user's token")
 	case role.rank() < n.role.rank() && app == "":
-		return core.Errorf(core.CodeForbidden, "this takes the role %s for all apps, which %s does not have", n.role, w.Name)
+		return core.Errorf(core.CodeForbidden, "the role %s for all apps is required, and %s does not have it", n.role, w.Name)
 	case role.rank() < n.role.rank():
-		return core.Errorf(core.CodeForbidden, "this takes the role %s for app %s, where %s is %s", n.role, app, w.Name, role)
+		return core.Errorf(core.CodeForbidden, "the role %s for app %s is required, but %s has the role %s", n.role, app, w.Name, role)
 	case n.right != "" && !w.has(n.right, app) && app == "":
-		return core.Errorf(core.CodeForbidden, "this takes the right %s for all apps, which %s does not have", n.right, w.Name)
+		return core.Errorf(core.CodeForbidden, "the permission %s for all apps is required, and %s does not have it", n.right, w.Name)
 	case n.right != "" && !w.has(n.right, app):
-		return core.Errorf(core.CodeForbidden, "this takes the right %s for app %s, which %s does not have", n.right, app, w.Name)
+		return core.Errorf(core.CodeForbidden, "the permission %s for app %s is required, and %s does not have it", n.right, app, w.Name)
 	}
 	return nil
 }
@@ -227,17 +227,17 @@ func (w Who) MaySome(d Deed) bool {
 	return w.May(d, "") == nil || slices.ContainsFunc(slices.Concat(w.Grants, w.Within), func(g Grant) bool { return w.May(d, g.App) == nil })
 }
 
-var errMustChange = core.Errorf(core.CodeForbidden, "your password is one that somebody else gave you: change it first")
+var errMustChange = core.Errorf(core.CodeForbidden, "your password was set by another user: change it first")
 
 // NoApp is what whoever may not see an app is told of it: the same whether there is one or not.
 func NoApp(app string) error {
-	return core.Errorf(core.CodeNotFound, "there is no app %s, or none that you may see", app)
+	return core.Errorf(core.CodeNotFound, "app %s does not exist, or you cannot see it", app)
 }
 
 func nobody(d Deed) error {
 	if d == Declare {
-		return core.Errorf(core.CodeUnauthorized, "the token is missing or wrong: send the admin token or a person's, or to declare a job that "+
-			"of its app, as Authorization: Bearer TOKEN")
+		return core.Errorf(core.CodeUnauthorized, "the token is missing or wrong: send the admin token or a user's token, or, to declare a "+
+			"job, the token of its app, as Authorization: Bearer TOKEN")
 	}
 	return core.Errorf(core.CodeUnauthorized, "the token is missing or wrong: send it as Authorization: Bearer TOKEN")
 }
@@ -248,11 +248,11 @@ func (w Who) codeMay(d Deed, app string) error {
 	case d == Declare && w.App == app:
 		return nil
 	case d == Script:
-		return core.Errorf(core.CodeForbidden, "this is the token of app %s: a script takes the admin token, for it may say anything to "+
-			"its executors", w.App)
+		return core.Errorf(core.CodeForbidden, "this is the token of app %s: scripts need the admin token, because a script can do anything "+
+			"on the app's executors", w.App)
 	}
 	return core.Errorf(core.CodeForbidden,
-		"this is the token of app %s: with it code may declare jobs of that app (declared: true), and nothing else", w.App)
+		"this is the token of app %s: code can use it only to declare jobs of that app (declared: true)", w.App)
 }
 
 // mayOwn is May of one's own account, which only people have. A token that is narrowed is
@@ -260,9 +260,10 @@ func (w Who) codeMay(d Deed, app string) error {
 func (w Who) mayOwn(d Deed) error {
 	switch {
 	case !w.IsPerson():
-		return core.Errorf(core.CodeForbidden, "this is about the account of a person, and a machine's token has none")
+		return core.Errorf(core.CodeForbidden, "this concerns the account of a user, and the token of a machine has no account")
 	case d == Own && w.Within != nil:
-		return core.Errorf(core.CodeForbidden, "this token has not all that %s may: the account is changed with one that has, or in the console",
+		return core.Errorf(core.CodeForbidden, "this token does not have all permissions of %s: use a token that has them, or change the "+
+			"account in the console",
 			w.Name)
 	}
 	return nil

@@ -140,7 +140,7 @@ func (r *reader) last(ctx context.Context) (p page, more bool, err error) {
 	for hi == 0 || lo < hi {
 		if r.spent() {
 			if p.text == "" {
-				return p, false, core.Errorf(core.CodeTooLarge, "its end was not found within %d answers of its executor", r.looks)
+				return p, false, core.Errorf(core.CodeTooLarge, "the end of the log was not found within %d answers of the executor", r.looks)
 			}
 			return p, true, nil
 		}
@@ -149,7 +149,7 @@ func (r *reader) last(ctx context.Context) (p page, more bool, err error) {
 		case err != nil:
 			return p, false, err
 		case end && got.next <= at && at == 1 && got.text != "": // words in place of a log
-			return p, false, core.Errorf(core.CodeNotFound, "the executor has no log of it: %s", firstLine(got.text))
+			return p, false, core.Errorf(core.CodeNotFound, "the executor has no log of the run: %s", firstLine(got.text))
 		case got.text == "" || got.next <= at:
 			hi = at
 		default:
@@ -176,7 +176,7 @@ func (r *reader) last(ctx context.Context) (p page, more bool, err error) {
 	if p.text != "" {
 		return p, false, nil
 	}
-	return p, false, core.Errorf(core.CodeNotFound, "the executor has no line of it")
+	return p, false, core.Errorf(core.CodeNotFound, "the executor has no lines of the log")
 }
 
 // before adds to the last page lines that stand before it: as many as are missing, 0 is enough.

@@ -29,7 +29,7 @@ func (q *Ask) FindApp(ctx context.Context, name string) (core.App, bool, error) 
 func (q *Ask) App(ctx context.Context, name string) (core.App, error) {
 	a, ok, err := q.FindApp(ctx, name)
 	if err == nil && !ok {
-		err = core.Errorf(core.CodeNotFound, "there is no app %s", name)
+		err = core.Errorf(core.CodeNotFound, "app %s does not exist", name)
 	}
 	return a, err
 }

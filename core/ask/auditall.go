@@ -67,7 +67,7 @@ func placeOf(ask *AuditAsk, ahead bool) (p place, err error) {
 	_, high := core.NumberedRange(p.job)
 	switch {
 	case err != nil, p.job < 0, within && (numbered || p.at <= ask.From), numbered && (!ahead || p.below < low || p.below > high):
-		return place{}, core.Invalid("after", ask.After, "not the next of a page of this span")
+		return place{}, core.Invalid("after", ask.After, "not the value of next from a page of this time range")
 	}
 	return p, nil
 }
@@ -289,7 +289,7 @@ func (q *Ask) subject(ctx context.Context, ref string) (subject, error) {
 	}
 	t, ok := gone[id]
 	if !ok {
-		return subject{}, core.Errorf(core.CodeNotFound, "there is no job %s", ref)
+		return subject{}, core.Errorf(core.CodeNotFound, "job %s does not exist", ref)
 	}
 	return subject{id, t.App, t.Name, nil, nil}, nil
 }

@@ -42,7 +42,7 @@ const maxSought = 128
 
 func (f *ChangeFilter) check() (limit int, err error) {
 	if f.Verb != "" && !slices.Contains(core.Verbs, f.Verb) {
-		return 0, core.Invalid("verb", f.Verb, "allowed are %s", core.Words(core.Verbs))
+		return 0, core.Invalid("verb", f.Verb, "allowed values: %s", core.Words(core.Verbs))
 	}
 	for _, sought := range []struct{ name, is string }{{"by", f.By}, {"act", f.Act}, {"channel", f.Channel}, {"person", f.Person}} {
 		if len(sought.is) > maxSought {
@@ -84,7 +84,7 @@ func parseMark(text string) (m mark, err error) {
 	var err2 error
 	m.id, err = strconv.ParseInt(id, 10, 64)
 	if m.says, err2 = strconv.ParseUint(says, 16, 64); err != nil || err2 != nil || m.id < 0 {
-		return m, core.Invalid("after", core.Truncate(text), "not the next of a page of these changes")
+		return m, core.Invalid("after", core.Truncate(text), "not the value of next from a page of these changes")
 	}
 	return m, nil
 }

@@ -26,7 +26,7 @@ func (q *Ask) FindChannel(ctx context.Context, name string) (core.Channel, bool,
 func (q *Ask) Channel(ctx context.Context, name string) (core.Channel, error) {
 	c, ok, err := q.FindChannel(ctx, name)
 	if err == nil && !ok {
-		err = core.Errorf(core.CodeNotFound, "there is no channel %s", name)
+		err = core.Errorf(core.CodeNotFound, "channel %s does not exist", name)
 	}
 	return c, err
 }

@@ -106,7 +106,7 @@ func (q *Ask) ComingShape(ctx context.Context, a ComingAsk) (*ComingShape, error
 	}
 	now := q.o.Now()
 	if a.From.After(now.Add(MaxUpcoming)) {
-		return nil, core.Invalid("from", a.From.Format(time.RFC3339), "allowed is up to 366 days from now")
+		return nil, core.Invalid("from", a.From.Format(time.RFC3339), "at most 366 days from now are allowed")
 	}
 	s := &ComingShape{From: max(core.Ceil(a.From), core.InstantOf(now)+1)}
 	s.To = s.From + core.Instant(a.For/time.Second)

@@ -255,11 +255,11 @@ func (q *Ask) find(ctx context.Context, a *JobsAsk) (*found, error) {
 func (a *JobsAsk) check() (limit int, err error) {
 	for _, s := range a.Is {
 		if !slices.Contains(Standings, s) {
-			return 0, core.Invalid("is", string(s), "allowed are %s", core.Words(Standings))
+			return 0, core.Invalid("is", string(s), "allowed values: %s", core.Words(Standings))
 		}
 	}
 	if a.By = cmp.Or(a.By, ByNumber); !slices.Contains(Orders, a.By) {
-		return 0, core.Invalid("sort", string(a.By), "allowed are %s", core.Words(Orders))
+		return 0, core.Invalid("sort", string(a.By), "allowed values: %s", core.Words(Orders))
 	}
 	if a.Recent < 0 || a.Recent > MaxRecent {
 		return 0, core.Invalid("runs", strconv.Itoa(a.Recent), "allowed are 0 to %d", MaxRecent)
@@ -328,7 +328,7 @@ func (p *rank) String() string {
 func (a *JobsAsk) rank() (p rank, err error) {
 	at, number, ok := strings.Cut(a.Cursor, "@")
 	id, err := strconv.ParseInt(number, 10, 32)
-	bad := core.Invalid("cursor", a.Cursor, "not the cursor of a page of these jobs")
+	bad := core.Invalid("cursor", a.Cursor, "not a cursor of a page of these jobs")
 	if !ok || err != nil || id <= 0 {
 		return p, bad
 	}
@@ -392,11 +392,11 @@ func (q *Ask) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []c
 		case err != nil:
 			return nil, 0, nil, err
 		case f.more && f.bad >= bound.Missing: // behind so many nobody looks for others
-			return nil, 0, nil, core.Errorf(core.CodeRefused, "too many jobs cannot be read: tickring doctor names them")
+			return nil, 0, nil, core.Errorf(core.CodeRefused, "too many jobs cannot be read: tickring doctor lists them")
 		case f.more:
-			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "there are too many jobs: name an app")
+			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "too many jobs: choose an app")
 		case slices.Contains(a.Is, IsFailing) && f.stand.unchecked > 0:
-			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "more than %d jobs may be failing: choose an app, or use the command",
+			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "more than %d jobs could be failing: choose an app, or use the command",
 				bound.FailingRead)
 		case len(a.Is) > 0 && f.partial && p.Over():
 			return nil, 0, nil, core.Passing(core.ErrThrottled)

@@ -139,7 +139,7 @@ func (q *Ask) JobID(ctx context.Context, ref string) (core.JobID, error) {
 	if !named {
 		n, err := strconv.ParseInt(ref, 10, 32)
 		if err != nil || n <= 0 {
-			return 0, core.Invalid("job", ref, "a job is written app/name, or as its number")
+			return 0, core.Invalid("job", ref, "write a job as app/name or as its number")
 		}
 		return core.JobID(n), nil
 	}
@@ -155,7 +155,7 @@ func (q *Ask) JobID(ctx context.Context, ref string) (core.JobID, error) {
 	}
 	id, ok := ids[name]
 	if !ok {
-		return 0, core.Errorf(core.CodeNotFound, "there is no job %s", ref)
+		return 0, core.Errorf(core.CodeNotFound, "job %s does not exist", ref)
 	}
 	return id, nil
 }
@@ -167,7 +167,7 @@ func (q *Ask) Job(ctx context.Context, ref string) (core.Job, error) {
 	}
 	j, err := q.storedJob(ctx, id)
 	if err == nil && j == nil {
-		err = core.Errorf(core.CodeNotFound, "there is no job %s", ref)
+		err = core.Errorf(core.CodeNotFound, "job %s does not exist", ref)
 	}
 	if err != nil {
 		return core.Job{}, err
@@ -338,7 +338,7 @@ func nextOf(s *core.Sched, after, end core.Instant, count int, pauses ...core.Pa
 // example.
 func (q *Ask) Preview(s core.Schedule, of core.JobID, from core.Instant, count int) (Preview, error) {
 	if of < 0 {
-		return Preview{}, core.Invalid("jobId", of.String(), "a number of a job is expected")
+		return Preview{}, core.Invalid("jobId", of.String(), "expected a job number")
 	}
 	if count < 0 || count > MaxPage {
 		return Preview{}, core.Invalid("count", strconv.Itoa(count), "allowed are 0 to %d", MaxPage)
@@ -405,7 +405,7 @@ func (q *Ask) Find(ctx context.Context, ref RunRef) (core.Run, error) {
 		return core.Run{}, err
 	}
 	if v.Skip != nil {
-		return core.Run{}, core.Errorf(core.CodeRefused, "there is no run of %s: the instant was skipped: %s", v.Run.At, v.Skip.Reason)
+		return core.Run{}, core.Errorf(core.CodeRefused, "no run exists for %s: the scheduled time was skipped: %s", v.Run.At, v.Skip.Reason)
 	}
 	return v.Run, nil
 }
@@ -413,7 +413,7 @@ func (q *Ask) Find(ctx context.Context, ref RunRef) (core.Run, error) {
 // byKey finds the run of a key among those that wait and the newest others.
 func (q *Ask) byKey(ctx context.Context, job core.JobID, key string) (core.Run, error) {
 	if err := core.CheckKey(key); err != nil || key == "" {
-		return core.Run{}, core.Invalid("key", key, "1 to 128 printable ASCII characters are a key")
+		return core.Run{}, core.Invalid("key", key, "a key has 1 to 128 printable ASCII characters")
 	}
 	runs, _, err := q.waiting(ctx, job, 0, nil)
 	if err != nil {
@@ -429,7 +429,8 @@ func (q *Ask) byKey(ctx context.Context, job core.JobID, key string) (core.Run, 
 			return r, nil
 		}
 	}
-	return core.Run{}, core.Errorf(core.CodeNotFound, "there is no run of the key %q among those that wait and the last %d", key, MaxPage)
+	return core.Run{}, core.Errorf(core.CodeNotFound, "no run with the key %q exists among the waiting runs and the last %d runs",
+		key, MaxPage)
 }
 
 // Run reads a run. Of an instant that was skipped without a run it answers the
@@ -461,7 +462,7 @@ func (q *Ask) Run(ctx context.Context, ref RunRef) (RunView, error) {
 			return v, err
 		}
 	}
-	return RunView{}, core.Errorf(core.CodeNotFound, "there is no run %d", id)
+	return RunView{}, core.Errorf(core.CodeNotFound, "run %d does not exist", id)
 }
 
 func (q *Ask) view(ctx context.Context, r core.Run) (RunView, error) {
@@ -576,14 +577,14 @@ func (q *Ask) runAt(ctx context.Context, ref, text string) (RunView, error) {
 	if err != nil {
 		return RunView{}, err
 	}
-	return RunView{}, core.Errorf(core.CodeNotFound, "there is no run of %s at %s: %s", job.Name(), at, why)
+	return RunView{}, core.Errorf(core.CodeNotFound, "%s has no run at %s: %s", job.Name(), at, why)
 }
 
 // whyNone says why an instant of a job has neither a run nor a record.
 func (q *Ask) whyNone(ctx context.Context, job *core.Job, at core.Instant) (core.Text, error) {
 	s, in := &job.Sched, zoneOf(job)
 	if at.Time().Before(job.Def.Created) {
-		return core.Say("the job was made later, at %s", text(job.Def.Created, in)), nil
+		return core.Say("the job was created later, at %s", text(job.Def.Created, in)), nil
 	}
 	h, err := q.history(ctx, job.Def.ID, job.Def.App, job, firstInstant-1, at)
 	if err != nil {
@@ -591,7 +592,7 @@ func (q *Ask) whyNone(ctx context.Context, job *core.Job, at core.Instant) (core
 	}
 	i := slices.IndexFunc(h.revs, func(r revision) bool { return r.at < at && at <= r.end })
 	if i < 0 {
-		return core.Say("its schedule or state was changed later, at %s, and what it was before is not kept", text(s.RevAt, in)), nil
+		return core.Say("the schedule or state was changed later, at %s, and the earlier value was not stored", text(s.RevAt, in)), nil
 	}
 	r := &h.revs[i]
 	switch names, err := r.names(s, at); {
@@ -618,26 +619,26 @@ func (q *Ask) unplanned(job *core.Job, at core.Instant) core.Text {
 	s, now := &job.Sched, q.o.Now()
 	switch {
 	case at > core.InstantOf(now):
-		return core.Say("its time is to come")
+		return core.Say("the scheduled time is in the future")
 	case now.Sub(at.Time()) < q.o.Patience:
-		return core.Say("it is on its way")
+		return core.Say("the run is under way")
 	case s.State == core.Started && s.Next != 0 && at >= s.Next && s.PlanError != "":
-		return core.Say("it could not be planned: %s", s.PlanError)
+		return core.Say("the job could not be planned: %s", s.PlanError)
 	case s.State == core.Started && s.Next != 0 && at >= s.Next:
-		return core.Say("it is late: nothing has planned it yet (tickring doctor)")
+		return core.Say("the run is late: it is not planned yet (tickring doctor)")
 	}
-	return core.Say("it is kept no more, or was lost: tickring audit %s tells which", job.Name())
+	return core.Say("the run was cleaned up or lost: tickring audit %s shows which", job.Name())
 }
 
 // unnamed says that the schedule of a revision does not name an instant, and who changed it: next, or else to what it is.
 func (q *Ask) unnamed(ctx context.Context, job *core.Job, revs []revision, i int) (core.Text, error) {
-	code := core.Say("its schedule of then did not name that instant")
+	code := core.Say("the schedule in effect at that time did not include this time")
 	k := i + 1
 	for k < len(revs) && revs[k].Schedule.Equal(revs[i].Schedule) {
 		k++
 	}
 	if k == len(revs) {
-		code = core.Say("its schedule as it stands does not name that instant")
+		code = core.Say("the current schedule does not include this time")
 		for k = i; k > 0 && revs[k-1].Schedule.Equal(revs[i].Schedule); {
 			k--
 		}
@@ -663,7 +664,7 @@ func (q *Ask) outage(ctx context.Context, at core.Instant, in *time.Location) (c
 	if t := at.Time(); err != nil || t.Before(g.DownAt) || !t.Before(g.UpSince) {
 		return core.Text{}, err
 	}
-	return core.Say("the server was away from %s to %s", text(g.DownAt, in), text(g.UpSince, in)), nil
+	return core.Say("the server was down from %s to %s", text(g.DownAt, in), text(g.UpSince, in)), nil
 }
 
 // pauseAt is the pause that a revision of a job is of: an edit of a paused job is
@@ -769,7 +770,7 @@ func (q *Ask) describePause(p core.Pause, in *time.Location) core.Text {
 // time before now. A time that the zone's clock shows twice is both.
 func instantsOf(text, zone string, now time.Time) ([]core.Instant, error) {
 	bad := core.Invalid("run", text,
-		"an instant is written 2026-11-20T02:30, 2026-11-20T02:30:05 or 02:30 in the job's zone, or with an offset such as +01:00 or Z")
+		"write a scheduled time as 2026-11-20T02:30, 2026-11-20T02:30:05 or 02:30 in the job's zone, or with an offset such as +01:00 or Z")
 	var t time.Time
 	var err error
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00"} {
@@ -931,7 +932,7 @@ func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, er
 		a, err1 := core.ParseRunID(one)
 		b, err2 := core.ParseRunID(other)
 		if !ok || err1 != nil || err2 != nil || a < low-1 || a > high || b < nlow-1 || b > nhigh {
-			return RunPage{}, core.Invalid("after", f.After, "not the next of a page of these runs")
+			return RunPage{}, core.Invalid("after", f.After, "not the value of next from a page of these runs")
 		}
 		high, nhigh = a, b
 	}
@@ -1077,7 +1078,7 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahead t
 		from = now
 	}
 	if from.After(q.o.Now().Add(MaxUpcoming)) {
-		return UpcomingResult{}, core.Invalid("from", from.Format(time.RFC3339), "allowed is up to 366 days from now")
+		return UpcomingResult{}, core.Invalid("from", from.Format(time.RFC3339), "at most 366 days from now are allowed")
 	}
 	after := core.InstantOf(from)
 	end := min(core.InstantOf(from.Add(ahead)), core.Horizon)

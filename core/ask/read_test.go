@@ -258,11 +258,11 @@ func TestRunAtOfAPause(t *testing.T) {
 	}
 	says(10, "the job is paused by bob, from 2026-11-20T12:05:00Z: release")
 	says(100, "the job is paused by bob, from 2026-11-20T12:05:00Z: release")
-	says(15, "its schedule as it stands does not name that instant")
+	says(15, "the current schedule does not include this time")
 	resume(25, job)
 	says(10, "the job was paused by bob, from 2026-11-20T12:05:00Z to 2026-11-20T12:25:00Z: release")
 	says(20, "the job was paused by bob, from 2026-11-20T12:05:00Z to 2026-11-20T12:25:00Z: release")
-	says(30, "its time is to come")
+	says(30, "the scheduled time is in the future")
 
 	pause(35, app, "move")
 	resume(45, app)
@@ -271,7 +271,7 @@ func TestRunAtOfAPause(t *testing.T) {
 	f.Clock = at(56)
 	says(40, "app shop was paused by bob, from 2026-11-20T12:35:00Z to 2026-11-20T12:45:05Z: move")
 	says(60, "app shop is paused by bob, from 2026-11-20T12:55:00Z to 2026-11-20T13:05:00Z")
-	says(70, "its time is to come")
+	says(70, "the scheduled time is in the future")
 
 	pause(75, all, "storm")
 	says(80, "everything is paused by bob, from 2026-11-20T13:15:00Z: storm")
@@ -281,21 +281,22 @@ func TestRunAtOfAPause(t *testing.T) {
 
 	pause(95, job, "nap", at(115))
 	says(110, "the job is paused by bob, from 2026-11-20T13:35:00Z to 2026-11-20T13:55:00Z: nap")
-	says(120, "its time is to come")
+	says(120, "the scheduled time is in the future")
 	f.Clock = at(121) // no tick has ended it yet
 	says(110, "the job was paused by bob, from 2026-11-20T13:35:00Z to 2026-11-20T13:55:00Z: nap")
-	says(120, "it is on its way")
+	says(120, "the run is under way")
 
 	changed := spec("sweep", every(20*time.Minute))
 	if r := f.Save(changed)[0]; r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	says(91, "its schedule of then did not name that instant; ann changed the schedule at 2026-11-20T14:01:00Z: tickring changes shop/sweep")
-	says(130, "its schedule as it stands does not name that instant; ann changed the schedule at 2026-11-20T14:01:00Z: "+
+	says(91, "the schedule in effect at that time did not include this time; ann changed the schedule at 2026-11-20T14:01:00Z: tickring "+
+		"changes shop/sweep")
+	says(130, "the current schedule does not include this time; ann changed the schedule at 2026-11-20T14:01:00Z: "+
 		"tickring changes shop/sweep")
 	says(100, "the job was paused by bob, from 2026-11-20T13:35:00Z to 2026-11-20T13:55:00Z: nap")
 	f.Clock = at(240)
-	says(140, "it is late: nothing has planned it yet (tickring doctor)")
+	says(140, "the run is late: it is not planned yet (tickring doctor)")
 }
 
 // TestRunAtOfAnOutage: an instant that the server missed says from when to when it was away, by the clock of the
@@ -315,15 +316,15 @@ func TestRunAtOfAnOutage(t *testing.T) {
 	if err := f.E.Tick.PutSkips(ctx, []core.Skip{skip})[0]; err != nil {
 		t.Fatal(err)
 	}
-	const away = "the server was away from 2026-11-20T13:59:00+01:00 to 2026-11-20T16:01:00+01:00"
+	const away = "the server was down from 2026-11-20T13:59:00+01:00 to 2026-11-20T16:01:00+01:00"
 	if v, err := f.M.Run(ctx, "shop/sweep@"+at(2).Format(time.RFC3339)); err != nil || v.Skip == nil || v.Away.String() != away {
 		t.Errorf("%q, %v", v.Away, err)
 	}
 	_, err := f.M.Run(ctx, "shop/sweep@"+at(3).Format(time.RFC3339))
-	if err == nil || !strings.Contains(err.Error(), ": "+away+"; it is late") {
+	if err == nil || !strings.Contains(err.Error(), ": "+away+"; the run is late") {
 		t.Error(err)
 	}
-	if _, err := f.M.Run(ctx, "shop/sweep@"+at(4).Format(time.RFC3339)); err == nil || strings.Contains(err.Error(), "away") {
+	if _, err := f.M.Run(ctx, "shop/sweep@"+at(4).Format(time.RFC3339)); err == nil || strings.Contains(err.Error(), "down") {
 		t.Error(err)
 	}
 }

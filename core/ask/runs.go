@@ -87,12 +87,12 @@ func (f *RunFilter) takesUnclaimed() bool {
 func (f *RunFilter) check() (limit int, err error) {
 	for _, s := range f.States {
 		if !slices.Contains(core.States, s) {
-			return 0, core.Invalid("state", string(s), "allowed are %s", core.Words(core.States))
+			return 0, core.Invalid("state", string(s), "allowed values: %s", core.Words(core.States))
 		}
 	}
 	for _, c := range f.Causes {
 		if !slices.Contains(core.Causes, c) {
-			return 0, core.Invalid("cause", string(c), "allowed are %s", core.Words(core.Causes))
+			return 0, core.Invalid("cause", string(c), "allowed values: %s", core.Words(core.Causes))
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
@@ -109,11 +109,11 @@ func (f *RunFilter) check() (limit int, err error) {
 		is   time.Duration
 	}{{"longer", f.Longer}, {"shorter", f.Shorter}, {"late", f.Late}} {
 		if span.is < 0 {
-			return 0, core.Invalid(span.name, span.is.String(), "a span of time that is not negative is expected")
+			return 0, core.Invalid(span.name, span.is.String(), "the duration cannot be negative")
 		}
 	}
 	if f.Shorter > 0 && f.Longer >= f.Shorter {
-		return 0, core.Invalid("longer", f.Longer.String(), "nothing takes longer than this and shorter than %s", f.Shorter.String())
+		return 0, core.Invalid("longer", f.Longer.String(), "no run can take longer than this and less than %s", f.Shorter.String())
 	}
 	return limitOf(f.Limit)
 }
@@ -151,7 +151,7 @@ func (q *Ask) recent(ctx context.Context, f *RunFilter, limit int, p *bound.Page
 	if f.After != "" {
 		var ok bool
 		if from, ok = runPlace(f.After); !ok {
-			return RunPage{}, core.Invalid("after", f.After, "not the next of a page of these runs")
+			return RunPage{}, core.Invalid("after", f.After, "not the value of next from a page of these runs")
 		}
 	} else if last := f.To.Add(apart); !f.To.IsZero() && !f.Thorough && last.Before(now) {
 		from.Before = core.Millis(last) + 1

@@ -38,7 +38,7 @@ func (q *Ask) ScriptVersion(ctx context.Context, j *core.Job, version int) (core
 		}
 	}
 	return core.Script{}, &core.Error{Code: core.CodeNotFound, Field: "version", Value: strconv.Itoa(version),
-		Reason: core.Say("no such version of the script of %s is kept", j.Name())}
+		Reason: core.Say("this version of the script of %s is not stored", j.Name())}
 }
 
 func (q *Ask) ScriptSource(ctx context.Context, j *core.Job, s *core.Script) (string, error) {
@@ -47,7 +47,7 @@ func (q *Ask) ScriptSource(ctx context.Context, j *core.Job, s *core.Script) (st
 	case err != nil:
 		return "", core.Passing(err)
 	case !found:
-		return "", core.Errorf(core.CodeNotFound, "the source of version %d of the script of %s is not kept any more", s.Version, j.Name())
+		return "", core.Errorf(core.CodeNotFound, "the source of version %d of the script of %s is not stored", s.Version, j.Name())
 	}
 	return source, nil
 }

@@ -144,7 +144,7 @@ func (q *Ask) Trouble(ctx context.Context, sees func(app string) bool) (Trouble,
 	for id, why := range p.Bad {
 		if sees == nil && len(res.Locked) < maxUntold { // else it may be of any app
 			res.Locked = append(res.Locked, Locked{id.String(), core.Errorf(core.CodeRefused,
-				"job %d cannot be read: %v; if a run of it fails with retries left, the run stays open until the job can be read", id, why)})
+				"job %d cannot be read: %v; a failed run with retries left stays open until the job can be read", id, why)})
 		}
 	}
 	res.More = next != 0 || !all

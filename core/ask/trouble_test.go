@@ -89,7 +89,7 @@ func TestTroubleNamesUnreadableJobs(t *testing.T) {
 	got, err := m.Trouble(ctx, nil)
 	if err != nil || len(got.Locked) != 1 || got.Locked[0].Job != bad.String() ||
 		got.Locked[0].Why.Reason.String() != "job 2 cannot be read: no JSON; "+
-			"if a run of it fails with retries left, the run stays open until the job can be read" {
+			"a failed run with retries left stays open until the job can be read" {
 		t.Errorf("%+v, %v", got.Locked, err)
 	}
 	if got, err = m.Trouble(ctx, func(string) bool { return true }); err != nil || len(got.Locked) != 0 {

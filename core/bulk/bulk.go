@@ -170,13 +170,13 @@ func check(actor *core.Actor, r *Request) error {
 	}
 	switch {
 	case !slices.Contains(Verbs, r.Verb):
-		return core.Invalid("verb", string(r.Verb), "allowed are %s", core.Words(Verbs))
+		return core.Invalid("verb", string(r.Verb), "allowed values: %s", core.Words(Verbs))
 	case named != 1:
-		return core.Invalid("jobs", "", "name jobs, or a filter, or with resume the act to be undone: one of these")
+		return core.Invalid("jobs", "", "set exactly one of: jobs, a filter, or, with resume, the bulk operation to undo")
 	case r.Undo != "" && r.Verb != Resume:
-		return core.Invalid("undo", r.Undo, "only a pause is undone: by the verb resume")
+		return core.Invalid("undo", r.Undo, "only a pause can be undone: use the verb resume")
 	case len(r.Jobs) > MaxNamed:
-		return core.Errorf(core.CodeTooLarge, "%d jobs at once, at most %d are allowed", len(r.Jobs), MaxNamed)
+		return core.Errorf(core.CodeTooLarge, "%d jobs in one request, at most %d are allowed", len(r.Jobs), MaxNamed)
 	}
 	if err := manage.CheckWhy(r.Why); err != nil { // it stands in the record of the act, whatever is done
 		return err
@@ -216,10 +216,10 @@ func (b *Bulk) jobs(ctx context.Context, r *Request, res *Result) (jobs []core.J
 	}
 	if r.After == 0 {
 		for _, ref := range missing {
-			res.failed(Failed{Of: ref, Err: core.Errorf(core.CodeNotFound, "there is no job %s", ref)})
+			res.failed(Failed{Of: ref, Err: core.Errorf(core.CodeNotFound, "job %s does not exist", ref)})
 		}
 		for _, id := range slices.Sorted(maps.Keys(bad)) {
-			res.failed(Failed{Job: id, Of: id.String(), Err: core.Errorf(core.CodeRefused, "it cannot be read: %v", bad[id])})
+			res.failed(Failed{Job: id, Of: id.String(), Err: core.Errorf(core.CodeRefused, "cannot be read: %v", bad[id])})
 		}
 	}
 	for i := range list {

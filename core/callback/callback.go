@@ -101,7 +101,7 @@ func (c *Callback) batch(ctx context.Context, from Caller, results []finish.Resu
 	first := make(map[core.RunID]int, len(results)) // a run named twice is ended by the first
 	for i, r := range results {
 		if !r.Run.Valid() {
-			errs[i] = core.Errorf(core.CodeNotFound, "no run %d", r.Run)
+			errs[i] = core.Errorf(core.CodeNotFound, "run %d does not exist", r.Run)
 			continue
 		}
 		if why, is := refused[r.Run.Job()]; is {
@@ -184,7 +184,7 @@ func (c *Callback) judge(ctx context.Context, from Caller, results []finish.Resu
 		case missed[id]:
 			errs[i] = passing(err)
 		case !ok:
-			errs[i] = core.Errorf(core.CodeNotFound, "no run %d", id)
+			errs[i] = core.Errorf(core.CodeNotFound, "run %d does not exist", id)
 		default:
 			if errs[i] = c.permit(ctx, from, &run, apps, cmp.Or(appsErr, bad.Of(run.App))); errs[i] == nil {
 				end := results[i]
@@ -229,7 +229,7 @@ func (c *Callback) apps(ctx context.Context, from Caller, runs map[core.RunID]co
 // permit refuses a result from somebody who is not an executor of the run's app.
 func (c *Callback) permit(ctx context.Context, from Caller, run *core.Run, apps map[string]core.App, appsErr error) error {
 	if from.App != "" && from.App != run.App {
-		return core.Errorf(core.CodeUnauthorized, "run %d is not one of app %s", run.ID, from.App)
+		return core.Errorf(core.CodeUnauthorized, "run %d does not belong to app %s", run.ID, from.App)
 	}
 	if from.Proven {
 		return nil
@@ -242,7 +242,7 @@ func (c *Callback) permit(ctx context.Context, from Caller, run *core.Run, apps 
 		return core.Errorf(core.CodeNotFound, "the app of run %d was deleted", run.ID)
 	}
 	if !c.opens(ctx, app.Token, from.Token) {
-		return core.Errorf(core.CodeUnauthorized, "the token is not that of the app of run %d", run.ID)
+		return core.Errorf(core.CodeUnauthorized, "the token does not belong to the app of run %d", run.ID)
 	}
 	return nil
 }

@@ -16,32 +16,32 @@ var foreign = []struct {
 	reason func(m []string) core.Text
 }{
 	{regexp.MustCompile(`^\s*((?:CRON_)?TZ=(\S*))`), func(m []string) core.Text {
-		return core.Say("the time zone is a field of its own: set timezone to %s, and remove %s here", m[2], quote(m[1]))
+		return core.Say("the time zone is a separate field: set timezone to %s, and remove %s from the schedule", m[2], quote(m[1]))
 	}},
 	{regexp.MustCompile(`(?i)^\s*(@every\s+(\S+))`), func(m []string) core.Text {
-		return core.Say("an interval is the field every: set every to %s instead", m[2])
+		return core.Say("use the field every for an interval: set every to %s", m[2])
 	}},
 	{regexp.MustCompile(`(?i)^\s*(rate\((\d+) +(second|minute|hour|day)s?\))`), func(m []string) core.Text {
-		return core.Say("an interval is the field every: set every to %s instead", m[2]+strings.ToLower(m[3][:1]))
+		return core.Say("use the field every for an interval: set every to %s", m[2]+strings.ToLower(m[3][:1]))
 	}},
 	{regexp.MustCompile(`(?i)^\s*(cron\(([^)]*)\))`), func(m []string) core.Text {
-		return core.Say("an Amazon EventBridge expression needs the seconds in front, without cron( ): set cron to %q",
+		return core.Say("an Amazon EventBridge expression needs seconds as the first field, and no cron( ): set cron to %q",
 			"0 "+strings.TrimSpace(m[2]))
 	}},
 	{regexp.MustCompile(`(?i)^\s*(@reboot)\b`), func([]string) core.Text {
-		return core.Say("a job cannot run when a machine starts: use the machine's own service manager, such as systemd")
+		return core.Say("a job cannot run at machine startup: use the service manager of the machine, such as systemd")
 	}},
 	{regexp.MustCompile(`\s(#(?:[\s\pL].*|$))`), func(m []string) core.Text {
-		return core.Say("a schedule has no comments: remove %s", quote(m[1]))
+		return core.Say("comments are not allowed in a schedule: remove %s", quote(m[1]))
 	}},
 	{regexp.MustCompile(`(?:^|[\s,])(\d*~\d*)`), func(m []string) core.Text {
-		return core.Say("%s, a random value, does not exist here: write one value, and set jitter to delay each run at random", quote(m[1]))
+		return core.Say("random values such as %s are not supported: write one value, and set jitter to delay each run randomly", quote(m[1]))
 	}},
 	{regexp.MustCompile(`(?:^|[\s,])(H(?:[(/]\S*)?)(?:[\s,]|$)`), func(m []string) core.Text {
-		return core.Say("%s is Jenkins's hashed value: write one value; jobs with the field every are spread without it", quote(m[1]))
+		return core.Say("%s is a hashed value of Jenkins: write one value; jobs with the field every are spread automatically", quote(m[1]))
 	}},
 	{regexp.MustCompile(`(?:^|\s)(\S+,\s+[\dA-Za-z]\S*|\S+\s+,\S+)`), func(m []string) core.Text {
-		return core.Say("a list has no spaces: write %s", quote(strings.Join(strings.Fields(m[1]), "")))
+		return core.Say("spaces are not allowed in a list: write %s", quote(strings.Join(strings.Fields(m[1]), "")))
 	}},
 }
 
@@ -78,7 +78,7 @@ func bothDays(text string, words []word, dom, dow []item) error {
 	}
 	e.Reason = core.Say("day-of-month and day-of-week are both set; exactly one must be ?: write %q", strings.Join(fixed, " "))
 	if fixed[daysOfWeek] != words[daysOfWeek].text && !isStar(dow) {
-		e.Reason = core.Say("%s if the text is of Spring or crontab, where 1 is Monday; here 1 is Sunday", e.Reason)
+		e.Reason = core.Say("%s if the expression comes from Spring or crontab, where 1 is Monday; in tickring 1 is Sunday", e.Reason)
 	}
 	return e
 }

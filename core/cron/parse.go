@@ -141,11 +141,11 @@ func readQuartz(text string) ([][]item, error) {
 	}
 	switch n := len(words); {
 	case strings.HasPrefix(words[0].text, "@"):
-		return nil, &ParseError{text, words[0].pos, "", core.Say("cron has no @ names: use the kind crontab")}
+		return nil, &ParseError{text, words[0].pos, "", core.Say("cron does not support @ names: use the kind crontab")}
 	case n == 5:
 		return nil, &ParseError{text, words[0].pos, "",
-			core.Say("5 fields are a Unix crontab: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month day-of-week " +
-				"[year]")}
+			core.Say("5 fields are Unix crontab syntax: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month " +
+				"day-of-week [year]")}
 	case n < 6:
 		return nil, &ParseError{text, len(text), "",
 			core.Say("has only %s; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", counted(n))}
@@ -190,7 +190,7 @@ func readCrontab(text string) ([][]item, error) {
 	switch n := len(words); {
 	case n == 6 || n == 7:
 		return nil, &ParseError{text, first.pos, "",
-			core.Say("%d fields are Quartz: use the kind cron; crontab has 5: minutes hours day-of-month month day-of-week", n)}
+			core.Say("%d fields are Quartz syntax: use the kind cron; crontab has 5: minutes hours day-of-month month day-of-week", n)}
 	case n < 5:
 		return nil, &ParseError{text, len(text), "", core.Say("has only %s; allowed: 5: minutes hours day-of-month month day-of-week",
 			counted(n))}
@@ -230,9 +230,8 @@ func behind(words []word, n int) string {
 }
 
 func isCommand(text string, pos int, word string) error {
-	return &ParseError{text, pos, "", core.Say("behind the schedule stands a command, %s: a job has it as command: {line: …}, where its "+
-		"server runs commands, or names a handler, which tickring exec makes of any program; allowed: 5 fields: minutes hours day-of-month "+
-		"month day-of-week", quote(word))}
+	return &ParseError{text, pos, "", core.Say("the schedule is followed by a command, %s: set command: {line: …} if the server runs "+
+		"commands, or make it a handler with tickring exec; allowed: 5 fields: minutes hours day-of-month month day-of-week", quote(word))}
 }
 
 type word struct {
@@ -297,7 +296,7 @@ func (r *reader) list(w word) ([]item, error) {
 			return nil, err
 		}
 		if r.rest != "" {
-			return nil, r.fail("%s is not understood after %q", quote(r.rest), part[:len(part)-len(r.rest)])
+			return nil, r.fail("%s is not valid after %q", quote(r.rest), part[:len(part)-len(r.rest)])
 		}
 		it.text, it.pos = part, pos
 		list = append(list, it)
@@ -306,7 +305,7 @@ func (r *reader) list(w word) ([]item, error) {
 	for _, it := range list {
 		if len(list) > 1 && it.alone() {
 			r.pos = it.pos
-			return nil, r.fail("%s must stand alone, not in a list", it.text)
+			return nil, r.fail("%s must be the only value, not part of a list", it.text)
 		}
 	}
 	return list, nil
@@ -328,10 +327,10 @@ func (r *reader) item() (item, error) {
 		return item{}, r.fail("a value is missing")
 	case r.rest[0] == '?':
 		if r.crontab {
-			return item{}, r.fail("? is Quartz; in crontab use *")
+			return item{}, r.fail("? is Quartz syntax: use * in crontab")
 		}
 		if !dayOfMonth && !dayOfWeek {
-			return item{}, r.fail("? is only for the day fields")
+			return item{}, r.fail("? is allowed only in the day fields")
 		}
 		r.skip(1)
 		return item{form: formAny}, nil
@@ -414,14 +413,14 @@ func (r *reader) toEnd(it item) (item, error) {
 	}
 	if !r.crontab && named != it.named {
 		r.pos = at
-		return it, r.fail("a range goes from number to number or from name to name")
+		return it, r.fail("a range needs two numbers or two names")
 	}
 	if hi < it.lo && (r.crontab || r.field.kind == yearField) {
 		r.pos = at
 		if r.crontab {
-			return it, r.fail("a range does not wrap around in crontab: write %d-%d,%d-%d", it.lo, r.field.max, r.field.min, hi)
+			return it, r.fail("a range cannot wrap around in crontab: write %d-%d,%d-%d", it.lo, r.field.max, r.field.min, hi)
 		}
-		return it, r.fail("a range of years does not end before it begins")
+		return it, r.fail("a range of years cannot end before its start")
 	}
 	at = r.pos
 	it.form, it.hi = formRange, hi
@@ -446,7 +445,7 @@ func (r *reader) lastOfMonth() (item, error) {
 		n, err := r.number()
 		if err == nil && n > 30 {
 			r.pos = at
-			err = r.fail("L-%d is before every month begins", n)
+			err = r.fail("L-%d is before the start of every month", n)
 		}
 		if err != nil {
 			return it, err
@@ -485,9 +484,9 @@ func (r *reader) value() (n int, named bool, err error) {
 		n, used := r.name(r.rest[:letters])
 		if used == 0 {
 			if r.field.kind == months {
-				return 0, true, r.fail("%s is not a name of a month", quote(r.rest[:letters]))
+				return 0, true, r.fail("%s is not the name of a month", quote(r.rest[:letters]))
 			}
-			return 0, true, r.fail("%s is not a name of a day", quote(r.rest[:letters]))
+			return 0, true, r.fail("%s is not the name of a day", quote(r.rest[:letters]))
 		}
 		r.skip(used)
 		return n, true, nil
@@ -565,7 +564,7 @@ func (r *reader) fail(format string, args ...any) error {
 }
 
 func (r *reader) failQuartz(what string) error {
-	return r.fail("%s is Quartz, which is the kind cron, not crontab", what)
+	return r.fail("%s is Quartz syntax: use the kind cron, not crontab", what)
 }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }

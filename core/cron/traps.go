@@ -58,7 +58,7 @@ func (e *Expr) trapNever() []core.Text {
 	if _, ok := e.Next(-1); ok {
 		return nil
 	}
-	return []core.Text{core.Say("never runs: no instant from %d to %d matches", FirstYear, LastYear)}
+	return []core.Text{core.Say("never runs: no time from %d to %d matches", FirstYear, LastYear)}
 }
 
 // trapTooOften: * in a field while a larger unit is restricted is mostly a
@@ -93,7 +93,7 @@ func trapStep(k kind, it item) []core.Text {
 	gap := it.lo + period - (it.lo + (number-1)*it.step)
 	switch {
 	case number == 1:
-		return []core.Text{core.Say("%s in %s is only %d: the step leads beyond the end of the %s", it.text, k, it.lo, unit)}
+		return []core.Text{core.Say("%s in %s matches only %d: the step goes past the end of the %s", it.text, k, it.lo, unit)}
 	case gap != it.step:
 		return []core.Text{core.Say("%s in %s restarts each %s at %d: gap %d, but %d at the end", it.text, k, unit, it.lo, it.step, gap)}
 	}
@@ -201,9 +201,9 @@ func (e *Expr) trapBothDays(dom, dow []item) []core.Text {
 	}
 	switch {
 	case e.either:
-		return []core.Text{core.Say("both day fields set in crontab: either matches (OR)")}
+		return []core.Text{core.Say("both day fields are set in crontab: a match of either one is enough (OR)")}
 	case restricted(dom) && restricted(dow):
-		return []core.Text{core.Say("a day field that begins with * in crontab: both day fields must match (AND)")}
+		return []core.Text{core.Say("a day field starts with * in crontab: both day fields must match (AND)")}
 	}
 	return nil
 }

@@ -217,7 +217,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		case !ok && slices.Contains(unread, r.Run):
 			errs[i], again, againIDs = core.ErrThrottled, append(again, i), append(againIDs, r.Run)
 		case !ok:
-			errs[i] = core.Errorf(core.CodeNotFound, "there is no run %d", r.Run)
+			errs[i] = core.Errorf(core.CodeNotFound, "run %d does not exist", r.Run)
 		case r.App != "" && run.App != r.App:
 			errs[i] = core.ErrRefused
 		case !run.State.Open():
@@ -227,7 +227,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			}
 		case r.Reported && !run.Had():
 			f.o.Log.Warn("report of a run that nobody sent is not its end", "run", r.Run, "job", run.ID.Job(), "app", run.App)
-			errs[i] = &core.Error{Code: core.CodeNotFound, Reason: core.Say("run %d was not sent to anybody", r.Run), Err: ErrUnsent}
+			errs[i] = &core.Error{Code: core.CodeNotFound, Reason: core.Say("run %d was never sent to an executor", r.Run), Err: ErrUnsent}
 		case r.Owner != "" && run.Owner != r.Owner, r.Unowned && (run.Owner != "" || run.MaybeSent || run.IsBroadcast()):
 			errs[i] = core.ErrRefused
 		case r.Killed && run.MaybeSent && run.KillAt.IsZero():

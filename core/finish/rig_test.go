@@ -240,7 +240,7 @@ func (r *rig) stored(id core.RunID) core.Run {
 	r.must(err)
 	run, ok := found[id]
 	if !ok {
-		r.t.Fatalf("there is no run %d", id)
+		r.t.Fatalf("run %d does not exist", id)
 	}
 	return run
 }

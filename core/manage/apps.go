@@ -53,7 +53,7 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 	}
 	var attempts []core.App
 	res := AppResult{Name: spec.Name}
-	unclear := core.Say("app %s could not be stored for certain: read it, and try again", spec.Name)
+	unclear := core.Say("could not confirm that app %s was stored: reload it and try again", spec.Name)
 	err := bound.Change(ctx, unclear, func() (bool, error) {
 		old, found, err := m.ask.FindApp(ctx, spec.Name)
 		if err != nil {
@@ -118,7 +118,7 @@ func ParseRange(text string) (netip.Prefix, error) {
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return netip.Prefix{}, core.Errorf(core.CodeInvalid, "a range is written as 10.0.0.0/8 or fd00::/8, or as a single IP address")
+		return netip.Prefix{}, core.Errorf(core.CodeInvalid, "write a range as 10.0.0.0/8 or fd00::/8, or as a single IP address")
 	}
 	return p.Masked(), nil
 }
@@ -149,7 +149,7 @@ func (m *Manage) RemoveExecutor(ctx context.Context, actor core.Actor, app, addr
 	switch {
 	case i < 0:
 		return &core.Error{Code: core.CodeNotFound, Field: "address", Value: core.Truncate(address),
-			Reason: core.Say("app %s has no executor there", app)}
+			Reason: core.Say("app %s has no executor at this address", app)}
 	case list[i].Fixed:
 		return core.Errorf(core.CodeRefused, "%s is a fixed address of app %s: change the app", address, app)
 	case list[i].Live:
@@ -168,7 +168,7 @@ func (m *Manage) DeleteApp(ctx context.Context, actor core.Actor, name string) e
 		return err
 	}
 	tried := false
-	return bound.Change(ctx, core.Say("app %s could not be deleted for certain: try again", name), func() (bool, error) {
+	return bound.Change(ctx, core.Say("could not confirm that app %s was deleted: try again", name), func() (bool, error) {
 		old, err := m.ask.App(ctx, name)
 		if err != nil {
 			return gone(err, tried)
@@ -193,11 +193,11 @@ func (m *Manage) empty(ctx context.Context, name string, leaves leaving) error {
 		}
 		for i := range jobs {
 			if _, stays := leaves(jobs[i].Name(), jobs[i].Def.Set, core.Notify{}); stays {
-				return core.Errorf(core.CodeRefused, "app %s has jobs, %s for one: delete them first", name, jobs[i].Name())
+				return core.Errorf(core.CodeRefused, "app %s has jobs, such as %s: delete them first", name, jobs[i].Name())
 			}
 		}
 		if len(bad) > 0 {
-			return core.Errorf(core.CodeRefused, "app %s has a job: %v", name, bad)
+			return core.Errorf(core.CodeRefused, "app %s has a job that cannot be read: %v", name, bad)
 		}
 		if after = next; next == 0 {
 			return nil

@@ -44,7 +44,7 @@ func (m *Manage) saveChannel(ctx context.Context, actor core.Actor, spec Channel
 	}
 	var attempts []core.Channel
 	res := ChannelResult{Name: want.Name}
-	unclear := core.Say("channel %s could not be stored for certain: read it, and try again", want.Name)
+	unclear := core.Say("could not confirm that channel %s was stored: reload it and try again", want.Name)
 	err := bound.Change(ctx, unclear, func() (bool, error) {
 		old, found, err := m.ask.FindChannel(ctx, want.Name)
 		if err != nil {
@@ -92,7 +92,7 @@ func (m *Manage) saveChannel(ctx context.Context, actor core.Actor, spec Channel
 // takes refuses a channel that nothing here can send to.
 func (m *Manage) takes(ctx context.Context, c core.Channel) error {
 	if m.o.Notifier == nil {
-		return core.Errorf(core.CodeRefused, "nothing here sends to channels")
+		return core.Errorf(core.CodeRefused, "this server does not send notifications")
 	}
 	if err := m.o.Notifier.Takes(ctx, c); err != nil {
 		return &core.Error{Code: core.CodeRefused, Field: string(c.Kind), Value: c.To(), Reason: core.Say("%v", err), Err: err}
@@ -107,7 +107,7 @@ func (m *Manage) roomForChannel(ctx context.Context, there bool) error {
 	}
 	list, err := m.ask.Channels(ctx)
 	if err == nil && len(list) >= core.MaxChannels {
-		err = core.Errorf(core.CodeTooLarge, "there are %d channels: no more are taken", len(list))
+		err = core.Errorf(core.CodeTooLarge, "the maximum of %d channels is reached", len(list))
 	}
 	return err
 }
@@ -130,7 +130,7 @@ func (m *Manage) DeleteChannel(ctx context.Context, actor core.Actor, name strin
 		return err
 	}
 	tried := false
-	return bound.Change(ctx, core.Say("channel %s could not be deleted for certain: try again", name), func() (bool, error) {
+	return bound.Change(ctx, core.Say("could not confirm that channel %s was deleted: try again", name), func() (bool, error) {
 		old, err := m.ask.Channel(ctx, name)
 		if err != nil {
 			return gone(err, tried)
@@ -179,7 +179,7 @@ func (m *Manage) TestChannel(ctx context.Context, actor core.Actor, name string)
 // beginTest notes on a channel that it is tested: of two at once one is refused.
 func (m *Manage) beginTest(ctx context.Context, actor core.Actor, name string) (ch core.Channel, err error) {
 	var attempts []int64
-	unclear := core.Say("the test of channel %s could not be noted for certain, and nothing was sent: try again", name)
+	unclear := core.Say("could not confirm that the test of channel %s was recorded, so no message was sent: try again", name)
 	err = bound.Change(ctx, unclear, func() (bool, error) {
 		old, err := m.ask.Channel(ctx, name)
 		if err != nil {
@@ -194,7 +194,7 @@ func (m *Manage) beginTest(ctx context.Context, actor core.Actor, name string) (
 		}
 		now := m.ask.Stamp()
 		if wait := old.Tested.Add(m.o.TestEvery).Sub(now); !old.Tested.IsZero() && wait > 0 && wait <= m.o.TestEvery {
-			return false, core.Errorf(core.CodeRefused, "channel %s was tested a moment ago: again in %d s", name, int(wait/time.Second)+1)
+			return false, core.Errorf(core.CodeRefused, "channel %s was tested a moment ago: try again in %d s", name, int(wait/time.Second)+1)
 		}
 		next := old
 		next.Tested = now

@@ -52,12 +52,12 @@ func TestChannels(t *testing.T) {
 	expectChange(mailTo("mail.example.com"), manage.Created)
 	elsewhere := mailTo("evil.example.com")
 	elsewhere.Email.SMTP.Password = core.AsStored
-	if _, err := save(elsewhere); err == nil || !strings.Contains(err.Error(), "given for another address") {
+	if _, err := save(elsewhere); err == nil || !strings.Contains(err.Error(), "the stored secret belongs to another address") {
 		t.Errorf("the password went to another host: %v", err)
 	}
 	none := feishu()
 	none.Name, none.Secret = "new", core.AsStored
-	if _, err := save(none); err == nil || !strings.Contains(err.Error(), "there is none") {
+	if _, err := save(none); err == nil || !strings.Contains(err.Error(), "no secret is stored") {
 		t.Errorf("*** of nothing: %v", err)
 	}
 	topic := core.Channel{Name: "t", Kind: core.ChannelSNS, ARN: "arn:aws:sns:eu-central-1:123456789012:jobs"}

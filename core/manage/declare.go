@@ -48,7 +48,7 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 		}
 		is := s.spec.Declared && slices.Contains(apps[s.job.Def.App].Withheld, s.job.Def.Name)
 		if is {
-			s.refuse(core.Errorf(core.CodeConflict, "job %s was deleted by somebody else: code does not make it until it is given back",
+			s.refuse(core.Errorf(core.CodeConflict, "job %s was deleted by another user: code cannot create the job until it is returned to code",
 				s.job.Name()))
 		}
 		if most := s.spec.MostDeclared; !is && most > 0 {
@@ -108,13 +108,13 @@ func (m *Manage) roomFor(ctx context.Context, app string, most int) error {
 	if n.jobs <= most {
 		return nil
 	}
-	return core.Errorf(core.CodeTooLarge, "app %s has %d jobs that code declared, and with its token no more are made: delete some, or "+
-		"make them with the admin token", app, most)
+	return core.Errorf(core.CodeTooLarge, "app %s already has %d jobs declared by code, the maximum for its token: delete some, or create "+
+		"jobs with the admin token", app, most)
 }
 
 // withhold has an app say whether a job is withheld from its code.
 func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name string, is bool) error {
-	return bound.Change(ctx, core.Say("app %s could not be stored for certain: try again", app), func() (bool, error) {
+	return bound.Change(ctx, core.Say("could not confirm that app %s was stored: try again", app), func() (bool, error) {
 		old, found, err := m.ask.FindApp(ctx, app)
 		if err != nil || !found || slices.Contains(old.Withheld, name) == is {
 			return true, err
@@ -123,8 +123,8 @@ func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name strin
 		next.Withheld = slices.DeleteFunc(slices.Clone(old.Withheld), func(n string) bool { return n == name })
 		if is {
 			if len(old.Withheld) >= core.MaxWithheld {
-				return false, core.Errorf(core.CodeTooLarge, "app %s has %d jobs that were deleted and that its code may not make again, "+
-					"and no more are kept: give back those that no code declares any more, such as %s", app, core.MaxWithheld, old.Withheld[0])
+				return false, core.Errorf(core.CodeTooLarge, "app %s has %d deleted jobs that its code cannot create again, the maximum: return "+
+					"those that no code declares with tickring give-back, such as %s", app, core.MaxWithheld, old.Withheld[0])
 			}
 			next.Withheld, why = append(next.Withheld, name), "job "+name+" is deleted: its code may not make it again"
 		}
@@ -152,7 +152,7 @@ func (m *Manage) GiveBack(ctx context.Context, actor core.Actor, app, name strin
 	case err != nil:
 		return SaveResult{}, err
 	case j.Def.Declared == "" && j.Def.Set != "":
-		return SaveResult{}, core.Errorf(core.CodeRefused, "job %s belongs to the set %q: take it out of that first", j.Name(), j.Def.Set)
+		return SaveResult{}, core.Errorf(core.CodeRefused, "job %s belongs to the set %q: remove it from that set first", j.Name(), j.Def.Set)
 	}
 	if withheld {
 		if err := m.withhold(ctx, actor, app, name, false); err != nil {

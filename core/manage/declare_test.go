@@ -86,7 +86,7 @@ func TestDeclared(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	is("three", core.DeclaredTaken)
-	left("four", "made or changed by somebody else")
+	left("four", "was created or changed by another user")
 	f.giveBack("clean")
 	is("three", core.DeclaredCode)
 	if r := f.giveBack("clean"); r.Change != manage.Unchanged {
@@ -102,9 +102,9 @@ func TestDeclared(t *testing.T) {
 		if _, err := f.M.Delete(ctx, ann, "shop/clean", nil); err != nil {
 			t.Fatal(err)
 		}
-		left("five", "deleted by somebody else")
+		left("five", "was deleted by another user")
 		f.Create(hers)
-		left("five", "made or changed by somebody else")
+		left("five", "was created or changed by another user")
 	}
 	if w := f.withheld(); !slices.Equal(w, []string{"clean"}) {
 		t.Errorf("withheld: %v", w)
@@ -113,7 +113,7 @@ func TestDeclared(t *testing.T) {
 	if _, err := f.M.Delete(ctx, ann, "shop/clean", nil); err != nil {
 		t.Fatal(err)
 	}
-	left("five", "deleted by somebody else")
+	left("five", "was deleted by another user")
 	f.giveBack("clean")
 	changes("five", manage.Created)
 	if w := f.withheld(); len(w) != 0 {

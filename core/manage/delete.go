@@ -19,7 +19,7 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 	}
 	var attempts []core.Tombstone
 	var res SaveResult
-	err := bound.Change(ctx, core.Say("job %s could not be deleted for certain: try again", ref), func() (bool, error) {
+	err := bound.Change(ctx, core.Say("could not confirm that job %s was deleted: try again", ref), func() (bool, error) {
 		old, err := m.ask.Job(ctx, ref)
 		if core.CodeOf(err) == core.CodeNotFound && len(attempts) > 0 {
 			stored, err := m.store.Tombstones(ctx, []core.JobID{res.ID})
@@ -115,7 +115,7 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 		return PruneResult{}, err
 	}
 	if r.Set == "" {
-		return PruneResult{}, core.Invalid("set", "", "needed: only what a set made is pruned")
+		return PruneResult{}, core.Invalid("set", "", "required: prune deletes only jobs that a set created")
 	}
 	if err := core.CheckSet("set", r.Set); err != nil {
 		return PruneResult{}, err

@@ -59,8 +59,8 @@ func New(store Store, ring Ring, f Finisher, q *ask.Ask, plans plan.Options, o O
 	o.Backoff = cmp.Or(o.Backoff, 100*time.Millisecond)
 	if o.Command == nil {
 		o.Command = func(*core.Command) error {
-			return core.Invalid("command", "", "a command runs on the machine of its server, and here there is none, as on AWS: "+
-				"tickring exec runs commands on machines of yours, as the handler of an executor")
+			return core.Invalid("command", "", "commands run on the server's machine, and this deployment has none, as on AWS: run commands on "+
+				"your own machines with tickring exec, as the handler of an executor")
 		}
 	}
 	o.TestEvery = cmp.Or(o.TestEvery, 10*time.Second)
@@ -83,11 +83,11 @@ func expect(what string, want *int64, found bool, rev int64, set, of string) err
 	switch {
 	case want == nil:
 	case !found && *want != 0:
-		return core.Errorf(core.CodeConflict, "%s was deleted meanwhile", what)
+		return core.Errorf(core.CodeConflict, "%s was already deleted", what)
 	case found && *want == 0:
-		return core.Errorf(core.CodeConflict, "%s exists already", what)
+		return core.Errorf(core.CodeConflict, "%s already exists", what)
 	case *want != rev:
-		return core.Errorf(core.CodeConflict, "%s was changed meanwhile: it has revision %d, not %d", what, rev, *want)
+		return core.Errorf(core.CodeConflict, "%s was changed in the meantime: the revision is %d, not %d", what, rev, *want)
 	}
 	if of != "" && set != "" && of != set {
 		return core.Errorf(core.CodeConflict, "%s belongs to the set %q, not to %q", what, of, set)

@@ -177,7 +177,7 @@ func (m *Manage) until(asked *time.Time) (until time.Time, err error) {
 	now := m.ask.Stamp()
 	until = core.Ceil(*asked).Time()
 	if !until.After(now) || until.After(now.Add(MaxPause)) {
-		return until, core.Invalid("until", asked.Format(time.RFC3339), "a pause ends later than now and within ten years")
+		return until, core.Invalid("until", asked.Format(time.RFC3339), "a pause must end in the future and within ten years")
 	}
 	return until, nil
 }

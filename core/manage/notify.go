@@ -57,7 +57,7 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 			try++
 		}
 	}
-	unclear := core.Say("who is told of what is of no job could not be stored for certain: read it, and try again")
+	unclear := core.Say("could not confirm that the settings for notifications without a job were stored: reload them and try again")
 	err := bound.Change(ctx, unclear, func() (bool, error) {
 		old, err := m.ask.Global(ctx)
 		if err != nil {
@@ -163,7 +163,7 @@ func (m *Manage) known(ctx context.Context, n core.Notify, made ...string) error
 func missing(n core.Notify, found map[string]core.Channel) error {
 	for i, name := range n.To {
 		if _, is := found[name]; !is {
-			e := core.Invalid(fmt.Sprintf("notify.to[%d]", i), name, "there is no such channel: create it first")
+			e := core.Invalid(fmt.Sprintf("notify.to[%d]", i), name, "the channel does not exist: create it first")
 			e.Code = core.CodeNotFound
 			return e
 		}
@@ -199,14 +199,15 @@ func (m *Manage) namedBy(ctx context.Context, channel string, leaves leaving) er
 		return stays && slices.Contains(n.To, channel)
 	}
 	refuse := func(who string) error {
-		return core.Errorf(core.CodeRefused, "%s tells of itself by channel %s: take it out of its notify.to first", who, channel)
+		return core.Errorf(core.CodeRefused, "%s notifies channel %s: remove the channel from its notify.to first", who, channel)
 	}
 	g, err := m.ask.Global(ctx)
 	if err != nil {
 		return err
 	}
 	if named("", "", g.Notify) {
-		return core.Errorf(core.CodeRefused, "what is of no job is told by channel %s: take it out of notify.to of defaults first", channel)
+		return core.Errorf(core.CodeRefused, "notifications without a job go to channel %s: remove the channel from notify.to of defaults "+
+			"first", channel)
 	}
 	apps, err := m.store.ListApps(ctx)
 	if _, err = core.BesidesApps(err); err != nil {

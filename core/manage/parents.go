@@ -65,7 +65,7 @@ func levels(todo []*saving) [][]*saving {
 func afterItself(circle []string) error {
 	most := min(len(circle), 10)
 	names := core.JobNames{Names: circle[:most], More: len(circle) - most, Between: " after "}
-	return core.Invalid("after", "", "a job would come after itself: %s after %s", names, circle[0])
+	return core.Invalid("after", "", "a job cannot be its own parent: %s after %s", names, circle[0])
 }
 
 // before finds the numbers of the jobs that those of a part come after. It answers those of
@@ -108,14 +108,14 @@ func (m *Manage) before(ctx context.Context, part []*saving, beside After) ([]*s
 			switch {
 			case p.ID == 0 && made:
 			case p.ID == 0:
-				s.refuse(&core.Error{Code: core.CodeNotFound, Field: field, Value: p.Job, Reason: core.Say("there is no such job")})
+				s.refuse(&core.Error{Code: core.CodeNotFound, Field: field, Value: p.Job, Reason: core.Say("the job does not exist")})
 				return true
 			case !is:
 				s.refuse(core.Invalid(field, p.Job, "it cannot be read"))
 				return true
 			case len(parent.Def.Children) >= core.MaxChildren && !slices.ContainsFunc(parent.Def.Children,
 				func(c core.Child) bool { return c.Job == s.number }):
-				s.refuse(core.Invalid(field, p.Job, "%d jobs come after it, which is the most", core.MaxChildren))
+				s.refuse(core.Invalid(field, p.Job, "this parent already has %d child jobs, the maximum", core.MaxChildren))
 				return true
 			}
 		}
@@ -242,6 +242,6 @@ func (m *Manage) comesBefore(ctx context.Context, d *core.Def) error {
 		names = append(names, j.Name())
 	}
 	slices.Sort(names)
-	return core.Errorf(core.CodeConflict, "other jobs come after %s/%s: %s: change or delete them first", d.App, d.Name,
+	return core.Errorf(core.CodeConflict, "other jobs have the parent %s/%s: %s: change or delete them first", d.App, d.Name,
 		core.JobNames{Names: names, More: len(d.Children) - len(names), Between: ", "})
 }

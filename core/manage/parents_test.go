@@ -84,12 +84,12 @@ func TestJobsAfterOthers(t *testing.T) {
 	wantResults(t, f.Save(s), "updated")
 	f.wantTree("a b", "b c closed")
 	wantResults(t, f.Save(after("d", "none"), after("e", "e"), after("f", "a", "a"), after("g", "x/y")),
-		"after[0].job: \"shop/none\": there is no such job", "cannot come after itself", "named twice", "")
+		"after[0].job: \"shop/none\": the job does not exist", "a job cannot be its own parent", "named twice", "")
 	// Round about.
 	wantResults(t, f.Save(after("a", "c")), "shop/a after shop/c after shop/b after shop/a")
 	wantResults(t, f.M.Check(ctx, []manage.JobSpec{after("a", "c")}, nil), "shop/a after shop/c after shop/b after shop/a")
 	wantResults(t, f.Save(after("p", "q"), after("q", "p"), after("r", "p"), after("s", "a")), "shop/p after shop/q after shop/p",
-		"shop/p after shop/q after shop/p", "there is no such job", "created")
+		"shop/p after shop/q after shop/p", "the job does not exist", "created")
 	f.wantTree("a b", "b c closed", "a s")
 	// What was before is after: allowed, where one file says so.
 	turned := []manage.JobSpec{after("a", "c"), after("b"), after("c", "b"), after("s")}
@@ -98,7 +98,7 @@ func TestJobsAfterOthers(t *testing.T) {
 	f.wantTree("c a", "b c")
 	// A check of a part of a file knows the other parts.
 	wantResults(t, f.M.Check(ctx, []manage.JobSpec{after("n", "m", "a")}, manage.After{"shop/m": nil}), "created")
-	wantResults(t, f.M.Check(ctx, []manage.JobSpec{after("n", "m", "a")}, nil), "there is no such job")
+	wantResults(t, f.M.Check(ctx, []manage.JobSpec{after("n", "m", "a")}, nil), "the job does not exist")
 	round := manage.After{"shop/a": {{Job: "shop/b"}}, "shop/c": {{Job: "shop/a"}}}
 	wantResults(t, f.M.Check(ctx, []manage.JobSpec{after("b", "c")}, round), "shop/b after shop/c after shop/a after shop/b")
 }
@@ -115,7 +115,7 @@ func TestMostJobsAfterOne(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 	}
-	wantResults(t, f.Save(after("more", "a"), after("c-7", "a")), "1000 jobs come after it, which is the most", "unchanged")
+	wantResults(t, f.Save(after("more", "a"), after("c-7", "a")), "this parent already has 1000 child jobs, the maximum", "unchanged")
 	var many []string
 	for i := range core.MaxParents + 1 {
 		many = append(many, fmt.Sprintf("c-%d", i))
@@ -185,7 +185,7 @@ func TestCircleOfTwoEdits(t *testing.T) {
 	f = newFixture(t)
 	f.Save(begin...)
 	both := []manage.JobSpec{after("c", "b"), after("a", "d")}
-	wantResults(t, f.M.Check(ctx, both, nil), "after itself", "after itself")
+	wantResults(t, f.M.Check(ctx, both, nil), "a job cannot be its own parent", "a job cannot be its own parent")
 	wantResults(t, f.Save(both...), "updated", "shop/a after shop/d after shop/c after shop/b after shop/a")
 	f.wantTree("a b", "c d", "b c")
 }

@@ -59,7 +59,7 @@ func (m *Manage) checkTarget(actor core.Actor, t Target, why string) error {
 		}
 	}
 	if n != 1 {
-		return core.Invalid("target", "", "one of a job, an app, or everything is needed")
+		return core.Invalid("target", "", "name exactly one of: a job, an app, or everything")
 	}
 	return CheckWhy(why)
 }
@@ -94,7 +94,7 @@ func (m *Manage) pausing(actor core.Actor, r PauseRequest, until time.Time) buil
 
 func revIs(old *core.Job, want *int64) error {
 	if want != nil && *want != old.Sched.Rev {
-		return core.Errorf(core.CodeConflict, "job %s was changed meanwhile: it has revision %d, not %d", old.Name(), old.Sched.Rev, *want)
+		return core.Errorf(core.CodeConflict, "job %s was changed in the meantime: the revision is %d, not %d", old.Name(), old.Sched.Rev, *want)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (m *Manage) resuming(actor core.Actor, why string) buildEdit {
 func (m *Manage) start(e *edit) error {
 	sch, err := schedule.Compile(e.want.Sched.Schedule, e.want.Def.ID)
 	if err != nil {
-		return core.Errorf(core.CodeRefused, "job %s cannot be started with its schedule: %v", e.want.Name(), err)
+		return core.Errorf(core.CodeRefused, "the schedule of job %s cannot be started: %v", e.want.Name(), err)
 	}
 	e.want.Sched = m.started(e.want.Sched, sch)
 	return nil
@@ -134,7 +134,7 @@ type buildEdit func(old *core.Job) (*edit, error)
 // editJob changes one job.
 func (m *Manage) editJob(ctx context.Context, ref string, build buildEdit) (job core.Job, changed bool, err error) {
 	var attempts []core.Job
-	unclear := core.Say("the change of job %s could not be stored for certain: read it, and try again", ref)
+	unclear := core.Say("could not confirm that the change of job %s was stored: reload it and try again", ref)
 	err = bound.Change(ctx, unclear, func() (done bool, err error) {
 		if job, err = m.ask.Job(ctx, ref); err != nil {
 			return false, err
@@ -319,7 +319,7 @@ func (m *Manage) editPause(
 		res = pauseResult(a.pause, a.c.At, a.c.ID, a.c.Verb)
 		return true
 	}
-	err = bound.Change(ctx, core.Say("%s could not be stored for certain: read it, and try again", what), func() (bool, error) {
+	err = bound.Change(ctx, core.Say("could not confirm that %s was stored: reload it and try again", what), func() (bool, error) {
 		old, err := read()
 		if err != nil {
 			return false, err

@@ -67,7 +67,7 @@ func (s *saving) refuse(err error) {
 
 func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to purpose, beside After) []SaveResult {
 	if len(specs) > MaxSave {
-		return refuseAll(specs, core.Errorf(core.CodeTooLarge, "%d jobs at once, at most %d are allowed", len(specs), MaxSave))
+		return refuseAll(specs, core.Errorf(core.CodeTooLarge, "%d jobs in one request, at most %d are allowed", len(specs), MaxSave))
 	}
 	results := make([]SaveResult, len(specs))
 	seen := make(map[string]bool, len(specs))
@@ -89,12 +89,12 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 			continue
 		}
 		if spec.Declared && spec.Paused != nil {
-			s.refuse(core.Invalid("paused", "", "a declared job says nothing of it: people pause and resume what code declares"))
+			s.refuse(core.Invalid("paused", "", "not allowed for a declared job: users pause and resume jobs that code declares"))
 			continue
 		}
 		if s.job.Def.Command != nil {
 			if spec.Declared {
-				s.refuse(core.Errorf(core.CodeForbidden, "code does not declare what its server runs on its own machine: that takes the admin token"))
+				s.refuse(core.Errorf(core.CodeForbidden, "code cannot declare jobs that the server runs on its own machine: use the admin token"))
 				continue
 			}
 			if err := m.o.Command(s.job.Def.Command); err != nil {
@@ -166,11 +166,11 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 	return slices.DeleteFunc(left, func(s *saving) bool {
 		switch {
 		case s.unclear == bound.Tries || s.unclear > 0 && s.full && over:
-			s.refuse(core.Errorf(core.CodeUnavailable, "it could not be stored for certain: read it, and try again"))
+			s.refuse(core.Errorf(core.CodeUnavailable, "could not confirm that the job was stored: reload it and try again"))
 		case s.full && over:
-			reason := core.Say("the store had no room for it, and it was not changed: try again")
+			reason := core.Say("the store was overloaded, and the job was not changed: try again")
 			if len(s.attempts) > 0 { // the answer of one may be lost, and what was refused its repetition
-				reason = core.Say("the store had no room for it, and it may not be stored: apply again")
+				reason = core.Say("the store was overloaded, and the job may not be stored: apply again")
 			}
 			s.refuse(&core.Error{Code: core.CodeUnavailable, Err: core.ErrThrottled, Reason: reason})
 		case ctx.Err() != nil:
@@ -224,7 +224,7 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 			s.refuse(bad.Of(s.job.Def.App))
 		case app.Name == "":
 			s.refuse(&core.Error{Code: core.CodeNotFound, Field: "app", Value: s.job.Def.App,
-				Reason: core.Say("there is no such app: create it first")})
+				Reason: core.Say("the app does not exist: create it first")})
 		case err != nil:
 			s.refuse(err)
 		default:
@@ -478,7 +478,8 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, 
 		return nil, nil
 	case same, to == giveBack: // a pause is no change of what code declares
 	case s.spec.Declared && old.Def.Declared != core.DeclaredCode:
-		return nil, core.Errorf(core.CodeConflict, "job %s was made or changed by somebody else: code does not change it until it is given back",
+		return nil, core.Errorf(core.CodeConflict, "job %s was created or changed by another user: code cannot change the job until it is "+
+			"returned to code",
 			old.Name())
 	case !s.spec.Declared && old.Def.Declared != "":
 		want.Def.Declared = core.DeclaredTaken

@@ -34,8 +34,8 @@ func (m *Manage) SaveScript(ctx context.Context, actor core.Actor, ref string, w
 		return SaveResult{}, err
 	}
 	if j.Def.Script == nil {
-		return SaveResult{}, core.Errorf(core.CodeRefused, "job %s has a handler and no script: give it one with its other fields, in "+
-			"place of the handler",
+		return SaveResult{}, core.Errorf(core.CodeRefused, "job %s has a handler and no script: save the job with a script instead of the "+
+			"handler",
 			j.Name())
 	}
 	if err := revIs(&j, want.IfRev); err != nil {
@@ -61,7 +61,7 @@ func (s *saving) script() error {
 	want := s.job.Def.Script
 	switch {
 	case want == nil && s.spec.Source != "":
-		return core.Invalid("script.kind", "", "needed: what the script is written in")
+		return core.Invalid("script.kind", "", "required: the language of the script")
 	case want == nil:
 		return nil
 	case s.spec.Source == "" && want.Hash != "":
@@ -142,7 +142,7 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 				if e.source, found, err = m.store.Source(ctx, job, hash); err != nil {
 					return err
 				} else if !found {
-					return core.Invalid("script.hash", hash, "no version of the script with this source is kept: give the source")
+					return core.Invalid("script.hash", hash, "no stored version of the script has this source: send the source")
 				}
 			}
 			made.Version, made.Size = rec.Last()+1, len(e.source)
@@ -161,8 +161,8 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 			}
 		}
 		if len(rec.Old) >= core.MostVersions || len(rec.Stored)-len(unnamed) > core.MostVersions+core.KeepVersions {
-			return core.Errorf(core.CodeRefused, "the script of %s has %d versions, with those of the last hour and of runs that are open, "+
-				"which is the most: try later",
+			return core.Errorf(core.CodeRefused, "the script of %s has %d versions, including those of the last hour and of open runs, the "+
+				"maximum: try again later",
 				e.want.Name(), core.MostVersions)
 		}
 		for _, hash := range unnamed {

@@ -86,11 +86,11 @@ func TestScriptVersions(t *testing.T) {
 	f.script("shop/a", manage.ScriptSpec{Version: 1, Note: "again"}, "updated")
 	f.wantVersions("shop/a", "4 shell one", "3 python two", "2 shell two", "1 shell one")
 	f.script("shop/a", manage.ScriptSpec{Version: 4}, "updated") // its note goes
-	f.script("shop/a", manage.ScriptSpec{Version: 9}, "no such version")
-	f.script("shop/a", manage.ScriptSpec{}, "needed: the text")
-	f.script("shop/a", manage.ScriptSpec{Source: "x\x00"}, "a zero byte")
+	f.script("shop/a", manage.ScriptSpec{Version: 9}, "this version of the script of shop/a is not stored")
+	f.script("shop/a", manage.ScriptSpec{}, "required: the text of the script")
+	f.script("shop/a", manage.ScriptSpec{Source: "x\x00"}, "zero byte at 1")
 	f.script("shop/a", manage.ScriptSpec{Source: strings.Repeat("x", core.MaxScript+1)}, "262144 (256 KB) are allowed")
-	f.script("shop/a", manage.ScriptSpec{Source: "x", IfRev: new(int64)}, "was changed meanwhile")
+	f.script("shop/a", manage.ScriptSpec{Source: "x", IfRev: new(int64)}, "was changed in the meantime")
 	f.wantVersions("shop/a", "4 shell one", "3 python two", "2 shell two", "1 shell one")
 
 	// With a handler it has no script, but those that it had; a script again is the next.
@@ -111,7 +111,7 @@ func TestScriptVersions(t *testing.T) {
 	f.Clock = f.Clock.Add(time.Second)
 	wantResults(t, f.Save(byHash(core.HashScript("two"))), "updated")
 	f.Create(scripted("b", "other"))
-	wantResults(t, f.Save(byHash(core.HashScript("other"))), "no version of the script with this source is kept")
+	wantResults(t, f.Save(byHash(core.HashScript("other"))), "no stored version of the script has this source")
 	if got := f.versions("shop/a")[0]; got != "6 shell two" {
 		t.Error(got)
 	}
@@ -156,16 +156,16 @@ func TestScriptRefused(t *testing.T) {
 		return s
 	}
 	for want, s := range map[string]manage.JobSpec{
-		"call:http://10.0.0.1 does not":   with(func(s *manage.JobSpec) { s.Def.App = "called" }),
-		"allowed are shell, python":       with(func(s *manage.JobSpec) { s.Def.Script.Kind = "perl" }),
-		"needed: the text of the script":  with(func(s *manage.JobSpec) { s.Source = "" }),
-		"script.kind: needed":             with(func(s *manage.JobSpec) { s.Def.Script = nil }),
-		"a job has a handler or a script": with(func(s *manage.JobSpec) { s.Def.Handler = "h" }),
-		"not UTF-8":                       with(func(s *manage.JobSpec) { s.Source = "\xff" }),
-		"at most 262144 (256 KB)":         with(func(s *manage.JobSpec) { s.Source = strings.Repeat("x", core.MaxScript+1) }),
-		"SHA-256 of a source is expected": with(func(s *manage.JobSpec) { s.Source, s.Def.Script.Hash = "", "abc" }),
-		"no version of the script with":   with(func(s *manage.JobSpec) { s.Source, s.Def.Script.Hash = "", core.HashScript("y") }),
-		"at most 256 are allowed":         with(func(s *manage.JobSpec) { s.Def.Script.Note = strings.Repeat("x", 257) }),
+		"call:http://10.0.0.1 does not use it": with(func(s *manage.JobSpec) { s.Def.App = "called" }),
+		"allowed are shell, python":            with(func(s *manage.JobSpec) { s.Def.Script.Kind = "perl" }),
+		"required: the text of the script":     with(func(s *manage.JobSpec) { s.Source = "" }),
+		"script.kind: required":                with(func(s *manage.JobSpec) { s.Def.Script = nil }),
+		"either a handler or a script":         with(func(s *manage.JobSpec) { s.Def.Handler = "h" }),
+		"not UTF-8":                            with(func(s *manage.JobSpec) { s.Source = "\xff" }),
+		"at most 262144 (256 KB)":              with(func(s *manage.JobSpec) { s.Source = strings.Repeat("x", core.MaxScript+1) }),
+		"expected the SHA-256 of a source":     with(func(s *manage.JobSpec) { s.Source, s.Def.Script.Hash = "", "abc" }),
+		"no stored version of the script":      with(func(s *manage.JobSpec) { s.Source, s.Def.Script.Hash = "", core.HashScript("y") }),
+		"at most 256 are allowed":              with(func(s *manage.JobSpec) { s.Def.Script.Note = strings.Repeat("x", 257) }),
 		"byte for byte": with(func(s *manage.JobSpec) {
 			s.Source = "#!/bin/sh\r\necho ü\r\n"
 			s.Def.Name = "byte-for-byte"
@@ -239,7 +239,7 @@ func TestOldVersionsGo(t *testing.T) {
 		t.Errorf("kept are %v", got)
 	}
 	next(101, 131, time.Second)
-	f.script("shop/a", manage.ScriptSpec{Source: "more"}, "which is the most: try later")
+	f.script("shop/a", manage.ScriptSpec{Source: "more"}, "the maximum: try again later")
 	f.Clock = f.Clock.Add(2 * time.Hour)
 	f.script("shop/a", manage.ScriptSpec{Source: "more"}, "updated")
 	if got := numbers(); len(got) != core.KeepVersions || got[0] != 103 {

@@ -341,7 +341,7 @@ func TestRecoveredCounts(t *testing.T) {
 		r.ends(core.Succeeded)
 		r.minutes(4)
 		r.heard("a", "failed 4", "recovered 1")
-		noticed.Says(t, r.got["a"][1], "succeeded after 4 failures.", "执行成功，此前失败过 4 次。", "more like it", "另有")
+		noticed.Says(t, r.got["a"][1], "succeeded after 4 failures.", "执行成功，此前失败过 4 次。", "more since", "另有")
 
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
 		time.Sleep(time.Second)
@@ -385,7 +385,7 @@ func TestDown(t *testing.T) {
 		if len(r.got["b"]) != 2 || r.got["b"][1].Event != string(core.EventMute) || r.got["b"][1].Text != "answered 500" {
 			t.Fatalf("the other heard %+v", r.got["b"])
 		}
-		noticed.Says(t, r.got["b"][1], "A notice of shop/nightly did not reach the channel a and is given up.",
+		noticed.Says(t, r.got["b"][1], "A notification for shop/nightly could not be delivered to channel a.",
 			"shop/nightly 的一条通知未能送达渠道 a，已放弃。", "a: answered 500")
 		if asked > 60 {
 			t.Fatalf("asked %d times in a day", asked)

@@ -72,7 +72,7 @@ func parseCleanPlace(text string) (p cleanPlace, err error) {
 	n, err := strconv.ParseInt(job, 10, 32)
 	k, err2 := strconv.Atoi(kept)
 	if !is || n < 0 || k < 0 || errors.Join(err, err2) != nil {
-		return p, core.Invalid("after", text, "not the next of a page of this")
+		return p, core.Invalid("after", text, "not the value of next from a page of this list")
 	}
 	return cleanPlace{core.JobID(n), k, runs}, nil
 }
@@ -87,13 +87,13 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 	now := op.ask.Now()
 	switch {
 	case q.Job == "" && q.App == "":
-		return CleanResult{}, core.Invalid("job", "", "name the job or the app whose runs are to go")
+		return CleanResult{}, core.Invalid("job", "", "name the job or the app whose runs to clean up")
 	case q.Keep < 0 || q.Keep > MaxCleanKeep:
 		return CleanResult{}, core.Invalid("keep", strconv.Itoa(q.Keep), "0 to %d are allowed", MaxCleanKeep)
 	case q.Before.IsZero():
 		q.Before = now.Add(-CleanAge)
 	case q.Before.After(now.Add(-CleanAge)):
-		return CleanResult{}, core.Invalid("before", q.Before.UTC().Format(time.RFC3339), "what ended less than 24 hours ago stays")
+		return CleanResult{}, core.Invalid("before", q.Before.UTC().Format(time.RFC3339), "runs that ended less than 24 hours ago are kept")
 	}
 	for _, s := range q.States {
 		if err := s.CheckEnd("state"); err != nil {
@@ -125,7 +125,7 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 			return CleanResult{}, err
 		}
 		if at.within() && at.job != id {
-			return CleanResult{}, core.Invalid("after", q.After, "not the next of a page of this")
+			return CleanResult{}, core.Invalid("after", q.After, "not the value of next from a page of this list")
 		}
 		at.job = id
 		_, err = c.job(ctx, at)

@@ -115,7 +115,7 @@ func TestClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{})
-	if err != nil || again.Sent != 0 || !strings.Contains(again.Letters[0].Fires[0].Why.String(), "cleaned up since") {
+	if err != nil || again.Sent != 0 || !strings.Contains(again.Letters[0].Fires[0].Why.String(), "cleaned up in the meantime") {
 		t.Errorf("redrive: %+v, %v", again, err)
 	}
 	for _, bad := range []operate.CleanRequest{{}, {Job: "shop/none"}, {App: "shop", Keep: -1}, {App: "shop", Before: ago(23)},

@@ -133,13 +133,13 @@ func asksFor(m *ring.Message) core.Text {
 	case m.Check != nil:
 		return core.Say("a check of %d runs", len(m.Check.Runs))
 	case a.Log && a.Notice:
-		return core.Say("the log of run %s, and its notice", a.Run)
+		return core.Say("the log of run %s and its notification", a.Run)
 	case a.Log:
 		return core.Say("the log of run %s", a.Run)
 	case a.Run != 0:
-		return core.Say("the notice of run %s", a.Run)
+		return core.Say("the notification of run %s", a.Run)
 	}
-	return core.Say("%d notes for notices, %d looks at jobs", len(a.Notes), len(a.Looks))
+	return core.Say("%d notification records, %d job checks", len(a.Notes), len(a.Looks))
 }
 
 func (op *Operate) sendAgain(ctx context.Context, fires []core.Fire) error {
@@ -219,7 +219,7 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 				return nil, err
 			}
 			if at <= cleaned {
-				r.Why, r.final = core.Say("runs of its job were cleaned up since: whether it ran is not known any more"), true
+				r.Why, r.final = core.Say("runs of its job were cleaned up in the meantime: whether it ran is unknown"), true
 				list[i] = r
 				continue
 			}
@@ -237,23 +237,23 @@ func (op *Operate) undriven(f *core.Fire, run *core.Run, job *core.Job, known, g
 	case run != nil && run.Owing(): // dispatch makes what it owes
 		return core.Text{}, false
 	case run != nil && run.State == core.Skipped:
-		return core.Say("it was recorded as skipped: %s; trigger the job again", run.Reason), true
+		return core.Say("the run was recorded as skipped: %s; trigger the job again", run.Reason), true
 	case run != nil && !run.State.Open():
 		return core.Say("its run ended: %s", run.State), true
 	case run != nil && !run.Expired(op.ask.Now()):
-		return core.Say("its run is under way"), false // its owner may die and leave it to this letter
+		return core.Say("its run is in progress"), false // its owner may die and leave it to this letter
 	case run == nil && !planned:
-		return core.Say("its record is gone"), true
+		return core.Say("its record does not exist"), true
 	case run != nil && (known || gone):
 		return core.Text{}, false
 	case !known && gone:
 		return core.Say("its job was deleted"), true
 	case !known:
-		return core.Say("there is no job %s, and none was deleted", f.Run.Job()), false
+		return core.Say("job %s does not exist and was never deleted", f.Run.Job()), false
 	case !f.Cause.Planned():
 		return core.Text{}, false
 	case job.Def.Keep.Days > 0 && op.ask.Now().Sub(f.At.Time()) >= time.Duration(job.Def.Keep.Days)*24*time.Hour:
-		return core.Say("it is older than runs of its job are kept (%d days): whether it ran is not known any more", job.Def.Keep.Days), true
+		return core.Say("the run is older than the retention of its job (%d days): whether it ran is unknown", job.Def.Keep.Days), true
 	case f.Rev < job.Sched.Rev:
 		return core.Say("its job was changed since"), true
 	case job.Sched.State == core.Paused:
@@ -264,7 +264,7 @@ func (op *Operate) undriven(f *core.Fire, run *core.Run, job *core.Job, known, g
 		next, _ = sch.Next(f.At)
 	}
 	if sends, _, reason := plan.Judge(plan.PolicyOf(*s), f.At, f.Slot, next, op.ask.Now()); !sends {
-		return core.Say("it is too late: %s", reason), true
+		return core.Say("too late: %s", reason), true
 	}
 	return core.Text{}, false
 }

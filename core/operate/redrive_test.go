@@ -65,22 +65,22 @@ func TestRedrive(t *testing.T) {
 		final bool     // what is not sent never will be
 	}{
 		{what: "fine", fires: []core.Fire{fire(ids["fine"], at), fire(ids["fine"], at)}, why: []string{""}},
-		{what: "mixed", fires: []core.Fire{fire(ids["mixed"], at+20), put(owned)}, why: []string{"", "its run is under way"}},
-		{what: "late", fires: []core.Fire{fire(ids["late"], at)}, why: []string{"it is too late: misfire"}, final: true},
+		{what: "mixed", fires: []core.Fire{fire(ids["mixed"], at+20), put(owned)}, why: []string{"", "its run is in progress"}},
+		{what: "late", fires: []core.Fire{fire(ids["late"], at)}, why: []string{"too late: misfire"}, final: true},
 		{what: "paused", fires: []core.Fire{{Run: core.PlannedRun(ids["paused"], at), Rev: f.Clock.UnixMilli() + 1, At: at, Slot: at,
 			Cause: core.CauseSchedule}}, why: []string{"its job is paused"}},
 		{what: "changed", fires: []core.Fire{fire(ids["changed"], at)}, why: []string{"its job was changed since"}, final: true},
 		{what: "gone", fires: []core.Fire{fire(ids["gone"], at)}, why: []string{"its job was deleted"}, final: true},
-		{what: "unknown", fires: []core.Fire{fire(999, at)}, why: []string{"there is no job 999, and none was deleted"}},
+		{what: "unknown", fires: []core.Fire{fire(999, at)}, why: []string{"job 999 does not exist and was never deleted"}},
 		{what: "by hand", fires: []core.Fire{put(core.Run{ID: number, State: core.Planned, Cause: core.CauseManual})}, why: []string{""}},
 		{what: "ended", fires: []core.Fire{put(core.Run{ID: number + 1, State: core.Failed, Reason: core.ReasonHandler,
 			Cause: core.CauseManual})}, why: []string{"its run ended: failed"}, final: true},
 		{what: "recorded", fires: []core.Fire{put(core.Run{ID: number + 2, State: core.Skipped, Reason: core.ReasonUndeliverable,
-			Cause: core.CauseAPI})}, why: []string{"it was recorded as skipped: undeliverable; trigger the job again"}, final: true},
+			Cause: core.CauseAPI})}, why: []string{"the run was recorded as skipped: undeliverable; trigger the job again"}, final: true},
 		{what: "without a record", fires: []core.Fire{{Run: number + 3, Rev: 1, At: at, Slot: at, Cause: core.CauseRetry}},
-			why: []string{"its record is gone"}, final: true},
+			why: []string{"its record does not exist"}, final: true},
 		{what: "of an open broadcast", fires: []core.Fire{shard(whole.ID)}, why: []string{""}},
-		{what: "of no broadcast", fires: []core.Fire{shard(number + 20)}, why: []string{"its record is gone"}, final: true},
+		{what: "of no broadcast", fires: []core.Fire{shard(number + 20)}, why: []string{"its record does not exist"}, final: true},
 		{what: "of another kind"}, // a check that carries its journal
 	}
 	for _, w := range want {
@@ -219,7 +219,7 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 		{"its owner was killed", core.Run{ID: planned("fine"), State: core.Running, Owner: "o", Until: dead,
 			Address: "http://10.0.0.1:9999/"}, ""},
 		{"its owner lives", core.Run{ID: core.PlannedRun(ids["fine"], at+10), State: core.Running, Owner: "o", Until: f.Clock.Add(time.Minute)},
-			"its run is under way"},
+			"its run is in progress"},
 		{"ended, and owes", core.Run{ID: core.PlannedRun(ids["fine"], at+20), State: core.Failed, Reason: core.ReasonHandler,
 			Owes: []core.Owed{{Run: number + 1, Kind: core.CauseRetry}}}, ""},
 		{"given back, late", core.Run{ID: planned("late"), State: core.Planned}, ""},
@@ -230,7 +230,7 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 		{"given back, deleted", core.Run{ID: planned("gone"), State: core.Planned}, ""},
 		{"by hand, deleted", core.Run{ID: number, State: core.Planned, Cause: core.CauseManual}, ""},
 		{"forgotten", core.Run{ID: core.PlannedRun(ids["monthly"], at-86400)},
-			"it is older than runs of its job are kept (1 days): whether it ran is not known any more"},
+			"the run is older than the retention of its job (1 days): whether it ran is unknown"},
 	}
 	for _, w := range want {
 		r := w.run
@@ -370,8 +370,8 @@ func TestRedriveOfTheAsideLane(t *testing.T) {
 	for _, l := range res.Letters {
 		said[l.Asks.String()] = true
 	}
-	for _, want := range []string{"the notice of run " + run.String(), "the log of run " + run.String(),
-		"the log of run " + run.String() + ", and its notice", "1 notes for notices, 0 looks at jobs"} {
+	for _, want := range []string{"the notification of run " + run.String(), "the log of run " + run.String(),
+		"the log of run " + run.String() + " and its notification", "1 notification records, 0 job checks"} {
 		if !said[want] {
 			t.Errorf("%q is not said: %v", want, said)
 		}

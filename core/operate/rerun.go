@@ -68,7 +68,7 @@ func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) 
 	}
 	q.Addresses = core.NormalAddresses(q.Addresses)
 	if q.SameAddress && len(q.Addresses) > 0 {
-		return RerunResult{}, core.Invalid("sameAddress", "true", "addresses are given too: give one of the two")
+		return RerunResult{}, core.Invalid("sameAddress", "true", "addresses are set too: use one of the two")
 	}
 	page := op.ask.Page()
 	var res RerunResult
@@ -133,11 +133,11 @@ func (r *rerunning) filtered(ctx context.Context) (res RerunResult, err error) {
 	f := r.q.Filter
 	switch {
 	case f.Job == "" && f.App == "" && !f.Failed && len(f.States) == 0 && f.From.IsZero() && f.To.IsZero():
-		return res, core.Invalid("job", "", "give a run, a job or an app, or which runs of all apps: failed, state, from or to")
+		return res, core.Invalid("job", "", "name a run, a job or an app, or select runs of all apps by failed, state, from or to")
 	case r.q.Key == "" && !r.q.DryRun:
-		return res, core.Invalid("key", "", "runs that a filter finds are run again with a key, so that asking again makes none twice")
+		return res, core.Invalid("key", "", "required to rerun the runs that a filter finds: a repeated request then reruns none twice")
 	case len(r.q.Key) > core.MaxKey-maxRunID:
-		return res, core.Invalid("key", r.q.Key, "at most %d bytes are allowed: the ID of each run follows it", core.MaxKey-maxRunID)
+		return res, core.Invalid("key", r.q.Key, "at most %d bytes are allowed, because the ID of each run is appended", core.MaxKey-maxRunID)
 	case f.Limit == 0 || f.Limit > bound.Reran:
 		f.Limit = bound.Reran
 	}
@@ -187,13 +187,13 @@ func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 		case run.State.Open():
 			x.Why = core.Errorf(core.CodeRefused, "run %d has not ended: it is %s", run.ID, run.State)
 		case run.Then != 0:
-			x.Why = core.Errorf(core.CodeRefused, "run %d was tried again as run %d: run that one again", run.ID, run.Then)
+			x.Why = core.Errorf(core.CodeRefused, "run %d was retried as run %d: rerun that run", run.ID, run.Then)
 		case bad[run.ID.Job()] != nil:
 			x.Why = core.Errorf(core.CodeRefused, "the job of run %d cannot be read: %v", run.ID, bad[run.ID.Job()])
 		case x.Job == nil:
 			x.Why = core.Errorf(core.CodeRefused, "the job of run %d was deleted: create it again first", run.ID)
 		case r.q.Run == "" && run.Shard.Of != 0:
-			x.Why = core.Errorf(core.CodeRefused, "run %d is a shard of run %d: run that again, or this alone by its ID", run.ID, run.Shard.Of)
+			x.Why = core.Errorf(core.CodeRefused, "run %d is a shard of run %d: rerun that run, or only this shard by its ID", run.ID, run.Shard.Of)
 		default:
 			err := r.fill(ctx, x)
 			if core.CodeOf(err) == core.CodeUnavailable {
@@ -256,11 +256,11 @@ func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
 				break
 			}
 			if as.State != core.Skipped || skippedToo { // also one that is kept no more
-				x.Why = core.Errorf(core.CodeRefused, "run %d was run again as run %s: run that one again, or this by its ID", x.Of.ID, id)
+				x.Why = core.Errorf(core.CodeRefused, "run %d was already rerun as run %s: rerun that run, or this one by its ID", x.Of.ID, id)
 			}
 		}
 		if since := known[x.Job.Def.ID]; x.Why == nil && !x.noted && !since.IsZero() && x.Of.EndedAt.Add(-time.Minute).Before(since) {
-			x.Why = core.Errorf(core.CodeRefused, "run %d ended before the change records that are read: run it again by its ID", x.Of.ID)
+			x.Why = core.Errorf(core.CodeRefused, "run %d ended before the oldest change record that was read: rerun it by its ID", x.Of.ID)
 		}
 	}
 	return nil
@@ -286,7 +286,7 @@ func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 		x.As.Addresses = slices.Clone(r.q.Addresses)
 	case of.IsBroadcast() && r.q.SameAddress:
 	case r.q.SameAddress && of.Address == "":
-		return core.Errorf(core.CodeRefused, "run %d was sent to nobody: leave out the same address", of.ID)
+		return core.Errorf(core.CodeRefused, "run %d was never sent to an executor: the same address cannot be used", of.ID)
 	case r.q.SameAddress:
 		x.As.Addresses = []string{of.Address}
 	}
@@ -358,7 +358,7 @@ func (r *rerunning) ranWith(ctx context.Context, x *Rerun) (core.JobRecord, erro
 		r.ran[at] = with
 	}
 	if with == nil {
-		return core.JobRecord{}, core.Errorf(core.CodeRefused, "it is not known any more what run %d was sent with: give params", x.Of.ID)
+		return core.JobRecord{}, core.Errorf(core.CodeRefused, "the params of run %d are unknown: set params", x.Of.ID)
 	}
 	return with.JobRecord, nil
 }
@@ -392,7 +392,7 @@ func (r *rerunning) make(ctx context.Context, x *Rerun) error {
 			return (&TriggerRequest{Params: r.q.Params, Addresses: r.q.Addresses, Retries: r.q.Retries, Key: x.As.Key}).holds(stored)
 		}
 		return &core.Error{Code: core.CodeConflict, Field: "key", Value: x.As.Key,
-			Reason: core.Say("it is that of run %d, which does not run %d again: take another key", stored.ID, x.Of.ID)}
+			Reason: core.Say("run %d has this key and is not a rerun of run %d: choose another key", stored.ID, x.Of.ID)}
 	}, x.fill)
 	x.As, x.Existing = res.Run, res.Existing
 	if core.CodeOf(err) == core.CodeUnavailable || ctx.Err() != nil {

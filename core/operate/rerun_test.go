@@ -361,8 +361,8 @@ func TestRerunGoesOn(t *testing.T) {
 // that ended before these is left, and one that ended after them is run again.
 func TestRerunBehindManyRequests(t *testing.T) {
 	const read = bound.RerunPages * ask.MaxPage
-	for between, why := range map[int]string{read - 1: "was run again as run", read: "ended before the change records",
-		3 * read: "ended before the change records"} {
+	for between, why := range map[int]string{read - 1: "was already rerun as run", read: "ended before the oldest change record",
+		3 * read: "ended before the oldest change record"} {
 		f := newFixture(t)
 		j := f.Create(spec("sweep", every(time.Hour)))
 		f.Clock = f.Clock.Add(time.Hour)

@@ -22,7 +22,7 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 		return TriggerResult{}, err
 	}
 	if c.At == nil && c.Params == nil && c.Addresses == nil {
-		return TriggerResult{}, core.Invalid("change", "", "give at least one of at, params, addresses")
+		return TriggerResult{}, core.Invalid("change", "", "set at least one of at, params, addresses")
 	}
 	slot, err := (&TriggerRequest{Params: c.Params, At: c.At}).check(op.ask.Stamp())
 	if err != nil {
@@ -90,7 +90,7 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 		case rerr != nil:
 			return TriggerResult{}, rerr
 		case !ok:
-			return TriggerResult{}, core.Errorf(core.CodeNotFound, "there is no run %d", run.ID)
+			return TriggerResult{}, core.Errorf(core.CodeNotFound, "run %d does not exist", run.ID)
 		case sameTrigger(&stored, &next): // done, and the answer was lost
 			return op.way(ctx, stored, g, true), nil
 		}
@@ -103,11 +103,12 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 func changeable(run *core.Run) error {
 	switch {
 	case run.Cause != core.CauseManual && run.Cause != core.CauseAPI:
-		return core.Errorf(core.CodeRefused, "run %d is no trigger that waits (its cause is %s): only those can be changed", run.ID, run.Cause)
+		return core.Errorf(core.CodeRefused, "run %d is not a waiting trigger (its cause is %s): only waiting triggers can be changed",
+			run.ID, run.Cause)
 	case !run.State.Open():
 		return core.Errorf(core.CodeRefused, "run %d has ended: %s", run.ID, run.State)
 	case run.State != core.Planned || run.Owner != "" || run.MaybeSent:
-		return core.Errorf(core.CodeRefused, "run %d was sent already: kill it to end it", run.ID)
+		return core.Errorf(core.CodeRefused, "run %d was already sent: kill it to end it", run.ID)
 	}
 	return nil
 }

@@ -140,8 +140,8 @@ func TestChangeTriggerRefuses(t *testing.T) {
 	if err := f.E.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
 		t.Fatal(err)
 	}
-	for what, id := range map[string]core.RunID{"was sent already": claimed.ID, "has ended": ended.ID, "its cause is retry": retry.ID,
-		"sent already": planned.ID} {
+	for what, id := range map[string]core.RunID{"was already sent": claimed.ID, "has ended": ended.ID, "its cause is retry": retry.ID,
+		"already sent": planned.ID} {
 		if _, err := f.M.ChangeTrigger(ctx, ann, id.String(), operate.TriggerChange{Params: &p}); code(err) != core.CodeRefused ||
 			!strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)

@@ -119,7 +119,7 @@ func (op *Operate) triggered(ctx context.Context, job core.JobID, run core.Run, 
 
 func (r *TriggerRequest) check(now time.Time) (slot core.Instant, err error) {
 	if r.Cause != "" && r.Cause != core.CauseManual && r.Cause != core.CauseAPI {
-		return 0, core.Invalid("cause", string(r.Cause), "manual and api are allowed")
+		return 0, core.Invalid("cause", string(r.Cause), "allowed are manual, api")
 	}
 	if r.Params != nil {
 		if err := core.CheckParams("params", *r.Params); err != nil {
@@ -139,10 +139,10 @@ func (r *TriggerRequest) check(now time.Time) (slot core.Instant, err error) {
 		}
 		slot = core.Ceil(*r.At)
 	} else if r.At != nil && r.At.Before(now.Add(-triggerPast)) {
-		return 0, core.Invalid("at", r.At.Format(time.RFC3339), "it is past: leave it out to run now")
+		return 0, core.Invalid("at", r.At.Format(time.RFC3339), "the time is in the past: leave the field out to run now")
 	}
 	if slot > core.Horizon {
-		return 0, core.Invalid("at", slot.String(), "the last moment is %s", core.Horizon)
+		return 0, core.Invalid("at", slot.String(), "the latest allowed time is %s", core.Horizon)
 	}
 	return slot, nil
 }
@@ -163,7 +163,7 @@ func (r *TriggerRequest) holds(run *core.Run) error {
 		return nil
 	}
 	return &core.Error{Code: core.CodeConflict, Field: "key", Value: r.Key,
-		Reason: core.Say("it is that of run %d, which has other %s: take another key; a run that waits can be changed", run.ID, other)}
+		Reason: core.Say("run %d has this key but other %s: choose another key; a waiting run can be changed", run.ID, other)}
 }
 
 func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses []string, direct func(app string) error) error {
@@ -171,7 +171,7 @@ func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses 
 		return nil
 	}
 	if job.Def.Command != nil {
-		return core.Invalid("addresses", addresses[0], "the job has a command, which its server runs itself: no address is to be given")
+		return core.Invalid("addresses", addresses[0], "the server runs the command of this job itself: addresses are not allowed")
 	}
 	if len(addresses) > MaxTriggerAddresses {
 		return core.Invalid("addresses", fmt.Sprint(len(addresses)), "at most %d are allowed", MaxTriggerAddresses)
@@ -223,13 +223,13 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 				continue
 			}
 			if err := direct(name); err != nil {
-				return core.Errorf(core.CodeForbidden, "no executor of app %s is at %s, where it would be sent: %v", name, address, err)
+				return core.Errorf(core.CodeForbidden, "app %s has no executor at %s, where the run would be sent: %v", name, address, err)
 			}
 			continue
 		}
 		return &core.Error{Code: core.CodeRefused, Field: fmt.Sprintf("addresses[%d]", i), Value: address,
-			Reason: core.Say("it is no executor of %s, and would be sent what is for those; allowed are the executors of the app "+
-				"(tickring executors %s) and IP addresses that its allow names", name, name)}
+			Reason: core.Say("not an executor of %s, but runs for its executors would be sent there; allowed are the executors of the app "+
+				"(tickring executors %s) and IP addresses in the app's allow", name, name)}
 	}
 	return nil
 }
@@ -351,7 +351,7 @@ func (op *Operate) Cancel(ctx context.Context, actor core.Actor, ref ask.RunRef)
 			op.noteRuns(ctx, actor, core.VerbCancelled, run.ID.Job(), []core.RunID{run.ID}, nil)
 			return StopResult{Changed: true, Job: run.ID.Job(), Cancelled: []core.RunID{run.ID}}, nil
 		}
-		return StopResult{}, core.Errorf(core.CodeRefused, "run %d was sent already: kill it to end it", run.ID)
+		return StopResult{}, core.Errorf(core.CodeRefused, "run %d was already sent: kill it to end it", run.ID)
 	}
 	if run.State == core.Skipped && run.Reason == core.ReasonCancelled {
 		return StopResult{Job: run.ID.Job()}, nil

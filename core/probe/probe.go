@@ -73,7 +73,7 @@ func (k *known) answer() (Answer, bool) {
 	case stands && (k.send.Reached || !k.asked.At.After(k.failed)):
 		a.At, a.Took, a.Problem = k.failed, 0, k.send.Problem
 		if k.fails > 1 {
-			a.Problem = core.Say("%d sends in a row were not taken, the last: %s", k.fails, k.send.Problem).String()
+			a.Problem = core.Say("%d sends in a row were not accepted, the last: %s", k.fails, k.send.Problem).String()
 		}
 	case k.took.After(k.asked.At):
 		a.At, a.Took, a.Problem = k.took, 0, ""
@@ -254,7 +254,7 @@ func (p *Probe) ask(ctx context.Context, app *core.App, at place) {
 	case ctx.Err() != nil: // it is our stop that it did not get to answer
 		return
 	case asked.Err() != nil && err != nil:
-		err = core.Errorf(core.CodeRefused, "it did not answer within %s", askFor)
+		err = core.Errorf(core.CodeRefused, "no answer within %s", askFor)
 	}
 	p.Asked(at.app, at.address, begun, clock, err)
 }

@@ -75,7 +75,7 @@ func TestPass(t *testing.T) {
 			t.Errorf("a round is spread over %s", took)
 		}
 		for address, problem := range map[string]string{"http://10.0.0.1:1": "", "http://dead:1": "connection refused",
-			"http://slow:1": "it did not answer within 3s"} {
+			"http://slow:1": "no answer within 3s"} {
 			if a, known := p.Answer("shop", address); !known || a.Problem != problem || a.At.IsZero() || a.Clock.Ahead != 40 {
 				t.Errorf("%s: %+v, known %t", address, a, known)
 			}

@@ -44,7 +44,7 @@ func ParseReceipt(text string) (Receipt, error) {
 			return Receipt{id, k}, nil
 		}
 	}
-	return Receipt{}, core.Invalid("receipts", text, "a receipt as it came with the run is expected")
+	return Receipt{}, core.Invalid("receipts", text, "expected a receipt exactly as received with the run")
 }
 
 // Held is a run as handed out.

@@ -68,7 +68,7 @@ func (r *Registry) Register(ctx context.Context, g Registration) error {
 	}
 	if scheme != core.SchemeWire {
 		return core.Invalid("address", g.Address,
-			"an executor registers its base URL, http://HOST:PORT or https://…; other kinds are written into the app")
+			"an executor registers its base URL, http://HOST:PORT or https://…; set other kinds of addresses on the app")
 	}
 	g.Address = core.NormalAddress(g.Address)
 	if r.o.Allowed != nil {
@@ -85,10 +85,10 @@ func (r *Registry) Polled(ctx context.Context, app *core.App, address string) er
 	if scheme, _, err := core.ParseAddress(address); err != nil {
 		return err
 	} else if scheme != core.SchemeQueue {
-		return core.Invalid("queue", address, "the name of a queue is expected")
+		return core.Invalid("queue", address, "expected the name of a queue")
 	}
 	if !slices.Contains(app.Executors, address) {
-		return core.Errorf(core.CodeNotFound, "%s is no executor of app %s: write executors: [%q] to the app in a file for tickring apply",
+		return core.Errorf(core.CodeNotFound, "%s is not an executor of app %s: add executors: [%q] to the app in its manifest (tickring apply)",
 			address, app.Name, address)
 	}
 	return r.beat(ctx, Registration{App: app.Name, Address: address})
@@ -163,7 +163,7 @@ func (r *Registry) makeRoom(ctx context.Context, app string, stored []core.Execu
 		}
 	}
 	if surplus > 0 {
-		return core.Errorf(core.CodeTooLarge, "app %s has %d registered executors that live, more are not taken", app, MaxExecutors)
+		return core.Errorf(core.CodeTooLarge, "app %s already has %d live registered executors, the maximum", app, MaxExecutors)
 	}
 	return nil
 }
@@ -207,12 +207,12 @@ func (r *Registry) admit(ctx context.Context, g Registration) (core.App, error) 
 		if r.o.AllowNoToken != nil && r.o.AllowNoToken(ctx) {
 			return app, nil
 		}
-		e := core.Errorf(core.CodeUnauthorized, "app %s has no token, and %s", g.App, withoutToken)
+		e := core.Errorf(core.CodeUnauthorized, "app %s has no token: %s", g.App, withoutToken)
 		e.Err = ErrNoToken
 		return core.App{}, e
 	}
 	if !sameToken(app.Token, g.Token) {
-		return core.App{}, core.Errorf(core.CodeUnauthorized, "the token is not that of app %s", g.App)
+		return core.App{}, core.Errorf(core.CodeUnauthorized, "the token does not belong to app %s", g.App)
 	}
 	return app, nil
 }
@@ -229,10 +229,10 @@ var ErrNoToken = errors.New("the app has no token")
 
 // What executors are told to do.
 var (
-	writeToken = core.Say("write token: {env: APP_TOKEN} to the app in a file for tickring apply, and give the executor the same as its " +
-		"access token")
-	withoutToken = core.Say("without one this server takes at most executors on its own machine that ask it at 127.0.0.1 or localhost, "+
-		"through no proxy: %s; or start the server with --allow-no-token", writeToken)
+	writeToken = core.Say("set token: {env: APP_TOKEN} on the app in its manifest (tickring apply), and set the same token as the access " +
+		"token of the executor")
+	withoutToken = core.Say("without a token, this server accepts only executors on its own machine that connect to 127.0.0.1 or localhost "+
+		"without a proxy: %s; or start the server with --allow-no-token", writeToken)
 )
 
 func passing(err error) error {

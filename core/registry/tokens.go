@@ -102,8 +102,8 @@ func (t *Tokens) Admit(ctx context.Context, app, token string) error {
 	case ctx.Err() != nil:
 		return passing(ctx.Err())
 	case token != "" && (t.bad[app] != nil || app == "" && len(t.bad) > 0): // which ones is not for strangers
-		return core.Errorf(core.CodeUnauthorized, "the access token cannot be checked: the stored secrets of some apps cannot be read, and "+
-			"tickring doctor names these apps")
+		return core.Errorf(core.CodeUnauthorized, "the access token cannot be verified: the stored secrets of some apps cannot be read; "+
+			"tickring doctor lists these apps")
 	}
 	return t.refuse(app, token, free)
 }
@@ -190,18 +190,19 @@ func since(now, then time.Time) time.Duration {
 }
 
 func (t *Tokens) refuse(app, token string, free bool) error {
-	whose := core.Say("that of no app here")
+	whose := core.Say("not the token of any app")
 	if app != "" {
-		whose = core.Say("not that of app %s, if there is one", core.Truncate(app))
+		whose = core.Say("not the token of app %s (if this app exists)", core.Truncate(app))
 	}
 	switch {
 	case token != "" && free:
-		return core.Errorf(core.CodeUnauthorized, "the access token is %s: %s; for an app without a token, leave it empty in the executor",
+		return core.Errorf(core.CodeUnauthorized, "the access token is %s: %s; for an app without a token, leave the access token of the "+
+			"executor empty",
 			whose, writeToken)
 	case token != "":
 		return core.Errorf(core.CodeUnauthorized, "the access token is %s: %s", whose, writeToken)
 	case free:
-		return core.Errorf(core.CodeUnauthorized, "no access token was sent, and no app is without one: create the app first, or %s", writeToken)
+		return core.Errorf(core.CodeUnauthorized, "no access token was sent, and every app has a token: create the app first, or %s", writeToken)
 	}
-	return core.Errorf(core.CodeUnauthorized, "no access token was sent, and %s", withoutToken)
+	return core.Errorf(core.CodeUnauthorized, "no access token was sent: %s", withoutToken)
 }

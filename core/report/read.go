@@ -102,7 +102,7 @@ func (r *Reports) Answer(ctx context.Context, q Question) (a Answer, err error) 
 // passed says that there was too much to read.
 func passed(ctx, reading context.Context, err error, within time.Duration) error {
 	if reading.Err() != nil && ctx.Err() == nil {
-		return core.Errorf(core.CodeTooLarge, "that is more than can be read in %s: ask for a shorter span, or for one job", within)
+		return core.Errorf(core.CodeTooLarge, "too much data to read in %s: choose a shorter time range, or one job", within)
 	}
 	return err
 }
@@ -113,7 +113,7 @@ func (r *Reports) check(q *Question, s *state) error {
 	case q.From >= q.To:
 		return core.Invalid("from", q.From.String(), "must be earlier than to, %s", q.To.String())
 	case q.To-q.From > MaxYears*366*24*hour:
-		return core.Invalid("from", q.From.String(), "a span of more than %d years", MaxYears)
+		return core.Invalid("from", q.From.String(), "the time range exceeds %d years", MaxYears)
 	}
 	begin := q.From
 	if q.ByDay {
@@ -124,12 +124,13 @@ func (r *Reports) check(q *Question, s *state) error {
 	}
 	switch {
 	case q.ByDay && shiftOf(q.Zone) != r.shift:
-		return core.Invalid("zone", q.Zone.String(), "its days begin inside of hours as they are counted here, by the zone %s; "+
-			"allowed are zones that are whole hours from that, and hours in place of days", r.o.Zone.String())
+		return core.Invalid("zone", q.Zone.String(), "days of this zone do not start on full hours of the zone %s, which reports use; use a "+
+			"zone that differs by whole hours, or hours instead of days", r.o.Zone.String())
 	case begin < s.Old && s.Since < s.Old && !q.ByDay:
-		return core.Invalid("from", begin.String(), "what is older than %s is known by day, not by hour", s.Old.String())
+		return core.Invalid("from", begin.String(), "data older than %s is available by day, not by hour", s.Old.String())
 	case begin < s.Old && s.Since < s.Old && q.Zone.String() != r.o.Zone.String():
-		return core.Invalid("zone", q.Zone.String(), "what is older than %s is known by the days of %s", s.Old.String(), r.o.Zone.String())
+		return core.Invalid("zone", q.Zone.String(), "data older than %s is available only by days of the zone %s",
+			s.Old.String(), r.o.Zone.String())
 	}
 	return nil
 }
@@ -236,7 +237,7 @@ func (c *collector) take(r *Row) error {
 	}
 	c.t.add(p, &of)
 	if len(c.t) > MaxRows {
-		return core.Errorf(core.CodeTooLarge, "more than %d rows: ask for a shorter span, for an app, or by day", MaxRows)
+		return core.Errorf(core.CodeTooLarge, "more than %d rows: choose a shorter time range, one app, or days", MaxRows)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
 	}
 	switch {
 	case width == 0:
-		return Shape{}, core.Invalid("from", q.From.String(), "a span of more than %d years", MaxYears)
+		return Shape{}, core.Invalid("from", q.From.String(), "the time range exceeds %d years", MaxYears)
 	case width < hour:
 		return r.fine(ctx, &q, width)
 	}
@@ -134,7 +134,7 @@ func (r *Reports) fine(ctx context.Context, q *ShapeQuestion, width core.Instant
 			s.CountedFrom = begin
 		}
 		if len(t) > MaxRows {
-			return Shape{}, core.Errorf(core.CodeTooLarge, "more than %d rows: ask for a shorter span, for an app, or by day", MaxRows)
+			return Shape{}, core.Errorf(core.CodeTooLarge, "more than %d rows: choose a shorter time range, one app, or days", MaxRows)
 		}
 	}
 	s.Rows = t.rows()

@@ -196,7 +196,7 @@ func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g
 		}
 		return want, nil
 	}
-	return core.Global{}, core.Errorf(core.CodeUnavailable, "others changed the global item each time: try again")
+	return core.Global{}, core.Errorf(core.CodeUnavailable, "other requests changed the global item each time: try again")
 }
 
 // Fence shuts everybody out, until a restore or take-over. What was begun ends:
@@ -204,7 +204,7 @@ func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g
 func (r *Restorer) Fence(ctx context.Context, by string) (core.Global, error) {
 	return r.edit(ctx, by, core.VerbFenced, "", func(g *core.Global) (bool, error) {
 		if g.Opening {
-			return false, core.Errorf(core.CodeConflict, "generation %d is being restored: nothing works already", g.Generation)
+			return false, core.Errorf(core.CodeConflict, "generation %d is being restored: all other operations have already stopped", g.Generation)
 		}
 		changed := g.Holder != core.Nobody
 		g.Holder = core.Nobody
@@ -217,7 +217,7 @@ func (r *Restorer) Fence(ctx context.Context, by string) (core.Global, error) {
 // repeated does no harm but to lift numbers once more.
 func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	if req.By == "" || len(req.By) > 128 {
-		return Result{}, core.Invalid("actor", req.By, "who asks is named in 1 to 128 bytes")
+		return Result{}, core.Invalid("actor", req.By, "the name of the caller must have 1 to 128 bytes")
 	}
 	now := r.o.Now()
 	res := Result{From: req.From, LiftJobs: req.LiftJobs, LiftRuns: req.LiftRuns}
@@ -227,12 +227,12 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 			return res, fmt.Errorf("read the last sign of life: %w", err)
 		}
 		if last.IsZero() {
-			return res, core.Invalid("from", "", "nothing ever worked on this data: say of which moment it is")
+			return res, core.Invalid("from", "", "no deployment has ever used this data: set the time of the copy")
 		}
 		res.From = last.Add(-time.Minute).Truncate(time.Second)
 	}
 	if res.From.After(now) || now.Sub(res.From) > 400*24*time.Hour {
-		return res, core.Invalid("from", res.From.Format(time.RFC3339), "the moment of the copy lies in the past, 400 days at most")
+		return res, core.Invalid("from", res.From.Format(time.RFC3339), "the time of the copy must be in the past, at most 400 days ago")
 	}
 	jobs, runs := Lift(now.Sub(res.From))
 	if res.LiftJobs == 0 {
@@ -242,10 +242,10 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 		res.LiftRuns = runs
 	}
 	if res.LiftJobs < 0 || res.LiftJobs > liftJobsMost*16 {
-		return res, core.Invalid("liftJobs", fmt.Sprint(res.LiftJobs), "allowed is 1 to %d", liftJobsMost*16)
+		return res, core.Invalid("liftJobs", fmt.Sprint(res.LiftJobs), "allowed are 1 to %d", liftJobsMost*16)
 	}
 	if res.LiftRuns < 0 || res.LiftRuns > liftRunsMost*8 {
-		return res, core.Invalid("liftRuns", fmt.Sprint(res.LiftRuns), "allowed is 1 to %d", liftRunsMost*8)
+		return res, core.Invalid("liftRuns", fmt.Sprint(res.LiftRuns), "allowed are 1 to %d", liftRunsMost*8)
 	}
 	g, err := r.begin(ctx, &req, &res)
 	if err != nil {
@@ -285,7 +285,7 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	_, err = r.edit(ctx, req.By, core.VerbRestored, fmt.Sprintf("generation %d, of %s", g.Generation, res.From.UTC().Format(time.RFC3339)),
 		func(g *core.Global) (bool, error) {
 			if g.Holder != r.o.Deployment {
-				return false, core.Errorf(core.CodeConflict, "%s has taken over meanwhile", g.Holder)
+				return false, core.Errorf(core.CodeConflict, "%s has taken over in the meantime", g.Holder)
 			}
 			changed := g.Opening
 			// Executors could not beat: they have time to, before one counts as gone.
@@ -302,10 +302,10 @@ func (r *Restorer) begin(ctx context.Context, req *Request, res *Result) (core.G
 			return false, nil // it goes on
 		}
 		if req.After != 0 {
-			return false, core.Errorf(core.CodeConflict, "no restore is under way here: begin one")
+			return false, core.Errorf(core.CodeConflict, "no restore is in progress: start one")
 		}
 		if !req.Again && !g.Opening && g.Holder == r.o.Deployment && g.Holder != "" {
-			return false, core.Errorf(core.CodeConflict, "this deployment works on these tables already (generation %d)", g.Generation)
+			return false, core.Errorf(core.CodeConflict, "this deployment already uses these tables (generation %d)", g.Generation)
 		}
 		g.Holder, g.Opening = r.o.Deployment, true
 		g.Generation++
@@ -329,7 +329,7 @@ func (r *Restorer) begin(ctx context.Context, req *Request, res *Result) (core.G
 		return g, fmt.Errorf("lift the number of jobs: %w", err)
 	}
 	if first <= 0 || int64(first)+int64(res.LiftJobs) > math.MaxInt32 {
-		return g, core.Errorf(core.CodeRefused, "the numbers of jobs are used up: export the jobs and apply them to a new deployment")
+		return g, core.Errorf(core.CodeRefused, "no job numbers are left: export the jobs and apply them to a new deployment")
 	}
 	return g, nil
 }

@@ -131,7 +131,7 @@ func TestUsedUp(t *testing.T) {
 	_, err = f.e.Manage.NewJobIDs(ctx, 1<<31-700_000)
 	f.ok(err)
 	if _, err := f.restorer().Do(ctx, restore.Request{By: "ann", Again: true}); !strings.Contains(fmt.Sprint(err),
-		"numbers of jobs are used up") {
+		"no job numbers are left") {
 		t.Error(err)
 	}
 	if f.admitted(here) == nil {

@@ -58,7 +58,7 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 		if len(s.Any) > 1 {
 			path = fmt.Sprintf("schedule[%d]", i)
 			if w.Kind == core.KindFixedDelay {
-				return nil, core.Invalid(path+".fixedDelay", w.Every.String(), "a fixed delay stands alone, not in a list")
+				return nil, core.Invalid(path+".fixedDelay", w.Every.String(), "a fixed delay cannot be part of a list")
 			}
 		}
 		r, err := compileRule(w, job, path)
@@ -69,7 +69,7 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 	}
 	c.delay, _ = s.FixedDelay()
 	if s.Jitter < 0 || s.Jitter > MaxJitter || s.Jitter%time.Second != 0 {
-		return nil, core.Invalid("schedule.jitter", s.Jitter.String(), "a jitter is 0s to 24h in whole seconds")
+		return nil, core.Invalid("schedule.jitter", s.Jitter.String(), "allowed are whole seconds from 0s to 24h")
 	}
 	if c.from, _, err = c.bound("schedule.from", s.From); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 			return nil, err
 		}
 		if c.from > c.until {
-			return nil, core.Invalid("schedule.from", s.From, "a start after its end (%s)", s.Until)
+			return nil, core.Invalid("schedule.from", s.From, "the start is after the end (%s)", s.Until)
 		}
 		c.until = min(c.until, core.Horizon)
 	}
@@ -90,7 +90,7 @@ func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 	r := rule{kind: w.Kind}
 	if w.Kind != core.KindEvery && (w.Offset != 0 || w.Aligned) {
-		return r, core.Invalid(path+".offset", w.Offset.String(), "only every has an offset")
+		return r, core.Invalid(path+".offset", w.Offset.String(), "only every can have an offset")
 	}
 	switch w.Kind {
 	case core.KindCron, core.KindCrontab:
@@ -105,7 +105,7 @@ func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 		r.expr, r.realTime = expr, expr.RealTime()
 	case core.KindEvery, core.KindFixedDelay:
 		if w.Every < MinPeriod || w.Every > MaxPeriod || w.Every%time.Second != 0 {
-			return r, core.Invalid(path+"."+string(w.Kind), w.Every.String(), "1s to 8784h (366 days) in whole seconds is allowed")
+			return r, core.Invalid(path+"."+string(w.Kind), w.Every.String(), "allowed are whole seconds from 1s to 8784h (366 days)")
 		}
 		r.period = int64(w.Every / time.Second)
 		if w.Kind == core.KindFixedDelay {
@@ -113,7 +113,7 @@ func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 		}
 		if w.Offset < 0 || w.Offset >= w.Every || w.Offset%time.Second != 0 {
 			return r, core.Invalid(path+".offset", w.Offset.String(),
-				"an offset is 0s or more, less than the period (%s), and whole seconds", w.Every)
+				"an offset must be at least 0s, shorter than the period (%s), and in whole seconds", w.Every)
 		}
 		r.offset = int64(w.Offset / time.Second)
 		if !w.Aligned && w.Offset == 0 {
@@ -121,11 +121,11 @@ func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 		}
 	case core.KindAt:
 		if w.At <= 0 || w.At > core.Horizon {
-			return r, core.Invalid(path+".at", fmt.Sprint(int64(w.At)), "a time from 1970 to %s is needed", core.Horizon)
+			return r, core.Invalid(path+".at", fmt.Sprint(int64(w.At)), "expected a time from 1970 to %s", core.Horizon)
 		}
 		r.at = w.At
 	default:
-		return r, core.Invalid(path+".kind", string(w.Kind), "allowed are %s", core.Words(core.Kinds))
+		return r, core.Invalid(path+".kind", string(w.Kind), "allowed values: %s", core.Words(core.Kinds))
 	}
 	return r, nil
 }
@@ -161,7 +161,7 @@ func (s *Schedule) bound(field, text string) (first, last core.Instant, err erro
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || t.Unix() <= 0 {
 		return 0, 0, core.Invalid(field, text,
-			"a date such as 2026-12-01 (that day in the schedule's zone) or a time such as 2026-12-01T09:00:00+01:00 is needed")
+			"expected a date such as 2026-12-01 (that day in the schedule's zone) or a time such as 2026-12-01T09:00:00+01:00")
 	}
 	return core.Ceil(t), core.InstantOf(t), nil
 }

@@ -61,13 +61,14 @@ func TestCompileRefuses(t *testing.T) {
 		{one(every(1500 * time.Millisecond)), "schedule.every", "whole seconds"},
 		{one(every(367 * 24 * time.Hour)), "schedule.every", "366 days"},
 		{one(core.When{Kind: core.KindFixedDelay}), "schedule.fixedDelay", "1s"},
-		{one(core.When{Kind: core.KindEvery, Every: time.Minute, Offset: time.Minute}), "schedule.offset", "less than the period"},
-		{one(core.When{Kind: core.KindEvery, Every: time.Minute, Offset: -time.Second}), "schedule.offset", "0s or more"},
+		{one(core.When{Kind: core.KindEvery, Every: time.Minute, Offset: time.Minute}), "schedule.offset", "shorter than the period"},
+		{one(core.When{Kind: core.KindEvery, Every: time.Minute, Offset: -time.Second}), "schedule.offset", "at least 0s"},
 		{one(core.When{Kind: core.KindAt, At: 5, Offset: time.Second}), "schedule.offset", "only every"},
 		{one(core.When{Kind: core.KindAt}), "schedule.at", "1970"},
 		{one(core.When{Kind: core.KindAt, At: core.Horizon + 1}), "schedule.at", "2088"},
 		{one(core.When{Kind: "hourly"}), "schedule.kind", "crontab"},
-		{core.Schedule{Any: []core.When{every(time.Hour), {Kind: core.KindFixedDelay, Every: time.Hour}}}, "schedule[1].fixedDelay", "alone"},
+		{core.Schedule{Any: []core.When{every(time.Hour), {Kind: core.KindFixedDelay, Every: time.Hour}}}, "schedule[1].fixedDelay",
+			"cannot be part of a list"},
 		{core.Schedule{Any: slices.Repeat([]core.When{every(time.Hour)}, 17)}, "schedule", "16"},
 		{with(func(s *core.Schedule) { s.Timezone = "Europe/Atlantis" }), "schedule.timezone", "such as Europe/Berlin"},
 		{with(func(s *core.Schedule) { s.Timezone = "Local" }), "schedule.timezone", "host's zone"},
@@ -79,7 +80,7 @@ func TestCompileRefuses(t *testing.T) {
 		{with(func(s *core.Schedule) { s.Until = "2026-02-30" }), "schedule.until", "a date"},
 		{with(func(s *core.Schedule) { s.From = "1970-01-01" }), "schedule.from", "a date"},
 		{with(func(s *core.Schedule) { s.Until = "1969-12-31" }), "schedule.until", "a date"},
-		{with(func(s *core.Schedule) { s.From, s.Until = "2026-12-02", "2026-12-01" }), "schedule.from", "a start after its end"},
+		{with(func(s *core.Schedule) { s.From, s.Until = "2026-12-02", "2026-12-01" }), "schedule.from", "the start is after the end"},
 	} {
 		_, err := Compile(c.s, 1)
 		var e *core.Error
@@ -403,7 +404,8 @@ func TestZoneNames(t *testing.T) {
 // TestUnknownZonesSuggestName has a row for each kind of name that people type.
 func TestUnknownZonesSuggestName(t *testing.T) {
 	for name, want := range map[string]string{
-		"GMT+8": "write Etc/GMT-8,", "UTC-5": "write Etc/GMT+5,", "utc+08:00": "write Etc/GMT-8,", "+8": "write Etc/GMT-8,",
+		"GMT+8": "write Etc/GMT-8 (the sign", "UTC-5": "write Etc/GMT+5 (the sign",
+		"utc+08:00": "write Etc/GMT-8 (the sign", "+8": "write Etc/GMT-8 (the sign",
 		"GMT+15": "such as Europe/Berlin", "UTC+5:30": "such as Europe/Berlin",
 		"CST": "America/Chicago, Asia/Shanghai", "China Standard Time": "did you mean Asia/Shanghai?", "CEST": "did you mean Europe/Berlin?",
 		"asia/shanghai": "did you mean Asia/Shanghai?", "AMERICA/PORT-AU-PRINCE": "did you mean America/Port-au-Prince?",

@@ -144,7 +144,7 @@ func (z *zone) wallTime(t int64) time.Time { return time.Unix(t+z.periods[z.at(t
 func (s *Schedule) Traps(after core.Instant) []core.Text {
 	var traps []core.Text
 	if city, ok := fixedZones[s.zone.name]; ok {
-		traps = append(traps, core.Say("%s has no daylight saving time; %s has", s.zone.name, city))
+		traps = append(traps, core.Say("%s has no daylight saving time, but %s does", s.zone.name, city))
 	}
 	for i := range s.rules {
 		r := &s.rules[i]
@@ -154,12 +154,12 @@ func (s *Schedule) Traps(after core.Instant) []core.Text {
 			traps = append(traps, s.trapChanges(r, after)...)
 		case core.KindAt:
 			if r.at <= after {
-				traps = append(traps, core.Say("%s is past: it does not fire", r.at))
+				traps = append(traps, core.Say("%s is in the past and does not fire", r.at))
 			}
 		}
 	}
 	if s.until <= after {
-		traps = append(traps, core.Say("until %s is past: it does not fire", s.source.Until))
+		traps = append(traps, core.Say("until %s is in the past: the schedule does not fire", s.source.Until))
 	}
 	return traps[:min(len(traps), maxTraps)]
 }

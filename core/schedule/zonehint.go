@@ -41,20 +41,20 @@ func CheckZone(field, name string) error {
 		return nil
 	}
 	if name == "Local" {
-		return core.Invalid(field, name, "the host's zone is never used; write one such as Europe/Berlin, or leave it out for UTC")
+		return core.Invalid(field, name, "the host's zone is never used; write one such as Europe/Berlin, or leave the field out for UTC")
 	}
 	typed := strings.TrimSpace(name)
 	if m := offsetName.FindStringSubmatch(typed); m != nil {
 		sign := map[string]string{"+": "-", "-": "+"}[m[1]]
 		if n, _ := strconv.Atoi(m[2]); n <= 12 || n <= 14 && m[1] == "+" {
-			return core.Invalid(field, name, "not an IANA time zone; write %s, whose sign is reversed on purpose, or a city such as Asia/Shanghai",
+			return core.Invalid(field, name, "not an IANA time zone; write %s (the sign is reversed by definition), or a city such as Asia/Shanghai",
 				"Etc/GMT"+sign+strconv.Itoa(n))
 		}
 	}
 	if near := nearZone(typed); near != "" {
 		return core.Invalid(field, name, "not an IANA time zone; did you mean %s?", near)
 	}
-	return core.Invalid(field, name, "not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC")
+	return core.Invalid(field, name, "not an IANA time zone; write one such as Europe/Berlin, or leave the field out for UTC")
 }
 
 // nearZone is the name that is probably meant, or several of them; empty if none is near.

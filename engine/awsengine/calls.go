@@ -75,7 +75,7 @@ func tooLarge(what, message string) error {
 	if !strings.Contains(message, "maximum allowed size") {
 		return nil
 	}
-	return core.Errorf(core.CodeTooLarge, "%s: an item would be larger than 400 KB, the most that DynamoDB keeps", what)
+	return core.Errorf(core.CodeTooLarge, "%s: an item would exceed 400 KB, the limit of DynamoDB", what)
 }
 
 // canceledAnswer is refused if a condition failed, throttled if the store had

@@ -42,7 +42,7 @@ func (s *Store) queueOf(k ring.Kind) (string, error) {
 	case ring.KindAside:
 		return s.o.Names.Aside, nil
 	}
-	return "", core.Errorf(core.CodeInvalid, "the ring has no messages of the kind %q", k)
+	return "", core.Errorf(core.CodeInvalid, "the delay queue has no messages of the kind %q", k)
 }
 
 // delay is how long SQS is to hold a message: whole seconds, rounded down, for a

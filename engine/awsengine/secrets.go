@@ -25,7 +25,7 @@ func (s *Store) Reseal(ctx context.Context, from string) (changed int, next stri
 	of, after, _ := strings.Cut(from, "/")
 	next, is := lists[of]
 	if !is {
-		return 0, "", core.Invalid("after", from, "expected the next of the previous part")
+		return 0, "", core.Invalid("after", from, "expected the value of next from the previous part")
 	}
 	e := equal("of", text(of))
 	if after != "" {

@@ -333,7 +333,7 @@ func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 	s.parallel(len(list), func(i int) {
 		h := &list[i]
 		if h.Of == "" || len(h.Of) > maxKey {
-			errs[i] = core.Errorf(core.CodeTooLarge, "the name of what is slow has %d bytes; 1 to %d are allowed", len(h.Of), maxKey)
+			errs[i] = core.Errorf(core.CodeTooLarge, "the key of a health record has %d bytes; 1 to %d are allowed", len(h.Of), maxKey)
 			return
 		}
 		it := stateKey(healthOf, h.Of)

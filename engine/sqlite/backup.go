@@ -24,14 +24,14 @@ func Backup(ctx context.Context, dir, to string) (size int64, err error) {
 	from := filepath.Join(dir, "tickring.db")
 	if _, err := os.Stat(from); err != nil {
 		return 0, &core.Error{Code: core.CodeNotFound, Field: "data", Value: dir,
-			Reason: core.Say("there is no tickring.db of a server there"), Err: err}
+			Reason: core.Say("the directory has no tickring.db of a server"), Err: err}
 	}
 	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return 0, core.Invalid("file", to, "it is there already: name one that is not")
+		return 0, core.Invalid("file", to, "the file already exists: choose another name")
 	case err != nil:
-		return 0, core.Invalid("file", to, "it cannot be made: %v", err)
+		return 0, core.Invalid("file", to, "cannot be created: %v", err)
 	}
 	defer func() {
 		if cerr := file.Close(); err == nil {

@@ -42,7 +42,7 @@ func TryLock(dir string) (*FileLock, error) {
 			return nil, err
 		}
 		return nil, &core.Error{Code: core.CodeRefused, Field: "data", Value: dir,
-			Reason: core.Say("the folder cannot be locked: %v; it has to be on a local disk", err), Err: err}
+			Reason: core.Say("the directory cannot be locked: %v; the directory must be on a local disk", err), Err: err}
 	}
 	return &FileLock{dir: dir, file: f}, nil
 }
@@ -86,5 +86,5 @@ func (l *FileLock) Release() error {
 
 func unwritable(dir string, err error) error {
 	return &core.Error{Code: core.CodeRefused, Field: "data", Value: dir,
-		Reason: core.Say("the folder cannot be written; it has to be a folder that this user may write"), Err: err}
+		Reason: core.Say("the directory cannot be written: this user needs write permission"), Err: err}
 }

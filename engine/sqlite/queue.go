@@ -43,7 +43,7 @@ func kindOf(k ring.Kind) (int, error) {
 	case ring.KindAside:
 		return asides, nil
 	}
-	return 0, core.Errorf(core.CodeInvalid, "the ring has no messages of the kind %q", k)
+	return 0, core.Errorf(core.CodeInvalid, "the delay queue has no messages of the kind %q", k)
 }
 
 type message struct {
@@ -291,7 +291,7 @@ func (s *Store) Letters(ctx context.Context, after string, limit int) (list []co
 	before := int64(math.MaxInt64)
 	if after != "" {
 		if before, err = strconv.ParseInt(after, 10, 64); err != nil {
-			return nil, core.Errorf(core.CodeInvalid, "%q is no dead letter", after)
+			return nil, core.Errorf(core.CodeInvalid, "%q is not a dead-letter message", after)
 		}
 	}
 	err = s.read(ctx, func(c *sqlite.Conn) error {

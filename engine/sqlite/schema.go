@@ -191,13 +191,13 @@ func migrate(c *sqlite.Conn) (err error) {
 		return err
 	case foreign > 0:
 		return &core.Error{Code: core.CodeRefused, Field: "data", Value: "tickring.db",
-			Reason: core.Say("the file has triggers or views, which tickring never makes: it is not as tickring wrote it, so restore another copy")}
+			Reason: core.Say("the file has triggers or views, which tickring never creates: the file was modified, so restore another copy")}
 	}
 	newest := len(migrations)
 	if version > int64(newest) {
 		return &core.Error{Code: core.CodeRefused, Field: "data", Value: "tickring.db, version " + strconv.FormatInt(version, 10),
-			Reason: core.Say("the file was written by a newer tickring; this one reads versions up to %d: run the newer one, or "+
-				"restore a copy made before the update", newest)}
+			Reason: core.Say("the file was written by a newer tickring; this one reads versions up to %d: run the newer one, or restore a copy "+
+				"from before the update", newest)}
 	}
 	if version == int64(newest) {
 		return nil

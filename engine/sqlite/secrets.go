@@ -24,7 +24,7 @@ func (s *Store) Reseal(ctx context.Context, from string) (changed int, next stri
 	table, text, _ := strings.Cut(from, "/")
 	row, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, "", core.Invalid("after", from, "expected the next of the previous part")
+		return 0, "", core.Invalid("after", from, "expected the value of next from the previous part")
 	}
 	err = s.write(ctx, false, resealAtOnce, func(tx *tx) (err error) {
 		switch table {
@@ -35,7 +35,7 @@ func (s *Store) Reseal(ctx context.Context, from string) (changed int, next stri
 		case "def":
 			changed, next, err = reseal[core.Def](s, tx, table, row, "")
 		default:
-			err = core.Invalid("after", from, "expected the next of the previous part")
+			err = core.Invalid("after", from, "expected the value of next from the previous part")
 		}
 		return err
 	})

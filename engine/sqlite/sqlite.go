@@ -110,14 +110,14 @@ type Store struct {
 	sweepJournal atomic.Int64 // row after which the next look at journals goes on
 }
 
-var errClosed = core.Errorf(core.CodeUnavailable, "the engine is closed")
+var errClosed = core.Errorf(core.CodeUnavailable, "the storage engine is closed")
 
 func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if o.Lock == nil || !o.Lock.Held() {
-		return nil, core.Errorf(core.CodeRefused, "the data folder is opened without its lock")
+		return nil, core.Errorf(core.CodeRefused, "the data directory was opened without its lock")
 	}
 	if o.Visibility <= 0 {
 		o.Visibility = time.Minute
@@ -127,7 +127,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 		o.Synchronous = "FULL"
 	case "FULL", "NORMAL", "EXTRA", "OFF":
 	default:
-		return nil, core.Invalid("synchronous", o.Synchronous, "FULL, NORMAL, EXTRA and OFF are allowed")
+		return nil, core.Invalid("synchronous", o.Synchronous, "allowed are FULL, NORMAL, EXTRA, OFF")
 	}
 	o.Gather = cmp.Or(o.Gather, 2*time.Millisecond)
 	if o.CachedJobs <= 0 {
@@ -238,11 +238,11 @@ func refusal(dir string, err error) error {
 	var reason core.Text
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultFull:
-		reason = core.Say("the disk is full; some space is needed to open the data")
+		reason = core.Say("the disk is full: some free space is needed to open the data")
 	case sqlite.ResultNotADB:
-		reason = core.Say("tickring.db is no file of tickring; an empty folder or one that tickring wrote is needed")
+		reason = core.Say("tickring.db is not a file of tickring: use an empty directory or one that tickring wrote")
 	case sqlite.ResultCorrupt:
-		reason = core.Say("tickring.db is damaged; restore it from a copy")
+		reason = core.Say("tickring.db is damaged: restore it from a copy")
 	case sqlite.ResultReadOnly, sqlite.ResultCantOpen, sqlite.ResultPerm:
 		return unwritable(dir, err)
 	}

@@ -20,7 +20,8 @@ func guarded(tokens func(context.Context) (boot.Tokens, error), log *slog.Logger
 		t, err := tokens(r.Context())
 		if err != nil {
 			log.Error("the tokens of the API cannot be read", "err", err)
-			api.WriteError(w, r, log, core.Errorf(core.CodeUnavailable, "the token cannot be read now, so that nobody is let in: try again"))
+			api.WriteError(w, r, log, core.Errorf(core.CodeUnavailable, "the token cannot be read at the moment, so all access is denied: try "+
+				"again"))
 			return
 		}
 		once.Do(func() { h = make(t) })

@@ -327,8 +327,9 @@ func TestTellsSkippedRange(t *testing.T) {
 		if m := list[0]; m.Reason != core.ReasonMisfire || m.Times != 61 || m.Run != 0 {
 			t.Fatalf("the notice is %+v", m)
 		}
-		noticed.Says(t, list[0], "shop/nightly was not run at 61 instants, the first due 2026-03-02 10:11:00 UTC: it was late, ",
-			"任务 shop/nightly 有 61 次调度被跳过，没有执行，第一次计划于 2026-03-02 10:11:00 UTC：", "more like it", "另有")
+		noticed.Says(t, list[0], "61 runs of shop/nightly were skipped, the first scheduled for 2026-03-02 10:11:00 UTC: skipped by the "+
+			"misfire policy",
+			"任务 shop/nightly 有 61 次调度被跳过，没有执行，第一次计划于 2026-03-02 10:11:00 UTC：", "more since", "另有")
 		r.heard(3*time.Hour, "skipped 1")
 	})
 }
@@ -426,7 +427,8 @@ func TestTellsPaused(t *testing.T) {
 		if len(r.sent) != 3 || list[0].Run != r.sent[2] || list[0].Text != "boom" {
 			t.Fatalf("after %d runs the notice is %+v", len(r.sent), list[0])
 		}
-		noticed.Says(t, list[0], "shop/nightly was paused after 3 failures in a row: ", "任务 shop/nightly 连续失败 3 次后已自动暂停", "pauseAfter")
+		noticed.Says(t, list[0], "shop/nightly was paused after 3 failures in a row and stays paused until a user resumes it",
+			"任务 shop/nightly 连续失败 3 次后已自动暂停", "pauseAfter")
 	})
 }
 
@@ -465,7 +467,7 @@ func TestTellsDeadLetter(t *testing.T) {
 		if list[0].Text != "too many receives" {
 			t.Fatalf("the notice is %+v", list[0])
 		}
-		noticed.Says(t, list[0], "A message with 3 fires of shop/nightly could not be handled", "shop/nightly 的一条消息（含 3 次触发）无法处理", "more like it",
+		noticed.Says(t, list[0], "A message with 3 runs of shop/nightly could not be processed", "shop/nightly 的一条消息（含 3 次触发）无法处理", "more since",
 			"另有")
 		r.heard(3*time.Hour, "dead-letter 1")
 	})

@@ -103,7 +103,7 @@ func TestReadTokenIsChecked(t *testing.T) {
 	}{
 		"none":      {nil, "", ""},
 		"one":       {[]string{"TICKRING_READ_TOKEN", "read-token-of-the-tests"}, "read-token-of-the-tests", ""},
-		"short":     {[]string{"TICKRING_READ_TOKEN", "read-token"}, "", "TICKRING_READ_TOKEN: a token is 20 to 512"},
+		"short":     {[]string{"TICKRING_READ_TOKEN", "read-token"}, "", "TICKRING_READ_TOKEN: a token needs 20 to 512"},
 		"parameter": {[]string{"TICKRING_READ_TOKEN_PARAM", "/tickring/read-token"}, "of-the-parameter", ""},
 		"both": {[]string{"TICKRING_READ_TOKEN", "read-token-of-the-tests", "TICKRING_READ_TOKEN_PARAM", "/tickring/read-token"}, "",
 			"one of them"},

@@ -114,7 +114,7 @@ func request(ctx context.Context, e *events.APIGatewayV2HTTPRequest) (r *http.Re
 // maxAnswer bounds the body of an answer as JSON has it; Lambda takes 6 MB with all that is about it.
 const maxAnswer = 5_900_000
 
-var errLarge = core.Errorf(core.CodeTooLarge, "this is more than the 6 MB that a function may answer: ask for less")
+var errLarge = core.Errorf(core.CodeTooLarge, "the answer exceeds the 6 MB limit of functions: request less")
 
 func tooLarge(r *http.Request) *response {
 	w := &response{header: http.Header{}}

@@ -261,11 +261,11 @@ func TestAnswersFit(t *testing.T) {
 		"text":                       {piece: "line of a log\n", pieces: 350_000, status: 200},
 		"text of what JSON escapes":  {piece: "\x01\"\u2028\n", pieces: 600_000, status: 200, base64: true},
 		"binary":                     {piece: "\xff\xfe\xfd\xfc", pieces: 1_100_000, status: 200, base64: true},
-		"binary that is too long":    {piece: "\xff\xfe\xfd\xfc", pieces: 1_200_000, status: 413, says: "ask for less"},
-		"text that is too long":      {piece: "line of a log\n", pieces: 500_000, status: 413, says: "ask for less"},
+		"binary that is too long":    {piece: "\xff\xfe\xfd\xfc", pieces: 1_200_000, status: 413, says: "request less"},
+		"text that is too long":      {piece: "line of a log\n", pieces: 500_000, status: 413, says: "request less"},
 		"one of the API":             {path: "/v1/runs", piece: "x", pieces: 6_000_000, status: 413, says: `{"error":{"code":"too-large","message":"`},
 		"one of the API, in Chinese": {path: "/v1/runs", piece: "x", pieces: 6_000_000, language: "zh", status: 413, says: "请缩小"},
-		"one that goes on and on":    {piece: strings.Repeat("x", 1<<20), pieces: 1000, status: 413, says: "ask for less"},
+		"one that goes on and on":    {piece: strings.Repeat("x", 1<<20), pieces: 1000, status: 413, says: "request less"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			written := 0

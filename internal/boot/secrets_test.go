@@ -322,7 +322,7 @@ func TestSecretsMissing(t *testing.T) {
 	}{
 		"not there": {&fakeParams{}, "the parameter /t/admin-token does not exist"},
 		"short": {&fakeParams{values: map[string]string{"/t/admin-token": "x"}},
-			"the parameter /t/admin-token: a token is 20 to 512 characters"},
+			"the parameter /t/admin-token: a token needs 20 to 512 random characters"},
 		"not allowed": {&fakeParams{err: errors.New("AccessDenied")}, "read the parameter /t/admin-token: AccessDenied"},
 	} {
 		t.Run(name, func(t *testing.T) {

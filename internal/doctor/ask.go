@@ -177,7 +177,7 @@ func (k *asking) ask(what core.Text, f func() error) {
 				why = e.Reason
 			}
 			if r, ok := errors.AsType[refusal](err); ok && r.Denied() {
-				why = core.Say("these AWS credentials may not ask that: %s", r.Reason())
+				why = core.Say("these AWS credentials do not have the permission: %s", r.Reason())
 			}
 			k.mu.Lock()
 			defer k.mu.Unlock()
@@ -368,7 +368,7 @@ func (k *asking) sum(ctx context.Context, space, metric, dimension, value string
 
 func (k *asking) schedule(ctx context.Context, name string) error {
 	if name == "" {
-		return core.Errorf(core.CodeNotFound, "the stack has no output %s: whether the tick is woken shows by the last tick alone",
+		return core.Errorf(core.CodeNotFound, "the stack has no output %s: only the last tick shows whether the tick runs",
 			stack.WakeRule)
 	}
 	var out struct{ State, ScheduleExpression string }

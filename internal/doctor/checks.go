@@ -85,27 +85,27 @@ func tail(f *Facts, name, since string) string {
 func answers(f *Facts, s *sheet) core.Text {
 	switch {
 	case f.Own != nil && f.Own.Standby:
-		return s.warn("the server at %s stands by: another one works on the same data", f.Endpoint).
-			do("ask that one, or stop it if this is to take over")
+		return s.warn("the server at %s is a standby: another server uses the same data", f.Endpoint).
+			do("use that server, or stop it so that this server takes over")
 	case f.Own != nil:
 		if v := f.Own.Version; v != "" {
 			return core.Say("%s answers in %s, version %s", f.Endpoint, span(f.Took), v)
 		}
 		return core.Say("%s answers in %s", f.Endpoint, span(f.Took))
 	case f.Older:
-		return s.warn("%s is older than this command, and says nothing of itself", f.Endpoint).
-			do("update it, or ask it with its own release of tickring")
+		return s.warn("%s is older than this command and does not report its status", f.Endpoint).
+			do("update it, or use the tickring command of the same version")
 	case f.Refused && f.Cloud != nil:
-		return s.wrong("%s does not take the token of the stack", f.Endpoint).
-			do("the parameter was changed after the functions had read it: update the stack, or set the parameter back")
+		return s.wrong("%s rejects the token of the stack", f.Endpoint).
+			do("the parameter changed after the functions read it: update the stack, or restore the parameter")
 	case f.Refused:
-		return s.wrong("%s does not take the token", f.Endpoint).
-			do("give it its own, by TICKRING_TOKEN or its context; it is in the file admin-token of its data folder")
+		return s.wrong("%s rejects the token", f.Endpoint).
+			do("set its token with TICKRING_TOKEN or a context; the token is in the file admin-token of its data directory")
 	case f.Cloud != nil:
 		return s.wrong("the API does not answer: %s", f.OwnErr).
-			do("the log of the function says why: %s; what is planned and sent needs no API", tail(f, "api", "10m"))
+			do("see the log of the function: %s; planning and sending do not need the API", tail(f, "api", "10m"))
 	}
-	return s.wrong("there is no server: %s", f.OwnErr).do("start one with: %s", "tickring serve")
+	return s.wrong("no server answers: %s", f.OwnErr).do("start one with: %s", "tickring serve")
 }
 
 func fence(f *Facts, s *sheet) core.Text {
@@ -118,14 +118,14 @@ func fence(f *Facts, s *sheet) core.Text {
 	case f.Own.Holder == "":
 		return core.Text{}
 	}
-	return core.Say("generation %d, worked on by %s", f.Own.Generation, f.Own.Holder)
+	return core.Say("generation %d, used by %s", f.Own.Generation, f.Own.Holder)
 }
 
 func pause(f *Facts, s *sheet) core.Text {
 	if !f.Own.Paused {
 		return core.Text{}
 	}
-	return s.warn("everything is paused: no schedule fires").do("tickring resume --all; tickring changes says who paused it, and why")
+	return s.warn("everything is paused: no schedule fires").do("tickring resume --all; tickring changes shows who paused it and why")
 }
 
 func clock(f *Facts, s *sheet) core.Text {
@@ -135,11 +135,11 @@ func clock(f *Facts, s *sheet) core.Text {
 		switch off := at.Sub(f.Now).Abs() - exact; {
 		case at.IsZero():
 		case off > clockWrong:
-			s.wrong("%s and this machine differ by %s", whose, span(off)).
-				do("set the clock of the machine that is wrong, and let it be kept by NTP; requests to AWS fail beyond 5 minutes")
+			s.wrong("%s and the clock of this machine differ by %s", whose, span(off)).
+				do("correct the clock of the wrong machine and synchronize it with NTP; AWS rejects requests if it differs by more than 5 minutes")
 		case off > clockWarn:
-			s.warn("%s and this machine differ by %s", whose, span(off)).
-				do("let the clocks be kept by NTP: instants count by the clock of the machine that sends")
+			s.warn("%s and the clock of this machine differ by %s", whose, span(off)).
+				do("synchronize the clocks with NTP: scheduled times follow the clock of the sending machine")
 		}
 	}
 	if f.Own != nil {
@@ -158,15 +158,15 @@ func lastTick(f *Facts, s *sheet) core.Text {
 	if f.Own.Standby || slices.Contains(f.Own.Unread, "last tick") {
 		return core.Text{}
 	}
-	do := local(f, core.Say("restart the server; its log on standard error says why"),
+	do := local(f, core.Say("restart the server; its log on standard error has the reason"),
 		core.Say("check the rule and the function tick; its log says why: %s", tail(f, "tick", "10m")))
 	switch age := f.Own.Now.Sub(f.Own.LastTick); {
 	case young(f, tickAWS) && age > tickAWS:
-		s.unknown("nothing has been planned yet: the deployment is new, and the tick is woken within two minutes")
+		s.unknown("no job was planned yet: the deployment is new, and EventBridge wakes the tick within two minutes")
 	case f.Own.LastTick.IsZero():
-		s.wrong("nothing has ever been planned").do("%s", do)
+		s.wrong("no job was ever planned").do("%s", do)
 	case age > local(f, tickLocal, tickAWS):
-		s.wrong("nothing has been planned for %s: no schedule fires", span(age)).do("%s", do)
+		s.wrong("no job was planned for %s: no schedule runs", span(age)).do("%s", do)
 	default:
 		return core.Say("%s ago", span(age))
 	}
@@ -189,23 +189,23 @@ func canary(f *Facts, s *sheet) core.Text {
 	if c == nil || f.Own.Paused {
 		return core.Text{}
 	}
-	do := core.Say("look at what is wrong here besides, then at the logs of the functions dispatch, canary and callback; "+
-		"it fires each minute unless it is paused: %s", "tickring describe "+stack.CanaryApp+"/"+stack.CanaryJob)
+	do := core.Say("fix the other findings, then check the logs of the functions dispatch, canary and callback; the job runs each minute "+
+		"unless it is paused: %s", "tickring describe "+stack.CanaryApp+"/"+stack.CanaryJob)
 	age := f.Own.Now.Sub(c.At)
 	late := !c.Ran || age > canaryWithin
 	switch {
 	case late && young(f, canaryWithin):
-		s.unknown("the first fire of the job by which the deployment watches itself is still to come")
+		s.unknown("the canary job of the deployment has not run yet")
 	case !c.Ran:
-		s.wrong("the job by which the deployment watches itself has no run that ended").do("%s", do)
+		s.wrong("the canary job of the deployment has no finished run").do("%s", do)
 	case late:
-		s.wrong("the job by which the deployment watches itself did not fire for %s", span(age)).do("%s", do)
+		s.wrong("the canary job of the deployment has not run for %s", span(age)).do("%s", do)
 	case !c.Came && c.Message == "":
-		s.wrong("its fire of %s ago did not come back", span(age)).do("%s", do)
+		s.wrong("its run of %s ago reported no result", span(age)).do("%s", do)
 	case !c.Came:
-		s.wrong("its fire of %s ago did not come back: %s", span(age), c.Message).do("%s", do)
+		s.wrong("its run of %s ago reported no result: %s", span(age), c.Message).do("%s", do)
 	}
-	return core.Say("its fire of %s ago arrived, and its result came back", span(age))
+	return core.Say("its run of %s ago arrived and reported its result", span(age))
 }
 
 func planning(f *Facts, s *sheet) core.Text {
@@ -223,28 +223,28 @@ func planning(f *Facts, s *sheet) core.Text {
 	}
 	age := f.Own.Now.Sub(f.Own.DueSince)
 	if age > local(f, lateLocal, lateAWS) {
-		s.wrong("the earliest job has waited %s to be planned: its fires are late", span(age)).
-			do("%s", local(f, core.Say("the disk or the processor does not keep up: tickring bench says what this machine can"),
-				core.Say("the tick does not keep up: look for throttles of the table of jobs; the index has %d partitions, "+
-					"and more are made under load up to MaxPartitions", f.Own.Partitions)))
+		s.wrong("the earliest job has waited for %s to be planned: its runs are late", span(age)).
+			do("%s", local(f, core.Say("the disk or the processor is too slow: tickring bench measures this machine"),
+				core.Say("the tick is too slow: check the jobs table for throttling; the index has %d partitions and gets more under load, "+
+					"up to MaxPartitions", f.Own.Partitions)))
 	}
-	return among(core.Say("the earliest job has waited %s", span(age)))
+	return among(core.Say("the earliest job has waited for %s", span(age)))
 }
 
 // losses tells of what a deployment does about messages that its queues lost.
 func losses(f *Facts, s *sheet) core.Text {
 	if at := f.Own.LossFound; !at.IsZero() {
-		return s.warn("the queues lost messages, which was found %s ago: what was on them is being sent again", span(f.Own.Now.Sub(at))).
-			do("was a queue purged, made anew, or its retention shortened? tickring audit tells when all is accounted for")
+		return s.warn("queues lost messages, detected %s ago: their runs are being sent again", span(f.Own.Now.Sub(at))).
+			do("was a queue purged, created again, or its retention shortened? tickring audit shows when no run is missing")
 	}
 	since := f.Own.UncomparedFrom
 	if age := f.Own.Now.Sub(since); !since.IsZero() && age > uncompared {
-		s.warn("what was due since %s (%s ago) is not compared with its runs yet: a message as old may be on its way",
+		s.warn("due times since %s (%s ago) are not checked yet: a message of that age can still be under way",
 			since.UTC().Format(time.RFC3339), span(age)).
-			do("it goes on by itself when the queues are not behind; where they were purged: %s",
+			do("it continues when the queues have caught up; if queues were purged: %s",
 				"tickring replan --from "+api.FormatDuration((age+time.Hour).Truncate(time.Hour)))
 	}
-	return core.Say("what was due is compared with its runs")
+	return core.Say("all due times have their runs")
 }
 
 func messages(f *Facts, s *sheet) core.Text {
@@ -252,7 +252,7 @@ func messages(f *Facts, s *sheet) core.Text {
 	if d == nil {
 		return core.Text{}
 	}
-	text := core.Say("%d due, %d waiting for their time, %d in hand", d.Due, d.Waiting, d.InFlight)
+	text := core.Say("%d due, %d scheduled for later, %d in progress", d.Due, d.Waiting, d.InFlight)
 	old := f.Own.OldestMessage
 	age := f.Own.Now.Sub(old)
 	switch {
@@ -261,18 +261,19 @@ func messages(f *Facts, s *sheet) core.Text {
 	// seen empty. Where something fires each second a few messages are always due, and
 	// where something always is in flight the age is known to ten minutes (decision 030).
 	case f.Cloud != nil:
-		text = core.Say("%s; one may be on its way for up to %s, for no queue tells: tickring audit tells what is overdue", text, span(age))
+		text = core.Say("%s; a message can be under way for up to %s, and queues do not report them: tickring audit lists overdue runs", text,
+			span(age))
 		if d.Due > dueFew && age > onItsWay {
-			s.warn("%s", text).do("if runs are late, look at the function dispatch below: throttles, errors, its mappings; "+
-				"then at slow executors: %s", "tickring runs --state running")
+			s.warn("%s", text).do("if runs are late, check the function dispatch below (throttles, errors, mappings), then slow executors: %s",
+				"tickring runs --state running")
 		}
 	case d.Due > 0:
-		s.wrong("%s; some have been due for up to %s: runs are late", text, span(age)).
+		s.wrong("%s; some are overdue by up to %s: runs are late", text, span(age)).
 			do("executors are slow, busy or gone, or this machine does not keep up: %s", tellsOverdue)
 	// In hand is also what only waits for the answer of a call, for as long as that may
 	// take; and what an executor is too busy for, or has none, is put back.
 	case age > onItsWay:
-		s.warn("%s; some have been on their way for up to %s: calls that are awaited, or fires that nobody takes", text, span(age)).
+		s.warn("%s; some have been in progress for up to %s: the calls are slow, or no executor accepts the runs", text, span(age)).
 			do("%s", tellsOverdue)
 	}
 	return text
@@ -284,15 +285,15 @@ func aside(f *Facts, s *sheet) core.Text {
 	if d == nil {
 		return core.Text{}
 	}
-	text := core.Say("%d are due, %d wait for another try, %d are in hand", d.Due, d.Waiting, d.InFlight)
+	text := core.Say("%d due, %d waiting for a retry, %d in progress", d.Due, d.Waiting, d.InFlight)
 	if d.Due > asideMany {
-		s.warn("%s", text).do("executors are slow to answer for their logs, or channels to take notices: %s",
-			local(f, core.Say("the log of the server names them"), core.Say("look at the function aside below; its log names them")))
+		s.warn("%s", text).do("executors answer slowly with their logs, or channels accept notifications slowly: %s",
+			local(f, core.Say("the log of the server names them"), core.Say("check the function aside below; its log names them")))
 	}
 	if n := f.Own.LogsLost; n > 0 {
-		s.warn("logs that were to be kept could not be read: %d since %s", n, f.Own.UpSince.Format(time.RFC3339)).
-			do("tickring logs RUN says why of each, as does the server's log (%s): executors that end before their logs are read, "+
-				"or do not answer", "could not be kept")
+		s.warn("logs that could not be stored: %d since %s", n, f.Own.UpSince.Format(time.RFC3339)).
+			do("tickring logs RUN and the server's log (%s) show the reason: executors that stop before their logs are read, or do not answer",
+				"could not be kept")
 	}
 	return text
 }
@@ -300,7 +301,7 @@ func aside(f *Facts, s *sheet) core.Text {
 // notices is whether people hear of what they are to be told.
 func notices(f *Facts, s *sheet) core.Text {
 	test := func(channel string) core.Text {
-		return core.Say("mend the channel in its file; whether it takes messages says: %s", "tickring notify test "+channel)
+		return core.Say("fix the channel in its manifest, then test it: %s", "tickring notify test "+channel)
 	}
 	for _, c := range f.Own.LockedChannels {
 		s.wrong("%s", c.Message).do("notifications for it are retried for a day")
@@ -309,24 +310,24 @@ func notices(f *Facts, s *sheet) core.Text {
 	troubled := worstFirst(f.Own.TroubledChannels, mute)
 	for i, c := range troubled {
 		if i == mostNamed {
-			s.say(levelIf(mute(&c)), core.Say("and %d more channels do not take notices", len(troubled)-i)).
+			s.say(levelIf(mute(&c)), core.Say("and %d more channels fail", len(troubled)-i)).
 				do("%s lists them", "tickring get channels")
 			break
 		}
-		since := core.Say("channel %s does not take notices since %s, %s ago", c.Channel,
+		since := core.Say("channel %s has failed since %s, %s ago", c.Channel,
 			c.Since.UTC().Format(time.RFC3339), span(f.Own.Now.Sub(c.Since)))
 		if c.GivenUp > 0 {
-			s.wrong("%s: %s; %d were given up", since, oneLine(c.Error), c.GivenUp).
-				do("%s; what was given up is in the log (given up), and is not sent again", test(c.Channel))
+			s.wrong("%s: %s; %d were dropped", since, oneLine(c.Error), c.GivenUp).
+				do("%s; dropped notifications are in the log (given up) and are not sent again", test(c.Channel))
 			continue
 		}
-		s.warn("%s: %s", since, oneLine(c.Error)).do("%s; what waits for it is tried for a day", test(c.Channel))
+		s.warn("%s: %s", since, oneLine(c.Error)).do("%s; pending messages are retried for a day", test(c.Channel))
 	}
 	if n := f.Own.NoticesLost; n > 0 {
-		s.warn("%d were given up since %s", n, f.Own.UpSince.Format(time.RFC3339)).
-			do("the server's log names each (given up), with its channel and why")
+		s.warn("%d were dropped since %s", n, f.Own.UpSince.Format(time.RFC3339)).
+			do("the server's log names each (given up), with its channel and the reason")
 	}
-	return core.Say("each channel takes what it is sent")
+	return core.Say("all channels accept notifications")
 }
 
 // worstFirst returns list with the items that are wrong first. So the items behind mostNamed,
@@ -359,7 +360,7 @@ func oneLine(text string) string {
 	return first
 }
 
-var tellsOverdue = core.Say("tickring audit tells what is overdue, tickring runs --state running what is under way")
+var tellsOverdue = core.Say("tickring audit lists overdue runs, tickring runs --state running lists running ones")
 
 func apps(f *Facts, s *sheet) core.Text {
 	for _, a := range f.Own.UnreadableApps {
@@ -368,8 +369,8 @@ func apps(f *Facts, s *sheet) core.Text {
 				"else restore the app from a backup")
 	}
 	for _, name := range f.Own.KnownTokens {
-		s.warn("app %s has the token that xxl-job comes with, so everybody knows it", name).
-			do("give it one of chance, in its file for tickring apply and at its executors")
+		s.warn("app %s uses the default token of xxl-job, which is public", name).
+			do("set a random token in its manifest (tickring apply) and in its executors")
 	}
 	return core.Text{}
 }
@@ -394,8 +395,8 @@ func executors(f *Facts, s *sheet) core.Text {
 		}
 	}
 	for _, app := range slices.Sorted(maps.Keys(fails)) {
-		text := core.Say("app %s: no run arrives at %s", app, some(fails[app]))
-		do := core.Say("tickring executors %s --test ADDRESS asks it once more: check its address, its token and the network between", app)
+		text := core.Say("app %s: no run reaches %s", app, some(fails[app]))
+		do := core.Say("test it again with tickring executors %s --test ADDRESS: check its address, its token and the network", app)
 		if live[app] {
 			s.warn("%s", text).do("%s", do)
 		} else {
@@ -404,11 +405,11 @@ func executors(f *Facts, s *sheet) core.Text {
 	}
 	for _, app := range slices.Sorted(maps.Keys(gone)) {
 		if live[app] || len(fails[app]) > 0 {
-			s.warn("app %s: gone are %s", app, some(gone[app])).
-				do("if they were stopped for good: tickring executors rm %s ADDRESS", app)
+			s.warn("app %s: executors that stopped: %s", app, some(gone[app])).
+				do("if they were removed on purpose: tickring executors rm %s ADDRESS", app)
 		} else {
-			s.wrong("app %s has no executor left: %s sent no heartbeat since", app, some(gone[app])).
-				do("start one; its runs fail with no-executor, or wait within their deadline after an outage of the scheduler")
+			s.wrong("app %s has no executor left: %s stopped sending heartbeats", app, some(gone[app])).
+				do("start an executor; runs fail with no-executor, or wait until their deadline after an outage of the scheduler")
 		}
 	}
 	since := func(r client.RefusedExecutor) bool { // it was let in at last
@@ -419,24 +420,24 @@ func executors(f *Facts, s *sheet) core.Text {
 	refused := slices.DeleteFunc(slices.Clone(f.Own.Refused), since)
 	for _, r := range refused[max(0, len(refused)-10):] { // the newest; strangers can make any number
 		if f.Apps != nil && !slices.Contains(f.Apps, r.App) {
-			s.warn("there is no app %q: an executor of it at %q was refused %d times, the last %s ago from %s", r.App, r.Address, r.Times,
+			s.warn("app %q does not exist: its executor at %q was rejected %d times, last %s ago from %s", r.App, r.Address, r.Times,
 				span(f.Own.Now.Sub(r.At)), r.From).
-				do("make the app, with the token of its executors, in a file for tickring apply; if it is none of yours, somebody is trying")
+				do("create the app, with the token of its executors, in a manifest (tickring apply); if the executor is not yours, it may be an attack")
 			continue
 		}
 		if r.Why != "" {
-			s.warn("app %q: an executor at %q was refused %d times, the last %s ago from %s: %s", r.App, r.Address, r.Times,
-				span(f.Own.Now.Sub(r.At)), r.From, r.Why).do("change the address that the executor registers, which its own log says too")
+			s.warn("app %q: the executor at %q was rejected %d times, last %s ago from %s: %s", r.App, r.Address, r.Times,
+				span(f.Own.Now.Sub(r.At)), r.From, r.Why).do("change the address that the executor registers; the executor logs it too")
 			continue
 		}
-		s.warn("app %q: an executor at %q was refused for its token, %d times, the last %s ago from %s", r.App, r.Address, r.Times,
+		s.warn("app %q: the executor at %q was rejected %d times because of its token, last %s ago from %s", r.App, r.Address, r.Times,
 			span(f.Own.Now.Sub(r.At)), r.From).
-			do("give it the token of its app as its access token; if it is none of yours, somebody is trying")
+			do("set its access token to the token of its app; if the executor is not yours, it may be an attack")
 	}
 	if len(f.Own.Executors) == 0 {
 		return core.Text{}
 	}
-	return core.Say("%d, none fails; not checked yet: %d", len(f.Own.Executors), unchecked)
+	return core.Say("%d, none failing; not checked yet: %d", len(f.Own.Executors), unchecked)
 }
 
 // jobs tells of those that nobody takes, those that fail, and those that notify a channel that does not exist.
@@ -444,7 +445,7 @@ func jobs(f *Facts, s *sheet) core.Text {
 	j := f.Jobs
 	if j == nil {
 		if f.JobsErr != "" {
-			s.unknown("how they fare could not be asked: %s", f.JobsErr)
+			s.unknown("their status could not be read: %s", f.JobsErr)
 		}
 		return core.Text{}
 	}
@@ -458,8 +459,8 @@ func jobs(f *Facts, s *sheet) core.Text {
 		if d.Jobs > 1 {
 			of = core.Say("%s and %d more", of, d.Jobs-1)
 		}
-		s.wrong("app %s has no executor, and nobody runs %s", d.App, of).
-			do("start one, or give the app a fixed address")
+		s.wrong("app %s has no executor, so nothing runs %s", d.App, of).
+			do("start an executor, or give the app a fixed address")
 	}
 	named := 0
 	broken := func(x *client.FailingJob) bool { return x.Times >= inARow }
@@ -477,36 +478,36 @@ func jobs(f *Facts, s *sheet) core.Text {
 		why = strings.TrimSuffix(x.Last.Reason+": "+why, ": ")
 		do := "tickring runs " + x.Job + " --failed; tickring logs " + x.Last.ID
 		if when := span(f.Own.Now.Sub(x.Last.EndedAt)); !broken(x) {
-			s.warn("%s did nothing but fail yet, the last time %s ago: %s", x.Job, when, why).do("%s", do)
+			s.warn("%s has only failed so far, last %s ago: %s", x.Job, when, why).do("%s", do)
 		} else {
-			s.wrong("%s failed for good %d times in a row, the last time %s ago: %s", x.Job, x.Times, when, why).do("%s", do)
+			s.wrong("%s failed %d times in a row after all retries, last %s ago: %s", x.Job, x.Times, when, why).do("%s", do)
 		}
 	}
 	for i, u := range j.Untold {
 		if i == mostNamed {
-			s.wrong("and %d more name a channel that is not there", len(j.Untold)-i)
+			s.wrong("and %d more name a channel that does not exist", len(j.Untold)-i)
 			break
 		}
-		s.wrong("%s is to tell channel %s, and there is none: it tells nobody by it", u.Subject, u.Channel).
-			do("make the channel, or take it out of notify.to, in a file for tickring apply")
+		s.wrong("%s notifies channel %s, which does not exist: it sends no notifications there", u.Subject, u.Channel).
+			do("create the channel or remove it from notify.to in the manifest (tickring apply)")
 	}
 	for i, l := range j.Locked {
 		if i == mostNamed {
 			s.wrong("and %d more jobs cannot be read", len(j.Locked)-i)
 			break
 		}
-		s.wrong("%s", l.Message).do("%s", local(f, core.Say("no runs of it are planned until then"),
+		s.wrong("%s", l.Message).do("%s", local(f, core.Say("no run is planned until then"),
 			core.Say("its runs wait for 15 minutes, then move to the dead-letter queue")))
 	}
-	text := core.Say("%d looked at", j.Looked)
+	text := core.Say("%d checked", j.Looked)
 	if j.More {
-		text = core.Say("%d looked at, and there are more, which were not", j.Looked)
+		text = core.Say("%d checked; more exist and were not checked", j.Looked)
 	}
 	if p := j.Pending; p != nil {
 		age := f.Own.Now.Sub(p.DueAt)
-		oldest := core.Say("the oldest run that is due and was not sent is of %s, %s: it waits for %s", p.Job, p.State, span(age))
+		oldest := core.Say("the oldest run that is due and not sent is of %s, %s: it has waited for %s", p.Job, p.State, span(age))
 		if age > onItsWay {
-			s.warn("%s", oldest).do("%s tells what it waits for", "tickring runs "+p.Job+" --state planned,queued,running")
+			s.warn("%s", oldest).do("%s shows the reason", "tickring runs "+p.Job+" --state planned,queued,running")
 		}
 		text = core.Say("%s; %s", text, oldest)
 	}
@@ -521,15 +522,15 @@ func certificate(f *Facts, s *sheet) core.Text {
 	if until.IsZero() {
 		return core.Text{}
 	}
-	do := core.Say("write a new one and its key into the files of --tls-cert and --tls-key: they are read again; where they are new, " +
-		"the log says why not")
+	do := core.Say("write a new certificate and its key into the files of --tls-cert and --tls-key; the server reloads them, and its log " +
+		"has the reason if it cannot")
 	switch left := until.Sub(f.Own.Now); {
 	case left <= 0:
-		s.wrong("it ended %s ago: whoever checks it does not connect", span(-left)).do("%s", do)
+		s.wrong("it expired %s ago: clients that verify it cannot connect", span(-left)).do("%s", do)
 	case left < certificateEnds:
-		s.warn("it ends in %s", span(left)).do("%s", do)
+		s.warn("it expires in %s", span(left)).do("%s", do)
 	}
-	return core.Say("it ends at %s", until.UTC().Format(time.RFC3339))
+	return core.Say("it expires at %s", until.UTC().Format(time.RFC3339))
 }
 
 func reports(f *Facts, s *sheet) core.Text {
@@ -538,13 +539,13 @@ func reports(f *Facts, s *sheet) core.Text {
 	case r == nil || r.Until.IsZero(): // an older one, or nothing has worked on the data yet
 		return core.Text{}
 	case r.Failed != "":
-		return s.warn("runs are summed up to %s, and then it failed: %s", r.Until.Format(time.RFC3339), r.Failed).
-			do("it is tried again each minute; no fire waits for it. What lasts longer than runs are kept is missing in tickring report")
+		return s.warn("reports are complete up to %s, then the summary failed: %s", r.Until.Format(time.RFC3339), r.Failed).
+			do("it is retried each minute and delays no run. If it fails for longer than runs are kept, tickring report has gaps")
 	case f.Own.Now.Sub(r.Until) > unsummed:
-		return s.warn("runs are summed up to %s: that is %s ago", r.Until.Format(time.RFC3339), span(f.Own.Now.Sub(r.Until))).
+		return s.warn("reports are complete only up to %s, %s ago", r.Until.Format(time.RFC3339), span(f.Own.Now.Sub(r.Until))).
 			do("tickring retries by itself; if the time does not advance, see docs/explanation/reports.md")
 	}
-	return core.Say("runs are summed up to %s", r.Until.Format(time.RFC3339))
+	return core.Say("reports are complete up to %s", r.Until.Format(time.RFC3339))
 }
 
 func disk(f *Facts, s *sheet) core.Text {
@@ -552,14 +553,14 @@ func disk(f *Facts, s *sheet) core.Text {
 	if d == nil {
 		return core.Text{}
 	}
-	text := core.Say("%s: the database has %s, %s are free", d.Folder, size(d.Bytes), size(d.Free))
+	text := core.Say("%s: the database uses %s, %s are free", d.Folder, size(d.Bytes), size(d.Free))
 	switch {
 	case d.Free < 0:
-		s.unknown("%s: how much room is left is not known on this system", d.Folder)
+		s.unknown("%s: the free disk space is unknown on this system", d.Folder)
 	case d.Free < diskWrong:
-		s.wrong("%s", text).do("make room: without it nothing can be written, and nothing is planned")
+		s.wrong("%s", text).do("free disk space: otherwise no job is planned")
 	case d.Free < diskWarn || d.Free < d.Bytes/4:
-		s.warn("%s", text).do("make room, or let jobs keep their runs for fewer days (keep.days)")
+		s.warn("%s", text).do("free disk space, or let jobs keep their runs for fewer days (keep.days)")
 	}
 	return text
 }
@@ -582,61 +583,62 @@ var update = core.Say("update the stack")
 
 func table(f *Facts, name string, t *Table, s *sheet) core.Text {
 	if t.Missing {
-		return s.wrong("there is no table %s", t.Name).
+		return s.wrong("table %s does not exist", t.Name).
 			do("restore it to a table of another name and set that name in the stack; see docs/how-to/recover-on-aws.md")
 	}
 	if t.Status != "ACTIVE" && t.Status != "UPDATING" {
-		s.wrong("%s is %s", t.Name, t.Status).do("wait until it is ACTIVE; without it nothing works")
+		s.wrong("%s is %s", t.Name, t.Status).do("wait until it is ACTIVE: nothing works without it")
 	}
 	shown := !f.Cloud.Emulated
 	if t.TTL == "" && name != "jobs" && shown {
-		s.warn("%s has no time to live: what is past its keeping is never removed", t.Name).
-			do("turn it on, for the attribute expires: %s", update)
+		s.warn("%s has no time to live: expired records are never removed", t.Name).
+			do("enable it for the attribute expires: %s", update)
 	} else if t.TTL != "" && t.TTL != "expires" {
-		s.wrong("%s forgets by the attribute %s, which is not ours", t.Name, t.TTL).do("set its time to live to the attribute expires")
+		s.wrong("the time to live of %s uses the attribute %s, which tickring does not set", t.Name, t.TTL).
+			do("set its time to live to the attribute expires")
 	}
 	if t.Recoverable != nil && !*t.Recoverable && name != "runs" && shown {
-		s.warn("%s has no point-in-time recovery: what is lost is lost", t.Name).do("turn it on: %s", update)
+		s.warn("%s has no point-in-time recovery: lost data cannot be restored", t.Name).do("enable it: %s", update)
 	}
 	if !t.Protected && shown {
-		s.warn("%s can be deleted by one command", t.Name).do("turn deletion protection on: %s", update)
+		s.warn("%s has no deletion protection", t.Name).do("enable deletion protection: %s", update)
 	}
 	if status, ok := t.Indexes["due"]; name == "jobs" && !ok {
-		s.wrong("%s has no index due: nothing can be planned", t.Name).do("%s", update)
+		s.wrong("%s has no index due: no job can be planned", t.Name).do("%s", update)
 	} else if name == "jobs" && status != "ACTIVE" && status != "" { // stand-ins say nothing
-		s.wrong("%s has an index due that is %s", t.Name, status).
-			do("wait until it is ACTIVE: until then jobs are not found when they are due")
+		s.wrong("the index due of %s is %s", t.Name, status).
+			do("wait until it is ACTIVE: until then, due jobs are not found")
 	}
 	return core.Say("%s", t.Name)
 }
 
 func queue(f *Facts, name string, q *Queue, s *sheet) core.Text {
 	if q.Missing {
-		return s.wrong("there is no queue %s", q.URL).do("%s; what was on the queue is sent again by: %s", update, "tickring replan --from TIME")
+		return s.wrong("queue %s does not exist", q.URL).do("%s; to resend the messages of the queue: %s", update, "tickring replan --from TIME")
 	}
 	if q.Retention < keepsMessages {
 		s.warn("it keeps messages for %s only", span(q.Retention)).do("set it to 14 days: an outage of that length then loses nothing")
 	}
-	well := core.Say("%d due, %d waiting, %d in hand", q.Due, q.Waiting, q.InFlight)
+	well := core.Say("%d due, %d waiting, %d in progress", q.Due, q.Waiting, q.InFlight)
 	if name == "dead" {
 		return well
 	}
 	if q.Dead == "" {
-		s.wrong("it has no queue for its dead letters: what cannot be handled comes again until it expires").do("%s", update)
+		s.wrong("it has no dead-letter queue: messages that cannot be processed return until they expire").do("%s", update)
 	} else if d := f.Cloud.Queues["dead"]; d != nil && nameOf(q.Dead, ":") != nameOf(d.URL, "/") {
-		s.warn("its dead letters go to %s, which this stack does not look at", nameOf(q.Dead, ":")).do("%s", update)
+		s.warn("its dead-letter queue is %s, which this stack does not read", nameOf(q.Dead, ":")).do("%s", update)
 	}
 	if q.Dead != "" && q.MaxReceives < fewReceives {
-		s.warn("a message is a dead letter after %d receipts: an outage of a few minutes makes many", q.MaxReceives).
+		s.warn("a message moves to the dead-letter queue after %d receipts: an outage of a few minutes affects many", q.MaxReceives).
 			do("set maxReceiveCount to %d", ring.MaxReceives)
 	}
 	if !taken(f.Cloud, q) && (name != "results" || q.Due > 0) { // a stack without executors that are functions has no mapping
-		s.wrong("no function takes anything from it: there is no event source mapping").do("%s", update)
+		s.wrong("no function receives its messages: it has no event source mapping").do("%s", update)
 	}
 	if d := f.Cloud.Functions["dispatch"]; d != nil && name != "results" && q.Visibility < d.Timeout {
-		s.wrong("a message is visible again after %s, before dispatch gives up after %s: runs are sent twice",
+		s.wrong("a message becomes visible again after %s, before dispatch times out after %s: runs are sent twice",
 			span(q.Visibility), span(d.Timeout)).
-			do("make the visibility twice the timeout of dispatch: %s", update)
+			do("set the visibility timeout to twice the timeout of dispatch: %s", update)
 	}
 	return well
 }
@@ -684,60 +686,61 @@ func deadLetters(f *Facts, s *sheet) core.Text {
 	}
 	if n > 0 {
 		if n >= maxLetters {
-			s.wrong("%d or more messages could not be handled", n)
+			s.wrong("%d or more messages could not be processed", n)
 		} else {
-			s.wrong("%d messages could not be handled", n)
+			s.wrong("%d messages could not be processed", n)
 		}
-		s.do("tickring redrive --dry-run says what they are and why; tickring redrive sends again what still may be sent")
+		s.do("tickring redrive --dry-run lists them with the reason; tickring redrive sends those again that are not too late")
 	}
 	return core.Say("none")
 }
 
 func function(f *Facts, name string, fn *Function, s *sheet) core.Text {
 	if fn.Missing {
-		return s.wrong("there is no function %s", fn.Name).do("%s", update)
+		return s.wrong("function %s does not exist", fn.Name).do("%s", update)
 	}
 	if fn.State != "" && fn.State != "Active" && fn.State != "Inactive" {
 		s.wrong("%s is %s", fn.Name, fn.State).do("wait, or update the stack")
 	}
 	if fn.Update == "Failed" {
-		s.wrong("the last update of %s failed: it runs the code of before", fn.Name).do("%s", update)
+		s.wrong("the last update of %s failed: the function runs its previous code", fn.Name).do("%s", update)
 	}
 	if fn.Reserved != nil && *fn.Reserved == 0 {
 		text := core.Say("%s is switched off: its reserved concurrency is 0", fn.Name)
 		if takers[name] {
-			text = core.Say("%s; each message that it is offered counts as received meanwhile, and is a dead letter at last", text)
+			text = core.Say("%s; each message that it is offered counts as received and finally moves to the dead-letter queue", text)
 		}
 		s.wrong("%s", text).do("%s", "aws lambda delete-function-concurrency --function-name "+fn.Name)
 	}
 	for _, key := range []string{"jobs", "runs", "state"} {
 		t, env := f.Cloud.Tables[key], fn.Env["TICKRING_TABLE_"+strings.ToUpper(key)]
 		if t != nil && env != "" && env != t.Name {
-			s.wrong("%s works on the table %s, and the stack says %s", fn.Name, env, t.Name).
-				do("%s: all functions have to work on the same tables", update)
+			s.wrong("%s uses the table %s, but the stack names %s", fn.Name, env, t.Name).
+				do("%s: all functions must use the same tables", update)
 		}
 	}
 	if loops[name] && fn.Loop == "Terminate" && !f.Cloud.Emulated {
-		s.wrong("%s may be stopped as a runaway loop, for it puts messages back on the queue", fn.Name).
+		s.wrong("Lambda can stop %s as a runaway loop, because the function sends messages back to its queue", fn.Name).
 			do("%s", "aws lambda put-function-recursion-config --recursive-loop Allow --function-name "+fn.Name)
 	}
 	for _, arn := range slices.Sorted(maps.Keys(fn.Mappings)) {
 		switch state := fn.Mappings[arn]; state {
 		case "Enabled", "Updating":
 		case "Creating", "Enabling":
-			s.unknown("%s takes nothing from %s yet: the mapping is %s", fn.Name, nameOf(arn, ":"), state)
+			s.unknown("%s does not receive messages from %s yet: the event source mapping is %s", fn.Name, nameOf(arn, ":"), state)
 		default:
-			s.wrong("%s takes nothing from %s: the mapping is %s", fn.Name, nameOf(arn, ":"), state).
+			s.wrong("%s does not receive messages from %s: the event source mapping is %s", fn.Name, nameOf(arn, ":"), state).
 				do("enable the event source mapping of that queue")
 		}
 	}
 	if fn.Throttles > 0 {
-		text := core.Say("%s was refused %.0f times in 15 minutes for want of concurrency", fn.Name, fn.Throttles)
+		text := core.Say("%s was throttled %.0f times in 15 minutes: no concurrency was left", fn.Name, fn.Throttles)
 		if fn.Reserved != nil {
-			s.warn("%s: it has %d places", text, *fn.Reserved).do("see who asks so much; your own fleet: %s", "-c tickring:doorConcurrency=N")
+			s.warn("%s: it can hold %d", text, *fn.Reserved).do("find the clients that send so many requests; your own jobs: %s",
+				"-c tickring:doorConcurrency=N")
 		} else {
-			s.warn("%s", text).do("other functions of the account use it up: ask for more (Service Quotas: Lambda, concurrent executions), " +
-				"or reserve some")
+			s.warn("%s", text).do("other functions of the account use it up: request more (Service Quotas: Lambda, concurrent executions), or " +
+				"reserve some")
 		}
 	}
 	if fn.Errors > 0 {
@@ -768,15 +771,16 @@ func schedule(f *Facts, s *sheet) core.Text {
 	case x == nil:
 		return core.Text{}
 	case x.Missing:
-		return s.wrong("the EventBridge rule %s is missing: the tick is not woken", x.Name).do("%s", update)
+		return s.wrong("the EventBridge rule %s does not exist: the tick does not run", x.Name).do("%s", update)
 	case x.State == "":
-		return s.wrong("the EventBridge rule %s has no state: the tick is not woken", x.Name).
+		return s.wrong("the EventBridge rule %s has no state: the tick does not run", x.Name).
 			do("enable the rule in EventBridge, or %s", update)
 	case x.State != "ENABLED":
-		return s.wrong("the EventBridge rule %s is %s: the tick is not woken", x.Name, x.State).
+		return s.wrong("the EventBridge rule %s is %s: the tick does not run", x.Name, x.State).
 			do("enable the rule in EventBridge, or %s", update)
 	case x.Rate != "rate(1 minute)" && x.Rate != "rate(1 minutes)":
-		return s.wrong("the EventBridge rule %s has %s: runs are planned 210 s ahead, and are late unless the tick is woken each minute",
+		return s.wrong("the EventBridge rule %s has the schedule %s: runs are planned 210 s ahead, so they are late "+
+			"unless the tick runs each minute",
 			x.Name, x.Rate).do("set the rule to %s", "rate(1 minute)")
 	}
 	return core.Say("%s", x.Rate)
@@ -788,13 +792,13 @@ func concurrency(f *Facts, s *sheet) core.Text {
 	case a == nil || a.Concurrency == 0:
 		return core.Text{}
 	case a.Concurrency < fewConcurrent:
-		s.warn("the account may run %d functions at a time, as new ones: a burst of fires waits", a.Concurrency).
-			do("ask for 1,000 (Service Quotas: Lambda, concurrent executions)")
+		s.warn("the account can run only %d concurrent functions, the limit of new accounts: bursts of runs wait", a.Concurrency).
+			do("request 1,000 (Service Quotas: Lambda, concurrent executions)")
 	case a.Unreserved < fewConcurrent:
-		s.warn("of %d functions at a time %d are not reserved by others", a.Concurrency, a.Unreserved).
+		s.warn("of %d concurrent functions, %d are not reserved by other functions", a.Concurrency, a.Unreserved).
 			do("reserve less elsewhere, or reserve some for dispatch and tick")
 	}
-	return core.Say("%d functions at a time", a.Concurrency)
+	return core.Say("%d concurrent functions", a.Concurrency)
 }
 
 func quota(f *Facts, s *sheet) core.Text {
@@ -803,10 +807,10 @@ func quota(f *Facts, s *sheet) core.Text {
 		return core.Text{}
 	}
 	if a.TableWrite < fewWrites {
-		s.warn("a table may take %d write units a second, about %d fires", a.TableWrite, a.TableWrite/3).
-			do("ask for more (Service Quotas: DynamoDB, table-level write throughput)")
+		s.warn("a table can take %d write units per second, about %d runs", a.TableWrite, a.TableWrite/3).
+			do("request more (Service Quotas: DynamoDB, table-level write throughput)")
 	}
-	return core.Say("%d write and %d read units a second for a table", a.TableWrite, a.TableRead)
+	return core.Say("%d write units and %d read units per second and table", a.TableWrite, a.TableRead)
 }
 
 // unasked tells of each check of AWS that could not be made, under its name.
@@ -828,5 +832,5 @@ func unread(f *Facts, s *sheet) core.Text {
 		names[i] = core.Phrase(name)
 	}
 	return s.unknown("the deployment could not read: %s", some(names)).
-		do("its log says why; the role of the function api needs the rights")
+		do("see its log; the role of the function api needs the permissions")
 }

@@ -80,7 +80,7 @@ func TestWell(t *testing.T) {
 }
 
 // told is what the fenced deployment of the tests says of itself, in its own words.
-const told = "these tables are those of another"
+const told = "these tables belong to another deployment"
 
 // english is five words of it one after the other, which no command has.
 var english = regexp.MustCompile(`(?:\b[a-z]{2,} ){4}[a-z]{2,}\b`)
@@ -96,7 +96,7 @@ func failing(job string, times int, reason core.Reason) client.FailingJob {
 func TestManyJobs(t *testing.T) {
 	f := here()
 	f.Jobs = &client.JobFacts{Looked: 10_000, More: true}
-	if list := Judge(f); !strings.Contains(fmt.Sprint(list), "10000 looked at, and there are more, which were not") || Worst(list) != Well {
+	if list := Judge(f); !strings.Contains(fmt.Sprint(list), "10000 checked; more exist and were not checked") || Worst(list) != Well {
 		t.Errorf("%+v", list)
 	}
 	f.Jobs.FailingJobs = 300
@@ -105,7 +105,7 @@ func TestManyJobs(t *testing.T) {
 	}
 	list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Check.String() != "jobs" })
 	if len(list) != mostNamed+2 || list[mostNamed].Says.String() != "and 295 more fail" ||
-		!strings.Contains(list[mostNamed+1].Says.String(), "there are more") {
+		!strings.Contains(list[mostNamed+1].Says.String(), "more exist and were not checked") {
 		t.Errorf("%+v", list)
 	}
 }
@@ -203,53 +203,56 @@ func TestFindings(t *testing.T) {
 		says   string
 	}{
 		{"no server", here, func(f *Facts) { f.Own, f.OwnErr = nil, "no answer: connection refused" }, "server", Wrong,
-			"there is no server: no answer"},
+			"no server answers: no answer"},
 		{"no API", well, func(f *Facts) { f.Own, f.OwnErr = nil, "it answered 502" }, "server", Wrong, "the API does not answer"},
-		{"a wrong token", here, func(f *Facts) { f.Own, f.Refused = nil, true }, "server", Wrong, "does not take the token"},
+		{"a wrong token", here, func(f *Facts) { f.Own, f.Refused = nil, true }, "server", Wrong, "rejects the token"},
 		{"a stack's wrong token", well, func(f *Facts) { f.Own, f.Refused = nil, true }, "server", Wrong, "token of the stack"},
 		{"an older server", here, func(f *Facts) { f.Own, f.Older = nil, true }, "server", Warning, "older than this command"},
-		{"a standby", here, func(f *Facts) { f.Own = &client.Facts{Now: now, Standby: true} }, "server", Warning, "stands by"},
-		{"fenced", well, func(f *Facts) { f.Own.Fenced = told }, "generation", Wrong, "those of another"},
+		{"a standby", here, func(f *Facts) { f.Own = &client.Facts{Now: now, Standby: true} }, "server", Warning,
+			"is a standby: another server uses the same data"},
+		{"fenced", well, func(f *Facts) { f.Own.Fenced = told }, "generation", Wrong, "belong to another deployment"},
 		{"paused", well, func(f *Facts) { f.Own.Paused = true }, "pause", Warning, "everything is paused"},
 		{"a clock that is off", well, func(f *Facts) { f.Own.Now = now.Add(-5 * time.Second); f.Own.LastTick = f.Own.Now }, "clock", Warning,
 			"differ by 5s"},
 		{"a clock that is far off", here, func(f *Facts) { f.Now = now.Add(time.Hour) }, "clock", Wrong, "differ by 1h0m"},
 		{"AWS's clock", well, func(f *Facts) { f.Cloud.Clock = now.Add(2 * time.Minute) }, "clock", Wrong, "the clock of AWS"},
 		{"no tick for long", well, func(f *Facts) { f.Own.LastTick = now.Add(-4 * time.Minute) }, "last tick", Wrong,
-			"nothing has been planned for 4m"},
-		{"no tick ever", well, func(f *Facts) { f.Own.LastTick = time.Time{} }, "last tick", Wrong, "nothing has ever been planned"},
+			"no job was planned for 4m"},
+		{"no tick ever", well, func(f *Facts) { f.Own.LastTick = time.Time{} }, "last tick", Wrong, "no job was ever planned"},
 		{"a server that hangs", here, func(f *Facts) { f.Own.LastTick = now.Add(-11 * time.Second) }, "last tick", Wrong, "for 11s"},
-		{"planning behind", well, func(f *Facts) { f.Own.DueSince = now.Add(-211 * time.Second) }, "planning", Wrong, "waited 4m to be planned"},
-		{"planning behind here", here, func(f *Facts) { f.Own.DueSince = now.Add(-11 * time.Second) }, "planning", Wrong, "waited 11s"},
+		{"planning behind", well, func(f *Facts) { f.Own.DueSince = now.Add(-211 * time.Second) }, "planning", Wrong,
+			"waited for 4m to be planned"},
+		{"planning behind here", here, func(f *Facts) { f.Own.DueSince = now.Add(-11 * time.Second) }, "planning", Wrong, "waited for 11s"},
 		{"messages behind", well, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 21, now.Add(-16*time.Minute) }, "messages", Warning,
 			"up to 16m"},
 		{"messages behind here", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 1, now.Add(-31*time.Second) }, "messages", Wrong,
-			"due for up to 31s"},
+			"overdue by up to 31s"},
 		{"a message that is put back again and again", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 0, now.Add(-time.Hour) },
-			"messages", Warning, "on their way for up to 1h"},
+			"messages", Warning, "in progress for up to 1h"},
 		{"a loss", well, func(f *Facts) { f.Own.LossFound = now.Add(-3 * time.Minute) }, "losses", Warning,
-			"found 3m ago: what was on them is being sent again"},
+			"detected 3m ago: their runs are being sent again"},
 		{"nothing to be compared for long", well, func(f *Facts) { f.Own.UncomparedFrom = now.Add(-12 * time.Minute) }, "losses", Warning,
-			"(12m ago) is not compared with its runs yet"},
+			"(12m ago) are not checked yet"},
 		{"nothing to be compared for days", well, func(f *Facts) { f.Own.UncomparedFrom = now.Add(-50*time.Hour - time.Minute) }, "losses",
 			Warning, "(2 days ago)"},
-		{"a canary that never came", well, func(f *Facts) { f.Canary = &Canary{} }, "canary", Wrong, "has no run that ended"},
-		{"a canary that came no more", well, func(f *Facts) { f.Canary.At = now.Add(-6 * time.Minute) }, "canary", Wrong, "did not fire for 6m"},
+		{"a canary that never came", well, func(f *Facts) { f.Canary = &Canary{} }, "canary", Wrong,
+			"the canary job of the deployment has no finished run"},
+		{"a canary that came no more", well, func(f *Facts) { f.Canary.At = now.Add(-6 * time.Minute) }, "canary", Wrong, "has not run for 6m"},
 		{"a canary whose result is lost", well, func(f *Facts) { f.Canary.Came, f.Canary.Message = false, "no report" }, "canary", Wrong,
-			"did not come back: no report"},
+			"reported no result: no report"},
 		{"a mapping in the making", well, func(f *Facts) {
 			f.Cloud.Functions["dispatch"].Mappings["arn:aws:sqs:eu-central-1:1:fires"] = "Creating"
-		}, "function dispatch", Unknown, "takes nothing from fires yet"},
+		}, "function dispatch", Unknown, "does not receive messages from fires yet"},
 		{"one executor gone", well, func(f *Facts) {
 			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.2:9999/", BeatAt: now.Add(-time.Hour)})
 		}, "executors", Warning, "http://10.0.0.2:9999/ (1h0m ago)"},
 		{"one executor was replaced", well, func(f *Facts) {
 			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.2:9999", Replaced: true},
 				client.Executor{App: "web", Address: "http://10.0.0.3:9999", BeatAt: now.Add(-time.Hour)})
-		}, "executors", Warning, "app web: gone are http://10.0.0.3:9999 (1h0m ago)"},
+		}, "executors", Warning, "app web: executors that stopped: http://10.0.0.3:9999 (1h0m ago)"},
 		{"no run arrives at one that beats", here, func(f *Facts) {
 			f.Own.Executors[0].Answers, f.Own.Executors[0].Problem = new(false), "HTTP 500: out of memory"
-		}, "executors", Wrong, "app web: no run arrives at"},
+		}, "executors", Wrong, "app web: no run reaches"},
 		{"one is refused for its token", here, func(f *Facts) {
 			f.Own.Refused = []client.RefusedExecutor{{App: "web", Address: "http://10.0.0.9:9999/", From: "10.0.0.9",
 				At: f.Own.Now.Add(-time.Minute), Times: 7}}
@@ -257,7 +260,7 @@ func TestFindings(t *testing.T) {
 		{"one is refused for an app that is not there", here, func(f *Facts) {
 			f.Own.Refused = []client.RefusedExecutor{{App: "shop", Address: "http://10.0.0.9:9999/", At: f.Own.Now, Times: 7}}
 			f.Apps = []string{"web"}
-		}, "executors", Warning, `there is no app "shop"`},
+		}, "executors", Warning, `app "shop" does not exist`},
 		{"one of two is let in at last", here, func(f *Facts) {
 			f.Own.Refused = []client.RefusedExecutor{{App: "web", Address: "http://10.0.0.8:9999", At: f.Own.Now.Add(-time.Minute), Times: 8},
 				{App: "web", Address: "http://10.0.0.9:9999", At: f.Own.Now.Add(-time.Minute), Times: 7}}
@@ -268,7 +271,7 @@ func TestFindings(t *testing.T) {
 		{"all executors gone", here, func(f *Facts) { f.Own.Executors[0].Live = false }, "executors", Wrong, "app web has no executor left"},
 		{"an app without executors", here, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Looked: 3, Deserted: []client.DesertedApp{{App: "shop", Jobs: 3, Job: "shop/backup"}}}
-		}, "jobs", Wrong, "app shop has no executor, and nobody runs shop/backup and 2 more"},
+		}, "jobs", Wrong, "app shop has no executor, so nothing runs shop/backup and 2 more"},
 		{"all executors gone, and jobs", here, func(f *Facts) {
 			f.Own.Executors[0].Live = false
 			f.Jobs = &client.JobFacts{Looked: 3, Deserted: []client.DesertedApp{{App: "web", Jobs: 1, Job: "web/a"}}, FailingJobs: 1,
@@ -276,57 +279,59 @@ func TestFindings(t *testing.T) {
 		}, "executors", Wrong, "app web has no executor left"},
 		{"a job that fails", here, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Looked: 3, FailingJobs: 1, Failing: []client.FailingJob{failing("web/a", 3, core.ReasonHandler)}}
-		}, "jobs", Wrong, "web/a failed for good 3 times in a row, the last time 1m0s ago: handler: no such table"},
+		}, "jobs", Wrong, "web/a failed 3 times in a row after all retries, last 1m0s ago: handler: no such table"},
 		{"a job that only failed yet", here, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Looked: 3, FailingJobs: 1, Failing: []client.FailingJob{failing("web/a", 1, core.ReasonNoExecutor)}}
-		}, "jobs", Warning, "web/a did nothing but fail yet"},
+		}, "jobs", Warning, "web/a has only failed so far"},
 		{"a run that waits for long", well, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Looked: 3, Pending: &client.Run{Job: "web/a", State: "queued", DueAt: now.Add(-16 * time.Minute)}}
-		}, "jobs", Warning, "was not sent is of web/a, queued: it waits for 16m"},
+		}, "jobs", Warning, "not sent is of web/a, queued: it has waited for 16m"},
 		{"jobs that cannot be looked at", well, func(f *Facts) { f.JobsErr = "it answered 500" }, "jobs", Unknown, "it answered 500"},
 		{"a certificate that ends", here, func(f *Facts) { f.Own.CertificateUntil = now.Add(6 * 24 * time.Hour) }, "certificate", Warning,
-			"it ends in 6 days"},
+			"it expires in 6 days"},
 		{"a certificate that ended", here, func(f *Facts) { f.Own.CertificateUntil = now.Add(-time.Minute) }, "certificate", Wrong,
-			"it ended 1m0s ago"},
+			"it expired 1m0s ago"},
 		{"a full disk", here, func(f *Facts) { f.Own.Data.Free = 99 << 20 }, "disk", Wrong, "99 MB are free"},
 		{"a disk that fills up", here, func(f *Facts) { f.Own.Data.Free = 1 << 29 }, "disk", Warning, "512 MB are free"},
-		{"a disk that is not known", here, func(f *Facts) { f.Own.Data.Free = -1 }, "disk", Unknown, "not known"},
+		{"a disk that is not known", here, func(f *Facts) { f.Own.Data.Free = -1 }, "disk", Unknown, "is unknown"},
 		{"a channel that takes nothing", here, func(f *Facts) {
 			f.Own.TroubledChannels = []client.ChannelTrouble{{Channel: "oncall", Since: now.Add(-3 * time.Hour), LastAt: now,
 				Error: "no answer\nline 2"}}
-		}, "notices", Warning, "channel oncall does not take notices since " +
+		}, "notices", Warning, "channel oncall has failed since " +
 			now.Add(-3*time.Hour).UTC().Format(time.RFC3339) + ", 3h0m ago: no answer"},
 		{"a channel of AWS that is mute", well, func(f *Facts) {
 			f.Own.TroubledChannels = []client.ChannelTrouble{{Channel: "oncall", Since: now.Add(-time.Hour), LastAt: now,
 				Error: "410 Gone", GivenUp: 7}}
-		}, "notices", Wrong, "410 Gone; 7 were given up"},
-		{"notices that were given up", here, func(f *Facts) { f.Own.NoticesLost = 3 }, "notices", Warning, "3 were given up since"},
+		}, "notices", Wrong, "410 Gone; 7 were dropped"},
+		{"notices that were given up", here, func(f *Facts) { f.Own.NoticesLost = 3 }, "notices", Warning, "3 were dropped since"},
 		{"a channel that is not there", well, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Untold: []client.Untold{{Subject: "web/a", Channel: "gone"}}}
-		}, "jobs", Wrong, "web/a is to tell channel gone, and there is none"},
+		}, "jobs", Wrong, "web/a notifies channel gone, which does not exist"},
 		{"a job with the secrets of another server", well, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Locked: []client.UnreadableApp{{Name: "web/a", Message: "of web/a: " + told}}}
 		}, "jobs", Wrong, "of web/a: "},
-		{"no table", well, func(f *Facts) { f.Cloud.Tables["jobs"].Missing = true }, "table jobs", Wrong, "there is no table jobs-1"},
+		{"no table", well, func(f *Facts) { f.Cloud.Tables["jobs"].Missing = true }, "table jobs", Wrong, "table jobs-1 does not exist"},
 		{"a table in the making", well, func(f *Facts) { f.Cloud.Tables["runs"].Status = "CREATING" }, "table runs", Wrong, "is CREATING"},
 		{"no time to live", well, func(f *Facts) { f.Cloud.Tables["runs"].TTL = "" }, "table runs", Warning, "no time to live"},
 		{"another time to live", well, func(f *Facts) { f.Cloud.Tables["state"].TTL = "at" }, "table state", Wrong, "the attribute at"},
 		{"no recovery", well, func(f *Facts) { f.Cloud.Tables["state"].Recoverable = no }, "table state", Warning, "no point-in-time recovery"},
-		{"no protection", well, func(f *Facts) { f.Cloud.Tables["runs"].Protected = false }, "table runs", Warning, "deleted by one command"},
+		{"no protection", well, func(f *Facts) { f.Cloud.Tables["runs"].Protected = false }, "table runs", Warning, "has no deletion protection"},
 		{"no index", well, func(f *Facts) { delete(f.Cloud.Tables["jobs"].Indexes, "due") }, "table jobs", Wrong, "no index due"},
 		{"an index in the making", well, func(f *Facts) { f.Cloud.Tables["jobs"].Indexes["due"] = "CREATING" }, "table jobs", Wrong, "CREATING"},
-		{"no queue", well, func(f *Facts) { f.Cloud.Queues["fires"].Missing = true }, "queue fires", Wrong, "there is no queue"},
+		{"no queue", well, func(f *Facts) { f.Cloud.Queues["fires"].Missing = true }, "queue fires", Wrong, "does not exist"},
 		{"a short memory", well, func(f *Facts) { f.Cloud.Queues["checks"].Retention = 4 * 24 * time.Hour }, "queue checks", Warning,
 			"4 days only"},
-		{"no dead letters", well, func(f *Facts) { f.Cloud.Queues["fires"].Dead = "" }, "queue fires", Wrong, "no queue for its dead letters"},
+		{"no dead letters", well, func(f *Facts) { f.Cloud.Queues["fires"].Dead = "" }, "queue fires", Wrong, "it has no dead-letter queue"},
 		{"another's dead letters", well, func(f *Facts) { f.Cloud.Queues["fires"].Dead = "arn:aws:sqs:eu-central-1:1:other" }, "queue fires",
 			Warning, "other"},
 		{"few receives", well, func(f *Facts) { f.Cloud.Queues["fires"].MaxReceives = 3 }, "queue fires", Warning, "after 3 receipts"},
 		{"visible too early", well, func(f *Facts) { f.Cloud.Queues["fires"].Visibility = 20 * time.Second }, "queue fires", Wrong, "sent twice"},
 		{"dead letters", well, func(f *Facts) { f.Cloud.Queues["dead"].Due = 7 }, "dead letters", Wrong, "7 messages"},
-		{"no function", well, func(f *Facts) { f.Cloud.Functions["tick"].Missing = true }, "function tick", Wrong, "there is no function t-tick"},
+		{"no function", well, func(f *Facts) { f.Cloud.Functions["tick"].Missing = true }, "function tick", Wrong,
+			"function t-tick does not exist"},
 		{"a function that failed", well, func(f *Facts) { f.Cloud.Functions["tick"].State = "Failed" }, "function tick", Wrong, "is Failed"},
-		{"an update that failed", well, func(f *Facts) { f.Cloud.Functions["tick"].Update = "Failed" }, "function tick", Wrong, "code of before"},
+		{"an update that failed", well, func(f *Facts) { f.Cloud.Functions["tick"].Update = "Failed" }, "function tick", Wrong,
+			"runs its previous code"},
 		{"switched off", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Reserved = new(int) }, "function dispatch", Wrong,
 			"counts as received"},
 		{"the tick switched off", well, func(f *Facts) { f.Cloud.Functions["tick"].Reserved = new(int) }, "function tick", Wrong,
@@ -336,22 +341,22 @@ func TestFindings(t *testing.T) {
 		{"a loop", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Loop = "Terminate" }, "function dispatch", Wrong, "runaway loop"},
 		{"a mapping off", well, func(f *Facts) {
 			f.Cloud.Functions["dispatch"].Mappings["arn:aws:sqs:eu-central-1:1:fires"] = "Disabled"
-		}, "function dispatch", Wrong, "takes nothing from fires"},
+		}, "function dispatch", Wrong, "does not receive messages from fires"},
 		{"no mapping", well, func(f *Facts) { delete(f.Cloud.Functions["dispatch"].Mappings, "arn:aws:sqs:eu-central-1:1:checks") },
 			"queue checks", Wrong, "no event source mapping"},
 		{"results without a mapping", well, func(f *Facts) { f.Cloud.Queues["results"].Due = 1 },
 			"queue results", Wrong, "no event source mapping"},
-		{"throttles", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Throttles = 12 }, "function dispatch", Warning, "refused 12 times"},
+		{"throttles", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Throttles = 12 }, "function dispatch", Warning, "throttled 12 times"},
 		{"throttles of a door", well, func(f *Facts) {
 			f.Cloud.Functions["dispatch"].Throttles, f.Cloud.Functions["dispatch"].Reserved = 12, new(50)
-		}, "function dispatch", Warning, "it has 50 places"},
+		}, "function dispatch", Warning, "it can hold 50"},
 		{"errors", well, func(f *Facts) { f.Cloud.Functions["tick"].Errors = 2 }, "function tick", Warning, "failed 2 times"},
-		{"no schedule", well, func(f *Facts) { f.Cloud.Schedule.Missing = true }, "schedule", Wrong, "the tick is not woken"},
+		{"no schedule", well, func(f *Facts) { f.Cloud.Schedule.Missing = true }, "schedule", Wrong, "the tick does not run"},
 		{"a schedule off", well, func(f *Facts) { f.Cloud.Schedule.State = "DISABLED" }, "schedule", Wrong, "DISABLED"},
 		{"a slow schedule", well, func(f *Facts) { f.Cloud.Schedule.Rate = "rate(5 minutes)" }, "schedule", Wrong, "rate(5 minutes)"},
-		{"a new account", well, func(f *Facts) { f.Cloud.Account.Concurrency = 10 }, "account concurrency", Warning, "10 functions"},
+		{"a new account", well, func(f *Facts) { f.Cloud.Account.Concurrency = 10 }, "account concurrency", Warning, "10 concurrent functions"},
 		{"all reserved", well, func(f *Facts) { f.Cloud.Account.Unreserved = 20 }, "account concurrency", Warning, "20 are not reserved"},
-		{"a small quota", well, func(f *Facts) { f.Cloud.Account.TableWrite = 300 }, "table quota", Warning, "about 100 fires"},
+		{"a small quota", well, func(f *Facts) { f.Cloud.Account.TableWrite = 300 }, "table quota", Warning, "about 100 runs"},
 		{"no rights", well, func(f *Facts) { f.Cloud.Unread = []Unread{{core.Say("table quota"), core.Phrase("denied")}} }, "table quota",
 			Unknown, "denied"},
 		{"the deployment has no rights", well, func(f *Facts) { f.Own.Unread = []string{"due index"} }, "server", Unknown, "due index"},
@@ -443,7 +448,7 @@ func TestABusyFleetIsNotLate(t *testing.T) {
 		f.Own.Fires.Due, f.Own.OldestMessage = c.due, now.Add(-time.Duration(c.age)*time.Minute)
 		for _, x := range Judge(f) {
 			says := x.Says.String()
-			if x.Check.String() == "messages" && (x.Level != Well || !strings.Contains(says, "for up to ") || strings.Contains(says, "late")) {
+			if x.Check.String() == "messages" && (x.Level != Well || !strings.Contains(says, "for up to ") || strings.Contains(says, "are late")) {
 				t.Errorf("%+v: %+v", c, x)
 			}
 		}

@@ -91,7 +91,7 @@ func TestApps(t *testing.T) {
 		t.Errorf("unread %v, executors %v", f.Own.Unread, f.Own.Executors)
 	}
 	if said[Wrong] != "app broken cannot be read: no JSON" ||
-		said[Warning] != "app moved has the token that xxl-job comes with, so everybody knows it" {
+		said[Warning] != "app moved uses the default token of xxl-job, which is public" {
 		t.Errorf("%q", said)
 	}
 }
@@ -129,7 +129,7 @@ func TestDueSinceSkipsUnreadableJobs(t *testing.T) {
 		var f client.Facts
 		Gather(t.Context(), e, now, words.English, &f, nil)
 		if age := now.Sub(f.DueSince); age.Round(time.Second) != want {
-			t.Errorf("job %d cannot be read: the earliest job has waited %s, want %s", bad, age, want)
+			t.Errorf("job %d cannot be read: the earliest job has waited for %s, want %s", bad, age, want)
 		}
 	}
 }

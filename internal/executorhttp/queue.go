@@ -101,7 +101,7 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 	if err := json.Unmarshal(b, &q); err != nil {
 		refuse(refusal.Invalid,
 			core.Errorf(core.CodeInvalid,
-				`the body is no JSON of a request to a queue, such as {"app":"reports","queue":"nightly","max":1,"waitSeconds":20,"visibilitySeconds":60}`))
+				`the body is not a JSON request to a queue, such as {"app":"reports","queue":"nightly","max":1,"waitSeconds":20,"visibilitySeconds":60}`))
 		return
 	}
 	app, err := d.Registry.Admit(r.Context(), q.App, token)
@@ -129,9 +129,9 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 // unread says why a body was not read.
 func unread(err error, what core.Text, most int) error {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return core.Errorf(core.CodeTooLarge, "%s has at most %d bytes", what, most)
+		return core.Errorf(core.CodeTooLarge, "%s can have at most %d bytes", what, most)
 	}
-	return core.Errorf(core.CodeUnavailable, "%s did not come in time: send it again", what)
+	return core.Errorf(core.CodeUnavailable, "%s did not arrive in time: send it again", what)
 }
 
 // beat notes that somebody polls a queue of the app.
@@ -226,7 +226,7 @@ func (d *Queues) runs(ctx context.Context, app *core.App, r *queueRequest) (any,
 		}
 	}
 	if n := len(r.Begin) + len(r.Runs); n > maxChecked {
-		return nil, core.Invalid("runs", fmt.Sprint(n), "at most %d at once are allowed", maxChecked)
+		return nil, core.Invalid("runs", fmt.Sprint(n), "at most %d at the same time are allowed", maxChecked)
 	}
 	ids := make([]core.RunID, 0, len(r.Begin)+len(r.Runs))
 	for _, text := range slices.Concat(r.Begin, r.Runs) {

@@ -22,7 +22,7 @@ const MaxReport = 256 << 10
 // have at most MaxReport: 16 MiB.
 const heldLong = 64
 
-var errNoRoom = core.Errorf(core.CodeUnavailable, "the server takes as much as it can hold just now: send it again")
+var errNoRoom = core.Errorf(core.CodeUnavailable, "the server is overloaded: send it again")
 
 // Report takes the result of a call: that answered 202, at /v1/report/{run}. The
 // key in its URL is the permission.
@@ -44,12 +44,12 @@ func (d Door) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w http
 	signs, err := key(r.Context())
 	if err != nil {
 		d.Log.Error("the key of reports cannot be read", "run", id, "err", err)
-		refuse(refusal.Unavailable, core.Errorf(core.CodeUnavailable, "the key of reports cannot be read now: try again"))
+		refuse(refusal.Unavailable, core.Errorf(core.CodeUnavailable, "the report key cannot be read at the moment: try again"))
 		return
 	}
 	if !hmac.Equal([]byte(r.URL.Query().Get("key")), []byte(send.ReportSignature(signs, id))) {
 		refuse(refusal.Token,
-			core.Errorf(core.CodeUnauthorized, "the key is not that of this run: use the URL of the %s header as it was sent", send.HeaderCallback))
+			core.Errorf(core.CodeUnauthorized, "the key belongs to another run: use the URL of the %s header unchanged", send.HeaderCallback))
 		return
 	}
 	var body struct {

@@ -80,7 +80,7 @@ func TestReportOfWhatNobodyHas(t *testing.T) {
 	for _, c := range []struct{ path, body, want string }{
 		{"/api/callback", string(wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 200}})), `"code":200`},
 		{"/api/callback", string(wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 500}})), `"code":200`},
-		{"/v1/report/" + id.String() + "?key=" + send.ReportSignature([]byte("key"), id), `{}`, "was not sent to anybody"},
+		{"/v1/report/" + id.String() + "?key=" + send.ReportSignature([]byte("key"), id), `{}`, "was never sent to an executor"},
 	} {
 		r := httptest.NewRequest(http.MethodPost, c.path, strings.NewReader(c.body))
 		r.Header.Set(wire.HeaderToken, "secret")
@@ -275,9 +275,9 @@ func TestBodiesComeInTime(t *testing.T) {
 			says        string
 		}{
 			{"/api/callback", "secret", 7 * time.Second, "to its end"},
-			{"/v1/queue/runs", "secret", 7 * time.Second, "did not come in time"},
+			{"/v1/queue/runs", "secret", 7 * time.Second, "did not arrive in time"},
 			{"/v1/queue/runs", "wrong", time.Second, "unauthorized"},
-			{"/v1/report/" + id.String() + "?key=" + send.ReportSignature([]byte("key"), id), "", 7 * time.Second, "did not come in time"},
+			{"/v1/report/" + id.String() + "?key=" + send.ReportSignature([]byte("key"), id), "", 7 * time.Second, "did not arrive in time"},
 		} {
 			began := time.Now()
 			here := inner.Dial()

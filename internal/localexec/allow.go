@@ -31,7 +31,8 @@ type account struct {
 // nothing, and what is no folder.
 func Allow(users, dirs []string) (*Allowed, error) {
 	if len(users) == 0 || len(dirs) == 0 {
-		return nil, core.Invalid("commands", "", "commands are allowed for users and in folders: say both --commands-user and --commands-dir")
+		return nil, core.Invalid("commands", "", "commands need an allowed user and an allowed directory: set both --commands-user and "+
+			"--commands-dir")
 	}
 	a := &Allowed{}
 	var err error
@@ -51,7 +52,7 @@ func Allow(users, dirs []string) (*Allowed, error) {
 			return nil, core.Invalid("commands-dir", dir, "%v", err)
 		}
 		if i, err := os.Stat(path); err != nil || !i.IsDir() {
-			return nil, core.Invalid("commands-dir", dir, "there is no such folder")
+			return nil, core.Invalid("commands-dir", dir, "the directory does not exist")
 		}
 		a.dirs = append(a.dirs, path)
 	}
@@ -63,7 +64,7 @@ func Allow(users, dirs []string) (*Allowed, error) {
 func (a *Allowed) Check(c *core.Command) error {
 	if a == nil {
 		return core.Invalid("command", "", "commands are not allowed on this server: start it with --commands-user USER and --commands-dir "+
-			"FOLDER, or have tickring exec run the line as the handler of an executor")
+			"DIR, or run the line as a handler of tickring exec")
 	}
 	if a.user(c) < 0 {
 		names := make([]string, len(a.users))
@@ -72,13 +73,14 @@ func (a *Allowed) Check(c *core.Command) error {
 		}
 		list := strings.Join(names, ", ")
 		if c.User == "" {
-			return core.Invalid("command.user", "", "left out it is the server's, %s, as whom commands do not run here; allowed are %s "+
+			return core.Invalid("command.user", "", "the default is the server's user %s, but commands cannot run as this user; allowed are %s "+
 				"(--commands-user)", a.own, list)
 		}
-		return core.Invalid("command.user", c.User, "commands do not run as this user here; allowed are %s (--commands-user)", list)
+		return core.Invalid("command.user", c.User, "commands cannot run as this user; allowed are %s (--commands-user)", list)
 	}
 	if dir := cmp.Or(c.Dir, a.dirs[0]); !within(dir, a.dirs) {
-		return core.Invalid("command.dir", c.Dir, "commands do not begin there; allowed are %s and what is below (--commands-dir)",
+		return core.Invalid("command.dir", c.Dir, "commands cannot start in this directory; allowed are %s and their subdirectories "+
+			"(--commands-dir)",
 			strings.Join(a.dirs, ", "))
 	}
 	return nil

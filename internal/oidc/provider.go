@@ -130,12 +130,12 @@ func (p *Provider) Start(ctx context.Context, to string) (where, kept string, er
 func (p *Provider) Finish(ctx context.Context, kept string, q url.Values, try func() error) (who Person, to string, err error) {
 	t, ok := p.open(kept)
 	if !ok || !same(q.Get("state"), t.State) {
-		return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "this log-in was not begun in this browser, or too long ago: begin it again")
+		return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "this login started in another browser or too long ago: start again")
 	}
 	if said := q.Get("error"); said != "" {
 		p.o.Log.Warn("the provider did not let somebody in", "error", core.Truncate(said), "description",
 			core.Truncate(q.Get("error_description")))
-		return Person{}, t.To, core.Errorf(core.CodeForbidden, "%s did not let you in", p.s.Name)
+		return Person{}, t.To, core.Errorf(core.CodeForbidden, "%s rejected the login", p.s.Name)
 	}
 	f, err := p.discover(ctx)
 	if err == nil {
@@ -152,14 +152,15 @@ func (p *Provider) Finish(ctx context.Context, kept string, q url.Values, try fu
 	if _, silent := errors.AsType[*url.Error](err); silent || ctx.Err() != nil || answered && refused.Response.StatusCode >= 500 {
 		return Person{}, t.To, p.away()
 	}
-	return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "what %s says of you could not be verified; the server's log says why", p.s.Name)
+	return Person{}, t.To, core.Errorf(core.CodeUnauthorized, "the answer of %s could not be verified; the server's log has the reason",
+		p.s.Name)
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // away is the error of a provider that does not answer.
 func (p *Provider) away() error {
-	return core.Errorf(core.CodeUnavailable, "%s does not answer as it should: try again, or log in with a password", p.s.Name)
+	return core.Errorf(core.CodeUnavailable, "%s returned an unexpected answer: try again, or log in with a password", p.s.Name)
 }
 
 // redeem has the provider say who a code is of.

@@ -58,26 +58,26 @@ func (s *Settings) Check() error {
 	for field, text := range map[string]string{"oidc-issuer": s.Issuer, "oidc-client-id": s.ClientID, "oidc-client-secret": s.Secret,
 		"oidc-url": s.URL, "oidc-name-claim": s.NameClaim, "oidc-role-claim": s.RoleClaim, "oidc-scopes": strings.Join(s.Scopes, " ")} {
 		if len(text) > maxText {
-			return core.Invalid(field, "", "more than %d bytes are not taken", maxText)
+			return core.Invalid(field, "", "at most %d bytes are allowed", maxText)
 		}
 	}
 	if u, err := url.Parse(s.Issuer); !private(s.Issuer) || err != nil || u.RawQuery != "" {
-		return core.Invalid("oidc-issuer", s.Issuer, "a URL is expected that begins with https://, or is on this machine")
+		return core.Invalid("oidc-issuer", s.Issuer, "expected a URL that begins with https:// or points to this machine")
 	}
 	if s.ClientID == "" {
-		return core.Invalid("oidc-client-id", "", "it is needed, as the provider gave it to this console")
+		return core.Invalid("oidc-client-id", "", "required: the value that the provider issued for this console")
 	}
 	s.URL = strings.TrimSuffix(s.URL, "/")
 	if u, err := url.Parse(s.URL); !private(s.URL) || err != nil || u.Path != "" || u.RawQuery != "" {
-		return core.Invalid("oidc-url", s.URL, "the URL by which browsers reach this console is expected: it begins with https://, or is on "+
-			"this machine, and has no path")
+		return core.Invalid("oidc-url", s.URL, "expected the URL of this console for browsers: it begins with https:// or points to this "+
+			"machine, and has no path")
 	}
 	if s.Name == "" {
 		u, _ := url.Parse(s.Issuer)
 		s.Name = core.Truncate(u.Host)
 	}
 	if len(s.Name) > 4*maxName || len([]rune(s.Name)) > maxName {
-		return core.Invalid("oidc-name", s.Name, "at most %d characters are taken", maxName)
+		return core.Invalid("oidc-name", s.Name, "at most %d characters are allowed", maxName)
 	}
 	if len(s.Scopes) == 0 {
 		s.Scopes = []string{"openid", "profile", "email"}
@@ -86,7 +86,7 @@ func (s *Settings) Check() error {
 		s.Scopes = append([]string{"openid"}, s.Scopes...)
 	}
 	if (s.RoleClaim == "") != (len(s.Roles) == 0) {
-		return core.Invalid("oidc-role", "", "the claim that has the roles and what its values are good for are said together")
+		return core.Invalid("oidc-role", "", "set the roles claim and the mapping of its values together")
 	}
 	_, err := s.Claims()
 	return err
@@ -96,7 +96,7 @@ func (s *Settings) Check() error {
 func (s *Settings) Claims() (access.Claims, error) {
 	c := access.Claims{Name: s.NameClaim, Role: s.RoleClaim}
 	if len(s.Roles) > maxRoles {
-		return c, core.Invalid("oidc-role", "", "at most %d are taken", maxRoles)
+		return c, core.Invalid("oidc-role", "", "at most %d are allowed", maxRoles)
 	}
 	for _, text := range s.Roles {
 		value, g, err := access.ParseClaimRole(text)

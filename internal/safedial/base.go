@@ -56,7 +56,7 @@ func parseBase(raw string) (Base, error) {
 	}
 	for i := range len(raw) {
 		if c := raw[i]; c <= ' ' || c >= 0x7f || c == '\\' {
-			return Base{}, errors.New("it has a space, a backslash, or a character that is not printable ASCII")
+			return Base{}, errors.New("the URL has a space, a backslash, or a character that is not printable ASCII")
 		}
 	}
 	u, err := url.Parse(raw)
@@ -72,13 +72,13 @@ func parseBase(raw string) (Base, error) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return Base{}, fmt.Errorf("its scheme is %q", u.Scheme)
 	case u.User != nil:
-		return Base{}, errors.New("it has user info")
+		return Base{}, errors.New("the URL has user info")
 	case u.Opaque != "" || u.Hostname() == "":
-		return Base{}, errors.New("it has no host")
+		return Base{}, errors.New("the URL has no host")
 	case u.RawQuery != "" || u.ForceQuery:
-		return Base{}, errors.New("it has a query")
+		return Base{}, errors.New("the URL has a query")
 	case u.Fragment != "" || strings.Contains(raw, "#"):
-		return Base{}, errors.New("it has a fragment")
+		return Base{}, errors.New("the URL has a fragment")
 	}
 	host, port := u.Hostname(), u.Port()
 	if err := checkHost(host); err != nil {
@@ -86,7 +86,7 @@ func parseBase(raw string) (Base, error) {
 	}
 	if port == "" {
 		if strings.HasSuffix(u.Host, ":") {
-			return Base{}, errors.New("its port is empty")
+			return Base{}, errors.New("the port is empty")
 		}
 		port = "80"
 		if b.HTTPS {

@@ -111,7 +111,7 @@ func tlsOf(of func(name string) (variable, value string)) (*tls.Config, error) {
 	if name, file := of("CERTIFICATE"); file != "" {
 		pem, err := os.ReadFile(file)
 		if err != nil {
-			return nil, core.Invalid(name, file, "it cannot be read: %v", err)
+			return nil, core.Invalid(name, file, "cannot be read: %v", err)
 		}
 		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, core.Invalid(name, file, "a PEM file with certificates is expected")

@@ -56,8 +56,8 @@ func (f *Functions) Log(ctx context.Context, function string, run *core.Run, fro
 		}
 	}
 	if f.logs == nil {
-		return "", from, true, core.Errorf(core.CodeUnavailable, "the log of run %d is in CloudWatch Logs, group %s, which is not read here",
-			run.ID, group)
+		return "", from, true, core.Errorf(core.CodeUnavailable,
+			"the log of run %d is in CloudWatch Logs, group %s, which this server does not read", run.ID, group)
 	}
 	if out, err := f.client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &function}); err == nil &&
 		out.LoggingConfig != nil {
@@ -74,15 +74,15 @@ func (f *Functions) Log(ctx context.Context, function string, run *core.Run, fro
 	switch {
 	case len(log.lines) == 0 && log.bounded:
 		return "", from, true, core.Errorf(core.CodeTooLarge,
-			"no line of run %d is in the first %d answers of its log group %s, and more are not looked at", run.ID, log.answers, group)
+			"run %d has no lines in the first %d answers of its log group %s, and further answers are not read", run.ID, log.answers, group)
 	case len(log.lines) == 0 && over:
 		return "", from, true, core.Errorf(core.CodeNotFound,
-			"there is no line of run %d in the log group %s: its lines may have passed their retention, or the function writes none", run.ID, group)
+			"run %d has no lines in the log group %s: they may have expired, or the function writes none", run.ID, group)
 	}
 	where := fmt.Sprintf("the log group %s, stream %s", group, log.stream)
 	if log.bounded {
 		log.lines = append(log.lines, "---- cut: what follows was not looked at, it is in "+where)
-		err = core.Errorf(core.CodeTooLarge, "the log of run %d goes on behind the first %d answers of its log group %s",
+		err = core.Errorf(core.CodeTooLarge, "the log of run %d continues after the first %d answers of its log group %s",
 			run.ID, log.answers, group)
 	}
 	next = log.dropped + len(log.lines) + 1
@@ -215,11 +215,12 @@ func logError(group string, known bool, run *core.Run, request string, err error
 	if errors.As(err, &api) {
 		switch {
 		case strings.Contains(api.ErrorCode(), "AccessDenied"):
-			why, code = core.Say("this scheduler may not read it: allow it logs:FilterLogEvents"), core.CodeRefused
+			why, code = core.Say("this scheduler has no permission to read the log group: grant logs:FilterLogEvents"), core.CodeRefused
 		case api.ErrorCode() == "ResourceNotFoundException":
-			why, code = core.Say("there is no such group"), core.CodeNotFound
+			why, code = core.Say("the log group does not exist"), core.CodeNotFound
 			if !known {
-				why = core.Say("%s; if the function writes to another, allow this scheduler lambda:GetFunctionConfiguration of it", why)
+				why = core.Say("%s; if the function writes to another log group, "+
+					"grant this scheduler lambda:GetFunctionConfiguration for the function", why)
 			}
 		}
 	}

@@ -166,12 +166,13 @@ func TestLogRefused(t *testing.T) {
 		says string
 		code core.Code
 	}{
-		"no way": {nil, "group /aws/lambda/payroll, which is not read here", core.CodeUnavailable},
-		"denied": {&group{err: &smithy.GenericAPIError{Code: "AccessDeniedException"}}, "allow it logs:FilterLogEvents", core.CodeRefused},
+		"no way": {nil, "group /aws/lambda/payroll, which this server does not read", core.CodeUnavailable},
+		"denied": {&group{err: &smithy.GenericAPIError{Code: "AccessDeniedException"}}, "grant logs:FilterLogEvents", core.CodeRefused},
 		"no group": {&group{name: "x"}, "(log group /aws/lambda/payroll, request " + mine +
-			"): there is no such group; if the function writes to another, allow this scheduler lambda:GetFunctionConfiguration", core.CodeNotFound},
+			"): the log group does not exist; if the function writes to another log group, " +
+			"grant this scheduler lambda:GetFunctionConfiguration", core.CodeNotFound},
 		"silent": {&group{err: context.DeadlineExceeded}, "try again", core.CodeUnavailable},
-		"gone":   {&group{name: "/aws/lambda/payroll", page: 10}, "may have passed their retention", core.CodeNotFound},
+		"gone":   {&group{name: "/aws/lambda/payroll", page: 10}, "they may have expired", core.CodeNotFound},
 	} {
 		_, _, _, err := NewFunctions(noConfiguration{}, c.logs).Log(t.Context(), "payroll", traced(core.Succeeded, mine), 1)
 		if core.CodeOf(err) != c.code || !strings.Contains(fmt.Sprint(err), c.says) {
@@ -263,7 +264,7 @@ func (l functionLogs) Log(ctx context.Context, _ *core.App, run *core.Run, from 
 func TestLogNotFoundInTime(t *testing.T) {
 	g := &group{name: "/aws/lambda/payroll", endless: true}
 	_, _, _, err := NewFunctions(noConfiguration{}, g).Log(t.Context(), "payroll", traced(core.Failed, mine), 1)
-	if core.CodeOf(err) != core.CodeTooLarge || !strings.Contains(err.Error(), "more are not looked at") || len(g.asked) != maxLogPages {
+	if core.CodeOf(err) != core.CodeTooLarge || !strings.Contains(err.Error(), "further answers are not read") || len(g.asked) != maxLogPages {
 		t.Errorf("after %d answers: %v", len(g.asked), err)
 	}
 }

@@ -24,7 +24,7 @@ func TestBigName(t *testing.T) {
 		eval[bool](p, `(() => { const f = [...document.querySelectorAll('main form[method=post]')].pop();
 			const e = f.querySelector('textarea, input:not([type=hidden]):not([type=radio])'); e.removeAttribute('maxlength');
 			e.value = 'a'.repeat(4 << 20); f.requestSubmit(); return true })()`)
-		p.sees("what was sent is more than the")
+		p.sees("the input is larger than the")
 		p.wait("document.body.innerText.length < 100000")
 	}
 	if out := w.OK(t, "", "get", "shop/stock"); strings.Contains(out, "aaaa") {

@@ -27,7 +27,7 @@ func TestRunIsFollowedAndKilled(t *testing.T) {
 	p.click("css:dialog button.first")
 	p.at("/console/runs/")
 	p.sees("running", "waits for life")
-	p.click("whole log")
+	p.click("full log")
 	p.wait("location.pathname.endsWith('/log') && document.readyState === 'complete'")
 	p.sees("waits for life")
 	p.wait("!document.body.innerText.includes('goes on')")
@@ -36,14 +36,14 @@ func TestRunIsFollowedAndKilled(t *testing.T) {
 	p.click("shop/rebuild")
 	p.sees("succeeded")
 
-	p.click("Run again…")
+	p.click("Rerun…")
 	p.fill("css:dialog textarea", "again")
-	p.click("these:")
-	p.click("Run it again")
+	p.click("these params:")
+	p.click("Rerun")
 	p.sees("running", "waits for again")
 	p.act("Kill…")
-	p.sees("the kill is recorded") // on the page after the form: the one before may show the end by itself
-	p.sees("killed", "not tried again")
+	p.sees("kill recorded") // on the page after the form: the one before may show the end by itself
+	p.sees("killed", "A killed run is not retried automatically")
 	run := strings.TrimPrefix(p.url(), w.URL+"/console/runs/")
 	w.WaitState(t, run, "killed", patience)
 	p.open("/console/changes?job=shop/rebuild")
@@ -63,7 +63,7 @@ func TestFormSentTwice(t *testing.T) {
 		const [a, b] = await Promise.all([fetch(f.action, {method: 'POST', body: body()}), fetch(f.action, {method: 'POST', body: body()})]);
 		return a.url + ' ' + b.url })()`)
 	p.open("/console/jobs/shop/strange")
-	p.sees("The last 2 runs") // that of the world, and one
+	p.sees("Last 2 runs") // that of the world, and one
 }
 
 // TestTwoEditors: of two people who edit one job the second is told, and loses nothing.
@@ -73,7 +73,7 @@ func TestTwoEditors(t *testing.T) {
 	for _, p := range []*page{one, two} {
 		p.logIn()
 		p.open("/console/jobs/shop/stock?view=manifest")
-		p.sees("The job as a file")
+		p.sees("Job manifest")
 	}
 	two.may("status of 409")
 	edit := func(p *page, from, to string) {
@@ -89,12 +89,12 @@ func TestTwoEditors(t *testing.T) {
 	one.click("Save")
 	one.sees("Stock levels of the one")
 	two.click("Save")
-	two.sees("Save mine over theirs", "Stock levels of the one")
+	two.sees("Overwrite with mine", "Stock levels of the one")
 	if text := eval[string](two, "document.querySelector('textarea[name=text]').value"); !strings.Contains(text, "warehouse=8") {
 		t.Errorf("what the second typed is lost: %s", text)
 	}
 	edit(two, "Stock levels", "Stock levels of the two")
-	two.click("Save mine over theirs")
+	two.click("Overwrite with mine")
 	two.sees("Stock levels of the two")
 	two.wait("!document.querySelector('textarea[name=text]') || document.querySelector('textarea[name=text]').value.includes('warehouse=8')")
 	if out := w.OK(t, "", "changes", "shop/stock"); !strings.Contains(out, "of the one") || !strings.Contains(out, "of the two") {
@@ -164,7 +164,7 @@ func TestBadLinks(t *testing.T) {
 	for path, words := range map[string]string{
 		"/console/jobs/shop/never-was":                      "shop/never-was",
 		"/console/jobs/never/was":                           "never/was",
-		"/console/runs/4294967297999":                       "kept no more",
+		"/console/runs/4294967297999":                       "deleted after its retention period",
 		"/console/runs/nonsense":                            "nonsense",
 		"/console/runs/4294967297999/log":                   "4294967297999",
 		"/console/runs?state=nonsense":                      "nonsense",

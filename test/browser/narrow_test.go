@@ -11,12 +11,12 @@ func TestPhone(t *testing.T) {
 	for _, job := range []string{"shop/prices", "shop/stock"} {
 		p.click(`css:input[data-pick][value="` + job + `"]`)
 	}
-	p.sees("2 picked")
+	p.sees("2 selected")
 	for _, bad := range p.layout(p.width) {
 		t.Error(bad)
 	}
 	p.click("Pause…")
-	p.sees("the 2 that are picked")
+	p.sees("the 2 selected")
 	p.open("/console/jobs")
 	p.click("Find")
 	p.fill("css:dialog.palette input", "ledger-sync")

@@ -25,9 +25,9 @@ func (w *world) person(t *testing.T, name, role string) *page {
 	p.fill("Password", given)
 	p.press(kb.Enter)
 	p.at("/console/account")
-	p.fill("Present password", given)
+	p.fill("Current password", given)
 	p.fill("New password", password)
-	p.fill("Once more", password)
+	p.fill("Repeat password", password)
 	p.press(kb.Enter)
 	p.sees("the password is changed")
 	return p
@@ -155,8 +155,8 @@ func TestSessionEndsInAnEdit(t *testing.T) {
 	p.fill("Name", "lina")
 	p.fill("Password", password)
 	p.press(kb.Enter)
-	p.sees("Send it")
-	p.click("Send it")
+	p.sees("Submit")
+	p.click("Submit")
 	p.at("/console/jobs/shop/stock")
 	p.sees("Typed for an hour")
 }

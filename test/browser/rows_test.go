@@ -34,7 +34,7 @@ func TestHeldRows(t *testing.T) {
 	few.wait(row("stays") + ".querySelector('.s.run')")
 
 	w.letGo("stays") // the last of them
-	few.sees("No run fits.")
+	few.sees("No run matches.")
 }
 
 // TestBrush: a range of the chart is drawn and gone to; a touch that scrolls the page instead leaves nothing.

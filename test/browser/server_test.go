@@ -28,7 +28,7 @@ func TestServerGone(t *testing.T) {
 	p.logIn()
 	p.open("/console/jobs")
 	p.sees("shop/prices")
-	const lost = "The server does not answer"
+	const lost = "The server does not respond"
 	w.Kill()
 	p.sees(lost)
 	p.press("?")
@@ -65,7 +65,7 @@ func TestProxyAnswersForTheServer(t *testing.T) {
 	p.logIn()
 	p.open("/console/runs/" + w.runs["held"])
 	p.sees("shop/import", "Log")
-	const lost = "The server does not answer"
+	const lost = "The server does not respond"
 	w.Kill()
 	p.sees(lost)
 	logAsked := func() { // again and again, by a page that is still there
@@ -151,7 +151,7 @@ func TestPanelOfTheURLCloses(t *testing.T) {
 	p.logIn()
 	p.open("/console/jobs?panel=pause&pick=shop%2Fstock&text=stock")
 	p.wait("!!document.querySelector('dialog:modal input[name=reason]')")
-	p.click("Leave it")
+	p.click("Cancel")
 	p.wait("!document.querySelector('dialog') && location.pathname + location.search === '/console/jobs?text=stock'")
 }
 

@@ -347,7 +347,7 @@ func TestArrives(t *testing.T) {
 			}
 			sentence := words.Sentence(c.l, m.Event, words.Facts{Job: "报表/nightly", Due: "2026-09-21 22:15:20 Asia/Shanghai", Times: 3,
 				Why: words.Reason(c.l, m.Reason)}) + map[core.Language]string{
-				core.English: " 3 more like it since 2026-09-21 21:56:40 Asia/Shanghai.",
+				core.English: " 3 more since 2026-09-21 21:56:40 Asia/Shanghai.",
 				core.Chinese: "自 2026-09-21 21:56:40 Asia/Shanghai 起另有 3 次同类情况。"}[c.l]
 			text := parts["text/plain; charset=UTF-8"]
 			for _, part := range []string{subject, sentence, m.Title, m.Text, "\nstep 1\n.\n步骤 2 & <b>3</b>\n", ": " + m.Link + "\n"} {

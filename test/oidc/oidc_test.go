@@ -163,12 +163,12 @@ func TestLogIn(t *testing.T) {
 	// Whom an admin disables stays out, whatever the provider says.
 	p.s.OK(t, "", "people", "set", "lina", "--disable")
 	p.m.QueueUser(person("Lina", "ops"))
-	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "the person lina is disabled")
+	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "user lina is disabled")
 	// Another of the name, by the same provider, is not he.
 	p.m.QueueUser(&mockoidc.MockUser{Subject: "other", PreferredUsername: "lina", Groups: []string{"ops"}})
-	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "whom this provider does not know as that")
+	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "is not linked to this account of the provider")
 	p.m.QueueUser(person("max", "others"))
-	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "gives max no role here")
+	p.says(b, p.link(b, "/console/jobs"), http.StatusForbidden, "gives max no role")
 }
 
 // TestSharedMachine: where the one before said that others use the browser too, a log-in by the provider goes
@@ -201,7 +201,7 @@ func TestSharedMachine(t *testing.T) {
 // TestWhatIsNotOurs: another state, an old or missing cookie, another nonce, a code used twice: no
 // session, and words.
 func TestWhatIsNotOurs(t *testing.T) {
-	const again, unsure = "begin it again", "could not be verified"
+	const again, unsure = "this login started in another browser or too long ago", "could not be verified"
 	p := newPlace(t, false)
 	callback := func(b *http.Client, stop *func(*http.Request) bool) (back *url.URL) {
 		t.Helper()
@@ -265,7 +265,7 @@ func TestProviderAway(t *testing.T) {
 	p := newPlace(t, true)
 	b, _ := browser()
 	p.says(b, p.link(b, "/console/jobs"), http.StatusServiceUnavailable,
-		"Mock does not answer as it should: try again, or log in with a password")
+		"Mock returned an unexpected answer: try again, or log in with a password")
 	r, err := b.PostForm(p.s.URL+"/console/login", url.Values{"token": {rig.Token}, "to": {"/console/jobs"}})
 	if err != nil {
 		t.Fatal(err)
