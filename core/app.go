@@ -12,26 +12,26 @@ import (
 type App struct {
 	Name      string
 	Title     string
-	Set       string         // the manifest that made it
-	Token     string         // what its executors send; empty accepts none but where the server allows it
-	Executors []string       // fixed addresses; none: those that register
-	Allow     []netip.Prefix // addresses that its executors may have besides the server's own policy
-	// WaitForExecutor is that of its jobs that do not say; 0: they do not wait.
+	Set       string         // name of the manifest that created the app
+	Token     string         // sent by its executors; if empty, they are rejected unless the server allows it
+	Executors []string       // fixed addresses; empty: executors register themselves
+	Allow     []netip.Prefix // networks allowed for its executors, in addition to the server's own policy
+	// WaitForExecutor is the default for its jobs; 0: they do not wait.
 	WaitForExecutor time.Duration
-	Overlap         Overlap // that of its jobs that do not say
-	Limits          Limits  // of all its runs
-	Call            *Call   // of its call: executors, under that of a job
-	Notify          Notify  // who is told what of its jobs, where they do not say
-	// Withheld are the names of jobs that code had declared and somebody deleted:
-	// no declaration makes them again. In the order of their deletions.
+	Overlap         Overlap // default for its jobs
+	Limits          Limits  // limits over all runs of the app
+	Call            *Call   // settings of its call: executors; a job's own settings take precedence
+	Notify          Notify  // default notification settings for its jobs
+	// Withheld lists the declared jobs that a user deleted, in the order of deletion. A declaration
+	// from code does not create them again.
 	Withheld []string
 	Rev      int64
-	Pause    Pause // the last one
-	Past     Past  // those before it; the store keeps it (Past.After)
+	Pause    Pause // the latest one
+	Past     Past  // earlier ones; the store updates it (Past.After)
 	Created  time.Time
 }
 
-// WithSecrets returns a with each of its secrets replaced by what turn returns for it.
+// WithSecrets returns a copy of a with each secret replaced by turn's result for it.
 func (a App) WithSecrets(turn func(secret string) string) App {
 	turned([]secretField{{"token", &a.Token}}, turn)
 	a.Call = a.Call.withSecrets(turn)
@@ -40,7 +40,7 @@ func (a App) WithSecrets(turn func(secret string) string) App {
 
 func (a App) SecretsOf() string { return "app/" + a.Name }
 
-// Allows reports whether its allow has the host of an address, an IP address.
+// Allows reports whether a.Allow contains the host of an address, which must be an IP address.
 func (a *App) Allows(address string) bool {
 	_, target, err := ParseAddress(address)
 	if err != nil {
@@ -54,43 +54,43 @@ func (a *App) Allows(address string) bool {
 	return err == nil && slices.ContainsFunc(a.Allow, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// MaxWithheld bounds App.Withheld: an app is read with each of its fires.
+// MaxWithheld bounds App.Withheld, because each dispatched run reads its app.
 const MaxWithheld = 1000
 
-// Pause of an app or of everything: who, why, from when to when. It changes no
-// job; what fires in it falls when it is dispatched.
+// A Pause records when and why a user paused an app or everything. It changes no job:
+// dispatch skips the runs that are due during the pause.
 type Pause struct {
-	From time.Time // zero: there was none
-	To   time.Time // zero: it has no end yet
+	From time.Time // zero: no pause
+	To   time.Time // zero: no end is set
 	By   string
 	Why  string
 }
 
-// Covers reports whether t lies in the pause.
+// Covers reports whether t is within the pause.
 func (p Pause) Covers(t time.Time) bool {
 	return !p.From.IsZero() && !t.Before(p.From) && (p.To.IsZero() || t.Before(p.To))
 }
 
-// MaxPast bounds the pauses that are kept beside the last one.
+// MaxPast bounds the earlier pauses that are kept.
 const MaxPast = 16
 
-// Past is what is kept of the pauses before the last one, for fires that come
-// late: no instant of an acknowledged pause is sent, however late.
+// Past holds earlier pauses, so that a late message cannot send a run whose scheduled time was
+// within an acknowledged pause.
 type Past struct {
-	Pauses []Pause // the oldest first, at most MaxPast, without who and why
-	// From is the end of the newest one that was forgotten. Of an instant before it
-	// nobody can say whether it was demanded; zero: none was.
+	Pauses []Pause // oldest first, at most MaxPast, without By and Why
+	// From is the end of the newest pause that was dropped from the list. Whether a run was
+	// expected before From is unknown. Zero: no pause was dropped.
 	From time.Time
 }
 
-// Covers reports whether t lies in one of the pauses.
+// Covers reports whether t is within one of the pauses.
 func (p Past) Covers(t time.Time) bool {
 	return slices.ContainsFunc(p.Pauses, func(x Pause) bool { return x.Covers(t) })
 }
 
-// After is the past once next stands in the place of last. One that is widened,
-// or given an end, keeps its beginning, and is not past. Where next begins before
-// last is over, which takes a clock that was set, last ends with that.
+// After returns the past after next replaces last. If both begin at the same time, next only
+// changes last, and p stays. If next begins before last ends, which takes a clock that was
+// set back, last is cut at the beginning of next.
 func (p Past) After(last, next Pause) Past {
 	if last.From.IsZero() || next.From.IsZero() || last.From.Equal(next.From) {
 		return p
@@ -111,54 +111,54 @@ func (p Past) After(last, next Pause) Past {
 	return Past{Pauses: list, From: p.From}
 }
 
-// Global is the one item that concerns everything.
+// Global is the single stored item with the state of the whole deployment.
 type Global struct {
 	Pause Pause
-	Past  Past // as that of an app
-	// Partitions is how many parts the due index has; Readable how many may
-	// still hold jobs, at least as many.
+	Past  Past // earlier pauses, as in App.Past
+	// Partitions is the number of partitions of the due index. Readable is how many can still hold
+	// jobs; it is never less than Partitions.
 	Partitions int
 	Readable   int
-	// Busy is when there was last a need for so many partitions, as far as is
-	// known: when their number changed, or hours ago at most.
+	// Busy is when the load last needed this many partitions: when their number changed, or a later
+	// check that is at most some hours old.
 	Busy time.Time
-	// Groups is how many groups of jobs plan their windows apart; it only grows.
-	// 0: as many as there are to begin with.
+	// Groups is the number of job groups that plan their windows separately; it only grows.
+	// 0: the initial number.
 	Groups int
-	// UpSince and DownAt tell of the last outage of the scheduler itself:
-	// executors could not beat from DownAt to UpSince.
+	// UpSince and DownAt describe the last outage of the scheduler itself: executors could not send
+	// heartbeats from DownAt to UpSince.
 	UpSince time.Time
 	DownAt  time.Time
-	// Holder is the deployment whose processes may work here; empty: none is
-	// bound yet. Generation grows with each restore or take-over. While it is
-	// Opening nobody may work.
+	// Holder is the only deployment whose processes can work on these tables; empty: none is
+	// bound. Generation grows with each restore or takeover. While Opening is true, no
+	// process can work.
 	Holder     string
 	Generation int
 	Opening    bool
-	// Loss is what the ring lost, as far as it is not on it again.
+	// Loss is the part of the delay queue that was lost and is not sent again yet.
 	Loss Loss
-	// Notify says who is told of what is of no job: of dead letters that name none, and of
-	// jobs that cannot be understood.
+	// Notify is for events without a readable job: dead-letter messages that name no job, and jobs
+	// that cannot be read.
 	Notify Notify
 	Rev    int64
 }
 
-// Loss is what a tick found that the ring lost, and how far the jobs were walked
-// over since to send it again.
+// Loss records that the delay queue lost messages, and how far the scan over the jobs has
+// come that sends them again.
 type Loss struct {
-	From Instant   // instants after it are looked at; 0 nothing is under way
-	Next string    // where the walk goes on; empty at its beginning
-	At   time.Time // when it was found, or where From is 0, when the last walk was over
-	// Again is From of the next walk, for what was found to be lost since this one
-	// began: it may lie behind its place. 0 nothing was.
+	From Instant   // the scan covers scheduled times after it; 0: no scan is running
+	Next string    // position of the scan; empty at its beginning
+	At   time.Time // when the loss was found or, if From is 0, when the last scan ended
+	// Again is the From of the next scan, for a loss that was found after this scan began and can
+	// lie behind its position. 0: none.
 	Again Instant
 }
 
-// Nobody is the Holder of what was fenced: no deployment is named so.
+// Nobody is the Holder of fenced tables. No deployment has this name.
 const Nobody = "-"
 
-// Admits refuses the processes of every deployment but the holder: a copy of the
-// tables, or a replica elsewhere, is for nobody until it was taken over.
+// Admits returns an error for the processes of every deployment except the holder. A copy of the tables, or a
+// replica, is unusable until a restore or takeover.
 func (g Global) Admits(deployment string) error {
 	switch {
 	case g.Opening:
@@ -172,56 +172,56 @@ func (g Global) Admits(deployment string) error {
 		g.Generation, deployment)
 }
 
-// Health is whether a job or an address is slow, as one dispatcher found it and
-// all go by.
+// Health records whether a job or an address is slow. One dispatcher measures it, and all
+// dispatchers use it.
 type Health struct {
 	Of   string // "job/7", or an address
 	Slow bool
-	At   time.Time // when that was found, or found again
+	At   time.Time // time of the last measurement
 }
 
-// Uses is how often each address of a job was chosen since a moment, as one dispatcher
-// counted it and all go by.
+// Uses counts how often each address of a job was chosen since a time. One dispatcher counts,
+// and all dispatchers use the counts.
 type Uses struct {
 	Job    JobID
 	Since  time.Time
 	Counts map[string]int64
 }
 
-// Letter is a message that could not be dispatched, kept for people.
+// A Letter is a dead-letter message: it could not be dispatched and is kept for users.
 type Letter struct {
 	ID     string
-	At     time.Time // when it was buried
+	At     time.Time // when it was moved to the dead-letter queue
 	Reason string
-	Body   string // as it was on the ring, or as much of it as is kept
+	Body   string // original message, possibly truncated
 }
 
 // Executor is one live or fixed address of an app.
 type Executor struct {
 	App     string
-	Address string    // as core.NormalAddress
+	Address string    // as returned by NormalAddress
 	Beat    time.Time // last heartbeat that was stored; zero for a fixed address that sends none
 	Since   time.Time // first heartbeat
 	Fixed   bool
-	Dialect string // what its bytes looked like; empty unknown
-	Clock   Clock  // as it said when it beat
+	Dialect string // client dialect detected from its requests; empty: unknown
+	Clock   Clock  // measured at its last heartbeat
 }
 
-// Clock is how another clock stands to ours; the zero value: it is not known.
+// Clock is the difference between another machine's clock and ours. The zero value: unknown.
 type Clock struct {
 	Known bool
-	Ahead int32 // seconds; less than a clock's texts tell is 0
+	Ahead int32 // seconds; 0 if the difference is too small to measure
 }
 
-// What a clock that is said in whole seconds tells: less than clockSame is nothing, and an
-// answer that took longer than clockTook could be from any moment of that.
+// Bounds for a clock that reports whole seconds. A difference below clockSame counts as none, and an answer that took
+// longer than clockTook gives no measurement.
 const (
 	clockSame = 2 * time.Second
 	clockTook = 2 * time.Second
 )
 
-// ClockOf is how a clock stands that says a whole second in what was begun at a moment of ours
-// and took so long: the second was said half way.
+// ClockOf compares a clock that reported the second said with ours. The request began at begun
+// and took took; the result assumes that the clock was read halfway through.
 func ClockOf(said, begun time.Time, took time.Duration) Clock {
 	if said.IsZero() || took > clockTook || took < 0 {
 		return Clock{}
@@ -234,8 +234,8 @@ func ClockOf(said, begun time.Time, took time.Duration) Clock {
 	return Clock{Known: true, Ahead: int32(min(max(ahead, -most), most).Round(time.Second) / time.Second)}
 }
 
-// Lease is the conditional-write lock of a partition. It is for economy, not
-// safety. One that was given back has no owner, and Until says when that was.
+// A Lease is the conditional-write lock of a partition. It saves work but is not needed for
+// safety. A released lease has no owner, and Until is when it was released.
 type Lease struct {
 	Name  string // "partition/3"
 	Owner string
@@ -243,35 +243,33 @@ type Lease struct {
 	Until time.Time
 }
 
-// Change is the record of one change: who did what, when.
+// A Change is the record of one change: actor, action and time.
 type Change struct {
-	// ID grows within its subject: the revision it made, or the millisecond of what
-	// was done to runs, which others may have too.
+	// ID grows within its subject. It is the revision that the change made. For an action on
+	// runs it is the time in milliseconds, which is not unique.
 	ID   int64
 	At   time.Time
 	By   string
-	From string // as of Actor, with Via; an earlier version wrote neither
+	From string // as in Actor, like Via; records of an earlier version have neither
 	Via  string
 	Verb string // created, updated, paused, resumed, deleted, triggered, killed, …
 	App  string
 	Job  JobID  // 0 for an app or everything
-	Name string // of the job; without App and Job that of a channel, or behind OfPerson of a person
+	Name string // of the job; if App and Job are empty, a channel or, after OfPerson, a user
 	Why  string
-	Act  string // what it was part of, where one act changed many
-	Old  string // JSON of what was, without secrets; may be empty
-	New  string // JSON of what is
+	Act  string // ID of the bulk operation that the change belongs to; empty: none
+	Old  string // JSON of the old state, without secrets; may be empty
+	New  string // JSON of the new state
 }
 
-// BeatExpiry is how long after its last heartbeat a registered executor counts
-// as live.
+// BeatExpiry is how long a registered executor counts as live after its last heartbeat.
 const BeatExpiry = 90 * time.Second
 
-// Live is those of an app's executors that a run may be sent to at now. Fixed
-// ones always are, in the order given, before the others. A registered one is
-// while its last stored beat is at most expiry ago; after an outage of the
-// scheduler itself (g.DownAt to g.UpSince) nobody who was live when it began
-// expires before there was an expiry's time to beat again. Addresses are
-// distinct, those of registered ones sorted.
+// Live returns the executors that can receive a run at now, with distinct addresses. Fixed
+// executors come first, in the given order. Registered executors follow, sorted by address, if
+// their last stored heartbeat is at most expiry ago. After an outage of the scheduler
+// (g.DownAt to g.UpSince), executors that were live when it began stay live until expiry
+// after g.UpSince.
 func Live(executors []Executor, g Global, now time.Time, expiry time.Duration) []Executor {
 	var fixed, live []Executor
 	known := make(map[string]bool, len(executors))
@@ -299,9 +297,8 @@ func Live(executors []Executor, g Global, now time.Time, expiry time.Duration) [
 	return append(fixed, live...)
 }
 
-// Silent reports whether an executor that sends heartbeats has stopped: at a
-// queue, that nobody polls it any more. Of one that never sent any nothing is
-// known.
+// Silent reports whether an executor has stopped sending heartbeats. For a queue this means
+// that no executor polls it. An executor that never sent a heartbeat is not silent.
 func (e Executor) Silent(g Global, now time.Time, expiry time.Duration) bool {
 	return !e.Beat.IsZero() && !beats(e, g, now, expiry)
 }
@@ -313,8 +310,8 @@ func beats(e Executor, g Global, now time.Time, expiry time.Duration) bool {
 	return !g.UpSince.IsZero() && !e.Beat.Add(expiry).Before(g.DownAt) && !g.UpSince.Add(expiry).Before(now)
 }
 
-// Candidates is the executors of the app: its fixed ones if it has any,
-// otherwise those of the stored registrations that are live.
+// Candidates returns the live executors of the app: its fixed addresses if it has any,
+// otherwise the live registrations in stored.
 func (a *App) Candidates(stored []Executor, g Global, now time.Time, expiry time.Duration) []Executor {
 	if len(a.Executors) == 0 {
 		return Live(stored, g, now, expiry)
@@ -322,7 +319,7 @@ func (a *App) Candidates(stored []Executor, g Global, now time.Time, expiry time
 	fixed := make([]Executor, len(a.Executors))
 	for i, address := range a.Executors {
 		fixed[i] = Executor{App: a.Name, Address: address, Fixed: true}
-		for _, e := range stored { // what is known of the dialect, and when it was polled
+		for _, e := range stored { // copy the dialect and the heartbeats from the registration
 			if e.Address == address {
 				fixed[i].Dialect, fixed[i].Beat, fixed[i].Since = e.Dialect, e.Beat, e.Since
 			}

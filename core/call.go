@@ -10,30 +10,30 @@ import (
 	"strings"
 )
 
-// Call is what a job, or its app, says of how call: executors are called. Nil says nothing.
+// Call has the settings for calls of call: executors, from a job or its app. Nil: none.
 type Call struct {
 	Headers map[string]string `json:"headers,omitempty"`
-	Hidden  []string          `json:"hidden,omitempty"` // Headers whose values are secrets
+	Hidden  []string          `json:"hidden,omitempty"` // names of Headers with secret values
 	Auth    Auth              `json:"auth,omitzero"`
-	// Expect are the statuses that succeed; none: 200 to 299, but for 202, which is to be reported.
+	// Expect lists the HTTP statuses that mean success; empty: 200 to 299 except 202, which promises a later report.
 	Expect    []int `json:"expect,omitempty"`
-	MaxAnswer int64 `json:"maxAnswer,omitempty"` // bytes that are read of an answer; 0: MaxAnswer
+	MaxAnswer int64 `json:"maxAnswer,omitempty"` // maximum answer size in bytes; 0: MaxAnswer
 }
 
-// Auth is how a call says who asks: at most one of them.
+// Auth is the authentication of a call: at most one field is set.
 type Auth struct {
 	Bearer string `json:"bearer,omitempty"`
 	Basic  Basic  `json:"basic,omitzero"`
 	OAuth  OAuth  `json:"oauth,omitzero"`
 }
 
-// Basic is a name and a password.
+// Basic is a name and a password for HTTP basic authentication.
 type Basic struct {
 	User     string `json:"user"`
 	Password string `json:"password"`
 }
 
-// OAuth are client credentials: a token is got for them at TokenURL.
+// OAuth are client credentials: tickring requests a token with them at TokenURL.
 type OAuth struct {
 	TokenURL     string `json:"tokenUrl"`
 	ClientID     string `json:"clientId"`
@@ -45,17 +45,16 @@ const (
 	MaxHeaders   = 32
 	MaxHeader    = 128     // bytes of a name
 	MaxSecret    = 4 << 10 // bytes of a secret, and of the value of a header
-	MaxCall      = 8 << 10 // bytes of its texts together: each fire reads them
+	MaxCall      = 8 << 10 // bytes of all texts together, because each dispatch reads them
 	MaxExpect    = 32
 	MaxAnswer    = 16 << 20
 	MinMaxAnswer = 1 << 10
 )
 
-// AsStored is shown in place of a secret. In a Call that is saved it stands for what is
-// stored there.
+// AsStored is shown instead of a secret. In a Call that is saved it means the stored secret.
 const AsStored = "***"
 
-// Over is what c says, and where it says nothing what under does.
+// Over returns c with its empty settings filled from under.
 func (c *Call) Over(under *Call) *Call {
 	if c == nil || under == nil {
 		return cmp.Or(c, under)
@@ -74,7 +73,7 @@ func (c *Call) Over(under *Call) *Call {
 	return &out
 }
 
-// Besides is what counts of c under one that is over it, nil if nothing does.
+// Besides returns the settings of c that remain valid under over, which takes precedence; nil if none do.
 func (c *Call) Besides(over *Call) *Call {
 	if c == nil || over == nil {
 		return c
@@ -110,10 +109,10 @@ func (c *Call) Equal(o *Call) bool {
 		slices.Equal(c.Expect, o.Expect) && c.MaxAnswer == o.MaxAnswer
 }
 
-// Shown is c with AsStored in place of its secrets.
+// Shown returns c with AsStored instead of its secrets.
 func (c *Call) Shown() *Call { return c.withSecrets(asStored) }
 
-// withSecrets returns c with each of its secrets replaced by what turn returns for it.
+// withSecrets returns a copy of c with each secret replaced by turn's result for it.
 func (c *Call) withSecrets(turn func(secret string) string) *Call {
 	if c == nil {
 		return nil
@@ -129,7 +128,7 @@ func (c *Call) withSecrets(turn func(secret string) string) *Call {
 	return &out
 }
 
-// Kept is c with the secrets of old where it has AsStored.
+// Kept returns c with the secrets of old for AsStored.
 func (c *Call) Kept(old *Call) (*Call, error) {
 	if c == nil {
 		return nil, nil
@@ -156,7 +155,7 @@ func (c *Call) Kept(old *Call) (*Call, error) {
 		case *s.text != AsStored:
 		case *was[i].text == "":
 			return nil, none(s.field)
-		case out.Auth.OAuth.TokenURL != old.Auth.OAuth.TokenURL: // who changes it need not know the secret that goes there
+		case out.Auth.OAuth.TokenURL != old.Auth.OAuth.TokenURL: // a user who changes the URL must not send the stored secret there
 			return nil, Invalid(s.field, AsStored, "the stored secret belongs to another tokenUrl: set the secret again")
 		default:
 			*s.text = *was[i].text
@@ -181,12 +180,12 @@ func turned(list []secretField, turn func(string) string) {
 
 func asStored(string) string { return AsStored }
 
-// LockedMark begins a secret that could not be decrypted: its stored form follows, so that a change of something else
-// stores it unchanged. No secret that is given begins with it.
+// LockedMark is the prefix of a secret that could not be decrypted. The stored form follows, so that other changes
+// store it unchanged. No valid secret begins with it.
 const LockedMark = "\x00"
 
-// Locked is the error of a stored record with a secret that cannot be decrypted: by itself, or in Unreadable
-// and UnreadableApps. Record has every other field.
+// Locked is the error of a stored record with a secret that cannot be decrypted. It occurs alone, or in Unreadable
+// and UnreadableApps. Record has all other fields.
 type Locked[T any] struct {
 	Record T
 	Err    *Error
@@ -195,7 +194,7 @@ type Locked[T any] struct {
 func (l *Locked[T]) Error() string { return l.Err.Error() }
 func (l *Locked[T]) Unwrap() error { return l.Err }
 
-// LockedApp returns the app of that name that a read reported as locked.
+// LockedApp returns the named app if a read reported it as locked.
 func LockedApp(err error, name string) (app App, is bool) {
 	bad, _ := BesidesApps(err)
 	if l, is := bad[name].(*Locked[App]); is {
@@ -204,7 +203,7 @@ func LockedApp(err error, name string) (app App, is bool) {
 	return app, false
 }
 
-// LockedJob returns the job that a read reported as locked; nil if it did not.
+// LockedJob returns the job if a read reported it as locked, else nil.
 func LockedJob(err error, id JobID) *Job {
 	bad, _ := Besides(err)
 	if l, is := bad[id].(*Locked[*Job]); is {
@@ -218,10 +217,10 @@ func (a *Auth) secrets() []secretField {
 		{"call.auth.oauth.clientSecret", &a.OAuth.ClientSecret}}
 }
 
-// alwaysHidden are headers that hold a secret whatever they are said to hold.
+// alwaysHidden are headers that always count as secret.
 var alwaysHidden = []string{"authorization", "cookie"}
 
-// notGiven are headers that belong to the connection, or that tickring sets, and why.
+// notGiven are headers that users cannot set, because they belong to the connection or tickring sets them.
 var notGiven = map[string]Text{
 	"connection": hopByHop, "keep-alive": hopByHop, "proxy-authenticate": hopByHop, "proxy-authorization": hopByHop,
 	"proxy-connection": hopByHop, "te": hopByHop, "trailer": hopByHop, "transfer-encoding": hopByHop, "upgrade": hopByHop,
@@ -232,7 +231,7 @@ var notGiven = map[string]Text{
 
 var hopByHop = Say("reserved for the connection")
 
-// Normal hides what always is, in one order; one that says nothing is nil.
+// Normal adds alwaysHidden to Hidden and sorts the lists. It returns nil for a Call without settings.
 func (c *Call) Normal() *Call {
 	if c == nil {
 		return nil
@@ -357,7 +356,7 @@ func (a *Auth) validate() error {
 	return nil
 }
 
-// hidden refuses what cannot stand in a header, and does not repeat it.
+// hidden returns an error, without the value, if it cannot be the value of a header.
 func hidden(field, value string, what Text) error {
 	if len(value) > MaxSecret || !printable(value) || strings.TrimSpace(value) != value {
 		return Invalid(field, "", "%s can have at most %d printable ASCII characters, without line breaks or surrounding spaces", what, MaxSecret)
@@ -365,7 +364,7 @@ func hidden(field, value string, what Text) error {
 	return nil
 }
 
-// CheckCall refuses what is said of calls where no executor of the app is called.
+// CheckCall returns an error if the app has no call: executor but call settings.
 func (a *App) CheckCall(c *Call) error {
 	if c == nil || slices.ContainsFunc(a.Executors, func(s string) bool { return strings.HasPrefix(s, string(SchemeCall)+":") }) {
 		return nil

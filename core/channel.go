@@ -13,26 +13,25 @@ import (
 	"unicode/utf8"
 )
 
-// Channel is where notices go. Its JSON is how it is stored, and without its secrets
-// ([Channel.Shown]) how a change record has it; it is stable: fields are only added.
+// Channel is a destination of notifications. Its JSON is the stored form, and without secrets ([Channel.Shown]) the
+// form in change records. It is stable: fields are only added.
 type Channel struct {
 	Name     string      `json:"name"`
-	Set      string      `json:"set,omitempty"` // the manifest that made it
+	Set      string      `json:"set,omitempty"` // name of the manifest that created the channel
 	Language Language    `json:"language"`
 	Kind     ChannelKind `json:"kind"`
-	// URL is that of an HTTP channel. But for a webhook's it is a secret: who has it may
-	// post there.
+	// URL is the address of an HTTP channel. Except for a webhook it is a secret, because it allows posting.
 	URL    string `json:"url,omitempty"`
-	Secret string `json:"secret,omitempty"` // signs what is sent to a webhook, to Feishu, to DingTalk; may be empty
+	Secret string `json:"secret,omitempty"` // signs messages to a webhook, Feishu or DingTalk; may be empty
 	Email  Email  `json:"email,omitzero"`
 	ARN    string `json:"arn,omitempty"` // of an SNS topic
 	Rev    int64  `json:"rev"`
-	// Tested is when a test message was last asked for.
+	// Tested is when a user last requested a test message.
 	Tested  time.Time `json:"tested,omitzero"`
 	Created time.Time `json:"created,omitzero"`
 }
 
-// ChannelKind is the service by which a channel reaches people.
+// ChannelKind is the service that delivers notifications.
 type ChannelKind string
 
 const (
@@ -47,10 +46,10 @@ const (
 
 var ChannelKinds = []ChannelKind{ChannelWebhook, ChannelSlack, ChannelFeishu, ChannelDingTalk, ChannelWeCom, ChannelEmail, ChannelSNS}
 
-// HTTP reports whether what is sent is posted to Channel.URL.
+// HTTP reports whether messages are posted to Channel.URL.
 func (k ChannelKind) HTTP() bool { return k != ChannelEmail && k != ChannelSNS }
 
-// Language is that of the texts of a channel.
+// Language is the language of a channel's messages.
 type Language string
 
 const (
@@ -64,7 +63,7 @@ type Email struct {
 	SMTP SMTP     `json:"smtp"`
 }
 
-// SMTP is the server that takes mail. It is let in without User where it asks for none.
+// SMTP is a mail server. An empty User means no login.
 type SMTP struct {
 	Host     string  `json:"host"`
 	Port     int     `json:"port"`
@@ -73,13 +72,13 @@ type SMTP struct {
 	TLS      SMTPTLS `json:"tls"`
 }
 
-// SMTPTLS is how a connection to an SMTP server is kept from being read on its way.
+// SMTPTLS is the encryption of a connection to an SMTP server.
 type SMTPTLS string
 
 const (
-	TLSStart    SMTPTLS = "starttls" // it begins plain, and nothing but the greeting is said before TLS
-	TLSImplicit SMTPTLS = "implicit" // TLS from its first byte
-	TLSNone     SMTPTLS = "none"     // for a relay that has none; never with a password
+	TLSStart    SMTPTLS = "starttls" // starts unencrypted, and switches to TLS right after the greeting
+	TLSImplicit SMTPTLS = "implicit" // TLS from the first byte
+	TLSNone     SMTPTLS = "none"     // for a relay without TLS; never with a password
 )
 
 var SMTPTLSs = []SMTPTLS{TLSStart, TLSImplicit, TLSNone}
@@ -92,7 +91,7 @@ const (
 	MaxHost       = 253     // bytes
 )
 
-// Normal is c with what was left out.
+// Normal returns c with defaults for empty fields.
 func (c Channel) Normal() Channel {
 	fill(&c.Language, English)
 	if c.Kind == ChannelEmail {
@@ -106,16 +105,16 @@ func (c Channel) Normal() Channel {
 	return c
 }
 
-// secrets are those of the channel, by their fields.
+// secrets returns the secrets of the channel with their field names.
 func (c *Channel) secrets() []secretField {
 	return []secretField{{string(c.Kind) + ".secret", &c.Secret}, {"email.smtp.password", &c.Email.SMTP.Password},
 		{string(c.Kind) + ".url", &c.URL}}
 }
 
-// Shown is c with AsStored in place of its secrets.
+// Shown returns c with AsStored instead of its secrets.
 func (c Channel) Shown() Channel { return c.WithSecrets(asStored) }
 
-// WithSecrets returns c with each of its secrets replaced by what turn returns for it.
+// WithSecrets returns a copy of c with each secret replaced by turn's result for it.
 func (c Channel) WithSecrets(turn func(secret string) string) Channel {
 	turned(c.secrets(), turn)
 	return c
@@ -123,7 +122,7 @@ func (c Channel) WithSecrets(turn func(secret string) string) Channel {
 
 func (c Channel) SecretsOf() string { return "channel/" + c.Name }
 
-// Locked is why the channel cannot be used: a secret of it could not be decrypted; nil if it can.
+// Locked returns an error if a secret of the channel could not be decrypted, else nil.
 func (c Channel) Locked() error {
 	for _, s := range c.secrets() {
 		if strings.HasPrefix(*s.text, LockedMark) {
@@ -134,8 +133,8 @@ func (c Channel) Locked() error {
 	return nil
 }
 
-// Kept is c with the secrets of old where it has AsStored. A secret that went elsewhere is
-// not kept: who changes where it goes need not know it.
+// Kept returns c with the secrets of old for AsStored. A secret for another destination is not kept, because a user
+// who changes the destination must not send the secret there.
 func (c Channel) Kept(old Channel) (Channel, error) {
 	if c.Kind != old.Kind {
 		old = Channel{}
@@ -162,13 +161,13 @@ func (c Channel) Kept(old Channel) (Channel, error) {
 	return c, keep("email.smtp.password", &s.Password, o.Password, s.Host == o.Host && s.Port == o.Port && s.TLS == o.TLS)
 }
 
-// Equal reports whether two channels say the same, whatever their revisions.
+// Equal reports whether two channels are equal except for their revisions.
 func (c Channel) Equal(o Channel) bool {
 	return c.Name == o.Name && c.Set == o.Set && c.Language == o.Language && c.Kind == o.Kind && c.URL == o.URL && c.Secret == o.Secret &&
 		c.ARN == o.ARN && slices.Equal(c.Email.To, o.Email.To) && c.Email.From == o.Email.From && c.Email.SMTP == o.Email.SMTP
 }
 
-// To is where it goes, for people: never a secret.
+// To returns the destination as text for users, without secrets.
 func (c Channel) To() string {
 	switch c.Kind {
 	case ChannelEmail:
@@ -189,7 +188,7 @@ func CheckChannelName(field, name string) error { return CheckName(field, name) 
 
 var topicARN = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]{1,32}:[0-9]{12}:[A-Za-z0-9_-]{1,256}$`)
 
-// Validate refuses a normal channel that breaks a bound, with the path of the field.
+// Validate returns an error with the field's path if a normal channel exceeds a bound.
 func (c Channel) Validate() error {
 	if err := CheckChannelName("name", c.Name); err != nil {
 		return err
@@ -224,7 +223,7 @@ func (c Channel) validateURL() error {
 	if c.URL == AsStored {
 		return nil
 	}
-	wrong := func(reason string, args ...any) error { return Invalid(string(c.Kind)+".url", "", reason, args...) } // it is a secret
+	wrong := func(reason string, args ...any) error { return Invalid(string(c.Kind)+".url", "", reason, args...) } // the value is a secret
 	u, err := url.Parse(c.URL)
 	switch {
 	case c.URL == "":
@@ -284,7 +283,7 @@ func (e *Email) validate() error {
 	return nil
 }
 
-// checkMail refuses what is no address, or could be more than one line of a header.
+// checkMail returns an error unless address is a mail address that fits one header line.
 func checkMail(field, address string) error {
 	a, err := mail.ParseAddress(address)
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
@@ -297,7 +296,7 @@ func checkMail(field, address string) error {
 
 var hostLabel = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
 
-// hostname reports whether a text names a host: by DNS labels, or as an IP address.
+// hostname reports whether text is a DNS host name or an IP address.
 func hostname(text string) bool {
 	if _, err := netip.ParseAddr(text); err == nil {
 		return true
@@ -313,46 +312,45 @@ func hostname(text string) bool {
 	return true
 }
 
-// Message is what a channel is told of one notice. It is written in the channel's language,
-// each text bounded as its service demands.
+// Message is the content of one notification for a channel, in the channel's language. Each text fits the bounds of
+// the service.
 type Message struct {
-	// ID is the notice's, 1 to 128 printable ASCII characters without space: the same when
-	// the message is sent again, so that who gets it twice can tell.
+	// ID identifies the notification: 1 to 128 printable ASCII characters without space. A repeated message has an
+	// equal ID, so that receivers can detect duplicates.
 	ID    string
-	Event string // one of Events, or EventMute; empty is a test of the channel
+	Event string // one of Events, or EventMute; empty for a channel test
 	App   string
-	Job   string // its name in the app; empty where the notice is of no job
+	Job   string // name in the app; empty: no job
 	Title string
-	Run   RunID // 0: of none
-	// Instant and Due are of the run, or of what has none; of overdue Due is by when it was
-	// to succeed. Zone is that in which times are written; empty is UTC.
+	Run   RunID // 0: no run
+	// Instant and Due are from the run, if there is one. For overdue, Due is when the job had to succeed. Zone is the
+	// time zone of all times in the text; empty is UTC.
 	Instant, Due Instant
 	Zone         string
 	State        State
 	Reason       Reason
-	Code         int    // of the result
-	Text         string // of the result; for what has none why, such as why a job cannot be planned
+	Code         int    // from the result
+	Text         string // from the result, or the reason if there is no result, such as a planning error
 	Lines        []string
-	Muted        string    // of mute: the channel that did not take a notice, of which Text is its error
-	At           time.Time // when it happened
-	// Took is how late, how long at work, or how long without a success it is.
+	Muted        string    // for mute: the channel that rejected a notification; Text has its error
+	At           time.Time // time of the event
+	// Took is the delay, the running time, or the time without a success, by event.
 	Took time.Duration
-	// Times are the attempts, the failures before, the instants that were skipped or the fires
-	// of a dead letter, as the event has it, of the last that Count counts; 0 is 1.
+	// Times counts attempts, earlier failures, skipped times or runs of a dead-letter message, by event. If Count is
+	// more than 1, it is from the last cause. 0 means 1.
 	Times int
-	// Count is how many notices of the same cause this one stands for, itself among them,
-	// since Since; 0 is 1.
+	// Count is how many notifications with one cause this one represents, including itself, since Since; 0 means 1.
 	Count      int
 	Since      time.Time
-	Link       string // where to read on; empty is none
-	Deployment string // whose notice it is; empty is not said
+	Link       string // link for details; empty: none
+	Deployment string // name of the sending deployment; empty: not shown
 }
 
-// Undelivered is why a message did not reach a channel, or may not have.
+// Undelivered explains why a message did not, or may not, have reached a channel.
 type Undelivered struct {
-	Permanent bool          // the same would be answered again: not worth another try
-	After     time.Duration // not to be tried before; 0: as who tries likes
-	Reason    string        // what was wrong, and where: for people, without any secret
+	Permanent bool          // a retry would fail too
+	After     time.Duration // earliest retry; 0: the sender decides
+	Reason    string        // the problem and its place, for users, without secrets
 	Err       error         // for the log; may be nil
 }
 

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Upon is after which ends of a parent's chain a job comes.
+// Upon selects the ends of a parent's retry chain after which a child runs.
 type Upon string
 
 const (
 	UponSuccess Upon = "succeeded"
-	UponFailure Upon = "failed" // as a retry sees it: not killed by a person, not skipped
-	UponClose   Upon = "closed" // any but a skip
+	UponFailure Upon = "failed" // as for retries: not killed by a user, not skipped
+	UponClose   Upon = "closed" // any except a skip
 )
 
 var Upons = []Upon{UponSuccess, UponFailure, UponClose}
 
-// Bounds of the jobs that come after one another.
+// Bounds for parents and children.
 const (
 	MaxParents  = 20
 	MaxChildren = 1000
@@ -30,20 +30,20 @@ type Parent struct {
 	When Upon   `json:"when"`
 }
 
-// Child is a job that comes after another, as that one's definition lists it.
+// Child is an entry in the definition of a parent: a job that runs after it.
 type Child struct {
 	Job  JobID `json:"job"`
 	When Upon  `json:"when"`
 }
 
-// Link is what the change of a job's After makes of the list of one of its parents.
+// Link is a change to the list of children of a parent, caused by a change of a job's After.
 type Link struct {
 	Parent JobID
 	Child  JobID
-	When   Upon // empty: it comes after it no more
+	When   Upon // empty: the parent is removed
 }
 
-// Links are those of a job that comes after what was and is now.
+// Links returns the changes for the parents of child when its After changes from was to is.
 func Links(child JobID, was, is []Parent) (list []Link) {
 	for _, p := range was {
 		if !slices.ContainsFunc(is, func(o Parent) bool { return o.ID == p.ID }) {
@@ -58,8 +58,8 @@ func Links(child JobID, was, is []Parent) (list []Link) {
 	return list
 }
 
-// Linked is a list of children, in the order of their numbers, after a link; false where
-// it has no room for one more.
+// Linked returns a list of children with a link applied, ordered by number; false if the list is
+// full.
 func Linked(list []Child, l Link) ([]Child, bool) {
 	at, is := slices.BinarySearchFunc(list, l.Child, func(c Child, job JobID) int { return int(c.Job) - int(job) })
 	list = slices.Clone(list)
@@ -77,7 +77,7 @@ func Linked(list []Child, l Link) ([]Child, bool) {
 	return slices.Insert(list, at, Child{l.Child, l.When}), true
 }
 
-// FirstPlace is what a run of the job says from when it is made: see Run.Place.
+// FirstPlace returns the initial Run.Place of a run of the job.
 func (d *Def) FirstPlace() int64 {
 	if len(d.Children) == 0 {
 		return 0
@@ -85,11 +85,10 @@ func (d *Def) FirstPlace() int64 {
 	return 1
 }
 
-// PlaceAfter is the place where that child was the last that was made.
+// PlaceAfter returns the place after the run of this child was created.
 func PlaceAfter(child JobID) int64 { return int64(child) + 1 }
 
-// ChildrenAfter are those of a run's job, in the order of their numbers, that come after
-// its end and lie behind its place.
+// ChildrenAfter returns the children that still need a run after the end of r, ordered by number.
 func (d *Def) ChildrenAfter(r *Run) (list []Child) {
 	for _, c := range d.Children {
 		if PlaceAfter(c.Job) > r.Place && c.When.Meets(r, d.Retry.On) {
@@ -99,8 +98,8 @@ func (d *Def) ChildrenAfter(r *Run) (list []Child) {
 	return list
 }
 
-// Meets reports whether the end of r, the last attempt of its chain, is one after which
-// the child comes; on are the ends that its job tries again.
+// Meets reports whether the child runs after the end of r, the last attempt of its retry chain. on are the ends that
+// the job retries.
 func (w Upon) Meets(r *Run, on []State) bool {
 	switch w {
 	case UponSuccess:
@@ -111,8 +110,8 @@ func (w Upon) Meets(r *Run, on []State) bool {
 	return w == UponClose
 }
 
-// OwesChildren reports whether children are to be made of the end of r: it is the last
-// attempt of its chain, has ended otherwise than by a skip of all of it, and a place is left.
+// OwesChildren reports whether child runs must be created after r. It must be the closed last attempt of its chain,
+// the chain not skipped as a whole, and children must remain.
 func (r *Run) OwesChildren() bool {
 	return r.Place != 0 && !r.State.Open() && r.Then == 0 && (r.State != Skipped || r.Attempt > 1)
 }
@@ -121,14 +120,14 @@ func (r *Run) Owing() bool {
 	return !r.State.Open() && (len(r.Owes) > 0 || r.OwesChildren() || r.OwesAside() != Aside{})
 }
 
-// Draw is C1 of the protocol: a closed run as read owes the next children, by the IDs
-// that were drawn for them.
+// Draw is C1 of the protocol: a closed run gets the next children as pending follow-ups, with the
+// IDs allocated for them.
 func (r *Run) Draw(owes []Owed) RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunPlace | RunOwes, Was: *r, Set: RunOwes, To: Run{Owes: owes}}
 }
 
-// NoteChildren is F4 of children: what was owed is made, but for what is left. The place is
-// another, 0 where no child is behind it.
+// NoteChildren is F4 for children: all follow-ups except left exist. place is the next place, or 0
+// if no child remains.
 func (r *Run) NoteChildren(place int64, left []Owed) RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunPlace | RunOwes, Was: *r, Set: RunOwes | RunPlace, To: Run{Place: place, Owes: left}}
 }
@@ -172,9 +171,9 @@ func (d *Def) validateAfter() error {
 	return nil
 }
 
-// InOrder puts keys in an order in which each stands behind those of them that it comes
-// after, else as they were. Where there is none, circle is one of those that prevent it,
-// each coming after the next, the last after the first.
+// InOrder sorts keys so that each follows the keys that it depends on, keeping the order otherwise.
+// If this is impossible, circle is a dependency cycle: each key depends on the next, the last on
+// the first.
 func InOrder[K comparable](keys []K, after func(K) []K) (order, circle []K) {
 	const under, done = 1, 2
 	state := make(map[K]int8, len(keys))

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// TestClockOf: a clock that is said in whole seconds is known to about one, half the round trip
-// taken off; what is less than two is nothing, and what took long tells nothing.
+// TestClockOf checks that a clock in whole seconds is measured to about a second, minus half the
+// round trip. Less than two seconds count as none, and slow answers as unknown.
 func TestClockOf(t *testing.T) {
 	begun := time.Date(2026, 11, 20, 12, 0, 0, 900e6, time.UTC)
 	for _, c := range []struct {
-		ahead, took time.Duration // of a clock that is so far ahead, by an answer that took so long
+		ahead, took time.Duration // the clock's difference, and the time of the answer
 		want        Clock
 	}{
 		{0, 0, Clock{Known: true}}, {0, time.Second, Clock{Known: true}}, {0, 1900 * time.Millisecond, Clock{Known: true}},

@@ -11,15 +11,15 @@ import (
 	"unicode/utf8"
 )
 
-// Command is a line that a server runs on its own machine for a job, as cron does. Nil: the
-// job has none, and its executors run it.
+// Command is a command line that the server runs on its own machine for a job, as cron does. Nil: executors run the
+// job.
 type Command struct {
-	Line   string            `json:"line"`             // what /bin/sh -c gets
-	Dir    string            `json:"dir,omitempty"`    // absolute; empty: the first that the server allows
-	Env    map[string]string `json:"env,omitempty"`    // besides what each command has
-	Hidden []string          `json:"hidden,omitempty"` // Env whose values are secrets
-	User   string            `json:"user,omitempty"`   // empty: that of the server
-	// MaxOutput is how many bytes of its output are kept in the log; 0: DefaultMaxOutput.
+	Line   string            `json:"line"`             // argument of /bin/sh -c
+	Dir    string            `json:"dir,omitempty"`    // absolute; empty: the first directory that the server allows
+	Env    map[string]string `json:"env,omitempty"`    // in addition to the variables of every command
+	Hidden []string          `json:"hidden,omitempty"` // names of Env with secret values
+	User   string            `json:"user,omitempty"`   // empty: the server's user
+	// MaxOutput is how many bytes of output the log keeps; 0: DefaultMaxOutput.
 	MaxOutput int64 `json:"maxOutput,omitempty"`
 }
 
@@ -27,7 +27,7 @@ const (
 	MaxLine          = 8 << 10  // bytes
 	MaxDir           = 1 << 10  // bytes
 	MaxEnv           = 64       // variables
-	MaxCommand       = 32 << 10 // bytes of its texts together: each run is given them
+	MaxCommand       = 32 << 10 // bytes of all texts together, because each run receives them
 	DefaultMaxOutput = 1 << 20
 	MinMaxOutput     = 1 << 10
 	MaxMaxOutput     = 64 << 20
@@ -41,7 +41,7 @@ func (c *Command) Equal(o *Command) bool {
 		c.MaxOutput == o.MaxOutput
 }
 
-// Normal has what is left out in one form.
+// Normal returns a copy of c in one form, with nil for empty fields.
 func (c *Command) Normal() *Command {
 	if c == nil {
 		return nil
@@ -58,10 +58,10 @@ func (c *Command) Normal() *Command {
 	return &out
 }
 
-// Shown is c with AsStored in place of its secrets.
+// Shown returns c with AsStored instead of its secrets.
 func (c *Command) Shown() *Command { return c.withSecrets(asStored) }
 
-// withSecrets returns c with each of its secrets replaced by what turn returns for it.
+// withSecrets returns a copy of c with each secret replaced by turn's result for it.
 func (c *Command) withSecrets(turn func(secret string) string) *Command {
 	if c == nil {
 		return nil
@@ -76,8 +76,8 @@ func (c *Command) withSecrets(turn func(secret string) string) *Command {
 	return &out
 }
 
-// Kept is c with the secrets of old where it has AsStored. They are kept only for the line,
-// folder and user that they were given for: who may change these need not know the secrets.
+// Kept returns c with the secrets of old for AsStored. It returns an error if line, directory or user differ, because
+// a user who changes them must not receive the secrets.
 func (c *Command) Kept(old *Command) (*Command, error) {
 	if c == nil {
 		return nil, nil
@@ -136,7 +136,7 @@ func (c *Command) validateEnv() error {
 		case strings.HasPrefix(name, "TICKRING_"):
 			return Invalid(field, "", "names that start with TICKRING_ are reserved for information about the run: choose another name")
 		case len(value) > MaxSecret || !utf8.ValidString(value) || strings.ContainsRune(value, 0):
-			// The value is not repeated: it may be a secret.
+			// The error leaves out the value, because it may be a secret.
 			return Invalid(field, "", "a value can have at most %d bytes of UTF-8 without zero bytes", MaxSecret)
 		}
 		size += len(name) + len(value)
@@ -157,7 +157,7 @@ var (
 	userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}$`)
 )
 
-// plain refuses what is too long, no UTF-8, or has control characters besides the end of a line and a tab.
+// plain returns an error unless s is UTF-8 within the size, without control characters except newline and tab.
 func plain(field, s string, bytes int) error {
 	if len(s) > bytes {
 		return Invalid(field, "", "%d bytes, at most %d are allowed", len(s), bytes)
@@ -168,7 +168,7 @@ func plain(field, s string, bytes int) error {
 	return nil
 }
 
-// validateCommand refuses what a job says beside its command that nobody would act upon.
+// validateCommand rejects fields that have no effect in a job with a command.
 func (d *Def) validateCommand() error {
 	switch {
 	case d.Handler != "":

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCommandKept: a secret that is not given again is kept, but not for another line, dir
-// or user, where who has it printed need not know it.
+// TestCommandKept checks that stored secrets are kept, but not for another line, directory or
+// user, because a command could print them.
 func TestCommandKept(t *testing.T) {
 	old := &Command{Line: "dump", Dir: "/a", User: "u", Env: map[string]string{"A": "s3cret", "B": "b"}, Hidden: []string{"A"}}
 	shown := old.Shown()
@@ -75,7 +75,7 @@ func TestCommandBounds(t *testing.T) {
 	}
 }
 
-// No executor has the address of commands.
+// No executor can have the address of commands.
 func TestLocalAddressIsNobodys(t *testing.T) {
 	for _, address := range []string{LocalAddress, "local:x", "local:http://h"} {
 		if _, _, err := ParseAddress(address); err == nil {

@@ -1,51 +1,50 @@
-// Package core holds the nouns of tickring as plain Go, each with its
-// validation: App, Executor, Job, Fire, Run, RunID, Journal. It has no
-// interface, no context, no clock and no goroutine; what is done with the nouns
-// is in the packages below it and beside it.
+// Package core holds the data types of tickring with their validation: App,
+// Executor, Job, Fire, Run, RunID, Journal. It has no interface, context, clock
+// or goroutine; the packages below and beside it act on these types.
 //
-// # The way of one fire
+// # From a scheduled time to the end of its run
 //
-//  1. Somebody saves a job: manage.Manage.Save checks it, schedule.Compile
-//     reads its schedule (texts by cron.ParseQuartz and cron.ParseCrontab), and
-//     plan.Start sets its first instant and when it is to be planned.
-//  2. A tick passes over a partition of the due index: tick.Ticker.Pass reads
-//     what is due and the jobs themselves.
-//  3. For each job plan.Job computes the instants of a window, judges late ones
-//     with plan.Judge, and makes fires; plan.Pack groups them by slot into
-//     messages, which ring.Encode writes.
-//  4. The messages go on the ring; only then the job is moved on, by an Advance
-//     that applies only if nobody was faster.
-//  5. When the slot has come dispatch.Dispatcher.Handle takes the messages. It
-//     reads jobs, apps and pauses, judges each fire anew, and chooses addresses
+//  1. A user saves a job. manage.Manage.Save checks it, and schedule.Compile
+//     parses its schedule with cron.ParseQuartz or cron.ParseCrontab. plan.Start
+//     sets its first scheduled time and when it must be planned.
+//  2. tick.Ticker.Pass scans a partition of the due index and reads the jobs
+//     that must be planned.
+//  3. For each job, plan.Job computes the scheduled times of a window, applies
+//     the misfire policy with plan.Judge, and creates fires. plan.Pack groups
+//     fires by due time into messages, and ring.Encode encodes them.
+//  4. The ticker puts the messages on the delay queue. Then an Advance moves the
+//     job on, unless another ticker was faster.
+//  5. At the due time, dispatch.Dispatcher.Handle takes the messages. It reads
+//     jobs, apps and pauses, checks each fire again, and orders the addresses
 //     with route.Order.
-//  6. A run that a limit counts (core.Job.Permit) asks for its permit first, by
-//     core.Permits.Ask in one stored item: what gets none is queued, or skipped,
-//     or goes in the place of another (finish.Finish.Replace).
-//  7. It claims each run by a write that succeeds for one dispatcher only, and not
-//     before the slot: that would keep the run's ID from the fire of a newer
-//     revision at the same second. A refused claim is looked at: done, somebody
-//     else's, or to be taken over. A broadcast is claimed for all its shards, by
-//     core.Run.Spread, and is sent to nobody: finish.Finish.Spread puts a fire of
-//     each shard on the ring, which goes this way from step 5 on.
-//  8. It sends, with the source of its script where the job has one, which is read
-//     by its hash: send.Sender.Send, by the scheme of the address; over the wire
-//     that is wirehttp.Client.Run with the bytes of wire.AppendRun.
-//  9. The journal says which runs were accepted or are unconfirmed. It is
-//     stored before the message is acked.
-//  10. The executor calls back: wirehttp.NewHandler takes the bytes,
-//     callback.Translate makes the end of a run of each item,
-//     callback.Callback.Callback asks whether its caller may end that run, and
-//     finish.Finish.End closes it together with what its end owes, such as a retry.
-//  11. finish.Finish.Mend makes what is owed, again if need be. Where no attempt
-//     follows, finish.Finish.Release frees the permit for those that wait,
-//     finish.Finish.Children makes the runs that come after this one, which begin
-//     at step 5, and finish.Finish.ChainEnded the next fire of a fixed delay. The
-//     end of the last shard is that of its broadcast (core.Shard.Verdict).
-//  12. finish.Watchdog.Pass reads the journals later: what is lost is closed,
-//     what is owed is made.
-//  13. ask.Ask.Audit proves it: of what the schedules demanded nothing is
-//     unaccounted for.
+//  6. A run with a limit (core.Job.Permit) asks for a slot: core.Permits.Ask on
+//     one stored item. Without a slot it is queued, skipped, or replaces another
+//     run (finish.Finish.Replace).
+//  7. The dispatcher claims each run by a write that succeeds for one dispatcher
+//     only. It never claims before the due time, because that would take the run
+//     ID from a newer revision of the job. After a failed claim it reads the run,
+//     which is done, owned by another, or to be taken over. For a broadcast it
+//     claims all shards with core.Run.Spread and sends nothing; then
+//     finish.Finish.Spread queues a fire for each shard, which starts at step 5.
+//  8. send.Sender.Send sends the run by the scheme of the address, with the
+//     source of its script if it has one. For xxl-job executors,
+//     wirehttp.Client.Run sends the bytes of wire.AppendRun.
+//  9. The journal lists the accepted and the unconfirmed runs. It is stored
+//     before the message is acked.
+//  10. The executor calls back. wirehttp.NewHandler reads the bytes, and
+//     callback.Translate turns each item into the end of a run.
+//     callback.Callback.Callback checks the caller's permission for that run.
+//     finish.Finish.End closes the run and stores its pending follow-ups.
+//  11. finish.Finish.Mend creates the follow-ups, such as a retry, and can repeat
+//     this. If no attempt follows, finish.Finish.Release gives the slot to a
+//     waiting run. finish.Finish.Children creates the child runs, which start at
+//     step 5. finish.Finish.ChainEnded schedules the next run of a fixed delay.
+//     The last shard ends its broadcast (core.Shard.Verdict).
+//  12. finish.Watchdog.Pass reads the journals later. It closes lost runs and
+//     creates missing follow-ups.
+//  13. ask.Ask.Audit verifies the result: every expected scheduled time has a run
+//     or a record.
 //
-// assembly.Assembly makes what does this on an engine.Engine, and tells each part
-// what all must agree on; server.Server drives it in one process, functions in several.
+// assembly.Assembly builds these parts on an engine.Engine with consistent
+// settings. server.Server drives them in one process, functions in several.
 package core

@@ -8,22 +8,21 @@ import (
 	"strings"
 )
 
-// A write has one of four answers: nil (it happened), ErrRefused (the
-// condition failed: someone else was there), ErrThrottled (nothing happened),
-// or any other error: unknown (it happened, did not, or still will). After
-// unknown nothing is concluded; the item is read and judged.
+// A write has four possible results: nil (it happened), ErrRefused (another writer was first), ErrThrottled (nothing
+// happened), or unknown. Unknown is any other error: the write happened, did not, or still will. After unknown,
+// callers read the item again.
 var (
 	ErrRefused   = errors.New("condition refused")
 	ErrThrottled = errors.New("throttled")
 )
 
-// Unreadable is an answer beside what a read found: jobs that are stored, and cannot be
-// understood, since they are damaged or a newer version wrote them. They stay so until
-// somebody mends them, so the others do not wait for them; they are neither unread nor gone.
+// Unreadable lists the stored jobs that a read could not decode: they are damaged, or a newer
+// version wrote them. It comes with the result of the read, so other jobs are unaffected. Such jobs
+// still exist, and stay unreadable until a user fixes them.
 type Unreadable map[JobID]error
 
-// Besides parts what a read of jobs answered into what it could not understand, which
-// leaves the rest of the answer as it is, and any other error.
+// Besides splits the error of a job read into the unreadable jobs, which leave the result valid,
+// and any other error.
 func Besides(err error) (Unreadable, error) {
 	if bad, ok := errors.AsType[Unreadable](err); ok {
 		return bad, nil
@@ -38,7 +37,8 @@ func (u *Unreadable) Add(job JobID, err error) {
 	(*u)[job] = err
 }
 
-// Unlock moves jobs from u to found that only lack their secrets: they can be shown and changed, and not run.
+// Unlock moves jobs from u to found that only lack their secrets: they can be shown and changed,
+// but not run.
 func (u Unreadable) Unlock(found func(j *Job)) {
 	for id, why := range u {
 		if l, is := why.(*Locked[*Job]); is {
@@ -71,11 +71,10 @@ func (u Unreadable) Error() string {
 	return strings.Join(reasons, "; ")
 }
 
-// UnreadableApps is an answer beside what a read of apps found, as Unreadable is: apps by
-// name that are stored, and cannot be understood.
+// UnreadableApps lists by name the stored apps that a read could not decode, like Unreadable.
 type UnreadableApps map[string]error
 
-// BesidesApps parts what a read of apps answered, as Besides does.
+// BesidesApps splits the error of an app read, like Besides.
 func BesidesApps(err error) (UnreadableApps, error) {
 	if bad, ok := errors.AsType[UnreadableApps](err); ok {
 		return bad, nil
@@ -97,7 +96,7 @@ func (u UnreadableApps) Err() error {
 	return u
 }
 
-// Of is why an app cannot be read, for people; nil of one that is not among them.
+// Of returns the error for users about an unreadable app; nil if name is not in u.
 func (u UnreadableApps) Of(name string) error {
 	if err := u[name]; err != nil {
 		return &Error{Code: CodeRefused, Reason: Say("app %s cannot be read: %s", name, Said(err)), Err: UnreadableApps{name: err}}
@@ -105,7 +104,7 @@ func (u UnreadableApps) Of(name string) error {
 	return nil
 }
 
-// Said is an error as an argument of a Text: an *Error is said in the language of the reader.
+// Said prepares an error as an argument of a Text. An *Error is translated with the Text.
 func Said(err error) any {
 	if e, is := errors.AsType[*Error](err); is {
 		return e
@@ -122,49 +121,48 @@ func (u UnreadableApps) Error() string {
 	return text
 }
 
-// Code is what kind of error reaches a caller. It maps to an HTTP status and a
-// CLI exit code in one place each.
+// Code is the kind of an error for a caller. One place maps it to an HTTP status, and one to a
+// CLI exit code.
 type Code string
 
 const (
-	CodeInvalid      Code = "invalid"      // the input is wrong; nothing was changed
-	CodeNotFound     Code = "not-found"    // no such thing
-	CodeConflict     Code = "conflict"     // it exists already, or somebody else changed it meanwhile
+	CodeInvalid      Code = "invalid"      // the input is wrong; no change was made
+	CodeNotFound     Code = "not-found"    // the object does not exist
+	CodeConflict     Code = "conflict"     // it already exists, or another writer changed it
 	CodeUnauthorized Code = "unauthorized" // no token or a wrong one
-	CodeForbidden    Code = "forbidden"    // a token that may not do this
-	CodeTooLarge     Code = "too-large"    // over a bound
-	CodeRefused      Code = "refused"      // understood, and not done in this state
-	CodeUnavailable  Code = "unavailable"  // passing: try again
-	CodeInternal     Code = "internal"     // ours; its text stays in the log
+	CodeForbidden    Code = "forbidden"    // the token lacks the permission
+	CodeTooLarge     Code = "too-large"    // over a limit
+	CodeRefused      Code = "refused"      // valid, but not possible in the current state
+	CodeUnavailable  Code = "unavailable"  // temporary: try again
+	CodeInternal     Code = "internal"     // a bug or a fault of the server; its text stays in the log
 )
 
-// Text is a sentence for people. Its code is the sentence in English, in which the
-// arguments stand as package fmt has it; package words says it in other languages by that
-// code. An argument may be a Text itself, or an *Error: those are said in that language too.
+// Text is a translatable sentence. Its code is the English format string for package fmt.
+// Package words translates it by the code. Arguments can be Texts or *Errors, which are
+// translated too.
 type Text struct {
 	code    string
 	args    []any
 	english string
 }
 
-// Say makes the text of a code and its arguments. The code is a constant: what package
-// words has no line for is found by its test.
+// Say returns the Text of a constant code and its arguments. A test of package words finds codes
+// without translation.
 func Say(code string, args ...any) Text { return Text{code, args, fmt.Sprintf(code, args...)} }
 
-// Phrase is the text of a few words that take no arguments and are data in English already: the
-// name of what could not be read, a line of the API's document. They have no verbs: a % in them
-// stands for itself.
+// Phrase returns the Text of a few words without arguments that are English data. Examples are the name of an
+// unreadable record or a line of the API document. A % has no special meaning.
 func Phrase(english string) Text { return Text{code: english, english: english} }
 
-// Code is what a table of another language knows the sentence by.
+// Code returns the key of the translation tables.
 func (t Text) Code() string { return t.code }
 
 func (t Text) Args() []any { return t.args }
 
-// String is the sentence in English.
+// String returns the English sentence.
 func (t Text) String() string { return t.english }
 
-// Seen is the text for who sees only the apps that sees takes.
+// Seen returns the text for a user who has access only to the apps for which sees is true.
 func (t Text) Seen(sees func(app string) bool) Text {
 	for i, arg := range t.args {
 		if names, is := arg.(JobNames); is {
@@ -176,7 +174,7 @@ func (t Text) Seen(sees func(app string) bool) Text {
 	return t
 }
 
-// JobNames are jobs in a Text, by app/name, and how many more there are.
+// JobNames are jobs in a Text, as app/name, and the number of further jobs.
 type JobNames struct {
 	Names   []string
 	More    int
@@ -191,7 +189,7 @@ func (n JobNames) String() string {
 	return strings.Join(names, n.Between)
 }
 
-// seen leaves the names of the apps that sees takes.
+// seen moves the jobs of inaccessible apps into More.
 func (n JobNames) seen(sees func(app string) bool) JobNames {
 	all := len(n.Names)
 	n.Names = slices.DeleteFunc(slices.Clone(n.Names), func(name string) bool {
@@ -202,7 +200,7 @@ func (n JobNames) seen(sees func(app string) bool) JobNames {
 	return n
 }
 
-// Listed is texts one after the other, "a, b, c"; the zero Text of none.
+// Listed joins texts as "a, b, c"; the zero Text if there are none.
 func Listed(parts []Text) Text {
 	if len(parts) == 0 {
 		return Text{}
@@ -214,12 +212,12 @@ func Listed(parts []Text) Text {
 	return text
 }
 
-// Error is an error for people: what was wrong, where, and what is allowed.
+// Error is an error message for users: the problem, its place and the allowed values.
 type Error struct {
 	Code   Code
-	Field  string // where: a path such as "schedule.cron"; may be empty
-	Value  string // what was given, truncated to 200 bytes; may be empty, never a secret
-	Reason Text   // what is wrong and what is allowed
+	Field  string // path such as "schedule.cron"; may be empty
+	Value  string // input, truncated to 200 bytes; may be empty, never a secret
+	Reason Text   // the problem and the allowed values
 	Err    error  // cause, for the log only
 }
 
@@ -235,12 +233,12 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Invalid is an error about a field of the input; the reason is a code of a Text.
+// Invalid returns an error about an input field; reason is the code of a Text.
 func Invalid(field, value, reason string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Field: field, Value: Truncate(value), Reason: Say(reason, args...)}
 }
 
-// Truncate leaves of what was given as much as an error repeats.
+// Truncate shortens an input value for an error message.
 func Truncate(value string) string {
 	if len(value) > 200 {
 		value = strings.ToValidUTF8(value[:200], "") + "…"
@@ -248,13 +246,13 @@ func Truncate(value string) string {
 	return value
 }
 
-// Errorf is an error of a code without a field; the format is the code of a Text.
+// Errorf returns an error without a field; format is the code of a Text.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Reason: Say(format, args...)}
 }
 
-// CodeOf is the code that an error has for a caller: all that is neither an Error
-// nor one of a store's answers is internal.
+// CodeOf returns the code of an error for a caller. Errors that are neither an Error nor from a
+// store are internal.
 func CodeOf(err error) Code {
 	var e *Error
 	switch {
@@ -268,7 +266,7 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// Passing is what people are told of a store's answer that says: try again.
+// Passing returns the error for users if a store did not answer or records are unreadable.
 func Passing(err error) error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -288,8 +286,8 @@ func Passing(err error) error {
 	return &Error{Code: CodeUnavailable, Reason: Say("the store did not answer: try again"), Err: err}
 }
 
-// Unread is what people are told of a strong read that left something out; nil of
-// one that left nothing.
+// Unread returns the error for users about a strong read that left items out; nil if it is
+// complete.
 func Unread[T any](left []T, err error) error {
 	if err == nil && len(left) > 0 {
 		err = ErrThrottled

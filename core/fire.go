@@ -1,6 +1,6 @@
 package core
 
-// Cause is why there is a fire.
+// Cause is the reason for a fire.
 type Cause string
 
 const (
@@ -15,20 +15,20 @@ const (
 
 var Causes = []Cause{CauseSchedule, CauseMisfire, CauseManual, CauseAPI, CauseParent, CauseRetry, CauseBackfill}
 
-// Planned reports whether a planner makes fires of this cause: only those fall
-// to a pause or to a newer revision.
+// Planned reports whether a planner creates fires with this cause. Only these can be dropped by a
+// pause or a newer revision.
 func (c Cause) Planned() bool {
 	return c == CauseSchedule || c == CauseMisfire || c == CauseBackfill
 }
 
-// Fire is one instant (or one demand by hand, parent or retry) of one job, on
-// its way to become a run.
+// Fire is one scheduled time of a job, or one manual trigger, follow-up or retry, before it
+// becomes a run.
 type Fire struct {
 	Run   RunID
-	Rev   int64   // the job's revision under which it was planned
-	At    Instant // the nominal instant
-	Slot  Instant // when it is due: At after jitter
+	Rev   int64   // job revision under which it was planned
+	At    Instant // scheduled time
+	Slot  Instant // due time: At plus jitter
 	Cause Cause
 	Seq   int64
-	Of    RunID // of a shard that has no record yet: its broadcast
+	Of    RunID // broadcast of a shard that has no record yet
 }

@@ -2,19 +2,17 @@ package core
 
 import "time"
 
-// Instant is a whole second, counted from 1970-01-01T00:00:00Z. Zero means none.
-// Schedules, slots and planning work in instants; what is measured (sends,
-// ends, changes) is a time.Time in UTC.
+// Instant is a whole second, counted from 1970-01-01T00:00:00Z. Zero means none. Schedules and due
+// times are Instants; measured times (sends, ends, changes) are time.Time in UTC.
 type Instant int64
 
-// Horizon is the last instant that fits a run ID: 2088-01-19T03:14:07Z.
-// A schedule ends there.
+// Horizon is the last Instant that fits a run ID, 2088-01-19T03:14:07Z. Schedules end there.
 const Horizon = Instant(runEpoch + 1<<31 - 1)
 
-// InstantOf is the last whole second at or before t.
+// InstantOf returns the last whole second at or before t.
 func InstantOf(t time.Time) Instant { return Instant(t.Unix()) }
 
-// Ceil is the first whole second at or after t.
+// Ceil returns the first whole second at or after t.
 func Ceil(t time.Time) Instant {
 	s := t.Unix()
 	if t.Nanosecond() > 0 {
@@ -23,7 +21,7 @@ func Ceil(t time.Time) Instant {
 	return Instant(s)
 }
 
-// Time is the instant in UTC; the zero time if there is none.
+// Time returns the Instant in UTC; the zero time for zero.
 func (i Instant) Time() time.Time {
 	if i == 0 {
 		return time.Time{}
@@ -31,7 +29,7 @@ func (i Instant) Time() time.Time {
 	return time.Unix(int64(i), 0).UTC()
 }
 
-// Add moves the instant by the whole seconds of d.
+// Add adds the whole seconds of d.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d/time.Second) }
 
 func (i Instant) String() string {
@@ -41,8 +39,7 @@ func (i Instant) String() string {
 	return i.Time().Format(time.RFC3339)
 }
 
-// Millis is t in milliseconds since 1970, and 0 for the zero time: the form in
-// which times are stored.
+// Millis returns t in milliseconds since 1970, the stored form of times; 0 for the zero time.
 func Millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

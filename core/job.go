@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// WithSecrets returns d with each of its secrets replaced by what turn returns for it.
+// WithSecrets returns a copy of d with each secret replaced by turn's result for it.
 func (d Def) WithSecrets(turn func(secret string) string) Def {
 	d.Call, d.Command = d.Call.withSecrets(turn), d.Command.withSecrets(turn)
 	return d
 }
 
-// Locked is the error of a read of j whose Def could not be decrypted; any other error stays.
+// Locked returns err as a Locked error if it came from a secret of j that could not be decrypted; any other error
+// stays.
 func (j *Job) Locked(err error) error {
 	if l, is := err.(*Locked[Def]); is {
 		return &Locked[*Job]{j, l.Err}
@@ -22,7 +23,7 @@ func (j *Job) Locked(err error) error {
 	return err
 }
 
-// LockedSecrets is why the job's secrets cannot be used: one of them could not be decrypted; nil if they can.
+// LockedSecrets returns an error if a secret of the job could not be decrypted, else nil.
 func (j *Job) LockedSecrets() (why *Error) {
 	j.Def.WithSecrets(func(secret string) string {
 		if strings.HasPrefix(secret, LockedMark) {
@@ -36,70 +37,68 @@ func (j *Job) LockedSecrets() (why *Error) {
 
 func (d Def) SecretsOf() string { return "job/" + d.ID.String() }
 
-// JobState is whether a job's schedule counts.
+// JobState is the state of a job: its schedule applies only while it is started.
 type JobState string
 
 const (
 	Started JobState = "started"
 	Paused  JobState = "paused"
-	Ended   JobState = "ended" // its schedule has no further instant
+	Ended   JobState = "ended" // its schedule has no further scheduled time
 )
 
 var JobStates = []JobState{Started, Paused, Ended}
 
-// Job is what to run, and when. It is stored in two parts: Def is what its
-// owner wrote, Sched the small part that planning reads and writes.
+// Job is a task and its schedule. It is stored in two parts: Def is the definition by its owner, Sched the small part
+// that planning reads and writes.
 type Job struct {
 	Def   Def
 	Sched Sched
 }
 
-// Name is how a job is written everywhere: app/name.
+// Name returns the full name of a job: app/name.
 func (j *Job) Name() string { return j.Def.App + "/" + j.Def.Name }
 
-// Def is what a job's owner wrote, but for its schedule.
+// Def is the definition of a job by its owner, without the schedule.
 type Def struct {
 	ID       JobID             `json:"id"`
 	App      string            `json:"app"`
 	Name     string            `json:"name"`
 	Title    string            `json:"title,omitempty"`
-	Author   string            `json:"author,omitempty"` // who to ask about it
+	Author   string            `json:"author,omitempty"` // contact for questions
 	Labels   map[string]string `json:"labels,omitempty"`
-	Set      string            `json:"set,omitempty"` // the manifest that made it
+	Set      string            `json:"set,omitempty"` // name of the manifest that created the job
 	Handler  string            `json:"handler"`
-	Script   *Script           `json:"script,omitempty"` // in place of a handler
+	Script   *Script           `json:"script,omitempty"` // replaces the handler
 	Params   string            `json:"params,omitempty"`
 	Template bool              `json:"template,omitempty"` // Params is a Template
-	Call     *Call             `json:"call,omitempty"`     // over that of its app
-	Command  *Command          `json:"command,omitempty"`  // run by its server, in place of a handler
+	Call     *Call             `json:"call,omitempty"`     // takes precedence over the app's
+	Command  *Command          `json:"command,omitempty"`  // run by the server, replaces the handler
 	Route    Route             `json:"route"`
-	// BroadcastFail is of route broadcast; else it is empty.
+	// BroadcastFail is set for route broadcast only.
 	BroadcastFail BroadcastFail `json:"broadcastFail,omitempty"`
 	Block         Block         `json:"block"`
 	Timeout       time.Duration `json:"timeout,omitempty"` // 0: none
 	Retry         Retry         `json:"retry"`
 	LostAfter     time.Duration `json:"lostAfter"`
-	// WaitForExecutor is how long from its slot on a run waits where no executor is
-	// there; 0: as its app says.
+	// WaitForExecutor is how long after its due time a run waits if no executor is available; 0: the app's value.
 	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
 	Overlap         Overlap       `json:"overlap,omitzero"`
-	PauseAfter      int           `json:"pauseAfter,omitempty"` // chains that failed in a row; 0: it is never paused for that
+	PauseAfter      int           `json:"pauseAfter,omitempty"` // consecutive failed chains that pause the job; 0: never
 	Keep            Keep          `json:"keep"`
 	Notify          Notify        `json:"notify,omitzero"`
-	// After are the jobs after whose runs it comes.
+	// After are the parents: the job runs after their runs.
 	After []Parent `json:"after,omitempty"`
-	// Within makes a join of them: it comes once after all, if they end within that time.
+	// Within makes the parents a join: the job runs once after all of them, if they end in that time.
 	Within time.Duration `json:"within,omitempty"`
-	// Children are the jobs that come after it, in the order of their numbers. The store
-	// keeps them in line with the After of those, in the same write; it is no part of what
-	// its owner wrote, and no revision.
+	// Children are the jobs that run after this one, ordered by number. The store updates them in the same write as
+	// the After of the children. They are not part of the owner's definition and do not change the revision.
 	Children []Child   `json:"children,omitempty"`
 	Declared Declared  `json:"declared,omitempty"`
 	Created  time.Time `json:"created"`
 }
 
-// WaitsUntil is when a run with that slot waits no longer for an executor: the job's
-// word, or else its app's, within its deadline. At its slot: it does not wait.
+// WaitsUntil returns when a run stops waiting for an executor, from the job's or else the app's setting, and at most
+// until its deadline. If the run does not wait, it returns the due time.
 func (j *Job) WaitsUntil(app *App, slot Instant) time.Time {
 	wait := cmp.Or(j.Def.WaitForExecutor, app.WaitForExecutor)
 	if d := j.Sched.Deadline; d > 0 {
@@ -108,8 +107,8 @@ func (j *Job) WaitsUntil(app *App, slot Instant) time.Time {
 	return slot.Time().Add(wait)
 }
 
-// Overlap is the limit of the job's runs: its word, or else its app's. Nothing goes in the
-// place of a broadcast, and that in nothing's.
+// Overlap returns the limit of the job's runs, from the job or else its app. A broadcast is never replaced and never
+// replaces a run.
 func (j *Job) Overlap(app *App) Overlap {
 	o := j.Def.Overlap
 	if o.Limit == 0 && app != nil {
@@ -121,18 +120,17 @@ func (j *Job) Overlap(app *App) Overlap {
 	return o
 }
 
-// Declared says of a job that code has declared who made its definition last.
-// Empty: no code has ever made it.
+// Declared is the last author of the definition of a job that code declared. Empty: no code has ever declared it.
 type Declared string
 
 const (
-	DeclaredCode  Declared = "code"  // the code: a declaration may change it
-	DeclaredTaken Declared = "taken" // somebody else: no declaration changes it
+	DeclaredCode  Declared = "code"  // the code: a declaration can change it
+	DeclaredTaken Declared = "taken" // overridden by a user: no declaration changes it
 )
 
 var Declareds = []Declared{DeclaredCode, DeclaredTaken}
 
-// Equal reports whether two definitions say the same; who comes after them is another's word.
+// Equal reports whether two definitions are equal, ignoring Children.
 func (d Def) Equal(o Def) bool {
 	return d.ID == o.ID && d.App == o.App && d.Name == o.Name && d.Title == o.Title && d.Author == o.Author &&
 		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Script.Equal(o.Script) && d.Params == o.Params &&
@@ -150,32 +148,30 @@ type Sched struct {
 	App      string
 	State    JobState
 	Rev      int64     // millisecond of the last change of schedule or state, strictly growing
-	RevAt    time.Time // instant of that change: later instants are demanded under it
+	RevAt    time.Time // time of that change; the revision applies to later scheduled times
 	Schedule Schedule
 	Misfire  Misfire
 	Grace    time.Duration
 	Deadline time.Duration // 0: none
-	// Next is the first instant that is not provably on the ring; 0 none.
+	// Next is the first scheduled time that is not proven to be on the delay queue; 0: none.
 	Next Instant
-	// PlanAt is when a tick is to plan the job; 0 keeps it out of the due
-	// index. Of a job paused until a moment it is that moment.
+	// PlanAt is when a tick must plan the job; 0: the job is not in the due index. For a job paused until a time, it
+	// is that time.
 	PlanAt    Instant
 	Partition int
-	Seq       int64 // number of the next scheduled fire: what round and LRU follow
-	// Tail is the first run of the open chain of a fixed delay, 0 when none is open.
+	Seq       int64 // number of the next scheduled run, used by the routes round and LRU
+	// Tail is the first run of the open retry chain of a fixed delay; 0: none is open.
 	Tail       RunID
-	PauseUntil Instant // of a paused job: when it resumes by itself; 0 never
+	PauseUntil Instant // when a paused job resumes automatically; 0: never
 	PauseBy    string
 	PauseWhy   string
-	// PlanError says why the job could not be planned last time; empty is well.
+	// PlanError is why the last planning of the job failed; empty: it succeeded.
 	PlanError string
-	// Compared is the instant up to which all that was demanded is known to have a
-	// run or a record; 0: nothing was compared yet.
+	// Compared is the scheduled time up to which all expected runs have a run or a record; 0: not checked.
 	Compared Instant
 }
 
-// NextRev is the revision after old, made at now, and its instant: neither goes
-// back with a clock.
+// NextRev returns the revision after old, made at now, and its time. Neither goes back if the clock does.
 func NextRev(old int64, oldAt, now time.Time) (rev int64, at time.Time) {
 	at = now
 	if at.Before(oldAt) {
@@ -184,30 +180,29 @@ func NextRev(old int64, oldAt, now time.Time) (rev int64, at time.Time) {
 	return max(Millis(at), old+1), at
 }
 
-// Advance moves a job on after its fires are on the ring. It applies only
-// while Rev and Next (and for a fixed delay Tail) are as they were read.
+// Advance moves a job on after its messages are on the delay queue. It applies only if Rev and Next, and for a fixed
+// delay Tail, are as they were read.
 type Advance struct {
 	Job  JobID
 	Rev  int64
 	Next Instant
 	Tail RunID
-	// What becomes of it.
+	// The new values.
 	NewNext      Instant
 	NewPlanAt    Instant
 	NewSeq       int64
 	NewPartition int
 	NewTail      RunID
 	NewState     JobState
-	// NewRev, NewRevAt and Change are set when the advance is a change: the end of
-	// a pause, or the beginning of one without an end, which has the other two. Its
-	// record is stored with the advance, both or neither.
+	// NewRev, NewRevAt and Change are set if the advance ends a pause or begins a pause without an end. The change
+	// record is stored together with the advance.
 	NewRev      int64
 	NewRevAt    time.Time
 	NewPauseBy  string
 	NewPauseWhy string
 	Change      *Change
 	PlanError   string
-	// NewCompared is 0 where nothing was compared: then it stays.
+	// NewCompared is 0 if no comparison was made: then Compared stays.
 	NewCompared Instant
 }
 
@@ -227,8 +222,7 @@ func (s Sched) Moved(a Advance) Sched {
 	return s
 }
 
-// PausedAt reports whether s is paused at t: a pause with an end is over then, also
-// where no tick has stored that yet.
+// PausedAt reports whether s is paused at t. A pause with an end is over at its end, even if no tick has stored that.
 func (s *Sched) PausedAt(t time.Time) bool {
 	return s.State == Paused && (s.PauseUntil == 0 || t.Before(s.PauseUntil.Time()))
 }
@@ -239,8 +233,8 @@ func (s Sched) Stay() Advance {
 		NewState: s.State, PlanError: s.PlanError}
 }
 
-// DueItem is one entry of the due index, ordered by (PlanAt, Job, Run): a job,
-// or with Run set a light entry, a run that waits there for its time.
+// DueItem is one entry of the due index, ordered by (PlanAt, Job, Run): a job or, if Run is set, a run that waits for
+// its time.
 type DueItem struct {
 	PlanAt    Instant
 	Job       JobID
@@ -258,8 +252,7 @@ func (d DueItem) Less(o DueItem) bool {
 	return d.Run < o.Run
 }
 
-// Tombstone is what stays of a deleted job for as long as a fire of it can be
-// on the ring.
+// Tombstone is the rest of a deleted job, kept while a message of the job can be on the delay queue.
 type Tombstone struct {
 	Job   JobID
 	App   string
@@ -268,11 +261,11 @@ type Tombstone struct {
 	RevAt time.Time
 }
 
-// PartitionOf is the part of the due index, of n, that a job belongs to.
+// PartitionOf returns which of the n partitions of the due index contains the job.
 func PartitionOf(job JobID, n int) int {
 	if n <= 1 {
 		return 0
 	}
-	// Multiplied so that neighbours spread: imports number jobs in a row.
+	// The multiplication spreads neighbors, because imports number jobs consecutively.
 	return int(uint32(job) * 2654435761 >> 8 % uint32(n))
 }

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A definition that differs in any field is another: what Equal forgot could not be
-// changed by its owner.
+// A field that Equal ignores could not be changed by the owner of a job.
 func TestEqualKnowsEachField(t *testing.T) {
 	var change func(v reflect.Value)
 	change = func(v reflect.Value) {
@@ -32,7 +31,7 @@ func TestEqualKnowsEachField(t *testing.T) {
 		}
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Def]()) {
-		if f.Name == "Children" || f.Name == "Created" { // not what its owner wrote
+		if f.Name == "Children" || f.Name == "Created" { // not part of the owner's definition
 			continue
 		}
 		var a, b Def

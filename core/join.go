@@ -7,39 +7,39 @@ import (
 	"time"
 )
 
-// Bounds of the window of a join.
+// Bounds of the time window of a join.
 const (
 	MinWithin = time.Second
 	MaxWithin = 7 * day
 )
 
-// Join is what a job that comes after all of its parents has noted of their ends. It
-// stands in an item of permits of its own, and is written as those are.
+// Join is the collected ends of the parents of a job that runs after all of them. It is stored in its own Permits
+// item, under the same rules.
 type Join struct {
-	Round  RunID   `json:"round,omitempty"`  // the run that comes of it; 0: no end is noted yet
-	Parent RunID   `json:"parent,omitempty"` // the one that was noted first
-	Begun  Instant `json:"begun,omitempty"`  // when the first end was noted
-	End    Instant `json:"end,omitempty"`    // of its window
-	Full   bool    `json:"full,omitempty"`   // nothing is missing: the run is to be made
-	Over   bool    `json:"over,omitempty"`   // the window is: the run is to be skipped
-	Marks  []Mark  `json:"marks,omitempty"`  // one of each parent, in the order in which they were first noted
+	Round  RunID   `json:"round,omitempty"`  // ID of the resulting run; 0: no end is recorded
+	Parent RunID   `json:"parent,omitempty"` // the parent run that was recorded first
+	Begun  Instant `json:"begun,omitempty"`  // when the first end was recorded
+	End    Instant `json:"end,omitempty"`    // end of the window
+	Full   bool    `json:"full,omitempty"`   // all parents are recorded: the run must be created
+	Over   bool    `json:"over,omitempty"`   // the window is over: the run must be skipped
+	Marks  []Mark  `json:"marks,omitempty"`  // one for each parent, in the order of their first ends
 }
 
-// Mark is the last end of a parent that was noted.
+// Mark is the last recorded end of a parent.
 type Mark struct {
 	Run    RunID `json:"run"`
-	Drawn  RunID `json:"drawn"` // for this child, when that run owed it
+	Drawn  RunID `json:"drawn"` // ID allocated for this child when the parent run ended
 	Counts bool  `json:"counts,omitempty"`
-	// Data is the text that the run hands on. The run may be removed before the round is full.
+	// Data is the text that the parent run passes on, stored because that run may be removed earlier.
 	Data string `json:"data,omitempty"`
 }
 
 func (d *Def) JoinName() string { return "join/" + d.ID.String() }
 
-// Joins reports whether a job comes once after all of its parents.
+// Joins reports whether the job runs once after all of its parents.
 func (d *Def) Joins() bool { return d.Within > 0 }
 
-// Noted reports whether the end of a parent's run, or a later one of that parent, is noted.
+// Noted reports whether this end of a parent, or a later one of the same parent, is recorded.
 func (j *Join) Noted(run, drawn RunID) bool {
 	i := j.of(run.Job())
 	return i >= 0 && j.Marks[i].Drawn >= drawn
@@ -49,13 +49,13 @@ func (j *Join) of(parent JobID) int {
 	return slices.IndexFunc(j.Marks, func(m Mark) bool { return m.Run.Job() == parent })
 }
 
-// Note records the end of a parent's run. The first one of a round begins the round, the last one fills it.
+// Note records the end of a parent's run. The first end begins the round, the last one completes it.
 func (j *Join) Note(d *Def, run *Run, drawn RunID, now Instant) {
 	if j.Round == 0 {
 		j.Round, j.Parent, j.Begun, j.End = drawn, run.ID, now, now.Add(d.Within)
 	}
 	mark := Mark{run.ID, drawn, true, run.Data}
-	if len(encoded(map[string]string{"": run.Data})) > DataMax { // it is never handed on: see JoinedData
+	if len(encoded(map[string]string{"": run.Data})) > DataMax { // too long to be passed on: see JoinedData
 		mark.Data = ""
 	}
 	if i := j.of(run.ID.Job()); i >= 0 {
@@ -63,7 +63,7 @@ func (j *Join) Note(d *Def, run *Run, drawn RunID, now Instant) {
 	} else {
 		j.Marks = append(j.Marks, mark)
 	}
-	for i := range j.Marks { // one that is a parent again is not to be noted twice
+	for i := range j.Marks { // a parent that is removed and added again keeps one mark
 		if m := &j.Marks[i]; !d.ComesAfter(m.Run.Job()) {
 			m.Counts, m.Data = false, ""
 		}
@@ -74,7 +74,7 @@ func (j *Join) Note(d *Def, run *Run, drawn RunID, now Instant) {
 	j.Full = j.Complete(d)
 }
 
-// ComesAfter reports whether a job is one of its parents.
+// ComesAfter reports whether parent is one of the job's parents.
 func (d *Def) ComesAfter(parent JobID) bool {
 	return slices.ContainsFunc(d.After, func(p Parent) bool { return p.ID == parent })
 }
@@ -90,10 +90,10 @@ func (j *Join) Missing(d *Def) (names []string) {
 	return names
 }
 
-// Lacks says of a round that is over what it lacks, in less than 200 bytes.
+// Lacks returns a text of less than 200 bytes that lists the parents missing in a round.
 func (j *Join) Lacks(d *Def) string {
 	missing := j.Missing(d)
-	if len(missing) == 0 { // its parents are others by now
+	if len(missing) == 0 { // the parents were changed
 		return ""
 	}
 	clip := func(name string) string {
@@ -114,7 +114,7 @@ func (j *Join) Lacks(d *Def) string {
 	return fmt.Sprintf("%s had not ended as asked within %s of %s", text, j.End.Time().Sub(j.Begun.Time()), first)
 }
 
-// Clear ends the round. What was noted stays, so that it is not noted again.
+// Clear ends the round. The marks stay, so that no end is recorded twice.
 func (j *Join) Clear() {
 	j.Round, j.Parent, j.Begun, j.End, j.Full, j.Over = 0, 0, 0, 0, false, false
 	for i := range j.Marks {
@@ -122,7 +122,7 @@ func (j *Join) Clear() {
 	}
 }
 
-// Clone is j, of its own; nil of nil.
+// Clone returns a deep copy of j; nil for nil.
 func (j *Join) Clone() *Join {
 	if j == nil {
 		return nil
@@ -132,14 +132,14 @@ func (j *Join) Clone() *Join {
 	return &n
 }
 
-// AwaitsJoin reports whether a run waits for the rest of its parents: its instant is the
-// first end that was noted, its slot the end of the window.
+// AwaitsJoin reports whether a run waits for its other parents. Its At is the first recorded end, and its Slot is the
+// end of the window.
 func (r *Run) AwaitsJoin() bool {
 	return r.Cause == CauseParent && r.Attempt == 1 && r.At != r.Slot && r.State == Planned && r.Owner == "" && !r.MaybeSent
 }
 
-// JoinedData returns the text that the round hands on: an object with the data of each parent by the
-// parent's name, at most DataMax bytes long. Data that does not fit is replaced by an empty text.
+// JoinedData returns the text that the round passes on: a JSON object from parent names to their data, at most
+// DataMax bytes long. Data that does not fit is replaced by an empty text.
 func (j *Join) JoinedData(d *Def) string {
 	data := make(map[string]string, len(d.After))
 	for _, p := range d.After {
@@ -163,7 +163,7 @@ func (j *Join) JoinedData(d *Def) string {
 
 func encoded(data map[string]string) string {
 	b, err := json.Marshal(data)
-	if err != nil { // of texts there is none
+	if err != nil { // impossible for strings
 		return "{}"
 	}
 	return string(b)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestJoinLacks: however long names are, and however many parents there are, it is short.
+// TestJoinLacks checks that the text is short for any length of names and any number of parents.
 func TestJoinLacks(t *testing.T) {
 	d := Def{Within: MaxWithin}
 	for i := range JobID(MaxParents) {
@@ -16,7 +16,7 @@ func TestJoinLacks(t *testing.T) {
 	if text := j.Lacks(&d); len(text) >= 200 || !strings.Contains(text, " and 18 more had not ended as asked within 168h0m0s of aaa") {
 		t.Errorf("%d bytes: %s", len(text), text)
 	}
-	d.After[0].ID = 99 // it is a parent no more
+	d.After[0].ID = 99 // this parent is removed
 	if text := j.Lacks(&d); !strings.HasSuffix(text, " and 19 more had not ended as asked within 168h0m0s of run "+j.Parent.String()) {
 		t.Error(text)
 	}

@@ -7,30 +7,30 @@ import (
 	"strings"
 )
 
-// JournalKey names a journal: the minute of the claims in it, one of 16
-// suffixes that spread the load of a minute, and the invocation's nonce.
+// JournalKey identifies a journal by the minute of its claims, a suffix and the nonce of the invocation. The 16
+// suffixes spread the load of a minute.
 type JournalKey struct {
 	Minute int64 // since 1970
 	Suffix int   // 0 … 15
 	Nonce  string
 }
 
-// JournalSuffixes is how many suffixes there are.
+// JournalSuffixes is the number of suffixes.
 const JournalSuffixes = 16
 
 func (k JournalKey) IsZero() bool { return k.Nonce == "" }
 
 func (k JournalKey) String() string { return fmt.Sprintf("%d.%d.%s", k.Minute, k.Suffix, k.Nonce) }
 
-// Outcome is what a journal knows of a run.
+// Outcome is the state of a run in a journal.
 type Outcome uint8
 
 const (
 	Begun       Outcome = iota + 1 // claimed, no answer yet
 	Accepted                       // the executor has it
-	Unconfirmed                    // sent, and no answer that proves anything
-	Left                           // this dispatcher did nothing with it and acks its message
-	Done                           // claimed, and then closed or put back on the ring
+	Unconfirmed                    // sent, without a conclusive answer
+	Left                           // untouched: this dispatcher did nothing and acks the message
+	Done                           // claimed, and then closed or requeued
 	Recorded                       // queued, skipped or found closed, without a claim
 )
 
@@ -52,16 +52,16 @@ func (o Outcome) String() string {
 	return "none"
 }
 
-// Settled reports whether the outcome lets the message that brought the run be
-// acked: it is the watchdog's from here on.
+// Settled reports whether the message that brought the run can be acked, because the watchdog takes
+// care of the run.
 func (o Outcome) Settled() bool { return o == Accepted || o == Unconfirmed || o == Left }
 
-// Watched reports whether the watchdog looks at the run. The other outcomes only name it, for stores that list runs by their
-// journals.
+// Watched reports whether the watchdog checks the run. Stores use the other outcomes to list runs
+// by journal.
 func (o Outcome) Watched() bool { return o != Done && o != Recorded }
 
-// Journal says for a batch of claims where its runs went and which were
-// accepted. V grows with each write of it; a write with a lower V is refused.
+// Journal records for a batch of claims where the runs were sent and which were accepted. V grows
+// with each write; a write with a lower V fails.
 type Journal struct {
 	Key     JournalKey
 	V       int
@@ -84,11 +84,11 @@ const (
 	AnswersMax = 100
 )
 
-// NotConfirmed begins the message of a run that is lost or timed out and whose send got an
-// answer that proved nothing.
+// NotConfirmed is the prefix of the message of a lost or timed-out run whose send got an
+// inconclusive answer.
 const NotConfirmed = "the executor did not confirm the run"
 
-// CutAnswer returns the first line of an answer as an entry keeps it.
+// CutAnswer returns the first line of an answer, shortened for an entry.
 func CutAnswer(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	if len(text) > AnswerMax {
@@ -108,7 +108,7 @@ func PackAnswers(entries []Entry) (b []byte) {
 	return b
 }
 
-// UnpackAnswers reads what PackAnswers encoded into the entries.
+// UnpackAnswers decodes the result of PackAnswers into the entries.
 func UnpackAnswers(b []byte, entries []Entry) error {
 	for len(b) > 0 {
 		i, n := binary.Uvarint(b)

@@ -11,76 +11,75 @@ import (
 	"unicode/utf8"
 )
 
-// Permits says who may be at work at once of those that share a limit: a job, or a group
-// of them. It is one stored item, written on the condition that nobody wrote it meanwhile;
-// docs/internals/claim-protocol.md section 9 has its rules.
+// Permits is the state of one limit: which retry chains hold a slot and which wait. It is one
+// stored item, written only if no other writer changed it. The rules are in
+// docs/internals/claim-protocol.md section 9.
 type Permits struct {
-	Name string // see Def.Permit
-	V    int64  // grows by one with each write; 0: none is stored
-	// Limit is how many may be at work at once, as the last that asked said.
+	Name string // see Job.Permit
+	V    int64  // incremented by each write; 0: not stored
+	// Limit is the number of slots, from the run that asked last.
 	Limit   int
 	Holders []Holder
-	Queue   []RunID // first runs of chains that wait, in the order in which they came
-	// Second is the latest in which attempts begin, where a limit counts these; Begun says
-	// how many.
+	Queue   []RunID // first runs of the waiting chains, in order of arrival
+	// Second is the latest second that was assigned to an attempt, if the limit has a rate. Begun
+	// is the number of attempts in it.
 	Second Instant `json:",omitempty"`
 	Begun  int     `json:",omitempty"`
-	// Join stands alone, in the item of a job that comes after all of its parents.
+	// Join is the only field set in the item of a job that follows all of its parents.
 	Join *Join `json:",omitempty"`
 }
 
-// Holder is a chain of attempts that has a permit, by its first run. Its end frees it;
-// time alone frees only one of which no run is stored.
+// Holder is a chain of attempts that holds a slot, named by its first run. The end of the chain
+// frees the slot. Time alone frees it only if no run is stored.
 type Holder struct {
 	First RunID
-	// Until is that of the claim to come, where nothing was stored of the run yet, or it was to ask
-	// anew; zero: neither.
+	// Until is the end of the next claim. It is set if no run was stored, or if the run had to ask
+	// again; else zero.
 	Until time.Time `json:",omitzero"`
-	// Attempt is the last that was given a second to begin in, which is From.
+	// Attempt is the last attempt that got a second to start in. From is this second.
 	Attempt int     `json:",omitempty"`
 	From    Instant `json:",omitempty"`
 }
 
 const (
 	MaxLimit      = 1000
-	MaxQueue      = 1000 // that wait for a permit
+	MaxQueue      = 1000 // runs waiting for a slot
 	QueueIfUnsaid = 100
 )
 
-// Asked is a run that is to be claimed.
+// Asked is the request of a run before its claim.
 type Asked struct {
 	First RunID
-	Until time.Time // of the claim to come
+	Until time.Time // end of the next claim
 	Limit int
-	Max   int // of those that wait
-	// PerSecond is how many attempts begin in a second, 0: as many as may. Attempt is which of
-	// its chain it is, now by the clock of who asks.
+	Max   int // longest queue
+	// PerSecond is how many attempts can start in a second; 0: no limit. Attempt is the number of
+	// the attempt in its chain. Now is from the caller's clock.
 	PerSecond int
 	Attempt   int
 	Now       Instant
-	Skips     bool // it is skipped where there is no permit, and does not wait
-	Stored    bool // its run is: only then it may stand in the queue
-	Anew      bool // its run says no permit, and yet it may have one that is being freed
+	Skips     bool // the run is skipped if no slot is free
+	Stored    bool // its run is stored; only stored runs can wait in the queue
+	Anew      bool // its run has no permit, but may hold a slot that is being freed
 }
 
-// clocksApart is how many seconds the clocks of two that ask may be apart before one takes
-// what the other gave for that of a clock that was set.
+// clocksApart is the largest difference in seconds between the clocks of two callers. A larger one
+// is treated as a clock that was set back.
 const clocksApart = 5
 
-// PermitAnswer is what becomes of a run that asks.
+// PermitAnswer is the result of Permits.Ask.
 type PermitAnswer uint8
 
 const (
 	PermitGranted PermitAnswer = iota
 	PermitWaits
-	PermitSkips // there is none, and it does not wait
-	PermitFull  // so many wait that it may not
-	PermitLater // it has one, and begins in a second that is to come: Permits.From
+	PermitSkips // no slot is free, and the run does not wait
+	PermitFull  // the queue is full
+	PermitLater // it holds a slot and starts in a later second: Permits.From
 )
 
-// Ask answers a run that is to be claimed, and notes it; changed says whether p did. Who
-// asks finds a free permit only where nobody waits, for those that wait are given theirs
-// as they get free.
+// Ask decides whether a run gets a slot, and records it in p; changed reports whether p changed. A
+// new run gets a free slot only if the queue is empty, because waiting runs come first.
 func (p *Permits) Ask(a Asked) (answer PermitAnswer, changed bool) {
 	if changed = p.Limit != a.Limit; changed {
 		p.Limit = a.Limit
@@ -114,10 +113,9 @@ func (p *Permits) Ask(a Asked) (answer PermitAnswer, changed bool) {
 	return PermitWaits, true
 }
 
-// begin gives an attempt of a holder its second: the first that has room, none before those
-// of others. Once, unless the count began anew since, before that second: one further ahead
-// than all that have a permit would need is that of a clock that was set back, of a limit
-// that was another, or of some that were closed before it came.
+// begin assigns an attempt the first second with room, never before a second of another attempt. An attempt keeps its
+// second, unless the count was reset to before it. The count resets if the next second is further ahead than all
+// holders need. Then a clock was set back, the limit was changed, or runs were closed before their second.
 func (p *Permits) begin(h *Holder, a Asked, changed bool) (PermitAnswer, bool) {
 	if a.PerSecond == 0 {
 		return PermitGranted, changed
@@ -128,7 +126,7 @@ func (p *Permits) begin(h *Holder, a Asked, changed bool) (PermitAnswer, bool) {
 			p.second(a.Now)
 		}
 		if p.room(a.PerSecond); p.Second > furthest {
-			p.second(a.Now + 1) // nobody knows any more how many began in this one
+			p.second(a.Now + 1) // the number of starts in the current second is unknown
 			p.room(a.PerSecond)
 		}
 		p.Begun++
@@ -140,15 +138,14 @@ func (p *Permits) begin(h *Holder, a Asked, changed bool) (PermitAnswer, bool) {
 	return PermitGranted, changed
 }
 
-// room goes on to the next second in which fewer begin.
+// room advances to the next second that has room.
 func (p *Permits) room(perSecond int) {
 	for p.Begun >= perSecond {
 		p.second(p.Second + 1)
 	}
 }
 
-// second goes on to a second, in which those begin that were given it before the count began
-// anew.
+// second advances to a second and counts the holders that already have it.
 func (p *Permits) second(at Instant) {
 	p.Second, p.Begun = at, 0
 	for i := range p.Holders {
@@ -158,7 +155,7 @@ func (p *Permits) second(at Instant) {
 	}
 }
 
-// From is when the attempt of a holder begins, where that is known.
+// From returns the second in which the holder's attempt starts; 0 if unknown.
 func (p *Permits) From(first RunID) Instant {
 	if i := p.holder(first); i >= 0 {
 		return p.Holders[i].From
@@ -166,7 +163,7 @@ func (p *Permits) From(first RunID) Instant {
 	return 0
 }
 
-// Past reports whether the claim to come of a holder was to come before now.
+// Past reports whether the time for a holder's next claim has passed.
 func (p *Permits) Past(first RunID, now time.Time) bool {
 	i := p.holder(first)
 	return i >= 0 && now.After(p.Holders[i].Until)
@@ -178,8 +175,8 @@ func (p *Permits) holder(first RunID) int {
 	return slices.IndexFunc(p.Holders, func(h Holder) bool { return h.First == first })
 }
 
-// Release takes chains out that are over, or wait no more, and gives the permits that
-// are free to those that have waited longest.
+// Release removes the chains for which over is true, and gives free slots to the runs that have
+// waited longest.
 func (p *Permits) Release(over func(first RunID) bool) (changed bool) {
 	holders, queue := len(p.Holders), len(p.Queue)
 	p.Holders = slices.DeleteFunc(p.Holders, func(h Holder) bool { return over(h.First) })
@@ -214,17 +211,17 @@ func (p *Permits) Clone() Permits {
 	return n
 }
 
-// Bounds of the key of a limit.
+// Bounds for the key of a limit.
 const (
 	MaxPointer      = 256 // bytes
 	MaxPointerDepth = 16
 )
 
-// NoValue is in place of the hash where params have nothing at the key, or are no JSON.
+// NoValue replaces the hash if params have no value at the key, or are not JSON.
 const NoValue = "none"
 
-// Permit is the names of the limits that count a run, empty if none does: that of its job,
-// and that of all runs of its app. It is the same whenever it is asked for while these are.
+// Permit returns the names of the limits that count a run: the job's limit and the app's limit
+// over all runs. It is empty if there are none, and stays equal until these settings change.
 func (j *Job) Permit(app *App, r *Run) string {
 	name := j.permit(app, r)
 	switch {
@@ -241,7 +238,7 @@ const (
 	permitsPart = "+"
 )
 
-// PermitNames are the names that a run's permit has, in the order in which they are asked.
+// PermitNames splits the result of Job.Permit into names, in the order in which they are asked.
 func PermitNames(permit string) []string {
 	if permit == "" {
 		return nil
@@ -249,20 +246,19 @@ func PermitNames(permit string) []string {
 	return strings.Split(permit, permitsPart)
 }
 
-// Counts reports whether a permit of that name is of the limits of all runs of the app.
+// Counts reports whether name is the permit of the app's limits over all its runs.
 func (l Limits) Counts(app, name string) bool {
 	return l != (Limits{}) && name == permitOfApp+app
 }
 
-// PermitOfApp is the name of the limits of all runs of an app.
+// PermitOfApp returns the permit name of an app's limits over all its runs.
 func PermitOfApp(app string) string { return permitOfApp + app }
 
-// IsPermitOfApp reports whether a permit of that name counts all runs of an app.
+// IsPermitOfApp reports whether a permit name is for the limits of an app.
 func IsPermitOfApp(name string) bool { return strings.HasPrefix(name, permitOfApp) }
 
-// permit is the name of the limit of its job, and behind it where that has a key a hash of
-// the value that the run's params have there: what is not known before a run is sent is
-// left empty in these.
+// permit returns the name of the job's limit. If the limit has a key, a hash of the value in the
+// run's params follows. Template values that are unknown before the send count as empty.
 func (j *Job) permit(app *App, r *Run) string {
 	o := j.Overlap(app)
 	name := o.name(j.Def.ID)
@@ -297,14 +293,14 @@ func (j *Job) paramsToCount(r *Run) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	zone, err := time.LoadLocation(j.Sched.Schedule.Timezone) // empty is UTC
+	zone, err := time.LoadLocation(j.Sched.Schedule.Timezone) // empty means UTC
 	if err != nil {
 		return "", err
 	}
 	return t.Fill(Filling{Attempt: 1, At: r.At, Zone: zone})
 }
 
-// SplitPermit is a name of Job.Permit in its parts; value is empty where there is no key.
+// SplitPermit splits a permit name into limit and value; value is empty without a key.
 func SplitPermit(name string) (limit, value string) {
 	if i := strings.LastIndexByte(name, '/'); i >= 0 && strings.Count(name, "/") == 2 {
 		return name[:i], name[i+1:]
@@ -312,14 +308,14 @@ func SplitPermit(name string) (limit, value string) {
 	return name, ""
 }
 
-// Counts reports whether a permit of that name is of the limit, which a job has.
+// Counts reports whether a permit name belongs to the limit of this job.
 func (o *Overlap) Counts(job JobID, name string) bool {
 	limit, value := SplitPermit(name)
 	return limit == o.name(job) && (value != "") == (o.Key != "")
 }
 
-// valueAt is a hash of what JSON has at a pointer of RFC 6901. The order of members does
-// not count.
+// valueAt returns a hash of the JSON value at an RFC 6901 pointer. The order of object members
+// does not matter.
 func valueAt(text, pointer string) string {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -351,7 +347,7 @@ func valueAt(text, pointer string) string {
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// checkPointer refuses what is no JSON pointer to a part of a text, or a long one.
+// checkPointer returns an error unless p is empty or a JSON pointer within the bounds.
 func checkPointer(field, p string) error {
 	switch bad := strings.NewReplacer("~0", "", "~1", "").Replace(p); {
 	case p == "":

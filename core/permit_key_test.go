@@ -13,13 +13,13 @@ func permitOf(params, key string) string {
 	return j.Permit(&core.App{}, &core.Run{Params: &params})
 }
 
-// TestKeyCountsByValue: params with the same JSON at the key are counted together, others
-// apart, and all that have none together.
+// TestKeyCountsByValue checks that params with equal JSON at the key share a limit, and that all
+// params without a value share another.
 func TestKeyCountsByValue(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	groups := []struct {
 		key    string
-		params []string // each list is of one limit
+		params []string // each list shares one limit
 	}{
 		{"/tenant", []string{`{"tenant":"a"}`, ` {"n": 1, "tenant" : "\u0061"}`}},
 		{"/tenant", []string{`{"tenant":"b"}`}},
@@ -64,8 +64,8 @@ func TestKeyPoints(t *testing.T) {
 	}
 }
 
-// TestKeyOfTemplate: it goes by what the template becomes, of what is known before a run
-// is sent.
+// TestKeyOfTemplate checks that the key uses the filled template, with the values known before the
+// send.
 func TestKeyOfTemplate(t *testing.T) {
 	j := core.Job{Def: core.Def{ID: 7, Template: true, Overlap: core.Overlap{Limit: 1, Group: "db", Key: "/day"},
 		Params: `{"day":"{{scheduledAt yyyy-MM-dd}}","run":"{{runId}}","since":"{{lastSuccessAt}}"}`}}
@@ -108,7 +108,7 @@ func TestKeyIsBounded(t *testing.T) {
 	}
 }
 
-// TestLimitsOfAnAppAreBounded: what an app says for its jobs is as bounded as what they say.
+// TestLimitsOfAnAppAreBounded checks that an app's defaults for jobs have the bounds of a job.
 func TestLimitsOfAnAppAreBounded(t *testing.T) {
 	for field, a := range map[string]core.App{
 		"":                 {Overlap: core.Overlap{Limit: 3, Group: "db", Key: "/tenant"}, Limits: core.Limits{InFlight: 1000, PerSecond: 1000}},

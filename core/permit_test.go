@@ -8,8 +8,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestSecondsOfAPermit: each attempt has one second, in order and no more than may; a clock
-// that was an hour ahead costs nobody an hour, and one that is behind gives no second twice.
+// TestSecondsOfAPermit checks that each attempt gets one second, in order and within the rate. A clock that was an
+// hour ahead causes no delay of an hour, and a slow clock no duplicates.
 func TestSecondsOfAPermit(t *testing.T) {
 	p := core.Permits{}
 	ask := func(first core.RunID, attempt int, now core.Instant) (core.PermitAnswer, core.Instant) {
@@ -28,12 +28,12 @@ func TestSecondsOfAPermit(t *testing.T) {
 	want(3, 1, now, core.PermitLater, now+1)
 	want(3, 1, now, core.PermitLater, now+1)
 	want(1, 2, now, core.PermitLater, now+1)   // a retry
-	want(4, 1, now-1, core.PermitLater, now+2) // by a clock that is behind
+	want(4, 1, now-1, core.PermitLater, now+2) // with a clock that is behind
 	want(3, 1, now+1, core.PermitGranted, now+1)
 	want(5, 1, now+1, core.PermitLater, now+2)
 	want(6, 1, now+hour, core.PermitGranted, now+hour)
 	want(7, 1, now+3, core.PermitLater, now+4)
-	want(6, 1, now+3, core.PermitLater, now+4) // what that clock said counts no more
+	want(6, 1, now+3, core.PermitLater, now+4) // the second from that clock is ignored
 	want(8, 1, now+3, core.PermitLater, now+5)
 	want(7, 1, now+4, core.PermitGranted, now+4)
 	want(9, 1, now+4, core.PermitLater, now+5)
@@ -43,12 +43,11 @@ func TestSecondsOfAPermit(t *testing.T) {
 		p.From(1) != now+6 {
 		t.Errorf("%d from %d: ten have a permit yet, and may need so many seconds", a, p.From(1))
 	}
-	want(1, 3, now+4-hour, core.PermitLater, now+5-hour) // set back while it waits, and nobody asks anew
+	want(1, 3, now+4-hour, core.PermitLater, now+5-hour) // set back while it waits, without another ask
 }
 
-// TestSecondsOfTheClosed: what is closed before its second came leaves it to others, so that
-// none waits for longer than those need that have a permit, and no more begin in any second
-// than may.
+// TestSecondsOfTheClosed checks that runs closed before their second leave it to others. No run waits longer than the
+// holders need, and no second exceeds the rate.
 func TestSecondsOfTheClosed(t *testing.T) {
 	for seed := range uint64(2000) {
 		d := rand.New(rand.NewPCG(seed, 0))
@@ -94,7 +93,7 @@ func TestSecondsOfTheClosed(t *testing.T) {
 	}
 }
 
-// TestClocksApart: two whose clocks are apart, as those of machines are, give no second twice.
+// TestClocksApart checks that two machines with different clocks assign no second twice.
 func TestClocksApart(t *testing.T) {
 	p, begin, last := core.Permits{}, map[core.Instant]int{}, core.Instant(0)
 	for i := range core.RunID(200) {
@@ -110,8 +109,8 @@ func TestClocksApart(t *testing.T) {
 	}
 }
 
-// TestPerSecondRaised: what has a second that is to come keeps it, or at least no more begin
-// at once than may, where the number is changed.
+// TestPerSecondRaised checks that after a change of the rate, assigned seconds stay, or at least the starts in a
+// second stay within the rate.
 func TestPerSecondRaised(t *testing.T) {
 	for name, change := range map[string]func(a *core.Asked){
 		"perSecond is raised":              func(a *core.Asked) { a.PerSecond = 10 },
@@ -132,7 +131,7 @@ func TestPerSecondRaised(t *testing.T) {
 			a := now
 			a.First, a.Attempt = core.RunID(i+1), 1
 			if p.From(a.First) <= 1002 {
-				continue // it has begun, or begins now, as it was given
+				continue // it starts as assigned, or has started
 			}
 			if answer, _ := p.Ask(a); answer == core.PermitGranted {
 				begin++

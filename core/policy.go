@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Misfire says what becomes of a late fire.
+// Misfire is the policy for a late scheduled run.
 type Misfire string
 
 const (
-	MisfireLatest Misfire = "latest" // sent if the job's next instant after it is still to come
+	MisfireLatest Misfire = "latest" // sent if the job's next scheduled time is in the future
 	MisfireAll    Misfire = "all"    // sent
 	MisfireSkip   Misfire = "skip"   // skipped
 )
 
-// Route says which of an app's executors a run goes to.
+// Route is the rule that chooses the executor of a run.
 type Route string
 
 const (
@@ -31,8 +31,8 @@ const (
 	RouteBroadcast Route = "broadcast"
 )
 
-// BroadcastFail says when a broadcast has failed: where any of its shards did not succeed, or
-// where all failed.
+// BroadcastFail decides when a broadcast fails: if any shard did not succeed, or only if all
+// shards failed.
 type BroadcastFail string
 
 const (
@@ -40,7 +40,7 @@ const (
 	BroadcastFailAll BroadcastFail = "all"
 )
 
-// Block says what an xxl-job executor does with a second run of a job.
+// Block tells an xxl-job executor how to handle a second run of a job.
 type Block string
 
 const (
@@ -49,33 +49,33 @@ const (
 	BlockCoverEarly   Block = "cover-early"
 )
 
-// Full says what becomes of a run that finds no permit.
+// Full is the action for a run when the limit has no free slot.
 type Full string
 
 const (
 	FullQueue   Full = "queue"
 	FullSkip    Full = "skip"
-	FullReplace Full = "replace" // it goes in the place of the one that has been at work longest
+	FullReplace Full = "replace" // replaces the run that has been running longest
 )
 
-// Overlap bounds how many runs are at work at once, wherever: of a job, or of all jobs
-// that name the group. The zero value is no bound.
+// Overlap limits how many runs of a job, or of all jobs in the group, run at once on all
+// executors together. The zero value is no limit.
 type Overlap struct {
 	Limit int    `json:"limit,omitempty"`
 	Group string `json:"group,omitempty"`
 	Full  Full   `json:"full,omitempty"`
-	Max   int    `json:"max,omitempty"` // of those that wait
-	// Key points into a run's params: the limit holds for each value that is there.
+	Max   int    `json:"max,omitempty"` // longest queue of waiting runs
+	// Key is a JSON pointer into a run's params: each value there has its own limit.
 	Key string `json:"key,omitempty"`
 }
 
-// Limits bound what of all runs of an app is at work at once, and is begun in a second.
+// Limits bound all runs of an app together: how many run at once, and how many start in a second.
 type Limits struct {
 	InFlight  int `json:"inFlight,omitempty"` // 0: MaxLimit
 	PerSecond int `json:"perSecond,omitempty"`
 }
 
-// Overlap is a limit as if it were that of a job.
+// Overlap returns the limits in the form of a job's limit.
 func (l Limits) Overlap() Overlap {
 	if l == (Limits{}) {
 		return Overlap{}
@@ -83,7 +83,7 @@ func (l Limits) Overlap() Overlap {
 	return Overlap{Limit: cmp.Or(l.InFlight, MaxLimit), Full: FullQueue, Max: MaxQueue}
 }
 
-// Backoff says how the delay between attempts grows.
+// Backoff is the rule by which the delay between attempts grows.
 type Backoff string
 
 const (
@@ -91,7 +91,7 @@ const (
 	BackoffExponential Backoff = "exponential" // doubled after each attempt
 )
 
-// The lists of what is allowed, in the order in which messages name them.
+// The allowed values, in the order in which messages list them.
 var (
 	Misfires = []Misfire{MisfireLatest, MisfireAll, MisfireSkip}
 	Routes   = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover,
@@ -103,58 +103,59 @@ var (
 	RetryOns       = []State{Failed, TimedOut, Lost}
 )
 
-// Event is what a notice tells people of.
+// Event is the kind of a notification.
 type Event string
 
 const (
-	EventFailed     Event = "failed"      // or timed out, and no attempt follows
-	EventLost       Event = "lost"        // and no attempt follows
-	EventNoExecutor Event = "no-executor" // failed for that, and no attempt follows
+	EventFailed     Event = "failed"      // or timed out; no attempt follows
+	EventLost       Event = "lost"        // no attempt follows
+	EventNoExecutor Event = "no-executor" // no executor was available; no attempt follows
 	EventRecovered  Event = "recovered"   // a success after one of these three
-	EventSkipped    Event = "skipped"     // not by what a person did
+	EventSkipped    Event = "skipped"     // not through a user's action
 	EventLate       Event = "late"
-	EventSlow       Event = "slow"      // at work for longer than Notify.Slow
-	EventPaused     Event = "paused"    // by its pauseAfter
-	EventUnplanned  Event = "unplanned" // it could not be planned
+	EventSlow       Event = "slow"      // running for longer than Notify.Slow
+	EventPaused     Event = "paused"    // through its pauseAfter
+	EventUnplanned  Event = "unplanned" // the job could not be planned
 	EventDeadLetter Event = "dead-letter"
 	EventOverdue    Event = "overdue"
-	EventMute       Event = "mute" // a channel took nothing: told by the others, and nobody asks for it
+	EventMute       Event = "mute" // a channel rejected a notification: reported by the other channels, and not configurable
 )
 
-// Events are those that a job may be told of, in the order in which messages name them.
-// EventsNotYet are words of the file that nothing acts upon yet.
+// Events are the configurable events of a job, in the order in which messages list them.
+// EventsNotYet are values of the manifest that have no effect.
 var (
 	Events = []Event{EventFailed, EventLost, EventNoExecutor, EventRecovered, EventSkipped, EventLate, EventSlow, EventPaused,
 		EventUnplanned, EventDeadLetter, EventOverdue}
 	EventsNotYet = []Event{"calendar-end"}
 )
 
-// eventsIfUnsaid are told of where nobody says which: what somebody is to look at. Late and
-// slow are told of besides where their bound is said.
+// eventsIfUnsaid is the default of Notify.On: the events that need a user's attention.
+// Notify.Tells adds late and slow if their limits are set.
 var eventsIfUnsaid = []Event{EventFailed, EventLost, EventNoExecutor, EventRecovered, EventPaused, EventUnplanned, EventDeadLetter,
 	EventOverdue}
 
-// Notify says who is told what of a job. Its word comes before its app's: each field by itself.
+// Notify configures a job's notifications. The app's value fills each field that the job leaves
+// empty.
 type Notify struct {
-	To      []string      `json:"to,omitempty"` // channels; none: nobody is told
+	To      []string      `json:"to,omitempty"` // channels; empty: no notifications
 	On      []Event       `json:"on,omitempty"`
-	Late    time.Duration `json:"late,omitempty"`  // sent so long after its slot; 0: its grace
-	Slow    time.Duration `json:"slow,omitempty"`  // at work for so long after it was sent
-	Quiet   time.Duration `json:"quiet,omitempty"` // one notice an event in that time; 0: QuietIfUnsaid
+	Late    time.Duration `json:"late,omitempty"`  // delay after the due time; 0: the job's grace
+	Slow    time.Duration `json:"slow,omitempty"`  // running time since it was sent
+	Quiet   time.Duration `json:"quiet,omitempty"` // at most one notification for an event in that time; 0: QuietIfUnsaid
 	Overdue Overdue       `json:"overdue,omitzero"`
 }
 
-// Overdue says when a job is to have succeeded: each day by a time of its zone, or within a
-// time since it did last. One of the two.
+// Overdue sets when a job must have succeeded: each day by a time in its zone, or within a
+// duration after its last success. Only one field is set.
 type Overdue struct {
 	By     string        `json:"by,omitempty"` // 15:04
 	Within time.Duration `json:"within,omitempty"`
 }
 
-// QuietIfUnsaid is the quiet period where nobody says one.
+// QuietIfUnsaid is the default of Notify.Quiet.
 const QuietIfUnsaid = time.Hour
 
-// Over is n, and where it says nothing o.
+// Over returns n with its empty fields filled from o.
 func (n Notify) Over(o Notify) Notify {
 	if len(n.To) == 0 {
 		n.To = o.To
@@ -167,8 +168,8 @@ func (n Notify) Over(o Notify) Notify {
 	return n
 }
 
-// Tells reports whether somebody is told of an event; of a nil n nobody is. Nothing is slow or
-// overdue where it is not said when.
+// Tells reports whether an event causes a notification; for a nil n, never. EventSlow and
+// EventOverdue need their limits to be set.
 func (n *Notify) Tells(e Event) bool {
 	switch {
 	case n == nil, len(n.To) == 0, e == EventSlow && n.Slow == 0, e == EventOverdue && n.Overdue == Overdue{}:
@@ -179,8 +180,8 @@ func (n *Notify) Tells(e Event) bool {
 	return slices.Contains(n.On, e)
 }
 
-// Tell is who is told what of a job: its word before its app's. Of what is of no job, or of one
-// that cannot be understood (nil), it is the word for that.
+// Tell returns the notification settings of a job, with its app's as default. If job is nil,
+// because the event has no readable job, the global settings replace the job's.
 func Tell(job *Job, app *App, g *Global) (n Notify) {
 	if n = g.Notify; job != nil {
 		n = job.Def.Notify
@@ -192,8 +193,8 @@ func Tell(job *Job, app *App, g *Global) (n Notify) {
 	return n
 }
 
-// EndEvent is what the end of a run is to those who are told of it; empty: nothing. What a
-// person did is nothing to tell.
+// EndEvent returns the event for the end of a run. It is empty if the end needs no
+// notification, such as a user's action.
 func EndEvent(r *Run) Event {
 	switch {
 	case r.Then != 0 || r.Shard.Of != 0:
@@ -210,8 +211,8 @@ func EndEvent(r *Run) Event {
 	return ""
 }
 
-// SkipEvent is what the skip of an attempt is to those who are told of it: with a retry the
-// chain comes to nothing, of which nobody was told as yet.
+// SkipEvent returns the event for a skipped attempt. A skipped retry ends its chain without
+// success, and no notification was sent before.
 func SkipEvent(attempt int) Event {
 	if attempt > 1 {
 		return EventFailed
@@ -219,8 +220,8 @@ func SkipEvent(attempt int) Event {
 	return EventSkipped
 }
 
-// SkipTold reports whether people may be told of what was skipped so: it is not what one of
-// them did.
+// SkipTold reports whether a skip for this reason can cause a notification. Skips through a
+// user's action cause none.
 func SkipTold(reason Reason) bool {
 	switch reason {
 	case ReasonMisfire, ReasonDeadline, ReasonOverlap, ReasonQueueFull, ReasonJoin:
@@ -229,7 +230,7 @@ func SkipTold(reason Reason) bool {
 	return false
 }
 
-// TellsEnd reports whether somebody may be told of how a run ends.
+// TellsEnd reports whether the end of a run can cause a notification.
 func (n *Notify) TellsEnd() bool {
 	return n.Tells(EventFailed) || n.Tells(EventLost) || n.Tells(EventNoExecutor) || n.Tells(EventSkipped) || n.Tells(EventRecovered) ||
 		n.Tells(EventPaused)
@@ -242,26 +243,26 @@ func (n Notify) Equal(o Notify) bool {
 
 func (n Notify) IsZero() bool { return n.Equal(Notify{}) }
 
-// Clock is the hour and minute of By; ok is false where it is none.
+// Clock returns the hour and minute of By; ok is false if By is not a time of day.
 func (o Overdue) Clock() (hour, minute int, ok bool) {
 	t, err := time.Parse("15:04", o.By)
 	return t.Hour(), t.Minute(), err == nil && len(o.By) == len("15:04")
 }
 
-// Retry says how often and when a failed run is tried again.
+// Retry is the rule for repeating a failed run.
 type Retry struct {
 	Max      int           `json:"max"` // attempts after the first
 	Delay    time.Duration `json:"delay"`
 	Backoff  Backoff       `json:"backoff"`
-	MaxDelay time.Duration `json:"maxDelay,omitempty"` // 0: no bound but a day
-	On       []State       `json:"on"`                 // of failed, timed-out, lost
+	MaxDelay time.Duration `json:"maxDelay,omitempty"` // upper bound of the delay; 0: one day
+	On       []State       `json:"on"`                 // subset of RetryOns
 }
 
 func (r Retry) Equal(o Retry) bool {
 	return r.Max == o.Max && r.Delay == o.Delay && r.Backoff == o.Backoff && r.MaxDelay == o.MaxDelay && slices.Equal(r.On, o.On)
 }
 
-// After is the delay before the attempt that follows attempt n (from 1).
+// After returns the delay before the attempt that follows attempt n, counted from 1.
 func (r Retry) After(n int) time.Duration {
 	limit := 24 * time.Hour
 	if r.MaxDelay > 0 {
@@ -279,32 +280,32 @@ func (r Retry) After(n int) time.Duration {
 	return min(d, limit)
 }
 
-// KeepDays is how many days what a job left is kept when nobody says so, and what is
-// left of a job that is gone. KeepForever, as the days of a Keep, is for ever: files and
-// the API write 0, which in a stored job is one that does not say.
+// KeepDays is the default number of days to keep the runs of a job, and the traces of a deleted
+// job. KeepForever in Keep.Days means no limit: manifests and the API write 0 for it, but 0 in a
+// stored job means the default.
 const (
 	KeepDays    = 30
 	KeepForever = -1
 )
 
-// KeepLog says of which ends the log of a run is kept.
+// KeepLog selects the ends of runs after which the log is kept.
 type KeepLog string
 
 const (
 	KeepLogNever   KeepLog = "never"
 	KeepLogFailure KeepLog = "on-failure" // failed, timed out or lost
-	KeepLogAlways  KeepLog = "always"     // those that were killed and that succeeded too
+	KeepLogAlways  KeepLog = "always"     // also killed and succeeded runs
 )
 
 var KeepLogs = []KeepLog{KeepLogNever, KeepLogFailure, KeepLogAlways}
 
-// Keep says how long runs are kept, and of which the log.
+// Keep sets how long runs are kept, and for which runs the log.
 type Keep struct {
 	Days int     `json:"days"`
 	Log  KeepLog `json:"log,omitempty"` // empty: KeepLogFailure
 }
 
-// Kept is what jobs and runs say of their logs: nothing where that is the default.
+// Kept returns Log as jobs and runs store it: empty for the default.
 func (k Keep) Kept() KeepLog {
 	if k.Log == KeepLogFailure {
 		return ""
@@ -312,7 +313,7 @@ func (k Keep) Kept() KeepLog {
 	return k.Log
 }
 
-// For is how long that is; for ever is longer than there are instants.
+// For returns how long runs are kept. KeepForever gives 200 years.
 func (k Keep) For() time.Duration {
 	switch {
 	case k.Days < 0:

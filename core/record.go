@@ -8,12 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// JobRecord is what a change record says of a job, before or after the change:
-// all that audit needs to tell which instants were demanded. Its JSON is
-// stable: fields are only added.
+// JobRecord is the state of a job before or after a change: all that audit needs to compute the
+// expected scheduled times. Its JSON is stable: fields are only added.
 type JobRecord struct {
 	Rev        int64         `json:"rev"`
-	RevAt      int64         `json:"revAt"` // millisecond
+	RevAt      int64         `json:"revAt"` // milliseconds
 	State      JobState      `json:"state"`
 	Schedule   Schedule      `json:"schedule"`
 	Misfire    Misfire       `json:"misfire"`
@@ -22,13 +21,13 @@ type JobRecord struct {
 	PauseUntil Instant       `json:"pauseUntil,omitempty"`
 	PauseBy    string        `json:"pauseBy,omitempty"`
 	PauseWhy   string        `json:"pauseWhy,omitempty"`
-	// Deleted says that the job ended with this revision.
+	// Deleted is true if this revision deleted the job.
 	Deleted bool `json:"deleted,omitempty"`
-	// Def is left out where only planning changed something.
+	// Def is nil if only planning fields changed.
 	Def *Def `json:"def,omitempty"`
 }
 
-// RecordOf is the record of a job, without its secrets, and those that come after it; def may be nil.
+// RecordOf returns the record of a job without its secrets and its children; def can be nil.
 func RecordOf(s *Sched, def *Def) JobRecord {
 	if def != nil && (def.Call != nil || def.Command != nil || def.Children != nil) {
 		shown := *def
@@ -42,7 +41,7 @@ func RecordOf(s *Sched, def *Def) JobRecord {
 
 func (r JobRecord) String() string { return marshal(r) }
 
-// ParseJobRecord reads the Old or New of a change of a job; false if there is none.
+// ParseJobRecord parses the Old or New of a job's change; false if there is no record.
 func ParseJobRecord(text string) (JobRecord, bool) {
 	var r JobRecord
 	if text == "" || json.Unmarshal([]byte(text), &r) != nil || r.Rev == 0 {
@@ -51,8 +50,8 @@ func ParseJobRecord(text string) (JobRecord, bool) {
 	return r, true
 }
 
-// AppRecord is what a change record says of an app, without its token, or (with
-// no name) of everything. Its JSON is stable: fields are only added.
+// AppRecord is the state of an app, without its token, before or after a change. Without a name
+// it is the global state. Its JSON is stable: fields are only added.
 type AppRecord struct {
 	Name      string         `json:"name,omitempty"`
 	Rev       int64          `json:"rev"`
@@ -62,13 +61,13 @@ type AppRecord struct {
 	Executors []string       `json:"executors,omitempty"`
 	Allow     []netip.Prefix `json:"allow,omitempty"`
 	Withheld  []string       `json:"withheld,omitempty"`
-	// WaitForExecutor is as of App.
+	// WaitForExecutor is as in App.
 	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
 	Overlap         Overlap       `json:"overlap,omitzero"`
 	Limits          Limits        `json:"limits,omitzero"`
 	Call            *Call         `json:"call,omitempty"` // without its secrets
 	Notify          Notify        `json:"notify,omitzero"`
-	// The last pause, in milliseconds; zero as in Pause.
+	// The latest pause, in milliseconds; zero as in Pause.
 	PauseFrom int64  `json:"pauseFrom,omitempty"`
 	PauseTo   int64  `json:"pauseTo,omitempty"`
 	PauseBy   string `json:"pauseBy,omitempty"`
@@ -99,8 +98,8 @@ func (r AppRecord) Pause() Pause {
 
 func (r AppRecord) String() string { return marshal(r) }
 
-// ParseAppRecord reads the Old or New of a change of an app or of everything;
-// false if there is none.
+// ParseAppRecord parses the Old or New of a change to an app or the global state; false if there is
+// no record.
 func ParseAppRecord(text string) (AppRecord, bool) {
 	var r AppRecord
 	if text == "" || json.Unmarshal([]byte(text), &r) != nil {
@@ -117,7 +116,7 @@ func marshal(v any) string {
 	return string(b)
 }
 
-// OfPerson begins the name of a change record that is of a person: no channel has such a name.
+// OfPerson is the prefix of Change.Name for a user. No channel has such a name.
 const OfPerson = "person:"
 
 // The verbs of change records.
@@ -128,48 +127,48 @@ const (
 	VerbResumed   = "resumed"
 	VerbDeleted   = "deleted"
 	VerbTriggered = "triggered"
-	VerbChanged   = "changed" // a trigger that waited
+	VerbChanged   = "changed" // a waiting trigger
 	VerbCancelled = "cancelled"
 	VerbKilled    = "killed"
 	VerbFenced    = "fenced"
 	VerbRestored  = "restored"
 	VerbTested    = "tested"  // a channel
-	VerbActed     = "acted"   // on many jobs, whose records name the act
-	VerbCleaned   = "cleaned" // runs that had ended were removed
-	VerbRemoved   = "removed" // the registration of an executor, whose address is the reason
-	VerbRotated   = "rotated" // the key of stored secrets; the ID of the new key is the reason
+	VerbActed     = "acted"   // a bulk operation; the record of each job has its ID
+	VerbCleaned   = "cleaned" // ended runs were removed
+	VerbRemoved   = "removed" // the registration of an executor; the reason is its address
+	VerbRotated   = "rotated" // the encryption key of stored secrets; the reason is the ID of the new key
 )
 
 var Verbs = []string{VerbCreated, VerbUpdated, VerbPaused, VerbResumed, VerbDeleted, VerbTriggered, VerbChanged, VerbCancelled, VerbKilled,
 	VerbFenced, VerbRestored, VerbTested, VerbActed, VerbCleaned, VerbRemoved, VerbRotated}
 
-// Actor is who asks for a change; it goes into the change record.
+// Actor is the user or client that makes a change. Did copies it into the change record.
 type Actor struct {
 	Name string
-	From string // the address that it asks from; empty: it is not known
-	Via  string // by what it asks: BySession, ByToken of its name; empty: the name says it
-	Act  string // what the change is part of, where one act changes many
+	From string // client address; empty: unknown
+	Via  string // BySession, or the ByToken of a token; empty: the name is enough
+	Act  string // ID of the bulk operation that the change belongs to; empty: none
 }
 
-// BySession is the Via of a person who is logged in.
+// BySession is the Via of a logged-in user.
 const BySession = "session"
 
-// ByToken is the Via of what has a person's token of that name.
+// ByToken returns the Via of a client with the user's token of that name.
 func ByToken(name string) string { return tokenOf + name }
 
-// TokenOf is the name of the token in a Via; false: it is of none.
+// TokenOf returns the token name in a Via; false if there is none.
 func TokenOf(via string) (string, bool) { return strings.CutPrefix(via, tokenOf) }
 
 const tokenOf = "token:"
 
-// Did is the record of a change with who made it, and from where.
+// Did returns the change with the actor's name, address, Via and bulk operation.
 func (a Actor) Did(c Change) Change {
 	c.By, c.From, c.Via, c.Act = a.Name, a.From, a.Via, a.Act
 	return c
 }
 
-// Says is what tells a record from others of its ID, app and job; one that is stored again says
-// the same. The name of a job is in some of its records only.
+// Says returns the text that separates records with the same ID, app and job. A record that is
+// stored again has an equal text. It contains the name only if there is no job.
 func (c *Change) Says() string {
 	if c.Job != 0 {
 		return c.Verb + " " + c.New
@@ -177,16 +176,16 @@ func (c *Change) Says() string {
 	return c.Verb + " " + c.New + " " + c.Name
 }
 
-// ActRecord is what the record of an act on many jobs says of it.
+// ActRecord is the New of the change record for a whole bulk operation.
 type ActRecord struct {
 	Act   string `json:"act"`
 	Verb  string `json:"verb"`
-	Found int    `json:"found"` // jobs, when it began
+	Found int    `json:"found"` // number of jobs at the start
 }
 
 func (r ActRecord) String() string { return marshal(r) }
 
-// Validate refuses one that a change record could not name.
+// Validate returns an error for an actor that a change record could not name.
 func (a Actor) Validate() error {
 	if a.Name == "" || len(a.Name) > 128 || !utf8.ValidString(a.Name) {
 		return Invalid("actor", a.Name, "the name of the caller must have 1 to 128 bytes")
@@ -197,16 +196,16 @@ func (a Actor) Validate() error {
 	return nil
 }
 
-// Aside is what the end of a run owes that keeps no fire waiting: it is made by one message
-// on the aside lane, and cleared once all of it exists. It stands in a field of its own, for
-// who knows only Owed would make a run of it.
+// Aside has the pending follow-ups of a closed run that must not delay other runs. One message on
+// the post-run queue creates them, and then it is cleared. It is not part of Owes, because older
+// versions would create a run from it.
 type Aside struct {
-	Log    bool `json:"log,omitempty"`    // its log is to be kept
-	Notice bool `json:"notice,omitempty"` // people may have to be told
+	Log    bool `json:"log,omitempty"`    // the log must be kept
+	Notice bool `json:"notice,omitempty"` // users may need a notification
 }
 
-// OwesAside is what a closed run owes to the aside lane: what its close says, and where a
-// success was closed unread, what the run said from when it was made.
+// OwesAside returns the pending follow-ups of a closed run for the post-run queue. A success that
+// was closed without reading the run gets its log follow-up from KeepLog.
 func (r *Run) OwesAside() Aside {
 	if r.State.Open() {
 		return Aside{}
@@ -216,14 +215,14 @@ func (r *Run) OwesAside() Aside {
 	return a
 }
 
-// hasLog reports whether the log of a run is at its executor, and nowhere else: who is
-// called, and who pulls from a queue, sends it with the result, and the run has it.
+// hasLog reports whether only the executor has the log. HTTP endpoints and queue consumers send
+// the log with the result, so the run already has it.
 func (r *Run) hasLog() bool {
 	return r.Address != "" && !r.SentAt.IsZero() && !r.IsBroadcast() &&
 		!strings.HasPrefix(r.Address, string(SchemeCall)+":") && !strings.HasPrefix(r.Address, string(SchemeQueue)+":")
 }
 
-// LogOwed reports whether the end of an open run owes that its log is kept.
+// LogOwed reports whether the log must be kept when an open run ends in the given state.
 func (r *Run) LogOwed(state State, reason Reason) bool {
 	switch {
 	case !r.hasLog() || r.KeepLog == KeepLogNever || reason == ReasonNoExecutor || reason == ReasonNotAccepted:
@@ -234,34 +233,34 @@ func (r *Run) LogOwed(state State, reason Reason) bool {
 	return state.Failure()
 }
 
-// ClearAside notes what a closed run owes to the aside lane after some of it was made.
+// ClearAside records the follow-ups that are still pending for the post-run queue.
 func (r *Run) ClearAside(rest Aside) RunPut {
 	p := RunPut{ID: r.ID, If: RunState | RunAside, Was: *r, Set: RunAside, To: Run{Aside: rest, KeepLog: r.KeepLog}}
-	if !rest.Log && r.State == Succeeded { // of a failure it is its retry's too
+	if !rest.Log && r.State == Succeeded { // after a failure, its retry needs KeepLog too
 		p.To.KeepLog = ""
 	}
 	return p
 }
 
-// KeptLogMax is how many bytes of the end of a log are kept.
+// KeptLogMax is the maximum size in bytes of a kept log; the end of the log is kept.
 const KeptLogMax = 64 << 10
 
-// KeptLog is the end of a run's log, kept so that it outlives its executor.
+// KeptLog is the end of a run's log, stored so that it outlives its executor.
 type KeptLog struct {
 	Run RunID     `json:"run"`
-	At  time.Time `json:"at"` // when it was read
-	// Text is gzip of what is kept, whole lines but for one that is longer than all that is
-	// kept; empty where nothing could be.
+	At  time.Time `json:"at"` // when the log was read
+	// Text is the gzip of the kept lines. Lines are whole, except a single line longer than
+	// KeptLogMax. Empty if the log could not be read.
 	Text []byte `json:"text,omitempty"`
-	// From is the number of its first line, from 1; 0: it is not known.
+	// From is the number of its first line, counted from 1; 0: unknown.
 	From int `json:"from,omitempty"`
-	// Cut is how many bytes of that first line are missing before what is kept.
+	// Cut is the number of bytes missing at the start of the first line.
 	Cut int64 `json:"cut,omitempty"`
-	// More says that the log went on behind what is kept, as far as is known.
+	// More is true if the log is known to continue after the kept text.
 	More bool `json:"more,omitempty"`
-	// Why is why what is missing is: of a log that could not be kept, all of it.
+	// Why is the reason for a missing part. If Text is empty, the whole log is missing.
 	Why string `json:"why,omitempty"`
 }
 
-// Whole reports whether all of the log is kept.
+// Whole reports whether the complete log is kept.
 func (k *KeptLog) Whole() bool { return k.From == 1 && k.Cut == 0 && !k.More && k.Why == "" }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Records of changes are read for years: their JSON only grows.
+// Change records are read for years: their JSON can only grow.
 func TestRecordsAreStable(t *testing.T) {
 	s := Sched{ID: 7, State: Paused, Rev: 1700000000001, RevAt: time.UnixMilli(1700000000000),
 		Schedule: Schedule{Any: []When{{Kind: KindEvery, Every: time.Minute}}, Timezone: "Asia/Shanghai"},

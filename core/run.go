@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// State is where a run stands. A closed run never changes again, but a skipped
-// scheduled fire may be given its run once by backfill.
+// State is the status of a run. A closed run never changes again, with one exception: a
+// backfill can run a skipped scheduled time once.
 type State string
 
 const (
-	Planned   State = "planned" // recorded before its slot
-	Queued    State = "queued"  // waits for a permit, or for an executor of its app
+	Planned   State = "planned" // recorded before its due time
+	Queued    State = "queued"  // waits for a concurrency slot, or for an executor of its app
 	Running   State = "running" // claimed: accepted, being sent, or unconfirmed
 	Succeeded State = "succeeded"
 	Failed    State = "failed"
@@ -30,7 +30,7 @@ var States = []State{Planned, Queued, Running, Succeeded, Failed, TimedOut, Kill
 // Open reports whether a run can still change.
 func (s State) Open() bool { return s == Planned || s == Queued || s == Running }
 
-// CheckEnd refuses what is no state in which runs end.
+// CheckEnd returns an error unless runs can end in the state.
 func (s State) CheckEnd(field string) error {
 	if !slices.Contains(States, s) || s.Open() {
 		return Invalid(field, string(s), "expected a final state: succeeded, failed, timed-out, killed, lost, skipped")
@@ -38,25 +38,25 @@ func (s State) CheckEnd(field string) error {
 	return nil
 }
 
-// Failure reports whether what ended so may be tried again.
+// Failure reports whether a run that ended in this state can be retried.
 func (s State) Failure() bool { return s == Failed || s == TimedOut || s == Lost }
 
-// Reason is why a run ended as it did: every closed state but succeeded has one.
+// Reason explains the final state of a run. Every closed state except succeeded has one.
 type Reason string
 
 const (
-	ReasonNotAccepted   Reason = "not-accepted"  // failed: no executor took it
-	ReasonNoExecutor    Reason = "no-executor"   // failed: none was there
-	ReasonHandler       Reason = "handler"       // failed: the handler said so
-	ReasonCrashed       Reason = "crashed"       // failed: the executor ended under it
-	ReasonShards        Reason = "shards"        // failed: of a broadcast, its shards did not succeed
-	ReasonSnoozed       Reason = "snoozed"       // failed: the handler asked for another time, and has it
+	ReasonNotAccepted   Reason = "not-accepted"  // failed: no executor accepted it
+	ReasonNoExecutor    Reason = "no-executor"   // failed: no executor was available
+	ReasonHandler       Reason = "handler"       // failed: the handler reported failure
+	ReasonCrashed       Reason = "crashed"       // failed: the executor crashed while running it
+	ReasonShards        Reason = "shards"        // failed: shards of the broadcast did not succeed
+	ReasonSnoozed       Reason = "snoozed"       // failed: the handler asked for a later attempt and gets it
 	ReasonTimeout       Reason = "timeout"       // timed-out
-	ReasonPerson        Reason = "person"        // killed by somebody
+	ReasonPerson        Reason = "person"        // killed by a user
 	ReasonReplaced      Reason = "replaced"      // killed for a newer run
-	ReasonGone          Reason = "gone"          // lost: its executor is no longer there
+	ReasonGone          Reason = "gone"          // lost: its executor is not available
 	ReasonForgotten     Reason = "forgotten"     // lost: its executor is idle and never reported
-	ReasonNoReport      Reason = "no-report"     // lost: nothing was heard within lostAfter
+	ReasonNoReport      Reason = "no-report"     // lost: no report arrived within lostAfter
 	ReasonMisfire       Reason = "misfire"       // skipped
 	ReasonDeadline      Reason = "deadline"      // skipped
 	ReasonOverlap       Reason = "overlap"       // skipped
@@ -64,12 +64,12 @@ const (
 	ReasonPaused        Reason = "paused"        // skipped
 	ReasonChanged       Reason = "changed"       // skipped
 	ReasonDeleted       Reason = "deleted"       // skipped
-	ReasonCancelled     Reason = "cancelled"     // skipped by somebody; failed: the handler wants no other attempt
+	ReasonCancelled     Reason = "cancelled"     // skipped by a user; failed: the handler rejected further attempts
 	ReasonUndeliverable Reason = "undeliverable" // skipped
-	ReasonJoin          Reason = "join"          // skipped: a parent did not end within its time
+	ReasonJoin          Reason = "join"          // skipped: a parent did not end in time
 )
 
-// Reasons lists, for each closed state, the reasons that it may have.
+// Reasons lists the allowed reasons for each closed state.
 var Reasons = map[State][]Reason{
 	Failed:   {ReasonNotAccepted, ReasonNoExecutor, ReasonHandler, ReasonCrashed, ReasonSnoozed, ReasonCancelled, ReasonShards},
 	TimedOut: {ReasonTimeout},
@@ -79,10 +79,10 @@ var Reasons = map[State][]Reason{
 		ReasonDeleted, ReasonCancelled, ReasonUndeliverable, ReasonJoin},
 }
 
-// MessageMax is how many characters of an executor's message a run keeps.
+// MessageMax is the maximum number of characters of an executor's message in a run.
 const MessageMax = 15000
 
-// TruncateMessage keeps the first MessageMax characters of a message, as valid UTF-8.
+// TruncateMessage returns the first MessageMax characters of a message, as valid UTF-8.
 func TruncateMessage(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
@@ -100,106 +100,104 @@ func TruncateMessage(s string) string {
 	return s
 }
 
-// DataMax is the longest text that a run hands to those that follow, in bytes.
+// DataMax is the maximum length in bytes of the text that a run passes to its followers.
 const DataMax = 4 << 10
 
-// Run is the record of one fire sent to one executor.
+// Run is the record of one execution of a job on one executor.
 type Run struct {
 	ID    RunID
 	App   string
 	State State
-	// Cause, Rev, At, Slot and Seq are those of its fire.
+	// Cause, Rev, At, Slot and Seq are copied from its Fire.
 	Cause Cause
 	Rev   int64
 	At    Instant
 	Slot  Instant
 	Seq   int64
 
-	// The claim. Owner is the nonce of the invocation that may send it, empty
-	// when none may; Until is when that invocation can no longer send. Without an
-	// owner it is that of the last one, or when the trigger was changed last, zero
-	// neither: a claim names the Until that it read, so none is made by what was read
-	// before another claim or a change.
+	// The claim. Owner is the nonce of the only invocation that can send the run, or empty.
+	// Until is when the owner can no longer send it. Without an owner, Until is from the last
+	// claim or the last change of the trigger, or zero. A claim is conditional on Until, so it
+	// fails if another claim or a change came after its read.
 	Owner     string
 	Until     time.Time
 	Address   string
 	MaybeSent bool // an earlier owner may have sent it to Address; never cleared
 	Journal   JournalKey
-	SentAt    time.Time // trigger time, the wire's logDateTime: set by the first claim and kept
-	// SentRev is the revision of its job that the last claim had read; 0: it is Rev, as of each
-	// planned run.
+	SentAt    time.Time // trigger time, logDateTime in the xxl-job protocol: set by the first claim and kept
+	// SentRev is the job revision that the last claim read; 0: the same as Rev, as in each planned
+	// run.
 	SentRev int64
 
-	// The chain of attempts.
-	Attempt int   // from 1
-	First   RunID // of the chain; its own ID on the first attempt
-	Retries int   // attempts that may follow, frozen on the first and counted down
+	// The retry chain.
+	Attempt int   // counted from 1
+	First   RunID // first run of the chain; its own ID on the first attempt
+	Retries int   // attempts that can follow, set on the first attempt and counted down
 
-	// FixedDelay says that the end of its chain makes the next fire of the job.
+	// FixedDelay is true if the end of its chain schedules the job's next run.
 	FixedDelay bool
 
-	// PauseAfter says that its job is to be paused after failures in a row: where the chain
-	// fails, that it does is owed.
+	// PauseAfter is true if failures in a row pause the job. A failed chain then has the pause as a
+	// pending follow-up.
 	PauseAfter bool
 
-	// KeepLog says of which ends its log is kept; empty: KeepLogFailure. It is taken away
-	// once what the end of the run owes by it is made.
+	// KeepLog selects the ends after which its log is kept; empty: KeepLogFailure. It is cleared
+	// once the log is kept.
 	KeepLog KeepLog
 
-	// Notice says that people may have to be told of how it ends: where a chain came to
-	// nothing, or is skipped, that is owed. The last claim says so by the job and app that it
-	// had read, and so does dispatch where it has a fire wait; what others store is true.
+	// Notice is true if the end of the run can need a notification. Each claim sets it from the job
+	// and app that it read, and so does dispatch when it queues a run. Other writers store true.
 	Notice bool
 
-	// Permit names the limits that count the run, see Job.Permit; empty: none does. It is
-	// taken when the run is first to be sent, and its chain's from then on.
+	// Permit names the limits that count the run, see Job.Permit; empty: none. It is set before the
+	// run is first sent, and applies to its whole chain.
 	Permit string
 
-	// Parent is the run after which it comes, 0 none.
+	// Parent is the run that this run follows; 0: none.
 	Parent RunID
-	// Place says that children come after it: 1, from when it is made, or PlaceAfter the
-	// last that was made; 0: there are none, or no more.
+	// Place shows which child jobs still need a run: 1 from the start, then PlaceAfter the last
+	// child. 0: no more children.
 	Place int64
 
 	Shard Shard
 
-	// What a trigger gave in place of the job's.
+	// Values from a trigger that replace the job's.
 	Params    *string
 	Addresses []string
 	Key       string // idempotency key of the trigger
-	By        string // who triggered it
-	RerunOf   RunID  // the run that it runs again; 0: none
+	By        string // user or client that triggered it
+	RerunOf   RunID  // the run that it repeats; 0: none
 
-	// The kill, recorded before it is sent. Nobody's (no KillBy) is that of the timeout;
-	// that of a newer run which goes in its place names it, see ReplacedBy.
+	// The kill, recorded before it is sent. KillBy is empty for the timeout, and names the newer
+	// run for a replacement, see Replaced.
 	KillBy string
 	KillAt time.Time
 
 	// The end.
 	EndedAt time.Time
 	Reason  Reason
-	Code    int // as the executor gave it; 0 when it gave none
+	Code    int // from the executor; 0: none
 	Message string
-	Data    string // what its handler hands to the runs that follow
-	Owes    []Owed // follow-ups that this close owes and that are not proven made
-	Then    RunID  // the retry that followed; stays when nothing is owed any more
-	Aside   Aside  // what this close owes besides, see OwesAside
-	// Late is what was reported after the run had been closed as lost or timed out.
+	Data    string // text that its handler passes to the runs that follow
+	Owes    []Owed // pending follow-ups that are not proven to exist
+	Then    RunID  // the retry that followed; never cleared
+	Aside   Aside  // further pending follow-ups, see OwesAside
+	// Late is the result that was reported after the run was closed as lost or timed out.
 	Late *LateResult
-	// Tries are the addresses that were asked before Address, and their answers.
+	// Tries are the addresses that were tried before Address, and their answers.
 	Tries []Try
 }
 
-// The bounds of a snooze: what ring and walks know of a retry. (Its count: see MaySnooze.)
+// The bounds of a snooze, which the delay queue and the scans need. MaySnooze limits the number.
 const (
 	MinSnooze = time.Second
 	MaxSnooze = 24 * time.Hour
 )
 
-// NoRetry is what a handler says in place of a snooze: no attempt is to follow.
+// NoRetry is the snooze value by which a handler rejects further attempts.
 const NoRetry = -time.Second
 
-// MaySnooze says why a run cannot snooze for so long; empty if it can.
+// MaySnooze returns the reason why a run cannot snooze for d; empty if it can.
 func (r *Run) MaySnooze(d time.Duration) string {
 	switch {
 	case d < MinSnooze || d > MaxSnooze:
@@ -210,7 +208,7 @@ func (r *Run) MaySnooze(d time.Duration) string {
 	return ""
 }
 
-// RetriesAfter is how many retries are left to the attempt that follows: a snooze uses none up.
+// RetriesAfter returns the retries left for the next attempt. A snooze uses none.
 func (r *Run) RetriesAfter() int {
 	if r.Reason == ReasonSnoozed {
 		return r.Retries
@@ -218,8 +216,8 @@ func (r *Run) RetriesAfter() int {
 	return r.Retries - 1
 }
 
-// FailedForGood reports whether the chain of attempts came to nothing with this one: it
-// failed, or was a retry that fell, and none follows.
+// FailedForGood reports whether the retry chain ends without success at this attempt: it failed,
+// or was a skipped retry, and no attempt follows.
 func (r *Run) FailedForGood() bool {
 	return r.Then == 0 && (r.State.Failure() || r.State == Skipped && r.Attempt > 1)
 }
@@ -227,42 +225,41 @@ func (r *Run) FailedForGood() bool {
 // Expired reports whether the owner of r can no longer send it at now.
 func (r *Run) Expired(now time.Time) bool { return r.Owner == "" || !now.Before(r.Until) }
 
-// Had reports whether somebody has a run, or one who had it may have sent it. Of what
-// nobody had each send was proven not to have arrived.
+// Had reports whether a run has an owner, or an earlier owner may have sent it. If not, every
+// send provably did not arrive.
 func (r *Run) Had() bool { return r.Owner != "" || r.MaybeSent }
 
-// replacedBy begins the KillBy of a run that a newer one replaces. No actor is named so.
+// replacedBy is the prefix of KillBy in a run that a newer one replaces. No actor has such a name.
 const replacedBy = "run "
 
-// Replaced reports whether a run is killed because a newer one goes in its place.
+// Replaced reports whether the run is killed because a newer one replaces it.
 func (r *Run) Replaced() bool { return strings.HasPrefix(r.KillBy, replacedBy) }
 
-// PastTimeout reports whether it is recorded that the time of a run is over; a person's
-// kill comes before that.
+// PastTimeout reports whether the run is recorded as timed out. A user's kill takes precedence.
 func (r *Run) PastTimeout() bool { return !r.KillAt.IsZero() && r.KillBy == "" }
 
-// UnderWay reports whether an open run is somebody's, was sent, or waits for an executor.
+// UnderWay reports whether an open run has an owner, was sent, or waits in a queue.
 func (r *Run) UnderWay() bool {
 	return r.State.Open() && (r.IsBroadcast() || r.Owner != "" || r.Address != "" || r.State == Queued)
 }
 
-// Sent reports whether the run went out to an executor. SentAt alone does not
-// tell: the claim sets it, before it is known that anybody is there.
+// Sent reports whether the run was sent to an executor. SentAt is not enough: the claim sets it
+// before an executor is known to be available.
 func (r *Run) Sent() bool {
 	switch {
 	case r.SentAt.IsZero() || r.Reason == ReasonNoExecutor:
 		return false
 	case r.State == Planned || r.State == Queued:
-		return r.MaybeSent // else it was given back unsent
+		return r.MaybeSent // else it was released unsent
 	case r.State == Skipped:
-		return r.Reason == ReasonOverlap // that is the executor's word; others fall before they are sent
+		return r.Reason == ReasonOverlap // reported by the executor; other skips happen before a send
 	}
 	return true
 }
 
-// HasLateness reports whether Lateness says anything: the run was sent, and its
-// slot is as exact as that. The instant of a trigger for now, and of a child, is
-// truncated to its second, so what is left over is no delay of ours.
+// HasLateness reports whether Lateness is meaningful: the run was sent, and its due time is exact.
+// The due time of a manual trigger or a child is truncated to the second, so the rest is not a
+// delay.
 func (r *Run) HasLateness() bool {
 	return r.Sent() && r.Slot != 0 && r.Cause != CauseManual && r.Cause != CauseAPI && r.Cause != CauseParent
 }
@@ -274,43 +271,43 @@ func (r *Run) Lateness() time.Duration {
 	return r.SentAt.Sub(r.Slot.Time())
 }
 
-// Owed is one follow-up that the end of a run owes: the run with this ID, or a pause.
+// Owed is one pending follow-up of a closed run: the run with this ID, or a pause.
 type Owed struct {
 	Run  RunID   `json:"run,omitempty"`
 	Kind Cause   `json:"kind,omitempty"` // retry, parent
 	Slot Instant `json:"slot,omitempty"`
-	// Pause stands alone: the job is to be paused if its last chains have failed.
+	// Pause is the only field set if the job must be paused when its last chains have failed.
 	Pause bool `json:"pause,omitempty"`
 }
 
-// LateResult is what came after the run was closed.
+// LateResult is a result that was reported after the run was closed.
 type LateResult struct {
 	At      time.Time `json:"at"`
 	Code    int       `json:"code"`
 	Message string    `json:"message,omitempty"`
 }
 
-// Try is one address that was asked, and what it answered; or, of Address
-// itself, what is needed to find the run there, or what it was chosen from (ChosenFrom).
+// Try is an address that was tried, and its answer. For Address itself, it has the data to find
+// the run there, or the choice that the route made (ChosenFrom).
 type Try struct {
 	Address string `json:"address"`
 	Code    int    `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Request is what a function's platform calls the invocation, Log the group
-	// of logs that it writes to.
+	// Request is the invocation's ID on the function platform. Log is its log group.
 	Request string `json:"request,omitempty"`
 	Log     string `json:"log,omitempty"`
-	// By is the route that chose Address, Of from how many, From the first of them.
+	// By is the route that chose Address, Of the number of candidates, From the first of them.
 	By   Route    `json:"by,omitempty"`
 	Of   int      `json:"of,omitempty"`
 	From []string `json:"from,omitempty"`
 }
 
-// fromMax bounds the bytes of a choice that is kept: a run stays one unit of a store.
+// fromMax is the maximum size of a recorded choice in bytes, so that a run costs one unit of a
+// store.
 const fromMax = 200
 
-// ChosenFrom is what is kept of a choice: nothing where the list alone tells it (its first, or
-// there is but one), or the route's answers do; else the count and the first of the list.
+// ChosenFrom returns the recorded choice of a route: the number of candidates and the first of
+// them. It is nil if the candidate list or the answers already explain the choice.
 func ChosenFrom(route Route, address string, list []string) []Try {
 	switch route {
 	case RouteFirst, RouteFailover, RouteBusyover, RouteBroadcast:
@@ -322,7 +319,7 @@ func ChosenFrom(route Route, address string, list []string) []Try {
 	}
 	t := Try{Address: address, By: route, Of: len(list)}
 	for _, a := range list {
-		if room -= len(a) + len(`"",`); room < 0 || strings.ContainsAny(a, `&<>"\`) { // longer as JSON
+		if room -= len(a) + len(`"",`); room < 0 || strings.ContainsAny(a, `&<>"\`) { // these characters are longer in JSON
 			break
 		}
 		t.From = append(t.From, a)
@@ -330,9 +327,9 @@ func ChosenFrom(route Route, address string, list []string) []Try {
 	return []Try{t}
 }
 
-// Skip is one record for instants of one job that were skipped in a row. It
-// occupies no run ID; a run beats a record that covers its instant. A repeat
-// (same Job, First and Reason) may only lengthen it, and makes it young again.
+// Skip records consecutive scheduled times of a job that were skipped. It uses no run ID, and a run
+// at a covered time takes precedence. Another write with the same Job, First and Reason can only
+// extend it, and restarts its retention.
 type Skip struct {
 	Job    JobID
 	First  Instant
@@ -340,27 +337,25 @@ type Skip struct {
 	Count  int64
 	Reason Reason
 	Rev    int64
-	Made   time.Time // not before Last: it is kept from then on
+	Made   time.Time // start of its retention, never before Last
 }
 
-// Covers reports whether the record reaches over an instant.
+// Covers reports whether the record includes a scheduled time.
 func (s Skip) Covers(at Instant) bool { return s.First <= at && at <= s.Last }
 
-// RepeatedRetry reports whether a run is a retry after the second: what failed so often
-// keeps nothing else waiting.
+// RepeatedRetry reports whether a run is at least the third retry. Such runs must not delay others.
 func (r *Run) RepeatedRetry() bool { return r.Cause == CauseRetry && r.Attempt > 3 }
 
-// Follow takes from its job, when a run is made, what is to come of its end: whether a
-// failure may pause the job, whether it has children, and whether its log is kept. Whether
-// people are told of it its app may say too, and may say otherwise by the time that it is
-// due: so that is for its claim to say.
+// Follow copies the job's settings for the end of a run into a new run: pause after failures,
+// children and log retention. Notice stays true until the claim sets it, because the app's
+// notification settings can change before then.
 func (r *Run) Follow(d *Def) {
 	r.Notice = true
 	r.PauseAfter, r.Place, r.KeepLog = d.PauseAfter > 0, d.FirstPlace(), d.Keep.Kept()
 }
 
-// RevSent is the revision of its job that a run was sent under; before that, and where an
-// older version claimed it, the one that it was made under.
+// RevSent returns the job revision under which a run was sent. Before the send, or after a claim by
+// an older version, it is the revision at creation.
 func (r *Run) RevSent() int64 { return cmp.Or(r.SentRev, r.Rev) }
 
 func (r *Run) Fire() Fire {

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestChosenFrom: what is kept of a choice is small, and nothing where nothing was chosen.
+// TestChosenFrom checks that the recorded choice is small, and absent if there was no choice.
 func TestChosenFrom(t *testing.T) {
 	list := func(n int, form string) (l []string) {
 		for i := range n {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The claim sets SentAt before it is known that anybody is there.
+// The claim sets SentAt before an executor is known to be available.
 func TestSent(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	for _, c := range []struct {
@@ -13,7 +13,7 @@ func TestSent(t *testing.T) {
 		sent, lateness bool
 	}{
 		{Run{State: Planned}, false, false},
-		{Run{State: Planned, SentAt: at}, false, false}, // given back
+		{Run{State: Planned, SentAt: at}, false, false}, // released
 		{Run{State: Planned, SentAt: at, MaybeSent: true}, true, true},
 		{Run{State: Running, SentAt: at, Owner: "me"}, true, true},
 		{Run{State: Running, SentAt: at, Owner: "me", Cause: CauseManual}, true, false},

@@ -5,16 +5,16 @@ import (
 	"strconv"
 )
 
-// JobID is a job's number: positive, fits int32 because executors type it so.
+// JobID is the number of a job: positive, and an int32 because executors store it as one.
 type JobID int32
 
-// RunID names one run; on the wire it is the logId. It is a positive int64:
+// RunID identifies a run; in the xxl-job protocol it is the logId. It is a positive int64:
 //
-//	jobId<<32 | 0<<31 | seconds since 2020-01-01Z   a fire that a planner makes
-//	jobId<<32 | 1<<31 | n                           a fire with a record of its own
+//	jobId<<32 | 0<<31 | seconds since 2020-01-01Z   a run that a planner schedules
+//	jobId<<32 | 1<<31 | n                           a run with a record of its own
 //
-// So planning an instant again gives the same ID, the ID alone finds the record
-// without an index, and the history of a job is the merge of two ranges in order.
+// So a scheduled time that is planned again gives the same ID, the ID finds the record without
+// an index, and the history of a job is the ordered merge of two ranges.
 type RunID int64
 
 const (
@@ -23,20 +23,20 @@ const (
 	MaxNumber = 1<<31 - 1 // the highest n of a numbered run
 )
 
-// PlannedRun is the ID of the fire of job at its nominal instant, for the
-// causes schedule, misfire and backfill. The instant lies in 2020 … Horizon.
+// PlannedRun returns the ID of the job's run at a scheduled time, if the cause is schedule,
+// misfire or backfill. The time must be in 2020 … Horizon.
 func PlannedRun(job JobID, at Instant) RunID {
 	return RunID(int64(job)<<32 | (int64(at)-runEpoch)&(numbered-1))
 }
 
-// NumberedRun is the ID of the nth fire of job with a record of its own.
+// NumberedRun returns the ID of the job's nth run with a record of its own.
 func NumberedRun(job JobID, n uint32) RunID {
 	return RunID(int64(job)<<32 | numbered | int64(n&MaxNumber))
 }
 
 func (r RunID) Job() JobID { return JobID(int64(r) >> 32) }
 
-// Planned tells the nominal instant of a planned run; false for a numbered one.
+// Planned returns the scheduled time of a planned run; false for a numbered one.
 func (r RunID) Planned() (Instant, bool) {
 	if int64(r)&numbered != 0 {
 		return 0, false
@@ -44,7 +44,7 @@ func (r RunID) Planned() (Instant, bool) {
 	return Instant(int64(r)&(numbered-1) + runEpoch), true
 }
 
-// Number tells n of a numbered run; false for a planned one.
+// Number returns n of a numbered run; false for a planned one.
 func (r RunID) Number() (uint32, bool) {
 	if int64(r)&numbered == 0 {
 		return 0, false
@@ -52,7 +52,7 @@ func (r RunID) Number() (uint32, bool) {
 	return uint32(int64(r) & MaxNumber), true
 }
 
-// Valid reports whether r can be the ID of a run: its job's number is positive.
+// Valid reports whether r can be the ID of a run: its job number is positive.
 func (r RunID) Valid() bool { return r.Job() > 0 }
 
 func (r RunID) String() string { return strconv.FormatInt(int64(r), 10) }
@@ -65,13 +65,13 @@ func ParseRunID(text string) (RunID, error) {
 	return RunID(n), nil
 }
 
-// RunRange is the span of IDs, first to last, in which the planned runs of job
-// from one instant to another lie (both included).
+// RunRange returns the first and last ID of the job's planned runs from one scheduled time to
+// another, both included.
 func RunRange(job JobID, from, to Instant) (first, last RunID) {
 	return PlannedRun(job, max(from, runEpoch)), PlannedRun(job, min(to, Horizon))
 }
 
-// NumberedRange is the span of IDs of all numbered runs of job.
+// NumberedRange returns the first and last ID of all numbered runs of the job.
 func NumberedRange(job JobID) (first, last RunID) {
 	return NumberedRun(job, 0), NumberedRun(job, MaxNumber)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// RunFields are some of a run's.
+// RunFields is a set of fields of a Run.
 type RunFields uint32
 
 const (
@@ -25,16 +25,14 @@ const (
 	RunGiven // Params, Addresses, Key, By, RerunOf, Shard, Permit
 	RunApp   // only compared
 	RunPlace
-	RunPermit // of RunGiven alone, whose others are in To as they were read; a put has one of the two
+	RunPermit // Permit alone; a put sets this or RunGiven, not both
 	RunUnder  // SentRev, Notice
 	RunAside  // Aside, KeepLog
 )
 
-// RunPut is one conditional write of a stored run: where the fields of If are as in
-// Was, it is open if Open says so, and if Had says so as Run.Had says, those of
-// Set become as in To. Who made it names
-// in If what he saw and decided by, and no more: what another may write meanwhile, as
-// a person a kill beside the owner, does not refuse it.
+// RunPut is one conditional write of a stored run. It sets the fields of Set to their values in To if the fields of
+// If are as in Was. Open also requires an open run, and Had requires Run.Had. If names only the fields that the
+// decision used. Other writers, such as a user who kills the run, can change other fields in the meantime.
 type RunPut struct {
 	ID   RunID
 	Open bool
@@ -43,14 +41,14 @@ type RunPut struct {
 	Was  Run
 	Set  RunFields
 	To   Run
-	// Seen is the run as it was read before. Where it is nil and the put ends the run,
-	// the store sets it to the run as it was before its end or is after it, at the price
-	// of no read where the write itself can tell; nil stays of one that could not be told.
+	// Seen is the run as it was read before. If it is nil and the put ends the run, the store sets it to the run
+	// before or after its end. It needs no read if the write returns the run. It stays nil if the store cannot know
+	// the run.
 	Seen *Run
 }
 
-// runFields says of each field how it is compared and how it is set, in their order.
-// One that nothing is decided by is not compared.
+// runFields has the comparison and the assignment for each field, in the order of the flags.
+// A field that no decision uses has no comparison.
 var runFields = [...]struct {
 	same func(r, was *Run) bool
 	set  func(r, to *Run)
@@ -83,7 +81,7 @@ var runFields = [...]struct {
 		func(r, to *Run) { r.Aside, r.KeepLog = to.Aside, to.KeepLog }},
 }
 
-// Holds reports whether a run, as stored, meets the condition.
+// Holds reports whether a stored run meets the condition.
 func (p *RunPut) Holds(r *Run) bool {
 	for n := range runFields {
 		if p.If&(1<<n) != 0 && !runFields[n].same(r, &p.Was) {
@@ -93,7 +91,7 @@ func (p *RunPut) Holds(r *Run) bool {
 	return (!p.Open || r.State.Open()) && (!p.Had || r.Had())
 }
 
-// Apply makes of a run what the put makes of the stored one.
+// Apply makes the changes of the put in r.
 func (p *RunPut) Apply(r *Run) {
 	for n := range runFields {
 		if p.Set&(1<<n) != 0 {
@@ -105,8 +103,8 @@ func (p *RunPut) Apply(r *Run) {
 // Ends reports whether the put ends a run.
 func (p *RunPut) Ends() bool { return p.Set&RunState != 0 && !p.To.State.Open() }
 
-// Made reports whether a run that was read afterwards was ended by the put: of one whose
-// answer was lost.
+// Made reports whether this put ended the run r, which was read after the put. It is for puts
+// whose answer was lost.
 func (p *RunPut) Made(r *Run) bool {
 	return p.ID == r.ID && p.Ends() && r.State == p.To.State && r.Reason == p.To.Reason && r.Code == p.To.Code && r.Then == p.To.Then &&
 		Millis(r.EndedAt) == Millis(p.To.EndedAt)
@@ -115,9 +113,9 @@ func (p *RunPut) Made(r *Run) bool {
 // GoesOn reports whether another attempt follows the run that the put ends.
 func (p *RunPut) GoesOn() bool { return p.To.Then != 0 }
 
-// Uncounted takes from a run as read, that nobody has and nobody sent, the name of its permits
-// (section 9 of the protocol, given and nobody is there): it asks anew. Its until is a later
-// one, so that whoever has read it before claims nothing by that.
+// Uncounted removes the permits of a run that has no owner and was never sent, because no executor
+// is available (section 9 of the protocol). The run then asks again. Until becomes later, so that a
+// claim from an earlier read fails.
 func (r *Run) Uncounted(now time.Time) RunPut {
 	to := *r
 	to.Permit, to.Until = "", now
@@ -127,7 +125,7 @@ func (r *Run) Uncounted(now time.Time) RunPut {
 	return r.put(RunOwner|RunUntil|RunMaybeSent, RunUntil|RunPermit, to)
 }
 
-// Counted has a put that takes a run, or has it wait, note which limits count it.
+// Counted adds the limits that count the run to a put that claims or queues it.
 func (p RunPut) Counted(permit string) RunPut {
 	if p.Was.Permit != permit {
 		p.To.Permit, p.Set = permit, p.Set|RunPermit
@@ -135,8 +133,8 @@ func (p RunPut) Counted(permit string) RunPut {
 	return p
 }
 
-// Under has a put that takes a run note what it goes by of its job as read: the revision,
-// where that is not the run's own, and whether people may have to be told of the end.
+// Under adds the job revision, if it is not the run's own, and whether the end can need a
+// notification, to a put that claims a run.
 func (p RunPut) Under(rev int64, tells bool) RunPut {
 	if rev == p.Was.Rev {
 		rev = 0
@@ -147,22 +145,22 @@ func (p RunPut) Under(rev int64, tells bool) RunPut {
 	return p
 }
 
-// put is one of an open run as read.
+// put returns a write that needs the open run to be as read.
 func (r *Run) put(if_, set RunFields, to Run) RunPut {
 	return RunPut{ID: r.ID, Open: true, If: if_, Was: *r, Set: set, To: to, Seen: r}
 }
 
-// Claim is what an invocation says of itself in the runs that are its own.
+// Claim is the entry that an invocation makes in the runs that it owns.
 type Claim struct {
 	Owner   string
 	Until   time.Time
 	Journal JournalKey
 }
 
-// Take is table C of the protocol: an invocation becomes the owner of a run as read.
-// Its until is later than the one read, so that none is written twice: what was read
-// before names a state that is gone. Address counts where the run has none, at where it
-// was never sent, tries where there are any.
+// Take is table C of the protocol: an invocation becomes the owner of the run. Its Until is later
+// than the one read, so each claim has another Until and a claim from an earlier read fails. It
+// sets address only if the run has none, at only if it was never sent, and tries only if there are
+// any.
 func (r *Run) Take(c Claim, address string, at time.Time, tries []Try) RunPut {
 	to := *r
 	to.State, to.Owner, to.Until, to.Journal = Running, c.Owner, c.Until, c.Journal
@@ -183,16 +181,16 @@ func (r *Run) Take(c Claim, address string, at time.Time, tries []Try) RunPut {
 	return r.put(RunOwner|RunUntil|RunAddress, set, to)
 }
 
-// Readdress is table E: its owner moves a run to another address, for this one was
-// proven not to have it. With the same address it only replaces the tries.
+// Readdress is table E: the owner moves the run to another address because the first one
+// provably does not have it. With an unchanged address it only replaces the tries.
 func (r *Run) Readdress(address string, tries []Try) RunPut {
 	to := *r
 	to.Address, to.Tries = address, tries
 	return r.put(RunOwner|RunAddress, RunAddress|RunTries, to)
 }
 
-// GiveBack is table G: its owner ends that; one that may have been sent keeps its
-// address for ever. Until stays: what was read before names another, and claims nothing.
+// GiveBack is table G: the owner releases the run. A run that may have been sent keeps its
+// address. Until stays, so a claim from an earlier read, with an earlier Until, fails.
 func (r *Run) GiveBack() RunPut {
 	to := *r
 	to.State, to.Owner = Planned, ""
@@ -203,26 +201,26 @@ func (r *Run) GiveBack() RunPut {
 	return r.put(RunOwner, RunState|RunOwner|RunAddress, to)
 }
 
-// Wait notes that a run as read, that nobody has and nobody sent, waits for an executor.
+// Wait queues a run that has no owner and was never sent, until an executor is available.
 func (r *Run) Wait() RunPut {
 	to := *r
 	to.State = Queued
 	return r.put(RunOwner|RunUntil|RunMaybeSent, RunState, to)
 }
 
-// SkipUnsent ends a run as read that nobody has, and nobody sent.
+// SkipUnsent skips a run that has no owner and was never sent.
 func (r *Run) SkipUnsent(reason Reason, at time.Time) RunPut {
 	to := Run{State: Skipped, Reason: reason, EndedAt: at}
 	return r.put(RunOwner|RunUntil|RunMaybeSent, RunState|RunEnd, to)
 }
 
-// In has a put name the journal that lists its run.
+// In adds the journal that lists the run to the put.
 func (p RunPut) In(k JournalKey) RunPut {
 	p.To.Journal, p.Set = k, p.Set|RunJournal
 	return p
 }
 
-// Told has a put that skips a run as read owe that people are told, where they may have to be.
+// Told adds a pending notification to a put that skips a run, if the reason can cause one.
 func (p RunPut) Told(tells bool) RunPut {
 	if tells && SkipTold(p.To.Reason) {
 		p.To.Aside, p.To.KeepLog, p.Set = Aside{Notice: true}, p.Was.KeepLog, p.Set|RunAside
@@ -230,38 +228,37 @@ func (p RunPut) Told(tells bool) RunPut {
 	return p
 }
 
-// ClearOwed notes that what a closed run as read owes has been made.
+// ClearOwed records that all pending follow-ups of a closed run exist.
 func (r *Run) ClearOwed() RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunOwes, Was: *r, Set: RunOwes}
 }
 
-// NoteLate keeps what was reported of a run that had been closed as lost or timed out,
-// the first time.
+// NoteLate stores the first result that was reported after a run was closed as lost or timed out.
 func (r *Run) NoteLate(l LateResult) RunPut {
 	l.At = FromMillis(Millis(l.At))
 	return RunPut{ID: r.ID, If: RunState | RunLate, Was: Run{State: r.State}, Set: RunLate, To: Run{Late: &l}}
 }
 
-// Kill notes who kills an open run; its owner may do with it what he likes meanwhile.
+// Kill records who kills an open run. Changes by its owner do not conflict with it.
 func (r *Run) Kill(by string, at time.Time) RunPut {
 	return r.put(0, RunKill, Run{KillBy: by, KillAt: at})
 }
 
-// Replace notes that an open run is killed for a newer one, where nothing killed it yet.
+// Replace records that an open run is killed for a newer one, unless it is already killed.
 func (r *Run) Replace(newer RunID, at time.Time) RunPut {
 	p := r.GiveUp(at)
 	p.To.KillBy = replacedBy + newer.String()
 	return p
 }
 
-// GiveUp notes that the time of an open run is over, where nobody has killed it.
+// GiveUp records that the time of an open run is over, unless it is already killed.
 func (r *Run) GiveUp(at time.Time) RunPut {
 	return RunPut{ID: r.ID, Open: true, If: RunKill, Set: RunKill, To: Run{KillAt: FromMillis(Millis(at))}}
 }
 
-// Retime gives a trigger that waits, as read, the instant, params and addresses of to.
-// Its until becomes now, or later than the one read, and it has not been sent. The limits
-// that count it are taken anew.
+// Retime sets the scheduled time, params and addresses of a waiting trigger to the values in to. It
+// asks for its permits again. Until becomes now, or later than the one read, and SentAt becomes
+// zero.
 func (r *Run) Retime(to Run, now time.Time) RunPut {
 	to.SentAt, to.Until, to.Permit = time.Time{}, now, ""
 	if !now.After(r.Until) {
@@ -270,7 +267,7 @@ func (r *Run) Retime(to Run, now time.Time) RunPut {
 	return r.put(RunState|RunOwner|RunMaybeSent|RunUntil, RunTime|RunGiven|RunUntil|RunSentAt, to)
 }
 
-// End ends an open run as to says; what it depends on besides is the caller's to add.
+// End ends an open run with the result in to. The caller adds further conditions.
 func End(id RunID, to Run) RunPut {
 	return RunPut{ID: id, Open: true, Set: RunState | RunEnd | RunOwes, To: to}
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestRunPuts: each write of a run is made of it as it was read, and is refused by one
-// in which anything has changed that it was decided by; what it was not decided by may
-// have.
+// TestRunPuts checks that each write of a run fails if a field that it depends on has changed, and
+// succeeds if only other fields have changed.
 func TestRunPuts(t *testing.T) {
 	at := time.UnixMilli(1_800_000_000_000)
 	owned := core.Run{ID: 7, App: "orders", State: core.Running, Owner: "a", Until: at, Address: "http://a/", SentAt: at}
@@ -84,7 +83,7 @@ func TestRunPuts(t *testing.T) {
 	}
 }
 
-// TestHad: what nobody has, and nobody may have sent, has no end to be reported.
+// TestHad checks that a run without an owner, which no owner can have sent, has no reportable end.
 func TestHad(t *testing.T) {
 	report := core.End(7, core.Run{State: core.Succeeded})
 	report.Had = true

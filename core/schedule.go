@@ -2,7 +2,7 @@ package core
 
 import "time"
 
-// Kind is how a schedule finds its instants.
+// Kind is the type of a schedule rule.
 type Kind string
 
 const (
@@ -21,23 +21,23 @@ type When struct {
 	Expr   string        `json:"expr,omitempty"`   // cron, crontab
 	Every  time.Duration `json:"every,omitempty"`  // every, fixedDelay: whole seconds
 	Offset time.Duration `json:"offset,omitempty"` // every: whole seconds, less than the period
-	// Aligned says that Offset counts even if it is 0; otherwise the offset is
-	// a hash of the job, so that jobs of one period spread.
+	// Aligned is true if Offset applies even if it is 0. Otherwise the offset is a hash of the job, so that jobs with
+	// equal periods are spread.
 	Aligned bool    `json:"aligned,omitempty"`
 	At      Instant `json:"at,omitempty"` // at
 }
 
-// Schedule says when a job fires, as its owner wrote it; package schedule
-// makes instants of it. No rule at all means by hand only.
+// Schedule is the schedule of a job as its owner wrote it; package schedule computes its
+// scheduled times. Without rules, the job has only manual runs.
 type Schedule struct {
-	Any      []When        `json:"any,omitempty"`      // the earliest wins; fixedDelay stands alone
+	Any      []When        `json:"any,omitempty"`      // the earliest rule wins; fixedDelay is used alone
 	Timezone string        `json:"timezone,omitempty"` // IANA; empty is UTC
-	From     string        `json:"from,omitempty"`     // a date or a time; the first that counts
-	Until    string        `json:"until,omitempty"`    // a date or a time; the last that counts
+	From     string        `json:"from,omitempty"`     // a date or a time; the first one included
+	Until    string        `json:"until,omitempty"`    // a date or a time; the last one included
 	Jitter   time.Duration `json:"jitter,omitempty"`   // whole seconds
 }
 
-// FixedDelay tells the delay if the schedule counts from the end of a run.
+// FixedDelay returns the delay if the schedule counts from the end of a run.
 func (s Schedule) FixedDelay() (time.Duration, bool) {
 	if len(s.Any) == 1 && s.Any[0].Kind == KindFixedDelay {
 		return s.Any[0].Every, true

@@ -22,52 +22,51 @@ const (
 var ScriptKinds = []ScriptKind{ScriptShell, ScriptPython, ScriptNodeJS, ScriptPHP, ScriptPowerShell, ScriptGroovy}
 
 const (
-	// MaxScript is the longest source, in bytes: an item of DynamoDB holds 400 KB, and executors take
-	// 5 MiB of JSON, in which a byte is six at most.
+	// MaxScript is the longest source, in bytes. An item of DynamoDB holds 400 KB, and executors accept 5 MiB of
+	// JSON, in which one byte takes at most six.
 	MaxScript = 256 << 10
 	MaxNote   = 256 // characters
-	// KeepVersions is how many versions of a script are kept, the present one included, and
-	// those besides under which a run is open.
+	// KeepVersions is how many versions of a script are kept, including the current one. Versions that an open run
+	// uses are kept too.
 	KeepVersions = 30
-	// MostVersions is how many there are at most, with those of the last hour.
+	// MostVersions is the maximum number of versions, including the versions of the last hour.
 	MostVersions = 100
 )
 
-// Script is a version of what a job runs in place of a handler. It names its source, which
-// is a record of its own.
+// Script is a version of the script that a job runs instead of a handler. The source is a separate record.
 type Script struct {
 	Kind ScriptKind `json:"kind"`
 	Note string     `json:"note,omitempty"`
-	// Hash is the SHA-256 of the source, in hex, Size its bytes.
+	// Hash is the SHA-256 of the source, in hex. Size is its length in bytes.
 	Hash string `json:"hash"`
 	Size int    `json:"size,omitempty"`
-	// Version counts from 1: another kind or source makes the next, another note does not.
+	// Version counts from 1. Another kind or source creates the next version, another note does not.
 	Version int `json:"version,omitempty"`
-	// Rev is the revision of the job that made the version, which is its millisecond: the wire's glueUpdatetime.
+	// Rev is the job revision that created the version, in milliseconds: glueUpdatetime in the xxl-job protocol.
 	Rev int64  `json:"rev,omitempty"`
-	By  string `json:"by,omitempty"` // who made it
+	By  string `json:"by,omitempty"` // user or client that created it
 }
 
-// ScriptOf is the script of a source, as its owner writes it.
+// ScriptOf returns the script of a source as its owner wrote it.
 func ScriptOf(kind ScriptKind, note, source string) *Script {
 	return &Script{Kind: kind, Note: note, Hash: HashScript(source), Size: len(source)}
 }
 
-// HashScript is the name of a source.
+// HashScript returns the hash that identifies a source.
 func HashScript(source string) string {
 	sum := sha256.Sum256([]byte(source))
 	return hex.EncodeToString(sum[:])
 }
 
-// Equal reports whether two are the same version with the same note; nil is none.
+// Equal reports whether both are the same version with the same note. A nil script means none.
 func (s *Script) Equal(o *Script) bool { return s == o || s != nil && o != nil && *s == *o }
 
-// Same reports whether two say the same to run; nil is none.
+// Same reports whether both run the same source. A nil script means none.
 func (s *Script) Same(o *Script) bool {
 	return s != nil && o != nil && s.Kind == o.Kind && s.Hash == o.Hash
 }
 
-// CheckSource refuses a source that is too long, or no text.
+// CheckSource returns an error if a source is too long or is not text.
 func CheckSource(field, source string) error {
 	switch {
 	case source == "":
@@ -111,14 +110,13 @@ func (d *Def) validateScript() error {
 	return nil
 }
 
-// Scripts is the record of a job's scripts beside its present version.
+// Scripts is the record of a job's earlier scripts.
 type Scripts struct {
 	Job JobID `json:"-"`
 	V   int64 `json:"-"` // grows with each write
-	// Old are earlier versions, and the present one where it is about to be replaced, from the oldest on.
+	// Old are the earlier versions, oldest first, and the current one if it is about to be replaced.
 	Old []Script `json:"old,omitempty"`
-	// Stored is by hash the millisecond at which a source was stored last, or was about to be: no
-	// other is.
+	// Stored maps the hash of each stored source to the milliseconds of its last write, which may not have happened.
 	Stored map[string]int64 `json:"stored,omitempty"`
 }
 
@@ -132,7 +130,7 @@ func (s Scripts) Clone() Scripts {
 	return s
 }
 
-// All are the versions with the present one, nil where there is none, from the oldest on.
+// All returns all versions, oldest first. The current version is present; nil means none.
 func (s Scripts) All(present *Script) []Script {
 	list := slices.Clone(s.Old)
 	if present == nil {
@@ -144,7 +142,7 @@ func (s Scripts) All(present *Script) []Script {
 	return append(list, *present)
 }
 
-// Last is the number of the last version that there ever was.
+// Last returns the highest version number that ever existed.
 func (s Scripts) Last() int {
 	if n := len(s.Old); n > 0 {
 		return s.Old[n-1].Version
@@ -152,9 +150,9 @@ func (s Scripts) Last() int {
 	return 0
 }
 
-// Trim leaves the last KeepVersions of Old, less the one that is about to follow, and keeps
-// besides what was replaced after since, a millisecond, and what a run began under at one of
-// the revisions. It names no source for what it drops: what is Stored and unnamed goes later.
+// Trim keeps in Old the last KeepVersions-1 versions, leaving room for the next one. It also keeps versions that were
+// replaced after since, in milliseconds, or that an open run uses, by the job revisions in revs. Sources without a
+// version are deleted later.
 func (s *Scripts) Trim(since int64, revs []int64) {
 	used := map[int]bool{}
 	for _, rev := range revs {
@@ -177,8 +175,8 @@ func (s *Scripts) Trim(since int64, revs []int64) {
 
 func (s *Scripts) Trims() bool { return len(s.Old) >= KeepVersions }
 
-// Unnamed are the hashes of what was stored before a millisecond and no version names but perhaps
-// the one given.
+// Unnamed returns the hashes of sources that were stored before a time in milliseconds and that no version uses. The
+// hash in present is left out.
 func (s *Scripts) Unnamed(before int64, present string) (list []string) {
 	for hash, at := range s.Stored {
 		if at < before && hash != present && !slices.ContainsFunc(s.Old, func(v Script) bool { return v.Hash == hash }) {

@@ -68,7 +68,7 @@ func TestCheckWork(t *testing.T) {
 	}
 }
 
-// versions are n, made a second apart.
+// versions returns n versions, made a second apart.
 func versions(n int) (list []Script) {
 	for i := range n {
 		list = append(list, Script{Kind: ScriptShell, Hash: fmt.Sprint("h", i+1), Version: i + 1, Rev: int64(i+1) * 1000})
@@ -83,8 +83,8 @@ func numbers(list []Script) (out []int) {
 	return out
 }
 
-// TestTrim: of earlier versions the last 29 stay, and of those before what is young, and what
-// an open run began under.
+// TestTrim checks that the last 29 earlier versions stay, and older ones if they are young or an
+// open run uses them.
 func TestTrim(t *testing.T) {
 	last := func(from, to int) (out []int) {
 		for v := from; v <= to; v++ {
@@ -133,7 +133,7 @@ func TestAllVersions(t *testing.T) {
 	}
 }
 
-// TestMostVersionsFit: as many versions as there may be, with all they may say, fit into an
+// TestMostVersionsFit checks that the maximum number of versions, at maximum size, fits into an
 // item of DynamoDB.
 func TestMostVersionsFit(t *testing.T) {
 	s := Scripts{Stored: map[string]int64{}}

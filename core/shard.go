@@ -2,37 +2,37 @@ package core
 
 import "fmt"
 
-// MaxShards is how many executors a broadcast goes to: as many as an app has.
+// MaxShards is the maximum number of shards of a broadcast, equal to an app's maximum of executors.
 const MaxShards = 1000
 
-// Shard says what a run has to do with a broadcast; of most runs it is empty.
+// Shard links a run with a broadcast; it is empty for most runs.
 type Shard struct {
-	// Of is the broadcast that the run is a shard of. A shard that is run again by itself
-	// has an index and a total alone.
+	// Of is the broadcast that contains this shard. A shard that is run again by itself has only
+	// Index and Total.
 	Of    RunID `json:"of,omitempty"`
-	Index int   `json:"index,omitempty"` // from 0
+	Index int   `json:"index,omitempty"` // counted from 0
 	Total int   `json:"total,omitempty"`
-	// First is, of a broadcast, the ID of its first shard: those of the others follow it.
-	// The run itself is never sent, and its Addresses are those of its shards.
+	// First is set in a broadcast: the ID of its first shard. The IDs of the other shards follow. A
+	// broadcast itself is never sent, and its Addresses are the addresses of its shards.
 	First RunID `json:"first,omitempty"`
-	// All: the broadcast fails only where all its shards do.
+	// All is true if the broadcast fails only when all shards fail.
 	All bool `json:"all,omitempty"`
 }
 
-// IsBroadcast reports whether a run stands for its shards, and is not sent itself.
+// IsBroadcast reports whether a run represents its shards and is not sent itself.
 func (r *Run) IsBroadcast() bool { return r.Shard.First != 0 }
 
-// ShardEnded reports whether a run was the last attempt of a shard: whoever finds it so
-// sees whether its broadcast is over.
+// ShardEnded reports whether a run is the closed last attempt of a shard. Then the broadcast may
+// be over.
 func (r *Run) ShardEnded() bool { return r.Shard.Of != 0 && !r.State.Open() && r.Then == 0 }
 
-// EndsRow reports whether r ends the failures in a row of its job.
+// EndsRow reports whether r ends the consecutive failures of its job.
 func (r *Run) EndsRow() bool { return r.PauseAfter && r.State == Succeeded }
 
-// IDOf is the ID of shard i of a broadcast.
+// IDOf returns the ID of shard i of a broadcast.
 func (s Shard) IDOf(i int) RunID { return s.First + RunID(i) }
 
-// ShardOf is what a shard of a broadcast is, by its ID; false where it is none of its.
+// ShardOf returns the shard with this ID; false if the broadcast has no shard with the ID.
 func (r *Run) ShardOf(id RunID) (Shard, bool) {
 	i := int64(id - r.Shard.First)
 	if !r.IsBroadcast() || i < 0 || i >= int64(r.Shard.Total) || i >= int64(len(r.Addresses)) {
@@ -41,21 +41,21 @@ func (r *Run) ShardOf(id RunID) (Shard, bool) {
 	return Shard{Of: r.ID, Index: int(i), Total: r.Shard.Total}, true
 }
 
-// ShardRun is the record of a shard of a broadcast before it is claimed or skipped.
+// ShardRun returns the record of a shard before it is claimed or skipped.
 func (r *Run) ShardRun(id RunID) Run {
 	s, _ := r.ShardOf(id)
 	return Run{ID: id, App: r.App, Cause: r.Cause, Rev: r.Rev, At: r.At, Slot: r.Slot, Seq: r.Seq, Attempt: 1, First: id, Shard: s,
 		Addresses: r.Addresses[s.Index:][:1:1], Params: r.Params, By: r.By, Retries: r.Retries}
 }
 
-// Spread makes a broadcast of a run that is claimed: first is the ID of its first shard.
-// Nobody owns it, for it is never sent.
+// Spread turns a claimed run into a broadcast. The first shard gets the ID first. A broadcast has
+// no owner, because it is never sent.
 func (r *Run) Spread(first RunID, addresses []string, all bool) {
 	r.State, r.Owner, r.Address = Running, "", ""
 	r.Addresses, r.Shard = addresses, Shard{Total: len(addresses), First: first, All: all}
 }
 
-// ShardFires are the fires of all shards of a broadcast.
+// ShardFires returns the fires of all shards of a broadcast.
 func (r *Run) ShardFires() []Fire {
 	list := make([]Fire, r.Shard.Total)
 	for i := range list {
@@ -65,7 +65,7 @@ func (r *Run) ShardFires() []Fire {
 	return list
 }
 
-// Verdict is how a broadcast ends whose shards ended so, each with its last attempt.
+// Verdict returns the result of a broadcast from the last attempts of its shards.
 func (s Shard) Verdict(ends []Run) (state State, reason Reason, message string) {
 	n, failures := map[State]int{}, 0
 	for i := range ends {

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Template is params with places that each run fills: {{name}}, {{name pattern}},
-// {{name offset}} or {{name pattern offset}}. There are no expressions, and the names
-// are a closed list, Placeholders.
+// Template is a params text with placeholders that are filled for each run: {{name}},
+// {{name pattern}}, {{name offset}} or {{name pattern offset}}. There are no expressions, and
+// Placeholders lists all names.
 type Template struct {
 	text   string
 	places []place
 }
 
-// place stands for text[from:to].
+// place replaces text[from:to].
 type place struct {
 	from, to int
 	name     string
-	pattern  []part // of a moment; nil: RFC 3339
+	pattern  []part // date pattern; nil: RFC 3339
 	offset   offset
 }
 
-// part is a stretch of letters of a pattern of dates, or of plain text.
+// part is a run of letters of a date pattern, or plain text.
 type part struct {
-	letter byte // 0: plain
+	letter byte // 0: plain text
 	text   string
 }
 
@@ -36,8 +36,8 @@ type offset struct {
 
 var Placeholders = []string{"scheduledAt", "attempt", "runId", "lastSuccessAt", parentData}
 
-// parentData is the data of the run after which one comes. What names it is filled when the
-// run is made, for its parent may be forgotten before it is sent.
+// parentData is the data of the parent run. It is filled when the run is created, because the
+// parent may be deleted before the run is sent.
 const parentData = "parent.data"
 
 const (
@@ -46,19 +46,18 @@ const (
 	maxOffset  = 10_000
 )
 
-// Filling is what a run fills its template with.
+// Filling has the values for the placeholders of one run.
 type Filling struct {
 	Run     RunID
 	Attempt int
 	At      Instant // scheduledAt
-	// LastSuccess is the instant of the job's last run that succeeded; 0: none is known.
+	// LastSuccess is the scheduled time of the job's last successful run; 0: unknown.
 	LastSuccess Instant
-	Zone        *time.Location // of the job
-	ParentData  string         // of what has no parent: empty
+	Zone        *time.Location // time zone of the job
+	ParentData  string         // empty without a parent
 }
 
-// ParseTemplate reads params that are a template. Its error says where it is wrong, and
-// what is allowed.
+// ParseTemplate parses params as a template. Its error names the position and the allowed syntax.
 func ParseTemplate(text string) (*Template, error) {
 	t := &Template{text: text}
 	for at := 0; ; {
@@ -128,7 +127,7 @@ func parsePlace(text string) (p place, err error) {
 	return p, nil
 }
 
-// templateWords are the words of a placeholder; what is in quotes is one.
+// templateWords splits a placeholder into words; a quoted text is one word.
 func templateWords(text string) (words []string, err error) {
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
 		if text[0] == '"' {
@@ -161,8 +160,8 @@ func parseOffset(w string) (o offset, err error) {
 	return offset{n, unit}, nil
 }
 
-// move moves a moment; days and what is longer go by the calendar of its zone, and the
-// last day of a month is the last one of a shorter month.
+// move adds the offset to t. Days and longer units follow the calendar of t's zone. The last day of
+// a month becomes the last day of a shorter month.
 func (o offset) move(t time.Time) time.Time {
 	switch o.unit {
 	case 's':
@@ -187,8 +186,7 @@ func (o offset) move(t time.Time) time.Time {
 	return t
 }
 
-// patternLetters are Java's that a pattern may have, in their allowed lengths, and how
-// Go writes them.
+// patternLetters maps the allowed letters of Java date patterns, by length, to Go's layouts.
 var patternLetters = map[string]string{"yyyy": "2006", "yy": "06", "MM": "01", "M": "1", "dd": "02", "d": "2", "HH": "15", "mm": "04",
 	"ss": "05", "XXX": "Z07:00", "EEE": "Mon"}
 
@@ -206,7 +204,7 @@ func parsePattern(w string) (parts []part, err error) {
 				return nil, Errorf(CodeInvalid, "%s: a closing ' is missing", w)
 			}
 			text := w[i+1 : i+1+end]
-			if end == 0 { // two are one
+			if end == 0 { // '' is a quote character
 				text = "'"
 			}
 			parts = append(parts, part{text: text})
@@ -234,18 +232,18 @@ func parsePattern(w string) (parts []part, err error) {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// NeedsLastSuccess reports whether the last success has to be known to fill it.
+// NeedsLastSuccess reports whether the template uses the last success.
 func (t *Template) NeedsLastSuccess() bool {
 	return slices.ContainsFunc(t.places, func(p place) bool { return p.name == "lastSuccessAt" })
 }
 
-// NeedsParent reports whether it names the data of a parent.
+// NeedsParent reports whether the template uses the data of a parent.
 func (t *Template) NeedsParent() bool {
 	return slices.ContainsFunc(t.places, func(p place) bool { return p.name == parentData })
 }
 
-// checkParent refuses what could not be filled when a run is made, once for all its
-// attempts, or be too long with the longest data.
+// checkParent returns an error if the parent data cannot be filled once for all attempts, or if
+// the result can become too long.
 func (t *Template) checkParent() error {
 	if !t.NeedsParent() {
 		return nil
@@ -268,7 +266,7 @@ func (t *Template) checkParent() error {
 	return nil
 }
 
-// Fill is the params of one run. An error says that they would be too long.
+// Fill returns the params of one run, or an error if they are too long.
 func (t *Template) Fill(f Filling) (string, error) {
 	var b strings.Builder
 	at := 0

@@ -103,8 +103,8 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// TestParentData: what names the data of a parent is filled once for all attempts, and is
-// short enough whatever that is.
+// TestParentData checks that placeholders for parent data are filled once for all attempts, and
+// that the result is short enough for any data.
 func TestParentData(t *testing.T) {
 	tpl, err := ParseTemplate("{{parent.data}} of {{scheduledAt yyyy}}: {{ parent.data }}")
 	if err != nil || !tpl.NeedsParent() {

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	MaxJob       = 256 << 10 // bytes of JSON; encrypted it fits an item of DynamoDB
+	MaxJob       = 256 << 10 // bytes of JSON; also fits an item of DynamoDB when encrypted
 	MaxParams    = 64 << 10  // bytes
 	MaxTitle     = 256       // characters
 	MaxLabels    = 32
 	MaxLabelKey  = 63  // bytes
 	MaxLabel     = 256 // characters
 	MaxHandler   = 512 // bytes
-	MaxRules     = 16  // of a schedule
+	MaxRules     = 16  // rules of a schedule
 	MaxExpr      = 256 // bytes
-	MaxZone      = 64  // bytes; of from and until too
+	MaxZone      = 64  // bytes; also for from and until
 	MaxAddress   = 512 // bytes
 	MaxAddresses = 1000
 	MaxAllow     = 64
@@ -30,16 +30,16 @@ const (
 	MaxKey       = 128 // bytes
 
 	day           = 24 * time.Hour
-	MaxTimeout    = 7 * day // well within the 20 days for which journals are kept
+	MaxTimeout    = 7 * day // well below the 20 days for which journals are kept
 	MaxGrace      = day
 	MaxDeadline   = 30 * day
 	MaxRetries    = 100
 	MaxDelay      = day       // between attempts
-	MaxAhead      = 366 * day // of a trigger
+	MaxAhead      = 366 * day // delay of a trigger
 	MaxPauseAfter = 100
 	MinLostAfter  = time.Minute
 	MaxLostAfter  = 30 * day
-	MaxWait       = day // for an executor
+	MaxWait       = day // waiting time for an executor
 	MaxKeepDays   = 3650
 
 	MaxNotifyTo   = 10 // channels
@@ -51,8 +51,8 @@ const (
 	MaxOverdue    = 366 * day
 )
 
-// Normalize fills what was left out with the defaults and puts what has
-// several spellings into one, so that two jobs that mean the same are Equal.
+// Normalize sets defaults and converts fields with several spellings to one, so that jobs with equal meaning are
+// Equal.
 func (j *Job) Normalize() {
 	d, s := &j.Def, &j.Sched
 	s.ID, s.App = d.ID, d.App
@@ -95,8 +95,8 @@ func (j *Job) Normalize() {
 	d.Retry.On = inOrder(d.Retry.On, RetryOns)
 }
 
-// inOrder is a list in the order of those that are known, each once; what is unknown stays,
-// behind them, for Validate.
+// inOrder returns the distinct known values of list in the order of known, followed by the unknown values, which
+// Validate rejects.
 func inOrder[T comparable](list, known []T) []T {
 	out := make([]T, 0, len(list))
 	for _, v := range known {
@@ -112,7 +112,7 @@ func inOrder[T comparable](list, known []T) []T {
 	return out
 }
 
-// Normal is n with its events in order, each once; what is unknown stays for Validate.
+// Normal returns n with distinct events in order. Unknown events stay for Validate.
 func (n Notify) Normal() Notify {
 	if len(n.To) == 0 {
 		n.To = nil
@@ -125,8 +125,8 @@ func (n Notify) Normal() Notify {
 	return n
 }
 
-// Validate refuses a normalized word on notices that breaks a bound, with the path of the
-// field. That its channels are stored is seen to by who stores it.
+// Validate returns an error with the field's path if n exceeds a bound. It does not check that the channels exist;
+// the caller that stores n does.
 func (n Notify) Validate(path string) error {
 	if len(n.To) > MaxNotifyTo {
 		return Invalid(path+".to", strconv.Itoa(len(n.To)), "at most %d channels are allowed", MaxNotifyTo)
@@ -194,9 +194,8 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// Validate refuses a normalized job that breaks a bound, with the path of the
-// field. Its schedule, but for the lengths, is judged by package
-// schedule, the handler against its app by App.CheckHandler.
+// Validate returns an error with the field's path if a normalized job exceeds a bound. Package schedule validates the
+// schedule except for lengths, and App.CheckHandler validates the handler.
 func (j *Job) Validate() error {
 	d, s := &j.Def, &j.Sched
 	if err := CheckAppName("app", d.App); err != nil {
@@ -321,7 +320,7 @@ func (d *Def) validateTexts() error {
 	return t.checkParent()
 }
 
-// Normal is a limit with what was left out.
+// Normal returns o with defaults for empty fields.
 func (o Overlap) Normal() Overlap {
 	if o.Limit > 0 {
 		fill(&o.Full, FullQueue)
@@ -369,7 +368,7 @@ func (o *Overlap) validate() error {
 	return oneOf("overlap.full", o.Full, Fulls)
 }
 
-// CheckParams refuses params that are too long or no UTF-8.
+// CheckParams returns an error if params are too long or not UTF-8.
 func CheckParams(field, params string) error {
 	if len(params) > MaxParams {
 		e := Invalid(field, "", "%d bytes, at most %d (64 KB) are allowed", len(params), MaxParams)
@@ -413,7 +412,7 @@ func (r Retry) validate() error {
 	return nil
 }
 
-// validate bounds the lengths; package schedule judges the rest.
+// validate checks the lengths; package schedule checks the rest.
 func (s Schedule) validate() error {
 	if len(s.Any) > MaxRules {
 		return Invalid("schedule", strconv.Itoa(len(s.Any))+" rules", "at most %d are allowed", MaxRules)
@@ -435,7 +434,7 @@ func (s Schedule) validate() error {
 	return nil
 }
 
-// bounded refuses what is not a whole number of seconds from least to most.
+// bounded returns an error unless d is a whole number of seconds from least to most.
 func bounded(field string, d, least, most time.Duration) error {
 	if d < least || d > most || d%time.Second != 0 {
 		return Invalid(field, d.String(), "allowed are whole seconds from %s to %s", least, most)
@@ -450,8 +449,8 @@ func oneOf[T ~string](field string, value T, allowed []T) error {
 	return Invalid(field, string(value), "allowed are %s%s", Words(allowed), Here(string(value)))
 }
 
-// Here says what a word of xxl-job's forms and tables is called here, "; xxl-job's X is y
-// here".
+// Here returns the tickring name for a value or field name of xxl-job, as the end of an error message. It is empty
+// for other words.
 func Here(word string) Text {
 	if here, ok := fromXXL[word]; ok {
 		return Say("; xxl-job's %s is %s in tickring", word, here)
@@ -485,7 +484,7 @@ const (
 	scriptXXL = "script: {kind: shell, file: FILE}"
 )
 
-// Words is a list of what is allowed as messages and help name it: "a, b, c".
+// Words returns the allowed values as messages and help list them: "a, b, c".
 func Words[T ~string](list []T) string {
 	names := make([]string, len(list))
 	for i, w := range list {
@@ -519,7 +518,7 @@ func printable(s string) bool {
 	return true
 }
 
-// Validate refuses an app that breaks a bound, with the path of the field.
+// Validate returns an error with the field's path if an app exceeds a bound.
 func (a *App) Validate() error {
 	if err := CheckAppName("name", a.Name); err != nil {
 		return err
@@ -571,7 +570,7 @@ func (a *App) Validate() error {
 	return a.Call.validate()
 }
 
-// at is err with another field, where it is an Error.
+// at returns err with another field if it is an Error.
 func at(err error, field string) error {
 	if e, ok := err.(*Error); ok {
 		c := *e
@@ -581,9 +580,8 @@ func at(err error, field string) error {
 	return err
 }
 
-// CheckHandler refuses a handler that the app's executors cannot run: those of
-// the scheme call take "POST /path" or "/path", others any name. Whether there is to be
-// one says the job.
+// CheckHandler returns an error if the app's executors cannot run the handler: call: executors need "POST /path" or
+// "/path", others accept any name. An empty handler is valid here.
 func (a *App) CheckHandler(handler string) error {
 	if handler == "" {
 		return nil
@@ -597,8 +595,8 @@ func (a *App) CheckHandler(handler string) error {
 	return nil
 }
 
-// CheckWork refuses what a job has executors do where the app's cannot: a handler as
-// CheckHandler, and a script where they are called, invoked, or pull from a queue.
+// CheckWork returns an error if the app's executors cannot run the job. It checks a handler with CheckHandler;
+// scripts run only on xxl-job executors.
 func (a *App) CheckWork(d *Def) error {
 	if d.Script == nil {
 		return a.CheckHandler(d.Handler)
@@ -611,14 +609,13 @@ func (a *App) CheckWork(d *Def) error {
 	return nil
 }
 
-// NoScript is why a script does not go to an address.
+// NoScript returns the error for a script and an address that cannot run scripts.
 func NoScript(kind, address string) *Error {
 	return Invalid("script", kind, "only executors that use the xxl-job protocol can run scripts, and %s does not use it", address)
 }
 
-// CheckRoute refuses a route that the app's executors cannot take part in:
-// busyover asks each whether it is busy, and a function or a queue has no answer
-// to that.
+// CheckRoute returns an error if the app's executors do not support the route. busyover asks each executor whether it
+// is busy, and a function or a queue cannot answer that.
 func (a *App) CheckRoute(route Route) error {
 	if route != RouteBusyover {
 		return nil
@@ -635,8 +632,8 @@ func (a *App) CheckRoute(route Route) error {
 
 var callMethods = []string{"POST", "GET", "PUT", "PATCH", "DELETE"}
 
-// ParseCallHandler reads the handler of a call: executor: a method, POST if
-// none is given, and a path that begins with a slash and may have a query.
+// ParseCallHandler splits the handler of a call: executor into a method, by default POST, and a path. The path begins
+// with a slash and can have a query.
 func ParseCallHandler(handler string) (method, path string, err error) {
 	method, path, found := strings.Cut(handler, " ")
 	if !found {
@@ -658,30 +655,29 @@ func ParseCallHandler(handler string) (method, path string, err error) {
 type Scheme string
 
 const (
-	SchemeWire   Scheme = "wire"   // http:// or https://: the bytes of xxl-job
+	SchemeWire   Scheme = "wire"   // http:// or https://: the xxl-job protocol
 	SchemeCall   Scheme = "call"   // call:https://…: a plain HTTP URL
-	SchemeLambda Scheme = "lambda" // lambda:<name or ARN>: an invocation
+	SchemeLambda Scheme = "lambda" // lambda:<name or ARN>: a function invocation
 	SchemeQueue  Scheme = "queue"  // queue:<name or ARN>: pulled by executors
-	SchemeLocal  Scheme = "local"  // LocalAddress alone
+	SchemeLocal  Scheme = "local"  // only LocalAddress
 )
 
-// LocalAddress is where runs of a job with a Command go: to the server itself. No executor
-// has it, so ParseAddress refuses it.
+// LocalAddress is the address of the server itself, for jobs with a Command. ParseAddress rejects it, so no executor
+// can have it.
 const LocalAddress = "local:commands"
 
-// IsQueue reports whether what is sent to an address waits there for its turn, and whoever
-// takes it from there bounds its time: it is a queue, or commands of the server.
+// IsQueue reports whether runs wait at an address: a queue, or the server's commands. Their time limit begins when
+// they are taken from there.
 func IsQueue(address string) bool {
 	return address == LocalAddress || strings.HasPrefix(address, string(SchemeQueue)+":")
 }
 
-// addresses says which forms an address may have.
+// addresses is the text about the allowed forms of an address.
 var addresses = Say("allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME " +
 	"or lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)")
 
-// ParseAddress reads the address of an executor: the scheme, and what it is
-// sent to: the base URL of wire and call, the name or ARN of lambda and queue.
-// It does not resolve or judge the host: that is done when it is dialled.
+// ParseAddress splits the address of an executor into its scheme and target. The target is the base URL for wire and
+// call, the name or ARN for lambda and queue. It does not resolve or check the host; the dialer does.
 func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 	if raw == "" || len(raw) > MaxAddress {
 		return "", "", Invalid("address", raw, "an address has 1 to %d bytes; %s", MaxAddress, addresses)
@@ -704,8 +700,8 @@ func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 	return scheme, target, nil
 }
 
-// NormalAddress returns the one spelling under which an address is stored and compared: the host
-// in lower case, without the default port and a slash at the end. Any other text stays as it is.
+// NormalAddress returns the one spelling under which an address is stored and compared. It has the host in lower
+// case, without the default port and a slash at the end. Any other text stays as it is.
 func NormalAddress(raw string) string {
 	scheme, target, err := ParseAddress(raw)
 	if err != nil || scheme != SchemeWire && scheme != SchemeCall {
@@ -732,15 +728,14 @@ func NormalAddresses(list []string) []string {
 	return list
 }
 
-// An ARN of a function or a queue names where it lives.
+// ARN is the parsed name of an AWS function or queue.
 type ARN struct {
 	Partition, Region, Account string
-	Name                       string // of a function without its version
-	Version                    string // of a function, or its alias; may be empty
+	Name                       string // for a function, without its version
+	Version                    string // version or alias of a function; may be empty
 }
 
-// ParseARN reads the target of a lambda: or queue: address that is an ARN; false
-// where it is a name.
+// ParseARN parses the target of a lambda: or queue: address; false if it is a plain name.
 func ParseARN(target string) (ARN, bool) {
 	p := strings.Split(target, ":")
 	if len(p) < 6 || p[0] != "arn" {
@@ -761,8 +756,7 @@ var (
 	queueARN     = regexp.MustCompile(`^arn:aws[a-z-]*:sqs:[a-z0-9-]{1,32}:[0-9]{12}:[A-Za-z0-9_-]{1,80}$`)
 )
 
-// nameOrARN says what is wrong with what a function or a queue is called by;
-// empty if nothing is.
+// nameOrARN returns the problem with a function or queue name; empty if it is valid.
 func nameOrARN(s Scheme, target string) Text {
 	switch {
 	case s == SchemeLambda && (functionName.MatchString(target) || functionARN.MatchString(target)):
@@ -780,7 +774,7 @@ func nameOrARN(s Scheme, target string) Text {
 	return Text{}
 }
 
-// baseURL says what is wrong with a base URL; empty if nothing is.
+// baseURL returns the problem with a base URL; empty if it is valid.
 func baseURL(raw string) Text {
 	for i := range len(raw) {
 		if c := raw[i]; c <= ' ' || c >= 0x7f || c == '\\' {
@@ -812,7 +806,7 @@ func baseURL(raw string) Text {
 	return Text{}
 }
 
-// CheckKey checks the idempotency key of a trigger; an empty one is none.
+// CheckKey checks the idempotency key of a trigger; an empty key means none.
 func CheckKey(key string) error {
 	if len(key) > MaxKey {
 		return Invalid("key", key, "at most %d bytes are allowed", MaxKey)
@@ -825,12 +819,12 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// KnownToken reports whether everybody knows a token of an app: xxl-job comes with it. It
-// is taken, for executors that are moved here have it, and warned about.
+// KnownToken reports whether an app's token is the public default of xxl-job. Such a token is accepted, because
+// migrated executors use it, but it causes a warning.
 func KnownToken(token string) bool { return token == "default_token" }
 
-// CheckToken refuses a token of the API that could be guessed: the API proves to
-// whoever asks that it knows it, and he may try guesses on that at leisure.
+// CheckToken returns an error if a token of the API can be guessed. The API proves to any client that it knows the
+// token, so attackers can test guesses offline.
 func CheckToken(field, token string) error {
 	if len(token) < 20 || len(token) > 512 || strings.ContainsAny(token, " \t\r\n") {
 		return Invalid(field, "", "a token needs 20 to 512 random characters without spaces, such as the output of openssl rand -hex 20")
@@ -858,8 +852,8 @@ func CheckName(field, name string) error {
 
 var appForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$`)
 
-// CheckAppName refuses what is no name of an app. Existing xxl-job executors
-// register under names with capitals, so those are allowed here.
+// CheckAppName returns an error if name is not a valid app name. Capitals are allowed, because existing xxl-job
+// executors use them.
 func CheckAppName(field, name string) error {
 	if !appForm.MatchString(name) {
 		return Invalid(field, name, "an app name has 1 to 64 characters of a-z A-Z 0-9 . _ - and starts and ends with a letter or digit")

@@ -150,7 +150,7 @@ func TestCheckHandler(t *testing.T) {
 	}
 }
 
-// A route that asks what an address cannot answer is refused with what to take.
+// The error for an unsupported route names the alternatives.
 func TestCheckRoute(t *testing.T) {
 	for _, address := range []string{"lambda:pay", "queue:mail"} {
 		a := App{Executors: []string{"http://x", address}}

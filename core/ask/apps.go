@@ -9,8 +9,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// FindApp reads an app, if there is one of the name. One with secrets that cannot be decrypted has their stored form in
-// their place: it can be shown and changed, and compares with nothing that is given.
+// FindApp reads an app, if it exists. Secrets that cannot be decrypted are in their stored form: the app can be shown
+// and changed, and these secrets match no input.
 func (q *Ask) FindApp(ctx context.Context, name string) (core.App, bool, error) {
 	if err := core.CheckAppName("app", name); err != nil {
 		return core.App{}, false, err
@@ -34,8 +34,8 @@ func (q *Ask) App(ctx context.Context, name string) (core.App, error) {
 	return a, err
 }
 
-// Apps lists all apps by name, and those that cannot be understood. Their tokens are in
-// them: not for output.
+// Apps lists all apps by name, and the unreadable ones. The apps contain their tokens, so callers must not output
+// them.
 func (q *Ask) Apps(ctx context.Context) ([]core.App, core.UnreadableApps, error) {
 	apps, err := q.store.ListApps(ctx)
 	bad, err := core.BesidesApps(err)
@@ -46,7 +46,7 @@ func (q *Ask) Apps(ctx context.Context) ([]core.App, core.UnreadableApps, error)
 	return apps, bad, nil
 }
 
-// Global reads the item that concerns everything: the pause of everything.
+// Global reads the global item, which has the pause of everything.
 func (q *Ask) Global(ctx context.Context) (core.Global, error) {
 	g, err := q.store.Global(ctx)
 	if err != nil {
@@ -55,8 +55,7 @@ func (q *Ask) Global(ctx context.Context) (core.Global, error) {
 	return g, nil
 }
 
-// Executors lists the executors of an app: fixed ones first, then those that
-// registered, live or not.
+// Executors lists the executors of an app: fixed ones first, then all registered ones, live or not.
 func (q *Ask) Executors(ctx context.Context, name string) ([]ExecutorView, error) {
 	app, err := q.App(ctx, name)
 	if err != nil {
@@ -73,8 +72,7 @@ func (q *Ask) Executors(ctx context.Context, name string) ([]ExecutorView, error
 	return ExecutorsOf(&app, stored[name], g, q.o.Now(), q.o.Expiry), nil
 }
 
-// ExecutorsOf lists the executors of an app by what is stored of them: fixed ones first, then
-// those that registered, live or not.
+// ExecutorsOf builds the list of Executors from stored registrations.
 func ExecutorsOf(app *core.App, stored []core.Executor, g core.Global, now time.Time, expiry time.Duration) (views []ExecutorView) {
 	fixed := map[string]bool{}
 	for _, e := range app.Candidates(stored, g, now, expiry) {
@@ -98,8 +96,8 @@ func ExecutorsOf(app *core.App, stored []core.Executor, g core.Global, now time.
 	return views
 }
 
-// replaced marks those that are gone and in whose place others registered later, each in the
-// place of one: a new deployment brings as many as stop.
+// replaced marks executors that have stopped and were replaced by a later registration. Each later registration
+// replaces one, because a new deployment starts as many as it stops.
 func replaced(views []ExecutorView) {
 	order := make([]*ExecutorView, 0, len(views))
 	for i := range views {
@@ -108,7 +106,7 @@ func replaced(views []ExecutorView) {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b *ExecutorView) int { return b.Since.Compare(a.Since) })
-	later, same := 0, 0 // registered later and in nobody's place yet, and those of one moment
+	later, same := 0, 0 // later registrations that replace none so far, and the ones with the current time
 	for i, v := range order {
 		if i > 0 && !v.Since.Equal(order[i-1].Since) {
 			later, same = later+same, 0

@@ -1,6 +1,5 @@
-// Package ask is the questions: what there is, what ran, what comes, why an instant
-// has no run, and whether all of it adds up. It changes nothing: what it finds
-// lost, package operate sends again.
+// Package ask has the read-only queries: jobs, runs, coming runs, why a scheduled time has no run, and the audit.
+// Package operate sends lost runs again.
 package ask
 
 import (
@@ -13,8 +12,8 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// Ask answers questions on a store. It has no loop, and no state of its own but for what it
-// knows lately of last runs and next instants, which any number of them may know.
+// Ask answers queries from a store. It has no loop. Its only state is caches of last runs and next scheduled times,
+// so any number of Asks can run.
 type Ask struct {
 	store  Store
 	o      Options
@@ -25,24 +24,21 @@ type Ask struct {
 type Options struct {
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
-	// Reachable says why nothing here can send to an address of an app or a
-	// trigger, whatever its form; nil sends to all.
+	// Reachable returns an error if this deployment cannot send to an address of an app or a trigger, even if its
+	// form is valid. Nil allows all.
 	Reachable func(address string) error
-	// Expiry is how long a heartbeat counts; core.BeatExpiry if 0.
+	// Expiry is how long an executor stays live after a heartbeat; core.BeatExpiry if 0.
 	Expiry time.Duration
-	// Patience is how late a fire may be on its way before that is worth a
-	// question: 15 min.
+	// Patience is how late a run can be before it counts as overdue; default: 15 minutes.
 	Patience time.Duration
-	// PageFor is after how long a question that walks over jobs ends its page: 10 s,
-	// so that an answer comes within the 29 s that an HTTP API waits, however slow
-	// the last calls of the store were.
+	// PageFor is how long a query over many jobs works on one page. The default of 10 s keeps answers below the 29 s
+	// limit of an HTTP API even if the last store calls are slow.
 	PageFor time.Duration
-	// Together is how many jobs such a question looks at side by side: 16.
+	// Together is how many jobs such a query reads in parallel; default: 16.
 	Together int
 	// Failed lists the jobs that may be failing, for pages; nil: the last runs of all jobs are read.
 	Failed FailedJobs
-	// KeepRuns is what the store's sweep is told in place of each job's
-	// keep.days; 0 where it is told nothing.
+	// KeepRuns is the store's retention if it replaces each job's keep.days; else 0.
 	KeepRuns time.Duration
 	// ByJournal says that the store lists the runs of several jobs by the journals that name them (engine.Engine).
 	ByJournal bool
@@ -62,19 +58,19 @@ func New(store Store, o Options) *Ask {
 	return &Ask{store: store, o: o, lately: lately{turn: make(chan struct{}, 1)}}
 }
 
-// Now is the clock.
+// Now returns the time of the clock.
 func (q *Ask) Now() time.Time { return q.o.Now() }
 
-// Stamp is the clock in what is stored: UTC, whole milliseconds.
+// Stamp returns the time of the clock as it is stored: in UTC and whole milliseconds.
 func (q *Ask) Stamp() time.Time { return q.o.Now().UTC().Truncate(time.Millisecond) }
 
-// PageFor is Options.PageFor.
+// PageFor returns Options.PageFor.
 func (q *Ask) PageFor() time.Duration { return q.o.PageFor }
 
 // Page begins a page.
 func (q *Ask) Page() *bound.Page { return bound.NewPage(q.o.PageFor, q.o.Together) }
 
-// Reachable refuses an address that nothing here can send to.
+// Reachable returns an error for an address that this deployment cannot send to.
 func (q *Ask) Reachable(field, address string) error {
 	if err := q.o.Reachable(address); err != nil {
 		return &core.Error{Code: core.CodeRefused, Field: field, Value: address, Reason: core.Say("%v", err), Err: err}
@@ -82,11 +78,10 @@ func (q *Ask) Reachable(field, address string) error {
 	return nil
 }
 
-// EachJob walks over the jobs of an app, or of all if it is empty, behind a number,
-// until one is no longer to be in the page or that is over. It answers the number
-// to go on behind; 0 is the end. What an error left undone is left to the next page, unless
-// this one came to nothing. A job that cannot be read is passed over, and in p.Bad; one that only lacks its secrets is not. What do is
-// given may be kept, and is not to be changed.
+// EachJob calls do for jobs with numbers after the given one, until do returns false or the page is over. An empty
+// app means all apps. It returns the number to continue after; 0 is the end. After an error it ends the page, and
+// returns the error only if it made no progress. Unreadable jobs are skipped and added to p.Bad, except jobs that
+// only lack their secrets. do can keep its job but must not change it.
 func (q *Ask) EachJob(
 	ctx context.Context, app string, after core.JobID, p *bound.Page, do func(j *core.Job) bool,
 ) (next core.JobID, err error) {
@@ -120,7 +115,7 @@ func (q *Ask) EachJob(
 	}
 }
 
-// KeptLog is what is kept of a run's log; false: nothing is.
+// KeptLog returns the kept log of a run; false if there is none.
 func (q *Ask) KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error) {
 	return q.store.KeptLog(ctx, run)
 }

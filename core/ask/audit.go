@@ -16,64 +16,57 @@ import (
 )
 
 const (
-	// lookedBetween is how many instants are looked at between two looks at what
-	// one report, or a page, may take.
+	// lookedBetween is how many scheduled times are audited between two checks of the bounds of a report or page.
 	lookedBetween = 256
-	// tooYoung is how young an instant is when it is not yet expected to have a
-	// run.
+	// tooYoung is how long after a scheduled time no run is expected.
 	tooYoung = 2 * time.Second
 	day      = 24 * time.Hour
-	// keptRecords is how long what belongs to no job is kept: the change records
-	// of apps and of everything, and what a deleted job left.
+	// keptRecords is the retention of data without a job: the change records of apps and of everything, and the
+	// traces of deleted jobs.
 	keptRecords = core.KeepDays * day
 )
 
-// AuditReport is what was demanded of one job in a span, and what became of it.
+// AuditReport has the expected runs of one job in a span, and their results.
 type AuditReport struct {
 	Job       core.JobID
 	App, Name string
 	From, To  core.Instant // from < instant <= to
 	AuditCount
-	// Missing are the first unaccounted instants, Waiting the first overdue ones,
-	// at most 100 of each.
+	// Missing are the first missing scheduled times, Waiting the first overdue ones, at most 100 each.
 	Missing []core.Instant
 	Waiting []core.Instant
-	// Behind is when the oldest message on the ring was due, or may have been, if
-	// something that is unaccounted for was due after it: it may be on its way all
-	// the same.
+	// Behind is when the oldest message in the delay queue was due, or may have been. It is set if a missing run was
+	// due later, so that its message may still be on its way.
 	Behind time.Time
-	// Next is where to go on when the span held more than one report takes:
-	// From of the next; 0 all was looked at.
+	// Next is the From of the next report if the span is too long for one; 0: the report is complete.
 	Next core.Instant
-	// Partial says that change records of the span were no longer there.
+	// Partial is true if change records of the span were already removed.
 	Partial bool
-	// Failed is why the job could not be looked at, of which the rest says nothing.
+	// Failed is why the job could not be audited; then the other results are empty.
 	Failed string
-	// Again are the fires to be sent again, where those were asked for.
+	// Again are the runs to send again, if the caller asked for them.
 	Again []core.Fire
-	// Below: of its runs that may be on the ring those below it are still to be looked at; 0 none.
+	// Below: the runs with lower IDs must still be checked for messages to send again; 0: none.
 	Below core.RunID
 }
 
-// AuditCount is the sum over some instants.
+// AuditCount is the sum over some scheduled times.
 type AuditCount struct {
 	Demanded int64
 	OnTime   int64
-	Late     int64 // sent more than OnTime after its slot
+	Late     int64 // sent later than OnTime after the due time
 	Worst    time.Duration
 	Skipped  map[core.Reason]int64
 	Pending  int64
-	// Overdue is what is pending for longer than Options.Patience: a run that
-	// could not be sent, or an instant that no tick has planned.
+	// Overdue counts runs that are pending for longer than Options.Patience: they could not be sent, or no tick
+	// planned them.
 	Overdue int64
-	// OutOfReach is what has neither a run nor a record, and is so old that both
-	// may be kept no more.
+	// OutOfReach counts scheduled times without a run or record that are older than the retention of both.
 	OutOfReach  int64
 	Unaccounted int64
 }
 
-// Well reports whether all that was demanded and can be known came about, or is
-// about to.
+// Well reports whether every expected run that can be known has happened or is about to.
 func (c *AuditCount) Well() bool { return c.Unaccounted == 0 && c.Overdue == 0 }
 
 // AuditSum is the sum over all jobs.
@@ -81,15 +74,15 @@ type AuditSum struct {
 	From, To core.Instant
 	Jobs     int
 	AuditCount
-	// Missing are jobs with unaccounted or overdue instants, at most 100.
+	// Missing are the reports of jobs with missing or overdue runs, at most 100.
 	Missing []AuditReport
-	Failed  []string  // jobs that could not be looked at, and why, at most 100: they are in no count
+	Failed  []string  // errors of jobs that could not be audited, at most 100: these jobs are in no count
 	Behind  time.Time // as in AuditReport
 	Partial bool
-	Next    string // After of the next page; empty all was looked at
+	Next    string // After of the next page; empty: complete
 }
 
-// OnTime is how late a run may be sent to count as on time.
+// OnTime is the maximum delay of a run that counts as on time.
 const OnTime = time.Second
 
 func (c *AuditCount) skip(reason core.Reason, n int64) {
@@ -113,8 +106,8 @@ func (c *AuditCount) add(o *AuditCount) {
 	}
 }
 
-// NotSent is how many runs ended without having gone to anybody: no executor
-// was there. It is what the other counts leave of Demanded.
+// NotSent returns how many runs ended without a send, because no executor was available. It is Demanded minus all
+// other counts.
 func (c *AuditCount) NotSent() int64 {
 	n := c.Demanded - c.OnTime - c.Late - c.Pending - c.Overdue - c.OutOfReach - c.Unaccounted
 	for _, skipped := range c.Skipped {
@@ -123,8 +116,8 @@ func (c *AuditCount) NotSent() int64 {
 	return n
 }
 
-// run counts a run by how late it was sent. One that ended unsent is in no
-// count but NotSent. It answers false for one that is still to be sent.
+// run counts a run by the delay of its send. A run that ended unsent is only in NotSent. It returns false for a run
+// that is still to be sent.
 func (c *AuditCount) run(r *core.Run) bool {
 	switch {
 	case r.State == core.Skipped:
@@ -150,11 +143,11 @@ type auditing struct {
 	apps    map[string]pauses
 	limits  limits
 	partial bool
-	page    *bound.Page // nil: never over
-	// again says that fires are made of what is unaccounted for; ahead also of what
-	// may be on its way, up to what is planned.
+	page    *bound.Page // nil: no limit
+	// again collects missing runs in AuditReport.Again. ahead adds runs that may be on their way, up to the planned
+	// time.
 	again, ahead bool
-	farthest     time.Time // of the slots of fires that may be on the ring
+	farthest     time.Time // latest due time of runs that can be on the delay queue
 }
 
 func (q *Ask) newAudit(ctx context.Context, from core.Instant) (*auditing, error) {
@@ -171,11 +164,10 @@ func (q *Ask) newAudit(ctx context.Context, from core.Instant) (*auditing, error
 	return a, err
 }
 
-// pauses is what is known of the pauses of an app, or of everything.
+// pauses are the known pauses of an app, or of everything.
 type pauses struct {
 	list []core.Pause
-	// since is the instant up to which there may have been others, whose records
-	// are kept no more; 0 none.
+	// since is the time up to which further pauses may have existed that are not recorded; 0: none.
 	since core.Instant
 	app   core.App
 }
@@ -185,22 +177,21 @@ func (p *pauses) cover(at core.Instant) bool {
 	return slices.ContainsFunc(p.list, func(p core.Pause) bool { return p.Covers(t) })
 }
 
-// pauses is the pauses of an app, or with no name of everything, that reach
-// behind from. The item holds the last ones; those before it are in the change
-// records, and so are those of an app of that name that was deleted.
+// pauses returns the pauses of an app, or of everything if it has no name, that end after from. The item has the
+// latest ones. Older ones are in the change records, as are those of a deleted app with that name.
 func (q *Ask) pauses(ctx context.Context, a *auditing, app core.App, from core.Instant) (pauses, error) {
 	known := core.InstantOf(app.Past.From)
 	switch {
 	case app.Name == "":
-	case app.Created.IsZero(): // it is not there
+	case app.Created.IsZero(): // the app does not exist
 		known = core.InstantOf(a.now)
-	default: // what was before it was another
+	default: // an earlier app with this name was another app
 		known = max(known, core.InstantOf(app.Created))
 	}
 	p := pauses{list: append(slices.Clone(app.Past.Pauses), app.Pause), app: app}
-	first := p.list[0].From // zero: it holds none
-	// Where an earlier version wrote the item, it may know the last one alone: of
-	// those before it the records may tell.
+	first := p.list[0].From // zero: the item has none
+	// An item written by an earlier version may have only the latest pause. The change records may contain older
+	// ones.
 	if known <= from && !first.After(from.Time()) {
 		return p, nil
 	}
@@ -213,7 +204,7 @@ func (q *Ask) pauses(ctx context.Context, a *auditing, app core.App, from core.I
 		switch {
 		case first.IsZero():
 		case !x.From.Before(first):
-			continue // the item knows better
+			continue // the item is more accurate
 		case x.To.IsZero() || x.To.After(first):
 			x.To = first
 		}
@@ -223,8 +214,8 @@ func (q *Ask) pauses(ctx context.Context, a *auditing, app core.App, from core.I
 	return p, nil
 }
 
-// recorded is the pauses of an app, or with no name of everything, that the
-// change records tell of, and since when they were read.
+// recorded returns the pauses of an app, or of everything if the name is empty, from the change records. since is the
+// time from which records were read.
 func (q *Ask) recorded(ctx context.Context, app string) (list []core.Pause, since time.Time, err error) {
 	changes, err := q.store.Changes(ctx, app, 0, math.MaxInt64, bound.History)
 	if err != nil {
@@ -233,7 +224,7 @@ func (q *Ask) recorded(ctx context.Context, app string) (list []core.Pause, sinc
 	if len(changes) == bound.History {
 		since = changes[bound.History-1].At
 	}
-	byFrom := map[int64]core.Pause{} // the newest word on each
+	byFrom := map[int64]core.Pause{} // the newest record of each pause
 	revs := map[int64]int64{}
 	note := func(rev int64, p core.Pause) {
 		if from := core.Millis(p.From); from != 0 && rev >= revs[from] {
@@ -250,7 +241,7 @@ func (q *Ask) recorded(ctx context.Context, app string) (list []core.Pause, sinc
 			}
 		}
 		if r, ok := core.ParseAppRecord(c.Old); ok && c.Verb == core.VerbDeleted {
-			p := r.Pause() // it went with its app
+			p := r.Pause() // it ended with its app
 			if p.To.IsZero() || p.To.After(c.At) {
 				p.To = c.At
 			}
@@ -279,8 +270,8 @@ func (q *Ask) pausesOf(ctx context.Context, a *auditing, name string, from core.
 	return p, err
 }
 
-// Audit says what was demanded of a job in from < instant <= to, from its
-// schedules and change records alone, and what became of each instant.
+// Audit computes the expected runs of a job in from < t <= to from its schedules and change records alone. It finds
+// the result of each.
 func (q *Ask) Audit(ctx context.Context, ref string, from, to core.Instant) (AuditReport, error) {
 	if err := checkSpan(from, to); err != nil {
 		return AuditReport{}, err
@@ -310,26 +301,25 @@ func checkSpan(from, to core.Instant) error {
 	return nil
 }
 
-// revision is one span of a job's history under one schedule.
+// revision is one period in a job's history with one schedule.
 type revision struct {
 	core.JobRecord
-	at, end core.Instant // at < instant <= end is demanded under it
-	last    bool         // the present one
+	at, end core.Instant // it applies to at < t <= end
+	last    bool         // the current one
 }
 
 func (r revision) demands() bool { return r.at < r.end && !r.Deleted && r.State != core.Paused }
 
 type history struct {
-	revs []revision // the oldest first
-	// swept is the instant up to which the runs may be gone by how long they were
-	// kept before its changes; keep is how long they are kept now.
+	revs []revision // oldest first
+	// swept is the time up to which runs may be removed because of an earlier retention. keep is the current
+	// retention.
 	swept   core.Instant
 	keep    time.Duration
 	partial bool
 }
 
-// history reads the revisions of a job that reach into the span; j is the job as
-// it stands, nil when it was deleted.
+// history reads the revisions of a job that overlap the span; j is the stored job, nil if it was deleted.
 func (q *Ask) history(ctx context.Context, id core.JobID, app string, j *core.Job, from, to core.Instant) (h history, err error) {
 	records := map[int64]core.JobRecord{}
 	if j != nil {
@@ -342,7 +332,7 @@ func (q *Ask) history(ctx context.Context, id core.JobID, app string, j *core.Jo
 		}
 		complete := false
 		note := func(text string) {
-			// Both sides of each record, so that one that was lost is no gap.
+			// Both sides of each record, so that a lost record leaves no gap.
 			if r, ok := core.ParseJobRecord(text); ok {
 				if known, is := records[r.Rev]; !is || known.Def == nil {
 					records[r.Rev] = r
@@ -367,7 +357,7 @@ func (q *Ask) history(ctx context.Context, id core.JobID, app string, j *core.Jo
 	for i, rev := range revs {
 		r := revision{JobRecord: records[rev], end: to, last: i == len(revs)-1}
 		r.at = max(core.InstantOf(core.FromMillis(r.RevAt)), from)
-		if r.Def != nil && r.Def.Keep.Days != 0 { // where only planning changed something, it is as before
+		if r.Def != nil && r.Def.Keep.Days != 0 { // nil or 0 if only planning fields changed: then keep is unchanged
 			h.keep = r.Def.Keep.For()
 		}
 		if !r.last {
@@ -377,7 +367,7 @@ func (q *Ask) history(ctx context.Context, id core.JobID, app string, j *core.Jo
 		}
 		h.revs = append(h.revs, r)
 	}
-	if j == nil { // its runs stay as long as those of a job that does not say
+	if j == nil { // its runs are kept for at most the default
 		h.keep = min(h.keep, keptRecords)
 	}
 	if q.o.KeepRuns > 0 {
@@ -386,7 +376,7 @@ func (q *Ask) history(ctx context.Context, id core.JobID, app string, j *core.Jo
 	return h, nil
 }
 
-// audit is the report of one job.
+// audit returns the report of one job.
 func (q *Ask) audit(ctx context.Context, a *auditing, s *subject, paused pauses, from, to core.Instant) (AuditReport, error) {
 	rep := AuditReport{Job: s.id, App: s.app, Name: s.name, From: from, To: to}
 	h, err := q.history(ctx, s.id, s.app, s.job, from, to)
@@ -436,9 +426,9 @@ type walk struct {
 	pauses  pauses
 	history *history
 	rev     revision
-	sch     *schedule.Schedule // of rev
-	now     *core.Sched        // of the present revision
-	job     *core.Job          // nil when it was deleted
+	sch     *schedule.Schedule // compiled from rev
+	now     *core.Sched        // set for the current revision
+	job     *core.Job          // nil if it was deleted
 	skips   []core.Skip
 	runs    *rising
 }
@@ -463,7 +453,8 @@ func (w *walk) instants(ctx context.Context) error {
 		if w.a.ahead && w.toPlan(at) && !w.planning(at) {
 			return nil
 		}
-		// A pause in progress may end before an instant to come, which is on the ring until then.
+		// A pause in progress can end before a future scheduled time, whose message stays on the delay queue until
+		// then.
 		if w.paused(at) && !(w.a.ahead && at.Time().After(w.a.now.Add(-tooYoung))) {
 			continue
 		}
@@ -487,31 +478,31 @@ func (w *walk) instants(ctx context.Context) error {
 	return nil
 }
 
-// full reports that the report holds what one may, or that the page is over.
+// full reports whether the report has reached its bounds, or the page is over.
 func (w *walk) full() bool {
 	return w.rep.Demanded >= bound.Demanded || len(w.rep.Again) >= bound.Again || w.a.over()
 }
 
-// stopBefore ends the report before an instant.
+// stopBefore ends the report before a scheduled time.
 func (w *walk) stopBefore(at core.Instant) { w.rep.Next, w.rep.To = at-1, at-1 }
 
 func (w *walk) paused(at core.Instant) bool {
 	return w.a.global.cover(at) || w.pauses.cover(at)
 }
 
-// toPlan reports whether the instant is still in the plan.
+// toPlan reports whether a scheduled time is not planned.
 func (w *walk) toPlan(at core.Instant) bool {
 	return w.now != nil && w.now.State == core.Started && w.now.Next != 0 && at >= w.now.Next
 }
 
-// planning reports whether a tick may have put an instant of the plan on the ring: the job is
-// due to be planned, and who does so moves it on last.
+// planning reports whether a tick may have put an unplanned scheduled time on the delay queue. The job is then due
+// for planning, and a tick updates it last.
 func (w *walk) planning(at core.Instant) bool {
 	due := w.now.PlanAt.Time()
 	return due.Before(w.a.now.Add(tooYoung)) && due.After(w.a.now.Add(-w.q.o.Patience)) && !w.slot(at).After(w.a.farthest)
 }
 
-// run counts what has a run.
+// run counts a scheduled time that has a run.
 func (w *walk) run(ctx context.Context, r *core.Run) error {
 	if !w.rep.run(r) {
 		due := r.Slot.Time()
@@ -535,13 +526,13 @@ func (w *walk) run(ctx context.Context, r *core.Run) error {
 	return nil
 }
 
-// limit is an item of permits; held: a chain that has one of its permits is in time.
+// limit is a stored limit; held is true if a chain with one of its slots is in time.
 type limit struct {
 	core.Permits
 	held bool
 }
 
-// limits are the permits that were read. Several jobs are audited at the same time.
+// limits caches the limits, because several jobs are audited in parallel.
 type limits struct {
 	mu    sync.Mutex
 	known map[string]limit
@@ -560,7 +551,7 @@ func (m *limits) put(name string, l limit) {
 	m.known[name] = l
 }
 
-// held reports whether a run waits for a permit that others rightly have.
+// held reports whether a run waits for a slot that other chains rightly hold.
 func (a *auditing) held(ctx context.Context, q *Ask, r *core.Run) (bool, error) {
 	for _, name := range core.PermitNames(r.Permit) {
 		l, known := a.limits.get(name)
@@ -582,8 +573,8 @@ func (a *auditing) held(ctx context.Context, q *Ask, r *core.Run) (bool, error) 
 	return false, nil
 }
 
-// inTime reports whether the chain of a holder is open, and not sent for longer than the
-// timeout of its job and Options.Patience.
+// inTime reports whether a holder's chain is open and, if it was sent, within the job's timeout plus
+// Options.Patience.
 func (a *auditing) inTime(ctx context.Context, q *Ask, holders []core.Holder) (bool, error) {
 	firsts := make([]core.RunID, len(holders))
 	for i := range holders {
@@ -600,7 +591,7 @@ func (a *auditing) inTime(ctx context.Context, q *Ask, holders []core.Holder) (b
 	for i := range runs {
 		r, job := &runs[i], jobs[runs[i].ID.Job()]
 		switch {
-		case r.ID == 0: // not claimed yet, or by nobody
+		case r.ID == 0: // no run is stored: the holder keeps its slot until Until
 			if holders[i].Until.After(a.now) {
 				return true, nil
 			}
@@ -613,8 +604,7 @@ func (a *auditing) inTime(ctx context.Context, q *Ask, holders []core.Holder) (b
 	return false, nil
 }
 
-// pending counts an instant that is still to be sent at its slot, or at the end of its
-// wait for an executor, or to be planned.
+// pending counts a scheduled time that is still to be planned, or to be sent at due.
 func (w *walk) pending(at core.Instant, due time.Time) {
 	if due.After(w.a.now.Add(-w.q.o.Patience)) {
 		w.rep.Pending++
@@ -626,7 +616,7 @@ func (w *walk) pending(at core.Instant, due time.Time) {
 	}
 }
 
-// slot is when an instant is to be sent at the latest.
+// slot returns the latest due time for a scheduled time.
 func (w *walk) slot(at core.Instant) time.Time {
 	if _, fixed := w.sch.FixedDelay(); fixed {
 		return at.Time()
@@ -634,15 +624,15 @@ func (w *walk) slot(at core.Instant) time.Time {
 	return at.Time().Add(w.rev.Schedule.Jitter)
 }
 
-// without counts an instant that has left the plan, and has neither a run nor a
-// record. It may have just been, or be on a message as old as it, which excuses
-// it for so long; or it had both, and they are kept no more.
+// without counts a planned scheduled time without a run or record. It is pending if it is new, or if its message may
+// still be in the delay queue and Options.Patience is not over. It is out of reach if run and record may have been
+// removed.
 func (w *walk) without(at core.Instant) {
 	slot := w.slot(at)
 	oldest := w.a.oldest
 	behind := !oldest.Due.IsZero() && !slot.Before(oldest.Due) || oldest.PutBack(at, core.InstantOf(slot))
 	switch {
-	case w.a.ahead && at > w.reach(): // what may be on its way is sent again too
+	case w.a.ahead && at > w.reach(): // messages that may be on their way are sent again too
 	case slot.After(w.a.now.Add(-tooYoung)), behind && slot.After(w.a.now.Add(-w.q.o.Patience)):
 		w.rep.Pending++
 		return
@@ -661,7 +651,7 @@ func (w *walk) without(at core.Instant) {
 	}
 }
 
-// fire is that of an instant which is sent again.
+// fire returns the fire that sends a scheduled time again.
 func (w *walk) fire(at core.Instant) core.Fire {
 	next, _ := w.sch.Next(at)
 	f := core.Fire{Run: core.PlannedRun(w.rep.Job, at), Rev: w.rev.Rev, At: at, Slot: w.sch.Slot(w.rep.Job, at, next, false),
@@ -672,9 +662,8 @@ func (w *walk) fire(at core.Instant) core.Fire {
 	return f
 }
 
-// reach is the instant up to which it is not known any more what became of one:
-// a run is made, and a record too, when its instant has come or later, and kept
-// from then on.
+// reach returns the time up to which results are not known any more. Runs and records are created at or after their
+// scheduled time, and are kept from then on.
 func (w *walk) reach() core.Instant {
 	return max(w.history.swept, core.InstantOf(w.q.o.Now().Add(-w.history.keep)), w.pauses.since, w.a.global.since)
 }
@@ -689,8 +678,7 @@ func (w *walk) skipped(at core.Instant) bool {
 	return false
 }
 
-// delays judges a fixed delay, whose instants follow from the ends of its runs:
-// each chain that closed demands the next.
+// delays audits a fixed delay: each closed chain makes the next run expected.
 func (w *walk) delays(ctx context.Context) error {
 	delay, _ := w.rev.Schedule.FixedDelay()
 	if err := w.compile(); err != nil {
@@ -708,7 +696,7 @@ func (w *walk) delays(ctx context.Context) error {
 		return slices.ContainsFunc(w.skips, func(s core.Skip) bool { return s.Covers(at) })
 	}
 	excused := func(at core.Instant) bool { return covered(at) || w.paused(at) }
-	expected := core.Instant(0) // of the run before; 0 unknown
+	expected := core.Instant(0) // after the previous run; 0: unknown
 	last := core.Instant(0)
 	for {
 		run, err := w.runs.upTo(ctx, w.rev.at, w.rev.end)
@@ -718,7 +706,7 @@ func (w *walk) delays(ctx context.Context) error {
 		if run == nil {
 			break
 		}
-		// A run of a later revision was made after an edit, by the delay of that one.
+		// A run of a later revision was scheduled after an edit, with the new delay.
 		if expected != 0 && run.At > expected && run.Rev <= w.rev.Rev && !excused(expected) {
 			w.rep.Demanded++
 			w.without(expected)
@@ -735,9 +723,9 @@ func (w *walk) delays(ctx context.Context) error {
 		last = run.At
 		switch {
 		case covered(run.At):
-			expected = 0 // its message was late for the tick, which went on from the record; the run beats it, and moves nothing
+			expected = 0 // its message was late, and the tick continued from the skip record: the late run changes no schedule
 		case run.Rev < w.rev.Rev:
-			expected = 0 // it was sent before the edit, by a clock that is ahead of the editor's: by which delay its chain went on nobody knows
+			expected = 0 // sent before the edit, by a faster clock than the editor's: it is unknown which delay applied
 		default:
 			expected, err = w.q.after(ctx, run, w.sch, delay)
 		}
@@ -752,7 +740,7 @@ func (w *walk) delays(ctx context.Context) error {
 	}
 	next := s.Next
 	if at, ok := s.Tail.Planned(); s.Tail != 0 && ok {
-		next = at // its fire is out
+		next = at // its message is already sent
 	}
 	switch {
 	case next > last && next > w.rev.at && next <= w.rev.end:
@@ -764,7 +752,7 @@ func (w *walk) delays(ctx context.Context) error {
 	case next > last, expected == 0, expected > w.rev.end, excused(expected):
 	case s.Tail != 0:
 		w.rep.Demanded++
-		w.pending(expected, w.slot(expected)) // its chain has ended, and the tick moves it on
+		w.pending(expected, w.slot(expected)) // its chain has ended, and the tick will move it on
 	default:
 		w.rep.Demanded++
 		w.without(expected)
@@ -772,8 +760,7 @@ func (w *walk) delays(ctx context.Context) error {
 	return nil
 }
 
-// after is the instant that the end of a chain demands; 0 while it is open or
-// when its window is over.
+// after returns the scheduled time that follows a chain; 0 if the chain is open or the schedule is over.
 func (q *Ask) after(ctx context.Context, run *core.Run, sch *schedule.Schedule, delay time.Duration) (core.Instant, error) {
 	r := *run
 	for range core.MaxRetries + 1 {
@@ -796,10 +783,10 @@ func (q *Ask) after(ctx context.Context, run *core.Run, sch *schedule.Schedule, 
 	return 0, nil
 }
 
-// rising reads the planned runs of a job upwards.
+// rising reads the planned runs of a job in ascending order.
 type rising struct{ reader }
 
-// of is the run of an instant; instants are asked for in their order.
+// of returns the run of a scheduled time; calls must be in ascending order.
 func (r *rising) of(ctx context.Context, at core.Instant) (*core.Run, error) {
 	for {
 		run, err := r.peek(ctx)
@@ -817,7 +804,7 @@ func (r *rising) of(ctx context.Context, at core.Instant) (*core.Run, error) {
 	}
 }
 
-// upTo is the next run with after < At <= end.
+// upTo returns the next run with after < At <= end.
 func (r *rising) upTo(ctx context.Context, after, end core.Instant) (*core.Run, error) {
 	for {
 		run, err := r.peek(ctx)

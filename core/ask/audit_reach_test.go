@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// sweep removes what is kept no longer.
+// sweep removes data past its retention.
 func (f *fixture) sweep() {
 	f.T.Helper()
 	if _, err := f.E.Upkeep.Sweep(ctx, f.Clock, 0, 20*24*time.Hour, 100_000); err != nil {
@@ -18,8 +18,8 @@ func (f *fixture) sweep() {
 	}
 }
 
-// hours runs a job at each full hour from the first after the clock on, n of
-// them, but those in lost, and leaves the clock a minute after the last.
+// hours runs a job at each of the next n full hours, except the hours in lost. It leaves the clock a minute after the
+// last.
 func (f *fixture) hours(job core.JobID, n int, lost ...int) (last core.Instant) {
 	f.T.Helper()
 	at := core.InstantOf(f.Clock)/3600*3600 + 3600
@@ -39,8 +39,8 @@ func (f *fixture) hours(job core.JobID, n int, lost ...int) (last core.Instant) 
 	return at - 3600
 }
 
-// TestAuditBeyondWhatIsKept: what ran and is kept no more is out of reach, not
-// unaccounted for, and a replan lets it be; what was lost within reach is found.
+// TestAuditBeyondWhatIsKept checks that removed runs are out of reach, not missing, and that a replan does not send
+// them. Runs lost within reach are found.
 func TestAuditBeyondWhatIsKept(t *testing.T) {
 	hourly := func(f *fixture, keep int) (manage.JobSpec, core.Job) {
 		s := spec("sweep", every(time.Hour))
@@ -52,7 +52,7 @@ func TestAuditBeyondWhatIsKept(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		do   func(f *fixture)
-		want string // of the last 70 hours
+		want string // for the last 70 hours
 		sent int64
 	}{
 		"kept for a day": {func(f *fixture) {
@@ -108,8 +108,8 @@ func TestAuditBeyondWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestAuditBeyondTheRecordsOfPauses: which pauses an app had longer ago than
-// change records are kept is not known, however long the runs of its jobs are.
+// TestAuditBeyondTheRecordsOfPauses checks that pauses older than the change records are unknown, however long runs
+// are kept.
 func TestAuditBeyondTheRecordsOfPauses(t *testing.T) {
 	f := newFixture(t)
 	s := spec("sweep", every(24*time.Hour))
@@ -152,15 +152,14 @@ func TestAuditBeyondTheRecordsOfPauses(t *testing.T) {
 		pause()
 		resume()
 	}
-	audit("demanded 61, on time 0, late 0 (0s), skipped map[], pending 0, unaccounted 61") // the item knows the first pause
-	pause()                                                                                // it does no more, and the records of it are swept
+	audit("demanded 61, on time 0, late 0 (0s), skipped map[], pending 0, unaccounted 61") // the item has the first pause
+	pause()                                                                                // not any more, and its records are swept
 	resume()
 	audit("demanded 66, on time 0, late 0 (0s), skipped map[], pending 0, unaccounted 61, out of reach 5")
 }
 
-// TestAuditOfAnEarlyFile: an item that an earlier version wrote holds its last
-// pause alone. Those before it are in the change records: no instant in them is
-// unaccounted for, none is sent by a replan, and who asks is told of them.
+// TestAuditOfAnEarlyFile checks that an item by an earlier version, which has only the last pause, gets older pauses
+// from the change records. No time in them is missing or replanned, and a query shows the pauses.
 func TestAuditOfAnEarlyFile(t *testing.T) {
 	for name, target := range map[string]manage.Target{"of an app": {App: "shop"}, "of everything": {All: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -194,9 +193,8 @@ func TestAuditOfAnEarlyFile(t *testing.T) {
 	}
 }
 
-// TestAuditOfAPauseThatWasCutShort: a pause that a clock which was set made end
-// before it began is in the records alone, where nothing says that it ended. It
-// excuses nothing.
+// TestAuditOfAPauseThatWasCutShort checks a pause that ended before it began, because the clock was set back. Only
+// the records have it, without an end. It excuses nothing.
 func TestAuditOfAPauseThatWasCutShort(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", every(time.Minute)))
@@ -215,7 +213,7 @@ func TestAuditOfAPauseThatWasCutShort(t *testing.T) {
 	f.Clock = first.Time().Add(10*time.Minute + time.Second)
 	must(f.M.Pause(ctx, ann, shop, manage.PauseRequest{}))
 	f.Clock = first.Time().Add(20 * time.Minute)
-	must(f.M.Resume(ctx, ann, shop, "")) // 11 to 20 fell
+	must(f.M.Resume(ctx, ann, shop, "")) // 11 to 20 were skipped
 	f.Clock = first.Time().Add(60 * time.Minute)
 	f.PushNext(j.Def.ID, first+60*60)
 	r, err := f.M.Audit(ctx, "shop/sweep", first-1, first+59*60)
@@ -224,16 +222,15 @@ func TestAuditOfAPauseThatWasCutShort(t *testing.T) {
 	}
 }
 
-// TestAuditOfWhatIsOverdue: an old message excuses what came after it for some
-// minutes, no longer; what no tick planned and what could not be sent for longer
-// is overdue, and neither is well.
+// TestAuditOfWhatIsOverdue checks that an old message excuses later runs for some minutes only. Unplanned and unsent
+// runs become overdue.
 func TestAuditOfWhatIsOverdue(t *testing.T) {
 	begin := core.InstantOf(start)/600*600 + 600
 	f := newFixture(t)
 	jittered := spec("sweep", every(10*time.Minute))
 	jittered.Schedule.Jitter = time.Second
 	j := f.Create(jittered)
-	f.Fires() // the queue loses all that was planned
+	f.Fires() // the queue loses all planned messages
 	id := core.PlannedRun(j.Def.ID, begin)
 	given := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseSchedule, At: begin, Slot: begin + 1, Attempt: 1, First: id,
 		SentAt: begin.Time()}
@@ -247,7 +244,7 @@ func TestAuditOfWhatIsOverdue(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		after   time.Duration // its first instant
+		after   time.Duration // its first scheduled time
 		want    string
 		behind  bool
 		missing int
@@ -279,9 +276,8 @@ func TestAuditOfWhatIsOverdue(t *testing.T) {
 	}
 }
 
-// TestAuditOfADeletedAppAndItsHeir: the pauses of an app that was deleted excuse
-// what fell in them, until it was deleted; one made anew under its name has none
-// of them.
+// TestAuditOfADeletedAppAndItsHeir checks that the pauses of a deleted app excuse its times until the deletion. A new
+// app with its name has none of them.
 func TestAuditOfADeletedAppAndItsHeir(t *testing.T) {
 	shop := manage.Target{App: "shop"}
 	at := func(m int) core.Instant { return core.InstantOf(start) + core.Instant(60*m) }
@@ -303,9 +299,9 @@ func TestAuditOfADeletedAppAndItsHeir(t *testing.T) {
 	}
 	pause(1)
 	f.Clock = at(35).Time()
-	_, err := f.M.Resume(ctx, ann, shop, "") // 10, 20 and 30 fell silently; 40 is lost
+	_, err := f.M.Resume(ctx, ann, shop, "") // 10, 20 and 30 were skipped by the pause; 40 is lost
 	must(err)
-	pause(45) // 50 fell
+	pause(45) // 50 was skipped
 	f.Clock = at(55).Time()
 	_, err = f.M.Delete(ctx, ann, "shop/sweep", nil)
 	must(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// What went to nobody is neither on time nor late, and no gap.
+// A run that was never sent is neither on time nor late, and not missing.
 func TestAuditNotSent(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", every(10*time.Second)))
@@ -31,7 +31,7 @@ func TestAuditNotSent(t *testing.T) {
 	}
 }
 
-// behind returns a running run of a job, and a run that waits for its permit.
+// behind returns a running run of a job, and a run that waits for its slot.
 func behind(job core.JobID, at core.Instant) (works, waits core.Run) {
 	run := func(at core.Instant, state core.State) core.Run {
 		id := core.PlannedRun(job, at)
@@ -43,8 +43,8 @@ func behind(job core.JobID, at core.Instant) (works, waits core.Run) {
 	return works, waits
 }
 
-// TestAuditOfRunsThatWaitForPermits: a run waits rightly while another of its limit is open and
-// within its timeout. Behind one that hangs, or that has ended, it is overdue.
+// TestAuditOfRunsThatWaitForPermits checks that a run waits rightly while another run of its limit is open and within
+// its timeout. Behind a hanging or ended run it is overdue.
 func TestAuditOfRunsThatWaitForPermits(t *testing.T) {
 	const unsent = -1 // the holder was never sent, and its job cannot be read
 	for name, c := range map[string]struct {
@@ -94,8 +94,8 @@ func TestAuditOfRunsThatWaitForPermits(t *testing.T) {
 	}
 }
 
-// TestAuditOfManyJobsThatWait: several jobs are audited at the same time, and each reads the permits that its runs wait for. The
-// race detector finds a map without a lock.
+// TestAuditOfManyJobsThatWait audits several jobs in parallel, each with waiting runs whose limits are read. The race
+// detector finds unlocked maps.
 func TestAuditOfManyJobsThatWait(t *testing.T) {
 	f := newFixture(t)
 	at := core.InstantOf(start)

@@ -45,7 +45,7 @@ func TestAudit(t *testing.T) {
 		}, "demanded 10, on time 9, late 1 (7.9s), skipped map[], pending 0, unaccounted 0"},
 		"one lost": {func(f *fixture, j core.Job) {
 			for i := 10; i <= 100; i += 10 {
-				if i != 20 { // planned when the job was made
+				if i != 20 { // planned when the job was created
 					f.Ran(j.Def.ID, at(i), 0)
 				}
 			}
@@ -106,7 +106,7 @@ func TestAudit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			j := f.Create(spec("sweep", every(10*time.Second)))
-			f.PushNext(j.Def.ID, at(10)) // as if no planning had happened yet
+			f.PushNext(j.Def.ID, at(10)) // as if planning had not happened
 			f.Quiet()
 			c.do(f, j)
 			r, err := f.M.Audit(ctx, j.Def.ID.String(), at(0), at(100))
@@ -169,15 +169,14 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 		}
 	}
 	set(at, 0)
-	chain(at+60, time.Second) // 60 s later than its chain demanded
+	chain(at+60, time.Second) // 60 s later than expected
 	set(at+90, 0)
 	r, err := f.M.Audit(ctx, "shop/poll", base, at+80)
 	if err != nil || r.Unaccounted != 1 || len(r.Missing) != 1 || r.Missing[0] != at {
 		t.Errorf("a gap: %s %v %v", sum(r.AuditCount), r.Missing, err)
 	}
 
-	// The tick found no run of at-12, recorded it as skipped and went on from then; a late
-	// message of it ran all the same.
+	// The tick found no run of at-12, recorded it as skipped and continued; then a late message ran it anyway.
 	skip := core.Skip{Job: j.Def.ID, First: at - 12, Last: at - 12, Count: 1, Reason: core.ReasonDeadline, Made: (at - 6).Time()}
 	if err := f.E.Tick.PutSkips(ctx, []core.Skip{skip})[0]; err != nil {
 		t.Fatal(err)
@@ -188,8 +187,8 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 	}
 }
 
-// TestAuditOfAnEditByAClockBehind: a chain that went on by the old delay, before an edit whose
-// clock was behind, is not asked for the instant that the new delay would have made of it.
+// TestAuditOfAnEditByAClockBehind checks a chain that continued with the old delay, before an edit with a slow clock.
+// The time from the new delay is not expected.
 func TestAuditOfAnEditByAClockBehind(t *testing.T) {
 	every := func(d time.Duration) core.Schedule {
 		return core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: d}}}
@@ -228,8 +227,7 @@ func TestAuditOfAnEditByAClockBehind(t *testing.T) {
 	}
 }
 
-// Over any story of edits and pauses, the audit demands what a model demands
-// that looks at every second by itself.
+// Over random edits and pauses, the audit expects the same runs as a model that checks each second.
 func TestAuditAgainstAModel(t *testing.T) {
 	type now struct {
 		schedule     time.Duration
@@ -242,7 +240,7 @@ func TestAuditAgainstAModel(t *testing.T) {
 			return time.Duration(rapid.SampledFrom([]int{1, 2, 3, 7, 10}).Draw(rt, "period")) * time.Second
 		}
 		type moment struct {
-			at time.Time // true after it for jobs, from it on for pauses
+			at time.Time // applies after it for jobs, from it on for pauses
 			now
 		}
 		first := period()
@@ -311,7 +309,7 @@ func TestAuditAgainstAModel(t *testing.T) {
 		f.Clock = f.Clock.Add(time.Hour)
 		f.Quiet()
 
-		planned, revAt := core.Horizon, f.Clock // the first instant that is still in the plan
+		planned, revAt := core.Horizon, f.Clock // the first scheduled time that is not planned
 		if !state.gone {
 			if s := f.Job("shop/sweep").Sched; s.State == core.Started && s.Next != 0 {
 				planned, revAt = s.Next, s.RevAt
@@ -321,8 +319,7 @@ func TestAuditAgainstAModel(t *testing.T) {
 		want := ask.AuditCount{}
 		var missing []core.Instant
 		for at := from + 1; at <= to; at++ {
-			// The job as of the last moment before at, the pauses as of the last
-			// moment up to it.
+			// The job as of the last change before at, the pauses as of the last change up to at.
 			var job, pause *now
 			for i := range story {
 				if story[i].at.Before(at.Time()) {
@@ -356,7 +353,7 @@ func TestAuditAgainstAModel(t *testing.T) {
 				}
 				want.Skipped[covered]++
 			case at >= planned && at.Time().After(revAt):
-				want.Overdue++ // for an hour nobody planned it
+				want.Overdue++ // not planned for an hour
 			default:
 				want.Unaccounted++
 				missing = append(missing, at)
@@ -404,13 +401,14 @@ func TestAuditGoesOn(t *testing.T) {
 			total += r.Demanded
 			from = r.Next
 		}
-		if total != int64(n) || pages > want || pages < want-1 { // one that is full may end in time, or find nothing behind it
+		if total != int64(n) || pages > want || pages < want-1 { // a full page can be the last one
 			t.Errorf("%d of %d instants in %d pages, want %d", total, n, pages, want)
 		}
 	}
 }
 
-// TestAuditBehindManyChanges: an audit reads the newest change records of a job, and says where there were more.
+// TestAuditBehindManyChanges checks that an audit reads the newest change records of a job, and reports if there were
+// more.
 func TestAuditBehindManyChanges(t *testing.T) {
 	for between, partial := range map[int]bool{bound.History - 2: false, bound.History - 1: true, 3 * bound.History: true} {
 		f := newFixture(t)
@@ -435,7 +433,7 @@ func TestAuditBehindManyChanges(t *testing.T) {
 	}
 }
 
-// TestAuditNamesSomeAndCountsAll: a report counts each instant that is unaccounted for, and names some.
+// TestAuditNamesSomeAndCountsAll checks that a report counts all missing scheduled times, and lists some.
 func TestAuditNamesSomeAndCountsAll(t *testing.T) {
 	for _, n := range []int{bound.Missing, bound.Missing + 1, 10 * bound.Missing} {
 		f := newFixture(t)

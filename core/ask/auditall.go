@@ -17,18 +17,18 @@ import (
 // auditedAtOnce is how many jobs, and how many tombstones, are read at a time.
 const auditedAtOnce = 500
 
-// AuditAsk says what is audited, or planned again: a span of one job, or with an
-// empty Job of all, those deleted since From included.
+// AuditAsk selects the scope of an audit or a replan: a time span of one job. If Job is empty, it covers all jobs,
+// including jobs deleted after From.
 type AuditAsk struct {
 	Job      string       // app/name or number
 	From, To core.Instant // From < instant <= To
-	After    string       // Next of the page before
-	// Sees leaves out the apps that it denies, and jobs that cannot be read; nil: none.
+	After    string       // Next of the previous page
+	// Sees reports which apps the caller may see. If set, unreadable jobs are left out too. Nil: all apps.
 	Sees func(app string) bool
 }
 
-// place is where a page goes on: behind a job, or where at is not 0 within it,
-// behind that instant, or where below is not 0 with its runs that have lower IDs.
+// place is the position after a page: after a job, or within it. If at is not 0, the page continues after this
+// scheduled time; if below is not 0, at the job's runs with lower IDs.
 type place struct {
 	job   core.JobID
 	at    core.Instant
@@ -72,8 +72,7 @@ func placeOf(ask *AuditAsk, ahead bool) (p place, err error) {
 	return p, nil
 }
 
-// AuditPage sums over as many jobs as it comes to in Options.PageFor; Next of the
-// answer is where to go on.
+// AuditPage audits as many jobs as fit into Options.PageFor. Next of the result is the position to continue from.
 func (q *Ask) AuditPage(ctx context.Context, ask AuditAsk) (AuditSum, error) {
 	if err := checkSpan(ask.From, ask.To); err != nil {
 		return AuditSum{}, err
@@ -92,7 +91,7 @@ func (q *Ask) AuditPage(ctx context.Context, ask AuditAsk) (AuditSum, error) {
 	return sum, err
 }
 
-// report adds one report. A job is counted with its last.
+// report adds one report. The job is counted with its last report.
 func (s *AuditSum) report(r *AuditReport) {
 	if r.Failed != "" {
 		s.Failed = AtMost(s.Failed, r.Failure())
@@ -111,10 +110,9 @@ func (s *AuditSum) report(r *AuditReport) {
 	}
 }
 
-// Lost walks as AuditPage does, and hands over the reports of each job, in the order
-// of the jobs, with the fires to be sent again: of what is unaccounted for, and with
-// ahead also of what may be on its way, and of runs that are open or owe, up to what is
-// planned. It stops where each does.
+// Lost audits like AuditPage and calls each with the reports of each job, in order. The reports contain the runs to
+// send again: missing runs. With ahead, they also contain open runs, runs with pending follow-ups, and runs that may
+// be on their way, up to the planned time. It stops at an error of each.
 func (q *Ask) Lost(
 	ctx context.Context, ask AuditAsk, ahead time.Duration, each func(p *bound.Page, reports []AuditReport) error,
 ) (next string, err error) {
@@ -129,7 +127,7 @@ func (q *Ask) Lost(
 	return q.auditPage(ctx, a, &ask, func(reports []AuditReport) error { return each(a.page, reports) })
 }
 
-// AuditAll sums over all jobs, page after page.
+// AuditAll sums up all jobs over all pages.
 func (q *Ask) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum, error) {
 	sum := AuditSum{From: from, To: to}
 	for ask := (AuditAsk{From: from, To: to}); ; ask.After = sum.Next {
@@ -144,7 +142,7 @@ func (q *Ask) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum, er
 	}
 }
 
-// Failure names the job and why it could not be looked at.
+// Failure returns the job and the reason why it could not be audited.
 func (r *AuditReport) Failure() string {
 	if r.Name == "" {
 		return "job " + r.Job.String() + ": " + r.Failed
@@ -152,12 +150,12 @@ func (r *AuditReport) Failure() string {
 	return r.App + "/" + r.Name + ": " + r.Failed
 }
 
-// AtMost adds to a list that is shown.
+// AtMost appends to a list that is shown, up to the limit.
 func AtMost(list []string, more ...string) []string {
 	return append(list, more[:min(len(more), max(0, bound.Missing-len(list)))]...)
 }
 
-// join adds the page that goes on after s.
+// join adds the page that follows s.
 func (s *AuditSum) join(page *AuditSum) {
 	s.Jobs += page.Jobs
 	s.AuditCount.add(&page.AuditCount)
@@ -170,18 +168,16 @@ func (s *AuditSum) join(page *AuditSum) {
 	s.Next = page.Next
 }
 
-// subject is a job that is audited: as it stands, or where it was deleted what
-// its tombstone says of it.
+// subject is an audited job: the stored job or, if it was deleted, the data of its tombstone.
 type subject struct {
 	id        core.JobID
 	app, name string
 	job       *core.Job
-	bad       error // it cannot be read
+	bad       error // why the job cannot be read; nil if it can
 }
 
-// auditPage audits what comes after ask.After, until the page is over; each is called with
-// the reports in the order of the jobs. What an error left undone is left to the next
-// page, unless this one came to nothing.
+// auditPage audits the jobs after ask.After until the page is over, and calls each with their reports in order. After
+// an error it ends the page, and returns the error only if it made no progress.
 func (q *Ask) auditPage(ctx context.Context, a *auditing, ask *AuditAsk, each func([]AuditReport) error) (next string, err error) {
 	at, err := placeOf(ask, a.ahead)
 	if err != nil {
@@ -217,10 +213,8 @@ func (q *Ask) auditPage(ctx context.Context, a *auditing, ask *AuditAsk, each fu
 	}
 }
 
-// subjects reads the next jobs in the order of their numbers, the deleted ones
-// among them; last is the number behind which there may be more, 0 if there are none.
-// Tombstones are read after the jobs, so that whoever is deleted meanwhile is
-// among the ones or the others.
+// subjects reads the next jobs, including deleted ones, ordered by number. last is the number after which more can
+// follow; 0: none. Tombstones are read after the jobs, so that a job deleted in between is in one of the two.
 func (q *Ask) subjects(ctx context.Context, ask *AuditAsk, at place) (list []subject, last core.JobID, err error) {
 	if ask.Job != "" {
 		one, err := q.subject(ctx, ask.Job)
@@ -294,9 +288,8 @@ func (q *Ask) subject(ctx context.Context, ref string) (subject, error) {
 	return subject{id, t.App, t.Name, nil, nil}, nil
 }
 
-// auditSome audits some jobs side by side, and tells each of those that were
-// finished, in their order: n of them, and within the next up to a place if that
-// is within it. What was found of those behind it is found again.
+// auditSome audits some jobs in parallel and calls each for the finished ones, in order. It returns their number n,
+// and in within a position inside the next job if it is partly finished. Results after that position are discarded.
 func (q *Ask) auditSome(ctx context.Context, a *auditing, list []subject, ask *AuditAsk, at place,
 	each func([]AuditReport) error) (n int, within place, err error) {
 	paused := make([]pauses, len(list))
@@ -317,7 +310,7 @@ func (q *Ask) auditSome(ctx context.Context, a *auditing, list []subject, ask *A
 				reports[i] = []AuditReport{{Job: list[i].id, From: start, To: ask.To, Failed: "it cannot be read: " + list[i].bad.Error()}}
 				return
 			}
-			if list[i].id == at.job && at.below != 0 { // its instants are looked at
+			if list[i].id == at.job && at.below != 0 { // its scheduled times are already audited
 				reports[i] = []AuditReport{{Job: at.job, App: list[i].app, Name: list[i].name, Below: at.below}}
 				return
 			}
@@ -325,7 +318,7 @@ func (q *Ask) auditSome(ctx context.Context, a *auditing, list []subject, ask *A
 				start = at.at
 			}
 			reports[i], errs[i] = q.auditWhole(ctx, a, &list[i], paused[i], start, ask.To)
-			// What cannot be read of one job stays so: those behind it do not wait for it.
+			// An unreadable job does not recover by waiting, so the following jobs continue.
 			if ask.Job == "" && errs[i] != nil && ctx.Err() == nil && core.CodeOf(errs[i]) == core.CodeInternal {
 				failed := AuditReport{Job: list[i].id, App: list[i].app, Name: list[i].name, From: start, To: ask.To, Failed: errs[i].Error()}
 				reports[i], errs[i] = append(reports[i], failed), nil
@@ -348,7 +341,7 @@ func (q *Ask) auditSome(ctx context.Context, a *auditing, list []subject, ask *A
 	return len(list), place{}, nil
 }
 
-// auditWhole is the reports of one job up to the end of the span, or of the page.
+// auditWhole returns the reports of one job up to the end of the span or of the page.
 func (q *Ask) auditWhole(ctx context.Context, a *auditing, s *subject, paused pauses, from, to core.Instant) (list []AuditReport,
 	err error) {
 	for {

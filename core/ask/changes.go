@@ -15,29 +15,29 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// ChangeFilter says which change records; the zero value is all, newest first.
+// ChangeFilter selects change records; the zero value selects all, newest first.
 type ChangeFilter struct {
-	Job  string   // app/name or number; those of a deleted one are found as well, by its name while its app's changes are kept
-	App  string   // where Job is empty: with its jobs
-	Apps []string // where both are: of these alone; nil: of all, and of what is of no app
-	// Channel and Person are what a change concerns.
+	Job  string   // app/name or number; a deleted job is found by name while its app's changes are kept
+	App  string   // includes its jobs; used if Job is empty
+	Apps []string // used if Job and App are empty: only these apps; nil: all apps and changes without an app
+	// Channel and Person are the name of the changed channel or user.
 	Channel, Person string
-	NoPeople        bool // none that concerns a user's account
+	NoPeople        bool // excludes changes of user accounts
 	By, Verb, Act   string
 	From, To        time.Time
 	Limit           int    // at most 1000; 0 is 100
-	After           string // Next of the page before
+	After           string // Next of the previous page
 }
 
 // ChangePage is one page of change records, newest first.
 type ChangePage struct {
 	Changes []core.Change
 	Next    string // After of the next page; empty there is none
-	// LookedTo is how far back this page has looked, where it ends before it is full.
+	// LookedTo is how far back a page has searched that ends before it is full.
 	LookedTo time.Time
 }
 
-// maxSought bounds what is looked for in change records: nothing in them is longer.
+// maxSought is the longest search text; change records contain no longer values.
 const maxSought = 128
 
 func (f *ChangeFilter) check() (limit int, err error) {
@@ -65,7 +65,7 @@ func (f *ChangeFilter) takes(c *core.Change) bool {
 		(f.From.IsZero() || !c.At.Before(f.From)) && (f.To.IsZero() || !c.At.After(f.To))
 }
 
-// mark is a place in a list of change records: behind the one of an ID that says this.
+// mark is a position in a list of change records: after the record with this ID and hash.
 type mark struct {
 	id   int64
 	says uint64
@@ -89,8 +89,8 @@ func parseMark(text string) (m mark, err error) {
 	return m, nil
 }
 
-// passed is how many of a list lie before the mark: where what it is behind is kept no more,
-// all of its ID.
+// passed returns how many records of list are before the mark. If the marked record was deleted, all records with its
+// ID count.
 func (m mark) passed(list []core.Change) int {
 	for i := range list {
 		if m.says == 0 || list[i].ID != m.id {
@@ -103,8 +103,8 @@ func (m mark) passed(list []core.Change) int {
 	return len(list)
 }
 
-// Changes lists the change records of a job, of an app with its jobs, or of everything, newest
-// first. It looks at one after the other, at so many on one page.
+// Changes lists the change records of a job, of an app with its jobs, or of everything, newest first. It reads at
+// most bound.Looked records for a page.
 func (q *Ask) Changes(ctx context.Context, f ChangeFilter) (res ChangePage, err error) {
 	p := q.Page()
 	limit, err := f.check()
@@ -116,10 +116,10 @@ func (q *Ask) Changes(ctx context.Context, f ChangeFilter) (res ChangePage, err 
 		return res, err
 	}
 	at, oldest := mark{id: math.MaxInt64}, int64(0)
-	if !f.To.IsZero() { // a clock that was set back makes IDs that lie ahead of their time
+	if !f.To.IsZero() { // if a clock is set back, later records have IDs ahead of their time
 		at.id = core.Millis(f.To.Add(apart))
 	}
-	if !f.From.IsZero() { // none lies behind it
+	if !f.From.IsZero() { // an ID is never before its time
 		oldest = core.Millis(f.From)
 	}
 	if f.After != "" {
@@ -127,7 +127,7 @@ func (q *Ask) Changes(ctx context.Context, f ChangeFilter) (res ChangePage, err 
 			return res, err
 		}
 	}
-	// A part of the list cannot say that there never was one.
+	// A part of the list cannot prove that the job never existed.
 	seen := gone == nil || f.After != "" || !f.From.IsZero() || !f.To.IsZero()
 	for looked, n := 0, limit+1; ; n = min(4*n, MaxPage) {
 		list, end, err := q.changesBehind(ctx, f.Apps, app, id, at, n)
@@ -176,8 +176,8 @@ func (q *Ask) endChanges(ctx context.Context, res *ChangePage, at mark, limit in
 	return q.nameJobs(ctx, res.Changes)
 }
 
-// changed is of what a filter asks for the changes. A job that was deleted has no name any
-// more, but the changes of its app have it: then gone says that it is not there.
+// changed returns the app and job of the filter. A deleted job has no stored name, but the changes of its app contain
+// it. Then gone is the error to return if no change matches.
 func (q *Ask) changed(ctx context.Context, f *ChangeFilter) (app string, id core.JobID, gone, err error) {
 	if f.Job == "" {
 		if f.App != "" {
@@ -193,14 +193,14 @@ func (q *Ask) changed(ctx context.Context, f *ChangeFilter) (app string, id core
 	return s.app, s.id, nil, err
 }
 
-// changesBehind reads n of the change records behind a mark, or more; end: there are no others.
+// changesBehind reads at least n change records after a mark; end is true if no more follow.
 func (q *Ask) changesBehind(ctx context.Context, apps []string, app string, id core.JobID, at mark, n int) (
 	list []core.Change, end bool, err error,
 ) {
 	if app != "" || id != 0 || apps == nil {
 		apps = []string{app}
 	}
-	for n++; ; n *= 2 { // many may have one ID
+	for n++; ; n *= 2 { // many records can have one ID
 		list = nil
 		for _, app := range apps {
 			some, err := q.store.Changes(ctx, app, id, at.id, n)

@@ -12,9 +12,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
-// TestChangesFilter: changes are found by what they concern, who made them, what they did, what
-// they were part of, and when, together too; pages of any length come to the same list, also
-// where hundreds have one ID; and what one page looks at is bounded, which it says.
+// TestChangesFilter checks the filters for changes, alone and combined. Pages of any length give equal lists, even if
+// hundreds of records have one ID. Each page is bounded, and reports it.
 func TestChangesFilter(t *testing.T) {
 	f := peopletest.New(t)
 	ctx := t.Context()
@@ -25,7 +24,7 @@ func TestChangesFilter(t *testing.T) {
 		all = append(all, c)
 	}
 	at := core.Millis(f.Clock) + 1000
-	for i := range int64(300) { // an act on many in one moment
+	for i := range int64(300) { // a bulk operation with one time
 		add(core.Change{ID: at, By: "ann", Verb: core.VerbPaused, App: "shop", Job: core.JobID(i + 1), Name: fmt.Sprint("j", i), Act: "act-1"})
 	}
 	for i := range int64(200) {
@@ -89,7 +88,7 @@ func TestChangesFilter(t *testing.T) {
 			got := map[string]bool{}
 			list, _ := read(c.filter, limit)
 			for i := range list {
-				if list[i].By != peopletest.Ann.Name || list[i].App != "shop" || strings.HasPrefix(list[i].New, `{"n":`) { // but what the fixture made
+				if list[i].By != peopletest.Ann.Name || list[i].App != "shop" || strings.HasPrefix(list[i].New, `{"n":`) { // test data only
 					got[list[i].New] = true
 				}
 				if i > 0 && list[i-1].ID < list[i].ID {
@@ -125,8 +124,8 @@ func TestChangesFilter(t *testing.T) {
 	}
 }
 
-// TestChangesAreLookedAtInParts: a page that finds little ends where it has looked at as many
-// as one page does, says how far back that was, and the next goes on there.
+// TestChangesAreLookedAtInParts checks that a page with few matches ends after the bound, reports how far it
+// searched, and that the next page continues there.
 func TestChangesAreLookedAtInParts(t *testing.T) {
 	f := peopletest.New(t)
 	at := core.Millis(f.Clock) - 100_000
@@ -151,7 +150,7 @@ func TestChangesAreLookedAtInParts(t *testing.T) {
 	}
 }
 
-// TestChangesOfOneMoment: those that differ in whom they concern alone come once each, page by page.
+// TestChangesOfOneMoment checks that records that differ only in the changed user occur once each over all pages.
 func TestChangesOfOneMoment(t *testing.T) {
 	f := peopletest.New(t)
 	id := core.Millis(f.Clock) + 1000

@@ -8,8 +8,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// FindChannel reads a channel, if there is one of the name. Its secrets are in it: not
-// for output.
+// FindChannel reads a channel, if it exists. It contains secrets, so callers must not output it.
 func (q *Ask) FindChannel(ctx context.Context, name string) (core.Channel, bool, error) {
 	if err := core.CheckChannelName("channel", name); err != nil {
 		return core.Channel{}, false, err
@@ -22,7 +21,7 @@ func (q *Ask) FindChannel(ctx context.Context, name string) (core.Channel, bool,
 	return c, ok, nil
 }
 
-// Channel reads a channel. Its secrets are in it: not for output.
+// Channel reads a channel. It contains secrets, so callers must not output it.
 func (q *Ask) Channel(ctx context.Context, name string) (core.Channel, error) {
 	c, ok, err := q.FindChannel(ctx, name)
 	if err == nil && !ok {
@@ -31,7 +30,7 @@ func (q *Ask) Channel(ctx context.Context, name string) (core.Channel, error) {
 	return c, err
 }
 
-// Channels lists all channels by name. Their secrets are in them: not for output.
+// Channels lists all channels by name. They contain secrets, so callers must not output them.
 func (q *Ask) Channels(ctx context.Context) ([]core.Channel, error) {
 	list, err := q.store.ListChannels(ctx)
 	if err != nil {

@@ -13,67 +13,67 @@ import (
 
 const (
 	MaxComing     = 7 * 24 * time.Hour
-	ComingBuckets = 288 // five minutes of a day
+	ComingBuckets = 288 // five minutes each for a day
 	maxPiles      = 20
 	pileNames     = 3
-	// comingDense is the fires from which on a job is in the band of its app, not in buckets:
-	// on an axis they are a line, and a walk over all of them would be long.
+	// comingDense is how many runs in the span put a job into the band of its app, not into buckets. On a time axis
+	// such jobs are a line, and computing each run would take long.
 	comingDense = 100
-	// comingWalk is after how many instants the fires of a dense job are reckoned.
+	// comingWalk is after how many scheduled times the number of runs is estimated.
 	comingWalk = 300
-	// mostComing and mostFires bound the jobs that are looked at, and the fires in buckets.
+	// mostComing and mostFires bound the scanned jobs and the runs in buckets.
 	mostComing, mostFires = 100_000, 2_000_000
 	// mostComingApps bounds the apps in an answer.
 	mostComingApps = 200
 )
 
-// ComingAsk is what of what comes the shape is asked for.
+// ComingAsk selects the jobs and the time span of a ComingShape.
 type ComingAsk struct {
-	JobFilter           // but After, Limit, Last
-	From      time.Time // now, if that is later
+	JobFilter           // After, Limit and Last are ignored
+	From      time.Time // a time in the past means now
 	For       time.Duration
-	Buckets   int // at most so many; 0: as many as there may be
+	Buckets   int // maximum number; 0: ComingBuckets
 }
 
-// ComingShape is what fires from From until before To, in buckets of one width.
+// ComingShape is a histogram of the scheduled runs from From until before To.
 type ComingShape struct {
 	From, To core.Instant
 	Width    core.Instant
-	Apps     []ComingApp // those of which anything fires, by name
-	MoreApps int         // that are not in Apps
-	Jobs     int         // that fire, of all apps
-	Piles    []Pile      // the worst seconds of those in buckets, the worst first
-	// Partial says that not all jobs were looked at, or that some cannot be read.
+	Apps     []ComingApp // apps with scheduled runs, by name
+	MoreApps int         // number of apps that are not in Apps
+	Jobs     int         // number of jobs with scheduled runs, of all apps
+	Piles    []Pile      // busiest seconds in buckets, busiest first
+	// Partial is true if some jobs were not scanned or cannot be read.
 	Partial bool
 }
 
 type ComingApp struct {
 	App   string
-	Jobs  int   // that fire
-	Fires []int // of each bucket, without the band
+	Jobs  int   // with scheduled runs
+	Fires []int // for each bucket, without the band
 	Band  Band
 }
 
-// Band is the jobs that fire so often that they are in no bucket.
+// Band sums up the jobs that run too often for buckets.
 type Band struct {
 	Jobs  int
 	Fires int
-	About bool     // Fires is reckoned
-	Names []string // of the densest
-	most  []int    // fires of each of Names
+	About bool     // Fires is an estimate
+	Names []string // jobs with the most runs
+	most  []int    // runs of each of Names
 }
 
-// Pile is a second in which more than one job fires.
+// Pile is a second in which more than one job runs.
 type Pile struct {
 	At    core.Instant
 	Jobs  int
-	Names []string // app/name of some
+	Names []string // some of the jobs, as app/name
 }
 
-// stretch is the instants after one and up to another.
+// stretch is the time span after < t <= end.
 type stretch struct{ after, end core.Instant }
 
-// without is what of some stretches is in no pause.
+// without returns the parts of the stretches that are outside a pause.
 func without(list []stretch, p core.Pause) []stretch {
 	if p.From.IsZero() {
 		return list
@@ -92,8 +92,8 @@ func without(list []stretch, p core.Pause) []stretch {
 	return left
 }
 
-// ComingShape tells what fires of the schedules of jobs when, as Upcoming lists it, but for
-// what waits: in buckets, with a band of those that fire often, and the worst seconds.
+// ComingShape returns a histogram of the scheduled runs that Upcoming lists, without waiting runs. Frequent jobs are
+// in bands, all others in buckets with their busiest seconds.
 func (q *Ask) ComingShape(ctx context.Context, a ComingAsk) (*ComingShape, error) {
 	if _, err := a.check(); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (q *Ask) ComingShape(ctx context.Context, a ComingAsk) (*ComingShape, error
 		if !a.takes(j) {
 			return true
 		}
-		if why := bad.Of(j.Def.App); why != nil { // its pause is not known
+		if why := bad.Of(j.Def.App); why != nil { // the pause of its app is unknown
 			p.Bad.Add(j.Def.ID, why)
 			return true
 		}
@@ -151,19 +151,19 @@ func (q *Ask) ComingShape(ctx context.Context, a ComingAsk) (*ComingShape, error
 	return s, nil
 }
 
-// comings sums up what comes.
+// comings collects a ComingShape.
 type comings struct {
 	shape   *ComingShape
 	of      map[string]*ComingApp
-	seconds []int32 // how many fires, of each second from From on
+	seconds []int32 // number of runs in each second after From
 	fires   []aFire
-	names   []string // of the jobs in fires
+	names   []string // jobs in fires
 }
 
-// aFire is a second from From on, and the place of a name.
+// aFire is a run: its second after From, and the index of its job's name.
 type aFire struct{ at, name int32 }
 
-// add takes a job in, with what of the span falls to no pause of its app or of everything.
+// add adds a job. open are the parts of the span without a pause of its app or of everything.
 func (c *comings) add(j *core.Job, open []stretch) {
 	sched := &j.Sched
 	switch {
@@ -204,7 +204,7 @@ func (c *comings) add(j *core.Job, open []stretch) {
 	}
 }
 
-// app is that of a job that fires.
+// app returns the entry of a job's app and counts the job.
 func (c *comings) app(j *core.Job) *ComingApp {
 	a := c.of[j.Def.App]
 	if a == nil {
@@ -238,7 +238,7 @@ func (b *Band) add(name string, fires int, about bool) {
 	}
 }
 
-// end puts the apps in order, and finds the worst seconds.
+// end sorts the apps and finds the busiest seconds.
 func (c *comings) end() {
 	s := c.shape
 	for _, a := range c.of {

@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 )
 
-// anySchedule is one of every kind, at random.
+// anySchedule returns a random schedule of a random kind.
 func anySchedule(r *rand.Rand) core.Schedule {
 	one := func(list ...string) string { return list[r.IntN(len(list))] }
 	s := core.Schedule{Timezone: one("", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe")}
@@ -47,7 +47,7 @@ func anySchedule(r *rand.Rand) core.Schedule {
 	return s
 }
 
-// listed is what Upcoming lists of the schedule of a job from one instant until before another.
+// listed returns the times that Upcoming lists for a job from one time until before another.
 func (f *fixture) listed(job core.JobID, from, to core.Instant) (at []core.Instant) {
 	f.T.Helper()
 	for after := from - 1; after < to-1; {
@@ -68,13 +68,13 @@ func (f *fixture) listed(job core.JobID, from, to core.Instant) (at []core.Insta
 	return at
 }
 
-// TestComingShape: over schedules of all kinds and pauses of all kinds it has in its buckets,
-// bands and worst seconds what Upcoming lists.
+// TestComingShape checks, for all kinds of schedules and pauses, that buckets, bands and busiest seconds match
+// Upcoming.
 func TestComingShape(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		f := newFixture(t)
-		if seed%3 == 0 { // clocks change within it
+		if seed%3 == 0 { // a clock change is within it
 			f.Clock = time.Date(2026, 10, 24, 12, 0, 0, 0, time.UTC)
 		}
 		f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "web", Allow: []string{"10.0.0.0/8"}}))
@@ -82,7 +82,7 @@ func TestComingShape(t *testing.T) {
 		for i := range 30 {
 			s := spec(fmt.Sprintf("j%d", i), anySchedule(r))
 			s.Def.App = []string{"shop", "web"}[r.IntN(2)]
-			if res := f.Save(s)[0]; res.Err != nil { // nothing of it is left
+			if res := f.Save(s)[0]; res.Err != nil { // nothing remains of the schedule
 				continue
 			}
 			j := f.Job(s.Def.App + "/" + s.Def.Name)
@@ -143,7 +143,7 @@ func TestComingShape(t *testing.T) {
 		for _, got := range s.Apps {
 			l := want[got.App]
 			off := got.Band.Fires - l.often
-			if got.Band.About && off*off*9 < l.often*l.often { // it says that it is reckoned
+			if got.Band.About && off*off*9 < l.often*l.often { // it is an estimate
 				off = 0
 			}
 			if got.Jobs != l.jobs || !slices.Equal(got.Fires, l.fires) || got.Band.Jobs != l.dense || off != 0 {
@@ -165,8 +165,8 @@ func TestComingShape(t *testing.T) {
 	}
 }
 
-// TestComingShapeEdges: what fires as often as a line of dots may is in buckets, and what is
-// paused up to an instant does not fire at it.
+// TestComingShapeEdges checks that a job with exactly comingDense runs is in buckets, and that a run at the end of a
+// pause is left out.
 func TestComingShapeEdges(t *testing.T) {
 	f := newFixture(t)
 	f.Clock = start.Truncate(time.Hour)
@@ -187,8 +187,7 @@ func TestComingShapeEdges(t *testing.T) {
 	}
 }
 
-// TestComingShapeBounds: what is asked for beyond them is refused, and who does not see an app
-// sees nothing of it.
+// TestComingShapeBounds checks that values out of bounds are rejected, and that hidden apps are left out.
 func TestComingShapeBounds(t *testing.T) {
 	f := newFixture(t)
 	f.Create(spec("a", every(time.Hour)))
@@ -204,8 +203,8 @@ func TestComingShapeBounds(t *testing.T) {
 	}
 }
 
-// TestWhatHasEndedIsStillToCome: the last instant of a schedule is listed until it is due, though the scheduler has planned it
-// and the job has ended by that.
+// TestWhatHasEndedIsStillToCome checks that the last time of a schedule is listed until it is due, even though it is
+// planned and the job has ended.
 func TestWhatHasEndedIsStillToCome(t *testing.T) {
 	f := newFixture(t)
 	due := core.InstantOf(start) + 600

@@ -12,12 +12,12 @@ import (
 	"github.com/tickring/tickring/core/glance"
 )
 
-// listing is a store of the runs of jobs, the newest first, and of a list of those that may be failing.
+// listing is a store of runs, newest first, and of a list of possibly failing jobs.
 type listing struct {
 	Store
 	runs   map[core.JobID][]core.Run
 	failed map[core.JobID]time.Time
-	read   []core.JobID // whose runs were read
+	read   []core.JobID // jobs whose runs were read
 }
 
 func (l *listing) LastRuns(_ context.Context, jobs []core.JobID, _ core.Instant, n int) (map[core.JobID][]core.Run, error) {
@@ -57,9 +57,9 @@ func (l *listing) ForgetFailed(_ context.Context, jobs map[core.JobID]time.Time)
 	return nil
 }
 
-// TestPageReadsRunsOfListedJobs: for a page the runs of those jobs are read that may be failing; one that has recovered is
-// forgotten, but not while its run may be about to end; behind runs that were skipped it reads on. Who asks for what only
-// all runs tell, or is no page, gets it.
+// TestPageReadsRunsOfListedJobs checks that a page reads only the runs of possibly failing jobs. Recovered jobs are
+// removed from the list, unless a run may be about to end. Behind skipped runs it reads further. Queries that need
+// all runs, and queries outside pages, read them.
 func TestPageReadsRunsOfListedJobs(t *testing.T) {
 	now := time.Now()
 	old := now.Add(-time.Hour)
@@ -96,9 +96,9 @@ func TestPageReadsRunsOfListedJobs(t *testing.T) {
 	}
 }
 
-// TestPageReadsTheJobsThatFailedLast: of many jobs that may be failing a page reads the runs of bound.FailingRead, those that failed
-// last, and counts the others, which an app's page reads. Recovered jobs make room for them on the next page. A bulk operation on
-// the failing jobs is rejected.
+// TestPageReadsTheJobsThatFailedLast checks that a page reads the runs of the bound.FailingRead jobs that failed
+// last, and counts the others, which an app's page reads. Recovered jobs make room on the next page. A bulk operation
+// on the failing jobs is rejected.
 func TestPageReadsTheJobsThatFailedLast(t *testing.T) {
 	now := time.Now()
 	for _, n := range []int{bound.FailingRead, bound.FailingRead + 1, 10_000} {

@@ -8,15 +8,14 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// Bounds of what is looked for of a run that has ended: the jobs that come after its own,
-// and the runs of each.
+// Bounds for finding the children of an ended run: child jobs, and runs of each.
 const (
 	mostFollowing = 25
 	mostFollowed  = 100
 )
 
-// Children are the newest runs that came after one that has ended: of some of the jobs that
-// come after its own, among their newest runs.
+// Children returns the newest runs that followed an ended run. It searches some child jobs, and only their newest
+// runs.
 func (q *Ask) Children(ctx context.Context, v *RunView) ([]RunView, error) {
 	r := &v.Run
 	if v.Job == nil || v.Skip != nil || r.State.Open() || r.Then != 0 {
@@ -57,8 +56,8 @@ func (q *Ask) Children(ctx context.Context, v *RunView) ([]RunView, error) {
 	return views, nil
 }
 
-// Shards are the last attempts of the shards of a broadcast, in their order; of one that has
-// no run yet only Shard is set.
+// Shards returns the last attempts of the shards of a broadcast, in order. For a shard without a run, only Shard is
+// set.
 func (q *Ask) Shards(ctx context.Context, r *core.Run) ([]core.Run, error) {
 	if !r.IsBroadcast() {
 		return nil, nil
@@ -76,7 +75,7 @@ func (q *Ask) Shards(ctx context.Context, r *core.Run) ([]core.Run, error) {
 	return list, err
 }
 
-// Following are the jobs that come after one, by name, and after which of its ends.
+// Following returns the child jobs of a job by name, and the ends of the job after which they run.
 func (q *Ask) Following(ctx context.Context, j *core.Job) ([]core.Parent, error) {
 	list := make([]core.Parent, 0, len(j.Def.Children))
 	const atOnce = 100

@@ -6,7 +6,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
-// fixture is the use cases on a memory engine.
+// fixture has the use cases on a memory engine.
 type fixture struct{ *peopletest.Fixture }
 
 func newFixture(t testing.TB) *fixture { return &fixture{peopletest.New(t)} }

@@ -9,19 +9,17 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Bounds of what needs somebody now.
+// Bounds of the list of problems.
 const (
 	maxHome = 20 // jobs, runs or apps that are named of each kind
-	// homeAhead is how far ahead it looks for what fires.
+	// homeAhead is the time span for the next scheduled runs.
 	homeAhead = 15 * time.Minute
-	// A run is long where it has taken so many times as long as those before it, and that
-	// much longer.
+	// A run is long if it takes longTimes the usual duration, and longMore more than that duration.
 	longTimes = 3
 	longMore  = time.Minute
 )
 
-// Home is what needs somebody now: how many of each kind, and the first ones, those since
-// when it is so the longest last.
+// Home lists the current problems: how many there are of each kind, and the first ones, longest lasting first.
 type Home struct {
 	Fail     int
 	Failing  []HomeJob
@@ -30,35 +28,35 @@ type Home struct {
 	Linger   int
 	Long     []LongRun
 	Alone    int
-	Deserted []Deserted // apps without an executor whose jobs fire
-	Soon     int        // jobs that fire within homeAhead
-	Coming   []Coming   // the first instants
-	// Partial says that of some jobs it is not known yet how they stand.
+	Deserted []Deserted // apps with scheduled jobs but no executor
+	Soon     int        // jobs with scheduled runs within homeAhead
+	Coming   []Coming   // the first scheduled runs
+	// Partial is true if the status of some jobs is not known.
 	Partial bool
-	// Unread reports that the last runs of most jobs were not read: Late has only jobs that are not planned, and Long
-	// only runs of jobs that may be failing.
+	// Unread reports that the last runs of most jobs were not read. Then Late has only jobs that are not planned, and
+	// Long only runs of jobs that may be failing.
 	Unread bool
 	// Unchecked is how many more jobs may be failing, see bound.FailingRead.
 	Unchecked int
 }
 
-// HomeJob is a job with the last run by which it fails or is late; or with the instant that is due and
-// that the scheduler has not planned.
+// HomeJob is a failing or late job with the run that shows it, or with the due time that the scheduler has not
+// planned.
 type HomeJob struct {
 	Job  core.Job
-	Last *core.Run // nil where it is none, or was cleaned up since
+	Last *core.Run // nil if there is none, or it was cleaned up
 	Due  core.Instant
 }
 
-// LongRun is a run that takes longer than those before it took.
+// LongRun is a run that takes longer than earlier runs of its job.
 type LongRun struct {
 	Job   core.Job
 	Run   core.RunID
-	Since time.Time     // of its send
-	Usual time.Duration // the middle of those before it
+	Since time.Time     // when it was sent
+	Usual time.Duration // median of the earlier runs
 }
 
-// Home answers what needs somebody now, of the apps that are seen; nil: of all.
+// Home returns the current problems of the apps for which sees is true; nil: of all apps.
 func (q *Ask) Home(ctx context.Context, sees func(app string) bool) (Home, error) {
 	f, err := q.find(ctx, &JobsAsk{JobFilter: JobFilter{Sees: sees}})
 	if err != nil {
@@ -121,7 +119,7 @@ func (q *Ask) Home(ctx context.Context, sees func(app string) bool) (Home, error
 	return h, err
 }
 
-// homeRow is a job that needs somebody, with the run or the instant by which it does.
+// homeRow is a job with a problem, and the run or due time that shows it.
 type homeRow struct {
 	job   *core.Job
 	run   core.RunID // 0: none
@@ -129,7 +127,7 @@ type homeRow struct {
 	since core.Instant
 }
 
-// withRuns reads the runs of the first of rows.
+// withRuns reads the runs of the first rows.
 func (q *Ask) withRuns(ctx context.Context, rows []homeRow) (list []HomeJob, err error) {
 	slices.SortFunc(rows, func(a, b homeRow) int {
 		return cmp.Or(cmp.Compare(b.since, a.since), cmp.Compare(a.job.Def.ID, b.job.Def.ID))
@@ -159,7 +157,7 @@ func (q *Ask) withRuns(ctx context.Context, rows []homeRow) (list []HomeJob, err
 	return list, nil
 }
 
-// long is the oldest run of a job that takes longer than those before it took.
+// long returns the oldest run of a job that takes longer than earlier runs did.
 func (s *standing) long(j *core.Job) (long LongRun, is bool) {
 	list, _ := s.due(j.Def.ID)
 	var took []time.Duration

@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 )
 
-// TestHome: what needs somebody is there, what does not is not, and each by what a caller sees.
+// TestHome checks that exactly the problems are listed, filtered by the apps that a caller sees.
 func TestHome(t *testing.T) {
 	f := newFixture(t)
 	for _, name := range []string{"well", "fails", "late", "long"} {
@@ -20,7 +20,7 @@ func TestHome(t *testing.T) {
 	id := func(name string) core.JobID { j := f.Job("shop/" + name); return j.Def.ID }
 	f.Clock = f.Clock.Add(5 * time.Minute)
 	f.ran(id("well"), 9*time.Minute, 0, core.Succeeded)
-	f.ran(id("well"), time.Minute, 0, core.Running) // no longer than it may
+	f.ran(id("well"), time.Minute, 0, core.Running) // within the usual time
 	fails := f.ran(id("fails"), 4*time.Minute, 0, core.Failed)
 	f.ran(id("late"), 4*time.Minute, 0, core.Planned)
 	f.ran(id("long"), 30*time.Minute, 0, core.Succeeded)
@@ -50,8 +50,8 @@ func TestHome(t *testing.T) {
 	}
 }
 
-// TestHomeNamesARunBehindSkips: a run that hangs is named however many were skipped for it since, by
-// a process that saw them come as by one that is new.
+// TestHomeNamesARunBehindSkips checks that a hanging run is listed behind any number of skipped runs, by a new
+// process as by one that saw them.
 func TestHomeNamesARunBehindSkips(t *testing.T) {
 	f := newFixture(t)
 	job := f.Create(spec("hangs", every(time.Hour)))
@@ -77,8 +77,8 @@ func TestHomeNamesARunBehindSkips(t *testing.T) {
 	}
 }
 
-// TestHomeListsWhatIsOnItsWay: what fires is listed until it is due, though the scheduler has planned it and goes by
-// the instant behind it; so are jobs in the order in which they fire. A pause and a change count at once.
+// TestHomeListsWhatIsOnItsWay checks that runs are listed until they are due, even though they are planned, and that
+// jobs are in order of their next run. A pause and a change apply at once.
 func TestHomeListsWhatIsOnItsWay(t *testing.T) {
 	f := newFixture(t)
 	daily := func(at string) core.Schedule {
@@ -131,8 +131,8 @@ func TestHomeListsWhatIsOnItsWay(t *testing.T) {
 	soon("payroll")
 }
 
-// TestHomeNamesWhatIsNotPlanned: of an instant that is due and that nobody planned it tells that, not how the
-// run before it went.
+// TestHomeNamesWhatIsNotPlanned checks that a due time that is not planned is reported, not the result of the
+// previous run.
 func TestHomeNamesWhatIsNotPlanned(t *testing.T) {
 	f := newFixture(t)
 	job := f.Create(spec("export", every(time.Hour)))
@@ -144,8 +144,8 @@ func TestHomeNamesWhatIsNotPlanned(t *testing.T) {
 	}
 }
 
-// TestHomeNamesTheRunThatFailed: what fails is told with the run that failed, also while the next is at work
-// or was skipped.
+// TestHomeNamesTheRunThatFailed checks that a failing job is listed with the failed run, even while the next run is
+// open or skipped.
 func TestHomeNamesTheRunThatFailed(t *testing.T) {
 	f := newFixture(t)
 	job := f.Create(spec("export", every(time.Hour)))

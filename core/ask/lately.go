@@ -13,51 +13,50 @@ import (
 )
 
 const (
-	// latelyFor is for how long what is known of last runs counts as now.
+	// latelyFor is how long cached last runs count as current.
 	latelyFor = time.Second
-	// latelyOf is how many runs of a job are known, see kept; where the newest are all skipped or
-	// under way it is read further back, latelyStep times as far each time, to no more than latelyFar.
+	// latelyOf is how many runs of a job are cached, see kept. If the newest runs are all skipped or open, more are
+	// read, latelyStep times as many each time, up to latelyFar.
 	latelyOf   = 4
 	latelyStep = 16
 	latelyFar  = 1024
-	// mostLately bounds the jobs of which last runs are known, mostNew how many runs are
-	// looked at that came since; where more came, all is read anew.
+	// mostLately bounds the jobs with cached runs, mostNew the new runs that one update reads. If more are new, the
+	// cache is cleared.
 	mostLately = 100_000
 	mostNew    = 20_000
-	// latelyAgain is how far back before the last look it looks again where a store does not
-	// count its rows: who makes a run has its moment a little before it is stored.
+	// latelyAgain is how far before the last update runs are read again if the store does not count rows. This is
+	// needed because a run gets its time a little before it is stored.
 	latelyAgain = 10 * time.Second
-	// fillFor is how long one look reads jobs of which nothing is known yet, fillOf how many
-	// at a time: the first page of ten thousand jobs comes before all of them are known.
+	// fillFor is how long one query reads jobs that are not cached, fillOf how many at a time. The first page of ten
+	// thousand jobs comes before all are known.
 	fillFor = 50 * time.Millisecond
 	fillOf  = 500
 )
 
-// lately is what the process knows of the last runs of all jobs, shared by all who ask at a
-// time: it is read once, and after that only what came since. What it says is at most
-// latelyFor old. It decides nothing: it is for lists and pages that people look at.
+// lately is the process's cache of the last runs of all jobs, shared by concurrent queries. It is filled once and
+// then updated with new runs. Its data is at most latelyFor old, and only lists and pages for users use it.
 type lately struct {
-	turn chan struct{} // holds one: who looks; the others wait for him, no longer than they may
-	at   time.Time     // of the last look
-	mark int64         // the millisecond up to which runs are in
-	last RunPlace      // behind the newest run that was there, where the store counts
+	turn chan struct{} // lock that waiters can abandon when their context ends
+	at   time.Time     // time of the last update
+	mark int64         // milliseconds up to which runs are in the cache
+	last RunPlace      // position after the newest run, if the store counts rows
 	of   map[core.JobID][]brief
-	// further are those of them whose newest came to no end of their own, by how many are to be read
-	// next: a run that hangs has more and more behind it that were skipped for it.
+	// further has the jobs whose cached runs include none that ended except by a skip, and how many runs to read
+	// next. Behind a hanging run, skipped runs accumulate.
 	further map[core.JobID]int
 }
 
-// brief is what of a run tells how its job stands.
+// brief has the fields of a run that determine its job's status.
 type brief struct {
 	id    core.RunID
 	slot  core.Instant
 	state core.State
-	sent  time.Time // zero: not yet
+	sent  time.Time // zero: not sent
 	ended time.Time
-	bad   bool // it failed for good
+	bad   bool // it failed and no attempt follows
 	tried bool // a retry follows
-	said  bool // its lateness says anything
-	shard bool // it is part of another
+	said  bool // its lateness is meaningful
+	shard bool // it is a shard of a broadcast
 	try   int
 }
 
@@ -70,14 +69,14 @@ func briefOf(r *core.Run) brief {
 	return b
 }
 
-// over reports whether it came to an end of its own.
+// over reports whether the run ended other than by a skip.
 func (b brief) over() bool { return !b.state.Open() && b.state != core.Skipped }
 
-// kept is what is known of a job of its runs, of a list with the newest first: of those that are
-// due the newest and the newest that are over, of those under way the oldest, and beside them the
-// next of those that wait for a later slot; latelyOf of each.
+// kept returns the runs of a job to cache, from a list with the newest first. From the due runs it keeps the newest,
+// the newest that are over, and the oldest open ones. It also keeps the next runs with a later due time; latelyOf of
+// each.
 func kept(list []brief, now core.Instant) []brief {
-	waits, open := 0, 0 // that are older than the one at hand
+	waits, open := 0, 0 // numbers of remaining, older runs
 	for _, b := range list {
 		if b.slot > now {
 			waits++
@@ -105,18 +104,18 @@ func kept(list []brief, now core.Instant) []brief {
 	})
 }
 
-// standing is how jobs stand by their last runs.
+// standing has the status of jobs by their last runs.
 type standing struct {
 	of   map[core.JobID][]brief
-	all  bool // of every job that was asked for
+	all  bool // true if all requested jobs are known
 	now  time.Time
-	rest map[core.JobID]bool // those of which nothing is known
+	rest map[core.JobID]bool // jobs without data
 	// unchecked is how many more jobs may be failing, see bound.FailingRead.
 	unchecked int
 }
 
-// look answers what is known of the last runs of jobs, as far as it comes within a while; the
-// first look at many takes some.
+// look returns the cached last runs of jobs, as far as they can be read in a short time. For many new jobs this takes
+// several calls.
 func (l *lately) look(ctx context.Context, q *Ask, jobs []core.JobID) (*standing, error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -139,12 +138,12 @@ func (l *lately) look(ctx context.Context, q *Ask, jobs []core.JobID) (*standing
 			missing = append(missing, job)
 		}
 	}
-	if len(l.of)+len(missing) > mostLately { // of jobs that are gone, or that others asked for: who asks now comes first
+	if len(l.of)+len(missing) > mostLately { // drop deleted jobs and jobs of other queries in favor of this query
 		maps.DeleteFunc(l.of, func(job core.JobID, _ []brief) bool { _, asked := s.of[job]; return !asked })
 		maps.DeleteFunc(l.further, func(job core.JobID, _ int) bool { _, asked := s.of[job]; return !asked })
 	}
 	until := time.Now().Add(fillFor)
-	began := false // each look comes further, however slow it is
+	began := false // each call makes progress, even if it is slow
 	for part := range bound.Chunks(missing, fillOf) {
 		if began && time.Now().After(until) || len(l.of) >= mostLately {
 			s.all = false
@@ -168,7 +167,7 @@ func (l *lately) look(ctx context.Context, q *Ask, jobs []core.JobID) (*standing
 		began = false
 		for part := range bound.Chunks(deep, max(1, fillOf*latelyOf/n)) {
 			if began && time.Now().After(until) {
-				s.all = false // the next look goes on with them
+				s.all = false // the next call continues with them
 				break
 			}
 			began = true
@@ -180,7 +179,7 @@ func (l *lately) look(ctx context.Context, q *Ask, jobs []core.JobID) (*standing
 	return s, nil
 }
 
-// fill reads the last n runs of jobs, and notes of which it has to look further back.
+// fill reads the last n runs of jobs, and records the jobs for which it must read more.
 func (l *lately) fill(ctx context.Context, q *Ask, jobs []core.JobID, n int, s *standing) error {
 	upTo := core.InstantOf(s.now)
 	found, err := q.store.LastRuns(ctx, jobs, upTo, n)
@@ -202,7 +201,7 @@ func (l *lately) fill(ctx context.Context, q *Ask, jobs []core.JobID, n int, s *
 	return nil
 }
 
-// catchUp reads what came since the last look, and what became of the runs that were open.
+// catchUp reads the runs since the last update, and the current state of open runs.
 func (l *lately) catchUp(ctx context.Context, q *Ask, now time.Time) error {
 	if l.of == nil {
 		l.of, l.further = map[core.JobID][]brief{}, map[core.JobID]int{}
@@ -230,7 +229,7 @@ func (l *lately) catchUp(ctx context.Context, q *Ask, now time.Time) error {
 				l.note(&runs[i])
 			}
 			if seen += max(len(runs), 1); next == (RunPlace{}) || next.Before < again ||
-				next.Before == again && next.Row <= l.last.Row { // all of a while have one moment where the clock was set back
+				next.Before == again && next.Row <= l.last.Row { // after a clock was set back, many rows have one time
 				break
 			}
 			if from = next; seen >= mostNew {
@@ -242,7 +241,7 @@ func (l *lately) catchUp(ctx context.Context, q *Ask, now time.Time) error {
 		var open []core.RunID
 		for _, list := range l.of {
 			for _, b := range list {
-				if b.state.Open() || b.bad && now.Sub(b.ended) < time.Minute { // its retry may not be known yet
+				if b.state.Open() || b.bad && now.Sub(b.ended) < time.Minute { // its retry may not be known
 					open = append(open, b.id)
 				}
 			}
@@ -261,7 +260,7 @@ func (l *lately) catchUp(ctx context.Context, q *Ask, now time.Time) error {
 	return nil
 }
 
-// note takes in a run as it is now.
+// note updates the cache with the current state of a run.
 func (l *lately) note(r *core.Run) {
 	job := r.ID.Job()
 	list, known := l.of[job]
@@ -269,7 +268,7 @@ func (l *lately) note(r *core.Run) {
 		return
 	}
 	b := briefOf(r)
-	list = slices.Clone(list) // others may look at it
+	list = slices.Clone(list) // other queries may read it
 	if i := slices.IndexFunc(list, func(x brief) bool { return x.id == b.id }); i >= 0 {
 		list[i] = b
 	} else {
@@ -279,7 +278,7 @@ func (l *lately) note(r *core.Run) {
 	l.of[job] = kept(list, core.InstantOf(l.at)+1)
 }
 
-// due are the runs of a job that are due, the newest first; false: they are not known.
+// due returns the due runs of a job, newest first; false: unknown.
 func (s *standing) due(job core.JobID) ([]brief, bool) {
 	list, known := s.of[job]
 	now := core.InstantOf(s.now)
@@ -289,7 +288,7 @@ func (s *standing) due(job core.JobID) ([]brief, bool) {
 	return list, known
 }
 
-// last is the newest run of a job that is due; nil: it has none, or it is not known.
+// last returns the newest due run of a job; nil: none, or unknown.
 func (s *standing) last(job core.JobID) *brief {
 	if list, _ := s.due(job); len(list) > 0 {
 		return &list[0]
@@ -297,7 +296,7 @@ func (s *standing) last(job core.JobID) *brief {
 	return nil
 }
 
-// failing is the run with which the last chain of a job that came to an end failed; nil: it did not.
+// failing returns the run with which a job's last ended chain failed; nil: it did not fail.
 func (s *standing) failing(job core.JobID) *brief {
 	if b := s.decided(job); b != nil && b.bad {
 		return b
@@ -305,7 +304,7 @@ func (s *standing) failing(job core.JobID) *brief {
 	return nil
 }
 
-// decided is the run with which the last chain of a job came to an end; nil: none that is known did.
+// decided returns the run that ended a job's last ended chain; nil: none is known.
 func (s *standing) decided(job core.JobID) *brief {
 	list, _ := s.due(job)
 	for i := range list {
@@ -333,7 +332,7 @@ func (q *Ask) mayFail(ctx context.Context, jobs []core.JobID) (*standing, error)
 	s := &standing{of: make(map[core.JobID][]brief, len(listed)), all: true, now: q.o.Now(), unchecked: unchecked}
 	upTo := core.InstantOf(s.now)
 	recovered := map[core.JobID]time.Time{}
-	for n := latelyOf; len(listed) > 0 && n <= latelyFar; n *= latelyStep { // behind what hangs much may be skipped
+	for n := latelyOf; len(listed) > 0 && n <= latelyFar; n *= latelyStep { // many runs may be skipped behind a hanging one
 		last, err := q.store.LastRuns(ctx, listed, upTo, n)
 		if err != nil {
 			return nil, core.Passing(err)
@@ -351,11 +350,11 @@ func (q *Ask) mayFail(ctx context.Context, jobs []core.JobID) (*standing, error)
 			return b != nil || len(list) == 0
 		})
 	}
-	_ = q.o.Failed.ForgetFailed(ctx, recovered) // else the next page does
+	_ = q.o.Failed.ForgetFailed(ctx, recovered) // on an error, the next page repeats it
 	return s, nil
 }
 
-// overdue is the instant of a job that is due, past its grace, and that the scheduler has not planned; 0: none.
+// overdue returns the scheduled time of a job that is due, past its grace and not planned; 0: none.
 func (s *standing) overdue(j *core.Job) core.Instant {
 	if j.Sched.State == core.Started && j.Sched.Tail == 0 && s.past(j, j.Sched.Next) {
 		return j.Sched.Next
@@ -363,13 +362,13 @@ func (s *standing) overdue(j *core.Job) core.Instant {
 	return 0
 }
 
-// past reports whether a moment is longer ago than the grace of a job.
+// past reports whether a due time is longer ago than the grace of a job.
 func (s *standing) past(j *core.Job, slot core.Instant) bool {
 	return slot != 0 && s.now.Sub(slot.Time()) > j.Sched.Grace
 }
 
-// late reports whether a job that is not paused is late now: what is due is not planned, its
-// newest run is due and not sent, or was sent late; each by its grace.
+// late reports whether a job that is not paused is late, allowing its grace. Its due time is not planned, or its
+// newest run is due and not sent, or was sent late.
 func (s *standing) late(j *core.Job) bool {
 	b := s.last(j.Def.ID)
 	switch {
@@ -383,7 +382,7 @@ func (s *standing) late(j *core.Job) bool {
 	return b.said && b.sent.Sub(b.slot.Time()) > j.Sched.Grace
 }
 
-// neverRan reports whether a job has no run at all; one that is not known has.
+// neverRan reports whether a job has no run at all; false if unknown.
 func (s *standing) neverRan(job core.JobID) bool {
 	list, known := s.due(job)
 	return known && len(list) == 0

@@ -10,15 +10,15 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// noRuns is a store that has none.
+// noRuns is a store without runs.
 type noRuns struct{ Store }
 
 func (noRuns) LastRuns(context.Context, []core.JobID, core.Instant, int) (map[core.JobID][]core.Run, error) {
 	return nil, nil
 }
 
-// TestJobsThatAreGoneMakeRoom: what is known of as many jobs as there is room for, gone perhaps,
-// keeps nobody from being told how his stand.
+// TestJobsThatAreGoneMakeRoom checks that a full cache, maybe of deleted jobs, does not prevent a query for other
+// jobs.
 func TestJobsThatAreGoneMakeRoom(t *testing.T) {
 	now := time.Now()
 	q := &Ask{store: noRuns{}, o: Options{Now: func() time.Time { return now }}}
@@ -32,7 +32,7 @@ func TestJobsThatAreGoneMakeRoom(t *testing.T) {
 	}
 }
 
-// silent is a store that answers only that it was asked no more.
+// silent is a store that answers only that the context has ended.
 type silent struct{ Store }
 
 func (silent) LastRuns(ctx context.Context, _ []core.JobID, _ core.Instant, _ int) (map[core.JobID][]core.Run, error) {
@@ -44,12 +44,12 @@ func (silent) RecentRuns(context.Context, Recent, RunPlace, int) ([]core.Run, Ru
 	return nil, RunPlace{}, nil
 }
 
-// rowed is a store that counts its rows, made ten in a millisecond, and what of them is read. The first
-// of each 1400 is of job 2, the others of job 1.
+// rowed is a store that counts rows, ten in a millisecond, and records the rows that are read. The first of each 1400
+// is of job 2, the others are of job 1.
 type rowed struct {
 	Store
 	made, read int
-	same       bool // in one millisecond all: its clock was set back
+	same       bool // all in one millisecond: its clock was set back
 }
 
 func jobOf(row int) core.JobID {
@@ -86,7 +86,7 @@ func (s *rowed) LastRuns(context.Context, []core.JobID, core.Instant, int) (map[
 	return map[core.JobID][]core.Run{1: {s.run(s.made)}, 2: {s.run(s.made - 1399)}}, nil
 }
 
-// TestWhatIsKnownIsNotReadAgain: where a store counts its rows a look reads what came since the one before.
+// TestWhatIsKnownIsNotReadAgain checks that, with row counts, an update reads only the new runs.
 func TestWhatIsKnownIsNotReadAgain(t *testing.T) {
 	now := time.Unix(1_900_000_000, 0)
 	store := &rowed{made: 7000}
@@ -106,8 +106,7 @@ func TestWhatIsKnownIsNotReadAgain(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForALookIsToldInTime: a look that the store keeps waiting holds up the others no
-// longer than they have.
+// TestWhoWaitsForALookIsToldInTime checks that a slow update delays other queries only until their deadline.
 func TestWhoWaitsForALookIsToldInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(silent{}, Options{})
@@ -131,8 +130,8 @@ func TestWhoWaitsForALookIsToldInTime(t *testing.T) {
 	})
 }
 
-// TestWhatIsKeptIsBounded: of a job of which many runs wait, are under way, were skipped and are over, it
-// is known which ran first, which ended last, and which come next.
+// TestWhatIsKeptIsBounded checks that for a job with many waiting, open, skipped and ended runs, the cache has the
+// first open, the last ended and the next runs.
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	var list []brief
 	for slot := core.Instant(400); slot > 0; slot-- {
@@ -155,8 +154,8 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	}
 }
 
-// hung is a store that takes longer for each answer than a look has. The run 300 times back of each job is at
-// work, and all after it were skipped for it.
+// hung is a store whose answers take longer than an update has. The run 300 times back of each job is open, and all
+// later runs were skipped.
 type hung struct{ silent }
 
 func (hung) LastRuns(_ context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
@@ -176,8 +175,8 @@ func (hung) LastRuns(_ context.Context, jobs []core.JobID, upTo core.Instant, n 
 	return found, nil
 }
 
-// TestSlowStoreIsLookedAtFurther: of jobs behind whose newest runs a look had no time to look, the next look does, and
-// until then it is said that not all is known.
+// TestSlowStoreIsLookedAtFurther checks that jobs without known ended runs are continued in the next update, and that
+// until then the result is partial.
 func TestSlowStoreIsLookedAtFurther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()

@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestMissing: a run that waits for the rest of its parents says which these are.
+// TestMissing checks that a run that waits for its other parents lists them.
 func TestMissing(t *testing.T) {
 	f := newFixture(t)
 	a := f.Create(spec("a", every(time.Hour)))

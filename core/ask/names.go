@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Cleaned is the instant up to which planned runs of a job may have been removed; 0: none was.
+// Cleaned returns the scheduled time up to which planned runs of a job may have been removed; 0: none.
 func (q *Ask) Cleaned(ctx context.Context, job core.JobID) (core.Instant, error) {
 	at, err := q.store.Cleaned(ctx, job)
 	if err != nil {
@@ -18,7 +18,7 @@ func (q *Ask) Cleaned(ctx context.Context, job core.JobID) (core.Instant, error)
 	return at, nil
 }
 
-// OldestMessage says how far the ring is behind, or more.
+// OldestMessage returns an upper bound of how late the delay queue is.
 func (q *Ask) OldestMessage(ctx context.Context) (ring.Oldest, error) {
 	oldest, err := q.store.OldestMessage(ctx)
 	if err != nil {
@@ -27,8 +27,7 @@ func (q *Ask) OldestMessage(ctx context.Context) (ring.Oldest, error) {
 	return oldest, nil
 }
 
-// Names are the jobs of these numbers as app/name, also those that were deleted, as long as
-// that is known.
+// Names returns the jobs with these numbers as app/name, including deleted jobs that are still known.
 func (q *Ask) Names(ctx context.Context, jobs []core.JobID) (map[core.JobID]string, error) {
 	names := make(map[core.JobID]string, len(jobs))
 	for some := range slices.Chunk(jobs, bound.AtOnce) {

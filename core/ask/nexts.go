@@ -7,22 +7,20 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// nexts is what the process knows of when the schedules of jobs fire next: a list of ten thousand jobs
-// does not compile as many schedules each time, paused or not. The scheduler's own Next is another: it
-// is behind what is on its way already.
+// nexts caches when the schedules of jobs fire next, so that a list of ten thousand jobs does not compile all
+// schedules each time. The scheduler's own Next is different: it is after the runs that are already on their way.
 type nexts struct {
 	mu sync.Mutex
 	of map[core.JobID]upNext
 }
 
-// upNext is the first instant behind another, under a revision; 0: there is none.
+// upNext is the first scheduled time after another, for one revision; 0: none.
 type upNext struct {
 	rev       int64
 	after, at core.Instant
 }
 
-// next is the first of nextOf; 0: there is none. It is sought behind the pauses that hold now, and kept for
-// as long as they end then.
+// next returns the first result of nextOf; 0: none. It is cached while the current pauses keep their ends.
 func (n *nexts) next(s *core.Sched, now core.Instant, pauses ...core.Pause) core.Instant {
 	if _, fixed := s.Schedule.FixedDelay(); fixed {
 		return firstOf(nextOf(s, now, core.Horizon, 1, pauses...))
@@ -44,13 +42,13 @@ func (n *nexts) next(s *core.Sched, now core.Instant, pauses ...core.Pause) core
 		after = core.Ceil(pauses[i].To) - 1
 	}
 	at := n.behind(s, after)
-	if at != 0 && covers(at) >= 0 { // by one that is to come
+	if at != 0 && covers(at) >= 0 { // in a future pause
 		return firstOf(nextOf(s, after, core.Horizon, 1, pauses...))
 	}
 	return at
 }
 
-// behind is the first instant of a schedule behind another.
+// behind returns the first scheduled time after another.
 func (n *nexts) behind(s *core.Sched, after core.Instant) core.Instant {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestNextBehindPausesIsKnown: under pauses too the next instant of a job is that of nextOf, and is reckoned once
-// until they change; under one without an end it is not reckoned at all.
+// TestNextBehindPausesIsKnown checks that the cached next time equals nextOf, and is computed once until pauses
+// change. For a pause without an end it is never computed.
 func TestNextBehindPausesIsKnown(t *testing.T) {
 	hourly := core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Hour, Aligned: true}}}
 	const now = core.Instant(1_800_000_000)
@@ -37,7 +37,7 @@ func TestNextBehindPausesIsKnown(t *testing.T) {
 			if got := n.next(&s, now, c.pauses...); got != want || want == 0 {
 				t.Fatalf("%s, want %s", got, want)
 			}
-			s.Schedule.Any = nil // who reckons again finds nothing
+			s.Schedule.Any = nil // another computation would find nothing
 			if got := n.next(&s, now+60, c.pauses...); got != want {
 				t.Errorf("a minute later %s, want %s", got, want)
 			}

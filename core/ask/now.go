@@ -15,67 +15,65 @@ import (
 	"github.com/tickring/tickring/core/glance"
 )
 
-// Standing is how a job stands now, in a word.
+// Standing is the status of a job in a word.
 type Standing string
 
 const (
-	IsFailing  Standing = "failing"   // its last chain that ended failed
-	IsLate     Standing = "late"      // what is due is not sent within its grace, or was sent late
-	IsHeld     Standing = "paused"    // by itself, its app or everything
-	IsStarted  Standing = "started"   // neither paused nor ended: what its schedule says happens
+	IsFailing  Standing = "failing"   // its last ended chain failed
+	IsLate     Standing = "late"      // a due run is not sent within the grace, or was sent late
+	IsHeld     Standing = "paused"    // the job, its app or everything is paused
+	IsStarted  Standing = "started"   // neither paused nor ended: its schedule applies
 	IsNeverRan Standing = "never-ran" // it has no run
-	IsOver     Standing = "ended"     // its schedule has no further instant
+	IsOver     Standing = "ended"     // its schedule has no further scheduled time
 )
 
 var Standings = []Standing{IsFailing, IsLate, IsHeld, IsStarted, IsNeverRan, IsOver}
 
-// Order is by what jobs are listed.
+// Order is the sort order of a job list.
 type Order string
 
 const (
 	ByNumber Order = "number"
 	ByName   Order = "name"
-	ByNext   Order = "next" // when they fire next
-	ByLast   Order = "last" // the instant of their last run
+	ByNext   Order = "next" // next scheduled time
+	ByLast   Order = "last" // due time of the last run
 )
 
 var Orders = []Order{ByNumber, ByName, ByNext, ByLast}
 
-// MaxRecent is how many of the last runs of each job a list may have.
+// MaxRecent is the maximum number of last runs of each job in a list.
 const MaxRecent = 30
 
-// JobsAsk is how jobs are listed by how they stand.
+// JobsAsk selects a list of jobs by status.
 type JobsAsk struct {
-	JobFilter            // but After and Last
-	Is        []Standing // each of these; empty: any
+	JobFilter            // After and Last are ignored
+	Is        []Standing // all must apply; empty: any
 	By        Order      // ByNumber if empty
 	Down      bool
-	Cursor    string // Next of the page before
-	Recent    int    // of each job so many of its last runs
+	Cursor    string // Next of the previous page
+	Recent    int    // number of last runs of each job
 }
 
-// JobsNow is a page of jobs by how they stand.
+// JobsNow is a page of jobs by status.
 type JobsNow struct {
 	Jobs   []core.Job
-	Recent [][]core.Run // of each of Jobs, the newest first
+	Recent [][]core.Run // last runs of each of Jobs, newest first
 	Failed core.Unreadable
-	// Of says how many of those that the filter takes, but for Is, stand so; All are all of
-	// these.
+	// Of counts the jobs with each status among all jobs that the filter without Is matches. All is the number of
+	// these jobs.
 	All int
 	Of  map[Standing]int
-	// Partial says that of some it is not known how they stand, or that there are more than
-	// one look takes.
+	// Partial is true if the status of some jobs is unknown, or if there are more jobs than one scan reads.
 	Partial bool
-	// Unread reports that the last runs of most jobs were not read: Of has only those that are late because they are
-	// not planned, and none that never ran.
+	// Unread is true if the last runs of most jobs were not read: then late in Of counts only unplanned jobs, and
+	// never-ran counts none.
 	Unread bool
 	// Unchecked is how many more jobs may be failing, see bound.FailingRead.
 	Unchecked int
 	Next      string
 }
 
-// JobsNow lists jobs by how they stand, in an order. It walks over all jobs and keeps what it
-// knows of their last runs: see lately.
+// JobsNow lists jobs by status in the given order. It scans all jobs and caches their last runs, see lately.
 func (q *Ask) JobsNow(ctx context.Context, a JobsAsk) (JobsNow, error) {
 	limit, err := a.check()
 	if err != nil {
@@ -125,11 +123,11 @@ func (q *Ask) JobsNow(ctx context.Context, a JobsAsk) (JobsNow, error) {
 	return res, nil
 }
 
-// lastAtOnce is of how many jobs the last runs are read at once: each may have thirty with a long
-// message, of which the page keeps one.
+// lastAtOnce is for how many jobs the last runs are read at once. Each can have thirty runs with a long message, and
+// the page keeps one.
 const lastAtOnce = 25
 
-// lastOf reads the last runs of jobs, of which what is shown of all but the first is brief.
+// lastOf reads the last runs of jobs, with only the main fields except for the newest.
 func (q *Ask) lastOf(ctx context.Context, jobs []ranked, recent int) (map[core.JobID][]core.Run, error) {
 	if recent == 0 {
 		return nil, nil
@@ -152,8 +150,8 @@ func (q *Ask) lastOf(ctx context.Context, jobs []ranked, recent int) (map[core.J
 	return last, nil
 }
 
-// CountFailing returns how many jobs of the apps that sees does not deny are failing; partial
-// reports that the status of some jobs is not known.
+// CountFailing returns how many jobs of the apps that sees does not deny are failing. partial reports that the status
+// of some jobs is not known.
 func (q *Ask) CountFailing(ctx context.Context, sees func(app string) bool) (jobs int, partial bool, err error) {
 	f, err := q.find(ctx, &JobsAsk{JobFilter: JobFilter{Sees: sees}})
 	if err != nil {
@@ -162,22 +160,22 @@ func (q *Ask) CountFailing(ctx context.Context, sees func(app string) bool) (job
 	return f.of[IsFailing], f.partial || f.stand.unchecked > 0, nil
 }
 
-// Found are jobs that a filter finds.
+// found are the jobs that match a filter.
 type found struct {
 	jobs    []ranked
 	all     int
 	of      map[Standing]int
 	partial bool
-	more    bool // there are more jobs
-	bad     int  // cannot be read
+	more    bool // more jobs exist
+	bad     int  // number of unreadable jobs
 	failed  core.Unreadable
-	unread  bool // only of those that may be failing the last runs were read
+	unread  bool // last runs were read only for possibly failing jobs
 	stand   *standing
-	next    func(j *core.Job) core.Instant // when a job fires next, by what is paused; 0: it does not
+	next    func(j *core.Job) core.Instant // returns the next scheduled time outside pauses; 0: none
 }
 
-// stands reads how jobs stand by their last runs. Where a store lists those that may be failing, a page reads
-// the runs of these alone, unless it asks for what only the runs of all tell.
+// stands reads the status of jobs from their last runs. If a store lists possibly failing jobs, a page reads only
+// their runs, unless it needs the runs of all jobs.
 func (q *Ask) stands(ctx context.Context, a *JobsAsk, ids []core.JobID) (s *standing, unread bool, err error) {
 	unread = q.o.Failed != nil && glance.Of(ctx) != nil && a.By != ByLast && !slices.Contains(a.Is, IsLate) &&
 		!slices.Contains(a.Is, IsNeverRan)
@@ -267,7 +265,7 @@ func (a *JobsAsk) check() (limit int, err error) {
 	return a.JobFilter.check()
 }
 
-// rank is where a job stands in an order: what has no moment comes last both ways.
+// rank is the position of a job in an order; a job without a time is last in both directions.
 type rank struct {
 	none bool
 	at   int64
@@ -312,7 +310,7 @@ func (p *rank) compare(o *rank, down bool) int {
 	return n
 }
 
-// String is the place as a cursor.
+// String encodes the position as a cursor.
 func (p *rank) String() string {
 	at := p.name
 	switch {
@@ -324,7 +322,7 @@ func (p *rank) String() string {
 	return at + "@" + p.id.String()
 }
 
-// rank reads a cursor.
+// rank parses the cursor.
 func (a *JobsAsk) rank() (p rank, err error) {
 	at, number, ok := strings.Cut(a.Cursor, "@")
 	id, err := strconv.ParseInt(number, 10, 32)
@@ -346,7 +344,7 @@ func (a *JobsAsk) rank() (p rank, err error) {
 	return p, nil
 }
 
-// texts are what of a job a text is looked for in.
+// texts calls do with the texts of a job that a search covers, until do returns true.
 func texts(j *core.Job, do func(string) bool) bool {
 	d := &j.Def
 	for _, text := range []string{d.App, d.Name, d.Title, d.Handler, d.Author, d.Params} {
@@ -369,7 +367,7 @@ func texts(j *core.Job, do func(string) bool) bool {
 	return false
 }
 
-// has reports whether a job has a text, in lower case, in what is said of it, or is of that number.
+// has reports whether a text, in lower case, is in the searched texts of a job, or is its number.
 func has(j *core.Job, text string) bool {
 	if n, err := strconv.ParseInt(strings.TrimPrefix(text, "#"), 10, 32); err == nil && core.JobID(n) == j.Def.ID {
 		return true
@@ -378,9 +376,9 @@ func has(j *core.Job, text string) bool {
 		texts(j, func(of string) bool { return len(of) >= len(text) && strings.Contains(strings.ToLower(of), text) })
 }
 
-// Select is the jobs that a filter finds, behind a number, in the order of their numbers, and
-// how many it finds in all; for who acts on them. It waits until it knows how all stand. Beside them
-// are those that cannot be read, of which nobody knows whether the filter means them.
+// Select returns the matching jobs with numbers after the given one, ordered by number, and the number of all
+// matching jobs, for bulk operations. It waits until all statuses are known. It also returns the unreadable jobs,
+// which might match.
 func (q *Ask) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []core.Job, all int, bad core.Unreadable, err error) {
 	if _, err := a.check(); err != nil {
 		return nil, 0, nil, err
@@ -391,7 +389,7 @@ func (q *Ask) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []c
 		switch {
 		case err != nil:
 			return nil, 0, nil, err
-		case f.more && f.bad >= bound.Missing: // behind so many nobody looks for others
+		case f.more && f.bad >= bound.Missing: // after this many unreadable jobs the scan stops
 			return nil, 0, nil, core.Errorf(core.CodeRefused, "too many jobs cannot be read: tickring doctor lists them")
 		case f.more:
 			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "too many jobs: choose an app")
@@ -412,8 +410,8 @@ func (q *Ask) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []c
 	}
 }
 
-// Named is the jobs of references, each once and in the order of their numbers, and those of
-// which there is none or that cannot be read.
+// Named returns the jobs of references, without duplicates and ordered by number, and the references that are missing
+// or unreadable.
 func (q *Ask) Named(ctx context.Context, refs []string) (jobs []core.Job, missing []string, bad core.Unreadable, err error) {
 	of := map[core.JobID]string{}
 	for _, ref := range refs {
@@ -444,7 +442,7 @@ func (q *Ask) Named(ctx context.Context, refs []string) (jobs []core.Job, missin
 	return jobs, missing, bad, nil
 }
 
-// ChangedBy reports whether a job is as an act left it.
+// ChangedBy reports whether the bulk operation act made the last change of a job.
 func (q *Ask) ChangedBy(ctx context.Context, j *core.Job, act string) (bool, error) {
 	changes, err := q.store.Changes(ctx, "", j.Def.ID, j.Sched.Rev, 1)
 	if err != nil {

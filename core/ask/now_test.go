@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 )
 
-// ran stores a run of a job that was due a while ago.
+// ran stores a run of a job that was due some time ago.
 func (f *fixture) ran(job core.JobID, ago, late time.Duration, state core.State) core.Run {
 	f.T.Helper()
 	at := core.InstantOf(f.Clock.Add(-ago))
@@ -45,7 +45,7 @@ func (f *fixture) stand(a ask.JobsAsk) (names []string, page ask.JobsNow) {
 	return names, page
 }
 
-// TestJobsNow: each job is found by how it stands, and the counts say how many stand so.
+// TestJobsNow checks that each job is found by its status, and the counts.
 func TestJobsNow(t *testing.T) {
 	f := newFixture(t)
 	for _, name := range []string{"well", "fails", "was-late", "waits", "held", "fresh", "over", "tried"} {
@@ -58,7 +58,7 @@ func TestJobsNow(t *testing.T) {
 	f.ran(id("well"), time.Minute, 0, core.Running)
 	f.ran(id("fails"), 5*time.Minute, 0, core.Succeeded)
 	f.ran(id("fails"), 4*time.Minute, 0, core.Failed)
-	f.ran(id("fails"), 3*time.Minute, 0, core.Skipped) // says nothing of whether it works
+	f.ran(id("fails"), 3*time.Minute, 0, core.Skipped) // does not change whether it fails
 	f.ran(id("fails"), 2*time.Minute, 0, core.Running)
 	f.ran(id("was-late"), 8*time.Minute, 2*time.Minute, core.Succeeded)
 	f.ran(id("waits"), 2*time.Minute, 0, core.Planned)
@@ -83,7 +83,7 @@ func TestJobsNow(t *testing.T) {
 		}
 	}
 	check()
-	// What comes is seen a moment later: a run that is made, and the end of one that was open.
+	// New runs, and the end of an open run, are visible a moment later.
 	f.Clock = f.Clock.Add(time.Minute)
 	f.ran(id("fails"), time.Second, 0, core.Succeeded)
 	f.ran(id("fresh"), time.Second, 0, core.Failed)
@@ -103,8 +103,7 @@ func TestJobsNow(t *testing.T) {
 	}
 }
 
-// TestLongRunEnds: the end of a run is seen though it began before more runs than a look at what
-// came since reads.
+// TestLongRunEnds checks that the end of a run is seen even if more runs began since than an update reads.
 func TestLongRunEnds(t *testing.T) {
 	f := newFixture(t)
 	f.Create(spec("long", every(time.Hour)))
@@ -132,7 +131,7 @@ func TestLongRunEnds(t *testing.T) {
 	failing("long")
 }
 
-// TestJobsInOrder: in each order, both ways, a page goes on where the one before ended.
+// TestJobsInOrder checks that in each order and direction, pages continue without gaps.
 func TestJobsInOrder(t *testing.T) {
 	f := newFixture(t)
 	for i := range 9 {
@@ -164,7 +163,7 @@ func TestJobsInOrder(t *testing.T) {
 				t.Errorf("by %s, down %t: %v, in one %v", by, order.down, got, order.want)
 			}
 		}
-		none := map[ask.Order]int{ask.ByNext: 1, ask.ByLast: 3}[by] // without a moment: last both ways
+		none := map[ask.Order]int{ask.ByNext: 1, ask.ByLast: 3}[by] // without a time: last in both directions
 		head := func(l []string) []string { return l[:9-none] }
 		back := slices.Clone(head(down))
 		slices.Reverse(back)
@@ -180,7 +179,7 @@ func TestJobsInOrder(t *testing.T) {
 	}
 }
 
-// fewAtOnce is a store that is asked for the last runs of few jobs at a time.
+// fewAtOnce is a store that allows the last runs of few jobs at a time.
 type fewAtOnce struct {
 	ask.Store
 	most int
@@ -193,8 +192,7 @@ func (s *fewAtOnce) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.I
 	return s.Store.LastRuns(ctx, jobs, upTo, n)
 }
 
-// TestFewLastRunsAtOnce: of a long page the last runs are not all in memory at a time, and none is
-// missing.
+// TestFewLastRunsAtOnce checks that a long page does not hold all last runs in memory, and misses none.
 func TestFewLastRunsAtOnce(t *testing.T) {
 	f := newFixture(t)
 	for i := range 60 {
@@ -219,7 +217,7 @@ func TestFewLastRunsAtOnce(t *testing.T) {
 	}
 }
 
-// unreadable is a store of which each job is one that cannot be read, page by page.
+// unreadable is a store in which all jobs are unreadable.
 type unreadable struct{ ask.Store }
 
 func (u unreadable) ListJobs(_ context.Context, _ string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
@@ -230,8 +228,8 @@ func (u unreadable) ListJobs(_ context.Context, _ string, after core.JobID, limi
 	return nil, after + core.JobID(limit), bad
 }
 
-// TestSelectBehindUnreadableJobs: who acts on jobs behind too many that cannot be read is told of these, also who
-// does not see all; neither is told that there are too many jobs.
+// TestSelectBehindUnreadableJobs checks that too many unreadable jobs are reported as that, not as too many jobs, to
+// every caller.
 func TestSelectBehindUnreadableJobs(t *testing.T) {
 	q := ask.New(unreadable{newFixture(t).E.Manage}, ask.Options{})
 	for _, sees := range []func(string) bool{nil, func(app string) bool { return app == "shop" }} {

@@ -8,26 +8,26 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// RanWith is what the job of a run said when that was sent.
+// RanWith is the definition of a job when a run was sent.
 type RanWith struct {
 	core.JobRecord
-	// Change made or edited the job last before that; nil where its record is not found.
+	// Change is the last change before the send that created or edited the job; nil if it is not stored.
 	Change *core.Change
 }
 
-// recordsBack is how many change records before a revision are read for its definition. The
-// first most often has it; behind it are pauses and triggers.
+// recordsBack is how many change records before a revision are read to find its definition. Usually the first has it;
+// pauses and triggers can precede it.
 var recordsBack = []int{10, 100, 1000}
 
-// SentWith is RanWith with the params that a run was sent with: a template is filled as
-// dispatch filled it, except one that names the last success.
+// SentWith returns RanWith with the params of the sent run. It fills a template as dispatch did, except for a
+// template with the last success.
 func (q *Ask) SentWith(ctx context.Context, r *core.Run, job *core.Job) (*RanWith, error) {
 	with, err := q.RanWith(ctx, r, job)
 	if with == nil || !with.Def.Template || r.Params != nil || !r.Sent() {
 		return with, err
 	}
 	t, bad := core.ParseTemplate(with.Def.Params)
-	zone, unknown := time.LoadLocation(with.Schedule.Timezone) // empty is UTC
+	zone, unknown := time.LoadLocation(with.Schedule.Timezone) // empty means UTC
 	if bad != nil || unknown != nil || t.NeedsLastSuccess() {
 		return with, err
 	}
@@ -38,8 +38,8 @@ func (q *Ask) SentWith(ctx context.Context, r *core.Run, job *core.Job) (*RanWit
 	return with, err
 }
 
-// RanWith is what the job of a run said when that was sent, of one that waits what it says
-// now; nil where no record says it. The job is as it stands, nil where it was deleted.
+// RanWith returns the job's definition when the run was sent or, for a waiting run, the current definition. It is nil
+// if no record has it. job is the stored job, nil if it was deleted.
 func (q *Ask) RanWith(ctx context.Context, r *core.Run, job *core.Job) (with *RanWith, err error) {
 	rev := r.RevSent()
 	if r.State.Open() && !r.Sent() {

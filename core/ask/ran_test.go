@@ -9,9 +9,8 @@ import (
 	"github.com/tickring/tickring/core/manage"
 )
 
-// TestRanWith: what the job of a run said when that was sent is told by the revision that it
-// was sent under, whatever was done before and since, as far as a thousand records before it;
-// of one that waits, by what the job says now.
+// TestRanWith checks that a sent run has the definition of its revision, even if up to a thousand records follow it.
+// A waiting run has the current definition.
 func TestRanWith(t *testing.T) {
 	f := newFixture(t)
 	s := spec("sweep", every(time.Hour))
@@ -83,7 +82,7 @@ func TestRanWith(t *testing.T) {
 		}
 	}
 
-	// What lies further back than that is told as far as the job itself says it.
+	// Beyond that, the stored job is the only source.
 	triggers(1000)
 	far := resumeAfter(pause, resume)
 	run := core.Run{ID: core.NumberedRun(made.Def.ID, 1), State: core.Succeeded, SentAt: f.Clock, Rev: far.Sched.Rev}
@@ -101,8 +100,7 @@ func resumeAfter(pause, resume func() core.Job) core.Job {
 	return resume()
 }
 
-// TestSentWith: a run that was sent has the params that it got, while it is open and after its end,
-// also if the job was edited since.
+// TestSentWith checks that a sent run has its params, while open and after its end, and after an edit of the job.
 func TestSentWith(t *testing.T) {
 	f := newFixture(t)
 	s := spec("sweep", every(time.Hour))

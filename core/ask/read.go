@@ -18,112 +18,110 @@ const (
 	MaxPage     = 1000
 	DefaultPage = 100
 	MaxUpcoming = 366 * 24 * time.Hour
-	// first instant that a run ID can hold
+	// firstInstant is the earliest scheduled time that a run ID can hold.
 	firstInstant = core.Instant(1577836800)
 )
 
-// JobFilter says which jobs; the zero value is all.
+// JobFilter selects jobs; the zero value selects all.
 type JobFilter struct {
 	App    string
-	Labels map[string]string // all of them; an empty value means that the label is there
+	Labels map[string]string // all must match; an empty value matches any value
 	States []core.JobState
 	Set    string
-	Text   string     // a part of the name, title, author, handler, params or schedule, in any case, or the number
-	After  core.JobID // go on after this number
+	Text   string     // case-insensitive part of the name, title, author, handler, params or schedule, or the number
+	After  core.JobID // continue after this number
 	Limit  int        // at most 1000; 0 is 100
-	Last   bool       // with the last run of each
-	Job    core.JobID // of Upcoming: this one alone
-	// Sees leaves out the apps that it denies, and without App jobs that cannot be read; nil: none.
+	Last   bool       // include the last run of each job
+	Job    core.JobID // for Upcoming: only this job
+	// Sees reports which apps the caller may see; then unreadable jobs are shown only with App. Nil: all apps.
 	Sees func(app string) bool
 }
 
-// JobPage is one page of jobs in the order of their numbers.
+// JobPage is one page of jobs ordered by number.
 type JobPage struct {
 	Jobs []core.Job
-	Last []*core.Run // of each of Jobs, nil of one that has none; where they were asked for
-	// Failed is the jobs that cannot be read, and why: they are not in Jobs.
+	Last []*core.Run // the last run of each of Jobs, or nil; only if requested
+	// Failed has the unreadable jobs and their errors; they are not in Jobs.
 	Failed core.Unreadable
-	Next   core.JobID // After of the next page; 0 there is none
+	Next   core.JobID // After of the next page; 0: no more
 }
 
-// RunView is one run, or what there is in place of one.
+// RunView is one run, or a skip record instead of a run.
 type RunView struct {
 	Run core.Run
-	// Skip is set when there is no run but a record that covers the instant:
-	// then of Run only ID, App, At, State and Reason are set.
+	// Skip is set if a skip record covers the scheduled time and no run exists. Then Run has only ID, App, At, State
+	// and Reason.
 	Skip   *core.Skip
-	Job    *core.Job    // nil when it was deleted
-	ThenAt core.Instant // when the retry that followed is due; 0 where there is none, or it is kept no more
-	// Waits is until when it waits for an executor, where it does.
+	Job    *core.Job    // nil if it was deleted
+	ThenAt core.Instant // due time of the retry that followed; 0: none, or not kept
+	// Waits is when the run stops waiting for an executor; zero: it does not wait.
 	Waits time.Time
-	// Permits are those of a limit that counts it, where it is open: of the one that it waits
-	// for, where it waits.
+	// Permits is the state of a limit that counts the open run: the limit that it waits for, if it waits.
 	Permits *core.Permits
-	// Missing are the parents for which it waits, where it is that of a join.
+	// Missing are the parents that a join waits for.
 	Missing []string
-	// Answer is the answer to its send, if it is open and the answer confirmed nothing.
+	// Answer is the answer to the send of an open run, if it was inconclusive.
 	Answer string
-	Away   core.Text // the outage of the server that the instant of Skip lies in; zero: none that is known
+	Away   core.Text // server outage at the scheduled time of Skip; zero: none known
 }
 
 // RunPage is one page of runs, newest first.
 type RunPage struct {
 	Runs []core.Run
-	// Skips are the skipped records that reach into the span of this page, when
-	// one job was asked for.
+	// Skips are the skip records that overlap the page's time span, if one job was requested.
 	Skips []core.Skip
-	Next  string // After of the next page; empty there is none
-	// LookedTo is how far back this page has looked, where it ends before it is full.
+	Next  string // After of the next page; empty: no more
+	// LookedTo is how far back a page has searched that ends before it is full.
 	LookedTo time.Time
-	// NoWaiting reports whether runs that wait for their time, or were cancelled before it, are missing here. The pages of one
-	// job have them.
+	// NoWaiting is true if the page cannot contain runs that wait for their time or were cancelled before it. The
+	// pages of one job contain them.
 	NoWaiting bool
-	// Jobs are those of Runs, as far as they were not deleted.
+	// Jobs are the jobs of Runs, except deleted ones.
 	Jobs map[core.JobID]*core.Job
-	// ThenAt is when the retries that followed Runs are due, as far as they are kept.
+	// ThenAt has the due times of the retries of Runs, as far as they are kept.
 	ThenAt map[core.RunID]core.Instant
-	// Waits says until when those wait for an executor that do, but for those that a limit counts.
+	// Waits is when runs stop waiting for an executor. Runs that a limit counts are left out.
 	Waits map[core.RunID]time.Time
 }
 
-// Coming is one instant to come.
+// Coming is one future scheduled run.
 type Coming struct {
 	At   core.Instant
 	Job  core.JobID
 	App  string
 	Name string
-	// Timezone is that of the job.
+	// Timezone is the time zone of the job.
 	Timezone string
 	Cause    core.Cause
-	Run      core.RunID // its ID already
+	Run      core.RunID // ID that the run will have
 }
 
-// UpcomingResult is what comes, the earliest first.
+// UpcomingResult lists future runs, earliest first.
 type UpcomingResult struct {
 	Coming []Coming
-	// Partial says that more comes, of the jobs that were looked at, or that some cannot be read.
+	// Partial is true if more runs of the scanned jobs follow, or if some jobs cannot be read.
 	Partial bool
-	Next    core.JobID // After of the next page, which has the instants of further jobs; 0 there is none
+	Next    core.JobID // After of the next page, with further jobs; 0: no more
 }
 
 type Preview struct {
 	Words core.Text
 	Next  []core.Instant
-	Ends  bool // there is no instant after the last of Next
+	Ends  bool // no scheduled time follows the last of Next
 	Traps []core.Text
 }
 
-// ExecutorView is one executor as people see it.
+// ExecutorView is one executor as shown to users.
 type ExecutorView struct {
 	core.Executor
 	Live bool
 	Used bool // false for a registration to an app with fixed addresses
-	// Replaced reports whether it is gone and an executor that registered later took its place.
+	// Replaced is true if it has stopped and a later registration replaced it.
 	Replaced bool
 }
 
-// RunRef names a run: by ID, as app/name@2026-11-20T02:30 in the job's zone,
-// or, of a trigger that waits, by its job and key as app/name#key.
+// RunRef is a reference to a run: its ID, app/name@2026-11-20T02:30 in the job's zone or, for a waiting trigger with
+// a key, app/name#key.
 type RunRef = string
 
 func limitOf(limit int) (int, error) {
@@ -133,7 +131,7 @@ func limitOf(limit int) (int, error) {
 	return cmp.Or(limit, DefaultPage), nil
 }
 
-// JobID is the number of a job by app/name or number; a number is not looked up.
+// JobID returns the number of a job from app/name or a number. It does not check that a number exists.
 func (q *Ask) JobID(ctx context.Context, ref string) (core.JobID, error) {
 	app, name, named := strings.Cut(ref, "/")
 	if !named {
@@ -175,7 +173,7 @@ func (q *Ask) Job(ctx context.Context, ref string) (core.Job, error) {
 	return *j, nil
 }
 
-// storedJob reads a job, with locked secrets as FindApp; nil if there is none.
+// storedJob reads a job, with locked secrets like FindApp; nil if there is none.
 func (q *Ask) storedJob(ctx context.Context, id core.JobID) (*core.Job, error) {
 	found, left, err := q.store.Jobs(ctx, []core.JobID{id})
 	if j := core.LockedJob(err, id); j != nil {
@@ -184,8 +182,7 @@ func (q *Ask) storedJob(ctx context.Context, id core.JobID) (*core.Job, error) {
 	return found[id], core.Unread(left, err)
 }
 
-// tells is what of the jobs that cannot be read whoever asks is told: whose they are is known only where an
-// app was asked for.
+// tells returns the unreadable jobs that the caller may see. Their apps are known only if the filter has an app.
 func (f *JobFilter) tells(bad core.Unreadable) core.Unreadable {
 	if f.Sees != nil && (f.App == "" || !f.Sees(f.App)) {
 		return nil
@@ -228,9 +225,8 @@ func (f *JobFilter) check() (limit int, err error) {
 	return limitOf(f.Limit)
 }
 
-// Jobs lists jobs in the order of their numbers. A page may be short of its limit,
-// or empty, and still have a next one: it ends after Options.PageFor, and before it
-// gets too long.
+// Jobs lists jobs ordered by number. A page can have fewer jobs than its limit, or none, and still have a next one.
+// It ends after Options.PageFor, and before its size exceeds the bound.
 func (q *Ask) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
 	limit, err := f.check()
 	if err != nil {
@@ -288,18 +284,17 @@ func (q *Ask) last(ctx context.Context, job core.JobID, until time.Time) (*core.
 	return &res.Runs[0], nil
 }
 
-// NextOf is the next instants of a job as it stands that lie neither in a pause of
-// its own nor in one of those given: none where one has no end, and of a fixed
-// delay at most the one that is known.
+// NextOf returns the next scheduled times of a job outside its own pause and the given pauses. It returns none for a
+// pause without an end, and at most the one known time of a fixed delay.
 func (q *Ask) NextOf(job *core.Job, count int, pauses ...core.Pause) []core.Instant {
 	return nextOf(&job.Sched, core.InstantOf(q.o.Now()), core.Horizon, min(count, MaxPage), pauses...)
 }
 
-// nextOf is the instants of a job with after < instant <= end that lie in none of
-// the pauses of its app and of everything, nor in one of its own.
+// nextOf returns the scheduled times of a job with after < t <= end that are outside its own pause and the given
+// pauses.
 func nextOf(s *core.Sched, after, end core.Instant, count int, pauses ...core.Pause) []core.Instant {
 	switch {
-	case s.State != core.Paused: // of one that has ended the last may be on its way
+	case s.State != core.Paused: // an ended job's last run may be on its way
 	case s.PauseUntil != 0:
 		after = max(after, s.PauseUntil)
 	default:
@@ -325,7 +320,7 @@ func nextOf(s *core.Sched, after, end core.Instant, count int, pauses ...core.Pa
 			next = append(next, at)
 		case pauses[i].To.IsZero():
 			return next
-		default: // on to the first instant that is not in it
+		default: // continue with the first time after the pause
 			at = core.Ceil(pauses[i].To) - 1
 		}
 		at, ok = sch.Next(at)
@@ -333,9 +328,8 @@ func nextOf(s *core.Sched, after, end core.Instant, count int, pauses ...core.Pa
 	return next
 }
 
-// Preview says what a schedule means: in words, its next instants, and what its owner may
-// not expect. Instants that spread by the number of their job are those of one, or with 0 an
-// example.
+// Preview describes a schedule: its text, its next scheduled times and warnings. Times that are spread by job number
+// are for the job of; 0 uses an example.
 func (q *Ask) Preview(s core.Schedule, of core.JobID, from core.Instant, count int) (Preview, error) {
 	if of < 0 {
 		return Preview{}, core.Invalid("jobId", of.String(), "expected a job number")
@@ -358,9 +352,8 @@ func (q *Ask) Preview(s core.Schedule, of core.JobID, from core.Instant, count i
 	return p, nil
 }
 
-// nameJobs puts the names of jobs into records that have their numbers only, for
-// without a name such a record reads as one of the app: who ends a pause when its
-// time comes has the number.
+// nameJobs adds job names to change records that have only the number, because such a record looks like a change of
+// the app. The automatic end of a pause writes them.
 func (q *Ask) nameJobs(ctx context.Context, changes []core.Change) error {
 	var jobs []core.JobID
 	for i := range changes {
@@ -391,7 +384,7 @@ func (q *Ask) nameJobs(ctx context.Context, changes []core.Change) error {
 	return nil
 }
 
-// Find reads the run that a reference names; there must be one.
+// Find reads the run of a reference. If there is no run, it returns an error.
 func (q *Ask) Find(ctx context.Context, ref RunRef) (core.Run, error) {
 	if job, key, ok := strings.Cut(ref, "#"); ok {
 		id, err := q.JobID(ctx, job)
@@ -410,7 +403,7 @@ func (q *Ask) Find(ctx context.Context, ref RunRef) (core.Run, error) {
 	return v.Run, nil
 }
 
-// byKey finds the run of a key among those that wait and the newest others.
+// byKey finds the run with a key among the waiting runs and the newest other runs.
 func (q *Ask) byKey(ctx context.Context, job core.JobID, key string) (core.Run, error) {
 	if err := core.CheckKey(key); err != nil || key == "" {
 		return core.Run{}, core.Invalid("key", key, "a key has 1 to 128 printable ASCII characters")
@@ -433,8 +426,7 @@ func (q *Ask) byKey(ctx context.Context, job core.JobID, key string) (core.Run, 
 		key, MaxPage)
 }
 
-// Run reads a run. Of an instant that was skipped without a run it answers the
-// record.
+// Run reads a run, or the skip record of a scheduled time without a run.
 func (q *Ask) Run(ctx context.Context, ref RunRef) (RunView, error) {
 	if job, at, ok := strings.Cut(ref, "@"); ok {
 		return q.runAt(ctx, job, at)
@@ -504,7 +496,7 @@ func (q *Ask) view(ctx context.Context, r core.Run) (RunView, error) {
 		if err != nil {
 			return RunView{}, core.Passing(err)
 		}
-		for _, name := range names { // the one that it waits for, or else the last
+		for _, name := range names { // the limit that the run waits for, or else the last
 			p, is := found[name]
 			if !is {
 				continue
@@ -515,12 +507,12 @@ func (q *Ask) view(ctx context.Context, r core.Run) (RunView, error) {
 		}
 	}
 	if p := v.Permits; p == nil || !slices.Contains(p.Queue, r.First) && !p.From(r.First).Time().After(q.o.Now()) {
-		v.Waits = waits[r.ID] // else it waits for its turn
+		v.Waits = waits[r.ID] // else it waits for a slot
 	}
 	return v, nil
 }
 
-// skipped is the record that covers an instant of a job.
+// skipped returns the skip record that covers a scheduled time of a job.
 func (q *Ask) skipped(ctx context.Context, job core.JobID, at core.Instant) (RunView, bool, error) {
 	skips, err := q.store.Skips(ctx, job, at, at)
 	if err != nil {
@@ -580,7 +572,7 @@ func (q *Ask) runAt(ctx context.Context, ref, text string) (RunView, error) {
 	return RunView{}, core.Errorf(core.CodeNotFound, "%s has no run at %s: %s", job.Name(), at, why)
 }
 
-// whyNone says why an instant of a job has neither a run nor a record.
+// whyNone returns why a scheduled time of a job has neither a run nor a record.
 func (q *Ask) whyNone(ctx context.Context, job *core.Job, at core.Instant) (core.Text, error) {
 	s, in := &job.Sched, zoneOf(job)
 	if at.Time().Before(job.Def.Created) {
@@ -614,7 +606,7 @@ func (q *Ask) whyNone(ctx context.Context, job *core.Job, at core.Instant) (core
 	return core.Say("%s; %s", away, q.unplanned(job, at)), nil
 }
 
-// unplanned says how far an instant that its schedule names has come without a run.
+// unplanned returns the status of a valid scheduled time without a run.
 func (q *Ask) unplanned(job *core.Job, at core.Instant) core.Text {
 	s, now := &job.Sched, q.o.Now()
 	switch {
@@ -630,7 +622,8 @@ func (q *Ask) unplanned(job *core.Job, at core.Instant) core.Text {
 	return core.Say("the run was cleaned up or lost: tickring audit %s shows which", job.Name())
 }
 
-// unnamed says that the schedule of a revision does not name an instant, and who changed it: next, or else to what it is.
+// unnamed returns the text that the schedule of revision i does not include a time. It names the author of the next
+// schedule change or, if there is none, of the last one.
 func (q *Ask) unnamed(ctx context.Context, job *core.Job, revs []revision, i int) (core.Text, error) {
 	code := core.Say("the schedule in effect at that time did not include this time")
 	k := i + 1
@@ -658,7 +651,7 @@ func (q *Ask) unnamed(ctx context.Context, job *core.Job, revs []revision, i int
 		job.Name()), nil
 }
 
-// outage says that the server was away at an instant; empty: not that it knows, which is the last outage.
+// outage returns the text about a server outage at a time. It knows only the last outage; empty: none.
 func (q *Ask) outage(ctx context.Context, at core.Instant, in *time.Location) (core.Text, error) {
 	g, err := q.Global(ctx)
 	if t := at.Time(); err != nil || t.Before(g.DownAt) || !t.Before(g.UpSince) {
@@ -667,8 +660,7 @@ func (q *Ask) outage(ctx context.Context, at core.Instant, in *time.Location) (c
 	return core.Say("the server was down from %s to %s", text(g.DownAt, in), text(g.UpSince, in)), nil
 }
 
-// pauseAt is the pause that a revision of a job is of: an edit of a paused job is
-// one too.
+// pauseAt returns the pause to which a revision of a job belongs, across edits of the paused job.
 func pauseAt(revs []revision, i int) core.Pause {
 	first, last := i, i
 	for first > 0 && revs[first-1].State == core.Paused {
@@ -688,17 +680,17 @@ func pauseAt(revs []revision, i int) core.Pause {
 
 func text(t time.Time, in *time.Location) string { return t.In(in).Format(time.RFC3339) }
 
-// zoneOf is the zone of a job's schedule; UTC if it is unknown here.
+// zoneOf returns the zone of a job's schedule; UTC if this system does not know it.
 func zoneOf(j *core.Job) *time.Location {
-	in, err := time.LoadLocation(j.Sched.Schedule.Timezone) // empty is UTC
+	in, err := time.LoadLocation(j.Sched.Schedule.Timezone) // empty means UTC
 	if err != nil {
 		return time.UTC
 	}
 	return in
 }
 
-// names reports whether the schedule of a revision names an instant. Those of a
-// fixed delay follow from its runs: only the next is known, and a pause hides it.
+// names reports whether the schedule of a revision includes a scheduled time. The times of a fixed delay depend on
+// its runs: only the next is known, and a pause hides it.
 func (r *revision) names(s *core.Sched, at core.Instant) (bool, error) {
 	if _, fixed := r.Schedule.FixedDelay(); fixed {
 		return r.State == core.Paused || r.last && len(nextOf(s, at-1, at, 1)) > 0, nil
@@ -711,7 +703,7 @@ func (r *revision) names(s *core.Sched, at core.Instant) (bool, error) {
 	return ok && next == at, nil
 }
 
-// fell says in which pause of an app or of everything an instant lies; empty none.
+// fell returns the text about the pause of an app or of everything at a time; empty: none.
 func (q *Ask) fell(ctx context.Context, name string, at core.Instant, in *time.Location) (core.Text, error) {
 	app, err := q.App(ctx, name)
 	if err != nil {
@@ -733,7 +725,7 @@ func (q *Ask) fell(ctx context.Context, name string, at core.Instant, in *time.L
 		if !of.past.Covers(at.Time()) && !of.past.From.After(at.Time()) && !of.last.From.After(at.Time()) {
 			continue
 		}
-		list, _, err := q.recorded(ctx, of.app) // they know who and why
+		list, _, err := q.recorded(ctx, of.app) // these have By and Why
 		if err != nil {
 			return core.Text{}, err
 		}
@@ -746,7 +738,7 @@ func (q *Ask) fell(ctx context.Context, name string, at core.Instant, in *time.L
 	return core.Text{}, nil
 }
 
-// describePause says of something that was, or is, paused by whom, when and why.
+// describePause returns the text about a past or current pause: by whom, when and why.
 func (q *Ask) describePause(p core.Pause, in *time.Location) core.Text {
 	said := core.Say("is paused")
 	if !p.To.IsZero() && !p.To.After(q.o.Now()) {
@@ -766,8 +758,8 @@ func (q *Ask) describePause(p core.Pause, in *time.Location) core.Text {
 	return said
 }
 
-// instantsOf reads a typed time: with an offset, or in the zone, where a time of day is the last such
-// time before now. A time that the zone's clock shows twice is both.
+// instantsOf parses a time from user input, with an offset or in the zone. A time of day means its latest occurrence
+// before now. A time that occurs twice, when clocks go back, gives both.
 func instantsOf(text, zone string, now time.Time) ([]core.Instant, error) {
 	bad := core.Invalid("run", text,
 		"write a scheduled time as 2026-11-20T02:30, 2026-11-20T02:30:05 or 02:30 in the job's zone, or with an offset such as +01:00 or Z")
@@ -786,7 +778,7 @@ func instantsOf(text, zone string, now time.Time) ([]core.Instant, error) {
 		wall, err := time.Parse(layout, text)
 		if clock, cerr := time.Parse(layout[len("2006-01-02T"):], text); cerr == nil {
 			year, month, day := now.In(loc).Date()
-			wall, err = clock.AddDate(year, int(month)-1, day-1), nil // clock is of 1 January of year 0
+			wall, err = clock.AddDate(year, int(month)-1, day-1), nil // clock is a time on 1 January of year 0
 			if schedule.WallTime(wall, loc).After(now) {
 				wall = wall.AddDate(0, 0, -1)
 			}
@@ -818,8 +810,8 @@ func within(bad error, times ...time.Time) ([]core.Instant, error) {
 	return instants, nil
 }
 
-// Runs lists runs, newest first. A page may be short of its limit, or empty, and
-// still have a next one: it ends after Options.PageFor, and before it gets too long.
+// Runs lists runs, newest first. A page can have fewer runs than its limit, or none, and still have a next one. It
+// ends after Options.PageFor, and before its size exceeds the bound.
 func (q *Ask) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 	res, err := q.runs(ctx, f, q.Page())
 	if err == nil {
@@ -829,14 +821,14 @@ func (q *Ask) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 		res.ThenAt, err = q.thenAt(ctx, res.Runs)
 	}
 	if err == nil {
-		// What a limit counts may wait for that: only its own page reads which.
+		// Runs with a limit may wait for a slot instead: only the page of one run reads that.
 		free := slices.DeleteFunc(slices.Clone(res.Runs), func(r core.Run) bool { return r.Permit != "" })
 		res.Waits, err = q.waits(ctx, free, res.Jobs)
 	}
 	return res, err
 }
 
-// thenAt reads when the retries of runs are due; most are among them.
+// thenAt reads the due times of retries; most retries are among the given runs.
 func (q *Ask) thenAt(ctx context.Context, runs []core.Run) (map[core.RunID]core.Instant, error) {
 	at := map[core.RunID]core.Instant{}
 	for i := range runs {
@@ -861,8 +853,8 @@ func (q *Ask) thenAt(ctx context.Context, runs []core.Run) (map[core.RunID]core.
 	return at, nil
 }
 
-// waits is until when those of runs wait for an executor that have no permit to wait for, by
-// their jobs and apps as they are now.
+// waits returns until when queued runs wait for an executor, by the current settings of their jobs and apps. Runs
+// that wait for a slot are left out.
 func (q *Ask) waits(ctx context.Context, runs []core.Run, jobs map[core.JobID]*core.Job) (map[core.RunID]time.Time, error) {
 	var names []string
 	for i := range runs {
@@ -884,14 +876,14 @@ func (q *Ask) waits(ctx context.Context, runs []core.Run, jobs map[core.JobID]*c
 		r := &runs[i]
 		if app, is := apps[r.App]; is && jobs[r.ID.Job()] != nil && r.State == core.Queued {
 			if until := jobs[r.ID.Job()].WaitsUntil(&app, r.Slot); r.Permit == "" || until.After(q.o.Now()) {
-				waits[r.ID] = until // else it waits for a permit
+				waits[r.ID] = until // else it waits for a slot
 			}
 		}
 	}
 	return waits, nil
 }
 
-// jobsOf reads the jobs of runs; deleted ones, and what cannot be read, are not in the answer.
+// jobsOf reads the jobs of runs; deleted and unreadable jobs are not in the result.
 func (q *Ask) jobsOf(ctx context.Context, runs []core.Run) (map[core.JobID]*core.Job, error) {
 	if len(runs) == 0 {
 		return nil, nil
@@ -920,7 +912,7 @@ func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, er
 	}
 	from, to := firstInstant, core.Horizon
 	if !f.From.IsZero() {
-		from = max(core.Ceil(f.From.Add(-schedule.MaxJitter)), from) // the slot counts
+		from = max(core.Ceil(f.From.Add(-schedule.MaxJitter)), from) // because From refers to the due time
 	}
 	if !f.To.IsZero() {
 		to = min(core.InstantOf(f.To), to)
@@ -943,7 +935,7 @@ func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, er
 	first := f.After == ""
 	full := false
 	for looked := 0; ; looked++ {
-		// Only where it has to wait for more.
+		// Checked only before another read.
 		if looked > 0 && (planned.empty() || numbered.empty()) && p.Over() {
 			full = true
 			break
@@ -965,8 +957,7 @@ func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, er
 		}
 		take.drop()
 	}
-	// The skipped records that reach between this page's newest and the next
-	// page's newest.
+	// The skip records between the newest run of this page and the newest of the next.
 	upper, lower := to, from
 	if !first {
 		if at, ok := (high + 1).Planned(); ok {
@@ -993,12 +984,12 @@ func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, er
 	return res, nil
 }
 
-// reader reads the stored runs from at to to, in the order of their IDs or downwards.
+// reader reads the stored runs from at to to, in ascending or descending order of IDs.
 type reader struct {
 	q      *Ask
-	at, to core.RunID // what is not yet read out
+	at, to core.RunID // the part that is not consumed
 	down   bool
-	n      int // are read at a time: more each time, for few of many may fit
+	n      int // runs per read; it grows, because few of many may match
 	buf    []core.Run
 	end    bool
 }
@@ -1022,7 +1013,7 @@ func (r *reader) peek(ctx context.Context) (*core.Run, error) {
 	return &r.buf[0], nil
 }
 
-// newer is the reader whose next run is due last, and that run; nil where both are at their end.
+// newer returns the reader whose next run is due last, and this run; nil if both are at their end.
 func newer(ctx context.Context, planned, numbered *reader) (*reader, *core.Run, error) {
 	r, err := planned.peek(ctx)
 	if err != nil {
@@ -1038,7 +1029,7 @@ func newer(ctx context.Context, planned, numbered *reader) (*reader, *core.Run, 
 	return planned, r, nil
 }
 
-// drop reads out what peek answers.
+// drop consumes the run that peek returned.
 func (r *reader) drop() {
 	if r.at = r.buf[0].ID + 1; r.down {
 		r.at -= 2
@@ -1046,10 +1037,9 @@ func (r *reader) drop() {
 	r.buf = r.buf[1:]
 }
 
-// Upcoming lists the instants of jobs after from (now, if that is later), the earliest first, without
-// those that fall to a pause of their own, of their app or of everything. When at most 100
-// jobs fit, their waiting triggers and retries are listed too. It looks at as many
-// jobs as it comes to in Options.PageFor: Next is behind which to go on.
+// Upcoming lists the scheduled times of jobs after from, or after now if that is later, earliest first. It leaves out
+// times in a pause of the job, its app or everything. If at most 100 jobs match, it includes their waiting triggers
+// and retries. It scans jobs for at most Options.PageFor; Next is the job to continue after.
 func (q *Ask) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahead time.Duration, limit int) (UpcomingResult, error) {
 	if _, err := f.check(); err != nil {
 		return UpcomingResult{}, err
@@ -1093,7 +1083,7 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahead t
 		slices.SortFunc(res.Coming, order)
 		if len(res.Coming) > limit {
 			res.Coming, res.Partial = res.Coming[:limit], true
-			end = res.Coming[limit-1].At // nothing later is asked for any more
+			end = res.Coming[limit-1].At // later times are not needed any more
 		}
 	}
 	var few []core.Job
@@ -1105,7 +1095,7 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahead t
 		if !f.takes(j) {
 			return true
 		}
-		if why := bad.Of(j.Def.App); why != nil { // its pause is not known
+		if why := bad.Of(j.Def.App); why != nil { // the pause of its app is unknown
 			p.Bad.Add(j.Def.ID, why)
 			return true
 		}
@@ -1136,7 +1126,7 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahead t
 		if err != nil {
 			return UpcomingResult{}, err
 		}
-		if done < fit { // those behind it are in the next page, with what waits of them
+		if done < fit { // the next page has the jobs after it, with their waiting runs
 			res.Next = few[done-1].Def.ID
 			res.Coming = slices.DeleteFunc(res.Coming, func(c Coming) bool { return c.Job > res.Next })
 		}
@@ -1154,5 +1144,5 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahead t
 	return res, nil
 }
 
-// maxFew is of how many jobs Upcoming lists what waits.
+// maxFew is the number of matching jobs up to which Upcoming lists waiting runs.
 const maxFew = 100

@@ -186,8 +186,8 @@ func TestJobsAndUpcoming(t *testing.T) {
 	}
 }
 
-// TestNextOfAPausedJob: the first fire after the end of a pause is shown, of a pause
-// of the job and of its app, and none where a pause has no end.
+// TestNextOfAPausedJob checks that the first run after a pause of the job or its app is shown, and none for a pause
+// without an end.
 func TestNextOfAPausedJob(t *testing.T) {
 	f := newFixture(t)
 	f.Create(spec("sweep", every(10*time.Minute)))
@@ -216,8 +216,8 @@ func TestNextOfAPausedJob(t *testing.T) {
 	}
 }
 
-// TestRunAtOfAPause: an instant without a run says who paused, when and why,
-// whether it was the job, its app or everything, then or now.
+// TestRunAtOfAPause checks that a time without a run shows who paused the job, its app or everything, when and why,
+// for current and past pauses.
 func TestRunAtOfAPause(t *testing.T) {
 	f := newFixture(t)
 	f.Create(spec("sweep", every(10*time.Minute)))
@@ -282,7 +282,7 @@ func TestRunAtOfAPause(t *testing.T) {
 	pause(95, job, "nap", at(115))
 	says(110, "the job is paused by bob, from 2026-11-20T13:35:00Z to 2026-11-20T13:55:00Z: nap")
 	says(120, "the scheduled time is in the future")
-	f.Clock = at(121) // no tick has ended it yet
+	f.Clock = at(121) // no tick has ended it
 	says(110, "the job was paused by bob, from 2026-11-20T13:35:00Z to 2026-11-20T13:55:00Z: nap")
 	says(120, "the run is under way")
 
@@ -299,8 +299,8 @@ func TestRunAtOfAPause(t *testing.T) {
 	says(140, "the run is late: it is not planned yet (tickring doctor)")
 }
 
-// TestRunAtOfAnOutage: an instant that the server missed says from when to when it was away, by the clock of the
-// job's zone, with a record as without one.
+// TestRunAtOfAnOutage checks that a time in a server outage shows when the outage was, in the job's zone, with and
+// without a record.
 func TestRunAtOfAnOutage(t *testing.T) {
 	f := newFixture(t)
 	hourly := every(time.Hour)
@@ -329,8 +329,7 @@ func TestRunAtOfAnOutage(t *testing.T) {
 	}
 }
 
-// TestUpcomingAfterAPause: a pause that ends hides what lies in it, not what comes
-// after it, however many instants that is.
+// TestUpcomingAfterAPause checks that a pause with an end hides only its own times, however many these are.
 func TestUpcomingAfterAPause(t *testing.T) {
 	until := start.Add(10 * time.Minute)
 	for name, targets := range map[string][]manage.Target{
@@ -345,7 +344,7 @@ func TestUpcomingAfterAPause(t *testing.T) {
 			}
 		}
 		up, err := f.M.Upcoming(ctx, ask.JobFilter{App: "shop"}, time.Time{}, time.Hour, 100)
-		first := core.Ceil(until) // of a job: the first after it
+		first := core.Ceil(until) // the first time of a job after it
 		if name != "of the app" && name != "of everything" {
 			first = core.Ceil(until) + 1
 		}

@@ -11,34 +11,34 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// RunFilter says which runs; the zero value is all, newest first.
+// RunFilter selects runs; the zero value selects all, newest first.
 type RunFilter struct {
 	Job     string // app/name or number
-	App     string // where Job is empty
+	App     string // used if Job is empty
 	States  []core.State
 	Causes  []core.Cause
-	Address string // where it ran
-	Failed  bool   // for good
-	// From and To are of instants. Without a job it is what was made from an hour before the
-	// first to an hour after the last, or with Thorough whenever it was made.
+	Address string // executor address
+	Failed  bool   // only runs that failed without a following attempt
+	// From and To filter by scheduled time. Without Job, they find only runs created from an hour before From to an
+	// hour after To, unless Thorough is set.
 	From, To time.Time
 	Thorough bool
-	// Longer and Shorter are of how long it took from the send, or has until now; Late of
-	// how long after its slot it was sent. Zero leaves each open.
+	// Longer and Shorter filter by duration since the send; open runs count until now. Late filters by the delay of
+	// the send after the due time. Zero does not filter.
 	Longer, Shorter, Late time.Duration
-	// Text is part, whatever its case, of the message or of the params that a trigger gave.
+	// Text must be part of the message or of the params from a trigger, ignoring case.
 	Text  string
 	Limit int    // at most 1000; 0 is 100
-	After string // Next of the page before
-	// Sees leaves out the apps that it denies; nil: none.
+	After string // Next of the previous page
+	// Sees reports which apps the caller may see; nil: all.
 	Sees func(app string) bool
 }
 
-// apart is how far from its instant a run is looked for by time: what is made later is made
-// after an outage, and what is made earlier waits as a trigger.
+// apart is the maximum time between creation and scheduled time of the runs that a time filter finds. Runs are
+// created later after an outage, and earlier for waiting triggers.
 const apart = time.Hour
 
-// maxLooks is how many calls of a store that find less than was asked for make a page.
+// maxLooks is how many store calls with fewer runs than requested make a page.
 const maxLooks = 4
 
 func (f *RunFilter) takes(r *core.Run, now time.Time) bool {
@@ -50,12 +50,12 @@ func (f *RunFilter) takes(r *core.Run, now time.Time) bool {
 		(f.Text == "" || contains(r.Message, f.Text) || r.Params != nil && contains(*r.Params, f.Text))
 }
 
-// contains reports whether a text has another in it, whatever their case.
+// contains reports whether text contains part, ignoring case.
 func contains(text, part string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 
-// took reports whether a run took as long as is asked for.
+// took reports whether the duration of a run matches the filter.
 func (f *RunFilter) took(r *core.Run, now time.Time) bool {
 	if f.Longer == 0 && f.Shorter == 0 {
 		return true
@@ -70,7 +70,7 @@ func (f *RunFilter) took(r *core.Run, now time.Time) bool {
 	return (f.Longer == 0 || took > f.Longer) && (f.Shorter == 0 || took < f.Shorter)
 }
 
-// states are those in which what the filter takes can be; empty: any.
+// states returns the possible states of matching runs; empty: any.
 func (f *RunFilter) states() []core.State {
 	if f.Failed && len(f.States) == 0 {
 		return []core.State{core.Failed, core.TimedOut, core.Lost, core.Skipped}
@@ -78,7 +78,7 @@ func (f *RunFilter) states() []core.State {
 	return f.States
 }
 
-// takesUnclaimed reports whether the filter takes runs that were never claimed nor skipped by a dispatcher.
+// takesUnclaimed reports whether the filter matches runs that a dispatcher never claimed or skipped.
 func (f *RunFilter) takesUnclaimed() bool {
 	return !f.Failed && f.Address == "" &&
 		(len(f.States) == 0 || slices.Contains(f.States, core.Planned) || slices.Contains(f.States, core.Skipped))
@@ -118,7 +118,7 @@ func (f *RunFilter) check() (limit int, err error) {
 	return limitOf(f.Limit)
 }
 
-// String is the place as the Next of a page.
+// String encodes the position as the Next of a page.
 func (at RunPlace) String() string {
 	s := strconv.FormatInt(at.Before, 10)
 	if at.Row != 0 {
@@ -136,7 +136,7 @@ func runPlace(s string) (at RunPlace, ok bool) {
 	return at, err == nil && rowErr == nil && at.Before > 0 && (at.Row > 0 || !both)
 }
 
-// recent lists runs of an app or of all by when they were made.
+// recent lists the runs of an app, or of all, by creation time.
 func (q *Ask) recent(ctx context.Context, f *RunFilter, limit int, p *bound.Page) (RunPage, error) {
 	if f.App != "" {
 		if err := core.CheckAppName("app", f.App); err != nil {
@@ -192,8 +192,7 @@ func (q *Ask) recent(ctx context.Context, f *RunFilter, limit int, p *bound.Page
 	}
 }
 
-// recentThatFit reads as many recent runs as the page takes; fits is false where they
-// are not all that were to be read.
+// recentThatFit reads as many recent runs as fit into the page; fits is false if some did not fit.
 func (q *Ask) recentThatFit(ctx context.Context, f *RunFilter, from RunPlace, n int, p *bound.Page) (
 	runs []core.Run, next RunPlace, fits bool, err error,
 ) {
@@ -215,11 +214,11 @@ func (q *Ask) recentThatFit(ctx context.Context, f *RunFilter, from RunPlace, n 
 			taken++
 		}
 		switch {
-		case taken >= min(n, len(runs)): // a store may answer some more than it was asked for
+		case taken >= min(n, len(runs)): // a store can return more than requested
 			return runs, next, fits, nil
 		case taken == 0:
 			return nil, from, false, nil
 		}
-		*p, n, fits = was, taken, false // read again, for only the store knows what is behind them
+		*p, n, fits = was, taken, false // read again, because only the store knows the next position
 	}
 }

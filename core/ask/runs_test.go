@@ -11,8 +11,7 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// TestRunFilters: each filter alone, and all of them together, take what they say, of a job
-// as of all.
+// TestRunFilters checks each filter alone and all together, for one job and for all.
 func TestRunFilters(t *testing.T) {
 	f := newFixture(t)
 	job := f.Create(spec("sweep", every(time.Minute)))
@@ -86,7 +85,7 @@ func TestRunFilters(t *testing.T) {
 			for _, r := range page.Runs {
 				got = append(got, int(r.At-base)/60)
 			}
-			slices.SortFunc(got, func(a, b int) int { return b - a }) // those of one moment have no order
+			slices.SortFunc(got, func(a, b int) int { return b - a }) // runs with equal times have no order
 			if !slices.Equal(got, test.want) {
 				t.Errorf("%s of %s: %v, not %v", name, of, got, test.want)
 			}
@@ -100,8 +99,8 @@ func TestRunFilters(t *testing.T) {
 	}
 }
 
-// TestRunsPastTheirTime: what was made long after its instant is found by time only where
-// that is asked for, so that a span of long ago needs no look at all that came since.
+// TestRunsPastTheirTime checks that runs created long after their scheduled time are found by time only with
+// Thorough. So other queries need not scan all later runs.
 func TestRunsPastTheirTime(t *testing.T) {
 	f := newFixture(t)
 	job := f.Create(spec("sweep", every(time.Minute)))
@@ -119,7 +118,7 @@ func TestRunsPastTheirTime(t *testing.T) {
 	}
 }
 
-// TestRunsMadeLongBefore: where some were made long before they were due, a page that is full has a next.
+// TestRunsMadeLongBefore checks that with runs created long before they were due, a full page has a next one.
 func TestRunsMadeLongBefore(t *testing.T) {
 	f := newFixture(t)
 	job := f.Create(spec("sweep", every(time.Minute)))
@@ -150,8 +149,7 @@ func TestRunsMadeLongBefore(t *testing.T) {
 	}
 }
 
-// TestRunsOfOneMoment: a pass makes thousands of runs at once; a page has as many as it was asked
-// for all the same, and the pages have each of them once.
+// TestRunsOfOneMoment checks that with thousands of runs created at once, pages are full, and list each run once.
 func TestRunsOfOneMoment(t *testing.T) {
 	f := newFixture(t)
 	job := f.Create(spec("sweep", every(time.Minute)))
@@ -192,8 +190,8 @@ func TestRunsOfOneMoment(t *testing.T) {
 	}
 }
 
-// TestRunsBehindManyOthers: a run is found by its state, however many others are newer. A page that
-// has looked at so many says how far, and where the next goes on.
+// TestRunsBehindManyOthers checks that a run is found by state behind any number of newer runs. A page that reaches
+// the bound reports how far it searched, and the next continues.
 func TestRunsBehindManyOthers(t *testing.T) {
 	for n, want := range map[int]int{bound.Looked - 1: 1, bound.Looked: 2, 2*bound.Looked + 1: 3} {
 		f := newFixture(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// ScriptVersions are the versions of a job's script that are kept, the newest first: the first
-// is the present one, unless the job has no script any more.
+// ScriptVersions returns the kept versions of a job's script, newest first. The first is the current version, unless
+// the script was removed from the job.
 func (q *Ask) ScriptVersions(ctx context.Context, j *core.Job) ([]core.Script, error) {
 	rec, err := q.store.Scripts(ctx, j.Def.ID)
 	if err != nil {
@@ -20,7 +20,7 @@ func (q *Ask) ScriptVersions(ctx context.Context, j *core.Job) ([]core.Script, e
 	return list, nil
 }
 
-// ScriptVersion is one of them; 0 is the present one.
+// ScriptVersion returns one version; 0 means the current one.
 func (q *Ask) ScriptVersion(ctx context.Context, j *core.Job, version int) (core.Script, error) {
 	switch s := j.Def.Script; {
 	case s != nil && (version == 0 || version == s.Version):

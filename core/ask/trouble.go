@@ -8,60 +8,60 @@ import (
 )
 
 const (
-	maxTroubled  = 10_000 // jobs that are looked at
-	lookedAtOnce = 256    // jobs whose runs are read before further jobs are
-	failsInARow  = 3      // chains that failed for good, after which a job fails
-	maxFailing   = 100    // jobs that are named
-	maxUntold    = 100    // channels that are not there, and are named
-	maxPast      = 100    // runs that are looked at of one job
+	maxTroubled  = 10_000 // scanned jobs
+	lookedAtOnce = 256    // jobs whose runs are read before more jobs are read
+	failsInARow  = 3      // failed chains in a row that make a job failing
+	maxFailing   = 100    // named jobs
+	maxUntold    = 100    // named missing channels
+	maxPast      = 100    // runs read for one job
 )
 
-// Trouble is which jobs nobody takes and which fail, as far as one page comes.
+// Trouble lists failing jobs and jobs that cannot run, as far as one page gets.
 type Trouble struct {
-	Looked int  // jobs, in the order of their numbers
-	More   bool // there are more
-	// Deserted are the apps without an executor whose jobs fire and have no command, by the
-	// first of these.
+	Looked int  // number of scanned jobs
+	More   bool // more jobs follow
+	// Deserted are the apps without an executor that have scheduled jobs without a command, ordered by their first
+	// such job.
 	Deserted []Deserted
 	Failing  []Failing // the first ones
-	Fail     int       // how many jobs fail
+	Fail     int       // number of failing jobs
 	Untold   []Untold  // the first ones
-	Locked   []Locked  // the first ones; those that cannot be read only where all apps are seen
-	Pending  *core.Run // the oldest that is due and was not sent; nil none
-	// Named are the jobs of what is said.
+	Locked   []Locked  // the first ones; unreadable jobs only if the caller sees all apps
+	Pending  *core.Run // the oldest due run that was not sent; nil: none
+	// Named has the jobs that the other fields mention.
 	Named map[core.JobID]*core.Job
 }
 
-// Deserted is an app that has no executor.
+// Deserted is an app without an executor.
 type Deserted struct {
 	App   string
-	Jobs  int // that fire
+	Jobs  int // number of scheduled jobs
 	First string
 }
 
-// Untold is an app or a job whose notices go to a channel that is not there.
+// Untold is an app or a job with notifications to a missing channel.
 type Untold struct {
 	Subject string // app, or app/name of a job
 	Channel string
 }
 
-// Locked is a job that cannot be read, or whose secrets cannot be decrypted, and why.
+// Locked is a job that is unreadable or has secrets that cannot be decrypted, with the reason.
 type Locked struct {
 	Job string
 	Why *core.Error
 }
 
-// Failing is a job whose last chains failed for good: failsInARow, or all that it has.
+// Failing is a job whose last failsInARow chains, or all chains, failed.
 type Failing struct {
 	Times int
 	Last  core.Run
 }
 
-// Trouble looks for jobs that nobody takes and that fail, of the apps that sees does not deny
-// (nil: none). What is paused is passed over.
+// Trouble finds failing jobs and jobs that cannot run in the apps for which sees is true; nil: all apps. Paused jobs
+// are skipped.
 func (q *Ask) Trouble(ctx context.Context, sees func(app string) bool) (Trouble, error) {
 	res := Trouble{Named: map[core.JobID]*core.Job{}}
-	apps, _, err := q.Apps(ctx) // those that cannot be read have more trouble than this
+	apps, _, err := q.Apps(ctx) // unreadable apps are reported elsewhere
 	if err != nil {
 		return res, err
 	}
@@ -85,7 +85,7 @@ func (q *Ask) Trouble(ctx context.Context, sees func(app string) bool) (Trouble,
 			untold(apps[i].Name, &apps[i].Notify)
 		}
 	}
-	at := map[string]int{} // in Deserted
+	at := map[string]int{} // index in Deserted
 	var batch []core.Job
 	p := q.Page()
 	look := func() (done bool, err error) {
@@ -142,7 +142,7 @@ func (q *Ask) Trouble(ctx context.Context, sees func(app string) bool) (Trouble,
 		err = walked
 	}
 	for id, why := range p.Bad {
-		if sees == nil && len(res.Locked) < maxUntold { // else it may be of any app
+		if sees == nil && len(res.Locked) < maxUntold { // the app of an unreadable job is unknown
 			res.Locked = append(res.Locked, Locked{id.String(), core.Errorf(core.CodeRefused,
 				"job %d cannot be read: %v; a failed run with retries left stays open until the job can be read", id, why)})
 		}
@@ -165,7 +165,7 @@ func (t *Trouble) fails(j *core.Job, f *fares) {
 	t.Named[j.Def.ID] = j
 }
 
-// standing tells the apps that have no executor, and those that are paused, or all are.
+// standing returns the apps without an executor, and a function that reports whether an app is paused.
 func (q *Ask) standing(ctx context.Context, apps []core.App) (deserted map[string]bool, paused func(app string) bool, err error) {
 	g, err := q.Global(ctx)
 	if err != nil {
@@ -189,17 +189,17 @@ func (q *Ask) standing(ctx context.Context, apps []core.App) (deserted map[strin
 	return deserted, func(app string) bool { return standing[app] }, nil
 }
 
-// fares is how a job fares by its last runs.
+// fares is the recent success of a job.
 type fares struct {
-	times   int      // in a row that it failed for good
-	all     bool     // and it has no other end
-	last    core.Run // of those
+	times   int      // failures in a row
+	all     bool     // there is no other end
+	last    core.Run // newest failure
 	pending *core.Run
 }
 
 func (f *fares) fails() bool { return f.times >= failsInARow || f.times > 0 && f.all }
 
-// fares reads back from the newest run that is due to the first end that is no failure.
+// fares reads backwards from the newest due run to the first end that is not a failure.
 func (q *Ask) fares(ctx context.Context, job core.JobID) (f fares, err error) {
 	now := core.InstantOf(q.o.Now())
 	low, high := core.RunRange(job, firstInstant, now)

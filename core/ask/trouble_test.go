@@ -14,9 +14,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
-// past stores runs of a job, the oldest first, as a text says: s succeeded, f failed for
-// good, t is tried again by the next, S is a retry that fell, x fell without one, k was
-// killed, p waits since it was due, l is to come.
+// past stores runs of a job, oldest first. Letters: s succeeded, f failed without retry, t failed and is retried
+// next, S skipped retry, x skipped, k killed, p waiting since due, l in the future.
 func (f *fixture) past(job core.JobID, story string) {
 	f.T.Helper()
 	for i, c := range story {
@@ -48,13 +47,13 @@ func (f *fixture) past(job core.JobID, story string) {
 	}
 }
 
-// TestTrouble: a job fails when its last three chains did, or all that it ever had. What
-// is tried again, falls or is under way is no end, and the oldest that waits is told.
+// TestTrouble checks that a job is failing if its last three chains failed, or all chains. Retried, skipped and open
+// runs do not count, and the oldest waiting run is reported.
 func TestTrouble(t *testing.T) {
 	for _, c := range []struct {
 		story   string
-		times   int // that it fails; 0 it does not
-		pending int // minutes that the oldest waits; 0 none does
+		times   int // failures; 0: not failing
+		pending int // minutes that the oldest waits; 0: none waits
 	}{
 		{"", 0, 0}, {"s", 0, 0}, {"f", 1, 0}, {"sff", 0, 0}, {"sfff", 3, 0}, {"sfffffff", 3, 0}, {"ffffs", 0, 0},
 		{"tf", 1, 0}, {"ts", 0, 0}, {"tttftttfttS", 3, 0}, {"xxxx", 0, 0}, {"sfxfxfx", 3, 0}, {"ffk", 0, 0}, {"sffkf", 0, 0},
@@ -80,7 +79,8 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// TestTroubleNamesUnreadableJobs: a job that cannot be read is named, with what becomes of its runs, to who sees all apps.
+// TestTroubleNamesUnreadableJobs checks that an unreadable job is listed with the fate of its runs, for users who see
+// all apps.
 func TestTroubleNamesUnreadableJobs(t *testing.T) {
 	f := newFixture(t)
 	f.Create(spec("good", every(time.Minute)))
@@ -97,7 +97,7 @@ func TestTroubleNamesUnreadableJobs(t *testing.T) {
 	}
 }
 
-// TestTroubleNamesTheWorst: of more failing jobs than are named, those that failed for good three times are named.
+// TestTroubleNamesTheWorst checks that with more failing jobs than fit, those with three failures are listed.
 func TestTroubleNamesTheWorst(t *testing.T) {
 	f := newFixture(t)
 	for i := range 101 {
@@ -110,8 +110,8 @@ func TestTroubleNamesTheWorst(t *testing.T) {
 	}
 }
 
-// TestTroubleOfApps: an app without an executor, live or fixed, is told where jobs of it
-// fire; paused ones are not.
+// TestTroubleOfApps checks that an app without a live or fixed executor is reported if it has scheduled jobs and is
+// not paused.
 func TestTroubleOfApps(t *testing.T) {
 	f := newFixture(t)
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "fixed", Executors: []string{"http://10.0.0.7:9999"}}))
@@ -131,7 +131,7 @@ func TestTroubleOfApps(t *testing.T) {
 	stopped := spec("stopped", every(time.Minute))
 	stopped.Paused = new(true)
 	f.Create(stopped)
-	own := core.Job{Def: core.Def{ID: 77, App: "shop", Name: "command", Command: &core.Command{Line: "x"}}} // its server runs it
+	own := core.Job{Def: core.Def{ID: 77, App: "shop", Name: "command", Command: &core.Command{Line: "x"}}} // the server runs it
 	own.Sched.Schedule = every(time.Minute)
 	own.Normalize()
 	own.Sched.Rev, own.Sched.RevAt = 1, f.Clock
@@ -162,7 +162,7 @@ func TestTroubleOfApps(t *testing.T) {
 	}
 }
 
-// TestUntold: an app and a job are told of whose channel is not there, and of others nothing.
+// TestUntold checks that only apps and jobs with a missing channel are reported.
 func TestUntold(t *testing.T) {
 	f := newFixture(t)
 	for i, name := range []string{"oncall", "gone"} {
@@ -180,7 +180,7 @@ func TestUntold(t *testing.T) {
 	if got, err := f.M.Trouble(ctx, nil); err != nil || len(got.Untold) != 0 {
 		t.Fatalf("%+v, %v", got.Untold, err)
 	}
-	// The store removes what is refused to people: so does a backup that is older than a job.
+	// The store allows a deletion that the API rejects; an old backup has that result too.
 	if err := f.E.Manage.DeleteChannel(ctx, 1, "gone", core.Change{ID: 3}); err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +191,8 @@ func TestUntold(t *testing.T) {
 	}
 }
 
-// TestTroubleIsBounded: a page looks at 10,000 jobs and says that there are more; so does
-// one that is over before.
+// TestTroubleIsBounded checks that a page scans at most 10,000 jobs and reports that more exist, also if its time is
+// over.
 func TestTroubleIsBounded(t *testing.T) {
 	f := newFixture(t)
 	specs := make([]manage.JobSpec, 500)
@@ -216,7 +216,7 @@ func TestTroubleIsBounded(t *testing.T) {
 	}
 }
 
-// slowly is a store that takes its time for runs.
+// slowly is a store with slow reads of runs.
 type slowly struct{ ask.Store }
 
 func (s slowly) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
@@ -224,8 +224,7 @@ func (s slowly) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	return s.Store.RunSpan(ctx, first, last, limit)
 }
 
-// TestTroubleOfASlowStore: jobs whose runs could not be read in time were not looked at,
-// though all were listed.
+// TestTroubleOfASlowStore checks that jobs whose runs could not be read in time do not count as scanned.
 func TestTroubleOfASlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

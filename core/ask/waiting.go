@@ -18,7 +18,7 @@ func (q *Ask) Stored(ctx context.Context, id core.RunID) (core.Run, bool, error)
 	return r, ok, nil
 }
 
-// EntriesOf is what the due index holds of a run.
+// EntriesOf returns the entries of a run in the due index.
 func (q *Ask) EntriesOf(ctx context.Context, run core.RunID) []core.DueItem {
 	entries, err := q.store.Entries(ctx, run.Job())
 	if err != nil {
@@ -27,8 +27,8 @@ func (q *Ask) EntriesOf(ctx context.Context, run core.RunID) []core.DueItem {
 	return slices.DeleteFunc(entries, func(d core.DueItem) bool { return d.Run != run })
 }
 
-// Waiting lists the triggers and retries of a job whose time is to come, by their
-// numbers in pages of what Options.PageFor and an answer take, each the earliest first.
+// Waiting lists the triggers and retries of a job that wait for their time. Pages are in order of run IDs; within a
+// page the earliest is first.
 func (q *Ask) Waiting(ctx context.Context, ref, after string) (RunPage, error) {
 	job, err := q.Job(ctx, ref)
 	if err != nil {
@@ -51,8 +51,8 @@ func (q *Ask) Waiting(ctx context.Context, ref, after string) (RunPage, error) {
 	return res, nil
 }
 
-// waiting reads what waits of a job with higher IDs than after: all of it, or what
-// goes into a page and the ID behind which there is more.
+// waiting reads the waiting runs of a job with IDs after the given one: all, or one page and the ID to continue
+// after.
 func (q *Ask) waiting(ctx context.Context, job core.JobID, after core.RunID, p *bound.Page) (runs []core.Run, next core.RunID, err error) {
 	entries, err := q.store.Entries(ctx, job)
 	if err != nil {
