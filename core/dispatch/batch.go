@@ -13,68 +13,68 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// item is one fire of a batch, in all its copies.
+// An item is one run of a batch, merged from all messages that carry it.
 type item struct {
 	fire     core.Fire
-	others   []core.Fire // copies of another slot: of a trigger that was moved
-	recorded bool        // it has a record of its own, made before it was sent on its way
-	msgs     []int       // the messages that brought it
+	others   []core.Fire // copies with another due time, after a trigger was moved
+	recorded bool        // its record was written before its message was enqueued
+	msgs     []int       // indexes of the messages that carry it
 	try      int
-	unread   int       // how often in a row its job or app could not be understood
-	slow     bool      // it came on the slow lane, and stays there
-	of       *core.Run // of a shard: its broadcast
+	unread   int       // number of failed reads of its job or app in a row
+	slow     bool      // it came from the slow queue and stays there
+	of       *core.Run // broadcast of a shard
 	job      *core.Job
 	app      *core.App
-	tell     *core.Notify // who is told what; nil: nobody
+	tell     *core.Notify // notification settings; nil: none
 	falls    falls
-	reason   core.Reason // why it falls
+	reason   core.Reason // why it is skipped
 	phase    phase
-	run      *core.Run    // once claimed or looked at; before, an empty one that all share
-	named    bool         // the watchdog will come to a journal that names it: stored in time, or announced
+	run      *core.Run    // the run as claimed or read; before that, &noRun
+	named    bool         // the watchdog will read a journal that names it: one stored in time, or announced
 	wrote    core.Outcome // core.Done: this invocation claimed its run; core.Recorded: it made the record without a claim
-	listed   bool         // a stored journal names it as wrote says
-	held     bool         // it counts among the fires in hand
-	asked    string       // the limits that it was asked for last, if any
-	awaited  bool         // by a call:, for as long as that lasts
-	ending   bool         // it is being closed
-	answer   string       // to its last send, where that proved nothing
+	listed   bool         // a stored journal names it with the outcome in wrote
+	held     bool         // it counts against Options.InHand
+	asked    string       // names of the limits last asked for it; empty: none
+	awaited  bool         // its send is a call: whose answer is awaited
+	ending   bool         // its result is being stored
+	answer   string       // the last answer, if that neither accepted nor ended the run
 	order    []string     // addresses to try, the claimed one first
-	choice   choice       // of what was asked, where the route asks
-	success  core.Instant // of the job's last success, where its template names it
-	lost     *core.RunPut // the record of its fall whose answer was lost
+	choice   choice       // result of asking addresses, if the route asks
+	success  core.Instant // scheduled time of the job's last success, if its template uses it
+	lost     *core.RunPut // its write as skipped, if the answer to that was lost
 }
 
-// batch is one invocation: one nonce, one deadline, one journal.
+// A batch is one invocation: one nonce, one deadline, one journal.
 type batch struct {
 	d        *Dispatcher
 	idx      []int
 	nonce    string
-	began    time.Time // by the clock that nobody sets, as the deadline
+	began    time.Time // by the monotonic clock, as deadline is
 	deadline time.Time // all work ends by it
-	until    time.Time // this process cannot send after it; by the wall clock, for others compare it
+	until    time.Time // this process sends nothing after it; wall clock, since other processes compare it
 	key      core.JournalKey
 	items    []*item
 	live     map[string][]string // addresses by app
-	silent   map[at]bool         // queues that were polled, and are no more
-	dialects map[at]string       // of executors, where it is known
-	outage   bool                // executors may be missing only because we were away
-	woken    int64               // the number of who came last before live was read
-	longest  time.Duration       // that a call: may be awaited; 0: there is none
+	silent   map[at]bool         // queues that executors polled before and no longer poll
+	dialects map[at]string       // dialects that executors registered
+	outage   bool                // executors may be missing only because this server was down
+	woken    int64               // number of the last executor arrival before live was read
+	longest  time.Duration       // longest timeout of an awaited call:; 0: no call
 
 	mu      sync.Mutex   // guards phases and items while sends are open, and the fields below
-	over    []core.Entry // of items that are gone: answered long ago, while others are awaited
-	of      map[int]bool // the messages that brought those
+	over    []core.Entry // entries of items that thin removed
+	of      map[int]bool // messages that carried the removed items
 	v       int
 	stored  bool            // the last journal written is stored
-	dirty   bool            // something was answered since the last journal
-	late    []finish.Result // ends of calls that were not stored in time
-	blocked atomic.Bool     // the journal is not stored: no further send is begun
+	dirty   bool            // there are answers that no journal has
+	late    []finish.Result // results of calls that could not be stored in time
+	blocked atomic.Bool     // the journal is not stored, so no further send starts
 }
 
-// noRun is never written to.
+// noRun is the run of every item that has none. It is never modified.
 var noRun core.Run
 
-// at is an address of an app.
+// An at is an address of an app.
 type at struct{ app, address string }
 
 func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
@@ -92,7 +92,7 @@ func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
 				byRun[f.Run] = it
 				b.items = append(b.items, it)
 			} else if f.Rev > it.fire.Rev {
-				// The copy with the job's present rev decides; no copy can be newer than that.
+				// The copy with the newest rev decides: no copy is newer than the job.
 				it.fire = f
 			} else if f.Slot != it.fire.Slot {
 				it.others = append(it.others, f)
@@ -106,8 +106,8 @@ func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
 	return b
 }
 
-// run takes the batch through all steps, and calls free when it only waits for
-// executors any more. The deadline is that of ctx, or the option's where ctx has none.
+// run takes the batch through all steps. It calls free when the batch only waits for executors. The deadline is that in
+// ctx; without one, it is Options.Invocation from now.
 func (b *batch) run(ctx context.Context, free func()) {
 	deadline, own := ctx.Deadline()
 	if !own {
@@ -136,7 +136,7 @@ func (b *batch) run(ctx context.Context, free func()) {
 	b.putBackRest(work)
 	b.list(work)
 	until := b.deadline.Add(-b.d.o.Reserve / 2)
-	if !own { // this process lives on
+	if !own { // this process goes on after the batch
 		until = time.Now().Add(bound.CloseFor)
 	}
 	late, cancel3 := context.WithDeadline(ctx, until)
@@ -146,30 +146,29 @@ func (b *batch) run(ctx context.Context, free func()) {
 
 func (b *batch) now() time.Time { return b.d.o.Now() }
 
-// ends sets the deadline, which a clock that is set while it works does not move.
-// What others are told of it they compare with clocks of their own.
+// ends sets the deadline. A change of the wall clock does not move it; other processes compare until with their own
+// wall clocks.
 func (b *batch) ends(deadline time.Time) {
 	left := time.Until(deadline)
 	b.deadline = time.Now().Add(left)
 	b.until = b.now().Add(left + untilAfter).Round(0)
 }
 
-// untilAfter is how long after its deadline an invocation's claims are its own.
+// untilAfter is how long claims outlive the deadline of their invocation.
 const untilAfter = time.Second
 
-// inTime reports that the deadline is further away than margin: what was begun may
-// be stored and given back, whatever the wall clock says.
+// inTime reports whether the deadline is further away than margin. If so, there is time to store and release, whatever
+// the wall clock shows.
 func (b *batch) inTime(margin time.Duration) bool { return time.Until(b.deadline) > margin }
 
-// owns reports that, besides, until is to come by the wall clock, with the same
-// margin: what is past until others may take, so nothing is claimed or sent any more.
+// owns reports whether both the deadline and, by the wall clock, until are further away than margin. After until, other
+// invocations may take the claims, so nothing more is claimed or sent.
 func (b *batch) owns(margin time.Duration) bool {
 	return b.inTime(margin) && b.now().Before(b.until.Add(-untilAfter-margin))
 }
 
-// claimed is what a run of this invocation says. Where calls are awaited for as long as
-// they last, what is no call is claimed no longer than an invocation lasts without them:
-// a crash would hold it up as long.
+// claimed returns the claim of a run of this invocation. If a long call extends the invocation, other runs still get a
+// claim of normal duration: a crash would block them until it expires.
 func (b *batch) claimed(it *item) core.Claim {
 	c := core.Claim{Owner: b.nonce, Until: b.until, Journal: b.key}
 	if b.longest > 0 && !it.awaited {
@@ -180,7 +179,7 @@ func (b *batch) claimed(it *item) core.Claim {
 	return c
 }
 
-// set moves a fire on while sends are open.
+// set changes the phase of an item while sends are open.
 func (b *batch) set(it *item, p phase) {
 	b.mu.Lock()
 	it.phase = p
@@ -190,7 +189,7 @@ func (b *batch) set(it *item, p phase) {
 	b.mu.Unlock()
 }
 
-// in is what is in a phase now.
+// in returns the items whose phase has type P.
 func in[P phase](b *batch) (of []*item) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,7 +201,7 @@ func in[P phase](b *batch) (of []*item) {
 	return of
 }
 
-// verdicts says of each message whether it may be acked: each of its fires may.
+// verdicts sets the verdict of each message. A message is acknowledged only if all its runs may be.
 func (b *batch) verdicts(out []Verdict) {
 	for _, i := range b.idx {
 		out[i] = Verdict{Ack: true}

@@ -11,9 +11,9 @@ import (
 	"github.com/tickring/tickring/core/route"
 )
 
-// broadcasts reads those whose shards are in the batch, or are tried again. What one that
-// is closed owes still, or such a shard of it, is made: whoever closed it may have died, and
-// the message may be all that is left to tell of it. Shards of which that failed are unmade.
+// broadcasts reads the broadcasts of all shards in the batch. If one is closed, the pending follow-ups of it and of its
+// shard are done here: the process that closed it may have died, and the message may be the last trace. unmade lists
+// the shards for which that failed.
 func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]core.Run) (list map[core.RunID]core.Run,
 	unmade map[core.RunID]bool, err error) {
 	of := map[core.RunID]core.RunID{}
@@ -49,7 +49,7 @@ func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]core.Run) (l
 	return list, unmade, err
 }
 
-// broadcast is that of a shard; 0: it is none.
+// broadcast returns the ID of the broadcast of a shard; 0: the item is no shard.
 func (it *item) broadcast(runs map[core.RunID]core.Run) core.RunID {
 	if it.fire.Of != 0 {
 		return it.fire.Of
@@ -57,7 +57,7 @@ func (it *item) broadcast(runs map[core.RunID]core.Run) core.RunID {
 	return runs[it.fire.Run].Shard.Of
 }
 
-// shard gives the fire of a shard its broadcast.
+// shard sets the broadcast of a shard.
 func (k *known) shard(it *item) phase {
 	id := it.broadcast(k.runs)
 	if id == 0 {
@@ -69,7 +69,7 @@ func (k *known) shard(it *item) phase {
 		return undeliverable{why: "there is no record of run " + id.String() + ", of which it is a shard"}
 	case k.unmade[it.fire.Run]:
 		return settled(core.Left)
-	case !of.State.Open(): // then so are all its shards
+	case !of.State.Open(): // then all its shards are closed too
 		return done{}
 	}
 	it.of = &of
@@ -79,8 +79,8 @@ func (k *known) shard(it *item) phase {
 	return undecided{}
 }
 
-// judgeShard is table J for a shard: its broadcast was decided. It never falls silently,
-// for the broadcast is over when all its shards have a run that is closed.
+// judgeShard is table J for a shard, whose broadcast was evaluated before. It never returns fallsSilently: a broadcast
+// ends only when each shard has a closed run.
 func judgeShard(f *core.Fire, of *core.Run, sched *core.Sched, gone bool, pauses [2]stops, now time.Time) (falls, core.Reason) {
 	old := f.Cause.Planned() && f.Rev < sched.Rev
 	retry, at := f.Cause == core.CauseRetry, f.At.Time()
@@ -102,9 +102,9 @@ func judgeShard(f *core.Fire, of *core.Run, sched *core.Sched, gone bool, pauses
 	return sends, ""
 }
 
-// shardOrder returns where a shard goes: to its own executor, then, if executors queue the runs
-// of the job, to the others from its place on. If its own is gone when it is tried again, it
-// begins at the executor that has its place in the list now, or at the first.
+// shardOrder returns the addresses for a shard: first its own executor. If executors queue the runs of the job, the
+// others follow from its index on. If its own executor is gone at a retry, the executor at its index takes over, or the
+// first one.
 func (b *batch) shardOrder(it *item) []string {
 	s, addresses := it.run.Shard, it.run.Addresses
 	if s.Total == 0 {
@@ -112,13 +112,13 @@ func (b *batch) shardOrder(it *item) []string {
 		addresses = it.of.Addresses[s.Index:]
 	}
 	own, live := first(addresses), b.live[it.job.Def.App]
-	byHand := it.of.Cause == core.CauseManual || it.of.Cause == core.CauseAPI // perhaps to other addresses
+	byHand := it.of.Cause == core.CauseManual || it.of.Cause == core.CauseAPI // it may have been sent to other addresses
 	if it.run.Attempt > 1 && !byHand && len(live) > 0 && !slices.Contains(live, own) {
 		own = route.Shard(live, s.Index)
 	}
 	order, others := ownOrder(own), live
 	switch {
-	case own == "" || it.job.Def.Command != nil, it.job.Def.Block != core.BlockSerial: // another executor would drop it, or end its own shard
+	case own == "" || it.job.Def.Command != nil, it.job.Def.Block != core.BlockSerial: // others would drop it, or end their own shard
 		return order
 	case byHand:
 		others = it.of.Addresses
@@ -132,8 +132,8 @@ func (b *batch) shardOrder(it *item) []string {
 	return order
 }
 
-// broadcast makes broadcasts of those claims among writes whose job is one: their shards
-// are drawn and stored with the claim. Nobody is there: they are claimed as any, and fail.
+// broadcast allocates the shards of claims whose job is a broadcast; they are stored with the claim. If no executor is
+// available, the claim is an ordinary run, which fails.
 func (b *batch) broadcast(ctx context.Context, w *writes) {
 	type claim struct {
 		it  *item
@@ -182,7 +182,7 @@ func (b *batch) broadcast(ctx context.Context, w *writes) {
 	w.drop(drop)
 }
 
-// drop leaves out what is not written now.
+// drop removes the writes of items that are not written now.
 func (w *writes) drop(of map[*item]bool) {
 	kept := writes{}
 	for i, it := range w.createOf {
@@ -198,7 +198,7 @@ func (w *writes) drop(of map[*item]bool) {
 	*w = kept
 }
 
-// spread puts the fires of the shards of a broadcast on the ring.
+// spread enqueues the runs of the shards of a broadcast.
 func (b *batch) spread(ctx context.Context, it *item) phase {
 	if err := b.d.finish.Spread(ctx, it.run.ShardFires()); err != nil {
 		return passing{why: err}

@@ -34,7 +34,7 @@ type spreading struct {
 	runs []core.RunID
 }
 
-// failing refuses writes and messages while it is told to.
+// failing rejects writes and messages as the test sets it.
 type failing struct {
 	*memory.Store
 	mu   sync.Mutex
@@ -105,7 +105,7 @@ func newSpreading(t *testing.T, executors int, def func(d *core.Def)) *spreading
 	return b
 }
 
-// app has so many executors, whose addresses end in a, b, and so on.
+// app sets the number of executors, whose addresses end in a, b, and so on.
 func (b *spreading) app(executors int) {
 	apps, _, err := b.s.Apps(b.t.Context(), []string{"a"})
 	must(b.t, err)
@@ -116,7 +116,7 @@ func (b *spreading) app(executors int) {
 	must(b.t, b.s.PutApp(b.t.Context(), apps["a"].Rev, app, core.Change{ID: app.Rev, App: "a"}))
 }
 
-// fire is a message of one fire.
+// fire returns a message with one fire.
 func (b *spreading) fire() (core.RunID, ring.Message) {
 	b.at++
 	id := core.PlannedRun(1, b.at)
@@ -128,7 +128,7 @@ func (b *spreading) handle(m ring.Message) bool {
 	return b.d.Handle(b.t.Context(), []ring.Message{m})[0].Ack
 }
 
-// comes handles what is on the ring by and by.
+// comes handles messages until none is left.
 func (b *spreading) comes() {
 	b.t.Helper()
 	for range 50 {
@@ -157,7 +157,7 @@ func (b *spreading) run(id core.RunID) core.Run {
 	return runs[id]
 }
 
-// start fires the job, and answers the runs of its shards in the order of their sends.
+// start dispatches the job and returns the runs of its shards in the order of their sends.
 func (b *spreading) start() (core.RunID, []core.RunID) {
 	b.t.Helper()
 	id, m := b.fire()
@@ -420,7 +420,7 @@ func TestBroadcast(t *testing.T) {
 		b.handle(m)
 		whole := b.run(id)
 		b.s.puts = func(p *core.RunPut) error {
-			if p.ID == id && p.Ends() { // whoever closes it has read it before that
+			if p.ID == id && p.Ends() { // the process that closes it reads it before that
 				b.s.puts = nil
 				return b.s.Store.PutRuns(t.Context(), []core.RunPut{whole.Kill("me", time.Now())})[0]
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// before lets something happen directly before the first write of a dispatch.
+// before calls do directly before the first write of a dispatch.
 type before struct {
 	*memory.Store
 	do func()
@@ -35,7 +35,7 @@ func (b *before) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	return b.Store.PutRuns(ctx, puts)
 }
 
-// noted accepts what it is sent, and notes it.
+// noted accepts and records all sends.
 type noted struct{ sent []string }
 
 func (n *noted) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
@@ -47,14 +47,13 @@ func (n *noted) Beat(context.Context, *core.App, string) error { return nil }
 
 func (n *noted) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return true, nil }
 
-// TestChangedTrigger: a trigger that is changed before its message is looked at,
-// or between that look and the claim, is sent as it has become and when it has
-// become due, and never as it was.
+// TestChangedTrigger: a trigger changes before its message is handled, or between the check and the claim. It is sent
+// as changed, at its new due time.
 func TestChangedTrigger(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		between bool          // the change comes after the look
-		by      time.Duration // the new slot, from the old one
+		between bool          // the change comes after the check
+		by      time.Duration // how much later the new due time is
 		paused  bool          // the app, so that the run would be skipped
 		sent    []string
 		state   core.State
@@ -130,7 +129,7 @@ func TestChangedTrigger(t *testing.T) {
 	}
 }
 
-// busy refuses all for a passing reason.
+// busy rejects all sends for a temporary reason.
 type busy struct{ noted }
 
 func (b *busy) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
@@ -138,10 +137,9 @@ func (b *busy) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
 	return dispatch.Answer{Kind: dispatch.AnswerBusy}
 }
 
-// TestChangedTriggerGivenBack: between the look of one dispatch and its claim the
-// trigger is changed, and another dispatch claims it and gives it back: nobody owns
-// it, as before, and what was read before the change claims it all the same not.
-// Nor where the one who gave it back and one who did so before have the same until.
+// TestChangedTriggerGivenBack: between check and claim, a trigger changes, and another dispatch claims and releases it.
+// It has no owner again, but the old check must not claim it. This holds even if its last two owners had the same
+// until.
 func TestChangedTriggerGivenBack(t *testing.T) {
 	for _, twice := range []bool{false, true} {
 		t.Run(fmt.Sprint("given back before: ", twice), func(t *testing.T) { changedGivenBack(t, twice) })
@@ -202,8 +200,8 @@ func changedGivenBack(t *testing.T, twice bool) {
 	})
 }
 
-// TestTakenWithItsAddress: between a look at a lost owner's run and its take-over a late
-// write of that owner moves it. It is sent to where it is then, and not to where it was.
+// TestTakenWithItsAddress: between a check of a lost owner's run and its takeover, a late write of the owner moves the
+// run. It is sent to the new address.
 func TestTakenWithItsAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, to := &before{Store: memory.New(memory.Options{})}, &noted{}

@@ -13,10 +13,9 @@ import (
 	"github.com/tickring/tickring/core/route"
 )
 
-// claim takes fires through steps 4 and 5. The first write of one that has no record
-// of its own is what a look would lead to that finds no item; it is looked at
-// only where that write did not decide it, or where it came again and may be waiting
-// for an executor or a permit: then it has an item.
+// claim takes items through steps 4 and 5. The first write of an item without a record assumes that no record exists.
+// claim reads the record only if that write decided nothing, or if the item was retried and may wait for an executor or
+// a permit.
 func (b *batch) claim(ctx context.Context, items []*item) {
 	open := make([]*item, 0, len(items))
 	for _, it := range items {
@@ -57,16 +56,16 @@ func (b *batch) claim(ctx context.Context, items []*item) {
 	}
 }
 
-// writes are what a round of looks leads to.
+// writes are the creates and puts of one round of claim.
 type writes struct {
 	creates  []core.Run
-	puts     []core.RunPut // each ends a run as skipped, or takes it
+	puts     []core.RunPut // each closes a run as skipped, or claims it
 	createOf []*item
 	putOf    []*item
 }
 
-// decide does what a look says of fires whose runs are as given. Until is compared
-// with the own clock first, and only then the journal that a run names is read.
+// decide applies table B to items whose records are in runs. It compares until with its own clock first and reads the
+// journal that a run names only afterwards.
 func (b *batch) decide(ctx context.Context, open []*item, runs map[core.RunID]core.Run) {
 	now := b.now()
 	past := func(r *core.Run) bool {
@@ -90,7 +89,7 @@ func (b *batch) decide(ctx context.Context, open []*item, runs map[core.RunID]co
 	if len(others) > 0 {
 		journals, err := b.d.store.Journals(ctx, keys)
 		for _, o := range others {
-			if err == nil || o.is == othersLive { // else it is looked at again
+			if err == nil || o.is == othersLive { // otherwise the next round checks it again
 				b.do(ctx, o.item, look(o.is.says(journals[o.run.Journal], o.run.ID), o.falls), now, &w)
 			}
 		}
@@ -98,10 +97,10 @@ func (b *batch) decide(ctx context.Context, open []*item, runs map[core.RunID]co
 	b.write(ctx, &w)
 }
 
-// seen gives a fire its run as read, and answers what that is.
+// seen stores the record on the item and returns its row in table B.
 func (b *batch) seen(it *item, runs map[core.RunID]core.Run, past func(*core.Run) bool) row {
 	if _, is := runs[it.fire.Run]; is {
-		run := runs[it.fire.Run] // of its own: another fire's may be over long before
+		run := runs[it.fire.Run] // its own copy: the batch may forget another item much earlier
 		it.run = &run
 		if run.Journal != b.key {
 			it.wrote = 0
@@ -117,27 +116,26 @@ func (b *batch) seen(it *item, runs map[core.RunID]core.Run, past func(*core.Run
 	return noItem
 }
 
-// ofSlot takes of the copies of a fire that of the slot which its run has: those of another
-// let it be.
+// ofSlot selects the copy whose due time is the one of the record. Copies with another due time do nothing.
 func (it *item) ofSlot(run *core.Run) {
 	if i := slices.IndexFunc(it.others, func(f core.Fire) bool { return f.Slot == run.Slot }); i >= 0 {
 		it.fire = it.others[i]
 	}
 }
 
-// do takes a fire to its next phase, or notes what is to be written for that.
+// do sets the next phase of an item, or adds the write that leads to it.
 func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *writes) {
 	switch a {
 	case isDone:
 		if it.phase = (done{}); it.lost != nil && it.lost.Made(it.run) {
 			b.d.finish.Ended(it.run)
 		}
-		if it.asked != "" { // perhaps after its end, under a name that was never stored
+		if it.asked != "" { // perhaps it asked after the run ended, under a name that was never stored
 			asked := *it.run
 			asked.Permit = it.asked
 			b.d.finish.Release(ctx, &asked)
 		}
-		if it.run.ShardEnded() && b.d.finish.Mend(ctx, it.run) != nil { // who closed it may have died before its broadcast was
+		if it.run.ShardEnded() && b.d.finish.Mend(ctx, it.run) != nil { // its closer may have died before it updated the broadcast
 			it.phase = settled(core.Left)
 		}
 	case toBury:
@@ -167,7 +165,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		w.creates, w.createOf = append(w.creates, b.recorded(it, now, core.Skipped)), append(w.createOf, it)
 	case toSkip:
 		if it.run.State == core.Queued && it.falls == fallsPast {
-			it.reason = core.ReasonDeadline // misfire came first, and did not count
+			it.reason = core.ReasonDeadline // the misfire policy is checked first, but does not apply to a waiting run
 		}
 		w.puts, w.putOf = append(w.puts, b.listed(it.run.SkipUnsent(it.reason, now)).Told(it.tellsSkip())), append(w.putOf, it)
 	case toTake:
@@ -176,7 +174,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 			w.puts, w.putOf = append(w.puts, take.Under(it.job.Sched.Rev, it.tellsEnd()).Counted(it.permit())), append(w.putOf, it)
 		} else if it.waits() && it.run.State != core.Queued {
 			w.puts, w.putOf = append(w.puts, b.listed(it.run.Wait()).Counted(it.permit())), append(w.putOf, it)
-		} else if it.waits() { // perhaps it was given a permit meanwhile
+		} else if it.waits() { // perhaps it got a permit since it was read
 			b.d.finish.HandBack(ctx, it.run, core.PermitNames(it.permit()))
 		}
 	case toRetake:
@@ -185,15 +183,14 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		w.puts, w.putOf = append(w.puts, take.Under(it.job.Sched.Rev, it.tellsEnd())), append(w.putOf, it)
 	case toWait:
 		at := it.run.Until
-		if !at.After(now) { // its owner lives all the same
+		if !at.After(now) { // the claim has expired, but its owner is still running
 			at = now.Add(b.d.o.BackoffMax)
 		}
 		it.phase = notDone{why: fmt.Errorf("run %d is another's until %s", it.run.ID, it.run.Until.Format(time.RFC3339Nano)), retryAt: at}
 	}
 }
 
-// write makes the writes, each kind together, and goes by their answers. What cannot
-// be begun any more stays undecided.
+// write does all writes and sets phases from their answers. Items whose writes cannot start in time stay undecided.
 func (b *batch) write(ctx context.Context, w *writes) {
 	b.permits(ctx, w)
 	b.broadcast(ctx, w)
@@ -209,7 +206,7 @@ func (b *batch) write(ctx context.Context, w *writes) {
 			case it.phase == ours{} && state == core.Queued:
 				it.phase = waits
 			case it.phase == ours{}:
-				run := w.creates[k] // apart from the others, which may be over long before it
+				run := w.creates[k] // its own copy: the batch may forget the others much earlier
 				if it.run = &run; run.IsBroadcast() {
 					it.phase = b.spread(ctx, it)
 				}
@@ -233,7 +230,7 @@ func (b *batch) write(ctx context.Context, w *writes) {
 			case p.Ends():
 				b.d.finish.Ended(it.run)
 				it.phase = b.chainSkipped(ctx, it.run)
-				if b.d.finish.Children(ctx, it.run) != nil { // of a retry that fell
+				if b.d.finish.Children(ctx, it.run) != nil { // after a retry that was skipped
 					it.phase = settled(core.Left)
 				}
 			case p.To.State == core.Queued:
@@ -247,7 +244,7 @@ func (b *batch) write(ctx context.Context, w *writes) {
 	}
 }
 
-// written notes that the journal has to list a run whose write was accepted, or may have been.
+// written records that the journal must list a run, if its write succeeded or may have succeeded.
 func (it *item) written(err error, claims bool) {
 	if a := answerOf(err); a == okay || a == unknown {
 		if it.wrote = core.Recorded; claims {
@@ -264,8 +261,7 @@ func (b *batch) listed(p core.RunPut) core.RunPut {
 	return p
 }
 
-// recorded is the record of a fire that this invocation is about to send, of one that
-// waits for an executor, or of one that falls.
+// recorded returns the new record of a run that is about to be sent, waits for an executor, or is skipped.
 func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	_, fixed := it.job.Sched.Schedule.FixedDelay()
 	f := &it.fire
@@ -285,20 +281,20 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	case core.Running:
 		c := b.claimed(it)
 		r.Owner, r.Until, r.Journal, r.SentAt, r.Address = c.Owner, c.Until, c.Journal, now, first(it.order)
-		if rev := it.job.Sched.Rev; rev != r.Rev { // of a shard, or what came with an ID of its own
+		if rev := it.job.Sched.Rev; rev != r.Rev { // a shard, or a run whose ID was issued for it alone
 			r.SentRev = rev
 		}
 	}
-	if r.Tries = it.choice.tries; it.of == nil { // what comes of a shard's end is the broadcast's
+	if r.Tries = it.choice.tries; it.of == nil { // the end of a shard has effects only through its broadcast
 		r.Follow(&it.job.Def)
 		r.Permit = it.permit()
 		r.Notice = it.tellsEnd()
 	}
-	r.KeepLog = it.job.Def.Keep.Kept() // a shard's is its own
+	r.KeepLog = it.job.Def.Keep.Kept() // shards have their own logs
 	return r
 }
 
-// own takes a fire for ours, to be sent to the address of its claim.
+// own sets the phase to ours; the run goes to the address of its claim.
 func (it *item) own() {
 	it.phase = ours{}
 	if len(it.order) == 0 || it.order[0] != it.run.Address {
@@ -320,9 +316,9 @@ func ownOrder(address string) []string {
 	return []string{address}
 }
 
-// chainSkipped lets a fixed delay go on after a skipped fire; what fails here
-// the tick repairs when the job's planAt comes. A broadcast that may be over by the skip of
-// a shard is the watchdog's then. What others wait for comes before anybody is told.
+// chainSkipped starts whatever follows a skipped run. If the next run of a fixed delay cannot be planned, the planner
+// does it at the job's planAt. If a skipped shard may close its broadcast and that fails, the watchdog does it.
+// Notifications come last, after runs that wait for this one.
 func (b *batch) chainSkipped(ctx context.Context, run *core.Run) phase {
 	if run.ShardEnded() {
 		if b.d.finish.Mend(ctx, run) != nil {
@@ -337,15 +333,15 @@ func (b *batch) chainSkipped(ctx context.Context, run *core.Run) phase {
 		}
 	}
 	if b.d.finish.Aside(ctx, run) != nil {
-		return settled(core.Left) // it is owed
+		return settled(core.Left) // the record still has the pending follow-up
 	}
 	return done{}
 }
 
-// local is where commands go, whatever executors there are.
+// local is the address list of commands, which need no executor.
 var local = []string{core.LocalAddress}
 
-// addresses are those that a fire may be sent to.
+// addresses returns the addresses that an item may be sent to.
 func (b *batch) addresses(it *item) []string {
 	if it.job.Def.Command != nil {
 		return local
@@ -356,8 +352,8 @@ func (b *batch) addresses(it *item) []string {
 	return b.live[it.job.Def.App]
 }
 
-// slow reports that a fire is bound for a slow address and not on the slow lane yet,
-// and takes it there.
+// slow reports whether the address of an item is slow while the item is not on the slow queue. If so, it moves the item
+// there.
 func (b *batch) slow(it *item) bool {
 	if !b.d.health.on() || it.slow || len(it.order) == 0 || !b.d.health.slow(it.fire.Run.Job(), it.order[0], b.now()) {
 		return false
@@ -366,20 +362,19 @@ func (b *batch) slow(it *item) bool {
 	return true
 }
 
-// mayWait reports that a fire whose time has come waits for an executor if none is there.
+// mayWait reports whether a due run may wait for an executor if none is available.
 func (b *batch) mayWait(it *item) bool {
 	return it.job.WaitsUntil(it.app, it.fire.Slot).After(it.fire.Slot.Time())
 }
 
-// waits reports that a fire does.
+// waits reports whether an item waits for an executor or a permit.
 func (it *item) waits() bool {
 	p, is := it.phase.(passing)
 	return is && !p.waits.IsZero()
 }
 
-// route finds the addresses to try, in order. It answers false when the item
-// was decided without one: waiting for an executor, as its job says or after our own
-// outage, or for an answer or a place in its app's share, or slow.
+// route sets the addresses to try, in order. It returns false if the item cannot be sent now: it waits for an executor
+// or for its app's limits, its addresses could not be asked, or its address is slow.
 func (b *batch) route(it *item) bool {
 	addresses := b.addresses(it)
 	switch {
@@ -397,7 +392,7 @@ func (b *batch) route(it *item) bool {
 	default:
 		it.order = it.choice.order
 	}
-	if it.of == nil && len(it.run.Addresses) == 0 && len(it.order) > 0 { // else the run says it anyway
+	if it.of == nil && len(it.run.Addresses) == 0 && len(it.order) > 0 { // a run with its own addresses shows the choice anyway
 		if chosen := core.ChosenFrom(it.job.Def.Route, it.order[0], addresses); chosen != nil {
 			before := slices.DeleteFunc(slices.Clone(it.run.Tries), func(t core.Try) bool { return t.Of > 0 })
 			it.choice.tries = append(before, chosen...)
@@ -412,14 +407,14 @@ func (b *batch) route(it *item) bool {
 			if b.outage {
 				it.phase = passing{why: fmt.Errorf("no executor of %s has registered again yet", it.job.Def.App)}
 			}
-			return !b.outage // claimed, then failed: no-executor
+			return !b.outage // claimed first, then failed with no-executor
 		}
 	}
 	return !b.slow(it) && b.hold(it)
 }
 
-// hold takes a fire in hand that is about to be claimed, or asked for; false where it
-// is to wait for that, or to come again.
+// hold reports whether the item counts against Options.InHand or could be added. If not, the item waits in line or is
+// retried.
 func (b *batch) hold(it *item) bool {
 	if it.held {
 		return true
@@ -433,7 +428,7 @@ func (b *batch) hold(it *item) bool {
 	return it.held
 }
 
-// letGo ends that: it has its answer, or gets none here.
+// letGo removes the item from Options.InHand: it has its answer, or gets none in this batch.
 func (b *batch) letGo(it *item) {
 	if it.held {
 		it.held = false

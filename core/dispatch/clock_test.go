@@ -22,12 +22,12 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// clocked is a process with all that one needs for calls, whose clock is set
-// while they are awaited: a machine that slept, or one that was told the time.
+// clocked is a process that can make calls. Tests set its clock during calls, as if the machine slept or the clock was
+// corrected.
 type clocked struct {
 	t      *testing.T
 	s      *memory.Store
-	cut    *cut // what the dispatcher has of it
+	cut    *cut // store as the dispatcher sees it
 	d      *dispatch.Dispatcher
 	w      *finish.Watchdog
 	off    atomic.Int64
@@ -44,7 +44,7 @@ func (c *clocked) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
 	return c.send(s)
 }
 
-// times is how often a run was sent.
+// times returns how often a run was sent.
 func (c *clocked) times(id core.RunID) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *clocked) must(err error) {
 	}
 }
 
-// job stores a job that is due now, and answers its run; the fire is for the caller.
+// job stores a job that is due now and returns its run; the caller enqueues the fire.
 func (c *clocked) job(id core.JobID, change func(*core.Job)) (core.RunID, core.Fire) {
 	c.t.Helper()
 	now := core.InstantOf(c.now())
@@ -101,7 +101,7 @@ func (c *clocked) job(id core.JobID, change func(*core.Job)) (core.RunID, core.F
 	return run, core.Fire{Run: run, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}
 }
 
-// enqueue puts fires on the ring as one message.
+// enqueue enqueues fires as one message.
 func (c *clocked) enqueue(fires ...core.Fire) {
 	c.t.Helper()
 	slot := fires[0].Slot
@@ -109,7 +109,7 @@ func (c *clocked) enqueue(fires ...core.Fire) {
 		[]ring.Out{{NotBefore: slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: slot, Fires: fires}}})[0])
 }
 
-// deliver handles what is visible, and answers how much of it was acked.
+// deliver handles all visible messages and returns how many there were and how many were acknowledged.
 func (c *clocked) deliver() (handled, acked int) {
 	c.t.Helper()
 	if due, _, _, err := c.s.Depth(c.t.Context(), ring.KindFires); err != nil || due == 0 {
@@ -132,7 +132,7 @@ func (c *clocked) deliver() (handled, acked int) {
 	return len(got), acked
 }
 
-// walk is one pass of the watchdog, after the checks that are due.
+// walk handles the due checks and then makes one pass of the watchdog.
 func (c *clocked) walk() {
 	c.t.Helper()
 	for {
@@ -157,9 +157,8 @@ func (c *clocked) run(id core.RunID) core.Run {
 	return found[id]
 }
 
-// TestCallAcrossASleep: the machine sleeps while a call is awaited whose journal
-// is not stored yet, and the watchdog is over the minute of its claim before it
-// is. It must be looked after all the same, and what its end owes be made.
+// TestCallAcrossASleep: the machine sleeps during a call whose journal is not stored yet, and the watchdog passes its
+// minute. The run must still be watched, and its follow-ups done.
 func TestCallAcrossASleep(t *testing.T) {
 	retry := func(j *core.Job) {
 		j.Def.Retry = core.Retry{Max: 1, Delay: time.Second, On: []core.State{core.Lost}}
@@ -216,8 +215,8 @@ func TestCallAcrossASleep(t *testing.T) {
 	}
 }
 
-// TestClockJumpDuringCall: until passes by the clock while its owner still
-// awaits the answer; the message comes again, to the same process.
+// TestClockJumpDuringCall: the clock passes until while the owner awaits an answer; the message is delivered to this
+// process again.
 func TestClockJumpDuringCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t)
@@ -240,8 +239,8 @@ func TestClockJumpDuringCall(t *testing.T) {
 	})
 }
 
-// TestBusyBesideLongCall: what is told to come again waits a second, not for the
-// call beside it in the same message; that message is acked once.
+// TestBusyBesideLongCall: a busy answer is retried after a second and does not wait for a call in its message; that
+// message is acknowledged once.
 func TestBusyBesideLongCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t)
@@ -284,8 +283,8 @@ func TestBusyBesideLongCall(t *testing.T) {
 	})
 }
 
-// TestRetryThatFallsIsTold: a chain whose job is paused before its retry came to nothing,
-// and who hears of ends hears of it, once, also where the answer to its record was lost.
+// TestRetryThatFallsIsTold: a retry chain ends because its job is paused before the retry. One notification is sent,
+// even if the answer to the write is lost.
 func TestRetryThatFallsIsTold(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) { retryThatFallsIsTold(t, lost) })
@@ -296,8 +295,8 @@ func TestRetryThatFallsIsTold(t *testing.T) {
 type cut struct {
 	*memory.Store
 	lost bool
-	look func() // before a run is looked at; nil: nothing
-	away bool   // the store answers no read of what a batch needs
+	look func() // called before a run is read; nil: nothing
+	away bool   // the store fails all reads that a batch needs
 }
 
 func (c *cut) Global(ctx context.Context) (core.Global, error) {
@@ -339,9 +338,8 @@ func retryThatFallsIsTold(t *testing.T, lost bool) {
 	}
 }
 
-// TestClockSetWhileCallIsAwaited: set ahead, set back: the journal that is due while
-// it is awaited is stored in time, and so is the answer. A copy of the message that
-// comes after it finds that, though until is past, and sends nothing.
+// TestClockSetWhileCallIsAwaited: the clock is set ahead or back during a call. Journal and answer are stored in time.
+// A later copy of the message finds them, though until has passed, and sends nothing.
 func TestClockSetWhileCallIsAwaited(t *testing.T) {
 	for _, by := range []time.Duration{0, 2 * time.Hour, -50 * time.Minute} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -382,7 +380,7 @@ func TestClockSetWhileCallIsAwaited(t *testing.T) {
 	}
 }
 
-// TestNothingBegunPastUntil: what others may take by now is neither claimed nor sent.
+// TestNothingBegunPastUntil: after until, nothing is claimed or sent.
 func TestNothingBegunPastUntil(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t)
@@ -391,7 +389,7 @@ func TestNothingBegunPastUntil(t *testing.T) {
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 		}
 		var fires []core.Fire
-		for id := range core.JobID(100) { // more than are sent at once
+		for id := range core.JobID(100) { // more than the limit of concurrent sends
 			_, f := c.job(id+1, nil)
 			fires = append(fires, f)
 		}
@@ -404,14 +402,14 @@ func TestNothingBegunPastUntil(t *testing.T) {
 	})
 }
 
-// TestNotBegunBesideLongCall: what could not be begun any more, since the clock has
-// passed until, comes again at once, and not when the call beside it ends.
+// TestNotBegunBesideLongCall: a run whose send cannot start because the clock passed until is retried at once. It does
+// not wait for a call in its batch.
 func TestNotBegunBesideLongCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t)
 		long, first := c.job(1, nil)
 		fires := []core.Fire{first}
-		for id := range core.JobID(39) { // with it eight more than are sent at once
+		for id := range core.JobID(39) { // together with the call, eight more than the limit of concurrent sends
 			_, f := c.job(id+2, nil)
 			fires = append(fires, f)
 		}
@@ -444,9 +442,8 @@ func TestNotBegunBesideLongCall(t *testing.T) {
 	})
 }
 
-// TestSettledBesideLongCall: what was answered long ago does not wait for the call
-// beside it in the same message, neither for its check nor in memory, and the
-// journal names it to the end.
+// TestSettledBesideLongCall: answered runs do not wait for a call in their message: their checks are sent and their
+// memory is freed. The journal names them to the end.
 func TestSettledBesideLongCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t)
@@ -482,9 +479,8 @@ func TestSettledBesideLongCall(t *testing.T) {
 	})
 }
 
-// TestClaimedAfterTheJournal: a fire that is claimed when the journal of its batch is
-// stored already, and awaited until the watchdog is done with all that this names,
-// is looked after all the same.
+// TestClaimedAfterTheJournal: a run is claimed after the journal of its batch was stored, and its answer comes after
+// the watchdog read that journal. It is still watched.
 func TestClaimedAfterTheJournal(t *testing.T) {
 	for name, kind := range map[string]dispatch.AnswerKind{"202": dispatch.AnswerAccepted, "cut": dispatch.AnswerUnconfirmed} {
 		for _, awaited := range []time.Duration{10 * time.Second, 4 * time.Minute, 30 * time.Minute} {
@@ -493,7 +489,7 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 					c := newClocked(t)
 					log := slog.New(slog.DiscardHandler)
 					f := finish.New(c.s, c.s, finish.Options{Now: c.now, Plan: plan.Local(), Log: log})
-					// One is in hand; the next is claimed when it has its answer.
+					// One is in hand; the next is claimed when that one has its answer.
 					c.d = dispatch.New(c.s, c.s, c, f, dispatch.Options{Now: c.now, MaxAhead: plan.Local().MaxAhead, Log: log, InHand: 2})
 					c.w = finish.NewWatchdog(f, c.s, nil, finish.WatchOptions{})
 					var ids []core.RunID
@@ -538,12 +534,12 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 	}
 }
 
-// TestDialectIsHandedOn: what a registration told of how an executor speaks goes with
-// each run that is sent there, so that it is asked at the path where it listens.
+// TestDialectIsHandedOn: the dialect that an executor registered is part of each send to it, so that the sender uses
+// the right path.
 func TestDialectIsHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t)
-		var mu sync.Mutex // two apps are sent to side by side
+		var mu sync.Mutex // two apps are sent to in parallel
 		got := map[string]string{}
 		c.send = func(s dispatch.Shipment) dispatch.Answer {
 			mu.Lock()
@@ -593,10 +589,10 @@ func (f *fullDisk) PutJournal(ctx context.Context, j core.Journal) error {
 	return f.Store.PutJournal(ctx, j)
 }
 
-// TestEndsWaitForRoomOnTheDisk: the end of a call that cannot be stored is stored once there is
-// room again. A process that lives on waits for it, a function while it has time.
+// TestEndsWaitForRoomOnTheDisk: the result of a call is stored once the disk has room again. A server waits for that; a
+// Lambda function waits while it has time.
 func TestEndsWaitForRoomOnTheDisk(t *testing.T) {
-	const lambda = time.Minute // of a function
+	const lambda = time.Minute // timeout of a Lambda function
 	for _, c := range []struct {
 		full     time.Duration
 		function bool

@@ -13,22 +13,20 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// DeadLetters are the messages that could not be dispatched, kept for people.
+// DeadLetters is the dead-letter queue: messages that could not be dispatched, kept for users.
 type DeadLetters interface {
-	// Letters reads the letters that are kept, newest first, after the one of an ID
-	// (empty: from the newest on), at most limit.
+	// Letters returns up to limit messages, newest first, after the message with the given ID (empty: from the newest).
 	Letters(ctx context.Context, after string, limit int) ([]core.Letter, error)
 }
 
-// Skips takes records of skipped instants.
+// Skips stores records of skipped scheduled times.
 type Skips interface {
-	// PutSkips stores them; a stored one of the same (Job, First, Reason) is only
-	// lengthened.
+	// PutSkips stores skips. A stored skip with this (Job, First, Reason) is only extended.
 	PutSkips(ctx context.Context, skips []core.Skip) []error
 }
 
-// Dead is the consumer of dead letters: it sees to it that no fire of theirs is
-// unaccounted for. It drops no letter.
+// Dead is the consumer of the dead-letter queue. It records every run in those messages, so that none is unaccounted
+// for. It deletes no message.
 type Dead struct {
 	store   Store
 	skips   Skips
@@ -38,10 +36,10 @@ type Dead struct {
 	now     func() time.Time
 	log     *slog.Logger
 
-	last string // the newest letter that Pass has gone by
+	last string // ID of the newest message that Pass has read
 }
 
-// NewDead makes a Dead; now may be nil.
+// NewDead returns a Dead; now may be nil.
 func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, f *finish.Finish, now func() time.Time, log *slog.Logger) *Dead {
 	if now == nil {
 		now = time.Now
@@ -49,12 +47,10 @@ func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, f *finish.Fi
 	return &Dead{store: store, skips: skips, letters: letters, ring: r, finish: f, now: now, log: log}
 }
 
-// Record records each fire of a letter that can be read and has no run as skipped:
-// undeliverable, and answers how many. A planned one gets a record of its instant,
-// which a run beats: a copy that is still on the ring, or is sent again, loses
-// nothing by it. A fire that has a run is left alone, and one that a newer revision
-// has planned anew. It may be called again for the same letter. An error says that
-// not all is recorded.
+// Record records the runs of a dead-letter message that have no record as skipped (undeliverable) and returns their
+// number. A planned run gets a skip of its scheduled time. A run that is sent later overrides the skip, so copies in
+// the delay queue stay valid. Runs that a newer revision has planned again are ignored. Record may be repeated; an
+// error means that some runs are not recorded.
 func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	fires, _ := ring.Salvage([]byte(l.Body))
 	if err := d.tell(ctx, l, fires); err != nil {
@@ -82,7 +78,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read jobs of a dead letter: %w", err)
 	}
-	for id := range bad { // one that cannot be decoded is as one that is gone
+	for id := range bad { // jobs that cannot be decoded count as deleted, unless only their secrets are locked
 		if j := core.LockedJob(bad, id); j != nil {
 			found[id] = j
 		}
@@ -123,7 +119,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 			Rev: f.Rev, Made: now.UTC()})
 	}
 	n, err := d.put(ctx, skips, create)
-	for i := range shards { // the last one that ends closes its broadcast
+	for i := range shards { // the last shard to end closes its broadcast
 		if e := d.finish.Mend(ctx, &shards[i]); e != nil {
 			err = fmt.Errorf("end a skipped shard: %w", e)
 		}
@@ -134,7 +130,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	return n, err
 }
 
-// put stores records of skipped fires and runs, and answers how many.
+// put stores skips and skipped runs, and returns how many.
 func (d *Dead) put(ctx context.Context, skips []core.Skip, create []core.Run) (n int, err error) {
 	if len(skips) > 0 {
 		for _, e := range d.skips.PutSkips(ctx, skips) {
@@ -158,13 +154,12 @@ func (d *Dead) put(ctx context.Context, skips []core.Skip, create []core.Run) (n
 	return n, err
 }
 
-// tellFor is how old a letter is at most of which people are told: after a restart they all
-// are met again.
+// tellFor is the maximum age of a message that causes notifications: after a restart, Pass reads all messages again.
 const tellFor = time.Hour
 
-// tell has people told of a letter, before anything is recorded of it: those of its jobs, or
-// where no job can be read in it those of all. Of a letter of the aside lane it is only
-// logged: the note would go the same way, and die of the same, without end.
+// tell enqueues the notifications for a message before anything is recorded: for each job in it, or a general one if no
+// job can be read. A message of the post-run queue is only logged: its notification would use that queue and could fail
+// again without end.
 func (d *Dead) tell(ctx context.Context, l *core.Letter, fires []core.Fire) error {
 	now := d.now()
 	if now.Sub(l.At) > tellFor {
@@ -196,18 +191,18 @@ func (d *Dead) tell(ctx context.Context, l *core.Letter, fires []core.Fire) erro
 	return nil
 }
 
-// letterRun stands for a letter of no run, so that it is counted once.
+// letterRun returns a run ID that stands for a message without runs, so that it is counted once.
 func letterRun(l *core.Letter) core.RunID {
 	h := fnv.New32a()
 	h.Write([]byte(l.ID))
 	return core.NumberedRun(math.MaxInt32, h.Sum32()&core.MaxNumber|1)
 }
 
-// passPage is how many letters a pass reads at a time.
+// passPage is how many messages a pass reads at a time.
 const passPage = 100
 
-// Pass records the fires of all letters that came since the last, for an engine
-// that keeps them by itself. It is called by one goroutine.
+// Pass records the runs of all messages that arrived since the last pass. It is for engines with their own dead-letter
+// queue. One goroutine calls it.
 func (d *Dead) Pass(ctx context.Context) (recorded int, err error) {
 	newest, after := "", ""
 	for {
@@ -226,7 +221,7 @@ func (d *Dead) Pass(ctx context.Context) (recorded int, err error) {
 			n, err := d.Record(ctx, &list[i])
 			recorded += n
 			if err != nil {
-				return recorded, err // all of them again, the next time
+				return recorded, err // the next pass starts over
 			}
 			after = list[i].ID
 		}

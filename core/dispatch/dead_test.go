@@ -19,7 +19,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// unreadable are runs that cannot be read just now.
+// unreadable is a store in which some runs cannot be read.
 type unreadable struct {
 	dispatch.Store
 	all bool
@@ -32,7 +32,7 @@ func (u *unreadable) Runs(ctx context.Context, runs []core.RunID) (map[core.RunI
 	return u.Store.Runs(ctx, runs)
 }
 
-// blind is a store that loses the answer to the first writes of runs, and then fails some reads of them.
+// blind is a store that loses the answers to the first writes of runs and then fails some reads of them.
 type blind struct {
 	*memory.Store
 	lost  bool
@@ -58,8 +58,8 @@ func (b *blind) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]cor
 	return b.Store.Runs(ctx, runs)
 }
 
-// TestUndecidedFireComesAgain: a run whose claim got no answer is read some times, and sent once it is read; if it
-// cannot be read, its fire comes again.
+// TestUndecidedFireComesAgain: a run whose claim got no answer is read several times and then sent. If it cannot be
+// read, it is retried.
 func TestUndecidedFireComesAgain(t *testing.T) {
 	for fails, sent := range map[int]int{bound.ClaimLooks - 1: 1, bound.ClaimLooks: 0, 3 * bound.ClaimLooks: 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -82,11 +82,11 @@ func TestUndecidedFireComesAgain(t *testing.T) {
 	}
 }
 
-// TestDeadFiresAreRecorded: each fire of a letter that can be read and has no run
-// has a record, whatever is wrong with the rest; those with runs are left alone.
+// TestDeadFiresAreRecorded: each readable run of a dead-letter message without a record gets one, even if the rest is
+// damaged. Stored runs stay unchanged.
 func TestDeadFiresAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble begins before there were runs
+		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble starts in 2000, before valid run IDs
 		g := newGated(t, dispatch.Options{})
 		store := &unreadable{Store: g.s}
 		dead := dispatch.NewDead(store, g.s, g.s, g.s, nil, nil, slog.New(slog.DiscardHandler))
@@ -98,8 +98,8 @@ func TestDeadFiresAreRecorded(t *testing.T) {
 		if err != nil || len(ran) != 1 {
 			t.Fatal(ran, err)
 		}
-		// Job 2 was changed since: its fire is planned anew. That of job 3 is of a
-		// revision to come, which changes nothing.
+		// Job 2 was changed since, so its run is planned again. The message of job 3 has a future revision, which
+		// changes nothing.
 		old := &m.Fires[1]
 		old.Rev = 0
 		gone := core.Fire{Run: core.PlannedRun(77, slot), Rev: 5, At: slot, Slot: slot, Cause: core.CauseSchedule}
@@ -139,7 +139,7 @@ func TestDeadFiresAreRecorded(t *testing.T) {
 			t.Errorf("the run without a record is %+v", r)
 		}
 
-		// What cannot be read is nobody's.
+		// An unreadable message belongs to no job.
 		for _, b := range []string{"", "{", `{"v":2,"kind":"fires"}`} {
 			if n, err := dead.Record(t.Context(), &core.Letter{Body: b}); n != 0 || err != nil {
 				t.Errorf("%q: %d, %v", b, n, err)
@@ -148,11 +148,10 @@ func TestDeadFiresAreRecorded(t *testing.T) {
 	})
 }
 
-// TestRedrive: a letter's fires that are put on the ring again run all the same,
-// though they were recorded.
+// TestRedrive: the runs of a redriven message are sent, though they were recorded as skipped.
 func TestRedrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble begins before there were runs
+		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble starts in 2000, before valid run IDs
 		g := newGated(t, dispatch.Options{})
 		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, nil, slog.New(slog.DiscardHandler))
 		msgs := g.messages(1, 2, "one")
@@ -193,7 +192,7 @@ func TestRedrive(t *testing.T) {
 		if g.sender.total[firstAddress] != 2 {
 			t.Errorf("%d of 2 were sent", g.sender.total[firstAddress])
 		}
-		// A pass finds letters that came later, page by page.
+		// A pass finds later messages, page by page.
 		for n := range 250 {
 			at := core.InstantOf(time.Now()) - core.Instant(n) - 100
 			f := core.Fire{Run: core.PlannedRun(1, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}
@@ -207,9 +206,8 @@ func TestRedrive(t *testing.T) {
 	})
 }
 
-// TestDeadFiresOfOddJobsAreRecorded: a job that cannot be understood is no reason to
-// leave the fires of its letter, and of all older ones, without a record; nor is one that is
-// gone, whose run by hand has none either.
+// TestDeadFiresOfOddJobsAreRecorded: jobs that cannot be decoded or are deleted do not prevent the records of their
+// message or of older ones.
 func TestDeadFiresOfOddJobsAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
@@ -255,8 +253,8 @@ func TestDeadFiresOfLockedJobs(t *testing.T) {
 	})
 }
 
-// TestDeadAsideLetterAsksTheLaneNothing: people are told of a dead letter by the aside lane, so
-// of one of that lane they are not: each would make the next.
+// TestDeadAsideLetterAsksTheLaneNothing: dead-letter notifications use the post-run queue. A dead message of that queue
+// sends none, since each would cause the next.
 func TestDeadAsideLetterAsksTheLaneNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{})

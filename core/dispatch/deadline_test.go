@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// told is a store that knows when a journal said that a run is unconfirmed.
+// told is a store that records when a journal names a run as unconfirmed.
 type told struct {
 	*memory.Store
 	at time.Time
@@ -29,7 +29,7 @@ func (s *told) PutJournal(ctx context.Context, j core.Journal) error {
 	return err
 }
 
-// endless is a call that is not answered.
+// endless is a call that gets no answer.
 type endless struct{}
 
 func (endless) Send(ctx context.Context, _ dispatch.Shipment) dispatch.Answer {
@@ -41,9 +41,8 @@ func (endless) Beat(context.Context, *core.App, string) error { return nil }
 
 func (endless) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return true, nil }
 
-// TestCallIsLetGoInTime: a call that outlasts the invocation is on the journal
-// before its time is over. Else whoever comes after until sends it again, though
-// this process knew by then that it may be at work.
+// TestCallIsLetGoInTime: a call that outlasts the invocation is in the journal in time. Otherwise an invocation after
+// until would send it again, though it may be running.
 func TestCallIsLetGoInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &told{Store: memory.New(memory.Options{})}
@@ -75,8 +74,8 @@ func TestCallIsLetGoInTime(t *testing.T) {
 	})
 }
 
-// TestCallsCutOffAreSlow: a call that outlasts the invocation has had no answer in
-// time, as one that outlasts its job's timeout: after three it is on the slow lane.
+// TestCallsCutOffAreSlow: a call that outlasts the invocation counts as a timeout, as one that outlasts its job's
+// timeout does. After three, it uses the slow queue.
 func TestCallsCutOffAreSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Options{})

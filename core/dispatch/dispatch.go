@@ -1,8 +1,8 @@
-// Package dispatch brings fires from the ring to executors: it holds until
-// the slot, reads, judges, claims, routes, sends, journals and says what may be
-// acked. Every step and what each answer leads to is docs/internals/claim-protocol.md, whose
-// tables are tables.go. It refuses to send without a
-// claim, and to ack what is not settled in a store.
+// Package dispatch takes scheduled runs from the delay queue and sends them to executors. For each message it waits
+// until the due time, reads the job, chooses an address, claims the run, sends it and writes the journal. Then it
+// acknowledges the message. docs/internals/claim-protocol.md describes every step and every answer; tables.go holds its
+// tables. The package never sends a run that it has not claimed, and never acknowledges a message before a store has
+// its result.
 package dispatch
 
 import (
@@ -21,79 +21,76 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Options of a Dispatcher. The zero value of a field means its default.
+// Options configure a Dispatcher. A field with its zero value gets the default that stands beside it.
 type Options struct {
 	Now func() time.Time
-	// Nonce makes a fresh owner for every invocation; never the same twice.
+	// Nonce returns the owner name of an invocation; it must never return a name twice.
 	Nonce func() string
-	// OwnerDead reports that an owner can no longer send although its until is
-	// to come: on one machine, an owner of an earlier process.
+	// OwnerDead reports whether an owner can no longer send although its claim has not expired. On one machine, these
+	// are the owners of earlier processes.
 	OwnerDead func(owner string) bool
-	// Invocation is how long one may last where its context sets no deadline;
-	// awaited calls lengthen it.
+	// Invocation is the maximum duration of a batch whose context has no deadline. Calls whose answer is awaited extend
+	// it.
 	Invocation time.Duration // 30 s
-	// Reserve is how long before its deadline an invocation stops beginning sends.
+	// Reserve is how long before its deadline an invocation stops starting sends.
 	Reserve time.Duration // 2 s
-	// JournalEvery is how long answers wait for the journal while sends are open.
+	// JournalEvery is the interval between two writes of the journal while sends are open.
 	JournalEvery time.Duration // 250 ms
-	// BackoffMin doubles up to BackoffMax between tries of a fire that failed for a passing reason.
+	// BackoffMin is the delay before the first retry after a temporary failure. It doubles up to BackoffMax.
 	BackoffMin, BackoffMax time.Duration // 1 s, 60 s
-	// WaitLook is the longest wait, and a quarter of it more, between two looks of a fire
-	// that waits for an executor.
+	// WaitLook is the maximum interval between two checks of a run that waits for an executor. A random quarter is
+	// added.
 	WaitLook time.Duration // 12 s
-	// TellFor is how long the claims of a batch wait at most until it is on its way that
-	// people are told of some of them: those come again if it is not by then.
+	// TellFor is the time limit for enqueueing the notifications of a batch. Claims whose notifications miss it are
+	// retried later.
 	TellFor time.Duration // 1 s
 	// Expiry is how long an executor counts as live after its last heartbeat.
 	Expiry time.Duration // 90 s
-	// CallTimeout is how long a call: is awaited whose job has no timeout.
+	// CallTimeout is the timeout of a `call:` run if its job sets none.
 	CallTimeout time.Duration // 60 s
-	// Behind is how long the watchdog stays behind the minutes of claims.
+	// Behind is how long the watchdog waits before it reads the journals of a minute.
 	Behind time.Duration // 10 min
-	// TimeoutGrace is how long after a job's timeout its run is looked at.
+	// TimeoutGrace is the delay between the timeout of a run and the check of that run.
 	TimeoutGrace time.Duration // 5 s
-	// MaxAhead is the longest wait on the ring.
+	// MaxAhead is the maximum delay of a message on the delay queue.
 	MaxAhead time.Duration // 895 s
-	// HoldAhead is how early a fire is taken in hand; what is further away goes back on the ring.
-	// The longest lead time of a message and the second by which a queue brings it too early.
+	// HoldAhead is how long before the due time a run is accepted. Earlier messages are enqueued again. It covers the
+	// longest lead time of a message plus the second by which a queue may deliver early.
 	HoldAhead time.Duration // 11 s
-	// Health is what dispatchers tell each other of slow jobs and addresses, whose
-	// fires go on the slow lane. nil: there is no slow lane, which is right where
-	// one process keeps them apart by itself.
+	// Health shares between dispatchers which jobs and addresses are slow. Runs of slow jobs and addresses use the slow
+	// queue. nil disables the slow queue, as in a single process.
 	Health Healths
-	// Uses is what dispatchers tell each other of the addresses that lfu chose, once in
-	// UsesEvery at most. nil: there is no other, or none is told.
+	// Uses shares between dispatchers how often the route lfu chose each address, at most once per UsesEvery. nil:
+	// nothing is shared.
 	Uses      Uses
 	UsesEvery time.Duration // 10 s
-	// Lists says that the store lists runs by the journals that name them. Journals then also name runs that need no watchdog.
+	// Lists reports whether the store finds runs by journal. Journals then also name runs that need no watchdog.
 	Lists bool
-	// A job or an address is slow that answered later than SlowAfter more than
-	// SlowCount times within SlowWithin, or not at all SlowTimeouts times in a row.
-	// One answer in ProbeEvery says whether it still is.
+	// A job or address becomes slow after more than SlowCount answers that took longer than SlowAfter within
+	// SlowWithin, or after SlowTimeouts timeouts in a row. One answer per ProbeEvery decides whether it stays slow.
 	SlowAfter    time.Duration // 500 ms
 	SlowCount    int           // 10
 	SlowWithin   time.Duration // 60 s
 	SlowTimeouts int           // 3
 	ProbeEvery   time.Duration // 60 s
-	// HealthEvery is how often it is read and published at most.
+	// HealthEvery is the minimum interval between two reads or two writes of Health.
 	HealthEvery time.Duration // 5 s
-	// SendsMin and SendsMax bound the sends under way to one address of an app. An
-	// awaited call counts for its address for GateFor; what waits for its turn longer
-	// than GateWait comes again.
+	// SendsMin and SendsMax bound the concurrent sends to one address of an app. An awaited call counts against its
+	// address for GateFor. A send that waits longer than GateWait is retried with a new message.
 	SendsMin, SendsMax int           // 32, 512
 	GateFor            time.Duration // 3 s
 	GateWait           time.Duration // 10 s
-	// AskFor bounds all that a batch asks of addresses before it chooses. After AskNext
-	// without an answer the next is asked beside. What one said holds for AskAgain;
-	// one that was silent is asked again after AskSilent.
+	// AskFor limits how long a batch asks addresses before it chooses one. Without an answer after AskNext, the next
+	// address is asked in parallel. An answer stays valid for AskAgain; an address that did not answer is asked again
+	// after AskSilent.
 	AskFor, AskNext     time.Duration // 3 s, 100 ms
 	AskAgain, AskSilent time.Duration // 1 s, 10 s
-	// SendsAll bounds all that have no answer yet, InHand the fires that are claimed,
-	// or wait for what addresses say before, and have none, InLine those that wait
-	// for a place among them, for GateWait. Of each an app may have as many as are free.
+	// SendsAll limits the sends without an answer. InHand limits the runs that are claimed or being asked for. InLine
+	// limits the runs that wait, for up to GateWait, to be among InHand. An app may use as many places of each as are
+	// free.
 	SendsAll, InHand, InLine int // 2048, 8192, 131072
 	Log                      *slog.Logger
-	// Sent is called with each send that has an answer; it must not block.
+	// Sent is called for each send that has an answer; it must not block.
 	Sent func(r *core.Run, at time.Time, a *Answer)
 }
 
@@ -141,7 +138,7 @@ func (o *Options) defaults() {
 	o.Log = cmp.Or(o.Log, slog.Default())
 }
 
-// Dispatcher handles messages of fires.
+// A Dispatcher sends the runs that messages of the delay queue carry.
 type Dispatcher struct {
 	store   Store
 	ring    Ring
@@ -157,13 +154,13 @@ type Dispatcher struct {
 	scripts sources
 	looked  looked
 
-	underWay sync.Map     // owners that are invocations of this Dispatcher
-	wanted   atomic.Int64 // the minute in which it was said last that something is wanting here
-	// answers counts sends that were not accepted since the last log line, by kind.
+	underWay sync.Map     // owners that are running invocations of this Dispatcher
+	wanted   atomic.Int64 // the minute of the last log line about missing local resources
+	// answers counts, by kind, the sends that were not accepted since the last log line.
 	answers [AnswerEnded + 1]struct{ minute, times atomic.Int64 }
 }
 
-// New makes a Dispatcher.
+// New returns a Dispatcher.
 func New(store Store, r Ring, sender Sender, f *finish.Finish, o Options) *Dispatcher {
 	o.defaults()
 	d := &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, plans: newSchedules(),
@@ -174,27 +171,23 @@ func New(store Store, r Ring, sender Sender, f *finish.Finish, o Options) *Dispa
 	return d
 }
 
-// Verdict says what becomes of a message.
+// A Verdict is the result of handling one message.
 type Verdict struct {
 	Ack bool
-	// RetryAt is when an unacked message should come again; zero: whenever the
-	// queue brings it.
+	// RetryAt is when an unacknowledged message should be delivered again; zero: at the queue's own time.
 	RetryAt time.Time
 	Err     error // why it is not acked
 }
 
-// Handle dispatches a batch of messages of kind fires, and answers for each
-// whether it may be acked. Several slots in one batch go slot by slot, each
-// held until its second; what is further away than HoldAhead goes back on the
-// ring. It returns when every send has an answer or the deadline has come.
+// Handle dispatches a batch of messages of kind fires and reports for each message whether it may be acknowledged. It
+// handles the due times of a batch separately and waits until each is reached. Messages due later than HoldAhead are
+// enqueued again. Handle returns when every send has an answer or the deadline is reached.
 func (d *Dispatcher) Handle(ctx context.Context, msgs []ring.Message) []Verdict {
 	return d.HandleFreeing(ctx, msgs, func() {})
 }
 
-// HandleFreeing is Handle for who has a bounded number of places for batches: it
-// calls free once, as soon as nothing of the batch is left to do but to wait for
-// executors. What waits so is bounded by the options, and one app's costs no other
-// app anything.
+// HandleFreeing is Handle for callers that limit concurrent batches. It calls free once, when the batch only waits for
+// executors. The options limit these waits, so one app cannot delay the runs of another app.
 func (d *Dispatcher) HandleFreeing(ctx context.Context, msgs []ring.Message, free func()) []Verdict {
 	verdicts := make([]Verdict, len(msgs))
 	bySlot := map[core.Instant][]int{}
@@ -202,11 +195,11 @@ func (d *Dispatcher) HandleFreeing(ctx context.Context, msgs []ring.Message, fre
 	defer func() { d.health.sync(ctx, d.o.Now()); d.uses.tell(ctx, d.o.Now()) }()
 	now := core.InstantOf(d.o.Now())
 	for i, m := range msgs {
-		slot := max(m.Slot, now) // what is past or of this second goes together
+		slot := max(m.Slot, now) // overdue messages and messages due in this second are handled together
 		bySlot[slot] = append(bySlot[slot], i)
 	}
 	var slots sync.WaitGroup
-	var busy atomic.Int32 // slots that are not free
+	var busy atomic.Int32 // due times that have not called freed
 	busy.Store(int32(len(bySlot)))
 	for slot, idx := range bySlot {
 		freed := sync.OnceFunc(func() {
@@ -224,7 +217,7 @@ func (d *Dispatcher) HandleFreeing(ctx context.Context, msgs []ring.Message, fre
 	return verdicts
 }
 
-// slot handles the messages of one slot: one invocation with a nonce of its own.
+// slot handles the messages of one due time as one invocation with its own nonce.
 func (d *Dispatcher) slot(ctx context.Context, slot core.Instant, msgs []ring.Message, idx []int, verdicts []Verdict, freed func()) {
 	defer freed()
 	if wait := slot.Time().Sub(d.o.Now()); wait > d.o.HoldAhead {
@@ -244,21 +237,21 @@ func (d *Dispatcher) slot(ctx context.Context, slot core.Instant, msgs []ring.Me
 	b.verdicts(verdicts)
 }
 
-// wants says, once a minute, that sends wait for what this process or its machine lacks.
+// wants logs, at most once a minute, that sends wait for resources missing on this machine.
 func (d *Dispatcher) wants(address, why string, of ...any) {
 	if minute := d.o.Now().Unix() / 60; d.wanted.Swap(minute) != minute {
 		d.o.Log.Error("sends wait: descriptors, ports or memory are wanting here", append(of, "address", address, "err", why)...)
 	}
 }
 
-// lives reports that an owner is under way here. Its until may be past all the
-// same: the clock was set, or the machine slept, and a call is awaited still.
+// lives reports whether an owner is an invocation running in this process. Its claim may have expired: the clock was
+// set, or the machine slept while a call was awaited.
 func (d *Dispatcher) lives(owner string) bool {
 	_, is := d.underWay.Load(owner)
 	return is
 }
 
-// hold waits until the slot by this process's clock, which may be set meanwhile.
+// hold waits until the due time by this process's clock, which may be set during the wait.
 func (d *Dispatcher) hold(ctx context.Context, slot core.Instant) error {
 	for {
 		wait := slot.Time().Sub(d.o.Now())
@@ -271,7 +264,7 @@ func (d *Dispatcher) hold(ctx context.Context, slot core.Instant) error {
 	}
 }
 
-// putOff puts messages that are far ahead back on the ring with a new delay.
+// putOff enqueues messages that are due much later again, with a new delay.
 func (d *Dispatcher) putOff(ctx context.Context, slot core.Instant, msgs []ring.Message, idx []int, verdicts []Verdict) {
 	at := slot.Time()
 	if limit := d.o.Now().Add(d.o.MaxAhead); at.After(limit) {
@@ -286,14 +279,14 @@ func (d *Dispatcher) putOff(ctx context.Context, slot core.Instant, msgs []ring.
 	}
 }
 
-// backoff is the wait before try n (from 1) of a fire that failed for a
-// passing reason, spread so that what failed together does not return together.
+// backoff returns the delay before try n (from 1) after a temporary failure. It is random, so that runs that failed
+// together are not retried together.
 func (d *Dispatcher) backoff(try int, most time.Duration) time.Duration {
 	w := min(d.o.BackoffMin<<min(try-1, 16), most)
 	return w + mathrand.N(w/4+1)
 }
 
-// distinct sorts and dedupes.
+// distinct sorts s and removes duplicates.
 func distinct[T ~int32 | ~int64 | ~string](s []T) []T {
 	slices.Sort(s)
 	return slices.Compact(s)

@@ -11,10 +11,9 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// endWhileOpen closes what was answered with its end each JournalEvery, until open
-// ends: until then a crash sends it again, though it ran. Nothing waits for what follows
-// of the ends before it. And it puts back what was told to come again, or to go on the
-// slow lane: beside a call of an hour it would be late.
+// endWhileOpen stores results every JournalEvery until open ends: a crash before that sends the runs again, though they
+// ran. Slow follow-ups of earlier results do not delay it. It also requeues runs to be retried or moved to the slow
+// queue: at the end of an hour-long call they would be late.
 func (b *batch) endWhileOpen(ctx, open context.Context) {
 	var ends sync.WaitGroup
 	defer ends.Wait()
@@ -30,7 +29,7 @@ func (b *batch) endWhileOpen(ctx, open context.Context) {
 	}
 }
 
-// closeEnded closes what failed for good, and what its answer ended (step 8).
+// closeEnded stores the results of failed runs and of runs that ended with the answer (step 8).
 func (b *batch) closeEnded(ctx context.Context) {
 	of, errs := b.end(ctx, b.toEnd())
 	for try := 0; len(of) > 0 && try < 8 && b.inTime(b.d.o.Reserve) && sleep(ctx, 50*time.Millisecond<<min(try, 5)); try++ {
@@ -45,8 +44,8 @@ func (b *batch) closeEnded(ctx context.Context) {
 	}
 }
 
-// closeLate tries to store the ends that were not stored in time, as while the disk is full or
-// the table throttles. Nobody else knows them, so it goes on until ctx ends.
+// closeLate stores results that could not be stored in time, for example because the disk was full or the table
+// throttled. Only this process has them, so it retries until ctx ends.
 func (b *batch) closeLate(ctx context.Context) {
 	for try := 0; len(b.late) > 0 && sleep(ctx, 100*time.Millisecond<<min(try, 5)); try++ {
 		var left []finish.Result
@@ -63,7 +62,7 @@ func (b *batch) closeLate(ctx context.Context) {
 	}
 }
 
-// toEnd takes what is to be closed and is not being closed.
+// toEnd returns the ended items that are not being stored yet.
 func (b *batch) toEnd() []*item {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,7 +76,7 @@ func (b *batch) toEnd() []*item {
 	return items
 }
 
-// end closes items once, and answers what is still to be closed, and why.
+// end stores the results of items once and returns the items to retry with their errors.
 func (b *batch) end(ctx context.Context, items []*item) (of []*item, errs []error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -101,14 +100,13 @@ func (b *batch) end(ctx context.Context, items []*item) (of []*item, errs []erro
 	return of, errs
 }
 
-// result is the end of a run as its answer says it.
+// result returns the result of a run from its answer.
 func (b *batch) result(it *item, e ended) finish.Result {
 	return finish.Result{Run: it.fire.Run, State: e.State, Reason: e.Reason, Code: e.Code, Message: e.Message, At: b.now(), Owner: b.nonce,
 		RetryAfter: e.RetryAfter}
 }
 
-// putBackRest puts back what is unfinished in the end (step 9), and buries what
-// can never be dispatched.
+// putBackRest requeues unfinished runs (step 9), and moves undeliverable ones to the dead-letter queue.
 func (b *batch) putBackRest(ctx context.Context) {
 	for _, it := range b.items {
 		switch p := it.phase.(type) {
@@ -130,9 +128,8 @@ func (b *batch) bury(ctx context.Context, it *item, why string) phase {
 	return done{}
 }
 
-// putBack gives the claims of passing fires back, then puts those fires on the ring
-// as new messages, together where these say the same. A fire whose message is
-// not sent stays as it was.
+// putBack releases the claims of passing items and enqueues their runs as new messages, grouped by equal message
+// fields. An item whose message is not sent keeps its phase.
 func (b *batch) putBack(ctx context.Context) {
 	type group struct {
 		slot   core.Instant
@@ -140,7 +137,7 @@ func (b *batch) putBack(ctx context.Context) {
 		unread int
 		slow   bool
 		now    bool
-		// waits is when the last look for an executor is.
+		// waits is when the wait for an executor ends.
 		waits time.Time
 		at    core.Instant
 	}
@@ -148,7 +145,7 @@ func (b *batch) putBack(ctx context.Context) {
 	groups := map[group][]*item{}
 	for _, it := range in[passing](b) {
 		p := it.phase.(passing)
-		if it.waits() && p.at == 0 && b.d.waits.has(it) { // one that has its second comes in that
+		if it.waits() && p.at == 0 && b.d.waits.has(it) { // an item with p.at starts in that second
 			b.set(it, done{}) // this was a copy
 			continue
 		}
@@ -165,7 +162,7 @@ func (b *batch) putBack(ctx context.Context) {
 		groups[g] = append(groups[g], it)
 	}
 	if len(gives) > 0 {
-		b.d.store.PutRuns(ctx, gives) // any answer: go on
+		b.d.store.PutRuns(ctx, gives) // continue after any answer
 	}
 	var out []ring.Out
 	var of [][]*item
@@ -191,7 +188,7 @@ func (b *batch) putBack(ctx context.Context) {
 	if len(out) == 0 {
 		return
 	}
-	apps := map[string]bool{} // whose fires wait
+	apps := map[string]bool{} // apps of runs that wait
 	for k, err := range b.d.ring.Enqueue(ctx, out) {
 		for _, it := range of[k] {
 			switch {
@@ -209,13 +206,13 @@ func (b *batch) putBack(ctx context.Context) {
 		}
 	}
 	for app := range apps {
-		if b.d.waits.since(app, b.woken) { // who came since live was read found nothing to wake
+		if b.d.waits.since(app, b.woken) { // executors that arrived since live was read found no run to wake
 			b.d.wake(ctx, app)
 		}
 	}
 }
 
-// giveBack releases the claim of a fire. It keeps the last refusal of each address on the run.
+// giveBack releases the claim of a run. The run keeps the last answer of each address that rejected it.
 func (it *item) giveBack() core.RunPut {
 	p := it.run.GiveBack()
 	if it.answer != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 )
 
-// closesAll has one run, and takes each close.
+// closesAll has one run, and accepts each close.
 type closesAll struct {
 	finish.Store
 	run core.Run
@@ -25,7 +25,7 @@ func (s closesAll) PutRuns(_ context.Context, list []core.RunPut) []error {
 	return make([]error, len(list))
 }
 
-// TestEndsSideBySide: what one end closes, another that begins meanwhile does not take again.
+// TestEndsSideBySide: of two concurrent calls of end, the second does not store the results that the first is storing.
 func TestEndsSideBySide(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	ctx := context.Background()

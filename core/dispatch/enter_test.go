@@ -16,8 +16,7 @@ func gatesOf(o Options) *gates {
 
 const anHour = time.Hour
 
-// TestPlacesAreGivenInTurn: who waits longest gets the next place, and who goes
-// away while waiting, or has waited long enough, takes none.
+// TestPlacesAreGivenInTurn: the longest waiting send gets the next place. A send that leaves or times out takes none.
 func TestPlacesAreGivenInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := gatesOf(Options{SendsMin: 2, SendsMax: 9}).of(at{"a", "http://a"})
@@ -65,8 +64,8 @@ func TestPlacesAreGivenInTurn(t *testing.T) {
 	})
 }
 
-// TestPlaceOfOneWhoIsGoneIsPassedOn: it is given and its ctx ends at the same
-// moment; whichever of the two it sees, the place is not lost.
+// TestPlaceOfOneWhoIsGoneIsPassedOn: a send gets a place at the moment its ctx ends; the place is not lost in either
+// case.
 func TestPlaceOfOneWhoIsGoneIsPassedOn(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
@@ -93,8 +92,8 @@ func TestPlaceOfOneWhoIsGoneIsPassedOn(t *testing.T) {
 	}
 }
 
-// TestAwaitedSendsMakeRoom: one without an answer for long is out of its gate, and
-// still one of those without an answer; its place is given away once.
+// TestAwaitedSendsMakeRoom: a send that waits long for its answer leaves its gate once but still counts against
+// SendsAll.
 func TestAwaitedSendsMakeRoom(t *testing.T) {
 	g := gatesOf(Options{SendsMin: 1, SendsMax: 1, SendsAll: 6})
 	a, b := g.of(at{"a", "call:http://h"}), g.of(at{"b", "call:http://h"})
@@ -109,7 +108,7 @@ func TestAwaitedSendsMakeRoom(t *testing.T) {
 	if _, err := a.enter(t.Context(), time.Now().Add(anHour)); err != errFull {
 		t.Errorf("half of all is one app's, and it gets more: %v", err)
 	}
-	// What is free is the other's to the half, and there is some left for a third.
+	// Another app gets half of the free places, and some are left for a third.
 	p, err := b.enter(t.Context(), time.Now())
 	if err != nil || !p.linger() {
 		t.Fatalf("another app at the same address: %v", err)
@@ -129,8 +128,7 @@ func TestAwaitedSendsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestGatesAreForgotten: addresses come from outside, so what is remembered of
-// them has a bound; a gate in use is none of what goes.
+// TestGatesAreForgotten: the number of gates is limited, since addresses come from outside; gates in use stay.
 func TestGatesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gatesOf(Options{})

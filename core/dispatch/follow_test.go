@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// answers sends nothing: each job's runs end so long after their send, as it says.
+// answers sends nothing: the runs of each job end after the delay of that job.
 type answers struct {
 	*slow
 	of map[core.JobID]dispatch.Answer
@@ -38,8 +38,8 @@ func (r slowRing) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return r.Store.Enqueue(ctx, out)
 }
 
-// TestEndWaitsForNothingThatFollows: an end that comes while the retry of one before it is
-// under way is closed at once, and the message of neither is acked before all is made.
+// TestEndWaitsForNothingThatFollows: a result that arrives while the retry of an earlier one is being enqueued is
+// stored at once. Both messages are acknowledged only when all is done.
 func TestEndWaitsForNothingThatFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{Invocation: 5 * time.Minute})

@@ -10,13 +10,10 @@ import (
 	"time"
 )
 
-// gates bound what is under way over all invocations of this process. To each
-// address, apart for each app, connections = offered rate x answer time, within
-// bounds: too few starve a slow executor, too many drown a fast one. Of each app,
-// and in all, by shares: of sends that have no answer yet, which are memory and
-// descriptors, of fires in hand, which are memory, and of those that wait for that,
-// which are a tenth of it. So what one app's executors
-// keep for themselves costs another app nothing.
+// gates limits concurrent work over all invocations of this process. The limit for each address of an app is offered
+// rate x answer time, within bounds: too few connections starve a slow executor, too many overload a fast one. Three
+// shares limit each app and the total: sends without an answer (memory and descriptors), runs in hand (memory), and
+// runs that wait to be in hand (a tenth of that memory each). Slow executors of one app thus do not delay other apps.
 type gates struct {
 	o     *Options
 	began time.Time
@@ -24,35 +21,34 @@ type gates struct {
 	mu        sync.Mutex
 	byAddress map[at]*gate
 	open      share // sends without an answer
-	hand      share // fires that are claimed, or about to be, and have no answer
-	line      share // fires that wait for a place among those
+	hand      share // runs that are claimed, or about to be, and have no answer
+	line      share // runs that wait to be in hand
 	turns     map[string][]*turn
 }
 
-// turn is some fires of an app that wait to be taken in hand, behind those before them.
+// A turn is a group of runs of an app that wait to be in hand, in arrival order.
 type turn struct {
 	fires int
-	got   chan int // how many of them are in hand; has room for one
+	got   chan int // number of runs now in hand; capacity 1
 }
 
-// gate is the way to one address of an app.
+// A gate limits the sends to one address of an app.
 type gate struct {
 	g        *gates
 	app      string
 	used     int
 	limit    int
 	waiting  []chan struct{}
-	second   int64         // the second that offered counts
+	second   int64         // the second in which offered was counted
 	offered  float64       // sends asked for in that second
 	rate     float64       // per second, decaying
-	best     time.Duration // shortest recent answer: what the executor takes when it is not waited for
+	best     time.Duration // shortest recent answer: the executor's time without queueing
 	bestAt   int64
 	lastUsed int64
 }
 
-// share is a number of places of which an app may have as many as are free: the
-// first has half of them at most, a second one a third, and there is always room
-// for the next.
+// A share is a number of places. An app may hold as many as are free: one app alone gets half, two get a third each.
+// The next app always finds room.
 type share struct {
 	most, used int
 	of         map[string]int
@@ -67,7 +63,7 @@ func (s *share) take(app string) bool {
 	return true
 }
 
-// room is how many more the app may take.
+// room returns how many more places the app may take.
 func (s *share) room(app string) int { return (s.most - s.used - s.of[app] + 1) / 2 }
 
 func (s *share) give(app string) {
@@ -83,19 +79,19 @@ func newGates(o *Options) *gates {
 		open: of(o.SendsAll), hand: of(o.InHand), line: of(o.InLine)}
 }
 
-// hold takes a fire of an app in hand; where the app has as many as it may, or others
-// wait for that, it waits too if it can: then someone is to take its turn.
+// hold takes a run of an app in hand. If the app is at its limit or has waiting turns, the run joins the line if there
+// is room (waits); the caller must then call takeTurn.
 func (g *gates) hold(app string) (held, waits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.turns[app]) == 0 && g.hand.take(app) {
 		return true, false
 	}
-	// The end of what the app has in hand makes room: without any, nobody would.
+	// Only a finished run of the app makes room. If none is in hand, waiting would never end.
 	return false, g.hand.of[app] > 0 && g.line.take(app)
 }
 
-// letGo ends that. The room that an app makes is also that of others who wait.
+// letGo removes a run of an app from hand. Its place is offered to all apps.
 func (g *gates) letGo(app string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -105,7 +101,7 @@ func (g *gates) letGo(app string) {
 	}
 }
 
-// leaveLine says that fires wait no longer.
+// leaveLine removes runs of an app from the line.
 func (g *gates) leaveLine(app string, fires int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -114,8 +110,7 @@ func (g *gates) leaveLine(app string, fires int) {
 	}
 }
 
-// takeTurn waits, until a moment, for some of the fires of an app to be taken in hand,
-// and answers how many were.
+// takeTurn waits, at most until the given time, until some of the runs are in hand and returns their number.
 func (g *gates) takeTurn(ctx context.Context, app string, fires int, until time.Time) (int, error) {
 	t := &turn{fires, make(chan int, 1)}
 	g.mu.Lock()
@@ -135,7 +130,7 @@ func (g *gates) takeTurn(ctx context.Context, app string, fires int, until time.
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	i := slices.Index(g.turns[app], t)
-	if i < 0 { // it came at the same moment
+	if i < 0 { // the turn came at that moment
 		return <-t.got, nil
 	}
 	g.endTurn(app, i)
@@ -143,8 +138,8 @@ func (g *gates) takeTurn(ctx context.Context, app string, fires int, until time.
 	return 0, err
 }
 
-// nextTurn takes the next fires of an app in hand, once there is room for some: a
-// claim of many costs little more than one of few. Callers hold the lock.
+// nextTurn takes the next runs of an app in hand if there is room for enough of them: one claim of many runs costs
+// little more than one of few. Callers hold the lock.
 func (g *gates) nextTurn(app string) {
 	for len(g.turns[app]) > 0 {
 		t := g.turns[app][0]
@@ -167,7 +162,7 @@ func (g *gates) endTurn(app string, i int) {
 	}
 }
 
-// maxGates bounds what is remembered; addresses come from outside.
+// maxGates limits the number of gates; addresses come from outside.
 const maxGates = 10000
 
 func (g *gates) of(to at) *gate {
@@ -187,11 +182,10 @@ func (g *gates) of(to at) *gate {
 	return a
 }
 
-// second counts seconds by the clock that nobody sets.
+// second counts seconds since the start by the monotonic clock.
 func (g *gates) second() int64 { return int64(time.Since(g.began) / time.Second) }
 
-// offer tells the gate that n sends are wanted now, and answers how many may
-// be under way at once.
+// offer records that n more sends are waiting and returns how many may be open at once.
 func (a *gate) offer(n int) int {
 	s := a.g.second()
 	a.g.mu.Lock()
@@ -214,8 +208,8 @@ var (
 	errHand = errors.New("its app has as many fires in hand as it may")
 )
 
-// enter waits for a place, until a moment. It fails when that has come, when ctx
-// ends, and at once where the app has its share of what is under way.
+// enter waits for a place, at most until the given time or the end of ctx. It fails at once if the app's share of open
+// sends is used up.
 func (a *gate) enter(ctx context.Context, until time.Time) (*passage, error) {
 	a.g.mu.Lock()
 	defer a.g.mu.Unlock()
@@ -231,7 +225,7 @@ func (a *gate) enter(ctx context.Context, until time.Time) (*passage, error) {
 	return &passage{gate: a, inside: true}, nil
 }
 
-// wait waits for a place. Callers hold the lock, which it leaves to others meanwhile.
+// wait waits for a place. Callers hold the lock, which is released during the wait.
 func (a *gate) wait(ctx context.Context, until time.Time) (err error) {
 	place := make(chan struct{})
 	a.waiting = append(a.waiting, place)
@@ -249,12 +243,12 @@ func (a *gate) wait(ctx context.Context, until time.Time) (err error) {
 	if i := slices.Index(a.waiting, place); i >= 0 {
 		a.waiting = slices.Delete(a.waiting, i, i+1)
 	} else if err != nil {
-		a.free() // the place came at the same moment: it is passed on
+		a.free() // the place arrived at that moment: pass it on
 	}
 	return err
 }
 
-// free gives a place to who waits for one. Callers hold the lock.
+// free passes a place to the next waiting send. Callers hold the lock.
 func (a *gate) free() {
 	a.used--
 	for a.used < a.limit && len(a.waiting) > 0 {
@@ -264,14 +258,13 @@ func (a *gate) free() {
 	}
 }
 
-// passage is one send on its way.
+// A passage is one open send.
 type passage struct {
 	gate   *gate
 	inside bool // it counts for its gate
 }
 
-// linger says that the send has no answer yet and is only awaited from now on: it
-// makes room at its gate. False if the answer was faster.
+// linger makes room at the gate while the send goes on without it. It returns false if the answer was faster.
 func (p *passage) linger() bool {
 	p.gate.g.mu.Lock()
 	defer p.gate.g.mu.Unlock()
@@ -287,8 +280,7 @@ func (p *passage) out() bool {
 	return was
 }
 
-// leave notes the answer and how long it took (0: nothing to note). False if the
-// send had lingered.
+// leave records how long the answer took (0: nothing to record). It returns false if linger had made room.
 func (p *passage) leave(took time.Duration) bool {
 	a := p.gate
 	a.g.mu.Lock()

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// TestRoomOfAnotherAppIsATurn: what waits in line is taken in hand when another app's
-// ends make room, also where its own fires have no end, and without waiting for half
-// of its share.
+// TestRoomOfAnotherAppIsATurn: waiting runs come in hand when runs of another app end. Their own app may have no ending
+// run, and half of its share need not be free.
 func TestRoomOfAnotherAppIsATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, calls := range []int{4, 7} { // long ones, of the 8 that one app may have of 16
+		for _, calls := range []int{4, 7} { // long ones; one app may have 8 of 16
 			o := &Options{InHand: 16}
 			o.defaults()
 			g := newGates(o)

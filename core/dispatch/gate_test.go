@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// slow accepts each run after a while, and counts the sends under way to each address.
+// slow accepts each run after a delay and counts the open sends to each address.
 type slow struct {
 	takes map[string]time.Duration
 	mu    sync.Mutex
@@ -65,7 +65,7 @@ func (s *slow) Idle(ctx context.Context, app *core.App, address string, _ core.J
 	return err == nil, err
 }
 
-// peak is the most sends that were under way to each address since it was asked last.
+// peak returns the maximum of open sends to each address since its last call.
 func (s *slow) peak() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +74,8 @@ func (s *slow) peak() map[string]int {
 	return m
 }
 
-// gated is a dispatcher over a store with jobs of one app, each job's fires to
-// one address: job 1 to 999 to the first, from 1000 to the second.
+// gated is a dispatcher over a store with jobs of one app, each with one address: jobs 1 to 999 the first, from 1000
+// the second.
 type gated struct {
 	t      *testing.T
 	d      *dispatch.Dispatcher
@@ -100,7 +100,7 @@ func newGated(t *testing.T, o dispatch.Options) *gated {
 	return g
 }
 
-// messages makes n jobs from a number on, and a fire of each that is due now.
+// messages creates n jobs with IDs from a number on, and messages with one due run of each.
 func (g *gated) messages(from core.JobID, n int, app string) []ring.Message {
 	g.t.Helper()
 	now := core.InstantOf(time.Now())
@@ -130,14 +130,14 @@ func (g *gated) handle(msgs []ring.Message) {
 	}
 }
 
-// TestSendsToOneAddressAreBounded: over all invocations of a process, and
-// however much is due; the bound follows what the executor is seen to need.
+// TestSendsToOneAddressAreBounded: the limit holds over all invocations and any number of due runs, and follows the
+// executor's needs.
 func TestSendsToOneAddressAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{SendsMin: 3, SendsMax: 7})
 		g.sender.takes[firstAddress], g.sender.takes[secondAddress] = 400*time.Millisecond, time.Millisecond
 
-		// Nothing is known of the address: the least. Two invocations share it.
+		// The address is unknown, so the minimum applies. Two invocations share it.
 		a, b := g.messages(1, 15, "one"), g.messages(101, 15, "one")
 		var wg sync.WaitGroup
 		wg.Go(func() { g.handle(a) })
@@ -147,20 +147,20 @@ func TestSendsToOneAddressAreBounded(t *testing.T) {
 			t.Errorf("at first %v sends under way, want 3", got)
 		}
 
-		// 60 a second that take 0.4 s each want 48; the most is 7.
+		// 60 a second that take 0.4 s each need 48; the maximum is 7.
 		g.handle(g.messages(201, 60, "one"))
 		if got := g.sender.peak(); got[firstAddress] != 7 {
 			t.Errorf("under load %v sends under way, want 7", got)
 		}
 
-		// When few are due the bound falls again: 6 want 4.
+		// When few are due the limit falls again: 6 need 4.
 		wait(time.Minute)
 		g.handle(g.messages(301, 6, "one"))
 		if got := g.sender.peak(); got[firstAddress] != 4 {
 			t.Errorf("later %v sends under way, want 4", got)
 		}
 
-		// One that answers at once needs no more than the least.
+		// An address that answers at once needs only the minimum.
 		wait(time.Minute)
 		g.handle(g.messages(1001, 60, "two"))
 		g.handle(g.messages(1101, 60, "two"))
@@ -173,8 +173,7 @@ func TestSendsToOneAddressAreBounded(t *testing.T) {
 	})
 }
 
-// TestAddressesDoNotShareALimit: what hangs at one address holds up no send to
-// another, in one batch or in two.
+// TestAddressesDoNotShareALimit: sends that hang at one address do not delay another address, in one batch or in two.
 func TestAddressesDoNotShareALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{SendsMin: 1, SendsMax: 1})
@@ -182,7 +181,7 @@ func TestAddressesDoNotShareALimit(t *testing.T) {
 		mixed := append(g.messages(1, 3, "one"), g.messages(1001, 20, "two")...)
 		var wg sync.WaitGroup
 		wg.Go(func() { g.handle(mixed) })
-		wait(time.Second) // all of the second, one by one, and the first still hangs
+		wait(time.Second) // all of the second, one by one, while the first still hangs
 		g.sender.mu.Lock()
 		if g.sender.total[secondAddress] != 20 || g.sender.total[firstAddress] != 1 {
 			t.Errorf("after a second %v were sent", g.sender.total)
@@ -195,13 +194,13 @@ func TestAddressesDoNotShareALimit(t *testing.T) {
 	})
 }
 
-// TestWhatWaitsForALimitIsNotLost: an invocation that ends while its fires wait
-// for a place puts them on the ring again, and takes no place with it.
+// TestWhatWaitsForALimitIsNotLost: an invocation that ends while its runs wait for places enqueues them again and holds
+// no place.
 func TestWhatWaitsForALimitIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{SendsMin: 1, SendsMax: 1, Invocation: 10 * time.Second})
 		g.sender.takes[firstAddress] = 3 * time.Second
-		g.handle(g.messages(1, 10, "one")) // acked: what was not sent is in a new message
+		g.handle(g.messages(1, 10, "one")) // acked: unsent runs are in a new message
 		sent := g.sender.total[firstAddress]
 		if sent < 2 || sent > 4 {
 			t.Fatalf("%d were sent in 10 seconds", sent)
@@ -243,12 +242,11 @@ func TestWhatWaitsForALimitIsNotLost(t *testing.T) {
 	})
 }
 
-// wait lets the bubble's clock run.
+// wait advances the bubble's clock.
 func wait(d time.Duration) { <-time.After(d) }
 
-// TestFiresInHandAreBounded: what an app has beyond its share of the fires in hand
-// waits unclaimed, and is sent in turn as those before it are answered; another app's
-// wait for none of it.
+// TestFiresInHandAreBounded: runs beyond the app's share of InHand wait unclaimed and are sent in order as earlier ones
+// are answered. Other apps do not wait.
 func TestFiresInHandAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{InHand: 8})
@@ -283,7 +281,7 @@ func TestFiresInHandAreBounded(t *testing.T) {
 	})
 }
 
-// TestFiresInLineComeAgain: where nothing makes room for long.
+// TestFiresInLineComeAgain: runs are retried if they wait too long in line.
 func TestFiresInLineComeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{InHand: 8})
@@ -310,12 +308,12 @@ func TestFiresInLineComeAgain(t *testing.T) {
 	})
 }
 
-// TestLongestLeadTimeIsHeld: what comes as early as the longest lead time and the second that
-// a queue of whole seconds rounds away is held, and not put back.
+// TestLongestLeadTimeIsHeld: a message that arrives early, by the longest lead time plus the second that a queue rounds
+// away, is held and not requeued.
 func TestLongestLeadTimeIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{})
-		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(1010 * time.Millisecond))) // of the bubble
+		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(1010 * time.Millisecond))) // fake time
 		msgs := g.messages(1, 3, "one")
 		slot := core.InstantOf(time.Now().Add(plan.AWS().LeadTime.Max + time.Second))
 		for i := range msgs {

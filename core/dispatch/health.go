@@ -10,14 +10,13 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// healths know which jobs and addresses are slow: from the answers to this
-// process's own sends, and from what others found. A slow one has its fires on the
-// slow lane until one answer a minute, the probe, comes in time.
+// healths tracks which jobs and addresses are slow, from the answers to this process's sends and from other
+// dispatchers. Runs of a slow job or address use the slow queue until a probe, one answer a minute, comes in time.
 type healths struct {
 	port Healths
 	o    *Options
 
-	asking sync.Mutex // one of the process reads and writes at a time
+	asking sync.Mutex // one goroutine at a time reads and writes the port
 	read   time.Time
 	wrote  time.Time
 
@@ -25,21 +24,20 @@ type healths struct {
 	of map[string]*pulse
 }
 
-// pulse is how one job or address answered recently.
+// A pulse is the recent health of one job or address.
 type pulse struct {
 	slow        bool
-	at          time.Time   // when it was found slow, or probed, or found well again
-	slowAnswers []time.Time // of the last SlowWithin
+	at          time.Time   // last time it was found slow, probed, or found healthy again
+	slowAnswers []time.Time // within the last SlowWithin
 	timeouts    int         // in a row
 	used        time.Time
-	published   bool // the others can read it
+	published   bool // other dispatchers can read it
 }
 
 const (
 	maxPulses  = 20_000 // addresses come from outside
 	maxPublish = 100    // at a time
-	// forgetSlow is how long what others found counts if nobody finds it again:
-	// where nothing is sent nothing can be probed.
+	// forgetSlow is how long a slow result counts if nothing confirms it: without sends there are no probes.
 	forgetSlow = 10 * time.Minute
 )
 
@@ -50,7 +48,7 @@ func (h *healths) on() bool { return h.port != nil }
 
 func jobName(job core.JobID) string { return "job/" + job.String() }
 
-// slow reports whether fires of the job to the address are to go on the slow lane.
+// slow reports whether runs of the job to the address must use the slow queue.
 func (h *healths) slow(job core.JobID, address string, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,9 +60,8 @@ func (h *healths) slow(job core.JobID, address string, now time.Time) bool {
 	return false
 }
 
-// note counts the answer to a send for its job and its address, or to a probe. An answer that
-// says nothing of how quickly the executor answers, as that of a call does in time
-// and a refused connection at all, is not slow.
+// note counts the answer to a send or a probe for its job and address. Answers that do not show the executor's speed do
+// not count as slow: a call that ends in time, a refused connection.
 func (h *healths) note(a *Answer, now time.Time, names ...string) {
 	if !h.on() || a.Ours {
 		return
@@ -80,7 +77,7 @@ func (h *healths) note(a *Answer, now time.Time, names ...string) {
 		p := h.of[of]
 		if p == nil {
 			if well {
-				continue // most are never slow
+				continue // most names are never slow
 			}
 			h.room(now)
 			p = &pulse{published: true}
@@ -116,8 +113,7 @@ func (p *pulse) answered(o *Options, well, timedOut bool, now time.Time) {
 	}
 }
 
-// room forgets what was not used for long, or all where that is not enough.
-// Callers hold mu.
+// room drops entries without recent use, or all if that is not enough. Callers hold mu.
 func (h *healths) room(now time.Time) {
 	if len(h.of) < maxPulses {
 		return
@@ -128,8 +124,8 @@ func (h *healths) room(now time.Time) {
 	}
 }
 
-// sync reads what others found and publishes what was found here, each once in
-// HealthEvery at most. It is for economy: an error leaves it to the next time.
+// sync publishes local results and reads the others' results, each at most once per HealthEvery. Both only save cost,
+// so an error waits for the next time.
 func (h *healths) sync(ctx context.Context, now time.Time) {
 	if !h.on() || !h.asking.TryLock() {
 		return
@@ -140,7 +136,7 @@ func (h *healths) sync(ctx context.Context, now time.Time) {
 			h.wrote = now
 			for i, err := range h.port.PutHealths(ctx, list) {
 				switch {
-				case answerOf(err) <= refused: // refused: another found something later, and it is read
+				case answerOf(err) <= refused: // refused: another dispatcher stored a later result, which is read below
 					h.published(&list[i])
 				default:
 					h.o.Log.Warn("what is slow, or no longer, could not be published", "of", list[i].Of, "slow", list[i].Slow, "err", err)
@@ -178,7 +174,7 @@ func (h *healths) published(x *core.Health) {
 	}
 }
 
-// adopt takes over what others found later than this process did.
+// adopt stores results of other dispatchers that are newer than the local ones.
 func (h *healths) adopt(list []core.Health, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -18,23 +18,22 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// laned is two dispatchers with a slow lane over one store. Executors answer as
-// the test says.
+// laned is two dispatchers with a slow queue over one store. The test sets the answers of executors.
 type laned struct {
 	*gated
 	a, b *dispatch.Dispatcher
 
 	mu     sync.Mutex
 	answer func(s dispatch.Shipment) dispatch.Answer
-	puts   []time.Time // of healths
+	puts   []time.Time // times of PutHealths
 	reads  int
-	refuse error // of messages for the slow lane
+	refuse error // error for messages on the slow queue
 	job    core.JobID
 }
 
 func (l *laned) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
 	a := l.answer(s)
-	time.Sleep(a.Took) // of the bubble
+	time.Sleep(a.Took) // fake time
 	l.mu.Lock()
 	l.sender.total[s.Address]++
 	l.mu.Unlock()
@@ -59,7 +58,7 @@ func (l *laned) PutHealths(ctx context.Context, list []core.Health) []error {
 	return l.s.PutHealths(ctx, list)
 }
 
-// laneRing refuses what the test says.
+// laneRing fails as the test sets it.
 type laneRing struct{ l *laned }
 
 func (r laneRing) Enqueue(ctx context.Context, out []ring.Out) []error {
@@ -90,7 +89,7 @@ func (l *laned) quick() {
 	}
 }
 
-// late makes the first address answer late; silent, not at all.
+// late makes the first address answer late; silent makes it time out.
 func (l *laned) late() {
 	l.answer = func(s dispatch.Shipment) dispatch.Answer {
 		a := dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 20 * time.Millisecond}
@@ -110,8 +109,7 @@ func (l *laned) silent() {
 	}
 }
 
-// fire dispatches fires of n new jobs, one after another, and answers how many were
-// sent; what was put on the slow lane is left there.
+// fire dispatches n new jobs one after another and returns how many were sent; messages on the slow queue stay there.
 func (l *laned) fire(d *dispatch.Dispatcher, n int, app string) (sent int) {
 	l.t.Helper()
 	before := l.count()
@@ -132,7 +130,7 @@ func (l *laned) count() int {
 	return l.sender.total[firstAddress] + l.sender.total[secondAddress]
 }
 
-// waiting is how many messages are on a lane.
+// waiting returns the number of messages in a queue.
 func (l *laned) waiting(lane ring.Kind) int {
 	due, waiting, inFlight, err := l.s.Depth(l.t.Context(), lane)
 	if err != nil {
@@ -141,7 +139,7 @@ func (l *laned) waiting(lane ring.Kind) int {
 	return due + waiting + inFlight
 }
 
-// drain takes what is on the slow lane, and answers how many it were.
+// drain handles the messages on the slow queue and returns their number.
 func (l *laned) drain(d *dispatch.Dispatcher) (n int) {
 	l.t.Helper()
 	for {
@@ -173,32 +171,32 @@ func TestSlowAddressHasALaneOfItsOwn(t *testing.T) {
 		if n := l.fire(l.a, 3, "one"); n != 0 || l.waiting(ring.KindSlow) != 3 {
 			t.Fatalf("after eleven late answers %d were sent, %d wait on the slow lane", n, l.waiting(ring.KindSlow))
 		}
-		// Nothing of theirs is claimed: they may be changed until they are sent.
+		// They are not claimed: users may change them until they are sent.
 		last := core.PlannedRun(l.job, core.InstantOf(time.Now()))
 		if runs, _, err := l.s.Runs(t.Context(), []core.RunID{last}); err != nil || len(runs) != 0 {
 			t.Errorf("a fire on the slow lane is claimed: %v, %v", runs, err)
 		}
-		// Another address is not slow, and another dispatcher knows who is.
+		// Another address is not slow, and another dispatcher knows the slow one.
 		if n := l.fire(l.a, 1, "two"); n != 1 {
 			t.Error("a quick address waits for a slow one")
 		}
 		if n := l.fire(l.b, 2, "one"); n != 0 || l.waiting(ring.KindSlow) != 5 {
 			t.Errorf("the other dispatcher sent %d, %d wait", n, l.waiting(ring.KindSlow))
 		}
-		// On the slow lane it is sent, late or not, and never put there again.
+		// From the slow queue it is sent, late or not, and never returned there.
 		began := l.count()
 		if n := l.drain(l.b); n != 5 || l.count()-began != 5 || l.waiting(ring.KindSlow)+l.waiting(ring.KindFires) != 0 {
 			t.Errorf("%d taken from the slow lane, %d sent, %d and %d wait", n, l.count()-began, l.waiting(ring.KindSlow), l.waiting(ring.KindFires))
 		}
 
-		// One good probe a minute brings it back; a late one does not.
+		// One good probe a minute ends the slow state; a late one does not.
 		wait(time.Minute)
 		l.fire(l.a, 1, "one")
 		l.drain(l.b) // late
 		l.quick()
 		wait(30 * time.Second)
 		l.fire(l.a, 1, "one")
-		l.drain(l.b) // in time, and no probe yet
+		l.drain(l.b) // in time, but not a probe yet
 		wait(6 * time.Second)
 		if n := l.fire(l.b, 1, "one"); n != 0 {
 			t.Error("it was probed twice in a minute")
@@ -214,8 +212,8 @@ func TestSlowAddressHasALaneOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestSlowIsASlidingCount: late answers further apart than SlowWithin, those of a
-// call and refused connections make nothing slow; three time-outs in a row do at once.
+// TestSlowIsASlidingCount: late answers further apart than SlowWithin, long calls and refused connections make nothing
+// slow. Three timeouts in a row do at once.
 func TestSlowIsASlidingCount(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers func(l *laned)
@@ -251,7 +249,7 @@ func TestSlowIsASlidingCount(t *testing.T) {
 					l.fire(l.a, 1, "one")
 					wait(c.every)
 				}
-				// The last wait may have been long: what matters is whether it was found.
+				// The last wait may have been long: only the result matters.
 				list, err := l.s.Healths(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -268,8 +266,7 @@ func TestSlowIsASlidingCount(t *testing.T) {
 	}
 }
 
-// TestSlowJob: a job that is late wherever it runs goes on the slow lane, and no
-// other job of its addresses does.
+// TestSlowJob: a job that is late on every address uses the slow queue; other jobs on those addresses do not.
 func TestSlowJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLaned(t)
@@ -282,7 +279,7 @@ func TestSlowJob(t *testing.T) {
 			}
 			return a
 		}
-		// Its app has two addresses, none of which is late ten times.
+		// Its app has two addresses, and neither is late ten times.
 		app := core.App{Name: "one", Executors: []string{firstAddress, secondAddress}, Rev: 2}
 		if err := l.s.PutApp(t.Context(), 1, app, core.Change{ID: 2, App: "one"}); err != nil {
 			t.Fatal(err)
@@ -298,8 +295,7 @@ func TestSlowJob(t *testing.T) {
 	})
 }
 
-// TestHealthIsToldSparingly: whatever happens it is written and read once in five
-// seconds at most.
+// TestHealthIsToldSparingly: health is written and read at most once in five seconds.
 func TestHealthIsToldSparingly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLaned(t)
@@ -329,7 +325,7 @@ func TestHealthIsToldSparingly(t *testing.T) {
 	})
 }
 
-// TestSlowLaneIsPutFirst: a message is acked only once its fire is on the slow lane.
+// TestSlowLaneIsPutFirst: a message is acknowledged only once its run is on the slow queue.
 func TestSlowLaneIsPutFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLaned(t)
@@ -343,7 +339,7 @@ func TestSlowLaneIsPutFirst(t *testing.T) {
 	})
 }
 
-// TestSlowStaysSlow: what is told to come again comes again on the slow lane.
+// TestSlowStaysSlow: a run from the slow queue is retried on the slow queue.
 func TestSlowStaysSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLaned(t)
@@ -366,8 +362,7 @@ func TestSlowStaysSlow(t *testing.T) {
 	})
 }
 
-// TestSlowLaneBesideALongSend: what belongs on the slow lane goes there while other
-// sends of its batch are open, and does not wait for them.
+// TestSlowLaneBesideALongSend: runs move to the slow queue while other sends of their batch are open.
 func TestSlowLaneBesideALongSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLaned(t)
@@ -392,8 +387,8 @@ func TestSlowLaneBesideALongSend(t *testing.T) {
 	})
 }
 
-// TestOwnWantIsNoAnswer: a send for which this process lacked something is made again,
-// says nothing of its address, slow or not, and is told once a minute.
+// TestOwnWantIsNoAnswer: a send that failed for lack of local resources is repeated, does not affect health, and is
+// logged once a minute.
 func TestOwnWantIsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told strings.Builder
@@ -415,7 +410,7 @@ func TestOwnWantIsNoAnswer(t *testing.T) {
 		if n := strings.Count(told.String(), "too many open files"); n != 1 || !strings.Contains(told.String(), "run=") {
 			t.Errorf("told %d times:\n%s", n, &told)
 		}
-		// A slow address is not found well by it either.
+		// It does not make a slow address healthy either.
 		l.late()
 		l.fire(l.b, 11, "one")
 		wait(time.Minute + time.Second)

@@ -11,24 +11,22 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// keepJournal stores the journal each JournalEvery, until open ends, while there are new
-// answers: what is answered and not yet stored is what a crash sends again.
-// With none for long it is stored as begun: the watchdog goes over the minutes
-// of claims once, and would not see a journal that comes after it.
+// keepJournal stores the journal every JournalEvery until open ends, if there are new answers: a crash sends runs again
+// whose answers are not stored. Without new answers it stores the begun runs in time: the watchdog reads each minute of
+// claims once and misses journals that come later.
 func (b *batch) keepJournal(ctx, open context.Context) {
 	every := b.d.o.JournalEvery
 	for next := every; sleep(open, next); {
 		b.mu.Lock()
-		due := b.dirty || b.blocked.Load() || b.since() >= b.d.o.Behind/10 && b.unnamed() // well before the watchdog comes
+		due := b.dirty || b.blocked.Load() || b.since() >= b.d.o.Behind/10 && b.unnamed() // well before the watchdog reads the minute
 		b.mu.Unlock()
 		if next = every; due && !b.writeJournal(ctx) {
-			next = every / 5 // nothing is sent meanwhile
+			next = every / 5 // no send starts until it is stored
 		}
 	}
 }
 
-// finalJournal stores what was accepted, unconfirmed or left; when that cannot
-// be done at all, a check carries it.
+// finalJournal stores the accepted, unconfirmed and left runs. If the store fails, a check carries the journal.
 func (b *batch) finalJournal(ctx context.Context) {
 	b.mu.Lock()
 	needed := slices.ContainsFunc(b.over, func(e core.Entry) bool { return e.Outcome.Settled() }) ||
@@ -47,8 +45,8 @@ func (b *batch) finalJournal(ctx context.Context) {
 			break
 		}
 	}
-	// The check is sent after the work's deadline if need be: it is neither a
-	// claim nor a send to an executor, and without it the message only comes again.
+	// The check may be sent after the deadline: it is neither a claim nor a send. Without it, the messages are only
+	// delivered again.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.d.o.Reserve/2)
 	defer cancel()
 	b.mu.Lock()
@@ -62,11 +60,11 @@ func (b *batch) finalJournal(ctx context.Context) {
 	}
 }
 
-// listTries is how often the store may refuse journals that only list runs, all together.
+// listTries is the total number of attempts to store journals that only list runs.
 const listTries = 3
 
-// list stores journals that name the runs which this invocation claimed, recorded or found closed, if no stored journal names
-// them. If it cannot, checks carry the journals.
+// list stores journals that name the runs claimed, recorded or found closed by this invocation, if no stored journal
+// names them. If the store fails, checks carry the journals.
 func (b *batch) list(ctx context.Context) {
 	b.readShards(ctx)
 	journals, runs := b.lists()
@@ -90,7 +88,8 @@ func (b *batch) list(ctx context.Context) {
 	}
 }
 
-// readShards reads the shards whose broadcast was over when they came: lists may lack them, as the one who sent them may have died.
+// readShards reads shards whose broadcast was already closed. Lists may lack them: the process that sent them may have
+// died.
 func (b *batch) readShards(ctx context.Context) {
 	of := map[core.RunID]*item{}
 	for _, it := range b.items {
@@ -110,7 +109,8 @@ func (b *batch) readShards(ctx context.Context) {
 	}
 }
 
-// mayLack reports whether lists may lack a run that another invocation wrote: that one may have died before its journal was stored.
+// mayLack reports whether lists may lack a run that another invocation wrote. That invocation may have died before it
+// stored its journal.
 func (b *batch) mayLack(it *item) bool {
 	r := it.run
 	if !b.d.o.Lists || it.wrote != 0 || r == &noRun {
@@ -119,8 +119,8 @@ func (b *batch) mayLack(it *item) bool {
 	return it.phase == (done{}) && (!r.State.Open() || r.IsBroadcast()) || it.phase == settled(core.Left) && !r.Journal.IsZero()
 }
 
-// lists returns the journals that name the unlisted runs. Lists take a run from the journals of the minute that it names, and a
-// run that no dispatcher wrote from those of its end.
+// lists returns the journals that name the unlisted runs. Lists find a run in the journals of its journal's minute.
+// Runs that no dispatcher wrote are found in the journals of the minute in which they ended.
 func (b *batch) lists() (journals []core.Journal, runs int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,9 +148,8 @@ func (b *batch) lists() (journals []core.Journal, runs int) {
 	return journals, runs
 }
 
-// writeJournal stores the journal once. Only one caller at a time.
-// One that names a run too late is announced before: who finds it stored concludes from it,
-// and the watchdog may have been done with what was stored before it.
+// writeJournal stores the journal once; only one caller at a time. If the journal names a run too late for the
+// watchdog, a check announces it first: readers rely on a stored journal, and the watchdog may have passed that minute.
 func (b *batch) writeJournal(ctx context.Context) bool {
 	b.mu.Lock()
 	b.dirty = false
@@ -177,16 +176,15 @@ func (b *batch) writeJournal(ctx context.Context) bool {
 			it.named = true
 		}
 	} else if len(unnamed) > 0 {
-		b.stored = false // it took so long: again, and announced
+		b.stored = false // it took too long: retry with an announcement
 	}
 	b.blocked.Store(!b.stored)
 	b.dirty = b.dirty || !b.stored
 	return b.stored
 }
 
-// journal returns the next write: every run that this invocation claimed or left, as it
-// stands. Unnamed are those for the watchdog that no write named in time; unlisted are those
-// that only lists need and that no write named. Callers hold mu.
+// journal returns the next version: all runs that this invocation claimed or left, with their outcomes. unnamed are the
+// runs for the watchdog that no write named in time; unlisted are the runs that only lists need. Callers hold mu.
 func (b *batch) journal() (j core.Journal, unnamed, unlisted []*item) {
 	b.v++
 	j = core.Journal{Key: b.key, V: b.v, Entries: make([]core.Entry, 0, len(b.over)+len(b.items))}
@@ -216,7 +214,7 @@ func (b *batch) journal() (j core.Journal, unnamed, unlisted []*item) {
 	return j, unnamed, unlisted
 }
 
-// entry is what the journal says of a fire; its outcome is 0 where it says nothing.
+// entry returns the journal's entry for an item; outcome 0: not listed.
 func (b *batch) entry(it *item) core.Entry {
 	e := core.Entry{Run: it.fire.Run, Address: it.run.Address, Outcome: entry(it.phase)}
 	if e.Outcome == 0 && b.d.o.Lists {
@@ -231,24 +229,23 @@ func (b *batch) entry(it *item) core.Entry {
 	return e
 }
 
-// unnamed reports whether something that the journal ought to name is not named in
-// time. Callers hold mu.
+// unnamed reports whether a run that the journal must name is not named in time. Callers hold mu.
 func (b *batch) unnamed() bool {
 	return slices.ContainsFunc(b.items, func(it *item) bool { return !it.named && entry(it.phase) != 0 })
 }
 
-// tooLate reports that the watchdog may have walked over the minute of the claims,
-// or be about to: a journal that is stored now for the first time is not read.
+// tooLate reports whether the watchdog may have read the minute of the claims, or may read it soon. It does not see a
+// journal that is first stored now.
 func (b *batch) tooLate() bool { return b.since() > b.d.o.Behind/2 }
 
-// since is how long after the claims it is at least for the watchdog, which goes by
-// the wall: that shows where the machine slept, but not where it was set back.
+// since returns the minimum age of the claims for the watchdog, which uses the wall clock. The wall clock includes
+// sleep of the machine; the monotonic clock covers clocks that were set back.
 func (b *batch) since() time.Duration {
 	return max(time.Since(b.began), b.now().Round(0).Sub(time.Unix(b.key.Minute*60+60, 0)))
 }
 
-// tell sends a check that carries a journal: its consumer stores it, and asks
-// for it to be read where the walk over the minutes has not been.
+// tell enqueues a check that carries the journal. The consumer stores it, and has it read if the watchdog has passed
+// its minute.
 func (b *batch) tell(ctx context.Context, j core.Journal) error {
 	c := &ring.Check{Journal: &j}
 	for _, e := range j.Entries {
@@ -261,9 +258,8 @@ func checkAt(at core.Instant, c *ring.Check) ring.Out {
 	return ring.Out{NotBefore: at.Time(), Message: ring.Message{Kind: ring.KindCheck, Slot: at, Check: c}}
 }
 
-// thin forgets of the fires that are settled what the end of the batch does not
-// need, for it may be an hour away: one call is awaited, and the batch was a
-// thousand fires.
+// thin drops data of finished items that the end of the batch does not need. The end may be an hour away if one call is
+// awaited in a batch of a thousand runs.
 func (b *batch) thin(ctx context.Context) {
 	b.mu.Lock()
 	var answered []*item
@@ -288,7 +284,7 @@ func (b *batch) thin(ctx context.Context) {
 	b.checks(ctx, answered)
 }
 
-// checks asks the watchdog to look at runs with a timeout soon after it.
+// checks enqueues checks of runs with a timeout, due soon after that timeout.
 func (b *batch) checks(ctx context.Context, items []*item) {
 	byTime := map[core.Instant][]core.RunID{}
 	for _, it := range items {
@@ -303,7 +299,7 @@ func (b *batch) checks(ctx context.Context, items []*item) {
 			after = append(after, d+b.d.o.TimeoutGrace)
 		}
 		for _, d := range after {
-			// For what is farther away the journal is read in time.
+			// For later times the watchdog reads the journal early enough.
 			if at := core.Ceil(b.now().Add(d)); at.Time().Sub(b.now()) <= ring.Farthest {
 				byTime[at] = append(byTime[at], it.fire.Run)
 			}
@@ -318,7 +314,7 @@ func (b *batch) checks(ctx context.Context, items []*item) {
 	}
 	for _, err := range b.d.ring.Enqueue(ctx, out) {
 		if err != nil {
-			// The journal names them: the watchdog comes later, not never.
+			// The journal names the runs, so the watchdog checks them later.
 			b.d.o.Log.Warn("check not sent", "err", err)
 			return
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// journalled keeps each journal that is written, and refuses them if it is down.
+// journalled records each journal that is written, and rejects them if it is down.
 type journalled struct {
 	*memory.Store
 	down bool
@@ -41,8 +41,8 @@ func (s *journalled) PutJournal(ctx context.Context, j core.Journal) error {
 	return s.Store.PutJournal(ctx, j)
 }
 
-// TestDispatcherListsRunsThatNeedNoWatchdog: where runs are listed by journals, one write names all that the batch claimed,
-// queued or skipped. If the store refuses it, a check carries it, and the batch is acked.
+// TestDispatcherListsRunsThatNeedNoWatchdog: if lists use journals, one write names all runs that the batch claimed,
+// queued or skipped. If the store rejects it, a check carries it and the batch is acknowledged.
 func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 	ended := dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
 	busy := dispatch.Answer{Kind: dispatch.AnswerBusy}
@@ -53,7 +53,7 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 		lists   bool
 		down    bool
 		limited bool           // job 3 has a limit that is in use, and skips
-		writes  int            // -1: as many as there is time for
+		writes  int            // -1: unlimited, as long as time is left
 		want    []core.Outcome // of the last write, by job
 	}{
 		{name: "all end", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, writes: 1,
@@ -113,8 +113,8 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 	}
 }
 
-// TestDispatcherListsRunsOfADeadOne: a run that ended after its claimer died is named in the minute of its claim. One that is
-// skipped then is named in the minute of that, and its record says so.
+// TestDispatcherListsRunsOfADeadOne: a run that ended after its claimer died is named in the minute of its claim. If it
+// is skipped then, it is named in the minute of the skip, and its record names that journal.
 func TestDispatcherListsRunsOfADeadOne(t *testing.T) {
 	for name, skips := range map[string]bool{"ended": false, "given back, and skipped while its app is paused": true} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +162,8 @@ func TestDispatcherListsRunsOfADeadOne(t *testing.T) {
 	}
 }
 
-// retried stores runs as a client does that tries again: the first attempt was done and had no answer, the next is refused.
+// retried stores runs as a retrying client does: the first attempt succeeds without an answer, and the next one is
+// rejected.
 type retried struct{ *journalled }
 
 func (s retried) Create(ctx context.Context, runs []core.Run) []error {
@@ -173,7 +174,7 @@ func (s retried) Create(ctx context.Context, runs []core.Run) []error {
 	return errs
 }
 
-// TestDispatcherListsRunsWhoseWriteWasRefused: a run that was written by an attempt without an answer is named too.
+// TestDispatcherListsRunsWhoseWriteWasRefused: a run written by an attempt without an answer is named too.
 func TestDispatcherListsRunsWhoseWriteWasRefused(t *testing.T) {
 	for name, want := range map[string]core.Outcome{"claimed": core.Done, "skipped": core.Recorded} {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +203,7 @@ func TestDispatcherListsRunsWhoseWriteWasRefused(t *testing.T) {
 	}
 }
 
-// overlapping is a fire of a job of which one run is at work already and no other may be.
+// overlapping returns a fire of a job with a limit of one run, which is running.
 func (g *gated) overlapping(id core.JobID) core.Fire {
 	g.t.Helper()
 	now := core.InstantOf(time.Now())

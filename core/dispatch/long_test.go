@@ -13,9 +13,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// TestLongCallIsWatched: a call that is answered with 202, or not at all, long
-// after it was begun is on a journal of the minute of its claim, which the
-// watchdog passed meanwhile. It must be looked after all the same.
+// TestLongCallIsWatched: a call answered late, with 202 or not at all, is in a journal of the minute of its claim,
+// which the watchdog has passed. It must still be watched.
 func TestLongCallIsWatched(t *testing.T) {
 	for _, took := range []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -63,8 +62,8 @@ func TestLongCallIsWatched(t *testing.T) {
 	}
 }
 
-// TestCallHoldsUpNobodysClaim: what came beside a call that may last is claimed for as
-// long as an invocation lasts without it, so a crash holds it up no longer.
+// TestCallHoldsUpNobodysClaim: other runs in the batch of a long call get a claim of normal duration, so that a crash
+// delays them no longer.
 func TestCallHoldsUpNobodysClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{})

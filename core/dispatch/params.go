@@ -10,8 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// params are what a run is sent with: those that its trigger gave, byte for byte, or
-// else the job's.
+// params returns the parameters to send: the trigger's, byte for byte, or else the job's.
 func (it *item) params() (string, error) {
 	d := &it.job.Def
 	switch {
@@ -31,27 +30,24 @@ func (it *item) params() (string, error) {
 	return t.Fill(core.Filling{Run: it.run.ID, Attempt: it.run.Attempt, At: it.run.At, LastSuccess: it.success, Zone: zone})
 }
 
-// A job's last success is sought among its newest runs: planned, and numbered (retries,
-// by hand).
+// A job's last success is sought among its newest planned runs and its newest numbered runs (retries, manual triggers).
 const (
 	successPage   = 100
 	successPages  = 3
-	successAtOnce = 16 // jobs that are read about side by side
+	successAtOnce = 16 // jobs that are read in parallel
 )
 
-// successFor bounds what is read for templates, before anything of the batch is claimed.
+// successFor limits the reads for templates, which happen before the batch claims anything.
 const successFor = time.Second
 
-// success is the instant of a job's last success, 0 where none was found, or why that
-// cannot be known now.
+// success is the scheduled time of a job's last success, 0 if none was found, or the error that prevented the search.
 type success struct {
 	at  core.Instant
 	err error
 }
 
-// templates reads the last successes that the templates of fires to be sent name. What
-// cannot be understood here (its version may be newer) or be read in time comes again,
-// and holds up no other job's fires for longer.
+// templates reads the last successes that templates of runs to be sent need. Runs whose template cannot be decoded (it
+// may come from a newer version) or read in time are retried. Other jobs wait no longer than successFor.
 func (b *batch) templates(ctx context.Context) {
 	found := map[core.JobID]*success{}
 	var of []*item
@@ -108,7 +104,7 @@ func (b *batch) templates(ctx context.Context) {
 	}
 }
 
-// lastSuccess is the instant of the newest run between two that succeeded.
+// lastSuccess returns the scheduled time of the newest successful run between two IDs.
 func (b *batch) lastSuccess(ctx context.Context, high, low core.RunID) (core.Instant, error) {
 	for range successPages {
 		runs, err := b.d.store.RunSpan(ctx, high, low, successPage)

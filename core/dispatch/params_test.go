@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// paramsOf is a sender that keeps what each run was sent with.
+// paramsOf is a sender that records the parameters of each run.
 type paramsOf struct {
 	*prober
 	got map[core.RunID]string
@@ -30,9 +30,8 @@ func (p *paramsOf) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answe
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 }
 
-// TestTemplateIsFilled: of the job's params, in the job's zone, with the instant of the
-// last success among its newest runs; what a trigger gave goes byte for byte, and what
-// would be too long fails its run.
+// TestTemplateIsFilled: the job's parameters are filled in its zone, with the scheduled time of its last success.
+// Parameters of a trigger are sent byte for byte. Parameters that become too long fail the run.
 func TestTemplateIsFilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &paramsOf{prober: newProber(t, dispatch.Options{}), got: map[core.RunID]string{}}
@@ -98,7 +97,7 @@ func TestTemplateIsFilled(t *testing.T) {
 	})
 }
 
-// spans is a store whose runs are read slowly, or not at all.
+// spans is a store that reads runs slowly, or not at all.
 type spans struct {
 	*memory.Store
 	takes time.Duration
@@ -114,9 +113,8 @@ func (s *spans) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	}
 }
 
-// TestTemplatesHoldUpNobody: not who is beside one whose last success is read slowly; what
-// cannot be read falls by its time, and ends among the dead letters; and a run that may
-// have been sent is not failed by a template that is not understood here.
+// TestTemplatesHoldUpNobody: a slow read of a last success delays no other job. A template that stays unreadable moves
+// to the dead-letter queue. A run that may have been sent does not fail because of it.
 func TestTemplatesHoldUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, dispatch.Options{})

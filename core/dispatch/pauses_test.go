@@ -11,9 +11,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// TestFireOfAnyPause: however many pauses ago its instant lay in one, and however
-// late it comes, a fire is not sent. Where nobody knows the pause any more it is
-// recorded, as is what may have been demanded.
+// TestFireOfAnyPause: a late run whose scheduled time lies in a pause, however old, is not sent. If the pause is not
+// stored any more, the run is recorded, since it may have been expected.
 func TestFireOfAnyPause(t *testing.T) {
 	for _, everything := range []bool{false, true} {
 		for _, later := range []int{0, 1, core.MaxPast, core.MaxPast + 1, core.MaxPast + 5} {

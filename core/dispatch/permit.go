@@ -13,32 +13,32 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// permitsAtOnce is how many items of permits a batch reads and writes side by side.
+// permitsAtOnce limits how many permits a batch reads and writes in parallel.
 const permitsAtOnce = 16
 
-// permitWait is how far away the last look is of what waits for a permit without a deadline.
+// permitWait is how long a run without a deadline waits for a permit.
 const permitWait = 366 * 24 * time.Hour
 
 var errNoPermit = errors.New("as many are at work as its limit allows")
 
-// permitAsk is a write that claims a run which a limit counts.
+// A permitAsk is a write that claims a run which counts against limits.
 type permitAsk struct {
 	it     *item
 	run    *core.Run
 	create *core.Run    // nil: it is a put
 	put    *core.RunPut // nil: it is a create
-	name   string       // of the limit that it asks
-	names  []string     // of those that it is still to ask
+	name   string       // limit that it asks now
+	names  []string     // limits to ask later
 	answer core.PermitAnswer
-	from   core.Instant // of PermitLater
-	beside bool         // its last answer: the line of its app is full, and it comes again beside it
-	ends   core.RunID   // the first run of the chain at work in whose place it goes; 0: none
+	from   core.Instant // for core.PermitLater: when the attempt may start
+	beside bool         // the app's queue was full: the run is retried without a place in it
+	ends   core.RunID   // first run of the retry chain that this run replaces; 0: none
 	err    error
-	// As its last answer found them: how many are at work, and how many wait.
+	// Number of runs that hold a permit and that wait, at the last answer.
 	held, waiting int
 }
 
-// overlap is the limit as its job or app has it now; false: they have another.
+// overlap returns the current limit of the job or app; false: the name belongs to an older limit.
 func (a *permitAsk) overlap(name string) (core.Overlap, bool) {
 	if core.IsPermitOfApp(name) {
 		if a.it.app == nil {
@@ -50,15 +50,14 @@ func (a *permitAsk) overlap(name string) (core.Overlap, bool) {
 	return o, o.Counts(a.it.job.Def.ID, name)
 }
 
-// replaces reports whether a run that waits goes in the place of another.
+// replaces reports whether a waiting run replaces another run.
 func (a *permitAsk) replaces() bool {
 	o, is := a.overlap(a.name)
 	return a.put != nil && !a.put.To.MaybeSent && o.Full == core.FullReplace && is
 }
 
-// limited takes the fires out that a limit counts, by limit: it may take a while to ask for
-// it, which is no other fire's wait. Those of an app that has limits ask for these
-// together: they would be in each other's way.
+// limited removes the items that count against a limit and groups them by limit. Asking may take a while, and other
+// items must not wait. Items of an app with limits form one group: separate requests would conflict.
 func (b *batch) limited() (groups map[string][]*item) {
 	groups = map[string][]*item{}
 	b.items = slices.DeleteFunc(b.items, func(it *item) bool {
@@ -76,8 +75,8 @@ func (b *batch) limited() (groups map[string][]*item) {
 	return groups
 }
 
-// permit is the name of the limit that counts a fire, empty if none does: of one that was to
-// be sent before what it was then, else what its job and app say now.
+// permit returns the name of the limit that the run counts against, or "". A run that was sent before keeps its name;
+// otherwise the current job and app decide.
 func (it *item) permit() string {
 	switch r := it.run; {
 	case r.Permit != "" || it.job == nil || it.of != nil || r.Cause == core.CauseRetry:
@@ -90,7 +89,7 @@ func (it *item) permit() string {
 	return ""
 }
 
-// claimLimited takes such fires through all steps.
+// claimLimited takes the items of one limit through all steps.
 func (b *batch) claimLimited(ctx context.Context, items []*item, senders *sync.WaitGroup) {
 	b.claim(ctx, items)
 	waits, rest := takeWaiting(items)
@@ -100,9 +99,9 @@ func (b *batch) claimLimited(ctx context.Context, items []*item, senders *sync.W
 	}
 }
 
-// permits asks for the claims among writes (section 9 of the protocol); those without a
-// permit become records of what waits, or is skipped. One whose record is not stored yet
-// does not enter the queue, where nothing but its message would say that it waits.
+// permits asks for the permits of the claims in w (claim protocol section 9). Claims that get none become writes of
+// waiting or skipped runs. A run without a stored record does not enter the queue: its message would be the only trace
+// that it waits.
 func (b *batch) permits(ctx context.Context, w *writes) {
 	var asks []*permitAsk
 	for i := range w.creates {
@@ -123,8 +122,8 @@ func (b *batch) permits(ctx context.Context, w *writes) {
 	for b.askNext(ctx, asks) {
 	}
 	for _, a := range asks {
-		// Perhaps it asked for those behind this one before a person changed what counts it:
-		// who waits for one permit is to have none behind it.
+		// It may have taken the later permits before a user changed its limits. A run that waits for one permit must
+		// not hold the permits after it.
 		if a.err == nil && a.answer == core.PermitWaits && a.put != nil && a.it.run.Permit == "" {
 			a.err = b.d.finish.Leave(ctx, a.run.First, a.name, a.names...)
 		}
@@ -136,8 +135,8 @@ func (b *batch) permits(ctx context.Context, w *writes) {
 	w.drop(drop)
 }
 
-// askNext asks for the next permit of those that have all that they asked for yet; false:
-// there is none.
+// askNext asks for the next permit of each run that got all previous ones; it returns false when nothing is left to
+// ask.
 func (b *batch) askNext(ctx context.Context, asks []*permitAsk) bool {
 	byName := map[string][]*permitAsk{}
 	for _, a := range asks {
@@ -160,7 +159,7 @@ func (b *batch) askNext(ctx context.Context, asks []*permitAsk) bool {
 	return len(byName) > 0
 }
 
-// answered makes of a claim what its answer leads to; false: nothing is written now.
+// answered changes the write of a claim to match its answer; false: nothing is written now.
 func (b *batch) answered(a *permitAsk) bool {
 	if a.err != nil {
 		a.it.phase = passing{why: a.err}
@@ -174,15 +173,15 @@ func (b *batch) answered(a *permitAsk) bool {
 		reason = core.ReasonQueueFull
 	case core.PermitWaits, core.PermitLater:
 		switch {
-		case a.create != nil: // once that is stored it is looked at, and enters the queue
+		case a.create != nil: // after this write it is checked and enters the queue
 			*a.create = b.recorded(a.it, b.now(), core.Queued)
 			return true
-		case a.put.To.MaybeSent: // another's: it stays his until it is taken
+		case a.put.To.MaybeSent: // its old owner keeps it until it is claimed again
 			a.it.phase = passing{why: errNoPermit}
 			return false
 		}
 		until := b.now().Add(permitWait)
-		// What is triggered by hand goes on after it, and is not to be looked at each second.
+		// A run triggered after its deadline waits without one, not with a check each second.
 		if end := a.it.fire.Slot.Time().Add(a.it.job.Sched.Deadline); end.After(b.now()) {
 			until = end
 		}
@@ -199,7 +198,7 @@ func (b *batch) answered(a *permitAsk) bool {
 	return true
 }
 
-// tell has the end of a run that is skipped say why.
+// tell sets the message that explains why a run was skipped.
 func (a *permitAsk) tell() {
 	of, value := core.SplitPermit(a.name)
 	if of == "job/"+a.it.job.Def.ID.String() {
@@ -226,7 +225,7 @@ func (a *permitAsk) tell() {
 	}
 }
 
-// ask asks for runs under one name.
+// ask asks for one permit for each run in list.
 func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 	slices.SortFunc(list, func(x, y *permitAsk) int {
 		return cmp.Or(cmp.Compare(x.run.Slot, y.run.Slot), cmp.Compare(x.run.First, y.run.First))
@@ -238,8 +237,8 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 	err := b.d.finish.PutPermits(ctx, name, inHand, func(p *core.Permits) (bool, error) {
 		was := p.Clone()
 		changed := b.askAllOf(p, list)
-		// Nobody waits, or is skipped, for what is over. Of those that wait the first sees to
-		// it; the others, also those beside a full line, see to that one.
+		// No run may wait or be skipped because of a finished run. The first in the queue checks for finished runs. The
+		// others, and runs beside a full queue, only check that first run.
 		var late, sees bool
 		for _, a := range list {
 			if a.answer != core.PermitGranted && a.answer != core.PermitLater {
@@ -262,7 +261,7 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 			return false, err
 		}
 		if was.Release(func(first core.RunID) bool { return over[first] }) {
-			b.askAllOf(&was, slices.DeleteFunc(slices.Clone(list), func(a *permitAsk) bool { // what is closed asks no more
+			b.askAllOf(&was, slices.DeleteFunc(slices.Clone(list), func(a *permitAsk) bool { // a closed run asks for nothing
 				return a.put != nil && over[a.run.First]
 			}))
 			*p, changed = was, true
@@ -274,12 +273,11 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 	}
 }
 
-// replaceTries bounds how often a run asks again that has taken the place of one that waits.
+// replaceTries limits how often a run asks again after it replaced a waiting run.
 const replaceTries = 3
 
-// replace has those ended in whose place others go, of those that have asked: who waits
-// at the head of the queue goes in the place of the one at work longest, and so on. Of
-// those that wait there are as many as the limit, the newest.
+// replace ends the runs that new runs replace. The first in the queue replaces the run that has been running longest,
+// the second the next, and so on. The queue holds the newest runs, as many as the limit.
 func (b *batch) replace(ctx context.Context, name string, list []*permitAsk) {
 	for try := 0; try < replaceTries; try++ {
 		var full []*permitAsk
@@ -304,7 +302,7 @@ func (b *batch) replace(ctx context.Context, name string, list []*permitAsk) {
 	for _, a := range list {
 		switch {
 		case a.err != nil || !a.replaces():
-		case a.answer == core.PermitFull: // others are faster: its message comes again
+		case a.answer == core.PermitFull: // other runs were faster: its message is retried
 			a.err = errNoPermit
 		case a.answer == core.PermitWaits && a.ends != 0:
 			later, err := b.d.finish.Replace(ctx, name, a.ends, a.run)
@@ -315,8 +313,8 @@ func (b *batch) replace(ctx context.Context, name string, list []*permitAsk) {
 	}
 }
 
-// askAllOf asks for all that come together. Where the job of a run has another limit by
-// now than that under which the run was made, the run goes by what that one was.
+// askAllOf asks for all runs in list. If the limit of a job has changed since a run was made, the limit stored in p
+// applies to that run.
 func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
 	for _, a := range list {
 		o, is := a.overlap(p.Name)
@@ -335,7 +333,7 @@ func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
 				asked.Max = asked.Limit
 			}
 		}
-		if a.put != nil && a.put.To.MaybeSent { // it may be at work: it is neither skipped nor does it go
+		if a.put != nil && a.put.To.MaybeSent { // it may be running, so it is neither skipped nor replaces a run
 			asked.Max, asked.Skips = core.MaxQueue+1, false
 		}
 		answer, noted := p.Ask(asked)

@@ -20,7 +20,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// TestGivenASecondAfterWaiting: who waits in line and is given a permit begins in the second that it is given.
+// TestGivenASecondAfterWaiting: a queued run that gets a permit starts in the second it is assigned.
 func TestGivenASecondAfterWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {}})
@@ -48,8 +48,8 @@ func TestGivenASecondAfterWaiting(t *testing.T) {
 	})
 }
 
-// TestRetimedGivesItsPermitBack: a trigger that was given back, for its executor had no room,
-// and is then given another time holds nobody up until that.
+// TestRetimedGivesItsPermitBack: a trigger is released because its executor is busy and then moved to a later time. It
+// does not hold its permit until then.
 func TestRetimedGivesItsPermitBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
@@ -96,7 +96,7 @@ func (f fullOnce) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer
 	return f.limited.Send(ctx, s)
 }
 
-// TestAskedAndFoundClosed: who asked for a trigger that he then finds closed frees its permit.
+// TestAskedAndFoundClosed: a dispatcher that asked for a permit and then finds the trigger closed releases the permit.
 func TestAskedAndFoundClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
@@ -107,7 +107,7 @@ func TestAskedAndFoundClosed(t *testing.T) {
 		id := core.NumberedRun(7, 1)
 		must(t, l.s.Create(t.Context(), []core.Run{{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: l.at, Slot: l.at,
 			Attempt: 1, First: id}})[0])
-		s.before = func() { // a person cancels it
+		s.before = func() { // a user cancels it
 			must(t, l.f.End(t.Context(), []finish.Result{{Run: id, State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}})[0])
 		}
 		l.ring(id, core.CauseAPI)
@@ -119,7 +119,7 @@ func TestAskedAndFoundClosed(t *testing.T) {
 	})
 }
 
-// TestManyJobsOfAnApp: what asks for an app's permit beside others of its batch asks with them.
+// TestManyJobsOfAnApp: the runs of a batch that need an app's permit ask for it together.
 func TestManyJobsOfAnApp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		jobs := map[core.JobID]core.Overlap{}
@@ -150,7 +150,7 @@ func TestManyJobsOfAnApp(t *testing.T) {
 	})
 }
 
-// counts counts, and takes as long as DynamoDB.
+// counts counts reads and writes of app/a and is as slow as DynamoDB.
 type counts struct {
 	*memory.Store
 	mu       sync.Mutex
@@ -179,8 +179,8 @@ func (c *counts) PutPermits(ctx context.Context, list []core.Permits) []error {
 	return c.Store.PutPermits(ctx, list)
 }
 
-// TestGivenAPermitWithNobodyThere: who comes to the head of the line while nobody is there to
-// take him does not keep the permit from other apps for as long as he waits for an executor.
+// TestGivenAPermitWithNobodyThere: a run without an executor that reaches the head of the queue does not block other
+// apps while it waits.
 func TestGivenAPermitWithNobodyThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1, Group: "db"}})
@@ -207,8 +207,8 @@ func TestGivenAPermitWithNobodyThere(t *testing.T) {
 	})
 }
 
-// TestChangedTriggerLeavesItsApp: a trigger that asked before a person changed what counts it
-// waits for its job's permit, and keeps that of its app from nobody meanwhile.
+// TestChangedTriggerLeavesItsApp: a trigger asked before a user changed its limits. While it waits for its job's
+// permit, it releases its app's permit.
 func TestChangedTriggerLeavesItsApp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
@@ -217,7 +217,7 @@ func TestChangedTriggerLeavesItsApp(t *testing.T) {
 		must(t, l.s.Create(t.Context(), []core.Run{{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1,
 			At: l.at + 1, Slot: l.at + 1, Attempt: 1, First: id}})[0])
 		must(t, l.s.PutPermits(t.Context(), []core.Permits{{Name: "app/a", V: 1, Limit: 1, Holders: []core.Holder{{First: id}}}})[0])
-		next := l.fires(7, 1)[0] // it has its job's permit, and waits for its app's
+		next := l.fires(7, 1)[0] // it has its job's permit, and waits for the app's
 		l.ring(id, core.CauseAPI)
 		for range 3 {
 			time.Sleep(20 * time.Second)
@@ -232,8 +232,8 @@ func TestChangedTriggerLeavesItsApp(t *testing.T) {
 	})
 }
 
-// TestLeaveKeepsPermitsOfAHolder: a chain that waited as it asked, and was given its job's
-// permit since by another's end, keeps that of its app. One that waits leaves it.
+// TestLeaveKeepsPermitsOfAHolder: a chain that got its job's permit after it asked keeps the permit of its app. A
+// waiting chain releases it.
 func TestLeaveKeepsPermitsOfAHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, nil)
@@ -253,8 +253,8 @@ func TestLeaveKeepsPermitsOfAHolder(t *testing.T) {
 	})
 }
 
-// TestWaitsAfterItsDeadline: what was triggered by hand waits for its permit beyond the
-// deadline of its job, and is looked at no more often than before it.
+// TestWaitsAfterItsDeadline: a manual trigger waits for its permit past its job's deadline, without more frequent
+// checks.
 func TestWaitsAfterItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})

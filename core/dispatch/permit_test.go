@@ -29,7 +29,7 @@ type limited struct {
 	d  *dispatch.Dispatcher
 	f  *finish.Finish
 	mu sync.Mutex
-	// sent are the runs in their order, at work those that have not ended.
+	// sent lists the runs in the order of their sends; work has those without an end.
 	sent []core.RunID
 	work map[core.RunID]bool
 	most int
@@ -68,7 +68,7 @@ func newLimited(t *testing.T, jobs map[core.JobID]core.Overlap) *limited {
 	return l
 }
 
-// fires are n of a job, due by now.
+// fires dispatches n runs of a job that are due.
 func (l *limited) fires(job core.JobID, n int) (ids []core.RunID) {
 	m := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(time.Now())}
 	jobs, _, err := l.s.Jobs(l.t.Context(), []core.JobID{job})
@@ -87,13 +87,13 @@ func (l *limited) fires(job core.JobID, n int) (ids []core.RunID) {
 	return ids
 }
 
-// ring handles a message of a stored run.
+// ring dispatches a message of a stored run.
 func (l *limited) ring(id core.RunID, cause core.Cause) {
 	f := core.Fire{Run: id, Rev: 1, At: l.at, Slot: l.at, Cause: cause}
 	l.d.Handle(l.t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: l.at, Fires: []core.Fire{f}}})
 }
 
-// ends reports the end of a run that was sent.
+// ends reports the end of a sent run.
 func (l *limited) ends(id core.RunID, state core.State) {
 	l.t.Helper()
 	l.mu.Lock()
@@ -102,7 +102,7 @@ func (l *limited) ends(id core.RunID, state core.State) {
 	must(l.t, l.f.End(l.t.Context(), []finish.Result{{Run: id, State: state, Reason: core.ReasonHandler, Reported: true}})[0])
 }
 
-// comes handles what is due on the ring.
+// comes handles all due messages.
 func (l *limited) comes() {
 	for {
 		due, _, _, err := l.s.Depth(l.t.Context(), ring.KindFires)
@@ -127,8 +127,8 @@ func (l *limited) run(id core.RunID) core.Run {
 	return runs[id]
 }
 
-// TestLimitQueues: never more are at work than the limit, over the jobs of a group; the
-// others wait in the order in which they came, and each end lets the next in at once.
+// TestLimitQueues: the limit holds across the jobs of a group. Other runs wait in arrival order, and each end lets the
+// next one start at once.
 func TestLimitQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := core.Overlap{Limit: 2, Group: "db"}
@@ -156,7 +156,7 @@ func TestLimitQueues(t *testing.T) {
 	})
 }
 
-// TestLimitSkips: with full: skip, and where so many wait that no more may.
+// TestLimitSkips: runs are skipped with full: skip, and when the queue is full.
 func TestLimitSkips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1, Full: core.FullSkip}, 8: {Limit: 1, Max: 2}})
@@ -183,8 +183,7 @@ func TestLimitSkips(t *testing.T) {
 	})
 }
 
-// TestPermitIsKeptByTheChain: a retry goes on with the permit of its first attempt; the
-// others wait until no attempt follows.
+// TestPermitIsKeptByTheChain: a retry keeps the permit of its first attempt; other runs wait until no attempt follows.
 func TestPermitIsKeptByTheChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
@@ -212,8 +211,8 @@ func TestPermitIsKeptByTheChain(t *testing.T) {
 	})
 }
 
-// TestLostPermits: who took a permit and died before he claimed, and an end that did not
-// free its permit, keep nobody waiting for long.
+// TestLostPermits: a process that dies between taking a permit and its claim, or an end that does not release its
+// permit, blocks others only briefly.
 func TestLostPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 2}})
@@ -242,8 +241,8 @@ func TestLostPermits(t *testing.T) {
 	})
 }
 
-// TestLostPermitsOfAll: where the end at work and the one at the head of the queue both
-// failed to free theirs, those behind find it by themselves.
+// TestLostPermitsOfAll: if the running run and the first in the queue both end without releasing, the runs behind
+// notice it themselves.
 func TestLostPermitsOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
@@ -253,7 +252,7 @@ func TestLostPermitsOfAll(t *testing.T) {
 		if len(l.sent) != 1 || l.run(ids[1]).State != core.Queued {
 			t.Fatalf("sent %v, the second is %s", l.sent, l.run(ids[1]).State)
 		}
-		// Ends whose releases are lost: closed without finish. Nothing speaks of the second.
+		// Ends whose releases are lost: closed without finish. No message names the second.
 		clear(l.work)
 		for _, id := range ids[:2] {
 			must(t, l.s.PutRuns(t.Context(), []core.RunPut{core.End(id, core.Run{State: core.Skipped, EndedAt: time.Now()})})[0])
@@ -273,7 +272,7 @@ func TestLostPermitsOfAll(t *testing.T) {
 	})
 }
 
-// closes closes a run the moment before permits are read, and keeps what is written of these.
+// closes runs before once, right before permits are read, and records the permits written.
 type closes struct {
 	*memory.Store
 	before func()
@@ -293,7 +292,7 @@ func (c *closes) Permits(ctx context.Context, names []string) (map[string]core.P
 	return c.Store.Permits(ctx, names)
 }
 
-// TestClosedAsksNoMore: a run that is closed while it asks does not stand in line again.
+// TestClosedAsksNoMore: a run closed while it asks does not enter the queue again.
 func TestClosedAsksNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
@@ -317,8 +316,7 @@ func TestClosedAsksNoMore(t *testing.T) {
 	})
 }
 
-// meets calls a func before the item of permits of a name is read, once only is not held
-// under another.
+// meets calls then once, before it reads the permits of name, when only no longer holds a permit of other.
 type meets struct {
 	*memory.Store
 	name, other string
@@ -338,8 +336,8 @@ func (m *meets) Permits(ctx context.Context, names []string) (map[string]core.Pe
 	return m.Store.Permits(ctx, names)
 }
 
-// TestNeverBegan: what has both permits and never began loses that of its app first. Else it
-// would keep that one while it waits for its job's, which another has who waits for it.
+// TestNeverBegan: a chain that holds both permits but never began loses the app's permit first. Otherwise it would keep
+// that one while it waits for the job's permit, whose holder waits for the app's.
 func TestNeverBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
@@ -352,7 +350,7 @@ func TestNeverBegan(t *testing.T) {
 		comes := func(f core.Fire) {
 			l.d.Handle(t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: f.Slot, Fires: []core.Fire{f}}})
 		}
-		for _, name := range []string{"job/7", "app/a"} { // whoever asked for these died before his claim
+		for _, name := range []string{"job/7", "app/a"} { // the process that took these died before its claim
 			p := core.Permits{Name: name, V: 1, Limit: 1, Holders: []core.Holder{{First: dead.Run, Until: time.Now().Add(-time.Second)}}}
 			must(t, l.s.PutPermits(t.Context(), []core.Permits{p})[0])
 		}
@@ -377,7 +375,7 @@ func TestNeverBegan(t *testing.T) {
 	})
 }
 
-// edit gives a job another limit.
+// edit changes the limit of a job.
 func (l *limited) edit(id core.JobID, o core.Overlap) {
 	l.t.Helper()
 	l.define(id, func(j *core.Job) { j.Def.Overlap = o })
@@ -396,15 +394,15 @@ func (l *limited) define(id core.JobID, change func(j *core.Job)) {
 	must(l.t, l.s.UpdateJobs(l.t.Context(), []manage.Update{edit})[0])
 }
 
-// TestLimitChangedUnderLoad: one that is lowered takes nobody's permit away and holds for
-// who comes after; one that is raised lets in who waits.
+// TestLimitChangedUnderLoad: a lower limit takes no permit away and applies to later runs; a higher one admits waiting
+// runs.
 func TestLimitChangedUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 3}})
 		ids := l.fires(7, 5)
 		l.edit(7, core.Overlap{Limit: 1})
 		more := l.fires(7, 1)
-		for i, want := range []int{3, 3, 4} { // three at work, two, and then one
+		for i, want := range []int{3, 3, 4} { // three running, two, and then one
 			l.ends(ids[i], core.Succeeded)
 			l.comes()
 			if len(l.sent) != want {
@@ -423,8 +421,8 @@ func TestLimitChangedUnderLoad(t *testing.T) {
 	})
 }
 
-// TestKey: the limit holds for each value, whatever job of the group a run is of; what a
-// trigger gives counts, and a run is counted as it was made whatever its job says since.
+// TestKey: the limit holds per key value across the jobs of a group. Parameters of a trigger count, and a run keeps its
+// value when its job changes.
 func TestKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := core.Overlap{Limit: 1, Group: "db", Key: "/tenant"}
@@ -464,7 +462,7 @@ func TestKey(t *testing.T) {
 	})
 }
 
-// app gives the app other words.
+// app changes the settings of the app.
 func (l *limited) app(change func(a *core.App)) {
 	l.t.Helper()
 	apps, _, err := l.s.Apps(l.t.Context(), []string{"a"})
@@ -478,7 +476,7 @@ func (l *limited) app(change func(a *core.App)) {
 	must(l.t, l.s.PutApp(l.t.Context(), was, a, core.Change{ID: a.Rev, App: "a"}))
 }
 
-// TestOverlapOfAnApp: it is that of jobs which say none, each its own or all of a group.
+// TestOverlapOfAnApp: the app's overlap applies to jobs without one, per job or per group.
 func TestOverlapOfAnApp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {}, 8: {}, 9: {Limit: 2}})
@@ -492,7 +490,7 @@ func TestOverlapOfAnApp(t *testing.T) {
 		if !slices.Equal(l.sent[4:], more[:1]) {
 			t.Errorf("sent %v of %v", l.sent[4:], more)
 		}
-		l.ends(a[0], core.Succeeded) // under what it was sent by
+		l.ends(a[0], core.Succeeded) // under the limit it was sent with
 		l.comes()
 		if l.sent[len(l.sent)-1] != a[1] {
 			t.Errorf("sent %v, want %d last", l.sent, a[1])
@@ -504,8 +502,8 @@ func TestOverlapOfAnApp(t *testing.T) {
 	})
 }
 
-// TestInFlight: of all runs of an app no more are at work than it says, beside what their
-// jobs say; who waits for the app has what his job limits, and they go in order.
+// TestInFlight: the app's limit holds in addition to the limits of its jobs. A run that waits for the app holds its
+// job's permit, and runs start in order.
 func TestInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {}, 8: {Limit: 1}, 9: {}})
@@ -517,7 +515,7 @@ func TestInFlight(t *testing.T) {
 		if r := l.run(b[0]); r.Permit != "job/8+app/a" {
 			t.Error(r.Permit)
 		}
-		l.ends(b[0], core.Succeeded) // b[1] waits for its job, and comes behind the others of the app
+		l.ends(b[0], core.Succeeded) // b[1] waits for its job, and queues behind the app's other runs
 		l.comes()
 		l.ends(a[0], core.Failed)
 		l.comes()
@@ -550,10 +548,9 @@ func (c *counting) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]
 	return c.Store.Runs(ctx, runs)
 }
 
-// TestLongLineBesideAHungRun: 2,000 runs wait for the place of an app that a hung run has, a
-// thousand of them beside its line, which is full. A look reads a few runs, wherever the run
-// stands. A purge after which they are sent again begins none: once the hung run is over they
-// go, each once.
+// TestLongLineBesideAHungRun: a hung run holds the only permit of an app while 2,000 runs wait, half of them beside the
+// full queue. Each check reads few runs. After a purge the runs are sent again and still wait. When the hung run ends,
+// each starts once.
 func TestLongLineBesideAHungRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {}})
@@ -602,7 +599,7 @@ func TestLongLineBesideAHungRun(t *testing.T) {
 	})
 }
 
-// purge removes all messages from the ring.
+// purge removes all messages from the delay queue.
 func (l *limited) purge() {
 	l.t.Helper()
 	for {
@@ -624,8 +621,8 @@ func (l *limited) purge() {
 	}
 }
 
-// TestPerSecond: no more attempts begin in a second than their app says, in order, retries
-// counted; what comes again while it waits has its second already.
+// TestPerSecond: an app starts no more attempts per second than its limit, in order, retries included. A waiting run
+// that is retried keeps its second.
 func TestPerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {}})
@@ -633,7 +630,7 @@ func TestPerSecond(t *testing.T) {
 		l.app(func(a *core.App) { a.Limits.PerSecond = 2 })
 		ids := l.fires(7, 7)
 		for s := range 4 {
-			got := slices.Sorted(slices.Values(l.sent)) // those of a second come in any order
+			got := slices.Sorted(slices.Values(l.sent)) // runs of one second start in any order
 			if want := ids[:min(7, 2*s+2)]; !slices.Equal(got, want) {
 				t.Fatalf("after %d s: sent %v, want %v", s, got, want)
 			}
@@ -658,8 +655,7 @@ func TestPerSecond(t *testing.T) {
 	})
 }
 
-// TestGroupRenamed: what was made under the old name goes by that, and nothing waits for
-// ever; what is new goes by the new one.
+// TestGroupRenamed: runs made under the old name keep it and do not wait forever; new runs use the new name.
 func TestGroupRenamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1, Group: "old"}})
@@ -677,7 +673,7 @@ func TestGroupRenamed(t *testing.T) {
 		if !slices.Contains(l.sent, ids[2]) || l.run(ids[2]).Permit != "group/old" {
 			t.Errorf("sent %v of %v", l.sent, ids)
 		}
-		// One that was made under a name of which nothing is stored.
+		// A run made under a name with no stored permits.
 		must(t, l.s.Create(t.Context(), []core.Run{{ID: core.NumberedRun(7, 1), App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1,
 			At: l.at, Slot: l.at, Attempt: 1, First: core.NumberedRun(7, 1), Permit: "group/never"}})[0])
 		l.ring(core.NumberedRun(7, 1), core.CauseAPI)
@@ -687,8 +683,8 @@ func TestGroupRenamed(t *testing.T) {
 	})
 }
 
-// TestHolderThatNeverEnds: no time frees its permit, those that wait wait, and who kills
-// it lets the next in.
+// TestHolderThatNeverEnds: time does not free its permit. The others wait until a user kills it, which admits the next
+// one.
 func TestHolderThatNeverEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1, Max: 1}})
@@ -710,7 +706,7 @@ func TestHolderThatNeverEnds(t *testing.T) {
 	})
 }
 
-// held is a store whose items of permits are not read until they may be.
+// held is a store that delays reads of permits until may is closed.
 type held struct {
 	*memory.Store
 	may chan struct{}
@@ -721,8 +717,7 @@ func (h *held) Permits(ctx context.Context, names []string) (map[string]core.Per
 	return h.Store.Permits(ctx, names)
 }
 
-// TestLimitHoldsUpNoOther: what a limit costs to ask for is no wait of the others that came
-// in the same message.
+// TestLimitHoldsUpNoOther: runs without a limit do not wait while others in their message ask for one.
 func TestLimitHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}, 8: {}})
@@ -748,7 +743,7 @@ func TestLimitHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// keeps gives a job retries, a minute after each attempt, and keeps its runs for a day.
+// keeps gives a job retries after a minute each, and a retention of one day.
 func (l *limited) keeps(id core.JobID, retries int) {
 	l.t.Helper()
 	jobs, _, err := l.s.Jobs(l.t.Context(), []core.JobID{id})
@@ -760,7 +755,7 @@ func (l *limited) keeps(id core.JobID, retries int) {
 	must(l.t, l.s.UpdateJobs(l.t.Context(), []manage.Update{edit})[0])
 }
 
-// pass lets days pass: what is past its keeping is removed, and what waits has its looks.
+// pass lets days pass: it removes expired runs and handles due messages.
 func (l *limited) pass(days int) {
 	l.t.Helper()
 	for range days {
@@ -771,9 +766,8 @@ func (l *limited) pass(days int) {
 	}
 }
 
-// TestPermitOutlivesKeep: a permit is named by the first run of its chain, which may have
-// ended longer ago than runs are kept. It is freed neither while a later attempt is open,
-// nor kept for good where it is removed once the chain is over.
+// TestPermitOutlivesKeep: a permit has the name of its chain's first run, whose record may expire earlier. It stays
+// held while a later attempt is open, and is freed once the chain is over.
 func TestPermitOutlivesKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
@@ -788,7 +782,7 @@ func TestPermitOutlivesKeep(t *testing.T) {
 		if len(l.sent) != 3 || l.run(ids[1]).State != core.Queued || l.run(ids[0]).ID != ids[0] {
 			t.Fatalf("while the third attempt is open sent %v, the next is %s", l.sent, l.run(ids[1]).State)
 		}
-		// Its end frees nothing, and by the next look its first run is not stored.
+		// Its end releases nothing, and its first run is deleted before the next check.
 		last := l.sent[2]
 		l.mu.Lock()
 		delete(l.work, last)
@@ -807,11 +801,11 @@ func TestPermitOutlivesKeep(t *testing.T) {
 	})
 }
 
-// TestBuriedRunFreesItsPermit: a run that waits in the line of its group is a dead letter. The permit that it
-// is given goes to the next, and it runs once its letter is sent again.
+// TestBuriedRunFreesItsPermit: a waiting run of a group is in the dead-letter queue. Its permit goes to the next run,
+// and it runs once its message is redriven.
 func TestBuriedRunFreesItsPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble begins before there were runs
+		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble starts in 2000, before valid run IDs
 		o := core.Overlap{Limit: 1, Group: "db"}
 		l := newLimited(t, map[core.JobID]core.Overlap{7: o, 8: o})
 		ids := slices.Concat(l.fires(7, 1), l.fires(8, 1), l.fires(7, 1))

@@ -11,32 +11,32 @@ import (
 	"github.com/tickring/tickring/core/route"
 )
 
-// question is what an address is asked before a run is sent to it: whether it is there,
-// or, with a job, whether it runs nothing of it.
+// A question asks an address before a run is sent to it: whether it is available or, with a job, whether it is idle for
+// that job.
 type question struct {
 	at
 	job core.JobID
 }
 
-// probe is one asking, for all who want to know it in that time.
+// A probe is one request for all batches that ask the question during its validity.
 type probe struct {
-	asked   time.Time // by the clock that nobody sets
-	doubted bool      // it was silent the last time: it is not waited for while another says yes
-	before  *probe    // the one before; nil once this is over
+	asked   time.Time // by the monotonic clock
+	doubted bool      // the previous probe got no answer: choose does not wait for this one if another address says yes
+	before  *probe    // previous probe; nil once this one is done
 	done    chan struct{}
 
-	// Once it is done:
+	// valid once done is closed:
 	err    error // nil: yes
-	silent bool  // it let itself be waited for, and did not say yes
-	unsaid bool  // it was not asked after all
+	silent bool  // it took longer than SlowAfter and did not say yes
+	unsaid bool  // the address was not asked after all
 
-	// taken, under the lock of the probes: that it runs nothing of a job holds until a
-	// run of it is sent there, so one fire goes by it.
+	// taken, guarded by probes.mu: a run was sent because of this yes. An address is idle only until it gets a run, so
+	// one yes serves one run.
 	taken bool
 }
 
-// busy reports that it was asked what is soon different: of a probe that is over, under
-// the lock of the probes.
+// busy reports whether the answer of a finished probe will soon be outdated: the address runs the job or just got a run
+// of it. Callers hold probes.mu.
 func (p *probe) busy() bool { return p.taken || errors.Is(p.err, errWorks) }
 
 var errWorks = errors.New("it runs the job, or has a run of it waiting")
@@ -51,19 +51,19 @@ func (p *probe) over() bool {
 	}
 }
 
-// said is a probe of what need not be asked, or cannot be.
+// said returns a finished probe for an address that need not or cannot be asked.
 func said(err error) *probe {
 	p := &probe{done: make(chan struct{}), err: err}
 	close(p.done)
 	return p
 }
 
-// probes remember what was asked over all invocations of this process.
+// probes caches the probes of all invocations of this process.
 type probes struct {
 	o  *Options
 	mu sync.Mutex
-	// Whether addresses are there, and apart whether they run something of a job, which is
-	// asked for each job: that many were asked must not have the silence of any forgotten.
+	// beats asks for availability, idles asks per job. They are separate so that many idle probes cannot evict a beat
+	// that got no answer.
 	beats, idles map[question]*probe
 }
 
@@ -71,7 +71,7 @@ func newProbes(o *Options) *probes {
 	return &probes{o: o, beats: map[question]*probe{}, idles: map[question]*probe{}}
 }
 
-// of is where the answers to such a question are.
+// of returns the map for questions like q.
 func (x *probes) of(q question) map[question]*probe {
 	if q.job != 0 {
 		return x.idles
@@ -79,12 +79,11 @@ func (x *probes) of(q question) map[question]*probe {
 	return x.beats
 }
 
-// maxProbes bounds what is remembered of either; addresses come from outside.
+// maxProbes limits each map; addresses come from outside.
 const maxProbes = 10_000
 
-// ask answers the probe that holds for now, or a new one, which the caller is to
-// make. With anew one that was silent does not hold for longer than another, and that
-// one was busy hardly at all.
+// ask returns the valid probe of q, or a new one that the caller must make (mine). With anew, a missing answer is
+// cached no longer than other answers, and a busy answer only for AskNext.
 func (x *probes) ask(q question, anew bool) (p *probe, mine bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -101,15 +100,15 @@ func (x *probes) ask(q question, anew bool) (p *probe, mine bool) {
 		}
 	}
 	if len(of) >= maxProbes {
-		clear(of) // who waits for one has it
+		clear(of) // goroutines that wait for a probe keep a pointer to it
 	}
 	p = &probe{asked: time.Now(), done: make(chan struct{}), doubted: old != nil && old.silent, before: old}
 	of[q] = p
 	return p, true
 }
 
-// made notes that p is over. One that was not asked says nothing: the silence
-// before it is remembered on, or the next batch waits for that address again.
+// made marks p as done. If its address was not asked, the cache keeps the previous probe that got no answer; otherwise
+// the next batch would wait for that address again.
 func (x *probes) made(q question, p *probe) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -120,7 +119,7 @@ func (x *probes) made(q question, p *probe) {
 	close(p.done)
 }
 
-// take has one fire go by a yes; false where another has.
+// take reserves the yes of p for one run; it returns false if another run has it.
 func (x *probes) take(p *probe) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -129,15 +128,15 @@ func (x *probes) take(p *probe) bool {
 	return !was
 }
 
-// untake has a fire go by another yes. Where the address was asked once more meanwhile
-// another fire may have gone by what it said then, so this is nobody's.
+// untake makes the yes of p available again, unless the address was asked again since. Then another run may have used
+// the newer yes, so nothing may use this one.
 func (x *probes) untake(q question, p *probe) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p.taken = x.of(q)[q] != p
 }
 
-// make asks. It counts as a send for the address's gate and for the lanes.
+// make asks the address. It counts as a send for the gate and health of the address.
 func (b *batch) make(ctx context.Context, p *probe, q question, app *core.App) {
 	p.err, p.unsaid = errors.New("not asked"), true
 	defer b.d.probes.made(q, p)
@@ -169,23 +168,23 @@ func (b *batch) make(ctx context.Context, p *probe, q question, app *core.App) {
 		b.d.health.note(&a, b.now(), q.address)
 		return
 	}
-	// The end of what a batch may ask says nothing of who was asked just before.
+	// If the batch ran out of time, the address is not to blame for its missing answer.
 	p.err, p.unsaid = err, err != nil && (ctx.Err() != nil || a.Ours) && !p.silent
 	b.d.health.note(&a, b.now(), q.address)
 }
 
-// choice is what came of asking the addresses of a fire.
+// A choice is the result of asking the addresses of a run.
 type choice struct {
-	order []string // from the first that said yes
+	order []string // starts with the address that answered yes
 	tries []core.Try
-	err   error // why nothing can be said yet
-	taken bool  // nobody says yes, and of one that did another fire went by it
+	err   error // why no choice is possible now
+	taken bool  // no address answers yes, and another run took the yes of one
 }
 
-// asking takes the fires out whose route asks before it chooses, in groups that go by
-// the same answers. What needs no answer is claimed and sent without them. They are in hand
-// from now on: nothing else bounds how many wait for what silent addresses say.
-// One that is late is sent nevertheless where its run is queued, which only the look says.
+// asking removes the items whose route asks addresses first and groups items that share the answers. The rest is
+// claimed and sent without asking. The items in groups count against InHand from here on: nothing else limits how many
+// wait for addresses without an answer. A late item is included if its job may wait: only the check shows whether its
+// run is queued and thus still sent.
 func (b *batch) asking(items []*item) (groups map[string][]*item, rest []*item) {
 	groups = map[string][]*item{}
 	rest = make([]*item, 0, len(items))
@@ -206,7 +205,7 @@ func (b *batch) asking(items []*item) (groups map[string][]*item, rest []*item) 
 			continue
 		}
 		key := it.job.Def.App + "\n" + it.permit() + "\n" + strings.Join(it.order, "\n")
-		if it.asksIdle() != 0 { // each goes by a yes of its own
+		if it.asksIdle() != 0 { // each needs its own yes
 			key = it.fire.Run.String()
 		}
 		groups[key] = append(groups[key], it)
@@ -214,7 +213,7 @@ func (b *batch) asking(items []*item) (groups map[string][]*item, rest []*item) 
 	return groups, rest
 }
 
-// asksIdle is the job that addresses are asked about before a fire is sent, if any.
+// asksIdle returns the job that idle probes ask about, or 0 if the route asks something else.
 func (it *item) asksIdle() core.JobID {
 	if route.Asks(it.job.Def.Route) == route.AskIdle {
 		return it.fire.Run.Job()
@@ -222,10 +221,9 @@ func (it *item) asksIdle() core.JobID {
 	return 0
 }
 
-// choose asks addresses which of them is to get a fire. bound is that of all that
-// the batch asks. That one was silent a while ago spares waiting for it while
-// another says yes; no fire fails by it, but by what is asked for it. Nor by a yes that
-// another fire went by: once that has its run they are asked again.
+// choose asks addresses to find one for an item; bound limits all probes of the batch. Addresses with a cached missing
+// answer are not waited for while another says yes. Before a run fails they are asked again, and so are addresses whose
+// yes another run took.
 func (b *batch) choose(bound context.Context, it *item, open *sync.WaitGroup) choice {
 	c, remembered := b.askAll(bound, it, false, open)
 	if len(c.order) > 0 || !remembered {
@@ -240,14 +238,13 @@ func (b *batch) choose(bound context.Context, it *item, open *sync.WaitGroup) ch
 	return c
 }
 
-// askAll asks addresses, side by side: the next where those before have said no, or
-// are doubted, and more of them the longer no one says yes. It answers the first
-// in their order that does, and whether one was taken for silent unasked, or for busy by
-// what another fire was sent to; with anew none is.
+// askAll asks addresses in parallel. It asks the next one when the others have answered no or are doubted, and more of
+// them as time passes. It chooses the first address in order that answers yes. remembered reports whether a cached
+// answer counted as a no; with anew set, such answers are ignored.
 func (b *batch) askAll(bound context.Context, it *item, anew bool, open *sync.WaitGroup) (c choice, remembered bool) {
 	app, order, job := it.app, it.order, it.asksIdle()
 	var asked, made []*probe
-	took := -1 // the one whose yes this fire goes by, where it asks for idle ones
+	took := -1 // index of the probe whose yes this item took, for idle probes
 	answered := make(chan struct{}, len(order))
 	ask := func() {
 		q := question{at{app.Name, order[len(asked)]}, job}
@@ -280,7 +277,7 @@ func (b *batch) askAll(bound context.Context, it *item, anew bool, open *sync.Wa
 	defer gap.Stop()
 	for {
 		over := bound.Err() != nil
-		if over { // which ended what was asked here
+		if over { // bound ended the probes started here
 			for _, p := range made {
 				<-p.done
 			}
@@ -326,16 +323,15 @@ func (b *batch) askAll(bound context.Context, it *item, anew bool, open *sync.Wa
 	}
 }
 
-// unaskable reports that nothing at an address answers such a question: a function, and
-// where it is whether something of the job is at work, an endpoint.
+// unaskable reports whether an address cannot answer the question: a Lambda function never can, a call: endpoint cannot
+// report whether it is idle.
 func unaskable(q question) bool {
 	return strings.HasPrefix(q.address, "lambda:") || q.job != 0 && isCall(q.address)
 }
 
 var errUnasked = errors.New("not all of its addresses could be asked in time")
 
-// chosen is the choice among what was asked: the first that has said yes by now, or with
-// a job the one that the fire took.
+// chosen returns the first address that has answered yes or, for idle probes, the address whose yes the item took.
 func chosen(order []string, asked []*probe, job core.JobID, took int) (c choice) {
 	unsaid := len(asked) < len(order)
 	for i, p := range asked {

@@ -9,8 +9,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestChosen: what has said yes by the moment of the choice is chosen, also where it
-// said so after the look that led to it, and the first of several.
+// TestChosen: the first address with a yes is chosen, even if its answer came after the check that triggered the
+// choice.
 func TestChosen(t *testing.T) {
 	no, open, quick := said(errors.New("no")), &probe{done: make(chan struct{})}, said(nil)
 	order := []string{"http://a", "http://b", "http://c"}
@@ -37,8 +37,7 @@ func TestChosen(t *testing.T) {
 	}
 }
 
-// TestSilenceIsRememberedApart: however many jobs addresses are asked about, that one was
-// silent is known on.
+// TestSilenceIsRememberedApart: idle probes for many jobs do not evict a cached missing answer.
 func TestSilenceIsRememberedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newProbes(&Options{AskAgain: time.Second, AskNext: 100 * time.Millisecond, AskSilent: time.Minute})
@@ -61,8 +60,8 @@ func TestSilenceIsRememberedApart(t *testing.T) {
 	})
 }
 
-// TestWhatIsGivenBackIsTakenOnce: a yes that is given back is there for another fire, but not
-// where the address was asked once more, and somebody goes by that.
+// TestWhatIsGivenBackIsTakenOnce: a returned yes serves another run, unless the address was asked again and a run used
+// that answer.
 func TestWhatIsGivenBackIsTakenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newProbes(&Options{AskAgain: time.Second, AskNext: 100 * time.Millisecond, AskSilent: time.Minute})

@@ -19,8 +19,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// prober is a dispatcher over a store with jobs; addresses that are silent answer
-// neither a probe nor a send.
+// prober is a dispatcher over a store with jobs. Silent addresses answer neither probes nor sends.
 type prober struct {
 	t *testing.T
 	s *memory.Store
@@ -29,15 +28,15 @@ type prober struct {
 	mu     sync.Mutex
 	silent map[string]bool
 	asked  map[string]int
-	open   map[string]int // probes and sends under way
+	open   map[string]int // open probes and sends
 	most   map[string]int
 	sent   map[core.JobID]time.Time
 	to     map[core.JobID]string
 	jobs   core.JobID
-	ours   error           // instead of asking
-	busy   map[string]bool // with some run of any job
-	works  bool            // what is sent makes busy
-	runs   []string        // where each was sent
+	ours   error           // error returned without asking
+	busy   map[string]bool // with a run of any job
+	works  bool            // sends make an address busy
+	runs   []string        // address of each send
 }
 
 func newProber(t *testing.T, o dispatch.Options) *prober {
@@ -49,7 +48,7 @@ func newProber(t *testing.T, o dispatch.Options) *prober {
 	return p
 }
 
-// at is a request of 10 ms to an address, or of 3 s without an answer.
+// at is a request to an address: it takes 10 ms, or 3 s without an answer.
 func (p *prober) at(ctx context.Context, address string) error {
 	p.mu.Lock()
 	p.open[address]++
@@ -110,7 +109,7 @@ func (p *prober) app(name string, addresses ...string) {
 	must(p.t, p.s.PutApp(p.t.Context(), 0, core.App{Name: name, Executors: addresses, Rev: 1}, core.Change{ID: 1, App: name}))
 }
 
-// message is one fire of each of n new jobs of an app, due now.
+// message returns a message with one due run for each of n new jobs of an app.
 func (p *prober) message(app string, n int, r core.Route) (ring.Message, []core.JobID) {
 	p.t.Helper()
 	now := core.InstantOf(time.Now())
@@ -147,9 +146,8 @@ func (p *prober) sentWithin(what string, ids []core.JobID, to string, began time
 	}
 }
 
-// TestProbesHoldUpNobody: not fires that ask nothing, not those that ask others,
-// and of those that ask silent addresses only the first, and for one bound however
-// many are silent; each is asked once for all.
+// TestProbesHoldUpNobody: silent addresses delay only the first run that asks them, for one time limit however many are
+// silent. Each is asked once for all runs.
 func TestProbesHoldUpNobody(t *testing.T) {
 	for _, n := range []int{1, 9, 30} {
 		t.Run(fmt.Sprint(n, " silent"), func(t *testing.T) {
@@ -184,7 +182,7 @@ func TestProbesHoldUpNobody(t *testing.T) {
 						t.Errorf("%s was asked %d times", a, times)
 					}
 				}
-				// Once it answers again it is found, though nobody waited for it.
+				// Once it answers again it is found, though no run waited for it.
 				p.silent = map[string]bool{}
 				for range 2 {
 					time.Sleep(11 * time.Second)
@@ -199,8 +197,7 @@ func TestProbesHoldUpNobody(t *testing.T) {
 	}
 }
 
-// TestNobodyAnswers: a fire none of whose addresses answers in time fails. One
-// whose addresses could not be asked comes again.
+// TestNobodyAnswers: a run fails if none of its addresses answers in time. If they could not be asked, it is retried.
 func TestNobodyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, dispatch.Options{SendsMin: 1, SendsMax: 1})
@@ -236,8 +233,8 @@ func TestNobodyAnswers(t *testing.T) {
 	})
 }
 
-// TestSilenceIsNotHearsay: that the only address was silent a moment ago fails no
-// fire: it is asked again, and takes it.
+// TestSilenceIsNotHearsay: no run fails because of a cached missing answer: the address is asked again and gets the
+// run.
 func TestSilenceIsNotHearsay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, dispatch.Options{})
@@ -271,9 +268,8 @@ func TestSilenceIsNotHearsay(t *testing.T) {
 	})
 }
 
-// TestAskedIsInHand: fires that wait for what their addresses say are among those in
-// hand, of which an app has its share: the others wait for that, unasked, as far as
-// there is room in line, and the rest comes again at once.
+// TestAskedIsInHand: runs whose addresses are asked count as in hand, and an app has a share of those. Further runs
+// wait unasked while the line has room; the rest is retried at once.
 func TestAskedIsInHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, dispatch.Options{InHand: 8, InLine: 3})
@@ -301,8 +297,8 @@ func TestAskedIsInHand(t *testing.T) {
 	})
 }
 
-// TestSilentProbesAreSlow: they count for the lanes as sends do, so what would ask
-// a silent address goes on the slow lane, unasked and unclaimed.
+// TestSilentProbesAreSlow: missing answers to probes count as slow. Later runs move to the slow queue without asking or
+// claiming.
 func TestSilentProbesAreSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, dispatch.Options{})
@@ -332,8 +328,7 @@ func TestSilentProbesAreSlow(t *testing.T) {
 	})
 }
 
-// TestCouldNotAsk: that a probe could not be made for want of our own is no answer:
-// the fire comes again, and fails by nobody's silence.
+// TestCouldNotAsk: a probe that failed for lack of local resources is no answer: the run is retried and does not fail.
 func TestCouldNotAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, dispatch.Options{})
@@ -358,9 +353,8 @@ func TestCouldNotAsk(t *testing.T) {
 	})
 }
 
-// TestBusyover: each run goes to the first address that runs nothing of its job, also
-// of several fires at once; where all are busy it fails, and where that is only what was
-// heard a moment ago they are asked again.
+// TestBusyover: each run goes to the first address that is idle for its job, even for several runs at once. If all are
+// busy it fails, but cached answers are refreshed first.
 func TestBusyover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, dispatch.Options{})
@@ -372,7 +366,7 @@ func TestBusyover(t *testing.T) {
 			m = ring.Message{Kind: ring.KindFires, Slot: first.Slot}
 			for range n {
 				at := first.Fires[0]
-				first.Fires[0].At++ // of one job, and due by now
+				first.Fires[0].At++ // of one job, and due
 				at.Run = core.PlannedRun(ids[0], first.Fires[0].At)
 				m.Fires = append(m.Fires, at)
 			}
@@ -395,7 +389,7 @@ func TestBusyover(t *testing.T) {
 		if r := state(all); r.Reason != core.ReasonNoExecutor || len(r.Tries) != 3 {
 			t.Errorf("all are busy: %+v", r)
 		}
-		// What was busy a moment ago may be idle: nothing fails by hearsay.
+		// A busy address may be idle soon: no run fails by a cached answer.
 		time.Sleep(200 * time.Millisecond)
 		p.busy[b] = false
 		free := many(1)
@@ -403,8 +397,7 @@ func TestBusyover(t *testing.T) {
 		if r := state(free); r.Address != b || r.State != core.Running {
 			t.Errorf("one is idle again: %+v", r)
 		}
-		// Two at once where one is idle: the other is not sent by an answer that is used up,
-		// but by a new one, for the run was short.
+		// Two runs, one idle address: the second run needs a new answer, which it gets because the first run was short.
 		time.Sleep(2 * time.Second)
 		p.busy[a], p.runs, p.works = false, nil, false
 		p.asked = map[string]int{}
@@ -429,8 +422,7 @@ func (r repeats) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer 
 	return dispatch.Answer{Kind: dispatch.AnswerRepeat, Code: 500, Message: "repeate trigger job, logId:7"}
 }
 
-// TestRepeatedIsNobodyElses: what an executor has from a send that the store knows nothing
-// of runs nowhere else, and is not tried again.
+// TestRepeatedIsNobodyElses: a run that an executor has from an unrecorded send runs nowhere else and is not retried.
 func TestRepeatedIsNobodyElses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, dispatch.Options{})

@@ -14,35 +14,35 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// known is what was read for a batch.
+// known is the data read for a batch.
 type known struct {
 	jobs       map[core.JobID]*core.Job
 	unreadJobs []core.JobID
 	bad        core.Unreadable
-	stones     map[core.JobID]core.Tombstone // of jobs that are gone
+	stones     map[core.JobID]core.Tombstone // of deleted jobs
 	names      []string                      // of apps
 	apps       map[string]core.App
 	unreadApps []string
 	badApps    core.UnreadableApps
 	global     core.Global
 	executors  map[string][]core.Executor
-	runs       map[core.RunID]core.Run // that have a record of their own
+	runs       map[core.RunID]core.Run // with their own record
 	unreadRuns []core.RunID
 	broadcasts map[core.RunID]core.Run // of shards
-	unmade     map[core.RunID]bool     // shards of which, or whose broadcasts, what they owe could not be made now
+	unmade     map[core.RunID]bool     // shards with pending follow-ups, their own or the broadcast's, that failed
 }
 
-// read is step 2, and judges each fire (step 3). All is read after the hold; what
-// cannot be read makes its fires passing.
+// read is step 2 and evaluates each run (step 3). All reads come after the hold; if they fail, all items become
+// passing.
 func (b *batch) read(ctx context.Context) {
 	b.woken = b.d.waits.last()
-	for _, it := range b.items { // also where nothing can be read: its next try would be taken for a copy
+	for _, it := range b.items { // even if reads fail: the next try would look like a copy
 		b.d.waits.met(it)
 	}
 	k, err := b.known(ctx)
 	if err != nil {
 		for _, it := range b.items {
-			if it.phase = (passing{why: err}); core.CodeOf(err) == core.CodeRefused { // fenced: the messages are another's
+			if it.phase = (passing{why: err}); core.CodeOf(err) == core.CodeRefused { // fenced: the messages belong to another deployment
 				it.phase = notDone{why: err}
 			}
 		}
@@ -52,7 +52,7 @@ func (b *batch) read(ctx context.Context) {
 	b.outage = !k.global.UpSince.IsZero() && now.Before(k.global.UpSince.Add(b.d.o.Expiry))
 	b.live, b.silent = make(map[string][]string, len(k.names)), map[at]bool{}
 	b.dialects = map[at]string{}
-	apps, calls := make(map[string]*core.App, len(k.names)), map[string]bool{} // one App for all its fires
+	apps, calls := make(map[string]*core.App, len(k.names)), map[string]bool{} // all items of an app share one App
 	for _, name := range k.names {
 		app := k.apps[name]
 		app.Name = name
@@ -160,7 +160,7 @@ func (b *batch) known(ctx context.Context) (k *known, err error) {
 	return k, err
 }
 
-// byUse are the jobs whose route goes by how often addresses were used.
+// byUse returns the jobs whose route depends on how often addresses were used.
 func (k *known) byUse() (ids []core.JobID) {
 	for id, j := range k.jobs {
 		if route.Used(j.Def.Route) {
@@ -170,7 +170,7 @@ func (k *known) byUse() (ids []core.JobID) {
 	return ids
 }
 
-// meet gives a fire its job, app and record; it is undecided where it has them.
+// meet sets job, app and record of an item; it returns undecided if it has them all.
 func (k *known) meet(it *item, apps map[string]*core.App) phase {
 	id := it.fire.Run.Job()
 	job, is := k.jobs[id]
@@ -203,7 +203,7 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 	return k.shard(it)
 }
 
-// damaged is a fire whose job or app cannot be understood.
+// damaged returns the phase of an item whose job or app cannot be decoded.
 func damaged(it *item, why error) phase {
 	if it.unread < bound.UnreadTries {
 		return passing{unread: true, why: why}
@@ -215,7 +215,7 @@ func (it *item) unrecorded() phase {
 	return undeliverable{why: "there is no record of run " + it.fire.Run.String()}
 }
 
-// readAll reads keys and reads again what was left unread, a few times.
+// readAll reads keys, and rereads unread keys up to three times.
 func readAll[K comparable, V any](ctx context.Context, keys []K,
 	read func(context.Context, []K) (map[K]V, []K, error)) (map[K]V, []K, error) {
 	if len(keys) == 0 {
@@ -232,7 +232,7 @@ func readAll[K comparable, V any](ctx context.Context, keys []K,
 	return found, unread, err
 }
 
-// readEvery is readAll for who needs them all.
+// readEvery is readAll for callers that need all keys.
 func readEvery[K comparable, V any](ctx context.Context, keys []K,
 	read func(context.Context, []K) (map[K]V, []K, error)) (map[K]V, error) {
 	found, unread, err := readAll(ctx, keys, read)
@@ -242,8 +242,8 @@ func readEvery[K comparable, V any](ctx context.Context, keys []K,
 	return found, err
 }
 
-// schedules remembers compiled schedules of late jobs: only they are asked for
-// their next instant, and after an outage often.
+// schedules caches the compiled schedules of late jobs. Only late jobs need their next scheduled time, and after an
+// outage they need it often.
 type schedules struct {
 	mu   sync.Mutex
 	seen map[scheduleKey]*schedule.Schedule
@@ -258,15 +258,15 @@ func newSchedules() *schedules { return &schedules{seen: map[scheduleKey]*schedu
 
 const maxSchedules = 4096
 
-// next is the job's instant after at; 0 if there is none.
+// next returns the job's first scheduled time after at; 0 if there is none.
 func (c *schedules) next(s *core.Sched, at core.Instant) core.Instant {
 	key := scheduleKey{s.ID, s.Rev}
 	c.mu.Lock()
 	sch, seen := c.seen[key]
 	c.mu.Unlock()
 	if !seen {
-		// A schedule that does not compile was refused when it was saved; nil
-		// has no next instant, so its fire counts as the newest.
+		// Saving rejects schedules that do not compile. A nil schedule has no next time, so its run counts as the
+		// newest.
 		sch, _ = schedule.Compile(s.Schedule, s.ID)
 		c.mu.Lock()
 		if len(c.seen) >= maxSchedules {

@@ -12,10 +12,10 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// killing is an executor that is busy with every job it has a run of, and is told to end them.
+// killing is an executor that is busy with every job it has a run of, and gets their kills.
 type killing struct {
 	*limited
-	stuck bool // it takes no kill
+	stuck bool // it ignores kills
 	kills int
 }
 
@@ -41,7 +41,7 @@ func (k *killing) Kill(_ context.Context, _ *core.App, _ string, job core.JobID)
 
 func (*killing) Limit(context.Context, string) (time.Duration, error) { return time.Minute, nil }
 
-// checks acts on the checks that are due, and then on what the ring has.
+// checks handles the due checks, and then the due messages.
 func (k *killing) checks(w *finish.Watchdog) {
 	k.t.Helper()
 	for range 3 {
@@ -68,7 +68,7 @@ func newReplacing(t *testing.T, jobs map[core.JobID]core.Overlap) (*killing, *fi
 	return k, finish.NewWatchdog(k.f, k.s, k, finish.WatchOptions{})
 }
 
-// late handles a fire whose message comes behind those of newer ones.
+// late handles a run whose message arrives after newer runs.
 func late(k *killing, at core.Instant) core.RunID {
 	id := core.PlannedRun(7, at)
 	k.d.Handle(k.t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: at,
@@ -76,8 +76,7 @@ func late(k *killing, at core.Instant) core.RunID {
 	return id
 }
 
-// TestReplace: the newer run has the one at work killed, and goes once that has ended; of
-// those that wait the newest stays.
+// TestReplace: a newer run has the running one killed and starts when that ends. Among waiting runs the newest stays.
 func TestReplace(t *testing.T) {
 	replace := core.Overlap{Limit: 1, Full: core.FullReplace}
 	end := func(k *killing, id core.RunID) string {
@@ -98,7 +97,7 @@ func TestReplace(t *testing.T) {
 			if is := end(k, first); is != "killed replaced" || k.run(second).State != core.Running || k.most != 1 || k.kills != 1 {
 				t.Errorf("%s, the second is %s, %d at once, %d kills", is, k.run(second).State, k.most, k.kills)
 			}
-			// What its executor reports then changes nothing.
+			// A later report of its executor changes nothing.
 			must(t, k.f.End(t.Context(), []finish.Result{{Run: first, State: core.Killed, Reason: core.ReasonPerson, Killed: true, Code: 500,
 				Reported: true}})[0])
 			if is := end(k, first); is != "killed replaced" {
@@ -181,7 +180,7 @@ func TestReplace(t *testing.T) {
 			name := k.run(other).Permit
 			p, err := k.s.Permits(t.Context(), []string{name})
 			must(t, err)
-			stale := p[name] // the two have asked for it before
+			stale := p[name] // both asked for it before
 			stale.V, stale.Holders, stale.Queue = stale.V+1, []core.Holder{{First: works}}, []core.RunID{waits}
 			must(t, k.s.PutPermits(t.Context(), []core.Permits{stale})[0])
 			newer := trigger(5, "b")
@@ -221,7 +220,7 @@ func TestReplace(t *testing.T) {
 	t.Run("what comes late replaces nothing newer", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
-			at := k.at + 1 // of the one that comes late
+			at := k.at + 1 // of the run that arrives late
 			k.at += 5
 			newer := k.fires(7, 1)[0]
 			old := late(k, at)

@@ -13,8 +13,7 @@ import (
 	"github.com/tickring/tickring/core/route"
 )
 
-// TestRoutesAreDone: what a route asks of an address is asked before the run is sent
-// there.
+// TestRoutesAreDone: addresses are asked as the route requires before a run is sent to them.
 func TestRoutesAreDone(t *testing.T) {
 	addresses := []string{"http://10.0.0.1:1", "http://10.0.0.2:1", "http://10.0.0.3:1"}
 	for _, r := range core.Routes {
@@ -52,7 +51,7 @@ func TestRoutesAreDone(t *testing.T) {
 					if len(g.sender.beats) != 0 {
 						t.Errorf("asks nothing, and %v were asked", g.sender.beats)
 					}
-					var chosen []core.Try // from these, where the list alone does not tell
+					var chosen []core.Try // from these, if the list alone does not determine it
 					if r != core.RouteFirst && !route.All(r) {
 						chosen = []core.Try{{Address: run.Address, By: r, Of: 3, From: addresses}}
 					}
@@ -67,7 +66,7 @@ func TestRoutesAreDone(t *testing.T) {
 					t.Errorf("it asks %d, which dispatch never does", route.Asks(r))
 				}
 				want := map[string]int{run.Address: 1}
-				if route.All(r) { // its shards are on the ring
+				if route.All(r) { // its shards are in the queue
 					want = nil
 				}
 				for _, a := range addresses {
@@ -83,11 +82,11 @@ func TestRoutesAreDone(t *testing.T) {
 	}
 }
 
-// Failover passes over a queue that was polled and is no more, takes one that is
-// polled or of which nothing is known, and asks no function.
+// Failover skips a queue that executors polled before and no longer poll. It takes queues that are polled or unknown,
+// and does not ask functions.
 func TestFailoverWithoutBeats(t *testing.T) {
 	for name, c := range map[string]struct {
-		beat  time.Duration // how long ago it was polled; 0 never
+		beat  time.Duration // time since it was polled; 0: never
 		first string
 		want  string
 		asked int

@@ -10,15 +10,15 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// sources remembers the sources of scripts by their hashes, which say what they are for
-// ever: a fire of a job without a script reads nothing, one with it once in a while.
+// sources caches script sources by hash. A source never changes, so it is read only once in a while; jobs without a
+// script read nothing.
 type sources struct {
 	mu   sync.Mutex
 	of   map[string]*source
-	size int // of those that were read, in bytes
+	size int // total bytes of the cached sources
 }
 
-// source is one that is read, or being read: then ready is open.
+// A source is one script; ready is closed once it is read.
 type source struct {
 	ready chan struct{}
 	text  string
@@ -26,14 +26,14 @@ type source struct {
 }
 
 const (
-	mostSources = 16 << 20 // bytes that are remembered
+	mostSources = 16 << 20 // maximum bytes in the cache
 	sourceFor   = 3 * time.Second
 )
 
-// errNoSource is that a script cannot be sent, now or later.
+// errNoSource means that a script can never be sent.
 var errNoSource = errors.New("the source of its script is not kept any more")
 
-// read is the source of a job's script. Who needs one that is being read waits for that.
+// read returns the source of a job's script. Concurrent callers share one read.
 func (c *sources) read(ctx context.Context, store Store, d *core.Def) (string, error) {
 	hash := d.Script.Hash
 	c.mu.Lock()
@@ -70,7 +70,7 @@ func (c *sources) read(ctx context.Context, store Store, d *core.Def) (string, e
 	} else {
 		c.size += len(text)
 	}
-	for other, o := range c.of { // any of them: the next read brings it back
+	for other, o := range c.of { // any of them: the next use reads it again
 		if c.size <= mostSources {
 			break
 		}

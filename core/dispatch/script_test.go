@@ -20,7 +20,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// sourced counts the reads of sources; the first of them go wrong, and each takes a while.
+// sourced counts the reads of sources; the first ones fail, and each takes a while.
 type sourced struct {
 	*memory.Store
 	mu    sync.Mutex
@@ -35,7 +35,7 @@ func (s *sourced) Source(ctx context.Context, job core.JobID, hash string) (stri
 	s.reads++
 	wrong := s.reads <= s.wrong
 	s.mu.Unlock()
-	time.Sleep(10 * time.Millisecond) // of a bubble
+	time.Sleep(10 * time.Millisecond) // fake time
 	if wrong {
 		return "", false, s.err
 	}
@@ -50,7 +50,7 @@ func (s *sourced) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	return s.Store.PutRuns(ctx, puts)
 }
 
-// sentSources notes what came where.
+// sentSources records which source was sent where.
 type sentSources struct {
 	noted
 	mu   sync.Mutex
@@ -104,7 +104,7 @@ func (f *scripting) edit(source string, rev int64) {
 	must(f.T, f.s.UpdateJobs(f.Context(), []manage.Update{{Seen: seen, Job: j, Change: core.Change{ID: rev, App: "one", Job: 1}}})[0])
 }
 
-// trigger has a job run so many times in a batch, and answers the runs.
+// trigger runs a job several times in one batch and returns the runs.
 func (f *scripting) trigger(job core.JobID, times int) []core.Run {
 	var ids []core.RunID
 	m := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(time.Now())}
@@ -126,8 +126,8 @@ func (f *scripting) trigger(job core.JobID, times int) []core.Run {
 	return runs
 }
 
-// TestSourceIsReadOnce: a fire of a plain job reads no source; those of one with a script have it
-// read once, however many come at once and later, and another version is read once too.
+// TestSourceIsReadOnce: plain jobs read no source. A script is read once for all its runs, concurrent or later, and
+// each new version once too.
 func TestSourceIsReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newScripting(t)
@@ -146,8 +146,8 @@ func TestSourceIsReadOnce(t *testing.T) {
 	})
 }
 
-// TestSourceAsRead: a run is sent with the version of the job as it was read, and says under which
-// revision, though another comes before its claim.
+// TestSourceAsRead: a run is sent with the job version that was read, and records its revision, even if a newer one
+// comes before the claim.
 func TestSourceAsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newScripting(t)
@@ -161,8 +161,8 @@ func TestSourceAsRead(t *testing.T) {
 	})
 }
 
-// TestSourceCannotBeRead: what the store has no answer to comes again, and is sent then; what it
-// does not have any more, or has damaged, fails and says so.
+// TestSourceCannotBeRead: if the store fails, the run is retried and sent then. If the source is missing or damaged,
+// the run fails with that message.
 func TestSourceCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newScripting(t)
@@ -184,7 +184,7 @@ func TestSourceCannotBeRead(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		f := newScripting(t)
-		f.s.wrong = 1 // and no error: it is not there
+		f.s.wrong = 1 // and no error: it is missing
 		r := f.trigger(1, 1)[0]
 		if r.State != core.Failed || r.Reason != core.ReasonNotAccepted ||
 			r.Message != "not sent: the source of its script is not kept any more" {

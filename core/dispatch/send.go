@@ -18,11 +18,9 @@ func hasCall(addresses []string) bool {
 
 func isCall(address string) bool { return strings.HasPrefix(address, "call:") }
 
-// sendAll sends what is mine, address by address and many at a time, so that
-// one that hangs delays no other, and stores the journal while sends are open. It
-// calls free when all of them have begun or wait for their turn. What asks before
-// it is claimed, or waits to be taken in hand, does so beside them, and is sent as soon
-// as it may be.
+// sendAll sends the claimed items and stores the journal while sends are open. It sends to many addresses in parallel,
+// so that one that hangs delays no other. It calls free once all sends have begun or wait for their turn. Items that
+// ask addresses, ask for permits or wait to be in hand do so in parallel and are sent as soon as possible.
 func (b *batch) sendAll(ctx context.Context, asks, limited map[string][]*item, free func()) {
 	ready := b.ready(b.items)
 	waits := b.waiting()
@@ -50,13 +48,13 @@ func (b *batch) sendAll(ctx context.Context, asks, limited map[string][]*item, f
 	senders.Wait()
 	answered()
 	closer.Wait()
-	// The journal does not wait for ends that the store is slow to take.
+	// The journal does not wait while the store is slow to take results.
 	b.closeEnded(ctx)
 	written()
 	writer.Wait()
 }
 
-// waiting takes the fires out that wait to be taken in hand, by app.
+// waiting removes the items that wait to be in hand and groups them by app.
 func (b *batch) waiting() (waits map[string][]*item) {
 	waits, b.items = takeWaiting(b.items)
 	return waits
@@ -75,8 +73,8 @@ func takeWaiting(items []*item) (waits map[string][]*item, rest []*item) {
 	return waits, rest
 }
 
-// waitThenSend takes fires of an app through all steps, as many at a time as are taken
-// in hand. What it keeps waiting comes again.
+// waitThenSend takes items of an app through all steps, in groups as they come in hand. Items that wait longer than
+// GateWait are retried.
 func (b *batch) waitThenSend(ctx context.Context, app string, items []*item, senders *sync.WaitGroup) {
 	defer b.d.gates.leaveLine(app, len(items))
 	until := time.Now().Add(b.d.o.GateWait)
@@ -102,10 +100,10 @@ func (b *batch) waitThenSend(ctx context.Context, app string, items []*item, sen
 	}
 }
 
-// askThenSend takes fires that ask the same through all steps.
+// askThenSend takes items with equal questions through all steps.
 func (b *batch) askThenSend(ctx context.Context, items []*item, senders *sync.WaitGroup) {
 	bound, cancel := context.WithTimeout(ctx, b.d.o.AskFor)
-	context.AfterFunc(bound, cancel) // not before: what a probe finds is for others too
+	context.AfterFunc(bound, cancel) // not earlier: other batches use the probes too
 	c := b.choose(bound, items[0], senders)
 	for _, it := range items {
 		it.choice = c
@@ -114,8 +112,7 @@ func (b *batch) askThenSend(ctx context.Context, items []*item, senders *sync.Wa
 	b.claimThenSend(ctx, items, senders)
 }
 
-// claimThenSend takes fires in hand through all steps; then they are among those of
-// the batch.
+// claimThenSend takes items in hand through all steps and adds them to the batch.
 func (b *batch) claimThenSend(ctx context.Context, items []*item, senders *sync.WaitGroup) {
 	b.claim(ctx, items)
 	b.sendClaimed(ctx, items, senders)
@@ -131,7 +128,7 @@ func (b *batch) sendClaimed(ctx context.Context, items []*item, senders *sync.Wa
 	}
 }
 
-// ready is what of items can be sent, by address.
+// ready groups the items that can be sent by address.
 func (b *batch) ready(items []*item) map[at][]*item {
 	byAddress := map[at][]*item{}
 	for _, it := range items {
@@ -149,8 +146,8 @@ func (b *batch) ready(items []*item) map[at][]*item {
 	return byAddress
 }
 
-// sendTo sends items to one address, in their order and as many at a time as its
-// gate lets through. What it keeps waiting comes again.
+// sendTo sends items to one address in order, as many at a time as its gate admits. Items that wait longer than
+// GateWait are retried.
 func (b *batch) sendTo(ctx context.Context, to at, items []*item, senders *sync.WaitGroup) {
 	gate := b.d.gates.of(to)
 	until := time.Now().Add(b.d.o.GateWait)
@@ -175,7 +172,7 @@ func (b *batch) sendTo(ctx context.Context, to at, items []*item, senders *sync.
 				b.letGo(it)
 				continue
 			}
-			// Once it is only awaited another goes on in the place of this one.
+			// After GateFor, the next send may start while this call is still awaited.
 			senders.Add(1)
 			t := time.AfterFunc(b.d.o.GateFor, func() {
 				defer senders.Done()
@@ -198,8 +195,8 @@ func (b *batch) sendTo(ctx context.Context, to at, items []*item, senders *sync.
 	}
 }
 
-// turnAway has what was not let through its gate come again; what this invocation
-// has no time for any more stays as it is, and is given back at its end.
+// turnAway marks an item that its gate did not admit for a retry. At the end of the invocation it leaves the item as it
+// is; putBackRest then releases its claim.
 func (b *batch) turnAway(ctx context.Context, it *item, why error) {
 	b.letGo(it)
 	if ctx.Err() == nil {
@@ -214,14 +211,14 @@ func noExecutor(it *item) string {
 	return "no executor of " + it.job.Def.App + " is registered"
 }
 
-// mayBegin is asked directly before each send: the own until, the deadline,
-// the slot by this clock, and whether the journal is being refused.
+// mayBegin reports, directly before a send, whether it may start. It checks the claim and the deadline and waits for
+// the due time and for a blocked journal.
 func (b *batch) mayBegin(ctx context.Context, it *item) bool {
 	for {
 		if ctx.Err() != nil || !b.owns(b.d.o.Reserve) || b.left(it) <= b.d.o.Reserve {
 			return false
 		}
-		early := it.fire.Slot.Time().Sub(b.now()) // a clock that was set back since the hold
+		early := it.fire.Slot.Time().Sub(b.now()) // the clock may have been set back since the hold
 		if !b.blocked.Load() && early <= 0 {
 			return true
 		}
@@ -231,15 +228,15 @@ func (b *batch) mayBegin(ctx context.Context, it *item) bool {
 	}
 }
 
-// left is for how long a run of ours may be worked on yet.
+// left returns how long the claim of an item still allows work.
 func (b *batch) left(it *item) time.Duration { return it.run.Until.Add(-untilAfter).Sub(b.now()) }
 
-// sendOne sends one run, moving on to further addresses as long as each proves
-// not to have it. It answers how long the last answer took.
+// sendOne sends one run. It tries further addresses while each proves not to have the run. It returns how long the last
+// answer took.
 func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 	limited := ctx
 	if d, set := ctx.Deadline(); set {
-		// A call that lasts is let go while there is time to journal that it was.
+		// A long call is abandoned while there is time to store that in the journal.
 		if own := time.Now().Add(b.left(it)); own.Before(d) {
 			d = own
 		}
@@ -257,7 +254,7 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		}
 	}
 	switch {
-	case err != nil && it.run.MaybeSent: // which proves nothing of the first send
+	case err != nil && it.run.MaybeSent: // which proves nothing about the first send
 		b.set(it, settled(core.Unconfirmed))
 		return 0
 	case err != nil:
@@ -266,15 +263,15 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 	}
 	for {
 		if !b.mayBegin(ctx, it) {
-			b.set(it, passing{claimed: true, why: errNotBegun}) // nothing of it is on its way: it waits for no call beside it
+			b.set(it, passing{claimed: true, why: errNotBegun}) // nothing was sent, so it does not wait for other calls of the batch
 			return 0
 		}
 		sentAt, began := b.now(), time.Now()
 		a := b.d.sender.Send(limited, Shipment{Run: it.run, Job: it.job, App: it.app, Address: it.run.Address,
 			Dialect: b.dialects[at{it.app.Name, it.run.Address}], Params: params, Source: source})
-		// Interrupted by the end of the invocation, it did not answer in time either.
+		// An answer that the end of the invocation cut off did not come in time either.
 		a.TimedOut = a.TimedOut || a.Kind == AnswerUnconfirmed && errors.Is(limited.Err(), context.DeadlineExceeded)
-		if b.d.health.on() { // the name is made for it
+		if b.d.health.on() { // jobName allocates
 			b.d.health.note(&a, b.now(), it.run.Address, jobName(it.fire.Run.Job()))
 		}
 		if a.Ours {
@@ -295,14 +292,14 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		case AnswerAccepted:
 			b.trace(ctx, it, &a)
 		case AnswerEnded:
-			return time.Since(began) // the call's work is what takes its place
+			return time.Since(began) // an awaited call occupies its place until it ends
 		}
 		return a.Took
 	}
 }
 
-// keepAnswer keeps an answer that took no run and ended none, for the journal or the release
-// of the claim, and logs one line for each kind of answer and minute.
+// keepAnswer keeps an answer that neither accepted nor ended the run, to store it in the journal or when the claim is
+// released. It logs one line per kind of answer and minute.
 func (b *batch) keepAnswer(it *item, a *Answer, p phase) {
 	if a.Ours || a.Kind == AnswerAccepted || a.Kind == AnswerRepeat || a.Kind == AnswerEnded || a.Kind == AnswerBlocked {
 		return
@@ -320,8 +317,7 @@ func (b *batch) keepAnswer(it *item, a *Answer, p phase) {
 	}
 }
 
-// moveOn is the failover on the way: the claim names the new address before
-// anything is sent there.
+// moveOn moves the claim to the next address before anything is sent there.
 func (b *batch) moveOn(ctx context.Context, it *item, a *Answer) phase {
 	it.run.Tries = append(it.run.Tries, core.Try{Address: it.run.Address, Code: a.Code, Message: a.Message})
 	if !b.inTime(b.d.o.Reserve) {
@@ -345,9 +341,8 @@ func (b *batch) moveOn(ctx context.Context, it *item, a *Answer) phase {
 	return p
 }
 
-// trace keeps on the run where it can be found at its address. Without it the
-// run is as well off, so nothing is done about a failure; a run that has ended
-// by now is left alone.
+// trace stores on the run the executor's request ID and log location. The run works without them, so errors are only
+// logged. It does not change a run that has ended.
 func (b *batch) trace(ctx context.Context, it *item, a *Answer) {
 	if a.Request == "" || !b.inTime(b.d.o.Reserve) {
 		return

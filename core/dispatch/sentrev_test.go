@@ -17,8 +17,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// TestSentRev: a run tells the revision of its job that it was sent under, as that was read:
-// one that was made under an older one too, and one whose job was edited before its claim.
+// TestSentRev: a run records the job revision that it was sent with. It may have been created under an older one, or
+// its job edited before its claim.
 func TestSentRev(t *testing.T) {
 	edit := func(t *testing.T, s *memory.Store, job core.JobID, rev int64) {
 		jobs, _, err := s.Jobs(t.Context(), []core.JobID{job})
@@ -39,7 +39,7 @@ func TestSentRev(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name            string
-		before, between bool // is it edited before its job is read, and between that and its claim
+		before, between bool // whether it is edited before its job is read, and between the read and the claim
 		stored, sent    int64
 	}{
 		{"not edited", false, false, 0, 1},
@@ -92,7 +92,7 @@ func TestSentRev(t *testing.T) {
 	})
 }
 
-// shipped accepts what it is sent, and notes with which handler.
+// shipped accepts all sends, and records their handlers.
 type shipped struct {
 	noted
 	handler string

@@ -8,42 +8,41 @@ import (
 	"github.com/tickring/tickring/core/plan"
 )
 
-// These are the tables of docs/internals/claim-protocol.md section 2, in its order: pure
-// functions of what is known. What is read and written for them is in read.go,
-// claim.go, send.go, journal.go and end.go. tables_test.go reads the page beside them.
+// This file holds the tables of docs/internals/claim-protocol.md section 2, in their order, as pure functions. read.go,
+// claim.go, send.go, journal.go and end.go read and write the data. tables_test.go compares the tables with the page.
 
-// phase is where a fire stands in this invocation: one of the types below, each
-// with what only such a fire has. The tables answer the next one.
+// A phase is the state of an item in this invocation: one of the types below, each with its own data. The tables return
+// the next phase.
 type phase interface{ isPhase() }
 
 type (
-	undecided struct{} // to be written or looked at
-	inLine    struct{} // to be taken in hand once its app has room
+	undecided struct{} // to be written or checked
+	inLine    struct{} // waits until its app has room in Options.InHand
 	ours      struct{} // claimed, and without an answer
-	moves     struct{} // ours, and proven not to be where it was sent: to the next address
-	// ended: its end is to be stored.
+	moves     struct{} // claimed, and proven not to be at its address: goes to the next address
+	// ended: its result is to be stored.
 	ended struct{ Answer }
-	// settled: accepted, unconfirmed or left, which my journal is to name.
+	// settled: accepted, unconfirmed or left; the journal of this invocation is to name it.
 	settled core.Outcome
-	// passing: to be put on the ring again, and given back before if it is claimed.
+	// passing: to be enqueued again; if claimed, the claim is released first.
 	passing struct {
 		claimed bool
-		slowly  bool // nothing of it failed: it only belongs on the slow lane
-		unread  bool // its job or app cannot be understood
-		// waits is until when it waits for an executor; zero: it does not.
+		slowly  bool // nothing failed: it only belongs on the slow queue
+		unread  bool // its job or app cannot be decoded
+		// waits is when its wait for an executor ends; zero: it does not wait.
 		waits time.Time
-		at    core.Instant // when its attempt begins, where that is known
+		at    core.Instant // when its attempt begins, if known
 		why   error
 	}
-	// undeliverable: to go to the dead letters.
+	// undeliverable: to go to the dead-letter queue.
 	undeliverable struct{ why string }
-	// notDone: its messages are not acked, and are to come again at a time (zero:
-	// whenever the queue brings them).
+	// notDone: its messages are not acknowledged and are to be delivered again at retryAt (zero: at the queue's own
+	// time).
 	notDone struct {
 		why     error
 		retryAt time.Time
 	}
-	// done: closed, in somebody's stored journal, or in a new message.
+	// done: closed, in a stored journal, or in a new message.
 	done struct{}
 )
 
@@ -58,7 +57,7 @@ func (undeliverable) isPhase() {}
 func (notDone) isPhase()       {}
 func (done) isPhase()          {}
 
-// answer is one of the four that a write has.
+// An answer is one of the four results of a write.
 type answer uint8
 
 const (
@@ -80,25 +79,25 @@ func answerOf(err error) answer {
 	return unknown
 }
 
-// falls is whether a fire is sent, or how it falls: what falls silently is left, unread.
+// falls is whether a run is sent, or how it is skipped.
 type falls uint8
 
 const (
 	sends         falls = iota
 	fallsRecorded       // as skipped, with its reason
-	fallsSilently       // a newer plan or a change record covers it
-	fallsLate           // recorded where nobody has claimed it: a claimed run is not judged late again
-	fallsPast           // the same, but past its deadline, which no wait for an executor goes beyond
+	fallsSilently       // a newer plan or a change record accounts for it
+	fallsLate           // skipped as late, unless it is claimed already
+	fallsPast           // skipped as fallsLate is, but past the deadline, which also ends a wait for an executor
 )
 
-// stops are the pauses of everything, or of an app.
+// stops are the pauses of an app or of everything.
 type stops struct {
 	last *core.Pause
 	past *core.Past
 }
 
-// judge is step 3. sched is that of the tombstone where the job is gone; next is
-// asked for the job's next instant, 0 if it has none.
+// judge is step 3. If the job is gone, sched comes from its tombstone. next returns the job's next scheduled time, or 0
+// if it has none.
 func judge(f *core.Fire, sched *core.Sched, gone bool, pauses [2]stops, now time.Time,
 	next func(*core.Sched, core.Instant) core.Instant) (falls, core.Reason) {
 	at, planned := f.At.Time(), f.Cause.Planned()
@@ -120,15 +119,15 @@ func judge(f *core.Fire, sched *core.Sched, gone bool, pauses [2]stops, now time
 				paused = fallsRecorded
 			}
 		case inside && sched.Tail == f.Run && !p.last.Covers(now):
-			// The pause is over, and nothing else would end the chain of a fixed
-			// delay: it goes on from here.
+			// The pause is over. The chain of a fixed delay continues from this run, since nothing else would end its
+			// latest run.
 			paused = fallsRecorded
 		case inside:
 			paused = fallsSilently
 		case paused == fallsSilently:
 		case p.last.Covers(now) && at.Before(p.last.From), at.Before(p.past.From):
-			// Before past.From nobody knows the pauses any more: what may lie in one is
-			// not sent, and as it may have been demanded it is not silent.
+			// Pauses before past.From are unknown. The run may lie in one, so it is not sent. It may also have been
+			// expected, so it is recorded.
 			paused = fallsRecorded
 		}
 	}
@@ -141,7 +140,7 @@ func judge(f *core.Fire, sched *core.Sched, gone bool, pauses [2]stops, now time
 		}
 		return sends, ""
 	case f.Rev < sched.Rev && (at.After(sched.RevAt) || sched.Tail == f.Run):
-		return fallsSilently, "" // the new plan covers it; of a fixed delay it keeps the tail
+		return fallsSilently, "" // the new plan covers it; a fixed delay keeps its latest run
 	case f.Rev < sched.Rev && sched.State == core.Paused:
 		return fallsRecorded, core.ReasonPaused
 	case f.Rev < sched.Rev:
@@ -160,8 +159,7 @@ func judge(f *core.Fire, sched *core.Sched, gone bool, pauses [2]stops, now time
 	return sends, ""
 }
 
-// firstWrite is table A: what follows a claim, or a skipped record; the latter also
-// where it closes a run that nobody sent.
+// firstWrite is table A: the phase after a claim or a skipped record, including one that closes an unsent run.
 func firstWrite(err error, skips bool) phase {
 	switch a := answerOf(err); {
 	case a == okay && skips:
@@ -173,10 +171,10 @@ func firstWrite(err error, skips bool) phase {
 	case a == throttled:
 		return passing{why: err}
 	}
-	return undecided{} // look
+	return undecided{} // check
 }
 
-// row is one of table B: what a look finds of a run.
+// A row is a row of table B: the state of a run as a check finds it.
 type row uint8
 
 const (
@@ -188,15 +186,15 @@ const (
 	spread
 	mine
 	nobodys
-	queued // nobody's, and it waits for an executor
+	queued // has no owner, and waits for an executor
 	nobodysMaybeSent
 	othersSettled
 	othersLive
 	othersPast
-	awaitsJoin // nobody's, and planned for the end of its window
+	awaitsJoin // has no owner, and is planned for the end of its join window
 )
 
-// act is what a look leads to.
+// An act is the action that follows from a check.
 type act uint8
 
 const (
@@ -206,17 +204,16 @@ const (
 	toLeave
 	toBury
 	toMend
-	toSpread // the fires of its shards, on the ring
+	toSpread // enqueues the runs of its shards
 	toKeep
-	toTake   // routed afresh
+	toTake   // with a newly chosen address
 	toRetake // at the same address: a re-send
 	toSkip
 	toWait
-	toJoin // it is looked at whether its join is full, or over
+	toJoin // checks whether all runs of its join have ended or its time is over
 )
 
-// looks is table B: what to do with a fire that is to be sent, and with one that
-// falls recorded.
+// looks is table B: the action for a run that is to be sent, and for one that is recorded as skipped.
 var looks = [...][2]act{
 	noItem:           {toClaim, toRecord},
 	noRecord:         {toBury, toBury},
@@ -234,8 +231,8 @@ var looks = [...][2]act{
 	awaitsJoin:       {toJoin, toSkip},
 }
 
-// look is table B, also for what falls late: where it is claimed it is to be sent, and
-// where it waits for an executor as long as its deadline has not passed.
+// look is table B with late runs included. A late run that is claimed is still sent; one that waits for an executor is
+// sent unless its deadline has passed.
 func look(what row, f falls) act {
 	unsent := what == noItem || what == nobodys
 	if f == fallsRecorded || f == fallsLate && unsent || f == fallsPast && (unsent || what == queued) {
@@ -244,8 +241,8 @@ func look(what row, f falls) act {
 	return looks[what][0]
 }
 
-// rowOf is the row of a run as read; past is asked whether another's until has passed.
-// What its journal says is not known yet: it is read only then.
+// rowOf returns the row of a stored run. past reports whether the claim of another owner has expired. The journal is
+// not considered: it is read later, and only if needed.
 func rowOf(r *core.Run, f *core.Fire, nonce string, past func(*core.Run) bool) row {
 	switch {
 	case moved(r, f):
@@ -272,15 +269,15 @@ func rowOf(r *core.Run, f *core.Fire, nonce string, past func(*core.Run) bool) r
 	return othersPast
 }
 
-// moved reports that a trigger was given another slot after this fire was sent on
-// its way: it has an entry in the due index for that one, written with the change, or
-// since then a message that waits for an executor, as long as is counted from that slot.
+// moved reports whether a trigger got another due time after the message of f was enqueued. The change stored an entry
+// in the due index for the new time. A later message may wait for an executor, and its wait counts from the new due
+// time.
 func moved(r *core.Run, f *core.Fire) bool {
 	trigger := r.Cause == core.CauseManual || r.Cause == core.CauseAPI
 	return trigger && r.State.Open() && r.Owner == "" && r.Slot != f.Slot
 }
 
-// says is the row of another's run, by its journal.
+// says returns the row of a run with another owner after reading that owner's journal.
 func (what row) says(j core.Journal, run core.RunID) row {
 	if e, ok := j.Find(run); ok && (e.Outcome == core.Accepted || e.Outcome == core.Unconfirmed) {
 		return othersSettled
@@ -288,23 +285,22 @@ func (what row) says(j core.Journal, run core.RunID) row {
 	return what
 }
 
-// takeOver is table C.
+// takeOver is table C: the phase after a put that claims a run.
 func takeOver(err error) phase {
 	if err == nil {
 		return ours{}
 	}
-	return undecided{} // look
+	return undecided{} // check
 }
 
-// sent is table D; resend: an earlier owner may have sent it; more: there is another
-// address to try.
+// sent is table D. resend: an earlier owner may have sent the run; more: there is another address to try.
 func sent(a *Answer, resend, more bool) phase {
 	switch {
-	case a.Kind == AnswerAccepted, a.Kind == AnswerRepeat: // IDs are given once: it has the run, or had it
+	case a.Kind == AnswerAccepted, a.Kind == AnswerRepeat: // each run ID is used once, so the executor has or had this run
 		return settled(core.Accepted)
 	case a.Kind == AnswerEnded:
 		return ended{*a}
-	case a.Kind == AnswerUnconfirmed, resend: // nothing proves anything about the first send
+	case a.Kind == AnswerUnconfirmed, resend: // this answer proves nothing about the first send
 		return settled(core.Unconfirmed)
 	case a.Kind == AnswerBusy:
 		return passing{claimed: true, why: errBusy}
@@ -316,7 +312,7 @@ func sent(a *Answer, resend, more bool) phase {
 	return ended{Answer{State: core.Failed, Reason: core.ReasonNotAccepted, Code: a.Code, Message: a.Message}}
 }
 
-// failover is table E; stored is the run as read after an unknown answer.
+// failover is table E; stored is the run as read after a write with an unknown answer.
 func failover(err error, p *core.RunPut, stored *core.Run) phase {
 	switch answerOf(err) {
 	case okay:
@@ -335,8 +331,8 @@ func failover(err error, p *core.RunPut, stored *core.Run) phase {
 	return notDone{why: err}
 }
 
-// entry is what the journal says of a fire (table F): each that this invocation
-// claimed or left is named; 0: none of its.
+// entry returns the outcome that the journal lists for a phase (table F): each run that this invocation claimed or left
+// untouched has one. 0: not listed.
 func entry(p phase) core.Outcome {
 	switch p := p.(type) {
 	case settled:
@@ -351,11 +347,11 @@ func entry(p phase) core.Outcome {
 	return 0
 }
 
-// journalled reports whether a write of the journal counts (table F). Refused: one
-// of this V or a higher is stored, and an invocation writes one at a time.
+// journalled reports whether a write of the journal succeeded (table F). ErrRefused means that this V or a higher one
+// is stored, and an invocation writes one journal at a time.
 func journalled(err error) bool { return answerOf(err) <= refused }
 
-// closing is step 8: what follows a close; nil: it is tried again.
+// closing is step 8: the phase after a close; nil: retry.
 func closing(err error) phase {
 	switch answerOf(err) {
 	case okay:
@@ -366,17 +362,17 @@ func closing(err error) phase {
 	return nil
 }
 
-// unclosed is what becomes of a run whose close had no clear answer to the last.
+// unclosed returns the phase of a run whose close still has an unknown answer after all retries.
 func unclosed(err error, p ended, maybeSent bool, until time.Time) phase {
 	if p.Kind == AnswerEnded || maybeSent {
-		// It ran: its end is not stored, and nothing may send it again but a
-		// taker, to the same address. Unconfirmed until it is reported or lost.
+		// It ran, but its result is not stored. Only a new owner may send it again, to its address. It stays
+		// unconfirmed until it is reported or lost.
 		return settled(core.Unconfirmed)
 	}
 	return notDone{why: err, retryAt: until}
 }
 
-// ackRule is the ack rule for one fire; stored: so is the journal.
+// ackRule returns the verdict for one item; stored reports whether the journal is stored.
 func ackRule(p phase, stored bool) Verdict {
 	switch p := p.(type) {
 	case done:

@@ -14,7 +14,7 @@ var (
 	answers = map[string]error{"ok": nil, "refused": core.ErrRefused, "throttled": core.ErrThrottled, "unknown": errLost}
 )
 
-// words are those of the page for a phase.
+// words returns the page's name of a phase.
 func words(p phase) string {
 	switch p := p.(type) {
 	case undecided:
@@ -45,14 +45,14 @@ func TestPageJudge(t *testing.T) {
 	const minute, hour = time.Minute, time.Hour
 	type facts struct {
 		cause  core.Cause
-		due    time.Duration // ago
-		rev    int64         // of the fire; the job's is 2, since half an hour
+		due    time.Duration // time since it was due
+		rev    int64         // of the fire; the job's is 2, half an hour old
 		tail   bool
 		job    core.Sched
 		gone   bool
 		pause  core.Pause // of the app, of everything, and of both
 		past   core.Past
-		misses bool // the next instant is past
+		misses bool // the next scheduled time has passed
 	}
 	schedule := facts{cause: core.CauseSchedule, rev: 2}
 	with := func(change func(*facts)) facts {
@@ -252,7 +252,7 @@ func TestPageLook(t *testing.T) {
 	}
 }
 
-// deeds are the page's words for what a look leads to.
+// deeds are the page's names of actions.
 var deeds = map[act]string{
 	isDone:   "done",
 	toClaim:  "claim (A)",

@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// tellOf is who is told what of a job; nil where nobody is told anything, as of a plain one.
+// tellOf returns the notification settings of a job; nil: no channel is set for the job or its app.
 func tellOf(job *core.Job, app *core.App, g *core.Global) *core.Notify {
 	if len(job.Def.Notify.To) == 0 && (app == nil || len(app.Notify.To) == 0) {
 		return nil
@@ -19,8 +19,7 @@ func tellOf(job *core.Job, app *core.App, g *core.Global) *core.Notify {
 	return &n
 }
 
-// tellsSkip reports whether somebody is told where the fire's run is skipped: of a shard's nobody
-// is, for what comes of its end is the broadcast's.
+// tellsSkip reports whether skipping the run sends a notification. A shard sends none: only its broadcast does.
 func (it *item) tellsSkip() bool {
 	attempt := 1
 	if it.run != nil {
@@ -29,13 +28,12 @@ func (it *item) tellsSkip() bool {
 	return it.of == nil && it.tell.Tells(core.SkipEvent(attempt))
 }
 
-// tellsEnd reports whether somebody may have to be told of how that run ends.
+// tellsEnd reports whether the end of the run may send a notification.
 func (it *item) tellsEnd() bool { return it.of == nil && it.tell.TellsEnd() }
 
-// told sees to it that people hear of what these claims show and no close says: that they are
-// late, and in time that they are slow. It is on its way before they are written: who dies in
-// between has told of what comes next anyway, by the same ID. What it cannot be told of
-// within TellFor is not claimed now, and the others of the batch are.
+// told enqueues notifications that no later write would cause: late runs, and checks for slow runs. It does so before
+// the claims are written. If the process dies in between, the next claim sends the notification with this ID again. If
+// enqueueing takes longer than TellFor, the affected runs are not claimed now; the others are.
 func (b *batch) told(ctx context.Context, w *writes) {
 	now := b.now()
 	var notes []ring.Note
@@ -50,7 +48,7 @@ func (b *batch) told(ctx context.Context, w *writes) {
 			notes = append(notes, ring.Note{Job: it.job.Def.ID, Event: core.EventLate, Run: it.fire.Run, At: it.fire.At, When: now})
 			of[it] = true
 		}
-		if it.tell.Tells(core.EventSlow) { // of a broadcast its shards are looked at
+		if it.tell.Tells(core.EventSlow) { // for a broadcast, this check reads its shards
 			l := ring.Look{At: core.Ceil(now.Add(it.tell.Slow).Add(time.Minute - 1).Truncate(time.Minute)), Job: it.job.Def.ID}
 			if b.d.looked.fresh(l) {
 				looks = append(looks, l)
@@ -88,7 +86,7 @@ func (b *batch) told(ctx context.Context, w *writes) {
 	w.drop(of)
 }
 
-// looked remembers the looks that this process put: those of one job and minute are one.
+// looked remembers the checks that this process stored: one per job and minute is enough.
 type looked struct {
 	mu   sync.Mutex
 	list map[ring.Look]bool

@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// mute is a store whose aside lane and looks take nothing: at once, or never.
+// mute is a store whose post-run queue and checks accept nothing: they fail at once, or hang.
 type mute struct {
 	*memory.Store
 	never bool
@@ -43,7 +43,7 @@ func (m mute) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return errs
 }
 
-// newMute is limited, with a mute store in between.
+// newMute is newLimited with a mute store in between.
 func newMute(t *testing.T, m mute) *limited {
 	l := newLimited(t, nil)
 	m.Store = l.s
@@ -62,8 +62,8 @@ func (l *limited) job(id core.JobID, change func(*core.Job)) {
 	must(l.t, l.s.CreateJobs(l.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "a", Job: id}})[0])
 }
 
-// TestLooksKeepPlainJobsWaitingBriefly: a table of looks that does not answer holds up the fires
-// of a batch whose jobs tell nobody for a second at most; those of which people are told come again.
+// TestLooksKeepPlainJobsWaitingBriefly: if PutLooks hangs, plain jobs of the batch wait at most a second. Jobs with
+// notifications are retried.
 func TestLooksKeepPlainJobsWaitingBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newMute(t, mute{never: true})
@@ -90,10 +90,11 @@ func TestLooksKeepPlainJobsWaitingBriefly(t *testing.T) {
 	})
 }
 
-// TestSkippedFixedDelayGoesOnUntold: its next fire waits for no notice of the skip, which is owed.
+// TestSkippedFixedDelayGoesOnUntold: the next run of a fixed delay does not wait for the notification of the skip,
+// which stays pending.
 func TestSkippedFixedDelayGoesOnUntold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(30 * 24 * time.Hour) // of the bubble: it begins before there were runs
+		time.Sleep(30 * 24 * time.Hour) // fake time: a bubble starts before valid run IDs
 		l := newMute(t, mute{})
 		at := core.InstantOf(time.Now().Add(-2 * time.Hour))
 		id := core.PlannedRun(7, at)

@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// damaged is a store in which one job cannot be understood, and a ring that notes.
+// damaged is a store in which one job cannot be decoded, and a ring that records messages.
 type damaged struct {
 	dispatch.Store
 	dispatch.Ring
@@ -50,9 +50,8 @@ func (d *damaged) Bury(_ context.Context, m ring.Message, why string) error {
 	return nil
 }
 
-// TestUnreadableJobHoldsUpNoOther: of a message with a fire of a job that cannot be
-// understood the others are sent at once; that one comes again twenty times, and then
-// lies among the dead letters with the reason. It is never taken for gone.
+// TestUnreadableJobHoldsUpNoOther: one run of a message has a job that cannot be decoded. The others are sent at once.
+// It is retried twenty times and then moves to the dead-letter queue with the reason. It never counts as deleted.
 func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
@@ -78,7 +77,7 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// TestUnreadableAppHoldsUpNoOther: the same of the fires of an app.
+// TestUnreadableAppHoldsUpNoOther: the behavior for an app that cannot be decoded.
 func TestUnreadableAppHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))

@@ -11,10 +11,9 @@ import (
 	"github.com/tickring/tickring/core/route"
 )
 
-// uses counts how often each address of a job was chosen, for the jobs whose route goes
-// by that. Dispatchers tell each other, each once in UsesEvery at most, and the last to
-// tell is believed: the counts are nearly those of all. Where there is nobody to tell,
-// they are this process's, and begin anew with it.
+// uses counts how often each address of a job was chosen, for jobs whose route depends on it. Dispatchers share the
+// counts at most once per UsesEvery, and the last write wins, so they are approximate. Without Options.Uses each
+// process counts alone, and its counts start at zero with it.
 type uses struct {
 	o  *Options
 	mu sync.Mutex
@@ -23,14 +22,14 @@ type uses struct {
 
 type used struct {
 	counts route.Counts
-	since  time.Time        // the counts begin anew a day after
-	more   map[string]int64 // counted here since they were told
-	read   time.Time        // when those of others were read
+	since  time.Time        // when the counts were last at zero; they restart after usesFor
+	more   map[string]int64 // counted here since the last write
+	read   time.Time        // when the shared counts were last read
 	told   time.Time
 }
 
-// maxUses bounds the jobs that are counted for, usesFor how long, maxTold what is told
-// after one batch.
+// maxTold limits the jobs written after a batch, maxUses the jobs that are counted. After usesFor the counts of a job
+// restart.
 const (
 	maxTold = 100
 	maxUses = 10_000
@@ -39,7 +38,7 @@ const (
 
 func newUses(o *Options) *uses { return &uses{o: o, of: map[core.JobID]*used{}} }
 
-// job is what is known of one. Callers hold mu.
+// job returns the counts of a job. Callers hold mu.
 func (u *uses) job(id core.JobID, now time.Time) *used {
 	x := u.of[id]
 	if x == nil {
@@ -55,8 +54,8 @@ func (u *uses) job(id core.JobID, now time.Time) *used {
 	return x
 }
 
-// read learns what others counted for jobs, where that is old. It is for the choice
-// alone: an error leaves it to the next time.
+// read reads the shared counts of jobs if the last read is UsesEvery ago. The counts only affect the choice, so an
+// error waits for the next read.
 func (u *uses) read(ctx context.Context, jobs []core.JobID, now time.Time) {
 	if u.o.Uses == nil {
 		return
@@ -95,7 +94,7 @@ func (u *uses) read(ctx context.Context, jobs []core.JobID, now time.Time) {
 	}
 }
 
-// order is the addresses from the least used on, and counts the first.
+// order returns addresses, the least used first, and counts the first one as used.
 func (u *uses) order(id core.JobID, addresses []string, now time.Time) []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -112,7 +111,7 @@ func (u *uses) order(id core.JobID, addresses []string, now time.Time) []string 
 	return order
 }
 
-// tell stores what was counted here, of each job once in UsesEvery at most.
+// tell writes each job's counts that changed here, at most once per UsesEvery.
 func (u *uses) tell(ctx context.Context, now time.Time) {
 	if u.o.Uses == nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 )
 
-// usesTold is what dispatchers told each other.
+// usesTold is the store that dispatchers share their counts in.
 type usesTold struct {
 	of         map[core.JobID]core.Uses
 	reads, put int
@@ -40,9 +40,8 @@ func (x *usesTold) PutUses(_ context.Context, list []core.Uses) []error {
 	return make([]error, len(list))
 }
 
-// TestLFU: each run goes to the address that was used least, a newcomer's turn comes
-// first, and dispatchers that tell each other are as one; once in ten seconds each reads
-// and tells at most.
+// TestLFU: each run goes to the least used address, and a new address gets its turn first. Dispatchers share their
+// counts, with at most one read and one write in ten seconds.
 func TestLFU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := &usesTold{of: map[core.JobID]core.Uses{}}
@@ -77,7 +76,7 @@ func TestLFU(t *testing.T) {
 			t.Errorf("in a moment %d reads and %d writes", shared.reads, shared.put)
 		}
 		time.Sleep(11 * time.Second)
-		fire(p) // tells
+		fire(p) // writes the counts
 		time.Sleep(11 * time.Second)
 		p.runs = nil
 		app, _, err := p.s.Apps(t.Context(), []string{"work"})
@@ -107,7 +106,7 @@ func TestLFU(t *testing.T) {
 	})
 }
 
-// dispatchOver is a dispatcher that sends by another on the store of p.
+// dispatchOver returns a dispatcher on the store of p that sends with another sender.
 func dispatchOver(p *prober, by dispatch.Sender, o dispatch.Options) *dispatch.Dispatcher {
 	o.Log = slog.New(slog.DiscardHandler)
 	return dispatch.New(p.s, p.s, by, finish.New(p.s, p.s, finish.Options{Plan: plan.AWS(), Log: o.Log}), o)

@@ -9,42 +9,41 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// waits remembers the fires that wait for an executor or a permit and were put on the ring
-// here: for the Waker, and to recognize a copy of one. It remembers none unless the process
-// has a Waker: other dispatchers of the same queue may have lost or taken the message since.
-// A fire that is not remembered comes at its next look.
+// waits holds the runs that wait for an executor or a permit and were enqueued here. The Waker uses it, and it
+// identifies old copies of messages. Without a Waker it stays empty: other dispatchers of the queue may have lost or
+// received the message since. A run that is not in it waits for its next check.
 type waits struct {
 	mu   sync.Mutex
 	out  map[core.RunID]awaiting
-	came map[string]int64 // by app: the number of who came last; nil: there is no Waker
-	n    int64            // of who came last of all
+	came map[string]int64 // number of the last arrival by app; nil: no Waker
+	n    int64            // number of the last arrival of any app
 }
 
-// comes notes that somebody of an app came.
+// comes records that an executor of app has arrived.
 func (w *waits) comes(app string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.n++; len(w.came) >= maxWaits {
-		clear(w.came) // the runs of these come at their next look
+		clear(w.came) // the runs of these apps wait for their next check
 	}
 	w.came[app] = w.n
 }
 
-// last is the number of who came last.
+// last returns the number of the last arrival.
 func (w *waits) last() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.n
 }
 
-// since reports whether somebody of an app came after a number.
+// since reports whether an executor of app arrived after arrival n.
 func (w *waits) since(app string, n int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.came[app] > n
 }
 
-// awaiting is a fire whose message is on the ring; no other of its run has that try.
+// awaiting is a run whose message is in the delay queue; no other message of the run has this try.
 type awaiting struct {
 	app  string
 	fire core.Fire
@@ -52,13 +51,13 @@ type awaiting struct {
 	try  int
 }
 
-// maxWaits bounds what is remembered.
+// maxWaits limits the number of entries.
 const maxWaits = 10_000
 
 func (w *waits) note(it *item, try int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if try < 2 || w.came == nil { // a copy of look 0 could not be told from what is sent anew
+	if try < 2 || w.came == nil { // a copy with try 0 would look like a run that was sent again
 		return
 	}
 	if len(w.out) >= maxWaits {
@@ -67,8 +66,7 @@ func (w *waits) note(it *item, try int) {
 	w.out[it.fire.Run] = awaiting{it.job.Def.App, it.fire, it.slow, try}
 }
 
-// met forgets a fire whose message has come, or that is sent anew (by replan, or from the
-// dead letters): it may be on the ring no more.
+// met removes a run whose message has arrived or was sent again by replan or redrive: the stored message may be gone.
 func (w *waits) met(it *item) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,8 +75,8 @@ func (w *waits) met(it *item) {
 	}
 }
 
-// has reports that a later message of the fire, which says no less, is on the ring.
-// Which of two is later says their try and no clock.
+// has reports whether the delay queue holds a later message of the run with at least its rev. The try decides which
+// message is later; clocks are not compared.
 func (w *waits) has(it *item) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,9 +84,8 @@ func (w *waits) has(it *item) bool {
 	return is && it.try < l.try && it.fire.Rev <= l.fire.Rev
 }
 
-// Waker is for the only process that dispatches: what it answers brings the fires that
-// wait for an executor of an app at once, for one has come. Those that it does not reach
-// come at their next look, and so does each of these once more, which finds it decided.
+// Waker returns wake, which sends the runs that wait for an executor of app at once. It must be the only dispatching
+// process. Runs that wake does not reach wait for their next check. The others are checked once more, without effect.
 func (d *Dispatcher) Waker() (wake func(ctx context.Context, app string)) {
 	d.waits.came = map[string]int64{}
 	return func(ctx context.Context, app string) {
@@ -132,8 +129,8 @@ func (d *Dispatcher) wake(ctx context.Context, app string) {
 	}
 }
 
-// laterLook is when what begins in a second that is to come is looked at: in that, or before
-// it where that is far away.
+// laterLook returns when to check a run that begins in a future second: in that second, or after WaitLook if that is
+// sooner.
 func (d *Dispatcher) laterLook(begins core.Instant) time.Time {
 	now := d.o.Now()
 	if most := now.Add(d.o.WaitLook); begins.Time().After(most) {
@@ -142,8 +139,8 @@ func (d *Dispatcher) laterLook(begins core.Instant) time.Time {
 	return d.notAtOnce(begins.Time())
 }
 
-// notAtOnce is a time that no clock takes for past: a queue that counts whole seconds, or
-// goes by another clock, would bring a message at once, again and again.
+// notAtOnce returns at, but not before BackoffMin from now. A queue with whole seconds or another clock would otherwise
+// deliver at once, again and again.
 func (d *Dispatcher) notAtOnce(at time.Time) time.Time {
 	if soonest := d.o.Now().Add(d.o.BackoffMin); at.Before(soonest) {
 		return soonest
@@ -151,8 +148,8 @@ func (d *Dispatcher) notAtOnce(at time.Time) time.Time {
 	return at
 }
 
-// waitLook is when look n (from 1) is of what waits for an executor until a moment: the
-// last directly after it, when a deadline that ended the wait is past too.
+// waitLook returns when check n (from 1) of a waiting run happens. The last check follows right after until, when a
+// deadline that ended the wait has passed as well.
 func (d *Dispatcher) waitLook(try int, until time.Time) time.Time {
 	at := d.o.Now().Add(d.backoff(try, d.o.WaitLook))
 	last := d.notAtOnce(until.Add(time.Millisecond))

@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// waiting is a process whose app "away" has nobody registered yet.
+// waiting is a process whose app "away" has no registered executor.
 type waiting struct {
 	*clocked
 	reg  *registry.Registry
@@ -26,8 +26,7 @@ type waiting struct {
 	at   core.Instant
 }
 
-// waits returns a process that shares its queue with other dispatchers, and a job of "away"
-// that is due now.
+// waits returns a process that shares its queue with other dispatchers, with a due job of "away".
 func waits(t *testing.T, change func(*core.Job)) *waiting {
 	w := &waiting{clocked: newClocked(t)}
 	w.send = func(dispatch.Shipment) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerAccepted} }
@@ -44,7 +43,7 @@ func waits(t *testing.T, change func(*core.Job)) *waiting {
 	return w
 }
 
-// alone returns what waits returns, but the process is the only one that dispatches.
+// alone returns a process as waits does, but it is the only dispatcher.
 func alone(t *testing.T, change func(*core.Job)) *waiting {
 	w := waits(t, change)
 	w.wake = w.d.Waker()
@@ -52,12 +51,12 @@ func alone(t *testing.T, change func(*core.Job)) *waiting {
 	return w
 }
 
-// registry makes a registry that calls came when the first executor of an app registers.
+// registry creates a registry that calls came when the first executor of an app registers.
 func (w *waiting) registry(came func(context.Context, string)) {
 	w.reg = registry.New(w.s, registry.Options{Came: came, AllowNoToken: func(context.Context) bool { return true }})
 }
 
-// purge removes all messages from the ring.
+// purge removes all messages from the delay queue.
 func (w *waiting) purge() {
 	w.t.Helper()
 	for w.out() > 0 {
@@ -70,14 +69,13 @@ func (w *waiting) purge() {
 	}
 }
 
-// second returns another dispatcher of the same queue.
+// second returns another dispatcher of this queue.
 func (w *waiting) second(s dispatch.Store, r dispatch.Ring) *dispatch.Dispatcher {
 	log := slog.New(slog.DiscardHandler)
 	return dispatch.New(s, r, w, finish.New(w.s, w.s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Log: log})
 }
 
-// after lets a time pass, in which what is visible is delivered each 100 ms, and answers
-// the run.
+// after delivers visible messages every 100 ms for d and returns the run.
 func (w *waiting) after(d time.Duration) core.Run {
 	w.t.Helper()
 	for end := time.Now().Add(d); ; time.Sleep(100 * time.Millisecond) {
@@ -102,21 +100,21 @@ func (w *waiting) register() {
 	w.must(w.reg.Register(w.t.Context(), registry.Registration{App: "away", Address: "http://10.0.0.1:9999"}))
 }
 
-// out is how many messages are on the ring.
+// out returns the number of messages in the delay queue.
 func (w *waiting) out() int {
 	due, ahead, inFlight, err := w.s.Depth(w.t.Context(), ring.KindFires)
 	w.must(err)
 	return due + ahead + inFlight
 }
 
-// TestWaitsForExecutor: where nobody is there a run is queued, for as long as its job, or
-// else its app, says and no longer than its deadline; who comes meanwhile gets it.
+// TestWaitsForExecutor: without an executor a run is queued for as long as its job or app allows, at most until its
+// deadline. An executor that arrives in that time gets it.
 func TestWaitsForExecutor(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*core.Job)
-		app    time.Duration // what the app says
-		comes  time.Duration // somebody; 0: nobody
-		waits  time.Duration // the run is queued for so long
+		app    time.Duration // setting of the app
+		comes  time.Duration // when an executor registers; 0: never
+		waits  time.Duration // how long the run is queued
 		state  core.State
 		reason core.Reason
 	}{
@@ -183,15 +181,14 @@ func every(j *core.Job, d time.Duration) {
 	j.Sched.Schedule.Any = []core.When{{Kind: core.KindEvery, Every: d}}
 }
 
-// TestWakes: who registers first wakes what waits for it at once, and that only; without
-// being told it is looked at within 15 seconds all the same. However often somebody comes
-// and goes, one message waits.
+// TestWakes: the first executor of an app wakes only its waiting runs, at once. Without wake they are checked within 15
+// seconds. Only one message waits, however often executors come and go.
 func TestWakes(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := alone(t, nil)
 			w.after(5 * time.Minute)
-			for range 20 { // comes, and is gone before anybody is sent to it
+			for range 20 { // an executor arrives, and is gone before it gets a run
 				w.wake(t.Context(), "away")
 				w.wake(t.Context(), "other")
 				if r := w.after(time.Second); r.State != core.Queued || w.out() != 1 {
@@ -214,8 +211,8 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// TestComesAsItIsLookedAt: who registers between a look at who is there and its end, whose
-// message was not there to be woken yet, gets the run at once too.
+// TestComesAsItIsLookedAt: an executor that registers during a check, when the message is not back in the queue, also
+// gets the run at once.
 func TestComesAsItIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := alone(t, nil)
@@ -225,15 +222,15 @@ func TestComesAsItIsLookedAt(t *testing.T) {
 			w.cut.look, looked = nil, time.Now()
 			w.register()
 		}
-		r := w.after(31 * time.Second) // that look, and the next, which finds it decided
+		r := w.after(31 * time.Second) // this check, and the next, which has no effect
 		if late := r.SentAt.Sub(looked); r.State != core.Running || late > 200*time.Millisecond || w.times(w.run) != 1 || w.out() != 0 {
 			t.Errorf("%s, sent %s after the look, %d times, %d messages are left", r.State, late, w.times(w.run), w.out())
 		}
 	})
 }
 
-// TestRunSentAgainWhileItWaitsIsNoCopy: the message of a run that waits was lost, and replan or
-// a redrive sends the run again. It begins once its executor is there, whoever dispatches.
+// TestRunSentAgainWhileItWaitsIsNoCopy: the message of a waiting run was lost, and replan or a redrive sends the run
+// again. It starts once its executor is available, in any dispatcher.
 func TestRunSentAgainWhileItWaitsIsNoCopy(t *testing.T) {
 	for name, rig := range map[string]func(*testing.T, func(*core.Job)) *waiting{
 		"alone": alone, "alone, unread at first": alone, "one of two": waits, "two dispatchers": waits,
@@ -271,12 +268,12 @@ func TestRunSentAgainWhileItWaitsIsNoCopy(t *testing.T) {
 	}
 }
 
-// TestLooksAreNoFailures: a run that has waited for minutes is not moved to the dead letters at
-// the first look at which its job cannot be read, but after twenty in a row.
+// TestLooksAreNoFailures: a run that waited for minutes moves to the dead-letter queue after twenty unreadable checks
+// in a row, not after the first.
 func TestLooksAreNoFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
-		for _, looks := range []int{bound.UnreadTries - 1, bound.UnreadTries, bound.UnreadTries + 1} { // the job is read after the first two
+		for _, looks := range []int{bound.UnreadTries - 1, bound.UnreadTries, bound.UnreadTries + 1} { // readable after two
 			w.after(6 * time.Minute)
 			s := &unread{damaged{Store: w.s, Ring: w.s, job: 7}, w.s}
 			d := w.d
@@ -290,20 +287,20 @@ func TestLooksAreNoFailures(t *testing.T) {
 	})
 }
 
-// TestClockSetBackWhileRunsWait: a run that waits for an executor begins as soon as one
-// registers, and goes on looking, though the clock was set back by an hour meanwhile.
+// TestClockSetBackWhileRunsWait: the clock is set back by an hour. Checks continue, and a waiting run starts as soon as
+// an executor registers.
 func TestClockSetBackWhileRunsWait(t *testing.T) {
 	for name, rig := range map[string]func(*testing.T, func(*core.Job)) *waiting{"alone": alone, "one of two": waits} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := rig(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
-				w.after(62 * time.Minute) // its slot is past by both clocks
+				w.after(62 * time.Minute) // its due time has passed by both clocks
 				w.set(-time.Hour)
 				if r := w.after(time.Minute); r.State != core.Queued || w.out() != 1 {
 					t.Fatalf("%s, %d messages", r.State, w.out())
 				}
 				soon := 200 * time.Millisecond
-				if name != "alone" { // its message is to be seen by the clock that was set
+				if name != "alone" { // its message becomes visible by the changed clock
 					w.after(time.Hour)
 					soon = 15 * time.Second
 				}
@@ -316,7 +313,7 @@ func TestClockSetBackWhileRunsWait(t *testing.T) {
 	}
 }
 
-// unread is damaged, and puts back what it notes.
+// unread is a damaged store that also enqueues the messages it records.
 type unread struct {
 	damaged
 	ring dispatch.Ring
@@ -327,12 +324,12 @@ func (u *unread) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return u.ring.Enqueue(ctx, out)
 }
 
-// TestWakesByPlan: of two messages of a run the one of the newer plan waits on: the other
-// falls when it comes.
+// TestWakesByPlan: of two messages of a run, the one of the newer plan keeps waiting; the older one is dropped on
+// arrival.
 func TestWakesByPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := alone(t, nil)
-		w.after(5 * time.Second) // some looks in, and the next in a while
+		w.after(5 * time.Second) // after a few checks, with the next one not due soon
 		w.change(func(s *core.Sched) { s.Rev, s.RevAt = 2, w.at.Time().Add(-time.Second) })
 		w.enqueue(core.Fire{Run: w.run, Rev: 2, At: w.at, Slot: w.at, Cause: core.CauseSchedule})
 		w.after(time.Minute)
@@ -343,7 +340,7 @@ func TestWakesByPlan(t *testing.T) {
 	})
 }
 
-// change gives the job another plan.
+// change changes the schedule of the job.
 func (w *waiting) change(to func(*core.Sched)) {
 	w.t.Helper()
 	jobs, _, err := w.s.Jobs(w.t.Context(), []core.JobID{7})
@@ -354,8 +351,7 @@ func (w *waiting) change(to func(*core.Sched)) {
 		Change: core.Change{ID: next.Sched.Rev, App: "away", Job: 7}}})[0])
 }
 
-// TestChangedWhileItWaits: what is paused, changed or deleted meanwhile falls as any that
-// comes again; what comes after our own outage is past its wait.
+// TestChangedWhileItWaits: a waiting run whose job is paused, changed or deleted is skipped at its next check.
 func TestChangedWhileItWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		do     func(w *waiting)
@@ -387,7 +383,7 @@ func TestChangedWhileItWaits(t *testing.T) {
 	}
 }
 
-// TestWaitsNotAtItsInstant: who does not wait fails at the very instant of the slot too.
+// TestWaitsNotAtItsInstant: a run that does not wait fails even at its exact due time.
 func TestWaitsNotAtItsInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if r := waits(t, saysNot).after(0); r.State != core.Failed || r.Reason != core.ReasonNoExecutor {
@@ -396,8 +392,8 @@ func TestWaitsNotAtItsInstant(t *testing.T) {
 	})
 }
 
-// TestLastLookIsASecondAhead: a queue that counts whole seconds, rounded down, does not
-// bring the last look again and again until the wait is over.
+// TestLastLookIsASecondAhead: a queue that rounds times down to seconds does not deliver the last check repeatedly
+// until the wait is over.
 func TestLastLookIsASecondAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = 500 * time.Millisecond })
@@ -410,8 +406,8 @@ func TestLastLookIsASecondAhead(t *testing.T) {
 	})
 }
 
-// TestWaitIsOfTheSlotOfTheRun: a message of a trigger that was given a later slot says
-// nothing of how long its run waits, though it comes once that has begun to.
+// TestWaitIsOfTheSlotOfTheRun: a trigger got a later due time. An old message that arrives after that time does not
+// shorten its wait.
 func TestWaitIsOfTheSlotOfTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := waits(t, nil)

@@ -10,64 +10,60 @@ import (
 	"time"
 )
 
-// Invoked are the options of a ticker that lives for one invocation and shares
-// the partitions with those that it wakes.
+// Invoked returns the options of a ticker that lives for one invocation and shares the partitions with tickers that it
+// wakes.
 func Invoked(o Options) Options {
 	o.PassFor = cmp.Or(o.PassFor, time.Second)
 	o.Loss.After = cmp.Or(o.Loss.After, 2*time.Minute)
 	return o
 }
 
-// Wake is what one tick tells another that it wakes; zero: the clock woke it.
+// Wake is the data that one tick passes to another; zero: the clock started this tick.
 type Wake struct {
-	Round time.Time // when the clock woke the first one
-	Skip  int       // how many of the partitions that are free are left to others
+	Round time.Time // when the clock started the first tick
+	Skip  int       // number of free partitions to leave to other ticks
 }
 
-// Invocation is what one invocation is given. The zero value of a field means its
-// default.
+// An Invocation configures one invocation. A field with its zero value gets the default that stands beside it.
 type Invocation struct {
 	Wake Wake
-	// Another invokes the function once more, for partitions that nobody comes to;
-	// nil: it cannot. Only what the clock woke wakes others.
+	// Another invokes the function again, for partitions without a ticker; nil: it cannot. Only a tick that the clock
+	// started wakes others.
 	Another   func(ctx context.Context, w Wake) error
-	WakeEvery time.Duration // while partitions are free others are woken again: 5 s
+	WakeEvery time.Duration // interval of waking while partitions are free: 5 s
 	MaxWoken  int           // at a time: 32
-	// Minutely is done by the one that the clock woke.
+	// Minutely tasks are done by the tick that the clock started.
 	Minutely []Task
 	Every    time.Duration // between passes: 1 s
 	Reserve  time.Duration // how long before its deadline it ends: 10 s
-	// Tell is called with what a pass found that is not as it should be, and zeros; it
-	// may be nil, and must not block.
+	// Tell is called after a pass with problems that it found, or zeros; it may be nil, and must not block.
 	Tell func(lag time.Duration, recovered int)
 }
 
-// Task is done beside the passes.
+// A Task runs in parallel with the passes.
 type Task struct {
 	Name string
 	Do   func(context.Context) error
 }
 
-// Beats is one invocation: passes once a second until one finds nothing to
-// plan, and beside them what is to be done once a minute. There is no pass if
-// nothing is due.
+// Beats is one invocation: a pass each second until one finds nothing to plan, and the minutely tasks in parallel. If
+// nothing is due there is no pass.
 type Beats struct {
 	idle    func(ctx context.Context, within time.Duration) bool
 	pass    func(context.Context) (Result, error)
 	release func(context.Context) error
 	sample  Task // once a minute too
 	o       Invocation
-	clock   bool // woke it, and not another tick
+	clock   bool // the clock started it, not another tick
 	now     func() time.Time
 	woken   time.Time // when others were last woken
-	// phase is where in a second a pass begins, 0 anywhere: a queue delays by whole
-	// seconds, so what is put on it late in a second comes just before its slot, and
-	// little is paid for holding it.
+	// phase is where in a second a pass begins; 0: anywhere. A queue delays by whole seconds: messages enqueued late in
+	// a second arrive just before their due time and are held only briefly.
 	phase time.Duration
 	log   *slog.Logger
 }
 
-// Beats makes one invocation of the ticker.
+// Beats returns one invocation of the ticker.
 func (t *Ticker) Beats(o Invocation) *Beats {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Reserve = cmp.Or(o.Reserve, 10*time.Second)
@@ -83,9 +79,8 @@ func (t *Ticker) Beats(o Invocation) *Beats {
 	return b
 }
 
-// Run works until there is nothing to plan or the deadline is near, then gives
-// the leases back: what is done beside the passes may go on, and the next round may
-// begin meanwhile. It fails if the last pass failed: the alarm is on that.
+// Run works until there is nothing to plan or the deadline is near. Then it releases the leases, so that the next round
+// can start while tasks continue. It fails if the last pass failed, which raises an alarm.
 func (b *Beats) Run(ctx context.Context) error {
 	work, cancel := ctx, context.CancelFunc(func() {})
 	if end, ok := ctx.Deadline(); ok {
@@ -128,11 +123,11 @@ func (b *Beats) passes(ctx context.Context) error {
 		began := time.Now()
 		res, err := b.pass(ctx)
 		if err != nil && ctx.Err() != nil && n > 1 && before == nil {
-			return nil // there is always something due, and the end interrupted this pass
+			return nil // something is always due, and the deadline interrupted this pass
 		}
 		before = err
 		if err == nil || res.Lag > 0 {
-			b.report(res) // what could not be read counts as lag too
+			b.report(res) // unreadable items count as lag too
 		}
 		if err != nil {
 			b.log.Error("pass failed", "pass", n, "err", err)
@@ -145,7 +140,7 @@ func (b *Beats) passes(ctx context.Context) error {
 				return nil
 			}
 			if len(res.Held) > 0 {
-				continue // nothing was put on the ring: there is no beat to keep
+				continue // nothing was enqueued, so the phase does not matter
 			}
 		}
 		rest := b.o.Every - min(time.Since(began), b.o.Every)
@@ -163,9 +158,8 @@ func (b *Beats) passes(ctx context.Context) error {
 	}
 }
 
-// wake invokes as many others as the partitions need that nobody comes to, each
-// for some of its own. It goes on by itself meanwhile, and again later: what it
-// woke may not have come.
+// wake invokes other ticks for the partitions without a ticker, some for each. This tick continues and wakes more
+// later, since invocations may fail to start.
 func (b *Beats) wake(ctx context.Context, res Result) {
 	now := b.now()
 	if !b.clock || b.o.Another == nil || res.Unseen == 0 || !b.woken.IsZero() && now.Sub(b.woken) < b.o.WakeEvery {
@@ -184,12 +178,12 @@ func (b *Beats) wake(ctx context.Context, res Result) {
 	all.Wait()
 }
 
-// lagFrom is the lag that is reported: two wake-ups can be 119 s apart, and what was
-// due just after the first is planned by the second.
+// lagFrom is the lag that is reported: two wake-ups can be 119 s apart, and items due just after the first are planned
+// by the second.
 const lagFrom = 2 * time.Minute
 
-// uncomparedFrom is the wait for a comparison that is reported as a lag too: one of some
-// minutes is that of a message which failed once.
+// uncomparedFrom is the wait for a comparison that counts as lag: a message that failed once causes a wait of some
+// minutes.
 const uncomparedFrom = 30 * time.Minute
 
 func (b *Beats) report(res Result) {
@@ -206,16 +200,16 @@ func (b *Beats) report(res Result) {
 	b.o.Tell(lag, res.Recovered)
 }
 
-// untilPhase is how long it is until a pass is to begin.
+// untilPhase returns the time until the next pass.
 func (b *Beats) untilPhase(now time.Time) time.Duration {
 	at := now.Truncate(b.o.Every).Add(b.phase)
-	if !at.After(now) { // a pass that took no time is not made again at once
+	if !at.After(now) { // a pass that took no time is not repeated at once
 		at = at.Add(b.o.Every)
 	}
 	return at.Sub(now)
 }
 
-// lasts waits, and reports whether ctx lasted for d.
+// lasts waits for d and reports whether ctx lasted that long.
 func lasts(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

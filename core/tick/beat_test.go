@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// trace is what one invocation did, and when.
+// trace records the actions of one invocation with their times.
 type trace struct {
 	began    time.Time
 	passes   []time.Duration
@@ -23,7 +23,7 @@ type trace struct {
 
 func (tr *trace) at() time.Duration { return time.Since(tr.began) }
 
-// beating makes beats whose n-th pass (from 1) answers what pass says.
+// beating returns beats whose n-th pass (from 1) returns the result of pass.
 func beating(tr *trace, pass func(ctx context.Context, n int) (Result, error)) *Beats {
 	tr.began = time.Now()
 	return &Beats{
@@ -39,7 +39,7 @@ func beating(tr *trace, pass func(ctx context.Context, n int) (Result, error)) *
 	}
 }
 
-// due answers that something was due in the first n passes.
+// due returns a pass function that finds something due in the first n passes.
 func due(n int) func(context.Context, int) (Result, error) {
 	return func(_ context.Context, pass int) (Result, error) {
 		if pass <= n {
@@ -84,7 +84,7 @@ func TestBeatsUntilNothingIsDue(t *testing.T) {
 	})
 }
 
-// asked is a store in which this is stored, and one partition has this due.
+// asked is a store with this global item and these due items in one partition.
 type asked struct {
 	Store
 	global core.Global
@@ -103,7 +103,7 @@ func (a asked) Due(_ context.Context, _ int, upTo core.Instant, _ core.DueItem, 
 	return due, nil
 }
 
-// A wake-up makes no pass only if there is surely nothing to do.
+// TestIdle: a wake-up makes no pass only if there is certainly nothing to do.
 func TestIdle(t *testing.T) {
 	now := time.Now()
 	at := core.InstantOf(now)
@@ -133,7 +133,7 @@ func TestIdle(t *testing.T) {
 			if err := b.Run(t.Context()); err != nil || (len(tr.passes) == 0) != c.idle {
 				t.Errorf("%s: %d passes, %v", name, len(tr.passes), err)
 			}
-			b.clock, tr.passes = false, nil // another tick woke it
+			b.clock, tr.passes = false, nil // another tick started it
 			if err := b.Run(t.Context()); err != nil || len(tr.passes) == 0 {
 				t.Errorf("%s, woken by another: %d passes, %v", name, len(tr.passes), err)
 			}
@@ -141,7 +141,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// A wake-up that finds nothing due makes one pass.
+// TestBeatsOnceWhenIdle: a wake-up that finds nothing due makes one pass.
 func TestBeatsOnceWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace
@@ -153,8 +153,7 @@ func TestBeatsOnceWhenIdle(t *testing.T) {
 	})
 }
 
-// The beat is kept where a pass takes long, and a pass longer than a beat is
-// followed by the next at once.
+// Passes start on the beat even if they take long; a pass longer than a beat is followed by the next at once.
 func TestBeatsCountFromTheStartOfAPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace
@@ -176,7 +175,7 @@ func wait(d time.Duration) {
 	}
 }
 
-// What is behind goes on though it says that nothing was due.
+// A ticker that is behind continues even if a pass found nothing due.
 func TestBeatsWhileBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace
@@ -211,12 +210,12 @@ func TestBeatsEndBeforeTheDeadline(t *testing.T) {
 	})
 }
 
-// A pass that the end interrupts after good ones is no failure: the alarm would
-// ring each minute of a busy day. One that hangs from the first on is.
+// TestBeatsCutOff: a pass that the deadline interrupts after good ones is no failure, or the alarm would ring on every
+// busy day. If the first pass hangs, that is a failure.
 func TestBeatsCutOff(t *testing.T) {
 	for name, c := range map[string]struct {
-		hangs int // the pass that hangs
-		bad   int // a pass that fails
+		hangs int // number of the pass that hangs
+		bad   int // number of a pass that fails
 		fails bool
 	}{
 		"after good ones":  {hangs: 3},
@@ -248,7 +247,7 @@ func TestBeatsCutOff(t *testing.T) {
 	}
 }
 
-// A failed pass is tried again, and only a last one that failed is told.
+// A failed pass is repeated; only a failed last pass is reported.
 func TestBeatsAfterAFailure(t *testing.T) {
 	boom := errors.New("throttled")
 	for name, c := range map[string]struct {
@@ -281,12 +280,11 @@ func TestBeatsAfterAFailure(t *testing.T) {
 	}
 }
 
-// Partitions that nobody comes to wake others, as many as they need and each for
-// some of its own, though the pass failed; and again, for what was woken may not
-// have come. The tick stays until all were looked at, and goes on at once while it
-// finds nothing to plan. What another tick woke wakes nobody.
+// TestBeatsWakeOthers: a tick wakes others for partitions without a ticker, some for each, even after a failed pass. It
+// wakes again, since invocations may fail to start. It stays until all are checked, and continues at once while it
+// finds nothing. A tick that another one woke wakes none.
 func TestBeatsWakeOthers(t *testing.T) {
-	round := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // when a bubble begins
+	round := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // start of a bubble
 	skips := func(list ...int) (out []Wake) {
 		for _, n := range list {
 			out = append(out, Wake{Round: round, Skip: n})
@@ -297,7 +295,7 @@ func TestBeatsWakeOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		wake   Wake
 		passes []pass
-		bad    int // a pass that fails
+		bad    int // number of a pass that fails
 		err    error
 		want   []Wake
 		at     []time.Duration
@@ -350,8 +348,8 @@ func TestBeatsWakeOthers(t *testing.T) {
 	}
 }
 
-// Tasks of each minute run beside the passes, are waited for before the leases
-// go back, and what they fail of is told with their names.
+// TestBeatsMinutelyTasks: minutely tasks run in parallel with the passes, and Run waits for them. Their errors carry
+// their names.
 func TestBeatsMinutelyTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace
@@ -378,7 +376,7 @@ func TestBeatsMinutelyTasks(t *testing.T) {
 	})
 }
 
-// A task that would go on is interrupted in time.
+// TestBeatsCutTasks: a task that would continue is interrupted in time.
 func TestBeatsCutTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace
@@ -396,7 +394,7 @@ func TestBeatsCutTasks(t *testing.T) {
 	})
 }
 
-// Leases that cannot be given back run out: a warning, not a failure.
+// TestBeatsReleaseRefused: leases that cannot be released expire: a warning, not a failure.
 func TestBeatsReleaseRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace
@@ -408,11 +406,11 @@ func TestBeatsReleaseRefused(t *testing.T) {
 	})
 }
 
-// TestPhase: passes begin late in a second, so that what they put on a queue of
-// whole seconds comes just before its slot; the first may wait a second for it.
+// TestPhase: passes begin late in a second, so that their messages on a queue with whole seconds arrive just before the
+// due time. The first may wait a second for that.
 func TestPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(300 * time.Millisecond) // of the bubble
+		time.Sleep(300 * time.Millisecond) // fake time
 		var at []time.Duration
 		b := &Beats{o: Invocation{Every: time.Second, Reserve: 10 * time.Second}, phase: 820 * time.Millisecond, now: time.Now,
 			log: slog.New(slog.DiscardHandler),
@@ -441,8 +439,7 @@ func TestPhase(t *testing.T) {
 	})
 }
 
-// Only what is not as it should be is told: a lag that two wake-ups cannot have
-// made, and fires that were lost.
+// TestBeatsTell: only problems are reported: a lag longer than two wake-ups can cause, and lost runs.
 func TestBeatsTell(t *testing.T) {
 	for name, c := range map[string]struct {
 		res  Result

@@ -15,13 +15,13 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// partly is a ring that refuses messages, and a store that refuses records.
+// partly is a ring that rejects messages, and a store that rejects records.
 type partly struct {
 	engine.Ring
 	tick.Store
 	refuse       func(message int) bool
 	records      error
-	put, refused map[core.RunID]int // fires of a pass
+	put, refused map[core.RunID]int // runs of a pass
 }
 
 func (p *partly) Enqueue(ctx context.Context, out []ring.Out) []error {
@@ -48,7 +48,7 @@ func (p *partly) PutSkips(ctx context.Context, skips []core.Skip) []error {
 	return p.Store.PutSkips(ctx, skips)
 }
 
-// on makes a ticker whose ring and store it is.
+// on returns a ticker that uses p as ring and store.
 func (p *partly) on(w *world) *tick.Ticker {
 	p.Ring, p.Store = w.eng.Ring, w.eng.Tick
 	o := plan.AWS()
@@ -57,12 +57,11 @@ func (p *partly) on(w *world) *tick.Ticker {
 
 func (p *partly) pass(t *testing.T, tk *tick.Ticker) (tick.Result, error) {
 	p.put, p.refused = map[core.RunID]int{}, map[core.RunID]int{}
-	time.Sleep(time.Second) // of the bubble
+	time.Sleep(time.Second) // fake time
 	return tk.Pass(t.Context())
 }
 
-// A message that is refused holds back the jobs of its fires alone, and what is put
-// on the ring again is what was refused and nothing else.
+// A rejected message delays only the jobs of its runs, and only rejected messages are enqueued again.
 func TestRefusedMessagesArePutAgainAlone(t *testing.T) {
 	for name, refuse := range map[string]func(pass, message int) bool{
 		"one, once":         func(pass, i int) bool { return pass == 0 && i == 7 },
@@ -100,10 +99,10 @@ func TestRefusedMessagesArePutAgainAlone(t *testing.T) {
 	}
 }
 
-// seen is what comes off the ring a while later, each fire once.
+// seen returns the runs in the delay queue after a while, each once.
 func (w *world) seen(after time.Duration) map[core.RunID]bool {
 	w.t.Helper()
-	time.Sleep(after) // of the bubble
+	time.Sleep(after) // fake time
 	seen := map[core.RunID]bool{}
 	for _, id := range w.ringIDs() {
 		if seen[id] {
@@ -114,13 +113,12 @@ func (w *world) seen(after time.Duration) map[core.RunID]bool {
 	return seen
 }
 
-// A record that is refused holds the job back, and none of its fires goes on the
-// ring again for it.
+// A rejected record delays its job, and none of the job's runs is enqueued again because of it.
 func TestRefusedRecordIsPutAgainAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		w.seedAs(1, core.When{Kind: core.KindEvery, Every: time.Minute, Aligned: true}, plan.AWS())
-		time.Sleep(10 * time.Minute) // of the bubble: what is due before is late
+		time.Sleep(10 * time.Minute) // fake time: earlier runs are late
 		p := &partly{refuse: func(int) bool { return false }, records: core.ErrThrottled}
 		tk := p.on(w)
 		if res, err := p.pass(t, tk); err == nil || len(p.put) == 0 || res.Moved != 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// advancing meets the first advance of a ticker on its way to the store.
+// advancing intercepts the first advance of a ticker.
 type advancing struct {
 	tick.Store
 	meet func(store tick.Store, moves []core.Advance) []error
@@ -33,14 +33,13 @@ func (a *advancing) Advance(ctx context.Context, moves []core.Advance) []error {
 	return a.Store.Advance(ctx, moves)
 }
 
-// TestEndOfAPauseIsRecordedWithIt: whatever becomes of the write that ends a
-// pause at its end, the record of it is there exactly where the job was started;
-// what a phantom would demand, an audit would miss and a replan send.
+// TestEndOfAPauseIsRecordedWithIt: the record of a pause's end is stored if and only if the job was started, whatever
+// happens to the write. Otherwise an audit would expect runs that never were due, and a replan would send them.
 func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 	ann, target := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}
 	for name, c := range map[string]struct {
 		meet   func(w *world, until time.Time, store tick.Store, moves []core.Advance) []error
-		paused bool // in the end
+		paused bool // at the end
 	}{
 		"stored": {func(w *world, _ time.Time, store tick.Store, moves []core.Advance) []error {
 			return store.Advance(w.t.Context(), moves)
@@ -65,7 +64,7 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(time.Until(time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC))) // of the bubble
+				time.Sleep(time.Until(time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC))) // fake time
 				w := newWorld(t, 1)
 				store := &advancing{Store: w.eng.Tick}
 				end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: plan.Local()})
@@ -86,7 +85,7 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 				time.Sleep(time.Until(until) + 50*time.Millisecond)
 				store.meet = func(s tick.Store, moves []core.Advance) []error { return c.meet(w, until, s, moves) }
 				for range 3 {
-					_, _ = tk.Pass(t.Context()) // what fails is left to the next
+					_, _ = tk.Pass(t.Context()) // the next pass handles failures
 					time.Sleep(time.Second)
 				}
 				j, err := m.Job(t.Context(), "shop/j")
@@ -122,7 +121,7 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 	}
 }
 
-// sentAs notes for each run the revisions of its copies on the ring, and when each came there.
+// sentAs records the revisions of each run's enqueued copies, with their times.
 type sentAs struct {
 	engine.Ring
 	at map[core.RunID]map[int64]time.Time
@@ -142,17 +141,17 @@ func (r *sentAs) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return r.Ring.Enqueue(ctx, out)
 }
 
-// TestFiresAfterAPauseAreOnTime: however late a tick sees that a pause is over, what
-// is due after it is on the ring in its second, of the revision that a dispatch reads
-// then; and nothing is that is due before, also where the end was put off.
+// TestFiresAfterAPauseAreOnTime: a tick may notice the end of a pause late. Runs due after the end are enqueued in
+// their second with the revision that a dispatcher reads then. No earlier run is enqueued, even if the end was
+// postponed.
 func TestFiresAfterAPauseAreOnTime(t *testing.T) {
-	const gap = 119 // s, between two wake-ups at most
+	const gap = 119 // seconds between two wake-ups, at most
 	every := func(d time.Duration) core.When { return core.When{Kind: core.KindEvery, Every: d, Aligned: true} }
 	for name, c := range map[string]struct {
 		when    core.When
 		pause   time.Duration
-		putOff  time.Duration // how long before its end the pause is given another
-		another time.Duration // how much later that is
+		putOff  time.Duration // how long before its end the pause gets another end
+		another time.Duration // how much later the new end is
 		edit    bool
 	}{
 		"of a minute, frequent":                    {when: every(5 * time.Second), pause: time.Minute},
@@ -168,7 +167,7 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 		for _, phase := range []int{0, 1, 60, 118} {
 			t.Run(fmt.Sprint(name, ", tick at ", phase), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					time.Sleep(time.Until(time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC))) // of the bubble
+					time.Sleep(time.Until(time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC))) // fake time
 					ann, target, o := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.AWS()
 					w := newWorld(t, 1)
 					r := &sentAs{Ring: w.eng.Ring, at: map[core.RunID]map[int64]time.Time{}}
@@ -253,8 +252,8 @@ func (w *world) job(t *testing.T, m *people.People) core.Job {
 	return j
 }
 
-// TestResumedIntoAPartitionThatIsRead: while a job is paused it is in no partition of
-// the due index, so the number of them may shrink below its own meanwhile.
+// TestResumedIntoAPartitionThatIsRead: a paused job is in no partition of the due index, so the number of partitions
+// may shrink below its own.
 func TestResumedIntoAPartitionThatIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ann, target, o := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.Local()
@@ -288,7 +287,7 @@ func TestResumedIntoAPartitionThatIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.join("t", tick.Options{})
-		time.Sleep(2 * time.Minute) // of the bubble
+		time.Sleep(2 * time.Minute) // fake time
 		before := w.job(t, m).Sched.Next
 		w.pass()
 		if after := w.job(t, m).Sched.Next; after == before {

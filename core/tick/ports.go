@@ -9,8 +9,8 @@ import (
 	"github.com/tickring/tickring/core/tick/parts"
 )
 
-// Store is what a pass reads and writes. Writes answer as core.ErrRefused and
-// core.ErrThrottled say; a slice of answers is as long as the slice asked.
+// A Store holds the data that a pass reads and writes. Writes return core.ErrRefused and core.ErrThrottled as
+// documented there; a slice of results is as long as the slice of arguments.
 type Store interface {
 	Jobs
 	Entries
@@ -19,21 +19,18 @@ type Store interface {
 	loss.Ring
 }
 
-// Jobs are the jobs in the order in which they are to be planned.
+// Jobs are the jobs in planning order.
 type Jobs interface {
-	// Due reads the due index of a partition in its order: items with PlanAt up
-	// to upTo that come after after (zero: from the start), at most limit. It
-	// may be a little behind what was written. Fewer than limit does not mean
-	// the end; none does.
+	// Due returns up to limit items of a partition's due index, in order. They have PlanAt up to upTo and follow after
+	// (zero: from the start). The result may be slightly stale. Fewer items than limit do not mean the end; none does.
 	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
-	// Scheds reads jobs strongly. A job that is neither found nor in unread nor in
-	// core.Unreadable, which comes beside the rest of the answer, is gone.
+	// Scheds reads jobs strongly. A job that is neither found, nor in unread, nor in a core.Unreadable error next to
+	// the other results, is deleted.
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
-	// PutSkips stores records of skipped instants; a stored one of the same
-	// (Job, First, Reason) is only lengthened.
+	// PutSkips stores skips. A stored skip with this (Job, First, Reason) is only extended.
 	PutSkips(ctx context.Context, skips []core.Skip) []error
-	// Advance moves jobs on; condition: Rev, Next and Tail as read. A Change is
-	// stored with its advance, both or neither.
+	// Advance advances jobs; condition: Rev, Next and Tail as read. A Change is stored together with its advance or not
+	// at all.
 	Advance(ctx context.Context, moves []core.Advance) []error
 }
 
@@ -41,15 +38,15 @@ type Jobs interface {
 type Entries interface {
 	// Runs reads runs strongly. A run that is neither found nor in unread does not exist.
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
-	// RemoveEntries takes light entries out of the due index; one that is not there is well.
+	// RemoveEntries removes entries from the due index; a missing entry is no error.
 	RemoveEntries(ctx context.Context, entries []core.DueItem) []error
 }
 
 // Leases are the locks of the partitions.
 type Leases = parts.Leases
 
-// Ring takes messages.
+// A Ring accepts messages.
 type Ring interface {
-	// Enqueue puts messages on the ring durably; the answer of each.
+	// Enqueue stores messages durably in the delay queue and returns one result for each.
 	Enqueue(ctx context.Context, out []ring.Out) []error
 }

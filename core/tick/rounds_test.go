@@ -19,8 +19,7 @@ import (
 // locks is tick.Leases under a name that does not hide its method.
 type locks = tick.Leases
 
-// fleet is a deployment on Lambda: a tick is woken each minute, and some wake
-// others.
+// fleet is a deployment on Lambda: the clock starts a tick each minute, and ticks wake others.
 type fleet struct {
 	*world
 	store  tick.Store
@@ -40,15 +39,14 @@ func newFleet(t *testing.T, partitions, jobs int, when core.When) *fleet {
 	return &fleet{world: w, store: w.eng.Tick, leases: w.eng.Leases, rates: grow.Rates{Max: 16}, lives: time.Minute, wakes: true}
 }
 
-// wake begins an invocation. One whose context ends does nothing more, as Lambda
-// has it: what it held it still holds.
+// wake begins an invocation. After its context ends it does nothing more, as on Lambda: it keeps its leases.
 func (f *fleet) wake(w tick.Wake) {
 	f.mu.Lock()
 	f.n++
 	id := fmt.Sprint("t", f.n)
 	f.mu.Unlock()
 	f.all.Go(func() {
-		time.Sleep(60 * time.Millisecond) // of the bubble: until Lambda has begun it
+		time.Sleep(60 * time.Millisecond) // fake time: until Lambda has started it
 		ctx, cancel := context.WithTimeout(context.Background(), f.lives)
 		defer cancel()
 		log := slog.New(slog.DiscardHandler)
@@ -68,8 +66,7 @@ func (f *fleet) wake(w tick.Wake) {
 	})
 }
 
-// minutes lets the clock wake a tick each minute, and counts the copies of each
-// fire that came on the ring.
+// minutes starts a tick each minute and counts the enqueued copies of each run.
 func (f *fleet) minutes(n int, fires map[core.RunID]int) {
 	for range n {
 		f.wake(tick.Wake{})
@@ -80,7 +77,7 @@ func (f *fleet) minutes(n int, fires map[core.RunID]int) {
 	}
 }
 
-// lookedAt notes when each partition was last looked at, and takes a while for it.
+// lookedAt records the last check of each partition, and takes a while for each.
 type lookedAt struct {
 	tick.Store
 	takes time.Duration
@@ -91,7 +88,7 @@ type lookedAt struct {
 }
 
 func (s *lookedAt) Due(ctx context.Context, p int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
-	if after.PlanAt != 0 && after.Job == 0 { // a sample's: it plans nothing, and is no look
+	if after.PlanAt != 0 && after.Job == 0 { // from a sample, which plans nothing and is no check
 		return s.Store.Due(ctx, p, upTo, after, limit)
 	}
 	time.Sleep(s.takes)
@@ -111,13 +108,12 @@ func (s *lookedAt) Due(ctx context.Context, p int, upTo core.Instant, after core
 	return s.Store.Due(ctx, p, upTo, after, limit)
 }
 
-// dying has tickers that are gone with their leases: nothing that they ask for
-// is answered any more.
+// dying kills tickers together with their leases: their requests get no more answers.
 type dying struct {
 	locks
 	mu   sync.Mutex
 	dead map[string]bool
-	each int // every so manieth take kills its ticker
+	each int // each n-th request kills its ticker
 	took int
 }
 
@@ -140,15 +136,14 @@ func (d *dying) PutLease(ctx context.Context, seen, l core.Lease) error {
 	return d.locks.PutLease(ctx, seen, l)
 }
 
-// Every partition is looked at in every round, whatever ticks do: that is within
-// two minutes, for a tick is woken each. What died with a partition in its hands,
-// or refuses it, holds up that partition alone, and no longer than to the next.
+// TestEveryPartitionInEveryRound: every partition is checked in every round, whatever ticks do, that is within two
+// minutes. A partition whose ticker dies or that fails delays only itself, at most until the next round.
 func TestEveryPartitionInEveryRound(t *testing.T) {
 	const partitions = 16
 	const minute = time.Minute
 	every := func(p int) time.Duration { return 2 * minute }
 	for name, c := range map[string]struct {
-		takes  time.Duration // a look
+		takes  time.Duration // duration of a check
 		wakes  bool          // others can be woken
 		lives  time.Duration
 		meet   func(n *int) func(int) error
@@ -238,8 +233,7 @@ func throttles(n *int) func(int) error {
 	}
 }
 
-// An idle deployment is looked after by one tick a minute, however many partitions
-// it has.
+// TestIdlePartitionsWakeNobody: one tick a minute handles an idle deployment with any number of partitions.
 func TestIdlePartitionsWakeNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 16, 16, core.When{Kind: core.KindCron, Expr: "0 0 5 1 1 ?"})
@@ -256,7 +250,7 @@ func TestIdlePartitionsWakeNobody(t *testing.T) {
 	})
 }
 
-// stingy refuses the advances of a while for want of capacity.
+// stingy rejects advances for a while for lack of capacity.
 type stingy struct {
 	tick.Store
 	until time.Time
@@ -275,10 +269,9 @@ func (s *stingy) Advance(ctx context.Context, moves []core.Advance) []error {
 	return errs
 }
 
-// While advances are refused for want of capacity a fire is not put on the ring
-// again with each pass: by one ticker once, and by those that come later and know
-// nothing a few times and then no more, but for a few. It is on the ring all the
-// same, and nothing of it counts as load.
+// TestRefusedAdvancesAreNoStorm: while advances fail for lack of capacity, passes do not enqueue runs again and again.
+// One ticker enqueues each once; later tickers enqueue a few jobs several times. All runs are enqueued, and rejected
+// advances do not count as load.
 func TestRefusedAdvancesAreNoStorm(t *testing.T) {
 	for name, partitions := range map[string]int{"one partition": 1, "four": 4} {
 		t.Run(name, func(t *testing.T) {
@@ -322,7 +315,7 @@ func TestRefusedAdvancesAreNoStorm(t *testing.T) {
 	}
 }
 
-// due is what is due until then.
+// due returns the items due until then.
 func (f *fleet) due(partitions int, until time.Time) (list []core.DueItem) {
 	f.t.Helper()
 	for p := range partitions {
@@ -335,7 +328,7 @@ func (f *fleet) due(partitions int, until time.Time) (list []core.DueItem) {
 	return list
 }
 
-// keeps has a lease that nobody gets.
+// keeps has a lease that no ticker gets.
 type keeps struct{ locks }
 
 func (k keeps) PutLease(ctx context.Context, seen, l core.Lease) error {
@@ -345,14 +338,13 @@ func (k keeps) PutLease(ctx context.Context, seen, l core.Lease) error {
 	return k.locks.PutLease(ctx, seen, l)
 }
 
-// TestJobsThatAreNeverStoredHoldUpNobody: fifty whose advances are refused for ever,
-// for want of a permission perhaps, and not of capacity, are the oldest after an
-// outage; the others are planned all the same.
+// TestJobsThatAreNeverStoredHoldUpNobody: after an outage, the fifty oldest jobs have advances that always fail, for
+// example for lack of a permission. The other jobs are planned all the same.
 func TestJobsThatAreNeverStoredHoldUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1, 500, core.When{Kind: core.KindEvery, Every: time.Minute, Aligned: true})
 		f.store = forbidding{f.store, 50}
-		time.Sleep(20 * time.Minute) // of the bubble: nobody plans
+		time.Sleep(20 * time.Minute) // fake time: no ticker plans
 		for range 12 {
 			f.wake(tick.Wake{})
 			time.Sleep(time.Minute)
@@ -391,12 +383,12 @@ func (s forbidding) Advance(ctx context.Context, moves []core.Advance) []error {
 	return errs
 }
 
-// The lag that is told is also that of a partition that nobody comes to.
+// TestPartitionThatNobodyReadsIsTold: the reported lag includes partitions without a ticker.
 func TestPartitionThatNobodyReadsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 2, 10, core.When{Kind: core.KindEvery, Every: time.Minute, Aligned: true})
 		f.minutes(5, map[core.RunID]int{})
-		f.told = 0 // of the beginning
+		f.told = 0 // from the beginning
 		f.minutes(15, map[core.RunID]int{})
 		if f.told != 0 {
 			t.Fatalf("%s are told of a good day", f.told)

@@ -12,16 +12,15 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// noteKey is what makes two notes one: whoever counts them counts it once.
+// noteKey identifies a notification: equal keys count once.
 type noteKey struct {
 	job   core.JobID
 	event core.Event
 	run   core.RunID
 }
 
-// owe notes what people are to be told of these plans: what they skip, and which jobs cannot
-// be planned for another reason than is stored of them. A pass that repeats a plan owes the
-// same notes.
+// owe records the notifications of plans: skipped runs, and jobs with a new planning error. Repeating a plan produces
+// these notifications again, not others.
 func (t *Ticker) owe(plans []planned, skips []core.Skip) {
 	for _, s := range skips {
 		if core.SkipTold(s.Reason) {
@@ -36,8 +35,8 @@ func (t *Ticker) owe(plans []planned, skips []core.Skip) {
 	}
 }
 
-// unplanned is the note of a job that cannot be planned. The run that it names there is none
-// of: it stands for the reason.
+// unplanned returns the notification of a job that cannot be planned. Its run ID does not exist; it stands for the
+// reason.
 func unplanned(job core.JobID, why string) ring.Note {
 	h := fnv.New32a()
 	h.Write([]byte(why))
@@ -54,8 +53,8 @@ func (t *Ticker) oweNote(n ring.Note) {
 	t.untold[key] = n
 }
 
-// tell puts what is owed on the aside lane. A pass waits for that for TellFor in all, and for
-// no failure: the next one tries again, as long as this ticker lives.
+// tell enqueues pending notifications on the post-run queue. A pass waits for that up to TellFor in total. After a
+// failure, the next pass of this ticker retries.
 func (t *Ticker) tell(ctx context.Context) error {
 	if len(t.untold) == 0 || t.mute != nil {
 		return t.mute

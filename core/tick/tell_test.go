@@ -15,13 +15,13 @@ import (
 	"github.com/tickring/tickring/core/tick"
 )
 
-// lane is a ring whose aside lane may refuse, or take a while.
+// lane is a ring whose post-run queue may fail, or take a while.
 type lane struct {
 	tick.Ring
 	down  bool
 	takes time.Duration
 	calls int
-	notes []ring.Note // that it took
+	notes []ring.Note // accepted notifications
 }
 
 func (l *lane) Enqueue(ctx context.Context, out []ring.Out) []error {
@@ -32,7 +32,7 @@ func (l *lane) Enqueue(ctx context.Context, out []ring.Out) []error {
 	errs := make([]error, len(out))
 	err := error(nil)
 	select {
-	case <-time.After(l.takes): // of the bubble
+	case <-time.After(l.takes): // fake time
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -47,7 +47,7 @@ func (l *lane) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return errs
 }
 
-// events of the jobs of which the lane took notes.
+// events returns the jobs of the accepted notifications of an event.
 func (l *lane) events(e core.Event) (jobs []core.JobID) {
 	for _, n := range l.notes {
 		if n.Event == e {
@@ -58,9 +58,8 @@ func (l *lane) events(e core.Event) (jobs []core.JobID) {
 	return jobs
 }
 
-// TestDeadAsideLaneHoldsUpNoFire: after an hour's outage the same is fired and skipped whether
-// or not the lane takes notes, or answers at all; a pass waits a second for it; and what
-// nobody heard of is told once the lane takes it.
+// TestDeadAsideLaneHoldsUpNoFire: after an outage of an hour, the runs and skips do not depend on whether the post-run
+// queue works. A pass waits a second for it. Pending notifications are enqueued once it works.
 func TestDeadAsideLaneHoldsUpNoFire(t *testing.T) {
 	after := func(l *lane) (fires, skipped, failed int) {
 		synctest.Test(t, func(t *testing.T) {
@@ -69,7 +68,7 @@ func TestDeadAsideLaneHoldsUpNoFire(t *testing.T) {
 			l.Ring = w.eng.Ring
 			tk := tick.New(w.eng.Tick, w.eng.Leases, l, tick.Options{ID: "a", Plan: plan.Local(), Careful: 1, Log: slog.New(slog.DiscardHandler)})
 			pass := func() {
-				time.Sleep(time.Second) // of the bubble
+				time.Sleep(time.Second) // fake time
 				began := time.Now()
 				res, err := tk.Pass(t.Context())
 				if took := time.Since(began); took > time.Second {
@@ -80,7 +79,7 @@ func TestDeadAsideLaneHoldsUpNoFire(t *testing.T) {
 				}
 				fires, skipped = fires+res.Fires, skipped+int(res.Skipped)
 			}
-			time.Sleep(time.Hour) // nobody is there
+			time.Sleep(time.Hour) // no ticker runs
 			end := time.Now().Add(time.Minute)
 			for time.Now().Before(end) {
 				pass()
@@ -109,7 +108,7 @@ func TestDeadAsideLaneHoldsUpNoFire(t *testing.T) {
 	}
 }
 
-// badJobs is a store in which all jobs but the first cannot be understood.
+// badJobs is a store in which all jobs but the first cannot be decoded.
 type badJobs struct{ tick.Store }
 
 func (d badJobs) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
@@ -124,15 +123,15 @@ func (d badJobs) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]
 	return found, unread, errors.Join(err, bad.Err())
 }
 
-// TestManyUnreadableJobsAreToldOfAtOnce: in one message, after the fire of the good job is on
-// the ring; where that fails they are left out of the passes all the same, and told of later.
+// TestManyUnreadableJobsAreToldOfAtOnce: one message reports all of them, after the run of the good job is enqueued. If
+// that fails, passes skip these jobs anyway, and report them later.
 func TestManyUnreadableJobsAreToldOfAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		w.seed(300, core.When{Kind: core.KindEvery, Every: 10 * time.Second, Aligned: true})
 		l := &lane{Ring: w.eng.Ring, takes: 20 * time.Millisecond, down: true}
 		tk := tick.New(badJobs{w.eng.Tick}, w.eng.Leases, l, tick.Options{ID: "a", Plan: plan.Local(), Log: slog.New(slog.DiscardHandler)})
-		time.Sleep(9 * time.Second) // of the bubble
+		time.Sleep(9 * time.Second) // fake time
 		began := time.Now()
 		first, err := tk.Pass(t.Context())
 		if took := time.Since(began); took > 50*time.Millisecond || err == nil || first.Due != 300 || first.Fires == 0 || l.calls != 1 {

@@ -1,7 +1,6 @@
-// Package tick plans: it reads the jobs that are due to be planned, computes
-// their fires, puts those on the ring, and only then moves the jobs on. Which
-// partitions of the due index a ticker looks at is said by parts, how many there are
-// by grow, and what the ring has lost is found by loss. It sends nothing to executors.
+// Package tick plans runs: it reads the jobs that are due to be planned, enqueues their scheduled runs on the delay
+// queue, and only then advances the jobs. Subpackages: parts chooses the partitions of the due index for a ticker, grow
+// sets their number, and loss finds runs that the delay queue lost. The package sends nothing to executors.
 package tick
 
 import (
@@ -23,40 +22,39 @@ import (
 	"github.com/tickring/tickring/core/tick/parts"
 )
 
-// Options of a Ticker. The zero value of a field means its default.
+// Options configure a Ticker. A field with its zero value gets the default that stands beside it.
 type Options struct {
 	Now  func() time.Time
-	ID   string // of this ticker, different from all others
+	ID   string // of this ticker, unique
 	Plan plan.Options
-	// LeaseFor is how long a lease holds without renewal, RenewEvery when it is renewed.
+	// LeaseFor is the duration of a lease, RenewEvery the interval of renewals.
 	LeaseFor, RenewEvery time.Duration // 45 s, 15 s
-	// PassFor is how long a pass begins to look at partitions, where there are more
-	// than one: others take what it does not come to. 0: until it looked at all.
+	// PassFor is how long a pass starts on further partitions if there is more than one; other tickers take the rest.
+	// 0: no limit.
 	PassFor  time.Duration
 	Page     int // due items read at a time: 1000
 	MaxPages int // in one pass of one partition: 50
-	// Careful is how many jobs are tried at a time whose fires may be on the ring
-	// already: they wait for Overdue, or their advance was refused for want of
-	// capacity. It doubles with each success.
+	// Careful is the number of jobs tried at a time if their runs may already be in the delay queue. Such jobs are
+	// overdue, or their advance was refused for lack of capacity. It doubles with each success.
 	Careful int           // 50
 	Overdue time.Duration // 2 min
-	// SentFor is how long a ticker remembers what it put on the ring while the
-	// advance was not stored; MaxSent bounds for how many jobs it does.
+	// SentFor is how long a ticker remembers enqueued runs whose advance is not stored; MaxSent limits the number of
+	// their jobs.
 	SentFor time.Duration // 15 min
 	MaxSent int           // 20,000
-	// Rates say how many partitions there are.
+	// Rates determine the number of partitions.
 	Rates grow.Rates
-	// Loss: when a job is planned, its last finished window is compared with its runs,
-	// and what has none is sent again.
+	// Loss configures the comparison of a job's last window with its runs when the job is planned. Missing runs are
+	// sent again.
 	Loss loss.Options
-	// PlanBackoff is when a job that could not be planned, or read, is tried again.
+	// PlanBackoff is the delay before a job that could not be planned or read is tried again.
 	PlanBackoff time.Duration // 1 min
-	// TellFor is how long a pass waits at most for the aside lane to take what people are
-	// to be told; MaxUntold how many notes wait for the next pass after it did not.
+	// TellFor is how long a pass waits for the post-run queue to accept notifications. MaxUntold limits the
+	// notifications kept for the next pass if it does not.
 	TellFor   time.Duration // 1 s
 	MaxUntold int           // 5,000
 	Log       *slog.Logger
-	// Planned is called with how many fires a pass put on the ring; it must not block.
+	// Planned is called with the number of runs that a pass enqueued; it must not block.
 	Planned func(fires int, at time.Time)
 }
 
@@ -68,26 +66,26 @@ type Ticker struct {
 	hold   *parts.Hold
 	growth *grow.Growth
 	loss   *loss.Finder
-	pace   map[int]int // advances of a partition that are tried at a time while it is in doubt whether they are taken
+	pace   map[int]int // number of advances tried at a time, by partition, after some failed
 	sent   map[core.JobID]sent
 	// waiting is the due time of the earliest item that a wake-up found before its first pass; zero: it found none.
 	waiting time.Time
-	burst   map[core.Instant]int     // fires of slots to come that this ticker put on the ring
-	aside   map[core.JobID]time.Time // jobs that cannot be read, and until when they are not looked at again
-	untold  map[noteKey]ring.Note    // what people are to be told
-	mute    error                    // the aside lane's, in this pass
-	// telling is how long this pass has waited for that lane.
+	burst   map[core.Instant]int     // number of runs enqueued here, by future due time
+	aside   map[core.JobID]time.Time // jobs that cannot be read, and when they are tried again
+	untold  map[noteKey]ring.Note    // notifications not enqueued yet
+	mute    error                    // error of the post-run queue in this pass
+	// telling is how long this pass has waited for the post-run queue.
 	telling time.Duration
 }
 
-// sent is what is left to do for a job of which fires are on the ring: its advance,
-// which was not stored for certain, and what of the rest was not taken.
+// sent is the remaining work for a job with enqueued runs: an advance that may not be stored, and runs that the queue
+// did not accept.
 type sent struct {
 	left planned
 	at   time.Time
 }
 
-// New makes a Ticker. It is used by one goroutine.
+// New returns a Ticker for use by one goroutine.
 func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -113,19 +111,18 @@ func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 	return t
 }
 
-// join makes the ticker one of those of a round; with a zero round it lives on,
-// and holds what partitions it can get.
+// join makes the ticker part of a round. With a zero round it belongs to a server and holds all partitions that it can
+// get.
 func (t *Ticker) join(round time.Time, skip int) {
 	t.hold = parts.New(t.leases, parts.Options{Now: t.o.Now, ID: t.o.ID, LeaseFor: t.o.LeaseFor, RenewEvery: t.o.RenewEvery, Round: round,
 		Skip: skip})
 }
 
-// Release gives all leases back, so that others need not wait for them to run out.
+// Release gives up all leases, so that other tickers need not wait until they expire.
 func (t *Ticker) Release(ctx context.Context) error { return t.hold.Release(ctx) }
 
-// idle reports whether a pass within a time would find nothing to do: there is one
-// partition, nothing of it is due by then, and no loss is to be walked. A deployment
-// without jobs then neither takes a lease nor waits for its beat.
+// idle reports whether a pass within the given time would find no work: there is one partition, nothing is due, and no
+// scan for lost runs is pending. A deployment without jobs then takes no lease.
 func (t *Ticker) idle(ctx context.Context, within time.Duration) bool {
 	g, err := t.store.Global(ctx)
 	if err != nil || g.Partitions > 1 || g.Readable > 1 || g.Loss != (core.Loss{}) {
@@ -139,29 +136,28 @@ func (t *Ticker) idle(ctx context.Context, within time.Duration) bool {
 	return false
 }
 
-// Result of a pass.
+// A Result is the outcome of a pass.
 type Result struct {
-	Held   []int // partitions that it looked at
-	Unseen int   // partitions that nobody looked at in this round, and that nobody holds
-	Behind bool  // more was due than a pass takes
+	Held   []int // partitions that it checked
+	Unseen int   // partitions that no ticker holds or checked in this round
+	Behind bool  // more was due than one pass handles
 	Due    int   // items read
-	// Lag is how long after its time the oldest of them was read, or for how long
-	// nobody looked at a partition though nobody holds it, if that is longer.
+	// Lag is how late the oldest due item was read, or how long a free partition has not been checked, if that is
+	// longer.
 	Lag     time.Duration
-	Fires   int   // put on the ring
+	Fires   int   // enqueued
 	Moved   int   // jobs advanced
-	Skipped int64 // instants recorded as skipped
-	// Recovered is how many demanded instants had neither a run nor a record, and
-	// were sent again. It must be 0: whatever lost them is to be found.
+	Skipped int64 // scheduled times recorded as skipped
+	// Recovered is the number of expected runs that had neither a run nor a record and were sent again. A value above 0
+	// means that something loses runs.
 	Recovered int
-	// Uncompared is for how long what was due waits to be compared with its runs,
-	// since a message that was due as early may be on the ring; 0: for no longer than
-	// Loss.After.
+	// Uncompared is how long due times have waited for the comparison with their runs, because older messages may be in
+	// the delay queue. 0: at most Loss.After.
 	Uncompared time.Duration
 }
 
-// Pass plans what is due in the partitions that are this ticker's to look at. An
-// error leaves the rest to the next pass; what was done counts.
+// Pass plans the due jobs in the partitions of this ticker. After an error the next pass continues; finished work is
+// kept.
 func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	var res Result
 	g, err := t.store.Global(ctx)
@@ -219,8 +215,7 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	return res, errors.Join(errs...)
 }
 
-// put stores how many partitions and groups there are to be, and that a walk is to
-// begin that had to wait for the one before.
+// put stores the numbers of partitions and groups, and the start of a scan that waited for the previous one.
 func (t *Ticker) put(ctx context.Context, g core.Global, held []int) error {
 	next, err := t.growth.Next(ctx, g, held)
 	if err != nil {
@@ -232,14 +227,14 @@ func (t *Ticker) put(ctx context.Context, g core.Global, held []int) error {
 		return nil
 	}
 	next.Rev = max(g.Rev+1, t.o.Now().UnixMilli())
-	// Where it was refused all is computed anew by the next pass.
+	// After a conflict the next pass computes everything again.
 	if err := t.store.PutGlobal(ctx, g.Rev, next); err != nil && !errors.Is(err, core.ErrRefused) {
 		return fmt.Errorf("change the number of partitions or groups: %w", err)
 	}
 	return nil
 }
 
-// over reports that a time is over; a zero one never is.
+// over reports whether end has passed; a zero end never has.
 func (t *Ticker) over(end time.Time) bool { return !end.IsZero() && !t.o.Now().Before(end) }
 
 func (t *Ticker) partition(ctx context.Context, g core.Global, p int, end time.Time, res *Result) error {
@@ -265,7 +260,7 @@ func (t *Ticker) partition(ctx context.Context, g core.Global, p int, end time.T
 		res.Due += len(items)
 		goOn, err := t.items(ctx, g, p, items, res)
 		if i := slices.IndexFunc(items, func(it core.DueItem) bool { return !isAside(it) }); i >= 0 {
-			res.Lag = max(res.Lag, now.Sub(items[i].PlanAt.Time())) // they come in the order of their time
+			res.Lag = max(res.Lag, now.Sub(items[i].PlanAt.Time())) // sorted by time
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -277,7 +272,7 @@ func (t *Ticker) partition(ctx context.Context, g core.Global, p int, end time.T
 	return errors.Join(append(errs, t.growth.Move(ctx, g, p, upTo))...)
 }
 
-// items plans one page; goOn is false where the next would not get through either.
+// items plans one page; goOn is false if the next page would fail too.
 func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.DueItem, res *Result) (goOn bool, err error) {
 	var jobs []core.JobID
 	var entries []core.DueItem
@@ -296,13 +291,13 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 	if len(jobs) == 0 {
 		return true, nil
 	}
-	// The index may be behind: plan from the strong read.
+	// The index may be stale: plan from a strong read.
 	scheds, _, err := t.store.Scheds(ctx, jobs)
 	bad, err := core.Besides(err)
 	if err != nil {
 		return false, fmt.Errorf("read jobs: %w", err)
 	}
-	for id, why := range bad { // nothing is written to what is not understood
+	for id, why := range bad { // jobs that cannot be decoded are never written
 		t.o.Log.Error("job cannot be planned: it cannot be read", "job", id, "err", why)
 		t.oweNote(unplanned(id, why.Error()))
 		t.aside[id] = t.o.Now().Add(t.o.PlanBackoff)
@@ -318,11 +313,9 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 	return t.jobs(ctx, g, p, due, res)
 }
 
-// jobs plans the jobs of a page. What was not due for long, and what is left of
-// something that was refused in part, is put on the ring at once, whatever becomes of
-// the advances. What is on the ring already is not put
-// there again, and what may be, since it is overdue and a ticker that has ended may
-// have put it there, goes a few at a time, until advances are stored.
+// jobs plans the jobs of a page. Runs that became due recently, and the rest of partly refused messages, are enqueued
+// at once. Runs that are in the queue are not enqueued again. Overdue runs may be there, enqueued by a ticker that
+// died. They go a few at a time until advances are stored.
 func (t *Ticker) jobs(ctx context.Context, g core.Global, p int, due []core.Sched, res *Result) (goOn bool, err error) {
 	now := t.o.Now()
 	o := t.o.Plan.With(g.Groups)
@@ -350,7 +343,7 @@ func (t *Ticker) jobs(ctx context.Context, g core.Global, p int, due []core.Sche
 		}
 		return sent, moved
 	}
-	// Elsewhere each minute: the first of them may be those that are never stored.
+	// Starts elsewhere each minute: the first jobs may be ones that are never stored.
 	if n := len(overdue); n > 0 {
 		first := int(now.Unix()/60%int64(n)) * t.o.Careful % n
 		overdue = slices.Concat(overdue[first:], overdue[:first])
@@ -374,36 +367,36 @@ func (t *Ticker) jobs(ctx context.Context, g core.Global, p int, due []core.Sche
 	return goOn, errors.Join(errs...)
 }
 
-// again is what is left of a job whose fires this ticker put on the ring before:
-// nothing of them is sent or judged a second time.
+// again returns the remaining work of a job whose runs this ticker enqueued before, so that none is sent or evaluated
+// twice.
 func (t *Ticker) again(s core.Sched) (planned, bool) {
 	was, ok := t.sent[s.ID]
 	if !ok {
 		return planned{}, false
 	}
 	if m := was.left.Advance; m.Rev != s.Rev || m.Next != s.Next || m.Tail != s.Tail {
-		delete(t.sent, s.ID) // it was stored after all, or the job was changed
+		delete(t.sent, s.ID) // the advance was stored after all, or the job changed
 		return planned{}, false
 	}
 	was.left.of = s
 	return was.left, true
 }
 
-// remember keeps what is left of a job that is begun for a later pass.
+// remember keeps the remaining work of a job for a later pass.
 func (t *Ticker) remember(pl *planned) { t.sent[pl.of.ID] = sent{left: *pl, at: t.o.Now()} }
 
-// planned is what becomes of one job.
+// planned is the plan of one job.
 type planned struct {
 	plan.Result
 	of    core.Sched
-	begun bool        // some of its fires are on the ring
-	lost  []core.Fire // of instants before that the ring has lost
+	begun bool        // some of its runs are enqueued
+	lost  []core.Fire // earlier runs that the delay queue lost
 }
 
-// whole reports that nothing but the advance is left to do.
+// whole reports whether only the advance remains.
 func (p *planned) whole() bool { return len(p.Fires)+len(p.Skips)+len(p.lost) == 0 }
 
-// plan computes one job; what goes wrong concerns that job alone.
+// plan computes the plan of one job; errors affect that job alone.
 func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now time.Time) (pl planned, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -438,9 +431,8 @@ func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now tim
 	return planned{Result: r}, true
 }
 
-// adopt looks, before the late fire of a fixed delay is skipped, whether an
-// earlier pass sent it and only the advance was lost: its run is the chain, and
-// another beside it would overlap.
+// adopt checks, before the late run of a fixed delay is skipped, whether an earlier pass sent it and lost the advance.
+// If so, that run continues the chain, and another would overlap.
 func (t *Ticker) adopt(ctx context.Context, s core.Sched, now time.Time, late planned) (planned, bool) {
 	id := core.PlannedRun(s.ID, s.Next)
 	runs, unread, err := t.store.Runs(ctx, []core.RunID{id})
@@ -456,7 +448,7 @@ func (t *Ticker) adopt(ctx context.Context, s core.Sched, now time.Time, late pl
 	return planned{Result: plan.Result{Advance: move}}, true
 }
 
-// setAside keeps a job that cannot be planned out of the way of the others.
+// setAside postpones a job that cannot be planned.
 func (t *Ticker) setAside(s core.Sched, now time.Time, why string) planned {
 	t.o.Log.Error("job cannot be planned", "job", s.ID, "instant", s.Next, "err", why)
 	move := s.Stay()
@@ -465,12 +457,11 @@ func (t *Ticker) setAside(s core.Sched, now time.Time, why string) planned {
 	return planned{Result: plan.Result{Advance: move}}
 }
 
-// forgotten is the age from which a run that is not found may have been one
-// that the store forgot by its age: the default keep.
+// forgotten is the age from which a missing run may have been deleted by retention: the default retention.
 const forgotten = 30 * 24 * time.Hour
 
-// tail looks at the open chain of a fixed delay: what a close missed is
-// repaired, and a fire that never became a run is sent again.
+// tail handles the latest run of a fixed delay: it repairs follow-ups that a close missed, and sends a run again that
+// was never stored.
 func (t *Ticker) tail(ctx context.Context, s core.Sched, sch *schedule.Schedule, now time.Time) (planned, bool) {
 	c, err := t.chain(ctx, s, now)
 	if err != nil {
@@ -481,9 +472,8 @@ func (t *Ticker) tail(ctx context.Context, s core.Sched, sch *schedule.Schedule,
 	at, ok := s.Tail.Planned()
 	send := ok && c.open && !c.out
 	if send && !c.begun && now.Sub(at.Time()) > forgotten {
-		// Nobody can say whether it ran, so it is not sent; what runs for it all
-		// the same beats the record. Its message may be there if none passed for
-		// long: then it has until the next look.
+		// It may have run and been deleted, so it is not sent. If it runs anyway, its run overrides the record. Its
+		// message may still exist if there was no pass for long; then it has until the next check.
 		send = false
 		if now.Sub(s.PlanAt.Time()) < t.o.Plan.TailCheck {
 			c.open, c.ended = false, now
@@ -493,7 +483,7 @@ func (t *Ticker) tail(ctx context.Context, s core.Sched, sch *schedule.Schedule,
 	if !c.open {
 		if delay, fixed := s.Schedule.FixedDelay(); fixed {
 			pl.Advance = plan.AfterEnd(s, delay, c.ended, t.o.Plan)
-		} else { // the schedule was changed to another kind meanwhile
+		} else { // the schedule was changed to another kind
 			pl.Advance = s.Stay()
 			pl.Advance.NewTail = 0
 		}
@@ -511,13 +501,13 @@ func (t *Ticker) tail(ctx context.Context, s core.Sched, sch *schedule.Schedule,
 }
 
 type chain struct {
-	begun bool      // the fire has a run
+	begun bool      // the latest run is stored
 	open  bool      // the last attempt has not ended
-	out   bool      // the open one is on its way to an executor already
-	ended time.Time // when the last attempt ended
+	out   bool      // the open attempt has a message or an owner
+	ended time.Time // end of the last attempt
 }
 
-// chain reads the runs from the tail on to the last attempt.
+// chain reads the runs from the latest planned run to its last attempt.
 func (t *Ticker) chain(ctx context.Context, s core.Sched, now time.Time) (c chain, err error) {
 	var last core.Run
 	first := s.Tail
@@ -532,20 +522,19 @@ func (t *Ticker) chain(ctx context.Context, s core.Sched, now time.Time) (c chai
 		run, ok := runs[id]
 		switch {
 		case ok && run.State.Open():
-			// A retry has a message of its own. So has a claim of this revision, and what
-			// waits for an executor; that of an older one falls silently, and its owner
-			// may be dead.
+			// A retry has its own message, and so has a claim of this revision or a run that waits for an executor. The
+			// message of an older revision is dropped, and its owner may be dead.
 			fallen := run.Rev < s.Rev && run.Expired(now)
 			has := run.Owner != "" || run.State == core.Queued
 			return chain{begun: true, open: true, out: has && !fallen || id != first}, nil
 		case !ok && id == first:
 			return chain{open: true}, nil
 		case !ok && len(last.Owes) == 0:
-			// Its message was there before the one before it owed nothing more: it
-			// had its run, and the store forgot that.
+			// The previous attempt finished its follow-ups, so this one had a message and a run, and retention deleted
+			// that run.
 			return chain{begun: true, ended: last.EndedAt}, nil
 		case !ok:
-			return chain{begun: true, open: true, out: true}, nil // it is owed
+			return chain{begun: true, open: true, out: true}, nil // its creation is a pending follow-up
 		case run.Then == 0:
 			return chain{begun: true, ended: run.EndedAt}, nil
 		}
@@ -554,14 +543,13 @@ func (t *Ticker) chain(ctx context.Context, s core.Sched, now time.Time) (c chai
 	return chain{begun: true, open: true, out: true}, nil
 }
 
-// commit puts a page of plans into effect: skipped records, then all fires on
-// the ring, then the advances of those jobs whose fires are there.
-// It answers for how many all fires are there, and how many of them were moved on.
+// commit stores skips, enqueues all runs, and then advances the jobs whose runs are enqueued. It returns the number of
+// jobs with all runs enqueued and how many of those advanced.
 func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []planned, res *Result) (sent, moved int, err error) {
 	if len(plans) == 0 {
 		return 0, 0, nil
 	}
-	had := make([]int, len(plans)) // fires that were to be put on the ring
+	had := make([]int, len(plans)) // number of runs to enqueue
 	jobs := make([]*core.Sched, len(plans))
 	var skips []core.Skip
 	var skipOf []int
@@ -584,11 +572,10 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 			}
 		}
 	}
-	reach := t.loss.Reach(ctx) // before these are on the ring
+	reach := t.loss.Reach(ctx) // before these are enqueued
 	res.Uncompared = max(res.Uncompared, t.loss.Waits(jobs, reach))
 	t.enqueue(ctx, plans, func(pl *planned) *[]core.Fire { return &pl.Fires }, res)
-	// After them, for it takes a while, and what is put on a queue of whole seconds
-	// late is held for longer.
+	// After the runs, since it takes a while: messages enqueued late on a queue with whole seconds are held longer.
 	t.findLost(ctx, g, plans, reach)
 	lost := core.Instant(0)
 	for i := range plans {
@@ -602,9 +589,8 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 	if unnoted == nil {
 		t.enqueue(ctx, plans, func(pl *planned) *[]core.Fire { return &pl.lost }, res)
 	}
-	// After the fires, which wait for nobody's notices, and before the advances: who dies in
-	// between leaves a plan that is made again, and tells again. Where it fails it is this
-	// pass's error, and holds up no advance.
+	// Runs must not wait for notifications, so these come after the runs. They come before the advances: if the process
+	// dies, the plan and its notifications are repeated. A failure is an error of this pass and delays no advance.
 	_ = t.tell(ctx)
 	moves := make([]*planned, 0, len(plans))
 	for i := range plans {
@@ -624,8 +610,7 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 	return len(moves), moved, err
 }
 
-// findLost adds to the plans the fires of instants before that the ring has lost, and
-// up to where that was looked at.
+// findLost adds the earlier runs that the delay queue lost to the plans, and the time up to which the comparison came.
 func (t *Ticker) findLost(ctx context.Context, g core.Global, plans []planned, r loss.Reach) {
 	var jobs []*core.Sched
 	var of []*planned
@@ -639,7 +624,7 @@ func (t *Ticker) findLost(ctx context.Context, g core.Global, plans []planned, r
 	}
 }
 
-// enqueue puts fires of jobs on the ring; what it does not take is left.
+// enqueue enqueues runs of jobs; refused runs stay in their plans.
 func (t *Ticker) enqueue(ctx context.Context, plans []planned, of func(*planned) *[]core.Fire, res *Result) {
 	var fires []core.Fire
 	jobs := make(map[core.JobID]int, len(plans))
@@ -666,8 +651,8 @@ func (t *Ticker) enqueue(ctx context.Context, plans []planned, of func(*planned)
 	}
 }
 
-// advance moves jobs on whose fires are on the ring, and answers how many it may
-// have left where they are. Only what moved counts as load.
+// advance advances the jobs whose runs are enqueued and returns how many may have failed. Only stored advances count as
+// load.
 func (t *Ticker) advance(ctx context.Context, g core.Global, p int, list []*planned, res *Result) (failed int) {
 	if len(list) == 0 {
 		return 0
@@ -703,15 +688,14 @@ func (t *Ticker) advance(ctx context.Context, g core.Global, p int, list []*plan
 	return failed
 }
 
-// leadTime is that of a slot with all its fires that this ticker has seen.
+// leadTime returns the lead time of a due time, based on all runs for it that this ticker has seen.
 func (t *Ticker) leadTime(slot core.Instant, fires int) time.Duration {
 	return t.o.Plan.LeadTime.Of(slot, t.burst[slot]+fires)
 }
 
-// entries sends runs that waited in the due index for their time, then removes
-// the entries. A run that is no longer open loses its entry; one that owes something has
-// it made by whoever takes its message, and so is the end of a broadcast seen whose shard
-// was closed while it waited here.
+// entries enqueues runs whose time in the due index has come and then removes their entries. A closed run just loses
+// its entry. If it has pending follow-ups, or is a shard whose broadcast may end with it, it is enqueued, and the
+// dispatcher does that work.
 func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Result) error {
 	ids := make([]core.RunID, len(entries))
 	for i, e := range entries {
@@ -729,14 +713,13 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 		run, ok := runs[e.Run]
 		switch {
 		case !ok && slices.Contains(unread, e.Run):
-		case !ok: // what is open stays in the store, so it has ended long ago
+		case !ok: // open runs stay in the store, so it ended long ago
 			t.o.Log.Warn("an entry of the due index whose run is not stored any more is dropped", "job", e.Job, "run", e.Run, "instant", e.PlanAt)
 			drop = append(drop, e)
 		case !run.State.Open() && !run.Owing() && !run.ShardEnded():
 			drop = append(drop, e)
 		case run.State.Open() && run.Slot.Add(-t.o.Plan.PlanAhead) > now:
-			// The trigger was put off, and this entry is no longer there: an index
-			// may be behind. That of its new time is.
+			// The trigger was postponed and this entry no longer exists: the index may be stale. Its new entry exists.
 		default:
 			fire := run.Fire()
 			out = append(out, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot,
@@ -753,7 +736,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 		}
 	}
 	if len(drop) > 0 {
-		t.store.RemoveEntries(ctx, drop) // what stays is sent again: harmless
+		t.store.RemoveEntries(ctx, drop) // remaining entries are sent again, which is harmless
 	}
 	return nil
 }

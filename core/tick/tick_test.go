@@ -50,10 +50,10 @@ func (w *world) join(id string, o tick.Options) {
 	w.tickers[id] = tick.New(w.eng.Tick, w.eng.Leases, w.eng.Ring, o)
 }
 
-// pass lets a second go by and every ticker pass; which partitions each holds.
+// pass lets a second pass, runs all tickers, and returns the partitions that each holds.
 func (w *world) pass() map[string][]int {
 	w.t.Helper()
-	time.Sleep(time.Second) // of the bubble
+	time.Sleep(time.Second) // fake time
 	held := map[string][]int{}
 	for id, t := range w.tickers {
 		res, err := t.Pass(w.t.Context())
@@ -82,8 +82,8 @@ func heldOnce(held map[string][]int, partitions int) error {
 	return nil
 }
 
-// TestLeases: each partition has one holder; what a dead ticker held is taken
-// when its leases have run out, and what one gave back at once.
+// TestLeases: each partition has one holder. The leases of a dead ticker are taken when they expire, released leases at
+// once.
 func TestLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const partitions = 7
@@ -99,7 +99,7 @@ func TestLeases(t *testing.T) {
 				t.Fatalf("after two joined: %v", err)
 			}
 		}
-		delete(w.tickers, "a") // it is dead: nobody gives its leases back
+		delete(w.tickers, "a") // it is dead: its leases are not released
 		lease := 45 * time.Second
 		died := time.Now()
 		for err := errors.New("not begun"); err != nil; {
@@ -108,7 +108,7 @@ func TestLeases(t *testing.T) {
 				t.Fatalf("%s after a ticker died: %v", took, err)
 			}
 		}
-		for id, tk := range w.tickers { // who says goodbye is not waited for
+		for id, tk := range w.tickers { // a released lease needs no waiting
 			if err := tk.Release(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +122,7 @@ func TestLeases(t *testing.T) {
 	})
 }
 
-// seed makes jobs that fire every second, all in partition 0.
+// seed creates jobs with a schedule, all in partition 0.
 func (w *world) seed(n int, when core.When) { w.seedAs(n, when, plan.Local()) }
 
 func (w *world) seedAs(n int, when core.When, o plan.Options) {
@@ -153,11 +153,11 @@ func (w *world) seedAs(n int, when core.When, o plan.Options) {
 	}
 }
 
-// ringIDs empties the ring.
+// ringIDs empties the delay queue and returns its runs.
 func (w *world) ringIDs() []core.RunID {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
-	cancel() // only what is there
+	cancel() // only messages that are there
 	var ids []core.RunID
 	for {
 		got, err := w.eng.Queue.Receive(ctx, ring.KindFires, 100)
@@ -173,8 +173,8 @@ func (w *world) ringIDs() []core.RunID {
 	}
 }
 
-// A server that was stopped while its clock was ahead, or killed, plans at once
-// when it is started again under the right time.
+// TestLeasesOfAClockThatWasAhead: a server that stopped or was killed while its clock was ahead plans at once when it
+// restarts with the right time.
 func TestLeasesOfAClockThatWasAhead(t *testing.T) {
 	for what, stop := range map[string]func(*tick.Ticker) error{
 		"stopped": func(t *tick.Ticker) error { return t.Release(context.Background()) },
@@ -200,15 +200,15 @@ func TestLeasesOfAClockThatWasAhead(t *testing.T) {
 	}
 }
 
-// TestPartitionsGrowUnderLoad: a partition that is over its rate for long is
-// parted, jobs move, and none misses an instant on the way.
+// TestPartitionsGrowUnderLoad: a partition above its rate for long is split, jobs move, and none misses a scheduled
+// time.
 func TestPartitionsGrowUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		const jobs = 60
 		w.seed(jobs, core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true})
 		from := core.InstantOf(time.Now()) + 1
-		// Each job advances about once in 5 s: 12 a second, over a rate of 5.
+		// Each job advances about once in 5 s: 12 a second, above a rate of 5.
 		w.join("a", tick.Options{Rates: grow.Rates{Max: 4, Advance: 5}})
 		w.join("b", tick.Options{Rates: grow.Rates{Max: 4, Advance: 5}})
 		seen := map[core.RunID]bool{}
@@ -244,8 +244,8 @@ func TestPartitionsGrowUnderLoad(t *testing.T) {
 	})
 }
 
-// TestPartitionsShrink: when fewer are needed the others are read until they are
-// empty and everybody knows, and then forgotten.
+// TestPartitionsShrink: when fewer partitions are needed, the others are read until they are empty and all tickers
+// know, and then dropped.
 func TestPartitionsShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4)
@@ -279,8 +279,7 @@ func TestPartitionsShrink(t *testing.T) {
 	})
 }
 
-// TestOneBadJobHoldsUpNobody: a job that cannot be planned is set aside with
-// its error, and comes again.
+// TestOneBadJobHoldsUpNobody: a job that cannot be planned is postponed with its error, and tried again.
 func TestOneBadJobHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -292,7 +291,7 @@ func TestOneBadJobHoldsUpNobody(t *testing.T) {
 		bad := *jobs[2]
 		seen := bad.Sched.Rev
 		bad.Sched.Rev++
-		day := "a" + strings.Repeat("é", 10) + strings.Repeat(`"`, 40) + strings.Repeat("x", 200) // an é lies at the end of what is stored
+		day := "a" + strings.Repeat("é", 10) + strings.Repeat(`"`, 40) + strings.Repeat("x", 200) // an é is at the cut of the stored text
 		bad.Sched.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 0 0 " + day + " * ?"}
 		w.update(seen, bad)
 		w.join("a", tick.Options{})
@@ -326,13 +325,12 @@ func (w *world) update(seen int64, j core.Job) {
 	}
 }
 
-// TestClaimedTail: a fire of a fixed delay that was claimed before the job was
-// changed is sent again under the new revision when its owner can no longer
-// send: its own message falls silently, and nothing else would bring it.
+// TestClaimedTail: a run of a fixed delay was claimed before its job changed. It is sent again under the new revision
+// when its owner cannot send any more: its own message is dropped, and nothing else would bring it.
 func TestClaimedTail(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		older int64         // how much older than the job's the claim's revision is
+		older int64         // how much older the claim's revision is than the job's
 		until time.Duration // from now
 		again bool
 	}{
@@ -371,15 +369,15 @@ func TestClaimedTail(t *testing.T) {
 	}
 }
 
-// TestTailWithoutRuns: a fire of a fixed delay that never became a run is sent
-// again, but not one whose runs may have been forgotten: then the job goes on.
+// TestTailWithoutRuns: a run of a fixed delay that was never stored is sent again. If retention may have deleted it,
+// the job continues instead.
 func TestTailWithoutRuns(t *testing.T) {
 	const never, moved, again = "never sent, the tail stays", "never sent, the job goes on", "sent again"
 	retry := core.NumberedRun(1, 1)
 	for _, c := range []struct {
 		name  string
 		age   time.Duration
-		first *core.Run // nil: it has no run
+		first *core.Run // nil: it is not stored
 		want  string
 	}{
 		{"young", time.Hour, nil, again},
@@ -412,7 +410,7 @@ func TestTailWithoutRuns(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				time.Sleep(c.age) // nobody passes
+				time.Sleep(c.age) // without passes
 				w.join("a", tick.Options{})
 				w.pass()
 				if ids := w.ringIDs(); slices.Contains(ids, tail) != (c.want == again) {
@@ -437,7 +435,7 @@ func TestTailWithoutRuns(t *testing.T) {
 	}
 }
 
-// ringOf notes what is put on the ring.
+// ringOf records enqueued messages.
 type ringOf struct {
 	engine.Ring
 	out []ring.Out
@@ -448,8 +446,8 @@ func (r *ringOf) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return r.Ring.Enqueue(ctx, out)
 }
 
-// TestLeadTimeOfABurst: the lead time grows with what a ticker has put into a slot, page by
-// page; one fire alone in its slot has almost none.
+// TestLeadTimeOfABurst: the lead time grows with the runs that a ticker has enqueued for a due time, page by page. A
+// single run has almost none.
 func TestLeadTimeOfABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -463,7 +461,7 @@ func TestLeadTimeOfABurst(t *testing.T) {
 		for id := core.JobID(1); id <= 26; id++ {
 			next := at
 			if id == 26 {
-				next++ // the lonely one
+				next++ // the single run
 			}
 			j := core.Job{Def: core.Def{ID: id, App: "a", Name: "j" + id.String(), Handler: "h"}}
 			j.Sched.Rev, j.Sched.RevAt = 1, time.Now()
@@ -489,7 +487,7 @@ func TestLeadTimeOfABurst(t *testing.T) {
 			if _, err := tick.Pass(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second) // of the bubble
+			time.Sleep(time.Second) // fake time
 		}
 		fires, most := 0, time.Duration(0)
 		for _, m := range r.out {
@@ -512,8 +510,8 @@ func TestLeadTimeOfABurst(t *testing.T) {
 	})
 }
 
-// TestGroupsGrow: where more jobs end their windows together than a group is to
-// have, there come to be more groups, and no job loses an instant or fires twice.
+// TestGroupsGrow: if more jobs end their windows together than a group allows, more groups are made. No job loses a
+// scheduled time or fires twice.
 func TestGroupsGrow(t *testing.T) {
 	for _, partitions := range []int{1, 3} {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
@@ -565,8 +563,8 @@ func TestGroupsGrow(t *testing.T) {
 	}
 }
 
-// TestFewJobsMakeNoGroups: what one group may have needs no second one, and on one
-// machine there are as many as a window has seconds.
+// TestFewJobsMakeNoGroups: jobs that fit into one group need no second. On one machine there is a group for each second
+// of a window.
 func TestFewJobsMakeNoGroups(t *testing.T) {
 	o := plan.AWS()
 	for started, want := range map[int]int{0: 1, 1999: 1, 2000: 2, 19_999: 10, 10_000_000: 600} {
@@ -590,8 +588,8 @@ func TestFewJobsMakeNoGroups(t *testing.T) {
 	})
 }
 
-// TestEntryOfATriggerPutOff: a due index that is behind shows an entry which is
-// gone; the run is sent when its new entry comes, and that one stays until then.
+// TestEntryOfATriggerPutOff: a stale due index shows an old entry of a trigger. The run is sent at its new entry, which
+// stays until then.
 func TestEntryOfATriggerPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -634,7 +632,7 @@ func TestEntryOfATriggerPutOff(t *testing.T) {
 	})
 }
 
-// TestRepeatedRetryComesOnTheSlowLane, also from the due index, where it waited.
+// TestRepeatedRetryComesOnTheSlowLane checks that repeated retries use the slow queue, also from the due index.
 func TestRepeatedRetryComesOnTheSlowLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, lane := range []bool{true, false} {

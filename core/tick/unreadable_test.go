@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 )
 
-// damaged is a store in which one job cannot be understood.
+// damaged is a store in which one job cannot be decoded.
 type damaged struct {
 	tick.Store
 	job core.JobID
@@ -32,8 +32,8 @@ func (d damaged) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]
 	return found, unread, err
 }
 
-// TestUnreadableJobHoldsUpNoOther: the others are planned in each pass; that one is told
-// once in a PlanBackoff, and counts for no lag.
+// TestUnreadableJobHoldsUpNoOther: the others are planned in each pass. The damaged job is reported once per
+// PlanBackoff, and does not count as lag.
 func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -43,7 +43,7 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 			tick.Options{ID: "a", Plan: plan.Local(), Log: slog.New(slog.NewTextHandler(&told, nil))})
 		fires := 0
 		for range 150 {
-			time.Sleep(time.Second) // of the bubble
+			time.Sleep(time.Second) // fake time
 			res, err := tk.Pass(t.Context())
 			if err != nil || res.Lag > 5*time.Second {
 				t.Fatalf("lag %s, %v", res.Lag, err)

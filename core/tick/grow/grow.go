@@ -1,6 +1,5 @@
-// Package grow says how many partitions of the due index and how many groups of jobs
-// there are to be, by what one ticker sees of their load, and takes jobs to where they
-// belong when that has changed.
+// Package grow sets the numbers of partitions of the due index and of groups of jobs, from the load that one ticker
+// sees. When the numbers change, it moves jobs to their new partitions.
 package grow
 
 import (
@@ -13,35 +12,35 @@ import (
 	"github.com/tickring/tickring/core/plan"
 )
 
-// Store is where jobs stand; tick.Jobs says what its methods promise.
+// A Store holds jobs; tick.Jobs documents its methods.
 type Store interface {
 	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
 	Advance(ctx context.Context, moves []core.Advance) []error
 }
 
-// Growth is what one ticker has seen. It is used by one goroutine.
+// Growth is the load that one ticker has seen. One goroutine uses it.
 type Growth struct {
 	store  Store
 	rates  Rates
 	plan   plan.Options
 	now    func() time.Time
-	load   map[int]*load // of partitions
-	groups map[group]int // jobs planned
+	load   map[int]*load // by partition
+	groups map[group]int // number of planned jobs
 }
 
-// group is a part of the jobs whose windows end together.
+// A group is a set of jobs whose windows end together.
 type group struct {
 	partition int
 	planAt    core.Instant
-	of        int // groups
+	of        int // number of groups
 }
 
 func New(store Store, r Rates, o plan.Options, now func() time.Time) *Growth {
 	return &Growth{store: store, rates: r.defaults(), plan: o, now: now, load: map[int]*load{}, groups: map[group]int{}}
 }
 
-// Advanced counts advances that were stored as the load of a partition.
+// Advanced adds stored advances to the load of a partition.
 func (gr *Growth) Advanced(p, jobs int, now time.Time) {
 	if gr.load[p] == nil {
 		gr.load[p] = &load{}
@@ -49,17 +48,16 @@ func (gr *Growth) Advanced(p, jobs int, now time.Time) {
 	gr.load[p].count(gr.rates, jobs, now)
 }
 
-// Planned counts a job that was planned among those whose windows end together.
-// What was planned by another number of groups stands at another planAt, mostly,
-// and is not counted.
+// Planned counts a planned job among those whose windows end together. Jobs planned with another number of groups
+// mostly have another PlanAt and are not counted.
 func (gr *Growth) Planned(g core.Global, p int, s core.Sched) {
 	if o := gr.plan.With(g.Groups); s.State == core.Started && o.Grouped(s.ID, s.PlanAt) {
 		gr.groups[group{p, s.PlanAt, o.Groups}]++
 	}
 }
 
-// Next is g with as many partitions and groups as there are to be. It forgets the last
-// partition when that is no longer in use, is held, and holds no job any more.
+// Next returns g with the needed numbers of partitions and groups. It drops the last partition if that is not in use,
+// is held here, and has no jobs left.
 func (gr *Growth) Next(ctx context.Context, g core.Global, held []int) (core.Global, error) {
 	now := gr.now()
 	next := gr.rates.next(g, gr.load, now)
@@ -83,8 +81,8 @@ func (gr *Growth) Next(ctx context.Context, g core.Global, held []int) (core.Glo
 	return next, nil
 }
 
-// wanted is how many groups the largest one seen recently asks for: partitions
-// and groups have equal shares of the jobs.
+// wanted returns the number of groups that the largest recent group needs. Partitions and groups get equal shares of
+// the jobs.
 func (gr *Growth) wanted(o plan.Options, partitions int) int {
 	now := core.InstantOf(gr.now())
 	groups := o.Groups
@@ -98,8 +96,7 @@ func (gr *Growth) wanted(o plan.Options, partitions int) int {
 	return groups
 }
 
-// Move takes some jobs of a partition that belong elsewhere to where they
-// belong, besides those that move when they are advanced.
+// Move moves some jobs of a partition to the partitions they belong to. Other jobs move when they are advanced.
 func (gr *Growth) Move(ctx context.Context, g core.Global, p int, from core.Instant) error {
 	if g.Partitions <= 1 && p == 0 || g.Readable <= g.Partitions && gr.rates.stable(g, gr.now()) {
 		return nil
@@ -118,7 +115,7 @@ func (gr *Growth) Move(ctx context.Context, g core.Global, p int, from core.Inst
 		return nil
 	}
 	scheds, _, err := gr.store.Scheds(ctx, jobs)
-	if _, err = core.Besides(err); err != nil { // when they are due they are told
+	if _, err = core.Besides(err); err != nil { // reported when they are due
 		return fmt.Errorf("read jobs to move: %w", err)
 	}
 	moves := make([]core.Advance, 0, len(scheds))
@@ -131,7 +128,7 @@ func (gr *Growth) Move(ctx context.Context, g core.Global, p int, from core.Inst
 		moves = append(moves, m)
 	}
 	if len(moves) > 0 {
-		gr.store.Advance(ctx, moves) // whatever fails is found again
+		gr.store.Advance(ctx, moves) // failures are found again
 	}
 	return nil
 }

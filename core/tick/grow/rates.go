@@ -7,23 +7,23 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Rates say when there are to be more partitions, or fewer. The zero value of a
-// field means its default.
+// Rates control when the number of partitions grows or shrinks. A field with its zero value gets the default that
+// stands beside it.
 type Rates struct {
 	Max     int // partitions: 1
-	Advance int // a second that one partition takes: 400
-	// GrowAfter is for how long one has to be over that before there are twice as many.
+	Advance int // maximum advances per second of one partition: 400
+	// GrowAfter is how long a partition must exceed Advance before the number of partitions doubles.
 	GrowAfter time.Duration // 30 s
-	// BusyAfter is for how long one has to be over half of that to be needed: with
-	// half as many partitions it would be over the rate.
+	// BusyAfter is how long a partition must exceed half of Advance to count as needed: half as many partitions would
+	// exceed the rate.
 	BusyAfter time.Duration // 10 s
-	// ShrinkAfter is for how long none was needed before there are half as many.
+	// ShrinkAfter is how long no partition must be needed before their number is halved.
 	ShrinkAfter time.Duration // 24 h
-	// StableFor is how long a partition that is no longer in use is read all the
-	// same: whoever read before that it was in use may put a job there until then.
+	// StableFor is how long a partition that is not in use is still read: a process that saw it in use may put a job
+	// there until then.
 	StableFor time.Duration // 1 h
-	// Move is how many jobs are moved to their partition in a pass, besides those that
-	// move when they are advanced.
+	// Move is the number of jobs moved to their partition in a pass, in addition to jobs that move when they are
+	// advanced.
 	Move int // 50
 }
 
@@ -38,15 +38,15 @@ func (r Rates) defaults() Rates {
 	return r
 }
 
-// load is how busy a partition was recently.
+// load is the recent load of a partition.
 type load struct {
 	second   int64
 	advances int
-	over     int // seconds in a row over the rate
-	half     int // over half of it
+	over     int // seconds in a row above the rate
+	half     int // above half of it
 }
 
-// count notes advances that happened.
+// count adds advances that were stored.
 func (l *load) count(r Rates, advances int, now time.Time) {
 	if second := now.Unix(); second != l.second {
 		l.over = inARow(l.over, l.advances > r.Advance, second-l.second)
@@ -60,14 +60,14 @@ func inARow(n int, over bool, seconds int64) int {
 	switch {
 	case !over:
 		return 0
-	case seconds > 2: // nothing was counted in between: neither says anything
+	case seconds > 2: // nothing was counted in between, which shows neither
 		return n
 	}
 	return n + int(seconds)
 }
 
-// next is g with as many partitions as their loads ask for. A job moves when it
-// is next advanced, some besides; all that may still hold jobs are read.
+// next returns g with as many partitions as the loads need. Jobs move when they are advanced, and some with Move. All
+// partitions that may still hold jobs are read.
 func (r Rates) next(g core.Global, loads map[int]*load, now time.Time) core.Global {
 	n := max(g.Partitions, 1)
 	over, busy := false, false
@@ -90,6 +90,5 @@ func (r Rates) next(g core.Global, loads map[int]*load, now time.Time) core.Glob
 	return g
 }
 
-// stable reports that the number of partitions did not change recently, so that
-// nobody puts a job where it belonged before.
+// stable reports whether the number of partitions did not change recently, so that no process uses an old number.
 func (r Rates) stable(g core.Global, now time.Time) bool { return now.Sub(g.Busy) >= r.StableFor }

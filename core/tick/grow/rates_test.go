@@ -11,13 +11,13 @@ var now = time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) time.Time { return now.Add(-d) }
 
-// When there are to be more partitions, and when fewer.
+// TestRates checks when the number of partitions grows and when it shrinks.
 func TestRates(t *testing.T) {
 	r := Rates{Max: 16}.defaults()
 	for what, c := range map[string]struct {
 		partitions, readable int
-		busy                 time.Duration // how long ago there was a need; 0 nobody knows
-		rate, seconds        int           // of the busiest
+		busy                 time.Duration // time since partitions were needed; 0: unknown
+		rate, seconds        int           // of the busiest partition
 		want, reads          int
 		noted                bool
 	}{
@@ -60,8 +60,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// A second without advances ends what was counted; a gap that nobody looked into
-// says nothing.
+// TestLoad: a second without advances resets the count; a gap without passes does not.
 func TestLoad(t *testing.T) {
 	r := Rates{Advance: 10}.defaults()
 	count := func(perSecond ...int) int {

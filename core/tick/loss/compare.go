@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// holdFor is for how long an instant without a run or a record is looked at
-	// again, after it was sent again, or while it is put back: both may be lost too.
+	// holdFor is how long a missing run is rechecked after it was sent again or while it is requeued: the new message
+	// may be lost too.
 	holdFor = time.Hour
 )
 
-// Reach is how far what was due can be compared, as the ring stood at a moment.
+// Reach is how far the comparison can go, given the state of the delay queue.
 type Reach struct {
-	// upTo is the time up to which no message is on the ring any more but those that
-	// were put back; zero where that is not known, or not to be compared.
+	// upTo is the time before which only requeued messages remain in the delay queue; zero: unknown, or nothing is to
+	// be compared.
 	upTo   time.Time
 	oldest ring.Oldest
 }
 
-// Reach looks how far what was due can be compared.
+// Reach returns how far the comparison can go now.
 func (f *Finder) Reach(ctx context.Context) (r Reach) {
 	if f.o.After <= 0 {
 		return r
@@ -38,15 +38,14 @@ func (f *Finder) Reach(ctx context.Context) (r Reach) {
 		return r
 	}
 	upTo := f.o.Now().Add(-f.o.After)
-	if !oldest.Due.IsZero() && oldest.Due.Before(upTo) { // what is due from there on may be on its way
+	if !oldest.Due.IsZero() && oldest.Due.Before(upTo) { // runs due later may be in the delay queue
 		upTo = oldest.Due.Add(-1)
 	}
 	return Reach{upTo, oldest}
 }
 
-// Waits is for how long what was due of a job waits to be compared, since nobody knows
-// what was on the ring after a time; the longest of some. A job of which nothing is older
-// waits for nothing, whatever is not known of the ring.
+// Waits returns the longest time for which expected runs of jobs have waited for their comparison, because the delay
+// queue may still hold them. A job with no older runs waits for nothing, even if the queue's state is unknown.
 func (f *Finder) Waits(jobs []*core.Sched, r Reach) (most time.Duration) {
 	if r.upTo.IsZero() {
 		return 0
@@ -65,18 +64,16 @@ func (f *Finder) Waits(jobs []*core.Sched, r Reach) (most time.Duration) {
 	return most
 }
 
-// Found is what was found of a job: up to where all has a run or a record, or
-// was looked at for long enough (0: nothing was compared), and what has neither.
+// Found is the result for a job. Up to UpTo each scheduled time has a run or a record, or was checked long enough (0:
+// nothing compared). Lost are the missing runs.
 type Found struct {
 	UpTo core.Instant
 	Lost []core.Fire
 }
 
-// Find compares, for each of some jobs, what was demanded since its last comparison
-// with its runs. It does so while messages are due or in flight too: what was due
-// before the oldest of them is on none, unless one of its slot was put back.
-// Up to where it came is to go with the advance of the job: what cannot be compared
-// now is compared the next time.
+// Find compares the scheduled times of each job since its last comparison with its runs. It can do so while messages
+// are due or in flight: none of them is older than the oldest, except requeued ones. UpTo must be stored with the
+// advance of the job. The next comparison starts there.
 func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r Reach) []Found {
 	found := make([]Found, len(jobs))
 	if r.upTo.IsZero() || len(jobs) == 0 {
@@ -110,7 +107,7 @@ func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r 
 	return found
 }
 
-// apps reads those of some jobs, all that can be understood.
+// apps reads the apps of jobs, all that can be decoded.
 func (f *Finder) apps(ctx context.Context, jobs []*core.Sched) (map[string]core.App, core.UnreadableApps, error) {
 	names := map[string]bool{}
 	for _, s := range jobs {
@@ -124,7 +121,7 @@ func (f *Finder) apps(ctx context.Context, jobs []*core.Sched) (map[string]core.
 	return apps, bad, nil
 }
 
-// pauses are those of everything and of an app that are kept; known is from when on they are all.
+// pauses are the stored pauses of everything and of an app; the list is complete from known on.
 type pauses struct {
 	list  []core.Pause
 	known time.Time
@@ -138,8 +135,8 @@ func pausesOf(g core.Global, a core.App) pauses {
 	return p
 }
 
-// compare looks at what was demanded of a job since it was last compared, as far as
-// that can be, or as much of that as one pass takes. What is put back is not lost.
+// compare checks the scheduled times of a job since its last comparison, up to r or as many as one pass handles.
+// Requeued runs are not lost.
 func (f *Finder) compare(ctx context.Context, s core.Sched, paused pauses, r Reach) (c Found, err error) {
 	sch, err := schedule.Compile(s.Schedule, s.ID)
 	if err != nil {
@@ -147,9 +144,9 @@ func (f *Finder) compare(ctx context.Context, s core.Sched, paused pauses, r Rea
 	}
 	upTo := core.InstantOf(r.upTo.Add(-s.Schedule.Jitter))
 	if s.Next != 0 {
-		upTo = min(upTo, s.Next-1) // from there on it is being planned
+		upTo = min(upTo, s.Next-1) // later ones are being planned
 	}
-	from := max(s.Compared, core.InstantOf(s.RevAt)) // instants after it are demanded
+	from := max(s.Compared, core.InstantOf(s.RevAt)) // expected times come after it
 	if oldest := core.InstantOf(f.o.Now().Add(-bound.LookBack)); from < oldest {
 		if s.Compared != 0 {
 			f.o.Log.Error("what was demanded of a job is so old that it cannot be compared any more", "job", s.ID, "from", from, "to", oldest)
@@ -174,7 +171,7 @@ func (f *Finder) compare(ctx context.Context, s core.Sched, paused pauses, r Rea
 		switch {
 		case have[id] || covered(paused.list, at):
 			continue
-		case !at.Time().After(paused.known): // it may lie in a pause that is forgotten
+		case !at.Time().After(paused.known): // it may lie in a pause that is not stored any more
 			unclear++
 			continue
 		case len(c.Lost) == bound.Recovered:
@@ -198,8 +195,7 @@ func (f *Finder) compare(ctx context.Context, s core.Sched, paused pauses, r Rea
 	return c, nil
 }
 
-// runs reads the planned runs of a job from an instant up to another, or up to
-// where it came.
+// runs reads the planned runs of a job between two times, and returns how far the result reaches.
 func (f *Finder) runs(ctx context.Context, job core.JobID, from, upTo core.Instant) (have map[core.RunID]bool, to core.Instant, err error) {
 	first, last := core.RunRange(job, from, upTo)
 	runs, err := f.store.RunSpan(ctx, first, last, min(int(last-first)+1, bound.Compared))
@@ -216,8 +212,8 @@ func (f *Finder) runs(ctx context.Context, job core.JobID, from, upTo core.Insta
 	return have, upTo, nil
 }
 
-// leaveOutRecorded takes out of what is lost what records tell of and what may have been cleaned up, and holds the comparison
-// before the first of the rest, for as long as that is looked at again.
+// leaveOutRecorded removes runs from c.Lost that have a skip or that a clean-up may have removed. If the first
+// remaining one is recent, it sets UpTo before that run, so that it is rechecked.
 func (f *Finder) leaveOutRecorded(ctx context.Context, job core.JobID, c *Found) error {
 	if len(c.Lost) == 0 {
 		return nil

@@ -1,8 +1,7 @@
-// Package loss finds what the ring has lost: instants that the schedule of a job
-// demanded and that have neither a run nor a record. It compares what a store says
-// with what was demanded, when a job is planned (Find) and between (Sample), and
-// notes a loss in the global item, from which operate.Heal takes its walk. It puts
-// nothing on the ring.
+// Package loss finds runs that the delay queue lost: scheduled times that a job's schedule expects and that have
+// neither a run nor a record. It compares stored runs with expected ones when a job is planned (Find) and in between
+// (Sample). It records a loss in the global item, in which operate.Heal finds the work for its scan. It enqueues
+// nothing.
 package loss
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Store is what is compared, and where a loss is noted.
+// A Store holds the data to compare, and the recorded losses.
 type Store interface {
 	Index
 	Records
@@ -25,32 +24,32 @@ type Store interface {
 	Ring
 }
 
-// Ring says what is on its way.
+// Ring reports the state of the delay queue.
 type Ring interface {
-	// OldestMessage says how far the ring is behind, or more.
+	// OldestMessage returns an upper limit of the delay queue's backlog.
 	OldestMessage(ctx context.Context) (ring.Oldest, error)
 }
 
-// Index is where a sample is taken from; tick.Jobs says what its methods promise.
+// Index is the source of samples; tick.Jobs documents its methods.
 type Index interface {
 	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
 }
 
-// Records say what became of an instant.
+// Records show what happened to a scheduled time.
 type Records interface {
-	// RunSpan reads the stored runs with first <= ID <= last in that order, or
-	// with last < first downwards from first to last.
+	// RunSpan reads the stored runs with first <= ID <= last in ascending order. If last < first, it reads in
+	// descending order from first to last.
 	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// Skips reads the skipped records of a job that reach into the span.
+	// Skips reads the skips of a job that overlap the span.
 	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
-	// Cleaned reads the instant up to which planned runs of a job may have been removed by a clean-up; 0: none was.
+	// Cleaned returns the time up to which a clean-up may have removed planned runs of a job; 0: none.
 	Cleaned(ctx context.Context, job core.JobID) (core.Instant, error)
-	// Apps reads apps, which keep their pauses.
+	// Apps reads apps, which hold their pauses.
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 }
 
-// Notes is the item that concerns everything.
+// Notes is the global item.
 type Notes interface {
 	// Global reads it strongly.
 	Global(ctx context.Context) (core.Global, error)
@@ -58,17 +57,16 @@ type Notes interface {
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 
-// Options of a Finder. The zero value of a field means its default.
+// Options configure a Finder. A field with its zero value gets the default that stands beside it.
 type Options struct {
-	// After is how long after its slot an instant must have a run. 0: nothing is ever
-	// compared, which is right where a message cannot be lost without the runs.
+	// After is how long after its due time a run must exist. 0: nothing is compared, for stores that cannot lose a
+	// message without the runs.
 	After time.Duration
-	// Together is how many jobs are compared at a time.
+	// Together is the number of jobs compared in parallel.
 	Together int // 16
-	// HealEvery is how long after one walk over all jobs, begun because the ring lost
-	// something, the next may begin.
+	// HealEvery is the minimum interval between two scans over all jobs that losses caused.
 	HealEvery time.Duration // 15 min
-	// Now, Plan and Log are those of the ticker.
+	// Now, Plan and Log come from the ticker.
 	Now  func() time.Time
 	Plan plan.Options
 	Log  *slog.Logger
@@ -85,9 +83,8 @@ func New(store Store, o Options) *Finder {
 	return &Finder{store, o}
 }
 
-// Note stores that the ring lost what was due at an instant; 0 is none. It is to be
-// stored before any of it is sent again: what was sent has a run soon, and nobody
-// finds it a second time.
+// Note records that the delay queue lost the run at a scheduled time; 0: none. It must be stored before any lost run is
+// sent again: that run then exists, and no comparison finds the loss a second time.
 func (f *Finder) Note(ctx context.Context, lost core.Instant) error {
 	if lost == 0 {
 		return nil
@@ -107,14 +104,14 @@ func (f *Finder) Note(ctx context.Context, lost core.Instant) error {
 	return nil
 }
 
-// Begun is l with the walk begun that had to wait for the one before.
+// Begun returns l with the pending scan started, if the previous one is done.
 func (f *Finder) Begun(l core.Loss) core.Loss { return f.noted(l, 0) }
 
-// noted adds to what is stored of losses one that was found; 0 is none. A walk may
-// have passed what was lost since it was asked for, so another is to follow it.
+// noted adds a loss to the stored ones; 0: none. A running scan may have passed the lost run already, so another scan
+// follows it.
 func (f *Finder) noted(l core.Loss, lost core.Instant) core.Loss {
 	if lost != 0 {
-		// What was lost with it may be as old as what a fire waits on the ring.
+		// Runs lost with it may be older, by as much as a message waits in the delay queue.
 		from := core.InstantOf(lost.Time().Add(-f.o.Plan.MaxAhead))
 		if asked := l.From != 0 && l.Next == "" && !lost.Time().After(l.At); !asked || from < l.From {
 			l.Again = Earlier(l.Again, from)
@@ -126,7 +123,7 @@ func (f *Finder) noted(l core.Loss, lost core.Instant) core.Loss {
 	return l
 }
 
-// Earlier is the first of two instants; 0 is none.
+// Earlier returns the earlier of two times; 0 means none.
 func Earlier(a, b core.Instant) core.Instant {
 	if a == 0 || b != 0 && b < a {
 		return b

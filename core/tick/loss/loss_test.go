@@ -19,16 +19,15 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// flow is how messages come.
+// flow is how messages are delivered.
 type flow struct {
-	// age is that of the oldest message, as a queue says it that knows only that
-	// one is in flight; 0: as it is.
+	// age is the age of the oldest message, from a queue that only knows that one is in flight; 0: the true age.
 	age    time.Duration
-	stands func(time.Duration) bool // nothing is taken from the ring
-	busy   core.RunID               // it is put back each time
-	// behind is since when the ring is behind, of the time since the beginning; 0 it is not.
+	stands func(time.Duration) bool // nothing is taken from the delay queue
+	busy   core.RunID               // this run is always requeued
+	// behind returns when the queue fell behind, as time since the beginning; 0: it is not behind.
 	behind func(time.Duration) time.Duration
-	again  bool // what is sent again is lost like the rest
+	again  bool // runs sent again are lost too
 }
 
 type aged struct {
@@ -53,8 +52,8 @@ func (a aged) OldestMessage(context.Context) (ring.Oldest, error) {
 	return ring.Oldest{Due: time.Now().Add(-a.age)}, nil
 }
 
-// purged lets hours go by with a tick as on AWS; messages that come while lose
-// says so are acked and make no run, as if the queue had been purged.
+// purged lets hours pass with a ticker as on AWS. While lose returns true, messages are acknowledged without a run, as
+// after a purge of the queue.
 func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, lose func(time.Duration) bool) (eng *engine.Engine,
 	recovered, lost int) {
 	t.Helper()
@@ -100,7 +99,7 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 			}
 		}
 		for range 60 {
-			time.Sleep(time.Second) // of the bubble
+			time.Sleep(time.Second) // fake time
 			for f.stands == nil || !f.stands(time.Since(began)) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 				got, err := eng.Queue.Receive(ctx, ring.KindFires, 100)
@@ -134,8 +133,8 @@ func every(d time.Duration) core.Job {
 	return core.Job{Sched: core.Sched{Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: d, Aligned: true}}}}}
 }
 
-// TestLostWindowIsSentAgain: what the ring lost is found when the next window of
-// its job is planned, and only that.
+// TestLostWindowIsSentAgain: when the next window of a job is planned, lost runs are found and sent again, and no
+// others.
 func TestLostWindowIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		minute := func(from, to int) func(time.Duration) bool {
@@ -167,7 +166,7 @@ func TestLostWindowIsSentAgain(t *testing.T) {
 	})
 }
 
-// TestPausedIsNotLost: what fell inside a pause of the app is not sent again.
+// TestPausedIsNotLost: times in a pause of the app are not sent again.
 func TestPausedIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := time.Now().Add(35 * time.Minute)
@@ -180,8 +179,8 @@ func TestPausedIsNotLost(t *testing.T) {
 	})
 }
 
-// TestLossIsFoundWhileMessagesAreInFlight: there is nearly always one, and then a
-// queue cannot say how old the oldest is. What was due before it may be is compared.
+// TestLossIsFoundWhileMessagesAreInFlight: with a message in flight, a queue may not know the age of its oldest
+// message. Times before its earliest possible due time are compared.
 func TestLossIsFoundWhileMessagesAreInFlight(t *testing.T) {
 	for name, age := range map[string]time.Duration{"in flight": 3 * time.Minute, "due for long": 25 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -198,8 +197,8 @@ func TestLossIsFoundWhileMessagesAreInFlight(t *testing.T) {
 	}
 }
 
-// TestComparisonNeverJumps: what was lost while the ring was behind for hours is
-// found when it has caught up, and what was sent again and lost again too.
+// TestComparisonNeverJumps: runs lost while the queue was hours behind are found when it has caught up, and so are runs
+// lost twice.
 func TestComparisonNeverJumps(t *testing.T) {
 	minutes := func(from, to int) func(time.Duration) bool {
 		return func(d time.Duration) bool {
@@ -240,8 +239,7 @@ func TestComparisonNeverJumps(t *testing.T) {
 	}
 }
 
-// TestManyAreCompared: all that was lost is sent again, however many runs a pass compares, and
-// however many were lost.
+// TestManyAreCompared: all lost runs are sent again, however many a pass compares and however many were lost.
 func TestManyAreCompared(t *testing.T) {
 	for _, c := range []struct{ runs, lost time.Duration }{
 		{0, bound.Recovered}, {0, bound.Recovered + 1}, {0, 3 * bound.Recovered},
@@ -268,15 +266,15 @@ func TestManyAreCompared(t *testing.T) {
 	}
 }
 
-// TestComparisonLooksBack: what was demanded of a job is compared for two weeks. What is older is
-// left out, and an error is logged. What may have been cleaned up is left out too.
+// TestComparisonLooksBack: scheduled times are compared for two weeks. Older times are left out, and an error is
+// logged. Times that a clean-up may have removed are left out too.
 func TestComparisonLooksBack(t *testing.T) {
 	for _, c := range []struct{ older, cleaned time.Duration }{
 		{older: 0}, {older: time.Hour}, {older: 3 * bound.LookBack}, {cleaned: bound.LookBack / 2},
 	} {
 		older := c.older
 		synctest.Test(t, func(t *testing.T) {
-			wait := 10 * 365 * 24 * time.Hour // a bubble begins before there were runs
+			wait := 10 * 365 * 24 * time.Hour // a bubble starts in 2000, before valid run IDs
 			time.Sleep(wait)
 			eng := memory.Open(memory.Options{})
 			if err := eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
@@ -308,8 +306,8 @@ func TestComparisonLooksBack(t *testing.T) {
 	}
 }
 
-// TestPutBackForHours: a fire that nobody takes hides no loss, and is no loss
-// itself, though it has no run.
+// TestPutBackForHours: a run that no executor accepts hides no loss, and does not count as lost, though it is not
+// stored.
 func TestPutBackForHours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := flow{busy: core.PlannedRun(1, core.InstantOf(time.Now())/60*60+10*60)}
@@ -322,8 +320,7 @@ func TestPutBackForHours(t *testing.T) {
 	})
 }
 
-// TestWhatWaitsIsNotLost: while nothing is taken from the ring, what has no run is
-// on its way, and none of it is sent again.
+// TestWhatWaitsIsNotLost: while nothing is taken from the queue, missing runs are in it, and none is sent again.
 func TestWhatWaitsIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stands := func(d time.Duration) bool { return d > 38*time.Minute && d <= 83*time.Minute }
@@ -334,8 +331,7 @@ func TestWhatWaitsIsNotLost(t *testing.T) {
 	})
 }
 
-// TestWaitOfAComparisonIsTold: while the ring is behind, a pass says for how long
-// nothing could be compared.
+// TestWaitOfAComparisonIsTold: while the queue is behind, a pass reports how long nothing could be compared.
 func TestWaitOfAComparisonIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := memory.Open(memory.Options{})
@@ -367,8 +363,7 @@ func TestWaitOfAComparisonIsTold(t *testing.T) {
 	})
 }
 
-// TestUnknownAgeIsNoLag: where nothing is known of the age of the ring, a job waits
-// to be compared since it was made, or was compared last, and not for ever.
+// TestUnknownAgeIsNoLag: if the queue's age is unknown, the wait of a job counts from its creation or last comparison.
 func TestUnknownAgeIsNoLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, since := range []time.Duration{time.Minute, 50 * time.Minute} {

@@ -13,18 +13,17 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// TestLossIsNotedUntilItIsStored: what the ring lost is found once, for it is sent
-// again; that it was lost is noted before, whatever becomes of the first write and of
-// who found it, and however a walk stands: one that may have passed it is followed by another.
+// TestLossIsNotedUntilItIsStored: a loss is found once, since the runs are then sent again. It is recorded first, even
+// if the first write fails or its finder dies. If a scan may have passed it, another scan follows.
 func TestLossIsNotedUntilItIsStored(t *testing.T) {
-	began := core.InstantOf(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // of each bubble
+	began := core.InstantOf(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // start of each bubble
 	ago := func(m int) core.Instant { return began - core.Instant(m*60) }
-	from := ago(7) - core.Instant(plan.AWS().MaxAhead/time.Second) // seven minutes ago was the first that is lost
+	from := ago(7) - core.Instant(plan.AWS().MaxAhead/time.Second) // the first lost run was due seven minutes ago
 	for name, c := range map[string]struct {
 		was     core.Loss
-		refused error // the first write
+		refused error // result of the first write
 		want    core.Loss
-		later   bool // a walk is begun once HealEvery is over
+		later   bool // a scan starts once HealEvery has passed
 	}{
 		"nothing is noted": {want: core.Loss{From: from}},
 		"refused":          {refused: core.ErrRefused, want: core.Loss{From: from}},
@@ -74,7 +73,7 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 						if err != nil && c.refused == nil {
 							t.Fatal(err)
 						}
-						if c.refused != nil { // it dies; the next invocation knows nothing of it
+						if c.refused != nil { // it dies; the next invocation starts without its state
 							tk = begin()
 						}
 						for range res.Recovered { // it is run
@@ -102,7 +101,7 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 	}
 }
 
-// refusing refuses the first write that changes what is noted of losses.
+// refusing rejects the first write that changes the recorded losses.
 type refusing struct {
 	tick.Store
 	err error

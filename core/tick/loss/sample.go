@@ -9,17 +9,16 @@ import (
 )
 
 const (
-	// samples is how many jobs are looked at: others each time, out of so many that
-	// are to be planned next. It is done every so many minutes.
+	// samples is the number of jobs checked every sampleEvery minutes. They rotate among the sampledOf jobs that are
+	// planned next.
 	samples, sampledOf, sampleEvery = 2, 20, 3
-	// sampleSpan is how much of what each was to do is looked at.
+	// sampleSpan is how far back each job is checked.
 	sampleSpan = 2 * time.Minute
 )
 
-// Sample compares, every third minute, what some jobs were just to do with their runs. Each
-// job is compared when it is planned; but those that fire often are planned ten minutes
-// at a time, and all at once, and until then a purge would go unseen. What it finds it
-// notes: a walk sends it again.
+// Sample compares the latest scheduled times of a few jobs with their runs, every third minute. Each job is also
+// compared when it is planned. But frequent jobs are planned for ten minutes at a time, all together, so a purge would
+// go unnoticed until then. Sample records losses, and a scan sends the runs again.
 func (f *Finder) Sample(ctx context.Context) error {
 	now := f.o.Now()
 	minute := int(now.Unix() / 60)
@@ -31,7 +30,7 @@ func (f *Finder) Sample(ctx context.Context) error {
 		return fmt.Errorf("read global item: %w", err)
 	}
 	if g.Loss.From != 0 || g.Loss.Again != 0 {
-		return nil // a walk is to come
+		return nil // a scan will follow
 	}
 	n := max(g.Readable, g.Partitions, 1)
 	turn := minute / sampleEvery

@@ -12,18 +12,18 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// TestLossIsFoundBeforeThePlanning: jobs that fire each minute are planned ten minutes at
-// a time, all at once; a wake-up in between sees that what just was due has no run, and
-// notes it. What has one, what is put back and what a walk is to look at is no sign.
+// TestLossIsFoundBeforeThePlanning: jobs that fire each minute are planned ten minutes at a time. A wake-up in between
+// sees that a recent scheduled time has no run and records the loss. Stored runs, requeued runs, and times that a scan
+// will check are no loss.
 func TestLossIsFoundBeforeThePlanning(t *testing.T) {
-	began := core.InstantOf(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // of each bubble
+	began := core.InstantOf(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // start of each bubble
 	ago := func(m int) core.Instant { return began - core.Instant(m*60) }
 	walk := core.Loss{From: ago(60), Next: "7", At: began.Time()}
 	for name, c := range map[string]struct {
 		run  []core.Instant
 		back []core.Instant
 		was  core.Loss
-		want core.Instant // the first that is lost; 0: nothing is noted
+		want core.Instant // the first lost time; 0: none recorded
 	}{
 		"both lost":             {want: ago(3)},
 		"one lost":              {run: []core.Instant{ago(3)}, want: ago(2)},

@@ -1,8 +1,5 @@
-// Package parts says which partitions of the due index a ticker looks at.
-//
-// A lease on each keeps tickers out of each other's way for economy; two in one
-// partition break nothing. The lease also remembers when its partition was last
-// looked at: it stays when it is given back, and ends at that moment. So every
-// ticker, wherever it starts, takes what was left alone for longest, and one that
-// dies, or is in a hurry, leaves the rest in front of the queue for the next.
+// Package parts chooses the partitions of the due index that a ticker checks.
+// || Leases keep tickers apart only to save cost: two tickers in one partition do no harm. A lease also records when
+// its partition was last checked: a released lease stays stored and ends at that moment. So each ticker starts with the
+// partitions that were left alone for longest. If a ticker dies or runs out of time, the next one starts with the rest.
 package parts

@@ -15,29 +15,29 @@ import (
 
 // Leases are the locks of the partitions.
 type Leases interface {
-	// Leases reads all of them.
+	// Leases reads all leases.
 	Leases(ctx context.Context) ([]core.Lease, error)
-	// PutLease stores l; condition: the stored one has the Owner and Epoch of
-	// seen, or with seen zero: there is none.
+	// PutLease stores l; condition: the stored lease has the Owner and Epoch of seen, or none is stored if seen is
+	// zero.
 	PutLease(ctx context.Context, seen, l core.Lease) error
-	// DropLease removes one; condition: as seen.
+	// DropLease removes a lease; condition: as seen.
 	DropLease(ctx context.Context, seen core.Lease) error
 }
 
-// Options of a Hold. The zero value of a field means its default.
+// Options configure a Hold. A field with its zero value gets the default that stands beside it.
 type Options struct {
 	Now func() time.Time
-	ID  string // of its ticker, different from all others
-	// LeaseFor is how long a lease holds without renewal, RenewEvery when it is renewed.
+	ID  string // of its ticker, unique
+	// LeaseFor is the duration of a lease, RenewEvery the interval of renewals.
 	LeaseFor, RenewEvery time.Duration // 45 s, 15 s
-	// Round is when the round began in which this ticker looks at partitions; zero:
-	// it lives on, and holds what it can get.
+	// Round is when the round of this ticker began; zero: the ticker belongs to a server and holds all partitions that
+	// it can get.
 	Round time.Time
-	// Skip is how many of the partitions that are free in the round are left to others.
+	// Skip is the number of free partitions in the round that are left to others.
 	Skip int
 }
 
-// Hold is what one ticker holds. It is used by one goroutine.
+// A Hold is the set of leases of one ticker. One goroutine uses it.
 type Hold struct {
 	leases Leases
 	o      Options
@@ -50,8 +50,8 @@ type Hold struct {
 
 type held struct {
 	lease  core.Lease // as last stored
-	looked time.Time  // when it was last looked at
-	due    bool       // and something was due then
+	looked time.Time  // last check
+	due    bool       // something was due then
 }
 
 func New(leases Leases, o Options) *Hold {
@@ -65,8 +65,8 @@ func New(leases Leases, o Options) *Hold {
 
 func name(p int) string { return "partition/" + strconv.Itoa(p) }
 
-// Turn renews what is held and answers in which order the partitions of 0 to n-1
-// are to be looked at in this pass; each is to be taken first.
+// Turn renews the leases and returns the order in which to check the partitions of 0 to n-1 in this pass. Each must be
+// taken with Take first.
 func (h *Hold) Turn(ctx context.Context, n int) ([]int, error) {
 	all, err := h.leases.Leases(ctx)
 	if err != nil {
@@ -96,11 +96,11 @@ func (h *Hold) looks() []look {
 	return looks(h.n, h.o.ID, h.mine, h.stored, h.o.LeaseFor, h.o.Round, h.o.Now())
 }
 
-// renew keeps a lease that is held, or gives up what is none any more.
+// renew extends a lease, or drops it if it is lost.
 func (h *Hold) renew(ctx context.Context, p int) {
 	l, ok := h.stored[name(p)]
 	if !ok || l.Owner != h.o.ID || l.Epoch != h.mine[p].lease.Epoch {
-		delete(h.mine, p) // taken while we were away
+		delete(h.mine, p) // taken while this process was stopped
 		return
 	}
 	if l.Until.Sub(h.began) > h.o.LeaseFor-h.o.RenewEvery {
@@ -116,8 +116,7 @@ func (h *Hold) renew(ctx context.Context, p int) {
 	}
 }
 
-// forget removes leases that have run out and are of no partition that is read:
-// those that are left when partitions are fewer.
+// forget removes expired leases of partitions that are not read any more, after their number shrank.
 func (h *Hold) forget(ctx context.Context) {
 	known := make(map[string]bool, h.n)
 	for p := range h.n {
@@ -130,8 +129,7 @@ func (h *Hold) forget(ctx context.Context) {
 	}
 }
 
-// Take takes the lease of a partition that Turn named, and notes that it is looked
-// at now; false: another was faster.
+// Take takes the lease of a partition from Turn and records the check; false: another ticker was faster.
 func (h *Hold) Take(ctx context.Context, p int) (bool, error) {
 	now := h.o.Now()
 	if m, ok := h.mine[p]; ok {
@@ -146,7 +144,7 @@ func (h *Hold) Take(ctx context.Context, p int) (bool, error) {
 	}
 	switch {
 	case errors.Is(err, core.ErrRefused):
-		next.Owner = "another" // whoever it is: it is looked at
+		next.Owner = "another" // any other ticker: the partition is being checked
 		h.stored[next.Name] = next
 		return false, nil
 	case err != nil:
@@ -156,8 +154,8 @@ func (h *Hold) Take(ctx context.Context, p int) (bool, error) {
 	return true, nil
 }
 
-// stands reports whether a lease is stored as this ticker wrote it: a write whose
-// answer was lost is repeated by what sends it, and refused then.
+// stands reports whether a lease is stored as this ticker wrote it. If the answer to a write is lost, the client
+// repeats the write, and the repetition is refused.
 func (h *Hold) stands(ctx context.Context, l core.Lease) bool {
 	all, err := h.leases.Leases(ctx)
 	return err == nil && slices.ContainsFunc(all, func(x core.Lease) bool {
@@ -166,17 +164,15 @@ func (h *Hold) stands(ctx context.Context, l core.Lease) bool {
 	})
 }
 
-// Found notes whether something was due when a partition was looked at.
+// Found records whether something was due in a partition.
 func (h *Hold) Found(p int, due bool) {
 	if m, ok := h.mine[p]; ok {
 		m.due = due
 	}
 }
 
-// Rest ends a pass that came to its end before all partitions did: of what is
-// held, that which it did not look at is given back for others to take; as unseen
-// if something was due there before. It answers how many partitions of the round
-// are unseen.
+// Rest ends a pass that could not check all partitions. It releases held partitions that it did not check, as unseen if
+// something was due there before. It returns the number of unseen partitions in the round.
 func (h *Hold) Rest(ctx context.Context) (unseen int) {
 	if h.o.Round.IsZero() {
 		return 0
@@ -190,7 +186,7 @@ func (h *Hold) Rest(ctx context.Context) (unseen int) {
 		if m.due {
 			until = h.o.Round.Add(-time.Millisecond)
 		}
-		_ = h.giveBack(ctx, p, until) // else it stays, and is looked at first
+		_ = h.giveBack(ctx, p, until) // otherwise it stays, and is checked first
 	}
 	for _, l := range h.looks() {
 		if l.unseen {
@@ -200,8 +196,7 @@ func (h *Hold) Rest(ctx context.Context) (unseen int) {
 	return unseen
 }
 
-// Alone is for how long the partition that was left alone for longest was, though
-// it was free to be taken; those that are new since are as old as that.
+// Alone returns how long the longest unchecked free partition has been unchecked; since is the earliest start for that.
 func (h *Hold) Alone(since time.Time) (longest time.Duration) {
 	for _, l := range h.looks() {
 		if l.mine {
@@ -217,10 +212,10 @@ func (h *Hold) Alone(since time.Time) (longest time.Duration) {
 	return longest
 }
 
-// giveBack frees a partition and notes until when it was looked at.
+// giveBack releases a partition and records the time of its last check.
 func (h *Hold) giveBack(ctx context.Context, p int, until time.Time) error {
 	if !h.mine[p].due && until.Before(h.o.Round) {
-		until = h.o.Round // it was looked at in it, whatever this clock says
+		until = h.o.Round // it was checked in the round, whatever this clock shows
 	}
 	seen := h.mine[p].lease
 	next := seen
@@ -233,7 +228,7 @@ func (h *Hold) giveBack(ctx context.Context, p int, until time.Time) error {
 	return nil
 }
 
-// Release gives all back, so that others need not wait until the leases run out.
+// Release releases all partitions, so that others need not wait until the leases expire.
 func (h *Hold) Release(ctx context.Context) error {
 	var errs []error
 	for _, p := range slices.Sorted(maps.Keys(h.mine)) {

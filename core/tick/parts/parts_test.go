@@ -13,7 +13,7 @@ var now = time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) time.Time { return now.Add(-d) }
 
-// Which partitions a ticker looks at, and in which order.
+// TestTurn checks which partitions a ticker checks, and in which order.
 func TestTurn(t *testing.T) {
 	const me = "me"
 	free := func(p int, d time.Duration) core.Lease { return core.Lease{Name: name(p), Epoch: 3, Until: ago(d)} }
@@ -36,12 +36,12 @@ func TestTurn(t *testing.T) {
 			want: []int{2, 1}, unseen: 2},
 		"but not by one who lives on": {n: 2, stored: []core.Lease{free(0, time.Second), free(1, time.Minute)}, want: []int{1, 0}},
 		"held by another":             {n: 2, stored: []core.Lease{of("other", 0, -time.Second)}, round: now, want: []int{1}, unseen: 1},
-		// It may be what killed its ticker.
+		// It may be what kills tickers.
 		"of one that died comes last": {n: 3, stored: []core.Lease{of("dead", 0, 15*time.Second), free(1, 55*time.Second),
 			free(2, 58*time.Second)},
 			round: now, want: []int{2, 1, 0}, unseen: 3},
 		"taken, and nobody answered": {n: 1, stored: []core.Lease{of(me, 0, -45*time.Second)}, round: now, want: []int{0}, unseen: 1},
-		// Ends by a clock that was set right since.
+		// Written before the clock was corrected.
 		"given back, and ends in an hour": {n: 2, stored: []core.Lease{free(0, -time.Hour), free(1, time.Second)}, want: []int{0, 1}},
 		"given back by a clock a little ahead": {n: 2, stored: []core.Lease{free(0, -time.Second), free(1, time.Minute)},
 			round: ago(10 * time.Second),
@@ -80,8 +80,8 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// lossy stores the leases, and loses the answer of the first write: what sends it does
-// so again, and is refused. That may be by another, who was faster.
+// lossy stores leases and loses the answer to the first write. The client repeats the write, which is rejected. The
+// stored lease may also be from a faster ticker.
 type lossy struct {
 	stored core.Lease
 	other  bool

@@ -8,34 +8,31 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// look is one partition as a ticker sees it before a pass.
+// A look is one partition as a ticker sees it before a pass.
 type look struct {
 	partition int
 	mine      bool
-	since     time.Time // since when nobody looked at it; zero: nobody ever did
-	unseen    bool      // nobody looked at it in this round, and nobody holds it
+	since     time.Time // last check; zero: never
+	unseen    bool      // no ticker holds it or checked it in this round
 }
 
-// turn is in which order a ticker looks at the partitions that it may take: the
-// one that was left alone for longest comes first, whatever its number, so that
-// none waits behind another for ever. A lease that was given back ends when that
-// was done; one whose ticker died ends later than those, so that what kills
-// tickers comes last.
+// turn returns the order in which a ticker checks partitions: the one left alone for longest comes first, so that none
+// waits forever. A released lease ends at its release, and the lease of a dead ticker ends later. So a partition that
+// kills tickers comes last.
 func turn(all []look, skip int) []look {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b look) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.partition, b.partition)) })
 	if skip <= 0 {
 		return all
 	}
-	// Those before are for the ticker that woke this one and for the others that it woke.
-	skip = min(skip, len(all)) // what is left of a short list is nobody's in particular
+	// The partitions before these are for the ticker that woke this one and for others that it woke.
+	skip = min(skip, len(all)) // a short remainder belongs to no ticker in particular
 	return append(slices.Clone(all[skip:]), all[:skip]...)
 }
 
-// looks are the partitions of 0 to n-1 that a ticker may look at: what it holds,
-// and what is free. In a round that is what nobody looked at since the round
-// began; without one all that is free. A lease that ends later than any taken now
-// could, by leaseFor, was written before a clock was set: it says nothing.
+// looks returns the partitions of 0 to n-1 that a ticker may check: those it holds and free ones. In a round, free ones
+// count only if unchecked since the round began. A lease that ends later than leaseFor allows was written before a
+// clock was set, and is ignored.
 func looks(n int, me string, mine map[int]*held, stored map[string]core.Lease, leaseFor time.Duration, round, now time.Time) []look {
 	var list []look
 	for p := range n {
