@@ -16,22 +16,21 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// step is a part of what is to be done that nothing else waits for. It answers
-// the journals of what it did not come to.
+// A step is a part of the findings that no other step waits for. Its do returns the journals of
+// the runs that it did not handle.
 type step struct {
 	turn uint32
-	keys []core.JournalKey // of all that it is about
+	keys []core.JournalKey // of all its runs
 	do   func(ctx context.Context) (undone []core.JournalKey, err error)
 }
 
-// endsAtOnce is how many runs are closed by one step.
+// endsAtOnce is how many runs one step closes.
 const endsAtOnce = 100
 
-// act does what was found, side by side, and answers the journals of what was
-// not done: those are to be read again soon. Executors are asked last, for they
-// may not answer, and beginning each minute elsewhere among them: however many
-// are silent, each has its turn. walked: this is the walk, not a check. An error
-// says that another look could not be asked for.
+// act handles the findings with concurrent steps and returns the journals of unfinished steps,
+// which must be read again soon. Executors are asked last, because they may not answer. Each
+// minute starts with another executor, so silent executors cannot starve the rest. walked is
+// false in a check. An error means that a check message could not be sent.
 func (w *Watchdog) act(ctx context.Context, found *findings, walked bool) (undone []core.JournalKey, err error) {
 	steps := w.steps(found, walked)
 	if len(steps) == 0 {
@@ -99,9 +98,9 @@ func (w *Watchdog) steps(found *findings, walked bool) (steps []step) {
 	return steps
 }
 
-// turn is the place of a name in the order of a minute. The beginning moves by
-// the golden ratio of the circle, so that in any n minutes in turn each of the
-// names stands once among the first of them, about two nths.
+// turn returns the position of a name in the order of a minute. The start moves by the golden
+// ratio of the circle. So in any n consecutive minutes, each name is once among the first names,
+// about 2/n of them.
 func turn(minute int64, name string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(name))
@@ -115,7 +114,7 @@ func (w *Watchdog) end(ctx context.Context, ends []ending) (undone []core.Journa
 		results[i] = ends[i].result
 	}
 	for i, err := range w.f.End(ctx, results) {
-		if err != nil && !errors.Is(err, core.ErrRefused) { // taken meanwhile: looked at again with its new journal
+		if err != nil && !errors.Is(err, core.ErrRefused) { // claimed since: it is checked again with its new journal
 			w.f.o.Log.Warn("run could not be closed", "run", results[i].Run, "job", results[i].Run.Job(), "err", err)
 			undone = append(undone, ends[i].key)
 		}
@@ -123,8 +122,8 @@ func (w *Watchdog) end(ctx context.Context, ends []ending) (undone []core.Journa
 	return undone
 }
 
-// talk asks at one address about all runs there, and does what follows. One
-// question without an answer is enough for all of them, for now.
+// talk asks one address about all its runs, and handles the answers. One question without an
+// answer ends the talk for this pass.
 func (w *Watchdog) talk(ctx context.Context, t *talk, minute int64, walked bool) (undone []core.JournalKey, err error) {
 	c := &conversation{w: w, t: t, walked: walked}
 	asking, cancel := context.WithTimeout(ctx, w.o.AddressFor)
@@ -153,7 +152,7 @@ func (w *Watchdog) talk(ctx context.Context, t *talk, minute int64, walked bool)
 	return undone, nil
 }
 
-// checks are the messages that ask for another look at runs.
+// checks returns the messages that ask for another check of runs.
 func checks(runs []core.RunID, at time.Time, idle bool) (out []ring.Out) {
 	for some := range slices.Chunk(distinct(runs), endsAtOnce) {
 		out = append(out, ring.Out{NotBefore: at, Message: ring.Message{Kind: ring.KindCheck, Slot: core.Ceil(at),
@@ -162,15 +161,15 @@ func checks(runs []core.RunID, at time.Time, idle bool) (out []ring.Out) {
 	return out
 }
 
-// conversation is what comes of asking at one address.
+// A conversation collects the results of asking one address.
 type conversation struct {
 	w         *Watchdog
 	t         *talk
 	walked    bool
 	ends      []ending
-	idle      []core.RunID      // seem to be forgotten: a second look is due
-	waits     []core.RunID      // past their timeout, and not alone there; or to be lost before the walk comes
-	againKeys []core.JournalKey // of these two
+	idle      []core.RunID      // look forgotten by the executor: a second check is due
+	waits     []core.RunID      // past their timeout beside other runs, or due as lost before the scan reaches them
+	againKeys []core.JournalKey // of idle and waits
 	oldest    time.Duration
 	undone    []core.JournalKey
 }
@@ -181,8 +180,8 @@ func (c *conversation) end(a *ask, res *Result) {
 	}
 }
 
-// soon has those looked at again whose job takes them for lost before the walk comes to
-// them, and that are open yet.
+// soon schedules a check for each open run that its job counts as lost before the scan reaches
+// it.
 func (c *conversation) soon() {
 	seen := slices.Concat(c.idle, c.waits)
 	for i := range c.ends {
@@ -196,16 +195,16 @@ func (c *conversation) soon() {
 	}
 }
 
-// left notes that these were not asked about.
+// left adds the journals of runs that were not asked about to undone.
 func (c *conversation) left(asks []ask) {
 	for i := range asks {
 		c.undone = append(c.undone, asks[i].key)
 	}
 }
 
-// silent notes an error instead of an answer. Where our own time was over, or it
-// could not be asked, it says nothing of the other side, and the runs are asked
-// about another time.
+// silent logs an error that came instead of an answer. If our own time was over or the question
+// could not be sent, the error proves nothing about the executor. Then silent returns true and
+// leaves the runs for another pass.
 func (c *conversation) silent(ctx context.Context, asks []ask, err error) (ours bool) {
 	if ctx.Err() != nil || core.CodeOf(err) == core.CodeUnavailable {
 		c.left(asks)
@@ -215,7 +214,8 @@ func (c *conversation) silent(ctx context.Context, asks []ask, err error) (ours 
 	return false
 }
 
-// function: nobody can be asked, and nothing can end a run but its own timeout.
+// function closes runs of a function. A function answers no questions, so only its own timeout
+// ends a run.
 func (c *conversation) function(ctx context.Context) {
 	limit, err := c.w.probe.Limit(ctx, c.t.at.address)
 	if err != nil {
@@ -236,15 +236,15 @@ func (c *conversation) function(ctx context.Context) {
 	}
 }
 
-// executor asks whether anything is there, and then whether it has anything of
-// each job, beginning each minute with another.
+// executor asks whether the address answers, then for each job whether it holds runs of the job.
+// Each minute starts with another job.
 func (c *conversation) executor(ctx context.Context, minute int64) {
 	asks := c.t.asks
 	if c.t.beat {
 		if err := c.w.probe.Beat(ctx, &c.t.app, c.t.at.address); err != nil {
 			if !c.silent(ctx, asks, err) {
 				for i := range asks {
-					if a := &asks[i]; a.beat { // the others' executor beats
+					if a := &asks[i]; a.beat { // only these need an answer: the executors of the others send heartbeats
 						c.end(a, a.gone(c.nobody(err)))
 					}
 				}
@@ -287,7 +287,7 @@ func (c *conversation) nobody(err error) string {
 	return "the executor does not answer"
 }
 
-// found takes that the executor has nothing of the job of these runs.
+// found handles the answer that the executor has no run of the job.
 func (c *conversation) found(asks []ask) {
 	message := "the executor runs nothing of this job and never reported"
 	if core.IsQueue(c.t.at.address) {
@@ -302,11 +302,12 @@ func (c *conversation) found(asks []ask) {
 	}
 }
 
-// busy takes that the executor works on the job of these runs: perhaps on others.
-// Which it is the runs tell that were sent there later (DESIGN 11, "Lost").
-// It answers those that it does not end.
+// busy handles the answer that the executor has runs of the job, perhaps others than these. Runs
+// that were sent there later show which ones it lost (DESIGN 11, "Lost"). It returns the runs
+// that it does not end.
 func (c *conversation) busy(ctx context.Context, all []ask) (rest []ask) {
-	// Several may stand behind a fixed address, and pull from a queue, each at its pace.
+	// A fixed address may have several executors, and a queue several consumers, each at its own
+	// speed.
 	asks := slices.DeleteFunc(slices.Clone(all), func(a ask) bool { return a.beat })
 	if len(asks) == 0 || core.IsQueue(c.t.at.address) {
 		return all
@@ -326,10 +327,10 @@ func (c *conversation) busy(ctx context.Context, all []ask) (rest []ask) {
 	return rest
 }
 
-// overtaken is a moment: what came to the executor before it is there no more.
-// That is so where a run of the job was sent there IdleGap later and ended, as
-// the executor reported, LostAfter ago: it works off the runs of a job in the
-// order in which they came, or ends the one before, and had the time to report.
+// overtaken returns a time: the executor has lost each run that it received before this time. The
+// proof is a later run of the job that was sent there at least IdleGap later. The executor
+// reported its end at least LostAfter ago. An executor runs a job's runs in order, or ends the
+// previous run, and had the time to report.
 func (c *conversation) overtaken(ctx context.Context, asks []ask) (before time.Time, err error) {
 	job, o, now := asks[0].run.Job(), &c.w.o, c.w.f.o.Now()
 	first, after := asks[0].sent, asks[0].after
@@ -360,7 +361,7 @@ func (c *conversation) overtaken(ctx context.Context, asks []ask) (before time.T
 	return before, nil
 }
 
-// reported says that the executor took the run and said how it ended.
+// reported reports whether the executor itself reported the end of the run.
 func reported(r *core.Run) bool {
 	switch r.State {
 	case core.Succeeded:
@@ -368,7 +369,7 @@ func reported(r *core.Run) bool {
 	case core.Failed:
 		return slices.Contains([]core.Reason{core.ReasonHandler, core.ReasonCrashed, core.ReasonSnoozed, core.ReasonCancelled}, r.Reason)
 	case core.TimedOut, core.Killed:
-		return r.Code != 0 // the watchdog has none
+		return r.Code != 0 // the watchdog sets no code
 	}
 	return false
 }

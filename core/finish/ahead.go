@@ -10,30 +10,29 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Where runs lie beside each other in a store, eight small ones take the read of
-// one. So of a job that fires often the watchdog reads a window of runs with the
-// first of them, and remembers which have ended for good: a closed run that owes
-// nothing stays so, and needs no look when its minute comes. What is not
-// remembered is read then, so forgetting costs a read and nothing else.
+// If runs are adjacent in a store, reading eight small ones costs one read. So for a job that
+// fires often, the watchdog reads a window of runs with the first of them. It remembers runs that
+// have ended for good: they need no check when the scan reaches their minute. A forgotten run
+// only costs another read.
 
 const (
-	// windowRuns is how many runs are read ahead at most.
+	// windowRuns is the maximum number of runs that are read ahead.
 	windowRuns = 8
-	// mostAhead bounds what is remembered; beyond it all is forgotten.
+	// mostAhead limits each map of ahead; beyond it the map is cleared.
 	mostAhead = 500_000
-	// spansAtOnce is how many windows are read side by side.
+	// spansAtOnce is how many windows are read in parallel.
 	spansAtOnce = 16
 )
 
-// ahead remembers what was read before its minute came.
+// ahead remembers runs that were read before the scan reached their minute.
 type ahead struct {
 	mu    sync.Mutex
-	over  map[core.RunID]bool  // runs that have ended for good, not yet walked over
-	fired map[core.JobID]int64 // the minute of the walk in which a job last had runs
+	over  map[core.RunID]bool  // runs that have ended for good and are not yet scanned
+	fired map[core.JobID]int64 // minute of the scan in which a job last had runs
 }
 
-// often notes that jobs have runs at a minute of the walk, and answers those that had
-// some in so many minutes before it too.
+// often records that jobs have runs at a minute of the scan. It returns the jobs that also had
+// runs in the within minutes before.
 func (a *ahead) often(minute, within int64, jobs []core.JobID) map[core.JobID]bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -50,7 +49,7 @@ func (a *ahead) often(minute, within int64, jobs []core.JobID) map[core.JobID]bo
 	return list
 }
 
-// take answers whether a run is known to have ended for good, and forgets it.
+// take reports whether a run is known to have ended for good, and forgets it.
 func (a *ahead) take(id core.RunID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,20 +69,19 @@ func (a *ahead) put(ids []core.RunID) {
 	}
 }
 
-// forGood reports that a run is over and stays so. What was skipped may yet be given
-// its run.
+// forGood reports whether a run has ended for good. A skipped one may still be replaced.
 func forGood(r *core.Run) bool {
 	return !r.State.Open() && r.State != core.Skipped && !r.Owing() && r.Shard.Of == 0
 }
 
-// span is what is read of a job's runs together.
+// A span is the range of a job's runs that are read together.
 type span struct {
 	first core.RunID
-	runs  int // of the walk
+	runs  int // in this scan
 }
 
-// unjudged are the subjects of a walk that are not known to have ended for good,
-// and runs that were read with the windows of their jobs, theirs and later ones.
+// unjudged returns the subjects that are not known to have ended for good. read holds the runs in
+// the windows of their jobs, including later runs.
 func (w *Watchdog) unjudged(ctx context.Context, minute int64, subjects []subject) (left []subject, read map[core.RunID]core.Run) {
 	spans := map[core.JobID]span{}
 	jobs := make([]core.JobID, 0, len(subjects))
@@ -110,9 +108,9 @@ func (w *Watchdog) unjudged(ctx context.Context, minute int64, subjects []subjec
 
 func (w *Watchdog) window() int64 { return max(int64(w.o.Window/time.Minute), 1) }
 
-// windows reads the runs of jobs from one of each on to the end of the job's window:
-// that ends at another minute for each, so that not all are read at once. What
-// cannot be read so is read as if there were no windows.
+// windows reads the runs of each job from its first one to the end of the job's window. Windows
+// end at different minutes, so that they are not all read at once. If a window cannot be read,
+// its runs are read one by one.
 func (w *Watchdog) windows(ctx context.Context, minute int64, spans map[core.JobID]span) map[core.RunID]core.Run {
 	read := map[core.RunID]core.Run{}
 	var mu sync.Mutex
@@ -141,7 +139,7 @@ func (w *Watchdog) windows(ctx context.Context, minute int64, spans map[core.Job
 	return read
 }
 
-// remember keeps of what was read with windows that which this walk is not about.
+// remember keeps the runs of read that are not subjects and have ended for good.
 func (w *Watchdog) remember(read map[core.RunID]core.Run, subjects []subject) {
 	later := maps.Clone(read)
 	for _, s := range subjects {

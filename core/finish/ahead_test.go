@@ -9,8 +9,8 @@ import (
 	"github.com/tickring/tickring/core/finish"
 )
 
-// minutely stores a run of a job in each of so many minutes from begin on, each
-// with its journal, as its change leaves it.
+// minutely stores one run of a job, with its journal, in each of the minutes from begin on;
+// change may edit each run.
 func (r *watchRig) minutely(job core.JobID, minutes int, change func(minute int, x *core.Run)) (ids []core.RunID) {
 	r.t.Helper()
 	for m := range minutes {
@@ -28,7 +28,7 @@ func (r *watchRig) minutely(job core.JobID, minutes int, change func(minute int,
 	return ids
 }
 
-// walked lets the watchdog walk from begin on, a pass each minute.
+// walked runs one pass of the watchdog each minute from begin on.
 func (r *watchRig) walked(minutes int) {
 	r.t.Helper()
 	r.must(r.s.MoveCursor(r.t.Context(), 0, begin.Unix()/60-1))
@@ -43,8 +43,8 @@ func succeeded(_ int, x *core.Run) {
 	x.State, x.Owner, x.EndedAt, x.Code = core.Succeeded, "", x.SentAt.Add(time.Second), 200
 }
 
-// TestWindowsAreReadTogether: of a job that fires each minute the walk reads the
-// runs of a window at a time, eight if nobody says how long it is.
+// TestWindowsAreReadTogether: for a job that fires each minute, the scan reads the runs of a
+// window together; the default window is 8 minutes.
 func TestWindowsAreReadTogether(t *testing.T) {
 	const minutes = 25
 	for window, whole := range map[time.Duration]int{0: 3, 8 * time.Minute: 3, 4 * time.Minute: 6, time.Minute: 24} {
@@ -54,7 +54,7 @@ func TestWindowsAreReadTogether(t *testing.T) {
 			r.job(1, nil)
 			r.minutely(1, minutes, succeeded)
 			r.walked(minutes)
-			// The first is read alone, then the rest of its window, then whole ones.
+			// The first run is read alone, then the rest of its window, then whole windows.
 			if runs, spans := r.s.calls["runs"], r.s.calls["span"]; runs != 1 || spans < whole || spans > whole+1 {
 				t.Errorf("%d reads of runs and %d of windows", runs, spans)
 			}
@@ -75,8 +75,8 @@ func TestRareJobsHaveNoWindows(t *testing.T) {
 	}
 }
 
-// TestWindowsHideNothing: what was open when its window was read, owed something or
-// was skipped, is read again when its minute comes.
+// TestWindowsHideNothing: a run that was open, skipped or had pending follow-ups when its window
+// was read is read again at its minute.
 func TestWindowsHideNothing(t *testing.T) {
 	for what, change := range map[string]func(x *core.Run){
 		"open":    func(x *core.Run) { x.State, x.EndedAt, x.Owner = core.Running, time.Time{}, "nonce" },

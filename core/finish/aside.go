@@ -8,8 +8,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// asides asks for what runs owe to the aside lane, a message each: the lane makes it, and
-// clears it then. Copies are harmless.
+// asides enqueues one message for each run that has work for the post-run queue, which does the
+// work and clears it. Copies are harmless.
 func (f *Finish) asides(ctx context.Context, runs []*core.Run) []error {
 	errs := make([]error, len(runs))
 	var out []ring.Out
@@ -33,7 +33,7 @@ func (f *Finish) asides(ctx context.Context, runs []*core.Run) []error {
 	return errs
 }
 
-// Aside asks for what a run that was closed elsewhere owes to the aside lane.
+// Aside enqueues the post-run work of a run that was closed elsewhere.
 func (f *Finish) Aside(ctx context.Context, run *core.Run) error {
 	return f.asides(ctx, []*core.Run{run})[0]
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// TestLogsOwed: which ends owe that the log is kept, with the close itself, and what their
-// retries say of theirs; a success is closed unread, whatever its run says.
+// TestLogsOwed: which ends make keeping the log pending with the close, and what their retries
+// inherit. A success is closed unread.
 func TestLogsOwed(t *testing.T) {
 	failed := finish.Result{State: core.Failed, Reason: core.ReasonHandler, Code: 500}
 	succeeded := finish.Result{State: core.Succeeded, Code: 200}
@@ -20,7 +20,7 @@ func TestLogsOwed(t *testing.T) {
 		name               string
 		end                finish.Result
 		run                func(*core.Run)
-		def, always, never bool // what is owed where its job says nothing, always, never
+		def, always, never bool // expected for each keepLog setting of the job
 	}{
 		{"failed", failed, nil, true, true, false},
 		{"timed out", finish.Result{State: core.TimedOut, Reason: core.ReasonTimeout}, nil, true, true, false},
@@ -50,7 +50,7 @@ func TestLogsOwed(t *testing.T) {
 				})
 				end := c.end
 				end.Run = id
-				for range 2 { // a report that comes again asks again, which does no harm
+				for range 2 { // a second report asks again, which is harmless
 					r.must(r.end(end))
 				}
 				run := r.stored(id)
@@ -79,8 +79,8 @@ func TestLogsOwed(t *testing.T) {
 	}
 }
 
-// TestAsideNotAsked: whose message the lane did not take is told so, the run owes its log yet,
-// and whoever comes next asks: the report that comes again, or the walk.
+// TestAsideNotAsked: if the post-run queue rejects a message, the caller gets an error and the
+// log stays pending. The next report or pass sends the message again.
 func TestAsideNotAsked(t *testing.T) {
 	for what, next := range map[string]func(r *rig) error{
 		"a report": func(r *rig) error {
@@ -110,7 +110,7 @@ func TestAsideNotAsked(t *testing.T) {
 	}
 }
 
-// TestAsideApart: a retry that is owed is made and cleared, and what is owed to the lane stays.
+// TestAsideApart: creating and clearing a pending retry leaves the pending post-run work.
 func TestAsideApart(t *testing.T) {
 	r := newRig(t)
 	r.job(1, nil)

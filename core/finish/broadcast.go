@@ -12,14 +12,14 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Of a broadcast so many shards are read together: the next few first, for most ends of
-// shards find another open there.
+// Number of shards that are read together. The next nearShards are read first, because usually
+// one of them is still open.
 const (
 	nearShards = 4
 	someShards = 100
 )
 
-// DrawShards draws the IDs of the shards of a run, and makes it a broadcast to addresses.
+// DrawShards allocates the IDs of a run's shards and makes it a broadcast to addresses.
 func (f *Finish) DrawShards(ctx context.Context, run *core.Run, addresses []string, all bool) error {
 	addresses = addresses[:min(len(addresses), core.MaxShards)]
 	n, err := f.store.Numbers(ctx, run.ID.Job(), len(addresses))
@@ -30,7 +30,7 @@ func (f *Finish) DrawShards(ctx context.Context, run *core.Run, addresses []stri
 	return nil
 }
 
-// Spread puts the fires of shards of a broadcast on the ring; copies are harmless.
+// Spread enqueues the fires of a broadcast's shards; copies are harmless.
 func (f *Finish) Spread(ctx context.Context, fires []core.Fire) error {
 	out := plan.Pack(fires, ring.MaxFires, nil)
 	for i, err := range f.ring.Enqueue(ctx, out) {
@@ -44,8 +44,8 @@ func (f *Finish) Spread(ctx context.Context, fires []core.Fire) error {
 	return nil
 }
 
-// shardEnded closes the broadcast of a shard whose last attempt has ended, if it was the
-// last. Who finds another open leaves it to that one.
+// shardEnded closes the broadcast if its last shard has ended. If another shard is open, that
+// shard closes it.
 func (f *Finish) shardEnded(ctx context.Context, run *core.Run) error {
 	s := run.Shard
 	first := run.First - core.RunID(s.Index)
@@ -73,12 +73,12 @@ func (f *Finish) shardEnded(ctx context.Context, run *core.Run) error {
 	return f.gather(ctx, &whole, false)
 }
 
-// lostAfter is when a shard that has no run is put on the ring again by whoever sees it. None had a run
-// before: the stores keep the runs of shards while their broadcast is open.
+// lostAfter is the age at which a shard without a run is enqueued again. It had no run before:
+// the stores keep the runs of shards while their broadcast is open.
 const lostAfter = 5 * time.Minute
 
-// gather closes a broadcast whose shards have all ended. Those that have no run are put on
-// the ring again, if again says so or after a while: the ring may have lost them.
+// gather closes a broadcast whose shards have all ended. If again is set, or after lostAfter, it
+// enqueues shards without a run again, because the ring may have lost them.
 func (f *Finish) gather(ctx context.Context, whole *core.Run, again bool) error {
 	ids := make([]core.RunID, whole.Shard.Total)
 	for i := range ids {
@@ -110,8 +110,8 @@ func (f *Finish) gather(ctx context.Context, whole *core.Run, again bool) error 
 	return f.End(ctx, []Result{{Run: whole.ID, State: state, Reason: reason, Message: message, Seen: whole}})[0]
 }
 
-// SkipShards records shards of a broadcast that have no run as skipped: cancelled. Where
-// one has been claimed meanwhile its claim stands.
+// SkipShards records shards without a run as skipped, with reason cancelled. If a shard was
+// claimed since, the claim wins.
 func (f *Finish) SkipShards(ctx context.Context, whole *core.Run, ids []core.RunID, message string) error {
 	skips := make([]core.Run, len(ids))
 	for i, id := range ids {
@@ -125,8 +125,8 @@ func (f *Finish) SkipShards(ctx context.Context, whole *core.Run, ids []core.Run
 	return f.shardEnded(ctx, &skips[0])
 }
 
-// shards reads the last attempts of shards, in their order. Over is false if one is not
-// closed, or owes its retry; missing are those that have no run.
+// shards reads the last attempts of shards, in order. over is false if one is open, has no run,
+// or has a pending retry. missing lists the shards without a run.
 func (f *Finish) shards(ctx context.Context, ids []core.RunID) (ends []core.Run, over bool, missing []core.RunID, err error) {
 	ends, err = bound.LastAttempts(ctx, ids, f.store.Runs)
 	if err != nil {

@@ -14,28 +14,28 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// piece is how many children are made together.
+// piece is how many children are created together.
 const piece = 25
 
-// family is what is made of the end of one chain.
+// A family holds the progress of creating the children of one ended chain.
 type family struct {
 	run    core.Run
-	parent *core.Job    // as read for the children after its place; nil: it is gone, or not read yet
-	list   []core.Child // of these
-	put    core.RunPut  // what is to be noted on the run
+	parent *core.Job    // as read for the children after its place; nil if deleted or unread
+	list   []core.Child // children of parent after its place
+	put    core.RunPut  // the next write to the run
 	tries  int
 	err    error
-	left   []core.Owed // the owed children that could not be made; the others are
-	why    error       // why not
+	left   []core.Owed // children that could not be created and stay pending
+	why    error       // first error of left
 }
 
-// Children makes the runs that come after the end of a chain, place by place: C1 and F2 to
-// F4 of the protocol. Any number of callers may do it any number of times.
+// Children creates the runs that come after the end of a chain, place by place: C1 and F2 to F4
+// of the protocol. Repeated and concurrent calls are safe.
 func (f *Finish) Children(ctx context.Context, run *core.Run) error {
 	return f.families(ctx, []*core.Run{run})[0]
 }
 
-// families makes the children of several, each step of all together, with an answer for each.
+// families creates the children of several runs, step by step for all, with one answer for each.
 func (f *Finish) families(ctx context.Context, runs []*core.Run) []error {
 	all := make([]*family, len(runs))
 	for i, r := range runs {
@@ -72,12 +72,12 @@ func (f *Finish) families(ctx context.Context, runs []*core.Run) []error {
 	return errs
 }
 
-// without are the families that nothing has failed for.
+// without returns the families that have no error.
 func without(all []*family) []*family {
 	return slices.DeleteFunc(slices.Clone(all), func(fam *family) bool { return fam.err != nil })
 }
 
-// lists reads the children of each that were not read since its place is what it is.
+// lists reads the children of each family that has not read them since its place last changed.
 func (f *Finish) lists(ctx context.Context, all []*family) {
 	var ids []core.JobID
 	for _, fam := range all {
@@ -109,7 +109,7 @@ func (f *Finish) lists(ctx context.Context, all []*family) {
 	}
 }
 
-// draw draws the IDs of the next children, those of one job together, of the jobs side by side.
+// draw allocates the IDs of the next children: one call for each child job, in parallel.
 func (f *Finish) draw(ctx context.Context, all []*family) {
 	type want struct {
 		fam   *family
@@ -150,7 +150,7 @@ func (f *Finish) draw(ctx context.Context, all []*family) {
 	}
 }
 
-// noteMade notes on the run of each what was drawn or made.
+// noteMade records on each run the children that were allocated or created.
 func (f *Finish) noteMade(ctx context.Context, all []*family) {
 	all = without(all)
 	puts, again := make([]core.RunPut, len(all)), []core.RunID{}
@@ -168,7 +168,7 @@ func (f *Finish) noteMade(ctx context.Context, all []*family) {
 			fam.tries = 0
 		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, fam.tries == bound.ReadTries:
 			fam.err = fmt.Errorf("note them: %w", err)
-		default: // refused or unknown: by what is stored
+		default: // conflict or unknown: go on from the stored run
 			fam.tries++
 			fam.parent, again = nil, append(again, fam.run.ID)
 		}
@@ -192,13 +192,13 @@ func (f *Finish) noteMade(ctx context.Context, all []*family) {
 	}
 }
 
-// child is one that is to be made.
+// A child is a run that must be created.
 type child struct {
 	of  *family
 	run core.Run
 }
 
-// makeChildren is F2 and F3 of the children that runs owe.
+// makeChildren is F2 and F3 for the pending children of runs.
 func (f *Finish) makeChildren(ctx context.Context, all []*family) {
 	owed, joins := f.owed(ctx, without(all))
 	f.joins(ctx, joins)
@@ -211,7 +211,7 @@ func (f *Finish) makeChildren(ctx context.Context, all []*family) {
 		behind := func(c core.Child) bool { return core.PlaceAfter(c.Job) > place }
 		switch {
 		case len(fam.left) == len(owes):
-			fam.err = fam.why // nothing is to be noted
+			fam.err = fam.why // no change to record
 		case len(fam.left) == 0 && !slices.ContainsFunc(fam.list, behind):
 			place = 0
 		}
@@ -219,8 +219,8 @@ func (f *Finish) makeChildren(ctx context.Context, all []*family) {
 	}
 }
 
-// leave keeps a child that could not be made among those that are owed. What was made is
-// owed no more: its run may be over and removed before the others can be made.
+// leave keeps a child that could not be created among the pending ones. Created children do not
+// stay pending, because their runs may end and be deleted before the others are created.
 func (fam *family) leave(id core.RunID, why error) {
 	for _, o := range fam.run.Owes {
 		if o.Run == id && !slices.Contains(fam.left, o) {
@@ -230,13 +230,13 @@ func (fam *family) leave(id core.RunID, why error) {
 	fam.why = cmp.Or(fam.why, why)
 }
 
-// joining is an end that is to be noted for a join.
+// A joining is an end of a parent that must be recorded for a join.
 type joining struct {
 	of    *family
 	drawn core.RunID
 }
 
-// owed are the children that families owe, those of joins by their jobs.
+// owed returns the pending children of families; joins are returned by their jobs.
 func (f *Finish) owed(ctx context.Context, all []*family) (owed []child, joins map[*core.Job][]joining) {
 	var ids []core.JobID
 	for _, fam := range all {
@@ -274,7 +274,7 @@ func (f *Finish) owed(ctx context.Context, all []*family) (owed []child, joins m
 				Attempt: 1, First: o.Run, Parent: fam.run.ID}
 			var why error
 			switch {
-			case bad[id] != nil: // stored, so not gone
+			case bad[id] != nil: // stored, so not deleted
 				why = core.Unreadable{id: bad[id]}
 			case slices.Contains(unread, id):
 				why = fmt.Errorf("read job %d: %w", id, core.ErrThrottled)
@@ -296,7 +296,7 @@ func (f *Finish) owed(ctx context.Context, all []*family) (owed []child, joins m
 	return owed, joins
 }
 
-// joins notes ends for joins, those of one join one after the other.
+// joins records ends for joins: in order for one join, joins in parallel.
 func (f *Finish) joins(ctx context.Context, of map[*core.Job][]joining) {
 	var mu sync.Mutex
 	var lanes sync.WaitGroup
@@ -314,7 +314,7 @@ func (f *Finish) joins(ctx context.Context, of map[*core.Job][]joining) {
 	lanes.Wait()
 }
 
-// createChildren is F2; the answer is what is to be sent of them.
+// createChildren is F2. It returns the children that must be sent.
 func (f *Finish) createChildren(ctx context.Context, owed []child) (fires []child) {
 	runs := make([]core.Run, len(owed))
 	for i, c := range owed {
@@ -346,7 +346,7 @@ func (f *Finish) createChildren(ctx context.Context, owed []child) (fires []chil
 	return fires
 }
 
-// sendChildren is F3 of those that are made: fires of one slot go together.
+// sendChildren is F3 for the created children. Fires of one due time share messages.
 func (f *Finish) sendChildren(ctx context.Context, made []child) {
 	bySlot := map[core.Instant][]child{}
 	for _, c := range made {
@@ -367,9 +367,9 @@ func (f *Finish) sendChildren(ctx context.Context, made []child) {
 	}
 }
 
-// sendThere sends those of some runs on their way that are stored and that nobody has, as
-// they are stored. Their job may have been edited since they were made, to come after each
-// of its parents or after all: a message of another slot would find them moved.
+// sendThere sends the runs of ids that are stored and have no owner, with their stored due
+// time. An edit of the job, to come after each of its parents or after all, may have moved them.
+// A message with another due time would not match.
 func (f *Finish) sendThere(ctx context.Context, ids []core.RunID) error {
 	found, unread, err := f.store.Runs(ctx, ids)
 	if err := core.Unread(unread, err); err != nil {
@@ -385,8 +385,8 @@ func (f *Finish) sendThere(ctx context.Context, ids []core.RunID) error {
 	return nil
 }
 
-// handedOn are the params of a child whose template names the data of its parent; nil where
-// it does not.
+// handedOn returns the params of a child whose template uses the parent's data, or nil if the
+// template does not.
 func handedOn(job *core.Job, c *core.Run, data string) (*string, error) {
 	if !job.Def.Template {
 		return nil, nil
@@ -395,7 +395,7 @@ func handedOn(job *core.Job, c *core.Run, data string) (*string, error) {
 	if err != nil || !t.NeedsParent() {
 		return nil, err
 	}
-	zone, err := time.LoadLocation(job.Sched.Schedule.Timezone) // empty is UTC
+	zone, err := time.LoadLocation(job.Sched.Schedule.Timezone) // empty means UTC
 	if err != nil {
 		return nil, err
 	}
@@ -403,7 +403,7 @@ func handedOn(job *core.Job, c *core.Run, data string) (*string, error) {
 	return &text, err
 }
 
-// gone reads what is left of jobs that are gone: their fires are judged as any.
+// gone reads the tombstones of deleted jobs, whose fires are handled like any others.
 func (f *Finish) gone(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error) {
 	if len(jobs) == 0 {
 		return nil, nil
@@ -415,7 +415,7 @@ func (f *Finish) gone(ctx context.Context, jobs []core.JobID) (map[core.JobID]co
 	return tombs, nil
 }
 
-// job reads one; nil where it is gone.
+// job reads a job and returns nil if it is deleted.
 func (f *Finish) job(ctx context.Context, id core.JobID) (*core.Job, error) {
 	found, unread, err := f.store.Jobs(ctx, []core.JobID{id})
 	if err == nil && len(unread) > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// family stores job 1 and n jobs after each of its ends: those of success from 100 on,
-// those of failure from 200 on, and those of any end from 300 on.
+// family stores job 1 and n child jobs for each kind of end. Their IDs begin at 100 for success,
+// 200 for failure, and 300 for any end.
 func (r *rig) family(n int) {
 	r.t.Helper()
 	r.job(1, nil)
@@ -39,8 +39,7 @@ func (r *rig) parent(change func(*core.Run)) {
 	})
 }
 
-// born are the jobs of runs that came after the run id, each as often as it has one that
-// was sent.
+// born returns the jobs of the child runs of id, once for each run that was sent.
 func (r *rig) born() (jobs []core.JobID) {
 	r.t.Helper()
 	sent := map[core.RunID]bool{}
@@ -131,8 +130,7 @@ func TestChildrenOfAnEnd(t *testing.T) {
 	}
 }
 
-// TestChildrenInSpiteOf: whatever befalls a step, and whoever goes on, each child is made
-// once and sent.
+// TestChildrenInSpiteOf: after a fault at any step, each child is created once and sent.
 func TestChildrenInSpiteOf(t *testing.T) {
 	for _, op := range []string{"close", "clear owed", "create", "enqueue", "runs", "jobs", "numbers"} {
 		for _, err := range []error{core.ErrRefused, core.ErrThrottled, errUnknown} {
@@ -170,7 +168,7 @@ func TestChildrenInSpiteOf(t *testing.T) {
 	}
 }
 
-// TestTwoMakeChildren: of two that close a run, or find it closed, both at each step.
+// TestTwoMakeChildren: two callers close a run, or find it closed, and meet at each step.
 func TestTwoMakeChildren(t *testing.T) {
 	for _, op := range []string{"clear owed", "create", "enqueue", "numbers"} {
 		for nth := range 4 {
@@ -196,13 +194,13 @@ func TestTwoMakeChildren(t *testing.T) {
 	}
 }
 
-// TestChildOfAListThatChanges: the place is no count, so one more or less before it moves
+// TestChildOfAListThatChanges: the place is not a count, so an edit of the list before it moves
 // nothing.
 func TestChildOfAListThatChanges(t *testing.T) {
 	r := newRig(t)
 	r.family(28)
 	r.parent(nil)
-	faults := make([]fault, 3) // the first piece is drawn and made
+	faults := make([]fault, 3) // the first piece is created
 	faults[2] = fault{err: core.ErrThrottled, between: func() {
 		for _, gone := range []core.JobID{100, 101, 127, 300} {
 			stone := core.Tombstone{Job: gone, App: "orders", Name: "job-" + gone.String(), Rev: 2, RevAt: begin}
@@ -221,13 +219,13 @@ func TestChildOfAListThatChanges(t *testing.T) {
 	r.must(r.end(result))
 	got := r.born()
 	slices.Sort(got)
-	// 100 and 101 were made before they went; 127 and 300 were not, and 99 came too late.
+	// 100 and 101 were created before they were removed, 127 and 300 were not. 99 came too late.
 	if want := slices.Concat(span(100, 27), []core.JobID{150}, span(301, 27)); !slices.Equal(got, want) {
 		t.Errorf("made %v, want %v", got, want)
 	}
 }
 
-// TestChildrenOfAJobThatIsGone: what comes after it no more is not made.
+// TestChildrenOfAJobThatIsGone: a deleted job has no children.
 func TestChildrenOfAJobThatIsGone(t *testing.T) {
 	r := newRig(t)
 	r.parent(nil)
@@ -237,7 +235,7 @@ func TestChildrenOfAJobThatIsGone(t *testing.T) {
 	}
 }
 
-// TestChildDeletedWhileItIsOwed: its run is made all the same, and is of its app.
+// TestChildDeletedWhileItIsOwed: the run of a deleted child job is still created, with its app.
 func TestChildDeletedWhileItIsOwed(t *testing.T) {
 	r := newRig(t)
 	r.family(1)
@@ -256,7 +254,7 @@ func TestChildDeletedWhileItIsOwed(t *testing.T) {
 	}
 }
 
-// TestChildFollowsItsJob: a child has of its job what is to come of its own end.
+// TestChildFollowsItsJob: a child run takes the rules for its own end from its job.
 func TestChildFollowsItsJob(t *testing.T) {
 	r := newRig(t)
 	r.job(1, nil)
@@ -267,13 +265,13 @@ func TestChildFollowsItsJob(t *testing.T) {
 	r.parent(nil)
 	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Reported: true}))
 	child := core.NumberedRun(100, 1)
-	if c := r.stored(child); !c.PauseAfter || c.Permit != "" { // which is taken when it is first to be sent
+	if c := r.stored(child); !c.PauseAfter || c.Permit != "" { // the permit is set at the first send
 		t.Fatalf("%+v", c)
 	}
 }
 
-// TestDataOfAParent: a child whose template names it has the data of its parent, with the
-// first of its attempts; one whose template does not is filled when it is sent.
+// TestDataOfAParent: a template that names the parent's data is filled at the child's first
+// attempt. Any other template is filled when the run is sent.
 func TestDataOfAParent(t *testing.T) {
 	r := newRig(t)
 	r.job(1, nil)
@@ -292,8 +290,9 @@ func TestDataOfAParent(t *testing.T) {
 	}
 }
 
-// TestChildrenWaitForUnreadableJob: a child whose job cannot be decoded is owed until it can,
-// and then has its own params and retries. Its siblings do not wait for it, nor do reports of its parent.
+// TestChildrenWaitForUnreadableJob: a child whose job cannot be decoded stays pending until it
+// can, and then has its own params and retries. Siblings and reports of the parent do not wait
+// for it.
 func TestChildrenWaitForUnreadableJob(t *testing.T) {
 	r := newWatchRig(t)
 	r.family(1)
@@ -305,11 +304,11 @@ func TestChildrenWaitForUnreadableJob(t *testing.T) {
 	r.s.damaged = 400
 	end := finish.Result{Run: id, State: core.Succeeded, Reported: true, Data: "data"}
 	for range 3 {
-		r.must(r.end(end)) // a report is taken once its end is stored
+		r.must(r.end(end)) // a report gets nil once its end is stored
 		if err := r.end(finish.Result{Run: id, State: core.Succeeded}); err == nil {
 			t.Fatal("nothing is owed, and one child is not made")
 		}
-		if owes := r.stored(id).Owes; len(owes) != 1 || owes[0].Run.Job() != 400 { // a sibling may be over and removed by now
+		if owes := r.stored(id).Owes; len(owes) != 1 || owes[0].Run.Job() != 400 { // a sibling may be over and deleted at this point
 			t.Fatalf("it owes %+v: what was made would be made again", owes)
 		}
 	}
@@ -320,7 +319,7 @@ func TestChildrenWaitForUnreadableJob(t *testing.T) {
 		t.Errorf("its siblings: %v", got)
 	}
 	r.s.damaged = 0
-	for range 24 { // nobody reports again: the watchdog makes it
+	for range 24 { // without another report, the watchdog creates it
 		r.now = r.now.Add(time.Minute)
 		if _, err := r.w.Pass(t.Context()); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,6 @@
-// Package finish ends runs: each once, and what its end owes is neither lost
-// nor done twice. Its steps F1 to F4 are the same for a callback, a dispatcher
-// that fails a run, and the watchdog. It refuses to close a closed run.
+// Package finish ends runs: each once, and no follow-up is lost or done twice. Callbacks,
+// dispatchers that fail a run, and the watchdog use the same steps F1 to F4. A closed run cannot
+// be closed again.
 package finish
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Options of a Finish. The zero value of a field means its default.
+// Options configures a Finish. A zero field means its default.
 type Options struct {
 	Now  func() time.Time
 	Plan plan.Options
@@ -27,14 +27,14 @@ type Options struct {
 	Closed func(r *core.Run)
 }
 
-// Finish ends runs.
+// Finish ends runs and creates their follow-ups.
 type Finish struct {
 	store Store
 	ring  Ring
 	o     Options
 }
 
-// New makes a Finish.
+// New returns a Finish with defaults for zero options.
 func New(store Store, ring Ring, o Options) *Finish {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -45,7 +45,7 @@ func New(store Store, ring Ring, o Options) *Finish {
 	return &Finish{store: store, ring: ring, o: o}
 }
 
-// Result is how a run ended, as somebody reports it.
+// A Result is the reported end of a run.
 type Result struct {
 	Run     core.RunID
 	State   core.State
@@ -54,46 +54,49 @@ type Result struct {
 	Message string
 	Data    string    // at most core.DataMax
 	At      time.Time // zero: now
-	// RetryAfter is a failed handler's word on its retry: after so long, or core.NoRetry.
+	// RetryAfter is the retry delay that a failed handler asks for, or core.NoRetry; zero: none.
 	RetryAfter time.Duration
-	// Killed says that the executor reports the run as ended by a kill. It
-	// closes no run that was sent more than once, unless somebody killed it:
-	// the report may be of the first copy, ended by our second.
+	// Killed means that the executor reports a kill. It does not close a run that was sent more
+	// than once and that no user killed. Our second send may have ended the first copy.
 	Killed bool
-	// Owner, if not empty, must still own the run: a dispatcher's own result.
+	// Owner, if not empty, must still own the run. A dispatcher sets it for its own result.
 	Owner string
-	// Unowned: nobody may own or have sent it: a cancellation.
+	// Unowned means that the run must not be owned or sent. A cancellation sets it.
 	Unowned bool
-	// Reported: an executor says so: it ends what somebody has, or had and may have sent.
+	// Reported means that an executor reports the end. It closes only a run that has an owner or
+	// may have been sent.
 	Reported bool
-	// App, if not empty, must be that of the run.
+	// App, if not empty, must be the app of the run.
 	App string
-	// Seen is the run if its reporter has just read it, strongly: it saves a
-	// read. The close has its condition all the same.
+	// Seen is the run if the reporter has just read it with a strong read. It saves one read. The
+	// close is still conditional.
 	Seen *core.Run
 }
 
-// blind reports that nothing of the run has to be known to decide how it ends: it
-// is closed unread, on the same condition.
+// blind reports whether the end can be decided without reading the run. Its close has the usual
+// condition.
 func (r *Result) blind() bool {
 	return r.State == core.Succeeded && r.Seen == nil && !r.Killed && r.Owner == "" && !r.Unowned
 }
 
-// ErrUnsent is in the answer to the report of a run that nobody sent.
+// ErrUnsent is in the answer to the report of a run that was never sent.
 var ErrUnsent = errors.New("the run was not sent to anybody")
 
-// End closes runs, one answer for each result: nil means that its end is
-// stored with all it owes (a run that was closed before counts as well), a
-// not-found error that there is no such run, any other that the caller is to
-// try again. A report is answered nil also if what its run owes waits for a repair. All closes
-// are written before anything is made of what follows of them.
+// End closes runs and returns one answer for each result. All closes are written before any
+// follow-up is created.
+//
+//   - nil: the end and its pending follow-ups are stored, perhaps by an earlier call. A report also
+//     gets nil if a follow-up waits for a repair.
+//   - not found: the run does not exist.
+//   - any other error: the caller must try again.
 func (f *Finish) End(ctx context.Context, results []Result) []error {
 	errs, rest := f.Close(ctx, results)
 	rest.Make(ctx)
 	return errs
 }
 
-// Close writes the closes of End and no more: an answer is nil only once the rest is made.
+// Close is End without the follow-ups. An answer becomes nil only when Rest.Make has created
+// them.
 func (f *Finish) Close(ctx context.Context, results []Result) ([]error, *Rest) {
 	errs := make([]error, len(results))
 	rest := &Rest{f: f, results: results, errs: errs}
@@ -116,10 +119,10 @@ func (f *Finish) Close(ctx context.Context, results []Result) ([]error, *Rest) {
 	return errs, rest
 }
 
-// endBlind closes what need not be read, and answers what is to be read: all the
-// rest, and what has no clear answer yet. Closes whose answer was lost are added to lost.
+// endBlind closes runs that need no read. It returns the results to read: all others, and closes
+// without a clear answer. Closes with an unknown answer are added to lost.
 func (f *Finish) endBlind(ctx context.Context, results []Result, rest *Rest, lost *[]core.RunPut) (todo []int) {
-	closes := make([]core.RunPut, 0, len(results)) // one is a kilobyte
+	closes := make([]core.RunPut, 0, len(results)) // a close takes about a kilobyte
 	var at []int
 	for i := range results {
 		if r := &results[i]; r.blind() {
@@ -138,7 +141,7 @@ func (f *Finish) endBlind(ctx context.Context, results []Result, rest *Rest, los
 			f.done(*c.Seen, c, i, rest)
 		case errors.Is(err, core.ErrThrottled):
 			rest.errs[i] = fmt.Errorf("close run %d: %w", c.ID, err)
-		default: // refused or unknown: read and judge
+		default: // conflict or unknown: read, then decide
 			todo = append(todo, i)
 			noteLost(lost, c, err)
 		}
@@ -147,15 +150,15 @@ func (f *Finish) endBlind(ctx context.Context, results []Result, rest *Rest, los
 	return todo
 }
 
-// done takes that a close is stored; run is as it was before.
+// done handles a stored close; run is the run before it.
 func (f *Finish) done(run core.Run, c *core.RunPut, i int, rest *Rest) {
 	c.Apply(&run)
 	f.Ended(&run)
 	rest.add(&run, i)
 }
 
-// Ended tells of a run that this process closed. A chain that came to nothing is in the
-// log once: its earlier attempts were tried again.
+// Ended reports a run that this process closed to Options.Closed. It logs a failed retry chain
+// once, at its last attempt.
 func (f *Finish) Ended(run *core.Run) {
 	if run.FailedForGood() {
 		f.o.Log.Warn("failed for good", "run", run.ID, "app", run.App, "job", run.ID.Job(), "instant", run.At.String(), "state", run.State,
@@ -172,16 +175,15 @@ func noteLost(lost *[]core.RunPut, c *core.RunPut, err error) {
 	}
 }
 
-// tellLost tells of a run that was found closed, where a close of this call did it.
+// tellLost calls Ended for a run that was found closed, if a close of this call did it.
 func (f *Finish) tellLost(lost *[]core.RunPut, run *core.Run) {
 	if slices.ContainsFunc(*lost, func(c core.RunPut) bool { return c.Made(run) }) {
-		*lost = slices.DeleteFunc(*lost, func(c core.RunPut) bool { return c.ID == run.ID }) // once
+		*lost = slices.DeleteFunc(*lost, func(c core.RunPut) bool { return c.ID == run.ID }) // only once
 		f.Ended(run)
 	}
 }
 
-// endOnce reads and closes the results named by todo, and answers those whose
-// close has no clear answer yet.
+// endOnce reads and closes the results named by todo, and returns those without a clear answer.
 func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids []core.RunID, rest *Rest, lost *[]core.RunPut,
 	first bool) (again []int, againIDs []core.RunID) {
 	errs := rest.errs
@@ -193,7 +195,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		return nil, nil
 	}
 	var jobs map[core.JobID]*core.Job
-	var bad core.Unreadable // only their own runs wait for them
+	var bad core.Unreadable // each blocks only its own runs
 	if need := f.needJobs(results, todo, found); len(need) > 0 {
 		var gone []core.JobID
 		jobs, gone, err = f.store.Jobs(ctx, need)
@@ -231,12 +233,12 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		case r.Owner != "" && run.Owner != r.Owner, r.Unowned && (run.Owner != "" || run.MaybeSent || run.IsBroadcast()):
 			errs[i] = core.ErrRefused
 		case r.Killed && run.MaybeSent && run.KillAt.IsZero():
-			// Not the end of this run as far as anybody can tell; the callback
-			// is taken, the watchdog decides.
+			// The report may be about an earlier copy. The callback gets nil; the watchdog
+			// decides.
 			f.o.Log.Info("killed report of a run sent again is not its end", "run", r.Run, "job", run.ID.Job())
 			errs[i] = nil
 		case seen[r.Run]:
-			errs[i] = core.ErrThrottled // if there is never room to judge it
+			errs[i] = core.ErrThrottled // the answer if the last try still finds a second result
 			again, againIDs = append(again, i), append(againIDs, r.Run)
 		case bad[r.Run.Job()] != nil:
 			errs[i] = fmt.Errorf("read job %d of run %d: %w", r.Run.Job(), r.Run, bad[r.Run.Job()])
@@ -260,20 +262,20 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			f.done(found[c.ID], c, i, rest)
 		case errors.Is(err, core.ErrThrottled):
 			errs[i] = fmt.Errorf("close run %d: %w", c.ID, err)
-		default: // refused or unknown: read and judge
+		default: // conflict or unknown: read, then decide
 			noteLost(lost, c, err)
 			if ctx.Err() != nil {
 				errs[i] = fmt.Errorf("close run %d: %w", c.ID, ctx.Err())
 				continue
 			}
-			errs[i] = err // said if there is no clearer one
+			errs[i] = err // the answer if no later try has a clearer one
 			again, againIDs = append(again, i), append(againIDs, c.ID)
 		}
 	}
 	return again, againIDs
 }
 
-// read reads the runs of results; at first those that were seen are not read again.
+// read reads the runs of results. The first try uses Seen instead, if every result has it.
 func (f *Finish) read(ctx context.Context, results []Result, todo []int, ids []core.RunID, first bool) (map[core.RunID]core.Run,
 	[]core.RunID, error) {
 	if first {
@@ -290,7 +292,7 @@ func (f *Finish) read(ctx context.Context, results []Result, todo []int, ids []c
 	return f.store.Runs(ctx, ids)
 }
 
-// needJobs names the jobs whose retry rule a result asks for.
+// needJobs returns the jobs whose retry rules the results need.
 func (f *Finish) needJobs(results []Result, todo []int, found map[core.RunID]core.Run) []core.JobID {
 	var need []core.JobID
 	for _, i := range todo {
@@ -303,7 +305,7 @@ func (f *Finish) needJobs(results []Result, todo []int, found map[core.RunID]cor
 	return need
 }
 
-// closeOf is the close that a result asks for; seen is the run, if it was read.
+// closeOf returns the close that a result asks for; seen is the run, or nil if it was not read.
 func (f *Finish) closeOf(r *Result, seen *core.Run) core.RunPut {
 	c := core.End(r.Run, core.Run{State: r.State, Reason: r.Reason, Code: r.Code, Message: core.TruncateMessage(r.Message), Data: r.Data,
 		EndedAt: r.At})
@@ -319,15 +321,15 @@ func (f *Finish) closeOf(r *Result, seen *core.Run) core.RunPut {
 	}
 	if r.Unowned {
 		c.If |= core.RunOwner | core.RunMaybeSent
-		if seen != nil { // nobody owns a broadcast
+		if seen != nil { // a broadcast has no owner
 			c.If, c.Was.State = c.If|core.RunState, seen.State
 		}
 	}
 	return c
 }
 
-// decide says how an open run ends, and what that owes: a retry, or where a chain
-// fails for good and its job asks for that a pause, and what the aside lane makes.
+// decide returns the close of an open run with its pending follow-ups. These are a retry, a pause
+// of the job after a failed retry chain, and post-run work.
 func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (core.RunPut, error) {
 	c, err := f.retried(ctx, r, run, jobs)
 	if err == nil && run.PauseAfter && c.To.State.Failure() && !c.GoesOn() {
@@ -344,8 +346,8 @@ func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[
 	return c, err
 }
 
-// retried says how an open run ends: a failure after a kill was recorded is the
-// kill, or the end of its time, and a failure that may be tried again owes the retry.
+// retried returns the close of an open run. A failure after a recorded kill becomes the kill, or
+// the timeout. A failure that has retries left gets a pending retry.
 func (f *Finish) retried(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (core.RunPut, error) {
 	c := f.closeOf(r, run)
 	to := &c.To
@@ -361,17 +363,17 @@ func (f *Finish) retried(ctx context.Context, r *Result, run *core.Run, jobs map
 	if r.Killed && run.KillAt.IsZero() {
 		c.If |= core.RunMaybeSent
 	}
-	// Who records a kill meanwhile was told so: it is read again, and decided by it.
+	// If a kill is recorded during this close, the close conflicts and is decided again.
 	if to.State.Failure() {
 		c.If |= core.RunKill
 		c.Was.KillBy, c.Was.KillAt = run.KillBy, run.KillAt
 	}
-	if run.IsBroadcast() { // its shards are tried again, each by itself
-		c.If |= core.RunKill // as said above: what a person killed is not told as skipped
+	if run.IsBroadcast() { // each shard has its own retries
+		c.If |= core.RunKill // as above: a broadcast that a user killed is not recorded as skipped
 		c.Was.KillBy, c.Was.KillAt = run.KillBy, run.KillAt
 		return c, nil
 	}
-	var delay time.Duration // none where the job is gone: its retry is recorded as deleted
+	var delay time.Duration // zero for a deleted job: its retry is recorded as deleted
 	if to.State == core.Failed && r.RetryAfter != 0 {
 		if r.RetryAfter < 0 {
 			to.Reason = core.ReasonCancelled
@@ -401,7 +403,7 @@ func (f *Finish) retried(ctx context.Context, r *Result, run *core.Run, jobs map
 	return c, nil
 }
 
-// noteLate notes what a result says of a run that was closed before it.
+// noteLate records the result that arrived after its run was closed as lost or timed out.
 func (f *Finish) noteLate(ctx context.Context, run *core.Run, r *Result) error {
 	if (run.State == core.Lost || run.State == core.TimedOut) && run.Late == nil && r.Owner == "" && !r.Unowned &&
 		r.State != core.Lost && !(r.State == run.State && r.Code == run.Code) {
@@ -413,9 +415,9 @@ func (f *Finish) noteLate(ctx context.Context, run *core.Run, r *Result) error {
 	return nil
 }
 
-// Mend does what follows of a closed run: it makes what that owes (F2 to F4), and where
-// the chain ends with it frees its permit and makes its children and the next fire of a
-// fixed delay. Any number of callers may do it any number of times.
+// Mend creates the follow-ups of a closed run (F2 to F4). If the retry chain is over, it also
+// frees the permit, and creates children and the next fire of a fixed delay. Repeated and
+// concurrent calls are safe.
 func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
 	return errors.Join(f.mend(ctx, run, true), errors.Join(f.asides(ctx, []*core.Run{run})...))
 }
@@ -428,7 +430,7 @@ func (f *Finish) mend(ctx context.Context, run *core.Run, release bool) error {
 	return f.after(ctx, run, f.Children(ctx, run))
 }
 
-// before is what follows of a run before its children; more says whether these come.
+// before creates the follow-ups that precede the children. more reports whether children follow.
 func (f *Finish) before(ctx context.Context, run *core.Run, release bool) (more bool, err error) {
 	if run.IsBroadcast() && run.State.Open() {
 		return false, f.gather(ctx, run, true)
@@ -447,7 +449,7 @@ func (f *Finish) before(ctx context.Context, run *core.Run, release bool) (more 
 	return true, nil
 }
 
-// after is what follows besides the children of a run; err is what came of these.
+// after creates the follow-ups that come after the children; err is the error of the children.
 func (f *Finish) after(ctx context.Context, run *core.Run, err error) error {
 	if run.FixedDelay {
 		err = errors.Join(err, f.ChainEnded(ctx, run.First, run.EndedAt))
@@ -461,8 +463,8 @@ func (f *Finish) after(ctx context.Context, run *core.Run, err error) error {
 	return err
 }
 
-// make makes what a closed run owes: a pause, or the owed runs with the stored IDs, then
-// their messages; then it notes that nothing is owed.
+// make creates a pending pause, or the pending runs with their stored IDs and then their
+// messages. Then it records that no follow-up is pending.
 func (f *Finish) make(ctx context.Context, run *core.Run) error {
 	var owed []core.Run
 	for _, o := range run.Owes {
@@ -476,7 +478,7 @@ func (f *Finish) make(ctx context.Context, run *core.Run) error {
 			Seq: run.Seq, Attempt: run.Attempt + 1, First: run.First, Retries: run.RetriesAfter(), FixedDelay: run.FixedDelay,
 			Params: run.Params, Addresses: run.Addresses, By: run.By, Permit: run.Permit, PauseAfter: run.PauseAfter,
 			Parent: run.Parent, Place: min(run.Place, 1), Shard: run.Shard, KeepLog: run.KeepLog,
-			Notice: run.Shard.Of == 0}) // until its claim says
+			Notice: run.Shard.Of == 0}) // until its claim sets it
 	}
 	if _, err := f.create(ctx, owed); err != nil {
 		return err
@@ -493,7 +495,7 @@ func (f *Finish) make(ctx context.Context, run *core.Run) error {
 	return nil
 }
 
-// create is F2: one that exists is well, and is answered as there.
+// create is F2. It returns the runs that already exist, which is no error.
 func (f *Finish) create(ctx context.Context, owed []core.Run) (there []core.RunID, err error) {
 	for i, err := range f.createEach(ctx, owed) {
 		switch {
@@ -507,7 +509,7 @@ func (f *Finish) create(ctx context.Context, owed []core.Run) (there []core.RunI
 	return there, nil
 }
 
-// createEach is F2 with an answer for each: refused is one that exists.
+// createEach is F2 with an answer for each run; core.ErrRefused means that it exists.
 func (f *Finish) createEach(ctx context.Context, owed []core.Run) []error {
 	errs, todo := make([]error, len(owed)), make([]int, len(owed))
 	for i := range todo {
@@ -526,7 +528,7 @@ func (f *Finish) createEach(ctx context.Context, owed []core.Run) []error {
 				errs[i] = err
 			case errors.Is(err, core.ErrThrottled), try == bound.ReadTries, ctx.Err() != nil:
 				errs[i] = fmt.Errorf("create run %d: %w", owed[i].ID, err)
-			default: // unknown
+			default: // unknown result: try again
 				todo = append(todo, i)
 			}
 		}
@@ -534,8 +536,8 @@ func (f *Finish) createEach(ctx context.Context, owed []core.Run) []error {
 	return errs
 }
 
-// send puts a recorded run on its way: on the ring, or into the due index when
-// it is further away than the ring reaches.
+// send enqueues a recorded run on the ring. If its due time is beyond the ring's reach, send puts
+// it into the due index.
 func (f *Finish) send(ctx context.Context, run *core.Run) error {
 	fire := run.Fire()
 	if run.Slot.Time().Sub(f.o.Now()) > f.o.Plan.MaxAhead {
@@ -567,13 +569,12 @@ func (f *Finish) enqueue(ctx context.Context, out ring.Out) error {
 	}
 }
 
-// ChainEnded makes the next fire of a fixed delay: the job moves on where its
-// tail is still first, whatever its revision. It is sent at once when near; a
-// failure leaves it to the tick, which looks at tails.
+// ChainEnded plans the next fire of a fixed delay. The job moves on if first is still its tail,
+// whatever its revision. A near fire is sent at once. On failure the tick plans it from the tail.
 func (f *Finish) ChainEnded(ctx context.Context, first core.RunID, ended time.Time) error {
 	job := first.Job()
-	// As it is stored: whoever else ends this chain must come to the same
-	// instant, or its fire would be one more beside the chain.
+	// Use the stored precision: every process that ends this chain must compute the same time, or
+	// it adds a second fire.
 	ended = core.FromMillis(core.Millis(ended))
 	for range bound.ReadTries {
 		found, unread, err := f.store.Scheds(ctx, []core.JobID{job})
@@ -602,13 +603,12 @@ func (f *Finish) ChainEnded(ctx context.Context, first core.RunID, ended time.Ti
 			return fmt.Errorf("advance job %d: %w", job, err)
 		}
 	}
-	// Perhaps it moved; the caller reads again, or leaves it to the tick.
+	// The job may have moved; the caller reads it again, or the tick plans it.
 	return fmt.Errorf("advance job %d: %w", job, core.ErrThrottled)
 }
 
-// planNow sends the fires of a job that is to be planned at once, and answers
-// the advance from s as it was read over both steps; the plain move if that
-// does not work out.
+// planNow sends the fires of a job that must be planned at once. It returns one advance from s
+// that covers both steps, or move if it cannot plan them.
 func (f *Finish) planNow(ctx context.Context, s, after core.Sched, move core.Advance) core.Advance {
 	sch, err := schedule.Compile(after.Schedule, after.ID)
 	if err != nil {

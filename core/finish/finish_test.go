@@ -19,8 +19,8 @@ import (
 
 var id = core.PlannedRun(1, core.InstantOf(begin)-1)
 
-// TestKilledMeanwhile: a kill that is recorded between the read of a run and its
-// close is what ends it: a failure then owes no retry.
+// TestKilledMeanwhile: a kill is recorded between the read and the close of a run. A failure then
+// ends as the kill and has no retry.
 func TestKilledMeanwhile(t *testing.T) {
 	for _, state := range []core.State{core.Failed, core.Lost} {
 		r := newRig(t)
@@ -48,7 +48,7 @@ func TestEndClosesOnce(t *testing.T) {
 		len(got.Owes) != 0 {
 		t.Errorf("closed as %+v", got)
 	}
-	// A second report, whatever it says, is taken and changes nothing.
+	// A second report of any kind gets nil and changes nothing.
 	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "no"}))
 	if again := r.stored(id); !reflect.DeepEqual(again, got) {
 		t.Errorf("after a second report %+v", again)
@@ -61,8 +61,8 @@ func TestEndClosesOnce(t *testing.T) {
 	}
 }
 
-// TestLostAnswerIsTold: of a close whose answer was lost this process tells once, and of
-// one that somebody else made meanwhile never.
+// TestLostAnswerIsTold: Options.Closed is called once for a close whose answer was lost, and
+// never for a close by another process.
 func TestLostAnswerIsTold(t *testing.T) {
 	for _, result := range []finish.Result{
 		{Run: id, Reported: true, State: core.Succeeded, Code: 200},
@@ -115,7 +115,7 @@ func TestEndOfNoRun(t *testing.T) {
 	}
 }
 
-// TestNoClearAnswerSaysTheLast: whoever looks for what keeps a run open finds it.
+// TestNoClearAnswerSaysTheLast: the error after unclear answers contains the last one.
 func TestNoClearAnswerSaysTheLast(t *testing.T) {
 	r := newRig(t)
 	r.job(1, nil)
@@ -129,8 +129,8 @@ func TestNoClearAnswerSaysTheLast(t *testing.T) {
 	}
 }
 
-// TestCloseWithoutClearAnswer: an end is stored though some answers to it are lost. If more are, the
-// caller is told to try again, and then it is stored.
+// TestCloseWithoutClearAnswer: a close succeeds after a few lost answers. After too many, the
+// caller gets an error and must try again.
 func TestCloseWithoutClearAnswer(t *testing.T) {
 	for lost, ok := range map[int]bool{bound.ReadTries: true, bound.ReadTries + 1: false, 2*bound.ReadTries + 1: false} {
 		r := newRig(t)
@@ -151,8 +151,8 @@ func TestCloseWithoutClearAnswer(t *testing.T) {
 	}
 }
 
-// TestPermitsThatOthersWrite: permits are given though others write the item at the same time. If they
-// do so too often, the caller is told to try again.
+// TestPermitsThatOthersWrite: a permit change succeeds after a few conflicts. After too many, the
+// caller gets an error and must try again.
 func TestPermitsThatOthersWrite(t *testing.T) {
 	for writes, ok := range map[int]bool{bound.PermitTries - 1: true, bound.PermitTries: false, 3 * bound.PermitTries: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestPermitsThatOthersWrite(t *testing.T) {
 	}
 }
 
-// TestManyCopiesWithoutRoom: one run many times in a call whose closes have no clear answer.
+// TestManyCopiesWithoutRoom: one call has many results for one run, and no clear answers.
 func TestManyCopiesWithoutRoom(t *testing.T) {
 	r := newRig(t)
 	r.job(1, nil)
@@ -202,7 +202,7 @@ func TestMessageIsCutAtACharacter(t *testing.T) {
 	}
 }
 
-// TestWhoMayEnd is the conditions of F1.
+// TestWhoMayEnd checks the conditions of F1.
 func TestWhoMayEnd(t *testing.T) {
 	killed := func(x *core.Run) { x.KillBy, x.KillAt = "ann", begin.Add(-time.Second) }
 	twice := func(x *core.Run) { x.MaybeSent = true }
@@ -262,8 +262,8 @@ func TestWhoMayEnd(t *testing.T) {
 	}
 }
 
-// TestConditionsHoldInTheStore: what is read may be old by the time of the
-// close, so the close itself has the condition.
+// TestConditionsHoldInTheStore: a read can be stale when the close is written, so the close
+// itself is conditional.
 func TestConditionsHoldInTheStore(t *testing.T) {
 	taken := func(r *rig) func() {
 		return func() {
@@ -284,7 +284,7 @@ func TestConditionsHoldInTheStore(t *testing.T) {
 		r := newRig(t)
 		r.run(id, func(x *core.Run) { x.Retries = 0 })
 		r.s.faults["close"] = []fault{{between: taken(r)}}
-		if c.res.Reported { // given back meanwhile
+		if c.res.Reported { // the claim is released in between
 			r.s.faults["close"] = []fault{{between: func() {
 				run := r.stored(id)
 				r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{run.GiveBack()})[0])
@@ -354,11 +354,11 @@ func TestRetry(t *testing.T) {
 		t.Fatalf("%d retries", len(list))
 	}
 	retry := list[0]
-	slot := core.InstantOf(begin) + 6 // 5 s after, and never before
+	slot := core.InstantOf(begin) + 6 // 5 s later, rounded up
 	want := core.Run{ID: retry.ID, App: "orders", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: first.At, Slot: slot,
 		Seq:     first.Seq,
 		Attempt: 3, First: first.First, Retries: 2, Params: &params, Addresses: []string{"http://a:1"}, By: "ann",
-		Notice: true} // its claim says whether that is so
+		Notice: true} // the retry's claim sets it
 	if !reflect.DeepEqual(retry, want) {
 		t.Errorf("the retry is\n%+v, want\n%+v", retry, want)
 	}
@@ -369,7 +369,7 @@ func TestRetry(t *testing.T) {
 	if m := r.messages(ring.KindFires); !reflect.DeepEqual(m, []ring.Message{{Kind: ring.KindFires, Slot: slot, Fires: []core.Fire{fire}}}) {
 		t.Errorf("on the ring: %+v", m)
 	}
-	// Any number of reports later there is one retry and one message.
+	// More reports create no second retry and no second message.
 	for range 3 {
 		r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}))
 	}
@@ -378,8 +378,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestRetryOfAJobThatIsGone: its dispatch records it as deleted, so its first
-// is not left without an answer.
+// TestRetryOfAJobThatIsGone: a deleted job's retry is still created, and its dispatch records it
+// as deleted.
 func TestRetryOfAJobThatIsGone(t *testing.T) {
 	r := newRig(t)
 	r.run(id, nil)
@@ -390,7 +390,7 @@ func TestRetryOfAJobThatIsGone(t *testing.T) {
 	}
 }
 
-// TestFarRetryWaitsInTheDueIndex: the ring reaches only so far.
+// TestFarRetryWaitsInTheDueIndex: a retry beyond the ring's reach goes to the due index.
 func TestFarRetryWaitsInTheDueIndex(t *testing.T) {
 	r := newRig(t)
 	r.job(1, func(j *core.Job) { j.Def.Retry.Delay = time.Hour })
@@ -423,7 +423,7 @@ func TestTwoReportsInOneCall(t *testing.T) {
 	}
 }
 
-// TestClosesComeFirst: no close of a call waits for what follows of another end of it.
+// TestClosesComeFirst: all closes of a call are written before any follow-up.
 func TestClosesComeFirst(t *testing.T) {
 	r := newRig(t)
 	r.family(2)
@@ -435,7 +435,7 @@ func TestClosesComeFirst(t *testing.T) {
 	found, _, err := r.s.Runs(t.Context(), []core.RunID{seen})
 	r.must(err)
 	run := found[seen]
-	if err := r.end(finish.Result{Run: over, State: core.Succeeded}); err != nil { // its children are there
+	if err := r.end(finish.Result{Run: over, State: core.Succeeded}); err != nil { // its children exist after this
 		t.Fatal(err)
 	}
 	r.s.order = nil
@@ -459,17 +459,17 @@ func TestClosesComeFirst(t *testing.T) {
 	}
 }
 
-// TestSecondReportMakesWhatIsOwed: wherever the first one breaks off, a second
-// makes all of it, and makes it once: tables F1 to F4.
+// TestSecondReportMakesWhatIsOwed: the first report fails at any step of tables F1 to F4. A
+// second report creates all follow-ups exactly once.
 func TestSecondReportMakesWhatIsOwed(t *testing.T) {
 	throttled, cut, cutDone := fault{err: core.ErrThrottled}, fault{err: errUnknown}, fault{err: errUnknown, done: true}
-	// Unknown is asked again at once a few times; so many end the attempt.
+	// Unknown answers are retried a few times at once; a lot of them end the attempt.
 	lot := func(f fault) []fault { return []fault{f, f, f, f, f, f, f, f} }
 	for _, c := range []struct {
 		name   string
 		op     string
 		faults []fault
-		ok     bool // the first report is answered with nil
+		ok     bool // the first report gets nil
 	}{
 		{"read throttled", "runs", []fault{throttled}, false},
 		{"run left unread once", "runs", []fault{{err: core.ErrThrottled, done: true}}, true},
@@ -494,7 +494,7 @@ func TestSecondReportMakesWhatIsOwed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
 			r.job(1, nil)
-			r.run(id, func(x *core.Run) { x.KeepLog = core.KeepLogNever }) // what is owed besides has tests of its own
+			r.run(id, func(x *core.Run) { x.KeepLog = core.KeepLogNever }) // other follow-ups have their own tests
 			r.s.faults[c.op] = c.faults
 			res := finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}
 			if err := r.end(res); err == nil != c.ok {
@@ -503,8 +503,7 @@ func TestSecondReportMakesWhatIsOwed(t *testing.T) {
 			if left := r.s.faults[c.op]; len(left) > 0 {
 				t.Fatalf("%d faults were not met", len(left))
 			}
-			// A nil answer promised that its end is stored with all it owes; what
-			// was done after a fault has to be all of it.
+			// After a nil answer, the end and all follow-ups must be complete.
 			if !c.ok {
 				r.must(r.end(res))
 			}
@@ -516,7 +515,7 @@ func TestSecondReportMakesWhatIsOwed(t *testing.T) {
 			if len(m) == 0 {
 				t.Fatal("no message of the retry")
 			}
-			for _, m := range m { // copies are harmless, others are not
+			for _, m := range m { // copies are harmless, other messages are not
 				if len(m.Fires) != 1 || m.Fires[0].Run != list[0].ID {
 					t.Errorf("message %+v", m)
 				}
@@ -528,12 +527,12 @@ func TestSecondReportMakesWhatIsOwed(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentBeforeItIsStored: F3 is not begun before F2 is known, and
-// what is owed is forgotten only after both.
+// TestNothingIsSentBeforeItIsStored: F3 starts after F2 is known to be stored, and Owes is
+// cleared only after both.
 func TestNothingIsSentBeforeItIsStored(t *testing.T) {
 	r := newRig(t)
 	r.job(1, nil)
-	r.run(id, func(x *core.Run) { x.KeepLog = core.KeepLogNever }) // nothing else is sent beside the retry
+	r.run(id, func(x *core.Run) { x.KeepLog = core.KeepLogNever }) // so that only the retry is sent
 	r.s.faults["create"] = []fault{{err: core.ErrThrottled}}
 	if err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}); !errors.Is(err, core.ErrThrottled) {
 		t.Errorf("answered %v", err)
@@ -553,8 +552,8 @@ func TestNothingIsSentBeforeItIsStored(t *testing.T) {
 	}
 }
 
-// TestTwoEndersOneRetry: two decide at once, each with a number of its own;
-// what the stored close says is what both make.
+// TestTwoEndersOneRetry: two callers decide at once, each with its own retry number. Both create
+// the retry of the stored close.
 func TestTwoEndersOneRetry(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -582,7 +581,7 @@ func TestTwoEndersOneRetry(t *testing.T) {
 	}
 }
 
-// TestLateResult: what comes after a run was given up is kept beside it, once.
+// TestLateResult: a result that arrives after its run was given up is kept once.
 func TestLateResult(t *testing.T) {
 	for _, state := range []core.State{core.Lost, core.TimedOut, core.Failed} {
 		r := newRig(t)
@@ -606,7 +605,7 @@ func TestLateResult(t *testing.T) {
 	}
 }
 
-// TestFixedDelayGoesOnOnce: the end of the chain moves the job on, once.
+// TestFixedDelayGoesOnOnce: the end of a chain moves the job on once.
 func TestFixedDelayGoesOnOnce(t *testing.T) {
 	r := newRig(t)
 	_, run := r.delayed(1, time.Hour, nil)
@@ -629,8 +628,8 @@ func TestFixedDelayGoesOnOnce(t *testing.T) {
 	}
 }
 
-// TestNearFixedDelayIsSentAtOnce: the next fire goes on the ring before the
-// job is moved on, whoever else repeats it comes to the same run.
+// TestNearFixedDelayIsSentAtOnce: the next fire is enqueued before the job moves on. A repeated
+// call plans an equal run.
 func TestNearFixedDelayIsSentAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -647,8 +646,8 @@ func TestNearFixedDelayIsSentAtOnce(t *testing.T) {
 			for op, f := range c.faults {
 				r.s.faults[op] = f
 			}
-			// Half a millisecond is lost by storing: the second caller has the
-			// stored end, and comes to the same second.
+			// Storing loses half a millisecond. The second caller has the stored end and must
+			// compute an equal second.
 			r.now = begin.Add(time.Second + 400*time.Microsecond)
 			res := finish.Result{Run: run.ID, State: core.Succeeded, At: r.now}
 			err := r.end(res)
@@ -675,8 +674,8 @@ func TestNearFixedDelayIsSentAtOnce(t *testing.T) {
 	}
 }
 
-// TestFixedDelayWhoseRingIsDown: what cannot be sent is left to the tick, and
-// the job is due for it.
+// TestFixedDelayWhoseRingIsDown: a fire that cannot be sent is left to the tick, and the job
+// becomes due for it.
 func TestFixedDelayWhoseRingIsDown(t *testing.T) {
 	r := newRig(t)
 	_, run := r.delayed(1, time.Second, nil)
@@ -689,8 +688,8 @@ func TestFixedDelayWhoseRingIsDown(t *testing.T) {
 	}
 }
 
-// TestFixedDelayWithoutAnAnswer: a move of which nothing is known in the end is
-// not told as done; whoever reports again, or the tick, makes it.
+// TestFixedDelayWithoutAnAnswer: a move with an unknown result returns an error. A second report
+// or the tick repeats it.
 func TestFixedDelayWithoutAnAnswer(t *testing.T) {
 	for _, fault1 := range []fault{{err: core.ErrRefused}, {err: errUnknown}} {
 		r := newRig(t)
@@ -710,8 +709,7 @@ func TestFixedDelayWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// TestFixedDelayWaitsForTheLastAttempt: a chain ends with the attempt that owes
-// no other.
+// TestFixedDelayWaitsForTheLastAttempt: only an attempt without a pending retry ends a chain.
 func TestFixedDelayWaitsForTheLastAttempt(t *testing.T) {
 	r := newRig(t)
 	j, run := r.delayed(1, time.Hour, nil)
@@ -726,7 +724,7 @@ func TestFixedDelayWaitsForTheLastAttempt(t *testing.T) {
 		r.must(r.end(fail))
 		if attempt < 3 {
 			chain = append(chain, r.stored(fail.Run).Then)
-			r.must(r.end(fail)) // reported again while its retry waits: that ends nothing
+			r.must(r.end(fail)) // a second report while the retry waits ends nothing
 		}
 	}
 	if got := r.stored(chain[2]); got.Then != 0 || got.First != run.ID || got.Attempt != 3 {
@@ -735,7 +733,7 @@ func TestFixedDelayWaitsForTheLastAttempt(t *testing.T) {
 	if s := r.sched(1); s.Tail != 0 || s.Next != core.InstantOf(r.now)+3600 {
 		t.Errorf("after the last attempt next is %s, tail %d", s.Next, s.Tail)
 	}
-	// The first's report again must not end a chain that its retry carried on.
+	// A second report of the first attempt must not end a chain that its retry continues.
 	s := r.sched(1)
 	fail.Run = run.ID
 	r.must(r.end(fail))
@@ -744,8 +742,7 @@ func TestFixedDelayWaitsForTheLastAttempt(t *testing.T) {
 	}
 }
 
-// TestNoTailNoExtension: a run that is not the tail extends nothing, nor a run
-// of a job that is no fixed delay any more.
+// TestNoTailNoExtension: only the tail of a fixed-delay job plans the next fire.
 func TestNoTailNoExtension(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -768,7 +765,7 @@ func TestNoTailNoExtension(t *testing.T) {
 	}
 }
 
-// TestPausedFixedDelay moves on and stays asleep.
+// TestPausedFixedDelay: a paused job moves on and plans no fire.
 func TestPausedFixedDelay(t *testing.T) {
 	r := newRig(t)
 	_, run := r.delayed(1, time.Second, func(j *core.Job) { j.Sched.State, j.Sched.PlanAt = core.Paused, 0 })
@@ -782,8 +779,8 @@ func TestPausedFixedDelay(t *testing.T) {
 	}
 }
 
-// TestSuccessIsClosedUnread: what follows of a success the close itself shows; where
-// it does not say, or is refused, the run is read and judged.
+// TestSuccessIsClosedUnread: a success is closed without a read. The run is read only if the
+// close has an unclear answer or conflicts.
 func TestSuccessIsClosedUnread(t *testing.T) {
 	success := finish.Result{Run: id, State: core.Succeeded, Code: 200}
 	for _, c := range []struct {
@@ -821,7 +818,7 @@ func TestSuccessIsClosedUnread(t *testing.T) {
 	}
 }
 
-// TestSeenSavesARead, and nothing else: the close has its condition.
+// TestSeenSavesARead: Seen saves a read, and the close is still conditional.
 func TestSeenSavesARead(t *testing.T) {
 	r := newRig(t)
 	run := r.run(id, func(x *core.Run) { x.Retries = 0 })
@@ -838,8 +835,8 @@ func TestSeenSavesARead(t *testing.T) {
 	}
 }
 
-// TestRepeatedRetryWaitsInTheSlowLane: a retry after the second does, where there is a
-// slow lane; what failed so often keeps nothing else waiting.
+// TestRepeatedRetryWaitsInTheSlowLane: retries after the second go to the slow queue, if there is
+// one, so that they do not delay other runs.
 func TestRepeatedRetryWaitsInTheSlowLane(t *testing.T) {
 	for _, lane := range []bool{true, false} {
 		for attempt := 1; attempt <= 5; attempt++ {
@@ -852,7 +849,7 @@ func TestRepeatedRetryWaitsInTheSlowLane(t *testing.T) {
 			r.run(id, func(x *core.Run) { x.Attempt, x.Retries = attempt, 9 })
 			r.must(f.End(t.Context(), []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler}})[0])
 			fast, slow := len(r.messages(ring.KindFires)), len(r.messages(ring.KindSlow))
-			// The run that failed was attempt n: what comes is its retry number n.
+			// The failed run was attempt n, so its retry is number n.
 			if want := lane && attempt > 2; fast+slow != 1 || slow == 1 != want {
 				t.Errorf("retry %d, a slow lane: %t: %d on the fast lane, %d on the slow one", attempt, lane, fast, slow)
 			}

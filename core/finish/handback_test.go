@@ -8,18 +8,18 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// TestHandBack: a run for which nobody is there frees its permits, and none that it has been,
-// or is about to be, claimed by: else one more would be at work than may.
+// TestHandBack: a run without an executor frees its permits. It keeps a permit if it was claimed
+// or is about to be claimed with it, or too many runs would be running.
 func TestHandBack(t *testing.T) {
 	const group, app = "group/db", "app/orders"
 	names := []string{group, app}
 	for _, c := range []struct {
 		name string
-		op   string // at which somebody else comes between
+		op   string // a concurrent caller acts before the nth call of op
 		nth  int
-		do   func(r *rig, run *core.Run) // what he does
-		has  []bool                      // whether it has each of them then
-		next bool                        // whether it is free after another look
+		do   func(r *rig, run *core.Run) // action of the concurrent caller
+		has  []bool                      // whether the run then holds each permit
+		next bool                        // whether another check frees the first permit
 	}{
 		{name: "nobody comes between", has: []bool{false, false}, next: true},
 		{"it is claimed", "clear owed", 0, func(r *rig, run *core.Run) { r.claim(run) }, []bool{true, true}, false},
@@ -58,7 +58,7 @@ func TestHandBack(t *testing.T) {
 					t.Errorf("it has %s: %t", name, got.Holds(id))
 				}
 			}
-			r.now = r.now.Add(time.Minute) // nobody claims by an ask so old
+			r.now = r.now.Add(time.Minute) // too old for any claim
 			again := r.stored(id)
 			r.f.HandBack(t.Context(), &again, names)
 			if got := r.permits(group); got.Holds(id) == c.next {
@@ -68,13 +68,13 @@ func TestHandBack(t *testing.T) {
 	}
 }
 
-// claim takes a run as read, as who has asked for its permits does.
+// claim claims a run as read, as a dispatcher does after it asked for the run's permits.
 func (r *rig) claim(run *core.Run) error {
 	return r.s.Store.PutRuns(r.t.Context(), []core.RunPut{run.Take(core.Claim{Owner: "other", Until: r.now.Add(30 * time.Second)},
 		"http://a:1", r.now, nil)})[0]
 }
 
-// asks asks for permits of a run that says none.
+// asks asks for permits of a run that names none.
 func (r *rig) asks(first core.RunID, names ...string) {
 	for _, name := range names {
 		p := r.permits(name)
@@ -94,8 +94,8 @@ func (r *rig) permits(name string) core.Permits {
 	return found[name]
 }
 
-// TestOverLooksAtHoldersInTurn: however many holders there are, each is looked at within as many turns as
-// they fill, and the chains that have waited longest in each turn.
+// TestOverLooksAtHoldersInTurn: each holder is checked within n/25 turns. The chains that have
+// waited longest are checked in every turn.
 func TestOverLooksAtHoldersInTurn(t *testing.T) {
 	const most = bound.PermitLooks
 	for _, n := range []int{most, most + 1, 10 * most} {
@@ -128,8 +128,9 @@ func TestOverLooksAtHoldersInTurn(t *testing.T) {
 	}
 }
 
-// TestOverFreesChainsOfUnreadableJobs: a holder of which no run is stored loses its permits, also that of its app,
-// though its job cannot be decoded. It keeps them while its schedule cannot, for its app is not known.
+// TestOverFreesChainsOfUnreadableJobs: a holder without a stored run loses its permits, including
+// the app's, even if its job cannot be decoded. It keeps them if the schedule cannot be decoded,
+// since its app is unknown.
 func TestOverFreesChainsOfUnreadableJobs(t *testing.T) {
 	for _, sched := range []core.JobID{1, 0} {
 		r := newRig(t)

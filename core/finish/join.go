@@ -10,8 +10,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// join notes for a child that comes after all of its parents that one of them, whose run
-// is r, has closed as asked: "A join" of section 5 of the protocol.
+// join records for a child of several parents that the parent run r has closed as required: "A
+// join" of section 5 of the protocol.
 func (f *Finish) join(ctx context.Context, job *core.Job, r *core.Run, drawn core.RunID) error {
 	for range bound.PermitTries {
 		j, noted, err := f.note(ctx, job, r, drawn)
@@ -24,15 +24,15 @@ func (f *Finish) join(ctx context.Context, job *core.Job, r *core.Run, drawn cor
 			}
 		case j.Round == drawn:
 			return f.await(ctx, job, j)
-		default: // a run of this ID is one that was made while the job came after each of its parents
+		default: // the run was created while the job came after each of its parents
 			return f.sendThere(ctx, []core.RunID{drawn})
 		}
 	}
 	return fmt.Errorf("note the end of run %d for the join of job %d: %w", r.ID, job.Def.ID, core.ErrThrottled)
 }
 
-// note writes the mark of a parent's run, or that the round before it is over; noted says
-// that the mark is there.
+// note writes the mark of a parent's run, or marks the previous round as over. noted reports
+// whether the parent's mark is stored.
 func (f *Finish) note(ctx context.Context, job *core.Job, r *core.Run, drawn core.RunID) (is core.Join, noted bool, err error) {
 	err = f.putJoin(ctx, &job.Def, func(j *core.Join) bool {
 		now := core.InstantOf(f.o.Now())
@@ -40,7 +40,7 @@ func (f *Finish) note(ctx context.Context, job *core.Job, r *core.Run, drawn cor
 		switch noted = j.Noted(r.ID, drawn); {
 		case j.Full || j.Over:
 		case noted:
-		case !job.Def.ComesAfter(r.ID.Job()): // no more
+		case !job.Def.ComesAfter(r.ID.Job()): // it was a parent before an edit
 			noted = true
 		case j.Round != 0 && j.End <= now:
 			j.Over, changed = true, true
@@ -54,7 +54,7 @@ func (f *Finish) note(ctx context.Context, job *core.Job, r *core.Run, drawn cor
 	return is, noted, err
 }
 
-// putJoin writes what change makes of a join, where it did anything.
+// putJoin writes a join if change changed it.
 func (f *Finish) putJoin(ctx context.Context, d *core.Def, change func(*core.Join) bool) error {
 	return f.PutPermits(ctx, d.JoinName(), nil, func(p *core.Permits) (bool, error) {
 		if p.Join == nil {
@@ -64,8 +64,8 @@ func (f *Finish) putJoin(ctx context.Context, d *core.Def, change func(*core.Joi
 	})
 }
 
-// await stores the run of a round that is neither full nor over: planned for the end of its
-// window, on its way there as any.
+// await stores the run of a round that is neither full nor over. The run is due at the end of the
+// round's window and is sent like any other.
 func (f *Finish) await(ctx context.Context, job *core.Job, j core.Join) error {
 	run := f.joined(job, &j)
 	run.At, run.Slot = j.Begun, j.End
@@ -79,7 +79,7 @@ func (f *Finish) await(ctx context.Context, job *core.Job, j core.Join) error {
 	return f.send(ctx, &run)
 }
 
-// joined is the run of a round.
+// joined returns the run of a round.
 func (f *Finish) joined(job *core.Job, j *core.Join) core.Run {
 	d := &job.Def
 	n, _ := j.Round.Number()
@@ -89,7 +89,7 @@ func (f *Finish) joined(job *core.Job, j *core.Join) core.Run {
 	return run
 }
 
-// endRound makes of a round that is full or over what it is to be, and lets it go.
+// endRound sends or skips the run of a round that is full or over, then clears the round.
 func (f *Finish) endRound(ctx context.Context, job *core.Job, j core.Join) error {
 	do := f.skipRound
 	if j.Full {
@@ -107,7 +107,7 @@ func (f *Finish) endRound(ctx context.Context, job *core.Job, j core.Join) error
 	})
 }
 
-// makeRound is N1: the run of a full round is to be sent now.
+// makeRound is N1: it makes the run of a full round due now and sends it.
 func (f *Finish) makeRound(ctx context.Context, job *core.Job, j *core.Join) error {
 	want := f.joined(job, j)
 	now := core.InstantOf(f.o.Now())
@@ -134,7 +134,7 @@ func (f *Finish) makeRound(ctx context.Context, job *core.Job, j *core.Join) err
 		Fires: []core.Fire{run.Fire()}}})
 }
 
-// skipRound is N2: the run of a round that is over is recorded as skipped.
+// skipRound is N2: it records the run of a round that is over as skipped.
 func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) error {
 	skip := f.joined(job, j)
 	skip.At, skip.Slot = j.Begun, j.End
@@ -150,8 +150,8 @@ func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) err
 	return f.skipAwaiting(ctx, &run, skip.Message)
 }
 
-// skipAwaiting closes a run whose join is over, where it still waits. One that is closed may
-// be so by a write of ours that nobody answered: what it owes is asked for all the same.
+// skipAwaiting closes a run whose join is over, if it still waits. If the run is closed already,
+// perhaps by our own write without an answer, its post-run work is still requested.
 func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string) error {
 	for try := 0; run.AwaitsJoin(); try++ {
 		put := run.SkipUnsent(core.ReasonJoin, f.o.Now())
@@ -172,11 +172,11 @@ func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string
 		}
 		*run = is
 	}
-	return f.Aside(ctx, run) // who closed it may have died before that was asked for
+	return f.Aside(ctx, run) // the process that closed it may have died before this request
 }
 
-// found answers a run as it is stored, after it was made where want says so and it was
-// not there.
+// found returns a stored run. If want is set and not stored, found creates it first and sets
+// made.
 func (f *Finish) found(ctx context.Context, want *core.Run, id ...core.RunID) (run core.Run, made bool, err error) {
 	if want != nil {
 		id = []core.RunID{want.ID}
@@ -201,14 +201,14 @@ func (f *Finish) found(ctx context.Context, want *core.Run, id ...core.RunID) (r
 	return run, false, nil
 }
 
-// JoinDue judges a run that awaits its join at the end of its window: it is sent if nothing
-// is missing, else skipped.
+// JoinDue ends the wait of a run at the end of its join's window. The run is sent if no parent is
+// missing, or skipped.
 func (f *Finish) JoinDue(ctx context.Context, run *core.Run) error {
 	job, err := f.job(ctx, run.ID.Job())
 	if err != nil {
 		return err
 	}
-	if job == nil { // it was deleted meanwhile: its fire falls
+	if job == nil { // deleted since: its fire is dropped
 		return fmt.Errorf("join of run %d: its job is gone: %w", run.ID, core.ErrThrottled)
 	}
 	var is core.Join

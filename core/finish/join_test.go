@@ -14,7 +14,7 @@ import (
 
 const joinJob core.JobID = 100
 
-// join stores n jobs, the first being job 1, and one that comes after all of them within an hour.
+// join stores parent jobs 1 to n and a job that comes after all of them within an hour.
 func (r *rig) join(n int, change func(*core.Job)) {
 	r.t.Helper()
 	var after []core.Parent
@@ -30,7 +30,7 @@ func (r *rig) join(n int, change func(*core.Job)) {
 	})
 }
 
-// closes runs a parent, and ends that with its n-th run; it answers how that went.
+// closes stores the nth run of a parent, and returns a function that ends it.
 func (r *rig) closes(parent core.JobID, n int) func() error {
 	r.t.Helper()
 	run := core.PlannedRun(parent, core.InstantOf(begin)+core.Instant(n))
@@ -40,7 +40,7 @@ func (r *rig) closes(parent core.JobID, n int) func() error {
 	}
 }
 
-// joins are the runs of the join: those sent, those that await it, and those skipped for it.
+// joins counts the runs of the join: sent, awaiting the join, and skipped by it.
 func (r *rig) joins() (sent, await, skipped int) {
 	r.t.Helper()
 	onRing := map[core.RunID]bool{}
@@ -73,8 +73,8 @@ func (r *rig) wantJoins(what string, sent, await, skipped int) {
 	}
 }
 
-// TestJoin: it comes once after all have closed since it last came, however often each
-// closed, and however often that is told.
+// TestJoin: the join runs once after all parents have closed since its last run, however often
+// each closed or reported.
 func TestJoin(t *testing.T) {
 	r := newRig(t)
 	r.join(3, nil)
@@ -93,7 +93,7 @@ func TestJoin(t *testing.T) {
 	r.wantJoins("all", 1, 0, 0)
 }
 
-// TestJoinBeginsAnew: what was told again of the round before counts no more.
+// TestJoinBeginsAnew: a repeated report of the previous round does not count in the next one.
 func TestJoinBeginsAnew(t *testing.T) {
 	r := newRig(t)
 	r.join(2, nil)
@@ -108,8 +108,8 @@ func TestJoinBeginsAnew(t *testing.T) {
 	r.wantJoins("twice", 2, 0, 0)
 }
 
-// TestJoinWaitsForUnreadableJob: an end that comes while the join cannot be decoded counts
-// once it can, and makes no run for itself.
+// TestJoinWaitsForUnreadableJob: an end that arrives while the join cannot be decoded counts once
+// it can, and creates no run of its own.
 func TestJoinWaitsForUnreadableJob(t *testing.T) {
 	r := newRig(t)
 	r.join(2, nil)
@@ -124,7 +124,7 @@ func TestJoinWaitsForUnreadableJob(t *testing.T) {
 	r.wantJoins("all", 1, 0, 0)
 }
 
-// TestJoinOfAsked: only ends that were asked for count.
+// TestJoinOfAsked: only ends of the required kind count.
 func TestJoinOfAsked(t *testing.T) {
 	r := newRig(t)
 	r.join(2, func(j *core.Job) { j.Def.After[1].When = core.UponFailure })
@@ -143,7 +143,7 @@ func (r *rig) due() error {
 	return nil
 }
 
-// TestJoinOver: a window that ends leaves one run that is skipped, whoever sees it first.
+// TestJoinOver: the end of a window leaves one skipped run, whichever process sees it first.
 func TestJoinOver(t *testing.T) {
 	for _, byNote := range []bool{true, false} {
 		r := newRig(t)
@@ -170,7 +170,7 @@ func TestJoinOver(t *testing.T) {
 	}
 }
 
-// TestJoinIsEdited: the parents of now count, also where nobody closes any more.
+// TestJoinIsEdited: the current parents count, even if no parent closes after the edit.
 func TestJoinIsEdited(t *testing.T) {
 	edit := func(r *rig, change func(*core.Def)) {
 		found, _, err := r.s.Store.Jobs(t.Context(), []core.JobID{joinJob})
@@ -197,8 +197,8 @@ func TestJoinIsEdited(t *testing.T) {
 	r.wantJoins("a list", 1, 0, 1)
 }
 
-// TestJoinGetsDataOfRunsThatAreGone: the data of a join is an object by the parents' names. A parent's
-// run may be removed while the join waits for the next parent.
+// TestJoinGetsDataOfRunsThatAreGone: the data of a join is an object with the parents' names as
+// keys. A parent's run may be deleted while the join waits for the next parent.
 func TestJoinGetsDataOfRunsThatAreGone(t *testing.T) {
 	r := newRig(t)
 	r.join(2, func(j *core.Job) { j.Def.Params, j.Def.Template = "{{parent.data}}", true })
@@ -212,7 +212,7 @@ func TestJoinGetsDataOfRunsThatAreGone(t *testing.T) {
 	}
 }
 
-// TestJoinInSpiteOf: whatever befalls a step of a note, and whoever goes on, one run comes of it.
+// TestJoinInSpiteOf: after a fault at any step of a note, the join has one run.
 func TestJoinInSpiteOf(t *testing.T) {
 	for _, op := range []string{"permits", "put permits", "create", "enqueue", "clear owed", "runs", "jobs", "numbers", "close"} {
 		for _, err := range []error{core.ErrRefused, core.ErrThrottled, errUnknown} {
@@ -243,7 +243,7 @@ func TestJoinInSpiteOf(t *testing.T) {
 						}
 						if over {
 							r.wantJoins(what, 0, 0, 1)
-							if op != "enqueue" { // else whoever finds it closed asks for it
+							if op != "enqueue" { // else the caller that finds it closed asks
 								r.wantAsked(what, joinJob)
 							}
 						} else {
@@ -256,8 +256,8 @@ func TestJoinInSpiteOf(t *testing.T) {
 	}
 }
 
-// wantAsked asserts that the aside lane was asked for what each run of a job owes to it, and
-// that one owes something.
+// wantAsked asserts that the post-run work of each run of a job was enqueued, and that at least
+// one run has such work.
 func (r *rig) wantAsked(what string, job core.JobID) {
 	r.t.Helper()
 	asked, owe := map[core.RunID]bool{}, 0
@@ -282,8 +282,8 @@ func (r *rig) wantAsked(what string, job core.JobID) {
 	}
 }
 
-// TestJoinOfDead: who dies at a step leaves it to whoever comes upon the join, and to who
-// mends the parent afterwards.
+// TestJoinOfDead: if a process dies at any step, the next caller that sees the join or repairs
+// the parent completes it.
 func TestJoinOfDead(t *testing.T) {
 	for _, op := range []string{"permits", "put permits", "create", "enqueue", "clear owed", "runs"} {
 		for nth := range 12 {
@@ -311,7 +311,7 @@ func TestJoinOfDead(t *testing.T) {
 	}
 }
 
-// TestTwoNote: of two parents that close at the same moment, at each step.
+// TestTwoNote: two parents close at once, and meet at each step.
 func TestTwoNote(t *testing.T) {
 	for _, op := range []string{"permits", "put permits", "create", "enqueue", "clear owed", "runs", "numbers"} {
 		for nth := range 6 {
@@ -333,7 +333,7 @@ func TestTwoNote(t *testing.T) {
 	}
 }
 
-// TestNoteAsTheWindowEnds: of the note and the end of the window one is first.
+// TestNoteAsTheWindowEnds: a note and the end of the window meet; one of them is first.
 func TestNoteAsTheWindowEnds(t *testing.T) {
 	for _, op := range []string{"permits", "put permits", "clear owed", "close", "runs"} {
 		for nth := range 4 {
@@ -352,7 +352,7 @@ func TestNoteAsTheWindowEnds(t *testing.T) {
 			r.s.faults[op] = faults
 			r.must(b())
 			r.now = begin.Add(time.Hour)
-			if err := r.due(); err != nil && !errors.Is(err, core.ErrThrottled) { // of the next round
+			if err := r.due(); err != nil && !errors.Is(err, core.ErrThrottled) { // from the next round
 				t.Fatal(err)
 			}
 			sent, await, skipped := r.joins()
@@ -363,14 +363,15 @@ func TestNoteAsTheWindowEnds(t *testing.T) {
 	}
 }
 
-// TestSkippedJoinIsToldThoughTheLaneRefused: whoever comes to a round that is over asks for
-// the notice that its skipped run owes, also where that run was made before and nobody asked.
+// TestSkippedJoinIsToldThoughTheLaneRefused: every caller that finds a round over requests the
+// notification of its skipped run. An earlier caller may have created the run without the
+// request.
 func TestSkippedJoinIsToldThoughTheLaneRefused(t *testing.T) {
 	for _, awaited := range []bool{true, false} {
 		r := newRig(t)
 		r.join(2, func(j *core.Job) { j.Def.Notify = core.Notify{To: []string{"a"}, On: []core.Event{core.EventSkipped}} })
 		first := r.closes(1, 0)
-		if !awaited { // the mark is there, the run is not
+		if !awaited { // the mark is stored, the run is not
 			r.s.faults["create"] = []fault{{err: core.ErrThrottled}}
 		}
 		if err := first(); (err == nil) != awaited {

@@ -12,13 +12,13 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// subject is a run that is looked at.
+// A subject is a run that the watchdog checks.
 type subject struct {
 	run     core.RunID
-	outcome core.Outcome    // of the journal that names it; 0 in a check
-	answer  string          // of the same, to a send that is unconfirmed
+	outcome core.Outcome    // of the journal entry that names the run; 0 in a check
+	answer  string          // to a send that is unconfirmed, from the same entry
 	key     core.JournalKey // of that journal
-	idle    bool            // its executor was found idle once already
+	idle    bool            // an earlier check found its executor idle
 }
 
 func subjectsOf(list []core.Journal) (subjects []subject) {
@@ -32,31 +32,31 @@ func subjectsOf(list []core.Journal) (subjects []subject) {
 	return subjects
 }
 
-// look is how looking at the runs of a journal ended.
+// look is the result of checking the runs of a journal.
 type look int
 
 const (
-	decided   look = iota // nothing is open or owed any more
-	undecided             // something was left open, or is to be done
-	missed                // something could not be read
+	decided   look = iota // no run is open or has pending follow-ups
+	undecided             // a run was left open, or needs an action
+	missed                // a run could not be read
 )
 
-// findings are what is to be done about runs that were looked at.
+// findings collects the actions that checked runs need.
 type findings struct {
-	minute int64 // at which they were found
+	minute int64 // when they were found, in minutes since 1970
 	ends   []ending
 	owing  []owing
-	shards map[core.RunID]bool // broadcasts that a shard in owing is of
+	shards map[core.RunID]bool // broadcasts that have a shard in owing
 	talks  map[place]*talk
 }
 
-// ending is a run that nobody needs to be asked about.
+// An ending closes a run without asking an executor.
 type ending struct {
 	result Result
 	key    core.JournalKey
 }
 
-// owing is a closed run whose follow-ups are not proven made.
+// owing is a closed run whose follow-ups may be pending.
 type owing struct {
 	run core.Run
 	key core.JournalKey
@@ -65,37 +65,36 @@ type owing struct {
 // place is an address of an app.
 type place struct{ app, address string }
 
-// talk is what is to be asked at one address.
+// A talk lists the questions to one address.
 type talk struct {
 	app  core.App
 	at   place
-	beat bool // of some of them: whether anything answers there, first
+	beat bool // first check whether the address answers, because an ask needs it
 	asks []ask
 }
 
-// ask is a run whose executor is asked about it.
+// An ask is a run that the executor is asked about.
 type ask struct {
 	run      core.RunID
 	key      core.JournalKey
 	sent     time.Time
-	after    time.Duration // since then it is lost where nobody is there
-	age      time.Duration // since then
-	arrived  time.Time     // no send of it began later
+	after    time.Duration // the run is lost if its executor is gone this long after the send
+	age      time.Duration // since sent
+	arrived  time.Time     // no send of it began after this time
 	timedOut bool
 	idle     bool
-	beat     bool   // it is gone where nothing answers
-	marked   bool   // that it is past its timeout, or was killed, is recorded
-	replaced bool   // it is killed for a newer run
+	beat     bool   // the run is lost if the address does not answer
+	marked   bool   // its timeout or kill is recorded
+	replaced bool   // killed because a newer run replaces it
 	answer   string // to its send, which is unconfirmed; empty if none is kept
 }
 
-// atOnce bounds how many runs are judged together.
+// atOnce is the number of runs that are decided together.
 const atOnce = 5000
 
-// look judges runs as claim protocol section 6 says, by what is stored: an entry
-// of the journal that brought the run says what is known of it, otherwise the
-// journal that the run names; read are runs that were just read. It answers how it ended for each of the journals,
-// and adds to found what is to be done.
+// look decides about runs by claim protocol section 6, from stored data. It uses the entry of the
+// journal that named the run, or else of the journal that the run names. read holds runs that
+// were just read. It adds actions to found and returns a result for each journal.
 func (w *Watchdog) look(ctx context.Context, subjects []subject, read map[core.RunID]core.Run, found *findings) (map[core.JournalKey]look,
 	error) {
 	looks := map[core.JournalKey]look{}
@@ -123,7 +122,7 @@ func (w *Watchdog) look(ctx context.Context, subjects []subject, read map[core.R
 	return looks, nil
 }
 
-// runs are those of subjects, as they were just read or are read now.
+// runs returns the runs of subjects, from read or else from the store.
 func (w *Watchdog) runs(ctx context.Context, subjects []subject, read map[core.RunID]core.Run) (runs map[core.RunID]core.Run,
 	unread []core.RunID, err error) {
 	runs = make(map[core.RunID]core.Run, len(subjects))
@@ -143,14 +142,14 @@ func (w *Watchdog) runs(ctx context.Context, subjects []subject, read map[core.R
 	return runs, unread, err
 }
 
-// environment is what judging needs besides the runs.
+// environment holds the data that a decision needs, except the runs.
 type environment struct {
 	o        *WatchOptions
-	unread   map[core.RunID]bool // that cannot be judged: they, or what is theirs
+	unread   map[core.RunID]bool // runs that cannot be decided: the run, its job or its app was not read
 	jobs     map[core.JobID]*core.Job
 	apps     map[string]core.App
 	live     map[string][]core.Executor
-	journals map[core.JournalKey]core.Journal // that runs name, besides those that brought them
+	journals map[core.JournalKey]core.Journal // that runs name, except the journals that named them
 	global   core.Global
 	oldest   ring.Oldest
 	now      time.Time
@@ -202,7 +201,7 @@ func (w *Watchdog) environment(ctx context.Context, subjects []subject, runs map
 		w.f.o.Log.Error("an app cannot be read: its runs are looked at again", "app", name, "err", why)
 		noApps = append(noApps, name)
 	}
-	for i := range open { // what was not read is not gone
+	for i := range open { // an unread job or app is not a deleted one
 		if r := &open[i]; slices.Contains(noJobs, r.ID.Job()) || slices.Contains(noApps, r.App) {
 			e.unread[r.ID] = true
 		}
@@ -224,7 +223,7 @@ func (w *Watchdog) environment(ctx context.Context, subjects []subject, runs map
 	return e, nil
 }
 
-// distinct is each element once, in order.
+// distinct returns each element once, in order.
 func distinct[T comparable](list []T) []T {
 	seen := make(map[T]bool, len(list))
 	return slices.DeleteFunc(list, func(x T) bool {
@@ -234,21 +233,21 @@ func distinct[T comparable](list []T) []T {
 	})
 }
 
-// fate is what becomes of a run that is looked at.
+// fate is the action that a checked run needs.
 type fate uint8
 
 const (
 	forget fate = iota
-	mend        // make what it owes
-	later       // look again
+	mend        // create its pending follow-ups
+	later       // check again later
 	skip        // close as skipped
-	lose        // the rules of lost and timed out
-	gather      // see whether its broadcast is over, or the failures before it are forgotten
-	again       // a broadcast: the same, and its shards are sent again that have no run
+	lose        // apply the rules for lost and timed out
+	gather      // close its broadcast if all shards ended, or forget the failures in a row
+	again       // a broadcast: like gather, and send shards without a run again
 )
 
-// fateOf is the table of claim protocol section 6: by what all that is stored says of a
-// run, the zero run where there is none, and whether somebody may yet take it.
+// fateOf is the table of claim protocol section 6. Its parameters are the run (zero if none is
+// stored), the outcome of the journal, and whether a dispatcher may still take the run.
 func fateOf(r *core.Run, says core.Outcome, awaited bool) fate {
 	switch {
 	case r.Owing():
@@ -269,7 +268,7 @@ func fateOf(r *core.Run, says core.Outcome, awaited bool) fate {
 	return lose
 }
 
-// judge adds to found what is to be done about a run.
+// judge adds to found the action that a run needs.
 func (e *environment) judge(s *subject, r *core.Run, found *findings) fate {
 	says := s.outcome
 	if r.State.Open() && r.Journal != s.key {
@@ -285,7 +284,7 @@ func (e *environment) judge(s *subject, r *core.Run, found *findings) fate {
 		if found.shards == nil {
 			found.shards = map[core.RunID]bool{}
 		}
-		if r.Shard.Of == 0 || !found.shards[r.Shard.Of] { // one of a broadcast is enough
+		if r.Shard.Of == 0 || !found.shards[r.Shard.Of] { // one shard is enough
 			found.shards[r.Shard.Of] = true
 			found.owing = append(found.owing, owing{*r, s.key})
 		}
@@ -302,17 +301,17 @@ func (e *environment) judge(s *subject, r *core.Run, found *findings) fate {
 	return is
 }
 
-// awaited reports whether somebody may yet take a run that is begun or left.
+// awaited reports whether a dispatcher may still take a run that was begun or left.
 func (e *environment) awaited(s *subject, r *core.Run, says core.Outcome) bool {
 	if r.Owner != "" && !r.Expired(e.now) {
 		return true
 	}
 	if says != core.Left {
-		// An unacked message still has it, unless this is the second look at what
-		// another's journal left, and no message is as old as the claim.
+		// An unacked message may still carry it. This is ruled out by a second check with no
+		// message as old as the claim.
 		return !s.idle || e.onRing(r, r.SentAt)
 	}
-	// A message of the new revision may be on its way to take it.
+	// A message of the new revision may still take it.
 	claimed := e.now
 	if !s.key.IsZero() {
 		claimed = time.Unix(s.key.Minute*60+60, 0)
@@ -321,9 +320,8 @@ func (e *environment) awaited(s *subject, r *core.Run, says core.Outcome) bool {
 	return e.onRing(r, claimed) || known && job.Sched.Next != 0 && job.Sched.Next <= r.At && job.Sched.State == core.Started
 }
 
-// onRing reports whether a message of the run may be on the ring that was there at
-// a time: one that old, or one that was put back. An edit may have moved its slot,
-// within what the jitter allows.
+// onRing reports whether the ring may still hold a message of the run from before a time: an
+// equally old message, or a requeued one. An edit may have moved its due time within the jitter.
 func (e *environment) onRing(r *core.Run, since time.Time) bool {
 	if !e.oldest.Due.IsZero() && !e.oldest.Due.After(since) {
 		return true
@@ -347,9 +345,8 @@ func (e *environment) whyLeft(r *core.Run) core.Reason {
 	return core.ReasonChanged
 }
 
-// lost applies the rules of DESIGN 11 as far as nobody is asked: time since the
-// send alone closes no run of an executor that can be asked, which is added to
-// what is asked.
+// lost applies the rules of DESIGN 11 that need no question. An executor that can be asked never
+// loses a run by the time since the send alone. Its run is added to the questions of found.
 func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 	job, known := e.jobs[r.ID.Job()]
 	a := ask{run: r.ID, key: s.key, sent: r.SentAt, after: e.o.LostAfter, age: e.now.Sub(r.SentAt), arrived: r.SentAt, idle: s.idle,
@@ -360,7 +357,7 @@ func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 	if r.Until.After(a.arrived) {
 		a.arrived = r.Until
 	}
-	timeout := core.MaxTimeout // of a deleted job
+	timeout := core.MaxTimeout // for a deleted job
 	if known {
 		timeout = job.Def.Timeout
 	}
@@ -369,7 +366,8 @@ func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 		return nil
 	}
 	if strings.HasPrefix(r.Address, "call:") {
-		// After a 202 nobody can be asked: at the job's timeout, else at lostAfter.
+		// After a 202 there is no executor to ask: the run ends at the job's timeout, else at
+		// lostAfter.
 		if known && job.Def.Timeout > 0 && !a.timedOut {
 			return nil
 		}
@@ -382,7 +380,7 @@ func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 	switch {
 	case strings.HasPrefix(r.Address, "lambda:"):
 	case core.IsQueue(r.Address):
-		// Waiting for an executor to poll is merely long, where one does.
+		// If an executor polls the queue, a waiting run is only late.
 		if a.beat = i < 0 || e.live[r.App][i].Beat.IsZero(); !a.beat && e.live[r.App][i].Silent(e.global, e.now, e.o.Expiry) {
 			return a.gone("nobody polls " + r.Address + " any more")
 		}
@@ -395,12 +393,12 @@ func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 	return nil
 }
 
-// killable says whether an executor can be told to end a run.
+// killable reports whether an executor can be asked to end a run.
 func killable(address string) bool {
 	return strings.HasPrefix(address, "http") || address == core.LocalAddress
 }
 
-// gone is the end of a run where nobody is there any more; nil before its time.
+// gone returns the end of a run whose executor is gone, or nil before its time.
 func (a *ask) gone(message string) *Result {
 	if a.age < a.after {
 		return nil
@@ -408,7 +406,7 @@ func (a *ask) gone(message string) *Result {
 	return &Result{Run: a.run, State: core.Lost, Reason: core.ReasonGone, Message: a.says(message)}
 }
 
-// says puts the answer to the send of a run, where it confirmed nothing, before why it is closed.
+// says returns the message, preceded by the answer to an unconfirmed send of the run.
 func (a *ask) says(message string) string {
 	if a.answer == "" {
 		return message
@@ -416,7 +414,7 @@ func (a *ask) says(message string) string {
 	return core.NotConfirmed + " (" + a.answer + "): " + message
 }
 
-// forgotten is the end of a run that its executor does not have.
+// forgotten returns the end of a run that its executor does not have.
 func (a *ask) forgotten(message string) *Result {
 	if a.timedOut {
 		return &Result{Run: a.run, State: core.TimedOut, Reason: core.ReasonTimeout, Message: a.says(message)}

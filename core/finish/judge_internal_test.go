@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/page"
 )
 
-// TestPageWatchdog: the page's table of section 6 is what the code answers.
+// TestPageWatchdog: the table of section 6 on the page matches the code.
 func TestPageWatchdog(t *testing.T) {
 	deeds := map[fate]string{
 		forget: "forget",

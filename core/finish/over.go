@@ -10,11 +10,11 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// over ends those of the runs of a job whose time is over, or that a newer one replaces,
-// and whose executor is busy with the job: claim protocol section 6, "Past its timeout".
+// over ends runs of a job that are past their timeout or replaced, and whose executor is busy
+// with the job. See claim protocol section 6, "Past its timeout".
 func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
 	asks = slices.DeleteFunc(slices.Clone(asks), func(a ask) bool { return !a.timedOut && !a.replaced })
-	if c.t.at.address == core.LocalAddress { // it ends what is recorded as killed, and no other
+	if c.t.at.address == core.LocalAddress { // it ends only the runs that are recorded as killed
 		if slices.ContainsFunc(asks, func(a ask) bool { return a.replaced }) {
 			if err := c.w.probe.Kill(ctx, &c.t.app, c.t.at.address, job); err != nil {
 				c.silent(ctx, asks, fmt.Errorf("end what is replaced: %w", err))
@@ -23,14 +23,14 @@ func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
 		}
 		return
 	}
-	if len(asks) == 0 || core.IsQueue(c.t.at.address) { // it may wait there, and who pulls it bounds its time
+	if len(asks) == 0 || core.IsQueue(c.t.at.address) { // the run may wait in the queue, and its consumer limits its time
 		return
 	}
 	fresh := c.giveUp(ctx, asks)
 	if asks = slices.DeleteFunc(asks, func(a ask) bool { return !a.marked }); len(asks) == 0 {
 		return
 	}
-	var others []core.Run // at the address, and to end too
+	var others []core.Run // at the address, which must end too
 	inTime := false
 	if _, err := bound.OpenRuns(ctx, job, c.w.w.OpenRuns, nil, func(r *core.Run) bool {
 		if r.Address != c.t.at.address || r.State == core.Queued {
@@ -61,14 +61,14 @@ func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
 		told[asks[i].run] = true
 		c.end(&asks[i], toldToEnd(asks[i].run, asks[i].replaced))
 	}
-	for i := range others { // those that waited to be alone there, too
+	for i := range others { // also runs that waited to be alone there
 		if r := &others[i]; (r.PastTimeout() || r.Replaced()) && !told[r.ID] {
 			c.end(&ask{}, toldToEnd(r.ID, r.Replaced()))
 		}
 	}
 }
 
-// toldToEnd is the end of a run whose executor was told to end what it has of the job.
+// toldToEnd returns the end of a run whose executor was asked to end its runs of the job.
 func toldToEnd(run core.RunID, replaced bool) *Result {
 	if replaced {
 		return &Result{Run: run, State: core.Killed, Reason: core.ReasonReplaced, Killed: true,
@@ -78,8 +78,8 @@ func toldToEnd(run core.RunID, replaced bool) *Result {
 		Message: "its time was over, and the executor was told to end it"}
 }
 
-// giveUp records of runs that they are past their timeout, of which it is not recorded
-// yet, and answers which these are. One of which that is not certain is left unmarked.
+// giveUp records that runs are past their timeout, and returns the newly recorded ones. A run
+// whose write failed stays unmarked.
 func (c *conversation) giveUp(ctx context.Context, asks []ask) (fresh map[core.RunID]bool) {
 	fresh = map[core.RunID]bool{}
 	var puts []core.RunPut
@@ -97,7 +97,7 @@ func (c *conversation) giveUp(ctx context.Context, asks []ask) (fresh map[core.R
 		switch {
 		case err == nil:
 			of[k].marked, fresh[of[k].run] = true, true
-		case !errors.Is(err, core.ErrRefused): // it has ended, or a person killed it meanwhile
+		case !errors.Is(err, core.ErrRefused): // a conflict: the run has ended, or a user killed it
 			c.w.f.o.Log.Warn("that a run is past its timeout could not be recorded", "run", of[k].run, "job", of[k].run.Job(), "err", err)
 			c.undone = append(c.undone, of[k].key)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// lasting is a rig with a run whose timeout is over and whose executor is busy.
+// lasting returns a rig with a run that is past its timeout and whose executor is busy.
 func lasting(t *testing.T, change func(*core.Run)) *watchRig {
 	r := newWatchRig(t)
 	r.job(1, func(j *core.Job) { j.Def.Timeout = 30 * time.Second })
@@ -26,8 +26,8 @@ func lasting(t *testing.T, change func(*core.Run)) *watchRig {
 	return r
 }
 
-// TestTimeoutEnds: what is past its timeout, alone of its job where it is, is recorded
-// so, killed, and closed as timed-out, and its retry follows.
+// TestTimeoutEnds: a run past its timeout, the only one of its job at the executor, is marked,
+// killed and closed as timed-out. Its retry follows.
 func TestTimeoutEnds(t *testing.T) {
 	r := lasting(t, nil)
 	r.now = begin.Add(34 * time.Second)
@@ -46,8 +46,8 @@ func TestTimeoutEnds(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfADeletedJob: an executor is busy with a run of a deleted job. The run is ended after the longest
-// timeout that a job can have.
+// TestTimeoutOfADeletedJob: an executor is busy with a run of a deleted job. The run is ended
+// after the longest timeout that a job can have.
 func TestTimeoutOfADeletedJob(t *testing.T) {
 	r := lasting(t, nil)
 	r.must(r.s.DeleteJob(t.Context(), 1, core.Tombstone{Job: 1, App: "orders", Name: "job-1", Rev: 2, RevAt: begin},
@@ -62,9 +62,9 @@ func TestTimeoutOfADeletedJob(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfOneOfSeveral: a kill would end the others of its job there, so it stays
-// open, is looked at again, and ends once it is alone. Others elsewhere, and what waits
-// for an executor, are in nobody's way.
+// TestTimeoutOfOneOfSeveral: a kill would end other runs of the job there, so the run stays open
+// and is checked again until it is alone. Runs elsewhere, and runs without an executor, do not
+// matter.
 func TestTimeoutOfOneOfSeveral(t *testing.T) {
 	r := lasting(t, nil)
 	other := core.PlannedRun(1, core.InstantOf(begin)+20)
@@ -83,7 +83,7 @@ func TestTimeoutOfOneOfSeveral(t *testing.T) {
 	}
 	r.must(r.end(finish.Result{Run: other, State: core.Succeeded, Code: 200, Reported: true}))
 	third := core.PlannedRun(1, core.InstantOf(begin)+23)
-	r.run(third, func(x *core.Run) { x.KillAt = begin }) // its time is over too, and it waits to be alone
+	r.run(third, func(x *core.Run) { x.KillAt = begin }) // past its timeout too, and waits to be alone
 	r.must(r.check(false))
 	if got := r.stored(third); got.State != core.TimedOut || got.Reason != core.ReasonTimeout {
 		t.Errorf("another past its timeout there: %+v", got)
@@ -93,8 +93,8 @@ func TestTimeoutOfOneOfSeveral(t *testing.T) {
 	}
 }
 
-// TestTimeoutEndsBehindQueuedRuns: however many runs of its job wait, a run past its timeout
-// is ended, unless another at its address is in time.
+// TestTimeoutEndsBehindQueuedRuns: queued runs of the job do not delay the end of a run past its
+// timeout. A run in time at its address does.
 func TestTimeoutEndsBehindQueuedRuns(t *testing.T) {
 	for i, n := range []int{bound.OpenAtOnce, bound.OpenAtOnce + 1, 3 * bound.OpenAtOnce, bound.OpenAtOnce} {
 		r := lasting(t, func(x *core.Run) { x.Permit = "job/1" })
@@ -116,8 +116,8 @@ func TestTimeoutEndsBehindQueuedRuns(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfAll: one that is past its timeout as well shields nobody: one kill ends
-// both, and the one that this look is not about ends with the next.
+// TestTimeoutOfAll: another run past its timeout does not delay the kill, which ends both. The
+// run that this check is not about is closed too.
 func TestTimeoutOfAll(t *testing.T) {
 	r := lasting(t, nil)
 	other, otherKey := core.PlannedRun(1, core.InstantOf(begin)+20), key
@@ -140,7 +140,7 @@ func TestTimeoutOfAll(t *testing.T) {
 	}
 }
 
-// TestTimeoutIsLookedAtAgain: where the next look cannot be asked for, this one is not done.
+// TestTimeoutIsLookedAtAgain: if the next check cannot be enqueued, this one fails.
 func TestTimeoutIsLookedAtAgain(t *testing.T) {
 	r := lasting(t, nil)
 	r.run(core.PlannedRun(1, core.InstantOf(begin)+20), nil)
@@ -150,8 +150,8 @@ func TestTimeoutIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// TestTimeoutIsNotTaken: where its executor does not take the kill it stays open, and
-// whoever ends it then, it is timed-out, but for a success.
+// TestTimeoutIsNotTaken: if the executor rejects the kill, the run stays open. Every later end
+// but a success is recorded as timed-out.
 func TestTimeoutIsNotTaken(t *testing.T) {
 	for name, c := range map[string]struct {
 		end   finish.Result
@@ -180,8 +180,8 @@ func TestTimeoutIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestTimeoutAndAPerson: a kill by a person decides, whether it is recorded before or
-// after that its time was over.
+// TestTimeoutAndAPerson: a user's kill decides, whether it is recorded before or after the
+// timeout.
 func TestTimeoutAndAPerson(t *testing.T) {
 	r := lasting(t, func(x *core.Run) { x.KillBy, x.KillAt = "ann", begin.Add(time.Second) })
 	r.must(r.check(false))
@@ -202,7 +202,7 @@ func TestTimeoutAndAPerson(t *testing.T) {
 	}
 }
 
-// TestTimeoutAtAQueue: what waits in a queue has not begun, and who pulls it bounds its
+// TestTimeoutAtAQueue: a run that waits in a queue has not begun, and its consumer limits its
 // time.
 func TestTimeoutAtAQueue(t *testing.T) {
 	r := lasting(t, func(x *core.Run) { x.Address = "queue:slow" })

@@ -17,9 +17,8 @@ import (
 // pausePage is how many runs a pause reads at a time.
 const pausePage = 100
 
-// pauseFailing pauses the job of a run whose chain has failed, if the chains of the job
-// that ended before it did too: as many in a row as its pauseAfter says, since its
-// schedule or state was changed last.
+// pauseFailing pauses the job of a failed chain if its last pauseAfter chains all failed. Only
+// chains since the last change of the job's schedule or state count.
 func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 	id := run.ID.Job()
 	for try := 0; ; try++ {
@@ -32,10 +31,10 @@ func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 		}
 		job, ok := jobs[id]
 		if ok && job.Sched.State == core.Paused && job.Sched.PauseWhy == pausedWhy(job.Def.PauseAfter, run.ID) {
-			return f.tellPaused(ctx, run, job.Def.PauseAfter) // who paused it may have died before
+			return f.tellPaused(ctx, run, job.Def.PauseAfter) // the process that paused it may have died before this
 		}
 		if !ok {
-			return f.EndRow(ctx, id, f.o.Now()) // it is deleted
+			return f.EndRow(ctx, id, f.o.Now()) // the job is deleted
 		}
 		if job.Sched.State != core.Started || job.Def.PauseAfter == 0 {
 			return nil
@@ -61,7 +60,7 @@ func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 	}
 }
 
-// pausedWhy is why a job is paused: it names the run, so that who finds it paused knows by whom.
+// pausedWhy returns the reason of a pause; it names the run that caused it.
 func pausedWhy(after int, run core.RunID) string {
 	if after == 1 {
 		return fmt.Sprintf("pauseAfter: run %d failed", run)
@@ -69,8 +68,8 @@ func pausedWhy(after int, run core.RunID) string {
 	return fmt.Sprintf("pauseAfter: %d in a row failed, the last of them run %d", after, run)
 }
 
-// tellPaused has people told that a job was paused after so many failures in a row, before the
-// pause is owed no more.
+// tellPaused enqueues the notification of a pause after failures in a row. The pause stays
+// pending until then.
 func (f *Finish) tellPaused(ctx context.Context, run *core.Run, after int) error {
 	if !run.Notice {
 		return nil
@@ -85,9 +84,9 @@ func (f *Finish) tellPaused(ctx context.Context, run *core.Run, after int) error
 	return nil
 }
 
-// failedInRow reports whether the last n chains of a job failed, of those that ended after
-// since. Chains that were skipped or killed do not count. A row may take longer than runs are
-// kept, so its failures are read from its own item as well.
+// failedInRow reports whether the last n chains of a job failed, counting chains that ended after
+// since. Skipped and killed chains do not count. Runs may be deleted before the row is full, so
+// failures are also read from the job's own item.
 func (f *Finish) failedInRow(ctx context.Context, run *core.Run, n int, since time.Time) (bool, error) {
 	id := run.ID.Job()
 	ends, err := f.noteFailure(ctx, run, n, since)
@@ -129,17 +128,17 @@ func (f *Finish) failedInRow(ctx context.Context, run *core.Run, n int, since ti
 		return len(ends) >= n, nil
 	}
 	if slices.ContainsFunc(ends[success:], func(r *core.Run) bool { return noted[r.First] }) {
-		err = f.EndRow(ctx, id, ends[success].EndedAt) // it ended before they were noted, or its report is to be repeated
+		err = f.EndRow(ctx, id, ends[success].EndedAt) // it ended before the noted failures, or its report must be repeated
 	}
 	return success >= n, err
 }
 
-// rowOf names the item of permits in which the failures in a row of a job are noted: each is a
-// holder, its Until is when it ended. An item that has holders stays for as long as they do.
+// rowOf names the item of permits that records a job's failures in a row. Each failure is a
+// holder whose Until is its end time. The store keeps an item while it has holders.
 func rowOf(job core.JobID) string { return "row/" + job.String() }
 
-// noteFailure notes a chain that failed, if it ended after since, and returns the noted failures.
-// A row of one needs no note.
+// noteFailure records a failed chain that ended after since, and returns the recorded failures.
+// If n is 1 it records nothing.
 func (f *Finish) noteFailure(ctx context.Context, run *core.Run, n int, since time.Time) (failures []*core.Run, err error) {
 	counts := run.EndedAt.After(since)
 	if n == 1 && counts {
@@ -162,7 +161,7 @@ func (f *Finish) noteFailure(ctx context.Context, run *core.Run, n int, since ti
 	return failures, err
 }
 
-// endRow forgets the failures up to a time.
+// endRow removes the failures up to a time.
 func endRow(p *core.Permits, upTo time.Time) (changed bool) {
 	had := len(p.Holders)
 	p.Holders = slices.DeleteFunc(p.Holders, func(h core.Holder) bool { return !h.Until.After(upTo) })

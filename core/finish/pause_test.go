@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// fragile is a job that is paused after n failures in a row, each minute due.
+// fragile stores a job that fires each minute and is paused after n failures in a row.
 func (r *rig) fragile(n int, change func(*core.Job)) {
 	r.job(7, func(j *core.Job) {
 		j.Def.PauseAfter, j.Def.Retry.Max = n, 0
@@ -26,7 +26,7 @@ func (r *rig) fragile(n int, change func(*core.Job)) {
 	})
 }
 
-// pauses is the changes by which job 7 was paused.
+// pauses returns the changes that paused job 7.
 func (r *rig) pauses() (list []core.Change) {
 	r.t.Helper()
 	all, err := r.s.Changes(r.t.Context(), "", 7, math.MaxInt64, 100)
@@ -39,12 +39,12 @@ func (r *rig) pauses() (list []core.Change) {
 	return list
 }
 
-// TestPauseAfter: what ends a row of failures and what does not.
+// TestPauseAfter: which ends interrupt a row of failures.
 func TestPauseAfter(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		n      int
-		ends   string // of runs, each by itself, a second after the one before
+		ends   string // of single runs, each a second after the previous one
 		paused bool
 	}{
 		{"three of three", 3, "fff", true},
@@ -108,10 +108,10 @@ func TestPauseAfter(t *testing.T) {
 				r.now = r.now.Add(time.Second)
 				planned, numbered := core.PlannedRun(7, core.InstantOf(begin)+core.Instant(i)), core.NumberedRun(7, uint32(1000+i))
 				switch letter {
-				case '-': // all that ended is removed
+				case '-': // all ended runs are deleted
 					low, high := planned-core.RunID(i), planned
 					runs, err := r.s.Store.RunSpan(t.Context(), low, high, 1000)
-					for i := range runs { // once its log is kept
+					for i := range runs { // after their logs are kept
 						err = errors.Join(err, errors.Join(r.s.Store.PutRuns(t.Context(), []core.RunPut{runs[i].ClearAside(core.Aside{})})...))
 					}
 					r.must(errors.Join(append(r.s.Store.DropRuns(t.Context(), runs), err)...))
@@ -122,7 +122,7 @@ func TestPauseAfter(t *testing.T) {
 					r.must(r.s.Store.Advance(t.Context(), []core.Advance{a})[0])
 				case 'F', 'S':
 					end(numbered, letter, numbered)
-				case '4': // a chain of four attempts, the first three of which are tried again
+				case '4': // a chain of four attempts, the first three of which are retried
 					for k, id := range []core.RunID{planned, numbered, numbered + 100, numbered + 200} {
 						if k == 3 {
 							end(id, 'f', planned)
@@ -154,8 +154,8 @@ func TestPauseAfter(t *testing.T) {
 	}
 }
 
-// TestPauseIsOwed: whatever becomes of each call, what was reported until it was taken
-// leaves the job paused once, with what was due before recorded.
+// TestPauseIsOwed: a report that is repeated until it gets nil pauses the job once, after any
+// fault. Earlier due runs are recorded.
 func TestPauseIsOwed(t *testing.T) {
 	for _, op := range []string{"close", "jobs", "span", "skips", "advance", "clear owed"} {
 		for _, f := range []fault{{err: core.ErrThrottled}, {err: errUnknown}, {err: errUnknown, done: true}} {
@@ -190,7 +190,7 @@ func TestPauseIsOwed(t *testing.T) {
 	}
 }
 
-// TestPauseAfterMeets: what others do to the job meanwhile is not undone.
+// TestPauseAfterMeets: the pause does not undo concurrent changes of the job.
 func TestPauseAfterMeets(t *testing.T) {
 	meet := func(t *testing.T, op string, between func(r *rig)) *rig {
 		r := newRig(t)
@@ -247,7 +247,7 @@ func TestPauseAfterMeets(t *testing.T) {
 	})
 }
 
-// TestPauseOfAFixedDelay: its chain ends, and no next fire is sent until somebody resumes it.
+// TestPauseOfAFixedDelay: its chain ends, and no fire is sent until a user resumes the job.
 func TestPauseOfAFixedDelay(t *testing.T) {
 	r := newRig(t)
 	j, _ := r.delayed(7, 10*time.Second, func(j *core.Job) { j.Def.PauseAfter, j.Def.Retry.Max = 1, 0 })
@@ -266,8 +266,8 @@ func TestPauseOfAFixedDelay(t *testing.T) {
 	}
 }
 
-// TestPauseUntold: where the lane does not take the note that a job was paused, the pause stays
-// owed, and whoever makes it next has people told; of a run of which nobody is to be told nobody is.
+// TestPauseUntold: if the notification of a pause cannot be enqueued, the pause stays pending and
+// the next call enqueues it. A run without notifications causes none.
 func TestPauseUntold(t *testing.T) {
 	for _, tells := range []bool{true, false} {
 		t.Run(fmt.Sprintf("tells %t", tells), func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestPauseUntold(t *testing.T) {
 			r.run(id, func(x *core.Run) {
 				x.Retries, x.PauseAfter, x.First, x.Notice, x.KeepLog = 0, true, id, tells, core.KeepLogNever
 			})
-			if tells { // the note, and what the run owes
+			if tells { // the notification, and the run's other follow-ups
 				r.s.faults["enqueue"] = []fault{{err: core.ErrThrottled}, {err: core.ErrThrottled}}
 			}
 			err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler})
@@ -301,8 +301,8 @@ func TestPauseUntold(t *testing.T) {
 	}
 }
 
-// TestRowEndsWithASuccessNobodyRepeats: who closes a success dies before it forgets the failures before it. The walk
-// does it, so that they do not count once the success is removed.
+// TestRowEndsWithASuccessNobodyRepeats: the process that closed a success died before it forgot
+// the earlier failures. The scan forgets them, so they do not count once the success is deleted.
 func TestRowEndsWithASuccessNobodyRepeats(t *testing.T) {
 	r := newWatchRig(t)
 	r.fragile(2, nil)
@@ -332,7 +332,8 @@ func TestRowEndsWithASuccessNobodyRepeats(t *testing.T) {
 	}
 }
 
-// TestRowOfADeletedJobIsForgotten: a run of a deleted job fails. Nothing stays noted of the failures of that job.
+// TestRowOfADeletedJobIsForgotten: after a run of a deleted job fails, no failures of it are
+// stored.
 func TestRowOfADeletedJobIsForgotten(t *testing.T) {
 	r := newRig(t)
 	r.fragile(3, nil)

@@ -13,27 +13,27 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// PutPermits reads an item of permits and writes what change makes of it, again where
-// others wrote it meanwhile; change answers whether it did anything. Those that waited and
-// are given a permit by it are woken, but for those whose fire the caller has in hand.
+// PutPermits reads an item of permits and writes the changed item. It tries again if another
+// writer was first. change reports whether it changed the item. Waiting runs that this write
+// gives a permit are woken, except runs in inHand: the caller already has their fires.
 func (f *Finish) PutPermits(ctx context.Context, name string, inHand []core.RunID, change func(p *core.Permits) (bool, error)) error {
 	c := &permitChange{name: name, inHand: inHand, change: change}
 	f.putPermits(ctx, []*permitChange{c})
 	return c.err
 }
 
-// permitChange is what PutPermits does with one item.
+// A permitChange is the change that PutPermits makes to one item.
 type permitChange struct {
 	name   string
 	inHand []core.RunID
 	change func(p *core.Permits) (bool, error)
-	given  map[core.RunID]bool // also by a write whose answer was lost; false: in hand
+	given  map[core.RunID]bool // runs that were given a permit, perhaps by a write with an unknown result; false: in hand
 	err    error
 }
 
-// putPermits does several together, each item with its own answer.
+// putPermits applies several changes together and sets the error of each.
 func (f *Finish) putPermits(ctx context.Context, todo []*permitChange) {
-	var next []core.RunID // those to wake
+	var next []core.RunID // runs to wake
 	defer func() { f.wake(ctx, next) }()
 	fail := func(why string, err error) {
 		for _, c := range todo {
@@ -102,7 +102,7 @@ func (c *permitChange) note(given []core.RunID) {
 	}
 }
 
-// has are those that hold a permit by it and are to be woken.
+// has returns the holders that this change gave a permit and that must be woken.
 func (c *permitChange) has(p *core.Permits) (next []core.RunID) {
 	for _, h := range p.Holders {
 		if c.given[h.First] {
@@ -112,9 +112,9 @@ func (c *permitChange) has(p *core.Permits) (next []core.RunID) {
 	return next
 }
 
-// Release frees the permits of runs whose chains are over, or their places among those
-// that wait. What fails is made good by who wants the permit: he looks whether those that
-// have it are over.
+// Release frees the permits of runs whose retry chains are over, and removes them from the queues
+// of waiting runs. After an error, the next run that wants the permit checks its holders and
+// frees it.
 func (f *Finish) Release(ctx context.Context, runs ...*core.Run) {
 	over := map[string]map[core.RunID]*core.Run{}
 	for _, run := range runs {
@@ -149,11 +149,11 @@ func (f *Finish) Release(ctx context.Context, runs ...*core.Run) {
 	}
 }
 
-// HandBack frees the permits of these names of a run that waits for an executor and was never
-// sent, once it has the first of them: others are to be at work meanwhile. The run says first
-// that it has none, so that whoever is about to claim it does so after an ask that is seen
-// here. The last permit goes first, for who has that waits for no other. What fails, and what
-// is asked for just now, is tried again at its next look.
+// HandBack frees the named permits of a run that holds the first, waits for an executor and was
+// never sent. Other runs can use them. The run first records that it holds none. So a dispatcher
+// that is about to claim it must ask again, and HandBack sees that ask. The last permit is freed
+// first, because its holder waits for no other. After an error or a fresh ask, the next check of
+// the run tries again.
 func (f *Finish) HandBack(ctx context.Context, run *core.Run, names []string) {
 	if len(names) == 0 || run.First != run.ID || run.Had() {
 		return
@@ -164,8 +164,8 @@ func (f *Finish) HandBack(ctx context.Context, run *core.Run, names []string) {
 	}
 }
 
-// Buried frees the permits of a run whose fire is a dead letter, unless an executor may have the
-// run: other runs would wait until a user sends the letter again. The run then asks anew.
+// Buried frees the permits of a run whose fire is a dead-letter message, unless an executor may
+// have the run. Other runs would wait until a user resends the message. The run then asks again.
 func (f *Finish) Buried(ctx context.Context, run *core.Run) {
 	names := core.PermitNames(run.Permit)
 	if len(names) == 0 || !run.State.Open() || run.Had() {
@@ -201,8 +201,8 @@ func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) er
 	return nil
 }
 
-// Leave takes a chain that waits for a permit out of the items of those behind it, in their
-// order. A chain that was given the permit since may hold these, and keeps them.
+// Leave removes a chain that waits for a permit from the items of the permits behind it, in
+// order. If the chain was given the permit since then, it keeps the permits behind it.
 func (f *Finish) Leave(ctx context.Context, first core.RunID, waits string, behind ...string) error {
 	for _, name := range behind {
 		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
@@ -219,8 +219,8 @@ func (f *Finish) Leave(ctx context.Context, first core.RunID, waits string, behi
 	return nil
 }
 
-// wake puts copies of those on the ring that hold a permit now, of one slot together; what
-// it does not reach comes at its next look.
+// wake enqueues copies of the runs that hold a permit now, grouped by due time. A run that it
+// misses finds its permit at its next check.
 func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 	if len(next) == 0 {
 		return
@@ -242,14 +242,13 @@ func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 		}
 	}
 	if len(out) > 0 {
-		f.ring.Enqueue(ctx, out) // any answer
+		f.ring.Enqueue(ctx, out) // errors are ignored
 	}
 }
 
-// Over reports which chains of an item of permits are over, of 25 holders and of the 25
-// chains that have waited longest. The holders take turns of 15 s, so n of them are all
-// looked at within n/25 turns if somebody looks in each. Holders that never began are out of
-// the limits of their apps when it returns.
+// Over reports which chains of an item of permits are over. It checks 25 holders and the 25
+// chains that have waited longest. Holders take turns of 15 s, so calls in n/25 consecutive turns
+// check all n. When it returns, holders that never began have left the limits of their apps.
 func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool, error) {
 	last, until := map[core.RunID]core.RunID{}, map[core.RunID]time.Time{} // by chain
 	now := f.o.Now()
@@ -302,16 +301,16 @@ func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool
 	return over, nil
 }
 
-// moved reports that a run was given another time since it asked: nobody asks for what is
-// due so far ahead, by whatever clock.
+// moved reports whether a run was given a later due time since it asked. No run asks for a permit
+// more than a minute before its due time, even with clock skew.
 func moved(r *core.Run, now time.Time) bool {
 	return r.State == core.Planned && r.Owner == "" && !r.MaybeSent && r.Permit == "" && r.Slot.Time().After(now.Add(time.Minute))
 }
 
-// leaveApps takes chains that never began out of the limits of their apps, before they are
-// taken out of those of their jobs: who has the second permit has the first, or two would
-// wait for each other. The item is written whatever is found in it, so that no ask of such
-// a chain is on its way to it any more. Chains whose job cannot be decoded are kept.
+// leaveApps removes chains that never began from the limits of their apps. This must come before
+// their removal from the limits of their jobs. A holder of the second permit has the first, or
+// two chains would wait for each other. The item is always written, so that a concurrent ask of
+// the chain conflicts. It returns, as kept, the chains whose job cannot be decoded.
 func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core.RunID, err error) {
 	ids := make([]core.JobID, 0, len(never))
 	for _, first := range never {
@@ -319,7 +318,7 @@ func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core
 			ids = append(ids, first.Job())
 		}
 	}
-	scheds, unread, err := f.store.Scheds(ctx, ids) // of a job whose definition cannot be decoded, too
+	scheds, unread, err := f.store.Scheds(ctx, ids) // includes jobs whose definition cannot be decoded
 	bad, err := core.Besides(err)
 	if err == nil && len(unread) > 0 {
 		err = core.ErrThrottled
@@ -331,7 +330,7 @@ func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core
 	for _, first := range never {
 		if bad[first.Job()] != nil {
 			kept = append(kept, first)
-		} else if s, is := scheds[first.Job()]; is { // else it is never claimed
+		} else if s, is := scheds[first.Job()]; is { // a deleted job's chain is never claimed
 			apps[core.PermitOfApp(s.App)] = append(apps[core.PermitOfApp(s.App)], first)
 		}
 	}

@@ -9,13 +9,12 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Replace has the chain that holds a permit ended for a newer run that waits: its attempt
-// is closed where nobody has it, or recorded as killed, which a check acts on. Asked again,
-// it asks for another check. Later says that the one at work is due later than the other:
-// then that is none to replace it.
+// Replace ends the chain that holds a permit so that newer can run. It closes an attempt without
+// an owner, or records it as killed and requests a check. A repeated call requests another check.
+// later reports that the holder is due after newer, so it is not replaced.
 func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, newer *core.Run) (later bool, err error) {
-	run, due := core.Run{Then: holder}, core.Instant(0) // of the first attempt: a retry of an older one is due later yet
-	for range core.MaxRetries + 1 {                     // to the last attempt of the chain
+	run, due := core.Run{Then: holder}, core.Instant(0) // due time of the first attempt, since a retry is due later
+	for range core.MaxRetries + 1 {                     // find the last attempt of the chain
 		runs, unread, err := f.store.Runs(ctx, []core.RunID{run.Then})
 		if err == nil && len(unread) > 0 {
 			err = core.ErrThrottled
@@ -24,7 +23,7 @@ func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, 
 			return false, fmt.Errorf("read run %d, which is to be replaced: %w", run.Then, err)
 		}
 		next, is := runs[run.Then]
-		if !is { // it is being claimed, or its retry is not made yet
+		if !is { // it is being claimed, or its retry is not created yet
 			return false, nil
 		}
 		if run = next; run.ID == holder {
@@ -40,7 +39,7 @@ func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, 
 	case due > newer.Slot:
 		return true, nil
 	case run.PastTimeout() || run.KillBy != "" && !run.Replaced():
-		return false, nil // it is ended by another way
+		return false, nil // it is already being ended
 	case !run.Had():
 		err := f.End(ctx, []Result{{Run: run.ID, State: core.Killed, Reason: core.ReasonReplaced, Unowned: true,
 			Message: fmt.Sprintf("run %d goes in its place", newer.ID)}})[0]
@@ -62,14 +61,14 @@ func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, 
 	return false, nil
 }
 
-// counted reports whether a run goes by a permit: one that asked for it before a person
-// changed what counts it, and holds it or waits for it yet, does not.
+// counted reports whether a permit counts a run. A run that asked for it before a user changed
+// the limit may still hold it or wait for it, but is not counted.
 func counted(run *core.Run, permit string) bool {
 	return slices.Contains(core.PermitNames(run.Permit), permit)
 }
 
-// Supersede closes the one that has waited longest for a permit, for a newer one that
-// waits. Later says that it is due later than the other: then that goes.
+// Supersede closes the run that has waited longest for a permit, so that newer can wait. later
+// reports that the waiting run is due after newer, so newer is the one to close.
 func (f *Finish) Supersede(ctx context.Context, permit string, waits core.RunID, newer *core.Run) (later bool, err error) {
 	runs, unread, err := f.store.Runs(ctx, []core.RunID{waits})
 	if err == nil && len(unread) > 0 {
@@ -87,7 +86,7 @@ func (f *Finish) Supersede(ctx context.Context, permit string, waits core.RunID,
 	}
 	err = f.End(ctx, []Result{{Run: waits, State: core.Skipped, Reason: core.ReasonOverlap, Unowned: true, Seen: &run,
 		Message: fmt.Sprintf("run %d goes in its place", newer.ID)}})[0]
-	if errors.Is(err, core.ErrRefused) || core.CodeOf(err) == core.CodeNotFound { // it has a permit by now, or is gone
+	if errors.Is(err, core.ErrRefused) || core.CodeOf(err) == core.CodeNotFound { // it has a permit now, or is deleted
 		return false, nil
 	}
 	return false, err

@@ -10,36 +10,36 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// restAtOnce is of how many runs of a call what follows is made side by side, familiesAtOnce
-// of how many the children are made together.
+// restAtOnce is how many runs of a call get their follow-ups in parallel. familiesAtOnce is how
+// many runs get their children together.
 const restAtOnce, familiesAtOnce = 1000, 100
 
-// freesFirst reports that nothing is to be made of an end before its permit is freed.
+// freesFirst reports whether the permit of a run can be freed before its follow-ups are created.
 func (e ended) freesFirst() bool {
 	return !e.run.State.Open() && e.run.Then == 0 && (len(e.run.Owes) == 0 || e.run.Owes[0].Kind == core.CauseParent)
 }
 
-// Rest is what follows of the runs of one call that are closed. It takes some writes for
-// each, one after the other, and no close of the call waits for them.
+// Rest creates the follow-ups of the runs that one call closed. They take several writes for each
+// run, in order, and no close of the call waits for them.
 type Rest struct {
 	f       *Finish
 	results []Result
-	errs    []error // the answers of the call
+	errs    []error // answers of the call
 	of      []ended
-	same    [][2]int // answers that are those of another
+	same    [][2]int // index pairs: the first gets the answer of the second
 }
 
 type ended struct {
 	run *core.Run
-	i   int // of its answer
+	i   int // index of its answer
 }
 
-// errRest is the answer until what follows is made: to whoever dies on the way as well.
+// errRest is the answer until the follow-ups are created, so a crash leaves it to a retry.
 var errRest = fmt.Errorf("what follows of the run is not made: %w", core.ErrThrottled)
 
 func (r *Rest) add(run *core.Run, i int) { r.of, r.errs[i] = append(r.of, ended{run, i}), errRest }
 
-// found adds a run that was found closed, perhaps by this very call.
+// found adds a run that was found closed, perhaps by this same call.
 func (r *Rest) found(run *core.Run, i int) {
 	k := slices.IndexFunc(r.of, func(e ended) bool { return e.run.ID == run.ID })
 	if k < 0 {
@@ -49,8 +49,8 @@ func (r *Rest) found(run *core.Run, i int) {
 	r.same, r.errs[i] = append(r.same, [2]int{i, r.of[k].i}), errRest
 }
 
-// Make makes it, side by side but for shards, and completes the answers of Close. Permits of
-// those that owe nothing before are freed together, and their children are made together.
+// Make creates the follow-ups in parallel, except for shards, and completes the answers of Close.
+// Permits that need no earlier follow-up are freed together, and their children created together.
 func (r *Rest) Make(ctx context.Context) {
 	var free []*core.Run
 	var families, shards, others []ended
@@ -83,7 +83,7 @@ func (r *Rest) Make(ctx context.Context) {
 			r.mend(ctx, e)
 		})
 	}
-	for _, e := range shards { // so that one of a broadcast is the last, and closes it
+	for _, e := range shards { // in order, so that the last shard of a broadcast closes it
 		r.mend(ctx, e)
 	}
 	all.Wait()
@@ -93,7 +93,7 @@ func (r *Rest) Make(ctx context.Context) {
 			r.errs[i] = errors.Join(r.errs[i], err)
 		}
 	}
-	for _, e := range r.of { // the close is stored, and the journal of the run brings the watchdog to what it owes
+	for _, e := range r.of { // the close is stored, and the run's journal leads the watchdog to its follow-ups
 		if err := r.errs[e.i]; r.results[e.i].Reported && lasting(err) {
 			r.f.o.Log.Error("follow-up of a run waits for a repair", "run", e.run.ID, "job", e.run.ID.Job(), "err", err)
 			r.errs[e.i] = nil
@@ -104,7 +104,7 @@ func (r *Rest) Make(ctx context.Context) {
 	}
 }
 
-// lasting reports whether err stays until a user repairs a job or an app: a second report does not help.
+// lasting reports whether err stays until a user repairs a job or an app, so a retry cannot help.
 func lasting(err error) bool {
 	_, job := errors.AsType[core.Unreadable](err)
 	_, app := errors.AsType[core.UnreadableApps](err)

@@ -16,20 +16,20 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// begin is when the tests begin: it needs no rounding.
+// begin is the start time of the tests, a whole second.
 var begin = time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 
-// errUnknown is an answer that says nothing.
+// errUnknown leaves open whether a write happened.
 var errUnknown = errors.New("cut connection")
 
-// errOurs is no answer: who was to be asked could not be.
+// errOurs means that a question could not be sent.
 var errOurs = core.Errorf(core.CodeUnavailable, "not asked: too many open files")
 
-// fault is what befalls one call: its answer, and whether it happened all the same.
+// A fault is the result of one call: its error, and whether it still takes effect.
 type fault struct {
 	err  error
 	done bool
-	// between runs before the call: what somebody else does meanwhile.
+	// between runs before the call, as a concurrent change.
 	between func()
 }
 
@@ -39,7 +39,7 @@ type store struct {
 	faults map[string][]fault
 	calls  map[string]int
 	order  []string   // of the calls
-	mu     sync.Mutex // of these
+	mu     sync.Mutex // guards the fields above
 	// damaged is a stored job that cannot be decoded; 0: none.
 	damaged      core.JobID
 	damagedSched core.JobID // whose schedule cannot be decoded
@@ -173,12 +173,12 @@ type rig struct {
 	t      *testing.T
 	s      *store
 	f      *finish.Finish
-	clock  sync.Mutex // of now, where something is at work beside the test
+	clock  sync.Mutex // guards now in tests with concurrent work
 	now    time.Time
 	closed []core.Run
 }
 
-// set moves the clock while something is at work.
+// set moves the clock during concurrent work.
 func (r *rig) set(now time.Time) {
 	r.clock.Lock()
 	defer r.clock.Unlock()
@@ -206,7 +206,7 @@ func (r *rig) must(err error) {
 	}
 }
 
-// job stores a started job; change says what is special about it.
+// job stores a started job after change has edited it.
 func (r *rig) job(id core.JobID, change func(*core.Job)) core.Job {
 	r.t.Helper()
 	j := core.Job{Def: core.Def{ID: id, App: "orders", Name: "job-" + id.String(), Handler: "h"}}
@@ -257,7 +257,7 @@ func (r *rig) end(res finish.Result) error {
 	return r.f.End(r.t.Context(), []finish.Result{res})[0]
 }
 
-// numbered is all runs of a job that have a record of their own: its retries.
+// numbered returns all runs of a job that have a record of their own: its retries.
 func (r *rig) numbered(job core.JobID) []core.Run {
 	r.t.Helper()
 	first, last := core.NumberedRange(job)
@@ -266,7 +266,7 @@ func (r *rig) numbered(job core.JobID) []core.Run {
 	return list
 }
 
-// messages takes what is on the ring for a kind, seen an hour later.
+// messages receives the ring's messages of a kind that are due within an hour.
 func (r *rig) messages(kind ring.Kind) []ring.Message {
 	r.t.Helper()
 	before := r.now
@@ -289,8 +289,8 @@ func (r *rig) messages(kind ring.Kind) []ring.Message {
 	return out
 }
 
-// delayed makes a job of a fixed delay whose chain is open with the run of its
-// instant, a second before begin.
+// delayed stores a fixed-delay job whose chain is open. Its run is scheduled a second before
+// begin.
 func (r *rig) delayed(id core.JobID, every time.Duration, change func(*core.Job)) (core.Job, core.Run) {
 	r.t.Helper()
 	run := core.PlannedRun(id, core.InstantOf(begin)-1)

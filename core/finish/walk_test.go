@@ -19,14 +19,14 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// executors answer by how their addresses begin. Whoever asks waits for 3 s at
-// most, as send.Sender does, but at one that hangs for as long as its context.
+// executors answer by the prefix of their address. A question takes at most 3 s, as in
+// send.Sender, except at a hung address, which takes until the context ends.
 type executors struct {
 	mu        sync.Mutex
 	asked     map[string]int
-	now, most int           // questions under way, at a time
-	before    func()        // each question
-	slow      time.Duration // at http://slow
+	now, most int           // questions in progress, and their maximum
+	before    func()        // called before each question
+	slow      time.Duration // delay of http://slow
 	busy      map[core.JobID]bool
 }
 
@@ -84,7 +84,7 @@ func (x *executors) questions(address string) int {
 	return x.asked[address]
 }
 
-// slowStore reads so many runs a second.
+// slowStore reads a limited number of runs a second.
 type slowStore struct {
 	*memory.Store
 	rate int
@@ -103,7 +103,7 @@ func (s *slowStore) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]
 	return s.Store.Runs(ctx, ids)
 }
 
-// walkRig is a Watchdog in a bubble, woken as functions/tick wakes it.
+// walkRig is a Watchdog in a synctest bubble, woken as functions/tick wakes it.
 type walkRig struct {
 	t      *testing.T
 	s      *slowStore
@@ -173,7 +173,7 @@ func (r *walkRig) sent(runs map[core.JobID]string) (ids []core.RunID) {
 	return ids
 }
 
-// pass is one of an invocation of functions/tick: 60 s, 10 of them for the leases.
+// pass runs one invocation of functions/tick: 60 s, of which leases take 10 s.
 func (r *walkRig) pass() {
 	r.t.Helper()
 	for _, address := range r.beats {
@@ -189,7 +189,7 @@ func (r *walkRig) pass() {
 	}
 }
 
-// checks brings the checks that are due to the watchdog, as functions/dispatch does.
+// checks delivers the due check messages to the watchdog, as functions/dispatch does.
 func (r *walkRig) checks() {
 	r.t.Helper()
 	for {
@@ -209,7 +209,7 @@ func (r *walkRig) checks() {
 	}
 }
 
-// behind is how long ago the oldest minute of claims began that is not walked.
+// behind returns the age of the oldest minute of claims that is not scanned.
 func (r *walkRig) behind() time.Duration {
 	r.t.Helper()
 	at, err := r.s.Cursor(r.t.Context())
@@ -224,11 +224,11 @@ func (r *walkRig) state(id core.RunID) core.Run {
 	return found[id]
 }
 
-// walkBound is what claim protocol section 6 promises.
+// walkBound is the bound that claim protocol section 6 promises.
 const walkBound = 14 * time.Minute
 
-// TestADayOfSilence: executors that hang, are deaf or slow hold up nobody. Every
-// minute of claims is walked within the bound, and what is lost elsewhere closed.
+// TestADayOfSilence: executors that hang, are deaf or slow delay no other executor. Every minute
+// of claims is scanned within the bound, and lost runs elsewhere are closed.
 func TestADayOfSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newWalkRig(t, finish.WatchOptions{})
@@ -246,7 +246,7 @@ func TestADayOfSilence(t *testing.T) {
 		for minute := 0; time.Since(begin) < 24*time.Hour; minute++ {
 			woken := time.Now()
 			bad := map[core.JobID]string{}
-			for i := range silent { // one more long run at each, each fifth minute
+			for i := range silent { // one more long run at each silent executor, every five minutes
 				if minute%5 == 0 {
 					bad[core.JobID(1+i)] = r.beats[1+i]
 				}
@@ -260,11 +260,11 @@ func TestADayOfSilence(t *testing.T) {
 			if d := r.behind(); d > walkBound {
 				t.Fatalf("after %s the walk is %s behind", time.Since(begin), d)
 			}
-			for s := 0; s < 2; s++ { // checks come to the second
+			for s := 0; s < 2; s++ { // checks run on the second
 				time.Sleep(time.Until(woken.Add(time.Duration(25*(s+1)) * time.Second)))
 				r.checks()
 			}
-			next := time.Minute // two wake-ups can be 119 s apart
+			next := time.Minute // two passes can begin 119 s apart
 			switch minute % 5 {
 			case 3:
 				next = 119 * time.Second
@@ -287,7 +287,7 @@ func TestADayOfSilence(t *testing.T) {
 			t.Logf("%s: %d runs closed in time", what, n)
 		}
 		within("gone", gone, walkBound)
-		within("forgotten", forgotten, walkBound+3*time.Minute) // the second look a minute later, when somebody takes the check
+		within("forgotten", forgotten, walkBound+3*time.Minute) // the second check comes a minute later, after a delivery
 		for i := range silent {
 			if at := r.state(core.PlannedRun(core.JobID(1+i), core.InstantOf(begin))); !at.State.Open() {
 				t.Errorf("at %s: a long run of which nobody knows anything is %s: %s", r.beats[1+i], at.State, at.Reason)
@@ -296,8 +296,8 @@ func TestADayOfSilence(t *testing.T) {
 	})
 }
 
-// TestOneSilenceIsEnough: of all the runs at an address that gives no answer one is
-// asked about in a pass, and other addresses beside it, so many at a time.
+// TestOneSilenceIsEnough: a silent address gets one question in a pass, for all its runs. Other
+// addresses are asked in parallel, up to the limit.
 func TestOneSilenceIsEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newWalkRig(t, finish.WatchOptions{Asked: 7})
@@ -323,7 +323,7 @@ func TestOneSilenceIsEnough(t *testing.T) {
 	})
 }
 
-// TestStoredBeforeItAsks: whoever dies while it asks has stored what it learnt.
+// TestStoredBeforeItAsks: a watchdog that dies while it asks has stored its earlier results.
 func TestStoredBeforeItAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newWalkRig(t, finish.WatchOptions{})
@@ -360,8 +360,8 @@ func TestStoredBeforeItAsks(t *testing.T) {
 	})
 }
 
-// TestOurOwnTimeIsNoAnswer: a fixed executor that does not answer loses its runs,
-// but not where our time was over.
+// TestOurOwnTimeIsNoAnswer: a fixed executor that does not answer loses its runs, unless our own
+// time was over.
 func TestOurOwnTimeIsNoAnswer(t *testing.T) {
 	for address, want := range map[string]core.State{"http://deaf": core.Lost, "http://hung": core.Running} {
 		synctest.Test(t, func(t *testing.T) {
@@ -383,11 +383,11 @@ func TestOurOwnTimeIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAllHaveTheirTurn: with more silent addresses than a pass can ask, each is
-// asked within a few, and so is the one that answers.
+// TestAllHaveTheirTurn: with more silent addresses than a pass can ask, each address is asked
+// within a few passes, also the one that answers.
 func TestAllHaveTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newWalkRig(t, finish.WatchOptions{Asked: 10, ActFor: 10 * time.Second}) // 30 to 40 in a pass
+		r := newWalkRig(t, finish.WatchOptions{Asked: 10, ActFor: 10 * time.Second}) // 30 to 40 questions in a pass
 		r.job(1)
 		const silent = 100
 		for i := range silent {
@@ -427,8 +427,8 @@ func TestAllHaveTheirTurn(t *testing.T) {
 	})
 }
 
-// TestMoreThanCanBeRead: a minute of claims whose runs cannot be read in a pass
-// holds up no other, and all of it is judged in the end.
+// TestMoreThanCanBeRead: a minute of claims with more runs than a pass can read delays no other
+// minute, and all its runs are decided finally.
 func TestMoreThanCanBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newWalkRig(t, finish.WatchOptions{PageJournals: 5})
@@ -466,7 +466,8 @@ func TestMoreThanCanBeRead(t *testing.T) {
 	})
 }
 
-// TestWatchdogPassesOverRunsThatJournalsOnlyList: it reads no run of such an entry, and asks for no other look at its journal.
+// TestWatchdogPassesOverRunsThatJournalsOnlyList: no run of such an entry is read, and its
+// journal gets no revisit.
 func TestWatchdogPassesOverRunsThatJournalsOnlyList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newWalkRig(t, finish.WatchOptions{})

@@ -12,33 +12,32 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// WatchOptions of a Watchdog. The zero value of a field means its default.
+// WatchOptions configures a Watchdog. A zero field means its default.
 type WatchOptions struct {
-	// Behind is how long after its minute a journal is read first; then after
-	// twice that, and so on, at most BehindMax apart.
+	// Behind is the time from the minute of a journal to its first read. Each next read waits
+	// twice as long, at most BehindMax.
 	Behind, BehindMax time.Duration // 10 min, 240 min
 	Expiry            time.Duration // of a heartbeat: 90 s
-	IdleGap           time.Duration // between two looks at an executor that seems idle: 1 min
+	IdleGap           time.Duration // between two checks of an executor that looks idle: 1 min
 	TimeoutGrace      time.Duration // after a job's timeout: 5 s
 	FunctionGrace     time.Duration // after a function's own timeout: 1 min
-	LostAfter         time.Duration // of a job that is gone: 10 min
+	LostAfter         time.Duration // of a deleted job: 10 min
 	MinutesAPass      int           // 120
 
-	// Window is how long the runs of a job that fires often are read together:
-	// shorter than Behind, so that those had time to end. Whole minutes.
+	// Window is the span of runs that are read together for a job that fires often, in whole
+	// minutes. It is shorter than Behind, so that these runs had time to end.
 	Window time.Duration // four fifths of Behind
 
-	// A pass first reads for WalkFor at most, pages of so many journals, and stores
-	// how far it came; then it acts on what it found for ActFor at most: so many
-	// executors are asked side by side, each for AddressFor at most. It ends in time
-	// for functions/tick, which has 50 s for it.
+	// A pass first reads for at most WalkFor, PageJournals journals a page, and stores its
+	// cursor. Then it acts for at most ActFor: it asks Asked executors at a time, each for at
+	// most AddressFor. The sum fits into the 50 s of functions/tick.
 	WalkFor, ActFor, AddressFor time.Duration // 20 s, 20 s, 6 s
 	PageJournals                int           // 100
 	Asked                       int           // 200
 }
 
-// Watchdog looks at open runs later: it closes what is lost, judges what was
-// left, and makes what is owed.
+// A Watchdog checks runs some time after their claim. It closes lost runs, decides about runs
+// that a dispatcher left, and creates pending follow-ups.
 type Watchdog struct {
 	f     *Finish
 	w     Watch
@@ -47,7 +46,7 @@ type Watchdog struct {
 	ahead ahead
 }
 
-// NewWatchdog makes a Watchdog.
+// NewWatchdog returns a Watchdog with defaults for zero options.
 func NewWatchdog(f *Finish, w Watch, p Prober, o WatchOptions) *Watchdog {
 	o.Behind = cmp.Or(o.Behind, 10*time.Minute)
 	o.BehindMax = cmp.Or(o.BehindMax, 24*o.Behind)
@@ -66,12 +65,11 @@ func NewWatchdog(f *Finish, w Watch, p Prober, o WatchOptions) *Watchdog {
 	return &Watchdog{f: f, w: w, probe: p, o: o, ahead: ahead{over: map[core.RunID]bool{}, fired: map[core.JobID]int64{}}}
 }
 
-// Pass walks the minutes of claims since the last pass, none left out, and
-// reads their journals and those that asked to be read again now; then it acts
-// on what it found. Nothing that it acts on can hold up the walk: what was not
-// done is looked at again. It answers how many runs it looked at.
+// Pass scans each minute of claims since the last pass. It reads the journals of these minutes
+// and the journals that are due again, then acts on the findings. Acting never blocks the scan:
+// unfinished runs are checked again. Pass returns how many runs it checked.
 func (w *Watchdog) Pass(ctx context.Context) (looked int, err error) {
-	end := w.f.o.Now().Add(-w.o.Behind).Unix()/60 - 1 // the last minute that is over for Behind
+	end := w.f.o.Now().Add(-w.o.Behind).Unix()/60 - 1 // the last minute that ended at least Behind ago
 	at, err := w.w.Cursor(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read cursor of the watchdog: %w", err)
@@ -79,13 +77,13 @@ func (w *Watchdog) Pass(ctx context.Context) (looked int, err error) {
 	if at == 0 {
 		// A new store: nothing was claimed before its first minutes.
 		if err := w.w.MoveCursor(ctx, 0, end-1); err != nil {
-			return 0, nil // another was first
+			return 0, nil // another watchdog was first
 		}
 		at = end - 1
 	}
 	if ahead := time.Duration(at-end) * time.Minute; ahead > w.o.Behind/2 {
-		// The clock was set back: what is claimed from now on lies behind the
-		// cursor. Minutes walked again show nothing that is not judged anew.
+		// The clock was set back, so new claims lie behind the cursor. A second scan of a minute
+		// only repeats decisions that are still right.
 		return 0, w.back(ctx, at, end)
 	}
 	found := &findings{minute: end}
@@ -97,13 +95,13 @@ func (w *Watchdog) Pass(ctx context.Context) (looked int, err error) {
 	return looked, err
 }
 
-// back moves the cursor from at back to end. What a walk by a clock that was ahead
-// wants to be read again would be late by as much, so that is asked for anew first,
-// from the farthest minute on, and the cursor goes back as far as there was time for.
+// back moves the cursor from at back to end. A scan with a fast clock put revisits too far ahead,
+// so back first copies them to earlier minutes, farthest first. The cursor goes back as far as
+// the time allows.
 func (w *Watchdog) back(ctx context.Context, at, end int64) error {
 	reading, cancel := context.WithTimeout(ctx, w.o.WalkFor)
 	defer cancel()
-	reach := max(int64(w.o.BehindMax/time.Minute), 2*w.behind()) + 1 // of what a minute's walk asks for
+	reach := max(int64(w.o.BehindMax/time.Minute), 2*w.behind()) + 1 // how far ahead the scan of a minute puts revisits
 	minute := at + reach
 	for minute > end && (minute == at+reach || reading.Err() == nil) {
 		if err := w.sooner(ctx, minute, end); err != nil {
@@ -118,10 +116,9 @@ func (w *Watchdog) back(ctx context.Context, at, end int64) error {
 	return nil
 }
 
-// sooner asks for what is to be read again at a minute to be read again at that
-// which is right for a cursor at end as well, where that is earlier. It stays where it is:
-// the cursor may never come to the other, for the clock may be set right before it has
-// gone back that far. What is read at both is judged twice, and no more.
+// sooner copies the revisits of a minute to the earlier minute that fits a cursor at end. The
+// originals stay, because the clock may be set right before the cursor is back at end. A journal
+// that is read at both minutes is only judged twice.
 func (w *Watchdog) sooner(ctx context.Context, minute, end int64) error {
 	for keys, err := range w.revisits(ctx, minute) {
 		if err != nil {
@@ -140,7 +137,7 @@ func (w *Watchdog) sooner(ctx context.Context, minute, end int64) error {
 	return nil
 }
 
-// revisits reads what is to be read again at a minute, page by page.
+// revisits reads the journals that are due again at a minute, page by page.
 func (w *Watchdog) revisits(ctx context.Context, minute int64) iter.Seq2[[]core.JournalKey, error] {
 	return func(yield func([]core.JournalKey, error) bool) {
 		var after core.JournalKey
@@ -158,9 +155,8 @@ func (w *Watchdog) revisits(ctx context.Context, minute int64) iter.Seq2[[]core.
 	}
 }
 
-// walk reads the minutes behind at, as many as there is time for but one at
-// least, and stores how far it came. What is to be done about their runs is
-// added to found.
+// walk reads the minutes after at, at least one and as many as the time allows. It stores its
+// cursor and adds to found.
 func (w *Watchdog) walk(ctx context.Context, at, end int64, found *findings) (looked int, err error) {
 	reading, cancel := context.WithTimeout(ctx, w.o.WalkFor)
 	defer cancel()
@@ -174,7 +170,7 @@ func (w *Watchdog) walk(ctx context.Context, at, end int64, found *findings) (lo
 		}
 		if err := w.w.MoveCursor(ctx, at, at+1); err != nil {
 			if errors.Is(err, core.ErrRefused) {
-				return looked, nil // another watchdog walks too
+				return looked, nil // another watchdog scans too
 			}
 			return looked, fmt.Errorf("move cursor of the watchdog: %w", err)
 		}
@@ -191,9 +187,8 @@ func (w *Watchdog) walk(ctx context.Context, at, end int64, found *findings) (lo
 	return looked, nil
 }
 
-// minute reads the journals of a minute of claims and those that asked to be read
-// again in it, page by page. What cannot be read in time, or at all, is asked for
-// once more: the walk goes on in any case.
+// minute reads the journals of a minute of claims and the journals due again in it, page by page.
+// Journals that cannot be read in time, or at all, get a revisit, so the scan always goes on.
 func (w *Watchdog) minute(ctx, reading context.Context, minute int64, found *findings) (looked int, again bool, err error) {
 	for keys, err := range w.revisits(ctx, minute) {
 		if err != nil {
@@ -205,7 +200,7 @@ func (w *Watchdog) minute(ctx, reading context.Context, minute int64, found *fin
 		for _, k := range keys {
 			if j, ok := journals[k]; ok {
 				list = append(list, j)
-			} else if err != nil { // otherwise it is gone
+			} else if err != nil { // without an error, the journal is deleted
 				list = append(list, core.Journal{Key: k})
 			}
 		}
@@ -243,9 +238,9 @@ func entries(list []core.Journal) (n int) {
 	return n
 }
 
-// page judges the runs of journals, and asks for each that it is not done with to
-// be read again: as seldom as its age allows, or soon where it was not judged.
-// unread is why the journals themselves could not be read.
+// page decides about the runs of journals and schedules a revisit of each unfinished journal. The
+// delay grows with the journal's age, and is short if a run was not decided. unread is the error
+// that kept the journals from being read, or nil.
 func (w *Watchdog) page(ctx, reading context.Context, minute int64, list []core.Journal, found *findings, unread error) error {
 	looks, err := map[core.JournalKey]look{}, unread
 	if err == nil {
@@ -261,8 +256,8 @@ func (w *Watchdog) page(ctx, reading context.Context, minute int64, list []core.
 		k := list[i].Key
 		switch {
 		case err != nil || looks[k] == missed:
-			// Not all at one minute, which may be too much again; and none so near
-			// that another watchdog may have walked there.
+			// Spread over several minutes, since one minute may again be too much. None is so
+			// near that another watchdog may have passed it.
 			m := minute + w.behind() + int64(k.Suffix)%w.behind()
 			revisits[m] = append(revisits[m], k)
 		case looks[k] == undecided:
@@ -284,16 +279,15 @@ func (w *Watchdog) putRevisits(ctx context.Context, of map[int64][]core.JournalK
 
 func (w *Watchdog) behind() int64 { return max(int64(w.o.Behind/time.Minute), 1) }
 
-// next is the cursor's minute at which a journal of a minute is read again:
-// cursor minutes lag by Behind, so the journal's age there is the difference
-// and Behind.
+// next returns the cursor minute at which a journal is read again. The cursor lags by Behind, so
+// the journal's age at that time is the difference plus Behind.
 func (w *Watchdog) next(claimed, cursor int64) int64 {
 	age := cursor - claimed + w.behind()
 	return cursor + max(min(age, int64(w.o.BehindMax/time.Minute)), 1)
 }
 
-// Check looks at the runs of a check message. A journal that it carries is
-// stored first. An error means that the message is to come again.
+// Check checks the runs of a check message, and first stores the journal that the message
+// carries. If it returns an error, the message must be delivered again.
 func (w *Watchdog) Check(ctx context.Context, c *ring.Check) error {
 	var subjects []subject
 	for _, id := range c.Runs {
@@ -303,8 +297,7 @@ func (w *Watchdog) Check(ctx context.Context, c *ring.Check) error {
 		if err := w.w.PutJournal(ctx, *c.Journal); err != nil && !errors.Is(err, core.ErrRefused) {
 			return fmt.Errorf("store journal of a check: %w", err)
 		}
-		// Stored: the walk over the minutes finds it, unless it is behind that
-		// minute already; so look now as well.
+		// The scan finds the stored journal, unless it is past that minute. So check now as well.
 		subjects = subjectsOf([]core.Journal{*c.Journal})
 	}
 	found := &findings{minute: w.f.o.Now().Unix() / 60}
@@ -321,9 +314,8 @@ func (w *Watchdog) Check(ctx context.Context, c *ring.Check) error {
 	return err
 }
 
-// revisit asks for journals to be read again at a minute that the walk has not
-// come to, so many ahead: one that catches up may pass several while this is
-// being stored.
+// revisit schedules journals to be read again, ahead minutes or more after the cursor. A scan
+// that catches up may pass that minute during the write; then revisit doubles the distance.
 func (w *Watchdog) revisit(ctx context.Context, keys []core.JournalKey, ahead int64) error {
 	if len(keys) == 0 {
 		return nil
@@ -337,14 +329,14 @@ func (w *Watchdog) revisit(ctx context.Context, keys []core.JournalKey, ahead in
 		if err != nil {
 			return fmt.Errorf("read cursor of the watchdog: %w", err)
 		}
-		minute := max(at, min(newest, w.f.o.Now().Unix()/60)) + ahead // a claim lies ahead of us where its clock did
+		minute := max(at, min(newest, w.f.o.Now().Unix()/60)) + ahead // a claim is in the future if the claimer's clock is fast
 		if err := w.w.PutRevisits(ctx, minute, keys); err != nil {
 			return fmt.Errorf("ask for journals to be read again: %w", err)
 		}
 		switch at, err = w.w.Cursor(ctx); {
 		case err != nil:
 			return fmt.Errorf("read cursor of the watchdog: %w", err)
-		case at < minute-1: // at minute-1 its reader may have begun
+		case at < minute-1: // a reader may have begun at minute-1
 			return nil
 		}
 	}

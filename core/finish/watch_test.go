@@ -14,7 +14,7 @@ import (
 
 const address = "http://10.0.0.1:9999/"
 
-// probe answers what a test wants of every address.
+// probe returns the test's answers for each address.
 type probe struct {
 	beat, idleErr error
 	idle          bool
@@ -51,7 +51,7 @@ func newWatchRig(t *testing.T) *watchRig {
 	return r
 }
 
-// registered stores an executor whose last beat is as old as given.
+// registered stores an executor whose last heartbeat is age old.
 func (r *watchRig) registered(age time.Duration) {
 	r.t.Helper()
 	r.must(r.s.PutExecutor(r.t.Context(), core.Executor{App: "orders", Address: address, Beat: r.now.Add(-age), Since: begin.Add(-time.Hour)}))
@@ -64,7 +64,7 @@ func (r *watchRig) fixed(list ...string) {
 
 var key = core.JournalKey{Minute: begin.Unix() / 60, Suffix: 3, Nonce: "nonce"}
 
-// journal stores what the run's dispatcher knew of it.
+// journal stores the dispatcher's journal entry of the run.
 func (r *watchRig) journal(k core.JournalKey, outcome core.Outcome) {
 	r.t.Helper()
 	r.must(r.s.PutJournal(r.t.Context(), core.Journal{Key: k, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: outcome}}}))
@@ -86,7 +86,7 @@ func (r *watchRig) check(idle bool) error {
 	return r.w.Check(r.t.Context(), &ring.Check{Runs: []core.RunID{id}, Idle: idle})
 }
 
-// TestLost is the rules of DESIGN 11, each just before and at its bound.
+// TestLost checks each rule of DESIGN 11 just before and at its bound.
 func TestLost(t *testing.T) {
 	type is struct {
 		state  core.State
@@ -113,7 +113,7 @@ func TestLost(t *testing.T) {
 		set   func(*watchRig)
 		want  is
 		asked bool // the executor was asked
-		again bool // a second look was asked for
+		again bool // another check was requested
 	}{
 		{"young", 10*time.Minute - time.Millisecond, nil, nil, nil, open, false, false},
 		{"registered address gone", 10 * time.Minute, nil, nil, nil, gone, false, false},
@@ -203,9 +203,9 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestGivenAddressOfARegisteredExecutor: a run that was given the address of a
-// registered executor is judged as one at a fixed address. The others there are
-// not: an executor that beats is not gone, however its port answers now.
+// TestGivenAddressOfARegisteredExecutor: a run that was given a registered executor's address
+// follows the rules of a fixed address. The executor's other runs do not: while its heartbeats
+// come, it is not gone, even if its port does not answer.
 func TestGivenAddressOfARegisteredExecutor(t *testing.T) {
 	r := newWatchRig(t)
 	r.job(1, nil)
@@ -228,7 +228,7 @@ func TestGivenAddressOfARegisteredExecutor(t *testing.T) {
 	}
 }
 
-// TestIdleTwice: an executor that is idle at two looks has forgotten the run.
+// TestIdleTwice: an executor that is idle at two checks has forgotten the run.
 func TestIdleTwice(t *testing.T) {
 	for _, c := range []struct {
 		timeout time.Duration
@@ -253,8 +253,8 @@ func TestIdleTwice(t *testing.T) {
 	}
 }
 
-// TestKilledThenTimedOut: a person killed it, its report was lost, and in the
-// end the watchdog times it out: it ends as killed, and is not tried again.
+// TestKilledThenTimedOut: a user killed the run, its report was lost, and the watchdog times it
+// out. The run ends as killed and is not retried.
 func TestKilledThenTimedOut(t *testing.T) {
 	r := newWatchRig(t)
 	r.job(1, func(j *core.Job) { j.Def.Timeout = 30 * time.Second })
@@ -268,7 +268,8 @@ func TestKilledThenTimedOut(t *testing.T) {
 	}
 }
 
-// TestLostOwesARetryWhereNamed, and after that is found done by a late report.
+// TestLostOwesARetryWhereNamed: a lost run is retried if the job's retry rule names lost. A late
+// report finds it done.
 func TestLostOwesARetryWhereNamed(t *testing.T) {
 	r := newWatchRig(t)
 	r.job(1, func(j *core.Job) { j.Def.Retry.On = []core.State{core.Lost} })
@@ -282,8 +283,8 @@ func TestLostOwesARetryWhereNamed(t *testing.T) {
 	}
 }
 
-// TestBegunIsNobodysToClose: an unacked message still has it, however old, and
-// whatever the executor says.
+// TestBegunIsNobodysToClose: an unacked message may still carry a begun run, so it stays open at
+// any age and after any answer of the executor.
 func TestBegunIsNobodysToClose(t *testing.T) {
 	for _, outcome := range []core.Outcome{core.Begun, 0} {
 		r := newWatchRig(t)
@@ -300,20 +301,21 @@ func TestBegunIsNobodysToClose(t *testing.T) {
 	}
 }
 
-// TestLeft: what a dispatcher left falls only when nobody can take it any more.
+// TestLeft: a run that a dispatcher left is closed only when no dispatcher can still take it.
 func TestLeft(t *testing.T) {
 	at := core.InstantOf(begin) - 1
 	unsent := func(x *core.Run) { x.Owner, x.Address, x.State, x.Until = "", "", core.Planned, time.Time{} }
-	// A message of another job that has waited since a moment: the ring is not
-	// known to be empty of messages older than what was left.
+	// The ring holds an old message of another job, so it may hold older messages of the left run
+	// too.
 	waiting := func(r *watchRig, since time.Time) {
 		slot := core.InstantOf(since)
 		r.must(r.s.Store.Enqueue(r.t.Context(),
 			[]ring.Out{{NotBefore: since, Message: ring.Message{Kind: ring.KindFires, Slot: slot,
 				Fires: []core.Fire{{Run: core.PlannedRun(2, slot)}}}}})[0])
 	}
-	old := func(r *watchRig) { waiting(r, begin.Add(time.Minute)) } // as old as the claim may be
-	// Another is put back since hours, and a third of a slot at or after this instant.
+	old := func(r *watchRig) { waiting(r, begin.Add(time.Minute)) } // as old as the claim can be
+	// Another message was requeued for hours, and a third one with a due time at or after this
+	// time.
 	back := func(r *watchRig, slots ...core.Instant) {
 		for _, slot := range slots {
 			m := ring.Message{Kind: ring.KindFires, Slot: slot, Try: 9, Fires: []core.Fire{{Run: core.PlannedRun(2, slot)}}}
@@ -383,8 +385,8 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestPassLeavesNoMinuteOut: however long it was away, and while something is
-// open or owed the journal is read again, after twice the time each.
+// TestPassLeavesNoMinuteOut: a pass after any break scans every minute. While a run is open or
+// has pending follow-ups, its journal is read again, each time after twice the time.
 func TestPassLeavesNoMinuteOut(t *testing.T) {
 	r := newWatchRig(t)
 	r.job(1, nil)
@@ -394,7 +396,7 @@ func TestPassLeavesNoMinuteOut(t *testing.T) {
 	var looked []int64 // minutes after the claim at which the journal was read
 	for minute := range int64(800) {
 		if minute > 40 && minute < 60 {
-			continue // nobody passes
+			continue // the watchdog is down
 		}
 		r.now = begin.Add(time.Duration(minute)*time.Minute + 30*time.Second)
 		r.registered(0)
@@ -406,7 +408,8 @@ func TestPassLeavesNoMinuteOut(t *testing.T) {
 			looked = append(looked, minute)
 		}
 	}
-	// 10 minutes behind (11 since the minute has to be over), then 20, 40 …; the one of minute 41 waited for a pass at 60.
+	// The first read is 11 minutes after the claim, since the minute must be over. The next ones
+	// are after 20 and 40; minute 41 waits for a pass at 60.
 	if len(looked) < 4 || looked[0] != 11 || looked[1] < 20 || looked[1] > 22 || looked[2] < 40 || looked[2] > 60 {
 		t.Errorf("read at minutes %v", looked)
 	}
@@ -416,7 +419,7 @@ func TestPassLeavesNoMinuteOut(t *testing.T) {
 		}
 	}
 	r.must(r.end(finish.Result{Run: id, State: core.Succeeded}))
-	for n := range 2 { // the one that was asked for already, and no other
+	for n := range 2 { // only the revisit that was requested already
 		for range 6 {
 			r.now = r.now.Add(100 * time.Minute)
 			looked, err := r.w.Pass(t.Context())
@@ -427,8 +430,8 @@ func TestPassLeavesNoMinuteOut(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: what is claimed by a clock that was set back lies behind the
-// cursor; it is walked all the same, and a small step walks nothing twice.
+// TestClockSetBack: runs that are claimed after the clock was set back lie behind the cursor, and
+// are still scanned. After a small step no minute is scanned twice.
 func TestClockSetBack(t *testing.T) {
 	for back, want := range map[time.Duration]bool{4 * time.Minute: false, 15 * time.Minute: true, 3 * time.Hour: true} {
 		r := newWatchRig(t)
@@ -454,10 +457,9 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestRevisitsOfAClockThatWasAhead: what a watchdog whose clock was hours ahead wants
-// to be read again is read when the age of its journal allows by a right clock, also
-// where the way back takes several passes. It stays where it was as well: the clock may be
-// set right before the cursor has gone back to the other.
+// TestRevisitsOfAClockThatWasAhead: a watchdog with a fast clock scheduled revisits hours ahead.
+// They are copied to the minutes of a right clock, even if the way back takes several passes. The
+// originals stay, because the clock may be set right before the cursor is back.
 func TestRevisitsOfAClockThatWasAhead(t *testing.T) {
 	for ahead, long := range map[time.Duration]time.Duration{90 * time.Minute: time.Minute, 30 * time.Hour: time.Minute,
 		31 * time.Hour: time.Nanosecond} {
@@ -465,7 +467,7 @@ func TestRevisitsOfAClockThatWasAhead(t *testing.T) {
 		r.w = finish.NewWatchdog(r.f, r.s, r.p, finish.WatchOptions{WalkFor: long, PageJournals: 1})
 		r.job(1, nil)
 		r.sent(nil)
-		end := r.now.Add(-10*time.Minute).Unix()/60 - 1 // where the cursor ought to be
+		end := r.now.Add(-10*time.Minute).Unix()/60 - 1 // the right position of the cursor
 		cursor := end + int64(ahead/time.Minute)
 		r.must(r.s.MoveCursor(t.Context(), 0, cursor))
 		other := key
@@ -502,8 +504,7 @@ func TestRevisitsOfAClockThatWasAhead(t *testing.T) {
 	}
 }
 
-// TestCheckOfAClockThatWasAhead: the journal of a claimer whose clock was hours ahead
-// is read again soon.
+// TestCheckOfAClockThatWasAhead: the journal of a claimer with a fast clock is read again soon.
 func TestCheckOfAClockThatWasAhead(t *testing.T) {
 	r := newWatchRig(t)
 	r.job(1, nil)
@@ -525,7 +526,7 @@ func TestCheckOfAClockThatWasAhead(t *testing.T) {
 	t.Error("it is not read again within 20 minutes")
 }
 
-// TestPassAfterALongTime walks in steps that end, and comes to now.
+// TestPassAfterALongTime: passes of limited length catch up to now.
 func TestPassAfterALongTime(t *testing.T) {
 	r := newWatchRig(t)
 	r.job(1, nil)
@@ -548,7 +549,7 @@ func TestPassAfterALongTime(t *testing.T) {
 	}
 }
 
-// TestPassMakesWhatIsOwed: whoever closed it died before its retry was made.
+// TestPassMakesWhatIsOwed: the process that closed a run died before it created the retry.
 func TestPassMakesWhatIsOwed(t *testing.T) {
 	r := newWatchRig(t)
 	r.job(1, nil)
@@ -573,8 +574,8 @@ func TestPassMakesWhatIsOwed(t *testing.T) {
 	}
 }
 
-// TestCheckBringsAJournal: it is stored before anything is judged, and walked
-// later though the cursor was past its minute.
+// TestCheckBringsAJournal: the journal is stored before any decision, and scanned later although
+// the cursor was past its minute.
 func TestCheckBringsAJournal(t *testing.T) {
 	r := newWatchRig(t)
 	r.job(1, nil)
@@ -592,7 +593,7 @@ func TestCheckBringsAJournal(t *testing.T) {
 	if got := r.stored(id); !got.State.Open() {
 		t.Errorf("it is %s", got.State)
 	}
-	// Its executor goes away; nobody but the walk tells of it.
+	// Its executor goes away; only the scan can find that.
 	for minute := range 60 {
 		r.now = begin.Add(time.Duration(20+minute) * time.Minute)
 		if _, err := r.w.Pass(t.Context()); err != nil {
@@ -604,7 +605,7 @@ func TestCheckBringsAJournal(t *testing.T) {
 	}
 }
 
-// TestTwoWatchdogs: the cursor moves once; the one that comes second stops.
+// TestTwoWatchdogs: the cursor moves once, and the second watchdog stops.
 func TestTwoWatchdogs(t *testing.T) {
 	r := newWatchRig(t)
 	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
@@ -633,8 +634,8 @@ func (m meanwhile) MoveCursor(ctx context.Context, seen, minute int64) error {
 	return err
 }
 
-// TestCheckWhileTheWalkCatchesUp: a walk that passes the minute while a journal
-// is put there has not read it; it is put further ahead.
+// TestCheckWhileTheWalkCatchesUp: if the scan passes the minute while a journal is put there, the
+// journal is put further ahead.
 func TestCheckWhileTheWalkCatchesUp(t *testing.T) {
 	r := newWatchRig(t)
 	r.job(1, nil)
@@ -661,7 +662,7 @@ func TestCheckWhileTheWalkCatchesUp(t *testing.T) {
 	}
 }
 
-// passing is a store whose cursor moves while journals are put ahead.
+// passing is a store whose cursor moves while revisits are put ahead.
 type passing struct {
 	*store
 	do func()
@@ -672,15 +673,14 @@ func (p passing) PutRevisits(ctx context.Context, minute int64, keys []core.Jour
 	return p.store.PutRevisits(ctx, minute, keys)
 }
 
-// TestLaterRuns: an executor that is busy with a job may be busy with others of its
-// runs. What came to it later and ended there proves that an earlier one is not
-// there any more; nothing else does.
+// TestLaterRuns: an executor that is busy with a job may be busy with another run of it. Only a
+// run that came later and ended there proves that it has lost the earlier one.
 func TestLaterRuns(t *testing.T) {
 	at := func(d time.Duration) core.Instant { return core.InstantOf(begin.Add(d)) }
 	planned := func(d time.Duration) core.RunID { return core.PlannedRun(1, at(d)) }
-	const arrived = 30 * time.Second // until then the run may have been sent
-	// later is a run that was sent to the address a moment after the first could be
-	// known to be before it, and that ended when the walk looks for 10 minutes.
+	const arrived = 30 * time.Second // the run may have been sent until then
+	// later was sent to the address just late enough to prove that the first run came before it.
+	// It ended 10 minutes before the scan.
 	later := func(x *core.Run) {
 		x.State, x.SentAt, x.EndedAt, x.Code = core.Succeeded, begin.Add(arrived+time.Minute+time.Millisecond), begin.Add(20*time.Minute), 200
 	}
@@ -745,7 +745,7 @@ func TestLaterRuns(t *testing.T) {
 	}
 }
 
-// TestLaterRunsAtAQueue prove nothing: many pull from it, each at its pace.
+// TestLaterRunsAtAQueue: at a queue, later runs prove nothing, since consumers differ in speed.
 func TestLaterRunsAtAQueue(t *testing.T) {
 	r := newWatchRig(t)
 	r.job(1, nil)
@@ -764,8 +764,8 @@ func TestLaterRunsAtAQueue(t *testing.T) {
 	}
 }
 
-// TestUnreadableAppHoldsUpNoOther: what cannot be read of one app is judged later, and
-// the runs of others in that pass.
+// TestUnreadableAppHoldsUpNoOther: runs of an unreadable app are decided later; other runs are
+// decided in this pass.
 func TestUnreadableAppHoldsUpNoOther(t *testing.T) {
 	r := newWatchRig(t)
 	r.must(r.s.PutApp(t.Context(), 0, core.App{Name: "ledger", Rev: 1}, core.Change{ID: 1, At: begin, App: "ledger"}))
@@ -790,8 +790,8 @@ func TestUnreadableAppHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// TestUnreadIsNotGone: what a throttled table did not answer is not taken for
-// deleted, and is looked at again soon.
+// TestUnreadIsNotGone: an item that a throttled table did not return is not taken for deleted,
+// and is checked again soon.
 func TestUnreadIsNotGone(t *testing.T) {
 	for _, what := range []string{"jobs", "apps", "runs"} {
 		r := newWatchRig(t)
@@ -819,9 +819,9 @@ func TestUnreadIsNotGone(t *testing.T) {
 	}
 }
 
-// TestLostBeforeTheWalk: a run whose job takes it for lost before the walk comes is looked
-// at until that is due, whether its executor is busy or says nothing, and ends soon after
-// that is gone.
+// TestLostBeforeTheWalk: a job's lostAfter is shorter than the delay of the scan. Its run is
+// checked until then, whether the executor is busy or silent, and ends soon after the executor is
+// gone.
 func TestLostBeforeTheWalk(t *testing.T) {
 	r := newWatchRig(t)
 	r.job(1, func(j *core.Job) { j.Def.LostAfter = time.Minute })
@@ -854,8 +854,8 @@ func TestLostBeforeTheWalk(t *testing.T) {
 	}
 }
 
-// TestBusyReadsTheNewestLaterRuns: the proof that a run is gone is sought among the newest runs of
-// its job. Where it is not among them the run stays open.
+// TestBusyReadsTheNewestLaterRuns: the proof that a run is lost is looked for in the job's newest
+// runs. If it is not among them, the run stays open.
 func TestBusyReadsTheNewestLaterRuns(t *testing.T) {
 	const most = bound.LaterRuns
 	for newer, want := range map[int]core.State{most - 1: core.Lost, most: core.Running, 10 * most: core.Running} {

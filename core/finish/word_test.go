@@ -10,8 +10,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// What a handler says of its retry is what becomes of it, within bounds, and a kill or the
-// end of its time come before it.
+// A handler's word on its retry is followed within bounds. A kill or a timeout takes precedence.
 func TestWordOnTheRetry(t *testing.T) {
 	const bad = "a snooze is 1s to 24h0m0s"
 	for _, c := range []struct {
@@ -19,7 +18,7 @@ func TestWordOnTheRetry(t *testing.T) {
 		state            core.State
 		after            time.Duration
 		attempt, retries int
-		kill             string // by whom
+		kill             string // user who killed it, if any
 		over             bool   // past its timeout
 		want             core.Reason
 		left             int // retries of the next attempt; -1: none follows
@@ -50,7 +49,7 @@ func TestWordOnTheRetry(t *testing.T) {
 				}
 			})
 			reason := map[core.State]core.Reason{core.Failed: core.ReasonHandler, core.TimedOut: core.ReasonTimeout}[c.state]
-			for range 2 { // a report that comes again makes nothing twice
+			for range 2 { // a second report creates nothing again
 				r.must(r.end(finish.Result{Run: id, State: c.state, Reason: reason, Message: "said", RetryAfter: c.after}))
 			}
 			got := r.stored(id)

@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// SaveApp makes or changes an app. One that is already as wanted is left alone;
-// its pause and what is withheld from its code are never touched.
+// SaveApp creates or changes an app. An equal app is not written. Its pause and its list of
+// suppressed jobs always stay.
 func (m *Manage) SaveApp(ctx context.Context, actor core.Actor, spec AppSpec) (AppResult, error) {
 	if err := actor.Validate(); err != nil {
 		return AppResult{}, err
@@ -21,7 +21,7 @@ func (m *Manage) SaveApp(ctx context.Context, actor core.Actor, spec AppSpec) (A
 	return m.saveApp(ctx, actor, spec, true)
 }
 
-// CheckApp says what SaveApp would answer, and changes nothing.
+// CheckApp returns the result that SaveApp would have, and changes nothing.
 func (m *Manage) CheckApp(ctx context.Context, spec AppSpec) (AppResult, error) {
 	return m.saveApp(ctx, core.Actor{}, spec, false)
 }
@@ -111,7 +111,7 @@ func (m *Manage) putApp(ctx context.Context, old, next *core.App, c core.Change)
 	return m.store.PutApp(ctx, old.Rev, *next, c)
 }
 
-// ParseRange reads what may stand in Allow. Its error says how that is written.
+// ParseRange parses an entry of Allow. Its error describes the format.
 func ParseRange(text string) (netip.Prefix, error) {
 	if ip, err := netip.ParseAddr(text); err == nil {
 		return ip.WithZone("").Prefix(ip.BitLen())
@@ -136,7 +136,7 @@ func sameApp(a, b *core.App) bool {
 		a.Overlap == b.Overlap && a.Limits == b.Limits && a.Call.Equal(b.Call) && a.Notify.Equal(b.Notify)
 }
 
-// RemoveExecutor removes the registration of an executor that is gone, and records who did it.
+// RemoveExecutor deletes the registration of an executor that is gone, and records the user.
 func (m *Manage) RemoveExecutor(ctx context.Context, actor core.Actor, app, address string) error {
 	if err := actor.Validate(); err != nil {
 		return err
@@ -183,9 +183,9 @@ func (m *Manage) DeleteApp(ctx context.Context, actor core.Actor, name string) e
 	})
 }
 
-// empty refuses the deletion of an app that has jobs.
+// empty rejects the deletion of an app that has jobs.
 func (m *Manage) empty(ctx context.Context, name string, leaves leaving) error {
-	for after, n := core.JobID(0), 1; ; n = bound.AtOnce { // mostly the first job stays
+	for after, n := core.JobID(0), 1; ; n = bound.AtOnce { // usually the first job stays
 		jobs, next, err := m.store.ListJobs(ctx, name, after, n)
 		bad, err := core.Besides(err)
 		if err != nil {

@@ -11,21 +11,21 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// edit is one change of one job under way: docs/internals/claim-protocol.md 4.
+// An edit is one change of one job in progress: docs/internals/claim-protocol.md 4.
 type edit struct {
-	old  *core.Job // as read; nil: it is to be created
+	old  *core.Job // as read; nil for a new job
 	want core.Job
 	verb string
 	by   core.Actor
 	why  string
 	at   time.Time
-	// edges is that of Update.
+	// edges is Update.Edges.
 	edges int64
-	// source is that of the script, where the job is given another version of it.
+	// source is the source of a new script version; empty: the version stays.
 	source string
 }
 
-// newEdit begins a change of a job as read: want is a copy with the next revision.
+// newEdit begins a change of a job as read; want is a copy with the next revision.
 func newEdit(old *core.Job, actor core.Actor, verb, why string, now time.Time) *edit {
 	e := &edit{old: old, want: *old, verb: verb, by: actor, why: why, at: now}
 	e.want.Sched.Rev, e.want.Sched.RevAt = core.NextRev(old.Sched.Rev, old.Sched.RevAt, now)
@@ -42,9 +42,9 @@ func (e *edit) change() core.Change {
 	return c
 }
 
-// commit stores edits: first the records of what was due, then the changes. An
-// edit whose record cannot be stored is not made. Each has the answer of its write. Each job goes into the partition
-// of today: one that was paused is in none, and that of before may be read no more.
+// commit stores edits and returns one error for each. It first stores the records of due runs,
+// and skips an edit whose record cannot be stored. Each job gets its current partition: a paused
+// job has none, and an old partition may not be read.
 func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []error {
 	out := make([]error, len(edits))
 	var skips []core.Skip
@@ -62,8 +62,7 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []err
 		if err == nil && some {
 			skips, skipOf = append(skips, skip), append(skipOf, i)
 		}
-		// A stored schedule that cannot be read has no instants: editing it is
-		// how it is mended.
+		// An unreadable schedule has no due times, and this edit is how a user repairs it.
 	}
 	m.putSkips(ctx, skips, func(k int, err error) { out[skipOf[k]] = err })
 	m.putScripts(ctx, edits, out)
@@ -108,8 +107,8 @@ func (m *Manage) putSkips(ctx context.Context, skips []core.Skip, answer func(k 
 	}
 }
 
-// mine reports whether a job as read is what one of the attempts wrote: its
-// lost answer was a success.
+// mine reports whether one of the attempts wrote the job as read, so that its lost answer was a
+// success.
 func mine(found *core.Job, attempts []core.Job) bool {
 	for i := range attempts {
 		if f, a := &found.Sched, &attempts[i].Sched; f.Rev == a.Rev && f.RevAt.Equal(a.RevAt) && found.Def.Equal(attempts[i].Def) &&
@@ -121,26 +120,26 @@ func mine(found *core.Job, attempts []core.Job) bool {
 	return false
 }
 
-// started is s begun afresh at its RevAt.
+// started returns s started again at its RevAt.
 func (m *Manage) started(s core.Sched, sch *schedule.Schedule) core.Sched {
 	return plan.Start(s, sch, m.plans)
 }
 
-// toPlan is a job that was changed and may be due to be planned.
+// toPlan is a changed job that may be due to be planned.
 type toPlan struct {
 	s   core.Sched
 	sch *schedule.Schedule
 }
 
-// duePlan reports that a job is to be planned by now; one that is paused only for
-// what comes after the end of that.
+// duePlan reports whether a job is due to be planned. A paused job is planned after the end of its
+// pause only.
 func duePlan(s *core.Sched, now time.Time) bool {
 	ends := s.PauseUntil != 0 && s.PausedAt(now)
 	return (s.State == core.Started || ends) && s.PlanAt != 0 && s.PlanAt <= core.InstantOf(now)
 }
 
-// planNow plans jobs until their planAt lies ahead. What does not work out is
-// left to the tick, which finds them in the due index.
+// planNow plans jobs until their PlanAt is in the future. After an error, the tick plans a job
+// from the due index.
 func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 	for range bound.PlanPasses {
 		now := m.ask.Now()
@@ -157,7 +156,7 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 			if j.s.Tail != 0 {
 				fire, ok := tails[j.s.Tail]
 				if !ok {
-					continue // its chain has ended, or it could not be read: the tick's
+					continue // its chain has ended or is unread: left to the tick
 				}
 				if fire.Run != 0 {
 					fire.Slot = m.plans.DelaySlot(j.s.ID, j.sch, fire.At)
@@ -209,9 +208,9 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 	}
 }
 
-// tails answers for each fixed delay among the jobs with an open chain the fire
-// to be sent again under its revision: without a run where the chain's first
-// run is on its way already, none where it has ended.
+// tails returns the fire to send again under the new revision for each fixed-delay job with an
+// open chain. The fire is empty if the chain's first run was already sent. Ended chains have
+// none.
 func (m *Manage) tails(ctx context.Context, jobs []toPlan, now time.Time) map[core.RunID]core.Fire {
 	var ids []core.RunID
 	for _, j := range jobs {

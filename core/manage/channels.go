@@ -11,8 +11,8 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// ChannelSpec is a channel as its owner wants it. Of Channel, Rev, Tested and Created are
-// ignored; core.AsStored in it leaves a secret as it is.
+// A ChannelSpec is a channel as its owner wants it. Rev, Tested and Created of Channel are
+// ignored. core.AsStored in it keeps the stored secret.
 type ChannelSpec struct {
 	Channel core.Channel
 	IfRev   *int64
@@ -24,7 +24,7 @@ type ChannelResult struct {
 	Change string // Created, Updated, Unchanged
 }
 
-// SaveChannel makes or changes a channel. One that is already as wanted is left alone.
+// SaveChannel creates or changes a channel. An equal channel is not written.
 func (m *Manage) SaveChannel(ctx context.Context, actor core.Actor, spec ChannelSpec) (ChannelResult, error) {
 	if err := actor.Validate(); err != nil {
 		return ChannelResult{}, err
@@ -32,7 +32,7 @@ func (m *Manage) SaveChannel(ctx context.Context, actor core.Actor, spec Channel
 	return m.saveChannel(ctx, actor, spec, true)
 }
 
-// CheckChannel says what SaveChannel would answer, and changes nothing.
+// CheckChannel returns the result that SaveChannel would have, and changes nothing.
 func (m *Manage) CheckChannel(ctx context.Context, spec ChannelSpec) (ChannelResult, error) {
 	return m.saveChannel(ctx, core.Actor{}, spec, false)
 }
@@ -89,7 +89,7 @@ func (m *Manage) saveChannel(ctx context.Context, actor core.Actor, spec Channel
 	return res, nil
 }
 
-// takes refuses a channel that nothing here can send to.
+// takes rejects a channel that this server cannot send to.
 func (m *Manage) takes(ctx context.Context, c core.Channel) error {
 	if m.o.Notifier == nil {
 		return core.Errorf(core.CodeRefused, "this server does not send notifications")
@@ -100,7 +100,7 @@ func (m *Manage) takes(ctx context.Context, c core.Channel) error {
 	return nil
 }
 
-// roomForChannel refuses one channel too many, about.
+// roomForChannel rejects a new channel if about the maximum number exists.
 func (m *Manage) roomForChannel(ctx context.Context, there bool) error {
 	if there {
 		return nil
@@ -124,7 +124,7 @@ func (m *Manage) putChannel(ctx context.Context, old core.Channel, next *core.Ch
 	return m.store.PutChannel(ctx, old.Rev, *next, c)
 }
 
-// DeleteChannel removes a channel. Notices that wait for it are told to nobody by it.
+// DeleteChannel deletes a channel. Pending notifications to it are dropped.
 func (m *Manage) DeleteChannel(ctx context.Context, actor core.Actor, name string) error {
 	if err := actor.Validate(); err != nil {
 		return err
@@ -147,15 +147,16 @@ func (m *Manage) DeleteChannel(ctx context.Context, actor core.Actor, name strin
 
 type ChannelTest struct {
 	Sent bool
-	// Why it was not, for people; whether another try may do; and not before how long.
+	// Why is the reason of a failure, for users. Permanent means that a retry cannot help. After
+	// is the minimum delay of a retry.
 	Why       string
 	Permanent bool
 	After     time.Duration
 	Took      time.Duration
 }
 
-// TestChannel sends a test message to a channel, now and once. So that nobody is flooded, a
-// channel is tested once in Options.TestEvery; whoever asks before is refused.
+// TestChannel sends one test message to a channel. To prevent floods, a second test within
+// Options.TestEvery is rejected.
 func (m *Manage) TestChannel(ctx context.Context, actor core.Actor, name string) (ChannelTest, error) {
 	if err := actor.Validate(); err != nil {
 		return ChannelTest{}, err
@@ -176,7 +177,7 @@ func (m *Manage) TestChannel(ctx context.Context, actor core.Actor, name string)
 	return res, nil
 }
 
-// beginTest notes on a channel that it is tested: of two at once one is refused.
+// beginTest records the test on the channel, so that one of two concurrent tests is rejected.
 func (m *Manage) beginTest(ctx context.Context, actor core.Actor, name string) (ch core.Channel, err error) {
 	var attempts []int64
 	unclear := core.Say("could not confirm that the test of channel %s was recorded, so no message was sent: try again", name)
@@ -199,7 +200,7 @@ func (m *Manage) beginTest(ctx context.Context, actor core.Actor, name string) (
 		next := old
 		next.Tested = now
 		err = m.putChannel(ctx, old, &next, actor, core.VerbTested)
-		if !errors.Is(err, core.ErrRefused) { // else another test may have this revision
+		if !errors.Is(err, core.ErrRefused) { // after a conflict, another test may have this revision
 			attempts = append(attempts, next.Rev)
 		}
 		ch = next

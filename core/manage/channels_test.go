@@ -22,8 +22,8 @@ func mailTo(host string) core.Channel {
 		SMTP: core.SMTP{Host: host, User: "jobs", Password: someSecret}}}
 }
 
-// TestChannels: a channel is made, changed, left alone, deleted; its secrets are in no record,
-// and *** leaves them as they are, but where they would go elsewhere.
+// TestChannels: a channel is created, changed, left as it is, and deleted. Its secrets are in no
+// record. The value *** keeps them, unless they would go to another place.
 func TestChannels(t *testing.T) {
 	f := newFixture(t)
 	save := func(c core.Channel) (string, error) {
@@ -94,7 +94,7 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// TestChannelWritesAreLost: whatever becomes of a write's answer, the channel is as it was said or as it was.
+// TestChannelWritesAreLost: after any lost answer, the channel has all new or all old values.
 func TestChannelWritesAreLost(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		f := newFixture(t)
@@ -114,7 +114,8 @@ func TestChannelWritesAreLost(t *testing.T) {
 	}
 }
 
-// TestDeletionOfAnAppIsLost: an app that is found gone after a deletion without an answer was deleted.
+// TestDeletionOfAnAppIsLost: an app that is missing after a deletion without an answer was
+// deleted.
 func TestDeletionOfAnAppIsLost(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		f := newFixture(t)
@@ -128,7 +129,7 @@ func TestDeletionOfAnAppIsLost(t *testing.T) {
 	}
 }
 
-// TestTooManyChannels: one more than the bound is refused.
+// TestTooManyChannels: one more channel than the maximum is rejected.
 func TestTooManyChannels(t *testing.T) {
 	f := newFixture(t)
 	for i := range core.MaxChannels + 1 {
@@ -141,8 +142,8 @@ func TestTooManyChannels(t *testing.T) {
 	}
 }
 
-// TestTestIsBounded: a channel is tested once in ten seconds, whoever asks and by whatever process, and each
-// test has a record; what was wrong is in the answer.
+// TestTestIsBounded: a channel is tested once in ten seconds, for all callers and processes. Each
+// test has a record, and the result has the error.
 func TestTestIsBounded(t *testing.T) {
 	f := newFixture(t)
 	if _, err := f.M.TestChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeNotFound {
@@ -159,7 +160,7 @@ func TestTestIsBounded(t *testing.T) {
 	}
 	f.Notifier.Err = nil
 	for range 50 {
-		other := f.Fresh(f.Faults) // of another process
+		other := f.Fresh(f.Faults) // another process
 		if _, err := other.TestChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeRefused || !strings.Contains(err.Error(), "again in") {
 			t.Fatalf("tested again at once: %v", err)
 		}
@@ -168,7 +169,7 @@ func TestTestIsBounded(t *testing.T) {
 	if res, err := f.M.TestChannel(ctx, ann, "finance"); err != nil || !res.Sent || len(f.Notifier.Sent) != 2 {
 		t.Fatalf("%+v, %v, %d sent", res, err, len(f.Notifier.Sent))
 	}
-	// An edit does not take the bound away.
+	// An edit does not reset the limit.
 	c := feishu()
 	c.Language = core.Chinese
 	if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: c}); err != nil {
@@ -183,7 +184,7 @@ func TestTestIsBounded(t *testing.T) {
 	}
 }
 
-// TestPruneChannels: a prune takes the channels of its set that are not named, and no others.
+// TestPruneChannels: a prune deletes exactly the channels of its set that are not named.
 func TestPruneChannels(t *testing.T) {
 	f := newFixture(t)
 	for name, set := range map[string]string{"gone": "s", "stays": "s", "other": "t"} {
@@ -206,11 +207,12 @@ func TestPruneChannels(t *testing.T) {
 	}
 }
 
-// TestPruneDryRunFindsWhatKeepsAnObject: a dry run refuses what the prune refuses, and only that.
+// TestPruneDryRunFindsWhatKeepsAnObject: a dry run rejects exactly the objects that the prune
+// rejects.
 func TestPruneDryRunFindsWhatKeepsAnObject(t *testing.T) {
 	tells := core.Notify{To: []string{"oncall"}}
 	for _, c := range []struct {
-		name, set string // of the job that tells the channel
+		name, set string // of the job that notifies the channel
 		stay      map[string]core.Notify
 		want      string
 	}{
@@ -232,7 +234,7 @@ func TestPruneDryRunFindsWhatKeepsAnObject(t *testing.T) {
 			job := after("a")
 			job.Def.App, job.Def.Set, job.Def.Notify = "web", c.set, tells
 			f.Save(job)
-			if n, stays := c.stay["web/a"]; stays && !dry { // what the file says is saved before the prune
+			if n, stays := c.stay["web/a"]; stays && !dry { // the jobs of the file are saved before the prune
 				job.Def.Notify = n
 				f.Save(job)
 			}

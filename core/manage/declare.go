@@ -11,8 +11,8 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// notWithheld refuses of new jobs those that code declares and somebody deleted.
-// The apps are read after the jobs, for a deletion withholds first.
+// notWithheld rejects new jobs that code declares and a user deleted. It reads the apps after the
+// jobs, because a deletion writes the app first.
 func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 	var names []string
 	for _, s := range fresh {
@@ -61,8 +61,7 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 	})
 }
 
-// declared is how many jobs of apps code declared. It is counted again after a while, for
-// to count is to read them all.
+// declared caches how many jobs of each app are declared by code, since counting reads them all.
 type declared struct {
 	mu sync.Mutex
 	of map[string]counted
@@ -75,7 +74,7 @@ type counted struct {
 
 const countedFor = 10 * time.Second
 
-// roomFor refuses a new job of an app where code has declared so many.
+// roomFor rejects a new job of an app that has most jobs declared by code.
 func (m *Manage) roomFor(ctx context.Context, app string, most int) error {
 	now, d := m.ask.Stamp(), &m.declared
 	holds := func(c counted) bool { return now.Sub(c.at).Abs() < countedFor }
@@ -100,7 +99,7 @@ func (m *Manage) roomFor(ctx context.Context, app string, most int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	maps.DeleteFunc(d.of, func(_ string, c counted) bool { return !holds(c) })
-	if same, ok := d.of[app]; ok { // others make jobs meanwhile
+	if same, ok := d.of[app]; ok { // a concurrent save may have counted a job
 		n = same
 	}
 	n.jobs++
@@ -112,7 +111,7 @@ func (m *Manage) roomFor(ctx context.Context, app string, most int) error {
 		"jobs with the admin token", app, most)
 }
 
-// withhold has an app say whether a job is withheld from its code.
+// withhold sets whether code is kept from creating a deleted job.
 func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name string, is bool) error {
 	return bound.Change(ctx, core.Say("could not confirm that app %s was stored: try again", app), func() (bool, error) {
 		old, found, err := m.ask.FindApp(ctx, app)
@@ -134,8 +133,8 @@ func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name strin
 	})
 }
 
-// GiveBack lets code make or change a job again that somebody else changed or
-// deleted, or made. The job stays as it is until an executor declares it.
+// GiveBack returns a job to its code after a user created, changed or deleted it. The job stays
+// as it is until an executor declares it.
 func (m *Manage) GiveBack(ctx context.Context, actor core.Actor, app, name string) (SaveResult, error) {
 	if err := actor.Validate(); err != nil {
 		return SaveResult{}, err

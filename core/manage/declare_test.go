@@ -13,7 +13,7 @@ import (
 
 var program = core.Actor{Name: "code-of-shop"}
 
-// declare has code declare shop/clean; what became of it.
+// declare declares shop/clean as code and returns the result.
 func (f *fixture) declare(params string) manage.SaveResult {
 	f.T.Helper()
 	s := spec("clean", every(time.Hour))
@@ -39,9 +39,8 @@ func (f *fixture) withheld() []string {
 	return a.Withheld
 }
 
-// A declaration from code makes a job and follows the code, and never overrides
-// what a person changed or deleted, however long ago: no record of changes is
-// asked.
+// TestDeclared: code creates and changes its declared job. It never overrides a user's change or
+// deletion of any age, since the state does not depend on change records.
 func TestDeclared(t *testing.T) {
 	f := newFixture(t)
 	is := func(params string, d core.Declared) {
@@ -68,7 +67,7 @@ func TestDeclared(t *testing.T) {
 	changes("two", manage.Updated)
 	is("two", core.DeclaredCode)
 
-	// A pause is no change; neither is what a person saves as it is.
+	// A pause is not a change, and neither is saving an equal job.
 	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/clean"}, manage.PauseRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +78,7 @@ func TestDeclared(t *testing.T) {
 	}
 	changes("three", manage.Updated)
 
-	// A change of the schedule alone is one.
+	// A new schedule alone is a change.
 	hers := spec("clean", every(2*time.Hour))
 	hers.Def.Params = "three"
 	if r := f.Save(hers)[0]; r.Change != manage.Updated {
@@ -94,8 +93,8 @@ func TestDeclared(t *testing.T) {
 	}
 	changes("four", manage.Updated)
 
-	// What was deleted stays away, also when a person had changed it before and
-	// when she made and deleted one of that name herself.
+	// A deleted job stays deleted, also if a user changed it before, or created and deleted a job
+	// with this name.
 	hers.Def.Params = "hers"
 	f.Save(hers)
 	for range 2 {
@@ -121,8 +120,8 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
-// What no code has declared is no matter of code's when it is deleted; what a
-// person made becomes the code's when she gives it, and a manifest's does not.
+// TestGiveBack: the deletion of a job that no code declared is not suppressed. A user's job is
+// returned to code on request; a job of a manifest is not.
 func TestGiveBack(t *testing.T) {
 	f := newFixture(t)
 	f.Create(spec("clean", every(time.Minute)))
@@ -153,7 +152,8 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// The list of what is withheld is bounded, and nothing falls out of it unseen.
+// TestWithheldIsBounded: the list of suppressed jobs is limited, and never drops an entry
+// silently.
 func TestWithheldIsBounded(t *testing.T) {
 	f := newFixture(t)
 	f.declare("one")
@@ -183,8 +183,8 @@ func TestWithheldIsBounded(t *testing.T) {
 	}
 }
 
-// A deletion withholds first: one that is killed before it is done leaves a job
-// that is there, and never one that is gone and may come back.
+// TestWithheldFirst: a deletion suppresses the job first. After a crash in between, the job still
+// exists, so code cannot create a deleted one again.
 func TestWithheldFirst(t *testing.T) {
 	f := newFixture(t)
 	f.declare("one")
@@ -196,8 +196,8 @@ func TestWithheldFirst(t *testing.T) {
 	f.Job("shop/clean")
 }
 
-// TestMostDeclared: where code has declared as many jobs of an app as it may, it makes no
-// more; people's do not count, and one that is deleted makes room.
+// TestMostDeclared: code cannot declare more jobs of an app than the maximum. Jobs of users do
+// not count, and a deleted job makes room.
 func TestMostDeclared(t *testing.T) {
 	f := newFixture(t)
 	make := func(name string, most int) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/tickring/tickring/core/plan"
 )
 
-// Delete removes a job; its runs stay. Triggers and retries of it that wait are
-// closed as skipped: deleted. One that code had declared is withheld from it.
+// Delete deletes a job; its runs stay. Its waiting triggers and retries are skipped as deleted. A
+// job that code declared is suppressed, so that code cannot create it again.
 func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev *int64) (SaveResult, error) {
 	if err := actor.Validate(); err != nil {
 		return SaveResult{}, err
@@ -45,7 +45,7 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 			return false, err
 		}
 		if d.Declared != "" {
-			// First: whoever finds no job finds its name withheld.
+			// First, so that a missing job's name is always suppressed.
 			if err := m.withhold(ctx, actor, d.App, d.Name, true); err != nil {
 				return false, err
 			}
@@ -56,7 +56,7 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 		t.Rev, t.RevAt = core.NextRev(old.Sched.Rev, old.Sched.RevAt, now)
 		if skip, some, err := plan.Dropped(&old.Sched, t.RevAt, core.ReasonDeleted); err == nil && some {
 			if ok, err := bound.Wrote(m.store.PutSkips(ctx, []core.Skip{skip})[0]); !ok {
-				return false, err // a repeat only lengthens it
+				return false, err // a repeat only extends the range
 			}
 		}
 		gone := core.RecordOf(&old.Sched, nil)
@@ -75,8 +75,8 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 	return res, nil
 }
 
-// dropWaiting closes what waits for its time and belongs to a job that is gone.
-// What fails here, or takes too long, dispatch records when its time comes.
+// dropWaiting closes the runs of a deleted job that wait for their due time. After an error or a
+// timeout, dispatch closes them at that time.
 func (m *Manage) dropWaiting(ctx context.Context, job core.JobID) {
 	ctx, cancel := context.WithTimeout(ctx, m.ask.PageFor())
 	defer cancel()
@@ -95,12 +95,12 @@ func (m *Manage) dropWaiting(ctx context.Context, job core.JobID) {
 		}
 	}
 	if len(over) > 0 {
-		m.store.RemoveEntries(ctx, over) // one that stays is a copy: the run is decided once
+		m.store.RemoveEntries(ctx, over) // a leftover entry only sends a harmless copy
 	}
 }
 
-// gone is what the error of reading what is to be deleted means: not there once that was tried, it
-// was deleted by us, or by somebody else meanwhile.
+// gone reports whether a read error means success: after an attempt, a missing object was
+// deleted, by us or concurrently.
 func gone(err error, tried bool) (bool, error) {
 	if tried && core.CodeOf(err) == core.CodeNotFound {
 		return true, nil
@@ -108,8 +108,8 @@ func gone(err error, tried bool) (bool, error) {
 	return false, err
 }
 
-// Prune deletes the jobs and apps that a set made and that are not to stay. It ends
-// after Options.PageFor of the questions: Next is behind which to go on, and apps are deleted last.
+// Prune deletes the objects of a set that must not stay. It ends when its page is over; Next is
+// where to go on. Apps and channels are deleted last.
 func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (PruneResult, error) {
 	if err := actor.Validate(); err != nil {
 		return PruneResult{}, err
@@ -134,7 +134,7 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 		}
 		return true
 	})
-	for id, why := range p.Passed(res.Next) { // whose it is nobody knows
+	for id, why := range p.Passed(res.Next) { // their set is unknown
 		res.Jobs = append(res.Jobs, SaveResult{ID: id, Change: Refused, Err: why})
 	}
 	if err != nil || res.Next != 0 {
@@ -144,7 +144,7 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 	if err != nil {
 		return res, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(bad)) { // whose it is nobody knows
+	for _, name := range slices.Sorted(maps.Keys(bad)) { // their set is unknown
 		res.Apps = append(res.Apps, AppPrune{Name: name, Change: Refused, Err: bad.Of(name)})
 	}
 	refused := map[string]bool{}
@@ -190,12 +190,13 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 	return res, nil
 }
 
-// leaving returns the Notify that a job, an app or "" has after a dry run is done for real, and false if it is gone then.
+// leaving returns the Notify that a job, an app or "" has after the prune, and false if the prune
+// deletes it.
 type leaving func(name, set string, now core.Notify) (n core.Notify, stays bool)
 
 func asStored(_, _ string, now core.Notify) (core.Notify, bool) { return now, true }
 
-// prune deletes one job as it was read, and first of those that come after it what goes too.
+// prune deletes one job as read, after its children that must go too.
 func (m *Manage) prune(ctx context.Context, actor core.Actor, j *core.Job, dryRun bool, res *PruneResult, goes func(*core.Job) bool,
 	seen map[core.JobID]bool) {
 	if seen[j.Def.ID] {
@@ -210,7 +211,7 @@ func (m *Manage) prune(ctx context.Context, actor core.Actor, j *core.Job, dryRu
 	}
 	stays := j.Def
 	stays.Children = nil
-	if children, err := m.read(ctx, ids); err == nil { // else its deletion is refused
+	if children, err := m.read(ctx, ids); err == nil { // otherwise its deletion is rejected
 		for _, l := range j.Def.Children {
 			if c := children[l.Job]; c == nil {
 				continue
@@ -231,7 +232,7 @@ func (m *Manage) prune(ctx context.Context, actor core.Actor, j *core.Job, dryRu
 		switch {
 		case err == nil:
 			one.Rev, one.Withheld = deleted.Rev, deleted.Withheld
-		case core.CodeOf(err) != core.CodeNotFound: // else somebody was faster
+		case core.CodeOf(err) != core.CodeNotFound: // otherwise it is already deleted
 			one.Change, one.Err = Refused, err
 		}
 	}

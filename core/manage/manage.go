@@ -1,5 +1,5 @@
-// Package manage changes what there is: jobs and apps are made, edited, paused,
-// resumed, deleted, by people, by programs and by files.
+// Package manage changes jobs, apps and channels: users, code and files create, edit, pause,
+// resume and delete them.
 package manage
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/core/plan"
 )
 
-// Manage makes changes. It has no loop and no state of its own: any number of
-// them may work on one store.
+// Manage makes changes. It has no loop and keeps nothing that cannot be read again, so any number
+// of them can share a store.
 type Manage struct {
 	store  Store
 	ring   Ring
@@ -25,34 +25,31 @@ type Manage struct {
 	declared declared
 }
 
-// change is the record of a change, now, of an app, a channel or the global item: its ID is the
-// revision that follows the one read.
+// change returns the record of a change of an app, a channel or the global item at the current
+// time. Its ID is the revision after rev.
 func (m *Manage) change(actor core.Actor, verb string, rev int64) core.Change {
 	now := m.ask.Stamp()
 	return actor.Did(core.Change{ID: max(core.Millis(now), rev+1), At: now, Verb: verb})
 }
 
-// Options of a Manage.
+// Options configures a Manage. A zero field means its default.
 type Options struct {
-	// ResumeAhead is how long before its effect the end of a pause of an app or of
-	// everything is written: a fifth of it for the store, the rest for clocks that
-	// differ. 5 s.
+	// ResumeAhead is the time between storing the end of a pause of an app or of everything, and
+	// the end. A fifth is for the store, the rest for clock skew. Default: 5 s.
 	ResumeAhead time.Duration
-	// Room is for how long a save waits while the store has room for nothing of it,
-	// 10 s; where it has a little now and then, for twice that in all. Backoff is the
-	// longest first wait in between, 100 ms; each is up to twice as long as the one
-	// before, and a tenth of Room at most.
+	// Room is how long a save waits for a throttled store, 10 s. If the store accepts some jobs,
+	// the limit is twice that in total. Backoff limits the first wait, 100 ms. The limit doubles
+	// with each wait, up to a tenth of Room.
 	Room, Backoff time.Duration
-	// Command says why a command is not run here; nil: none is, anywhere.
+	// Command returns why a command cannot run here, or nil. A nil Command rejects all commands.
 	Command func(*core.Command) error
-	// Notifier sends to channels; nil: none is taken.
+	// Notifier sends to channels; nil rejects all channels.
 	Notifier Notifier
-	// TestEvery is how long one channel is not tested again: 10 s.
+	// TestEvery is the minimum time between two tests of a channel. Default: 10 s.
 	TestEvery time.Duration
 }
 
-// New makes a Manage on a store. What is due soon is planned at once, by the rules
-// of the ticks.
+// New returns a Manage. It plans jobs that are due soon at once, by the rules of the ticks.
 func New(store Store, ring Ring, f Finisher, q *ask.Ask, plans plan.Options, o Options) *Manage {
 	o.ResumeAhead = cmp.Or(o.ResumeAhead, 5*time.Second)
 	o.Room = cmp.Or(o.Room, 10*time.Second)
@@ -68,8 +65,7 @@ func New(store Store, ring Ring, f Finisher, q *ask.Ask, plans plan.Options, o O
 		declared: declared{of: map[string]counted{}}}
 }
 
-// checkWhy bounds the reason that a person gives.
-// CheckWhy refuses a reason that a change record would not have room for.
+// CheckWhy rejects a reason that is too long for a change record.
 func CheckWhy(why string) error {
 	if utf8.RuneCountInString(why) > 1000 || !utf8.ValidString(why) {
 		return core.Invalid("reason", why, "at most 1000 characters are allowed")
@@ -77,8 +73,8 @@ func CheckWhy(why string) error {
 	return nil
 }
 
-// expect judges what the owner of a job or app expected of it as it is: of its revision,
-// and that no other set has it. Where there is none its revision is 0.
+// expect checks the revision and the set that the owner expects of a job, app or channel. The
+// revision of one that does not exist is 0.
 func expect(what string, want *int64, found bool, rev int64, set, of string) error {
 	switch {
 	case want == nil:
@@ -95,7 +91,7 @@ func expect(what string, want *int64, found bool, rev int64, set, of string) err
 	return nil
 }
 
-// What became of one thing that was to be changed.
+// Results of one change.
 const (
 	Created   = "created"
 	Updated   = "updated"
@@ -104,113 +100,114 @@ const (
 	Refused   = "refused"
 )
 
-// MaxSave is how many jobs one Save takes.
+// MaxSave is the maximum number of jobs in one Save.
 const MaxSave = 100_000
 
-// JobSpec is a job as its owner wants it. Of Def, ID, Declared, Created, and the numbers in After are ignored:
-// the app and the name say which job is meant. What is left out gets the
-// default, whatever the job had before.
+// A JobSpec is a job as its owner wants it. App and name identify the job. Save ignores ID,
+// Declared, Created and the IDs in After of Def. Unset fields get their defaults, whatever the
+// job had before.
 type JobSpec struct {
 	Def      core.Def
 	Schedule core.Schedule
 	Misfire  core.Misfire
 	Grace    time.Duration
 	Deadline time.Duration
-	// Source is that of Def.Script, where there is one. Left out, Def.Script.Hash names one
-	// that is stored. What Def.Script says of a version is ignored.
+	// Source is the source of Def.Script. If it is empty, Def.Script.Hash names a stored source.
+	// Version fields of Def.Script are ignored.
 	Source string
-	// Paused says whether it is to be paused; nil leaves the live state alone.
+	// Paused pauses or starts the job; nil keeps the live state.
 	Paused *bool
-	// IfRev refuses the edit as a conflict unless the job has this revision; 0:
-	// unless there is no such job.
+	// IfRev is the revision that the job must have, or the edit is a conflict; 0: the job must not
+	// exist.
 	IfRev *int64
-	// Declared says that code asks, which brings its jobs along: refused as a
-	// conflict if anybody else made, changed or deleted the job, but see GiveBack.
+	// Declared means that code declares the job. That is a conflict if a user created, changed or
+	// deleted the job, until GiveBack.
 	Declared bool
-	// MostDeclared refuses to make the job where code has declared as many of its app, about;
-	// 0: there is no bound.
+	// MostDeclared is about the maximum number of jobs of the app that code can declare; 0: no
+	// limit.
 	MostDeclared int
 }
 
-// SaveResult is what became of one JobSpec.
+// SaveResult is the result of one JobSpec.
 type SaveResult struct {
 	App, Name string
-	ID        core.JobID // 0 if refused before there was one
+	ID        core.JobID // 0 if rejected before it had one
 	Rev       int64
 	Change    string // Created, Updated, Unchanged, Refused
-	Withheld  bool   // deleted, and code that declares it does not make it until it is given back
-	Err       error  // of Refused: a *core.Error; nothing of this job was changed
+	Withheld  bool   // deleted and suppressed: code cannot create it until GiveBack
+	Err       error  // if Refused: a *core.Error; the job was not changed
 }
 
-// Target is what is paused or resumed: one of a job, an app, or everything.
+// A Target is one job, one app, or everything, to pause or resume.
 type Target struct {
 	Job string // app/name or number
 	App string
 	All bool
 }
 
-// StateResult is what became of a pause or resume.
+// StateResult is the result of a pause or resume.
 type StateResult struct {
-	Changed bool // false: it was so already
-	// State is the state of the job; of an app or everything Paused or Started.
+	Changed bool // false: it already had the wanted state
+	// State is the state of the job; for an app or everything it is Paused or Started.
 	State core.JobState
 	Rev   int64
-	// Until is when the pause ends by itself, zero never; of an app or everything
-	// that was resumed from when on it is.
+	// Until is when the pause ends by itself; zero means never. After a resume of an app or of
+	// everything, it is when the resume takes effect.
 	Until time.Time
 }
 
-// PauseRequest is why, and until when.
+// A PauseRequest is the reason and the end of a pause.
 type PauseRequest struct {
 	Why   string
 	Until *time.Time
-	IfRev *int64 // of a job: as in JobSpec
+	IfRev *int64 // for a job: as in JobSpec
 }
 
-// AppSpec is an app as its owner wants it.
+// An AppSpec is an app as its owner wants it.
 type AppSpec struct {
 	Name      string
 	Title     string
 	Set       string
-	Token     *string // nil leaves the token as it is
+	Token     *string // nil keeps the token
 	Executors []string
-	Allow     []string // as 10.0.0.0/8, or a single address
-	// WaitForExecutor and Notify are as of core.App.
+	Allow     []string // a range such as 10.0.0.0/8, or a single address
+	// WaitForExecutor and Notify are as in core.App.
 	WaitForExecutor time.Duration
 	Notify          core.Notify
 	Overlap         core.Overlap
 	Limits          core.Limits
-	Call            *core.Call // core.AsStored in it leaves a secret as it is
+	Call            *core.Call // core.AsStored in it keeps the stored secret
 	IfRev           *int64
 }
 
-// AppResult is what became of an AppSpec.
+// AppResult is the result of an AppSpec.
 type AppResult struct {
 	Name   string
 	Rev    int64
 	Change string // Created, Updated, Unchanged
 }
 
-// PruneRequest says which set is pruned, and what of it stays.
+// A PruneRequest names the set to prune and the objects that stay.
 type PruneRequest struct {
 	Set string
-	// Stay are the jobs (app/name) and apps that stay, and what is of no job (""), with the Notify that each has then.
+	// Stay has the jobs (app/name) and apps that stay, and "" for no job, each with its Notify
+	// after the prune.
 	Stay map[string]core.Notify
-	// Channels are the names of those that stay.
+	// Channels has the names of the channels that stay.
 	Channels []string
 	DryRun   bool // list only
 	After    core.JobID
 }
 
-// PruneResult is what was deleted, or would be.
+// PruneResult lists the deleted objects, or in a dry run the objects to delete.
 type PruneResult struct {
-	Channels []AppPrune   // which go with the apps
+	Channels []AppPrune   // deleted with the apps
 	Jobs     []SaveResult // Deleted or Refused
 	Apps     []AppPrune
-	Next     core.JobID // After of the next page; 0 there is none
+	Next     core.JobID // After of the next page; 0: this was the last page
 }
 
-// AppPrune is one app or channel of a PruneResult.
+// AppPrune is the result of one app or channel.
 type AppPrune struct {
 	Name   string
 	Change string // Deleted or Refused

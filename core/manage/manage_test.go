@@ -67,7 +67,8 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// TestChangePlansTheRestByTick: a change plans what is due of a job, as much as some passes take; the tick has the rest.
+// TestChangePlansTheRestByTick: a change plans the due runs of some passes; the tick plans the
+// rest.
 func TestChangePlansTheRestByTick(t *testing.T) {
 	made := func(ahead time.Duration, most int) (fires int, due bool) {
 		f := newFixture(t)
@@ -84,7 +85,7 @@ func TestChangePlansTheRestByTick(t *testing.T) {
 	at, beyond := false, false
 	for _, ahead := range []time.Duration{bound - 10, bound - 5, bound, bound + 5, 3 * bound} {
 		all, _ := made(ahead*time.Second, 1000)
-		all -= most // one pass takes the window behind that too
+		all -= most // one pass also plans the window after it
 		at, beyond = at || all == bound, beyond || all == bound+most
 		if n, due := made(ahead*time.Second, most); n != min(all, bound) || due != (all > bound) {
 			t.Errorf("%d of %d fires are planned, due again %t", n, all, due)
@@ -165,7 +166,7 @@ func TestSaveRefuses(t *testing.T) {
 		code(r[1].Err) != core.CodeInvalid {
 		t.Errorf("a name used twice: %+v", r)
 	}
-	if err := (core.Actor{Name: "run 858"}).Validate(); code(err) != core.CodeInvalid { // it stands for a run that replaces another
+	if err := (core.Actor{Name: "run 858"}).Validate(); code(err) != core.CodeInvalid { // reserved for a run that replaces another
 		t.Errorf("a person has the name of a run: %v", err)
 	}
 	if r := f.M.Save(ctx, core.Actor{}, []manage.JobSpec{spec("b", every(time.Minute))}); code(r[0].Err) != core.CodeInvalid {
@@ -177,9 +178,8 @@ func TestSaveRefuses(t *testing.T) {
 	}
 }
 
-// Whatever write of a change goes wrong, in each way, the change is made once,
-// or refused and not made; and it is never made without the record of what was
-// due before it.
+// TestFaults: after a fault of any kind at any write, a change is stored once, or rejected and
+// not stored. It is never stored without the record of earlier due runs.
 func TestFaults(t *testing.T) {
 	type op struct {
 		name   string
@@ -229,7 +229,7 @@ func TestFaults(t *testing.T) {
 			for at := 1; ; at++ {
 				f := newFixture(t)
 				j := f.Create(spec("sweep", every(time.Second)))
-				f.Clock = f.Clock.Add(time.Hour) // no tick meanwhile
+				f.Clock = f.Clock.Add(time.Hour) // no tick runs in between
 				w := mode.fault
 				w.Store, w.Ring, w.At = f.E.Manage, f.E.Ring, at
 				err := o.do(f.Fresh(&w))
@@ -262,7 +262,7 @@ func TestFaults(t *testing.T) {
 						t.Errorf("%s: made, and the record of what was due is %+v", what, skips)
 					}
 				}
-				// Asked again, it is there.
+				// A repeated call makes the change.
 				if err := o.do(f.M); err != nil && !(o.name == "delete" && code(err) == core.CodeNotFound) {
 					t.Errorf("%s, again: %v", what, err)
 				}
@@ -388,8 +388,8 @@ func TestPauseOfAppAndEverything(t *testing.T) {
 	}
 }
 
-// An edit, and a pause and resume, of a fixed delay keep its open chain and send
-// its fire again under the new revision, with the same ID.
+// TestFixedDelayKeepsItsTail: an edit, and a pause and resume, of a fixed delay keep its open
+// chain. Its fire is sent again with its ID under the new revision.
 func TestFixedDelayKeepsItsTail(t *testing.T) {
 	f := newFixture(t)
 	delay := core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}}
@@ -424,7 +424,7 @@ func TestFixedDelayKeepsItsTail(t *testing.T) {
 	if n := len(f.Skips(j.Def.ID)); n != 0 {
 		t.Errorf("%d records", n)
 	}
-	// On its way: it is not sent once more.
+	// A fire in transit is not sent again.
 	run := core.Run{ID: tail, App: "shop", State: core.Running, Owner: "me", At: first[0].At, Slot: first[0].Slot, First: tail, Attempt: 1,
 		FixedDelay: true, SentAt: f.Clock}
 	if err := f.E.Finish.Create(ctx, []core.Run{run})[0]; err != nil {
@@ -495,7 +495,7 @@ func TestDeleteAndPrune(t *testing.T) {
 	}
 }
 
-// reads counts the jobs that lists have.
+// reads counts the jobs in lists.
 type reads struct {
 	people.Store
 	jobs int
@@ -507,7 +507,7 @@ func (r *reads) ListJobs(ctx context.Context, app string, after core.JobID, limi
 	return list, next, err
 }
 
-// TestRefusedDeletionReadsOneJob: an app that has jobs is not deleted, and one of them is enough to know it.
+// TestRefusedDeletionReadsOneJob: rejecting the deletion of an app with jobs takes one read job.
 func TestRefusedDeletionReadsOneJob(t *testing.T) {
 	f := newFixture(t)
 	for i := range 20 {
@@ -583,8 +583,8 @@ func TestSaveMany(t *testing.T) {
 	t.Logf("10,000 jobs made and found unchanged in %s", time.Since(began))
 }
 
-// TestUnreadableJobIsRefusedAlone: of what is saved together, only the job that cannot
-// be understood is refused, with the reason.
+// TestUnreadableJobIsRefusedAlone: of jobs that are saved together, only the unreadable one is
+// rejected, with the reason.
 func TestUnreadableJobIsRefusedAlone(t *testing.T) {
 	f := newFixture(t)
 	bad, good := f.Create(spec("bad", every(10*time.Second))), f.Create(spec("good", every(10*time.Second)))

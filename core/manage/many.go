@@ -11,14 +11,14 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Many is what became of one of many jobs.
+// Many is the result for one of many jobs.
 type Many struct {
-	Changed bool // false: it was so already
+	Changed bool // false: it already had the wanted state
 	Err     error
 }
 
-// PauseJobs pauses jobs by their numbers. Those that are paused stay as they are: whoever
-// paused one had a reason of his own, and its end is his, also where the act is taken back.
+// PauseJobs pauses jobs by ID. A paused job keeps its pause, with its reason and end, also when
+// the bulk operation is undone.
 func (m *Manage) PauseJobs(ctx context.Context, actor core.Actor, jobs []core.JobID, r PauseRequest) ([]Many, error) {
 	until, err := m.until(r.Until)
 	if err == nil {
@@ -36,8 +36,8 @@ func (m *Manage) PauseJobs(ctx context.Context, actor core.Actor, jobs []core.Jo
 	}), nil
 }
 
-// ResumeJobs ends the pauses of jobs, as Resume does one; with revs only of those that still
-// have the revision there.
+// ResumeJobs ends the pauses of jobs, like Resume. If revs is set, it changes only jobs that
+// still have the revision in revs.
 func (m *Manage) ResumeJobs(ctx context.Context, actor core.Actor, jobs []core.JobID, why string, revs map[core.JobID]int64) (
 	[]Many, error) {
 	if err := checkMany(actor, why); err != nil {
@@ -52,7 +52,7 @@ func (m *Manage) ResumeJobs(ctx context.Context, actor core.Actor, jobs []core.J
 	}), nil
 }
 
-// LabelJobs gives jobs labels, or with an empty value takes them away.
+// LabelJobs sets labels of jobs; an empty value removes the label.
 func (m *Manage) LabelJobs(ctx context.Context, actor core.Actor, jobs []core.JobID, labels map[string]string, why string) ([]Many, error) {
 	if err := checkMany(actor, why); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (m *Manage) LabelJobs(ctx context.Context, actor core.Actor, jobs []core.Jo
 		if e.want.Def.Labels = want; old.Def.Declared != "" {
 			e.want.Def.Declared = core.DeclaredTaken
 		}
-		shown := core.Job{Def: e.want.Def.WithSecrets(func(string) string { return core.AsStored }), Sched: e.want.Sched} // they may be locked
+		shown := core.Job{Def: e.want.Def.WithSecrets(func(string) string { return core.AsStored }), Sched: e.want.Sched} // may be locked
 		if err := shown.Validate(); err != nil {
 			return nil, err
 		}
@@ -96,8 +96,8 @@ func checkMany(actor core.Actor, why string) error {
 	return CheckWhy(why)
 }
 
-// editMany changes jobs, many in one write. What that does not settle, for somebody else was
-// faster or an answer was lost, is changed alone.
+// editMany changes jobs, many in one write. After a conflict or a lost answer, a job is changed
+// alone.
 func (m *Manage) editMany(ctx context.Context, ids []core.JobID, build buildEdit) []Many {
 	out := make([]Many, len(ids))
 	for start := 0; start < len(ids); start += bound.AtOnce {
@@ -116,8 +116,7 @@ func (m *Manage) editMany(ctx context.Context, ids []core.JobID, build buildEdit
 	return out
 }
 
-// editPart changes as many of some jobs as it can in one write, and says of which it is
-// settled what became of them.
+// editPart changes jobs in one write, and reports for each whether its result is final.
 func (m *Manage) editPart(ctx context.Context, ids []core.JobID, out []Many, build buildEdit) (settled []bool) {
 	settled = make([]bool, len(ids))
 	found, _, err := m.store.Jobs(ctx, ids)
@@ -169,7 +168,7 @@ func (m *Manage) editPart(ctx context.Context, ids []core.JobID, out []Many, bui
 	return settled
 }
 
-// until reads the end of a pause; zero is none.
+// until returns the end of a pause, rounded up; zero means none.
 func (m *Manage) until(asked *time.Time) (until time.Time, err error) {
 	if asked == nil {
 		return until, nil

@@ -12,12 +12,12 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// firstLook is when after a save it is looked at first whether a job is overdue: by then the
-// save was made, or never will be.
+// firstLook is the time from a save to the first check for overdue runs. By then the save is
+// stored or never will be.
 const firstLook = 2 * time.Minute
 
-// looked has those of some jobs looked at that may be overdue, before they are stored: who dies
-// in between leaves a look that finds nothing.
+// looked schedules checks of jobs with an overdue rule, before the jobs are stored. After a crash
+// in between, the check finds nothing.
 func (m *Manage) looked(ctx context.Context, edits []*edit) error {
 	var looks []ring.Look
 	for _, e := range edits {
@@ -31,16 +31,16 @@ func (m *Manage) looked(ctx context.Context, edits []*edit) error {
 	return m.store.PutLooks(ctx, looks)
 }
 
-// NotifyResult is what became of who is told of what is of no job.
+// NotifyResult is the result of SaveNotify.
 type NotifyResult struct {
 	Rev    int64
 	Change string      // Updated, Unchanged
-	Old    core.Notify // what it was
+	Old    core.Notify // the previous value
 }
 
-// SaveNotify says who is told of what is of no job, and of jobs that cannot be read; without
-// To nobody is. One that is already as wanted is left alone. Its record follows the change, as
-// that of a pause of everything.
+// SaveNotify sets the notifications without a job, including those about unreadable jobs. Without
+// To, none are sent. An equal value changes nothing. The change record is written after the
+// change, as in a pause of everything.
 func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify) (NotifyResult, error) {
 	if err := actor.Validate(); err != nil {
 		return NotifyResult{}, err
@@ -64,7 +64,7 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 			return false, err
 		}
 		if old.Notify.Equal(n) {
-			for _, c := range slices.Backward(attempts) { // somebody may have changed something else since
+			for _, c := range slices.Backward(attempts) { // another user may have changed something else since
 				if c.ID <= old.Rev {
 					noted(c)
 					return true, nil
@@ -92,8 +92,8 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 	return res, nil
 }
 
-// CheckTold says of each of some notifies why its channels cannot be told, once some channels
-// are made; nil where they can.
+// CheckTold returns for each Notify the error of its first unknown channel, or nil. The
+// channels in made count as existing.
 func (m *Manage) CheckTold(ctx context.Context, list []core.Notify, made []string) ([]error, error) {
 	var names []string
 	for i := range list {
@@ -117,7 +117,7 @@ func (m *Manage) CheckTold(ctx context.Context, list []core.Notify, made []strin
 	return errs, nil
 }
 
-// channels reads channels by their names; those that are not there are not in the answer.
+// channels reads channels by name and omits the ones that do not exist.
 func (m *Manage) channels(ctx context.Context, names []string) (map[string]core.Channel, error) {
 	found := map[string]core.Channel{}
 	for some := range bound.Chunks(names, bound.AtOnce) {
@@ -130,7 +130,8 @@ func (m *Manage) channels(ctx context.Context, names []string) (map[string]core.
 	return found, nil
 }
 
-// CheckNotify says what SaveNotify would answer once some channels are made, and changes nothing.
+// CheckNotify returns the result that SaveNotify would have, and changes nothing. The channels in
+// made count as existing.
 func (m *Manage) CheckNotify(ctx context.Context, n core.Notify, made []string) (NotifyResult, error) {
 	n = n.Normal()
 	if err := n.Validate("notify"); err != nil {
@@ -151,7 +152,8 @@ func (m *Manage) CheckNotify(ctx context.Context, n core.Notify, made []string) 
 	return res, nil
 }
 
-// known refuses channels that there are not, once some are made, with the field that names one.
+// known rejects unknown channels with the field that names one. The channels in made count as
+// existing.
 func (m *Manage) known(ctx context.Context, n core.Notify, made ...string) error {
 	errs, err := m.CheckTold(ctx, []core.Notify{n}, made)
 	if err != nil {
@@ -171,7 +173,7 @@ func missing(n core.Notify, found map[string]core.Channel) error {
 	return nil
 }
 
-// toKnown refuses of some jobs those that tell a channel that there is not.
+// toKnown rejects the jobs that notify an unknown channel, and returns the others.
 func (m *Manage) toKnown(ctx context.Context, part []*saving) ([]*saving, error) {
 	list := make([]core.Notify, len(part))
 	for i, s := range part {
@@ -192,7 +194,7 @@ func (m *Manage) toKnown(ctx context.Context, part []*saving) ([]*saving, error)
 	return ready, nil
 }
 
-// namedBy refuses the deletion of a channel that somebody is told by.
+// namedBy rejects the deletion of a channel that a notify names.
 func (m *Manage) namedBy(ctx context.Context, channel string, leaves leaving) error {
 	named := func(name, set string, now core.Notify) bool {
 		n, stays := leaves(name, set, now)

@@ -9,8 +9,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peopletest"
 )
 
-// TestNotifyOfEverything: who is told of what is of no job is stored once with its record, names
-// only channels that there are, holds them, and leaves a pause of everything as it is.
+// TestNotifyOfEverything: the notifications without a job are stored once with a record. They
+// name only existing channels, which cannot be deleted then. A pause of everything stays.
 func TestNotifyOfEverything(t *testing.T) {
 	f := newFixture(t)
 	n := core.Notify{To: []string{"finance"}, On: []core.Event{core.EventDeadLetter}}
@@ -72,7 +72,7 @@ func TestNotifyOfEverything(t *testing.T) {
 	}
 }
 
-// TestNotifyWritesAreLost: whatever becomes of a write's answer, it is stored, with one record.
+// TestNotifyWritesAreLost: after any lost answer, the value is stored, with one record.
 func TestNotifyWritesAreLost(t *testing.T) {
 	for at := range 2 {
 		for _, after := range []bool{false, true} {

@@ -11,11 +11,11 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// After says of jobs, by app/name, which ones they come after.
+// After lists the parents of jobs by app/name.
 type After map[string][]core.Parent
 
-// levels are savings in the order in which they are made: those that come after others of
-// the same save after these. Those that would come after themselves are refused.
+// levels returns savings in the order in which they are stored: parents before children. Jobs
+// that would come after themselves are rejected.
 func levels(todo []*saving) [][]*saving {
 	if !slices.ContainsFunc(todo, func(s *saving) bool { return len(s.job.Def.After) > 0 }) {
 		return [][]*saving{todo}
@@ -61,15 +61,15 @@ func levels(todo []*saving) [][]*saving {
 	return out
 }
 
-// afterItself refuses a circle of jobs, each of which comes after the next.
+// afterItself returns the error for a circle of jobs, each of which comes after the next.
 func afterItself(circle []string) error {
 	most := min(len(circle), 10)
 	names := core.JobNames{Names: circle[:most], More: len(circle) - most, Between: " after "}
 	return core.Invalid("after", "", "a job cannot be its own parent: %s after %s", names, circle[0])
 }
 
-// before finds the numbers of the jobs that those of a part come after. It answers those of
-// which all are there; beside are those that are made elsewhere, of a check.
+// before finds the IDs of the parents of a part's jobs. It returns the jobs whose parents all
+// exist. In a check, the jobs in beside count as existing.
 func (m *Manage) before(ctx context.Context, part []*saving, beside After) ([]*saving, error) {
 	byApp := map[string][]string{}
 	for _, s := range part {
@@ -123,7 +123,7 @@ func (m *Manage) before(ctx context.Context, part []*saving, beside After) ([]*s
 	}), nil
 }
 
-// read reads jobs; those that are gone or cannot be understood are not in the answer.
+// read reads jobs and omits deleted and unreadable ones.
 func (m *Manage) read(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, error) {
 	jobs := make(map[core.JobID]*core.Job, len(ids))
 	for some := range bound.Chunks(ids, bound.AtOnce) {
@@ -137,11 +137,11 @@ func (m *Manage) read(ctx context.Context, ids []core.JobID) (map[core.JobID]*co
 	return jobs, nil
 }
 
-// circle refuses a job that would come after itself, through jobs as they are stored, or
-// as they are to be.
+// circle rejects a job that would come after itself. It follows the parents in toBe, or else the
+// stored ones.
 func (m *Manage) circle(ctx context.Context, job *core.Job, toBe After) error {
 	name := job.Name()
-	via := map[string]string{} // what led to each
+	via := map[string]string{} // the job that led to each
 	var level []core.Parent
 	take := func(from string, list []core.Parent) (ends bool) {
 		for _, p := range list {
@@ -187,9 +187,9 @@ func (m *Manage) circle(ctx context.Context, job *core.Job, toBe After) error {
 	return afterItself(append([]string{name}, list...))
 }
 
-// edges says of the updates of a round which of them give a parent to a job that has
-// children, in turn: each is judged as if those before it were stored, and is refused
-// where one is not. Those that would close a circle are refused.
+// edges checks the updates that add a parent to a job with children, in order, as if the earlier
+// ones were stored. It rejects updates that would close a circle. Each gets its own Edges value,
+// so after a failed one the later ones conflict.
 func (m *Manage) edges(ctx context.Context, edits []*edit, of []*saving, toBe After) ([]*edit, []*saving, error) {
 	var n int64
 	keptEdits, kept := edits[:0:0], of[:0:0]
@@ -223,7 +223,7 @@ func (m *Manage) edges(ctx context.Context, edits []*edit, of []*saving, toBe Af
 	return keptEdits, kept, nil
 }
 
-// comesBefore refuses the deletion of a job that others come after.
+// comesBefore rejects the deletion of a job that has children.
 func (m *Manage) comesBefore(ctx context.Context, d *core.Def) error {
 	if len(d.Children) == 0 {
 		return nil

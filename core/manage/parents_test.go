@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 )
 
-// after is a job without a schedule that comes after others of its app.
+// after returns a job without a schedule that comes after others of its app.
 func after(name string, parents ...string) manage.JobSpec {
 	s := spec(name, core.Schedule{})
 	for _, p := range parents {
@@ -22,7 +22,7 @@ func after(name string, parents ...string) manage.JobSpec {
 	return s
 }
 
-// tree says who comes after whom, as the definitions of parents and children say.
+// tree returns the links between jobs, as stored in children (up) and in parents (down).
 func (f *fixture) tree() (up, down []string) {
 	f.T.Helper()
 	list, _, err := f.E.Manage.ListJobs(ctx, "", 0, 5000)
@@ -63,7 +63,7 @@ func (f *fixture) wantTree(want ...string) {
 	}
 }
 
-// wantResults checks what became of specs: what each error has in it, or what was changed.
+// wantResults checks the results of specs: a part of each error, or the change.
 func wantResults(t *testing.T, got []manage.SaveResult, want ...string) {
 	t.Helper()
 	for i, r := range got {
@@ -75,7 +75,7 @@ func wantResults(t *testing.T, got []manage.SaveResult, want ...string) {
 
 func TestJobsAfterOthers(t *testing.T) {
 	f := newFixture(t)
-	// In any order, and a job may come after what is saved with it.
+	// In any order: a parent may be saved in the same call.
 	wantResults(t, f.Save(after("c", "b", "a"), after("b", "a"), after("a")), "created", "created", "created")
 	f.wantTree("a b", "b c", "a c")
 	wantResults(t, f.Save(after("c", "b", "a")), "unchanged")
@@ -85,13 +85,13 @@ func TestJobsAfterOthers(t *testing.T) {
 	f.wantTree("a b", "b c closed")
 	wantResults(t, f.Save(after("d", "none"), after("e", "e"), after("f", "a", "a"), after("g", "x/y")),
 		"after[0].job: \"shop/none\": the job does not exist", "a job cannot be its own parent", "named twice", "")
-	// Round about.
+	// A circle.
 	wantResults(t, f.Save(after("a", "c")), "shop/a after shop/c after shop/b after shop/a")
 	wantResults(t, f.M.Check(ctx, []manage.JobSpec{after("a", "c")}, nil), "shop/a after shop/c after shop/b after shop/a")
 	wantResults(t, f.Save(after("p", "q"), after("q", "p"), after("r", "p"), after("s", "a")), "shop/p after shop/q after shop/p",
 		"shop/p after shop/q after shop/p", "the job does not exist", "created")
 	f.wantTree("a b", "b c closed", "a s")
-	// What was before is after: allowed, where one file says so.
+	// Parents may become children in one file.
 	turned := []manage.JobSpec{after("a", "c"), after("b"), after("c", "b"), after("s")}
 	wantResults(t, f.M.Check(ctx, turned, nil), "updated", "updated", "updated", "updated")
 	wantResults(t, f.Save(turned...), "updated", "updated", "updated", "updated")
@@ -123,8 +123,8 @@ func TestMostJobsAfterOne(t *testing.T) {
 	wantResults(t, f.Save(after("z", many...), after("y", many[1:]...)), "at most 20 are allowed", "created")
 }
 
-// TestMostJobsBeforeOne: a job that others come after may come after many itself, but not after
-// more than can be searched for a circle.
+// TestMostJobsBeforeOne: a job with children may have many ancestors, up to the limit of the
+// search for a circle.
 func TestMostJobsBeforeOne(t *testing.T) {
 	f := newFixture(t)
 	f.Create(after("a"))
@@ -140,8 +140,8 @@ func TestMostJobsBeforeOne(t *testing.T) {
 	}
 }
 
-// TestLongChain: a chain of a thousand is saved in one file, and its end cannot come before
-// its beginning.
+// TestLongChain: one file saves a chain of a thousand jobs, and its last job cannot come before
+// its first.
 func TestLongChain(t *testing.T) {
 	f := newFixture(t)
 	specs := []manage.JobSpec{after("j-0")}
@@ -157,7 +157,7 @@ func TestLongChain(t *testing.T) {
 	wantResults(t, f.Save(after("j-0", "j-999")), "j-991 after 990 more after shop/j-0")
 }
 
-// between does something before the first update.
+// between makes a change before the first update.
 type between struct {
 	people.Store
 	do func()
@@ -171,8 +171,8 @@ func (b *between) UpdateJobs(ctx context.Context, updates []manage.Update) []err
 	return b.Store.UpdateJobs(ctx, updates)
 }
 
-// TestCircleOfTwoEdits: each of two edits is well by itself, and both are a circle: by two
-// people at once, and in one file.
+// TestCircleOfTwoEdits: two edits that are valid alone close a circle together, in concurrent
+// calls or in one file.
 func TestCircleOfTwoEdits(t *testing.T) {
 	f := newFixture(t)
 	begin := []manage.JobSpec{after("a"), after("b", "a"), after("c"), after("d", "c")}
@@ -205,7 +205,7 @@ func TestDeleteBeforeOthers(t *testing.T) {
 	}
 }
 
-// TestPruneAfterOthers: those that come after others go first.
+// TestPruneAfterOthers: children are deleted before their parents.
 func TestPruneAfterOthers(t *testing.T) {
 	for _, dry := range []bool{true, false} {
 		f := newFixture(t)

@@ -11,11 +11,11 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// MaxPause is how long a pause with an end is at most.
+// MaxPause is the maximum length of a pause with an end.
 const MaxPause = 10 * 366 * 24 * time.Hour
 
-// Pause stops the schedule of a job, an app, or everything, from now on. What
-// is paused already as asked is left alone.
+// Pause stops the schedule of a job, an app, or everything, from now on. A target that is already
+// paused as requested stays as it is.
 func (m *Manage) Pause(ctx context.Context, actor core.Actor, t Target, r PauseRequest) (StateResult, error) {
 	if err := m.checkTarget(actor, t, r.Why); err != nil {
 		return StateResult{}, err
@@ -33,8 +33,8 @@ func (m *Manage) Pause(ctx context.Context, actor core.Actor, t Target, r PauseR
 	return m.editGlobal(ctx, actor, r.Why, pauseOf(actor, r.Why, until))
 }
 
-// Resume ends a pause; of an app or of everything a moment later
-// (Options.ResumeAhead). It never runs what passed.
+// Resume ends a pause; the pause of an app or of everything ends after Options.ResumeAhead.
+// Scheduled times in the pause are never run.
 func (m *Manage) Resume(ctx context.Context, actor core.Actor, t Target, why string) (StateResult, error) {
 	if err := m.checkTarget(actor, t, why); err != nil {
 		return StateResult{}, err
@@ -72,7 +72,7 @@ func (m *Manage) pauseJob(ctx context.Context, actor core.Actor, ref string, r P
 	return StateResult{Changed: changed, State: job.Sched.State, Rev: job.Sched.Rev, Until: job.Sched.PauseUntil.Time()}, nil
 }
 
-// pausing is the edit that pauses a job.
+// pausing returns the edit that pauses a job.
 func (m *Manage) pausing(actor core.Actor, r PauseRequest, until time.Time) buildEdit {
 	end := core.Instant(0)
 	if !until.IsZero() {
@@ -107,7 +107,7 @@ func (m *Manage) resumeJob(ctx context.Context, actor core.Actor, ref, why strin
 	return StateResult{Changed: changed, State: job.Sched.State, Rev: job.Sched.Rev}, nil
 }
 
-// resuming is the edit that ends the pause of a job.
+// resuming returns the edit that ends the pause of a job.
 func (m *Manage) resuming(actor core.Actor, why string) buildEdit {
 	return func(old *core.Job) (*edit, error) {
 		if old.Sched.State != core.Paused {
@@ -118,7 +118,7 @@ func (m *Manage) resuming(actor core.Actor, why string) buildEdit {
 	}
 }
 
-// start begins the schedule of an edit's job afresh.
+// start starts the schedule of an edit's job again.
 func (m *Manage) start(e *edit) error {
 	sch, err := schedule.Compile(e.want.Sched.Schedule, e.want.Def.ID)
 	if err != nil {
@@ -128,7 +128,7 @@ func (m *Manage) start(e *edit) error {
 	return nil
 }
 
-// buildEdit makes the edit of a job as read, or none if it is as wanted.
+// buildEdit returns the edit of a job as read, or nil if the job is already as wanted.
 type buildEdit func(old *core.Job) (*edit, error)
 
 // editJob changes one job.
@@ -165,9 +165,9 @@ func (m *Manage) editJob(ctx context.Context, ref string, build buildEdit) (job 
 	return job, changed, err
 }
 
-// pausesEnded stores the end of those jobs' pauses that is past and that no tick
-// has stored yet, as the tick does: what was demanded since counts, and a change
-// on top of the pause would erase it. With some, all are to be read again.
+// pausesEnded stores pauses of jobs that have ended before a tick stored their end. Runs since
+// that end are expected, and a change of the paused job would lose them. If it stored some, it
+// returns true and all jobs must be read again.
 func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, err error) {
 	var moves []core.Advance
 	for _, j := range jobs {
@@ -177,7 +177,7 @@ func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, 
 		}
 		sch, err := schedule.Compile(s.Schedule, s.ID)
 		if err != nil {
-			continue // it demands nothing: the change is how it is mended
+			continue // it expects no runs, and this change is how a user repairs it
 		}
 		moves = append(moves, plan.EndPause(s, sch, m.plans))
 	}
@@ -206,8 +206,7 @@ func (m *Manage) plan(ctx context.Context, j *core.Job) {
 	}
 }
 
-// changePause makes the next pause of the last one, and its verb; an empty verb
-// leaves it.
+// changePause returns the pause after the last one, and its verb; an empty verb changes nothing.
 type changePause func(last core.Pause, now time.Time) (next core.Pause, verb string)
 
 func pauseOf(actor core.Actor, why string, until time.Time) changePause {
@@ -222,26 +221,24 @@ func pauseOf(actor core.Actor, why string, until time.Time) changePause {
 	}
 }
 
-// resumeOf ends a pause a little ahead: a dispatch that read it without its end
-// lets fall what lies in it, so nothing may be demanded that could be judged
-// before the end is stored.
+// resumeOf ends a pause after ResumeAhead. A dispatcher that read the pause without its end drops
+// the runs in it. So no run may be due before every dispatcher has read the end.
 func (m *Manage) resumeOf(last core.Pause, now time.Time) (core.Pause, string) {
 	to := now.Add(m.o.ResumeAhead)
 	if !last.Covers(now) || !last.To.IsZero() && !last.To.After(to) {
-		return last, "" // it has ended, or is just about to
+		return last, "" // it has ended or is about to
 	}
 	last.To = to
 	return last, core.VerbResumed
 }
 
-// tooNear reports that the end of a pause was stored so near to it that a dispatch,
-// by a clock of its own, may have judged an instant after it before: it has to be
-// written again, further ahead.
+// tooNear reports whether the end of a pause was stored too late. A dispatcher with a fast clock
+// may then have dropped a run after the end. The end must be written again, further ahead.
 func (m *Manage) tooNear(verb string, p core.Pause) bool {
 	return verb == core.VerbResumed && m.ask.Now().After(p.To.Add(-m.o.ResumeAhead*4/5))
 }
 
-// reopened takes the end from a pause if it is one that was written too near.
+// reopened removes the end of a pause if it is the one that was written too late.
 func reopened(p, near core.Pause) core.Pause {
 	if !near.To.IsZero() && samePause(p, near) {
 		p.To = time.Time{}
@@ -249,8 +246,8 @@ func reopened(p, near core.Pause) core.Pause {
 	return p
 }
 
-// pauseResult is how it stands after a change, or without one: one that was
-// resumed is started, from Until on.
+// pauseResult returns the state after a change, or without one. A resumed target is Started, from
+// Until on.
 func pauseResult(p core.Pause, now time.Time, rev int64, verb string) StateResult {
 	r := StateResult{Changed: verb != "", State: core.Started, Rev: rev}
 	if p.Covers(now) {
@@ -262,8 +259,8 @@ func pauseResult(p core.Pause, now time.Time, rev int64, verb string) StateResul
 	return r
 }
 
-// pausable is an app, or everything, as it was read. put stores it with another
-// pause, and says in the record what it was and is.
+// pausable is an app or the global item as read. put stores it with another pause, and sets the
+// old and new values of the record.
 type pausable struct {
 	rev   int64
 	pause core.Pause
@@ -283,9 +280,9 @@ func (m *Manage) editApp(ctx context.Context, actor core.Actor, name, why string
 		})
 }
 
-// editGlobal changes the pause of everything. Its record follows the change: if
-// it cannot be stored, the item still says who and why, and the next record
-// holds it as what was.
+// editGlobal changes the pause of everything. The record is written after the change. If that
+// fails, the item still names the user and the reason, and the next record has them as the old
+// value.
 func (m *Manage) editGlobal(ctx context.Context, actor core.Actor, why string, change changePause) (StateResult, error) {
 	return m.editPause(ctx, core.Say("the change"), actor.Did(core.Change{Why: why}), change, func() (pausable, error) {
 		old, err := m.ask.Global(ctx)
@@ -325,7 +322,7 @@ func (m *Manage) editPause(
 			return false, err
 		}
 		for i := range attempts {
-			// Somebody may have changed something else since.
+			// Another user may have changed something else since.
 			if a := &attempts[i]; a.c.ID <= old.rev && samePause(a.pause, old.pause) && stands(a) {
 				return true, nil
 			}

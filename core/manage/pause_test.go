@@ -10,9 +10,8 @@ import (
 	"github.com/tickring/tickring/core/people"
 )
 
-// TestPauseEndedThenChanged: a pause whose end passed while nobody ran, and a
-// person who is faster than the first tick: the instants since that end were
-// demanded, and stay so, whatever write of it goes wrong.
+// TestPauseEndedThenChanged: a pause ends while no server runs, and a user changes the job before
+// the first tick. The runs since that end stay expected, after a fault at any write.
 func TestPauseEndedThenChanged(t *testing.T) {
 	target := manage.Target{Job: "shop/sweep"}
 	again := spec("sweep", every(time.Minute))
@@ -25,7 +24,7 @@ func TestPauseEndedThenChanged(t *testing.T) {
 	one := func(r []manage.SaveResult) error { return r[0].Err }
 	for name, c := range map[string]struct {
 		do     func(m *people.People) error
-		reason core.Reason // of the record of what was due; empty: it is still to be planned
+		reason core.Reason // in the record of earlier due runs; empty: they are still to be planned
 	}{
 		"resume":      {func(m *people.People) error { _, err := m.Resume(ctx, ann, target, ""); return err }, ""},
 		"apply":       {func(m *people.People) error { return one(m.Save(ctx, ann, []manage.JobSpec{started})) }, ""},
@@ -52,7 +51,7 @@ func TestPauseEndedThenChanged(t *testing.T) {
 				}
 				j := f.Job("shop/sweep")
 				f.Fires()
-				f.Clock = f.Clock.Add(15 * time.Minute) // no tick meanwhile
+				f.Clock = f.Clock.Add(15 * time.Minute) // no tick runs in between
 				w := mode.fault
 				w.Store, w.Ring, w.At = f.E.Manage, f.E.Ring, at
 				err := c.do(f.Fresh(&w))
@@ -73,7 +72,7 @@ func TestPauseEndedThenChanged(t *testing.T) {
 					if ch.By == "tickring" {
 						ends++
 					}
-					if ch.Name != "sweep" { // not even a deleted job's reads as one of its app
+					if ch.Name != "sweep" { // records of a deleted job have its name too
 						t.Errorf("%s: a record without the job's name: %+v", what, ch)
 					}
 				}
@@ -105,9 +104,8 @@ func TestPauseEndedThenChanged(t *testing.T) {
 	}
 }
 
-// TestPauseEndedByAClockSetBack: the end of a pause that lies before the job's
-// last change does not take its revision back in time: what was demanded before
-// that change is decided.
+// TestPauseEndedByAClockSetBack: a pause ends before the job's last change. Its end does not set
+// the revision back, so runs expected before that change stay decided.
 func TestPauseEndedByAClockSetBack(t *testing.T) {
 	f := newFixture(t)
 	before := f.Create(spec("sweep", every(time.Minute))).Sched
@@ -126,8 +124,8 @@ func TestPauseEndedByAClockSetBack(t *testing.T) {
 	}
 }
 
-// A pause or resume of an app or of everything whose answer was lost is a change all
-// the same, made once.
+// TestPauseWithALostAnswer: a pause or resume of an app or of everything is changed once, even if
+// its answer was lost.
 func TestPauseWithALostAnswer(t *testing.T) {
 	for _, target := range []manage.Target{{App: "shop"}, {All: true}} {
 		f := newFixture(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Store is what people's changes read and write. Reads are strong; answers of
-// writes as core.ErrRefused and core.ErrThrottled say.
+// Store reads and writes the data of changes. Reads are strong. Writes return core.ErrRefused for
+// a failed condition and core.ErrThrottled for a throttled table.
 type Store interface {
 	ask.Jobs
 	ask.Gone
@@ -29,109 +29,108 @@ type Store interface {
 	Plans
 }
 
-// Jobs is how jobs are changed.
+// Jobs changes jobs.
 type Jobs interface {
-	// NewJobIDs draws n numbers; the first of them.
+	// NewJobIDs allocates n consecutive job IDs and returns the first.
 	NewJobIDs(ctx context.Context, n int) (core.JobID, error)
-	// Edges says how often a job that has children was given a parent; from 1 on.
+	// Edges returns how often a job with children was given a parent, starting at 1.
 	Edges(ctx context.Context) (int64, error)
-	// CreateJobs stores new jobs with their change records; condition of each:
-	// its app is stored, no job of that app and name, none of that number, now or
-	// before; the jobs that it comes after are stored, and list it from then on, which is
-	// refused where one has MaxChildren. Of this and a DeleteApp at once one is refused.
+	// CreateJobs stores new jobs with their change records. Conditions of each job: its app is
+	// stored, its name is free, and its ID was never used. Its parents are stored
+	// and have fewer than MaxChildren; they list it from then on. If it runs concurrently with
+	// DeleteApp, one of the two conflicts.
 	CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error
-	// UpdateJobs replaces jobs with their change records; condition of each: the
-	// stored rev and tail are as seen, the jobs that it comes after as of CreateJobs. Seq
-	// never goes back, and Def.Children stays.
+	// UpdateJobs replaces jobs with their change records. Conditions of each job: the stored rev
+	// and tail are as seen, and its parents are as in CreateJobs. Seq never decreases, and
+	// Def.Children stays.
 	UpdateJobs(ctx context.Context, updates []Update) []error
-	// DeleteJob removes a job, leaving its tombstone, also from the lists of those that it
-	// comes after; condition: rev is seen, and none comes after it.
+	// DeleteJob replaces a job by its tombstone and removes it from its parents, on the condition
+	// that rev is seen and it has no children.
 	DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error
 }
 
-// Update replaces a job; condition: the stored rev is Seen, and its tail
-// SeenTail: an advance does not move rev, and the tail that it set must not be
-// lost.
+// Update replaces a job on the condition that the stored rev is Seen and its tail SeenTail. An
+// advance sets the tail and not rev, and its tail must not be lost.
 type Update struct {
 	Seen     int64
 	SeenTail core.RunID
-	// Edges is compared, and raised, where a job that has children is given a parent: of
-	// two such updates that read the same, one is refused.
+	// Edges is compared and incremented if a job with children is given a parent. If two
+	// such updates have an equal value, one conflicts.
 	Edges  int64
 	Job    core.Job
 	Change core.Change
 }
 
-// Scripts is how the scripts of jobs are stored: a source before a job names it, and gone
-// when none can.
+// Scripts stores the scripts of jobs: a source is stored before a job names it, and deleted when
+// no job can name it.
 type Scripts interface {
-	// PutScripts stores the record of a job's scripts; condition: the V that is stored is one
-	// lower. One that names nothing removes it.
+	// PutScripts stores the record of a job's scripts on the condition that the stored V is one
+	// lower. A record without scripts is deleted.
 	PutScripts(ctx context.Context, s core.Scripts) error
-	// PutSource stores a source by its hash at a moment, over what is there.
+	// PutSource stores a source by its hash and time, and replaces an equal one.
 	PutSource(ctx context.Context, job core.JobID, source string, at time.Time) error
-	// DropSource removes a source that was stored before a moment, and leaves another.
+	// DropSource deletes a source that was stored before a time; a newer one stays.
 	DropSource(ctx context.Context, job core.JobID, hash string, before time.Time) error
-	// OpenRuns reads open runs with first >= ID >= last, downwards, and where to go on; 0 is
-	// the end. It may return fewer than limit, or none, before the end.
+	// OpenRuns reads open runs with first >= ID >= last, downwards. It returns the ID to go on
+	// from; 0 is the end. It may return fewer than limit runs, or none, before the end.
 	OpenRuns(ctx context.Context, first, last core.RunID, limit int) (runs []core.Run, next core.RunID, err error)
 }
 
-// Apps is how apps are changed.
+// Apps changes apps.
 type Apps interface {
-	// PutApp stores an app; condition: its rev is seen (0: no such app).
+	// PutApp stores an app on the condition that its rev is seen (0: it does not exist).
 	PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error
-	// DeleteApp removes an app that has no job; condition: rev is seen.
+	// DeleteApp deletes an app without jobs on the condition that its rev is seen.
 	DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error
 }
 
-// Looks has jobs looked at later, whether they are overdue.
+// Looks schedules checks for overdue runs.
 type Looks interface {
-	// PutLooks asks for that; one that is asked for is well.
+	// PutLooks schedules checks; one that is already scheduled is no error.
 	PutLooks(ctx context.Context, looks []ring.Look) error
 }
 
 type Channels interface {
-	// PutChannel stores a channel; condition: its rev is seen (0: no such channel).
+	// PutChannel stores a channel on the condition that its rev is seen (0: it does not exist).
 	PutChannel(ctx context.Context, seen int64, ch core.Channel, c core.Change) error
-	// DeleteChannel removes a channel; condition: rev is seen.
+	// DeleteChannel deletes a channel on the condition that its rev is seen.
 	DeleteChannel(ctx context.Context, seen int64, name string, c core.Change) error
 }
 
-// Notifier sends to channels. Without one none is taken.
+// Notifier sends to channels.
 type Notifier interface {
-	// Takes says why nothing here can send to a channel, whatever its form; nil if it can.
+	// Takes returns why this server cannot send to a channel, or nil.
 	Takes(ctx context.Context, ch core.Channel) error
-	// Test sends a test message, once. Its error is a *core.Undelivered.
+	// Test sends a test message once. Its error is a *core.Undelivered.
 	Test(ctx context.Context, ch core.Channel) error
 }
 
 type Executors interface {
-	// RemoveExecutor removes that registration; condition: its last heartbeat is seen. One that
-	// is not there is well.
+	// RemoveExecutor deletes a registration on the condition that its last heartbeat is seen. A
+	// missing one is no error.
 	RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error
 }
 
-// Everything is how the item that concerns everything is changed.
+// Everything changes the global item.
 type Everything interface {
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
-	// PutChanges stores records; one of the same subject, ID, verb and New is there once.
+	// PutChanges stores records; equal subject, ID, verb and New make one record.
 	PutChanges(ctx context.Context, changes []core.Change) error
 }
 
-// Plans is what a change plans, and what it drops from the plan.
+// Plans stores the planning of a change.
 type Plans interface {
 	PutSkips(ctx context.Context, skips []core.Skip) []error
 	Advance(ctx context.Context, moves []core.Advance) []error
 	RemoveEntries(ctx context.Context, entries []core.DueItem) []error
 }
 
-// Ring takes what is due at once.
+// Ring sends messages.
 type Ring interface {
 	Enqueue(ctx context.Context, out []ring.Out) []error
 }
 
-// Finisher ends runs that were not sent; *finish.Finish does.
+// Finisher ends runs that were not sent; *finish.Finish implements it.
 type Finisher interface {
 	End(ctx context.Context, results []finish.Result) []error
 	// EndRow forgets the failures in a row of a job up to a time.

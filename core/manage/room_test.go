@@ -17,13 +17,13 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// crowded is a store that has room for a few jobs of each call, from when on it has any.
+// crowded is a store that accepts a few jobs of each call, after it was full for a time.
 type crowded struct {
 	*memory.Store
 	perCall int
 	from    time.Time
 	calls   map[string]int
-	deletes string // an app that is deleted before the first job is made
+	deletes string // an app to delete before the first job is created
 }
 
 func (c *crowded) full(call string) bool {
@@ -81,8 +81,8 @@ func many(n int) []manage.JobSpec {
 	return specs
 }
 
-// TestSaveWaitsForRoom: what the store has no room for is tried again as long as
-// something of the save is stored, and for a while when nothing is.
+// TestSaveWaitsForRoom: throttled jobs are tried again while other jobs of the save are stored,
+// and for a while if none is.
 func TestSaveWaitsForRoom(t *testing.T) {
 	for name, at := range map[string]struct {
 		perCall int
@@ -106,8 +106,8 @@ func TestSaveWaitsForRoom(t *testing.T) {
 	}
 }
 
-// TestSaveWithoutRoom: a save ends when the store has room for nothing of it any
-// more, or its caller waits no longer; what was not made is not there, and says so.
+// TestSaveWithoutRoom: a save ends when the store stays full or its caller stops waiting. Its
+// jobs are not stored, and their errors say that.
 func TestSaveWithoutRoom(t *testing.T) {
 	for name, c := range map[string]struct{ waits, most time.Duration }{"for long": {time.Hour, 15 * time.Second},
 		"longer than the caller waits": {3 * time.Second, 3 * time.Second}} {
@@ -136,8 +136,8 @@ func TestSaveWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestSaveWithLittleRoom: where the store takes a job now and then a save ends all
-// the same; what it made is there, and of the rest it says that it is not.
+// TestSaveWithLittleRoom: a save ends even if the store accepts a job now and then. The results
+// match the stored jobs.
 func TestSaveWithLittleRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, m := newCrowded(t)
@@ -160,8 +160,8 @@ func TestSaveWithLittleRoom(t *testing.T) {
 	})
 }
 
-// TestSaveIntoAnAppThatGoes: an app that is deleted after the save has read it
-// takes none of its jobs, and that is what is answered.
+// TestSaveIntoAnAppThatGoes: if an app is deleted after a save has read it, all its jobs are
+// rejected as not found.
 func TestSaveIntoAnAppThatGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, m := newCrowded(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Save makes or changes jobs: each is judged alone, and the answers are in the
-// order of the specs. A job that is already as wanted is left alone.
+// Save creates or changes jobs. Each succeeds or fails alone, and the results are in the order of
+// specs. An equal job is not written.
 func (m *Manage) Save(ctx context.Context, actor core.Actor, specs []JobSpec) []SaveResult {
 	if err := actor.Validate(); err != nil {
 		return refuseAll(specs, err)
@@ -23,19 +23,19 @@ func (m *Manage) Save(ctx context.Context, actor core.Actor, specs []JobSpec) []
 	return m.save(ctx, actor, specs, store, nil)
 }
 
-// Check says what Save would answer, and changes nothing. Beside are jobs that are saved
-// with these, in other calls.
+// Check returns the results that Save would have, and changes nothing. beside has the jobs that
+// are saved with these in other calls.
 func (m *Manage) Check(ctx context.Context, specs []JobSpec, beside After) []SaveResult {
 	return m.save(ctx, core.Actor{}, specs, check, beside)
 }
 
-// purpose is what a save is for.
+// purpose is the purpose of a save.
 type purpose int
 
 const (
-	check    purpose = iota // nothing is written
-	store                   // made or changed as the specs say
-	giveBack                // as they are, the jobs become their code's
+	check    purpose = iota // writes nothing
+	store                   // creates or changes jobs as in specs
+	giveBack                // returns the jobs to their code, unchanged
 )
 
 func refuseAll(specs []JobSpec, err error) []SaveResult {
@@ -46,17 +46,17 @@ func refuseAll(specs []JobSpec, err error) []SaveResult {
 	return results
 }
 
-// saving is one spec of a Save under way.
+// saving is one spec of a Save in progress.
 type saving struct {
 	spec     *JobSpec
-	job      core.Job // wanted: normalized, without number and revision
+	job      core.Job // wanted: normalized, without ID and revision
 	result   *SaveResult
 	attempts []core.Job
-	change   string // of the attempts
-	unclear  int    // how many of them have no clear answer
-	full     bool   // at last the store had no room for it, and nothing of it happened
+	change   string // result if an attempt was stored
+	unclear  int    // number of attempts without a clear answer
+	full     bool   // the last attempt was throttled, and nothing of it was stored
 	id       core.JobID
-	number   core.JobID // of the job that is stored
+	number   core.JobID // ID of the stored job, or 0
 	sch      *schedule.Schedule
 	schOf    core.JobID
 }
@@ -131,11 +131,11 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 	return results
 }
 
-// waits are those of a save for a store that has no room.
+// waits limits how long a save waits for a throttled store.
 type waits struct {
 	room, most time.Duration
-	wait       time.Duration // the longest next one
-	moved      time.Time     // when something was stored last
+	wait       time.Duration // limit of the next wait
+	moved      time.Time     // when a job was last stored or rejected
 	end        time.Time
 }
 
@@ -145,9 +145,8 @@ func (m *Manage) newWaits() *waits {
 
 func (w *waits) over() bool { return time.Since(w.moved) >= w.room || !time.Now().Before(w.end) }
 
-// again answers which of those that are left are tried once more, after a wait
-// where the store had no room: a random one, for others wait too. The others are
-// refused.
+// again returns the savings to try again, after a wait if the store was throttled. The wait is
+// random, since other saves wait too. It rejects the others.
 func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving {
 	if moved {
 		w.moved, w.wait = time.Now(), w.most
@@ -169,7 +168,7 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 			s.refuse(core.Errorf(core.CodeUnavailable, "could not confirm that the job was stored: reload it and try again"))
 		case s.full && over:
 			reason := core.Say("the store was overloaded, and the job was not changed: try again")
-			if len(s.attempts) > 0 { // the answer of one may be lost, and what was refused its repetition
+			if len(s.attempts) > 0 { // an answer may be lost, and its repetition was throttled
 				reason = core.Say("the store was overloaded, and the job may not be stored: apply again")
 			}
 			s.refuse(&core.Error{Code: core.CodeUnavailable, Err: core.ErrThrottled, Reason: reason})
@@ -183,8 +182,8 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 	})
 }
 
-// later answers those of which nothing could be read: they are tried again if the
-// store had no room, and refused if not.
+// later handles jobs whose read failed: it returns them if the store was throttled, and rejects
+// them otherwise.
 func later(part []*saving, err error) []*saving {
 	for _, s := range part {
 		if s.full = errors.Is(err, core.ErrThrottled); !s.full {
@@ -197,7 +196,7 @@ func later(part []*saving, err error) []*saving {
 	return nil
 }
 
-// inApps answers those whose apps are stored, and take them.
+// inApps returns the jobs whose apps exist and accept them.
 func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) {
 	var names []string
 	for _, s := range todo {
@@ -234,8 +233,7 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 	return ready, nil
 }
 
-// saveRound reads, compares and writes once, and answers those that have no
-// clear answer yet.
+// saveRound reads, compares and writes once, and returns the jobs without a clear answer.
 func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving, to purpose, beside After) []*saving {
 	write := to != check
 	ready, err := m.inApps(ctx, part)
@@ -243,7 +241,7 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 		return later(part, err)
 	}
 	part = ready
-	if write { // of those that are only checked the channels may be made beside them
+	if write { // a check does not, because its channels may be created with it
 		if part, err = m.toKnown(ctx, part); err != nil {
 			return later(ready, err)
 		}
@@ -374,8 +372,7 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 	return left
 }
 
-// stored reads the jobs that the specs name, by app and name, and names those that
-// cannot be read: only they are refused.
+// stored reads the jobs that the specs name, by app and name. bad has the unreadable ones.
 func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]map[string]*core.Job, bad map[string]error, err error) {
 	byApp := map[string][]string{}
 	for _, s := range part {
@@ -400,7 +397,7 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 		if err := core.Unread(left, err); err != nil {
 			return nil, nil, err
 		}
-		worse.Unlock(func(j *core.Job) { found[j.Def.ID] = j }) // it can be given other secrets
+		worse.Unlock(func(j *core.Job) { found[j.Def.ID] = j }) // a save can replace its locked secrets
 		for id, why := range worse {
 			bad[names[id]] = core.Unreadable{id: why}
 		}
@@ -414,7 +411,7 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 	return stored, bad, nil
 }
 
-// expect judges what the owner expected of the job as it is; nil: there is none.
+// expect checks the revision and set that the owner expects; old is nil for a new job.
 func (s *saving) expect(old *core.Job) error {
 	is := old
 	if is == nil {
@@ -435,7 +432,7 @@ func (s *saving) compile(id core.JobID) error {
 	return nil
 }
 
-// never refuses a schedule that has no instant left.
+// never rejects a schedule that never fires.
 func (s *saving) never(e *edit) error {
 	if s.sch.Never(core.InstantOf(e.want.Sched.RevAt)) {
 		return core.Invalid("schedule", s.sch.Describe().String(), "it never fires after %s", core.InstantOf(e.want.Sched.RevAt))
@@ -443,7 +440,7 @@ func (s *saving) never(e *edit) error {
 	return nil
 }
 
-// editOf is the edit that makes of a job what is wanted; nil if it is so.
+// editOf returns the edit of a stored job, or nil if it is already as wanted.
 func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, now time.Time) (*edit, error) {
 	want := s.job
 	want.Def.ID, want.Def.Created = old.Def.ID, old.Def.Created
@@ -476,7 +473,7 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, 
 	switch {
 	case same && toPause == isPaused:
 		return nil, nil
-	case same, to == giveBack: // a pause is no change of what code declares
+	case same, to == giveBack: // a pause is not a change of a declaration
 	case s.spec.Declared && old.Def.Declared != core.DeclaredCode:
 		return nil, core.Errorf(core.CodeConflict, "job %s was created or changed by another user: code cannot change the job until it is "+
 			"returned to code",
@@ -517,7 +514,7 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, 
 	return e, nil
 }
 
-// number draws numbers for new jobs that have none yet.
+// number allocates IDs for new jobs that have none yet.
 func (m *Manage) number(ctx context.Context, fresh []*saving, write bool) error {
 	var need []*saving
 	for _, s := range fresh {
@@ -530,7 +527,7 @@ func (m *Manage) number(ctx context.Context, fresh []*saving, write bool) error 
 	}
 	if !write {
 		for _, s := range need {
-			s.id = 1 // any: only what does not depend on it is said
+			s.id = 1 // any ID: a check does not return it
 		}
 		return nil
 	}
@@ -544,7 +541,7 @@ func (m *Manage) number(ctx context.Context, fresh []*saving, write bool) error 
 	return nil
 }
 
-// createOf is the edit that makes a new job.
+// createOf returns the edit that creates a job.
 func (m *Manage) createOf(s *saving, actor core.Actor, now time.Time) (*edit, error) {
 	if err := s.compile(s.id); err != nil {
 		return nil, err

@@ -13,18 +13,19 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// ScriptSpec is a version of a job's script as its owner wants it.
+// A ScriptSpec is a version of a job's script as its owner wants it.
 type ScriptSpec struct {
-	Kind core.ScriptKind // empty: as it is
+	Kind core.ScriptKind // empty: unchanged
 	Note string
-	// Source is the text; where it is left out, Version is an earlier one whose text and kind it gets.
+	// Source is the text. If it is empty, Version is an earlier version whose text and kind
+	// apply.
 	Source  string
 	Version int
 	IfRev   *int64 // of the job, as in JobSpec
 }
 
-// SaveScript gives a job that has a script another version of it. One that says the same to
-// run is no other: it gets the note.
+// SaveScript gives a job that has a script a new version of it. If only the note differs, the
+// version stays and gets the note.
 func (m *Manage) SaveScript(ctx context.Context, actor core.Actor, ref string, want ScriptSpec) (SaveResult, error) {
 	if err := actor.Validate(); err != nil {
 		return SaveResult{}, err
@@ -56,7 +57,7 @@ func (m *Manage) SaveScript(ctx context.Context, actor core.Actor, ref string, w
 	return res, res.Err
 }
 
-// script is the script of the job that is wanted, with the hash of its source.
+// script sets the wanted job's script, with the hash of its source.
 func (s *saving) script() error {
 	want := s.job.Def.Script
 	switch {
@@ -72,14 +73,15 @@ func (s *saving) script() error {
 	return core.CheckSource("script.source", s.spec.Source)
 }
 
-// script makes the source a new version of the wanted job's script; its record numbers it.
+// script makes the source a new version of the wanted job's script; putScript numbers it.
 func (e *edit) script(source string) {
 	s := *e.want.Def.Script
 	s.Rev, s.By, s.Version = e.want.Sched.Rev, e.by.Name, 0
 	e.want.Def.Script, e.source = &s, source
 }
 
-// versions are the version that an edit replaces and the one that it makes, nil where there is none.
+// versions returns the version that an edit replaces and the one that it creates, each nil if
+// none.
 func (e *edit) versions() (replaced, made *core.Script) {
 	var was *core.Script
 	if e.old != nil {
@@ -94,13 +96,13 @@ func (e *edit) versions() (replaced, made *core.Script) {
 
 const (
 	scriptsAtOnce = 16
-	// savingFor is longer than a save lasts: what was stored longer ago and is named by nobody
-	// is no save's that is under way.
+	// savingFor is longer than any save takes. An older stored source that no version names is
+	// not part of a save in progress.
 	savingFor = time.Hour
 )
 
-// putScripts stores what edits need of scripts before they are made. One whose script cannot
-// be stored is not made.
+// putScripts stores the scripts of edits before the edits. An edit whose script cannot be stored
+// is not stored.
 func (m *Manage) putScripts(ctx context.Context, edits []*edit, out []error) {
 	var all sync.WaitGroup
 	places := make(chan struct{}, scriptsAtOnce)
@@ -117,8 +119,8 @@ func (m *Manage) putScripts(ctx context.Context, edits []*edit, out []error) {
 	all.Wait()
 }
 
-// putScript stores the record of a job's scripts with the version that is replaced, and then
-// the source of the one that is made; what nobody names any more goes.
+// putScript stores the record of a job's scripts with the replaced version, then the new
+// version's source. Sources that no version names are deleted.
 func (m *Manage) putScript(ctx context.Context, e *edit) error {
 	replaced, made := e.versions()
 	job := e.want.Def.ID
@@ -128,7 +130,7 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 			return err
 		}
 		if replaced != nil && rec.Last() > replaced.Version {
-			return core.ErrRefused // the job was changed since it was read
+			return core.ErrRefused // the job changed after it was read
 		}
 		rec = rec.Clone()
 		rec.Job, rec.Old = job, rec.All(replaced)
@@ -148,7 +150,7 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 			made.Version, made.Size = rec.Last()+1, len(e.source)
 			rec.Stored[hash] = core.Millis(now)
 		}
-		unnamed := rec.Unnamed(core.Millis(since), hash) // by what is stored: what is trimmed now goes next time
+		unnamed := rec.Unnamed(core.Millis(since), hash) // as stored: the sources of versions trimmed now are deleted next time
 		if rec.Trims() {
 			var revs []int64
 			if _, err := bound.OpenRuns(ctx, job, m.store.OpenRuns, nil, func(r *core.Run) bool {
@@ -174,7 +176,7 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 		switch err := m.store.PutScripts(ctx, rec); {
 		case errors.Is(err, core.ErrThrottled):
 			return err
-		case err != nil: // another was faster, or its answer was lost: both are seen
+		case err != nil: // a conflict or a lost answer: read again
 			continue
 		case made == nil:
 			return nil
@@ -184,14 +186,14 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 	return fmt.Errorf("the record of the scripts of job %d was changed by others each time", job)
 }
 
-// forGood reports that an edit was not made, and cannot be: for what its script is, or its size.
+// forGood reports whether an edit was rejected for good, for its script or its size.
 func forGood(err error) bool {
 	e, is := errors.AsType[*core.Error](err)
 	return is && (e.Code == core.CodeInvalid || e.Code == core.CodeRefused || e.Code == core.CodeTooLarge)
 }
 
-// dropScripts removes the scripts of a job that is gone. What fails here stays, and nobody reads
-// it: SQLite's sweep removes it with the tombstone.
+// dropScripts deletes the scripts of a deleted job. After an error, unread leftovers stay:
+// SQLite's sweep deletes them with the tombstone.
 func (m *Manage) dropScripts(ctx context.Context, job core.JobID) {
 	ctx, cancel := context.WithTimeout(ctx, m.ask.PageFor())
 	defer cancel()

@@ -14,14 +14,14 @@ import (
 	"github.com/tickring/tickring/core/people"
 )
 
-// scripted is a job with a script.
+// scripted returns a job with a script.
 func scripted(name, source string) manage.JobSpec {
 	s := spec(name, every(time.Hour))
 	s.Def.Handler, s.Def.Script, s.Source = "", &core.Script{Kind: core.ScriptShell, Note: fmt.Sprint("of ", len(source))}, source
 	return s
 }
 
-// versions are those of a job, the newest first, and all of them have their sources.
+// versions returns the versions of a job, newest first, and checks that all have their sources.
 func (f *fixture) versions(ref string) (list []string) {
 	f.T.Helper()
 	j := f.Job(ref)
@@ -46,7 +46,7 @@ func (f *fixture) wantVersions(ref string, want ...string) {
 	}
 }
 
-// script gives a job another version, a second later.
+// script saves another version of a job a second later.
 func (f *fixture) script(ref string, s manage.ScriptSpec, want string) {
 	f.T.Helper()
 	f.Clock = f.Clock.Add(time.Second)
@@ -66,7 +66,7 @@ func TestScriptVersions(t *testing.T) {
 	}
 	wantResults(t, f.Save(scripted("a", "one")), "unchanged")
 
-	// Another note is no other version: executors keep what they compiled.
+	// Another note is not a new version: executors keep their compiled script.
 	f.Clock = f.Clock.Add(time.Second)
 	noted := scripted("a", "one")
 	noted.Def.Script.Note = "better"
@@ -85,7 +85,7 @@ func TestScriptVersions(t *testing.T) {
 	f.script("shop/a", manage.ScriptSpec{Source: "two", Kind: core.ScriptPython}, "updated")
 	f.script("shop/a", manage.ScriptSpec{Version: 1, Note: "again"}, "updated")
 	f.wantVersions("shop/a", "4 shell one", "3 python two", "2 shell two", "1 shell one")
-	f.script("shop/a", manage.ScriptSpec{Version: 4}, "updated") // its note goes
+	f.script("shop/a", manage.ScriptSpec{Version: 4}, "updated") // the note is cleared
 	f.script("shop/a", manage.ScriptSpec{Version: 9}, "this version of the script of shop/a is not stored")
 	f.script("shop/a", manage.ScriptSpec{}, "required: the text of the script")
 	f.script("shop/a", manage.ScriptSpec{Source: "x\x00"}, "zero byte at 1")
@@ -93,7 +93,7 @@ func TestScriptVersions(t *testing.T) {
 	f.script("shop/a", manage.ScriptSpec{Source: "x", IfRev: new(int64)}, "was changed in the meantime")
 	f.wantVersions("shop/a", "4 shell one", "3 python two", "2 shell two", "1 shell one")
 
-	// With a handler it has no script, but those that it had; a script again is the next.
+	// With a handler, the job has only its old versions. Another script becomes the next version.
 	f.Clock = f.Clock.Add(time.Second)
 	wantResults(t, f.Save(spec("a", every(time.Hour))), "updated")
 	f.wantVersions("shop/a", "4 shell one", "3 python two", "2 shell two", "1 shell one")
@@ -102,7 +102,7 @@ func TestScriptVersions(t *testing.T) {
 	wantResults(t, f.Save(scripted("a", "five")), "updated")
 	f.wantVersions("shop/a", "5 shell five", "4 shell one", "3 python two", "2 shell two", "1 shell one")
 
-	// By the hash of what is kept, and of no other job's.
+	// By the hash of a stored source of this job, not of another job.
 	byHash := func(hash string) manage.JobSpec {
 		s := scripted("a", "")
 		s.Def.Script.Hash = hash
@@ -121,7 +121,7 @@ func TestScriptVersions(t *testing.T) {
 		}
 	}
 
-	// All goes with the job.
+	// All versions are deleted with the job.
 	if _, err := f.M.Delete(ctx, ann, "shop/a", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -180,8 +180,8 @@ func TestScriptRefused(t *testing.T) {
 	}
 }
 
-// TestOldVersionsGo: the last 30 versions stay, and what a run that is open began under; what
-// goes does so with its source. What was replaced in the last hour stays, and is bounded.
+// TestOldVersionsGo: the last 30 versions and the versions of open runs stay. Others are deleted
+// with their sources. Versions of the last hour stay, up to a limit.
 func TestOldVersionsGo(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(scripted("a", "v1"))
@@ -253,8 +253,8 @@ func TestOldVersionsGo(t *testing.T) {
 	}
 }
 
-// TestScriptKilled: a save is killed at any of its writes, before or after that: no job names a
-// source that is not stored, and the next save makes all well, with each version that there was.
+// TestScriptKilled: a save is killed before or after any of its writes. No job names a missing
+// source, and the next save repairs all versions.
 func TestScriptKilled(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		for _, after := range []bool{false, true} {
@@ -296,7 +296,7 @@ func TestScriptKilled(t *testing.T) {
 	}
 }
 
-// slowly does something between the record of scripts and the update of the job, each once.
+// slowly makes changes between the record of scripts and the update of the job, each once.
 type slowly struct {
 	people.Store
 	record, source, update func()
@@ -326,11 +326,11 @@ func (s *slowly) UpdateJobs(ctx context.Context, updates []manage.Update) []erro
 	return s.Store.UpdateJobs(ctx, updates)
 }
 
-// TestScriptsAtOnce: of two that save at once each makes a version of its own, and the source of
-// neither goes, though the other finds it named by nobody.
+// TestScriptsAtOnce: two concurrent saves create a version each. Neither source is deleted,
+// though the other save sees it without a name.
 func TestScriptsAtOnce(t *testing.T) {
 	for _, before := range []string{"source", "update"} {
-		for _, dies := range []bool{false, true} { // the other, before it changes the job
+		for _, dies := range []bool{false, true} { // the other save, before it changes the job
 			f := newFixture(t)
 			f.Create(scripted("a", "one"))
 			s := &slowly{Store: f.E.Manage}
@@ -359,7 +359,7 @@ func TestScriptsAtOnce(t *testing.T) {
 	}
 }
 
-// TestScriptsOfAStaleJob: who read the job two versions ago spoils the record of none of them.
+// TestScriptsOfAStaleJob: a save of a job that is two versions old damages no version.
 func TestScriptsOfAStaleJob(t *testing.T) {
 	f := newFixture(t)
 	f.Create(scripted("a", "one"))
@@ -372,8 +372,8 @@ func TestScriptsOfAStaleJob(t *testing.T) {
 	f.wantVersions("shop/a", "4 shell ours", "3 shell three", "2 shell two", "1 shell one")
 }
 
-// TestAbandonedSourceGoes: what was stored for a save that never was goes an hour later, with the
-// next save, and not before.
+// TestAbandonedSourceGoes: the source of a failed save is deleted by the first save at least an
+// hour later.
 func TestAbandonedSourceGoes(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(scripted("a", "one"))
@@ -394,7 +394,7 @@ func TestAbandonedSourceGoes(t *testing.T) {
 	}
 }
 
-// TestScriptStoreFull: where the store has no room for a source the job is not changed.
+// TestScriptStoreFull: if the store has no room for a source, the job is not changed.
 func TestScriptStoreFull(t *testing.T) {
 	f := newFixture(t)
 	f.Create(scripted("a", "one"))

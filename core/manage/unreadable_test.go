@@ -11,8 +11,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// TestUnreadableApp: what is asked and done of other apps goes on beside one that cannot
-// be read, which is named where it matters.
+// TestUnreadableApp: reads and changes of other apps work beside an unreadable one, which is
+// named if it matters.
 func TestUnreadableApp(t *testing.T) {
 	f := newFixture(t)
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "ledger"}))

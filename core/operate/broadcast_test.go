@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// broadcast stores an open broadcast of four shards: the first is at work, the second has
-// failed and its retry waits, the third has no run yet, the fourth has succeeded.
+// broadcast stores an open broadcast of four shards. The first is running, the second has failed
+// and has a pending retry, the third has no run, and the fourth has succeeded.
 func (f *fixture) broadcast() (whole core.Run, shards []core.Run) {
 	f.T.Helper()
 	s := spec("reindex", core.Schedule{})
@@ -62,9 +62,8 @@ func (f *fixture) states(ids ...core.RunID) (list []string) {
 	return list
 }
 
-// TestKillBroadcast: a broadcast is killed as one. What is at work is told so, what waits is
-// cancelled, what nobody has claimed yet is nobody's to claim any more; it ends as killed
-// with the last of them.
+// TestKillBroadcast: running shards get the kill, waiting ones are cancelled, and unclaimed ones
+// cannot be claimed. The broadcast ends as killed with the last of them.
 func TestKillBroadcast(t *testing.T) {
 	f := newFixture(t)
 	whole, shards := f.broadcast()
@@ -98,7 +97,8 @@ func TestKillBroadcast(t *testing.T) {
 	}
 }
 
-// TestKillEndsBroadcastWhoseShardsEnded: who closed the last shard died before the broadcast was closed.
+// TestKillEndsBroadcastWhoseShardsEnded: the process that closed the last shard died before it
+// closed the broadcast.
 func TestKillEndsBroadcastWhoseShardsEnded(t *testing.T) {
 	f := newFixture(t)
 	whole, shards := f.broadcast()
@@ -117,7 +117,8 @@ func TestKillEndsBroadcastWhoseShardsEnded(t *testing.T) {
 	}
 }
 
-// TestKillShard: a kill of a shard ends what its job runs there, and its broadcast goes on.
+// TestKillShard: a kill of a shard ends the runs of its job at its address; the broadcast goes
+// on.
 func TestKillShard(t *testing.T) {
 	f := newFixture(t)
 	whole, shards := f.broadcast()
@@ -130,9 +131,9 @@ func TestKillShard(t *testing.T) {
 	}
 }
 
-// TestRerunOfBroadcast: it goes to those that are there now, or with the same address to
-// those that it went to; a shard is run again alone, with its index, where it was; a filter
-// takes the broadcast, and not its shards besides.
+// TestRerunOfBroadcast: a rerun goes to the executors available now, or with SameAddress to the
+// first ones. A single shard is rerun where it ran, with its index. A filter selects the
+// broadcast without its shards.
 func TestRerunOfBroadcast(t *testing.T) {
 	f := newFixture(t)
 	whole, shards := f.broadcast()

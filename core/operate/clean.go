@@ -13,46 +13,45 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Cleaner removes records of runs.
+// Cleaner deletes records of runs.
 type Cleaner interface {
-	// DropRuns removes runs; condition of each: it has ended and owes nothing. One that is
-	// gone is well.
+	// DropRuns deletes runs, each on the condition that it has ended and has no pending
+	// follow-ups. A run that does not exist is no error.
 	DropRuns(ctx context.Context, runs []core.Run) []error
-	// PutCleaned notes the instant up to which planned runs of a job may be gone; one that
-	// is there and later stays.
+	// PutCleaned records the scheduled time up to which planned runs of a job may be deleted. A
+	// later stored value stays.
 	PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error
 }
 
-// Bounds of a clean-up. A day is the shortest that a job may keep its runs: what is younger
-// may be asked for by what is under way.
+// Bounds of a clean-up. CleanAge, a day, is the shortest retention of a job: running work may
+// still need younger runs.
 const (
 	CleanAge     = 24 * time.Hour
-	cleanAtOnce  = 100 // runs that are looked at together
+	cleanAtOnce  = 100 // runs that are checked together
 	MaxCleanKeep = 1_000_000
 )
 
-// CleanRequest says which runs that have ended are to go: those of a job or of the jobs of an
-// app that ended in one of the states (empty: in any) before a moment, but for the newest
-// Keep of each job that ended so.
+// A CleanRequest selects ended runs to delete, of a job or of all jobs of an app. They ended
+// before Before in one of States (empty: any). The newest Keep matching runs of each job stay.
 type CleanRequest struct {
-	Job    string // app/name or number, also of one that was deleted
-	App    string // where Job is empty
+	Job    string // app/name or number, also of a deleted job
+	App    string // if Job is empty
 	States []core.State
 	Before time.Time
 	Keep   int
 	DryRun bool
-	After  string // Next of the page before
+	After  string // Next of the previous page
 }
 
 type CleanResult struct {
-	Cleaned int64 // that went, or would go
-	Held    int64 // that would, but are still needed: another looks at them, or may
+	Cleaned int64 // deleted, or to delete in a dry run
+	Held    int64 // match, but are or may still be needed
 	Next    string
-	// Failed is why not all of the page was done; what is not counted is as it was.
+	// Failed is why part of the page was not done; uncounted runs are unchanged.
 	Failed error
 }
 
-// cleanPlace is where a page goes on: in a job, behind so many runs that were to be kept.
+// cleanPlace is the start of a page: a job, and how many of its runs were already kept.
 type cleanPlace struct {
 	job  core.JobID
 	kept int
@@ -63,7 +62,7 @@ func (p cleanPlace) String() string {
 	return strconv.Itoa(int(p.job)) + "." + strconv.Itoa(p.kept) + "." + p.runs
 }
 
-// within reports whether it is behind some of the runs of its job.
+// within reports whether the place is after some runs of its job.
 func (p cleanPlace) within() bool { return p.runs != "" || p.kept > 0 }
 
 func parseCleanPlace(text string) (p cleanPlace, err error) {
@@ -77,12 +76,14 @@ func parseCleanPlace(text string) (p cleanPlace, err error) {
 	return cleanPlace{core.JobID(n), k, runs}, nil
 }
 
-// Clean removes a page of runs that have ended. Of each job it notes first up to which instant
-// its runs may be gone, so that nobody takes them for lost. Never goes what is open or owes
-// something, an attempt before such a one, a shard of a broadcast that is, what a message that
-// is on its way may name, what a tick may ask for again, or the last success of a job that is
-// paused after failures in a row. Reports stay, so what they have not counted yet stays too.
-// After an error asking again goes on.
+// Clean deletes a page of ended runs. For each job it first records up to which scheduled time
+// runs may be deleted, so that they are not taken for lost. After an error, a repeated call goes
+// on. These runs are never deleted:
+//
+//   - open runs, runs with pending follow-ups, earlier attempts of such runs, shards of such broadcasts
+//   - runs that a message in transit may name, or that a tick may ask for again
+//   - runs that reports have not counted; reports themselves stay
+//   - the last success of a job that pauses after failures in a row
 func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) (CleanResult, error) {
 	now := op.ask.Now()
 	switch {
@@ -134,7 +135,7 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 	if err := core.CheckAppName("app", q.App); err != nil {
 		return CleanResult{}, err
 	}
-	if at.within() { // the job that it was at
+	if at.within() { // the job in which the previous page ended
 		if over, err := c.job(ctx, at); err != nil || !over {
 			return c.done(err)
 		}
@@ -154,7 +155,7 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 	return c.done(failed)
 }
 
-// cleaning is a page under way.
+// cleaning is the state of one page.
 type cleaning struct {
 	op       *Operate
 	q        *CleanRequest
@@ -162,12 +163,11 @@ type cleaning struct {
 	page     *bound.Page
 	before   time.Time
 	onItsWay ring.Oldest
-	counted  time.Time // what ended before that is counted by reports
+	counted  time.Time // runs that ended before this are counted in reports
 	res      CleanResult
 }
 
-// done answers what was done also where the rest failed: it is not to be told as if nothing
-// had gone.
+// done returns the result so far. If some runs were deleted, it returns err in Failed.
 func (c *cleaning) done(err error) (CleanResult, error) {
 	if err != nil && c.res.Cleaned > 0 {
 		c.res.Failed = err
@@ -176,15 +176,15 @@ func (c *cleaning) done(err error) (CleanResult, error) {
 	return c.res, err
 }
 
-// job goes on with a job; over: there is no more of it.
+// job deletes runs of a job from at on; over reports whether the job is finished.
 func (c *cleaning) job(ctx context.Context, at cleanPlace) (over bool, err error) {
 	job, err := c.jobOf(ctx, at.job)
 	if err != nil {
 		return false, err
 	}
-	// An app's is known by the job alone: the number may come from a caller who may clean nothing
-	// else. One that was deleted between two pages is not the app's any more, and who names a
-	// foreign one is not told that it is there.
+	// An app filter needs the job's record: the number may come from a caller who may clean only
+	// this app. A job that was deleted between two pages is skipped, and a job of another app is
+	// not revealed.
 	if c.q.Job == "" && (job == nil || job.Def.App != c.q.App) {
 		return true, nil
 	}
@@ -201,11 +201,11 @@ func (c *cleaning) job(ctx context.Context, at cleanPlace) (over bool, err error
 		}
 	}()
 	for {
-		if c.res.Next = at.String(); at.runs == "" { // from its first run on
+		if c.res.Next = at.String(); at.runs == "" { // start with the job's first run
 			c.res.Next = cleanPlace{job: at.job - 1}.String()
 		}
 		list, err := c.op.ask.Runs(ctx, ask.RunFilter{Job: at.job.String(), States: c.q.States, Limit: cleanAtOnce, After: at.runs})
-		if core.CodeOf(err) == core.CodeNotFound { // nobody knows it any more
+		if core.CodeOf(err) == core.CodeNotFound { // the job has no records left
 			c.res.Next = ""
 			return true, nil
 		}
@@ -238,8 +238,8 @@ func (c *cleaning) job(ctx context.Context, at cleanPlace) (over bool, err error
 	}
 }
 
-// note records how many runs of a job went: nothing else says that they were there, so it is
-// written down also where who asked has gone meanwhile.
+// note records how many runs of a job were deleted. This is the only trace of them, so it is
+// written even if the caller has disconnected.
 func (c *cleaning) note(ctx context.Context, id core.JobID, job *core.Job, cleaned int64) error {
 	if c.q.DryRun || cleaned == 0 {
 		return nil
@@ -257,7 +257,7 @@ func (c *cleaning) note(ctx context.Context, id core.JobID, job *core.Job, clean
 	return c.op.noted(ctx, c.by.Did(core.Change{At: c.op.ask.Stamp(), Verb: core.VerbCleaned, New: runNote{Cleaned: cleaned}.String()}), job)
 }
 
-// jobOf is a job as it stands; nil: it was deleted.
+// jobOf returns the current job, or nil if it was deleted.
 func (c *cleaning) jobOf(ctx context.Context, id core.JobID) (*core.Job, error) {
 	found, left, err := c.op.store.Jobs(ctx, []core.JobID{id})
 	if err := core.Unread(left, err); err != nil {
@@ -266,8 +266,8 @@ func (c *cleaning) jobOf(ctx context.Context, id core.JobID) (*core.Job, error) 
 	return found[id], nil
 }
 
-// lastSuccess is the run that parts the failures of a job that is to be paused after some
-// in a row: without it those before it would count with those after it. 0: there is none.
+// lastSuccess returns the job's last successful run, or 0. In a job that pauses after failures in
+// a row, it separates the failures before it from the failures after it.
 func (c *cleaning) lastSuccess(ctx context.Context, id core.JobID) (core.RunID, error) {
 	list, err := c.op.ask.Runs(ctx, ask.RunFilter{Job: id.String(), States: []core.State{core.Succeeded}, Limit: bound.Successes})
 	if core.CodeOf(err) == core.CodeNotFound {
@@ -282,7 +282,7 @@ func (c *cleaning) lastSuccess(ctx context.Context, id core.JobID) (core.RunID, 
 	return last.ID, err
 }
 
-// take removes those of some runs of a job that nobody needs.
+// take deletes the given runs of a job, except the ones that are still needed.
 func (c *cleaning) take(ctx context.Context, runs []core.Run, job *core.Job) error {
 	needed, err := c.needed(ctx, runs)
 	if err != nil {
@@ -317,7 +317,7 @@ func (c *cleaning) take(ctx context.Context, runs []core.Run, job *core.Job) err
 		switch {
 		case err == nil:
 			c.res.Cleaned++
-		case errors.Is(err, core.ErrRefused): // it has come to owe something
+		case errors.Is(err, core.ErrRefused): // it has a pending follow-up now
 			c.res.Held++
 		case failed == nil:
 			failed = core.Passing(err)
@@ -326,8 +326,8 @@ func (c *cleaning) take(ctx context.Context, runs []core.Run, job *core.Job) err
 	return failed
 }
 
-// asks reports whether a tick may still ask for a run of a job: for the attempts of its tail,
-// for what it is to plan again, or for what it has not compared with the runs yet.
+// asks reports whether a tick may still need a run of a job. These are attempts of its tail, and
+// runs that it will plan again or has not yet compared.
 func asks(s *core.Sched, r *core.Run) bool {
 	if s.Tail != 0 && (s.Tail == r.ID || s.Tail == r.First) {
 		return true
@@ -336,10 +336,10 @@ func asks(s *core.Sched, r *core.Run) bool {
 	return planned && (s.Next != 0 && at >= s.Next || s.Compared != 0 && at > s.Compared)
 }
 
-// needed are those of some runs that something else still needs.
+// needed returns the given runs that something else still needs.
 func (c *cleaning) needed(ctx context.Context, runs []core.Run) (map[core.RunID]bool, error) {
 	needed := map[core.RunID]bool{}
-	ask := map[core.RunID][]core.RunID{} // a run that is open or owes, of those that need it then
+	ask := map[core.RunID][]core.RunID{} // a run, and the given runs that are needed if it is open or has follow-ups
 	for i := range runs {
 		r := &runs[i]
 		if r.Owing() {

@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// hourly makes a job that ran each hour for so many hours, and answers the instants.
+// hourly stores a job that ran each hour, and returns the scheduled times.
 func (f *fixture) hourly(name string, hours int) (core.Job, []core.Instant) {
 	f.T.Helper()
 	j := f.Create(spec(name, every(time.Hour)))
@@ -37,7 +37,7 @@ func (f *fixture) hourly(name string, hours int) (core.Job, []core.Instant) {
 	return j, list
 }
 
-// cleaned is all pages of a clean-up.
+// cleaned runs all pages of a clean-up and returns the sums.
 func (f *fixture) cleaned(q operate.CleanRequest) (cleaned, held int64) {
 	f.T.Helper()
 	for range 1000 {
@@ -54,7 +54,7 @@ func (f *fixture) cleaned(q operate.CleanRequest) (cleaned, held int64) {
 	return 0, 0
 }
 
-// left is how many runs of a job are stored.
+// left returns how many runs of a job are stored.
 func (f *fixture) left(job core.JobID) int {
 	f.T.Helper()
 	first, last := core.RunRange(job, 0, core.Horizon)
@@ -70,8 +70,8 @@ func (f *fixture) left(job core.JobID) int {
 	return len(list) + len(more)
 }
 
-// TestClean: by job and app, outcome, age and count; a dry run only counts. What went is
-// out of reach for an audit, and nothing sends it again.
+// TestClean: runs are selected by job and app, outcome, age and count; a dry run only counts. An
+// audit counts deleted runs as out of reach, and replan does not send them.
 func TestClean(t *testing.T) {
 	f := newFixture(t)
 	j, list := f.hourly("sweep", 72)
@@ -106,7 +106,7 @@ func TestClean(t *testing.T) {
 	if err != nil || r.Sent != 0 {
 		t.Errorf("replan: %+v, %v", r, err)
 	}
-	// Nor does a dead letter that holds its fire.
+	// Neither does a dead-letter message with its fire.
 	j = f.Job("shop/sweep")
 	m := ring.Message{Kind: ring.KindFires, Slot: list[0], Fires: []core.Fire{{Run: core.PlannedRun(j.Def.ID, list[0]), Rev: j.Sched.Rev,
 		At:   list[0],
@@ -125,7 +125,7 @@ func TestClean(t *testing.T) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
-	// A job that was deleted has only its number.
+	// A deleted job has only its number.
 	f.Clock = f.Clock.Add(48 * time.Hour)
 	if _, err := f.M.Delete(ctx, ann, "shop/sweep", nil); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestClean(t *testing.T) {
 	want(operate.CleanRequest{Job: j.Def.ID.String()}, 24, 0, 0)
 }
 
-// TestCleanNeeded: what something else still needs stays, however old it is.
+// TestCleanNeeded: runs that something else needs stay at any age.
 func TestCleanNeeded(t *testing.T) {
 	f := newFixture(t)
 	s := spec("sweep", every(time.Hour))
@@ -176,7 +176,7 @@ func TestCleanNeeded(t *testing.T) {
 	if c, h := f.cleaned(operate.CleanRequest{Job: "shop/sweep", DryRun: true}); c != 2 || h != 5 {
 		t.Errorf("%d would go, %d are held", c, h)
 	}
-	// A message that is on its way may name what is due after it.
+	// A message in transit may name runs that are due after it.
 	m := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(f.Clock.Add(-40 * time.Hour))}
 	m.Fires = []core.Fire{{Run: core.PlannedRun(job, m.Slot), Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseSchedule}}
 	if err := f.E.Ring.Enqueue(ctx, []ring.Out{{NotBefore: m.Slot.Time(), Message: m}})[0]; err != nil {
@@ -186,7 +186,7 @@ func TestCleanNeeded(t *testing.T) {
 		t.Errorf("%d went though a message is on its way, %d held", c, h)
 	}
 	f.Fires()
-	// One that was put back, and may wait for long, names runs of its own slot only.
+	// A requeued message may wait for long, and names only runs of its own due time.
 	if err := f.E.Ring.Enqueue(ctx, []ring.Out{{NotBefore: f.Clock.Add(time.Hour), Message: m}})[0]; err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestCleanNeeded(t *testing.T) {
 	}
 }
 
-// TestCleanFails: what went before a failure is told, and asking again goes on.
+// TestCleanFails: runs deleted before a failure are reported, and a repeated call goes on.
 func TestCleanFails(t *testing.T) {
 	f := newFixture(t)
 	j, _ := f.hourly("sweep", 300)
@@ -222,8 +222,8 @@ func TestCleanFails(t *testing.T) {
 	}
 }
 
-// TestCleanPausesNobody: failures that a success parted are no failures in a row once the
-// successes are cleaned away.
+// TestCleanPausesNobody: a success separates failures in a row, even after a clean-up of
+// successes.
 func TestCleanPausesNobody(t *testing.T) {
 	f := newFixture(t)
 	s := spec("sweep", every(time.Hour))
@@ -267,8 +267,8 @@ func TestCleanPausesNobody(t *testing.T) {
 	}
 }
 
-// TestCleanKeepsTheLastSuccess: of a job that is to be paused after failures the success that ended last stays,
-// also where others began later, as far as some of the newest successes reach.
+// TestCleanKeepsTheLastSuccess: if a job pauses after failures, its last success stays. This is
+// the latest end among the newest successes.
 func TestCleanKeepsTheLastSuccess(t *testing.T) {
 	for n, stays := range map[int]bool{bound.Successes: true, bound.Successes + 1: false, 3 * bound.Successes: false} {
 		f := newFixture(t)
@@ -297,7 +297,7 @@ func TestCleanKeepsTheLastSuccess(t *testing.T) {
 	}
 }
 
-// TestCleanGoesOnWithItsOwn: where a page goes on widens nothing, whatever the caller writes there.
+// TestCleanGoesOnWithItsOwn: a forged start of a page cannot select more runs.
 func TestCleanGoesOnWithItsOwn(t *testing.T) {
 	f := newFixture(t)
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "pay"}))
@@ -349,7 +349,7 @@ func TestCleanGoesOnWithItsOwn(t *testing.T) {
 	}
 }
 
-// leaves is a store whose caller goes away once a run is gone.
+// leaves is a store whose caller disconnects once a run is deleted.
 type leaves struct {
 	people.Store
 	gone context.CancelFunc
@@ -360,8 +360,8 @@ func (s leaves) DropRuns(ctx context.Context, runs []core.Run) []error {
 	return s.Store.DropRuns(ctx, runs)
 }
 
-// TestCleanIsWrittenDown: who removed how many runs of which job, also of one that was deleted, and
-// where the caller went away in the midst. Counting is no change.
+// TestCleanIsWrittenDown: a record names the user, the job and how many runs were deleted, also
+// for a deleted job or after the caller disconnected. A dry run leaves no record.
 func TestCleanIsWrittenDown(t *testing.T) {
 	f := newFixture(t)
 	f.hourly("sweep", 30)

@@ -11,16 +11,15 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// healer is who sends again what the ring lost.
+// healer is the actor of the repair of a lost ring.
 const healer = "tickring"
 
-// Heal goes on with sending again what a tick found that the ring lost: it walks over
-// all jobs, page by page, and stores where it is after each, so that whoever calls
-// it next goes on there. It begins no page that could not end before the deadline
-// of ctx. A job that cannot be read is passed over, and the error names it. Two at
-// a time only make copies.
+// Heal sends runs again that the ring lost, as found by a tick. It scans all jobs in pages and
+// stores its progress after each, so the next call goes on there. It begins no page that could
+// not end before the deadline of ctx. Unreadable jobs are skipped and named in the error.
+// Concurrent calls only send copies.
 func (op *Operate) Heal(ctx context.Context) (sent int64, err error) {
-	var failed []string // jobs that nobody can look at: the walk ends without them
+	var failed []string // unreadable jobs, which the scan skips
 	defer func() {
 		if err == nil && len(failed) > 0 {
 			err = core.Errorf(core.CodeInternal, "jobs that were not looked at: %s", strings.Join(failed, "; "))
@@ -49,7 +48,7 @@ func (op *Operate) Heal(ctx context.Context) (sent int64, err error) {
 		}
 		next.Rev = max(g.Rev+1, core.Millis(op.ask.Stamp()))
 		switch err := op.store.PutGlobal(ctx, g.Rev, next); {
-		case errors.Is(err, core.ErrRefused): // somebody changed it meanwhile: the page is made again
+		case errors.Is(err, core.ErrRefused): // a concurrent change: repeat the page
 			refused++
 		case err != nil:
 			return sent, core.Passing(err)

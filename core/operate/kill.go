@@ -14,14 +14,13 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// A kill goes by pages: what is left when a page is over is the next one's.
-// Its place is a plus and the last address that was told.
+// killPlace starts the place of a page of a kill: a plus and the last address that got the kill.
+// The next page goes on after it.
 const killPlace = "+"
 
-// KillRun ends a run. On the wire that ends all runs of its job on that
-// executor, so all of them are marked first. A run that was not sent yet is
-// cancelled instead; one that has ended is left alone. A broadcast ends with all its
-// shards. After is Next of the page before, or empty.
+// KillRun ends a run. An executor can only end all its runs of a job, so KillRun marks all of
+// them first. A run that was not sent is cancelled, and an ended run stays as it is. A broadcast
+// ends with all its shards. after is Next of the previous page, or empty.
 func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref ask.RunRef, after string) (StopResult, error) {
 	p, behind, err := op.killing(actor, after)
 	if err != nil {
@@ -34,7 +33,7 @@ func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref ask.RunRef
 	if run.IsBroadcast() && run.State.Open() {
 		return op.killBroadcast(ctx, actor, &run, behind, p)
 	}
-	if after != "" { // others where it is or was are marked and not told yet
+	if after != "" { // other runs at its address are marked, and the kill is not sent yet
 		return op.killAt(ctx, actor, &run, behind, p)
 	}
 	if !run.State.Open() {
@@ -61,9 +60,9 @@ func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref ask.RunRef
 	return op.killAt(ctx, actor, &run, behind, p)
 }
 
-// killBroadcast ends a broadcast: it is marked first, so that whoever comes to a shard of it
-// later lets that fall. Shards that nobody has are cancelled, and where the others are all
-// runs of the job are killed.
+// killBroadcast ends a broadcast. It marks the broadcast first, so that shards that start later
+// are dropped. Shards without an owner are cancelled. At the addresses of the others, all runs of
+// the job are killed.
 func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *core.Run, behind string, p *bound.Page) (StopResult, error) {
 	res := StopResult{Job: whole.ID.Job()}
 	if whole.KillBy == "" {
@@ -90,7 +89,7 @@ func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *c
 		if err := op.finish.SkipShards(ctx, whole, none, "cancelled by "+actor.Name); err != nil {
 			return res, core.Passing(err)
 		}
-		if last, err = bound.LastAttempts(ctx, ids, op.store.Runs); err != nil { // some were claimed meanwhile
+		if last, err = bound.LastAttempts(ctx, ids, op.store.Runs); err != nil { // some were claimed in between
 			return res, err
 		}
 	}
@@ -125,8 +124,8 @@ func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *c
 	return res, nil
 }
 
-// killAt ends a run, and with it all others of its job where it is, but for commands, of
-// which the server ends one alone.
+// killAt ends a run and all other runs of its job at its address. For a command, the server ends
+// only the one run.
 func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, behind string, p *bound.Page) (StopResult, error) {
 	open, all, err := op.openRuns(ctx, run.ID.Job(), p, func(r *core.Run) bool {
 		return r.ID == run.ID || r.UnderWay() && r.Address == run.Address && r.Address != core.LocalAddress && r.State != core.Queued &&
@@ -141,8 +140,8 @@ func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, 
 	return op.kill(ctx, actor, open, behind, p, StopResult{Job: run.ID.Job(), Partial: !all})
 }
 
-// openRuns reads the open runs of a job that are wanted, oldest first, at most bound.Killed; all: there
-// are no more.
+// openRuns returns the open runs of a job that wanted accepts, oldest first, at most
+// bound.Killed. all reports whether there are no more.
 func (op *Operate) openRuns(ctx context.Context, job core.JobID, p *bound.Page, wanted func(*core.Run) bool) (list []core.Run, all bool,
 	err error) {
 	all, err = bound.OpenRuns(ctx, job, op.store.OpenRuns, func() bool { return !p.Over() }, func(r *core.Run) bool {
@@ -161,7 +160,7 @@ func (op *Operate) openRuns(ctx context.Context, job core.JobID, p *bound.Page, 
 	return list, all, err
 }
 
-// killing begins a page of a kill: behind is the last address that was told before it.
+// killing begins a page of a kill; behind is the last address that got the kill.
 func (op *Operate) killing(actor core.Actor, after string) (p *bound.Page, behind string, err error) {
 	if err := actor.Validate(); err != nil {
 		return nil, "", err
@@ -173,8 +172,8 @@ func (op *Operate) killing(actor core.Actor, after string) (p *bound.Page, behin
 	return op.ask.Page(), behind, nil
 }
 
-// KillJob ends all runs of a job, and the retries of it that are to come; its
-// schedule goes on, and triggers whose time is to come stay. After is as of KillRun.
+// KillJob ends all runs of a job, and its pending retries. Its schedule continues, and triggers
+// that are due later stay. after is as in KillRun.
 func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after string) (StopResult, error) {
 	p, behind, err := op.killing(actor, after)
 	if err != nil {
@@ -185,7 +184,7 @@ func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after str
 		return StopResult{}, err
 	}
 	res := StopResult{Job: id}
-	waits, all, err := op.openRuns(ctx, id, p, func(r *core.Run) bool { // nobody has them
+	waits, all, err := op.openRuns(ctx, id, p, func(r *core.Run) bool { // they have no owner
 		return r.State == core.Queued || r.State == core.Planned && r.Cause == core.CauseRetry
 	})
 	if err != nil {
@@ -201,9 +200,9 @@ func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after str
 			res.Cancelled = append(res.Cancelled, waits[i].ID)
 		}
 	}
-	next := n < len(waits) || !all && len(res.Cancelled) > 0 // the next page has others, for these are closed
+	next := n < len(waits) || !all && len(res.Cancelled) > 0 // the next page finds others, since these are closed
 	var open []core.Run
-	if err == nil && !next { // only now: one that waited may have been claimed meanwhile
+	if err == nil && !next { // only now, since a waiting run may have been claimed in between
 		var rest bool
 		open, rest, err = op.openRuns(ctx, id, p, func(r *core.Run) bool { return r.UnderWay() && r.State != core.Queued })
 		res.Partial = !all || !rest
@@ -216,9 +215,9 @@ func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after str
 	return op.kill(ctx, actor, open, behind, p, res)
 }
 
-// kill marks runs, and only then tells their executors: some addresses at a time, each
-// once all runs there are marked, in their order and behind the last address told. However long the
-// reading took, half a page is left for it. What was done is recorded, also before an error.
+// kill marks runs, then asks their executors to end them. It handles some addresses at a time, in
+// order and after behind, each once all its runs are marked. Even after slow reads, half a page
+// of time is left. It records its actions also before an error.
 func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, behind string, p *bound.Page,
 	res StopResult) (out StopResult,
 	err error) {
@@ -270,7 +269,7 @@ func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, 
 	return res, nil
 }
 
-// atOnce is the runs at the first of so many addresses.
+// atOnce returns the runs at the first together addresses.
 func atOnce(open []core.Run, together int) []core.Run {
 	addresses := 1
 	for i := 1; i < len(open); i++ {
@@ -283,7 +282,7 @@ func atOnce(open []core.Run, together int) []core.Run {
 	return open
 }
 
-// mark notes who kills a run; false of one that has ended.
+// mark records the user who kills a run; it returns false if the run has ended.
 func (op *Operate) mark(ctx context.Context, kill core.RunPut) (open bool, err error) {
 	err = bound.Insist(ctx, func() error {
 		err := op.store.PutRuns(ctx, []core.RunPut{kill})[0]
@@ -295,7 +294,7 @@ func (op *Operate) mark(ctx context.Context, kill core.RunPut) (open bool, err e
 	return open && err == nil, err
 }
 
-// sendKills tells some addresses at once.
+// sendKills sends the kill to several addresses in parallel.
 func (op *Operate) sendKills(ctx context.Context, appName string, addresses []string, res *StopResult) error {
 	addresses = slices.DeleteFunc(addresses, func(address string) bool { return address == "" })
 	if len(addresses) == 0 {
@@ -306,7 +305,7 @@ func (op *Operate) sendKills(ctx context.Context, appName string, addresses []st
 		return err
 	}
 	app := found[appName]
-	app.Name = appName // deleted meanwhile: its executors may still be there
+	app.Name = appName // also for a deleted app, whose executors may still be available
 	answers := make([]KillAnswer, len(addresses))
 	var all sync.WaitGroup
 	for i, address := range addresses {

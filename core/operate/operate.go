@@ -1,5 +1,5 @@
-// Package operate acts on runs: it triggers, changes, cancels and kills them, and
-// puts on the ring again what is dead or was lost.
+// Package operate acts on runs: it triggers, changes, cancels, kills and cleans them up. It also
+// sends lost and dead-letter messages again.
 package operate
 
 import (
@@ -10,8 +10,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 )
 
-// Operate acts on runs. It has no loop and no state of its own: any number of
-// them may work on one store.
+// Operate acts on runs. It has no loop and no state, so any number of them can share a store.
 type Operate struct {
 	store  Store
 	ring   Ring
@@ -22,53 +21,53 @@ type Operate struct {
 	plans  plan.Options
 }
 
-// New makes an Operate on a store; counts may be nil for who cleans nothing.
+// New returns an Operate; counts may be nil if Clean is never called.
 func New(store Store, ring Ring, f Finisher, killer Killer, q *ask.Ask, counts Reports, plans plan.Options) *Operate {
 	return &Operate{store: store, ring: ring, finish: f, killer: killer, ask: q, counts: counts, plans: plans}
 }
 
-// TriggerRequest asks for one run by hand or by API.
+// A TriggerRequest asks for one run by hand or by API.
 type TriggerRequest struct {
 	Job       string     // app/name or number
 	Cause     core.Cause // manual (if empty) or api
-	Params    *string    // in place of the job's
-	Addresses []string   // in place of the app's executors
-	At        *time.Time // later than now; nil is now
-	// Key: the same key of a job answers the same run, until a day after it has
-	// ended; with other params, addresses or retries it is refused.
+	Params    *string    // instead of the job's params
+	Addresses []string   // instead of the app's executors
+	At        *time.Time // due time; nil is now
+	// Key identifies the run: a repeated request with it returns the same run, until a day after
+	// the run has ended. A request with other params, addresses or retries is rejected.
 	Key     string
-	Retries *int // in place of the job's retry.max
+	Retries *int // instead of the job's retry.max
 }
 
 type TriggerResult struct {
 	Run      core.Run
-	Existing bool // the key was used before: this is the run it made then
-	Waiting  bool // it is not yet on its way: its time is to come
+	Existing bool // Run is the run that an earlier request with the key created
+	Waiting  bool // not sent yet: it is due later
 }
 
-// TriggerChange is what a waiting trigger becomes; what is nil stays.
+// A TriggerChange is the change of a waiting trigger; nil fields stay.
 type TriggerChange struct {
 	At        *time.Time
 	Params    *string
-	Addresses *[]string // of no address: the app's executors
-	// Direct is that of a RerunRequest: it is asked before other params go to such an address.
+	Addresses *[]string // empty: the app's executors
+	// Direct is as in RerunRequest. It is checked before new params go to a given address.
 	Direct func(app string) error
 }
 
 type StopResult struct {
 	Changed   bool
 	Job       core.JobID
-	Cancelled []core.RunID // not sent yet, now skipped: cancelled
-	Killed    []core.RunID // marked as killed; they end when their executor says so
+	Cancelled []core.RunID // not sent, now skipped with reason cancelled
+	Killed    []core.RunID // marked as killed; they end when their executor reports it
 	Sent      []KillAnswer
-	// Partial says that more runs are open than one kill looks at, the oldest 10,000:
-	// it is to be made again once these have ended.
+	// Partial means that more runs are open than the oldest 10,000, which one kill covers. Repeat
+	// the kill when these have ended.
 	Partial bool
-	Next    string // After of the next page of a kill; empty: all were told
+	Next    string // After of the next page of a kill; empty: all addresses got it
 }
 
-// KillAnswer is what an address said to the kill. No error is no proof that
-// the run ended.
+// A KillAnswer is the answer of an address to a kill. A nil error does not prove that the run
+// ended.
 type KillAnswer struct {
 	Address string
 	Err     error

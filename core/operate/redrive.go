@@ -12,47 +12,48 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// RedriveRequest says what is to be done with dead letters.
+// A RedriveRequest selects dead-letter messages and what to do with them.
 type RedriveRequest struct {
 	DryRun bool   // list only
-	Drop   bool   // also remove letters of which nothing can be sent any more
-	Unread bool   // also remove letters that cannot be read, or not all of them, when nothing of them is left to send
-	After  string // go on after this letter
-	Limit  int    // letters, at most 100; 0 is 100
+	Drop   bool   // also remove messages whose fires can never be sent again
+	Unread bool   // also remove unreadable or partly readable messages that have nothing left to send
+	After  string // ID of the last message of the previous page
+	Limit  int    // number of messages, at most 100; 0 is 100
 }
 
 type RedriveResult struct {
 	Letters []RedrivenLetter
-	Sent    int    // fires, and letters of the aside lane, that are on the ring again, or would be
-	Left    int    // fires that are not
-	Dropped int    // letters
-	Next    string // After of the next request; empty: these were all
+	Sent    int    // fires and post-run messages that are on the ring again, or would be
+	Left    int    // fires that are not sent
+	Dropped int    // removed messages
+	Next    string // After of the next request; empty: this was the last page
 }
 
 type RedrivenLetter struct {
 	core.Letter
-	Fires   []RedrivenFire // none: it asks for something else, or cannot be read
-	Asks    core.Text      // what it asks of the aside lane
+	Fires   []RedrivenFire // none: it is another kind of message, or unreadable
+	Asks    core.Text      // request of a check or a post-run message
 	Dropped bool
 }
 
 type RedrivenFire struct {
 	core.Fire
-	App, Name string    // of its job, where that is known
-	Why       core.Text // it is not sent; empty: it is
-	final     bool      // and never will be
+	App, Name string    // of its job, if known
+	Why       core.Text // why it is not sent; empty: it is sent
+	final     bool      // it can never be sent
 }
 
-// Redrive sends again those fires of dead letters that may still be sent: their
-// job is there and not paused, they are of its present revision, within its
-// misfire and deadline, and no run of theirs is under way or has ended. A run that
-// is open and that nobody may be sending now is always sent again: perhaps only the
-// letter still names it, and the dispatch takes it over or closes it with the
-// reason. A letter is removed when all of it was sent; what is not sent, or cannot
-// be read, stays where it is, and says why, until somebody who has looked at it
-// asks for that to go too: what it held an audit finds. To send twice is harmless: an ID is
-// decided once. A check, or a letter of the aside lane, is sent again as if it were new: if
-// nothing is owed by then, it does nothing.
+// Redrive sends the fires of dead-letter messages again. Sending twice is harmless, since an ID
+// runs once.
+//
+//   - A fire of a planned run without a record needs a job of the same revision that is not paused.
+//     Misfire and deadline must still allow it.
+//   - An open run without a valid owner, or a run with pending follow-ups, is always sent again. This
+//     message may be the last one to name it. Dispatch completes it, or closes it with the reason.
+//   - A check or a post-run message is sent as new. If nothing is pending by then, it does nothing.
+//
+// A message is removed when all its fires are sent. Otherwise it stays with the reason, until a
+// user requests its removal with Drop or Unread. An audit finds the fires that it held.
 func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLetters, q RedriveRequest) (RedriveResult, error) {
 	if err := actor.Validate(); err != nil {
 		return RedriveResult{}, err
@@ -95,7 +96,7 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 			return res, err
 		}
 		var send []core.Fire
-		final := true // nothing of it that can be read is left to send
+		final := true // no readable fire of the message can be sent later
 		for k := range l.Fires {
 			if f := &l.Fires[k]; f.Why.String() == "" {
 				send = append(send, f.Fire)
@@ -111,7 +112,7 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 			}
 			if whole && (left == 0 || q.Drop && final) || !whole && q.Unread && final {
 				if err := dead.DropLetter(ctx, l.ID); err != nil {
-					return res, core.Passing(err) // its fires are on the ring: once more is harmless
+					return res, core.Passing(err) // its fires are on the ring: a copy is harmless
 				}
 				l.Dropped = true
 				res.Dropped++
@@ -124,7 +125,7 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 	return res, nil
 }
 
-// asksFor says what a check asks of the watchdog, or a message of the aside lane.
+// asksFor describes the request of a check or a post-run message.
 func asksFor(m *ring.Message) core.Text {
 	a := m.Aside
 	switch {
@@ -209,7 +210,7 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 			run = &x
 		}
 		_, gone := stones[f.Run.Job()]
-		if run == nil && runs[f.Of].State.Open() { // the dispatcher judges a shard whose broadcast is open
+		if run == nil && runs[f.Of].State.Open() { // dispatch decides about a shard of an open broadcast
 			list[i] = r
 			continue
 		}
@@ -230,18 +231,18 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 	return list, nil
 }
 
-// undriven says why a fire is not sent again, and whether that is for good.
+// undriven returns why a fire is not sent again, and whether that is final.
 func (op *Operate) undriven(f *core.Fire, run *core.Run, job *core.Job, known, gone bool) (why core.Text, final bool) {
 	_, planned := f.Run.Planned()
 	switch {
-	case run != nil && run.Owing(): // dispatch makes what it owes
+	case run != nil && run.Owing(): // dispatch creates its follow-ups
 		return core.Text{}, false
 	case run != nil && run.State == core.Skipped:
 		return core.Say("the run was recorded as skipped: %s; trigger the job again", run.Reason), true
 	case run != nil && !run.State.Open():
 		return core.Say("its run ended: %s", run.State), true
 	case run != nil && !run.Expired(op.ask.Now()):
-		return core.Say("its run is in progress"), false // its owner may die and leave it to this letter
+		return core.Say("its run is in progress"), false // if its owner dies, only this message names it
 	case run == nil && !planned:
 		return core.Say("its record does not exist"), true
 	case run != nil && (known || gone):

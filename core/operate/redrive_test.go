@@ -15,8 +15,8 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// TestRedrive: of what could not be handled that is sent again, and only that,
-// which may still be sent; a letter goes when all of it was.
+// TestRedrive: only fires that may still be sent are sent again. A message is removed when all
+// its fires were sent.
 func TestRedrive(t *testing.T) {
 	f := newFixture(t)
 	f.Clock = start
@@ -62,7 +62,7 @@ func TestRedrive(t *testing.T) {
 		what  string
 		fires []core.Fire
 		why   []string // of each; empty: sent
-		final bool     // what is not sent never will be
+		final bool     // the unsent fires can never be sent
 	}{
 		{what: "fine", fires: []core.Fire{fire(ids["fine"], at), fire(ids["fine"], at)}, why: []string{""}},
 		{what: "mixed", fires: []core.Fire{fire(ids["mixed"], at+20), put(owned)}, why: []string{"", "its run is in progress"}},
@@ -164,7 +164,7 @@ func TestRedrive(t *testing.T) {
 	if left := letters(); len(sent) != 4 || all.Dropped != 4 || len(left) != len(want)-4 || strings.Contains(fmt.Sprint(left), "fine") {
 		t.Errorf("%d sent, %d dropped, left are %v", len(sent), all.Dropped, left)
 	}
-	// What can never be sent goes when that is asked for.
+	// Drop removes messages whose fires can never be sent.
 	if res, err = f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{Drop: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -179,10 +179,9 @@ func TestRedrive(t *testing.T) {
 	}
 }
 
-// TestRedriveOfOpenRuns: a run that is open and nobody's, or has ended and owes, is named
-// by nothing but its letter. It goes to the dispatch again, whatever became of its job: that ends
-// it. A letter is never removed while its owner may still die, or before all of its
-// fires could be read.
+// TestRedriveOfOpenRuns: only its message names an open run without an owner, or a run with
+// pending follow-ups. It is sent again, whatever happened to its job, so that dispatch ends it. A
+// message stays while the run's owner may still die, or until all its fires are read.
 func TestRedriveOfOpenRuns(t *testing.T) {
 	f := newFixture(t)
 	f.Clock = start
@@ -213,7 +212,7 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 	dead := f.Clock.Add(-time.Minute)
 	want := []struct {
 		what string
-		run  core.Run // as it is stored; none without a state
+		run  core.Run // as stored; not stored without a state
 		why  string   // empty: sent
 	}{
 		{"its owner was killed", core.Run{ID: planned("fine"), State: core.Running, Owner: "o", Until: dead,
@@ -271,7 +270,7 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 	}
 }
 
-// torn is dead letters whose first fires, and whose checks, cannot be read.
+// torn is a DeadLetters whose first fires, and whose checks, are unreadable.
 type torn struct{ operate.DeadLetters }
 
 func (d torn) Letters(ctx context.Context, after string, limit int) ([]core.Letter, error) {
@@ -283,8 +282,8 @@ func (d torn) Letters(ctx context.Context, after string, limit int) ([]core.Lett
 	return list, err
 }
 
-// TestRedriveKeepsWhatIsUnread: of a letter with fires that cannot be read the
-// others are sent, and it stays: it is all that is left of those.
+// TestRedriveKeepsWhatIsUnread: the readable fires of a message are sent. The message stays, as
+// the only trace of the unreadable ones.
 func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 	f := newFixture(t)
 	f.Clock = start
@@ -322,7 +321,7 @@ func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 	if res := redrive(operate.RedriveRequest{}); res.Sent != 1 || res.Left != 1 || res.Dropped != 0 || left() != 2 {
 		t.Errorf("%+v, %d letters are left", res, left())
 	}
-	// Not either with those of which nothing can be sent any more.
+	// It also stays if its readable fires can never be sent.
 	f.Clock = f.Clock.Add(40 * 24 * time.Hour)
 	if res := redrive(operate.RedriveRequest{Drop: true}); res.Sent != 0 || res.Dropped != 0 || left() != 2 {
 		t.Errorf("%+v, %d letters are left", res, left())
@@ -330,14 +329,13 @@ func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 	if res := redrive(operate.RedriveRequest{Unread: true, DryRun: true}); res.Dropped != 0 || left() != 2 {
 		t.Errorf("a dry run: %+v, %d letters are left", res, left())
 	}
-	// They go when somebody asks for that.
+	// Unread removes them.
 	if res := redrive(operate.RedriveRequest{Unread: true}); res.Dropped != 2 || left() != 0 {
 		t.Errorf("%+v, %d letters are left", res, left())
 	}
 }
 
-// TestRedriveOfTheAsideLane: what people were to be told, and a log that was to be kept, is
-// asked for again as if it were new.
+// TestRedriveOfTheAsideLane: a message for notifications or a log is sent again as new.
 func TestRedriveOfTheAsideLane(t *testing.T) {
 	f := newFixture(t)
 	f.Clock = start
@@ -380,7 +378,7 @@ func TestRedriveOfTheAsideLane(t *testing.T) {
 	if err != nil || len(got) != 4 {
 		t.Fatal(got, err)
 	}
-	for _, m := range engine.Messages(got) { // else the lane would find it too old to be tried
+	for _, m := range engine.Messages(got) { // else the post-run queue would drop it as too old
 		if m.Try != 0 || m.Slot != core.InstantOf(f.Clock) {
 			t.Errorf("it is as old as it was: %+v", m)
 		}
@@ -390,7 +388,7 @@ func TestRedriveOfTheAsideLane(t *testing.T) {
 	}
 }
 
-// TestRedriveOfMany: however many dead letters there are, each is sent again, in as many calls as they fill.
+// TestRedriveOfMany: any number of messages is sent again, page by page.
 func TestRedriveOfMany(t *testing.T) {
 	for _, n := range []int{bound.Redriven, bound.Redriven + 1, 5 * bound.Redriven} {
 		f := newFixture(t)

@@ -12,31 +12,31 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// ReplanResult says what a replan found and sent.
+// A ReplanResult counts the runs that a replan found and sent.
 type ReplanResult struct {
-	From, To core.Instant // from < instant <= to
+	From, To core.Instant // From < scheduled time <= To
 	Jobs     int
 	Demanded int64
-	// Missing is how many demanded instants had neither a run nor a record, and
-	// were no longer on their way or for too long; with To 0 those on their way too,
-	// and runs that are open or owe. Sent is how many of them are on the ring again.
+	// Missing is how many expected runs had neither a run nor a record, and were not in transit,
+	// or too long. With To 0 it includes runs in transit, open runs and runs with pending
+	// follow-ups. Sent is how many of them are on the ring again.
 	Missing int64
 	Sent    int64
-	// OutOfReach is how many may have had either, which is kept no more: they are
-	// left alone.
+	// OutOfReach is how many may have had a run or record that is deleted now. They are not sent.
 	OutOfReach int64
-	Failed     []string // jobs that could not be looked at, and why, at most 100: they are in no count
-	Partial    bool     // change records of the span were no longer there
-	Next       string   // After of the next page; empty all was looked at
+	Failed     []string // jobs that could not be checked, and why, at most 100; not in the counts
+	Partial    bool     // change records of the time range were deleted
+	Next       string   // After of the next page; empty: this was the last page
 }
 
-// ReplanPage sends again, with the same IDs, what an audit finds unaccounted for,
-// as AuditPage in pages. The late rule decides when it is dispatched, so an instant
-// gets its run or a record that says why not. What is on its way and not late is
-// left alone. With To 0 it is not: then the ring may have lost all that was on it, and
-// what is planned ahead, due or to come, goes on it again, unless its run has ended and
-// owes nothing: also what a dispatcher has claimed, which may die before its journal. An ID
-// that turns out to have a run is decided already: to replan twice does nothing more.
+// ReplanPage sends missing runs of an audit again with their IDs, in pages like AuditPage.
+// Dispatch applies the late rule, so each gets its run or a record of the reason. Runs that are
+// in transit in time are not sent. An ID that has a run is not run again, so a repeated replan is
+// harmless.
+//
+// With To 0, the ring may have lost all its messages. Then all planned fires, due or ahead, are
+// sent again, unless the run has ended without pending follow-ups. This includes runs that a
+// dispatcher has claimed, because it may die before it writes its journal.
 func (op *Operate) ReplanPage(ctx context.Context, actor core.Actor, of ask.AuditAsk) (ReplanResult, error) {
 	if err := actor.Validate(); err != nil {
 		return ReplanResult{}, err
@@ -51,19 +51,19 @@ func (op *Operate) ReplanPage(ctx context.Context, actor core.Actor, of ask.Audi
 	return r.res, err
 }
 
-// maxAhead bounds how far ahead instants are planned.
+// maxAhead limits how far ahead jobs are planned.
 const maxAhead = time.Hour
 
-// replanning is one page under way.
+// replanning is the state of one page.
 type replanning struct {
 	op    *Operate
 	ahead bool
 	res   ReplanResult
 }
 
-// add puts on the ring what the reports of a job say, and of what waits there besides
-// as much as a page takes: the last report says where that ended. What is
-// not there for certain is found again by who does so again, and counted then.
+// add enqueues the missing runs of a job's reports. With ahead set, it also enqueues, up to a
+// page, runs that wait on the ring; the last report records where it stopped. A run that may not
+// be on the ring is found and counted again by a repeated call.
 func (r *replanning) add(ctx context.Context, p *bound.Page, reports []ask.AuditReport) error {
 	var fires []core.Fire
 	again := map[core.RunID]bool{}
@@ -114,12 +114,12 @@ func (r *replanning) send(ctx context.Context, fires []core.Fire) (failed error)
 	return failed
 }
 
-// onRing returns the fires of the runs of a job that may be on the ring with no entry in the
-// due index. It reads from rep.Below down, or from the newest, and leaves there from where to
-// go on; 0 is the end. First come the runs with numbers, such as retries and triggers, that
-// are due within MaxAhead. A number is drawn no later than the slot of its run, so before
-// slots that are older than the longest delay of a retry only a trigger can be on the ring
-// that was given a later time, and what waits. From there on it asks for the runs that wait.
+// onRing returns fires of a job's runs that may be on the ring without a due index entry. It
+// reads from rep.Below down, or from the newest, and stores in rep.Below where to go on; 0 is the
+// end. Runs with numbers, such as retries and triggers, come first if they are due within
+// MaxAhead. A number is allocated before the due time of its run. So among numbers older than
+// From minus the longest retry delay, only delayed triggers and waiting runs can be on the ring.
+// For these it reads the waiting runs.
 func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditReport) ([]core.Fire, error) {
 	now := r.op.ask.Now()
 	oldest, latest := r.res.From.Add(-core.MaxDelay), now.Add(r.op.plans.MaxAhead)
@@ -169,8 +169,8 @@ func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditRe
 	}
 }
 
-// Replan sends again, with the same IDs, what an audit of the span finds
-// unaccounted for: of one job, or with an empty ref of all; see ReplanPage.
+// Replan calls ReplanPage for all pages of a time range and returns the sums. ref is one job, or
+// empty for all jobs.
 func (op *Operate) Replan(ctx context.Context, actor core.Actor, ref string, from, to core.Instant) (ReplanResult, error) {
 	res := ReplanResult{From: from, To: to}
 	for of := (ask.AuditAsk{Job: ref, From: from, To: to}); ; of.After = res.Next {

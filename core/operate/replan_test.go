@@ -20,8 +20,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// TestReplan: what has neither a run nor a record is on the ring again with its
-// ID, once it is no longer on its way; nothing else is.
+// TestReplan: a run without a record is enqueued again with its ID once it is not in transit. No
+// other run is.
 func TestReplan(t *testing.T) {
 	at := func(s int) core.Instant { return core.InstantOf(start) + core.Instant(s) }
 	f := newFixture(t)
@@ -65,7 +65,7 @@ func TestReplan(t *testing.T) {
 	lost := []core.RunID{core.PlannedRun(j.Def.ID, at(20)), core.PlannedRun(j.Def.ID, at(30)), core.PlannedRun(j.Def.ID, at(70)),
 		core.PlannedRun(j.Def.ID, at(80))}
 	want("shop/sweep", 4, lost...)
-	want("shop/sweep", 4, lost...) // nobody took them yet
+	want("shop/sweep", 4, lost...) // not claimed yet
 	for _, id := range lost {
 		instant, _ := id.Planned()
 		f.Ran(j.Def.ID, instant, 0)
@@ -88,10 +88,10 @@ func TestReplan(t *testing.T) {
 	}
 }
 
-// TestReplanOfWhatIsPlannedAhead: a replan without an end takes the ring for
-// empty. What was on it, due or to come, is on it again: instants up to those that are
-// still to be planned, and each run that is open or owes, also one that is claimed, for its
-// owner may die before its journal. What has ended and owes nothing is left alone.
+// TestReplanOfWhatIsPlannedAhead: a replan without an end treats the ring as empty. It enqueues
+// all planned fires, due or ahead, and each run that is open or has pending follow-ups. This
+// includes claimed runs, since an owner may die before its journal. Other ended runs are not
+// sent.
 func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 	at := func(s int) core.Instant { return core.InstantOf(start) + core.Instant(s) }
 	f := newFixture(t)
@@ -120,16 +120,16 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 	}
 	want := []core.RunID{planned(10), planned(20), planned(30), planned(40), planned(60), planned(80), planned(90)}
 	open(planned(10), 10, owes)
-	open(planned(20), 20, nil)       // given back
-	open(planned(30), 30, owned(40)) // its owner is over
-	open(planned(40), 40, owned(70)) // its owner is at it
+	open(planned(20), 20, nil)       // released
+	open(planned(30), 30, owned(40)) // its claim has expired
+	open(planned(40), 40, owned(70)) // its owner is working on it
 	f.Ran(j.Def.ID, at(50), 0)       // claimed before it was due
 	f.E.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(70), Last: at(70), Count: 1, Reason: core.ReasonMisfire}})
 	retry := core.NumberedRun(j.Def.ID, 1)
 	want = append(want, open(retry, 46, func(r *core.Run) { r.Cause = core.CauseRetry }), open(core.NumberedRun(j.Def.ID, 3), 30, owes))
 	open(core.NumberedRun(j.Def.ID, 2), 30, func(r *core.Run) { r.State = core.Succeeded })
 	f.PushNext(j.Def.ID, at(100))
-	f.Fires() // the ring is empty
+	f.Fires() // empties the ring
 
 	if r, err := f.M.Replan(ctx, ann, "", at(0), at(100)); err != nil || r.Sent != 0 {
 		t.Errorf("with an end, up to what is planned: %+v %v", r, err)
@@ -152,9 +152,9 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 	}
 }
 
-// TestReplanSendsInstantsThatATickPlans: a tick puts fires on the ring and moves the job on
-// last. If the ring is emptied in between, replan sends the fires from the job's next instant
-// on, as far ahead as the ring holds them, and none of a job that is not due to be planned.
+// TestReplanSendsInstantsThatATickPlans: a tick enqueues fires before it moves the job on. If the
+// ring is emptied in between, replan sends the fires from the job's next time on, up to MaxAhead.
+// It sends none of a job that is not due to be planned.
 func TestReplanSendsInstantsThatATickPlans(t *testing.T) {
 	f := newFixture(t)
 	f.Create(spec("sweep", every(5*time.Second)))
@@ -174,9 +174,9 @@ func TestReplanSendsInstantsThatATickPlans(t *testing.T) {
 	}
 }
 
-// TestReplanSendsInstantsBehindAnOpenPause: instants to come are on the ring while their app or
-// everything is paused, and are due if the pause ends before them. Those that lie in the pause
-// already are not sent again.
+// TestReplanSendsInstantsBehindAnOpenPause: during a pause of the app or of everything, future
+// fires are on the ring. They are due if the pause ends before them. Fires inside the pause are
+// not sent again.
 func TestReplanSendsInstantsBehindAnOpenPause(t *testing.T) {
 	for name, paused := range map[string]manage.Target{"app": {App: "shop"}, "everything": {All: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestReplanSendsInstantsBehindAnOpenPause(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.Clock = at(45).Time()
-			f.Fires() // the ring is empty
+			f.Fires() // empties the ring
 			if _, err := f.M.Replan(ctx, ann, "", at(15), 0); err != nil {
 				t.Fatal(err)
 			}
@@ -206,8 +206,8 @@ func TestReplanSendsInstantsBehindAnOpenPause(t *testing.T) {
 	}
 }
 
-// TestHealGoesOn: what a tick noted as lost is sent again, of all jobs, from where
-// the walk before had come to; then nothing more is done.
+// TestHealGoesOn: runs that a tick found lost are sent again for all jobs, from the place where
+// the last scan stopped. Then nothing more is done.
 func TestHealGoesOn(t *testing.T) {
 	at := func(s int) core.Instant { return core.InstantOf(start) + core.Instant(s) }
 	for name, c := range map[string]struct {
@@ -259,8 +259,8 @@ func TestHealGoesOn(t *testing.T) {
 	}
 }
 
-// TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem: a retry is on the ring as soon as it
-// is due within MaxAhead, and in no index then; one that is later has an entry there.
+// TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem: a retry that is due within MaxAhead is only on
+// the ring. A later one has an entry in the due index.
 func TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", every(time.Hour)))
@@ -287,8 +287,8 @@ func TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem(t *testing.T) {
 	}
 }
 
-// TestReplanOfAllThatWaitWithANumber: however many runs of a job were made after
-// those that wait, and however short a page is, each of them is sent again once.
+// TestReplanOfAllThatWaitWithANumber: each waiting run is sent again once, with any number of
+// newer runs of the job and any page size.
 func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 	for name, c := range map[string]struct {
 		waiting int
@@ -336,8 +336,8 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 	}
 }
 
-// TestReplanReadsNumbersNoFurtherThanARetryCanWait: behind a page of runs that are
-// older than any retry waits there is no further one.
+// TestReplanReadsNumbersNoFurtherThanARetryCanWait: after a page of runs that are older than any
+// retry can wait, no further page is read.
 func TestReplanReadsNumbersNoFurtherThanARetryCanWait(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", every(time.Hour)))
@@ -353,7 +353,7 @@ func TestReplanReadsNumbersNoFurtherThanARetryCanWait(t *testing.T) {
 	}
 }
 
-// spans counts the questions for runs with numbers.
+// spans counts the reads of runs with numbers.
 type spans struct {
 	people.Store
 	numbered int
@@ -377,8 +377,8 @@ func (f *fixture) numbered(job core.JobID, n int, state core.State, slot core.In
 	return id
 }
 
-// TestReplanCountsOnce: what the ring did not take is found and counted by who does
-// so again, not before.
+// TestReplanCountsOnce: a run that the ring rejected is found and counted by the repeated call,
+// not before.
 func TestReplanCountsOnce(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", every(10*time.Second)))
@@ -398,7 +398,7 @@ func TestReplanCountsOnce(t *testing.T) {
 	}
 }
 
-// refusing takes nothing for a while.
+// refusing is a ring that rejects messages for a while.
 type refusing struct {
 	operate.Ring
 	left int
@@ -415,8 +415,8 @@ func (r *refusing) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return errs
 }
 
-// TestOneJobHoldsUpNoOther: a job whose schedule cannot be read any more is named by
-// the walk, by replan and by audit, which go on behind it to their end.
+// TestOneJobHoldsUpNoOther: heal, replan and audit name a job with an unreadable schedule, and go
+// on to their end.
 func TestOneJobHoldsUpNoOther(t *testing.T) {
 	f := newFixture(t)
 	f.Quiet()
@@ -428,7 +428,7 @@ func TestOneJobHoldsUpNoOther(t *testing.T) {
 	seen := bad.Sched.Rev
 	bad.Sched.Rev++
 	bad.Sched.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 0 0 * * ?"}
-	bad.Sched.Schedule.Timezone = "Mars/Olympus" // as if it had gone from the data of zones
+	bad.Sched.Schedule.Timezone = "Mars/Olympus" // as if the time zone data had lost it
 	change := core.Change{ID: bad.Sched.Rev, At: f.Clock, App: "shop", Job: bad.Def.ID, Verb: core.VerbUpdated}
 	if err := f.E.Manage.UpdateJobs(ctx, []manage.Update{{Seen: seen, Job: bad, Change: change}})[0]; err != nil {
 		t.Fatal(err)
@@ -464,7 +464,7 @@ func TestOneJobHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// damaged is a store in which some jobs cannot be understood.
+// damaged is a store in which some jobs are unreadable.
 type damaged struct {
 	people.Store
 	jobs []core.JobID
@@ -486,8 +486,8 @@ func (d *damaged) ListJobs(ctx context.Context, app string, after core.JobID, li
 	return list, next, err
 }
 
-// TestUnreadableJobHoldsUpNoOther: the list, audit, replan and the walk name it and go
-// on behind it, also where nothing else is there.
+// TestUnreadableJobHoldsUpNoOther: the list, audit, replan and heal name the job and go on, even
+// if it is the only job.
 func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 	f := newFixture(t)
 	f.Quiet()
@@ -523,9 +523,9 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// TestHealReachesRunsThatWait: a purge takes the messages of runs that have waited for their
-// executor or permit, for minutes or for months, and of a trigger that waits behind many
-// newer runs. The walk sends each of them again, once.
+// TestHealReachesRunsThatWait: a purge deletes the messages of runs that wait for an executor or
+// a permit, for minutes or months. It also deletes the message of a trigger behind many newer
+// runs. Heal sends each of them again, once.
 func TestHealReachesRunsThatWait(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", every(10*time.Minute)))
@@ -557,7 +557,7 @@ func TestHealReachesRunsThatWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	rev := g.Rev
-	g.Loss, g.Rev = core.Loss{From: now - 60 - 895}, rev+1 // as loss.Note does of another job's instant
+	g.Loss, g.Rev = core.Loss{From: now - 60 - 895}, rev+1 // as loss.Note does for another job
 	if err := f.E.Manage.PutGlobal(ctx, rev, g); err != nil {
 		t.Fatal(err)
 	}

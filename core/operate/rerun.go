@@ -12,50 +12,51 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// RerunRequest asks for runs that ended to be run again.
+// A RerunRequest asks for ended runs to be run again.
 type RerunRequest struct {
-	Run ask.RunRef // one; empty: those that Filter takes
-	// Filter is of a job, an app or all apps; its Limit is bound.Reran if that is more, or 0. A page of
-	// it is created oldest first.
+	Run ask.RunRef // a single run; empty: the runs that Filter selects
+	// Filter selects runs of a job, an app or all apps. Its Limit is at most bound.Reran, the
+	// default. The runs of a page are created oldest first.
 	Filter ask.RunFilter
-	// May says why runs of an app are left; nil: none are.
+	// May returns why the runs of an app are skipped, or nil; a nil May skips none.
 	May    func(app string) error
-	Params *string // in place of those that the first was sent with
-	// Addresses in place of those that its trigger gave, or else the app's;
-	// SameAddress: where it ran.
+	Params *string // instead of the params of the first run
+	// Addresses replace the addresses of its trigger or app. SameAddress uses the address where
+	// it ran.
 	Addresses   []string
 	SameAddress bool
-	// Direct says why who asks may not have runs of an app sent where no executor of it is, also where
-	// somebody else had the first sent there; nil: he may.
+	// Direct returns why the caller may not send runs of an app to an address without an executor
+	// of it, or nil. It also applies if another user had the first run sent there. A nil Direct
+	// allows all.
 	Direct  func(app string) error
-	Retries *int       // in place of the job's retry.max
+	Retries *int       // instead of the job's retry.max
 	Cause   core.Cause // manual (if empty) or api
-	// Key is as of a trigger. With a filter there must be one: asking again with it
-	// makes nothing twice, and what it made is not among what the filter takes.
+	// Key is as in a trigger, and is required with a filter. A repeated request with it creates
+	// nothing twice, and the filter skips the runs that it created.
 	Key    string
 	DryRun bool
 }
 
 type RerunResult struct {
 	Runs []Rerun
-	Next string // After of the filter of the next page; empty: these were all
+	Next string // After of the next page's filter; empty: this was the last page
 }
 
-// Rerun is one run that was looked at.
+// A Rerun is one run that was considered.
 type Rerun struct {
 	Of       core.Run
-	Job      *core.Job // nil where it was deleted
-	As       core.Run  // the new run; none where Why says why not, or it was only asked what would be
+	Job      *core.Job // nil if deleted
+	As       core.Run  // the new run; zero in a dry run or if Why is set
 	Existing bool      // the key was used before
 	Why      error
 	noted    bool                     // a change record names the run with this key
 	fill     func(as *core.Run) error // fills a template
 }
 
-// Rerun runs again what has ended: with the instant and the params of the first, as a
-// trigger of its own that names it. What cannot be run again is passed over with the
-// reason, or where one run was asked for refused with it. After an error asking again
-// with the same key goes on.
+// Rerun runs ended runs again: each as a new trigger, with the scheduled time and the params of
+// the first run, which it names. A run that cannot run again is skipped with the reason in Why.
+// If q.Run is set, that reason is the error. After an error, a repeated call with the same key
+// goes on.
 func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) (RerunResult, error) {
 	if err := actor.Validate(); err != nil {
 		return RerunResult{}, err
@@ -91,7 +92,7 @@ func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) 
 		return RerunResult{}, err
 	}
 	if !q.DryRun {
-		// However long the reading took, half a page is left for it.
+		// Even after slow reads, half a page of time is left to create the runs.
 		if least := time.Now().Add(op.ask.PageFor() / 2); page.Until.Before(least) {
 			page.Until = least
 		}
@@ -112,7 +113,7 @@ func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) 
 	return res, nil
 }
 
-// rerunning is a request under way.
+// rerunning is the state of a request.
 type rerunning struct {
 	op   *Operate
 	q    *RerunRequest
@@ -120,7 +121,7 @@ type rerunning struct {
 	now  time.Time
 	slot core.Instant
 	g    core.Global
-	ran  map[jobRev]*ask.RanWith // as far as it was read
+	ran  map[jobRev]*ask.RanWith // as far as read
 }
 
 type jobRev struct {
@@ -128,7 +129,7 @@ type jobRev struct {
 	rev int64
 }
 
-// filtered is the page of runs that the filter takes.
+// filtered returns the page of runs that the filter selects.
 func (r *rerunning) filtered(ctx context.Context) (res RerunResult, err error) {
 	f := r.q.Filter
 	switch {
@@ -154,10 +155,10 @@ func (r *rerunning) filtered(ctx context.Context) (res RerunResult, err error) {
 	return res, nil
 }
 
-// maxRunID is how long what follows the key of a filter may be.
+// maxRunID is the maximum length of the suffix that key adds.
 const maxRunID = 20
 
-// key is that of the run that runs another again.
+// key returns the key of the run that reruns of.
 func (r *rerunning) key(of core.RunID) string {
 	if r.q.Run != "" || r.q.Key == "" {
 		return r.q.Key
@@ -165,7 +166,7 @@ func (r *rerunning) key(of core.RunID) string {
 	return r.q.Key + "." + of.String()
 }
 
-// judge says of each which is not run again, and why.
+// judge sets Why for each run that cannot run again, and prepares the others.
 func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 	var ids []core.JobID
 	for i := range list {
@@ -205,19 +206,20 @@ func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 	return nil
 }
 
-// passOver leaves what was run again already with another key, as the change records of its job say, and what
-// older records than are read may name. A new run that was skipped counts only where the filter takes such.
+// passOver skips runs that were rerun with another key, by the change records of their jobs. It
+// also skips runs that older, unread records may name. A skipped rerun counts only if the filter
+// selects skipped runs.
 func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
 	jobs, f := map[core.JobID]bool{}, ask.ChangeFilter{Verb: core.VerbTriggered, From: r.now, Limit: ask.MaxPage}
 	for i := range list {
 		if x := &list[i]; x.Why == nil {
 			jobs[x.Job.Def.ID] = true
-			if end := x.Of.EndedAt.Add(-time.Minute); end.Before(f.From) { // a record has the time at which its request came
+			if end := x.Of.EndedAt.Add(-time.Minute); end.Before(f.From) { // a record has the arrival time of its request
 				f.From = end
 			}
 		}
 	}
-	again, known := map[string][]string{}, map[core.JobID]time.Time{} // from when on all records of a job were read
+	again, known := map[string][]string{}, map[core.JobID]time.Time{} // start of the time for which all records of a job were read
 	for job := range jobs {
 		f.Job, f.After = job.String(), ""
 		for range bound.RerunPages {
@@ -227,7 +229,7 @@ func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
 			}
 			for i := range page.Changes {
 				var n runNote
-				_ = json.Unmarshal([]byte(page.Changes[i].New), &n) // what is no note names none
+				_ = json.Unmarshal([]byte(page.Changes[i].New), &n) // other records name no reruns
 				for k, of := range n.RerunOf {
 					again[of] = append(again[of], n.Runs[k])
 				}
@@ -255,7 +257,7 @@ func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
 				x.Why = nil
 				break
 			}
-			if as.State != core.Skipped || skippedToo { // also one that is kept no more
+			if as.State != core.Skipped || skippedToo { // also a run that is deleted by now
 				x.Why = core.Errorf(core.CodeRefused, "run %d was already rerun as run %s: rerun that run, or this one by its ID", x.Of.ID, id)
 			}
 		}
@@ -266,7 +268,7 @@ func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
 	return nil
 }
 
-// fill makes the new run of what is known before its ID is.
+// fill prepares the new run without its ID.
 func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 	of, d := &x.Of, &x.Job.Def
 	x.As = core.Run{App: d.App, State: core.Planned, Cause: cmp.Or(r.q.Cause, core.CauseManual), Rev: x.Job.Sched.Rev, At: of.At, Slot: r.slot,
@@ -274,7 +276,7 @@ func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 	}
 	x.As.Follow(d)
 	if whole := of.IsBroadcast(); whole && !r.q.SameAddress {
-		x.As.Addresses = nil // to those that are there now
+		x.As.Addresses = nil // to all executors available at its dispatch
 	} else if !whole {
 		x.As.Shard = core.Shard{Index: of.Shard.Index, Total: of.Shard.Total}
 	}
@@ -290,7 +292,7 @@ func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 	case r.q.SameAddress:
 		x.As.Addresses = []string{of.Address}
 	}
-	if len(x.As.Addresses) > 0 { // the app may allow others since those of a trigger were looked at
+	if len(x.As.Addresses) > 0 { // the app's allow may have changed since
 		if err := r.op.checkAddresses(ctx, x.Job, x.As.Addresses, r.q.Direct); err != nil {
 			return err
 		}
@@ -299,9 +301,9 @@ func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 	return err
 }
 
-// params are those of the new run in place of the job's; nil where it has the same template.
-// A template is filled with the instant of the first run, by its dispatch; one that asks
-// for the last success here, for that is the one before that instant.
+// params returns the params of the new run, or nil if the job's template is unchanged. Dispatch
+// fills a template with the scheduled time of the first run. A template with the last success is
+// filled here, since it needs the last success before that time.
 func (r *rerunning) params(ctx context.Context, x *Rerun) (*string, error) {
 	switch {
 	case r.q.Params != nil:
@@ -314,7 +316,7 @@ func (r *rerunning) params(ctx context.Context, x *Rerun) (*string, error) {
 		return nil, err
 	}
 	now := &x.Job.Def
-	if !was.Def.Template { // also where the job has the same now: it may be edited before this is sent
+	if !was.Def.Template { // even if the job has equal params, since it may be edited before dispatch
 		return &was.Def.Params, nil
 	}
 	t, err := core.ParseTemplate(was.Def.Params)
@@ -340,10 +342,10 @@ func (r *rerunning) params(ctx context.Context, x *Rerun) (*string, error) {
 		as.Params = &text
 		return err
 	}
-	return nil, x.fill(&core.Run{ID: x.Of.ID}) // is it short enough
+	return nil, x.fill(&core.Run{ID: x.Of.ID}) // check the length
 }
 
-// ranWith is what the job of a run was when that was sent.
+// ranWith returns the job's record at the time when a run was sent.
 func (r *rerunning) ranWith(ctx context.Context, x *Rerun) (core.JobRecord, error) {
 	at := jobRev{x.Job.Def.ID, x.Of.RevSent()}
 	if at.rev == x.Job.Sched.Rev {
@@ -363,8 +365,8 @@ func (r *rerunning) ranWith(ctx context.Context, x *Rerun) (core.JobRecord, erro
 	return with.JobRecord, nil
 }
 
-// successBefore is the newest instant before one whose run succeeded, 0 if there is none
-// among the newest of that time: planned, and numbered.
+// successBefore returns the newest scheduled time before the given one whose run succeeded. It
+// reads the newest planned and numbered runs before that time, and returns 0 if none succeeded.
 func (r *rerunning) successBefore(ctx context.Context, job core.JobID, before core.Instant) (last core.Instant, err error) {
 	low, high := core.RunRange(job, 0, before-1)
 	numberedLow, numberedHigh := core.NumberedRange(job)
@@ -382,7 +384,7 @@ func (r *rerunning) successBefore(ctx context.Context, job core.JobID, before co
 	return last, nil
 }
 
-// make makes one new run. An error is one that passes: the others end as they end.
+// make creates one new run. It returns only temporary errors; others go to Why.
 func (r *rerunning) make(ctx context.Context, x *Rerun) error {
 	if x.Why != nil {
 		return nil
@@ -402,7 +404,7 @@ func (r *rerunning) make(ctx context.Context, x *Rerun) error {
 	return nil
 }
 
-// note records what was run again, of each job.
+// note writes a change record of the reruns for each job.
 func (r *rerunning) note(ctx context.Context, list []Rerun) {
 	notes, jobs := map[core.JobID]*runNote{}, map[core.JobID]*core.Job{}
 	for i := range list {

@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// ended stores a run of a job as it was made that ended at a moment; change makes it another.
+// ended stores a run, as the job was at creation, that has ended; change may edit it.
 func (f *fixture) ended(job core.JobID, at core.Instant, change func(r *core.Run)) core.Run {
 	f.T.Helper()
 	id := core.PlannedRun(job, at)
@@ -23,7 +23,7 @@ func (f *fixture) ended(job core.JobID, at core.Instant, change func(r *core.Run
 		f.T.Fatal(err)
 	}
 	r := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1,
-		Rev:   changes[len(changes)-1].ID, // as it was made
+		Rev:   changes[len(changes)-1].ID, // as it was created
 		First: id, SentAt: at.Time(), EndedAt: at.Time().Add(time.Second), Address: "http://10.0.0.1:9999"}
 	if change != nil {
 		change(&r)
@@ -34,8 +34,8 @@ func (f *fixture) ended(job core.JobID, at core.Instant, change func(r *core.Run
 	return r
 }
 
-// TestRerun: what has ended is run again as a trigger of its own, with the instant and
-// the params of the first, as its job was then.
+// TestRerun: an ended run is rerun as its own trigger, with the scheduled time and the params of
+// the first run.
 func TestRerun(t *testing.T) {
 	f := newFixture(t)
 	s := spec("sweep", every(time.Hour))
@@ -80,7 +80,7 @@ func TestRerun(t *testing.T) {
 		t.Errorf("%+v %v, want %s", changes, err, want)
 	}
 
-	// It has another job's params by now, and another schedule.
+	// The job has other params and another schedule by this time.
 	s.Def.Params = "of now"
 	f.Save(s)
 	if x := again(operate.RerunRequest{}); x.As.Params == nil || *x.As.Params != "of then" {
@@ -121,8 +121,8 @@ func TestRerun(t *testing.T) {
 	}
 }
 
-// TestRerunWhereNobodyIs: what somebody had sent to addresses that no executor of the app has is sent
-// there again by who may give such addresses, and by nobody else, one run or many.
+// TestRerunWhereNobodyIs: a user sent a run to addresses without an executor. It is rerun there
+// only for users who may give these addresses, alone or in bulk.
 func TestRerunWhereNobodyIs(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", every(time.Hour)))
@@ -159,8 +159,8 @@ func TestRerunWhereNobodyIs(t *testing.T) {
 	}
 }
 
-// TestRerunOfATemplate: the instant fills it, as it filled the first's; the last success
-// is the one before that, and a template that is the job's no more is filled all the same.
+// TestRerunOfATemplate: the scheduled time and the last success before it fill the template, even
+// if the job has another template now.
 func TestRerunOfATemplate(t *testing.T) {
 	for name, c := range map[string]struct{ was, is, want string }{
 		"filled by its dispatch": {"{{scheduledAt HH:mm}}", "{{scheduledAt HH:mm}}", ""},
@@ -199,9 +199,8 @@ func TestRerunOfATemplate(t *testing.T) {
 	}
 }
 
-// TestRerunOfMany: what a filter finds is run again page by page, each once however often
-// it is asked for with one key; what is open, was tried again or has no job is left, and
-// says why.
+// TestRerunOfMany: the runs of a filter are rerun page by page, each once for one key. Open and
+// retried runs, and runs of deleted jobs, are skipped with a reason.
 func TestRerunOfMany(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", every(time.Hour)))
@@ -246,7 +245,7 @@ func TestRerunOfMany(t *testing.T) {
 	if len(made) != len(of) || left != 3 || len(f.Fires()) != len(of) {
 		t.Errorf("%v, %d left", made, left)
 	}
-	for _, id := range made { // they fail again, and are not of the same request
+	for _, id := range made { // they fail again, and belong to another request
 		if err := errors.Join(f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Failed, Reason: core.ReasonHandler,
 			EndedAt: f.Clock})})...); err != nil {
 			t.Fatal(err)
@@ -272,9 +271,9 @@ func TestRerunOfMany(t *testing.T) {
 	}
 }
 
-// TestRerunOfWhatWasRunAgain: requests with other keys run nothing again that was run again, by a filter or
-// by its ID, unless the new run was skipped; where the new run failed, that one is run again. The same
-// key answers what it made, and a run that is named is run again.
+// TestRerunOfWhatWasRunAgain: a request with another key skips runs that were rerun before, by
+// filter or ID, unless the new run was skipped. A failed new run is rerun itself. The same key
+// returns its runs, and a run that is named by ID is rerun.
 func TestRerunOfWhatWasRunAgain(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", every(time.Hour)))
@@ -330,7 +329,8 @@ func TestRerunOfWhatWasRunAgain(t *testing.T) {
 	}
 }
 
-// TestRerunGoesOn: one call looks at some runs, and the next goes on behind them, until each was looked at once.
+// TestRerunGoesOn: each call covers some runs and the next continues, until each was covered
+// once.
 func TestRerunGoesOn(t *testing.T) {
 	for n, want := range map[int]int{bound.Reran: 1, bound.Reran + 1: 2, 3 * bound.Reran: 3} {
 		f := newFixture(t)
@@ -357,8 +357,8 @@ func TestRerunGoesOn(t *testing.T) {
 	}
 }
 
-// TestRerunBehindManyRequests: of many requests for a job the newest are read for what was run again already. A run
-// that ended before these is left, and one that ended after them is run again.
+// TestRerunBehindManyRequests: only the newest requests for a job are read for earlier reruns. A
+// run that ended before them is skipped; a later one is rerun.
 func TestRerunBehindManyRequests(t *testing.T) {
 	const read = bound.RerunPages * ask.MaxPage
 	for between, why := range map[int]string{read - 1: "was already rerun as run", read: "ended before the oldest change record",
@@ -392,8 +392,8 @@ func TestRerunBehindManyRequests(t *testing.T) {
 	}
 }
 
-// TestKillOfWhatIsOver: a kill of a run that has ended is no error and changes nothing: on
-// the wire it would end what else runs of the job where that run was.
+// TestKillOfWhatIsOver: a kill of an ended run is no error and changes nothing. A sent kill would
+// end other runs of the job there.
 func TestKillOfWhatIsOver(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", every(time.Hour)))

@@ -12,11 +12,9 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// ChangeTrigger gives a trigger that waits another instant, other params or
-// other addresses; it keeps its ID and its key. It is refused from the moment
-// that a dispatch has claimed the run. Until then it may even be on the ring:
-// the message of the old slot finds that the run has another and lets it be,
-// and a claim by what was read before the change is refused by the store.
+// ChangeTrigger changes the time, params or addresses of a waiting trigger, which keeps its ID
+// and key. It is rejected once a dispatcher has claimed the run. Until then the run may even be
+// on the ring. A message with the old due time is dropped, and a claim by a stale read conflicts.
 func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.RunRef, c TriggerChange) (TriggerResult, error) {
 	if err := actor.Validate(); err != nil {
 		return TriggerResult{}, err
@@ -47,9 +45,9 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 		now := op.ask.Stamp()
 		next := run
 		if c.At != nil {
-			// Ahead of every message of an earlier slot that is received already.
+			// After the due time of every message that a dispatcher has already received.
 			next.Slot = max(slot, core.InstantOf(now)+1)
-			if run.RerunOf == 0 { // else its instant is that of the run that it runs again
+			if run.RerunOf == 0 { // a rerun keeps its scheduled time
 				next.At = next.Slot
 			}
 		}
@@ -62,13 +60,13 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 		if sameTrigger(&run, &next) {
 			return op.way(ctx, run, g, true), nil
 		}
-		if c.Params != nil || c.Addresses != nil { // it waits since others gave the address, perhaps
+		if c.Params != nil || c.Addresses != nil { // the addresses may come from another user
 			if err := op.checkAddresses(ctx, &job, next.Addresses, c.Direct); err != nil {
 				return TriggerResult{}, err
 			}
 		}
-		// What the index holds is read after the run: if the run is still as seen
-		// when the change is stored, nobody put another entry meanwhile.
+		// The index is read after the run. If the run is unchanged when the change is stored, no
+		// other entry was put in between.
 		entries, err := op.store.Entries(ctx, run.ID.Job())
 		if err != nil {
 			return TriggerResult{}, core.Passing(err)
@@ -91,7 +89,7 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 			return TriggerResult{}, rerr
 		case !ok:
 			return TriggerResult{}, core.Errorf(core.CodeNotFound, "run %d does not exist", run.ID)
-		case sameTrigger(&stored, &next): // done, and the answer was lost
+		case sameTrigger(&stored, &next): // the change is stored, and its answer was lost
 			return op.way(ctx, stored, g, true), nil
 		}
 		run = stored
@@ -99,7 +97,7 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 	return TriggerResult{}, core.Passing(core.ErrThrottled)
 }
 
-// changeable says why a run cannot be changed; nil if it waits.
+// changeable returns why a run cannot be changed, or nil if it waits.
 func changeable(run *core.Run) error {
 	switch {
 	case run.Cause != core.CauseManual && run.Cause != core.CauseAPI:
@@ -118,10 +116,10 @@ func sameTrigger(a, b *core.Run) bool {
 		(a.Params == nil) == (b.Params == nil) && (a.Params == nil || *a.Params == *b.Params)
 }
 
-// noteParams is how many bytes of params a change record keeps.
+// noteParams is the maximum size of params in a change record, in bytes.
 const noteParams = 1000
 
-// triggerNote is a trigger as a change record shows it.
+// triggerNote returns the content of a change record for a trigger.
 func triggerNote(r *core.Run) runNote {
 	n := runNote{Run: r.ID.String(), At: r.At.String(), Key: r.Key, Addresses: r.Addresses}
 	if r.Params != nil {

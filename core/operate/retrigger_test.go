@@ -49,7 +49,7 @@ func TestChangeTrigger(t *testing.T) {
 		t.Errorf("the same key: %+v %v", again, err)
 	}
 
-	// Who, when, old, new.
+	// The user, the time, and the old and new values.
 	changes, err := f.Changes("", "shop/sweep", 1)
 	if err != nil || len(changes) != 1 || changes[0].Verb != core.VerbChanged || changes[0].By != "bob" || !changes[0].At.Equal(f.Clock) {
 		t.Fatalf("%+v %v", changes, err)
@@ -67,7 +67,7 @@ func TestChangeTrigger(t *testing.T) {
 		t.Errorf("old %+v, new %+v", old, is)
 	}
 
-	// What is so already changes nothing; what is left out stays.
+	// Equal values change nothing, and unset fields stay.
 	if _, err := f.M.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &sooner}); err != nil {
 		t.Error(err)
 	}
@@ -82,7 +82,7 @@ func TestChangeTrigger(t *testing.T) {
 		t.Errorf("%d changes, %+v %v", len(changes), changes[0], err)
 	}
 
-	// To now: it is sent, and its entry goes.
+	// A change to now sends the run and removes its entry.
 	soon := f.Clock
 	if r, err = f.M.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &soon}); err != nil || r.Waiting ||
 		r.Run.Slot != core.InstantOf(f.Clock)+1 {
@@ -91,7 +91,7 @@ func TestChangeTrigger(t *testing.T) {
 	if e, fires := f.entries(j.Def.ID), f.Fires(); len(e) != 0 || len(fires) != 1 || fires[0].Slot != r.Run.Slot {
 		t.Errorf("entries %+v, fires %+v", e, fires)
 	}
-	// On the ring already, it may still be put off.
+	// A run on the ring can still be delayed.
 	later := start.Add(48 * time.Hour)
 	if r, err = f.M.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &later}); err != nil || !r.Waiting ||
 		len(f.entries(j.Def.ID)) != 1 {
@@ -158,8 +158,8 @@ func TestChangeTriggerRefuses(t *testing.T) {
 	}
 }
 
-// Killed after any step, or with an answer lost, the trigger is whole: as it was
-// or as it was to be, with what sends it then; asked again it is as it was to be.
+// TestChangeTriggerCrashPoints: after a crash at any step, or a lost answer, the trigger has
+// either all old or all new values. Its entry sends it. A repeated call completes the change.
 func TestChangeTriggerCrashPoints(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Second, 2 * time.Hour} {
 		for _, mode := range []faults{{Kill: true}, {Kill: true, After: true}, {}, {After: true}, {Err: core.ErrThrottled},
@@ -212,7 +212,7 @@ func TestChangeTriggerCrashPoints(t *testing.T) {
 	}
 }
 
-// meanwhile lets something happen while a message is put on the ring.
+// meanwhile makes a change while a message is enqueued.
 type meanwhile struct {
 	operate.Ring
 	do func()
@@ -223,8 +223,8 @@ func (m *meanwhile) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return m.Ring.Enqueue(ctx, out)
 }
 
-// A key asked again sends the run that waits once more and removes its entry:
-// not that of a change made meanwhile.
+// TestChangeBesideAKeyAskedAgain: a repeated request with a key sends the waiting run again and
+// removes its entry, but not the entry of a concurrent change.
 func TestChangeBesideAKeyAskedAgain(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", core.Schedule{}))

@@ -19,14 +19,13 @@ import (
 // Bounds of a trigger.
 const (
 	MaxTriggerAddresses = 100
-	// triggerPast is how far back an --at may lie: a slow way here, not a mistake.
+	// triggerPast is how far in the past an --at may be, to allow for a slow request.
 	triggerPast = time.Minute
 )
 
-// Trigger asks for one run. The run is stored with an entry in the due index,
-// sent at once when its time is near, and then the entry removed; whatever
-// fails on the way is left to the tick. With a key, asking again answers the
-// same run and finishes what was left half done.
+// Trigger creates one run. It stores the run with an entry in the due index. If the due time is
+// near, it sends the run and removes the entry. After a failure, the tick sends the run. With a
+// key, a repeated call returns the same run and completes it.
 func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerRequest) (TriggerResult, error) {
 	if err := actor.Validate(); err != nil {
 		return TriggerResult{}, err
@@ -69,9 +68,9 @@ func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerReque
 	return result, nil
 }
 
-// triggered gives a run of a job its ID, stores it and sends it when its time is near.
-// With a key the run that has it is answered, where holds says that it is what was asked
-// for. fill adds what goes by the ID; it may be nil.
+// triggered allocates the ID of a run, stores it, and sends it if its due time is near. If a run
+// has the key already, it returns that run, unless holds rejects it. fill, which may be nil,
+// completes a run that has its ID.
 func (op *Operate) triggered(ctx context.Context, job core.JobID, run core.Run, g core.Global, holds, fill func(*core.Run) error) (
 	TriggerResult, error) {
 	number, err := op.draw(ctx, job)
@@ -95,7 +94,7 @@ func (op *Operate) triggered(ctx context.Context, job core.JobID, run core.Run, 
 				}
 				return op.way(ctx, stored, g, true), nil
 			}
-			// Bound and never stored: who bound it stopped there.
+			// The key is bound, and the run is not stored: the first caller stopped here.
 			run.ID = first
 		}
 	}
@@ -147,9 +146,8 @@ func (r *TriggerRequest) check(now time.Time) (slot core.Instant, err error) {
 	return slot, nil
 }
 
-// holds refuses what asks with a key for something else than the run that it
-// answers. What is left out asks for nothing, and another time is answered with
-// that of the run.
+// holds rejects a request whose key belongs to a run with other values. Unset values match any. A
+// request for another time gets the stored run's time.
 func (r *TriggerRequest) holds(run *core.Run) error {
 	other := ""
 	switch {
@@ -202,9 +200,10 @@ func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses 
 	return op.ownAddresses(ctx, job.Def.App, addresses, direct)
 }
 
-// ownAddresses refuses what is no executor of an app and not in its allow: who is sent
-// a run is shown its params, and over HTTP the app's token; a function and a queue are
-// reached with the rights of the scheduler. What is in its allow alone takes what direct asks; nil: nothing.
+// ownAddresses rejects an address that is neither an executor of the app nor in its allow. The
+// receiver of a run sees its params, and over HTTP the app's token. Functions and queues are
+// called with the scheduler's permissions. direct decides about addresses only in the allow; nil
+// accepts.
 func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []string, direct func(app string) error) error {
 	app, err := op.ask.App(ctx, name)
 	if err != nil {
@@ -234,26 +233,25 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 	return nil
 }
 
-// draw takes a number of the job's counter; one whose answer was lost is wasted.
+// draw allocates a number of the job's counter; a number with a lost answer is wasted.
 func (op *Operate) draw(ctx context.Context, job core.JobID) (n uint32, err error) {
 	err = bound.Insist(ctx, func() (err error) { n, err = op.store.Numbers(ctx, job, 1); return err })
 	return n, err
 }
 
-// bind binds a key; asking again answers what is bound.
+// bind binds a key to a run and returns the run that it is bound to, perhaps by an earlier call.
 func (op *Operate) bind(ctx context.Context, job core.JobID, key string, run core.RunID) (of core.RunID, err error) {
 	err = bound.Insist(ctx, func() (err error) { of, err = op.store.PutKey(ctx, job, key, run); return err })
 	return of, err
 }
 
-// entry is the entry of a run in the due index.
+// entry returns the due index entry of a run.
 func (op *Operate) entry(run *core.Run, g core.Global) core.DueItem {
 	return core.DueItem{PlanAt: run.Slot.Add(-op.plans.PlanAhead), Job: run.ID.Job(), Run: run.ID,
 		Partition: core.PartitionOf(run.ID.Job(), g.Partitions)}
 }
 
-// putTriggered stores a run with its entry; who had the same ID first is
-// answered instead.
+// putTriggered stores a run with its entry, or returns the stored run with this ID.
 func (op *Operate) putTriggered(ctx context.Context, run core.Run, g core.Global) (stored core.Run, existing bool, err error) {
 	for try := range bound.Tries {
 		err = op.store.PutTriggered(ctx, run, op.entry(&run, g))
@@ -268,8 +266,8 @@ func (op *Operate) putTriggered(ctx context.Context, run core.Run, g core.Global
 		case rerr != nil:
 			return core.Run{}, false, rerr
 		case ok:
-			// Ours, its answer lost; or, with a key, of somebody who asked for
-			// the same at the same time.
+			// Either our write had a lost answer, or a concurrent request with the same key
+			// stored it.
 			return stored, run.Key != "" && (errors.Is(err, core.ErrRefused) && try == 0), nil
 		}
 	}
@@ -278,12 +276,12 @@ func (op *Operate) putTriggered(ctx context.Context, run core.Run, g core.Global
 
 func (op *Operate) removeEntries(ctx context.Context, entries []core.DueItem) {
 	if len(entries) > 0 {
-		op.store.RemoveEntries(ctx, entries) // one that stays is a copy: the run is decided once
+		op.store.RemoveEntries(ctx, entries) // a leftover entry only sends a harmless copy
 	}
 }
 
-// way sends a stored run when its time is near and then removes its entry. A
-// run that nobody has taken yet is sent again: its ID decides once.
+// way sends a stored run if its due time is near, then removes its entry. An unclaimed run is
+// sent again, which is harmless: an ID runs once.
 func (op *Operate) way(ctx context.Context, run core.Run, g core.Global, existing bool) TriggerResult {
 	result := TriggerResult{Run: run, Existing: existing}
 	if run.State != core.Planned || run.Owner != "" || run.MaybeSent {
@@ -296,44 +294,45 @@ func (op *Operate) way(ctx context.Context, run core.Run, g core.Global, existin
 	out := ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot,
 		Fires: []core.Fire{run.Fire()}}}
 	if op.ring.Enqueue(ctx, []ring.Out{out})[0] != nil {
-		return result // its entry is there: the tick sends it
+		return result // the tick sends it by its entry
 	}
 	if !existing {
 		op.removeEntries(ctx, []core.DueItem{op.entry(&run, g)})
 		return result
 	}
-	// The partitions may have changed since it was put. One of another time is
-	// that of a change made meanwhile.
+	// The number of partitions may have changed since the entry was put. An entry with another
+	// time belongs to a concurrent change.
 	planAt := op.entry(&run, g).PlanAt
 	op.removeEntries(ctx, slices.DeleteFunc(op.ask.EntriesOf(ctx, run.ID), func(d core.DueItem) bool { return d.PlanAt != planAt }))
 	return result
 }
 
-// runNote is what the change record of a trigger, its change, cancel or kill, or of a clean-up says.
+// runNote is the content of a change record of a trigger, its change, cancel or kill, or a
+// clean-up.
 type runNote struct {
 	Run       string   `json:"run,omitempty"`
 	Runs      []string `json:"runs,omitempty"`
-	RerunOf   []string `json:"rerunOf,omitempty"` // what each of Runs runs again
+	RerunOf   []string `json:"rerunOf,omitempty"` // the original run of each of Runs
 	At        string   `json:"at,omitempty"`
 	Key       string   `json:"key,omitempty"`
 	Params    *string  `json:"params,omitempty"`
 	Addresses []string `json:"addresses,omitempty"`
-	Cleaned   int64    `json:"cleaned,omitempty"` // so many
+	Cleaned   int64    `json:"cleaned,omitempty"` // number of deleted runs
 }
 
-// note records what was done to runs of a job. It is no revision; its ID lies
-// behind the job's, so that it takes the place of none. The runs themselves
-// say who and when, so a record that cannot be stored loses nothing.
+// note records an action on runs of a job. The record is not a revision: its ID is after the
+// job's revision, so it replaces none. The runs themselves record the user and the time, so a
+// record that cannot be stored is no loss.
 func (op *Operate) note(ctx context.Context, c core.Change, job *core.Job) { _ = op.noted(ctx, c, job) }
 
-// noted is note where the record alone says it.
+// noted is note with an error, if the record is the only trace of the action.
 func (op *Operate) noted(ctx context.Context, c core.Change, job *core.Job) error {
 	c.ID = max(core.Millis(c.At), job.Sched.Rev+1)
 	c.App, c.Job, c.Name = job.Def.App, job.Def.ID, job.Def.Name
 	return bound.Insist(ctx, func() error { return op.store.PutChanges(ctx, []core.Change{c}) })
 }
 
-// Cancel closes a run that was not sent yet as skipped: cancelled.
+// Cancel closes a run that was not sent as skipped, with reason cancelled.
 func (op *Operate) Cancel(ctx context.Context, actor core.Actor, ref ask.RunRef) (StopResult, error) {
 	if err := actor.Validate(); err != nil {
 		return StopResult{}, err
@@ -359,7 +358,7 @@ func (op *Operate) Cancel(ctx context.Context, actor core.Actor, ref ask.RunRef)
 	return StopResult{}, core.Errorf(core.CodeRefused, "run %d has ended: %s", run.ID, run.State)
 }
 
-// cancel closes an open run as skipped: cancelled; false if it was sent already.
+// cancel closes an open run as skipped, with reason cancelled. It returns false if it was sent.
 func (op *Operate) cancel(ctx context.Context, actor core.Actor, run *core.Run) (bool, error) {
 	if run.Owner != "" || run.MaybeSent || run.State == core.Running {
 		return false, nil
@@ -372,7 +371,7 @@ func (op *Operate) cancel(ctx context.Context, actor core.Actor, run *core.Run) 
 	if err != nil {
 		return false, core.Passing(err)
 	}
-	// A run that was closed by somebody else meanwhile is answered as well.
+	// End also returns nil for a run that another process closed.
 	stored, ok, err := op.ask.Stored(ctx, run.ID)
 	if err != nil {
 		return false, err

@@ -58,8 +58,8 @@ func TestTrigger(t *testing.T) {
 	}
 }
 
-// TestNotesOfOneMillisecond: what people do to the runs of a job in one millisecond
-// is recorded, each of it, and so is a change of the job.
+// TestNotesOfOneMillisecond: all actions on the runs of a job in one millisecond are recorded,
+// and a change of the job too.
 func TestNotesOfOneMillisecond(t *testing.T) {
 	f := newFixture(t)
 	f.Create(spec("sweep", core.Schedule{}))
@@ -159,8 +159,8 @@ func TestTriggerRefuses(t *testing.T) {
 	}
 }
 
-// Killed after any step, asked again with the same key: one run, and it is on
-// the ring or waits in the due index.
+// TestTriggerWithAKeyIsOneRun: after a crash at any step, a repeated request with the key leaves
+// one run, on the ring or in the due index.
 func TestTriggerWithAKeyIsOneRun(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour} {
 		for _, mode := range []faults{{Kill: true}, {Kill: true, After: true}, {}, {After: true}, {Err: core.ErrThrottled},
@@ -202,8 +202,8 @@ func TestTriggerWithAKeyIsOneRun(t *testing.T) {
 	}
 }
 
-// TestKeyOfAnotherTrigger: a key answers its run to whoever asks for the same or
-// for nothing else, and is refused to whoever asks for something else.
+// TestKeyOfAnotherTrigger: a key returns its run to an equal request or one without values, and
+// is rejected for other values.
 func TestKeyOfAnotherTrigger(t *testing.T) {
 	f := newFixture(t)
 	f.Create(spec("sweep", core.Schedule{}))
@@ -238,7 +238,7 @@ func TestKeyOfAnotherTrigger(t *testing.T) {
 	if _, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "plain"}); err != nil {
 		t.Fatal(err)
 	}
-	// One whose params are the job's has none of its own.
+	// A run with the job's params has none of its own.
 	if _, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "plain",
 		Params: &a}); core.CodeOf(err) != core.CodeConflict {
 		t.Errorf("params where the job's are used: %v", err)
@@ -271,7 +271,7 @@ func TestKill(t *testing.T) {
 			t.Errorf("%+v %v", v.Run, err)
 		}
 	}
-	// A retry to come and a trigger that waits.
+	// A pending retry and a waiting trigger.
 	retry := core.Run{ID: n(4), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID,
 		Slot: core.InstantOf(f.Clock) + 30}
 	if err := f.E.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
@@ -308,7 +308,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// A kill that could not be recorded is not sent.
+// TestKillIsRecordedFirst: a kill that could not be recorded is not sent.
 func TestKillIsRecordedFirst(t *testing.T) {
 	for _, mode := range []faults{{Err: core.ErrThrottled}, {Kill: true}} {
 		f := newFixture(t)
@@ -325,7 +325,7 @@ func TestKillIsRecordedFirst(t *testing.T) {
 	}
 }
 
-// What a kill did before something failed is on record.
+// TestKillInPartIsRecorded: the kills before a failure are recorded.
 func TestKillInPartIsRecorded(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", core.Schedule{}))
@@ -337,7 +337,7 @@ func TestKillInPartIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		fails core.RunID // nothing is written of it; 0: open runs cannot be read
+		fails core.RunID // the run that cannot be written; 0: open runs cannot be read
 		names core.RunID
 	}{{0, retry.ID}, {b.ID, a.ID}} {
 		f.M = f.Fresh(&faults{Store: &broken{Store: f.E.Manage, fails: c.fails}, Ring: f.E.Ring})
@@ -351,7 +351,7 @@ func TestKillInPartIsRecorded(t *testing.T) {
 	}
 }
 
-// broken fails to write a run, or with 0 to read the open ones once more.
+// broken fails to write a run, or with 0 to read the open runs again.
 type broken struct {
 	people.Store
 	fails core.RunID
@@ -359,7 +359,7 @@ type broken struct {
 }
 
 func (b *broken) OpenRuns(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, core.RunID, error) {
-	if b.reads++; b.fails == 0 && b.reads > 2 { // two spans are read for what waits
+	if b.reads++; b.fails == 0 && b.reads > 2 { // the waiting runs take two reads
 		return nil, 0, core.ErrThrottled
 	}
 	return b.Store.OpenRuns(ctx, first, last, limit)
@@ -372,9 +372,8 @@ func (b *broken) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	return b.Store.PutRuns(ctx, puts)
 }
 
-// TestTriggerAddresses: a trigger names executors of the app, fixed or registered, and
-// what the app's allow names. Nobody else is ever shown its token, and no other function
-// or queue that the scheduler reaches is sent its runs.
+// TestTriggerAddresses: a trigger may name executors of the app and addresses in its allow. No
+// other address gets the app's token, and no other function or queue gets its runs.
 func TestTriggerAddresses(t *testing.T) {
 	f := newFixture(t)
 	f.Create(spec("sweep", core.Schedule{}))
@@ -408,8 +407,8 @@ func TestTriggerAddresses(t *testing.T) {
 	}
 }
 
-// TestKillReachesEachRun: a kill of a job ends its retries to come, the runs that wait and
-// those at work, however many runs are newer. One that does not reach them all says so.
+// TestKillReachesEachRun: a kill of a job ends its pending retries, and its waiting and running
+// runs, with any number of newer runs. A kill that misses some is partial.
 func TestKillReachesEachRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		newer   core.State
@@ -465,8 +464,8 @@ func TestKillReachesEachRun(t *testing.T) {
 	}
 }
 
-// A kill of what waits for an executor ends it at once: nobody has it. So does one of
-// its job, and the rest of its job is killed beside it.
+// TestKillQueued: a kill of a run that waits for an executor ends it at once. A kill of its job
+// does too, and kills the job's other runs.
 func TestKillQueued(t *testing.T) {
 	for _, all := range []bool{true, false} {
 		f := newFixture(t)
