@@ -16,43 +16,43 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// Passwords hashes them slowly; package internal/password does.
+// Passwords hashes passwords with a slow hash; package internal/password implements it.
 type Passwords interface {
 	Hash(password string) (string, error)
-	// Is reports whether a hash is that of a password.
+	// Is reports whether a hash belongs to a password.
 	Is(hash, password string) bool
 }
 
 type Options struct {
 	Passwords Passwords
-	// Admin reports whether a token is the admin token; nil: nothing is.
+	// Admin reports whether a token is the admin token; nil: no token is.
 	Admin func(token string) bool
-	// Idle ends a session that nobody used for so long, 7 days; Longest each, 30 days.
+	// Idle ends an unused session, after 7 days by default; Longest ends any session, after 30 days by default.
 	Idle, Longest time.Duration
-	// Answer is how long a log-in that fails takes at least, so that what it was refused for
-	// cannot be told from how fast: 500 ms.
+	// Answer is the minimum duration of a failed login, so that its duration does not reveal the reason;
+	// default: 500 ms.
 	Answer time.Duration
-	// Claims says what a provider's claims are good for.
+	// Claims maps the claims of an identity provider to a name and grants.
 	Claims Claims
 	Now    func() time.Time
 }
 
-// Access is the use case. Any number may work on one store; the limits by address and the
-// link that logs in once are each one's own.
+// Access implements logins, sessions, tokens and users. Several can share one store. Each has its own limits by
+// address and its own one-time login link.
 type Access struct {
 	store Store
 	o     Options
-	// strangers is the queue of logins from browsers that are not known, known that of all
-	// others: strangers keep no known browser waiting.
+	// strangers queues logins from unknown browsers, known queues all others: unknown browsers do not delay
+	// known ones.
 	strangers, known lane
 	froms            froms
-	wrongly          froms // those that sent what makes no known browser
+	wrongly          froms // addresses that sent an invalid known-browser value
 	once             once
-	// blank is the hash of no password: that of an account which is not there. Nil: none was made yet.
+	// blank is the hash of a random password, compared if an account does not exist; nil: not computed yet.
 	blank atomic.Pointer[string]
 }
 
-// New makes it.
+// New makes an Access and fills in the defaults of its options.
 func New(store Store, o Options) *Access {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -68,7 +68,7 @@ func New(store Store, o Options) *Access {
 	return &Access{store: store, o: o, strangers: newLane(), known: newLane()}
 }
 
-// nobodys is the hash that is compared where there is none.
+// nobodys returns the hash that is compared if an account has no password or does not exist.
 func (a *Access) nobodys(ctx context.Context, in lane) (string, error) {
 	if hash := a.blank.Load(); hash != nil {
 		return *hash, nil
@@ -82,19 +82,19 @@ func (a *Access) nobodys(ctx context.Context, in lane) (string, error) {
 
 func (a *Access) now() time.Time { return a.o.Now().UTC().Truncate(time.Millisecond) }
 
-// hash hashes a password in a lane.
+// hash hashes a password after it waited in a lane.
 func (a *Access) hash(ctx context.Context, in lane, password string) (hash string, err error) {
 	err = in.do(ctx, func() { hash, err = a.o.Passwords.Hash(password) })
 	return hash, err
 }
 
-// is compares a password in a lane.
+// is compares a password with a hash after it waited in a lane.
 func (a *Access) is(ctx context.Context, in lane, hash, password string) (same bool, err error) {
 	err = in.do(ctx, func() { same = a.o.Passwords.Is(hash, password) })
 	return same, err
 }
 
-// find reads an account.
+// find reads an account; false: it does not exist.
 func (a *Access) find(ctx context.Context, name string) (Account, bool, error) {
 	acc, found, err := a.store.Account(ctx, name)
 	if err != nil {
@@ -115,14 +115,13 @@ func noPerson(name string) error {
 	return core.Errorf(core.CodeNotFound, "user %s does not exist", name)
 }
 
-// change reads an account, has it edited and stores it, in rounds while others are faster.
-// By is who does that, nil where it is nobody's business: then there is no record. An edit
-// that changes nothing says so.
+// change reads an account, edits and stores it, and starts over if another writer was faster. by is the author
+// in the change record; nil writes no record. edit reports whether it changed anything.
 func (a *Access) change(
 	ctx context.Context, name string, by *core.Actor, edit func(acc *Account) (changed bool, err error),
 ) (Account, error) {
 	var last Account
-	var attempts [][]byte // what may have been stored without an answer
+	var attempts [][]byte // versions that may be stored although no answer came
 	err := bound.Change(ctx, core.Say("could not confirm that %s was stored: reload it and try again", name), func() (bool, error) {
 		old, found, err := a.find(ctx, name)
 		if err != nil {
@@ -159,7 +158,7 @@ func (a *Access) change(
 			}
 		}
 		stored := next.JSON()
-		if len(stored) > MaxBytes && len(stored) > len(is) { // of all that an account has only views get as long
+		if len(stored) > MaxBytes && len(stored) > len(is) { // only the views of an account can get this long
 			return false, core.Errorf(core.CodeTooLarge, "all views together exceed %d KB: delete one first", MaxBytes/1000)
 		}
 		last, attempts = next, append(attempts, stored)
@@ -168,8 +167,7 @@ func (a *Access) change(
 	return last, err
 }
 
-// A secret names whose it is, so that who has it is known by one read:
-// prefix_name_chance.
+// A secret contains the name of its user, so that one read finds the account: prefix_name_random.
 const (
 	tokenPrefix   = "tkr"
 	sessionPrefix = "tks"
@@ -180,7 +178,7 @@ func newSecret(prefix, name string) (secret string, hash []byte) {
 	return secret, hashOf(secret)
 }
 
-// hashOf is enough for what is all chance.
+// hashOf hashes a secret. A fast hash suffices, because a secret is random.
 func hashOf(secret string) []byte {
 	sum := sha256.Sum256([]byte(secret))
 	return sum[:]
@@ -188,7 +186,7 @@ func hashOf(secret string) []byte {
 
 func sameHash(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }
 
-// ownerOf is whose secret something says to be.
+// ownerOf returns the user name inside a secret; false: it is not a valid secret.
 func ownerOf(prefix, secret string) (string, bool) {
 	rest, is := strings.CutPrefix(secret, prefix+"_")
 	i := strings.LastIndexByte(rest, '_')
@@ -199,10 +197,10 @@ func ownerOf(prefix, secret string) (string, bool) {
 	return name, CheckName("", name) == nil
 }
 
-// errUnknown is what whoever sends a secret that is none is told.
+// errUnknown rejects an invalid secret.
 var errUnknown = core.Errorf(core.CodeUnauthorized, "the session or token is unknown or has expired")
 
-// Bearer is who has a person's token. What is none is nobody, without an error.
+// Bearer returns the user of a token. An unknown token gives the zero Who without an error.
 func (a *Access) Bearer(ctx context.Context, token string) (Who, error) {
 	name, is := ownerOf(tokenPrefix, token)
 	if !is {
@@ -223,10 +221,9 @@ func (a *Access) Bearer(ctx context.Context, token string) (Who, error) {
 	return Who{}, nil
 }
 
-// ProofKey is what a server proves with that it knows a person's token, without a secret that
-// it does not have: the hex hash of the token, by whose it is and the beginning of the hash of
-// that. Who has no token cannot name one. Empty: there is none; that takes as long as a login that fails, so that how long it
-// takes reveals no user.
+// ProofKey returns the key by which a server proves that it knows a user's token: the hex hash of the token. of
+// is NAME:ID, where ID is the first 16 hex digits of the key's hash, so only the token's owner can name it.
+// Without a match the key is empty and takes as long as a failed login, so that the duration reveals no user.
 func (a *Access) ProofKey(ctx context.Context, of string) (string, error) {
 	name, id, _ := strings.Cut(of, ":")
 	if CheckName("", name) != nil || len(id) != 16 {
@@ -251,7 +248,7 @@ func (a *Access) ProofKey(ctx context.Context, of string) (string, error) {
 	return "", nil
 }
 
-// session reads the account and the place in it of the session of a secret.
+// session reads the account of a session secret and the index of the session in it.
 func (a *Access) session(ctx context.Context, secret string) (acc Account, i int, err error) {
 	name, is := ownerOf(sessionPrefix, secret)
 	if !is {
@@ -269,13 +266,13 @@ func (a *Access) session(ctx context.Context, secret string) (acc Account, i int
 	return acc, i, nil
 }
 
-// Ended reports whether the session of a secret has ended. It does not keep the session from ending.
+// Ended reports whether the session of a secret has ended. It does not extend the session.
 func (a *Access) Ended(ctx context.Context, secret string) bool {
 	_, _, err := a.session(ctx, secret)
 	return core.CodeOf(err) == core.CodeUnauthorized
 }
 
-// Renew replaces the secret of a session, so that who knew the old one is logged out.
+// Renew replaces the secret of a session, which invalidates the old secret.
 func (a *Access) Renew(ctx context.Context, secret string) (renewed string, err error) {
 	acc, _, err := a.session(ctx, secret)
 	if err != nil {
@@ -295,7 +292,7 @@ func (a *Access) Renew(ctx context.Context, secret string) (renewed string, err 
 	return renewed, err
 }
 
-// Session is who has the secret of a session, which it keeps from ending.
+// Session returns the user of a session secret and extends the session.
 func (a *Access) Session(ctx context.Context, secret string) (Who, error) {
 	acc, i, err := a.session(ctx, secret)
 	if err != nil {
@@ -307,17 +304,17 @@ func (a *Access) Session(ctx context.Context, secret string) (Who, error) {
 	if minute := now.Truncate(time.Minute); minute.After(acc.Sessions[i].Seen) {
 		next := acc.clone()
 		next.Sessions[i].Seen, next.Rev = minute, max(core.Millis(now), acc.Rev+1)
-		_ = a.store.PutAccount(ctx, acc.Rev, next, nil) // else it is noted with the next request
+		_ = a.store.PutAccount(ctx, acc.Rev, next, nil) // if this fails, the next request tries again
 	}
 	return who, nil
 }
 
-// over reports whether a session has ended by itself.
+// over reports whether a session has expired.
 func (a *Access) over(s *Session, now time.Time) bool {
 	return now.Sub(s.Seen) > a.o.Idle || now.Sub(s.Created) > a.o.Longest
 }
 
-// Account is what somebody may see of his own.
+// Account returns the caller's own account without hashes.
 func (a *Access) Account(ctx context.Context, who Who) (Account, error) {
 	if err := who.May(OwnSee, ""); err != nil {
 		return Account{}, err
@@ -328,7 +325,7 @@ func (a *Access) Account(ctx context.Context, who Who) (Account, error) {
 	return acc.Shown(), err
 }
 
-// Shown is an account without what is hashed.
+// Shown returns a copy of an account without hashes.
 func (a Account) Shown() Account {
 	a = a.clone()
 	if a.Password != "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// plain hashes nothing, and counts.
+// plain counts hashes instead of computing them.
 type plain struct {
 	mu    sync.Mutex
 	asked int
@@ -40,7 +40,7 @@ func (p *plain) work() {
 	p.mu.Unlock()
 }
 
-// atOnce is the most passwords that were hashed at once.
+// atOnce returns how many passwords were hashed concurrently at most.
 func (p *plain) atOnce() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +81,7 @@ func (f *fixture) code(err error, want core.Code) {
 	}
 }
 
-// person makes one with the good password, as if it had set that itself.
+// person creates a user with the password good, as if the user had set it.
 func (f *fixture) person(name string, grants ...access.Grant) {
 	f.t.Helper()
 	password := good
@@ -102,7 +102,7 @@ func (f *fixture) logIn(name string) (string, access.Who) {
 	return secret, who
 }
 
-// TestSessions: a log-in is a session until it is ended, is not used, or is too old.
+// TestSessions checks that a session lasts until it is ended, unused for too long, or too old.
 func TestSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
@@ -119,7 +119,7 @@ func TestSessions(t *testing.T) {
 		if who, err := f.a.Bearer(ctx, secret); err != nil || who.Kind != access.Nobody {
 			t.Errorf("a session as a token: %+v, %v", who, err)
 		}
-		// Used each 6 days it goes on, up to 30.
+		// Used every 6 days, it lasts for 30 days at most.
 		for range 4 {
 			<-time.After(6 * 24 * time.Hour)
 			_, err := f.a.Session(ctx, secret)
@@ -153,7 +153,7 @@ func TestSessions(t *testing.T) {
 		f.ok(f.a.LogOut(ctx, secret))
 		f.ok(f.a.LogOut(ctx, "nonsense"))
 
-		// The twenty-first throws out the one that was seen longest ago, no other.
+		// Session 21 replaces only the least recently used one.
 		var secrets []string
 		for range access.MaxSessions + 1 {
 			s, _ := f.logIn("ann")
@@ -165,7 +165,7 @@ func TestSessions(t *testing.T) {
 		_, err = f.a.Session(ctx, secrets[1])
 		f.ok(err)
 
-		// Who is disabled is out at once.
+		// Disabling a user ends the sessions at once.
 		yes := true
 		_, _, err = f.a.Save(ctx, root, access.Spec{Name: "ann", Disabled: &yes})
 		f.ok(err)
@@ -176,8 +176,8 @@ func TestSessions(t *testing.T) {
 	})
 }
 
-// TestLogInTellsNothing: whether there is no such person, the password is wrong, or is not
-// looked at yet, the words are the same, as long it takes, and as much is hashed.
+// TestLogInTellsNothing checks that all failed logins have the same text, duration and number of hashes: for an
+// unknown user, a wrong password, or during a wait.
 func TestLogInTellsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
@@ -203,7 +203,7 @@ func TestLogInTellsNothing(t *testing.T) {
 		if len(said) != 1 {
 			t.Errorf("told apart: %v", said)
 		}
-		for _, name := range []string{"ann", "nobody"} { // by the proof of a server
+		for _, name := range []string{"ann", "nobody"} { // with the proof of a server
 			began := time.Now()
 			if key, err := f.a.ProofKey(ctx, name+":0123456789abcdef"); err != nil || key != "" || time.Since(began) != 500*time.Millisecond {
 				t.Errorf("%s: %q, %v in %s", name, key, err, time.Since(began))
@@ -212,8 +212,8 @@ func TestLogInTellsNothing(t *testing.T) {
 	})
 }
 
-// TestTriesOfAPerson: after five that failed there is a wait, which doubles to 15 minutes; many
-// at once are counted one by one; and a log-in begins anew.
+// TestTriesOfAPerson checks that the wait after five failures doubles up to 15 minutes, that concurrent tries
+// are all counted, and that a login resets the count.
 func TestTriesOfAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
@@ -257,8 +257,8 @@ func TestTriesOfAPerson(t *testing.T) {
 	})
 }
 
-// TestKnownBrowser: who knows a name keeps no browser waiting that logged in as that person before;
-// whose tries have a limit of their own, and which is known for 90 days and until the password is another.
+// TestKnownBrowser checks that failures of unknown browsers do not delay a browser that logged in before. It
+// has its own limit and stays known for 90 days, or until the password changes.
 func TestKnownBrowser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
@@ -282,7 +282,7 @@ func TestKnownBrowser(t *testing.T) {
 		}
 		strangers()
 		f.ok(try(good, known))
-		f.code(try(good, ""), core.CodeUnauthorized) // which gives strangers no tries again
+		f.code(try(good, ""), core.CodeUnauthorized) // does not reset the limit of unknown browsers
 		for _, no := range []string{known + "x", "x" + known, known[:len(known)-1], "9" + known, strings.TrimLeft(known, "0123456789"), ".",
 			strings.Repeat("9", 1<<20)} {
 			f.code(try(good, no), core.CodeUnauthorized)
@@ -291,7 +291,7 @@ func TestKnownBrowser(t *testing.T) {
 		bobs, err := f.a.Known(ctx, secret)
 		f.ok(err)
 		f.code(try(good, bobs), core.CodeUnauthorized)
-		// Who stole it guesses no faster, and keeps nobody waiting who is elsewhere.
+		// A stolen value allows no faster guesses, and does not delay other browsers.
 		for range access.FreeTries {
 			f.code(try("wrong password", known), core.CodeUnauthorized)
 		}
@@ -300,7 +300,7 @@ func TestKnownBrowser(t *testing.T) {
 		f.ok(try(good, ""))
 		f.ok(try(good, known))
 
-		// A new password voids it, and what comes in otherwise has none.
+		// A new password invalidates the value, and logins without a password get none.
 		f.ok(f.a.ChangePassword(ctx, ann, good, "a better horse"))
 		strangers()
 		f.code(try("a better horse", known), core.CodeUnauthorized)
@@ -331,8 +331,8 @@ func TestKnownBrowser(t *testing.T) {
 	})
 }
 
-// TestKnownBrowserOfAFullHouse: strangers at the same address keep no known browser waiting, whose tries
-// are bounded by themselves; what only looks like one is a stranger's.
+// TestKnownBrowserOfAFullHouse checks that unknown browsers at the same address do not delay a known one, which
+// has its own limit. An invalid value counts as unknown.
 func TestKnownBrowserOfAFullHouse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
@@ -366,7 +366,7 @@ func TestKnownBrowserOfAFullHouse(t *testing.T) {
 	})
 }
 
-// asked counts how often a store is asked for a person.
+// asked counts how often a store reads an account.
 type asked struct {
 	access.Store
 	n int
@@ -377,8 +377,8 @@ func (s *asked) Account(ctx context.Context, name string) (access.Account, bool,
 	return s.Store.Account(ctx, name)
 }
 
-// TestFullHouseAsksNothing: of an address that has no try left what is refused asks the store for nobody, whatever
-// stands in the place of a known browser, also one that was known long ago.
+// TestFullHouseAsksNothing checks that an address without tries causes no reads of the store, whatever
+// known-browser value it sends, even an expired one.
 func TestFullHouseAsksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
@@ -414,9 +414,8 @@ func TestFullHouseAsksNothing(t *testing.T) {
 	})
 }
 
-// TestOldPassword: a new password takes the present one, whose tries are counted with those of the
-// browsers that are known: who found an open page guesses no faster there, and no stranger keeps who is
-// logged in from a new password.
+// TestOldPassword checks that a new password requires the old one, and that tries count with those of known
+// browsers. An open session allows no faster guesses, and unknown clients cannot block a password change.
 func TestOldPassword(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
@@ -447,7 +446,7 @@ func TestOldPassword(t *testing.T) {
 	})
 }
 
-// TestTriesOfAnAddress: who tries names is stopped by where he is, and others are not.
+// TestTriesOfAnAddress checks that too many failures stop one address, and not the others.
 func TestTriesOfAnAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
@@ -462,16 +461,16 @@ func TestTriesOfAnAddress(t *testing.T) {
 		_, err = f.a.LogInByToken(ctx, "wrong", access.From{Address: "10.6.6.6"})
 		f.code(err, core.CodeRefused)
 		_, err = f.a.LogInByToken(ctx, "sesame", access.From{Address: "10.6.6.6"})
-		f.ok(err) // the way in for who owns it, whoever else is behind the same address
+		f.ok(err) // the admin token works whatever other clients at the address do
 		if f.p.asked != hashed {
 			t.Error("it was hashed all the same")
 		}
 		f.logIn("ann")
-		for i := range 4 * access.TriesOfAddress { // everybody behind a proxy that is not trusted has these
+		for i := range 4 * access.TriesOfAddress { // the addresses of all clients behind an untrusted proxy
 			_, err := f.a.LogIn(ctx, fmt.Sprintf("name%d", i), good, access.From{Address: []string{"127.0.0.1", "::1", "::ffff:127.0.0.1"}[i%3]})
 			f.code(err, core.CodeUnauthorized)
 		}
-		// Of IPv6 a household has as many addresses as it likes.
+		// With IPv6, a household has any number of addresses.
 		for i := range access.TriesOfAddress {
 			_, err := f.a.LogInOnce(ctx, "wrong", access.From{Address: fmt.Sprintf("2001:db8:1:2::%x", i)})
 			f.code(err, core.CodeUnauthorized)
@@ -483,7 +482,7 @@ func TestTriesOfAnAddress(t *testing.T) {
 		<-time.After(time.Minute)
 		_, err = f.a.LogIn(ctx, "ann", good, access.From{Address: "10.6.6.6"})
 		f.ok(err)
-		// However many there are, few are remembered, and who has an address of his own comes in.
+		// The number of counters is limited, and an address of its own can still log in.
 		for i := range 30_000 {
 			_, err := f.a.LogInOnce(ctx, "wrong", access.From{Address: fmt.Sprint("far", i)})
 			if i < 5000 {
@@ -493,8 +492,8 @@ func TestTriesOfAnAddress(t *testing.T) {
 	})
 }
 
-// TestGivenPassword: who logged in with a password that somebody else gave sets another before
-// anything else, and makes no token to go on without; who came in otherwise need not know it.
+// TestGivenPassword checks that a user with a password set by an admin must change it first and cannot create a
+// token. Other logins do not require that.
 func TestGivenPassword(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
@@ -513,7 +512,7 @@ func TestGivenPassword(t *testing.T) {
 		}
 		_, _, err := f.a.MakeToken(ctx, ann, access.TokenSpec{Name: "ci"})
 		f.code(err, core.CodeForbidden)
-		f.code(f.a.ChangePassword(ctx, ann, good, good), core.CodeInvalid) // somebody else knows it
+		f.code(f.a.ChangePassword(ctx, ann, good, good), core.CodeInvalid) // the admin knows it
 		f.ok(f.a.ChangePassword(ctx, ann, good, "a better horse"))
 		ann, err = f.a.Session(ctx, secret)
 		f.ok(err)
@@ -524,7 +523,7 @@ func TestGivenPassword(t *testing.T) {
 		f.ok(err)
 		byToken, err := f.a.Bearer(ctx, token)
 		f.ok(err)
-		f.ok(byToken.May(access.See, "")) // her programs go on
+		f.ok(byToken.May(access.See, "")) // existing tokens still work
 		secret, err = f.a.LogInByToken(ctx, "sesame", access.From{})
 		f.ok(err)
 		admin, err := f.a.Session(ctx, secret)
@@ -533,9 +532,8 @@ func TestGivenPassword(t *testing.T) {
 	})
 }
 
-// TestLoginsWaitInTwoLanes: one password of a stranger is hashed at a time, 32 strangers wait and
-// the next one gets an error at once, which is no failure of the person. Known browsers wait in a
-// lane of their own.
+// TestLoginsWaitInTwoLanes checks that one password of an unknown browser is hashed at a time. The next 32
+// wait, further ones fail at once and do not count as failures. Known browsers have their own lane.
 func TestLoginsWaitInTwoLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
@@ -577,7 +575,7 @@ func TestLoginsWaitInTwoLanes(t *testing.T) {
 	})
 }
 
-// TestFirstLogIn: by the admin token, and by a link that is good once and not for long.
+// TestFirstLogIn checks logins with the admin token, and with a link that works once and expires.
 func TestFirstLogIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
@@ -612,7 +610,7 @@ func TestFirstLogIn(t *testing.T) {
 		if who.Name != access.FirstAdmin {
 			t.Errorf("%+v", who)
 		}
-		// It has no password until it is given one, and then that is asked for.
+		// The user has no password at first; after one is set, a change requires it.
 		f.ok(f.a.ChangePassword(ctx, who, "", good))
 		f.code(f.a.ChangePassword(ctx, who, "wrong password", good+"2"), core.CodeInvalid)
 		f.ok(f.a.ChangePassword(ctx, who, good, good+"2"))
@@ -624,7 +622,7 @@ func TestFirstLogIn(t *testing.T) {
 	})
 }
 
-// TestTokens: they are shown once, end, are their owner's at most, and now.
+// TestTokens checks that tokens expire, and never exceed the current permissions of their owner.
 func TestTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
@@ -667,7 +665,7 @@ func TestTokens(t *testing.T) {
 		if apps, _ := part.Apps(); !slices.Equal(apps, []string{"shop"}) {
 			t.Errorf("%v", apps)
 		}
-		// A token that is narrowed makes none, and none makes one that outlives it.
+		// A token with narrowed grants cannot create tokens, and no token creates one that expires later.
 		_, _, err = f.a.MakeToken(ctx, part, access.TokenSpec{Name: "x"})
 		f.code(err, core.CodeForbidden)
 		child, _, err := f.a.MakeToken(ctx, all, access.TokenSpec{Name: "child"})
@@ -680,7 +678,7 @@ func TestTokens(t *testing.T) {
 		_, _, err = f.a.MakeToken(ctx, all, access.TokenSpec{Name: "y", End: child.End.Add(time.Hour)})
 		f.code(err, core.CodeInvalid)
 
-		// Whose owner is demoted is demoted with him.
+		// A token loses the permissions that its owner loses.
 		less := []access.Grant{{App: "shop", Role: access.Viewer}}
 		_, _, err = f.a.Save(ctx, root, access.Spec{Name: "ann", Grants: &less})
 		f.ok(err)
@@ -706,7 +704,7 @@ func TestTokens(t *testing.T) {
 		_, _, err = f.a.MakeToken(ctx, ann, access.TokenSpec{Name: "more"})
 		f.code(err, core.CodeTooLarge)
 
-		// What stands in the changes lets nobody in.
+		// Change records contain no credentials.
 		changes, err := f.store.Changes(ctx, "", 0, math.MaxInt64, 100)
 		f.ok(err)
 		if len(changes) < 5 {
@@ -720,7 +718,7 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-// TestPeople: who makes them, what they may be called, and how many there are.
+// TestPeople checks the permissions, names and number of users.
 func TestPeople(t *testing.T) {
 	f, ctx := newFixture(t), t.Context()
 	f.person("ann", access.Grant{Role: access.Editor})
@@ -749,7 +747,7 @@ func TestPeople(t *testing.T) {
 	rev := acc.Edited - 1
 	_, _, err = f.a.Save(ctx, root, access.Spec{Name: "ann", IfRev: &rev, Disabled: new(bool)})
 	f.code(err, core.CodeConflict)
-	f.logIn("ann") // which nobody's edit conflicts with
+	f.logIn("ann") // does not conflict with an edit
 	yes := true
 	_, change, err = f.a.Save(ctx, root, access.Spec{Name: "ann", IfRev: &acc.Edited, Disabled: &yes})
 	f.ok(err)
@@ -765,7 +763,7 @@ func TestPeople(t *testing.T) {
 	f.code(err, core.CodeTooLarge)
 }
 
-// TestViews: one's own, and those that are shared.
+// TestViews checks own and shared views.
 func TestViews(t *testing.T) {
 	f, ctx := newFixture(t), t.Context()
 	f.person("ann", access.Grant{Role: access.Viewer})
@@ -811,8 +809,8 @@ func TestViews(t *testing.T) {
 	f.code(f.a.SetLook(ctx, root, "", ""), core.CodeForbidden)
 }
 
-// TestLongViews: the views that all share are one item, and no store takes one of any length. What
-// is too long is refused in words, and what is shorter than before is taken.
+// TestLongViews checks the size limit of the shared views, which are one item. Too long a view is rejected, and
+// making one shorter works.
 func TestLongViews(t *testing.T) {
 	f, ctx := newFixture(t), t.Context()
 	var by []access.Who
@@ -848,7 +846,7 @@ func TestLongViews(t *testing.T) {
 	f.ok(f.a.DeleteView(ctx, ann, "1", true))
 }
 
-// losing is a store of which somebody is deleted once he was read so often.
+// losing is a store that deletes an account after n reads of it.
 type losing struct {
 	access.Store
 	t *testing.T
@@ -865,8 +863,8 @@ func (s *losing) Account(ctx context.Context, name string) (access.Account, bool
 	return acc, found, err
 }
 
-// TestDeletedStaysDeleted: whoever is deleted while he changes something of his own is not there again,
-// whenever that was.
+// TestDeletedStaysDeleted checks that an account that is deleted during a change of its own is not created
+// again.
 func TestDeletedStaysDeleted(t *testing.T) {
 	for name, do := range map[string]func(ctx context.Context, a *access.Access, who access.Who) error{
 		"password": func(ctx context.Context, a *access.Access, who access.Who) error {
@@ -913,7 +911,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 	}
 }
 
-// TestExternal: a provider's word makes people, gives them roles, and takes nobody's name.
+// TestExternal checks that provider logins create users with roles, and take over no existing name.
 func TestExternal(t *testing.T) {
 	f, ctx := newFixture(t), t.Context()
 	f.a = access.New(f.store, access.Options{Passwords: f.p, Claims: access.Claims{Name: "email", Role: "groups",
@@ -937,12 +935,12 @@ func TestExternal(t *testing.T) {
 	if who.Role("shop") != access.Operator {
 		t.Errorf("after another claim: %+v", who)
 	}
-	_, err = enter("2", "ann@example.com", "ops") // another who got the address
+	_, err = enter("2", "ann@example.com", "ops") // another subject with the same address
 	f.code(err, core.CodeForbidden)
 	_, err = enter("3", "bob@example.com", "strangers")
 	f.code(err, core.CodeForbidden)
 	_, err = f.a.External(ctx, "https://id", "4", map[string]any{"email": "x@example.com", "groups": "ops"}, access.From{})
-	f.code(err, core.CodeForbidden) // it may be anybody's address
+	f.code(err, core.CodeForbidden) // the address is not verified
 	_, err = enter("5", "not a name", "ops")
 	f.code(err, core.CodeForbidden)
 	f.person("carl@example.com", access.Grant{Role: access.Admin})
@@ -991,7 +989,7 @@ func TestRoleClaimTextIsOneValue(t *testing.T) {
 	}
 }
 
-// A letter whose lower case is ASCII makes no name that another user has.
+// TestProviderNamesAreASCII checks that a letter whose lower case is ASCII is rejected.
 func TestProviderNamesAreASCII(t *testing.T) {
 	for name, want := range map[string]core.Code{"Kim": "", "\u212aim": core.CodeForbidden} {
 		f := newFixture(t)
@@ -1002,7 +1000,7 @@ func TestProviderNamesAreASCII(t *testing.T) {
 	}
 }
 
-// A renewed session has another secret, and the old one is not known.
+// TestRenewReplacesSessionSecret checks that the new secret works and the old one does not.
 func TestRenewReplacesSessionSecret(t *testing.T) {
 	f, ctx := newFixture(t), t.Context()
 	f.person("ann", access.Grant{Role: access.Viewer})
@@ -1030,8 +1028,8 @@ func TestCommonPasswordsAreRejected(t *testing.T) {
 	}
 }
 
-// TestClaimTakesAway: whom the provider gives no role any more is told so at the log-in, and what was open
-// or made before has none from then on, with a record of it; what another subject of the name says takes nothing.
+// TestClaimTakesAway checks that a login without roles fails, removes the roles of existing sessions and
+// tokens, and is recorded. A login of another subject with the same name changes nothing.
 func TestClaimTakesAway(t *testing.T) {
 	f, ctx := newFixture(t), t.Context()
 	f.a = access.New(f.store, access.Options{Passwords: f.p, Claims: access.Claims{Role: "groups",
@@ -1054,7 +1052,7 @@ func TestClaimTakesAway(t *testing.T) {
 		}
 		return list
 	}
-	_, err = enter("2") // another of her name
+	_, err = enter("2") // another subject with her name
 	f.code(err, core.CodeForbidden)
 	if got := roles(); got != [2]access.Role{access.Admin, access.Admin} {
 		t.Errorf("another takes them away: %v", got)
@@ -1080,7 +1078,7 @@ func TestClaimTakesAway(t *testing.T) {
 	}
 }
 
-// TestMay: each deed for each role, and what is nobody's.
+// TestMay checks each action for each role.
 func TestMay(t *testing.T) {
 	least := map[access.Deed]access.Role{access.See: access.Viewer, access.Operate: access.Operator, access.Edit: access.Editor,
 		access.Declare: access.Editor, access.Administer: access.Admin}
@@ -1109,8 +1107,8 @@ func TestMay(t *testing.T) {
 	}
 }
 
-// TestProviderDoesNotMakeTheAdmin: who is called admin at a provider does not take the name by which
-// the owner of the admin token comes in, before or after that.
+// TestProviderDoesNotMakeTheAdmin checks that a provider login as admin cannot take the name that logins with
+// the admin token use.
 func TestProviderDoesNotMakeTheAdmin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()

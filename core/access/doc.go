@@ -1,6 +1,4 @@
-// Package access says who may do what, and knows the people, sessions and tokens that say
-// who asks. Its rules stand in one function, [Who.May], which API, console and CLI alike
-// ask. It knows no transport: whoever takes a request hands over the secret that came with
-// it. It refuses to keep a secret that it could show: of passwords, tokens and sessions it
-// has hashes.
+// Package access decides who may do what, and stores the users, sessions and tokens that identify callers. API,
+// console and CLI all check permissions with [Who.May]. The package knows no transport: callers pass it the
+// secret of a request. It keeps only hashes of passwords, tokens and sessions.
 package access

@@ -7,21 +7,21 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Claims says what the claims of a provider are good for.
+// Claims maps the claims of an identity provider to a name and grants.
 type Claims struct {
-	// Name is the claim that names a person, in small letters; preferred_username if empty. Of
-	// email the provider has to say that it is verified.
+	// Name is the claim with the user name, which is lowercased; default: preferred_username. If it is email,
+	// the provider must confirm that the address is verified.
 	Name string
-	// Role is the claim, a text that is one value or a list of texts, whose values Roles gives grants for. With
-	// none a person has the grants that an admin gave, and at first none.
+	// Role is the claim whose values Roles maps to grants: one text, or a list of texts. If it is empty, an
+	// admin assigns grants, and a new user has none.
 	Role  string
 	Roles map[string][]Grant
 }
 
-// ByProvider is the author of people that a provider made.
+// ByProvider is the author of users that a provider login created.
 const ByProvider = "oidc"
 
-// nameOf is who the claims say somebody is.
+// nameOf returns the user name in the claims.
 func (c *Claims) nameOf(claims map[string]any) (string, error) {
 	claim := c.Name
 	if claim == "" {
@@ -39,7 +39,7 @@ func (c *Claims) nameOf(claims map[string]any) (string, error) {
 	return name, nil
 }
 
-// grantsOf is what the claims are good for; false: an admin gives grants.
+// grantsOf returns the grants of the claims; false: an admin assigns grants.
 func (c *Claims) grantsOf(claims map[string]any) ([]Grant, bool) {
 	if c.Role == "" {
 		return nil, false
@@ -64,7 +64,7 @@ func (c *Claims) grantsOf(claims map[string]any) ([]Grant, bool) {
 	return all, true
 }
 
-// join adds a grant: of two for one app the higher role counts, and the rights of both.
+// join adds a grant. Two grants for one app become the higher role with the permissions of both.
 func join(list []Grant, g Grant) []Grant {
 	for i := range list {
 		if list[i].App == g.App {
@@ -78,10 +78,9 @@ func join(list []Grant, g Grant) []Grant {
 	return append(list, g)
 }
 
-// External answers a session to whom a provider knows, by what it said of him. It makes the
-// person; one of the name who is not known by this provider is somebody else, unless an admin
-// says that it is he. Roles that come by claim are those of the last log-in, also where it gave none
-// and was refused.
+// External logs in a user of an identity provider and returns the session's secret. It creates an unknown user,
+// but rejects a login if the name belongs to a user that is not linked to this issuer and subject. Roles from a
+// claim replace the user's grants at each login, also if the claim gives none and the login fails.
 func (a *Access) External(ctx context.Context, issuer, sub string, claims map[string]any, from From) (string, error) {
 	if err := checkExternal(issuer, sub); err != nil {
 		return "", err
@@ -98,7 +97,7 @@ func (a *Access) External(ctx context.Context, issuer, sub string, claims map[st
 	}
 	by := core.Actor{Name: ByProvider, From: clip(from.Address, maxFrom)}
 	if byClaim && len(grants) == 0 {
-		// Sessions and tokens that there are have no role from now on either.
+		// Existing sessions and tokens lose their role too.
 		if _, err := a.change(ctx, name, &by, func(acc *Account) (bool, error) {
 			had := acc.Issuer == issuer && acc.Subject == sub && len(acc.Grants) > 0
 			if had {
@@ -112,7 +111,7 @@ func (a *Access) External(ctx context.Context, issuer, sub string, claims map[st
 	}
 	if _, err := a.change(ctx, name, &by, func(acc *Account) (bool, error) {
 		switch {
-		case acc.Rev == 0 && name != FirstAdmin: // who has the admin token comes in by that name, and shares it with nobody
+		case acc.Rev == 0 && name != FirstAdmin: // the name admin is reserved for logins with the admin token
 			if err := a.room(ctx); err != nil {
 				return false, err
 			}
@@ -141,7 +140,7 @@ func (a *Access) External(ctx context.Context, issuer, sub string, claims map[st
 
 // ParseClaimRole reads value=app:role, value=role for all apps, and value=app:role+right.
 func ParseClaimRole(text string) (value string, g Grant, err error) {
-	// The value is up to the last =, for providers name groups by what has one in it.
+	// The value ends at the last =, because group names of providers can contain one.
 	i := strings.LastIndexByte(text, '=')
 	if i <= 0 {
 		return "", g, core.Invalid("role", text, "expected a value of the claim and its role, such as devs=shop:editor or ops=admin")

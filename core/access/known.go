@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// KnownFor is how long a browser is known after a log-in.
+// KnownFor is how long a browser stays known after a login.
 const KnownFor = 90 * 24 * time.Hour
 
-// Known is what the browser of a session keeps, so that its log-ins are counted apart from those of
-// strangers: who knows a name keeps nobody waiting who has been there before. It lets nobody in, and is
-// good until the password is another. Empty: the session did not begin with a password.
+// Known returns the value that the browser of a session keeps. Its logins are counted apart from unknown
+// browsers, so that others cannot lock the user out. The value is no credential, and a new password invalidates
+// it. It is empty if the session did not begin with a password.
 func (a *Access) Known(ctx context.Context, session string) (string, error) {
 	name, is := ownerOf(sessionPrefix, session)
 	if !is {
@@ -30,14 +30,14 @@ func (a *Access) Known(ctx context.Context, session string) (string, error) {
 	return acc.knownSince(strconv.FormatInt(a.now().Unix(), 10)), nil
 }
 
-// knownSince signs a moment with what nobody has but this account.
+// knownSince signs a time with the password hash of the account.
 func (a *Account) knownSince(at string) string {
 	mac := hmac.New(sha256.New, []byte(a.Password))
 	mac.Write([]byte("known browser " + a.Name + " " + at))
 	return at + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// mayBeKnown reports whether that looks like what Known gave a browser, and not too long ago.
+// mayBeKnown reports whether a value has the form of Known and is not older than KnownFor.
 func mayBeKnown(known string, now time.Time) bool {
 	at, mac, _ := strings.Cut(known, ".")
 	since, err := strconv.ParseInt(at, 10, 64)
@@ -45,13 +45,13 @@ func mayBeKnown(known string, now time.Time) bool {
 	return err == nil && age > -time.Hour && age < KnownFor && len(mac) == base64.RawURLEncoding.EncodedLen(sha256.Size)
 }
 
-// isKnown reports whether it is that.
+// isKnown reports whether Known gave a value to a browser of this account.
 func (a *Account) isKnown(known string, now time.Time) bool {
 	at, _, _ := strings.Cut(known, ".")
 	return mayBeKnown(known, now) && a.Password != "" && hmac.Equal([]byte(a.knownSince(at)), []byte(known))
 }
 
-// failures are those that a log-in is counted with.
+// failures returns the counter for logins from known or from unknown browsers.
 func (a *Account) failures(known bool) *Failures {
 	if known {
 		return &a.FailuresKnown

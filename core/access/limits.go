@@ -11,22 +11,22 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Of an address so many log-ins may fail, and one more each so often: a house full of people
-// is behind one, and so is who tries names.
+// TriesOfAddress is how many logins of an address may fail; after that, one more may fail every addressTry. It
+// is high because a whole household can share an address.
 const (
 	TriesOfAddress = 30
 	addressTry     = 20 * time.Second
 	maxAddresses   = 10_000
 )
 
-// froms counts the log-ins that fail, by address. The zero value is ready.
+// froms counts the failed logins by address. The zero value is ready.
 type froms struct {
 	mu    sync.Mutex
 	of    map[string]*tries
 	swept time.Time
 }
 
-// tries are what is left to an address.
+// tries is the number of failures that an address has left.
 type tries struct {
 	left float64
 	at   time.Time
@@ -37,16 +37,15 @@ func (t *tries) fill(now time.Time) {
 	t.at = now
 }
 
-// maxWaiting is how many wait in a lane; the next one gets an error.
+// maxWaiting is how many callers wait in a lane; further callers get an error.
 const maxWaiting = 32
 
-// A lane is a queue for the hashing of passwords, which takes a core and 19 MB each: one password
-// is hashed at a time, and maxWaiting wait.
+// A lane queues the hashing of passwords, which takes a core and 19 MB: it hashes one password at a time.
 type lane struct{ in, turn chan struct{} }
 
 func newLane() lane { return lane{make(chan struct{}, 1+maxWaiting), make(chan struct{}, 1)} }
 
-// do waits for its turn, and does something.
+// do waits for its turn and then calls a function.
 func (l lane) do(ctx context.Context, do func()) error {
 	select {
 	case l.in <- struct{}{}:
@@ -64,12 +63,12 @@ func (l lane) do(ctx context.Context, do func()) error {
 	return nil
 }
 
-// full reports whether the next one gets an error.
+// full reports whether the next caller gets an error.
 func (l lane) full() bool { return len(l.in) == cap(l.in) }
 
 var errFull = core.Errorf(core.CodeUnavailable, "%d logins are waiting: try again in a few seconds", maxWaiting)
 
-// House is whom an address is counted with: of IPv6 one household has a whole /64.
+// House returns the address that logins are counted by: for IPv6 its /64, because a household has all of it.
 func House(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil || ip.Unmap().Is4() {
@@ -79,9 +78,8 @@ func House(address string) string {
 	return net.String()
 }
 
-// placesOf are where an address is counted, the nearest first: its house, and networks around it, of which
-// the widest are few. Loopback is counted nowhere: it is the address of this machine, or of a
-// proxy that is not trusted, and then of everybody behind it.
+// placesOf returns the networks that count an address, the narrowest first: its house, then wider ones.
+// Loopback is not counted: it is this machine, or an untrusted proxy and therefore all clients behind it.
 func placesOf(address string) []string {
 	places := []string{House(address)}
 	ip, err := netip.ParseAddr(address)
@@ -102,9 +100,9 @@ func placesOf(address string) []string {
 	return places
 }
 
-// take takes one before it is known to fail, or says that there is none left. It is counted in the first
-// of the places that is known here, or that there is room for: who fills the nearest leaves room for
-// the wider, and shares what is left with his neighbours alone. For the last there always is.
+// take counts a try before its result is known, and fails if none is left. It uses the first place that already
+// has a counter or for which there is room. A client that fills the narrow places thus shares a counter with
+// its own network only. The last place always has room.
 func (f *froms) take(places []string, now time.Time) (*tries, error) {
 	if len(places) == 0 {
 		return &tries{}, nil
@@ -117,7 +115,7 @@ func (f *froms) take(places []string, now time.Time) (*tries, error) {
 	if len(f.of) >= maxAddresses && now.Sub(f.swept) >= addressTry {
 		f.swept = now
 		for place, t := range f.of {
-			if t.fill(now); t.left >= TriesOfAddress-1 { // as good as one that is not known
+			if t.fill(now); t.left >= TriesOfAddress-1 { // equal to an address without a counter
 				delete(f.of, place)
 			}
 		}
@@ -140,24 +138,24 @@ func (f *froms) take(places []string, now time.Time) (*tries, error) {
 	return t, nil
 }
 
-// giveBack returns what was taken for a log-in that was none to fail.
+// giveBack returns a try of a login that did not fail.
 func (f *froms) giveBack(t *tries) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t.left = min(TriesOfAddress, t.left+1)
 }
 
-// OnceFor is how long a link that logs in once is good.
+// OnceFor is how long a one-time login link is valid.
 const OnceFor = 15 * time.Minute
 
-// once is the secret of the link that logs in once. The zero value has none.
+// once holds the secret of the one-time login link. The zero value has none.
 type once struct {
 	mu     sync.Mutex
 	secret string
 	end    time.Time
 }
 
-// make draws a secret; the one before it is good no more.
+// make creates a secret, which replaces the previous one.
 func (o *once) make(now time.Time) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -165,7 +163,7 @@ func (o *once) make(now time.Time) string {
 	return o.secret
 }
 
-// use reports whether a secret is the one, which it is once.
+// use reports whether a secret is valid, and invalidates it.
 func (o *once) use(secret string, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

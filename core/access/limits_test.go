@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// TestWhoFillsTheCountKeepsNobodyWaiting: who has so many addresses that no more are counted one by one
-// empties what is left to his own network, and not to others; and what is remembered is bounded.
+// TestWhoFillsTheCountKeepsNobodyWaiting checks that a client with very many addresses uses up only the tries
+// of its own network, and that the number of counters is limited.
 func TestWhoFillsTheCountKeepsNobodyWaiting(t *testing.T) {
 	now := time.Date(2026, 11, 26, 5, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
-		fill   func(i int) string // the addresses of one party, in one network
-		own    string             // another there
+		fill   func(i int) string // the addresses of one client, in one network
+		own    string             // another address of that network
 		others []string
-		second func(i int) string // of as many networks
-		ownNow string             // in another of these
-		late   string             // somebody who comes only then
+		second func(i int) string // addresses in many networks
+		ownNow string             // another address of these networks
+		late   string             // a client that comes after both
 	}{
 		"IPv6": {
 			fill:   func(i int) string { return fmt.Sprintf("2001:db8:bad:%x::1", i) },
@@ -79,7 +79,7 @@ func TestWhoFillsTheCountKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// TestGivenBackWhereItWasTaken: a log-in that succeeds takes nothing from the network that it was counted with.
+// TestGivenBackWhereItWasTaken checks that a successful login returns its try to the network that counted it.
 func TestGivenBackWhereItWasTaken(t *testing.T) {
 	now := time.Date(2026, 11, 26, 5, 0, 0, 0, time.UTC)
 	var f froms

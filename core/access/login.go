@@ -9,26 +9,26 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// From is where somebody logs in from.
+// From describes the client of a login.
 type From struct {
 	Address string // of the peer, without its port
-	Agent   string // as the browser says
-	Known   string // what Access.Known gave the browser; empty: it is a stranger's
+	Agent   string // the User-Agent header
+	Known   string // the value of Access.Known that the browser sent; empty: an unknown browser
 }
 
-// errLogIn is the same whatever was wrong: whether there is such a person is not told.
+// errLogIn is the same for each reason, so that it does not reveal whether a user exists.
 var errLogIn = core.Errorf(core.CodeUnauthorized, "the user name or the password is wrong, or there were too many attempts: after five, "+
 	"wait before the next one, up to 15 minutes")
 
-// FreeTries are the log-ins of a person that may fail before there is a wait between them;
-// it doubles from firstWait to LongestWait.
+// FreeTries is how many logins of a user may fail without a wait; the wait then doubles from firstWait to
+// LongestWait.
 const (
 	FreeTries   = 5
 	firstWait   = 15 * time.Second
 	LongestWait = 15 * time.Minute
 )
 
-// try counts one before it is known to fail, or says that it is too early for it.
+// try counts a login before its result is known; false: it comes too early.
 func (f *Failures) try(now time.Time) bool {
 	if f.Count >= FreeTries {
 		wait := LongestWait
@@ -43,9 +43,9 @@ func (f *Failures) try(now time.Time) bool {
 	return true
 }
 
-// LogIn answers the secret of a new session of a person. It counts the try before it looks at
-// the password, so that of many at once none is free; and it hashes whatever there is, and
-// answers no sooner, where the person is not there or has to wait.
+// LogIn returns the secret of a new session. It counts a try before it checks the password, so that parallel
+// tries cannot evade the limit. A wrong login hashes a password and takes at least Answer, even if the user
+// does not exist or has to wait.
 func (a *Access) LogIn(ctx context.Context, name, password string, from From) (secret string, err error) {
 	places, known, err := a.placesOf(ctx, name, &from)
 	if err != nil {
@@ -76,9 +76,8 @@ func (a *Access) LogIn(ctx context.Context, name, password string, from From) (s
 	return "", err
 }
 
-// placesOf are where a log-in is counted: by its address, or of a browser that is known, whoever else is at
-// that address, by the person. For what cannot be one the store is not asked, and for what an address sends
-// that is none only so often.
+// placesOf returns where a login is counted: a known browser by its user, all others by address. It reads the
+// store only for a well-formed known-browser value, and limits invalid ones by address.
 func (a *Access) placesOf(ctx context.Context, name string, from *From) (places []string, known bool, err error) {
 	if !mayBeKnown(from.Known, a.now()) || CheckName("", name) != nil {
 		return placesOf(from.Address), false, nil
@@ -95,8 +94,8 @@ func (a *Access) placesOf(ctx context.Context, name string, from *From) (places 
 	return placesOf(from.Address), false, err
 }
 
-// Try counts a login by other means than a password, before it is known to fail, or says that the address had too many.
-// undo is called if it did not fail.
+// Try counts a login without a password before its result is known, and fails if the address has no try left.
+// The caller calls undo if the login succeeds.
 func (a *Access) Try(from From) (undo func(), err error) {
 	took, err := a.froms.take(placesOf(from.Address), a.now())
 	if err != nil {
@@ -133,7 +132,7 @@ func (a *Access) logIn(ctx context.Context, in lane, name, password string, from
 		return "", errLogIn
 	}
 	return a.begin(ctx, name, from, func(acc *Account, s *Session) error {
-		if acc.Password != hash { // it was changed meanwhile
+		if acc.Password != hash { // the password was changed in between
 			return errLogIn
 		}
 		s.ByPassword = true
@@ -142,7 +141,7 @@ func (a *Access) logIn(ctx context.Context, in lane, name, password string, from
 	})
 }
 
-// begin adds a session to an account that is there.
+// begin adds a session to an existing account.
 func (a *Access) begin(ctx context.Context, name string, from From, edit func(*Account, *Session) error) (string, error) {
 	secret, hash := newSecret(sessionPrefix, name)
 	_, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
@@ -170,12 +169,12 @@ func (a *Access) begin(ctx context.Context, name string, from From, edit func(*A
 	return secret, nil
 }
 
-// FirstAdmin is who logs in with the admin token, or by the link that a server prints.
+// FirstAdmin is the user of logins with the admin token, or with the link that a server prints.
 const FirstAdmin = "admin"
 
-// LogInByToken answers a session of the person admin to whoever has the admin token: so the
-// first one comes in. It makes the person if there is none. Who has it is never asked to wait: it
-// is the way in while a stranger behind the same address, a proxy's perhaps, tries passwords.
+// LogInByToken starts a session of the user admin for a caller with the admin token, and creates the user if
+// needed. The right token is never limited, because it must work while another client behind the same proxy
+// tries passwords.
 func (a *Access) LogInByToken(ctx context.Context, token string, from From) (string, error) {
 	if a.o.Admin == nil || !a.o.Admin(token) {
 		if _, err := a.froms.take(placesOf(from.Address), a.now()); err != nil {
@@ -186,7 +185,7 @@ func (a *Access) LogInByToken(ctx context.Context, token string, from From) (str
 	return a.asFirst(ctx, ByAdminToken, from)
 }
 
-// asFirst begins a session of the person admin.
+// asFirst starts a session of the user admin, and creates the user if needed.
 func (a *Access) asFirst(ctx context.Context, by string, from From) (string, error) {
 	acc, found, err := a.find(ctx, FirstAdmin)
 	if err != nil {
@@ -208,7 +207,7 @@ func (a *Access) asFirst(ctx context.Context, by string, from From) (string, err
 	return a.begin(ctx, FirstAdmin, from, func(*Account, *Session) error { return nil })
 }
 
-// LogOut ends the session of a secret; one that has ended is well.
+// LogOut ends the session of a secret; an unknown secret is no error.
 func (a *Access) LogOut(ctx context.Context, secret string) error {
 	name, is := ownerOf(sessionPrefix, secret)
 	if !is {
@@ -218,7 +217,7 @@ func (a *Access) LogOut(ctx context.Context, secret string) error {
 	return a.endSessions(ctx, name, func(s *Session) bool { return sameHash(s.Hash, hash) })
 }
 
-// endSessions ends those of a person that end says.
+// endSessions ends the sessions of a user for which end returns true.
 func (a *Access) endSessions(ctx context.Context, name string, end func(*Session) bool) error {
 	_, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
 		before := len(acc.Sessions)
@@ -228,7 +227,7 @@ func (a *Access) endSessions(ctx context.Context, name string, end func(*Session
 	return err
 }
 
-// EndSession ends one of somebody's own sessions, or with an empty id all but that which asks.
+// EndSession ends one of the caller's own sessions, or with an empty id all except the current one.
 func (a *Access) EndSession(ctx context.Context, who Who, id string) error {
 	if err := who.May(Own, ""); err != nil {
 		return err

@@ -6,11 +6,11 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Once answers the secret of one log-in as the person admin, good for OnceFor in this process
-// alone: for who started the server and reads its terminal.
+// Once returns the secret of one login as the user admin, for the terminal of the server. It is valid for
+// OnceFor in this process.
 func (a *Access) Once() string { return a.once.make(a.now()) }
 
-// LogInOnce answers a session to who has that secret, the first time.
+// LogInOnce starts a session of the user admin for the secret of Once, which works one time.
 func (a *Access) LogInOnce(ctx context.Context, secret string, from From) (string, error) {
 	took, err := a.froms.take(placesOf(from.Address), a.now())
 	if err != nil {
@@ -24,5 +24,5 @@ func (a *Access) LogInOnce(ctx context.Context, secret string, from From) (strin
 	return a.asFirst(ctx, ByLink, from)
 }
 
-// ByLink is the author of the person admin where nobody else made it.
+// ByLink is the author of the user admin if the one-time link created it.
 const ByLink = "log-in-link"

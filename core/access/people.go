@@ -11,20 +11,20 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Spec is a person as an admin wants it; what is nil stays as it is.
+// Spec is a request of an admin to create or change a user; nil fields stay unchanged.
 type Spec struct {
 	Name     string
 	Grants   *[]Grant
 	Disabled *bool
-	// Password is one to log in with the first time; the person is asked for another. Empty
-	// takes it away.
+	// Password is the initial password, which the user must change at the first login. Empty removes the
+	// password.
 	Password *string
-	// Issuer and Subject are by whom a provider knows the person.
+	// Issuer and Subject identify the user at an identity provider.
 	Issuer, Subject *string
 	IfRev           *int64
 }
 
-// What became of a person.
+// The results of Save and Delete.
 const (
 	Created   = "created"
 	Updated   = "updated"
@@ -32,7 +32,7 @@ const (
 	Deleted   = "deleted"
 )
 
-// People lists all of them by name, without what is hashed.
+// People returns all users by name, without hashes.
 func (a *Access) People(ctx context.Context, who Who) ([]Account, error) {
 	if err := who.May(Administer, ""); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (a *Access) list(ctx context.Context) ([]Account, error) {
 	return list, nil
 }
 
-// Person reads one, without what is hashed.
+// Person returns one user, without hashes.
 func (a *Access) Person(ctx context.Context, who Who, name string) (Account, error) {
 	if err := who.May(Administer, ""); err != nil {
 		return Account{}, err
@@ -66,7 +66,7 @@ func (a *Access) Person(ctx context.Context, who Who, name string) (Account, err
 	return acc.Shown(), err
 }
 
-// Save makes or changes a person. Who is disabled, or given a password, is logged out.
+// Save creates or changes a user. Disabling a user or setting a password ends the user's sessions.
 func (a *Access) Save(ctx context.Context, who Who, s Spec) (acc Account, change string, err error) {
 	if err := who.May(Administer, ""); err != nil {
 		return acc, "", err
@@ -146,7 +146,7 @@ func sameGrants(a, b []Grant) bool {
 	})
 }
 
-// room refuses one person too many, about.
+// room rejects a new user if MaxPeople is reached. Concurrent calls can exceed it slightly.
 func (a *Access) room(ctx context.Context) error {
 	list, err := a.list(ctx)
 	if err == nil && len(list) >= MaxPeople {
@@ -155,7 +155,7 @@ func (a *Access) room(ctx context.Context) error {
 	return err
 }
 
-// Delete removes a person with all sessions, tokens and views of his.
+// Delete removes a user with all sessions, tokens and views.
 func (a *Access) Delete(ctx context.Context, who Who, name string) error {
 	if err := who.May(Administer, ""); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (a *Access) Delete(ctx context.Context, who Who, name string) error {
 	})
 }
 
-// ChangePassword changes one's own; whoever has one has to know it. All other sessions end.
+// ChangePassword changes the caller's own password, if the old one is right, and ends all other sessions.
 func (a *Access) ChangePassword(ctx context.Context, who Who, old, password string) error {
 	if err := who.May(Own, ""); err != nil {
 		return err
@@ -220,13 +220,13 @@ func (a *Access) ChangePassword(ctx context.Context, who Who, old, password stri
 	return err
 }
 
-// knows counts a try of a password, and refuses one that is wrong or too soon. Who is logged in
-// is no stranger, whose tries would keep him from a new password.
+// knows checks a password and counts the try with known browsers, so that failures of unknown clients do not
+// keep a logged-in user from changing it.
 func (a *Access) knows(ctx context.Context, name, password string) error {
 	wrong := core.Invalid("old", "", "the password is wrong, or there were too many attempts: after five, wait before the next one")
 	counted := false
 	acc, err := a.change(ctx, name, nil, func(acc *Account) (bool, error) {
-		if acc.Rev == 0 { // deleted meanwhile: a try makes nobody
+		if acc.Rev == 0 { // deleted since: do not create it again
 			return false, noPerson(name)
 		}
 		counted = acc.FailuresKnown.try(a.now())
@@ -245,7 +245,7 @@ func (a *Access) knows(ctx context.Context, name, password string) error {
 	return err
 }
 
-// SetLook sets in which language and zone somebody reads; empty is as the browser asks.
+// SetLook sets the language and time zone of the caller; empty: as the browser requests.
 func (a *Access) SetLook(ctx context.Context, who Who, language core.Language, zone string) error {
 	if err := who.May(Own, ""); err != nil {
 		return err
@@ -264,22 +264,22 @@ func (a *Access) SetLook(ctx context.Context, who Who, language core.Language, z
 	return err
 }
 
-// LongestToken is how long a token is good at most.
+// LongestToken is the maximum lifetime of a token.
 const LongestToken = 366 * 24 * time.Hour
 
-// TokenSpec is a token as its owner wants it.
+// TokenSpec is a request to create a token.
 type TokenSpec struct {
 	Name   string
-	Grants []Grant   // none: all that its owner may, whenever it is used
-	End    time.Time // zero: in 90 days, or when the token that asks ends
+	Grants []Grant   // none: all permissions that its owner has when it is used
+	End    time.Time // zero: in 90 days, or when the creating token expires
 }
 
-// MakeToken answers the secret of a new token of whoever asks, which is shown this once.
+// MakeToken creates a token of the caller and returns its secret, which cannot be read again.
 func (a *Access) MakeToken(ctx context.Context, who Who, s TokenSpec) (Token, string, error) {
 	if err := who.May(Own, ""); err != nil {
 		return Token{}, "", err
 	}
-	if who.MustChange { // else it would go on by that
+	if who.MustChange { // else the token would allow access without a new password
 		return Token{}, "", errMustChange
 	}
 	if !tokenForm.MatchString(s.Name) {
@@ -347,7 +347,7 @@ func (a *Access) MakeToken(ctx context.Context, who Who, s TokenSpec) (Token, st
 	return t, secret, nil
 }
 
-// named is an app in a sentence.
+// named names an app, or all apps, in a sentence.
 func named(app string) core.Text {
 	if app == "" {
 		return core.Say("all apps")
@@ -355,7 +355,7 @@ func named(app string) core.Text {
 	return core.Say("app %s", app)
 }
 
-// EndToken ends one of a person's tokens: one's own, or as an admin that of anybody.
+// EndToken revokes a token: one of the caller's own, or of any user if the caller is an admin.
 func (a *Access) EndToken(ctx context.Context, who Who, person, name string) error {
 	deed := Own
 	if person != who.Name {

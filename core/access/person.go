@@ -14,15 +14,15 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Account is all that is kept of a person, in one item, so that whoever asks is known by one
-// read. Its JSON is how it is stored; it is stable: fields are only added.
+// Account is everything stored about a user, in one item, so that one read identifies a caller. Its JSON is the
+// stored form and is stable: fields are only added.
 type Account struct {
 	Name     string `json:"name"`
 	Disabled bool   `json:"disabled,omitempty"`
-	// Password is the hash of it; empty: there is none to log in with.
+	// Password is the hash of the password; empty: no password login.
 	Password   string `json:"password,omitempty"`
-	MustChange bool   `json:"mustChange,omitempty"` // somebody else gave it
-	// Issuer and Subject are by whom a provider knows the person.
+	MustChange bool   `json:"mustChange,omitempty"` // another user set the password
+	// Issuer and Subject identify the user at an identity provider.
 	Issuer   string    `json:"issuer,omitempty"`
 	Subject  string    `json:"subject,omitempty"`
 	Grants   []Grant   `json:"grants,omitempty"`
@@ -30,57 +30,57 @@ type Account struct {
 	Sessions []Session `json:"sessions,omitempty"`
 	Views    []View    `json:"views,omitempty"`
 	Failures Failures  `json:"failures,omitzero"`
-	// FailuresKnown are those of browsers that logged in before, and of who is logged in.
+	// FailuresKnown counts failures from known browsers and from logged-in users.
 	FailuresKnown Failures      `json:"failuresKnown,omitzero"`
-	Language      core.Language `json:"language,omitempty"` // empty: as the browser asks
-	Zone          string        `json:"zone,omitempty"`     // empty: as the browser is
-	LastSeen      time.Time     `json:"lastSeen,omitzero"`  // when it last logged in
+	Language      core.Language `json:"language,omitempty"` // empty: from the browser
+	Zone          string        `json:"zone,omitempty"`     // empty: from the browser
+	LastSeen      time.Time     `json:"lastSeen,omitzero"`  // the last login
 	Created       time.Time     `json:"created,omitzero"`
 	Rev           int64         `json:"rev"`
-	// Edited is the Rev of the last change that has a record: a log-in raises Rev too.
+	// Edited is the Rev of the last change with a record; a login raises Rev without one.
 	Edited int64 `json:"edited,omitempty"`
 }
 
-// Token is one of a person's for programs.
+// Token is a token of a user, for programs.
 type Token struct {
 	Name    string    `json:"name"`
 	Hash    []byte    `json:"hash"`
-	Grants  []Grant   `json:"grants,omitempty"` // none: all that its owner may
+	Grants  []Grant   `json:"grants,omitempty"` // none: all permissions of its owner
 	Created time.Time `json:"created"`
 	End     time.Time `json:"end"`
 }
 
-// Session is one log-in.
+// Session is one login.
 type Session struct {
 	ID      string    `json:"id"`
 	Hash    []byte    `json:"hash"`
 	Created time.Time `json:"created"`
-	Seen    time.Time `json:"seen"` // within a minute
+	Seen    time.Time `json:"seen"` // rounded to a minute
 	From    string    `json:"from,omitempty"`
 	Agent   string    `json:"agent,omitempty"`
-	// ByPassword: it began with a password, which the person knows then.
+	// ByPassword reports whether the session began with a password login.
 	ByPassword bool `json:"byPassword,omitempty"`
 }
 
-// View is a page of the console with its filters, under a name.
+// View is a page of the console with its filters, saved under a name.
 type View struct {
 	Name   string `json:"name"`
 	Page   string `json:"page"`
 	Query  string `json:"query,omitempty"`
-	By     string `json:"by,omitempty"`     // of one that is shared: whose it is
-	Shared bool   `json:"shared,omitempty"` // everybody sees it
+	By     string `json:"by,omitempty"`     // author of a shared view
+	Shared bool   `json:"shared,omitempty"` // visible to all users
 }
 
-// Failures are the log-ins that failed since the last that did not.
+// Failures counts the failed logins since the last successful one.
 type Failures struct {
 	Count int       `json:"count"`
-	At    time.Time `json:"at"` // the last
+	At    time.Time `json:"at"` // of the last failure
 }
 
-// Bounds.
+// Limits of users and their items.
 const (
 	MaxPeople      = 1000
-	MaxSessions    = 20 // the one that was seen longest ago makes room
+	MaxSessions    = 20 // a new session replaces the least recently used one
 	MaxTokens      = 20
 	MaxTokenGrants = 20
 	MaxViews       = 50
@@ -102,8 +102,7 @@ var (
 	pageForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9/._-]{0,98}[a-z0-9])?$`)
 )
 
-// CheckName refuses what is no name of a person, and what stands for something else as the
-// author of a change.
+// CheckName rejects an invalid user name, and names that are reserved as authors of changes.
 func CheckName(field, name string) error {
 	switch {
 	case !personForm.MatchString(name):
@@ -128,8 +127,8 @@ func checkPassword(field, name, password string) error {
 	return nil
 }
 
-// isCommon reports whether a password is a common word with digits or signs around it, a walk along the keyboard or the
-// alphabet, or of fewer than five different characters.
+// isCommon reports whether a password is easy to guess: a common word with digits or signs around it, a
+// sequence of the keyboard or the alphabet, or fewer than five different characters.
 func isCommon(password string) bool {
 	p := strings.ToLower(password)
 	seen := map[rune]bool{}
@@ -164,7 +163,7 @@ func (v *View) check() error {
 	return nil
 }
 
-// clone is a copy that shares nothing.
+// clone returns a deep copy.
 func (a Account) clone() Account {
 	var out Account
 	if err := json.Unmarshal(a.JSON(), &out); err != nil {
@@ -173,8 +172,8 @@ func (a Account) clone() Account {
 	return out
 }
 
-// JSON is how it is stored: its hashes are in it. It is in no page, and the queries of views
-// would be six times as long as one.
+// JSON encodes an account for the store, with its hashes. It does not escape HTML, which would make the queries
+// of views six times as long.
 func (a Account) JSON() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -185,13 +184,13 @@ func (a Account) JSON() []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// Parse reads what JSON wrote.
+// Parse reads the output of JSON.
 func Parse(b []byte) (a Account, err error) {
 	err = json.Unmarshal(b, &a)
 	return a, err
 }
 
-// record is what a change record has of a person: nothing that lets anybody in.
+// record is the part of an account that a change record contains: no secrets and no hashes.
 type record struct {
 	Name        string        `json:"name"`
 	Rev         int64         `json:"rev"`
@@ -222,32 +221,32 @@ func (a *Account) record() string {
 	return string(b)
 }
 
-// who is who a person is by now.
+// who returns the caller that an account identifies.
 func (a *Account) who(kind Kind) Who {
 	return Who{Kind: kind, Name: a.Name, Grants: slices.Clone(a.Grants)}
 }
 
-// Store is where people are. Reads are strong; answers of writes as core.ErrRefused and
-// core.ErrThrottled say.
+// Store stores users. Reads are strongly consistent; writes answer as core.ErrRefused and core.ErrThrottled
+// document.
 type Store interface {
-	// Account reads all that is kept of a person; false: there is none of the name.
+	// Account reads an account; false: the name does not exist.
 	Account(ctx context.Context, name string) (Account, bool, error)
-	// ListAccounts reads all of them by name.
+	// ListAccounts reads all accounts by name.
 	ListAccounts(ctx context.Context) ([]Account, error)
-	// PutAccount stores a person; condition: its rev is seen (0: there is none of the name). c
-	// is nil where nothing is changed that anybody else decides by.
+	// PutAccount stores an account; condition: its rev is seen (0: the name does not exist). c is nil for
+	// changes without a record, such as a login.
 	PutAccount(ctx context.Context, seen int64, a Account, c *core.Change) error
-	// DeleteAccount removes a person; condition: its rev is seen.
+	// DeleteAccount removes an account; condition: its rev is seen.
 	DeleteAccount(ctx context.Context, seen int64, name string, c core.Change) error
 }
 
-// sharedName is the item that has the views which everybody sees: nobody has such a name.
+// sharedName is the item with the shared views; it is not a valid user name.
 const sharedName = "~shared"
 
-// subject is how change records name a person.
+// subject returns the name of a user in change records.
 func subject(name string) string { return core.OfPerson + name }
 
-// clip cuts a text that strangers send to what is kept of it.
+// clip removes control characters from a client's text and cuts it to a number of bytes.
 func clip(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError {

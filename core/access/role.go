@@ -7,48 +7,48 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Role is what somebody may do to the things of an app, each all that the one before may.
+// Role is a permission level for an app; each role includes the ones before it.
 type Role string
 
 const (
-	Viewer   Role = "viewer"   // sees
+	Viewer   Role = "viewer"   // reads
 	Operator Role = "operator" // triggers, pauses, kills, runs again
-	Editor   Role = "editor"   // makes, changes and deletes jobs
-	Admin    Role = "admin"    // has every right too
+	Editor   Role = "editor"   // creates, changes and deletes jobs
+	Admin    Role = "admin"    // also has every right
 )
 
-// Roles are all of them, the lowest first.
+// Roles lists all roles, the lowest first.
 var Roles = []Role{Viewer, Operator, Editor, Admin}
 
-// rank orders roles; -1 is none.
+// rank orders roles; -1: no role.
 func (r Role) rank() int { return slices.Index(Roles, r) }
 
-// Right is one that no role but admin has by itself.
+// Right is a permission that only the role admin includes.
 type Right string
 
 const (
-	Scripts   Right = "scripts"   // to say what executors run: a script may do anything there
-	Secrets   Right = "secrets"   // to set tokens, and what calls carry
-	Addresses Right = "addresses" // to say where to, for an app's token goes there
+	Scripts   Right = "scripts"   // to set the code that executors run: a script can do anything there
+	Secrets   Right = "secrets"   // to set tokens, and the headers of calls
+	Addresses Right = "addresses" // to set executor addresses: the app's token is sent to them
 )
 
-// Rights are all of them.
+// Rights lists all rights.
 var Rights = []Right{Scripts, Secrets, Addresses}
 
-// Grant is a role for one app, or for all and what is of no app.
+// Grant is a role for one app, or for all apps and everything outside apps.
 type Grant struct {
 	App    string  `json:"app,omitempty"` // empty: all
 	Role   Role    `json:"role"`
 	Rights []Right `json:"rights,omitempty"`
 }
 
-// MaxGrants bounds those of a person, and of a token.
+// MaxGrants limits the grants of a user and of a token.
 const MaxGrants = 100
 
-// covers reports whether a grant is for an app; "" asks for all.
+// covers reports whether a grant is for an app; "" means all apps.
 func (g *Grant) covers(app string) bool { return g.App == "" || app != "" && g.App == app }
 
-// checkGrants refuses grants that break a bound. What it answers is in order.
+// checkGrants rejects invalid grants and returns copies with sorted rights.
 func checkGrants(field string, list []Grant) ([]Grant, error) {
 	if len(list) > MaxGrants {
 		return nil, core.Invalid(field, fmt.Sprint(len(list)), "at most %d are allowed", MaxGrants)

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Views are somebody's own, then those that others share, each by name.
+// Views returns the caller's own views, then the shared ones, each sorted by name.
 func (a *Access) Views(ctx context.Context, who Who) ([]View, error) {
 	if err := who.May(OwnSee, ""); err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (a *Access) Views(ctx context.Context, who Who) ([]View, error) {
 	return acc.Views, nil
 }
 
-// namesUnseen reports whether the query of a view names an app that somebody does not see.
+// namesUnseen reports whether the query of a view names an app that the caller cannot see.
 func (v *View) namesUnseen(who Who) bool {
 	query, err := url.ParseQuery(v.Query)
 	if err != nil {
@@ -56,8 +56,7 @@ func countBy(views []View, name string) (n int) {
 	return n
 }
 
-// SaveView keeps a view under its name. One that is shared is changed by whoever shared it,
-// or by an admin.
+// SaveView saves a view under its name. Only its author or an admin can change a shared view.
 func (a *Access) SaveView(ctx context.Context, who Who, v View) error {
 	if err := who.May(Own, ""); err != nil {
 		return err
@@ -95,7 +94,7 @@ func (a *Access) SaveView(ctx context.Context, who Who, v View) error {
 	return err
 }
 
-// DeleteView removes a view by its name: one's own, or with shared one that everybody sees.
+// DeleteView removes a view by its name: the caller's own, or a shared one.
 func (a *Access) DeleteView(ctx context.Context, who Who, name string, shared bool) error {
 	if err := who.May(Own, ""); err != nil {
 		return err

@@ -7,45 +7,44 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Kind is what somebody is known by.
+// Kind is the kind of credential that identifies a caller.
 type Kind int
 
 const (
 	Nobody      Kind = iota
 	Code             // of an app, by the token that its executors send
-	AdminToken       // a machine that may do all
-	ReadToken        // a machine that may see all
-	Person           // by a session
-	PersonToken      // a program of a person, by a token
+	AdminToken       // a machine with all permissions
+	ReadToken        // a machine that can read everything
+	Person           // a user with a session
+	PersonToken      // a program of a user, with a token
 )
 
-// Who is who asks, as it is known now; the zero Who is nobody.
+// Who identifies a caller; the zero Who is not authenticated.
 type Who struct {
 	Kind Kind
-	// Name is the author of what it changes.
+	// Name is the author in change records.
 	Name   string
-	Grants []Grant // of a token its owner's
-	// Within narrows a token further; nil: it does not.
+	Grants []Grant // for a token: of its owner
+	// Within narrows the grants of a token; nil: it has all of its owner's.
 	Within []Grant
-	// App is whose code it is.
+	// App is the app of a caller of kind Code.
 	App string
-	// Session and Token are what it is known by, among its own.
+	// Session and Token identify the session, or the token, within the account.
 	Session, Token string
-	// From is the address that it asks from: Host of its connection's.
+	// From is the address of the caller, without a port.
 	From string
-	// MustChange says that it logged in with a password that somebody else gave it: first of all
-	// it sets another.
+	// MustChange reports whether another user set the password; the caller must change it first.
 	MustChange bool
 }
 
-// The authors of what machines change.
+// The authors of changes by machines.
 const (
 	ByAdminToken = "admin-token"
 	ByReadToken  = "read-token"
 	byCode       = "code-of-"
 )
 
-// ByMachine is who has the admin token, or only that which reads.
+// ByMachine returns the caller with the admin token, or with the read-only token.
 func ByMachine(admin bool) Who {
 	if admin {
 		return Who{Kind: AdminToken, Name: ByAdminToken, Grants: []Grant{{Role: Admin}}}
@@ -53,10 +52,10 @@ func ByMachine(admin bool) Who {
 	return Who{Kind: ReadToken, Name: ByReadToken, Grants: []Grant{{Role: Viewer}}}
 }
 
-// CodeOf is the code of an app.
+// CodeOf returns the caller that is the code of an app.
 func CodeOf(app string) Who { return Who{Kind: Code, Name: byCode + app, App: app} }
 
-// Actor is the author of what it changes.
+// Actor returns the author of the caller's changes.
 func (w Who) Actor() core.Actor {
 	a := core.Actor{Name: w.Name, From: clip(w.From, maxFrom)}
 	switch w.Kind {
@@ -68,7 +67,7 @@ func (w Who) Actor() core.Actor {
 	return a
 }
 
-// Host is the address of a connection's other end, HOST:PORT, without its port.
+// Host returns the address of HOST:PORT without its port.
 func Host(remote string) string {
 	if host, _, err := net.SplitHostPort(remote); err == nil {
 		return host
@@ -76,33 +75,33 @@ func Host(remote string) string {
 	return remote
 }
 
-// IsPerson reports whether there is somebody who has an account.
+// IsPerson reports whether the caller has an account.
 func (w Who) IsPerson() bool { return w.Kind == Person || w.Kind == PersonToken }
 
-// Deed is something that may be done, to an app or (with none) to what is everybody's.
+// Deed is an action on an app, or without an app on everything.
 type Deed string
 
 const (
-	Open       Deed = "open"       // shows nothing that is not for everybody
-	Known      Deed = "known"      // whoever is not nobody
-	Enter      Deed = "enter"      // whoever may see anything
-	See        Deed = "see"        // shows what there is
+	Open       Deed = "open"       // needs no token
+	Known      Deed = "known"      // any authenticated caller
+	Enter      Deed = "enter"      // any caller with a role
+	See        Deed = "see"        // reads
 	Operate    Deed = "operate"    // triggers, pauses, resumes, kills, cancels, runs again
-	Direct     Deed = "direct"     // the same, at addresses given by hand
-	Edit       Deed = "edit"       // makes, changes and deletes jobs, and what an app says of them
+	Direct     Deed = "direct"     // like operate, at addresses that the caller gives
+	Edit       Deed = "edit"       // creates, changes and deletes jobs, and settings of an app
 	Declare    Deed = "declare"    // changes a job that an app's code declares
-	Script     Deed = "script"     // gives executors something to run: whatever it says is done there
-	Secret     Deed = "secret"     // sets a token, or what a call carries
-	Address    Deed = "address"    // says at which addresses an app's executors are
-	Administer Deed = "administer" // people, restores, and what reaches beyond apps
-	Own        Deed = "own"        // changes one's own account
-	OwnSee     Deed = "own-see"    // shows it
+	Script     Deed = "script"     // gives executors a script, which can do anything there
+	Secret     Deed = "secret"     // sets a token, or the headers of a call
+	Address    Deed = "address"    // sets the executor addresses of an app
+	Administer Deed = "administer" // users, restores, and everything outside apps
+	Own        Deed = "own"        // changes the caller's own account
+	OwnSee     Deed = "own-see"    // reads the caller's own account
 )
 
-// need is what a deed takes.
+// need is the role and the right that an action requires.
 type need struct {
 	role  Role
-	right Right // besides; empty: none
+	right Right // in addition to the role; empty: none
 }
 
 var needs = map[Deed]need{
@@ -117,10 +116,10 @@ var needs = map[Deed]need{
 	Administer: {Admin, ""},
 }
 
-// Deeds are all of them.
+// Deeds lists all actions.
 var Deeds = []Deed{Open, Known, Enter, See, Operate, Direct, Edit, Declare, Script, Secret, Address, Administer, Own, OwnSee}
 
-// roleIn is the role that grants come to for an app; "" asks for all.
+// roleIn returns the highest role in grants for an app; "" means all apps.
 func roleIn(grants []Grant, app string) (best Role) {
 	for i := range grants {
 		if g := &grants[i]; g.covers(app) && g.Role.rank() > best.rank() {
@@ -130,7 +129,7 @@ func roleIn(grants []Grant, app string) (best Role) {
 	return best
 }
 
-// Role is the role of somebody for an app, empty if he has none; "" asks for all.
+// Role returns the caller's role for an app, empty if there is none; "" means all apps.
 func (w Who) Role(app string) Role {
 	role := roleIn(w.Grants, app)
 	if w.Within != nil {
@@ -141,7 +140,7 @@ func (w Who) Role(app string) Role {
 	return role
 }
 
-// has reports whether somebody has a right for an app besides his role.
+// has reports whether the caller has a right for an app, which its role does not include.
 func (w Who) has(r Right, app string) bool {
 	within := func(grants []Grant) bool {
 		return roleIn(grants, app) == Admin || slices.ContainsFunc(grants, func(g Grant) bool {
@@ -151,13 +150,13 @@ func (w Who) has(r Right, app string) bool {
 	return within(w.Grants) && (w.Within == nil || within(w.Within))
 }
 
-// Sees reports whether somebody may know of an app, and of what is its; "" asks for all.
+// Sees reports whether the caller can see an app and everything in it; "" means all apps.
 func (w Who) Sees(app string) bool { return w.Role(app) != "" }
 
-// SeesAll reports whether nothing is hidden.
+// SeesAll reports whether the caller can see all apps.
 func (w Who) SeesAll() bool { return w.Sees("") }
 
-// Apps are those that somebody may see, in order; all: he sees each.
+// Apps returns the apps that the caller can see, sorted; all: the caller can see every app.
 func (w Who) Apps() (apps []string, all bool) {
 	if w.SeesAll() {
 		return nil, true
@@ -171,7 +170,7 @@ func (w Who) Apps() (apps []string, all bool) {
 	return slices.Compact(apps), false
 }
 
-// Sift is Sees for who lists, nil where nothing is hidden.
+// Sift returns Sees for a list, or nil if the caller can see all apps.
 func (w Who) Sift() func(app string) bool {
 	if w.SeesAll() {
 		return nil
@@ -179,9 +178,9 @@ func (w Who) Sift() func(app string) bool {
 	return w.Sees
 }
 
-// May says why somebody may not do a deed to an app, or with none to what is of no app or
-// of all; nil: he may. It is the one place that knows. What somebody may not see is not
-// there for him, whether it is or not.
+// May returns nil if the caller may take an action on an app, otherwise the reason; "" means all apps. All
+// permission checks end here. An app that the caller cannot see is reported as missing, whether it exists or
+// not.
 func (w Who) May(d Deed, app string) error {
 	n, known := needs[d]
 	switch {
@@ -222,14 +221,14 @@ func (w Who) May(d Deed, app string) error {
 	return nil
 }
 
-// MaySome reports whether somebody may do a deed to all, or to some app.
+// MaySome reports whether the caller may take an action on all apps, or on at least one.
 func (w Who) MaySome(d Deed) bool {
 	return w.May(d, "") == nil || slices.ContainsFunc(slices.Concat(w.Grants, w.Within), func(g Grant) bool { return w.May(d, g.App) == nil })
 }
 
 var errMustChange = core.Errorf(core.CodeForbidden, "your password was set by another user: change it first")
 
-// NoApp is what whoever may not see an app is told of it: the same whether there is one or not.
+// NoApp is the error for an app that the caller cannot see; it does not reveal whether the app exists.
 func NoApp(app string) error {
 	return core.Errorf(core.CodeNotFound, "app %s does not exist, or you cannot see it", app)
 }
@@ -242,7 +241,7 @@ func nobody(d Deed) error {
 	return core.Errorf(core.CodeUnauthorized, "the token is missing or wrong: send it as Authorization: Bearer TOKEN")
 }
 
-// codeMay is May of the code of an app.
+// codeMay implements May for the code of an app.
 func (w Who) codeMay(d Deed, app string) error {
 	switch {
 	case d == Declare && w.App == app:
@@ -255,8 +254,8 @@ func (w Who) codeMay(d Deed, app string) error {
 		"this is the token of app %s: code can use it only to declare jobs of that app (declared: true)", w.App)
 }
 
-// mayOwn is May of one's own account, which only people have. A token that is narrowed is
-// not all of its owner.
+// mayOwn implements May for the caller's own account, which only users have. A token with narrowed grants
+// cannot change it.
 func (w Who) mayOwn(d Deed) error {
 	switch {
 	case !w.IsPerson():

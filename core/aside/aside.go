@@ -1,10 +1,8 @@
-// Package aside makes what keeps no fire waiting: it keeps logs of runs that have ended, and
-// has people told of what happened, by who makes notices (core/notice). It is driven by the
-// messages of the aside lane, of which copies are harmless: who finds nothing owed has nothing
-// to do. An executor that hangs holds a small share of its places, and is tried a bounded
-// number of times; then the reason is what is kept. A notice waits half a minute at most for
-// the log whose last lines are to be in it. It refuses to make a run, and to hold up who
-// closed one.
+// Package aside does work after a run has ended, so that it delays no scheduled run: it keeps the run's
+// log, and has notifications made (core/notice). Messages of the post-run queue drive it. Copies of
+// messages are harmless, because a run records its pending work. A hanging executor uses only a small share
+// of the places. Its log is tried a limited number of times; then the reason is kept instead. A
+// notification waits at most half a minute for the log that it quotes. The package creates no runs.
 package aside
 
 import (
@@ -21,78 +19,78 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Store is what the lane reads and writes. Reads are strong.
+// Store is the storage of a Lane. Reads are strongly consistent.
 type Store interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
-	// PutRuns changes stored runs; condition of each as it says.
+	// PutRuns changes stored runs; each RunPut has its condition.
 	PutRuns(ctx context.Context, puts []core.RunPut) []error
 	Keeper
 }
 
 // Keeper keeps the ends of logs, each as long as its run.
 type Keeper interface {
-	// PutLog keeps the end of a run's log, or why there is none. What was kept gives way to
-	// another end, and never to a reason.
+	// PutLog keeps the end of a run's log, or the reason why there is none. A log end replaces a kept one;
+	// a reason does not.
 	PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
-	// KeptLog is what is kept of a run; false: nothing is.
+	// KeptLog reads the kept log of a run; false: there is none.
 	KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error)
 }
 
-// Ring takes what is to be tried again.
+// Ring enqueues retries.
 type Ring interface {
 	Enqueue(ctx context.Context, out []ring.Out) []error
 }
 
-// Logs reads what executors logged of runs.
+// Logs reads the logs of runs from executors.
 type Logs interface {
-	// Log reads lines from the given one (from 1) on; next is the line to go on from, end
-	// says that no more will come. A core.CodeTooLarge says that there is more than an
-	// answer holds, or with a text than that; a core.CodeNotFound that there is no log.
+	// Log reads lines from a line number (1 is the first). next is the line to continue at, and end reports
+	// whether the log is complete. core.CodeTooLarge: there is more than an answer, or the text, holds.
+	// core.CodeNotFound: there is no log.
 	Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error)
 }
 
-// Outcome is what became of one log that was to be kept.
+// Outcome is the result of keeping one log.
 type Outcome string
 
 const (
-	Kept   Outcome = "kept"   // its end is
-	None   Outcome = "none"   // its executor says that there is none
+	Kept   Outcome = "kept"   // the end of the log is kept
+	None   Outcome = "none"   // the executor has no log
 	Failed Outcome = "failed" // it could not be read: the reason is kept in its place
 )
 
-// Outcomes lists them all.
+// Outcomes lists all outcomes.
 var Outcomes = []Outcome{Kept, None, Failed}
 
 // Options of a Lane. The zero value of a field means its default.
 type Options struct {
 	Now func() time.Time
 	Log *slog.Logger
-	// AtOnce is how much is made at a time; of one app, and at one address, at most: 16, 8, 4.
+	// AtOnce limits concurrent messages; OfApp for one app, OfAddress for one address; default: 16, 8, 4.
 	AtOnce, OfApp, OfAddress int
-	// Timeout of one message: 20 s.
+	// Timeout limits the work for one message; default: 20 s.
 	Timeout time.Duration
-	// Waits are those before another try, by the tries before it; after the last one it is
-	// given up: 10 s, 1 min, 5 min, 14 min.
+	// Waits are the times before each further try. After the last one the log is given up; default: 10 s, 1
+	// min, 5 min, 14 min.
 	Waits []time.Duration
-	// Longest is how long after it was asked for first something is tried at all: 2 h.
+	// Longest is the maximum age of a message; an older one is given up; default: 2 h.
 	Longest time.Duration
-	// SilentAfter is after how many tries in a row without an answer an address is not asked
-	// for SilentFor, and what is there waits as after a try: 2, 30 s.
+	// SilentAfter is the number of unanswered tries in a row after which an address is not used for
+	// SilentFor; default: 2, 30 s.
 	SilentAfter int
 	SilentFor   time.Duration
-	// Room is how long a place is waited for, and then, at first, until another look: 2 s. Later
-	// on that is a quarter of its age, RoomMost at most: 1 min; each up to a half less.
+	// Room is how long a message waits for a place, and the first delay if there is none; default: 2 s. Later delays are a quarter of
+	// its age, up to RoomMost; default: 1 min. Each is randomly shortened by up to a half.
 	Room, RoomMost time.Duration
-	// NoticeBy is how old what waits for a place is when its notice waits no longer: 30 s.
+	// NoticeBy is the age at which a notification no longer waits for the log; default: 30 s.
 	NoticeBy time.Duration
-	// Made is called with each log that is done with; it must not block.
+	// Made is called with the outcome of each log; it must not block.
 	Made func(r *core.Run, o Outcome)
-	// Notices tells people; nil: messages that ask for that come again.
+	// Notices makes notifications; nil: messages for notifications fail and are redelivered.
 	Notices Notices
 }
 
-// Lane makes what is owed.
+// Lane does the pending work of runs.
 type Lane struct {
 	store  Store
 	ring   Ring
@@ -119,15 +117,15 @@ func New(store Store, ring Ring, logs Logs, o Options) *Lane {
 		gate: gate{at: map[string]*place{}, of: map[string]int{}}}
 }
 
-// later says that something is to be tried again, and whether that counts as a try.
+// later asks for a retry after wait; tried reports whether this attempt counts as a try.
 type later struct {
 	wait  time.Duration
 	tried bool
 	err   error
 }
 
-// Handle makes what messages ask for, side by side. An answer is nil where its message is
-// done with: all is made, given up, or on the lane again; else the message comes again.
+// Handle handles messages concurrently and returns an error for each. nil means ack: the work is done,
+// given up, or enqueued for a retry.
 func (l *Lane) Handle(ctx context.Context, list []ring.Message) []error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup
@@ -173,7 +171,7 @@ func (l *Lane) handle(ctx context.Context, m *ring.Message) error {
 	}
 	run, is := found[id]
 	if !is || !run.OwesAside().Log {
-		return l.passOn(ctx, &run) // who kept it may have died before
+		return l.passOn(ctx, &run) // the log may be kept already, without the notification
 	}
 	again, err := l.keep(ctx, m, &run)
 	if err != nil {
@@ -192,7 +190,7 @@ func (l *Lane) handle(ctx context.Context, m *ring.Message) error {
 	return l.putBack(ctx, next, again.wait)
 }
 
-// putBack has a message come again.
+// putBack enqueues a message for a retry.
 func (l *Lane) putBack(ctx context.Context, m ring.Message, wait time.Duration) error {
 	err := l.ring.Enqueue(ctx, []ring.Out{{NotBefore: l.o.Now().Add(wait), Message: m}})[0]
 	if err != nil {
@@ -201,14 +199,14 @@ func (l *Lane) putBack(ctx context.Context, m ring.Message, wait time.Duration) 
 	return nil
 }
 
-// age is how long ago something was asked for first.
+// age returns the time since the first request.
 func (l *Lane) age(m *ring.Message) time.Duration { return l.o.Now().Sub(m.Slot.Time()) }
 
-// late reports whether the notice of what waits is to wait no longer.
+// late reports whether the notification must not wait for the log any longer.
 func (l *Lane) late(m *ring.Message) bool { return m.Aside.Notice && l.age(m) >= l.o.NoticeBy }
 
-// enter takes a place, which leave gives back; nil: there was none for long. Who waited on would
-// hold up those that came by the same batch, and the notices behind it.
+// enter takes a place, which leave frees; nil: no place became free in time. A longer wait would delay the
+// rest of the batch and its notifications.
 func (l *Lane) enter(ctx context.Context) (leave func(), err error) {
 	t := time.NewTimer(l.o.Room)
 	defer t.Stop()
@@ -222,7 +220,7 @@ func (l *Lane) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// noPlace has what found no place come again. The end of its time is judged where it finds one.
+// noPlace enqueues a message without a place again. Whether it is too old is checked when it gets a place.
 func (l *Lane) noPlace(ctx context.Context, m *ring.Message) error {
 	next := *m
 	if l.late(m) {
@@ -234,14 +232,14 @@ func (l *Lane) noPlace(ctx context.Context, m *ring.Message) error {
 	return l.putBack(ctx, next, l.room(m))
 }
 
-// room is how long what found no place waits: another time each, else all would come at once
-// again, for a few places.
+// room returns the delay of a message without a place. It is random, because otherwise all would return at
+// the same time.
 func (l *Lane) room(m *ring.Message) time.Duration {
 	d := max(l.o.Room, min(l.age(m)/4, l.o.RoomMost))
 	return d - rand.N(d/2+1)
 }
 
-// keep keeps the log of a run, if that is owed.
+// keep keeps the log of a run, or returns when to retry.
 func (l *Lane) keep(ctx context.Context, m *ring.Message, run *core.Run) (*later, error) {
 	k, outcome, again, err := l.read(ctx, run)
 	if err != nil {
@@ -255,7 +253,7 @@ func (l *Lane) keep(ctx context.Context, m *ring.Message, run *core.Run) (*later
 		k, outcome = core.KeptLog{Why: again.err.Error()}, Failed
 	}
 	k.Run, k.At = run.ID, l.o.Now()
-	// What the executor had no time for has its own: else nothing would be said of it.
+	// Storing has its own timeout, so that the reason is kept even if the executor used up the first one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.o.Timeout)
 	defer cancel()
 	if err := l.store.PutLog(ctx, run, k); err != nil && !errors.Is(err, core.ErrRefused) {
@@ -274,11 +272,11 @@ func (l *Lane) keep(ctx context.Context, m *ring.Message, run *core.Run) (*later
 	return nil, nil
 }
 
-// clearTries bounds how often it is noted anew that a log is kept.
+// clearTries limits the retries of clear.
 const clearTries = 4
 
-// clear notes that the log of a run is owed no more. That its notice is made may be noted at
-// the same time: then it is noted of the run as it is.
+// clear records on the run that its log is kept. If another writer clears the notification at the same
+// time, it retries with the stored run.
 func (l *Lane) clear(ctx context.Context, run *core.Run) error {
 	for try := 0; ; try++ {
 		err := l.store.PutRuns(ctx, []core.RunPut{run.ClearAside(core.Aside{Notice: run.Aside.Notice})})[0]
@@ -297,7 +295,7 @@ func (l *Lane) clear(ctx context.Context, run *core.Run) error {
 	}
 }
 
-// wait is how long until another try; false: there is none.
+// wait returns the time until the next try; false: none is left.
 func (l *Lane) wait(m *ring.Message, again *later) (time.Duration, bool) {
 	d := again.wait
 	switch {
@@ -312,7 +310,7 @@ func (l *Lane) wait(m *ring.Message, again *later) (time.Duration, bool) {
 	return d, l.o.Now().Add(d).Sub(m.Slot.Time()) <= l.o.Longest
 }
 
-// read reads the end of a run's log from its executor, or says when to try again.
+// read reads the end of a run's log from its executor, or returns when to retry.
 func (l *Lane) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome, *later, error) {
 	apps, unread, err := l.store.Apps(ctx, []string{run.App})
 	bad, err := core.BesidesApps(err)
@@ -323,7 +321,7 @@ func (l *Lane) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome, 
 		return core.KeptLog{}, "", nil, fmt.Errorf("read app %s: %w", run.App, err)
 	}
 	app, known := apps[run.App]
-	if !known { // its executor is not asked with its token then
+	if !known { // use the executor without a token
 		app = core.App{Name: run.App}
 	}
 	leave, is := l.gate.enter(run.App, run.Address, l.o.Now(), &l.o)
@@ -355,7 +353,7 @@ func (l *Lane) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome, 
 	return k, "", &later{0, true, err}, nil
 }
 
-// state is whether somebody may be asked.
+// state is the answer of a gate.
 type state uint8
 
 const (
@@ -364,7 +362,7 @@ const (
 	silent
 )
 
-// gate gives each address and app its share of the places, and notes who gives no answer.
+// gate limits the places of each address and app, and remembers silent addresses.
 type gate struct {
 	mu sync.Mutex
 	at map[string]*place
@@ -377,10 +375,10 @@ type place struct {
 	last   time.Time
 }
 
-// mostPlaces bounds the addresses of which something is remembered.
+// mostPlaces limits the remembered addresses.
 const mostPlaces = 10_000
 
-// enter takes a place, which leave gives back with whether there was an answer.
+// enter takes a place. The caller frees it with leave and passes whether there was an answer.
 func (g *gate) enter(app, address string, now time.Time, o *Options) (leave func(answered bool, now time.Time), is state) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -20,11 +20,11 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// executors answer with logs, each address by itself.
+// executors answers with logs, by address.
 type executors struct {
 	mu    sync.Mutex
 	asked map[string]int // by address
-	most  map[string]int // at a time
+	most  map[string]int // the highest concurrency
 	at    map[string]int
 	log   func(ctx context.Context, address string, run *core.Run) (string, error)
 }
@@ -47,7 +47,7 @@ func (x *executors) Log(ctx context.Context, _ *core.App, run *core.Run, from in
 	return text, 2, false, err
 }
 
-// rig is a lane on the memory engine, driven as a server does.
+// rig runs a lane on the memory engine, as a server does.
 type rig struct {
 	t     *testing.T
 	s     *memory.Store
@@ -156,7 +156,7 @@ func (r *rig) kept(id core.RunID) (core.KeptLog, string) {
 	return k, text
 }
 
-// nothing says that no message is on the lane.
+// nothing checks that no message is queued.
 func (r *rig) nothing() {
 	r.t.Helper()
 	if due, waiting, inFlight, err := r.s.Depth(r.t.Context(), ring.KindAside); err != nil || due+waiting+inFlight > 0 {
@@ -164,8 +164,8 @@ func (r *rig) nothing() {
 	}
 }
 
-// TestKept: the end of a log is kept, and nothing is owed then; a copy of its message, one of
-// a run that is gone, or that owes nothing, does nothing.
+// TestKept checks that the end of a log is kept and the run owes nothing. Copies of a message, and messages
+// of missing or finished runs, have no effect.
 func TestKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -211,16 +211,15 @@ func TestKept(t *testing.T) {
 	})
 }
 
-// TestHung: executors that give no answer, of which one app has many, cost no other party
-// anything; each of their logs is tried a bounded number of times, and then it is said why
-// there is none.
+// TestHung checks that many hanging executors of one app do not delay other apps. Each of their logs is
+// tried a limited number of times, and then the reason is kept.
 func TestHung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		for n := range uint32(500) {
 			r.run(1+n, "a", hung, nil)
 		}
-		for n := range uint32(200) { // many that hang, of one app
+		for n := range uint32(200) { // many hanging executors of one app
 			r.run(1000+n, "a", fmt.Sprintf("http://10.1.0.%d:9999", n), nil)
 		}
 		var ofApp, mostOfApp atomic.Int64
@@ -277,7 +276,7 @@ func TestHung(t *testing.T) {
 	})
 }
 
-// TestGone: a log whose executor comes back is kept; one that does not is told as missing.
+// TestGone checks that a log is kept if its executor returns, and is recorded as missing if not.
 func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -308,7 +307,7 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// broken is a store that takes nothing for a while.
+// broken is a store that rejects writes for a while.
 type broken struct {
 	*memory.Store
 	until time.Time
@@ -330,7 +329,7 @@ func (b *broken) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	return b.Store.PutRuns(ctx, puts)
 }
 
-// TestStoreFails: what cannot be stored stays owed, and comes again until it is.
+// TestStoreFails checks that a log stays pending, and is retried, until it is stored.
 func TestStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -350,7 +349,7 @@ func TestStoreFails(t *testing.T) {
 	})
 }
 
-// meanwhile has something happen just before a run is changed, once.
+// meanwhile calls a function once, just before a run is changed.
 type meanwhile struct {
 	*memory.Store
 	do func()
@@ -365,8 +364,8 @@ func (m *meanwhile) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	return m.Store.PutRuns(ctx, puts)
 }
 
-// TestKeptBesideNotice: people are told of a run, which is noted of it, in the moment in which
-// its log is noted as kept: it owes neither then.
+// TestKeptBesideNotice checks that a run owes nothing after its log and its notification are recorded at
+// the same time.
 func TestKeptBesideNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

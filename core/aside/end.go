@@ -14,35 +14,35 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Bounds of the search for the end of one log: executors tell no length, and answer with
-// all that comes after a line, or with a page of it.
+// Limits of the search for the end of a log. Executors report no length, and return everything after a
+// line, or one page.
 const (
 	mostLooks   = 48
-	answerBytes = 4 << 20 // of one answer, which is cut there
+	answerBytes = 4 << 20 // maximum length of an answer, which is cut there
 	mostBytes   = mostLooks * answerBytes
 )
 
-// errUnfinished says that a log is still being brought to where it is read.
+// errUnfinished means that a log is not completely available.
 var errUnfinished = errors.New("its log was not there as a whole yet")
 
 // page is an answer with text.
 type page struct {
 	text string
 	from int // its first line
-	next int // the line behind it
+	next int // the line after it
 }
 
-// reader looks for the end of one log.
+// reader searches for the end of one log.
 type reader struct {
 	logs  Logs
 	app   *core.App
 	run   *core.Run
 	looks int
 	bytes int
-	wary  bool // a look has half of the time that is left, so that what was found can be answered
+	wary  bool // each look gets half of the remaining time, so that its result can be returned
 }
 
-// look asks for the log from a line on. Of one that has no line there text is empty.
+// look reads the log from a line; the text is empty if there is no such line.
 func (r *reader) look(ctx context.Context, from int) (p page, end bool, err error) {
 	r.looks++
 	if until, has := ctx.Deadline(); has && r.wary {
@@ -57,12 +57,12 @@ func (r *reader) look(ctx context.Context, from int) (p page, end bool, err erro
 
 func (r *reader) spent() bool { return r.looks >= mostLooks || r.bytes >= mostBytes }
 
-// End reads the last core.KeptLogMax bytes of a run's log: a log of any length costs some
-// dozens of answers at most, none of them longer than an answer may be.
+// End reads the last core.KeptLogMax bytes of a run's log. It needs at most some dozens of answers,
+// whatever the length of the log.
 func End(ctx context.Context, logs Logs, app *core.App, run *core.Run) (core.KeptLog, error) {
 	r := &reader{logs: logs, app: app, run: run}
 	if scheme, _, err := core.ParseAddress(run.Address); err == nil && scheme != core.SchemeWire {
-		p, end, err := r.look(ctx, 1) // its end is in that
+		p, end, err := r.look(ctx, 1) // the answer contains the end
 		more := core.CodeOf(err) == core.CodeTooLarge && p.text != ""
 		switch {
 		case err != nil && !more:
@@ -70,7 +70,7 @@ func End(ctx context.Context, logs Logs, app *core.App, run *core.Run) (core.Kep
 		case !end && scheme == core.SchemeLambda:
 			return core.KeptLog{}, errUnfinished
 		}
-		// What is before that has its numbers too.
+		// Lines before the text are numbered too.
 		p.from = max(p.next-strings.Count(p.text, "\n"), 1)
 		return keptOf(p, more)
 	}
@@ -79,7 +79,7 @@ func End(ctx context.Context, logs Logs, app *core.App, run *core.Run) (core.Kep
 		return core.KeptLog{}, err
 	}
 	return keptOf(r.before(ctx, last, func(p page) int {
-		// As many lines as fill the room, if those before are as long.
+		// As many lines as fill the room, if earlier lines have the same length.
 		long := max(len(p.text)/max(p.next-p.from, 1), 1)
 		if room := core.KeptLogMax - len(p.text); room > 0 {
 			return room/long + 16
@@ -91,12 +91,12 @@ func End(ctx context.Context, logs Logs, app *core.App, run *core.Run) (core.Kep
 // MaxTail is the largest number of lines that Tail returns.
 const MaxTail = 10_000
 
-// tailBytes bounds the text for which Tail reads lines before the last page.
+// tailBytes limits the text for which Tail reads lines before the last page.
 const tailBytes = 1 << 20
 
-// Tail reads the last n lines of a run's log. from is the number of the first of them, next the
-// line to go on from; end says that no more will come. An error can come with text: the last
-// lines before the log broke off.
+// Tail reads the last n lines of a run's log. from is the number of the first of them, next the line to
+// continue at; end reports whether the log is complete. An error can come with text: the last lines before
+// the log broke off.
 func Tail(ctx context.Context, logs Logs, app *core.App, run *core.Run, n int) (text string, from, next int, end bool, err error) {
 	r := &reader{logs: logs, app: app, run: run, wary: true}
 	var p page
@@ -131,11 +131,11 @@ func LastLines(text string, n int) (last string, cut int) {
 	return text[at+1:], strings.Count(text[:at+1], "\n")
 }
 
-// last finds the last page of a log: it asks at lines further and further on, until there is
-// none, and halves what lies between. More says that it was left off before the end.
+// last finds the last page of a log: it reads at growing line numbers until there is no line, then bisects.
+// more: it stopped before the end.
 func (r *reader) last(ctx context.Context) (p page, more bool, err error) {
 	const far = 1 << 30         // no log has more lines
-	lo, hi, step := 1, 0, 1<<12 // lines before lo are there, and from hi on none is; 0: not known
+	lo, hi, step := 1, 0, 1<<12 // lines before lo exist, lines from hi on do not; 0: unknown
 	at, largest := 1, 0
 	for hi == 0 || lo < hi {
 		if r.spent() {
@@ -148,7 +148,7 @@ func (r *reader) last(ctx context.Context) (p page, more bool, err error) {
 		switch {
 		case err != nil:
 			return p, false, err
-		case end && got.next <= at && at == 1 && got.text != "": // words in place of a log
+		case end && got.next <= at && at == 1 && got.text != "": // an error text instead of a log
 			return p, false, core.Errorf(core.CodeNotFound, "the executor has no log of the run: %s", firstLine(got.text))
 		case got.text == "" || got.next <= at:
 			hi = at
@@ -158,7 +158,7 @@ func (r *reader) last(ctx context.Context) (p page, more bool, err error) {
 				return p, false, nil
 			}
 		}
-		short := len(got.text) < largest/2 // of pages that is the last one, as a rule
+		short := len(got.text) < largest/2 // usually the last page
 		largest = max(largest, len(got.text))
 		switch {
 		case at == 1, short && got.text != "":
@@ -179,7 +179,7 @@ func (r *reader) last(ctx context.Context) (p page, more bool, err error) {
 	return p, false, core.Errorf(core.CodeNotFound, "the executor has no lines of the log")
 }
 
-// before adds to the last page lines that stand before it: as many as are missing, 0 is enough.
+// before adds earlier lines to the last page, until missing returns 0.
 func (r *reader) before(ctx context.Context, last page, missing func(page) int) page {
 	for n := 0; last.from > 1; {
 		want := missing(last)
@@ -199,7 +199,7 @@ func (r *reader) before(ctx context.Context, last page, missing func(page) int) 
 	return last
 }
 
-// between reads from a line on until the last page begins, or is in what it read.
+// between reads from a line until the start of the last page.
 func (r *reader) between(ctx context.Context, from int, last page) (page, bool) {
 	text := ""
 	for at := from; ; {
@@ -224,7 +224,7 @@ func (r *reader) between(ctx context.Context, from int, last page) (page, bool) 
 	}
 }
 
-// keptOf keeps the last bytes of a page, from the beginning of a line on where it has one.
+// keptOf keeps the last bytes of a page, from the start of a line if there is one.
 func keptOf(p page, more bool) (core.KeptLog, error) {
 	text := printable(p.text)
 	k := core.KeptLog{From: p.from, More: more}
@@ -233,7 +233,7 @@ func keptOf(p page, more bool) (core.KeptLog, error) {
 		if text[over-1] != '\n' {
 			if i := strings.IndexByte(text[over:], '\n'); i >= 0 && over+i+1 < len(text) {
 				cut = over + i + 1
-			} else { // the last line alone is longer
+			} else { // only the last line, which is longer
 				for !utf8.RuneStart(text[cut]) {
 					cut++
 				}
@@ -258,7 +258,7 @@ func keptOf(p page, more bool) (core.KeptLog, error) {
 	return k, nil
 }
 
-// Text is what is kept.
+// Text decompresses a kept log.
 func Text(k *core.KeptLog) (string, error) {
 	if len(k.Text) == 0 {
 		return "", nil
@@ -277,8 +277,7 @@ func Text(k *core.KeptLog) (string, error) {
 	return "", fmt.Errorf("read the kept log of run %d: %w", k.Run, err)
 }
 
-// printable has what is no text replaced: bytes that are no UTF-8, and control characters
-// but tabs and the ends of lines.
+// printable replaces invalid UTF-8, and control characters except tabs and line ends.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7F {

@@ -14,13 +14,13 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// file is an executor that has a log.
+// file is an executor with a log.
 type file struct {
 	lines []string
-	// paged answers with whole lines of so many bytes at least, as tickring's own executors
-	// do; 0: with all that comes, as those of xxl-job do, as far as an answer of most holds.
+	// paged is the minimum bytes of an answer in whole lines, as from tickring's own executors; 0: answers
+	// have all lines up to most bytes, as from xxl-job.
 	paged, most int
-	words       string // in place of a log
+	words       string // an error text instead of a log
 	looks       int
 	bytes       int
 }
@@ -55,8 +55,8 @@ func numbered(n int, of func(i int) string) *file {
 
 var wired = &core.Run{ID: core.NumberedRun(1, 1), Address: "http://10.0.0.1:9999", State: core.Failed, SentAt: time.Unix(1, 0)}
 
-// want holds what is kept against the whole log: it is its end, from the line and byte on
-// that it says, and all of it where that fits.
+// want checks that a kept log is the end of the whole log, that its start is right, and that nothing is
+// missing that fits.
 func want(t interface {
 	Helper()
 	Errorf(string, ...any)
@@ -82,14 +82,14 @@ func want(t interface {
 	if len(before) == 0 || f.looks >= mostLooks {
 		return
 	}
-	// One line more would not have fitted, but for one that is longer than all.
+	// One more line must not fit, unless it is longer than the limit.
 	last := len(strings.Split(strings.TrimSuffix(before, "\n"), "\n"))
 	if k.Cut == 0 && len(text)+len(printable(f.lines[last-1]))+1 <= core.KeptLogMax {
 		t.Errorf("only %d bytes are kept, and line %d would fit", len(text), last)
 	}
 }
 
-// TestEnd: of logs of any length their end is kept, at the price of some dozens of answers.
+// TestEnd checks that the end of any log is kept with some dozens of answers.
 func TestEnd(t *testing.T) {
 	million := func(i int) string {
 		return fmt.Sprintf("2026-11-25T15:00:00.000Z line %d of a million: %s", i, strings.Repeat("x", 60))
@@ -128,7 +128,7 @@ func TestEnd(t *testing.T) {
 			paged, most int
 		}{{"pages", 512_000, 0}, {"all at once", 0, 4 << 20}, {"small pages", 2000, 0}} {
 			if how.paged == 2000 && len(c.lines.lines) > 100_000 {
-				continue // what no executor does: it would be left off within its bound
+				continue // no executor has such small pages; the search would stop at its limit
 			}
 			t.Run(c.name+", "+how.name, func(t *testing.T) {
 				f := &file{lines: c.lines.lines, paged: how.paged, most: how.most}
@@ -172,7 +172,7 @@ func TestEndOfAny(t *testing.T) {
 	})
 }
 
-// TestNoEnd: what is no log is told as that, and a search that finds no end is bounded.
+// TestNoEnd checks that an error text is reported as a missing log, and that the search for an end is limited.
 func TestNoEnd(t *testing.T) {
 	none := &file{words: "readLog fail, logFile not exists"}
 	if _, err := End(t.Context(), none, &core.App{}, wired); core.CodeOf(err) != core.CodeNotFound ||
@@ -193,7 +193,7 @@ func TestNoEnd(t *testing.T) {
 	}
 }
 
-// answer is all that is said of a log.
+// answer is a fixed answer for a log.
 type answer struct {
 	text string
 	next int
@@ -205,8 +205,8 @@ func (a answer) Log(context.Context, *core.App, *core.Run, int) (string, int, bo
 	return a.text, a.next, a.end, a.err
 }
 
-// TestEndOfFunctions: of a function's log the last answer is all that is looked at: its lines
-// keep their numbers, what is not there yet is come back for, and what goes on says so.
+// TestEndOfFunctions checks logs of Lambda functions: one answer is read, its lines keep their numbers, an
+// incomplete log is retried, and a cut one is marked.
 func TestEndOfFunctions(t *testing.T) {
 	run := *wired
 	run.Address = "lambda:payroll"
@@ -236,7 +236,7 @@ func TestEndOfFunctions(t *testing.T) {
 	}
 }
 
-// TestEndOfCommands: the log of a command is answered with by pages, and its last one is kept.
+// TestEndOfCommands checks that the log of a command is read in pages.
 func TestEndOfCommands(t *testing.T) {
 	run := *wired
 	run.Address = core.LocalAddress
@@ -249,7 +249,7 @@ func TestEndOfCommands(t *testing.T) {
 	want(t, f, &k)
 }
 
-// endless has a line for each number that it is asked for.
+// endless is a log without an end.
 type endless struct{ looks int }
 
 func (e *endless) Log(_ context.Context, _ *core.App, _ *core.Run, from int) (string, int, bool, error) {
@@ -285,8 +285,8 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-// lying has four megabytes of empty lines at each line that it is asked for before its last one, and says
-// that the next answer begins so many lines on.
+// lying is an executor that answers with 4 MB of empty lines for each line before end, and sets next to on
+// lines later.
 type lying struct{ end, on int }
 
 var emptyLines = strings.Repeat("\n", 4<<20)
@@ -301,8 +301,7 @@ func (l lying) Log(_ context.Context, _ *core.App, _ *core.Run, from int) (strin
 	return emptyLines, from + l.on, false, nil
 }
 
-// TestTailOfALyingExecutor: an executor that answers with millions of lines, wherever it is asked, makes
-// the server hold not much more than its answers.
+// TestTailOfALyingExecutor checks that such an executor makes Tail allocate little more than its answers.
 func TestTailOfALyingExecutor(t *testing.T) {
 	for _, c := range []lying{{0, 4 << 20}, {1000, 1}} {
 		var before, after runtime.MemStats
@@ -315,7 +314,7 @@ func TestTailOfALyingExecutor(t *testing.T) {
 	}
 }
 
-// TestTail: the last lines of a log of any length, with their numbers, and few answers of its executor.
+// TestTail checks the last lines of logs of any length, their numbers, and the number of answers.
 func TestTail(t *testing.T) {
 	for _, lines := range []int{1, 5, 100_000, 1_000_000} {
 		for _, paged := range []int{0, 512_000} {

@@ -9,13 +9,12 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Notices takes the messages of the lane that ask for notices, and for nothing else: it tells
-// people, with an answer for each.
+// Notices handles messages that request notifications, and returns an error for each.
 type Notices interface {
 	Messages(ctx context.Context, list []ring.Message) []error
 }
 
-// tell has people told.
+// tell passes messages to Notices.
 func (l *Lane) tell(ctx context.Context, list []ring.Message) []error {
 	if l.o.Notices != nil {
 		return l.o.Notices.Messages(ctx, list)
@@ -27,8 +26,8 @@ func (l *Lane) tell(ctx context.Context, list []ring.Message) []error {
 	return errs
 }
 
-// passOn asks for the notice of a run, by a message of its own, once its log was tried to be
-// kept, so that its last lines may be in it, or found no place for long.
+// passOn requests the pending notification of a run with its own message. It comes after the log was tried or
+// found no place, so that the notification can quote it.
 func (l *Lane) passOn(ctx context.Context, run *core.Run) error {
 	if !run.OwesAside().Notice {
 		return nil
@@ -36,7 +35,7 @@ func (l *Lane) passOn(ctx context.Context, run *core.Run) error {
 	return l.ask(ctx, run.ID)
 }
 
-// withoutNotice is a message whose notice is asked for by one of its own.
+// withoutNotice returns a message without its request for a notification.
 func withoutNotice(m *ring.Message) ring.Message {
 	next, a := *m, *m.Aside
 	a.Notice = false
@@ -44,7 +43,7 @@ func withoutNotice(m *ring.Message) ring.Message {
 	return next
 }
 
-// ask asks for the notice of a run, which may be made by then.
+// ask requests the notification of a run; a repeated request is harmless.
 func (l *Lane) ask(ctx context.Context, run core.RunID) error {
 	now := l.o.Now()
 	err := l.ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(now),
@@ -55,7 +54,7 @@ func (l *Lane) ask(ctx context.Context, run core.RunID) error {
 	return nil
 }
 
-// KeptLines are the last lines of the log that is kept of a run; none where nothing is.
+// KeptLines returns the last lines of a run's kept log; none if there is no log.
 func KeptLines(ctx context.Context, of Keeper, run core.RunID, lines int) ([]string, error) {
 	k, is, err := of.KeptLog(ctx, run)
 	if err != nil || !is {

@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// counted is a ring that counts what is put on it.
+// counted is a ring that counts its messages.
 type counted struct {
 	aside.Ring
 	mu sync.Mutex
@@ -31,7 +31,7 @@ func (c *counted) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return c.Ring.Enqueue(ctx, out)
 }
 
-// heard notes when the notice of a run was asked for first.
+// heard records when the notification of a run was first requested.
 type heard struct {
 	mu   sync.Mutex
 	when map[core.RunID]time.Time
@@ -50,11 +50,10 @@ func (h *heard) Messages(_ context.Context, list []ring.Message) []error {
 	return make([]error, len(list))
 }
 
-// TestNoticeBeforeLog: where the logs of many runs wait for a place, notices wait half a minute for
-// them at most, those of apps that wait for no place the same; the lane does not spin meanwhile, and
-// each log is kept.
+// TestNoticeBeforeLog checks that notifications wait at most half a minute for logs without a place. Messages
+// are not requeued too often, and each log is kept.
 func TestNoticeBeforeLog(t *testing.T) {
-	for _, apps := range []int{1, 10} { // all wait for the places of their app; for those of all
+	for _, apps := range []int{1, 10} { // limited by the places of an app, or by all places
 		t.Run(fmt.Sprint(apps, " apps"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const n = 1000
@@ -120,7 +119,7 @@ func TestNoticeBeforeLog(t *testing.T) {
 				}
 				told.mu.Lock()
 				defer told.mu.Unlock()
-				if told.n > 3*n { // while it waits, and when its log is kept and nobody was told by then
+				if told.n > 3*n { // while it waits, and when its log is kept
 					t.Errorf("%d notices were asked for %d times", n, told.n)
 				}
 				t.Logf("the last notice after %s; %d messages", latest, hops.n)

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestEachBoundSaysWhatLiesBeyond: each constant of bounds.go says what a thing beyond it gets,
-// and names a test that there is and that uses the constant.
+// TestEachBoundSaysWhatLiesBeyond checks that each constant of bounds.go documents its limit and names an
+// existing test that uses it.
 func TestEachBoundSaysWhatLiesBeyond(t *testing.T) {
 	tests := bodies(t, "../..")
 	file, err := parser.ParseFile(token.NewFileSet(), "bounds.go", nil, parser.ParseComments)
@@ -41,7 +41,7 @@ func TestEachBoundSaysWhatLiesBeyond(t *testing.T) {
 	}
 }
 
-// bodies are the texts of all tests below a directory, by their names.
+// bodies returns the texts of all tests below a directory, by name.
 func bodies(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	tests := map[string]string{}

@@ -8,8 +8,8 @@ import (
 	"github.com/tickring/tickring/core/bound"
 )
 
-// TestOpenRunsStopsWhereAStoreSearches: behind a short page of a store that searches without an
-// index it goes on only if it is asked to, and says what it did not reach.
+// TestOpenRunsStopsWhereAStoreSearches: after a short page of a store without an index, OpenRuns continues
+// only if more allows it, and reports that runs are left.
 func TestOpenRunsStopsWhereAStoreSearches(t *testing.T) {
 	for _, c := range []struct {
 		name string

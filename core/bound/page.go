@@ -1,6 +1,5 @@
-// Package bound is what keeps a use case that people wait for within bounds: a page
-// ends in time and at a length, a store is asked for so many things at once, and
-// what was refused or has no answer is tried so often.
+// Package bound limits interactive use cases: the time and length of a page, the size of a call of the store,
+// and the tries after a conflict or a lost answer.
 package bound
 
 import (
@@ -13,21 +12,19 @@ import (
 )
 
 const (
-	// AtOnce is how many things one call of the store is asked for.
+	// AtOnce is the maximum number of items in one call of the store.
 	AtOnce = 1000
-	// Tries is how often a change is begun again because somebody else was faster
-	// or an answer was lost.
+	// Tries is how often a change is tried after another writer was faster or an answer was lost.
 	Tries = 4
-	// pageBytes is how long an answer may get: a function answers with 6 MB at most.
+	// pageBytes is the maximum length of an answer: a function answers with 6 MB at most.
 	pageBytes = 4 << 20
 )
 
-// Page is what one answer still has room and time for. Its end is measured by a
-// clock that nobody sets.
+// Page is the remaining time and length of one answer. Its time is measured by the monotonic clock.
 type Page struct {
 	Until    time.Time
-	Together int             // things are done at a time
-	Bad      core.Unreadable // jobs that were passed over
+	Together int             // number of concurrent calls
+	Bad      core.Unreadable // unreadable jobs that were skipped
 	bytes    int
 	begun    bool
 }
@@ -37,16 +34,16 @@ func NewPage(after time.Duration, together int) *Page {
 	return &Page{Until: time.Now().Add(after), Together: together, bytes: pageBytes}
 }
 
-// Over reports that the page is over.
+// Over reports whether the time of the page is over.
 func (p *Page) Over() bool { return time.Now().After(p.Until) }
 
-// Passed is the jobs that were passed over before next, or with 0 before the end.
+// Passed returns the jobs skipped before next; 0: all of them.
 func (p *Page) Passed(next core.JobID) core.Unreadable {
 	maps.DeleteFunc(p.Bad, func(id core.JobID, _ error) bool { return next != 0 && id > next })
 	return p.Bad
 }
 
-// Takes reports whether something goes into the answer too: the first does always.
+// Takes reports whether a value still fits into the answer; the first always does.
 func (p *Page) Takes(v any) bool {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -59,9 +56,8 @@ func (p *Page) Takes(v any) bool {
 	return true
 }
 
-// SideBySide does n things, Together at a time, and begins none once the page
-// is over; the first ones always. It answers how many were done before the rest, or
-// before one that failed.
+// SideBySide calls do n times, Together at a time, and starts no more once the page is over, except the
+// first ones. It returns how many succeeded before the first error or the end of the page.
 func (p *Page) SideBySide(n int, do func(i int) error) (done int, err error) {
 	for done < n && (done == 0 || !p.Over()) {
 		errs := make([]error, min(p.Together, n-done))
@@ -80,7 +76,7 @@ func (p *Page) SideBySide(n int, do func(i int) error) (done int, err error) {
 	return done, nil
 }
 
-// Chunks walks over s in pieces of at most n.
+// Chunks iterates over s in pieces of at most n.
 func Chunks[T any](s []T, n int) func(yield func([]T) bool) {
 	return func(yield func([]T) bool) {
 		for start := 0; start < len(s); start += n {

@@ -7,9 +7,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Wrote judges the answer of a write in a Change: done, or not for certain, which
-// is read and judged in the next round. The error says that nothing happened and
-// nothing will.
+// Wrote evaluates the error of a write in a Change: done, or unknown, to be read in the next round. failed
+// means that nothing was and will be written.
 func Wrote(err error) (done bool, failed error) {
 	if errors.Is(err, core.ErrThrottled) {
 		return false, core.Passing(core.ErrThrottled)
@@ -17,9 +16,8 @@ func Wrote(err error) (done bool, failed error) {
 	return err == nil, nil
 }
 
-// Change reads, judges and writes in rounds until one is done or fails: somebody
-// else may be faster, and answers get lost. After so many it says that what was to
-// be done is unclear.
+// Change repeats a round of read, check and write until it is done or fails, because another writer can be
+// faster and answers get lost. After Tries rounds it returns unclear.
 func Change(ctx context.Context, unclear core.Text, round func() (done bool, err error)) error {
 	for range Tries {
 		if done, err := round(); done || err != nil {
@@ -32,7 +30,7 @@ func Change(ctx context.Context, unclear core.Text, round func() (done bool, err
 	return &core.Error{Code: core.CodeUnavailable, Reason: unclear}
 }
 
-// Insist repeats a write that may be done twice until it is done for certain.
+// Insist repeats an idempotent write until it certainly succeeded.
 func Insist(ctx context.Context, write func() error) error {
 	for try := 1; ; try++ {
 		err := write()

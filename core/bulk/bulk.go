@@ -1,7 +1,6 @@
-// Package bulk acts on many jobs as on one: on those that are named, or all that a filter
-// finds, in parts, so that whoever asks sees how far it has come and may stop between two.
-// All that one act changes has a record that names the act. It refuses to be a loop: the next
-// part is the caller's.
+// Package bulk runs bulk operations: one action on many jobs, by name or by filter. It works in parts, so
+// that the caller sees the progress and can stop between them. All changes of one operation have records
+// with its name. The caller requests each further part.
 package bulk
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-// Verb is what is done to each job.
+// Verb is the action on each job.
 type Verb string
 
 const (
@@ -32,7 +31,7 @@ const (
 	Label   Verb = "label"
 )
 
-// Deed is what somebody has to be allowed for it: some change what a job is, and not only what becomes of it.
+// Deed returns the permission that the action requires: delete and label edit jobs, the others operate them.
 func (v Verb) Deed() access.Deed {
 	if v == Delete || v == Label {
 		return access.Edit
@@ -40,26 +39,24 @@ func (v Verb) Deed() access.Deed {
 	return access.Operate
 }
 
-// Verbs lists them all.
+// Verbs lists all actions.
 var Verbs = []Verb{Pause, Resume, Trigger, Kill, Delete, Label}
 
 const (
-	// MaxNamed is how many jobs one request names.
+	// MaxNamed is the maximum number of jobs named in a request.
 	MaxNamed = 1000
-	// MaxAct is how long the name of an act is that who acts gives it, in bytes.
+	// MaxAct is the maximum length in bytes of an operation's name as the caller sets it.
 	MaxAct = 48
-	// maxNamed is how long it is with who acts.
+	// maxNamed is the maximum length of that name with the actor.
 	maxNamed = 128 + 1 + MaxAct
-	// sample is how many jobs are named of those that a filter finds, maxFailed of those that
-	// could not be changed.
+	// sample limits the jobs that a dry run names, maxFailed the failed jobs that a result names.
 	sample    = 10
 	maxFailed = 100
-	// together is how many jobs are stored in one go; between two it looks whether the part
-	// is over.
+	// together is the number of jobs stored at a time; the time limit is checked between them.
 	together = 2000
 )
 
-// Bulk acts on many jobs. It has no loop and no state.
+// Bulk runs bulk operations. It has no loop and no state.
 type Bulk struct {
 	ask     *ask.Ask
 	manage  *manage.Manage
@@ -67,50 +64,49 @@ type Bulk struct {
 	notes   Notes
 }
 
-// Notes keep what was done.
+// Notes stores change records.
 type Notes interface {
-	// PutChanges stores records; one of the same subject, ID, verb and New is there once.
+	// PutChanges stores records; an existing record with the same subject, ID, verb and New is not duplicated.
 	PutChanges(ctx context.Context, changes []core.Change) error
 }
 
-// New makes one over the three use cases.
+// New makes a Bulk over the three use cases.
 func New(q *ask.Ask, m *manage.Manage, o *operate.Operate, notes Notes) *Bulk {
 	return &Bulk{q, m, o, notes}
 }
 
-// Request asks for a part of an act.
+// Request requests a part of a bulk operation.
 type Request struct {
 	Verb Verb
-	// Jobs are app/name or numbers. Empty: those that Filter finds; without a filter those
-	// that Undo paused.
+	// Jobs are app/name or IDs. If it is empty, Filter selects jobs, and without a filter Undo does.
 	Jobs   []string
 	Filter *ask.JobsAsk
-	// Undo resumes what this act paused, and nobody changed since.
+	// Undo resumes the jobs that this operation paused and that did not change since.
 	Undo string
-	// Act names it: the one that the first part answered; empty: a new one. It is the actor's own
-	// (ANN/NAME), so that no two collide.
+	// Act is the operation's name, from the result of the first part; empty: a new operation. It is
+	// prefixed with the actor (ANN/NAME), so that names do not collide.
 	Act    string
 	Why    string
 	Until  *time.Time        // of a pause
-	Params *string           // of a trigger, in place of the job's
-	Cause  core.Cause        // of a trigger: manual if empty
-	Labels map[string]string // an empty value takes the label away
-	After  core.JobID        // Next of the part before
+	Params *string           // of a trigger, instead of the job's
+	Cause  core.Cause        // of a trigger; default: manual
+	Labels map[string]string // an empty value removes the label
+	After  core.JobID        // Next of the previous part
 	DryRun bool
-	// Sees says of an app that its jobs may be acted on; nil: all.
+	// Sees reports whether jobs of an app may be changed; nil: all.
 	Sees func(app string) bool
 }
 
-// Result is what became of a part.
+// Result is the result of a part.
 type Result struct {
 	Act    string
-	Found  int      // jobs in all
-	Sample []string // of a dry run: some of them, as app/name
-	Done   int      // jobs that were changed
-	Same   int      // that were so already
+	Found  int      // total number of jobs
+	Sample []string // of a dry run: some of the jobs, as app/name
+	Done   int      // changed jobs
+	Same   int      // jobs that needed no change
 	Failed []Failed // the first ones of Fail
 	Fail   int
-	Next   core.JobID // After of the next part; 0: there is none
+	Next   core.JobID // After of the next part; 0: none
 }
 
 // Failed is a job that was not changed.
@@ -126,7 +122,7 @@ func (res *Result) failed(f Failed) {
 	}
 }
 
-// Act does a part of an act.
+// Act runs one part of a bulk operation.
 func (b *Bulk) Act(ctx context.Context, actor core.Actor, r Request) (Result, error) {
 	if err := check(&actor, &r); err != nil {
 		return Result{}, err
@@ -148,7 +144,7 @@ func (b *Bulk) Act(ctx context.Context, actor core.Actor, r Request) (Result, er
 	}
 	res.Act = actor.Name + "/" + r.Act
 	actor.Act = res.Act
-	if r.After == 0 && len(jobs) > 0 { // before anything is done: what stays undone is in no other record
+	if r.After == 0 && len(jobs) > 0 { // recorded first, because a failed operation leaves no other record
 		now := b.ask.Stamp()
 		if err := b.notes.PutChanges(ctx, []core.Change{actor.Did(core.Change{ID: core.Millis(now), At: now, Verb: core.VerbActed,
 			Why: r.Why, New: core.ActRecord{Act: res.Act, Verb: string(r.Verb), Found: all}.String()})}); err != nil {
@@ -178,7 +174,7 @@ func check(actor *core.Actor, r *Request) error {
 	case len(r.Jobs) > MaxNamed:
 		return core.Errorf(core.CodeTooLarge, "%d jobs in one request, at most %d are allowed", len(r.Jobs), MaxNamed)
 	}
-	if err := manage.CheckWhy(r.Why); err != nil { // it stands in the record of the act, whatever is done
+	if err := manage.CheckWhy(r.Why); err != nil { // the record of the operation contains it
 		return err
 	}
 	r.Act = strings.TrimPrefix(r.Act, actor.Name+"/")
@@ -193,8 +189,8 @@ func check(actor *core.Actor, r *Request) error {
 	return nil
 }
 
-// jobs are those behind the part before, and how many there are in all. That one which is
-// named is not there, or that one cannot be read, keeps the others from nothing.
+// jobs returns the jobs after the previous part, and the total number. Missing and unreadable jobs are
+// reported as failed and do not stop the rest.
 func (b *Bulk) jobs(ctx context.Context, r *Request, res *Result) (jobs []core.Job, all int, err error) {
 	var list []core.Job
 	var missing []string
@@ -230,7 +226,7 @@ func (b *Bulk) jobs(ctx context.Context, r *Request, res *Result) (jobs []core.J
 	return jobs, all, nil
 }
 
-// part acts on as many jobs as it comes to.
+// part changes jobs until the time limit.
 func (b *Bulk) part(ctx context.Context, actor core.Actor, r *Request, jobs []core.Job, res *Result) error {
 	p := b.ask.Page()
 	for start := 0; start < len(jobs); start += together {
@@ -261,7 +257,7 @@ func (b *Bulk) part(ctx context.Context, actor core.Actor, r *Request, jobs []co
 	return nil
 }
 
-// some acts on jobs; what it answers may be short of them, where the page is over.
+// some changes jobs; the result is shorter if the page ends.
 func (b *Bulk) some(ctx context.Context, actor core.Actor, r *Request, jobs []core.Job, p *bound.Page) ([]manage.Many, error) {
 	ids := make([]core.JobID, len(jobs))
 	for i := range jobs {
@@ -289,11 +285,11 @@ func (b *Bulk) some(ctx context.Context, actor core.Actor, r *Request, jobs []co
 	return out[:done], err
 }
 
-// one acts on a job alone.
+// one changes a single job.
 func (b *Bulk) one(ctx context.Context, actor core.Actor, r *Request, j *core.Job) (changed bool, err error) {
 	ref := j.Def.ID.String()
 	switch r.Verb {
-	case Trigger: // by its key the same part, asked for again, makes none twice
+	case Trigger: // the key makes a repeated part trigger nothing twice
 		res, err := b.operate.Trigger(ctx, actor, operate.TriggerRequest{Job: ref, Cause: r.Cause, Params: r.Params, Key: actor.Act + "." + ref})
 		return err == nil && !res.Existing, err
 	case Kill:
@@ -311,7 +307,7 @@ func (b *Bulk) one(ctx context.Context, actor core.Actor, r *Request, j *core.Jo
 	}
 }
 
-// undo resumes those whose pause is the act's.
+// undo resumes the jobs that the operation paused.
 func (b *Bulk) undo(ctx context.Context, actor core.Actor, r *Request, jobs []core.Job, p *bound.Page) ([]manage.Many, error) {
 	by := make([]bool, len(jobs))
 	done, err := p.SideBySide(len(jobs), func(i int) (err error) {

@@ -52,8 +52,8 @@ func (f *fixture) names(state core.JobState) (names []string) {
 
 var team1 = &ask.JobsAsk{JobFilter: ask.JobFilter{Labels: map[string]string{"team": "1"}}}
 
-// TestPauseIsOneAct: what a filter finds is counted, paused with its reason, in the records
-// under one name, and undone by that: only what it paused, and nobody changed since.
+// TestPauseIsOneAct checks that an operation counts and pauses the filtered jobs, records them under one
+// name, and that its undo resumes only unchanged ones.
 func TestPauseIsOneAct(t *testing.T) {
 	f := newFixture(t, 7)
 	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/j1"}, manage.PauseRequest{Why: "before"}); err != nil {
@@ -93,8 +93,8 @@ func TestPauseIsOneAct(t *testing.T) {
 	}
 }
 
-// TestActsAreOnesOwn: two who give an act the same name do not meet, and a form that is sent twice, or
-// goes on by the name that was answered, is one act.
+// TestActsAreOnesOwn checks that equal names of two actors are separate operations, and that a repeated or
+// continued request is one.
 func TestActsAreOnesOwn(t *testing.T) {
 	f := newFixture(t, 4)
 	bob := core.Actor{Name: "bob"}
@@ -134,8 +134,8 @@ func TestActsAreOnesOwn(t *testing.T) {
 	act(core.Actor{Name: strings.Repeat("n", 64)}, long, 2)
 }
 
-// TestUnreadableJobBlocksNoAct: an act on all that a filter finds, on those that are named, or that takes
-// another back does the rest, and tells of the one that cannot be read whoever may know of it.
+// TestUnreadableJobBlocksNoAct checks that an operation by filter, by name or as an undo skips an
+// unreadable job and reports it to callers who may see it.
 func TestUnreadableJobBlocksNoAct(t *testing.T) {
 	f := newFixture(t, 4)
 	f.Create(peopletest.Spec("bad", peopletest.Every(time.Hour)))
@@ -165,7 +165,7 @@ func TestUnreadableJobBlocksNoAct(t *testing.T) {
 	act := pause(bulk.Request{Filter: all}, 1)
 	f.Clock = f.Clock.Add(time.Second)
 	told("undo", f.act(bulk.Request{Verb: bulk.Resume, Undo: act}), 4, 1)
-	act = pause(bulk.Request{Filter: all, Sees: shop}, 0) // of whatever app it is
+	act = pause(bulk.Request{Filter: all, Sees: shop}, 0) // of any app
 	f.Clock = f.Clock.Add(time.Second)
 	told("undo", f.act(bulk.Request{Verb: bulk.Resume, Undo: act, Sees: shop}), 4, 0)
 	pause(bulk.Request{Filter: &ask.JobsAsk{JobFilter: ask.JobFilter{App: "shop"}}, Sees: shop}, 1)
@@ -173,7 +173,7 @@ func TestUnreadableJobBlocksNoAct(t *testing.T) {
 	told("named", f.act(bulk.Request{Verb: bulk.Resume, Jobs: named}), 4, 1)
 }
 
-// TestEachVerb does what it says to those that are named, and tells what it could not do.
+// TestEachVerb checks each action on named jobs, and its failures.
 func TestEachVerb(t *testing.T) {
 	f := newFixture(t, 4)
 	child := manage.JobSpec{Def: core.Def{App: "shop", Name: "child", Handler: "x", After: []core.Parent{{Job: "shop/j3"}}}}
@@ -240,8 +240,7 @@ func TestEachVerb(t *testing.T) {
 	}
 }
 
-// TestLostAnswers: whichever write gets lost, or its answer, each job is paused in the end or
-// named among those that failed.
+// TestLostAnswers checks that after any lost write or answer, each job is paused or reported as failed.
 func TestLostAnswers(t *testing.T) {
 	for at := 1; at <= 4; at++ {
 		for _, after := range []bool{false, true} {
@@ -261,7 +260,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestReasonIsBounded: what stands in the record of an act is looked at before there is one.
+// TestReasonIsBounded checks that an invalid reason is rejected before a record is written.
 func TestReasonIsBounded(t *testing.T) {
 	f := newFixture(t, 1)
 	before, err := f.Changes("", "", 100)

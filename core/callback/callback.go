@@ -1,6 +1,6 @@
-// Package callback takes what executors report: how runs ended. It translates
-// the codes and texts of the wire into ends of runs, and lets in those whose
-// reporter may end the run; package finish writes them down.
+// Package callback accepts the results that executors report. It translates the codes and texts of the
+// xxl-job protocol into ends of runs, and checks that the caller may end each run. Package finish stores
+// them.
 package callback
 
 import (
@@ -17,26 +17,25 @@ import (
 	"github.com/tickring/tickring/core/finish"
 )
 
-// Store is what a callback reads; all reads are strong.
+// Store is the storage of a Callback; all reads are strongly consistent.
 type Store interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 }
 
-// Finisher ends runs; *finish.Finish does.
+// Finisher ends runs; *finish.Finish implements it.
 type Finisher interface {
 	Close(ctx context.Context, results []finish.Result) ([]error, *finish.Rest)
 }
 
 type Options struct {
-	// Now is the clock; time.Now if nil.
+	// Now is the clock; default: time.Now.
 	Now func() time.Time
-	// AllowNoToken says whether who asks may bring results of runs of an app without
-	// a token; nil: nobody may.
+	// AllowNoToken reports whether the caller may report runs of an app without a token; nil: never.
 	AllowNoToken func(ctx context.Context) bool
-	// TokenFor is how long the token of an app lets results in after it was read: so
-	// long after a token is taken away it may still. 0: it is read for each callback.
-	// Another token than the one that is remembered is always compared with the stored one.
+	// TokenFor is how long a token of an app is cached; a revoked token is accepted for that time. 0: it is
+	// read for each callback. A token that differs from the cached one is always compared with the stored
+	// one.
 	TokenFor time.Duration
 }
 
@@ -54,27 +53,26 @@ func New(store Store, f Finisher, o Options) *Callback {
 	return &Callback{store: store, finish: f, o: o, known: known{apps: map[core.JobID]string{}, tokens: map[string]token{}}}
 }
 
-// Caller is who reports. The token must be that of the app of each run.
+// Caller is the sender of results. Its token must belong to the app of each run.
 type Caller struct {
-	App    string // as the caller names itself; empty where its dialect does not
+	App    string // as the caller names itself; empty if its dialect does not
 	Token  string
-	Proven bool // it has proven by other means (a signature) that it may report
+	Proven bool // authenticated by other means (a signature)
 }
 
-// The codes of the wire; all else is a failure.
+// The codes of the protocol; all others are failures.
 const (
 	CodeSuccess  = 200
 	CodeTimedOut = 502
 )
 
-// Batch is how many results are worked on at a time.
+// Batch is how many results are handled at a time.
 const Batch = 500
 
-// Callback writes down results, as Translate makes them; an error for each, nil when it is stored. One
-// of core.CodeNotFound is about a run that is unknown: the executor need not
-// report it again. A run that is closed already is no error. Once no run of a job in a
-// batch was the caller's to report, none of that job is read for the rest; those of other
-// jobs are, for they may be of another app.
+// Callback stores results and returns an error for each. core.CodeNotFound: the run is unknown, do not
+// report it again. A run that is already closed is no error. If the caller may report no run of a job in a
+// batch, further runs of that job are not read. Runs of other jobs are, because they can belong to another
+// app.
 func (c *Callback) Callback(ctx context.Context, from Caller, results []finish.Result) []error {
 	errs := make([]error, len(results))
 	refused := map[core.JobID]error{}
@@ -123,10 +121,10 @@ func (c *Callback) batch(ctx context.Context, from Caller, results []finish.Resu
 	}
 }
 
-// blind ends runs of which nothing has to be read: successes of jobs whose app is
-// known, and whose caller has its token. It answers the others, and what was
-// refused: why, reading tells. That a job's runs are of the app is a condition of
-// the write, for a job may have moved since. What follows of these ends rest makes.
+// blind ends runs without reading them: successes of jobs whose app is known, if the caller has the app's
+// token. It returns the other runs, and the ones that were refused, so that judge can find the reason. The
+// write requires that the run belongs to the app, because the job may have moved. rest makes the
+// follow-ups.
 func (c *Callback) blind(ctx context.Context, from Caller, results []finish.Result, ids []core.RunID, first map[core.RunID]int,
 	errs []error) (others []core.RunID, rest func()) {
 	may := c.proves(ctx, from, ids, c.o.Now())
@@ -226,7 +224,7 @@ func (c *Callback) apps(ctx context.Context, from Caller, runs map[core.RunID]co
 	return found, bad, err
 }
 
-// permit refuses a result from somebody who is not an executor of the run's app.
+// permit rejects a result of a caller that is not an executor of the run's app.
 func (c *Callback) permit(ctx context.Context, from Caller, run *core.Run, apps map[string]core.App, appsErr error) error {
 	if from.App != "" && from.App != run.App {
 		return core.Errorf(core.CodeUnauthorized, "run %d does not belong to app %s", run.ID, from.App)
@@ -247,7 +245,7 @@ func (c *Callback) permit(ctx context.Context, from Caller, run *core.Run, apps 
 	return nil
 }
 
-// opens reports whether the token of a caller lets it end runs of an app with this one.
+// opens reports whether the caller's token may end runs of an app with this token.
 func (c *Callback) opens(ctx context.Context, app, caller string) bool {
 	if app == "" {
 		return c.o.AllowNoToken != nil && c.o.AllowNoToken(ctx)
@@ -260,9 +258,8 @@ func sameToken(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// Translate makes the end of a run of what the wire said of it at now; data is for
-// the runs that follow. What a recorded kill makes of it is for finish to say, which
-// reads the run.
+// Translate returns the end of a run that an executor reported at now; data is for follow-up runs. Package
+// finish reads the run and takes a recorded kill into account.
 func Translate(run core.RunID, code int, message, data string, now time.Time) finish.Result {
 	message = core.TruncateMessage(message)
 	end := finish.Result{Run: run, Reported: true, Code: code, Message: message, Data: data, At: now}
@@ -291,15 +288,15 @@ func Translate(run core.RunID, code int, message, data string, now time.Time) fi
 		// For a newer run of the job, or for our own re-send of this one.
 		end.State, end.Reason, end.Killed = core.Killed, core.ReasonReplaced, true
 	case strings.Contains(text, "container destroy"), strings.Contains(text, "idel times over limit"):
-		end.Reason = core.ReasonCrashed // the executor ended under it
+		end.Reason = core.ReasonCrashed // the executor stopped
 	default:
 		end.State, end.Reason, end.Killed = core.Killed, core.ReasonPerson, true
 	}
 	return end
 }
 
-// killedText knows what xxl-job executors say of a run that they ended, behind
-// the reason of their own:
+// killedText reports whether a text is the one of xxl-job executors for a killed run, which follows their
+// reason:
 //
 //	… [job running, killed]
 //	… [job not executed, in the job queue, killed.]
@@ -308,7 +305,7 @@ func killedText(lower string) bool {
 }
 
 func passing(err error) error {
-	if e, is := errors.AsType[*core.Error](err); is { // of an app that cannot be read
+	if e, is := errors.AsType[*core.Error](err); is { // an app cannot be read
 		return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%v", e), Err: err}
 	}
 	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the store did not answer: try again"), Err: err}

@@ -96,7 +96,7 @@ func start(e *engine.Engine, o callback.Options) *callback.Callback {
 	return callback.New(e.Manage, end, o)
 }
 
-// ended is what a run says of its end without any words.
+// ended returns the end of a run without a message.
 func ended(run core.RunID, code int) finish.Result { return callback.Translate(run, code, "", "", now) }
 
 func code(err error) core.Code {
@@ -115,7 +115,7 @@ func TestCallback(t *testing.T) {
 		ended(core.NumberedRun(7, 99), 200), callback.Translate(ids[1], 500, "bad", "", now),
 	}
 	want := []core.Code{"", core.CodeNotFound, core.CodeNotFound, "", core.CodeNotFound, ""}
-	for round := range 2 { // a second report of a closed run is well
+	for round := range 2 { // a second report of a closed run is no error
 		for i, err := range c.Callback(ctx, shop, results) {
 			if code(err) != want[i] {
 				t.Errorf("round %d, %d: %v, want %q", round, i, err, want[i])
@@ -157,7 +157,7 @@ func TestAppWithoutToken(t *testing.T) {
 	}
 }
 
-// A backlog of thousands in one body is taken in parts.
+// TestBacklog checks that thousands of results in one request are handled in batches.
 func TestBacklog(t *testing.T) {
 	e, ids := open(t, 3000)
 	results := make([]finish.Result, len(ids))
@@ -171,7 +171,7 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// Whose token is that of an app has no more read of others' runs than one batch.
+// TestBacklogOfOthers checks that only one batch is read for a caller that may report none of the runs.
 func TestBacklogOfOthers(t *testing.T) {
 	e, ids := open(t, 3000)
 	results := make([]finish.Result, len(ids))
@@ -189,8 +189,7 @@ func TestBacklogOfOthers(t *testing.T) {
 	}
 }
 
-// TestBacklogOfTwoApps: behind a batch of an app whose token was changed, the results of
-// another app whose token is the caller's are taken.
+// TestBacklogOfTwoApps checks that results of the caller's app are accepted after a batch of another app's.
 func TestBacklogOfTwoApps(t *testing.T) {
 	e, ids := open(t, callback.Batch+1)
 	pay := core.NumberedRun(8, 1)
@@ -228,7 +227,7 @@ func (f failing) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]cor
 	return nil, nil, f.err
 }
 
-// What could not be read is not "no such run": the executor reports it again.
+// TestUnread checks that an unreadable run is not reported as missing, so that the executor tries again.
 func TestUnread(t *testing.T) {
 	e, ids := open(t, 1)
 	for _, s := range []failing{{Store: e.Manage, err: core.ErrThrottled}, {Store: e.Manage, unread: true}} {
@@ -239,8 +238,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestUnreadableApp: who reports of an app that cannot be read is to try again, and holds up
-// nobody who reports of another in the same call.
+// TestUnreadableApp checks that results of an unreadable app must be sent again, and that others in the
+// request are stored.
 func TestUnreadableApp(t *testing.T) {
 	e, ids := open(t, 2)
 	store := e.Manage.(*memory.Store)

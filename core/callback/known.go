@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// known is what earlier callbacks showed: of which app a job is, and tokens.
+// known caches the apps of jobs, and tokens, from earlier callbacks.
 type known struct {
 	mu     sync.Mutex
 	apps   map[core.JobID]string
@@ -21,12 +21,10 @@ type token struct {
 	read time.Time
 }
 
-// mostKnown is how many jobs and apps are remembered; beyond it all are forgotten,
-// to be learnt again.
+// mostKnown is how many jobs and apps are cached; beyond it the cache is cleared.
 const mostKnown = 100_000
 
-// note remembers of which apps the jobs of runs are, and the tokens of apps that
-// were read: not before a time.
+// note caches the apps of the jobs of runs, and the tokens of apps; read is when their read began.
 func (k *known) note(runs map[core.RunID]core.Run, apps map[string]core.App, read time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -51,8 +49,8 @@ func (k *known) app(job core.JobID) (string, bool) {
 	return app, is
 }
 
-// token is that of an app if it was read less than a while ago by both clocks: a
-// function that was frozen does not notice, and the wall clock may be set.
+// token returns the token of an app if it was read recently by both clocks: a frozen process stops the
+// monotonic clock, and the wall clock may be set.
 func (k *known) token(app string, now time.Time, within time.Duration) (string, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -61,8 +59,8 @@ func (k *known) token(app string, now time.Time, within time.Duration) (string, 
 	return t.text, is && wall >= 0 && max(wall, now.Sub(t.read)) < within
 }
 
-// proves says of which jobs a caller may end runs, as far as that takes no run to
-// be read, and the app that their runs must be of: empty where it is of no account.
+// proves returns the jobs whose runs the caller may end, as far as known without reading runs, with their
+// apps; an empty app means any.
 func (c *Callback) proves(ctx context.Context, from Caller, ids []core.RunID, now time.Time) map[core.JobID]string {
 	may := make(map[core.JobID]string, len(ids))
 	var asked []string // apps whose token may have changed since it was read

@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
-// counted counts what callbacks read.
+// counted counts the reads of callbacks.
 type counted struct {
 	callback.Store
 	runs, apps int
@@ -48,7 +48,7 @@ func newDoor(t *testing.T, runs int) *door {
 	return d
 }
 
-// report is the end of the next run; it answers what was read for it.
+// report reports the end of a new run and returns the number of reads.
 func (d *door) report(what, token string, with int, want core.Code) (runs, apps int) {
 	d.t.Helper()
 	id := d.ids[0]
@@ -80,8 +80,8 @@ func (d *door) token(text string) {
 	}
 }
 
-// TestSuccessTakesNoRead: once a job's app is known a success takes no read of its
-// run, and one of the token each ten seconds.
+// TestSuccessTakesNoRead checks that a success of a known job reads no run, and the token every ten
+// seconds.
 func TestSuccessTakesNoRead(t *testing.T) {
 	d := newDoor(t, 12)
 	reads := func(what string, with, runs, apps int) {
@@ -101,8 +101,8 @@ func TestSuccessTakesNoRead(t *testing.T) {
 	reads("where the clock was set back", 200, 0, 1)
 }
 
-// TestTokenIsTakenAway: it lets nobody in longer than it is remembered, and the new
-// one counts at once.
+// TestTokenIsTakenAway checks that a revoked token works only while it is cached, and that the new one
+// works at once.
 func TestTokenIsTakenAway(t *testing.T) {
 	d := newDoor(t, 8)
 	d.report("the first", "secret", 200, "")
@@ -118,8 +118,7 @@ func TestTokenIsTakenAway(t *testing.T) {
 	d.report("one that never was", "guess", 200, core.CodeUnauthorized)
 }
 
-// TestRunOfAnotherApp: that a job's runs were of an app is no proof that this one
-// is: a token of that app ends no run of the app to which the job moved.
+// TestRunOfAnotherApp checks that a token of a job's former app ends no run of its new app.
 func TestRunOfAnotherApp(t *testing.T) {
 	d := newDoor(t, 2)
 	d.report("before", "secret", 200, "")

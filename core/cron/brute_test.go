@@ -9,9 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// brute is a second, simple reading of both dialects: it asks each item of the
-// text about one moment. It shares nothing with the package but time.Time, and
-// trusts that the text is valid.
+// brute is a second, simple reading of both dialects: it checks each item of the text for one time. It
+// shares nothing with the package but time.Time, and assumes that the text is valid.
 type brute struct {
 	fields  []string // seconds ... day-of-week [year]
 	crontab bool
@@ -58,7 +57,7 @@ func bruteInt(s string) int {
 	return n
 }
 
-// bruteField walks each item like a hand on a dial.
+// bruteField advances each item like a hand on a dial.
 func bruteField(field string, v, lo, hi int, noWrap bool) bool {
 	for _, it := range strings.Split(bruteNames.Replace(strings.ToUpper(field)), ",") {
 		body, stepText, hasStep := strings.Cut(it, "/")
@@ -118,7 +117,7 @@ func bruteDayOfMonth(field string, t time.Time) bool {
 			}
 			continue
 		}
-		// Of all days from Monday to Friday of the month, the nearest.
+		// The nearest day from Monday to Friday of the month.
 		want, best := bruteInt(nominal), 0
 		for d := 1; d <= last && want <= last; d++ {
 			wd := time.Date(t.Year(), t.Month(), d, 0, 0, 0, 0, time.UTC).Weekday()
@@ -323,7 +322,7 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// checkNext holds one answer of Next against brute force in a bounded span.
+// checkNext compares one result of Next with brute force in a limited span.
 func checkNext(t rapid.TB, e *Expr, b brute, from Wall) {
 	const bound = 40 * secondsPerDay
 	got, ok := e.Next(from)
@@ -343,7 +342,7 @@ func checkNext(t rapid.TB, e *Expr, b brute, from Wall) {
 	if want, found := b.next(from, until); found && want != got {
 		t.Fatalf("%q: Next(%d) = %d skips %d", e, from, got, want)
 	}
-	// Monotone: from any moment before got the answer is got.
+	// Monotone: from any time before got the result is got.
 	if ok {
 		between := from + Wall(pseudoRandom(from, int(got-from)))
 		if again, _ := e.Next(between); again != got {

@@ -43,8 +43,7 @@ type Expr struct {
 	schedule
 }
 
-// schedule is what an expression means. Two texts mean the same if their
-// schedules are equal.
+// schedule is the meaning of an expression. Two texts mean the same if their schedules are equal.
 type schedule struct {
 	sec, min uint64
 	hour     uint32
@@ -74,8 +73,8 @@ func (e *Expr) String() string { return e.text }
 // 1/2 and 8-18/2 are not: they name the hour they begin at.
 func (e *Expr) RealTime() bool { return e.realTime }
 
-// Matches reports whether w is an instant of the schedule. Nothing before
-// FirstYear or after LastYear matches.
+// Matches reports whether w is a time of the schedule. Nothing before FirstYear or after LastYear
+// matches.
 func (e *Expr) Matches(w Wall) bool {
 	if w < 0 || w > lastWall {
 		return false
@@ -86,8 +85,8 @@ func (e *Expr) Matches(w Wall) bool {
 		e.hasYear(year) && e.month>>month&1 != 0 && e.days(year, month)>>day&1 != 0
 }
 
-// Next returns the first instant of the schedule after the given one, and false
-// if there is none up to the end of LastYear.
+// Next returns the first time of the schedule after the given one, and false if there is none up to the
+// end of LastYear.
 func (e *Expr) Next(after Wall) (Wall, bool) {
 	if after >= lastWall {
 		return 0, false
@@ -141,8 +140,8 @@ func (e *Expr) timeFrom(s int) (int, bool) {
 	return bits.TrailingZeros32(left)*3600 + bits.TrailingZeros64(e.min)*60 + bits.TrailingZeros64(e.sec), true
 }
 
-// Count returns how many instants there are after one and up to another, without a walk
-// over them: it looks at each day between.
+// Count returns the number of times in (after, upTo]. It checks each day between, and does not iterate
+// over the times.
 func (e *Expr) Count(after, upTo Wall) int {
 	start, end := max(after+1, 0), min(upTo, lastWall)+1
 	if start >= end {
@@ -164,7 +163,7 @@ func (e *Expr) Count(after, upTo Wall) int {
 	return n
 }
 
-// next is the first day of the month after one.
+// next returns the first day of the month after the given one.
 func next(year int, month time.Month) (int, time.Month, int) {
 	if month == time.December {
 		return year + 1, time.January, 1

@@ -211,7 +211,7 @@ func TestNextDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestCount: it counts what a walk finds.
+// TestCount compares Count with an iteration.
 func TestCount(t *testing.T) {
 	const from, day = 1_790_000_000, 24 * 60 * 60
 	for _, c := range benchmarks {

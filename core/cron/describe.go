@@ -7,9 +7,9 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Describe says when the schedule runs. It is made from the parsed schedule, not from the
-// text, so it cannot repeat a misunderstanding of the text. Long lists of values are
-// shortened and say how many they are, so that its length is bounded.
+// Describe describes when the schedule runs. It uses the parsed schedule, not the text, so it cannot
+// repeat a misunderstanding of the text. Long lists of values are shortened to a count, so that its
+// length is limited.
 //
 // The parts are texts that other languages put in another order.
 func (e *Expr) Describe() core.Text {
@@ -106,9 +106,8 @@ func (e *Expr) at(hrs, mins, secs []int) core.Text {
 	return core.Say("at %s", times)
 }
 
-// span says from when to when a rhythm within the hour lasts: of each run of
-// hours the first and the last instant; false with many runs, and with all hours
-// nothing.
+// span describes the hours in which a rhythm within the hour runs: the first and last time of each
+// range of hours. It returns false for many ranges, and nothing for all hours.
 func (e *Expr) span(hrs, mins, secs []int) (core.Text, bool) {
 	if len(hrs) == 24 {
 		return core.Text{}, true
@@ -228,7 +227,7 @@ func (e *Expr) describeWeekdays() core.Text {
 		}
 		return core.Say("the %dth %s", e.nth, day)
 	}
-	// A run of days may go over the end of the week: begin behind a gap.
+	// A range of days may continue over the end of the week: begin after a gap.
 	days := values(uint64(e.dow))
 	if len(days) < 7 {
 		for slices.Contains(days, (days[0]+6)%7) {
@@ -308,7 +307,7 @@ func monthName(m int) core.Text { return monthNames[m-1] }
 var weekdayNames = [...]core.Text{core.Say("Sunday"), core.Say("Monday"), core.Say("Tuesday"), core.Say("Wednesday"),
 	core.Say("Thursday"), core.Say("Friday"), core.Say("Saturday")}
 
-// weekdayName takes the days of the next week too.
+// weekdayName also accepts the days of the next week.
 func weekdayName(d int) core.Text { return weekdayNames[d%7] }
 
 func number(n int) core.Text { return core.Say("%d", n) }
@@ -350,7 +349,7 @@ func progression(set []int) (first, last, step int, ok bool) {
 	return set[0], set[len(set)-1], step, true
 }
 
-// runs returns the first and last values of the parts without gaps.
+// runs returns the first and last value of each part without gaps.
 func runs(set []int) [][2]int {
 	var result [][2]int
 	for _, v := range set {
@@ -363,7 +362,7 @@ func runs(set []int) [][2]int {
 	return result
 }
 
-// list writes values in words: "1, 5 and 9", "8 to 18", "0 to 57 in steps of 3".
+// list writes values as text: "1, 5 and 9", "8 to 18", "0 to 57 in steps of 3".
 func list(set []int, name func(int) core.Text) core.Text {
 	if first, last, step, ok := progression(set); ok && step > 1 {
 		return core.Say("%s to %s in steps of %d", name(first), name(last), step)
@@ -382,7 +381,7 @@ func list(set []int, name func(int) core.Text) core.Text {
 	return and(shorten(parts, len(set)))
 }
 
-// shorten ends a list that nobody would read to its end.
+// shorten cuts a list that is too long to read.
 func shorten(parts []core.Text, total int) []core.Text {
 	if len(parts) <= 12 {
 		return parts

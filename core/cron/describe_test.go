@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// The words for people. A text with five fields or one is a crontab.
+// golden has the descriptions. A text with five fields or one is a crontab.
 var golden = []struct {
 	text, words string
 	traps       []string
@@ -138,8 +138,8 @@ func parseEither(t testing.TB, text string) *Expr {
 	return mustQuartz(t, text)
 }
 
-// Words are right only if they tell schedules apart: the same words, the same
-// schedule. Cut lists are exempt, they say that there are others.
+// TestDescribeTellsApart checks that equal descriptions mean equal schedules. Shortened lists are
+// exempt.
 func TestDescribeTellsApart(t *testing.T) {
 	seen := make(map[string]*Expr)
 	check := func(t rapid.TB, e *Expr) {
@@ -172,11 +172,11 @@ func TestDescribeTellsApart(t *testing.T) {
 	})
 }
 
-// checkWords holds what is true of all descriptions.
+// checkWords checks rules that all descriptions keep.
 func checkWords(t rapid.TB, e *Expr) {
 	words := append([]string{e.Describe().String()}, english(e.Traps())...)
 	for i, w := range words {
-		// A trap may repeat an item of the text, the description never does.
+		// A warning may repeat an item of the text, the description never does.
 		if w == "" || len(w) > 1000 && i == 0 || strings.ContainsAny(w, "\n\r%") {
 			t.Errorf("%q: words %q", e, w)
 		}
@@ -186,7 +186,7 @@ func checkWords(t rapid.TB, e *Expr) {
 	}
 }
 
-// english is each of the texts.
+// english returns each of the texts in English.
 func english(texts []core.Text) (list []string) {
 	for _, t := range texts {
 		list = append(list, t.String())

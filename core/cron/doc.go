@@ -1,9 +1,7 @@
-// Package cron turns the text of a schedule into its next instant in
-// wall-clock time. It reads two dialects: Quartz as xxl-job 2.3 uses it
-// ([ParseQuartz], 6 or 7 fields) and the 5-field Unix crontab
-// ([ParseCrontab]). It knows no zone and no job: what a wall-clock time means
-// where clocks change is the business of package schedule, to which
-// [Expr.RealTime] gives the one fact it needs.
+// Package cron turns the text of a schedule into its next time on the wall clock. It reads two
+// dialects: Quartz as xxl-job 2.3 uses it ([ParseQuartz], 6 or 7 fields) and the 5-field Unix crontab
+// ([ParseCrontab]). It knows no zone and no job. Package schedule handles clock changes, and needs only
+// [Expr.RealTime] for that.
 //
 // # Quartz
 //
@@ -29,19 +27,16 @@
 // field that starts with * counts as unrestricted, so that with */2 both must
 // match (the rule of Vixie cron).
 //
-// # What is refused
+// # Rejected texts
 //
-// Java accepts, and then ignores or misreads, much that looks wrong. Here it
-// is refused, with the place and the reason, because a schedule that does
-// something else than it says is worse than none: junk after a number, name,
-// L, W, # or *; empty list members; a second - in a range; a step of 0 or
-// larger than its field; a step after a name; 99 and 98 (Java's internal
-// marks for * and ?); # and L in a list or after a range of days; ? in a list;
-// L in the month and year fields; days and years out of range; signs; anything
-// that is not ASCII. testdata/README.md says which of Java's oddities are kept.
+// Java accepts, and then ignores or misreads, many wrong texts. Here they are rejected, with the place
+// and the reason, because a schedule that fires at unexpected times is worse than none: junk after a
+// number, name, L, W, # or *; empty list members; a second - in a range; a step of 0 or larger than its
+// field; a step after a name; 99 and 98 (Java's internal marks for * and ?); # and L in a list or after
+// a range of days; ? in a list; L in the month and year fields; days and years out of range; signs;
+// anything that is not ASCII. testdata/README.md lists the oddities of Java that are kept.
 //
-// Crontab also refuses n/step (tools disagree on its meaning), a range that
-// wraps around, and @reboot.
+// Crontab also rejects n/step (tools disagree on its meaning), a range that wraps around, and @reboot.
 //
-// Both refuse a text longer than [MaxText].
+// Both reject a text longer than [MaxText].
 package cron

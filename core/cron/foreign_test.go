@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestForeignFormsNameTheFormHere has a row for each form of another scheduler: the
-// error names the form or field to use here. Both dialects say the same.
+// TestForeignFormsNameTheFormHere has a row for each form of another scheduler: the error names the
+// form or field to use here, the same in both dialects.
 func TestForeignFormsNameTheFormHere(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"CRON_TZ=Asia/Tokyo 0 5 * * *", "set timezone to Asia/Tokyo"},

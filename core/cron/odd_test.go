@@ -10,9 +10,8 @@ const (
 	refused = "refused" // a *ParseError
 )
 
-// oddAccepted is the decision about each text that Java accepts although it
-// looks wrong; what Java makes of it is in the comment. testdata/README.md has
-// the reasons.
+// oddAccepted is the decision about each text that Java accepts although it looks wrong; the comment
+// has Java's meaning. testdata/README.md has the reasons.
 var oddAccepted = map[string]string{
 	"10A * * * * ?":              refused, // trailing junk after a number is ignored: same as 10
 	"5; * * * * ?":               refused, // trailing junk ignored

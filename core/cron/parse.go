@@ -13,12 +13,12 @@ import (
 // of every field still fit.
 const MaxText = 1024
 
-// ParseError says what is wrong with a text.
+// ParseError is the error of a text.
 type ParseError struct {
 	Text   string
-	Pos    int       // where, as a byte offset into Text, from 0
+	Pos    int       // byte offset of the error in Text, from 0
 	Field  string    // the name of the field, empty if it is not about one field
-	Reason core.Text // what is wrong and what is allowed
+	Reason core.Text // the problem and the allowed values
 }
 
 // Error returns one line.
@@ -282,8 +282,8 @@ type reader struct {
 	text    string
 	field   field
 	crontab bool
-	rest    string // what is left of the item
-	pos     int    // where rest begins
+	rest    string // the unread part of the item
+	pos     int    // the position of rest
 }
 
 func (r *reader) list(w word) ([]item, error) {
@@ -311,7 +311,7 @@ func (r *reader) list(w word) ([]item, error) {
 	return list, nil
 }
 
-// alone: Quartz applies these to the whole field, whatever else is listed.
+// alone reports whether Quartz applies the item to the whole field, whatever else is listed.
 func (it item) alone() bool {
 	switch it.form {
 	case formAny, formNth, formLastDow, formSaturday:
@@ -474,7 +474,7 @@ func (r *reader) step() (int, error) {
 	return n, err
 }
 
-// value reads a number in range, or a name where the field has names.
+// value reads a number in range, or a name if the field has names.
 func (r *reader) value() (n int, named bool, err error) {
 	letters := 0
 	for letters < len(r.rest) && isLetter(r.rest[letters]) {
@@ -576,7 +576,7 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// counted is how many fields there are.
+// counted writes a number of fields.
 func counted(n int) core.Text {
 	if n == 1 {
 		return core.Say("1 field")

@@ -10,12 +10,11 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// maxTraps bounds what a text with long lists can give.
+// maxTraps limits the warnings for a text with long lists.
 const maxTraps = 10
 
-// Traps returns warnings about what the text means but its writer may not: one
-// line each, at most ten, none for most schedules. It needs what the parsed schedule no
-// longer has, the way the text is written, and so reads the text again.
+// Traps returns warnings about a meaning that the writer may not expect: one line each, at most ten,
+// none for most schedules. It reads the text again, because the parsed schedule has lost its form.
 func (e *Expr) Traps() []core.Text {
 	read := readQuartz
 	if e.crontab {
@@ -61,8 +60,7 @@ func (e *Expr) trapNever() []core.Text {
 	return []core.Text{core.Say("never runs: no time from %d to %d matches", FirstYear, LastYear)}
 }
 
-// trapTooOften: * in a field while a larger unit is restricted is mostly a
-// forgotten 0.
+// trapTooOften warns of * in a field if a larger unit is restricted, which is mostly a forgotten 0.
 func (e *Expr) trapTooOften() []core.Text {
 	switch {
 	case e.sec == all60 && (e.min != all60 || e.hour != all24):
@@ -73,7 +71,7 @@ func (e *Expr) trapTooOften() []core.Text {
 	return nil
 }
 
-// trapStep: a step restarts with the next larger unit.
+// trapStep warns that a step restarts with the next larger unit.
 func trapStep(k kind, it item) []core.Text {
 	if it.step < 2 || it.form != formStar && it.form != formFrom {
 		return nil
@@ -100,7 +98,7 @@ func trapStep(k kind, it item) []core.Text {
 	return nil
 }
 
-// trapAfterMidnight: "22-3 on Friday" is not the night that begins on Friday.
+// trapAfterMidnight warns that "22-3 on Friday" is not the night that begins on Friday.
 func (e *Expr) trapAfterMidnight(list []item) []core.Text {
 	if e.dom == allDays && e.dow == allWeek && e.nth == 0 {
 		return nil
@@ -114,7 +112,7 @@ func (e *Expr) trapAfterMidnight(list []item) []core.Text {
 	return nil
 }
 
-// trapShortMonths: a date that some of the months do not have.
+// trapShortMonths warns of a date that some of the months do not have.
 func (e *Expr) trapShortMonths(list []item) []core.Text {
 	if e.either {
 		return nil

@@ -1,5 +1,5 @@
-// Package glance marks the reads that fill a page for a user. A store may answer them some seconds behind
-// what was written, if that is cheaper, counts what they cost, and reads nothing twice for a page.
+// Package glance marks the reads that fill a page for a user. A store may answer them with data that is
+// some seconds old, if that is cheaper. It counts their cost, and reads nothing twice for a page.
 package glance
 
 import (
@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Glance is the reads of one page.
+// Glance collects the reads of one page.
 type Glance struct {
 	halves atomic.Int64
 	mu     sync.Mutex
@@ -23,7 +23,7 @@ type answer struct {
 
 type key struct{}
 
-// Begin returns a context whose reads are those of a page.
+// Begin returns a context whose reads belong to a page.
 func Begin(ctx context.Context) (context.Context, *Glance) {
 	g := &Glance{known: map[string]*answer{}}
 	return context.WithValue(ctx, key{}, g), g
@@ -38,14 +38,14 @@ func Of(ctx context.Context) *Glance {
 // End returns a context whose reads belong to no page, and so are strong.
 func End(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, nil) }
 
-// Spend adds read units, of which a store counts halves.
+// Spend adds read units; a store counts halves.
 func (g *Glance) Spend(units float64) { g.halves.Add(int64(2 * units)) }
 
-// Units returns how many read units were spent.
+// Units returns the read units spent.
 func (g *Glance) Units() float64 { return float64(g.halves.Load()) / 2 }
 
-// Once returns what read returned for a name before, or calls it. The answer may be shared and is not to be changed.
-// An error is not kept.
+// Once returns the earlier result of read for a name, or calls read. The result may be shared and must not
+// be changed. An error is not kept.
 func (g *Glance) Once(name string, read func() (any, error)) (any, error) {
 	g.mu.Lock()
 	a := g.known[name]
@@ -64,7 +64,7 @@ func (g *Glance) Once(name string, read func() (any, error)) (any, error) {
 	return is, err
 }
 
-// Known returns what Once read for a name; nil if it did not yet, or is about to.
+// Known returns the result of Once for a name; nil if there is none, or a read is in progress.
 func (g *Glance) Known(name string) any {
 	g.mu.Lock()
 	a := g.known[name]

@@ -14,14 +14,14 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// lane is the way to one channel: what hangs there keeps nothing else waiting.
+// lane limits the messages to one channel, so that a hanging channel delays no other.
 type lane struct {
 	places  chan struct{}
 	mu      sync.Mutex
 	waiting int
-	rest    time.Time // until then nothing is sent, for it did not answer
+	rest    time.Time // nothing is sent before then, because the channel did not answer
 	why     string
-	// told is when its trouble was stored, and looked at when it was read whether there is any.
+	// told is when its trouble was last stored, looked when a success last checked for a stored one.
 	told, looked time.Time
 }
 
@@ -36,15 +36,15 @@ func (n *Notices) lane(channel string) *lane {
 	return l
 }
 
-// errBusy says that no place on the way to a channel was free.
+// errBusy means that no place of a channel was free.
 var errBusy = errors.New("many wait for this channel")
 
-// errLater is why a notice is not sent now, without a try.
+// errLater is the reason why a notification is not sent now; no attempt was made.
 type errLater struct{ why string }
 
 func (e errLater) Error() string { return e.why }
 
-// enter waits for a place, and answers what gives it back. Times are of the clock that nobody sets.
+// enter waits for a place and returns the function that frees it. It uses the monotonic clock.
 func (n *Notices) enter(ctx context.Context, l *lane) (leave func(), err error) {
 	l.mu.Lock()
 	if l.waiting >= n.o.Line {
@@ -76,7 +76,7 @@ func (n *Notices) enter(ctx context.Context, l *lane) (leave func(), err error) 
 	return func() { <-l.places }, nil
 }
 
-// sent is what came of one notice.
+// sent is the result of sending one notification.
 type sent struct {
 	of      Pending
 	err     error
@@ -85,7 +85,7 @@ type sent struct {
 	after   time.Duration
 }
 
-// deliver sends notices that were taken, to the channels side by side, and notes what came of it.
+// deliver sends the taken notifications to the channels concurrently and records the results.
 func (n *Notices) deliver(ctx context.Context, w *work, s State, k *known, who *core.Notify, mine []Pending) error {
 	runs := map[core.RunID]core.Run{}
 	var ids []core.RunID
@@ -96,10 +96,10 @@ func (n *Notices) deliver(ctx context.Context, w *work, s State, k *known, who *
 	}
 	if len(ids) > 0 {
 		found, unread, err := n.store.Runs(ctx, distinct(ids))
-		if err == nil { // without it the notice says less
+		if err == nil { // otherwise the message has fewer details
 			runs = found
 		}
-		for i := range mine { // some stand for what has no run
+		for i := range mine { // some runs do not exist
 			if _, is := runs[mine[i].Last.Run]; !is && err == nil && !slices.Contains(unread, mine[i].Last.Run) {
 				mine[i].Last.Run = 0
 			}
@@ -141,7 +141,7 @@ func distinct(ids []core.RunID) (list []core.RunID) {
 	return list
 }
 
-// note has what came of a notice in the item. What is given up the other channels are told of.
+// note records a result in the item. If a notification is given up, the other channels are notified of that.
 func (n *Notices) note(st *State, r *sent, who *core.Notify, now time.Time) {
 	if r.err == nil {
 		st.Sent(&r.of, now)
@@ -168,7 +168,7 @@ func (n *Notices) note(st *State, r *sent, who *core.Notify, now time.Time) {
 	}
 }
 
-// muteWhy is why a notice is given up; mute parts it: the channel, whose name has no colon, and
+// muteWhy formats why a notification is given up; mute splits it into the channel, whose name has no colon, and
 // its error.
 func muteWhy(channel string, err error) string { return channel + ": " + err.Error() }
 
@@ -177,7 +177,7 @@ func mute(why string) (channel, err string) {
 	return channel, err
 }
 
-// send sends one notice once, if there is a place on the way to its channel.
+// send sends one notification once, if its channel has a free place.
 func (n *Notices) send(ctx context.Context, s *State, p *Pending, ch core.Channel, is bool, run core.Run) (r sent) {
 	r.of = *p
 	if !is {
@@ -211,10 +211,10 @@ func (n *Notices) send(ctx context.Context, s *State, p *Pending, ch core.Channe
 	return r
 }
 
-// tailLines is how many last lines of a log a notice has.
+// tailLines is the number of log lines in a message.
 const tailLines = 20
 
-// message is what a notice says.
+// message makes the message of a notification.
 func (n *Notices) message(ctx context.Context, s *State, p *Pending, run core.Run) core.Message {
 	m := core.Message{ID: fmt.Sprintf("%s-%s-%d", idOf(s.Name), p.Event, core.Millis(p.Made)), Event: string(p.Event), Run: p.Last.Run,
 		Instant: p.Last.At, Reason: p.Last.Reason, Text: p.Last.Why, At: p.Last.When, Count: int(min(p.Count, 1<<31-1)), Since: p.First.When,
@@ -255,7 +255,7 @@ func (n *Notices) message(ctx context.Context, s *State, p *Pending, run core.Ru
 	return m
 }
 
-// idOf is a name in the characters of an ID.
+// idOf returns a name in the characters of an ID.
 func idOf(name string) string {
 	b := []byte(name)
 	for i, c := range b {
@@ -266,8 +266,8 @@ func idOf(name string) string {
 	return string(b)
 }
 
-// fares keeps how the channel of a notice fares: what people see that look why they hear
-// nothing. It is written where that changes, and else once a minute.
+// fares stores the health of a channel, which users see. It is written on a change, otherwise at most once a
+// minute.
 func (n *Notices) fares(ctx context.Context, r *sent) {
 	l, now := n.lane(r.of.Channel), time.Now()
 	givenUp := r.forGood || r.err != nil && n.o.Now().Sub(r.of.Made) >= bound.NoticeFor
@@ -277,7 +277,7 @@ func (n *Notices) fares(ctx context.Context, r *sent) {
 			went(Took)
 		case givenUp:
 			went(GivenUp)
-		case r.tried: // what found no place was no try
+		case r.tried: // without a place there was no attempt
 			went(Retried)
 		}
 	}

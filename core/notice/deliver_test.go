@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// TestLease: what one process is sending no other sends meanwhile.
+// TestLease checks that no other process sends a leased notification.
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -39,8 +39,8 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// TestRest: a channel that did not answer is left alone for half a minute, whatever else it is
-// to be told; it hears of all of it later.
+// TestRest checks that nothing is sent to a channel for half a minute after it did not answer, and that
+// everything is delivered later.
 func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -68,8 +68,7 @@ func TestRest(t *testing.T) {
 	})
 }
 
-// TestChannelTakenOut: what waits for a channel arrives there also where the job tells another by
-// then.
+// TestChannelTakenOut checks that a pending notification still reaches its channel after the job names another.
 func TestChannelTakenOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -94,11 +93,11 @@ func TestChannelTakenOut(t *testing.T) {
 	})
 }
 
-// TestAllMute: where no channel takes anything, that one is mute is told of no further.
+// TestAllMute checks that no notification of a failed delivery is repeated if all channels fail.
 func TestAllMute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
-		var asked atomic.Int64 // the channels are told side by side
+		var asked atomic.Int64 // the channels are used concurrently
 		r.fail = func(string) error {
 			asked.Add(1)
 			return &core.Undelivered{Permanent: true, Reason: "no such address"}
@@ -113,11 +112,11 @@ func TestAllMute(t *testing.T) {
 	})
 }
 
-// TestWhyOfTheNote: what a note says comes before what its run says.
+// TestWhyOfTheNote checks that the text of a note takes precedence over the message of its run.
 func TestWhyOfTheNote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		run := r.ends(core.Succeeded).Aside.Run // its message is another
+		run := r.ends(core.Succeeded).Aside.Run // its message differs
 		r.handle(ring.Noted([]ring.Note{{Job: 7, Event: core.EventDeadLetter, Run: run, Why: "it cannot be read", When: time.Now()}},
 			time.Now())[0].Message)
 		r.heard("a", "dead-letter 1")

@@ -1,12 +1,11 @@
-// Package notice decides what people are told of a job, and sees to it that they are: each
-// event once in its quiet period, with the count of what that stands for, by every channel
-// that is to be told, until that took it or a day is over.
+// Package notice decides which notifications a job causes and delivers them. Each event causes one notification
+// per quiet period, with the number of events it stands for. It is retried on every configured channel until
+// the channel accepts it, or until it is a day old.
 //
-// What has happened comes as notes, by messages of the aside lane, of whoever saw it. All that
-// is known of the notices of one job is one stored item (State), written on the condition that
-// nobody wrote it meanwhile; when it is to be looked at next is in an index of its own (Look),
-// written before the item. So whoever dies leaves a message that is not acked, or a look that
-// is not dropped, and the next one goes on by the item. docs/reference/notification-events.md says what is promised.
+// Events arrive as notes in messages of the post-run queue. One stored item (State) has everything about the
+// notifications of one job and is written conditionally. An index has the time of the job's next check (Look)
+// and is written before the item. A process that dies thus leaves an unacked message or a check in the index,
+// and another process continues from the item. docs/reference/notification-events.md lists the guarantees.
 //
-// It refuses to know how a channel is reached (Sender) and in which words.
+// The package does not know how to reach a channel (Sender), or the texts of messages.
 package notice

@@ -13,34 +13,34 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// seen is what a look at a job found.
+// seen is the result of a check of a job.
 type seen struct {
 	notes     []ring.Note
-	next      time.Time // when to look again
+	next      time.Time // the time of the next check
 	recovered bool
-	failing   core.RunID // of which it recovered
-	failures  int64      // that came before
+	failing   core.RunID // the failure before the recovery
+	failures  int64      // failures before the recovery
 	checked   core.Instant
 	success   core.Instant
 	slow      core.Instant
 }
 
-// into notes it in an item.
+// into stores the result in an item.
 func (j *seen) into(s *State) {
 	switch {
 	case !j.recovered || s.Failing == nil:
 	case s.Failing.Run == j.failing:
 		s.Failing, s.Failures = nil, 0
-	default: // it has failed again meanwhile
+	default: // a newer failure came in between
 		s.Failures = max(s.Failures-j.failures, 1)
 	}
 	s.Checked, s.Success, s.Slow = max(s.Checked, j.checked), max(s.Success, j.success), max(s.Slow, j.slow)
 }
 
-// untoldAgain is between two looks at whether anybody is to be told that a job is overdue.
+// untoldAgain is the time between two checks whether an overdue job has a channel.
 const untoldAgain = time.Hour
 
-// judge looks at a job for what nobody notes: that it recovered, is overdue, has a slow run.
+// judge checks the conditions that cause no notes: the job recovered, is overdue, or has a slow run.
 func (n *Notices) judge(ctx context.Context, w *work, k *known, who *core.Notify) (j seen, err error) {
 	job, st := k.jobs[w.job], k.states[JobName(w.job)]
 	if job == nil || len(w.looks) == 0 {
@@ -53,7 +53,7 @@ func (n *Notices) judge(ctx context.Context, w *work, k *known, who *core.Notify
 		}
 	}
 	if overdue := who.Overdue != (core.Overdue{}); overdue && !who.Tells(core.EventOverdue) {
-		j.next = sooner(j.next, now.Add(untoldAgain)) // its app may say whom to tell later
+		j.next = sooner(j.next, now.Add(untoldAgain)) // its app may name channels later
 	} else if overdue {
 		if err := n.overdue(ctx, k, job, &st, who, now, &j); err != nil {
 			return j, err
@@ -67,11 +67,11 @@ func (n *Notices) judge(ctx context.Context, w *work, k *known, who *core.Notify
 	return j, nil
 }
 
-// Runs are read in pages of so many, so many at most of each kind.
+// The page size for runs, and the limit of runs of each kind.
 const page, looks = 100, 1000
 
-// newest goes over the runs of a job, the newest of each kind first, until f says that it is
-// enough of them.
+// newest passes the runs of a job to f: the scheduled runs, then the numbered ones, each newest
+// first until f returns false.
 func (n *Notices) newest(ctx context.Context, job core.JobID, f func(r *core.Run) (goOn bool)) error {
 	var spans [2][2]core.RunID
 	spans[0][0], spans[0][1] = core.RunRange(job, 0, core.Horizon)
@@ -98,10 +98,10 @@ func (n *Notices) newest(ctx context.Context, job core.JobID, f func(r *core.Run
 	return nil
 }
 
-// recovered looks for a success that ended after the last failure that is known.
+// recovered checks for a success that ended after the last known failure.
 func (n *Notices) recovered(ctx context.Context, job *core.Job, st *State, who *core.Notify, j *seen) error {
 	if !who.Tells(core.EventRecovered) {
-		j.recovered, j.failing, j.failures = true, st.Failing.Run, st.Failures // nobody wants to know any more
+		j.recovered, j.failing, j.failures = true, st.Failing.Run, st.Failures // no channel wants recoveries
 		return nil
 	}
 	var last *core.Run
@@ -124,11 +124,11 @@ func (n *Notices) recovered(ctx context.Context, job *core.Job, st *State, who *
 	return nil
 }
 
-// overdue judges whether the job ought to have succeeded by now.
+// overdue checks whether the job should have succeeded by now.
 func (n *Notices) overdue(ctx context.Context, k *known, job *core.Job, st *State, who *core.Notify, now time.Time, j *seen) error {
 	app := k.apps[job.Def.App]
 	paused := job.Sched.State != core.Started && job.Sched.PausedAt(now) || app.Pause.Covers(now) || k.global.Pause.Covers(now)
-	// From then on it is judged: what a pause or an edit left behind is nobody's fault.
+	// Time before the last edit or the end of a pause does not count.
 	from := job.Sched.RevAt
 	for _, p := range []core.Pause{app.Pause, k.global.Pause} {
 		if !p.To.IsZero() && p.To.After(from) && !p.To.After(now) {
@@ -160,8 +160,7 @@ func (n *Notices) overdue(ctx context.Context, k *known, job *core.Job, st *Stat
 	return nil
 }
 
-// byTimes are the last two moments at which a job is to have succeeded by its clock, and the
-// next one.
+// byTimes returns the last two times of day at which the job should have succeeded, and the next one.
 func byTimes(o core.Overdue, loc *time.Location, now time.Time) (before, by, next time.Time) {
 	hour, minute, _ := o.Clock()
 	local := now.In(loc)
@@ -181,8 +180,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// demanded reports whether a job was to run after one moment, and up to another. What has no
-// schedule is demanded each day: somebody else begins it.
+// demanded reports whether a job was expected to run in (after, upTo]. A job without a schedule is expected to
+// be triggered each day.
 func demanded(job *core.Job, after, upTo time.Time) bool {
 	sch, err := schedule.Compile(job.Sched.Schedule, job.Def.ID)
 	if err != nil || sch.Manual() {
@@ -195,11 +194,11 @@ func demanded(job *core.Job, after, upTo time.Time) bool {
 	return ok && !at.Time().After(upTo)
 }
 
-// within judges whether its last success is too long ago; told of once, and again after as long.
+// within checks whether the last success is too long ago, and repeats that after each further period.
 func (n *Notices) within(ctx context.Context, job *core.Job, st *State, within time.Duration, from time.Time, paused bool, now time.Time,
 	j *seen) error {
 	if paused {
-		j.checked, j.next = core.InstantOf(now), sooner(j.next, now.Add(within)) // whatever ends the pause, nothing is overdue before
+		j.checked, j.next = core.InstantOf(now), sooner(j.next, now.Add(within)) // nothing is overdue earlier, even if the pause ends
 		return nil
 	}
 	success, err := n.success(ctx, job.Def.ID, now.Add(-within))
@@ -218,7 +217,7 @@ func (n *Notices) within(ctx context.Context, job *core.Job, st *State, within t
 		j.next = sooner(j.next, over)
 		return nil
 	}
-	missed := over.Add(now.Sub(over).Truncate(within)) // the last one of them
+	missed := over.Add(now.Sub(over).Truncate(within)) // the end of the last whole period
 	j.next = sooner(j.next, missed.Add(within))
 	if at := core.Ceil(missed); at > st.Checked {
 		j.checked = at
@@ -227,8 +226,8 @@ func (n *Notices) within(ctx context.Context, job *core.Job, st *State, within t
 	return nil
 }
 
-// success is when the last run of a job that succeeded ended, among those that are looked at;
-// zero where it is not after since, or not known.
+// success returns the end of the newest successful run among the checked ones; it is zero if it is unknown or
+// not after since.
 func (n *Notices) success(ctx context.Context, job core.JobID, since time.Time) (at time.Time, err error) {
 	err = n.newest(ctx, job, func(r *core.Run) bool {
 		if r.State == core.Succeeded && r.EndedAt.After(at) {
@@ -239,7 +238,7 @@ func (n *Notices) success(ctx context.Context, job core.JobID, since time.Time) 
 	return at, err
 }
 
-// slow looks for runs that are at work for too long: each is told of once.
+// slow finds runs that run for too long; each is notified once.
 func (n *Notices) slow(ctx context.Context, job *core.Job, st *State, who *core.Notify, now time.Time, j *seen) error {
 	upTo := core.InstantOf(now.Add(-who.Slow))
 	var late []core.Run

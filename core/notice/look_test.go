@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// look asks for looks at the job of the rig, as a pass does.
+// look requests checks of the rig's job, as a pass does.
 func (r *rig) look(at ...core.Instant) ring.Message {
 	var list []ring.Look
 	for _, a := range at {
@@ -23,7 +23,7 @@ func (r *rig) look(at ...core.Instant) ring.Message {
 	return ring.Looked(list, time.Now()).Message
 }
 
-// indexed are the looks of the index up to some time from now.
+// indexed returns the checks in the index up to some time from now.
 func (r *rig) indexed(within time.Duration) []ring.Look {
 	r.t.Helper()
 	list, err := r.e.Notices.DueLooks(r.t.Context(), core.InstantOf(time.Now().Add(within)), 100)
@@ -31,8 +31,8 @@ func (r *rig) indexed(within time.Duration) []ring.Look {
 	return list
 }
 
-// TestLookAheadOfTheClock: a look that comes before its moment, asked for by a clock that is
-// ahead, leaves another behind, and the job is told of as if it had come in time.
+// TestLookAheadOfTheClock checks that an early check, requested by a fast clock, leaves another one in the
+// index.
 func TestLookAheadOfTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
@@ -51,15 +51,15 @@ func TestLookAheadOfTheClock(t *testing.T) {
 	})
 }
 
-// unread is a store of which the channels cannot be read.
+// unread is a store whose channels cannot be read.
 type unread struct{ *store }
 
 func (unread) Channels(context.Context, []string) (map[string]core.Channel, error) {
 	return nil, errors.New("written by a newer version")
 }
 
-// TestLookFails: a look that cannot be done is asked for by each pass, and by nothing else: its
-// messages do not add up. It is done once it can be. A note that fails comes again.
+// TestLookFails checks that a failing check is requested once a pass, without piling up messages, and is done
+// once it works. A failing note is redelivered.
 func TestLookFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
@@ -84,7 +84,7 @@ func TestLookFails(t *testing.T) {
 	})
 }
 
-// TestOverdueToLater: who is told where nobody was to be told before hears of what is overdue.
+// TestOverdueToLater checks that a channel that is added later is notified of an overdue job.
 func TestOverdueToLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify = core.Notify{Overdue: core.Overdue{Within: 3 * time.Hour}} })
@@ -100,8 +100,8 @@ func TestOverdueToLater(t *testing.T) {
 	})
 }
 
-// TestFailingEnds: a job that failed and is deleted, or never runs again, is not looked at for
-// ever; one that succeeds a month later is told of.
+// TestFailingEnds checks that a failed job that is deleted or never runs again is not checked forever. A
+// success a month later is notified.
 func TestFailingEnds(t *testing.T) {
 	const day = 24 * 60
 	for name, c := range map[string]struct {
@@ -148,8 +148,8 @@ func TestFailingEnds(t *testing.T) {
 	}
 }
 
-// TestSameCauseAgain: a cause that comes back a day after people heard of it is told of again; a
-// copy of its note is not, however late it comes.
+// TestSameCauseAgain checks that a cause that returns after a day is notified again, and that a late copy of
+// its note is not.
 func TestSameCauseAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -160,7 +160,7 @@ func TestSameCauseAgain(t *testing.T) {
 		first := time.Now()
 		r.handle(note(first))
 		r.minutes(120)
-		r.handle(note(time.Now())) // the same once more
+		r.handle(note(time.Now())) // the same cause again
 		r.minutes(120)
 		r.heard("a", "unplanned 1")
 		r.minutes(24 * 60)

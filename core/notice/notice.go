@@ -19,39 +19,38 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Options of Notices. The zero value of a field means its default.
+// Options configures Notices. The zero value of a field means its default.
 type Options struct {
 	Now        func() time.Time
 	Log        *slog.Logger
-	Deployment string // whose notices these are
-	// Link is where people read of a run, with RunInLink for its ID (CheckLink); empty: nowhere.
+	Deployment string // the name of the deployment in messages
+	// Link is the URL of a run's page, with RunInLink for its ID (CheckLink); empty: no link.
 	Link string
-	// Places is how many messages are on their way to one channel at a time, and Line how
-	// many may wait for a place, each for PlaceWait; what does not get one goes later.
+	// Places is the number of concurrent messages to a channel, and Line how many more may wait for PlaceWait
+	// each; others are retried later.
 	Places, Line int           // 16, 4096
 	PlaceWait    time.Duration // 15 s
-	// SendFor bounds a message; Lease is for how long nobody else sends it.
+	// SendFor is the timeout of a message; for the time of Lease, no other process sends it.
 	SendFor, Lease time.Duration // 20 s, 45 s
-	// Rest is for how long nothing goes to a channel that did not answer.
+	// Rest is how long nothing is sent to a channel that did not answer.
 	Rest time.Duration // 30 s
-	// Pace is between two times that this process does what is wanted of one job.
+	// Pace is the minimum time between two writes of one job's item by this process.
 	Pace time.Duration // 250 ms
-	// Again is between two looks at whether a job that fails has recovered; more while it fails
-	// for long.
+	// Again is the time between two checks whether a failing job has recovered; it grows while the job keeps
+	// failing.
 	Again time.Duration // 1 min
-	Logs  Logs          // nil: notices have no lines
-	// Went is called with what came of each try to bring a notice to a channel; it must not
-	// block.
+	Logs  Logs          // nil: messages contain no log lines
+	// Went is called with the outcome of each attempt to send to a channel; it must not block.
 	Went func(o Outcome)
 }
 
-// RunInLink stands in Options.Link for the ID of a run.
+// RunInLink is the placeholder in Options.Link for the ID of a run.
 const RunInLink = "{run}"
 
-// maxLink bounds a link in bytes: messages leave out longer ones, and an ID has up to 20.
+// maxLink limits a link in bytes: messages leave out longer ones, and an ID has up to 20.
 const maxLink = 900
 
-// CheckLink says why people could not read of a run under a link; nil if it is empty.
+// CheckLink returns why a link is no URL of a run's page; nil for an empty link.
 func CheckLink(link string) error {
 	if link == "" {
 		return nil
@@ -68,10 +67,10 @@ func CheckLink(link string) error {
 	return nil
 }
 
-// Outcome is what came of a try to bring a notice to a channel.
+// Outcome is the result of an attempt to send a notification to a channel.
 type Outcome string
 
-// The outcomes: the channel took it, it did not and is tried again, or is not.
+// The outcomes: accepted, failed and retried later, or given up.
 const (
 	Took    Outcome = "sent"
 	Retried Outcome = "failed"
@@ -91,7 +90,7 @@ type Notices struct {
 	paced  map[core.JobID]time.Time
 }
 
-// New makes Notices.
+// New makes Notices with the defaults of its options.
 func New(store Store, r Ring, to Sender, o Options) *Notices {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -105,10 +104,10 @@ func New(store Store, r Ring, to Sender, o Options) *Notices {
 		paced: map[core.JobID]time.Time{}}
 }
 
-// Messages does what messages of the aside lane want, with an answer for each: nil means that
-// it may be acked. What the end of a run owes is cleared once it is counted. One that asks for
-// looks alone may be acked whatever came of it: a look that is not done stays in the index, and
-// each pass asks for it again; were its message to come again too, each pass would add one.
+// Messages handles messages of the post-run queue and returns an error for each; nil means ack. The pending
+// notification of a run is cleared once it is counted. A message that only requests checks is always acked: an
+// open check stays in the index, and each pass requests it again. Redelivering the message too would add one
+// message a pass.
 func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 	errs := make([]error, len(list))
 	var ids []core.RunID
@@ -166,8 +165,8 @@ func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 	return errs
 }
 
-// clear notes that people were told of these ends, or are being told. It answers those of which
-// it could not: their messages come again, and are counted once.
+// clear records that the notifications of these runs are counted. It returns the runs for which that failed;
+// their messages are redelivered and counted once.
 func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.RunID]core.Run) (left []core.RunID, err error) {
 	for try := 0; try <= tries; try++ {
 		var puts []core.RunPut
@@ -190,7 +189,7 @@ func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.Run
 		if len(ids) == 0 {
 			return nil, nil
 		}
-		found, unread, rerr := n.store.Runs(ctx, ids) // perhaps its log was kept meanwhile
+		found, unread, rerr := n.store.Runs(ctx, ids) // another writer may have changed the run
 		if rerr = core.Unread(unread, rerr); rerr != nil {
 			return ids, rerr
 		}
@@ -199,13 +198,13 @@ func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.Run
 	return ids, err
 }
 
-// ask is what one message of the aside lane wants: notes, or looks.
+// ask is the request of one message: notes or checks.
 type ask struct {
 	notes []ring.Note
 	looks []ring.Look
 }
 
-// work is what some messages want of one job.
+// work is the requests of several messages for one job.
 type work struct {
 	job   core.JobID
 	notes []ring.Note
@@ -214,22 +213,22 @@ type work struct {
 	err   error
 }
 
-// holds reports whether a look at a moment is among those in hand.
+// holds reports whether the work contains a check at a time.
 func (w *work) holds(at core.Instant) bool {
 	return slices.ContainsFunc(w.looks, func(l ring.Look) bool { return l.At == at })
 }
 
-// known is what was read for a job.
+// known is the data that was read for a job.
 type known struct {
 	jobs     map[core.JobID]*core.Job
-	gone     bool // there is no such job any more
+	gone     bool // the job is deleted
 	apps     map[string]core.App
 	global   core.Global
 	states   map[string]State
 	channels map[string]core.Channel
 }
 
-// handle does what messages want, with an answer for each.
+// handle handles requests and returns an error for each.
 func (n *Notices) handle(ctx context.Context, asks []ask) []error {
 	errs := make([]error, len(asks))
 	var all []*work
@@ -274,7 +273,7 @@ func (n *Notices) handle(ctx context.Context, asks []ask) []error {
 			errs[i] = w.err
 		}
 	}
-	if len(done) > 0 { // what stays is looked at once more
+	if len(done) > 0 { // a check that stays is repeated, which is harmless
 		if err := n.store.DropLooks(ctx, done); err != nil {
 			n.o.Log.Warn("looks at notices are not dropped", "err", err)
 		}
@@ -282,14 +281,14 @@ func (n *Notices) handle(ctx context.Context, asks []ask) []error {
 	return errs
 }
 
-// group is what is wanted of one job by calls that come within Options.Pace: it is done at once,
-// so that what fails thousands of times a minute is a few writes a second.
+// group collects the work of one job from calls within Options.Pace and does it at once. Thousands
+// of failures a minute thus cause only a few writes a second.
 type group struct {
 	work
 	done chan struct{}
 }
 
-// together has what is wanted of a job done with what others want of it by then.
+// together does the work of one job, combined with that of concurrent calls.
 func (n *Notices) together(ctx context.Context, w *work) error {
 	n.mu.Lock()
 	if g := n.groups[w.job]; g != nil {
@@ -324,7 +323,7 @@ func (n *Notices) together(ctx context.Context, w *work) error {
 	return err
 }
 
-// mostPaced bounds the jobs of which it is remembered when their item was written last.
+// mostPaced is the number of jobs from which on expired entries of paced are removed.
 const mostPaced = 10_000
 
 func sleep(ctx context.Context, d time.Duration) {
@@ -395,7 +394,7 @@ func (n *Notices) unreadable(w *work, why error) error {
 	return nil
 }
 
-// of is who is told what of a job.
+// of returns the notification settings of a job.
 func (k *known) of(id core.JobID) core.Notify {
 	job := k.jobs[id]
 	var app *core.App
@@ -406,11 +405,11 @@ func (k *known) of(id core.JobID) core.Notify {
 	return core.Tell(job, app, &k.global)
 }
 
-// tries bounds how often an item is written anew because another was faster.
+// tries limits the retries of a write that another writer preceded.
 const tries = 8
 
-// job does what is wanted of one job: it counts the notes, judges what nobody notes, and sends
-// what is to be sent now.
+// job does the work of one job: it counts the notes, evaluates the conditions that cause no notes, and sends
+// what is due.
 func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 	who, job := k.of(w.job), k.jobs[w.job]
 	seen, err := n.judge(ctx, w, k, &who)
@@ -443,7 +442,7 @@ func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 		}
 		before := st.Clone()
 		mine = st.Take(now, n.o.Lease)
-		for i := range mine { // they are gone by then, or say when
+		for i := range mine { // delivery removes them, or sets their next attempt
 			before.Sent(&mine[i], now)
 		}
 		return sooner(next, before.Next())
@@ -454,10 +453,10 @@ func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 	return n.deliver(ctx, w, s, k, &who, mine)
 }
 
-// longThen is the age of a failure from which on a success is looked for once an hour.
+// longThen is the age of a failure after which recovery is checked once an hour.
 const longThen = 4 * 24 * time.Hour
 
-// again is between two looks at whether a job has recovered, of which the last failure is so old.
+// again returns the time between two checks for recovery; age is the age of the last failure.
 func (n *Notices) again(age time.Duration) time.Duration {
 	if age >= longThen {
 		return max(time.Hour, n.o.Again)
@@ -465,13 +464,13 @@ func (n *Notices) again(age time.Duration) time.Duration {
 	return max(min(age/16, 15*time.Minute), n.o.Again)
 }
 
-// failure reports whether an event is the end of a chain that failed.
+// failure reports whether an event is the end of a failed retry chain.
 func failure(e core.Event) bool {
 	return e == core.EventFailed || e == core.EventLost || e == core.EventNoExecutor
 }
 
-// fails notes the end of a chain that failed, of which a success is to be told. Notes come in
-// no order, and each counts, but for a copy, as far as that is known.
+// fails records the end of a failed retry chain, so that a later success is notified. Notes arrive in any
+// order; each counts except known copies.
 func (s *State) fails(note *ring.Note) {
 	if s.Failing != nil && note.Run == s.Failing.Run ||
 		slices.ContainsFunc(s.Told, func(t Told) bool { return t.Event == note.Event && slices.Contains(t.Seen, note.Run) }) {
@@ -490,8 +489,8 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// update changes the item of a job, and puts the look that it needs into the index before.
-// change answers when that is.
+// update changes the item of a job with change, which returns the time of the next check. The check is put into
+// the index before the item is stored.
 func (n *Notices) update(ctx context.Context, w *work, was State, change func(*State) time.Time) (State, error) {
 	name := JobName(w.job)
 	for try := 0; ; try++ {
@@ -503,7 +502,7 @@ func (n *Notices) update(ctx context.Context, w *work, was State, change func(*S
 			s.Look = 0
 		}
 		at := core.Ceil(next)
-		for w.holds(at) { // what is in hand is dropped: by a clock that is behind, it may be the next as well
+		for w.holds(at) { // checks in hand are dropped later, and with a slow clock the next one can have the same time
 			at++
 		}
 		if !next.IsZero() && (s.Look == 0 || at < s.Look) {
@@ -535,13 +534,13 @@ func same(s, was *State) bool {
 	a, b := *s, *was
 	a.Name, b.Name = "", ""
 	if b.Of == nil && len(a.Told)+len(a.Pending) == 0 && a.Failing == nil && a.Look == 0 && a.Checked == 0 && b.V == 0 {
-		return true // nothing is worth an item
+		return true // an empty item is not stored
 	}
 	return reflect.DeepEqual(a, b)
 }
 
-// Pass asks for the looks that are due, by messages of the aside lane: it is called each
-// minute, by any number. What nobody came to is asked for again.
+// Pass requests the due checks by messages of the post-run queue. Any number of processes call it each minute.
+// Checks that were not done are requested again.
 func (n *Notices) Pass(ctx context.Context) (asked int, err error) {
 	now := n.o.Now()
 	looks, err := n.store.DueLooks(ctx, core.InstantOf(now), passMost)
@@ -565,5 +564,5 @@ func (n *Notices) Pass(ctx context.Context) (asked int, err error) {
 	return asked, err
 }
 
-// A pass asks for so many looks at most, so many a message.
+// Limits of checks per pass and per message.
 const passMost, looksAMessage = 5000, 50

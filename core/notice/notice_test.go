@@ -22,12 +22,12 @@ import (
 	"github.com/tickring/tickring/internal/testkit/noticed"
 )
 
-// store has channels of its own in place of an engine's.
+// store replaces the channels of an engine.
 type store struct {
 	engine.NoticeStore
 	channels map[string]core.Channel
-	refuse   error // of what is to be changed of runs
-	unread   error // why a job cannot be read
+	refuse   error // the answer to changes of runs
+	unread   error // the error of reading a job
 	// meanwhile happens once, after runs were read.
 	meanwhile func()
 }
@@ -73,7 +73,7 @@ func (s *store) Channels(_ context.Context, names []string) (map[string]core.Cha
 	return found, nil
 }
 
-// rig is a job, its channels, and what arrives at them.
+// rig is a job, its channels, and the messages that they receive.
 type rig struct {
 	t    *testing.T
 	e    *engine.Engine
@@ -133,7 +133,7 @@ func (r *rig) Send(ctx context.Context, ch core.Channel, m core.Message) error {
 	return nil
 }
 
-// ends makes a run that has ended now, and answers its message of the aside lane.
+// ends creates a run that has just ended and returns its message of the post-run queue.
 func (r *rig) ends(state core.State, reasons ...core.Reason) ring.Message {
 	r.t.Helper()
 	r.runs++
@@ -149,13 +149,13 @@ func (r *rig) ends(state core.State, reasons ...core.Reason) ring.Message {
 	return ring.Message{Kind: ring.KindAside, Slot: core.InstantOf(time.Now()), Aside: &ring.Aside{Run: id, Aside: core.Aside{Notice: true}}}
 }
 
-// handle has messages handled, each of which is to be acked.
+// handle handles messages, all of which must be acked.
 func (r *rig) handle(list ...ring.Message) {
 	r.t.Helper()
 	r.must(r.n.Messages(r.t.Context(), list)...)
 }
 
-// minutes has the looks of some minutes done, each minute.
+// minutes runs n minutes with a pass and its checks each minute.
 func (r *rig) minutes(n int) {
 	r.t.Helper()
 	for range n {
@@ -177,7 +177,7 @@ func (r *rig) minutes(n int) {
 	}
 }
 
-// heard is what a channel was told, in short.
+// heard compares the messages of a channel with want.
 func (r *rig) heard(channel string, want ...string) {
 	r.t.Helper()
 	r.mu.Lock()
@@ -204,7 +204,7 @@ func (r *rig) trouble(channel string) *notice.Trouble {
 	return found[name].Trouble
 }
 
-// TestCheckLink: a link that people could not follow to a run is refused before it is in a message.
+// TestCheckLink checks which links are accepted.
 func TestCheckLink(t *testing.T) {
 	for _, good := range []string{"", "https://x/runs/{run}", "http://x:8080/?run={run}", "https://x/#/{run}/log"} {
 		if err := notice.CheckLink(good); err != nil {
@@ -220,8 +220,8 @@ func TestCheckLink(t *testing.T) {
 	}
 }
 
-// TestQuiet: the first of a cause is told at once, the others together at the end of the quiet
-// period, each cause by itself; a copy of a message adds nothing.
+// TestQuiet checks that the first occurrence of an event is notified at once and the others together after the
+// quiet period. Copies of a message do not count.
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
@@ -253,8 +253,7 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// TestOwed: who dies before a notice is counted leaves it owed, and it is told of; once it is
-// counted the run owes nothing.
+// TestOwed checks that a run owes nothing once its notification is counted.
 func TestOwed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -268,8 +267,8 @@ func TestOwed(t *testing.T) {
 	})
 }
 
-// TestNoticeWaitsForUnreadableJob: a notice waits while the definition of its job cannot be read, as during a rolling deployment,
-// and is given up with the definition after a day.
+// TestNoticeWaitsForUnreadableJob checks that a notification waits a day for an unreadable definition, as
+// during a rolling deployment, and is then given up.
 func TestNoticeWaitsForUnreadableJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -294,7 +293,7 @@ func TestNoticeWaitsForUnreadableJob(t *testing.T) {
 	})
 }
 
-// TestRecovered: the first success after a failure is told once, within some minutes.
+// TestRecovered checks that the first success after a failure is notified once, within some minutes.
 func TestRecovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -302,7 +301,7 @@ func TestRecovered(t *testing.T) {
 		r.minutes(30)
 		r.heard("a", "failed 1")
 		r.ends(core.Succeeded)
-		r.ends(core.Failed, core.ReasonHandler) // and again, before anybody looked
+		r.ends(core.Failed, core.ReasonHandler) // another failure before the check
 		r.handle(ring.Message{Kind: ring.KindAside, Aside: &ring.Aside{Run: core.NumberedRun(7, r.runs), Aside: core.Aside{Notice: true}}})
 		r.minutes(5)
 		r.heard("a", "failed 1")
@@ -323,8 +322,8 @@ func TestRecovered(t *testing.T) {
 	})
 }
 
-// TestRecoveredCounts: each failure before a success counts, in whatever order their notes come,
-// a copy adds nothing; and what failed again before people were told counts for the next success.
+// TestRecoveredCounts checks that each failure before a success counts once, in any order of notes. A failure
+// after the success counts for the next one.
 func TestRecoveredCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify.Quiet = time.Minute })
@@ -358,8 +357,8 @@ func TestRecoveredCounts(t *testing.T) {
 	})
 }
 
-// TestDown: a channel that answers 500 for a day is tried again and again, more and more seldom;
-// then its notice is given up, that is told by the other channel, and people can see it.
+// TestDown checks a channel that answers 500 for a day: attempts become rarer, then it is given up, and the
+// other channel and the users see that.
 func TestDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
@@ -406,8 +405,7 @@ func TestDown(t *testing.T) {
 	})
 }
 
-// TestDownComesBack: what a channel did not take it gets once it is there again, with all that
-// came meanwhile.
+// TestDownComesBack checks that a channel that works again receives all that it missed.
 func TestDownComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify.Quiet = time.Minute })
@@ -434,7 +432,7 @@ func TestDownComesBack(t *testing.T) {
 	})
 }
 
-// TestPermanent: what a channel refuses for good is not sent again.
+// TestPermanent checks that a notification that a channel permanently rejects is not sent again.
 func TestPermanent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -448,8 +446,8 @@ func TestPermanent(t *testing.T) {
 	})
 }
 
-// TestDeletedChannel: of a channel that is gone while notices wait for it the other is told, and
-// nothing is stuck.
+// TestDeletedChannel checks that pending notifications of a deleted channel are given up, and that the other
+// channel is notified of that.
 func TestDeletedChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
@@ -471,8 +469,7 @@ func TestDeletedChannel(t *testing.T) {
 	})
 }
 
-// TestHung: a channel that hangs delays the notices of no other, and takes no more than its
-// places; each is on its way by then, or put off.
+// TestHung checks that a hanging channel delays no other and uses only its places; the rest is retried later.
 func TestHung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -516,7 +513,7 @@ func TestHung(t *testing.T) {
 	})
 }
 
-// TestThousands: a hundred thousand failures of a minute are a few writes, and one notice with
+// TestThousands checks that a hundred thousand failures in a minute cause a few writes and one message with
 // their count.
 func TestThousands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -538,14 +535,14 @@ func TestThousands(t *testing.T) {
 	})
 }
 
-// at is a moment of the first day of the bubble.
+// at returns a time on the first day of the synctest bubble.
 func at(hour, minute int) time.Time { return time.Date(2000, 1, 1, hour, minute, 0, 0, time.UTC) }
 
-// until has the looks of each minute up to a moment done.
+// until runs minutes up to a time.
 func (r *rig) until(to time.Time) { r.t.Helper(); r.minutes(int(time.Until(to) / time.Minute)) }
 
-// TestOverdueBy: who has not succeeded by its time of the day in its zone is told of then, and
-// no other: not one that did, is paused, or was not to run.
+// TestOverdueBy checks that a job without a success by its time of day is notified, unless it succeeded, was
+// paused, or was not expected to run.
 func TestOverdueBy(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(r *rig, j *core.Job)
@@ -603,8 +600,8 @@ func TestOverdueBy(t *testing.T) {
 	}
 }
 
-// TestOverdueWithin: no success for so long is told once, and again after as long; a success
-// begins anew.
+// TestOverdueWithin checks that a period without success is notified once, and again after each further period.
+// A success restarts the period.
 func TestOverdueWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
@@ -628,7 +625,7 @@ func TestOverdueWithin(t *testing.T) {
 	})
 }
 
-// TestSlow: a run that takes too long is told of once, however many runs wait beside it.
+// TestSlow checks that a slow run is notified once, with any number of waiting runs.
 func TestSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
@@ -658,8 +655,8 @@ func cron(text string) core.Schedule {
 	return core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: text}}}
 }
 
-// TestOwedYet: where it cannot be noted that a run owes no notice any more, its message comes
-// again, for nobody else would; people are told once.
+// TestOwedYet checks that a message is redelivered if its run cannot be cleared, and that the channel is
+// notified once.
 func TestOwedYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -681,8 +678,8 @@ func TestOwedYet(t *testing.T) {
 	})
 }
 
-// TestNotRecovered: a job whose last run failed has not recovered, although one succeeded after
-// the failure that is known: the note of the newer one may be on its way yet.
+// TestNotRecovered checks that a job whose last run failed has not recovered, even if the note of that failure
+// has not arrived.
 func TestNotRecovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -702,7 +699,7 @@ func TestNotRecovered(t *testing.T) {
 	})
 }
 
-// TestPace: what is wanted of one job in a short time by many calls is a few writes of its item.
+// TestPace checks that many calls for one job within a short time cause few writes of its item.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -717,14 +714,14 @@ func TestPace(t *testing.T) {
 			time.Sleep(span / n)
 		}
 		calls.Wait()
-		// Four a second, and one for what waited at the end.
+		// Four a second, and one for the remaining work at the end.
 		if s := r.state(); s.V-before > 4*2+1 || s.Told[0].Count != n {
 			t.Fatalf("%d writes, counted %d of %d", s.V-before, s.Told[0].Count, n)
 		}
 	})
 }
 
-// TestOverdueOnce: one miss is told once, however often the job is looked at.
+// TestOverdueOnce checks that one miss is notified once, with any number of checks.
 func TestOverdueOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
@@ -740,8 +737,8 @@ func TestOverdueOnce(t *testing.T) {
 	})
 }
 
-// TestSlowOnce: a run that is slow is told of once, however often the job is looked at for it,
-// and another that is slow after it by itself.
+// TestSlowOnce checks that a slow run is notified once with any number of checks, and a later slow run
+// separately.
 func TestSlowOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
@@ -757,7 +754,7 @@ func TestSlowOnce(t *testing.T) {
 			r.must(r.e.Notices.PutLooks(t.Context(), []ring.Look{{At: core.InstantOf(time.Now()), Job: 7}}))
 			r.minutes(1)
 		}
-		// More of them than the item remembers.
+		// More runs than the item remembers.
 		for n := range uint32(40) {
 			begin(1000 + n)
 		}

@@ -6,30 +6,30 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// OfRun is what became of the notice of how a run ended, as far as the item of its job still
-// knows it: that goes a day after it says nothing any more.
+// OfRun is the status of the notification of a run's end, as far as the item of its job has it. The item is
+// deleted a day after it is empty.
 type OfRun struct {
 	Event core.Event
 	Stand Stand
-	// At is when the notice was made, of Counted when it is to be; zero: it is one before the
-	// last of its event, of which neither this nor each channel that gave it up is known any more.
+	// At is when the notification was made, or for Counted when it is due. Zero: an older notification of the
+	// event, for which the item has neither the time nor all channels that gave it up.
 	At      time.Time
-	Waiting []Pending // of Told the channels that have not taken it yet
-	GivenUp []Untaken // of Told those that never will
+	Waiting []Pending // for Made: channels that have not accepted it
+	GivenUp []Untaken // for Made: channels that gave it up
 }
 
-// Stand is how far a notice has come.
+// Stand is the progress of a notification.
 type Stand string
 
 const (
-	Owed    Stand = "owed"    // not counted yet
-	Counted Stand = "counted" // told at the end of the quiet period
-	Made    Stand = "told"    // each channel has taken it, but for those that are named
+	Owed    Stand = "owed"    // not counted
+	Counted Stand = "counted" // due at the end of the quiet period
+	Made    Stand = "told"    // accepted by all channels, except the listed ones
 )
 
-// Run tells what became of the notice of how a run ended; false: nobody was to be told, or it is
-// not known any more. A notice stands for what ended from its first to its last, so a run is
-// found by its end, also where more came than an item names.
+// Run returns the status of the notification of a run's end; false: there is none, or it is unknown. A
+// notification covers all ends between its first and last, so Run finds runs by their end, even if the item
+// does not name them.
 func (s *State) Run(r *core.Run) (n OfRun, is bool) {
 	if n.Event = core.EndEvent(r); n.Event == "" || !r.Notice {
 		return n, false

@@ -12,8 +12,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// TestRun: a run knows what became of its notice, from when it is owed until each channel has
-// taken it or never will, also where a notice stands for more than are remembered.
+// TestRun checks the status of a run's notification at each stage, also for more runs than an item remembers.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
@@ -49,7 +48,7 @@ func TestRun(t *testing.T) {
 			t.Fatalf("it stands as %+v", n)
 		}
 		stands(well, "")
-		stands(r.ends(core.Lost, core.ReasonGone), "owed") // who tells nobody of this is not known before it is counted
+		stands(r.ends(core.Lost, core.ReasonGone), "owed") // without counting it, Run does not know that no channel wants it
 		time.Sleep(time.Second)
 		var more []ring.Message
 		for range 40 { // more than an item names
@@ -83,13 +82,13 @@ func TestRun(t *testing.T) {
 		if n := stands(last, "told"); len(n.Waiting)+len(n.GivenUp) != 0 || n.At.IsZero() {
 			t.Fatalf("it stands as %+v", n)
 		}
-		if n := stands(first, "told"); !n.At.IsZero() || len(n.GivenUp) != 1 { // of a notice before the last one
+		if n := stands(first, "told"); !n.At.IsZero() || len(n.GivenUp) != 1 { // an older notification
 			t.Fatalf("it stands as %+v", n)
 		}
 	})
 }
 
-// TestGivenUpIsKept: what no channel took is known for a day after that was clear.
+// TestGivenUpIsKept checks that a given-up notification is kept for a day.
 func TestGivenUpIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
@@ -108,8 +107,7 @@ func TestGivenUpIsKept(t *testing.T) {
 	})
 }
 
-// TestAddedWhileSent: what is added to a notice that is being sent is not told by it, whatever
-// order it came in.
+// TestAddedWhileSent checks that occurrences added during a send are not part of it, in any order.
 func TestAddedWhileSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
@@ -148,8 +146,8 @@ func TestAddedWhileSent(t *testing.T) {
 	})
 }
 
-// TestStateOfTheReleaseBefore: of how many a happening is has the name that it had before, and
-// counts once: as its times.
+// TestStateOfTheReleaseBefore checks that the number of occurrences keeps its stored name "count" and counts as
+// one note.
 func TestStateOfTheReleaseBefore(t *testing.T) {
 	const stored = `{"told":[{"event":"skipped","sent":"2027-01-15T08:00:00Z","quiet":"2027-01-15T09:00:00Z","count":1,` +
 		`"first":{"at":1800000000,"reason":"misfire","count":61,"when":"2027-01-15T08:10:00Z"},` +

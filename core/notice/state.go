@@ -9,25 +9,25 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// State is what is known of the notices of one job, or of how a channel fares. Its JSON is how
-// it is stored.
+// State is the stored state of the notifications of one job, or of the health of a channel. Its JSON is the
+// stored form.
 type State struct {
 	Name    string    `json:"-"` // JobName or ChannelName
-	V       int64     `json:"-"` // grows by one with each write; 0: none is stored
+	V       int64     `json:"-"` // version, incremented by each write; 0: not stored
 	Told    []Told    `json:"told,omitempty"`
 	Pending []Pending `json:"pending,omitempty"`
-	// Failing is its last chain that failed, until it recovers, Failures how many did by then.
+	// Failing is the end of the last failed retry chain until the job recovers; Failures counts them.
 	Failing  *Happening   `json:"failing,omitempty"`
 	Failures int64        `json:"failures,omitempty"`
-	Checked  core.Instant `json:"checked,omitempty"` // the last moment that it was judged overdue at, or not
-	Success  core.Instant `json:"success,omitempty"` // the end of its last success that was seen
-	Slow     core.Instant `json:"slow,omitempty"`    // what was sent up to then was judged slow, or not
+	Checked  core.Instant `json:"checked,omitempty"` // the last time that was checked for overdue
+	Success  core.Instant `json:"success,omitempty"` // the end of the last success seen
+	Slow     core.Instant `json:"slow,omitempty"`    // runs sent up to then were checked for slow
 	Of       *Subject     `json:"of,omitempty"`
-	Look     core.Instant `json:"look,omitempty"`    // the next that is in the index; 0 none
-	Trouble  *Trouble     `json:"trouble,omitempty"` // of a channel
+	Look     core.Instant `json:"look,omitempty"`    // the next check in the index; 0: none
+	Trouble  *Trouble     `json:"trouble,omitempty"` // only for a channel
 }
 
-// Subject is what a notice says of its job, which may be deleted by then.
+// Subject describes the job in notifications, because the job may be deleted by then.
 type Subject struct {
 	App   string `json:"app"`
 	Name  string `json:"name"`
@@ -35,55 +35,54 @@ type Subject struct {
 	Zone  string `json:"zone,omitempty"`
 }
 
-// JobName is the name of the item of a job; of 0, of what is of none.
+// JobName returns the name of a job's item; ID 0 is the item for everything without a job.
 func JobName(id core.JobID) string { return "job/" + id.String() }
 
 func ChannelName(name string) string { return "channel/" + name }
 
-// Told is what came of one event.
+// Told is the notification state of one event.
 type Told struct {
 	Event core.Event `json:"event"`
-	Sent  time.Time  `json:"sent"`            // when the last notice of it was made
-	Quiet time.Time  `json:"quiet"`           // until then there is no other
-	Count int64      `json:"count,omitempty"` // notes that came since
-	First *Happening `json:"first,omitempty"` // of these, by when it happened
+	Sent  time.Time  `json:"sent"`            // when the last notification of it was made
+	Quiet time.Time  `json:"quiet"`           // no other notification before then
+	Count int64      `json:"count,omitempty"` // notes since the last notification
+	First *Happening `json:"first,omitempty"` // the first and the last of them
 	Last  *Happening `json:"last,omitempty"`
-	// Since is when the first of what the last notice stands for happened, Through when the last
-	// of what was ever told did.
+	// Since is the first happening of the last notification, Through the last happening that was ever notified.
 	Since   time.Time `json:"since,omitzero"`
 	Through time.Time `json:"through,omitzero"`
-	// GivenUp are the channels that will not take a notice, each its last one.
+	// GivenUp has the last notification that each channel finally did not accept.
 	GivenUp []Untaken `json:"givenUp,omitempty"`
-	// Seen are the runs that were counted last: a copy of their note adds nothing. What happens
-	// copiesFor after them is no copy, though it has the same run: that may stand for a cause.
+	// Seen are the runs counted last, so that copies of their notes do not count. A note copiesFor later is no
+	// copy, even with the same run: the run then stands for a cause.
 	Seen []core.RunID `json:"seen,omitempty"`
 }
 
-// Happening is one of what an event stands for.
+// Happening is one occurrence of an event.
 type Happening struct {
 	Run    core.RunID   `json:"run,omitempty"`
 	At     core.Instant `json:"at,omitempty"`
 	Reason core.Reason  `json:"reason,omitempty"`
 	Why    string       `json:"why,omitempty"`
-	Times  int64        `json:"count,omitempty"` // of how many it is; 0: one
+	Times  int64        `json:"count,omitempty"` // the number of occurrences; 0: one
 	When   time.Time    `json:"when"`
 }
 
-// Pending is a notice that a channel has not taken yet.
+// Pending is a notification that a channel has not accepted.
 type Pending struct {
 	Channel string     `json:"channel"`
 	Event   core.Event `json:"event"`
 	Count   int64      `json:"count"`
 	First   Happening  `json:"first"`
 	Last    Happening  `json:"last"`
-	Added   *Happening `json:"added,omitempty"` // the first of what came since it was taken
+	Added   *Happening `json:"added,omitempty"` // the first occurrence since it was taken
 	Made    time.Time  `json:"made"`
 	Tries   int        `json:"tries,omitempty"`
-	Next    time.Time  `json:"next"` // not before; while somebody is at it, until he is over
+	Next    time.Time  `json:"next"` // the next attempt; during one, the end of its lease
 	Error   string     `json:"error,omitempty"`
 }
 
-// Untaken is a notice that a channel did not take, and is not tried any more.
+// Untaken is a notification that a channel did not accept and that was given up.
 type Untaken struct {
 	Channel string    `json:"channel"`
 	First   Happening `json:"first"`
@@ -92,25 +91,25 @@ type Untaken struct {
 	Error   string    `json:"error"`
 }
 
-// Trouble is that a channel takes nothing.
+// Trouble means that a channel accepts nothing.
 type Trouble struct {
 	Since   time.Time `json:"since"`
 	Last    time.Time `json:"last"`
 	Error   string    `json:"error"`
-	GivenUp int64     `json:"givenUp,omitempty"` // notices
+	GivenUp int64     `json:"givenUp,omitempty"` // notifications
 }
 
 const (
 	seenMost = 16
-	// copiesFor is within what time after a note its copies come.
+	// copiesFor is how long after a note its copies can arrive.
 	copiesFor = 24 * time.Hour
-	// Between two tries of a notice there are least at first, most at last.
+	// least and most are the limits of the time between two attempts.
 	least, most = time.Minute, time.Hour
-	// busyFor is until one that found no place is tried.
+	// busyFor is the delay of a notification that found no free place.
 	busyFor = 10 * time.Second
 )
 
-// told is what came of an event.
+// told returns the state of an event, and adds it if it is missing.
 func (s *State) told(e core.Event) *Told {
 	i := slices.IndexFunc(s.Told, func(t Told) bool { return t.Event == e })
 	if i < 0 {
@@ -119,7 +118,7 @@ func (s *State) told(e core.Event) *Told {
 	return &s.Told[i]
 }
 
-// Fold counts what a note says, unless that was counted.
+// Fold counts a note, unless it is a copy.
 func (s *State) Fold(note *ring.Note) *Told {
 	t := s.told(note.Event)
 	newest := t.Sent
@@ -143,7 +142,7 @@ func (s *State) Fold(note *ring.Note) *Told {
 	if t.Count == 0 || !h.When.Before(t.Last.When) {
 		t.Last = h
 	}
-	t.Count++ // of however many the note is: its Times
+	t.Count++ // one note, whatever its Times
 	return t
 }
 
@@ -151,7 +150,7 @@ func happening(n *ring.Note) *Happening {
 	return &Happening{n.Run, n.At, n.Reason, n.Why, n.Times, n.When.UTC()}
 }
 
-// tell makes the notice of what came of an event.
+// tell makes the notification of an event for each channel.
 func (s *State) tell(t *Told, to []string, quiet time.Duration, now time.Time) {
 	for _, c := range to {
 		i := slices.IndexFunc(s.Pending, func(p Pending) bool { return p.Channel == c && p.Event == t.Event })
@@ -160,7 +159,7 @@ func (s *State) tell(t *Told, to []string, quiet time.Duration, now time.Time) {
 				Made: now.UTC(), Next: now.UTC()})
 			continue
 		}
-		p := &s.Pending[i] // the one before has not been taken yet
+		p := &s.Pending[i] // merge it into the pending one
 		p.Count += t.Count
 		if t.First.When.Before(p.First.When) {
 			p.First = *t.First
@@ -179,7 +178,7 @@ func (s *State) tell(t *Told, to []string, quiet time.Duration, now time.Time) {
 	t.Count, t.First, t.Last = 0, nil, nil
 }
 
-// Due has the channels told of what was counted, each event once in a quiet period.
+// Due makes the notifications of counted events whose quiet period is over.
 func (s *State) Due(to []string, quiet time.Duration, now time.Time) {
 	for i := range s.Told {
 		if t := &s.Told[i]; t.Count > 0 && !now.Before(t.Quiet) {
@@ -188,8 +187,8 @@ func (s *State) Due(to []string, quiet time.Duration, now time.Time) {
 	}
 }
 
-// Take answers the notices that are to be sent now, and notes that somebody is at them for so
-// long. Another's come again by his message.
+// Take returns the notifications to send now and leases them. Those leased by others are retried with their
+// messages.
 func (s *State) Take(now time.Time, lease time.Duration) (mine []Pending) {
 	for i := range s.Pending {
 		if p := &s.Pending[i]; !now.Before(p.Next) {
@@ -200,12 +199,12 @@ func (s *State) Take(now time.Time, lease time.Duration) (mine []Pending) {
 	return mine
 }
 
-// is finds a notice that was taken.
+// is returns the index of a taken notification.
 func (s *State) is(p *Pending) int {
 	return slices.IndexFunc(s.Pending, func(o Pending) bool { return o.Channel == p.Channel && o.Event == p.Event })
 }
 
-// Sent notes that a channel took a notice. What was added to it since is still to be told.
+// Sent records that a channel accepted a notification. Occurrences added since then stay pending.
 func (s *State) Sent(p *Pending, now time.Time) {
 	i := s.is(p)
 	if i < 0 {
@@ -222,9 +221,8 @@ func (s *State) Sent(p *Pending, now time.Time) {
 	s.Pending = slices.Delete(s.Pending, i, i+1)
 }
 
-// Failed notes that a channel did not take a notice: it is tried again, later each time, until
-// it is a day old, and not before after; busy: there was no place. forGood: it is not tried
-// again. It reports whether it is given up.
+// Failed records that a channel did not accept a notification, and reports whether it is given up: if forGood,
+// or after a day. Otherwise it is retried with growing delays, at least after; busy: no place was free.
 func (s *State) Failed(p *Pending, why string, forGood, tried, busy bool, after time.Duration, now time.Time) (
 	givenUp bool) {
 	i := s.is(p)
@@ -255,7 +253,7 @@ func (s *State) Failed(p *Pending, why string, forGood, tried, busy bool, after 
 	return false
 }
 
-// Next is when the item is to be looked at for what is in it; zero: never.
+// Next returns when the item needs a check; zero: never.
 func (s *State) Next() (at time.Time) {
 	sooner := func(t time.Time) {
 		if at.IsZero() || t.Before(at) {
@@ -281,7 +279,7 @@ func (s State) Clone() State {
 	return s
 }
 
-// Keep is until when an item is needed; zero: no time ends that.
+// Keep returns until when an item is needed; zero: its content decides.
 func (s *State) Keep() (until time.Time) {
 	if len(s.Pending) > 0 || s.Failing != nil || s.Trouble != nil || s.Look != 0 {
 		return until
@@ -301,5 +299,5 @@ func (s *State) Keep() (until time.Time) {
 	return until.Add(keepFor)
 }
 
-// keepFor is how long an item stays that says nothing any more: no copy of a note comes as late.
+// keepFor is how long an item without content stays: copies of notes arrive within that time.
 const keepFor = 24 * time.Hour

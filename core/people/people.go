@@ -1,6 +1,5 @@
-// Package people is all that people and programs ask for, on one store: to change
-// what there is, to ask, to act on runs, and on many jobs at once. It makes the four and
-// does nothing itself.
+// Package people combines the use cases of users and programs on one store: changes, queries, actions on
+// runs, and bulk operations.
 package people
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 )
 
-// People are the four use cases. Any number of them may work on one store.
+// People are the four use cases. Several can share one store.
 type People struct {
 	*manage.Manage
 	*ask.Ask
@@ -20,7 +19,7 @@ type People struct {
 	*bulk.Bulk
 }
 
-// Store is what they read and write.
+// Store is the storage of the use cases.
 type Store interface {
 	ask.Store
 	manage.Store
@@ -29,16 +28,16 @@ type Store interface {
 
 // Options of People.
 type Options struct {
-	// Reports may be nil for who cleans nothing.
+	// Reports may be nil if the caller cleans nothing.
 	Reports operate.Reports
-	// Plan is how a tick of this deployment plans: what is due soon is planned
-	// at once by the same rules.
+	// Plan is the planning options of this deployment's tick; changes plan runs that are due soon with
+	// them.
 	Plan   plan.Options
 	Ask    ask.Options
 	Manage manage.Options
 }
 
-// New makes the use cases on a store; killer may be nil for who kills nothing.
+// New makes the use cases on a store; killer may be nil if the caller kills nothing.
 func New(store Store, ring operate.Ring, f *finish.Finish, killer operate.Killer, o Options) *People {
 	q := ask.New(store, o.Ask)
 	m := manage.New(store, ring, f, q, o.Plan, o.Manage)

@@ -6,7 +6,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Policy is what a job says about lateness.
+// Policy is the settings of a job for late runs.
 type Policy struct {
 	Misfire  core.Misfire
 	Grace    time.Duration // 0: late at once
@@ -17,16 +17,14 @@ func PolicyOf(s core.Sched) Policy {
 	return Policy{Misfire: s.Misfire, Grace: s.Grace, Deadline: s.Deadline}
 }
 
-// Judge is the late rule for the scheduled fire of an instant that is due at
-// slot and has not been claimed yet; next is the job's next instant after it, 0
-// if there is none. It is stateless and the same in tick and dispatch.
+// Judge applies the late rule to the run of a scheduled time at, which is due at slot and not claimed. next
+// is the job's following scheduled time, 0 if there is none. It is stateless and the same in tick and
+// dispatch.
 //
-// The fire is late when now is more than grace after slot. Late fires of the
-// policy latest are sent only while next is still to come, of all they are
-// sent, of skip they are not. More than deadline after slot nothing is sent,
-// late or not. With send false the reason is misfire or deadline, whichever
-// applied first: so it depends on the fire alone and not on when it is looked
-// at, and a repeat can only lengthen a skipped record.
+// A run is late if now is more than grace after slot. The policy all sends late runs, skip does not, and
+// latest sends them only while now is before next. More than deadline after slot, no run is sent. If send
+// is false, reason is misfire or deadline, whichever applied first. It thus does not depend on now, and a
+// repeat can only lengthen a skipped record.
 func Judge(p Policy, at, slot, next core.Instant, now time.Time) (send bool, late bool, reason core.Reason) {
 	due := slot.Time()
 	late = now.After(due.Add(p.Grace))

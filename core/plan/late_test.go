@@ -51,8 +51,8 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// afterOutage plans a job from 09:59:59 on at the end of an outage, pass after
-// pass, and says what became of the instants in it.
+// afterOutage plans a job from 09:59:59 on at the end of an outage, pass after pass, and returns the
+// results of its scheduled times.
 func afterOutage(t *testing.T, misfire, deadline, job string, outage time.Duration) string {
 	begin := time.Date(2026, 12, 1, 9, 59, 59, 0, time.UTC)
 	now := begin.Add(outage)
@@ -133,7 +133,7 @@ func TestLateDoc(t *testing.T) {
 	}
 }
 
-// apply does what a store does with an advance.
+// apply applies an advance as a store does.
 func apply(s core.Sched, a core.Advance) core.Sched {
 	if a.Rev != s.Rev || a.Next != s.Next || a.Tail != s.Tail || a.Job != s.ID {
 		panic(fmt.Sprintf("the advance %+v is not of %+v", a, s))

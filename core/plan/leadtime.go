@@ -6,27 +6,25 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// LeadTime is how long before its slot a message of fires turns visible on the ring,
-// so that it is in hand when the slot comes. A burst is taken in hand earlier, for
-// that warms what receives it; a fire that is alone in its slot only just in
-// time, for holding is what it costs. The zero value is none.
+// LeadTime is how long before its due time a message becomes visible, so that it is received in time.
+// Bursts become visible earlier, because that warms up the receivers. A single run becomes visible just in
+// time, because a waiting receiver costs money. The zero value is no lead time.
 type LeadTime struct {
-	// Step is the lead time up to Every fires of a slot, and what each Every more add;
-	// Max bounds it.
+	// Step is the lead time for up to Every runs of a due time; each further Every runs add another Step,
+	// up to Max.
 	Every     int
 	Step, Max time.Duration
-	// Few fires of a slot, which fit into one message, are no burst: theirs is that of
-	// a lonely one.
+	// Few is the number of runs that fit into one message: they are no burst and get the lead time of a
+	// single one.
 	Few int
-	// Lonely is the lead time of a fire that is alone in its slot, LonelyMin the least
-	// of it. A queue that counts in whole seconds rounds away what lies between:
-	// it is kept by the phase of the beats.
+	// Lonely is the lead time of a single run, LonelyMin the least. A queue that delays by whole seconds
+	// rounds the time between; Phase corrects that.
 	Lonely, LonelyMin time.Duration
-	// Way is what a pass takes from its beginning to the queue, at least.
+	// Way is the minimum time from the start of a pass to the queue.
 	Way time.Duration
 }
 
-// Of is the lead time of the messages of a slot that has so many fires.
+// Of returns the lead time of the messages of a slot with a number of runs.
 func (l LeadTime) Of(_ core.Instant, fires int) time.Duration {
 	switch {
 	case l.Every <= 0 || fires <= 0:
@@ -37,9 +35,8 @@ func (l LeadTime) Of(_ core.Instant, fires int) time.Duration {
 	return min(l.Step*time.Duration((fires+l.Every-1)/l.Every), l.Max)
 }
 
-// Phase is where in a second a pass is to begin, 0 anywhere: a lonely message
-// that a queue of whole seconds takes Way later turns visible Lonely before its
-// slot.
+// Phase returns when in a second a pass must begin; 0: any time. A single message that reaches a queue of
+// whole seconds after Way then becomes visible Lonely before its slot.
 func (l LeadTime) Phase() time.Duration {
 	if l.Lonely == 0 {
 		return 0

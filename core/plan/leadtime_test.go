@@ -26,8 +26,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// A lonely message that goes to a queue of whole seconds 30 to 130 ms after the
-// beginning of a pass turns visible 50 to 150 ms before its slot.
+// TestLonelyLeadTimeIsMadeByPhase checks a single message that reaches a queue of whole seconds 30 to 130 ms
+// after the start of a pass. It becomes visible 50 to 150 ms before its slot.
 func TestLonelyLeadTimeIsMadeByPhase(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lead := AWS().LeadTime

@@ -8,11 +8,10 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Pack puts fires into messages: one slot a message, in the order of slots, at
-// most limit fires each (ring.MaxFires if that is less, or limit is not
-// positive), the fires of a slot in the order given. A message is not to be seen
-// before its slot less its lead time, which is told how many fires the slot has here;
-// nil: none. The fires are copied.
+// Pack packs runs into messages of one slot each, ordered by slot, with at most limit runs each. If limit is
+// not positive or too large, it is ring.MaxFires. Runs of a slot keep their order. A message is invisible until
+// its lead time before the slot; lead gets the number of runs of the slot, nil: no lead time. The runs are
+// copied.
 func Pack(fires []core.Fire, limit int, lead func(slot core.Instant, fires int) time.Duration) []ring.Out {
 	if len(fires) == 0 {
 		return nil
@@ -48,7 +47,7 @@ func Pack(fires []core.Fire, limit int, lead func(slot core.Instant, fires int) 
 	return out
 }
 
-// bySlot is a copy of fires in the order of slots, stable.
+// bySlot returns a copy of runs, stably sorted by slot.
 func bySlot(fires []core.Fire) []core.Fire {
 	first, last, inOrder := fires[0].Slot, fires[0].Slot, true
 	for i := 1; i < len(fires); i++ {
@@ -59,8 +58,7 @@ func bySlot(fires []core.Fire) []core.Fire {
 		return slices.Clone(fires)
 	}
 	sorted := make([]core.Fire, len(fires))
-	// The slots of a pass are minutes apart, so counting them is quickest; late
-	// ones can make the span long.
+	// The slots of a pass are minutes apart, so counting sort is fastest; late runs can make the span long.
 	if span := int(last-first) + 1; span <= 4*len(fires)+1024 {
 		start := make([]int32, span+1)
 		for i := range fires {

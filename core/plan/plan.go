@@ -7,31 +7,26 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Result is what one pass does for one job: send the fires, record the skips,
-// and only then apply the advance.
+// Result is the work of one pass for one job: send the runs, record the skips, and only then apply the
+// advance.
 type Result struct {
-	Fires   []core.Fire // in the order of their instants, and of their slots
-	Skips   []core.Skip // in the order of their instants
+	Fires   []core.Fire // ordered by scheduled time and due time
+	Skips   []core.Skip // ordered by scheduled time
 	Advance core.Advance
 }
 
-// Job plans a started job from s.Next: every instant whose slot lies before the
-// end of the window that holds the later of its next slot and now + PlanAhead, and at
-// most MaxAhead from now. A job that is not due yet, not started, or has no next
-// instant gives no fires and an advance that changes at most its planAt. One whose
-// pause has an end to come gives the fires that are due to be planned of those after
-// it; the advance only moves planAt.
+// Job plans a started job from s.Next, at most MaxAhead from now. It plans every scheduled time whose slot is
+// before the end of a window: the one that holds the later of its next slot and now + PlanAhead. A job that is
+// not due or not started, or has no next time, gives no runs, and the advance changes at most planAt. A paused
+// job whose pause ends gives the runs after the pause that must be planned now; the advance only moves planAt.
 //
-// Each instant takes a number of the sequence, sent or not, so that a repeat
-// gives a fire the same one.
+// Each scheduled time takes a sequence number, sent or not, so that a repeat gives a run the same number.
 //
-// Where MaxInstants or MaxSkips ends the pass, the new planAt is not after now,
-// so the next pass goes on.
+// If MaxInstants or MaxSkips ends the pass, the new planAt is not after now, so the next pass continues.
 //
-// A fixed delay is planned in its own way: its one fire makes the run that is
-// the chain's tail; Next stays, so that a fire sent again under a new revision
-// keeps its ID. AfterEnd moves it on. With a tail open only planAt moves: what a
-// close may have missed is the caller's to repair.
+// A fixed-delay job has one run at a time, the tail. Next stays, so that a run sent again under a new
+// revision keeps its ID; AfterEnd moves it. With an open tail only planAt moves: the caller must repair a
+// close that was missed.
 func Job(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result {
 	a := core.Advance{
 		Job: s.ID, Rev: s.Rev, Next: s.Next, Tail: s.Tail,
@@ -87,8 +82,8 @@ func Job(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result 
 	return r
 }
 
-// skip records an instant. Skipped instants are always the oldest of a pass
-// (Judge), so instants in a row are records in a row.
+// skip records a skipped time. Skipped times are always the oldest of a pass (Judge), so consecutive ones
+// can share a record.
 func (r *Result) skip(s core.Sched, at core.Instant, reason core.Reason, now time.Time) {
 	if n := len(r.Skips); n > 0 && len(r.Fires) == 0 && r.Skips[n-1].Reason == reason {
 		r.Skips[n-1].Last = at
@@ -134,20 +129,20 @@ func fixedDelay(s core.Sched, sch *schedule.Schedule, delay time.Duration, now t
 	return r
 }
 
-// DelaySlot is when the fire of an instant of a fixed delay is due.
+// DelaySlot returns when the run of a fixed delay is due.
 func (o Options) DelaySlot(job core.JobID, sch *schedule.Schedule, at core.Instant) core.Instant {
 	delay, _ := sch.FixedDelay()
 	return sch.Slot(job, at, 0, delay < o.Window)
 }
 
-// delayed sets the next instant of a fixed delay.
+// delayed sets the next scheduled time of a fixed delay.
 func (o Options) delayed(a *core.Advance, s core.Sched, sch *schedule.Schedule, at core.Instant) {
-	// Never an instant that was used: its run exists, and the job would stand
-	// still for ever. A clock that was set back can ask for one.
+	// Never reuse a scheduled time: its run exists, so the job would stop forever. A clock that was set
+	// back can cause that.
 	at = max(at, s.Next+1)
 	a.NewTail = 0
 	at, ok := sch.Clamp(at)
-	if s.State != core.Started { // its planAt is the end of a pause, and Start will decide the rest
+	if s.State != core.Started { // planAt is the end of the pause; Start sets the rest
 		a.NewNext, a.NewPlanAt = at, s.PlanAt
 		return
 	}
@@ -159,28 +154,26 @@ func (o Options) delayed(a *core.Advance, s core.Sched, sch *schedule.Schedule, 
 	a.NewPlanAt = o.lonely(s.ID, o.DelaySlot(s.ID, sch, at))
 }
 
-// AfterEnd is the advance of a fixed delay after the chain of its tail closed
-// at ended: the next fire is delay later. A job that is started ends where the
-// schedule's window is over; one that is paused only loses its tail. It is planned at once by its maker where
-// NewPlanAt is not after now.
+// AfterEnd returns the advance of a fixed delay after the retry chain of its tail closed at ended: the next
+// run is delay later. After the end of its window a started job ends. A paused job only loses its tail. If
+// NewPlanAt is not after now, the caller plans the job at once.
 func AfterEnd(s core.Sched, delay time.Duration, ended time.Time, o Options) core.Advance {
 	a := core.Advance{
 		Job: s.ID, Rev: s.Rev, Next: s.Next, Tail: s.Tail,
 		NewSeq: s.Seq, NewPartition: s.Partition, NewState: s.State,
 	}
 	sch, err := schedule.Compile(s.Schedule, s.ID)
-	if err != nil { // cannot be: it was checked when it was stored. Then without its window
+	if err != nil { // not possible: it was checked when stored; continue without its window
 		sch, _ = schedule.Compile(core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}}, s.ID)
 	}
 	o.delayed(&a, s, sch, core.Ceil(ended).Add(delay))
 	return a
 }
 
-// Start sets what planning needs after a create, edit or resume at s.RevAt: the
-// first instant after it, planAt, and the state started, or ended where no
-// instant is left. A schedule without rules is started and never due. A fixed
-// delay with an open tail keeps it and is due at once, for its fire has to be
-// sent again under the new revision.
+// Start sets the planning fields after a create, edit or resume at s.RevAt: the next scheduled time,
+// planAt, and the state: started, or ended if no time is left. A schedule without rules is started and
+// never due. A fixed delay with an open tail keeps it and is due at once, because its run must be sent
+// again under the new revision.
 func Start(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 	s.State, s.PlanError = core.Started, ""
 	s.PauseUntil, s.PauseBy, s.PauseWhy = 0, "", ""
@@ -212,8 +205,8 @@ func Start(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 	return s
 }
 
-// EndPause is the advance that starts a paused job at the end its pause had, and
-// its record: instants after that moment are demanded, however late that is seen.
+// EndPause returns the advance that starts a paused job at the planned end of its pause, with the change
+// record: later times are expected, however late that is noticed.
 func EndPause(s core.Sched, sch *schedule.Schedule, o Options) core.Advance {
 	after := resumed(s, sch, o)
 	a := s.Stay()
@@ -224,14 +217,13 @@ func EndPause(s core.Sched, sch *schedule.Schedule, o Options) core.Advance {
 	return a
 }
 
-// resumed is the job as it starts at the end that its pause has.
+// resumed returns the job as it starts at the end of its pause.
 func resumed(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 	s.Rev, s.RevAt = core.NextRev(s.Rev, s.RevAt, s.PauseUntil.Time())
 	return Start(s, sch, o)
 }
 
-// Pause is s paused, until the moment if that is not 0. The open chain of a fixed delay
-// stays its tail.
+// Pause returns s paused, until a time if that is not 0. An open chain of a fixed delay stays its tail.
 func Pause(s core.Sched, by, why string, until core.Instant, o Options) core.Sched {
 	s.State, s.PlanAt, s.PlanError = core.Paused, until, ""
 	s.PauseUntil, s.PauseBy, s.PauseWhy = until, by, why
@@ -247,7 +239,7 @@ func Pause(s core.Sched, by, why string, until core.Instant, o Options) core.Sch
 	return s
 }
 
-// PauseNow is the advance that pauses a job without an end, and its record.
+// PauseNow returns the advance that pauses a job without an end, with the change record.
 func PauseNow(s core.Sched, why string, now time.Time, o Options) core.Advance {
 	rev, at := core.NextRev(s.Rev, s.RevAt, now)
 	after := s
@@ -261,13 +253,12 @@ func PauseNow(s core.Sched, why string, now time.Time, o Options) core.Advance {
 	return a
 }
 
-// maxCounted bounds how many instants of a skipped range are counted: what is
-// over it is covered, and the count says "at least".
+// maxCounted limits the scheduled times of a skipped range that are counted; for more, the record covers
+// all and its count is a minimum.
 const maxCounted = 1_000_000
 
-// Dropped is the record of the instants of s, from Next to revAt, that are perhaps
-// on no message when its revision ends; false if there is none. What is on the
-// ring already is before Next: dispatch judges it.
+// Dropped returns the record of the times of s from Next to revAt that may not be enqueued when its
+// revision ends; false if there are none. Earlier ones are enqueued, and dispatch judges them.
 func Dropped(s *core.Sched, revAt time.Time, reason core.Reason) (core.Skip, bool, error) {
 	end := core.InstantOf(revAt)
 	if s.State != core.Started || s.Next == 0 || s.Next > end {
@@ -275,7 +266,7 @@ func Dropped(s *core.Sched, revAt time.Time, reason core.Reason) (core.Skip, boo
 	}
 	skip := core.Skip{Job: s.ID, First: s.Next, Last: s.Next, Count: 1, Reason: reason, Rev: s.Rev, Made: revAt}
 	if _, fixed := s.Schedule.FixedDelay(); fixed {
-		return skip, s.Tail == 0, nil // a tail's fire went out
+		return skip, s.Tail == 0, nil // a tail's run was sent
 	}
 	sch, err := schedule.Compile(s.Schedule, s.ID)
 	if err != nil {
@@ -295,9 +286,8 @@ func Dropped(s *core.Sched, revAt time.Time, reason core.Reason) (core.Skip, boo
 	}
 }
 
-// PausedPlanAt is when a tick is to look at a paused job: when the first instant
-// after the pause is to be planned, for by the end of it that may be too late, and
-// at that end at the latest. 0 without an end.
+// PausedPlanAt returns when a tick must check a paused job: when the first time after the pause must be
+// planned, and at the end of the pause at the latest. 0: the pause has no end.
 func PausedPlanAt(s core.Sched, sch *schedule.Schedule, o Options) core.Instant {
 	if _, fixed := sch.FixedDelay(); fixed || s.PauseUntil == 0 {
 		return s.PauseUntil
@@ -308,9 +298,8 @@ func PausedPlanAt(s core.Sched, sch *schedule.Schedule, o Options) core.Instant 
 	return s.PauseUntil
 }
 
-// beforeEnd plans what comes soon after the end of a pause. The fires are of the
-// paused revision: whatever changes the job, be it another end of the pause, lets
-// them fall. EndPause makes a revision too, whose plan covers those that come after it.
+// beforeEnd plans runs soon after the end of a pause. They belong to the paused revision, so that any
+// change of the job drops them. EndPause creates a revision too, whose plan covers the later ones.
 func beforeEnd(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result {
 	r := Result{Advance: s.Stay()}
 	r.Advance.PlanError = ""
@@ -332,11 +321,10 @@ func beforeEnd(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) R
 	return r
 }
 
-// PlanAt is when a tick is to plan the instant next of a job: the start of the
-// window that holds its slot less PlanAhead, or, if the job fires less than once a
-// window (the gap to the instant after it is a window or more, or there is
-// none), its slot less LonelySpreadMin to LonelySpreadMax by the job's number.
-// It is 0 only for a next of 0.
+// PlanAt returns when a tick must plan the scheduled time next of a job: PlanAhead before the window that holds
+// its slot. A job fires less than once a window if the gap to the following time is a window or more, or there
+// is none. It is planned LonelySpreadMin to LonelySpreadMax before its slot, by job ID. The result is 0 only if
+// next is 0.
 func PlanAt(s core.Sched, sch *schedule.Schedule, next core.Instant, o Options) core.Instant {
 	if next == 0 {
 		return 0
@@ -348,12 +336,12 @@ func PlanAt(s core.Sched, sch *schedule.Schedule, next core.Instant, o Options) 
 	return c.planAt(o)
 }
 
-// cursor walks over the instants of a schedule.
+// cursor iterates over the scheduled times of a schedule.
 type cursor struct {
 	sch      *schedule.Schedule
 	job      core.JobID
 	window   core.Instant
-	at, next core.Instant // 0: there is none
+	at, next core.Instant // 0: none
 	slot     core.Instant // of at
 	frequent bool         // the gap to next is less than a window
 }
@@ -381,21 +369,20 @@ func (c *cursor) planAt(o Options) core.Instant {
 	return o.clip(o.WindowStart(c.job, c.slot)-seconds(o.PlanAhead), c.slot)
 }
 
-// lonely is when a slot is planned for a job that fires less than once a window.
+// lonely returns when a slot is planned for a job that fires less than once a window.
 func (o Options) lonely(job core.JobID, slot core.Instant) core.Instant {
-	// Numbers are given in a row, and jobs made together fire together: a hash
-	// would leave holes.
+	// Jobs created together get consecutive IDs and often fire together, so the ID spreads them evenly; a
+	// hash would not.
 	spread := seconds(o.LonelySpreadMin) + core.Instant(job)%(seconds(o.LonelySpreadMax-o.LonelySpreadMin)+1)
 	return o.clip(slot-spread, slot)
 }
 
-// clip keeps a planAt after 0 and not so early that its slot would be too far
-// ahead for the ring.
+// clip limits a planAt to at least 1 and at most MaxAhead before its slot.
 func (o Options) clip(planAt, slot core.Instant) core.Instant {
 	return max(planAt, slot-seconds(o.MaxAhead), 1)
 }
 
-// WindowStart is the beginning of the window of a job that t lies in.
+// WindowStart returns the start of the job's window that contains t.
 func (o Options) WindowStart(job core.JobID, t core.Instant) core.Instant {
 	w := seconds(o.Window)
 	groups := core.Instant(max(o.Groups, 1))

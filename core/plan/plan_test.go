@@ -64,9 +64,8 @@ func someJob(t *rapid.T) (core.Sched, *schedule.Schedule, Options) {
 	return Start(s, sch, o), sch, o
 }
 
-// Pass after pass, at nows in any order, with advances that are lost, and with
-// the number of groups growing and shrinking between: every demanded instant is
-// handled once, by a fire or a skip.
+// TestEveryInstantOnce checks that every expected time is handled once, by a run or a skip. Passes come at
+// times in any order, with lost advances and a changing number of groups.
 func TestEveryInstantOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, sch, o := someJob(t)
@@ -119,7 +118,7 @@ func TestEveryInstantOnce(t *testing.T) {
 	})
 }
 
-// checkResult holds what every pass promises.
+// checkResult checks the guarantees of every pass.
 func checkResult(t *rapid.T, s core.Sched, sch *schedule.Schedule, now time.Time, o Options, r Result) {
 	a := r.Advance
 	for i, f := range r.Fires {
@@ -143,7 +142,7 @@ func checkResult(t *rapid.T, s core.Sched, sch *schedule.Schedule, now time.Time
 	if due := PlanAt(s, sch, s.Next, o) <= core.InstantOf(now); due != (a.NewSeq > s.Seq) {
 		t.Fatalf("planAt %s at %s: %d instants", PlanAt(s, sch, s.Next, o), now, a.NewSeq-s.Seq)
 	}
-	// What is left for later is not needed before PlanAhead is over.
+	// Later times are not needed before PlanAhead is over.
 	if a.NewNext != 0 && a.NewPlanAt > core.InstantOf(now) {
 		next, _ := sch.Next(a.NewNext)
 		slot := sch.Slot(s.ID, a.NewNext, next, next != 0 && next-a.NewNext < seconds(o.Window))
@@ -176,7 +175,7 @@ func checkRepeat(t *rapid.T, s core.Sched, sch *schedule.Schedule, now time.Time
 	}
 }
 
-// Passes at one moment come to an end, with nothing due.
+// TestPassesEnd checks that passes at one time end with nothing due.
 func TestPassesEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, sch, o := someJob(t)
@@ -191,8 +190,8 @@ func TestPassesEnd(t *testing.T) {
 	})
 }
 
-// A verdict changes at most once, from send to skip, and never its reason; of
-// two instants the older falls first.
+// TestJudgeIsMonotone: a result changes at most once, from send to skip, and never its reason; of two times
+// the older is skipped first.
 func TestJudgeIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		secs := func(name string, to int64) time.Duration {
@@ -259,7 +258,7 @@ func TestPlanAt(t *testing.T) {
 	}
 }
 
-// A minutely job in its rhythm has ten fires to an advance.
+// TestAdvanceCoversAWindow checks that a minutely job has ten runs to an advance.
 func TestAdvanceCoversAWindow(t *testing.T) {
 	s := sched(77, every(time.Minute))
 	sch, o := compile(t, s), AWS()
@@ -305,7 +304,7 @@ func TestFixedDelay(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 
-	// While the chain is open the tick only looks again.
+	// While the chain is open the tick only rechecks.
 	open := Job(s, sch, s.PlanAt.Time(), o)
 	if len(open.Fires)+len(open.Skips) != 0 || open.Advance.NewPlanAt != s.PlanAt+600 || open.Advance.NewTail != run {
 		t.Errorf("%+v", open)
@@ -326,11 +325,11 @@ func TestFixedDelay(t *testing.T) {
 	if next.Next != first+2+300 || next.Tail != 0 || next.State != core.Started || next.PlanAt != next.Next-249 || next.Seq != 1 {
 		t.Errorf("%+v", next)
 	}
-	// A clock that was set back gives no instant again.
+	// A clock that was set back never reuses a time.
 	if got := AfterEnd(s, 5*time.Minute, begin.Add(-time.Hour), o); got.NewNext != first+1 {
 		t.Errorf("%+v", got)
 	}
-	// Paused meanwhile: it loses the tail and stays where it is in the due index.
+	// Paused in between: it loses the tail and stays in place in the due index.
 	paused := s
 	paused.State, paused.PlanAt = core.Paused, 0
 	if got := AfterEnd(paused, 5*time.Minute, end, o); got.NewTail != 0 || got.NewPlanAt != 0 || got.NewState != core.Paused {

@@ -1,6 +1,6 @@
-// Package probe keeps what sends and questions found at the addresses of executors, and asks
-// those that speak the wire from time to time whether they answer: a heartbeat proves only that
-// an executor reaches the server. What it learns is kept in memory for users and decides nothing.
+// Package probe remembers the results of sends and probes for each executor address. It regularly probes
+// addresses with the xxl-job protocol, because a heartbeat only proves that the executor reaches the
+// server. Results are kept in memory and are shown to users only.
 package probe
 
 import (
@@ -15,57 +15,57 @@ import (
 )
 
 const (
-	// Most is how many addresses one round asks; the next goes on behind them.
+	// Most is how many addresses one round probes; the next round continues after them.
 	Most = 200
-	// together is how many are asked at a time, each for askFor at most.
+	// together is how many are probed at a time, each for askFor at most.
 	together = 8
 	askFor   = 3 * time.Second
-	// mostKnown bounds the addresses of which something is known; beyond it all is forgotten.
+	// mostKnown limits the remembered addresses; beyond it all are forgotten.
 	mostKnown = 20_000
-	// fewRefusals is how many runs in a row an executor refuses in words of the protocol before
-	// that counts as its own problem: one job may name a handler that it does not have.
+	// fewRefusals is how many rejected runs in a row count as a problem of the executor: a single job may
+	// name a handler that it does not have.
 	fewRefusals = 3
 )
 
-// Store is what a round reads.
+// Store is the storage of a Probe.
 type Store interface {
 	ListApps(ctx context.Context) ([]core.App, error)
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
 	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
 }
 
-// Sender asks an address; see send.Sender.AskClock.
+// Sender probes an address; see send.Sender.AskClock.
 type Sender interface {
 	AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error)
 }
 
-// Answer is what an address said last.
+// Answer is the last result for an address.
 type Answer struct {
 	At      time.Time
-	Took    time.Duration // of a question, until its answer; 0 of a send
+	Took    time.Duration // of a probe, until its answer; 0: a send
 	Problem string        // empty: it answers
 	Clock   core.Clock
 }
 
-// Send is what a send to an address got. Problem is empty if the executor took the run or told
-// that it cannot now. Reached reports whether something there answered, Refused whether that
-// refused the run in words of the protocol.
+// Send is the result of a send to an address. Problem is empty if the executor accepted the run, or is
+// busy. Reached reports whether a server answered, Refused whether it rejected the run as the protocol
+// defines.
 type Send struct {
 	Problem          string
 	Reached, Refused bool
 }
 
-// known is what was found at one address.
+// known is the state of one address.
 type known struct {
-	asked  Answer    // to the last question; zero: none was asked
+	asked  Answer    // of the last probe; zero: none
 	took   time.Time // of the last send without a problem
-	failed time.Time // of the last one with
-	send   Send      // that one
+	failed time.Time // of the last send with a problem
+	send   Send      // that send
 	fails  int       // sends in a row with a problem
 }
 
-// answer is what counts: a send with a problem, until a send without one, or, if nothing there
-// was reached, until a question is answered.
+// answer returns the current result: a failed send counts until a successful one. If the address was not
+// reached, it counts only until the next probe.
 func (k *known) answer() (Answer, bool) {
 	a := k.asked
 	stands := k.fails > 0 && (!k.send.Refused || k.fails >= fewRefusals)
@@ -81,8 +81,7 @@ func (k *known) answer() (Answer, bool) {
 	return a, !a.At.IsZero()
 }
 
-// Probe asks addresses of the wire: to what is called otherwise a question would be a
-// request that means something.
+// Probe probes addresses with the xxl-job protocol; at other addresses a probe would be a real request.
 type Probe struct {
 	store Store
 	send  Sender
@@ -90,7 +89,7 @@ type Probe struct {
 
 	mu    sync.Mutex
 	known map[place]*known
-	last  place // of the round before
+	last  place // of the previous round
 }
 
 type place struct{ app, address string }
@@ -99,12 +98,12 @@ func (p place) compare(o place) int {
 	return cmp.Or(cmp.Compare(p.app, o.app), cmp.Compare(p.address, o.address))
 }
 
-// New makes one whose rounds are spread over a while.
+// New makes a Probe whose rounds are spread over a while.
 func New(store Store, send Sender, over time.Duration) *Probe {
 	return &Probe{store: store, send: send, over: over, known: map[place]*known{}}
 }
 
-// Answer is what an address of an app said last; false: nothing was sent there or asked.
+// Answer returns the last result for an address of an app; false: there is none.
 func (p *Probe) Answer(app, address string) (Answer, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,7 +113,7 @@ func (p *Probe) Answer(app, address string) (Answer, bool) {
 	return Answer{}, false
 }
 
-// Sent notes what a send to an address of an app got.
+// Sent records the result of a send to an address of an app.
 func (p *Probe) Sent(app, address string, s Send) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	p.mu.Lock()
@@ -128,9 +127,9 @@ func (p *Probe) Sent(app, address string, s Send) {
 	k.fails++
 }
 
-// Asked notes the answer to a question; err is why there is none.
+// Asked records the result of a probe; err is its error.
 func (p *Probe) Asked(app, address string, begun time.Time, clock core.Clock, err error) {
-	if core.CodeOf(err) == core.CodeUnavailable && err != nil { // it could not be asked
+	if core.CodeOf(err) == core.CodeUnavailable && err != nil { // it could not be probed
 		return
 	}
 	a := Answer{At: time.Now().UTC().Truncate(time.Millisecond), Took: time.Since(begun), Clock: clock}
@@ -142,7 +141,7 @@ func (p *Probe) Asked(app, address string, begun time.Time, clock core.Clock, er
 	p.find(place{app, address}).asked = a
 }
 
-// find finds what is known of an address, or makes room for it. Callers hold mu.
+// find returns the state of an address, and adds it if needed. Callers hold mu.
 func (p *Probe) find(at place) *known {
 	if p.known[at] == nil {
 		if len(p.known) >= mostKnown {
@@ -153,7 +152,7 @@ func (p *Probe) find(at place) *known {
 	return p.known[at]
 }
 
-// Pass is a round. It waits for those that it asks.
+// Pass runs a round and waits for its probes.
 func (p *Probe) Pass(ctx context.Context) error {
 	apps, places, err := p.round(ctx)
 	if err != nil {
@@ -186,13 +185,13 @@ func (p *Probe) Pass(ctx context.Context) error {
 	return nil
 }
 
-// round is what is to be asked, of apps that have a job; what is no more is forgotten.
+// round returns the addresses to probe, of apps with a job, and forgets addresses that are gone.
 func (p *Probe) round(ctx context.Context) (map[string]*core.App, []place, error) {
 	list, err := p.store.ListApps(ctx)
 	if _, err = core.BesidesApps(err); err != nil {
 		return nil, nil, err
 	}
-	apps, all := map[string]*core.App{}, map[place]bool{} // true: it can be asked
+	apps, all := map[string]*core.App{}, map[place]bool{} // true: it can be probed
 	var names []string
 	for i := range list {
 		apps[list[i].Name] = &list[i]
@@ -251,7 +250,7 @@ func (p *Probe) ask(ctx context.Context, app *core.App, at place) {
 	begun := time.Now()
 	clock, err := p.send.AskClock(asked, app, at.address)
 	switch {
-	case ctx.Err() != nil: // it is our stop that it did not get to answer
+	case ctx.Err() != nil: // the process stops, so this is no answer
 		return
 	case asked.Err() != nil && err != nil:
 		err = core.Errorf(core.CodeRefused, "no answer within %s", askFor)

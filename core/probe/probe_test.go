@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// world is a store of apps of one job each, but for those named idle, and who is there.
+// world is a store of apps with one job each, except those named idle, and a Sender.
 type world struct {
 	apps   []core.App
 	stored map[string][]core.Executor
@@ -47,7 +47,7 @@ func (w *world) AskClock(ctx context.Context, app *core.App, address string) (co
 	return core.Clock{Known: true, Ahead: 40}, w.answer(ctx, address)
 }
 
-// TestPass: who is asked, and what is known of him: of no call:, and of nothing that has no job.
+// TestPass checks which addresses are probed, and their results: none of call:, and none of apps without a job.
 func TestPass(t *testing.T) {
 	w := &world{apps: []core.App{{Name: "idle", Executors: []string{"http://10.0.0.9:1"}},
 		{Name: "shop", Executors: []string{"http://10.0.0.1:1", "http://dead:1", "http://slow:1", "http://unknown:1", "call:https://x.example",
@@ -106,7 +106,7 @@ func TestPass(t *testing.T) {
 	})
 }
 
-// TestBounds: a round asks 200, eight at a time, and the next goes on behind them.
+// TestBounds checks that a round probes 200 addresses, eight at a time, and the next one continues.
 func TestBounds(t *testing.T) {
 	w := &world{answer: func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }}
 	for i := range 30 {

@@ -15,7 +15,7 @@ import (
 // Queue is one queue of one app.
 type Queue struct{ App, Name string }
 
-// Address is the queue as an address of its app.
+// Address returns the queue as an address of its app.
 func (q Queue) Address() string { return string(core.SchemeQueue) + ":" + q.Name }
 
 // Item is a run in a queue.
@@ -25,8 +25,7 @@ type Item struct {
 	Body  []byte
 }
 
-// Receipt is what an executor shows for a run that it was handed: the run, and
-// how often it had been handed out by then.
+// Receipt identifies one delivery of a run to an executor: the run and the number of its deliveries.
 type Receipt struct {
 	Run core.RunID
 	N   int
@@ -34,7 +33,7 @@ type Receipt struct {
 
 func (r Receipt) String() string { return r.Run.String() + "." + strconv.Itoa(r.N) }
 
-// ParseReceipt reads what String wrote.
+// ParseReceipt reads the output of Receipt.String.
 func ParseReceipt(text string) (Receipt, error) {
 	run, n, _ := strings.Cut(text, ".")
 	id, err := core.ParseRunID(run)
@@ -47,7 +46,7 @@ func ParseReceipt(text string) (Receipt, error) {
 	return Receipt{}, core.Invalid("receipts", text, "expected a receipt exactly as received with the run")
 }
 
-// Held is a run as handed out.
+// Held is a delivered run.
 type Held struct {
 	Receipt Receipt
 	Body    []byte
@@ -55,31 +54,30 @@ type Held struct {
 
 // Listed is a place in a queue.
 type Listed struct {
-	ID    int64 // in the order in which they came
+	ID    int64 // in the order of arrival
 	Queue Queue
 	Run   core.RunID
-	N     int // how often it was handed out
+	N     int // number of deliveries
 }
 
-// ErrFull is in the answer to a run for which its queue has no room.
+// ErrFull means that a queue has no room for a run.
 var ErrFull = errors.New("the queue is full")
 
-// Store keeps the queues durably. Answers of writes as core.ErrRefused and
-// core.ErrThrottled say.
+// Store stores the queues durably. Writes answer as core.ErrRefused and core.ErrThrottled document.
 type Store interface {
-	// PutPulled puts a run at the end of a queue, visible; one that is there
-	// stays as it is. ErrFull where the queue has most already.
+	// PutPulled adds a visible run to the end of a queue; an existing one stays unchanged. ErrFull: the
+	// queue already has most.
 	PutPulled(ctx context.Context, it Item, most int) error
-	// TakePulled hands out at most limit runs of those that are visible at now,
-	// who became visible first first, and hides them until then. next is when
-	// the next one becomes visible; zero if none is there.
+	// TakePulled delivers at most limit runs that are visible at now, the longest visible
+	// first, and hides them until the given time. next is when the next one becomes visible; zero if there
+	// is none.
 	TakePulled(ctx context.Context, q Queue, now, until time.Time, limit int) (held []Held, next time.Time, err error)
-	// HidePulled hides a run until then, as one that was handed out n times; condition: it is
-	// there, and was not handed out after the receipt.
+	// HidePulled hides a run until a time and sets its deliveries to n; condition: it exists and was not
+	// delivered after the receipt.
 	HidePulled(ctx context.Context, q Queue, r Receipt, until time.Time, n int) error
 	// DropPulled removes a run; condition as HidePulled.
 	DropPulled(ctx context.Context, q Queue, r Receipt) error
-	// RemovePulled removes what stands at places.
+	// RemovePulled removes places by ID.
 	RemovePulled(ctx context.Context, ids []int64) error
 	// HasPulled reports whether a run of the job is in the queue, hidden or not.
 	HasPulled(ctx context.Context, q Queue, job core.JobID) (bool, error)
@@ -87,12 +85,12 @@ type Store interface {
 	ListPulled(ctx context.Context, after int64, limit int) ([]Listed, error)
 }
 
-// Runs reads runs, strongly.
+// Runs reads runs strongly consistently.
 type Runs interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 }
 
-// Finisher ends runs; *finish.Finish does.
+// Finisher ends runs; *finish.Finish implements it.
 type Finisher interface {
 	End(ctx context.Context, results []finish.Result) []error
 }

@@ -1,12 +1,10 @@
-// Package pull has the queues of a server on one machine: runs wait in them
-// until an executor fetches them, by long poll. A run that is handed out is
-// hidden from others for a while, which its executor extends while it works;
-// when that ends, with a crash, the run is handed to another. A run that was
-// killed or has ended is not handed out, and one that is killed while it is at
-// work is answered so at the next extension.
+// Package pull implements the queues of a server on one machine: executors fetch runs by long poll. A
+// delivered run is hidden for a while, which its executor extends while it works. If that stops, as after a
+// crash, the run is delivered again. A killed or ended run is not delivered, and the next extension of one
+// that is killed while it runs reports that.
 //
-// It refuses what is over its bounds, and a receipt that is not the last. Of the
-// polls that wait one app has no more than are free: there is room for the next.
+// The package limits requests and rejects all receipts of a run except the last. An app can use at most as
+// many waiting polls as are free, so there is room for the next app.
 package pull
 
 import (
@@ -21,7 +19,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 )
 
-// Bounds of what executors ask for.
+// Limits of requests.
 const (
 	MaxTake       = 10 // runs at a time
 	MaxReceipts   = 100
@@ -33,19 +31,19 @@ const (
 // Options of a Puller. The zero value of a field means its default.
 type Options struct {
 	Now func() time.Time
-	// Most is how many runs a queue holds; more are sent again later.
+	// Most is how many runs a queue holds; further ones are sent again later.
 	Most int // 10,000
-	// Deliveries is how often a run is handed out before it counts as lost.
+	// Deliveries is how often a run is delivered before it counts as lost.
 	Deliveries int // 20
-	// Waiters is how many polls wait at a time, of all queues: of the first app half
-	// of them at most, of a second a third.
+	// Waiters is the number of concurrent polls of all queues: a first app can use half of them, a second a
+	// third.
 	Waiters int // 1000
 	// Expiry is how long a queue counts as polled after the last poll.
 	Expiry time.Duration // 90 s
 	Log    *slog.Logger
 }
 
-// Puller hands out runs.
+// Puller delivers runs.
 type Puller struct {
 	store  Store
 	runs   Runs
@@ -58,7 +56,7 @@ type Puller struct {
 	mu      sync.Mutex
 	waiters int
 	of      map[string]int          // by app
-	wake    map[Queue]chan struct{} // closed when something becomes visible
+	wake    map[Queue]chan struct{} // closed when a run becomes visible
 	polled  map[Queue]time.Time
 	swept   int64
 }
@@ -88,10 +86,10 @@ func New(store Store, runs Runs, f Finisher, o Options) *Puller {
 		polled: map[Queue]time.Time{}}
 }
 
-// Close ends the polls that wait, with no run.
+// Close ends the waiting polls without a run.
 func (p *Puller) Close() { p.close.Do(func() { close(p.over) }) }
 
-// Put puts a run into a queue; ErrFull where there is no room.
+// Put adds a run to a queue; ErrFull: there is no room.
 func (p *Puller) Put(ctx context.Context, it Item) error {
 	if err := p.store.PutPulled(ctx, it, p.o.Most); err != nil {
 		return err
@@ -109,8 +107,7 @@ func (p *Puller) rouse(q Queue) {
 	}
 }
 
-// Polled is nil when somebody polled the queue lately, or may have before this
-// process began.
+// Polled returns nil if the queue was polled recently, or if this process is too young to know.
 func (p *Puller) Polled(q Queue) error {
 	now := p.o.Now()
 	p.mu.Lock()
@@ -124,7 +121,7 @@ func (p *Puller) Polled(q Queue) error {
 	return nil
 }
 
-// Idle reports whether no run of the job is in the queue, waiting or at work.
+// Idle reports whether no run of the job is in the queue, waiting or running.
 func (p *Puller) Idle(ctx context.Context, q Queue, job core.JobID) (bool, error) {
 	has, err := p.store.HasPulled(ctx, q, job)
 	if err != nil {
@@ -133,10 +130,10 @@ func (p *Puller) Idle(ctx context.Context, q Queue, job core.JobID) (bool, error
 	return !has, nil
 }
 
-// Want is what an executor asks for.
+// Want is the request of an executor.
 type Want struct {
 	Max        int           // 1 to MaxTake
-	Wait       time.Duration // up to MaxWait, for the first one
+	Wait       time.Duration // for the first run, up to MaxWait
 	Visibility time.Duration // MinVisibility to MaxVisibility
 }
 
@@ -157,9 +154,8 @@ func checkVisibility(d time.Duration) error {
 	return nil
 }
 
-// Receive waits until a run can be handed out, and answers those that can; none
-// when the wait is over. When ctx ends what was about to be handed out is shown
-// again.
+// Receive waits until it can deliver runs, and returns none if the wait ends first. If ctx ends, taken runs
+// become visible again.
 func (p *Puller) Receive(ctx context.Context, q Queue, w Want) ([]Held, error) {
 	if err := w.check(); err != nil {
 		return nil, err
@@ -212,7 +208,7 @@ func (p *Puller) Receive(ctx context.Context, q Queue, w Want) ([]Held, error) {
 	}
 }
 
-// maxPolled bounds what is remembered of queues.
+// maxPolled limits the queues whose polls are remembered.
 const maxPolled = 10_000
 
 func (p *Puller) enter(q Queue) error {
@@ -251,7 +247,7 @@ func (p *Puller) waiter(q Queue) <-chan struct{} {
 	return c
 }
 
-// Return shows runs again that were taken and that no executor got: they count as never taken.
+// Return makes taken runs that no executor received visible again; they count as never delivered.
 func (p *Puller) Return(q Queue, taken []Held) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -265,8 +261,8 @@ func (p *Puller) Return(q Queue, taken []Held) {
 	}
 }
 
-// weed keeps what is to be handed out: runs that are open, were not killed, and
-// were not handed out too often.
+// weed returns the runs to deliver: open, not killed, and not delivered too often. It ends or removes the
+// others.
 func (p *Puller) weed(ctx context.Context, q Queue, taken []Held) ([]Held, error) {
 	if len(taken) == 0 {
 		return nil, nil
@@ -304,7 +300,7 @@ func (p *Puller) weed(ctx context.Context, q Queue, taken []Held) ([]Held, error
 		if end.Run != 0 {
 			if err := p.finish.End(ctx, []finish.Result{end})[0]; err != nil && core.CodeOf(err) != core.CodeNotFound {
 				p.o.Log.Warn("run of a queue could not be ended", "run", end.Run, "job", end.Run.Job(), "err", err)
-				continue // comes again when its visibility ends
+				continue // retried when its visibility ends
 			}
 		}
 		if err := p.store.DropPulled(ctx, q, h.Receipt); err != nil && !errors.Is(err, core.ErrRefused) {
@@ -314,18 +310,18 @@ func (p *Puller) weed(ctx context.Context, q Queue, taken []Held) ([]Held, error
 	return good, nil
 }
 
-// State is what becomes of a run that an executor holds.
+// State is the state of a run for the executor that has it.
 type State string
 
 const (
 	StateHeld   State = "held"   // it is still yours
-	StateLost   State = "lost"   // another has it, or it is gone: do not report
+	StateLost   State = "lost"   // another executor has it, or it is gone: do not report
 	StateKilled State = "killed" // end it, and report
-	StateEnded  State = "ended"  // it has ended otherwise: nobody waits for it
+	StateEnded  State = "ended"  // it has ended otherwise: no report is needed
 )
 
-// Extend hides runs from now on for the visibility; 0 shows them at once. Each
-// answer says whether the run is still the executor's, and whether it is to go on.
+// Extend hides runs for the visibility from now; 0 makes them visible at once. It returns the state of
+// each.
 func (p *Puller) Extend(ctx context.Context, q Queue, receipts []Receipt, visibility time.Duration) ([]State, error) {
 	if visibility != 0 {
 		if err := checkVisibility(visibility); err != nil {
@@ -370,15 +366,14 @@ func (p *Puller) Extend(ctx context.Context, q Queue, receipts []Receipt, visibi
 		if states[i] == StateHeld {
 			run, ok := runs[r.Run]
 			if states[i] = StateOf(&run, ok); states[i] == StateEnded {
-				_ = p.store.DropPulled(ctx, q, r) // it is weeded out otherwise
+				_ = p.store.DropPulled(ctx, q, r) // otherwise weed removes it
 			}
 		}
 	}
 	return states, nil
 }
 
-// StateOf is what becomes of a run that an executor is about to begin, or works
-// on; found says that there is such a run.
+// StateOf returns the state of a run that an executor starts or runs; found reports whether the run exists.
 func StateOf(run *core.Run, found bool) State {
 	switch {
 	case !found || !run.State.Open():
@@ -389,7 +384,7 @@ func StateOf(run *core.Run, found bool) State {
 	return StateHeld
 }
 
-// Ack removes runs for good. One that another has by now is answered as lost.
+// Ack removes runs. A run that another executor has is reported as lost.
 func (p *Puller) Ack(ctx context.Context, q Queue, receipts []Receipt) ([]State, error) {
 	if err := checkReceipts(receipts); err != nil {
 		return nil, err
@@ -415,9 +410,8 @@ func checkReceipts(list []Receipt) error {
 	return nil
 }
 
-// Sweep looks at the next places of all queues, at most limit, and removes
-// those whose run has ended: nobody may poll a queue for long. It answers how
-// many it removed.
+// Sweep checks the next places of all queues, at most limit, and returns how many ended runs it removed. It
+// is needed for queues that are not polled.
 func (p *Puller) Sweep(ctx context.Context, limit int) (int, error) {
 	p.mu.Lock()
 	after := p.swept

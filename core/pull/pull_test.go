@@ -34,7 +34,7 @@ func newRig(t *testing.T, o pull.Options) *rig {
 	return &rig{T: t, e: e, p: pull.New(e.Pull, e.Finish, finish.New(e.Finish, e.Ring, finish.Options{}), o)}
 }
 
-// run stores a run that was accepted by the queue, and puts it there.
+// run stores a run that the queue accepted, and adds it to the queue.
 func (r *rig) run() core.RunID {
 	r.Helper()
 	r.n++
@@ -82,7 +82,7 @@ func (r *rig) extend(h pull.Held, d time.Duration) pull.State {
 	return s[0]
 }
 
-// A poll waits for the first run, to the instant, and no longer than it said.
+// TestLongPoll checks that a poll waits until the first run arrives, and no longer than requested.
 func TestLongPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pull.Options{})
@@ -97,7 +97,7 @@ func TestLongPoll(t *testing.T) {
 		if len(held) != 1 || held[0].Receipt.Run != id || time.Since(began) != 7*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), held)
 		}
-		// Its executor dies: another that waits has it when the visibility ends.
+		// Its executor dies: another waiting poll receives it when the visibility ends.
 		<-time.After(55 * time.Second)
 		again := r.receive(20 * time.Second)
 		if len(again) != 1 || again[0].Receipt.N != 2 || time.Since(began) != 67*time.Second {
@@ -109,7 +109,7 @@ func TestLongPoll(t *testing.T) {
 		if s := r.extend(again[0], time.Minute); s != pull.StateHeld {
 			t.Errorf("the second one is told %s", s)
 		}
-		// Given back it is there at once, for one that waits.
+		// A released run is delivered at once to a waiting poll.
 		began = time.Now()
 		time.AfterFunc(3*time.Second, func() { r.extend(again[0], 0) })
 		third := r.receive(20 * time.Second)
@@ -126,7 +126,7 @@ func TestLongPoll(t *testing.T) {
 	})
 }
 
-// Two who poll share what is there; nobody gets what another has.
+// TestCompetingConsumers checks that concurrent polls never receive the same run.
 func TestCompetingConsumers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pull.Options{})
@@ -158,7 +158,7 @@ func TestCompetingConsumers(t *testing.T) {
 	})
 }
 
-// Kill is looked at before a run is handed out, and at each extension.
+// TestKill checks that kills are noticed at delivery and at each extension.
 func TestKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pull.Options{})
@@ -192,8 +192,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// What has ended is not handed out, is said at an extension, and is swept where
-// nobody polls; what was handed out too often is lost.
+// TestEnded checks that ended runs are not delivered, are reported by Extend, and are swept from unpolled
+// queues. Runs delivered too often are lost.
 func TestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pull.Options{Deliveries: 3})
@@ -238,7 +238,7 @@ func TestEnded(t *testing.T) {
 	})
 }
 
-// A run that was taken and could not be read was delivered to nobody.
+// TestFailedReadIsNoDelivery checks that a run that could not be read counts as not delivered.
 func TestFailedReadIsNoDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pull.Options{Deliveries: 2})
@@ -261,8 +261,7 @@ func (unreadable) Runs(_ context.Context, ids []core.RunID) (map[core.RunID]core
 	return nil, ids, nil
 }
 
-// A queue that is polled is known to be; what was polled before this process
-// began is not known.
+// TestPolled checks that a poll is remembered, and that a young process assumes polls.
 func TestPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pull.Options{})
@@ -320,7 +319,7 @@ func TestBounds(t *testing.T) {
 		if _, err := r.p.Receive(t.Context(), queue, good); core.CodeOf(err) != core.CodeUnavailable {
 			t.Errorf("one too many waits: %v", err)
 		}
-		r.p.Close() // and who waits is answered
+		r.p.Close() // waiting polls return
 		synctest.Wait()
 		if held := r.receive(time.Second); len(held) > 0 {
 			t.Errorf("%v", held)
@@ -333,7 +332,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// Who goes away while a run is being taken does not keep it.
+// TestGoneWhileTaking checks that a cancelled poll does not keep its run.
 func TestGoneWhileTaking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pull.Options{})
@@ -350,7 +349,7 @@ func TestGoneWhileTaking(t *testing.T) {
 	})
 }
 
-// stopping ends the request when something was taken.
+// stopping cancels the request after runs were taken.
 type stopping struct {
 	pull.Store
 	stop func()
@@ -361,7 +360,7 @@ func (s *stopping) TakePulled(ctx context.Context, q pull.Queue, now, until time
 	return s.Store.TakePulled(ctx, q, now, until, limit)
 }
 
-// TestPollsOfOneApp: one app's polls take no other app's places.
+// TestPollsOfOneApp checks that an app's polls leave room for other apps.
 func TestPollsOfOneApp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pull.Options{Waiters: 10})
@@ -382,7 +381,7 @@ func TestPollsOfOneApp(t *testing.T) {
 		if refused["a"] != 5 || refused["b"] != 0 || refused["c"] != 0 {
 			t.Errorf("refused: %v", refused)
 		}
-		time.Sleep(21 * time.Second) // of the bubble
+		time.Sleep(21 * time.Second) // of the synctest bubble
 		refused = map[string]int{}
 		for range 5 {
 			go poll("a")

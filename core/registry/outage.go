@@ -9,16 +9,15 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// GlobalStore holds the item that concerns everything.
+// GlobalStore stores the global item.
 type GlobalStore interface {
 	Global(ctx context.Context) (core.Global, error)
 	// PutGlobal replaces it; condition: its Rev is seen.
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
 }
 
-// NoteOutage keeps from when to when executors could not beat, so that none
-// counts as expired before it had time to. One that begins before the time to
-// beat after the last is over goes on with it.
+// NoteOutage records when executors could not send heartbeats, so that they do not expire because of that.
+// An outage that begins within expiry after the previous one extends it.
 func NoteOutage(ctx context.Context, store GlobalStore, from, to time.Time, expiry time.Duration) error {
 	for range 3 {
 		g, err := store.Global(ctx)

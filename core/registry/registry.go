@@ -1,5 +1,4 @@
-// Package registry keeps the heartbeats of executors: who is there, at which
-// address, and until when.
+// Package registry keeps the heartbeats of executors: their addresses, and until when they are live.
 package registry
 
 import (
@@ -19,22 +18,19 @@ type Registry struct {
 }
 
 type Options struct {
-	// Now is the clock; time.Now if nil.
+	// Now is the clock; default: time.Now.
 	Now func() time.Time
-	// Allowed judges an address beyond its form; nil allows all.
+	// Allowed checks an address beyond its form; nil allows all.
 	Allowed func(app *core.App, address string) error
-	// AllowNoToken says whether who asks is let in for an app without a token; nil:
-	// nobody is.
+	// AllowNoToken reports whether an app without a token accepts the caller; nil: never.
 	AllowNoToken func(ctx context.Context) bool
-	// Came is told of an app that had no executor alive and has one now. Each
-	// registration that is stored may say so again.
+	// Came is called when an app without live executors gets one. It can be called several times for that.
 	Came func(ctx context.Context, app string)
-	// BeatWrite is how old the stored beat must be for a new one to be
-	// written; 40 s if 0.
+	// BeatWrite is how old the stored heartbeat must be for a new one to be written; default: 40 s.
 	BeatWrite time.Duration
 }
 
-// MaxExecutors is how many registrations of one app live, and are stored, at most.
+// MaxExecutors is the maximum number of stored registrations of one app.
 const MaxExecutors = core.MaxAddresses
 
 func New(store Store, o Options) *Registry {
@@ -47,16 +43,16 @@ func New(store Store, o Options) *Registry {
 	return &Registry{store: store, o: o}
 }
 
-// Registration is what an executor says of itself.
+// Registration is the heartbeat of an executor.
 type Registration struct {
 	App     string
 	Address string // stored as core.NormalAddress
 	Token   string
-	Dialect string // what its bytes look like; empty keeps what is known
+	Dialect string // of its protocol; empty keeps the stored one
 	Clock   core.Clock
 }
 
-// Register notes that an executor is there.
+// Register records the heartbeat of an executor.
 func (r *Registry) Register(ctx context.Context, g Registration) error {
 	app, err := r.admit(ctx, g)
 	if err != nil {
@@ -79,8 +75,7 @@ func (r *Registry) Register(ctx context.Context, g Registration) error {
 	return r.beat(ctx, g)
 }
 
-// Polled notes that somebody pulls from a queue, which is a fixed address of the
-// app that was admitted.
+// Polled records that an executor polls a queue, which must be a fixed address of the app.
 func (r *Registry) Polled(ctx context.Context, app *core.App, address string) error {
 	if scheme, _, err := core.ParseAddress(address); err != nil {
 		return err
@@ -94,7 +89,7 @@ func (r *Registry) Polled(ctx context.Context, app *core.App, address string) er
 	return r.beat(ctx, Registration{App: app.Name, Address: address})
 }
 
-// beat stores a sign of life, unless the stored one is young.
+// beat stores a heartbeat, unless the stored one is recent.
 func (r *Registry) beat(ctx context.Context, g Registration) error {
 	all, err := r.store.Executors(ctx, []string{g.App})
 	if err != nil {
@@ -139,10 +134,8 @@ func (r *Registry) beat(ctx context.Context, g Registration) error {
 	return nil
 }
 
-// makeRoom takes those that died off, the longest dead first, until there is a
-// place for one more: addresses die without a goodbye (kill, spot, a host that
-// went), and only what lives counts. Were they left to the keeping of the store,
-// an app could have any number of them read at each beat and each batch.
+// makeRoom removes expired executors, the oldest first, until there is room for one more. Executors often
+// die without deregistering, and each heartbeat and each batch reads all stored executors of an app.
 func (r *Registry) makeRoom(ctx context.Context, app string, stored []core.Executor, now time.Time) error {
 	g, err := r.store.Global(ctx)
 	if err != nil {
@@ -155,7 +148,7 @@ func (r *Registry) makeRoom(ctx context.Context, app string, stored []core.Execu
 			break
 		}
 		switch err := r.store.RemoveExecutor(ctx, app, e.Address, e.Beat); {
-		case errors.Is(err, core.ErrRefused): // it beat meanwhile: the next one's turn
+		case errors.Is(err, core.ErrRefused): // it sent a heartbeat since: try the next one
 		case err != nil:
 			return passing(err)
 		default:
@@ -168,8 +161,7 @@ func (r *Registry) makeRoom(ctx context.Context, app string, stored []core.Execu
 	return nil
 }
 
-// Remove takes an executor off: exactly that app and address. One that is not
-// there is well.
+// Remove removes exactly that app and address; a missing executor is no error.
 func (r *Registry) Remove(ctx context.Context, g Registration) error {
 	if _, err := r.admit(ctx, g); err != nil {
 		return err
@@ -183,7 +175,7 @@ func (r *Registry) Remove(ctx context.Context, g Registration) error {
 	return nil
 }
 
-// Admit answers the app whose token it is.
+// Admit returns the app if the token belongs to it.
 func (r *Registry) Admit(ctx context.Context, app, token string) (core.App, error) {
 	return r.admit(ctx, Registration{App: app, Token: token})
 }
@@ -217,17 +209,16 @@ func (r *Registry) admit(ctx context.Context, g Registration) (core.App, error) 
 	return app, nil
 }
 
-// sameToken takes the same time wherever the two differ.
+// sameToken compares in constant time.
 func sameToken(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// ErrNoToken is in the refusal of an executor whose app has no token: that is
-// for whoever looks after the app to mend, not a wrong token.
+// ErrNoToken marks the error for an app without a token: the app must be fixed, not the executor's token.
 var ErrNoToken = errors.New("the app has no token")
 
-// What executors are told to do.
+// Advice for executors.
 var (
 	writeToken = core.Say("set token: {env: APP_TOKEN} on the app in its manifest (tickring apply), and set the same token as the access " +
 		"token of the executor")
@@ -236,7 +227,7 @@ var (
 )
 
 func passing(err error) error {
-	if bad, _ := core.BesidesApps(err); bad != nil { // an executor tries again later
+	if bad, _ := core.BesidesApps(err); bad != nil { // executors retry
 		return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%v", core.Passing(err)), Err: err}
 	}
 	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the store did not answer: try again"), Err: err}

@@ -15,7 +15,7 @@ import (
 
 var ctx = context.Background()
 
-// counting counts the writes of a store, and lets reads fail.
+// counting counts the writes of a store and can fail reads.
 type counting struct {
 	registry.Store
 	puts int
@@ -108,7 +108,7 @@ func TestRegister(t *testing.T) {
 		t.Errorf("refused registrations were stored")
 	}
 	other := good
-	other.Address = "http://10.0.0.1:9999" // the same, as is any other spelling
+	other.Address = "http://10.0.0.1:9999" // another spelling of the same address
 	for _, spelling := range []string{other.Address, "HTTP://10.0.0.1:9999//"} {
 		again := good
 		again.Address = spelling
@@ -154,8 +154,8 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// TestTheDeadMakeRoom: addresses that died without a goodbye keep nobody out, and
-// no more than 1,000 are ever stored; those that live do.
+// TestTheDeadMakeRoom checks that expired executors keep no live one out, and that at most 1,000 are
+// stored.
 func TestTheDeadMakeRoom(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	clock := begin
@@ -181,16 +181,16 @@ func TestTheDeadMakeRoom(t *testing.T) {
 		}
 		return is
 	}
-	for i := range registry.MaxExecutors { // each lives, the last ones longest
+	for i := range registry.MaxExecutors { // each is live, the last ones longest
 		clock = begin.Add(time.Duration(i) * time.Millisecond)
 		ok(register(i))
 	}
 	if err := register(5000); code(err) != core.CodeTooLarge {
 		t.Errorf("beside 1,000 that live: %v", err)
 	}
-	ok(register(0)) // who is there has its place
+	ok(register(0)) // a registered executor keeps its place
 	clock = begin.Add(core.BeatExpiry + 9*time.Millisecond + time.Microsecond)
-	for i := range 10 { // the first ten are silent by now
+	for i := range 10 { // the first ten are expired by then
 		ok(register(5000 + i))
 		if is := there(); len(is) != registry.MaxExecutors || is[address(i)] || !is[address(i+1)] || !is[address(5000+i)] {
 			t.Fatalf("%d are stored; the longest dead is there: %t", len(is), is[address(i)])
@@ -199,7 +199,7 @@ func TestTheDeadMakeRoom(t *testing.T) {
 	if err := register(6000); code(err) != core.CodeTooLarge {
 		t.Errorf("beside 1,000 that live: %v", err)
 	}
-	// We were away ourselves: nobody is dead who had no time to beat again.
+	// The server itself was down: an executor that had no time for a heartbeat is not expired.
 	clock = begin.Add(time.Hour)
 	ok(e.Manage.PutGlobal(ctx, 0, core.Global{Rev: 1, DownAt: begin.Add(time.Minute), UpSince: clock.Add(-time.Second)}))
 	if err := register(6000); code(err) != core.CodeTooLarge {
@@ -207,15 +207,14 @@ func TestTheDeadMakeRoom(t *testing.T) {
 	}
 	clock = clock.Add(core.BeatExpiry)
 	ok(register(6000))
-	ok(e.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: "http://x", Beat: begin})) // two at once were let in
+	ok(e.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: "http://x", Beat: begin})) // concurrent registrations
 	ok(register(6001))
 	if is := there(); len(is) != registry.MaxExecutors {
 		t.Errorf("%d are stored", len(is))
 	}
 }
 
-// beatsMeanwhile is a store in which an executor beats between what was read of it
-// and its removal.
+// beatsMeanwhile is a store in which an executor sends a heartbeat between the read and its removal.
 type beatsMeanwhile struct {
 	registry.Store
 	beat core.Executor
@@ -230,8 +229,8 @@ func (s *beatsMeanwhile) RemoveExecutor(ctx context.Context, app, address string
 	return s.Store.RemoveExecutor(ctx, app, address, seen)
 }
 
-// TestBeatBesideMakingRoom: who beats while room is made for another keeps its
-// place, and the next of the dead goes.
+// TestBeatBesideMakingRoom checks that an executor with a concurrent heartbeat stays, and that the next
+// expired one is removed.
 func TestBeatBesideMakingRoom(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	clock := begin.Add(time.Hour)
@@ -266,8 +265,7 @@ func TestBeatBesideMakingRoom(t *testing.T) {
 	}
 }
 
-// Polling is the heartbeat of a queue that is an address of the app, written as
-// seldom as any.
+// TestPolled checks that polling a queue of the app counts as a heartbeat and is written as rarely.
 func TestPolled(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	e := memory.Open(memory.Options{})
@@ -295,7 +293,7 @@ func TestPolled(t *testing.T) {
 	}
 }
 
-// TestCame: who comes where nobody is alive is told, and nobody else.
+// TestCame checks that Came is called only for an app without live executors.
 func TestCame(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	e := memory.Open(memory.Options{})

@@ -11,47 +11,43 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Lister lists all apps; those that cannot be read it names beside the others, as
-// core.UnreadableApps.
+// Lister lists all apps; unreadable ones are in the error, a core.UnreadableApps.
 type Lister interface {
 	ListApps(ctx context.Context) ([]core.App, error)
 }
 
-// Tokens tells whose token opens a door at all: it is that of some app. What it opens
-// behind the door is judged there, by the app itself; here strangers are kept from being
-// listened to, and from having the store asked about what they say.
+// Tokens checks whether a token belongs to any app, before a request is processed. The app itself checks
+// permissions later. Unknown clients cannot cause many reads of the store.
 type Tokens struct {
 	store Lister
 	o     TokensOptions
 
 	mu      sync.Mutex
-	of      map[string][sha256.Size]byte // by app that has one
+	of      map[string][sha256.Size]byte // by app that has a token
 	all     map[[sha256.Size]byte]bool
-	without map[string]bool // apps that have none
+	without map[string]bool // apps without a token
 	bad     core.UnreadableApps
-	asked   time.Time     // when the list was asked for last
-	paid    time.Time     // until then strangers have used up their readings
-	failed  error         // of the last reading
-	reading chan struct{} // closed when the one that is under way is over; nil: none is
+	asked   time.Time     // the start of the last read
+	paid    time.Time     // unknown clients have used up their reads until then
+	failed  error         // the error of the last read
+	reading chan struct{} // closed at the end of the current read; nil: none
 }
 
-// spareReadings is how many readings strangers can have at once, who had none for a while.
+// spareReadings is how many reads unknown clients can cause at once after a quiet time.
 const spareReadings = 10
 
-// TokensOptions of Tokens. The zero value of a duration is its default.
+// TokensOptions configures Tokens. The zero value of a duration is its default.
 type TokensOptions struct {
-	// Now is the clock; time.Now if nil.
+	// Now is the clock; default: time.Now.
 	Now func() time.Time
-	// AllowNoToken says whether who asks is let in where an app has no token; nil:
-	// nobody is.
+	// AllowNoToken reports whether an app without a token accepts the caller; nil: never.
 	AllowNoToken func(ctx context.Context) bool
-	// For is how long a token that was taken away may open the door still, Every how
-	// often strangers can have the list read in the long run, ReadFor how long a reading
-	// may take.
+	// For is how long a revoked token can still be accepted. Every is the average time between reads by
+	// unknown clients. ReadFor is the timeout of a read.
 	For, Every, ReadFor time.Duration // 5 min, 1 s, 3 s
 }
 
-// NewTokens makes Tokens, which have read nothing yet.
+// NewTokens makes Tokens without reading the apps.
 func NewTokens(store Lister, o TokensOptions) *Tokens {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -60,9 +56,8 @@ func NewTokens(store Lister, o TokensOptions) *Tokens {
 	return &Tokens{store: store, o: o}
 }
 
-// Admit lets a token in that is one of the apps', and where the caller names its app,
-// of that one. A token that is not known has the list read again, so that a new app's
-// executors come in at once; but not for each stranger.
+// Admit accepts a token of any app, or of the given app. For an unknown token it reads the list again, so
+// that a new app's executors are accepted at once; the number of such reads is limited.
 func (t *Tokens) Admit(ctx context.Context, app, token string) error {
 	free := t.o.AllowNoToken != nil && t.o.AllowNoToken(ctx)
 	bare := free && token == "" // a token that is sent is never ignored
@@ -74,7 +69,7 @@ func (t *Tokens) Admit(ctx context.Context, app, token string) error {
 		if app == "" {
 			return t.all[sum] || bare && len(t.without) > 0
 		}
-		of, has := t.of[app] // hashes: how long it takes tells nothing of a token
+		of, has := t.of[app] // comparing hashes reveals nothing about a token
 		return has && of == sum || bare && t.without[app]
 	}
 	t.mu.Lock()
@@ -86,7 +81,7 @@ func (t *Tokens) Admit(ctx context.Context, app, token string) error {
 		}
 	} else if began, reading := t.asked, t.reading; reading != nil { // it may find the token
 		late = t.await(ctx, reading)
-		if began.Before(now) && !opens() { // or have begun too soon
+		if began.Before(now) && !opens() { // or have begun too early
 			late = t.readFor(ctx)
 		}
 	} else {
@@ -101,14 +96,14 @@ func (t *Tokens) Admit(ctx context.Context, app, token string) error {
 		return passing(late)
 	case ctx.Err() != nil:
 		return passing(ctx.Err())
-	case token != "" && (t.bad[app] != nil || app == "" && len(t.bad) > 0): // which ones is not for strangers
+	case token != "" && (t.bad[app] != nil || app == "" && len(t.bad) > 0): // do not reveal which apps
 		return core.Errorf(core.CodeUnauthorized, "the access token cannot be verified: the stored secrets of some apps cannot be read; "+
 			"tickring doctor lists these apps")
 	}
 	return t.refuse(app, token, free)
 }
 
-// await waits for a reading that is under way. It is called with the lock.
+// await waits for the current read. The caller holds the lock.
 func (t *Tokens) await(ctx context.Context, reading <-chan struct{}) error {
 	t.mu.Unlock()
 	defer t.mu.Lock()
@@ -122,14 +117,13 @@ func (t *Tokens) await(ctx context.Context, reading <-chan struct{}) error {
 	}
 }
 
-// readFor has the list read for somebody who is not known: once in Every, and some more
-// where nobody has asked for a while, for apps are made in numbers. It is called with
-// the lock.
+// readFor reads the list for an unknown token: once per Every, and more often after a quiet time, because
+// apps are often created together. The caller holds the lock.
 func (t *Tokens) readFor(ctx context.Context) error {
 	if t.reading != nil {
 		return t.await(ctx, t.reading)
 	}
-	now := t.o.Now().Round(0) // a function that was frozen has its readings all the same
+	now := t.o.Now().Round(0) // the wall clock, because a frozen process does not advance the other
 	if from := now.Add(-spareReadings * t.o.Every); t.paid.Before(from) || t.paid.After(now) {
 		t.paid = from
 	}
@@ -140,10 +134,9 @@ func (t *Tokens) readFor(ctx context.Context) error {
 	return nil
 }
 
-// read reads the list, for others too: a caller that goes does not end it. It is
-// called with the lock, and leaves with it, also where the store panics. A list that
-// takes longer than ReadFor fails, and the last one that was read stays; there are no
-// pages, so then no new token comes in.
+// read reads the list for all waiting callers, so it ignores the cancellation of this one. The caller holds
+// the lock, which is held again at the end, even after a panic. If it takes longer than ReadFor, the last
+// list stays and new tokens are rejected.
 func (t *Tokens) read(ctx context.Context, now time.Time) {
 	done := make(chan struct{})
 	t.reading, t.asked = done, now
@@ -153,7 +146,7 @@ func (t *Tokens) read(ctx context.Context, now time.Time) {
 	var list []core.App
 	err := errors.New("the reading of the apps broke off")
 	defer func() {
-		// An app that cannot be read shuts out nobody of another: its own token is what it was.
+		// An unreadable app keeps its last token and does not affect other apps.
 		bad, err := core.BesidesApps(err)
 		t.mu.Lock()
 		close(done)
@@ -183,8 +176,8 @@ func (t *Tokens) learn(list []core.App, bad core.UnreadableApps) {
 	}
 }
 
-// since is how long ago a moment was by both clocks: a function that was frozen does
-// not notice, and the wall clock may be set.
+// since returns the larger difference of the monotonic and the wall clock: a frozen process stops the
+// first, and the second may be set.
 func since(now, then time.Time) time.Duration {
 	return max(now.Round(0).Sub(then.Round(0)).Abs(), now.Sub(then))
 }

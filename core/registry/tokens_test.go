@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/core/registry"
 )
 
-// apps is a list of apps that counts how often it is read.
+// apps is a list of apps that counts its reads.
 type apps struct {
 	mu    sync.Mutex
 	list  []core.App
@@ -29,7 +29,7 @@ func (a *apps) ListApps(ctx context.Context) ([]core.App, error) {
 	a.reads.Add(1)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	list, err, takes := a.list, a.err, a.takes // a list is what was there when it was asked for
+	list, err, takes := a.list, a.err, a.takes // a list from the start of the read
 	a.mu.Unlock()
 	defer a.mu.Lock()
 	select {
@@ -62,7 +62,7 @@ func TestTokens(t *testing.T) {
 	}{
 		{"", "secret", true, true},
 		{"", "other", true, true},
-		{"", "wrong", false, false}, // also if it is an executor of open, which sends none
+		{"", "wrong", false, false}, // also by an executor of open, which sends none
 		{"open", "wrong", false, false},
 		{"", "", false, true},
 		{"shop", "secret", true, true},
@@ -85,8 +85,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Whatever strangers send, the list is read once a second at most but for ten times, and who is known
-// does not wait for it.
+// TestStrangersDoNotHaveTheStoreRead checks that unknown tokens cause at most one read a second after the
+// first ten, and do not delay known ones.
 func TestStrangersDoNotHaveTheStoreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &apps{list: []core.App{shop}, takes: 100 * time.Millisecond}
@@ -94,7 +94,7 @@ func TestStrangersDoNotHaveTheStoreRead(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 1000 {
 			all.Go(func() {
-				if i%2 == 0 { // at first nobody is known: all wait for one reading
+				if i%2 == 0 { // at first no token is known: all wait for one read
 					if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
 						t.Error(err)
 					}
@@ -122,7 +122,7 @@ func TestStrangersDoNotHaveTheStoreRead(t *testing.T) {
 	})
 }
 
-// An app that cannot be read shuts out nobody of another, and its own keep their token.
+// TestOneUnreadableAppShutsNobodyOut checks that an unreadable app and all others keep their tokens.
 func TestOneUnreadableAppShutsNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := core.UnreadableApps{"pay": errors.New("damaged")}
@@ -176,7 +176,7 @@ func TestTokensFollowTheApps(t *testing.T) {
 		if err := tokens.Admit(t.Context(), "", "new"); core.CodeOf(err) != core.CodeUnavailable {
 			t.Errorf("an unknown one while the store does not answer: %v", err)
 		}
-		// A stranger who goes at once does not end a reading that others wait for.
+		// A cancelled caller does not end a read that others wait for.
 		a.set(nil, shop, pay)
 		a.takes = time.Millisecond
 		time.Sleep(time.Second)
@@ -189,8 +189,8 @@ func TestTokensFollowTheApps(t *testing.T) {
 	})
 }
 
-// Executors of new apps come in at once, one app after another and while a list is read
-// that was begun before the app was there.
+// TestNewAppsComeInAtOnce checks that executors of new apps are accepted at once, even during a read that
+// began before.
 func TestNewAppsComeInAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &apps{list: []core.App{shop}, takes: 50 * time.Millisecond}
@@ -210,7 +210,7 @@ func TestNewAppsComeInAtOnce(t *testing.T) {
 	})
 }
 
-// panics is a list whose reading takes a second, and panics.
+// panics is a list whose read takes a second and panics.
 type panics struct{}
 
 func (panics) ListApps(context.Context) ([]core.App, error) {
@@ -218,7 +218,7 @@ func (panics) ListApps(context.Context) ([]core.App, error) {
 	panic("boom")
 }
 
-// Whoever is not known while a reading is under way waits for it: it may find the token.
+// TestNewTokenWaitsForTheReading checks that an unknown token waits for the current read.
 func TestNewTokenWaitsForTheReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &apps{list: []core.App{shop}}
@@ -239,7 +239,7 @@ func TestNewTokenWaitsForTheReading(t *testing.T) {
 	})
 }
 
-// A reading that panics holds up nobody, then or later.
+// TestPanicOfAReading checks that a panic in a read blocks no caller.
 func TestPanicOfAReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens := registry.NewTokens(panics{}, registry.TokensOptions{})

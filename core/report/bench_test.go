@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// fleet has runs of 10,000 jobs in every day: each job one a day, every tenth one in each hour
-// from some day on, and all of them in each hour from a later one.
+// fleet has runs of 10,000 jobs each day: one run a day of each job. From some on, every tenth job has a
+// run each hour, and from all on, each job.
 type fleet struct {
 	report.Store
 	some, all core.Instant
@@ -39,9 +39,8 @@ func (f fleet) Began(_ context.Context, from, _ core.Instant, _ core.JobID, tell
 	return 0, nil
 }
 
-// BenchmarkAnswer: a year by day, summed, and a month of one job by hour, of 10,000 jobs that
-// have runs in every day of the year. What an answer takes does not depend on how many jobs
-// there are, but where it has a row of each.
+// BenchmarkAnswer measures a year by day in sum, and a month of one job by hour, with 10,000 jobs. The
+// number of jobs only matters for answers with a row for each job.
 func BenchmarkAnswer(b *testing.B) {
 	for _, engine := range []struct {
 		name string

@@ -6,35 +6,34 @@ import (
 	"time"
 )
 
-// parts is into how many buckets each span from a power of two of milliseconds to the
-// next is cut, as a power of two: 8, so that a bucket is at most an eighth wide.
+// parts is the binary logarithm of the buckets for each power of two of milliseconds: 2^3 buckets, each at
+// most an eighth wide.
 const parts = 3
 
-// Histogram counts durations in buckets that grow with them: up to 16 ms each its own,
-// beyond that each an eighth as wide as the power of two below it. So a quantile is told
-// within 6.25 %; the longest exactly. Two are added by their buckets. The zero value is
-// empty.
+// Histogram counts durations in growing buckets: 1 ms wide up to 16 ms, then an eighth of the power of two
+// below. Quantiles are exact within 6.25 %; the longest duration is exact. Histograms can be merged. The
+// zero value is empty.
 type Histogram struct {
-	Buckets []Bucket // by At, none empty
+	Buckets []Bucket // by At, without empty buckets
 	Most    time.Duration
 }
 
-// Bucket is how many durations lie in one; At is its number.
+// Bucket is the number of durations in the bucket with number At.
 type Bucket struct {
 	At int
 	N  int64
 }
 
-// bucketOf is the number of the bucket of so many milliseconds.
+// bucketOf returns the number of the bucket for some milliseconds.
 func bucketOf(ms int64) int {
 	octave := bits.Len64(uint64(max(ms, 1))) - 1
 	if octave <= parts {
 		return int(max(ms, 0))
 	}
-	return (octave-parts)<<parts + int(ms>>(octave-parts)) // the highest bit of what is left adds one octave
+	return (octave-parts)<<parts + int(ms>>(octave-parts)) // the highest bit of the shifted value adds one octave
 }
 
-// middle is the middle of a bucket, in milliseconds.
+// middle returns the middle of a bucket, in milliseconds.
 func middle(bucket int) int64 {
 	if bucket < 2<<parts {
 		return int64(bucket)
@@ -44,7 +43,7 @@ func middle(bucket int) int64 {
 	return low + int64(1)<<shift/2
 }
 
-// Add counts one duration; what is less than none counts as none.
+// Add counts one duration; a negative duration counts as zero.
 func (h *Histogram) Add(d time.Duration) {
 	d = max(d, 0)
 	h.put(bucketOf(d.Milliseconds()), 1)
@@ -59,7 +58,7 @@ func (h *Histogram) put(at int, n int64) {
 	h.Buckets[i].N += n
 }
 
-// Merge adds another.
+// Merge adds another histogram.
 func (h *Histogram) Merge(o Histogram) {
 	for _, b := range o.Buckets {
 		h.put(b.At, b.N)
@@ -67,7 +66,7 @@ func (h *Histogram) Merge(o Histogram) {
 	h.Most = max(h.Most, o.Most)
 }
 
-// N is how many durations were counted.
+// N returns the number of durations.
 func (h *Histogram) N() (n int64) {
 	for _, b := range h.Buckets {
 		n += b.N
@@ -75,8 +74,8 @@ func (h *Histogram) N() (n int64) {
 	return n
 }
 
-// Quantile is the duration that a share of all (0 to 1) does not exceed, within the width
-// of a bucket; 0 of none.
+// Quantile returns the duration that a share (0 to 1) of all does not exceed, within the width of a bucket;
+// 0 if empty.
 func (h *Histogram) Quantile(share float64) time.Duration {
 	rank := int64(share * float64(h.N()))
 	for _, b := range h.Buckets {

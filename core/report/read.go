@@ -8,50 +8,50 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Each is of what there is a row for each span.
+// Each selects the subjects that have a row for each span.
 type Each string
 
 const (
-	EachAll Each = ""    // of what is asked for, in sum
-	EachApp Each = "app" // of each app
-	EachJob Each = "job" // of each job
+	EachAll Each = ""    // one row in sum
+	EachApp Each = "app" // a row for each app
+	EachJob Each = "job" // a row for each job
 )
 
-// MaxRows bounds the rows of an answer, MaxYears how long its span is.
+// MaxRows limits the rows of an answer, MaxYears its span.
 const (
 	MaxRows  = 10_000
 	MaxYears = 20
 )
 
-// Question is what is asked for. The zero value of a field leaves it open.
+// Question selects the runs of an answer. The zero value of a field does not restrict it.
 type Question struct {
 	ByDay bool
 	Each  Each
-	// From and To are taken to the whole hours, or days, that they lie in.
+	// From and To are extended to whole hours or days.
 	From, To core.Instant
 	App      string
 	Job      core.JobID
-	State    core.State // one in which runs ended, and of that one reason
+	State    core.State // only runs that ended in State, with Reason
 	Reason   core.Reason
-	Zone     *time.Location // where days begin; that of Options
-	// Sees leaves out the apps that it denies; nil: none.
+	Zone     *time.Location // the zone of days; default: of Options
+	// Sees excludes the apps that it denies; nil: none.
 	Sees func(app string) bool
-	// For is how long the answer may take: 10 s.
+	// For is the time limit of an answer; default: 10 s.
 	For time.Duration
 }
 
-// Answer has a row for each span in which something began.
+// Answer has a row for each span in which a run began.
 type Answer struct {
 	From, To core.Instant
 	Zone     *time.Location
 	Rows     []Row // by span, app and job
-	// Since is when reports begin, Until up to when runs are counted: To, or where summing
-	// has come to.
+	// Since is the start of the reports. Until is the end of the counted time: To, or less if summing is
+	// behind.
 	Since, Until core.Instant
 }
 
-// Answer answers a question. Of an hour that is not summed yet it reads the runs, where that
-// takes no longer than LiveFor; where it does Until says so.
+// Answer answers a question. Hours that are not summed are counted from their runs, if that takes no longer
+// than LiveFor; otherwise Until is earlier than To.
 func (r *Reports) Answer(ctx context.Context, q Question) (a Answer, err error) {
 	if q.Zone == nil {
 		q.Zone = r.o.Zone
@@ -99,7 +99,7 @@ func (r *Reports) Answer(ctx context.Context, q Question) (a Answer, err error) 
 	return a, nil
 }
 
-// passed says that there was too much to read.
+// passed replaces an error that the time limit caused.
 func passed(ctx, reading context.Context, err error, within time.Duration) error {
 	if reading.Err() != nil && ctx.Err() == nil {
 		return core.Errorf(core.CodeTooLarge, "too much data to read in %s: choose a shorter time range, or one job", within)
@@ -107,7 +107,7 @@ func passed(ctx, reading context.Context, err error, within time.Duration) error
 	return err
 }
 
-// check refuses what cannot be answered, and takes the span to whole hours or days.
+// check rejects invalid questions and extends the span to whole hours or days.
 func (r *Reports) check(q *Question, s *state) error {
 	switch {
 	case q.From >= q.To:
@@ -135,14 +135,14 @@ func (r *Reports) check(q *Question, s *state) error {
 	return nil
 }
 
-// collector adds up what fits a question.
+// collector adds up the rows that match a question.
 type collector struct {
 	r *Reports
 	q *Question
 	t table
 }
 
-// form takes the records of a form in a span.
+// form adds the records of a form in a span.
 func (c *collector) form(ctx context.Context, form string, from, to core.Instant) error {
 	q, list := c.q, form+ofAll
 	switch {
@@ -176,7 +176,7 @@ func (c *collector) form(ctx context.Context, form string, from, to core.Instant
 		}
 		return eachSheet(records, 0, take)
 	}
-	// There are records of jobs where there is one of all.
+	// Jobs have records at each time at which the sum has one.
 	all, err := c.r.store.Reports(ctx, form+ofAll, begin, to)
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (c *collector) form(ctx context.Context, form string, from, to core.Instant
 		}
 		return eachSheet(records, q.Job, take)
 	}
-	for _, one := range at { // those of a day are many
+	for _, one := range at { // a day has many
 		records, err := c.r.store.Reports(ctx, list, one, one+1)
 		if err == nil {
 			err = eachSheet(records, 0, take)
@@ -207,7 +207,7 @@ func (c *collector) form(ctx context.Context, form string, from, to core.Instant
 	return nil
 }
 
-// take adds a row that fits, as part of the row of the answer that it belongs to.
+// take adds a matching row to the row of the answer that contains it.
 func (c *collector) take(r *Row) error {
 	q := c.q
 	if q.Sees != nil && !q.Sees(r.App) || q.App != "" && r.App != q.App || q.Job != 0 && r.Job != q.Job {
@@ -242,7 +242,7 @@ func (c *collector) take(r *Row) error {
 	return nil
 }
 
-// live reads the rows of hours that are not summed; nil where that takes too long.
+// live returns the rows of hours that are not summed; nil if that takes too long.
 func (r *Reports) live(ctx context.Context, from, to core.Instant) (rows []Row, err error) {
 	soon, cancel := context.WithTimeout(ctx, r.o.LiveFor)
 	defer cancel()

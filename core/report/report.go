@@ -1,20 +1,17 @@
-// Package report says what became of runs by hour and by day: how many ended how, how
-// long they took, how late they went. It is derived: an hour is summed from its runs once
-// it is over, and nothing is counted where a run is made or ends, so a crash loses
-// nothing. What is stored is small and outlives the runs: by hour for a year, by day for
-// as long as the store lasts. It refuses to know schedules: what was demanded and has no
-// run is for an audit.
+// Package report counts the results of runs by hour and by day: their states, durations and lateness.
+// Reports are derived: an hour is summed from its runs after it is over, so a crash loses nothing. Reports
+// are small and outlive the runs: by hour for a year, by day as long as the store lasts. The package does
+// not know schedules: expected runs that are missing are found by an audit.
 //
-// What is stored stands in five lists for each of three forms: hours as they were
-// summed; days, whose rows are still those of hours; and, after a year, days whose rows
-// are of the whole day.
+// Reports are stored in five lists for each of three forms: hours as summed; days, whose rows are still
+// hours; and, after a year, days with one row for the whole day.
 //
 //	FORM/jobs    rows of jobs, many to a record, by the first of their numbers
 //	FORM/apps    of each app by day, FORM/apps-hours by hour
 //	FORM/all     of all by day, FORM/all-hours by hour
 //
-// Which form holds for which time says the state, and it alone: what stands in a list
-// outside of the time of its form is not read.
+// Only the stored state defines which form applies to which time. Records outside the time of their form
+// are ignored.
 package report
 
 import (
@@ -30,77 +27,75 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// Store is what reports are made from, and where they stand.
+// Store stores reports, and reads the runs that they count.
 type Store interface {
 	Source
 	Records
-	// ReportState reads what PutReportState stored, and how often that was; 0 never.
+	// ReportState reads the value of PutReportState and how often it was written; 0: never.
 	ReportState(ctx context.Context) (v int64, body []byte, err error)
-	// PutReportState stores it; condition: it was stored seen times.
+	// PutReportState stores the state; condition: it was written seen times.
 	PutReportState(ctx context.Context, seen int64, body []byte) error
 }
 
-// Source are the runs.
+// Source reads runs.
 type Source interface {
-	// Began tells the runs that began in from <= moment < to, each once, as many at a
-	// time as it likes: a run begins with the minute of the claim that has it, and one
-	// that ended without any with its end. Where it tells them in the order of jobs it may stop
-	// when ctx ends, and answers the job up to which all were told; else until is 0.
-	// behind is such an answer, to go on behind; 0: from the first. Of what the runs
-	// hold only what a Row counts must be there.
+	// Began passes the runs that began in from <= time < to to the function, each once, in batches. A run
+	// begins with the minute of its claim, or with its end if it was never claimed. If runs come in job order,
+	// it may stop when ctx ends and returns the last complete job, otherwise 0. behind is such a result, to
+	// continue after it; 0: the start. Runs need only the fields that a Row counts.
 	Began(ctx context.Context, from, to core.Instant, behind core.JobID, tell func([]core.Run)) (until core.JobID, err error)
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 }
 
-// Key is where a record stands: in a list, at a moment, by the first job in it.
+// Key identifies a record: its list, its time, and its first job.
 type Key struct {
 	List  string
 	At    core.Instant
 	First core.JobID
 }
 
-// Record is one thing that is stored whole, 400 KB at most.
+// Record is stored as a whole, with 400 KB at most.
 type Record struct {
 	Key
 	Body []byte
 }
 
-// Records are what is stored. Each is written and removed by itself.
+// Records stores records. Each is written and removed independently.
 type Records interface {
 	// Reports reads the records of a list with from <= At < to, by At and First.
 	Reports(ctx context.Context, list string, from, to core.Instant) ([]Record, error)
-	// ReportsOf reads, for each moment, the record of a list with the highest First that
-	// is not above the job; those moments that have none are not in the answer.
+	// ReportsOf reads for each time the record of a list with the highest First up to the job; times
+	// without one are left out.
 	ReportsOf(ctx context.Context, list string, job core.JobID, at []core.Instant) ([]Record, error)
 	PutReports(ctx context.Context, records []Record) error
 	DropReports(ctx context.Context, keys []Key) error
 }
 
-// Options of Reports. The zero value of a field means its default.
+// Options configures Reports. The zero value of a field means its default.
 type Options struct {
 	Now func() time.Time
 	Log *slog.Logger
-	// Zone is where days begin and end: UTC.
+	// Zone is the time zone of days; default: UTC.
 	Zone *time.Location
-	// Behind is how long after its end an hour is summed first: 5 min.
+	// Behind is how long after its end an hour is first summed; default: 5 min.
 	Behind time.Duration
-	// Hours is for how long reports stay by hour: 366 days.
+	// Hours is how long reports are kept by hour; default: 366 days.
 	Hours time.Duration
-	// PassFor is how long one pass works at most: 10 s.
+	// PassFor is the time limit of one pass; default: 10 s.
 	PassFor time.Duration
-	// LiveFor is how long a question reads runs of hours that are not summed yet: 100 ms.
+	// LiveFor is the time limit for reading runs of hours that are not summed; default: 100 ms.
 	LiveFor time.Duration
 }
 
-// Reports makes and reads reports. Any number of them may work on one store: one at a time
-// does, while its turn lasts.
+// Reports makes and reads reports. Several can share one store: only one at a time makes reports, during
+// its turn.
 type Reports struct {
 	store Store
 	o     Options
-	shift core.Instant // of the zone's hours against those of UTC
-	// idle is until when there is nothing to do, as far as this process knows.
+	shift core.Instant // offset of the zone's hours from UTC hours
+	// idle is the time before which this process has nothing to do.
 	idle time.Time
-	// last is when the last pass began: a pass before it has a clock that was set back.
+	// last is when the last pass began; an earlier time in the next pass means that the clock was set back.
 	last time.Time
 }
 
@@ -120,8 +115,7 @@ func New(store Store, o Options) *Reports {
 	return &Reports{store: store, o: o, shift: shiftOf(o.Zone)}
 }
 
-// Zone is the zone of a name, such as Europe/Berlin; UTC if it is empty. The host's own is
-// none.
+// Zone loads a time zone such as Europe/Berlin; empty: UTC. It rejects "Local".
 func Zone(name string) (*time.Location, error) {
 	if err := schedule.CheckZone("zone", name); err != nil {
 		return nil, err
@@ -129,27 +123,26 @@ func Zone(name string) (*time.Location, error) {
 	return time.LoadLocation(name) // empty is UTC
 }
 
-// hour is the length of an hour, in instants.
+// hour is the length of an hour in seconds.
 const hour = 3600
 
-// shiftOf is by how much the hours of a zone begin after those of UTC, the same at all
-// times: as on 1 January 2020. Where clocks go forward by half an hour, which is on Lord
-// Howe Island alone, days begin at the first such hour of theirs.
+// shiftOf returns the offset of a zone's hours from UTC hours, taken on 1 January 2020. On Lord Howe
+// Island, where clocks shift by half an hour, days thus begin at the first such hour.
 func shiftOf(zone *time.Location) core.Instant {
 	_, offset := time.Date(2020, 1, 1, 0, 0, 0, 0, zone).Zone()
 	return core.Instant(((-offset)%hour + hour) % hour)
 }
 
-// floor is the start of the hour of an instant.
+// floor returns the start of the hour of a time.
 func (r *Reports) floor(at core.Instant) core.Instant { return (at-r.shift)/hour*hour + r.shift }
 
-// dayOf is when the day of an instant begins in a zone, and the next one; both are starts
-// of hours.
+// dayOf returns the start of a time's day in a zone, and the start of the next day. Both are starts of
+// hours.
 func (r *Reports) dayOf(at core.Instant, zone *time.Location) (from, to core.Instant) {
 	y, m, d := at.Time().In(zone).Date()
 	ceil := func(t time.Time) core.Instant { return r.floor(core.InstantOf(t) + hour - 1) }
 	from, to = ceil(time.Date(y, m, d, 0, 0, 0, 0, zone)), ceil(time.Date(y, m, d+1, 0, 0, 0, 0, zone))
-	if at < from { // it lies in the hour that the day before has
+	if at < from { // its hour belongs to the previous day
 		return r.dayOf(from-2*hour, zone)
 	}
 	return from, to
@@ -167,32 +160,32 @@ const (
 	byHours = "-hours"
 )
 
-// state is how far reports have come. What is before Old is in the form old, then up to
-// Days in days, then up to Done in hours.
+// state is the progress of reports. Time before Old is in the form old, then up to Days in days, then up to
+// Done in hours.
 type state struct {
-	// Until is when the turn of who is at work is over; zero: nobody is.
+	// Until is the end of the current turn; zero: no turn.
 	Until           time.Time
 	Done, Days, Old core.Instant
-	Since           core.Instant // what began before is not reported
+	Since           core.Instant // earlier runs are not reported
 	// Behind is the job up to which the hour after Done is summed.
 	Behind core.JobID `json:",omitempty"`
-	// Open are the hours and days that have runs without an end.
+	// Open are the hours and days with open runs.
 	Open []look `json:",omitempty"`
-	// Drop are records of a form whose time is over, to go at a moment.
+	// Drop are the records to remove later, because their form no longer applies.
 	Drop []drop `json:",omitempty"`
-	// Failed is why the last pass failed, At when.
+	// Failed is the error of the last pass, At its time.
 	Failed string    `json:",omitempty"`
 	At     time.Time `json:",omitzero"`
-	back   bool      // it was set back since it was stored
+	back   bool      // the clock was set back since it was stored
 }
 
-// look is an hour or a day to be looked at again.
+// look is an hour or a day to check again.
 type look struct {
 	Form string
 	At   core.Instant
 	Next time.Time
-	Age  time.Duration // between the last look and the next
-	// Taken is up to when: of its runs each that ended before that is counted.
+	Age  time.Duration // time between the last check and the next
+	// Taken is the time before which all ends of its runs are counted.
 	Taken core.Instant
 }
 
@@ -215,15 +208,15 @@ func (r *Reports) read(ctx context.Context) (v int64, s state, err error) {
 		s.setBack(at, r)
 	}
 	for i := range s.Open {
-		if l := &s.Open[i]; l.Next.After(now.Add(mostLook)) || l.Taken.Time().After(now) { // by a clock that was set back since
+		if l := &s.Open[i]; l.Next.After(now.Add(mostLook)) || l.Taken.Time().After(now) { // the clock was set back since
 			l.Next, l.Taken = now, min(l.Taken, core.InstantOf(now))
 		}
 	}
 	return v, s, nil
 }
 
-// setBack has the hour of now summed again, and the hours after it: a clock that was ahead had them summed
-// before they were over. If today was put together as a day, all its hours are summed again.
+// setBack resets the state to the current hour after the clock was set back: later hours were summed before
+// they were over. If today was combined into a day, all its hours are summed again.
 func (s *state) setBack(now core.Instant, r *Reports) {
 	s.Done, s.Behind, s.back = r.floor(now), 0, true
 	if s.Days > s.Done {
@@ -246,9 +239,8 @@ func (r *Reports) write(ctx context.Context, v int64, s *state) error {
 	return nil
 }
 
-// Counted is up to when runs are counted for good: one that ended before it is in a report,
-// with its end, or never will be, as where it began before reports did. Where none was made
-// yet that is the hour in which the first would begin. Who removes runs asks it.
+// Counted returns the time up to which ended runs are counted for good, so that they can be removed. Runs
+// that began before reports did are never counted. Without reports it is the current hour.
 func (r *Reports) Counted(ctx context.Context) (core.Instant, error) {
 	v, s, err := r.read(ctx)
 	if err != nil {
@@ -261,20 +253,20 @@ func (r *Reports) Counted(ctx context.Context) (core.Instant, error) {
 	for i := range s.Open {
 		at = min(at, s.Open[i].Taken)
 	}
-	// The end of a run is stored some time after it, and clocks differ, as for an hour that is over.
+	// The end of a run is stored with a delay, and clocks differ, as for an hour that is over.
 	return at - core.Instant(r.o.Behind/time.Second), nil
 }
 
-// Health is how far reports have come.
+// Health is the progress of reports.
 type Health struct {
-	Since    core.Instant // what began before it is not reported; 0: nothing is yet
-	Until    core.Instant // what began before it is summed; 0: nothing yet
-	Open     int          // hours and days of which runs have no end yet
-	Failed   string       // why the last pass failed; empty: it did not
+	Since    core.Instant // earlier runs are not reported; 0: no reports
+	Until    core.Instant // earlier runs are summed; 0: none
+	Open     int          // hours and days with open runs
+	Failed   string       // the error of the last pass; empty: none
 	FailedAt time.Time
 }
 
-// Health reads how far reports have come.
+// Health returns the progress of reports.
 func (r *Reports) Health(ctx context.Context) (Health, error) {
 	_, s, err := r.read(ctx)
 	return Health{Since: s.Since, Until: s.Done, Open: len(s.Open), Failed: s.Failed, FailedAt: s.At}, err

@@ -20,7 +20,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// world is a store whose runs are known, and a clock.
+// world is a store with known runs, and a clock.
 type world struct {
 	t     *testing.T
 	now   time.Time
@@ -44,10 +44,10 @@ func (w *world) reports(o report.Options) *report.Reports {
 	return report.New(w.store, o)
 }
 
-// apps of jobs 1 to 9.
+// appOf returns the app of a job from 1 to 9.
 func appOf(job core.JobID) string { return []string{"pay", "shop", "web"}[job%3] }
 
-// began makes a run of now, with an end or without one.
+// began creates a run that begins now, ended or open.
 func (w *world) began(job core.JobID, open bool) core.RunID {
 	w.t.Helper()
 	w.n++
@@ -74,7 +74,7 @@ func end(r *core.Run, dice *rand.Rand) {
 	r.EndedAt = r.SentAt.Add(time.Duration(dice.IntN(100_000)) * time.Millisecond)
 }
 
-// ends ends a run that had no end.
+// ends ends an open run.
 func (w *world) ends(id core.RunID) {
 	w.t.Helper()
 	r := w.runs[id]
@@ -93,7 +93,7 @@ func (w *world) pass(r *report.Reports) {
 	}
 }
 
-// live makes runs for so long, with a pass each 20 minutes; some end hours later.
+// live creates runs for some time, with a pass every 20 minutes; some runs end hours later.
 func (w *world) live(d time.Duration, r *report.Reports) {
 	w.t.Helper()
 	late := map[core.RunID]time.Time{}
@@ -122,7 +122,7 @@ func (w *world) live(d time.Duration, r *report.Reports) {
 	}
 }
 
-// told is a row in words, with what is exact of it.
+// told formats the exact values of a row.
 func told(at core.Instant, app string, job core.JobID, counts map[string]int64, most time.Duration) string {
 	var list []string
 	for _, k := range slices.Sorted(maps.Keys(counts)) {
@@ -133,7 +133,7 @@ func told(at core.Instant, app string, job core.JobID, counts map[string]int64, 
 	return fmt.Sprintf("%s %s %d: %s, longest %s", at, app, job, strings.Join(list, ", "), most)
 }
 
-// want is what an answer is to say, counted from the runs themselves.
+// want returns the expected rows of an answer, counted from the runs.
 func (w *world) want(q report.Question, begin func(core.Run) core.Instant) []string {
 	type key struct {
 		at  core.Instant
@@ -189,8 +189,7 @@ func said(a report.Answer) []string {
 	return list
 }
 
-// holds asks all kinds of questions of a span of whole days and compares the answers with
-// the runs.
+// holds compares the answers to many questions about a span of whole days with the runs.
 func (w *world) holds(r *report.Reports, from, to time.Time, zone *time.Location, day bool) {
 	w.t.Helper()
 	_, off := time.Date(2020, 1, 1, 0, 0, 0, 0, zone).Zone()
@@ -229,9 +228,8 @@ func zone(t *testing.T, name string) *time.Location {
 	return z
 }
 
-// TestSums: what is told by hour and by day is what the runs say: over the change of clocks,
-// in a zone of half hours, while days are put together and after the runs are gone, with
-// runs that end days later, and with hours that nobody has summed.
+// TestSums compares answers by hour and by day with the runs: over clock changes, in a zone with half
+// hours, while days are combined, after runs are removed, with late ends, and with unsummed hours.
 func TestSums(t *testing.T) {
 	for _, name := range []string{"UTC", "Europe/Berlin", "Asia/Kolkata"} {
 		t.Run(name, func(t *testing.T) {
@@ -241,12 +239,12 @@ func TestSums(t *testing.T) {
 			begin := w.now
 			w.pass(r)
 			w.live(4*24*time.Hour, r)
-			w.now = w.now.Add(9 * time.Hour) // all is looked at again by then
+			w.now = w.now.Add(9 * time.Hour) // the last check is due by then
 			w.pass(r)
 			end := time.Date(2026, 10, 27, 0, 0, 0, 0, z)
 			w.holds(r, begin, end, z, false)
 			w.holds(r, begin, end, z, true)
-			if name == "Europe/Berlin" { // the same hours, cut otherwise
+			if name == "Europe/Berlin" { // the same hours in other days
 				paris := zone(t, "America/New_York")
 				w.holds(r, time.Date(2026, 10, 24, 0, 0, 0, 0, paris), time.Date(2026, 10, 26, 0, 0, 0, 0, paris), paris, true)
 			}
@@ -255,7 +253,7 @@ func TestSums(t *testing.T) {
 				w.pass(r)
 			}
 			w.holds(r, begin, end, z, true)
-			for { // no run is left
+			for { // until no run is left
 				n, err := w.e.Upkeep.Sweep(t.Context(), w.now.Add(1000*24*time.Hour), time.Hour, time.Hour, 1000)
 				if err != nil {
 					t.Fatal(err)
@@ -274,8 +272,8 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestLive: what is not summed is read from the runs; what takes too long is left out, and
-// the answer says so.
+// TestLive checks that unsummed hours are counted from runs, and that the answer ends earlier if that takes
+// too long.
 func TestLive(t *testing.T) {
 	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
 	begin := w.now
@@ -289,7 +287,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestOld: after a year a day is one span; it is told by day, and refused by hour.
+// TestOld checks that old days can be read by day only.
 func TestOld(t *testing.T) {
 	w := newWorld(t, time.Date(2026, 3, 4, 7, 0, 0, 0, time.UTC))
 	begin := time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC)
@@ -315,7 +313,7 @@ func TestOld(t *testing.T) {
 	}
 }
 
-// dying is a store that fails from the nth call on, and may have done it.
+// dying is a store that fails from the nth write on; did makes the nth write happen.
 type dying struct {
 	report.Store
 	left *int
@@ -356,8 +354,7 @@ func (d dying) PutReportState(ctx context.Context, seen int64, body []byte) erro
 	return d.call(func() error { return d.Store.PutReportState(ctx, seen, body) })
 }
 
-// TestDies: who sums may die at each write, whether that happens or not; in the end the
-// sums are those of the runs.
+// TestDies checks that a process may die at each write, done or not, and the sums still match the runs.
 func TestDies(t *testing.T) {
 	for n := 2; n < 30; n++ {
 		w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
@@ -371,7 +368,7 @@ func TestDies(t *testing.T) {
 			}
 			w.now = w.now.Add(30 * time.Minute)
 			if err := w.reports(report.Options{}).Pass(t.Context()); errors.Is(err, errDied) {
-				left = n // another one
+				left = n // the next process
 				steps++
 			} else if err != nil {
 				t.Fatal(err)
@@ -398,7 +395,7 @@ func TestDies(t *testing.T) {
 	}
 }
 
-// pieces tells the runs of two jobs at a time, as a store does that comes to no more.
+// pieces is a store that reads the runs of two jobs at a time.
 type pieces struct{ report.Store }
 
 func (p pieces) Began(ctx context.Context, from, to core.Instant, behind core.JobID, tell func([]core.Run)) (core.JobID, error) {
@@ -407,7 +404,7 @@ func (p pieces) Began(ctx context.Context, from, to core.Instant, behind core.Jo
 		for i := range runs {
 			jobs[runs[i].ID.Job()] = true
 		}
-		tell(runs) // those of a third job were under way
+		tell(runs) // runs of further jobs are passed too
 	}); err != nil {
 		return 0, err
 	}
@@ -417,7 +414,7 @@ func (p pieces) Began(ctx context.Context, from, to core.Instant, behind core.Jo
 	return 0, nil
 }
 
-// TestPieces: an hour that one pass does not come to the end of is summed by several.
+// TestPieces checks that several passes can sum one hour.
 func TestPieces(t *testing.T) {
 	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
 	begin := w.now
@@ -436,12 +433,12 @@ func TestPieces(t *testing.T) {
 	w.holds(r, begin, begin.Add(20*time.Hour), time.UTC, false)
 }
 
-// TestOneAtATime: while one has its turn others do nothing; where it died its turn ends.
+// TestOneAtATime checks that only the process with the turn works, and that the turn of a dead process ends.
 func TestOneAtATime(t *testing.T) {
 	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
 	w.pass(w.reports(report.Options{}))
 	w.live(2*time.Hour, nil)
-	left := 2 // it has its turn, and dies
+	left := 2 // it takes its turn and dies
 	w.store = dying{w.e.Report, &left, false}
 	if err := w.reports(report.Options{}).Pass(t.Context()); !errors.Is(err, errDied) {
 		t.Fatal(err)
@@ -466,8 +463,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// TestHistogram: quantiles are told within 6.25 %, whatever was added and in whatever
-// parts, the longest exactly.
+// TestHistogram checks that merged histograms give quantiles within 6.25 % and the exact longest duration.
 func TestHistogram(t *testing.T) {
 	dice := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -501,7 +497,7 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-// anew tells first many runs that have no end, then the same with one.
+// anew is a store that first reads runs as open, then as ended.
 type anew struct {
 	report.Store
 	calls *int
@@ -519,8 +515,8 @@ func (a anew) Began(_ context.Context, from, _ core.Instant, _ core.JobID, tell 
 	return 0, nil
 }
 
-// TestCutAnew: where an hour is summed again after who did it died, its rows may be cut
-// otherwise; none counts twice.
+// TestCutAnew checks that no row counts twice if an hour is summed again after a crash and its rows are
+// split differently.
 func TestCutAnew(t *testing.T) {
 	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
 	begin, calls, left := w.now, 0, 1<<30
@@ -540,7 +536,7 @@ func TestCutAnew(t *testing.T) {
 	}
 }
 
-// deaf answers no run while it is to be.
+// deaf is a store that reads no runs while on.
 type deaf struct {
 	report.Store
 	on *bool
@@ -553,8 +549,8 @@ func (d deaf) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.R
 	return d.Store.Runs(ctx, ids)
 }
 
-// TestCounted: up to when runs are counted goes no further than the last look at those that had
-// no end, also where a look could not read them and when their day was put together since.
+// TestCounted checks that Counted does not pass the last successful check of open runs, even if a check
+// failed and their day was combined since.
 func TestCounted(t *testing.T) {
 	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
 	begin, on := w.now, false
@@ -573,7 +569,7 @@ func TestCounted(t *testing.T) {
 		w.pass(r)
 	}
 	w.now = begin.Add(30 * time.Minute)
-	counted(0) // where the first would begin
+	counted(0) // the current hour
 	w.pass(r)
 	id := w.began(1, true)
 	pass(5)
@@ -582,12 +578,12 @@ func TestCounted(t *testing.T) {
 	pass(6)
 	counted(5*time.Hour + 6*time.Minute) // the run could not be read
 	on = false
-	for hour := 7; hour < 26; hour++ { // ever longer apart
+	for hour := 7; hour < 26; hour++ { // at growing intervals
 		pass(hour)
 	}
 	counted(22*time.Hour + 6*time.Minute)
 	w.ends(id)
-	pass(26) // its day is put together, with it as it was
+	pass(26) // its day is combined, with the run still open
 	counted(22*time.Hour + 6*time.Minute)
 	pass(27)
 	counted(27 * time.Hour)
@@ -597,12 +593,12 @@ func TestCounted(t *testing.T) {
 	}
 }
 
-// TestReportsRecoverFromAClockAhead: a pass of a clock that is ahead sums hours and days that are not over, and
-// notes reports as begun late if it is the first. Once the clock is right, all of them are summed by it.
+// TestReportsRecoverFromAClockAhead: a pass with a fast clock sums hours that are not over and can set a
+// late start. With the right clock, all of them are summed again.
 func TestReportsRecoverFromAClockAhead(t *testing.T) {
 	for _, ahead := range []time.Duration{40 * time.Minute, 3 * time.Hour, 50 * time.Hour, 500 * 24 * time.Hour} {
 		for _, first := range []bool{false, true} {
-			for _, drops := range []bool{false, true} { // whether the hours of the days are removed meanwhile
+			for _, drops := range []bool{false, true} { // whether the records of the hours are removed
 				t.Run(fmt.Sprint(ahead, first, drops), func(t *testing.T) {
 					w := newWorld(t, time.Date(2026, 3, 3, 0, 0, 0, 0, time.UTC))
 					r := w.reports(report.Options{})
@@ -630,7 +626,7 @@ func TestReportsRecoverFromAClockAhead(t *testing.T) {
 					w.live(40*time.Hour, r)
 					w.now = w.now.Add(52 * time.Hour)
 					w.pass(r)
-					if ahead < 100*24*time.Hour { // else the year that was over is known by day
+					if ahead < 100*24*time.Hour { // otherwise the days are old and known by day only
 						w.holds(r, begin, end, time.UTC, false)
 					}
 					w.holds(r, begin, end, time.UTC, true)
@@ -643,8 +639,8 @@ func TestReportsRecoverFromAClockAhead(t *testing.T) {
 	}
 }
 
-// TestRunsBeyondTheBoundStayOpen: an hour has more open runs of a job than are checked again. The runs beyond
-// stay counted as not ended, and others are counted with their ends.
+// TestRunsBeyondTheBoundStayOpen checks an hour with more open runs of a job than are checked again: the
+// rest stays open, and the checked ones are counted with their ends.
 func TestRunsBeyondTheBoundStayOpen(t *testing.T) {
 	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
 	r := w.reports(report.Options{})

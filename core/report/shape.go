@@ -9,45 +9,43 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// MaxBuckets bounds the buckets of a shape.
+// MaxBuckets limits the buckets of a shape.
 const MaxBuckets = 120
 
 const (
 	minute = 60
 	day    = 24 * hour
-	// mostFine is how long a span with buckets shorter than an hour is at most: they are
-	// counted from the runs themselves.
+	// mostFine is the longest span with buckets below an hour, which are counted from runs.
 	mostFine = 6 * hour
 )
 
-// widths are how long buckets may be; from an hour on they are whole hours of reports.
+// widths are the possible bucket widths; from an hour on they use reports.
 var widths = []core.Instant{10, 15, 30, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute, hour, 2 * hour, 3 * hour,
 	6 * hour, 12 * hour, day, 2 * day, 7 * day, 14 * day, 28 * day, 91 * day}
 
-// ShapeQuestion asks for what became of the runs that began in a span, in buckets.
+// ShapeQuestion selects the runs of a shape, by the span in which they began.
 type ShapeQuestion struct {
-	From, To core.Instant // taken to whole minutes, or hours
-	Buckets  int          // at most; MaxBuckets if 0
+	From, To core.Instant // extended to whole minutes or hours
+	Buckets  int          // the maximum; default: MaxBuckets
 	Each     Each
 	App      string
 	Job      core.JobID
-	// Sees leaves out the apps that it denies; nil: none.
+	// Sees excludes the apps that it denies; nil: none.
 	Sees func(app string) bool
-	// For is how long it may read runs that no report has yet; LiveFor and half of it if 0.
+	// For is the time limit for reading runs without a report; default: 1.5 times LiveFor.
 	For time.Duration
 }
 
-// Shape has a row for each bucket in which something began.
+// Shape is a histogram of runs over time. It has a row for each bucket in which a run began.
 type Shape struct {
 	From, To, Width core.Instant
 	Rows            []Row // by bucket, app and job
-	// CountedFrom and CountedTo are what of the span is counted.
+	// CountedFrom and CountedTo are the counted part of the span.
 	CountedFrom, CountedTo core.Instant
 }
 
-// Shape answers with buckets of one width, the shortest that are not too many: by the reports
-// where they are whole hours, and else by a look at the runs, the newest first, for as long as
-// it may take.
+// Shape returns buckets of one width, the shortest that gives no more than the requested number. Widths of
+// whole hours use the reports. Shorter ones count runs, the newest first, until the time limit.
 func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
 	switch {
 	case q.Buckets == 0:
@@ -63,7 +61,7 @@ func (r *Reports) Shape(ctx context.Context, q ShapeQuestion) (Shape, error) {
 	}
 	width := core.Instant(0)
 	for _, w := range widths {
-		if n := (q.To - q.From + w - 1) / w; n < core.Instant(q.Buckets) || n == 1 { // one more where it begins inside of one
+		if n := (q.To - q.From + w - 1) / w; n < core.Instant(q.Buckets) || n == 1 { // one more if the span begins inside a bucket
 			if w >= hour || q.To-q.From <= mostFine {
 				width = w
 				break
@@ -85,7 +83,7 @@ func (r *Reports) coarse(ctx context.Context, q *ShapeQuestion, width core.Insta
 	if err != nil {
 		return Shape{}, err
 	}
-	if a.Since == 0 { // there are none yet
+	if a.Since == 0 { // no reports
 		return r.fine(ctx, q, width)
 	}
 	t, slack := table{}, core.Instant(0)
@@ -101,7 +99,7 @@ func (r *Reports) coarse(ctx context.Context, q *ShapeQuestion, width core.Insta
 	return s, nil
 }
 
-// fine counts runs: each where it was sent first, or where it ended unsent.
+// fine counts runs by their first send, or by their end if they were not sent.
 func (r *Reports) fine(ctx context.Context, q *ShapeQuestion, width core.Instant) (Shape, error) {
 	unit := max(width, minute) // the shorter ones are parts of a minute
 	chunk := unit * max(1, (q.To-q.From)/(8*unit))
@@ -124,7 +122,7 @@ func (r *Reports) fine(ctx context.Context, q *ShapeQuestion, width core.Instant
 		case ctx.Err() != nil:
 			return Shape{}, ctx.Err()
 		case soon.Err() != nil || until != 0:
-			begin = from // what this part has so far is not all of it
+			begin = from // this part is incomplete
 		case err != nil:
 			return Shape{}, fmt.Errorf("read the runs of a span: %w", err)
 		default:
@@ -142,7 +140,7 @@ func (r *Reports) fine(ctx context.Context, q *ShapeQuestion, width core.Instant
 	return s, nil
 }
 
-// place counts a run that is asked for.
+// place counts a run that matches the question.
 func (t table) place(q *ShapeQuestion, run *core.Run, bucket func(core.Instant) core.Instant) {
 	if q.Sees != nil && !q.Sees(run.App) || q.App != "" && run.App != q.App || q.Job != 0 && run.ID.Job() != q.Job {
 		return
@@ -167,7 +165,7 @@ func (t table) place(q *ShapeQuestion, run *core.Run, bucket func(core.Instant) 
 	}
 }
 
-// Times are how long what began in a row took, and how late it went.
+// Times returns the durations and the lateness of a row's runs.
 func (r *Row) Times() (took, late Histogram) {
 	for i := range r.Ends {
 		took.Merge(r.Ends[i].Took)
@@ -176,7 +174,7 @@ func (r *Row) Times() (took, late Histogram) {
 	return took, late
 }
 
-// Ended is how many ended in one of some states.
+// Ended returns the number of runs that ended in some states.
 func (r *Row) Ended(states ...core.State) (n int64) {
 	for i := range r.Ends {
 		if slices.Contains(states, r.Ends[i].State) {
@@ -186,7 +184,7 @@ func (r *Row) Ended(states ...core.State) (n int64) {
 	return n
 }
 
-// Over is how many durations are longer than one, within the width of a bucket.
+// Over returns the number of durations longer than d, within the width of a bucket.
 func (h *Histogram) Over(d time.Duration) (n int64) {
 	for _, b := range h.Buckets {
 		if time.Duration(middle(b.At))*time.Millisecond > d {

@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 )
 
-// counts are what a shape says of each bucket, added up from the runs themselves.
+// counts are the values of a bucket, added up from runs.
 type counts struct {
 	At              core.Instant
 	App             string
@@ -58,8 +58,7 @@ func (w *world) shapeOf(s *report.Shape, q report.ShapeQuestion, when func(core.
 	return want, got
 }
 
-// TestShape: each run is in one bucket, of a span of hours by the reports and what is not in
-// one yet, and of a shorter one by the runs.
+// TestShape checks that each run is in one bucket, with long spans from reports and short ones from runs.
 func TestShape(t *testing.T) {
 	start := time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC)
 	w := newWorld(t, start)
@@ -96,7 +95,7 @@ func TestShape(t *testing.T) {
 		if len(want) == 0 && q.Job == 0 {
 			t.Errorf("%s: nothing is in it", name)
 		}
-		if s.Width >= 3600 { // those that ended since are counted later
+		if s.Width >= 3600 { // ends since the last check are counted later
 			for _, list := range [][]counts{want, got} {
 				for i := range list {
 					c := &list[i]
@@ -122,7 +121,7 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// TestShapeWithoutReports: before the first hour is summed the runs themselves are counted.
+// TestShapeWithoutReports checks that runs are counted before the first hour is summed.
 func TestShapeWithoutReports(t *testing.T) {
 	w := newWorld(t, time.Date(2026, 3, 28, 0, 10, 0, 0, time.UTC))
 	w.began(1, false)
@@ -134,8 +133,7 @@ func TestShapeWithoutReports(t *testing.T) {
 	}
 }
 
-// TestShapeOfTooMuch: what cannot be looked at in time is left out, and said; of the rest the
-// newest is there.
+// TestShapeOfTooMuch checks that CountedFrom excludes buckets that could not be read in time.
 func TestShapeOfTooMuch(t *testing.T) {
 	w := newWorld(t, time.Date(2026, 3, 28, 0, 10, 0, 0, time.UTC))
 	r := w.reports(report.Options{})

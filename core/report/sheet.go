@@ -15,27 +15,26 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Row is what became of the runs of one job in one span, or of all of an app (no job), or
-// of all (no app either).
+// Row counts the runs of one job in one span, of an app (no job), or of all (no app).
 type Row struct {
 	At   core.Instant // the start of the span
 	App  string
 	Job  core.JobID
-	Open int64 // those that had no end yet
-	Ends []End // by state and reason, none without a run
+	Open int64 // runs without an end
+	Ends []End // by state and reason, without empty ones
 }
 
-// End is the runs that ended in one way.
+// End counts the runs that ended with one state and reason.
 type End struct {
 	State  core.State
 	Reason core.Reason
 	N      int64
-	// Took is from the send to the end, of those that were sent; Late from the slot to
-	// the send, of those whose slot tells it (core.Run.HasLateness).
+	// Took is from send to end, for sent runs; Late is from due time to send, if known
+	// (core.Run.HasLateness).
 	Took, Late Histogram
 }
 
-// Runs is how many ended.
+// Runs returns the number of ended runs.
 func (r *Row) Runs() (n int64) {
 	for i := range r.Ends {
 		n += r.Ends[i].N
@@ -65,7 +64,7 @@ func (r *Row) count(run *core.Run) {
 	}
 }
 
-// Merge adds another row, of the same subject or a part of it.
+// Merge adds another row of the same subject, or of a part of it.
 func (r *Row) Merge(o *Row) {
 	r.Open += o.Open
 	for i := range o.Ends {
@@ -76,15 +75,15 @@ func (r *Row) Merge(o *Row) {
 	}
 }
 
-// open is a run that had no end when its span was summed: it is looked at again by its ID.
+// open is a run that was open when its span was summed, and is checked again by its ID.
 type open struct {
 	run core.RunID
-	at  core.Instant // the span that it belongs to
+	at  core.Instant // its span
 	app string
 }
 
-// sheet is some rows that are stored as one, by job and span, and their open runs, which
-// are counted in Open too.
+// sheet is a number of rows that are stored as one record, by job and span, with their open runs, which
+// Open counts too.
 type sheet struct {
 	rows []Row
 	open []open
@@ -102,7 +101,7 @@ func (p place) compare(o place) int {
 	return cmp.Or(cmp.Compare(p.job, o.job), cmp.Compare(p.app, o.app), cmp.Compare(p.at, o.at))
 }
 
-// table is rows that are being added up.
+// table sums rows.
 type table map[place]*Row
 
 func (t table) row(p place) *Row {
@@ -116,7 +115,7 @@ func (t table) row(p place) *Row {
 
 func (t table) add(p place, r *Row) { t.row(p).Merge(r) }
 
-// rows are all, by job, app and span.
+// rows returns all rows by job, app and span.
 func (t table) rows() []Row {
 	list := make([]Row, 0, len(t))
 	for _, r := range t {
@@ -126,15 +125,15 @@ func (t table) rows() []Row {
 	return list
 }
 
-// rawSheet is how long a sheet becomes before it is compressed, to about a third; rows of
-// one job are never in two. mostOpen bounds the open runs of a job and span whose IDs are
-// kept: what is beyond is counted as open and not looked at again.
+// rawSheet is the size of a sheet before compression to about a third; rows of one job share a sheet.
+// mostOpen limits the open runs of a job and span that are checked again; further ones are only counted as
+// open.
 const (
 	rawSheet = 32 << 10
 	mostOpen = 10_000
 )
 
-// sheets cuts rows, and the open runs that belong to them, into sheets.
+// sheets splits rows and their open runs into sheets.
 func sheets(rows []Row, opens []open) (list []sheet) {
 	slices.SortFunc(opens, func(a, b open) int { return cmp.Compare(a.run, b.run) })
 	size := 0
@@ -157,22 +156,22 @@ func sheets(rows []Row, opens []open) (list []sheet) {
 	return list
 }
 
-// What compresses and what reads it need more room than a sheet.
+// Compressors and decompressors are larger than a sheet, so they are reused.
 var (
 	deflaters = sync.Pool{New: func() any {
 		w, err := flate.NewWriter(io.Discard, flate.DefaultCompression)
 		if err != nil {
-			panic("report: " + err.Error()) // a level that there is
+			panic("report: " + err.Error()) // the level exists
 		}
 		return w
 	}}
 	inflaters = sync.Pool{New: func() any { return flate.NewReader(bytes.NewReader(nil)) }}
 )
 
-// formed is the first byte of what is stored.
+// formed is the first byte of a stored sheet.
 const formed = 1
 
-// encode is a sheet as it is stored: numbers of variable length, compressed.
+// encode returns the stored form of a sheet: varints, compressed.
 func (s *sheet) encode() []byte {
 	var b []byte
 	put := func(n int64) { b = binary.AppendVarint(b, n) }
@@ -240,7 +239,7 @@ func (s *sheet) encode() []byte {
 	return out.Bytes()
 }
 
-// Bounds of what is read, so that what is damaged takes no memory.
+// Limits for reading, so that damaged data takes no memory.
 const (
 	mostRaw  = 64 << 20
 	mostWord = 200
@@ -248,8 +247,8 @@ const (
 
 var errDamaged = errors.New("it is damaged")
 
-// decode reads what encode wrote; only, if it is not 0, the rows of that job alone, which
-// takes a tenth of the time.
+// decode reads the output of encode. If only is not 0, it reads only the rows of that job, in a tenth of
+// the time.
 func decode(stored []byte, only core.JobID) (s sheet, err error) {
 	defer func() {
 		if err != nil {
@@ -278,7 +277,7 @@ func decode(stored []byte, only core.JobID) (s sheet, err error) {
 		raw = raw[size:]
 		return n
 	}
-	count := func() int64 { // of things that take a byte each at least
+	count := func() int64 { // of items with at least a byte each
 		n := get()
 		if n < 0 || n > int64(len(raw)) {
 			bad = true
@@ -357,7 +356,7 @@ func decode(stored []byte, only core.JobID) (s sheet, err error) {
 	return s, nil
 }
 
-// settle takes the ends of open runs; what is gone is counted no more.
+// settle counts the ends of open runs; runs that are gone are no longer counted.
 func (s *sheet) settle(found map[core.RunID]core.Run, read map[core.RunID]bool) (changed bool) {
 	rows := table{}
 	for i := range s.rows {
@@ -383,7 +382,7 @@ func (s *sheet) settle(found map[core.RunID]core.Run, read map[core.RunID]bool) 
 	return changed
 }
 
-// sum adds rows of jobs to those of their apps and of all.
+// sum adds rows of jobs to the rows of their apps and of all.
 func (t table) sum(rows []Row) {
 	for i := range rows {
 		r := &rows[i]
@@ -394,7 +393,7 @@ func (t table) sum(rows []Row) {
 	}
 }
 
-// sums are the rows of each app, and those of all, by span.
+// sums returns the rows of each app and of all, by span.
 func (t table) sums() (apps, all []Row) {
 	list := t.rows()
 	n := 0
@@ -411,7 +410,7 @@ func sortRows(rows []Row) {
 	})
 }
 
-// asOne are the rows with one span, that begins at a moment, in place of each.
+// asOne merges the rows of all spans into one span that begins at a time.
 func asOne(rows []Row, at core.Instant) []Row {
 	t := table{}
 	for i := range rows {

@@ -12,23 +12,21 @@ import (
 )
 
 const (
-	// firstLook is how long after an hour was summed its open runs are looked at, then
-	// after twice that, at most mostLook apart: sooner than a run is forgotten after its end.
+	// firstLook is the time until open runs of a summed hour are checked; it then doubles up to mostLook,
+	// which is shorter than ended runs are kept.
 	firstLook, mostLook = 15 * time.Minute, 8 * time.Hour
-	// farTurn and a pass ahead is a turn of a clock that was set back since: nobody's.
+	// A turn that lasts farTurn and a pass longer is ignored: the clock was set back since.
 	farTurn = 5 * time.Minute
-	// mostLooks bounds the hours and days that are looked at again: beyond it the oldest
-	// stay as they are.
+	// mostLooks limits the hours and days to check again; the oldest beyond it stay as they are.
 	mostLooks = 2000
-	// reading is how long somebody may be reading by a state that was replaced.
+	// reading is how long readers may use a replaced state.
 	reading = 10 * time.Minute
-	// afterDay is how long after its end a day is put together.
+	// afterDay is how long after its end a day is combined.
 	afterDay = 2 * time.Hour
 )
 
-// Pass does what there is to do, for PassFor at most: it sums the hours that are over,
-// takes the ends of runs that had none, and puts days together. One that somebody else is at
-// does nothing. It is not to be called twice at a time.
+// Pass does the due work for PassFor at most: it sums hours that are over, counts late ends of runs, and
+// combines days. It does nothing during another process's turn. Calls must not overlap.
 func (r *Reports) Pass(ctx context.Context) error {
 	now := r.o.Now().Round(0) // by the wall clock alone, which may be set
 	idle := now.Before(r.idle) && !now.Before(r.last)
@@ -42,7 +40,7 @@ func (r *Reports) Pass(ctx context.Context) error {
 	switch {
 	case now.Before(s.Until) && s.Until.Before(now.Add(r.o.PassFor+farTurn)):
 		return nil
-	case v == 0: // nothing before the hour in which it begins is reported
+	case v == 0: // reports begin with the current hour
 		s.Done = r.floor(core.InstantOf(now))
 		s.Days, s.Old, s.Since = s.Done, s.Done, s.Done
 	default:
@@ -51,20 +49,20 @@ func (r *Reports) Pass(ctx context.Context) error {
 			return nil
 		}
 	}
-	// Nothing is written after the turn is over: who comes then does it again.
+	// Nothing is written after the turn, because the next process repeats the work.
 	work, cancel := context.WithTimeout(ctx, r.o.PassFor)
 	defer cancel()
 	s.Until = now.Add(r.o.PassFor + time.Minute).UTC()
 	if err := r.write(ctx, v, &s); err != nil {
 		if errors.Is(err, core.ErrRefused) {
-			return nil // another was faster
+			return nil // another process was faster
 		}
 		return err
 	}
 	before := s.place()
 	err = r.work(work, &s)
 	if work.Err() != nil && ctx.Err() == nil {
-		if err = nil; s.place() == before { // else the rest is for the next pass
+		if err = nil; s.place() == before { // the next pass continues
 			err = fmt.Errorf("what is next takes longer than the %s that there are for it", r.o.PassFor)
 		}
 	}
@@ -75,15 +73,15 @@ func (r *Reports) Pass(ctx context.Context) error {
 	return errors.Join(err, r.write(ctx, v+1, &s))
 }
 
-// place changes with each thing that is done.
+// place changes with each step of progress.
 func (s *state) place() [6]int64 {
 	return [...]int64{int64(s.Done), int64(s.Behind), int64(s.Days), int64(s.Old), int64(len(s.Open)), int64(len(s.Drop))}
 }
 
-// due is the end of the hour that is to be summed next.
+// due returns the end of the next hour to sum.
 func (r *Reports) due(s *state) core.Instant { return r.floor(s.Done + hour) }
 
-// next is when there is something to do next.
+// next returns when work is due next.
 func (r *Reports) next(s *state) time.Time {
 	at := r.due(s).Time().Add(r.o.Behind)
 	for _, l := range s.Open {
@@ -108,7 +106,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// work does one thing after the other, and notes in s what is done.
+// work does the due steps in order and records them in s.
 func (r *Reports) work(ctx context.Context, s *state) error {
 	now := r.o.Now()
 	for ctx.Err() == nil {
@@ -170,10 +168,10 @@ func (r *Reports) work(ctx context.Context, s *state) error {
 	return ctx.Err()
 }
 
-// sum sums the hour after Done from its runs, or goes on with it; over: it is done with.
+// sum sums the hour after Done, or continues with it; over: the hour is complete.
 func (r *Reports) sum(ctx context.Context, s *state, end core.Instant) (over bool, err error) {
 	from := s.Done
-	if s.Behind == 0 { // what an attempt before this one left may be cut otherwise
+	if s.Behind == 0 { // records of an earlier attempt may be split differently
 		if err := r.drop(ctx, hours, from, from+1); err != nil {
 			return false, err
 		}
@@ -187,7 +185,7 @@ func (r *Reports) sum(ctx context.Context, s *state, end core.Instant) (over boo
 	if err != nil {
 		return false, err
 	}
-	// Time for it is over where it stopped; what was told is stored all the same.
+	// The time limit may be over, but the runs read so far are stored.
 	store := context.WithoutCancel(ctx)
 	if until != 0 {
 		t.cut(until)
@@ -211,7 +209,7 @@ func (r *Reports) sum(ctx context.Context, s *state, end core.Instant) (over boo
 	return true, nil
 }
 
-// tally adds runs up.
+// tally counts runs.
 type tally struct {
 	table
 	at    core.Instant // the start of their span
@@ -244,7 +242,7 @@ func (t *tally) tell(runs []core.Run) {
 	}
 }
 
-// cut forgets what belongs to jobs beyond one.
+// cut removes jobs after last.
 func (t *tally) cut(last core.JobID) {
 	for p := range t.table {
 		if p.job > last {
@@ -254,7 +252,7 @@ func (t *tally) cut(last core.JobID) {
 	}
 }
 
-// put stores sheets of a moment, each by its first job.
+// put stores the sheets of a time, each under its first job.
 func (r *Reports) put(ctx context.Context, list string, at core.Instant, of []sheet) error {
 	records := make([]Record, len(of))
 	for i := range of {
@@ -270,8 +268,7 @@ func (r *Reports) put(ctx context.Context, list string, at core.Instant, of []sh
 	return r.store.PutReports(ctx, records)
 }
 
-// load reads the records of the jobs of a form in a span, and passes over their sheets one
-// by one: all of a day need much room.
+// load reads the records of a form's jobs in a span and calls each for one sheet at a time, which saves memory.
 func (r *Reports) load(ctx context.Context, form string, from, to core.Instant, each func(k Key, s *sheet) error) error {
 	records, err := r.store.Reports(ctx, form+ofJobs, from, to)
 	if err != nil {
@@ -293,8 +290,7 @@ func eachSheet(records []Record, only core.JobID, each func(k Key, s *sheet) err
 	return nil
 }
 
-// total writes the sums of an hour or a day from the rows of its jobs; left: runs among
-// them have no end yet.
+// total writes the sums of an hour or a day from the rows of its jobs; left: some runs are open.
 func (r *Reports) total(ctx context.Context, form string, at core.Instant) (left bool, err error) {
 	t := table{}
 	err = r.load(ctx, form, at, at+1, func(_ Key, s *sheet) error {
@@ -319,9 +315,8 @@ func (r *Reports) totals(ctx context.Context, form string, at core.Instant, t ta
 	return errors.Join(errs...)
 }
 
-// settle takes the ends of the open runs of an hour or a day; left: some have none yet.
-// Each sheet is written as a whole, with what it still waits for, and the sums after them:
-// broken off it is begun again.
+// settle counts the ends of open runs of an hour or a day; left: some are still open. Each sheet is written
+// with its remaining open runs, then the sums, so that it can be repeated after a crash.
 func (r *Reports) settle(ctx context.Context, l *look, now time.Time) (left bool, err error) {
 	all := true
 	err = r.load(ctx, l.Form, l.At, l.At+1, func(k Key, s *sheet) error {
@@ -351,8 +346,7 @@ func (r *Reports) settle(ctx context.Context, l *look, now time.Time) (left bool
 	return r.total(ctx, l.Form, l.At)
 }
 
-// day puts the hours of a day together: the same rows, in fewer records. It takes some
-// jobs at a time.
+// day combines the hours of a day: the same rows in fewer records. It handles some jobs at a time.
 func (r *Reports) day(ctx context.Context, s *state, from, to core.Instant, now time.Time) error {
 	records, err := r.store.Reports(ctx, hours+ofJobs, from, to)
 	if err != nil {
@@ -412,14 +406,14 @@ func (r *Reports) day(ctx context.Context, s *state, from, to core.Instant, now 
 	return nil
 }
 
-// over notes that a form holds no more in a span.
+// over records that a form no longer applies to a span.
 func (s *state) over(form string, from, to core.Instant, now time.Time) {
 	s.Open = slices.DeleteFunc(s.Open, func(l look) bool { return l.Form == form && l.At >= from && l.At < to })
 	s.Drop = append(s.Drop, drop{Form: form, From: from, To: to, Next: now.Add(reading).UTC()})
 }
 
-// busiest are the first jobs of the records of the hour that has most of them, and 1 in
-// place of the first: between two of them no hour has much more than one.
+// busiest returns the first jobs of the records in the hour with the most records, with 1 as the first.
+// Between two of them, no hour has much more than one record.
 func busiest(records []Record) (first []core.JobID) {
 	var most []Record
 	for len(records) > 0 {
@@ -441,7 +435,7 @@ func busiest(records []Record) (first []core.JobID) {
 	return first
 }
 
-// between are the records that may have rows of jobs from one to another.
+// between returns the records that may have rows of the jobs from low to high.
 func between(records []Record, low, high core.JobID) (list []Record) {
 	for i, rec := range records {
 		last := i+1 == len(records) || records[i+1].At != rec.At
@@ -452,7 +446,7 @@ func between(records []Record, low, high core.JobID) (list []Record) {
 	return list
 }
 
-// age makes one span of a day, for each job.
+// age merges the hours of a day into one row for each job.
 func (r *Reports) age(ctx context.Context, s *state, from, to core.Instant, now time.Time) error {
 	if err := r.drop(ctx, old, from, from+1); err != nil {
 		return err

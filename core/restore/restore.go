@@ -1,10 +1,8 @@
-// Package restore makes a copy of the data fit to work with: tables brought back
-// to an earlier moment, a replica in another Region, a file from a backup. What
-// came after that moment is not in it, and may have been given out: so numbers
-// are lifted, runs that nobody looks after any more are found again, and a new
-// generation begins that shuts the processes of the old one out. What was
-// demanded and has no run is not made here: operate.Replan sends it. It refuses
-// tables that the asking deployment already works on.
+// Package restore makes a copy of the data usable: tables restored to an earlier time, a replica in another
+// Region, or a file from a backup. IDs that were allocated after the copy are not in it, so ID counters are
+// advanced. Runs without a process are found again, and a new generation keeps the old processes out.
+// Expected runs that are missing are sent by operate.Replan. The package rejects tables that the calling
+// deployment already uses.
 package restore
 
 import (
@@ -20,7 +18,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Global is the item that says who may work.
+// Global stores the global item, which names the deployment that may work.
 type Global interface {
 	Global(ctx context.Context) (core.Global, error)
 	// PutGlobal replaces it; condition: its Rev is seen.
@@ -28,48 +26,47 @@ type Global interface {
 	PutChanges(ctx context.Context, changes []core.Change) error
 }
 
-// Jobs are the jobs with their runs and numbers.
+// Jobs stores jobs, their runs and the ID counters.
 type Jobs interface {
-	// ListJobs reads jobs in the order of their numbers, and the number to go on behind;
-	// 0 is the end. What it cannot understand it names in core.Unreadable.
+	// ListJobs reads jobs by ID, and returns the ID to continue after; 0 is the end. Unreadable jobs are in
+	// the error, a core.Unreadable.
 	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
-	// NewJobIDs and Numbers draw n numbers; the first of them.
+	// NewJobIDs and Numbers allocate n IDs and return the first.
 	NewJobIDs(ctx context.Context, n int) (core.JobID, error)
 	Numbers(ctx context.Context, job core.JobID, n int) (uint32, error)
-	// PutCleaned notes the instant up to which planned runs of a job may be gone.
+	// PutCleaned records the time up to which planned runs of a job may be gone.
 	PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error
-	// RunSpan reads the stored runs with first <= ID <= last in that order, or
-	// with last < first downwards from first to last.
+	// RunSpan reads the stored runs with first <= ID <= last in that order, or with last < first downwards
+	// from first to last.
 	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// Waiting reads open runs of a job that no process has, from below an ID downwards: all
-	// that are queued or were given back are among them. Fewer than limit: none is left.
+	// Waiting reads open runs of a job without a process, downwards from below an ID. They include all
+	// queued and all released runs. Fewer than limit: the end.
 	Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error)
 }
 
-// Entries takes light entries into the due index.
+// Entries adds entries to the due index.
 type Entries interface {
 	PutEntries(ctx context.Context, entries []core.DueItem) []error
 }
 
-// Journals takes what the watchdog is to look at.
+// Journals stores journals for the watchdog.
 type Journals interface {
 	PutJournal(ctx context.Context, j core.Journal) error
 }
 
-// Leases are the locks of the partitions.
+// Leases stores the locks of the partitions.
 type Leases interface {
 	Leases(ctx context.Context) ([]core.Lease, error)
-	// DropLease removes one; condition: as seen.
+	// DropLease removes a lease; condition: it is as seen.
 	DropLease(ctx context.Context, seen core.Lease) error
 }
 
-// Alive tells when the scheduler of this data last lived.
+// Alive reads when the scheduler of this data was last running.
 type Alive interface {
 	LastAlive(ctx context.Context) (time.Time, error)
 }
 
-// Ports are what a restore reads and writes: those of the data itself, not those
-// that a fence guards.
+// Ports are the stores of a restore: the data itself, without the check of the fence.
 type Ports struct {
 	Global   Global
 	Jobs     Jobs
@@ -81,14 +78,14 @@ type Ports struct {
 
 // Options of New. The zero value of a field means its default.
 type Options struct {
-	// Deployment is who is to work here from now on; empty is right where
-	// nobody else can, as with a file.
+	// Deployment is the deployment that may work after the restore; empty if only one can exist, as with a
+	// file.
 	Deployment string
 	Now        func() time.Time
-	// Budget is how long one call of Do begins new work: 10 s.
+	// Budget is how long one call of Do starts new work; default: 10 s.
 	Budget time.Duration
-	// Back is how long before the copy was made a run may have been due that does not wait and
-	// is still on its way: 48 h.
+	// Back is how long before the copy a run may have been due that does not wait and is not finished;
+	// default: 48 h.
 	Back time.Duration
 }
 
@@ -112,46 +109,44 @@ func New(p Ports, o Options) *Restorer {
 
 type Request struct {
 	By string
-	// From is the moment of which the copy is. Zero is a minute before the last
-	// sign of life in it, which is noted each minute.
+	// From is the time of the copy. Zero: a minute before the last sign of life in it, which is written
+	// each minute.
 	From time.Time
-	// LiftJobs and LiftRuns are how many numbers may have been given out after
-	// From: of jobs, and of runs of one job. 0 is what Lift says.
+	// LiftJobs and LiftRuns are how many IDs may have been allocated after From: of jobs, and of runs of
+	// one job. 0: the result of Lift.
 	LiftJobs, LiftRuns int
-	// After goes on behind this job: Next of the answer before; 0 begins.
+	// After continues after this job: Next of the previous result; 0 starts.
 	After core.JobID
-	// RunsLost says that the records of runs are gone: what was due up to From is not sent again.
+	// RunsLost means that the table of runs is lost: runs that were due up to From are not sent again.
 	RunsLost bool
-	// Again allows a restore of what this deployment works on already.
+	// Again allows a restore of tables that this deployment already uses.
 	Again bool
 }
 
-// Result is what one call did.
+// Result is the result of one call of Do.
 type Result struct {
 	Generation         int
 	From               time.Time
 	LiftJobs, LiftRuns int
-	Jobs               int // looked at
-	Leases             int // given up
-	Waiting            int // runs without an owner, put into the due index: the tick sends them
-	Watched            int // runs that may be with an executor: the watchdog asks
-	Owing              int // ended runs whose follow-ups the watchdog makes
-	// Full are jobs whose numbers are used up: they have to be made anew before
-	// they are triggered or retried again.
+	Jobs               int // processed
+	Leases             int // released
+	Waiting            int // runs without an owner, added to the due index to be sent
+	Watched            int // runs that an executor may have: the watchdog checks them
+	Owing              int // ended runs with pending follow-ups: the watchdog makes them
+	// Full are jobs whose run numbers are used up: recreate them before they are triggered or retried.
 	Full []core.JobID
-	// Next is where to go on; 0 all is done, and the deployment works.
+	// Next is the job to continue after; 0: the restore is complete and the deployment works.
 	Next core.JobID
 }
 
-// Bounds of what is lifted.
+// Limits of the ID counters' advance.
 const (
-	liftJobs, liftJobsMost = 100_000, 1 << 24 // 100,000 is the most that one apply makes
+	liftJobs, liftJobsMost = 100_000, 1 << 24 // 100,000 is the most that one apply creates
 	liftRuns, liftRunsMost = 10_000, 1 << 27
 )
 
-// Lift is how many numbers may have been given out in a span: of jobs, 100 a
-// second, and of the runs of one job, 1,000 a second, which is what one item of
-// DynamoDB takes; and what one request may draw at once besides.
+// Lift returns how many IDs may have been allocated in a span: 100 jobs a second, and 1,000 runs of one job
+// a second, the limit of one DynamoDB item. The maximum of a single request is added.
 func Lift(span time.Duration) (jobs, runs int) {
 	s := int(max(span, 0).Seconds())
 	return min(liftJobs+100*s, liftJobsMost), min(liftRuns+1000*s, liftRunsMost)
@@ -160,15 +155,15 @@ func Lift(span time.Duration) (jobs, runs int) {
 const (
 	page       = 1000 // runs of one read
 	perJournal = 500
-	// stalePages is how many pages in a row of what was due long before the copy are
-	// read: behind 100,000 such runs no trigger is looked for that was made before.
+	// stalePages is how many pages in a row of runs due long before the copy are read: triggers older than
+	// 100,000 such runs are not found.
 	stalePages = 100
-	planAhead  = 210 * time.Second // as plan.AWS: earlier than that no fire goes on the ring
+	planAhead  = 210 * time.Second // as plan.AWS: no run is enqueued earlier than that
 	jobsAtOnce = 100
 	tries      = 4
 )
 
-// edit changes the global item; change answers false where it is so already.
+// edit changes the global item; change returns false if nothing changes.
 func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g *core.Global) (bool, error)) (core.Global, error) {
 	for range tries {
 		old, err := r.p.Global.Global(ctx)
@@ -184,7 +179,7 @@ func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g
 		want.Rev = max(core.Millis(now), old.Rev+1)
 		err = r.p.Global.PutGlobal(ctx, old.Rev, want)
 		if errors.Is(err, core.ErrRefused) {
-			continue // another was faster; or our own answer was lost, and it is so already
+			continue // another writer was faster, or our own answer was lost
 		}
 		if err != nil {
 			return want, fmt.Errorf("write global item: %w", err)
@@ -199,8 +194,8 @@ func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g
 	return core.Global{}, core.Errorf(core.CodeUnavailable, "other requests changed the global item each time: try again")
 }
 
-// Fence shuts everybody out, until a restore or take-over. What was begun ends:
-// a dispatch that had read before lasts its invocation, 30 s at most.
+// Fence keeps all deployments out, until a restore or takeover. Work in progress ends: a dispatch lasts its
+// invocation, 30 s at most.
 func (r *Restorer) Fence(ctx context.Context, by string) (core.Global, error) {
 	return r.edit(ctx, by, core.VerbFenced, "", func(g *core.Global) (bool, error) {
 		if g.Opening {
@@ -212,9 +207,8 @@ func (r *Restorer) Fence(ctx context.Context, by string) (core.Global, error) {
 	})
 }
 
-// Do begins a restore, or goes on with it, for as long as Options say. An error
-// leaves it where it was: the same request may be made again, and what is
-// repeated does no harm but to lift numbers once more.
+// Do starts or continues a restore for Options.Budget. After an error, the same request can be repeated:
+// that only advances the ID counters again.
 func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	if req.By == "" || len(req.By) > 128 {
 		return Result{}, core.Invalid("actor", req.By, "the name of the caller must have 1 to 128 bytes")
@@ -258,7 +252,7 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 		if err != nil {
 			return res, fmt.Errorf("read jobs: %w", err)
 		}
-		ids := slices.Collect(maps.Keys(bad)) // their runs are lifted too: whoever mends one finds them right
+		ids := slices.Collect(maps.Keys(bad)) // also their runs, so that they are right once the job is fixed
 		for i := range list {
 			ids = append(ids, list[i].Def.ID)
 		}
@@ -288,18 +282,18 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 				return false, core.Errorf(core.CodeConflict, "%s has taken over in the meantime", g.Holder)
 			}
 			changed := g.Opening
-			// Executors could not beat: they have time to, before one counts as gone.
+			// Executors had no chance to send heartbeats: they get time before they expire.
 			g.Opening, g.DownAt, g.UpSince = false, res.From.UTC(), r.o.Now().UTC().Truncate(time.Millisecond)
 			return changed, nil
 		})
 	return res, err
 }
 
-// begin shuts everybody out, gives up the leases and lifts the number of jobs.
+// begin keeps all deployments out, releases the leases and advances the counter of job IDs.
 func (r *Restorer) begin(ctx context.Context, req *Request, res *Result) (core.Global, error) {
 	g, err := r.edit(ctx, req.By, core.VerbFenced, "a restore begins", func(g *core.Global) (bool, error) {
 		if g.Opening && g.Holder == r.o.Deployment {
-			return false, nil // it goes on
+			return false, nil // it continues
 		}
 		if req.After != 0 {
 			return false, core.Errorf(core.CodeConflict, "no restore is in progress: start one")
@@ -334,8 +328,7 @@ func (r *Restorer) begin(ctx context.Context, req *Request, res *Result) (core.G
 	return g, nil
 }
 
-// job lifts the numbers of a job's runs, and finds those runs that were on
-// their way: what carried them may be gone.
+// job advances the run numbers of a job and finds its open runs, whose messages may be lost.
 func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *Result) error {
 	res.Jobs++
 	first, err := r.p.Jobs.Numbers(ctx, id, res.LiftRuns)
@@ -345,7 +338,7 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 	if int64(first)+int64(res.LiftRuns) > core.MaxNumber {
 		res.Full = append(res.Full, id)
 	}
-	waiting := map[core.RunID]bool{} // however long
+	waiting := map[core.RunID]bool{} // of any age
 	_, last := core.NumberedRange(id)
 	for below := last + 1; ; {
 		runs, err := r.p.Jobs.Waiting(ctx, id, below, page)
@@ -386,12 +379,11 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 		if err := r.runs(ctx, g, runs, waiting, res); err != nil {
 			return err
 		}
-		old := true // a whole page was due long before
+		old := true // the whole page was due long before
 		for i := range runs {
 			old = old && runs[i].Slot < since
 		}
-		// Those made before it were too, mostly: but a trigger may have waited for a
-		// year, and was on its way.
+		// Most earlier runs were too, but a trigger can wait for a year.
 		if stale++; !old {
 			stale = 0
 		}
@@ -403,7 +395,7 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 	return nil
 }
 
-// runs has runs looked after, except those that are known already.
+// runs adds runs to the due index or to a journal, except known ones.
 func (r *Restorer) runs(ctx context.Context, g core.Global, runs []core.Run, known map[core.RunID]bool, res *Result) error {
 	now := r.o.Now()
 	var entries []core.DueItem
@@ -413,7 +405,7 @@ func (r *Restorer) runs(ctx context.Context, g core.Global, runs []core.Run, kno
 		switch {
 		case known[run.ID]:
 		case run.State.Open() && run.Owner == "":
-			// Where a message or an entry still has it, this is a copy: its ID decides once.
+			// If a message or an entry still exists, this is a copy: claims by run ID prevent a second run.
 			at := max(core.InstantOf(now), run.Slot.Add(-planAhead))
 			entries = append(entries, core.DueItem{PlanAt: at, Job: run.ID.Job(), Run: run.ID,
 				Partition: core.PartitionOf(run.ID.Job(), g.Partitions)})

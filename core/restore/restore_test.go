@@ -18,7 +18,7 @@ import (
 
 var (
 	ctx  = context.Background()
-	made = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) // the moment of the copy
+	made = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) // the time of the copy
 )
 
 const here = "eu-west-1/state-2"
@@ -30,8 +30,7 @@ type fixture struct {
 	o   restore.Options
 }
 
-// newFixture is a copy made of tables that eu-central-1 worked on, looked at an
-// hour later.
+// newFixture returns a copy of tables that eu-central-1 used, an hour after it was made.
 func newFixture(t testing.TB, jobs int) *fixture {
 	f := &fixture{t: t, now: made.Add(time.Hour)}
 	f.e = memory.Open(memory.Options{Now: func() time.Time { return f.now }})
@@ -85,7 +84,7 @@ func (f *fixture) admitted(deployment string) error {
 	return g.Admits(deployment)
 }
 
-// Numbers that may have been given out after the copy was made are not given out again.
+// TestLifts checks that IDs that may have been allocated after the copy are not allocated again.
 func TestLifts(t *testing.T) {
 	f := newFixture(t, 1)
 	_, err := f.e.Manage.Numbers(ctx, 1, 7)
@@ -120,7 +119,7 @@ func TestLiftBounds(t *testing.T) {
 	}
 }
 
-// A job whose numbers end is named, and a store whose job numbers end is refused.
+// TestUsedUp checks that a job without run numbers is listed, and that a store without job IDs is rejected.
 func TestUsedUp(t *testing.T) {
 	f := newFixture(t, 2)
 	_, err := f.e.Manage.Numbers(ctx, 2, core.MaxNumber-1000)
@@ -139,7 +138,7 @@ func TestUsedUp(t *testing.T) {
 	}
 }
 
-// Nobody works while it is under way, the new deployment alone afterwards.
+// TestGenerations checks that no deployment works during a restore, and only the new one afterwards.
 func TestGenerations(t *testing.T) {
 	f := newFixture(t, 250)
 	f.ok(f.e.Leases.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "old", Epoch: 4, Until: f.now.Add(time.Minute)}))
@@ -182,8 +181,8 @@ func TestGenerations(t *testing.T) {
 	}
 }
 
-// What carried a run may be gone with what came after the copy: every open run
-// is on its way again or looked after, and so is what ended runs owe.
+// TestRuns checks that every open run is due again or in a journal, and so are pending follow-ups of ended
+// runs.
 func TestRuns(t *testing.T) {
 	f := newFixture(t, 1)
 	run := func(n uint32, state core.State, change func(*core.Run)) core.RunID {
@@ -211,8 +210,8 @@ func TestRuns(t *testing.T) {
 		f.ok(f.e.Finish.Create(ctx, []core.Run{r})[0])
 		return r.ID
 	}
-	given := planned(time.Minute, core.Planned)  // given back, on a message that is gone
-	queued := planned(72*time.Hour, core.Queued) // it waits for its permit as long as others run
+	given := planned(time.Minute, core.Planned)  // released, its message is lost
+	queued := planned(72*time.Hour, core.Queued) // it waits for a concurrency slot
 
 	res := f.do(restore.Request{From: made})
 	if res.Waiting != 5 || res.Watched != 1 || res.Owing != 1 {
@@ -284,7 +283,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A fence shuts everybody out until somebody takes over.
+// TestFence checks that a fence keeps all deployments out until a takeover.
 func TestFence(t *testing.T) {
 	f := newFixture(t, 1)
 	for range 2 {
@@ -301,7 +300,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// failing lets the nth call fail, after it has happened or before.
+// failing makes the nth call fail, before or after it happened.
 type failing struct {
 	*engine.Engine
 	left  int
@@ -382,8 +381,8 @@ func (x leases) Leases(ctx context.Context) (l []core.Lease, err error) {
 	return l, err
 }
 
-// Whatever call fails, before or after it happened, nobody works on what is
-// half restored, and the same request made again ends it.
+// TestEveryFault checks that no deployment works on a partial restore, whichever call fails, and that the
+// same request completes it.
 func TestEveryFault(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for n := 1; ; n++ {
@@ -407,7 +406,7 @@ func TestEveryFault(t *testing.T) {
 				if f.admitted(here) == nil && !done {
 					t.Fatalf("call %d: half restored, and it works", n)
 				}
-				// Where only the last word was lost it says that it is done already.
+				// If only the last answer was lost, the restore is already complete.
 				if res, err = r.Do(ctx, restore.Request{By: "ann", Again: done}); err != nil {
 					t.Fatalf("call %d, again: %v", n, err)
 				}
@@ -426,8 +425,8 @@ func TestEveryFault(t *testing.T) {
 	}
 }
 
-// TestRestoreWithoutRunsSendsNoneAgain: if the table of runs is empty, the jobs are noted as cleaned up to the moment of
-// the copy, so that nothing that ran before it is taken for lost.
+// TestRestoreWithoutRunsSendsNoneAgain checks that jobs are recorded as cleaned up to the time of the copy if
+// the table of runs is lost. Earlier runs then do not count as missing.
 func TestRestoreWithoutRunsSendsNoneAgain(t *testing.T) {
 	for lost, want := range map[bool]core.Instant{true: core.InstantOf(made), false: 0} {
 		f := newFixture(t, 2)
@@ -440,8 +439,7 @@ func TestRestoreWithoutRunsSendsNoneAgain(t *testing.T) {
 	}
 }
 
-// A trigger that was made long ago, and was on its way when the copy was made, is
-// found behind many that were made after it and are over.
+// TestOldTriggerBehindMany checks that an old open trigger is found before many later ended ones.
 func TestOldTriggerBehindMany(t *testing.T) {
 	f := newFixture(t, 1)
 	run := func(n uint32, state core.State, slot time.Time) core.Run {

@@ -8,26 +8,26 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Bounds of what an aside message has of notices.
+// Limits of an aside message.
 const (
 	MaxNotes = 500
 	MaxLooks = 500
 	MaxWhy   = 300 // bytes of Note.Why
 )
 
-// Note says that something happened which somebody may have to be told of.
+// Note reports that something happened that may cause a notification.
 type Note struct {
-	Job    core.JobID // 0: of none that is known
+	Job    core.JobID // 0: none is known
 	Event  core.Event
-	Run    core.RunID   // 0: of none; a copy has the same
-	At     core.Instant // of the run, or the first that was skipped; 0: of none
+	Run    core.RunID   // 0: none; copies of a note have the same run
+	At     core.Instant // of the run, or of the first skipped one; 0: none
 	Reason core.Reason
-	Times  int64     // of how many it is, as core.Message has it; 0: one
-	Why    string    // words of no table: an error's
-	When   time.Time // it happened
+	Times  int64     // the number of occurrences, as in core.Message; 0: one
+	Why    string    // free text, such as an error
+	When   time.Time // when it happened
 }
 
-// CutWhy is the beginning of a text in the bounds of Note.Why, with no rune broken.
+// CutWhy cuts a text to MaxWhy bytes, at the end of a rune.
 func CutWhy(text string) string {
 	if len(text) > MaxWhy {
 		text = strings.ToValidUTF8(text[:MaxWhy], "")
@@ -35,10 +35,10 @@ func CutWhy(text string) string {
 	return text
 }
 
-// Noted are the messages of some notes, for the aside lane: each is in the bounds of a
-// message, and each note has its Why in bounds.
+// Noted packs notes into messages of the post-run queue. Each message is within its limits, and each Why is
+// cut.
 func Noted(notes []Note, now time.Time) []Out {
-	const around = 1 << 10 // what is in a message around its notes, and more
+	const around = 1 << 10 // more than the rest of a message
 	var out []Out
 	for len(notes) > 0 {
 		n := 0
@@ -56,15 +56,15 @@ func Noted(notes []Note, now time.Time) []Out {
 	return out
 }
 
-// Look asks that the notices of a job are looked at.
+// Look requests a check of the notifications of a job.
 type Look struct {
-	At  core.Instant // from then on
+	At  core.Instant // the earliest time
 	Job core.JobID
 }
 
 func (l Look) Less(o Look) bool { return l.At < o.At || l.At == o.At && l.Job < o.Job }
 
-// Looked is the message of some looks that are due.
+// Looked returns the message that requests some due checks.
 func Looked(looks []Look, now time.Time) Out {
 	return Out{NotBefore: now, Message: Message{Kind: KindAside, Slot: core.InstantOf(now), Aside: &Aside{Looks: looks}}}
 }
@@ -80,7 +80,7 @@ type wireNote struct {
 	Run    int64       `json:"run,omitempty"`
 	At     int64       `json:"at,omitempty"`
 	Reason core.Reason `json:"reason,omitempty"`
-	Times  int64       `json:"count,omitempty"` // the key is that of the releases before
+	Times  int64       `json:"count,omitempty"` // stored key of earlier releases
 	Why    string      `json:"why,omitempty"`
 	When   int64       `json:"when"` // milliseconds
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// TestNotedIsReadable: as many notes as there may be, with the longest words that there are,
-// go over the ring whole, however long these are as JSON; and short ones in few messages.
+// TestNotedIsReadable checks that the maximum of notes with the longest texts can be read back, and that
+// short ones need few messages.
 func TestNotedIsReadable(t *testing.T) {
 	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -44,7 +44,7 @@ func TestNotedIsReadable(t *testing.T) {
 	}
 }
 
-// TestNoteOfTheReleaseBefore: of how many a note is has the name that it had before, in both directions.
+// TestNoteOfTheReleaseBefore checks that the number of occurrences keeps its stored name, for writing and reading.
 func TestNoteOfTheReleaseBefore(t *testing.T) {
 	n := ring.Note{Job: 7, Event: core.EventSkipped, Run: core.PlannedRun(7, 1_800_000_000), At: 1_800_000_000, Reason: core.ReasonMisfire,
 		Times: 61, When: time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)}
@@ -57,7 +57,7 @@ func TestNoteOfTheReleaseBefore(t *testing.T) {
 	}
 }
 
-// TestCutWhy: the words of a note end with a whole rune.
+// TestCutWhy checks that a text ends with a whole rune.
 func TestCutWhy(t *testing.T) {
 	for text, want := range map[string]string{"": "", "why": "why", strings.Repeat("é", 150): strings.Repeat("é", 150),
 		"a" + strings.Repeat("é", 150): "a" + strings.Repeat("é", 149), strings.Repeat("长", 101): strings.Repeat("长", 100),

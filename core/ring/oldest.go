@@ -7,25 +7,23 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// PutBackAfter is how long after its slot a message is to be seen that counts as put
-// back.
+// PutBackAfter is the delay after its due time from which a message counts as requeued.
 const PutBackAfter = 30 * time.Second
 
-// MaxReceives is how often a queue gives out a message, after its visibility or, where
-// dispatch could tell, sooner for the first times, before it is a dead letter: an outage
-// of what dispatch needs, of an hour and a half, kills no message.
+// MaxReceives is how often a queue delivers a message before it is moved to the dead-letter queue. It
+// allows for an outage of an hour and a half.
 const MaxReceives = 250
 
-// Oldest says how far the ring is behind, of messages of fires alone.
+// Oldest is the backlog of the delay queue; it covers only messages of kind fires.
 type Oldest struct {
-	// Due is when the oldest was due, by its time or its slot; zero if none is due.
+	// Due is the due time of the oldest due message; zero if none is due.
 	Due time.Time
-	// Back are the slots of those that were put back, each once, rising. They do not
-	// count for Due: what is put back for hours says nothing of the others.
+	// Back are the due times of requeued messages, sorted and unique. They do not count for Due,
+	// because other messages may be on time.
 	Back []core.Instant
 }
 
-// Note counts a message that is to be seen from due on. Whoever noted all sorts Back.
+// Note counts a message that is visible from due on. Call Sort after the last one.
 func (o *Oldest) Note(now, due time.Time, slot core.Instant) {
 	switch at := slot.Time(); {
 	case now.Before(at):
@@ -39,13 +37,13 @@ func (o *Oldest) Note(now, due time.Time, slot core.Instant) {
 	}
 }
 
-// Sort brings Back in order.
+// Sort sorts Back and removes duplicates.
 func (o *Oldest) Sort() {
 	slices.Sort(o.Back)
 	o.Back = slices.Compact(o.Back)
 }
 
-// First is the earlier of Due and the first slot of Back; zero if there is neither.
+// First returns the earlier of Due and the first of Back; zero if there is neither.
 func (o Oldest) First() time.Time {
 	if len(o.Back) > 0 {
 		if at := o.Back[0].Time(); o.Due.IsZero() || at.Before(o.Due) {
@@ -55,13 +53,13 @@ func (o Oldest) First() time.Time {
 	return o.Due
 }
 
-// PutBack reports whether a message of a slot in first ... last was put back.
+// PutBack reports whether a message with a slot in first ... last was requeued.
 func (o Oldest) PutBack(first, last core.Instant) bool {
 	i, _ := slices.BinarySearch(o.Back, first)
 	return i < len(o.Back) && o.Back[i] <= last
 }
 
-// MayName reports whether a message on the ring may name a run of a slot that is over.
+// MayName reports whether a queued message may contain a run of a past slot.
 func (o Oldest) MayName(slot core.Instant) bool {
 	return o.PutBack(slot, slot) || !o.Due.IsZero() && !slot.Time().Before(o.Due)
 }

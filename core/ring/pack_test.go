@@ -9,8 +9,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// TestPackedIsReadable: what planning packs around the bounds of a message goes
-// over the ring whole, and in as few messages as may be.
+// TestPackedIsReadable checks that messages packed up to the limits can be read back, and that as few as
+// possible are used.
 func TestPackedIsReadable(t *testing.T) {
 	const slot = core.Instant(1_800_000_000)
 	for _, c := range []struct{ fires, messages int }{{1, 1}, {ring.MaxFires - 1, 1}, {ring.MaxFires, 1}, {ring.MaxFires + 1, 2},

@@ -1,6 +1,5 @@
-// Package ring is what travels on the durable queue between planning and
-// dispatch: its messages, their bytes and their bounds. It refuses what it
-// cannot read, with a reason for the dead letters, and knows no queue.
+// Package ring defines the messages of the durable queues between planning and dispatch: their encoding and
+// limits. It rejects unreadable messages with a reason for the dead-letter queue, and knows no queue.
 package ring
 
 import (
@@ -20,7 +19,7 @@ const Version = 1
 const (
 	MaxFires = 50
 	MaxBytes = 256 << 10
-	// Farthest is how far ahead any queue takes one.
+	// Farthest is the longest delay that every queue supports.
 	Farthest = 895 * time.Second
 )
 
@@ -28,31 +27,30 @@ type Kind string
 
 const (
 	KindFires Kind = "fires" // to be dispatched at Slot
-	KindCheck Kind = "check" // the watchdog is to look at runs
-	// KindSlow names the queue of the slow lane, whose messages are of KindFires:
-	// to be received from and counted.
+	KindCheck Kind = "check" // the watchdog checks runs
+	// KindSlow names the slow queue, whose messages are of KindFires. It is used to receive and to count.
 	KindSlow Kind = "slow"
-	// KindAside is on a queue of its own, the aside lane: what the ends of runs owe that
-	// keeps no fire waiting. No release before it reads that queue.
+	// KindAside is for the post-run queue: the pending work of ended runs that must not delay scheduled
+	// runs.
 	KindAside Kind = "aside"
 )
 
-// Message is one entry of the ring. Never params, never tokens.
+// Message is one message of a queue. It never contains params or tokens.
 type Message struct {
 	Kind Kind
-	Slot core.Instant // second at which its fires are due; of a check when to look
-	Try  int          // how often its fires were put back
-	// Unread is how often in a row they were because their jobs could not be understood.
+	Slot core.Instant // second at which its runs are due; for a check, its time
+	Try  int          // how often its runs were requeued
+	// Unread is how often in a row that happened because their jobs were unreadable.
 	Unread int
 	Fires  []core.Fire // 1 … MaxFires
 	Check  *Check
 	Aside  *Aside
-	// Slow: on the slow lane, where fires to slow addresses keep no others waiting.
-	// It is not of the message's bytes: the queue on which it is says it.
+	// Slow reports whether the message is on the slow queue, for runs at slow addresses. It is not encoded:
+	// the queue determines it.
 	Slow bool
 }
 
-// Queue names the queue on which a message is.
+// Queue returns the name of the message's queue.
 func (m *Message) Queue() Kind {
 	if m.Slow && m.Kind == KindFires {
 		return KindSlow
@@ -60,34 +58,34 @@ func (m *Message) Queue() Kind {
 	return m.Kind
 }
 
-// Check asks the watchdog to look at runs. A journal that could not be stored
-// travels in it, to be stored first.
+// Check asks the watchdog to check runs. It also carries a journal that could not be stored, which is
+// stored first.
 type Check struct {
 	Runs    []core.RunID
-	Idle    bool // their executors were found idle already once
+	Idle    bool // their executors were already found idle once
 	Journal *core.Journal
 }
 
-// Aside asks for what the end of a run owes to the aside lane. The message's Slot is when
-// it was asked for first, its Try how often it was tried.
+// Aside requests the pending work of an ended run. The message's Slot is the time of the first request, its
+// Try the number of tries.
 type Aside struct {
-	Run core.RunID // 0: of none, it has notes or looks
+	Run core.RunID // 0: none, it has notes or looks
 	core.Aside
-	Notes []Note // what may have to be told of, that no end of a run owes
+	Notes []Note // causes of notifications other than the end of a run
 	Looks []Look
 }
 
-// Out is a message on its way to the ring: not to be seen before NotBefore.
+// Out is a message to enqueue, invisible before NotBefore.
 type Out struct {
 	NotBefore time.Time
 	Message   Message
 }
 
-// ErrNewer is the answer to a message of a newer version: it is to be returned
-// to the queue for a newer reader, not buried.
+// ErrNewer is the error for a message of a newer version: return it to the queue for a newer reader, not to
+// the dead-letter queue.
 var ErrNewer = errors.New("message of a newer version")
 
-// PoisonError says why a message can never be read.
+// PoisonError is the reason why a message can never be read.
 type PoisonError struct{ Reason string }
 
 func (e *PoisonError) Error() string { return "unreadable message: " + e.Reason }
@@ -175,7 +173,7 @@ func marshal(w wireMessage) []byte {
 	return b
 }
 
-// encodeFires is the hot form, 20 times a second per thousand fires: by hand.
+// encodeFires encodes by hand, because it runs 20 times a second per thousand runs.
 func encodeFires(m Message) []byte {
 	b := make([]byte, 0, 64+len(m.Fires)*80)
 	b = append(b, `{"v":1,"kind":"`...)
@@ -217,8 +215,7 @@ func encodeFires(m Message) []byte {
 	return append(b, `]}`...)
 }
 
-// Decode reads a message. It answers ErrNewer, or a PoisonError that says what
-// is wrong with it.
+// Decode reads a message. It returns ErrNewer, or a PoisonError with the reason.
 func Decode(b []byte) (Message, error) {
 	if len(b) > MaxBytes {
 		return Message{}, poison("%d bytes, at most %d are allowed", len(b), MaxBytes)
@@ -332,13 +329,11 @@ func decodeCheck(w *wireCheck) (*Check, error) {
 	return c, nil
 }
 
-// maxSalvaged bounds the fires of one message that are read one by one.
+// maxSalvaged limits the runs of one message that are read individually.
 const maxSalvaged = 10_000
 
-// Salvage reads what fires it can of a message that may be poison: those that are
-// whole and of the message's slot, each once; unread is how many of its fires those
-// are not. Of a message of a newer version it reads nothing, for it may mean
-// something else there.
+// Salvage reads the valid runs of a message that may be poison, each once; unread is the number of its
+// other runs. It reads nothing from a newer version, because its fields may have another meaning.
 func Salvage(b []byte) (fires []core.Fire, unread int) {
 	var w struct {
 		V     int               `json:"v"`

@@ -85,7 +85,7 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	})
 }
 
-// TestBytes holds what is on rings of an older program.
+// TestBytes checks the encoding of messages of earlier versions.
 func TestBytes(t *testing.T) {
 	const text = `{"v":1,"kind":"fires","slot":1800000000,"try":2,"fires":[` +
 		`{"run":30286934225,"rev":5,"at":-47,"cause":"schedule","seq":12},{"run":19327352833,"rev":6,"cause":"retry"}]}`
@@ -99,7 +99,7 @@ func TestBytes(t *testing.T) {
 	if got, err := Decode([]byte(text)); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("decoded %+v, %v", got, err)
 	}
-	// The form written by hand is the one that encoding/json writes.
+	// The handwritten encoder writes the same as encoding/json.
 	w := wireMessage{V: Version, Kind: want.Kind, Slot: int64(want.Slot), Try: want.Try}
 	for _, f := range want.Fires {
 		w.Fires = append(w.Fires, wireFire{Run: int64(f.Run), Rev: f.Rev, At: int64(f.At - want.Slot), Cause: f.Cause, Seq: f.Seq})
@@ -115,7 +115,7 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%d fires: %v", n, err)
 		}
 	}
-	// The longest fires there are: a full message of them is well below what fits.
+	// A full message with the longest runs is well below the limit.
 	full := Message{Kind: KindFires, Slot: core.Horizon, Try: 1 << 20}
 	for range MaxFires {
 		full.Fires = append(full.Fires, core.Fire{Run: core.NumberedRun(math.MaxInt32, core.MaxNumber), Rev: math.MinInt64, At: 1,
@@ -137,7 +137,7 @@ func TestBounds(t *testing.T) {
 	}
 	run := fmt.Sprint(int64(core.PlannedRun(1, slot)))
 	many := strings.TrimSuffix(strings.Repeat(run+",", 10001), ",")
-	// As large as is allowed, and one byte more.
+	// The maximum size, and one byte more.
 	if _, err := Decode([]byte(ok + strings.Repeat(" ", MaxBytes-len(ok)))); err != nil {
 		t.Errorf("%d bytes: %v", MaxBytes, err)
 	}
@@ -193,8 +193,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestNewerIsReturned: a message of a newer version waits for a newer reader,
-// whatever else it holds; it is never poison, for poison is buried.
+// TestNewerIsReturned checks that a message of a newer version is never poison, whatever else it contains,
+// because poison is moved to the dead-letter queue.
 func TestNewerIsReturned(t *testing.T) {
 	for _, text := range []string{
 		`{"v":2,"kind":"fires","slot":1800000000,"fires":[]}`,
@@ -252,7 +252,7 @@ func FuzzDecode(f *testing.F) {
 		again, err := Decode(Encode(m))
 		if err != nil {
 			if len(Encode(m)) > MaxBytes {
-				return // escapes can make the text longer than it came
+				return // escapes can make the text longer than the input
 			}
 			t.Fatalf("%s cannot be read again: %v", Encode(m), err)
 		}

@@ -1,8 +1,6 @@
-// Package route chooses executors: addresses and state in, choice and state
-// out. It is pure; what is random is handed in, and what is remembered is handed
-// in and back.
+// Package route chooses executors: addresses and state in, choice and state out. It is pure: callers pass
+// random numbers and stored state.
 //
-// A new route is one entry of the table in route.go, and its name in package
-// core; everything here reads the table. One that goes by more than input says needs
-// a field of it, which dispatch fills.
+// A new route is one entry of the table in route.go, and its name in package core. If it depends on more
+// than input has, add a field there and fill it in dispatch.
 package route

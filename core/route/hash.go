@@ -10,15 +10,14 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// pointsPerAddress is how many points of the ring an address has, as in xxl-job.
+// pointsPerAddress is the number of points of an address on the ring, as in xxl-job.
 const pointsPerAddress = 100
 
-// hashRing is the consistent hash of xxl-job over one list of addresses: a job
-// keeps its address while the list changes elsewhere. It is immutable. The
-// order of the list does not matter, but for a collision of two hashes.
+// hashRing is the consistent hash of xxl-job over one list of addresses: a job keeps its address while the
+// list changes elsewhere. It is immutable. The order of the list only matters for hash collisions.
 type hashRing struct {
-	points []point // in the order of hash, each hash once
-	addrs  int     // how many different addresses there are
+	points []point // ordered by hash, each hash once
+	addrs  int     // number of different addresses
 }
 
 type point struct {
@@ -45,7 +44,7 @@ func newHashRing(addrs []string) *hashRing {
 		}
 	}
 	r.addrs = len(seen)
-	// Of one hash the last listed address has the point, as in Java's map.
+	// If hashes collide, the last listed address has the point, as in Java's map.
 	slices.Reverse(r.points)
 	slices.SortStableFunc(r.points, func(a, b point) int {
 		switch {
@@ -60,8 +59,8 @@ func newHashRing(addrs []string) *hashRing {
 	return r
 }
 
-// order is all addresses in the order in which the ring has them from the job's
-// place on: each is the first of a ring without those before it.
+// order returns all addresses in ring order from the job's place on: each is the first of a ring without
+// the ones before it.
 func (r *hashRing) order(job core.JobID) []string {
 	order := make([]string, 0, r.addrs)
 	for i, k := 0, r.start(job); i < len(r.points) && len(order) < r.addrs; i++ {
@@ -72,14 +71,14 @@ func (r *hashRing) order(job core.JobID) []string {
 	return order
 }
 
-// start is the first point at or after the job's hash, or else the lowest.
+// start returns the index of the first point at or after the job's hash, or else of the lowest.
 func (r *hashRing) start(job core.JobID) int {
 	h := hash(strconv.AppendInt(nil, int64(job), 10))
 	i := sort.Search(len(r.points), func(i int) bool { return r.points[i].hash >= h })
 	return i % len(r.points)
 }
 
-// hash is the first four bytes of the MD5, the lowest first.
+// hash returns the first four bytes of the MD5 as a little-endian number.
 func hash(key []byte) uint32 {
 	sum := md5.Sum(key) //nolint:gosec // xxl-job's choice of an executor
 	return binary.LittleEndian.Uint32(sum[:])

@@ -6,16 +6,16 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Ask is what an address is asked before a run is sent to it.
+// Ask is the request to an address before a run is sent to it.
 type Ask uint8
 
 const (
 	AskNothing Ask = iota
-	AskBeat        // /beat: is it there
+	AskBeat        // /beat: is it reachable
 	AskIdle        // /idleBeat: does it run nothing of that job
 )
 
-// input is what an order may depend on.
+// input is everything that an order may depend on.
 type input struct {
 	addrs []string // at least one, not to be changed
 	job   core.JobID
@@ -23,7 +23,7 @@ type input struct {
 	rnd   uint64
 }
 
-// table has every route, and is all there is to one.
+// table defines every route.
 var table = map[core.Route]struct {
 	order func(in input) []string
 	ask   Ask
@@ -35,22 +35,20 @@ var table = map[core.Route]struct {
 	core.RouteRound:     {order: turns},
 	core.RouteRandom:    {order: shuffled},
 	core.RouteHash:      {order: func(in input) []string { return newHashRing(in.addrs).order(in.job) }},
-	core.RouteLFU:       {order: shuffled, used: true}, // what it gives without counts
-	core.RouteLRU:       {order: turns},                // what LRU comes to when each fire has a number: no state to write
+	core.RouteLFU:       {order: shuffled, used: true}, // the order without counts
+	core.RouteLRU:       {order: turns},                // equals LRU because each run has a sequence number: no state to write
 	core.RouteFailover:  {order: listed, ask: AskBeat},
 	core.RouteBusyover:  {order: listed, ask: AskIdle},
 	core.RouteBroadcast: {order: listed, all: true},
 }
 
-// Order is the addresses in the order in which they are to be tried, the route's
-// choice first. Those behind it are for when the choice is proven not to have
-// the run. A new slice of the same addresses; empty if there are none. An
-// unknown route goes in the order of the list.
+// Order returns the addresses in the order in which to try them, the route's choice first. The others are
+// for when the choice certainly does not have the run. The slice is new; it is empty if there are no
+// addresses. An unknown route keeps the order of the list.
 //
-// addrs are in the order in which the app's owner listed them, or distinct and
-// sorted where executors registered themselves. seq is the number of the job's fire, followed exactly by round and
-// lru; rnd a random number, used by random and lfu. With broadcast each address
-// gets a run: shard i goes to the ith, see Shard.
+// addrs are in the order of the app's settings, or distinct and sorted if executors registered themselves.
+// seq is the sequence number of the job's run, which round and lru follow exactly. rnd is a random number
+// for random and lfu. With broadcast each address gets a run: shard i goes to the ith, see Shard.
 //
 // LFU here knows no counts: see Counts.
 func Order(route core.Route, addrs []string, job core.JobID, seq int64, rnd uint64) []string {
@@ -64,19 +62,17 @@ func Order(route core.Route, addrs []string, job core.JobID, seq int64, rnd uint
 	return listed(in)
 }
 
-// Asks tells what each address is asked before the run is sent to it; the first
-// that says yes gets it, and if none does the run fails.
+// Asks returns the request to each address before the run is sent; the first address that accepts gets the
+// run, and if none does the run fails.
 func Asks(route core.Route) Ask { return table[route].ask }
 
 // All reports whether every address gets a run of its own.
 func All(route core.Route) bool { return table[route].all }
 
-// Used reports whether the route goes by how often each address was used: its order is
-// that of Counts.
+// Used reports whether the route depends on how often each address was used; Counts has its order.
 func Used(route core.Route) bool { return table[route].used }
 
-// Shard is the address of shard i of a broadcast: the ith, or the first where
-// the list has shrunk since the shards were made.
+// Shard returns the address of shard i of a broadcast: the ith, or the first if the list has shrunk since.
 func Shard(addrs []string, i int) string {
 	if i < 0 || i >= len(addrs) {
 		i = 0
@@ -99,7 +95,7 @@ func turns(in input) []string {
 	return slices.Concat(in.addrs[i:], in.addrs[:i])
 }
 
-// shuffled is a random order. Its first is uniform to within 1 in 2^48.
+// shuffled returns a random order. Its first address is uniform to within 1 in 2^48.
 func shuffled(in input) []string {
 	addrs := slices.Clone(in.addrs)
 	for i := range len(addrs) - 1 {

@@ -129,7 +129,7 @@ func TestHashVectors(t *testing.T) {
 	}
 }
 
-// Removing an address moves only its jobs, each to the next of its order.
+// TestHashIsStable checks that removing an address moves only its jobs, each to the next of its order.
 func TestHashIsStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		addrs := someAddrs(t)
@@ -146,7 +146,7 @@ func TestHashIsStable(t *testing.T) {
 	})
 }
 
-// lruModel is the rule as Java has it: an access-ordered map.
+// lruModel implements the rule as Java does: with an access-ordered map.
 type lruModel struct {
 	clock int
 	used  map[string]int
@@ -175,7 +175,7 @@ func (m *lruModel) pick(addrs []string) string {
 	return best
 }
 
-// On a list that stays, LRU with its state is what Order does by number.
+// TestLRUWithoutStateIsLRU checks that on a constant list, LRU with state equals the order by number.
 func TestLRUWithoutStateIsLRU(t *testing.T) {
 	addrs := []string{"b", "a", "c"}
 	m := &lruModel{used: map[string]int{}}

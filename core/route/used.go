@@ -2,17 +2,15 @@ package route
 
 import "slices"
 
-// maxCount is where a count begins anew, as in xxl-job.
+// maxCount is the count after which an address starts again, as in xxl-job.
 const maxCount = 1_000_000
 
 // Counts is how often each address of one job was used: the state of LFU.
 type Counts map[string]int64
 
-// Order is addrs from the least to the most used (equals as listed) with the
-// counts to remember; the caller adds one to that of the address that got the run.
-// An unknown address, and one over a million, begins at a random count below the
-// number of addresses, drawn from rnd; addresses no longer listed are forgotten.
-// c is not changed.
+// Order returns addrs from the least to the most used (equal ones as listed), and the counts to store; the
+// caller adds one for the address that got the run. An unknown address, and one over a million, starts at a
+// random count below the number of addresses. Unlisted addresses are forgotten. c is not changed.
 func (c Counts) Order(addrs []string, rnd uint64) ([]string, Counts) {
 	next := make(Counts, len(addrs))
 	for i, a := range addrs {

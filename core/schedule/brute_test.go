@@ -13,8 +13,8 @@ import (
 	"github.com/tickring/tickring/core/cron"
 )
 
-// Zones whose clocks do all there is: half-hour and whole-day changes, gaps and
-// repeats at midnight, changes of the standard, negative summer time, none.
+// Zones with all kinds of clock changes: half-hour and whole-day changes, gaps and repeats at midnight,
+// changes of the standard, negative summer time, none.
 var bruteZones = []string{
 	"Europe/Berlin", "Europe/London", "Europe/Dublin", "America/New_York", "America/Sao_Paulo", "Australia/Lord_Howe",
 	"Pacific/Apia", "Pacific/Kwajalein", "Asia/Pyongyang", "Africa/Casablanca", "Africa/Cairo", "Asia/Tehran", "Asia/Beirut",
@@ -22,11 +22,10 @@ var bruteZones = []string{
 	"America/Santiago", "Pacific/Chatham", "Asia/Kolkata", "America/Nuuk",
 }
 
-// brute finds the instants in from < t <= to step by step, by the words of the
-// design: a time that exists fires the first time it does, one that does not at
-// the first instant after the gap; a rhythm fires whenever it matches. It looks
-// from two days earlier on, so that it knows which times were there before.
-// step is 1 or 60 seconds; with 60, expr must match at second 0 only.
+// brute finds the scheduled times in from < t <= to step by step, as designed: an existing time fires
+// the first time it occurs, and a missing one at the first instant after the gap. A rhythm fires
+// whenever it matches. It starts two days earlier, so that it knows which times occurred before. step
+// is 1 or 60 seconds; with 60, expr must match at second 0 only.
 func brute(expr *cron.Expr, loc *time.Location, from, to, step int64) []int64 {
 	var fires []int64
 	if expr.RealTime() {
@@ -72,7 +71,7 @@ func brute(expr *cron.Expr, loc *time.Location, from, to, step int64) []int64 {
 	return slices.Compact(fires)
 }
 
-// transitions are the clock changes of a zone from 1975 on.
+// transitions returns the clock changes of a zone from 1975 on.
 func transitions(t testing.TB, name string) []int64 {
 	z, err := loadZone(name)
 	if err != nil {
@@ -102,7 +101,7 @@ func someCron(t *rapid.T, second string) string {
 	return second + " " + minute + " " + hour + " " + days
 }
 
-// near is a moment close to a clock change of the zone.
+// near returns a time close to a clock change of the zone.
 func near(t *rapid.T, changes []int64, spread int64) int64 {
 	return rapid.SampledFrom(changes).Draw(t, "change") + rapid.Int64Range(-spread, spread).Draw(t, "away")
 }
@@ -143,7 +142,7 @@ func checkBrute(t *rapid.T, changes map[string][]int64, second string, step, spr
 			}
 		}
 	}
-	// From any moment the answer is the first of the rest.
+	// From any time between, the result is the rest.
 	for range 5 {
 		after := rapid.Int64Range(from, to).Draw(t, "after")
 		i := sort.Search(len(want), func(i int) bool { return want[i] > after })
@@ -175,7 +174,7 @@ func TestNextAgainstBruteForceBySecond(t *testing.T) {
 	})
 }
 
-// The zone tables say what package time says.
+// TestZoneTable compares the zone tables with package time.
 func TestZoneTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(bruteZones).Draw(t, "zone")

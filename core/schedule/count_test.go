@@ -7,8 +7,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestCount: it counts what a walk finds, over changes of the clock, and soon after them, too;
-// where it gives up it says so.
+// TestCount compares Count with an iteration, over and soon after clock changes, and checks that Count
+// reports an estimate.
 func TestCount(t *testing.T) {
 	one := func(kind core.Kind, expr string) core.When { return core.When{Kind: kind, Expr: expr} }
 	for _, zone := range []string{"", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia"} {

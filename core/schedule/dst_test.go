@@ -107,7 +107,7 @@ func TestAgainstJava(t *testing.T) {
 	}
 }
 
-// wallIn is what a clock in loc shows.
+// wallIn returns the time that a clock in loc shows.
 func wallIn(loc *time.Location, at int64) cron.Wall {
 	_, offset := time.Unix(at, 0).In(loc).Zone()
 	return cron.Wall(at + int64(offset))

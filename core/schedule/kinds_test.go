@@ -7,8 +7,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// TestEveryKindIsHandled: each kind compiles, tells when it fires, and has
-// words of its own.
+// TestEveryKindIsHandled checks that each kind compiles, fires, and has its own description.
 func TestEveryKindIsHandled(t *testing.T) {
 	const now = core.Instant(1_800_000_000)
 	rules := map[core.Kind]core.When{

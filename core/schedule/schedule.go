@@ -14,17 +14,16 @@ const (
 	MinPeriod = time.Second          // of every and fixedDelay
 	MaxPeriod = 366 * 24 * time.Hour // of every and fixedDelay
 	MaxJitter = 24 * time.Hour
-	// FrequentJitter bounds the jitter of a job that fires more than once a window.
+	// FrequentJitter limits the jitter of a job that fires more than once a window.
 	FrequentJitter = 60 * time.Second
 )
 
-// Schedule is a compiled core.Schedule. It is immutable, so any number of
-// goroutines may use it.
+// Schedule is a compiled core.Schedule. It is immutable, so any number of goroutines may use it.
 type Schedule struct {
 	rules  []rule
 	zone   *zone
-	from   core.Instant // first that counts
-	until  core.Instant // last that counts, at most core.Horizon
+	from   core.Instant // first valid time
+	until  core.Instant // last valid time, at most core.Horizon
 	source core.Schedule
 	delay  time.Duration // of a fixed delay, else 0
 }
@@ -39,11 +38,9 @@ type rule struct {
 	at       core.Instant
 }
 
-// Compile checks a schedule and makes it ready to be asked. The job decides
-// where in its period an `every` without an offset fires. Errors are
-// *core.Error and name the field: "schedule.cron", in a list
-// "schedule[1].cron". Whether a schedule has any instant left is not checked:
-// see Never.
+// Compile checks and compiles a schedule. The job determines the offset of an `every` without one.
+// Errors are *core.Error and name the field: "schedule.cron", in a list "schedule[1].cron". Whether a
+// schedule has any time left is not checked: see Never.
 func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
 	if len(s.Any) > MaxRules {
 		return nil, core.Invalid("schedule", fmt.Sprint(len(s.Any)), "too many rules; at most %d are allowed", MaxRules)
@@ -130,13 +127,12 @@ func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 	return r, nil
 }
 
-// invalidText is the error of package cron with the field's path; the value is
-// not said twice.
+// invalidText returns the error of package cron with the field's path, without repeating the value.
 func invalidText(field, text string, err error) error {
 	reason := core.Say("%v", err)
 	if p, ok := errors.AsType[*cron.ParseError](err); ok {
 		reason = p.Reason
-		if p.Pos > 0 || p.Field != "" { // at 0 it may be of the whole text
+		if p.Pos > 0 || p.Field != "" { // position 0 can mean the whole text
 			reason = core.Say("at offset %d: %s", p.Pos, reason)
 		}
 		if p.Field != "" {
@@ -148,8 +144,8 @@ func invalidText(field, text string, err error) error {
 	return e
 }
 
-// bound reads a from or until: the first and the last instant of a date in the
-// schedule's zone, or a time, which is both. Empty is 0, 0.
+// bound reads a from or until: the first and the last instant of a date in the schedule's zone, or a
+// time, which is both. Empty is 0, 0.
 func (s *Schedule) bound(field, text string) (first, last core.Instant, err error) {
 	if text == "" {
 		return 0, 0, nil
@@ -166,9 +162,9 @@ func (s *Schedule) bound(field, text string) (first, last core.Instant, err erro
 	return core.Ceil(t), core.InstantOf(t), nil
 }
 
-// Next is the earliest nominal instant strictly after the given one, over all
-// rules, inside from and until and up to core.Horizon; false if there is none.
-// A fixed delay has none of its own: its instants come from the ends of runs.
+// Next returns the earliest scheduled time after the given one, over all rules, inside from and until
+// and up to core.Horizon; false if there is none. A fixed delay has none of its own: its times come
+// from the ends of runs.
 func (s *Schedule) Next(after core.Instant) (core.Instant, bool) {
 	after = max(after, s.from-1)
 	var next core.Instant
@@ -183,9 +179,8 @@ func (s *Schedule) Next(after core.Instant) (core.Instant, bool) {
 	return next, true
 }
 
-// Count is how many instants there are after one and up to another. Where that takes a walk,
-// of several rules or over a change of the clock, it gives up behind most of them: then all is
-// false, and n what there would be if it went on like that.
+// Count returns the number of scheduled times in (after, end]. If they must be iterated, as for several
+// rules or over a clock change, it stops after most of them: then all is false, and n is an estimate.
 func (s *Schedule) Count(after, end core.Instant, most int) (n int, all bool) {
 	after, end = max(after, s.from-1, 0), min(end, s.until)
 	if after >= end {
@@ -196,7 +191,7 @@ func (s *Schedule) Count(after, end core.Instant, most int) (n int, all bool) {
 		case core.KindEvery:
 			return int(floorDiv(int64(end)-r.offset, r.period) - floorDiv(int64(after)-r.offset, r.period)), true
 		case core.KindCron, core.KindCrontab:
-			// What a clock that was set back has shown before counts too.
+			// The time that a clock showed before it was set back matters too.
 			if i := s.zone.at(int64(after) - reach); int64(end) < s.zone.end(i) {
 				offset := cron.Wall(s.zone.periods[i].offset)
 				return r.expr.Count(cron.Wall(after)+offset, cron.Wall(end)+offset), true
@@ -232,10 +227,10 @@ func (s *Schedule) nextOf(r *rule, after core.Instant) (core.Instant, bool) {
 		}
 		return core.Instant(t), ok && t > 0
 	case core.KindEvery:
-		// The first whole number of periods whose instant is after.
+		// The first whole number of periods whose time is after.
 		k := floorDiv(int64(after)-r.offset, r.period) + 1
 		at := k*r.period + r.offset
-		if at == 0 { // 1970 itself is no instant: 0 means none
+		if at == 0 { // 0 means none
 			at = r.period
 		}
 		return core.Instant(at), at > 0
@@ -245,8 +240,8 @@ func (s *Schedule) nextOf(r *rule, after core.Instant) (core.Instant, bool) {
 	return 0, false
 }
 
-// nextMatch is the first second after the given one at which the zone's clock
-// shows a time that matches.
+// nextMatch returns the first second after the given one at which the zone's clock shows a matching
+// time.
 func (z *zone) nextMatch(expr *cron.Expr, after int64) (int64, bool) {
 	for from, i := after, z.at(after+1); ; {
 		offset := z.periods[i].offset
@@ -259,9 +254,8 @@ func (z *zone) nextMatch(expr *cron.Expr, after int64) (int64, bool) {
 		if end > int64(core.Horizon) {
 			return 0, false
 		}
-		// Nothing matches between the wall clock at from and w. Beyond the reach
-		// of a set-back clock nothing can fire before the clock gets near w, so
-		// the years up to there need no look.
+		// Nothing matches between the wall clock at from and w. Beyond the reach of a set-back clock
+		// nothing can fire before the clock gets near w, so the years up to there need no check.
 		skipped := end-1 >= from+reach
 		from = end - 1
 		i++
@@ -285,9 +279,8 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// Never reports whether a schedule with rules has no instant after the given
-// one. A schedule without rules is by hand only, and that is no never; a fixed
-// delay ends with its window.
+// Never reports whether a schedule with rules has no time after the given one. A schedule without rules
+// is triggered by hand, so it returns false; a fixed delay ends with its window.
 func (s *Schedule) Never(after core.Instant) bool {
 	if len(s.rules) == 0 {
 		return false
@@ -303,19 +296,17 @@ func (s *Schedule) FixedDelay() (time.Duration, bool) { return s.delay, s.delay 
 
 func (s *Schedule) Manual() bool { return len(s.rules) == 0 }
 
-// Clamp moves an instant that a fixed delay would give to the begin of the
-// from/until window; false if it lies behind the window.
+// Clamp moves a time of a fixed delay to the start of the from/until window; false if it is after the
+// window.
 func (s *Schedule) Clamp(at core.Instant) (core.Instant, bool) {
 	at = max(at, s.from)
 	return at, at <= s.until
 }
 
-// Slot is the second at which the fire of an instant is due: the instant and a
-// jitter that is a hash of (job, instant). It stays before next, the job's next
-// instant (0: there is none), so slots never overtake each other; it moves by at
-// most the schedule's jitter, and by at most FrequentJitter if frequent: the job
-// fires more than once a window. The ID of the run is made of the instant and
-// does not follow.
+// Slot returns the second at which the run of a scheduled time is due: the time plus a jitter that is a
+// hash of (job, time). It stays before next, the job's next time (0: none), so runs keep their order.
+// The jitter is at most the schedule's, and at most FrequentJitter if frequent: the job fires more than
+// once a window. The run's ID depends on the scheduled time only.
 func (s *Schedule) Slot(job core.JobID, at, next core.Instant, frequent bool) core.Instant {
 	if s.source.Jitter == 0 {
 		return at
@@ -333,8 +324,8 @@ func (s *Schedule) Slot(job core.JobID, at, next core.Instant, frequent bool) co
 	return at + core.Instant(hash(hash(uint64(job))^uint64(at))%uint64(limit+1))
 }
 
-// hash spreads numbers evenly (the finalizer of SplitMix64). Instants and slots
-// follow from it: it must never change.
+// hash spreads numbers evenly (the finalizer of SplitMix64). It must never change, because scheduled
+// and due times depend on it.
 func hash(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// at reads an instant.
+// at parses a time.
 func at(t testing.TB, text string) core.Instant {
 	t.Helper()
 	v, err := time.Parse(time.RFC3339, text)
@@ -105,7 +105,7 @@ func TestNext(t *testing.T) {
 		name  string
 		s     core.Schedule
 		after string
-		want  string // as many as there are
+		want  string // all of them
 	}{
 		{"cron", cronIn("", "0 30 2 * * ?"), "2026-12-01T02:30:00Z", "2026-12-02T02:30:00Z"},
 		{"zone", cronIn("Asia/Kolkata", "0 0 0 * * ?"), "2026-12-01T00:00:00Z", "2026-12-01T18:30:00Z"},
@@ -155,7 +155,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// Jobs of one period spread over it, each at its own second for ever.
+// TestEverySpreads checks that jobs of one period are spread over it, each at its own constant second.
 func TestEverySpreads(t *testing.T) {
 	s := core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 10 * time.Minute}}}
 	var tenths [10]int
@@ -381,8 +381,8 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
-// TestZoneNames: a zone is named as IANA names it. Whatever else the files of a
-// host would give, by whichever spelling of a path, is refused with what is allowed.
+// TestZoneNames checks that only IANA names are accepted, whatever files or path spellings the host
+// has, and that errors name the allowed values.
 func TestZoneNames(t *testing.T) {
 	for _, name := range []string{"right/UTC", "posix/UTC", "./right/UTC", "./UTC", "././Europe/Berlin", "Europe//Berlin", "Europe/./Berlin",
 		"Europe/Berlin/", "/usr/share/zoneinfo/UTC", "/etc/localtime", "localtime", "posixrules", "Factory", "Europe/../right/UTC", "..", ".",
@@ -428,7 +428,7 @@ func TestUnknownZonesSuggestName(t *testing.T) {
 	}
 }
 
-// TestWallTimeIsFirstMomentAfterGap has gaps and repeated hours, by rows of what was typed.
+// TestWallTimeIsFirstMomentAfterGap has rows with gaps and repeated hours.
 func TestWallTimeIsFirstMomentAfterGap(t *testing.T) {
 	for _, c := range []struct{ zone, wall, want string }{
 		{"America/New_York", "2027-03-14 02:30", "2027-03-14T07:00:00Z"},    // skipped: 03:00

@@ -8,15 +8,14 @@ import (
 	"github.com/tickring/tickring/core/cron"
 )
 
-// maxTraps bounds what a schedule of many rules can give.
+// maxTraps limits the warnings for a schedule of many rules.
 const maxTraps = 20
 
-// zoneless is what cron says of rhythms that are the same in every zone.
+// zoneless matches the cron descriptions of rhythms that are the same in every zone.
 var zoneless = regexp.MustCompile(`^every( \d+)? (second|minute)s?$`)
 
-// Describe says in words when the schedule fires, with the zone where it
-// matters: "every 30 s", "at 02:30, Europe/Berlin". It is made from the compiled
-// rules.
+// Describe describes when the schedule fires, with the zone if it matters: "every 30 s", "at 02:30,
+// Europe/Berlin". It uses the compiled rules.
 func (s *Schedule) Describe() core.Text {
 	if len(s.rules) == 0 {
 		return core.Say("by hand only")
@@ -46,7 +45,7 @@ func (s *Schedule) Describe() core.Text {
 	return text
 }
 
-// describeRule says when one rule fires, and whether the zone matters to it.
+// describeRule describes when one rule fires, and reports whether the zone matters to it.
 func (s *Schedule) describeRule(i int) (text core.Text, zoned bool) {
 	switch r := &s.rules[i]; r.kind {
 	case core.KindEvery:
@@ -76,10 +75,10 @@ func (s *Schedule) describeRule(i int) (text core.Text, zoned bool) {
 	}
 }
 
-// maxAfter is how many jobs are named after which one comes.
+// maxAfter limits the jobs that the description of a following job names.
 const maxAfter = 3
 
-// DescribeJob says when a job comes: what its schedule says, and after which jobs.
+// DescribeJob describes when a job runs: by its schedule, and after which jobs.
 func (s *Schedule) DescribeJob(d *core.Def) core.Text {
 	if len(d.After) == 0 {
 		return s.Describe()
@@ -135,12 +134,11 @@ func span(seconds int64) core.Text {
 	return text
 }
 
-// wallTime is what the zone's clock shows at t, as if it were UTC.
+// wallTime returns the time that the zone's clock shows at t, as if it were UTC.
 func (z *zone) wallTime(t int64) time.Time { return time.Unix(t+z.periods[z.at(t)].offset, 0).UTC() }
 
-// Traps says what the schedule does that its owner may not expect, at most 20
-// lines: what package cron knows of the text, rules with no instant left, and
-// the clock changes within a year after the given instant that it meets.
+// Traps returns at most 20 warnings about unexpected behavior: those of package cron, rules without a
+// time left, and clock changes within a year that affect the schedule.
 func (s *Schedule) Traps(after core.Instant) []core.Text {
 	var traps []core.Text
 	if city, ok := fixedZones[s.zone.name]; ok {
@@ -164,7 +162,7 @@ func (s *Schedule) Traps(after core.Instant) []core.Text {
 	return traps[:min(len(traps), maxTraps)]
 }
 
-// trapChanges looks at the clock changes of the year after.
+// trapChanges checks the clock changes of the following year.
 func (s *Schedule) trapChanges(r *rule, after core.Instant) []core.Text {
 	var traps []core.Text
 	z := s.zone
@@ -174,9 +172,9 @@ func (s *Schedule) trapChanges(r *rule, after core.Instant) []core.Text {
 		if at < int64(s.from) || at > int64(s.until) {
 			continue
 		}
-		before := cron.Wall(at + z.periods[i-1].offset) // what the clock would show without the change
+		before := cron.Wall(at + z.periods[i-1].offset) // the clock without the change
 		now := cron.Wall(at + z.periods[i].offset)
-		// The times between the two are those that do not exist or exist twice.
+		// The times between the two are missing, or occur twice.
 		low, high := min(before, now), max(before, now)
 		times, first, several, ok := timesIn(r.expr, low, high)
 		if !ok || r.realTime && z.keepsRhythm(r.expr, i) {
@@ -207,8 +205,8 @@ func (s *Schedule) trapChanges(r *rule, after core.Instant) []core.Text {
 	return traps
 }
 
-// timesIn names the matching times in low <= time < high, and gives the first; false if
-// there are none.
+// timesIn lists the matching times in low <= time < high, and returns the first; false if there are
+// none.
 func timesIn(expr *cron.Expr, low, high cron.Wall) (text core.Text, first wall, several, any bool) {
 	const many = 5
 	var found []core.Text
@@ -234,11 +232,11 @@ func timesIn(expr *cron.Expr, low, high cron.Wall) (text core.Text, first wall, 
 	}
 }
 
-// keepsRhythm reports whether the instants around the start of period i are as
-// far apart as those before.
+// keepsRhythm reports whether the times around the start of period i are as far apart as the ones
+// before.
 func (z *zone) keepsRhythm(expr *cron.Expr, i int) bool {
 	at := z.periods[i].start
-	// The last two before: look back further until there are two.
+	// The last two before: search further back until there are two.
 	for back := int64(2); back <= reach; back *= 2 {
 		var last []int64
 		for t := at - back - 1; ; {

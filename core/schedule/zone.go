@@ -15,39 +15,37 @@ import (
 
 const (
 	day = 24 * 60 * 60
-	// maxOffset is more than any zone is or was away from UTC, in seconds.
+	// maxOffset is more than the offset of any zone from UTC, in seconds.
 	maxOffset = 16 * 60 * 60
-	// reach is how far from a clock change, in seconds, its effect on the order
-	// of wall-clock times ends: the largest change there can be.
+	// reach is how far from a clock change, in seconds, it can affect the order of wall-clock times:
+	// the largest possible change.
 	reach = 2 * maxOffset
 )
 
-// zone is the offsets of one time zone from 1970 to the horizon. It is
-// immutable and shared by all schedules of that zone.
+// zone has the offsets of one time zone from 1970 to the horizon. It is immutable and shared by all
+// schedules of that zone.
 type zone struct {
 	name string
-	// periods begin in the order of start, the first before any instant;
-	// neighbours differ in offset.
+	// periods are ordered by start, the first before any time; neighbors differ in offset.
 	periods []period
 }
 
 // period is a time of constant offset.
 type period struct {
-	start  int64 // Unix seconds, included; it ends where the next one starts
+	start  int64 // Unix seconds, included; it ends with the start of the next one
 	offset int64 // seconds east of UTC
 }
 
 var utc = &zone{name: "UTC", periods: []period{{math.MinInt64, 0}}}
 
-// zones caches what loadZone made, by name. Only names of existing zones get
-// in, so it is bounded by their number (600, at most 4 KB each).
+// zones caches the results of loadZone by name. Only existing zones are cached, so it is limited by
+// their number (600, at most 4 KB each).
 var zones sync.Map
 
-// ianaName is the form of the names that IANA gives: up to three words with a
-// capital in front.
+// ianaName is the form of IANA names: up to three words that start with a capital.
 var ianaName = regexp.MustCompile(`^[A-Z][A-Za-z0-9_+-]*(/[A-Z][A-Za-z0-9_+-]*){0,2}$`)
 
-// loadZone is the one place where zones are loaded.
+// loadZone is the one place that loads zones.
 func loadZone(name string) (*zone, error) {
 	switch name {
 	case "", "UTC":
@@ -56,9 +54,8 @@ func loadZone(name string) (*zone, error) {
 	if z, ok := zones.Load(name); ok {
 		return z.(*zone), nil
 	}
-	// Where the database is a folder it has files that are no zones, such as the
-	// host's own zone, rules, and a second set that counts leap seconds; and a path
-	// has many spellings.
+	// A database in a directory also has files that are no zones: the host's zone, rules, and a second set that
+	// counts leap seconds. A path also has many spellings.
 	if name == "Local" || name == "Factory" || !ianaName.MatchString(name) {
 		return nil, errors.New("no IANA zone")
 	}
@@ -84,9 +81,8 @@ func newZone(name string, loc *time.Location) *zone {
 		}
 		next := end.Unix()
 		if next <= t {
-			// Beyond the table of a zone its bounds are those of a year of 365
-			// days: on the last day of a leap year the end lies behind. A change
-			// within that day is found by halving.
+			// Beyond a zone's table, ZoneBounds assumes years of 365 days: on the last day of a leap
+			// year the end is in the past. A change within that day is found by bisection.
 			next = t + day
 			if before := offset(t); offset(next) != before {
 				next = t + 1 + int64(sort.Search(day-1, func(i int) bool { return offset(t+1+int64(i)) != before }))
@@ -101,7 +97,7 @@ func newZone(name string, loc *time.Location) *zone {
 	return z
 }
 
-// at is the index of the period that holds t.
+// at returns the index of the period that contains t.
 func (z *zone) at(t int64) int {
 	if len(z.periods) == 1 {
 		return 0
@@ -109,7 +105,7 @@ func (z *zone) at(t int64) int {
 	return sort.Search(len(z.periods), func(i int) bool { return z.periods[i].start > t }) - 1
 }
 
-// end is the first second after period i.
+// end returns the first second after period i.
 func (z *zone) end(i int) int64 {
 	if i+1 < len(z.periods) {
 		return z.periods[i+1].start
@@ -117,8 +113,8 @@ func (z *zone) end(i int) int64 {
 	return math.MaxInt64
 }
 
-// reached is the latest wall-clock time that the zone's clock has shown up to
-// t: what it shows at t, or more where it was set back a while ago.
+// reached returns the latest wall-clock time that the zone's clock has shown up to t. It exceeds the
+// time at t if the clock was set back recently.
 func (z *zone) reached(t int64) cron.Wall {
 	i := z.at(t)
 	wall := t + z.periods[i].offset
@@ -128,7 +124,7 @@ func (z *zone) reached(t int64) cron.Wall {
 	return cron.Wall(wall)
 }
 
-// first is the first second at which the zone's clock shows wall or more.
+// first returns the first second at which the zone's clock shows wall or more.
 func (z *zone) first(wall cron.Wall) int64 {
 	w := int64(wall)
 	for i := z.at(w - maxOffset); ; i++ {
@@ -138,9 +134,8 @@ func (z *zone) first(wall cron.Wall) int64 {
 	}
 }
 
-// WallTime returns when clocks of a zone show the date and the time of wall, which is in
-// UTC. A time that clocks skip is the first moment after the gap, and of a time that they
-// show twice it is the first, as in schedules.
+// WallTime returns when clocks of a zone show the date and time of wall, which is in UTC. For a skipped
+// time it is the first time after the gap, and for a repeated one the first, as in schedules.
 func WallTime(wall time.Time, loc *time.Location) time.Time {
 	for t := wall.Add(-maxOffset * time.Second).In(loc); ; {
 		_, offset := t.Zone()

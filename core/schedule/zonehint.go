@@ -8,8 +8,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// abbreviations are the zones that an abbreviation or a Windows name may mean, in lower
-// case. Source: Unicode CLDR, windowsZones.
+// abbreviations maps abbreviations and Windows names, in lower case, to the zones that they may mean.
+// Source: Unicode CLDR, windowsZones.
 var abbreviations = map[string]string{
 	"cst": "America/Chicago, Asia/Shanghai, America/Havana", "cdt": "America/Chicago", "edt": "America/New_York",
 	"mdt": "America/Denver", "pst": "America/Los_Angeles", "pdt": "America/Los_Angeles", "brt": "America/Sao_Paulo",
@@ -28,14 +28,13 @@ var abbreviations = map[string]string{
 	"new zealand standard time": "Pacific/Auckland", "beijing": "Asia/Shanghai", "asia/beijing": "Asia/Shanghai",
 }
 
-// fixedZones are IANA names that look like the zone of a city, and have no daylight
-// saving time.
+// fixedZones are IANA names that look like the zone of a city, and have no daylight saving time.
 var fixedZones = map[string]string{"EST": "America/New_York", "MST": "America/Denver"}
 
 var offsetName = regexp.MustCompile(`(?i)^(?:GMT|UTC)? *([+-]) *0?(\d{1,2})(?::?00)?$`)
 
-// CheckZone checks the name of a time zone, empty for UTC. Its error is a *core.Error of
-// the field, and suggests a name if it can.
+// CheckZone checks the name of a time zone, empty for UTC. Its error is a *core.Error of the field, and
+// suggests a name if it can.
 func CheckZone(field, name string) error {
 	if _, err := loadZone(name); err == nil {
 		return nil
@@ -57,7 +56,7 @@ func CheckZone(field, name string) error {
 	return core.Invalid(field, name, "not an IANA time zone; write one such as Europe/Berlin, or leave the field out for UTC")
 }
 
-// nearZone is the name that is probably meant, or several of them; empty if none is near.
+// nearZone returns the name that is probably meant, or several of them; empty if none is near.
 func nearZone(typed string) string {
 	if len(typed) > 40 { // the longest name has 32 bytes
 		return ""
@@ -88,8 +87,8 @@ func capitals(name string) string {
 	return strings.NewReplacer("_Of_", "_of_", "_Es_", "_es_", "-Au-", "-au-", "-In-", "-in-").Replace(string(b))
 }
 
-// oneEditAway is a zone whose name differs from the given one by one letter that is
-// missing, doubled, wrong, or swapped with the next; empty if there is none.
+// oneEditAway returns a zone whose name differs by one letter that is missing, doubled, wrong, or
+// swapped with the next; empty if there is none.
 func oneEditAway(name string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyz_"
 	exists := func(parts ...string) string {
